@@ -1,0 +1,35 @@
+"""BERT on Keras 3: from raw text to a served answer.
+
+Importing this package is cheap: TensorFlow and Keras load when the first name that needs them is used.
+"""
+
+import importlib
+
+__version__ = "0.1.0"
+
+# Public name -> the module that defines it.
+_PUBLIC = {
+    "InputError": "keras_bert.errors",
+    "BertConfig": "keras_bert.config",
+    "Vocabulary": "keras_bert.tokenization.vocabulary",
+    "WordPieceTokenizer": "keras_bert.tokenization.wordpiece",
+    "GraphTokenizer": "keras_bert.tokenization.graph_wordpiece",
+    "BertEncoder": "keras_bert.models.encoder",
+    "BertPretrainer": "keras_bert.models.pretrainer",
+    "BertSequenceClassifier": "keras_bert.models.sequence_classifier",
+    "pretraining_dataset": "keras_bert.input_pipeline",
+    "AdamW": "keras_bert.optimization",
+    "WarmupLinearDecay": "keras_bert.optimization",
+}
+
+__all__ = ["__version__", *_PUBLIC]
+
+
+def __getattr__(name: str):
+    if name not in _PUBLIC:
+        raise AttributeError(f"module 'keras_bert' has no attribute {name!r}")
+    return getattr(importlib.import_module(_PUBLIC[name]), name)
+
+
+def __dir__():
+    return sorted(__all__)

@@ -1,0 +1,54 @@
+"""How every command starts: flags in, one clear line and an exit code out."""
+
+import os
+import sys
+from collections.abc import Callable
+
+from absl import flags
+
+from keras_bert.errors import InputError
+
+_HELP = ("--help", "-help", "-h", "-?", "--helpfull", "--helpshort")
+
+
+def run_command(main: Callable[[], None]) -> None:
+    """Parses the command line, runs `main()` and exits.
+
+    `main` takes no argument and reads `absl.flags.FLAGS`; the docstring of its module is the text of `--help`. Exit
+    codes: 0 done, 1 input that cannot be used (one line on standard error), 2 wrong flags, 130 stopped by Ctrl-C.
+
+    absl's own `app.run` shows no flags in `--help` when a console script starts it, prints a traceback for bad input,
+    and exits with 1 for wrong flags.
+    """
+    # TensorFlow's start-up notices are not for users of a command.
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+    if any(argument in _HELP for argument in sys.argv[1:]):
+        print(_help_text(sys.modules[main.__module__]))
+        sys.exit(0)
+    try:
+        arguments = flags.FLAGS(sys.argv)
+        if len(arguments) > 1:
+            raise flags.Error(f"Unexpected argument {arguments[1]!r}. Flags are written --name=value.")
+    except flags.Error as error:
+        _fail(f"{str(error).strip()} See --help.", 2)
+    try:
+        main()
+    except InputError as error:
+        _fail(str(error), 1)
+    except KeyboardInterrupt:
+        _fail("stopped by Ctrl-C", 130)
+
+
+def _help_text(module) -> str:
+    # Started with `python -m`, absl keeps the flags under the program's name; by a console script, under the module's.
+    name = sys.argv[0] if module.__name__ == "__main__" else module.__name__
+    lines = [(module.__doc__ or "").strip(), "", "Flags:"]
+    for flag in flags.FLAGS.get_key_flags_for_module(name):
+        default = "" if flag.default is None else f" (default: {flag.default_as_str})"
+        lines.append(f"  --{flag.name}{default}\n      {' '.join(flag.help.split())}")
+    return "\n".join(lines)
+
+
+def _fail(message: str, exit_code: int) -> None:
+    print(f"error: {message}", file=sys.stderr)
+    sys.exit(exit_code)

@@ -1,0 +1,184 @@
+"""`BertConfig`: the shape of a BERT, as written in `bert_config.json`."""
+
+import dataclasses
+import json
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from keras_bert.atomic_output import atomic_file
+from keras_bert.errors import InputError
+
+# (layers, hidden size, heads) of the models that Google published. BASE and LARGE are of the paper, section 3; the
+# small ones are of "Well-Read Students Learn Better" (Turc et al., 2019).
+SIZES = {
+    "tiny": (2, 128, 2),
+    "mini": (4, 256, 4),
+    "small": (4, 512, 8),
+    "medium": (8, 512, 8),
+    "base": (12, 768, 12),
+    "large": (24, 1024, 16),
+}
+
+# `gelu` is the tanh approximation, as in Google's code; `gelu_erf` is the exact one that Hugging Face calls "gelu".
+HIDDEN_ACTIVATIONS = ("gelu", "gelu_erf", "relu", "tanh", "linear")
+
+_PROBABILITIES = ("hidden_dropout_prob", "attention_probs_dropout_prob")
+_POSITIVE_INTEGERS = (
+    "vocab_size",
+    "hidden_size",
+    "num_hidden_layers",
+    "num_attention_heads",
+    "intermediate_size",
+    "max_position_embeddings",
+    "type_vocab_size",
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class BertConfig:
+    """The shape of a BERT and the constants that belong to its weights.
+
+    The fields are the keys of Google's `bert_config.json`. Two keys are added: `layer_norm_eps`, and `do_lower_case`,
+    which says how the vocabulary of this model wants its text. Other keys that a file has are kept in `extra` and
+    written back.
+
+    Raises:
+        InputError: a value is of the wrong type or out of range, or `hidden_size` is not divisible by
+            `num_attention_heads`.
+
+    Example:
+        >>> config = BertConfig.from_size("tiny", vocab_size=8000)
+        >>> config.head_size
+        64
+
+    Reference: Devlin et al., 2018, section 3; google-research/bert for the names of the keys.
+    """
+
+    vocab_size: int
+    hidden_size: int = 768
+    num_hidden_layers: int = 12
+    num_attention_heads: int = 12
+    intermediate_size: int = 3072
+    hidden_act: str = "gelu"
+    hidden_dropout_prob: float = 0.1
+    attention_probs_dropout_prob: float = 0.1
+    max_position_embeddings: int = 512
+    type_vocab_size: int = 2
+    initializer_range: float = 0.02
+    layer_norm_eps: float = 1e-12
+    do_lower_case: bool = True
+    extra: Mapping[str, Any] = dataclasses.field(default_factory=dict, hash=False)
+
+    def __post_init__(self):
+        for name in _POSITIVE_INTEGERS:
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+                raise InputError(f"BertConfig: {name} must be a positive integer. Received: {value!r}")
+        for name in _PROBABILITIES:
+            value = getattr(self, name)
+            if not _is_number(value) or not 0.0 <= value < 1.0:
+                raise InputError(f"BertConfig: {name} must be at least 0 and below 1. Received: {value!r}")
+        for name in ("initializer_range", "layer_norm_eps"):
+            value = getattr(self, name)
+            if not _is_number(value) or not 0.0 < value < 1.0:
+                raise InputError(f"BertConfig: {name} must be above 0 and below 1. Received: {value!r}")
+        if not isinstance(self.do_lower_case, bool):
+            raise InputError(f"BertConfig: do_lower_case must be true or false. Received: {self.do_lower_case!r}")
+        if self.hidden_act not in HIDDEN_ACTIVATIONS:
+            raise InputError(
+                f"BertConfig: hidden_act must be one of {', '.join(HIDDEN_ACTIVATIONS)}. Received: {self.hidden_act!r}"
+            )
+        if self.hidden_size % self.num_attention_heads:
+            raise InputError(
+                f"BertConfig: hidden_size must be divisible by num_attention_heads. Received: hidden_size="
+                f"{self.hidden_size}, num_attention_heads={self.num_attention_heads}"
+            )
+        # A private copy: a frozen config must not change through the dictionary it was made from.
+        object.__setattr__(self, "extra", dict(self.extra))
+
+    @property
+    def head_size(self) -> int:
+        """The width of one attention head."""
+        return self.hidden_size // self.num_attention_heads
+
+    @classmethod
+    def from_size(cls, size: str, vocab_size: int, **changes) -> "BertConfig":
+        """Returns the config of a published size: tiny, mini, small, medium, base or large.
+
+        `changes` replaces single values, such as `max_position_embeddings=128`.
+        """
+        if size not in SIZES:
+            raise InputError(f"Unknown model size {size!r}. Use one of: {', '.join(SIZES)}")
+        num_layers, hidden_size, num_heads = SIZES[size]
+        shape = {
+            "num_hidden_layers": num_layers,
+            "hidden_size": hidden_size,
+            "num_attention_heads": num_heads,
+            "intermediate_size": 4 * hidden_size,
+        }
+        return cls(vocab_size=vocab_size, **{**shape, **changes})
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> "BertConfig":
+        """Returns a config from the keys of `bert_config.json`; keys that BERT does not define go to `extra`."""
+        if not isinstance(values, Mapping):
+            raise InputError(f"bert_config.json must hold one JSON object. Received: {type(values).__name__}")
+        if "vocab_size" not in values:
+            raise InputError(f"bert_config.json has no vocab_size. It has: {', '.join(map(str, values)) or 'nothing'}")
+        names = {field.name for field in dataclasses.fields(cls)} - {"extra"}
+        known = {key: value for key, value in values.items() if key in names}
+        return cls(**known, extra={key: value for key, value in values.items() if key not in names})
+
+    @classmethod
+    def from_json_file(cls, path: str | os.PathLike) -> "BertConfig":
+        """Reads `bert_config.json`. Raises `InputError` when the file is no JSON object or holds nonsense."""
+        path = os.fspath(path)
+        if not os.path.isfile(path):
+            raise InputError(f"There is no config file {path}")
+        with open(path, encoding="utf-8") as file:
+            try:
+                values = json.load(file)
+            except (json.JSONDecodeError, UnicodeDecodeError) as error:
+                raise InputError(f"{path} is not JSON: {error}") from None
+        try:
+            return cls.from_dict(values)
+        except InputError as error:
+            raise InputError(f"{path}: {error}") from None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Returns what `bert_config.json` holds: the known keys, then those of `extra`."""
+        known = {field.name: getattr(self, field.name) for field in dataclasses.fields(self) if field.name != "extra"}
+        return {**known, **self.extra}
+
+    def save(self, path: str | os.PathLike) -> None:
+        """Writes `bert_config.json`; an existing file is replaced whole or not at all."""
+        with atomic_file(path) as file:
+            file.write((json.dumps(self.to_dict(), indent=2, ensure_ascii=False) + "\n").encode("utf-8"))
+
+    def replace(self, **changes) -> "BertConfig":
+        """Returns a copy with some values changed."""
+        return dataclasses.replace(self, **changes)
+
+    def check_vocabulary(self, num_tokens: int) -> None:
+        """Raises `InputError` unless the vocabulary has `vocab_size` tokens.
+
+        With too few rows TensorFlow reads NaN on a GPU and fails on a CPU (google-research/bert#82, #859).
+        """
+        if num_tokens != self.vocab_size:
+            raise InputError(
+                f"The vocabulary has {num_tokens} tokens but bert_config.json says vocab_size={self.vocab_size}. "
+                "Use the vocabulary that belongs to this config, or change vocab_size for a model trained from scratch."
+            )
+
+    def check_sequence_length(self, sequence_length: int) -> None:
+        """Raises `InputError` when a sequence is longer than the table of positions."""
+        if sequence_length > self.max_position_embeddings:
+            raise InputError(
+                f"A sequence length of {sequence_length} is more than this model's {self.max_position_embeddings} "
+                "positions (max_position_embeddings). Use a shorter max_seq_length, or a config with more positions."
+            )
+
+
+def _is_number(value) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)

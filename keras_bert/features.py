@@ -1,0 +1,145 @@
+"""The one definition of every record: names, dtypes and lengths, with writing and parsing side by side.
+
+The names are Google's (google-research/bert). Those of TF Model Garden are read through `GARDEN_NAMES`, and nowhere
+else. Records are `tf.train.Example`s of fixed-length lists.
+"""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from keras_bert.errors import InputError
+
+INPUT_IDS = "input_ids"
+INPUT_MASK = "input_mask"
+SEGMENT_IDS = "segment_ids"
+MASKED_LM_POSITIONS = "masked_lm_positions"
+MASKED_LM_IDS = "masked_lm_ids"
+MASKED_LM_WEIGHTS = "masked_lm_weights"
+NEXT_SENTENCE_LABELS = "next_sentence_labels"
+LABEL_IDS = "label_ids"
+IS_REAL_EXAMPLE = "is_real_example"
+
+# TF Model Garden's name -> ours.
+GARDEN_NAMES = {"input_word_ids": INPUT_IDS, "input_type_ids": SEGMENT_IDS}
+
+
+@dataclasses.dataclass(frozen=True)
+class Feature:
+    """One list of a record: `length` numbers of dtype "int64" or "float32"."""
+
+    name: str
+    length: int
+    dtype: str = "int64"
+
+
+def token_features(max_seq_length: int) -> list[Feature]:
+    """What every model takes: ids, mask and segments, each `max_seq_length` long."""
+    return [Feature(name, max_seq_length) for name in (INPUT_IDS, INPUT_MASK, SEGMENT_IDS)]
+
+
+def pretraining_features(max_seq_length: int, max_predictions_per_seq: int) -> list[Feature]:
+    """The record of google-research/bert `create_pretraining_data.py`."""
+    return [
+        *token_features(max_seq_length),
+        Feature(MASKED_LM_POSITIONS, max_predictions_per_seq),
+        Feature(MASKED_LM_IDS, max_predictions_per_seq),
+        Feature(MASKED_LM_WEIGHTS, max_predictions_per_seq, "float32"),
+        Feature(NEXT_SENTENCE_LABELS, 1),
+    ]
+
+
+def classification_features(max_seq_length: int) -> list[Feature]:
+    """The record of google-research/bert `run_classifier.py`."""
+    return [*token_features(max_seq_length), Feature(LABEL_IDS, 1), Feature(IS_REAL_EXAMPLE, 1)]
+
+
+def serialize(values: Mapping[str, Sequence | np.ndarray], features: Sequence[Feature]) -> bytes:
+    """Returns one serialised `tf.train.Example`; the same values always give the same bytes.
+
+    Args:
+        values: name -> numbers, shape `(length,)`, for each of `features`.
+
+    Raises:
+        ValueError: a list has another length than its feature.
+    """
+    import tensorflow as tf
+
+    example = tf.train.Example()
+    for feature in features:
+        numbers = np.asarray(values[feature.name])
+        if numbers.shape != (feature.length,):
+            raise ValueError(f"{feature.name} must have shape ({feature.length},). Received: {numbers.shape}")
+        target = example.features.feature[feature.name]
+        if feature.dtype == "float32":
+            target.float_list.value.extend(numbers.tolist())
+        else:
+            target.int64_list.value.extend(numbers.tolist())
+    # protobuf writes maps in random order unless asked not to.
+    return example.SerializeToString(deterministic=True)
+
+
+def parse(serialized, features: Sequence[Feature], aliases: Mapping[str, str] | None = None):
+    """Parses a batch of serialised records, inside `tf.data`.
+
+    Args:
+        serialized: string tensor of shape `(batch,)`.
+        aliases: our name -> the name that the records use (see `aliases_in_record`).
+
+    Returns:
+        dict name -> tensor of shape `(batch, length)`; int64 lists come as int32.
+    """
+    import tensorflow as tf
+
+    aliases = aliases or {}
+    specification = {
+        aliases.get(feature.name, feature.name): tf.io.FixedLenFeature([feature.length], tf.as_dtype(feature.dtype))
+        for feature in features
+    }
+    parsed = tf.io.parse_example(serialized, specification)
+    result = {feature.name: parsed[aliases.get(feature.name, feature.name)] for feature in features}
+    return {name: tf.cast(value, tf.int32) if value.dtype == tf.int64 else value for name, value in result.items()}
+
+
+def lengths_in_record(serialized: bytes) -> dict[str, int]:
+    """Returns the name and length of every list in one serialised record, under our names.
+
+    Raises:
+        InputError: the bytes are no `tf.train.Example`.
+    """
+    return {GARDEN_NAMES.get(name, name): length for name, length in _lengths(serialized).items()}
+
+
+def aliases_in_record(serialized: bytes) -> dict[str, str]:
+    """Returns our name -> the record's name, for the names in which they differ (TF Model Garden's records)."""
+    return {GARDEN_NAMES[name]: name for name in _lengths(serialized) if name in GARDEN_NAMES}
+
+
+def _lengths(serialized: bytes) -> dict[str, int]:
+    import tensorflow as tf
+    from google.protobuf.message import DecodeError
+
+    try:
+        lists = tf.train.Example.FromString(serialized).features.feature
+    except DecodeError:
+        raise InputError("The file holds records that are not tf.train.Example messages.") from None
+    return {
+        name: len(value.int64_list.value) or len(value.float_list.value) or len(value.bytes_list.value)
+        for name, value in lists.items()
+    }
+
+
+def check_record(serialized: bytes, features: Sequence[Feature], path: str) -> None:
+    """Raises `InputError` when a record of `path` does not have `features`, naming the first that differs."""
+    found = lengths_in_record(serialized)
+    for feature in features:
+        if feature.name not in found:
+            raise InputError(
+                f"{path}: its records have no {feature.name}. They have: {', '.join(sorted(found)) or 'nothing'}"
+            )
+        if found[feature.name] != feature.length:
+            raise InputError(
+                f"{path}: {feature.name} has {found[feature.name]} numbers in its records, but {feature.length} are "
+                "expected. Use the max_seq_length and max_predictions_per_seq that the records were written with."
+            )
