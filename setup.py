@@ -1,0 +1,62 @@
+"""Packaging of keras-bert-pipeline. Why each dependency was chosen: docs/dependencies.md."""
+
+import pathlib
+import re
+
+from setuptools import find_packages, setup
+
+HERE = pathlib.Path(__file__).parent
+VERSION = re.search(r'^__version__ = "(.+)"', (HERE / "keras_bert" / "__init__.py").read_text("utf-8"), re.M)[1]
+
+# Every command is a module with a function `command`; each is also a console script.
+COMMANDS = {
+    "data_prep": ["documentation_corpus", "build_vocabulary", "create_pretraining_data"],
+    "run_scripts": ["run_pretraining", "run_classifier", "export_saved_model", "ask_saved_model"],
+}
+
+# Where TensorFlow Text has no wheel the package still installs: the Python tokenizer, the models and the training work.
+HAS_TENSORFLOW_TEXT = "platform_system != 'Windows'"
+
+setup(
+    name="keras-bert-pipeline",
+    version=VERSION,
+    description="BERT on Keras 3: from raw text to a served answer",
+    long_description=(HERE / "README.md").read_text("utf-8"),
+    long_description_content_type="text/markdown",
+    license="Apache-2.0",
+    python_requires=">=3.11,<3.14",
+    packages=find_packages(include=["keras_bert", "keras_bert.*", "data_prep", "data_prep.*", "run_scripts"]),
+    package_data={"keras_bert.tokenization": ["*.npz"], "run_scripts": ["*.sh"]},
+    install_requires=[
+        # 2.21 is the first that has wheels for Python 3.11 to 3.13 together with a TensorFlow Text that imports.
+        "tensorflow>=2.21,<2.22",
+        # Versions before 3.15 differ in the parts of `fit` that the models rely on; 4 may change the layer API.
+        "keras>=3.15,<4",
+        # 2.21.0 does not import (tensorflow/text#1541); 2.22 belongs to TensorFlow 2.22.
+        f"tensorflow-text>=2.21.1,<2.22; {HAS_TENSORFLOW_TEXT}",
+        # 4.9.9 is the first to support NumPy 2 on every Python that we support.
+        "tensorflow-datasets>=4.9.9,<5",
+        "absl-py>=2.1,<3",
+        "numpy>=2.0,<3",
+        "tqdm>=4.66,<5",
+    ],
+    extras_require={
+        "test": ["pytest>=9,<10", "pytest-xdist>=3.6,<4", "ruff==0.17.5"],  # ruff: formatting differs between versions
+        "plots": ["matplotlib>=3.9,<4"],
+        "tensorboard": ["tensorboard>=2.20,<3"],
+    },
+    entry_points={
+        "console_scripts": [
+            f"keras-bert-{name.replace('_', '-')} = {package}.{name}:command"
+            for package, names in COMMANDS.items()
+            for name in names
+        ]
+    },
+    classifiers=[
+        "Operating System :: MacOS",
+        "Operating System :: POSIX :: Linux",
+        "Programming Language :: Python :: 3.11",
+        "Programming Language :: Python :: 3.12",
+        "Programming Language :: Python :: 3.13",
+    ],
+)

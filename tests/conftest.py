@@ -1,0 +1,24 @@
+"""What all tests share: the real data, and a quiet TensorFlow."""
+
+import os
+import pathlib
+
+import pytest
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+
+_PROJECT = pathlib.Path(__file__).resolve().parent.parent
+
+
+@pytest.fixture(scope="session")
+def shared_data():
+    """Returns a function from path parts to a path in the folder of real data, or skips the test with the reason."""
+    folder = pathlib.Path(os.environ.get("KERAS_BERT_DATA", _PROJECT.parent / "shared" / "data"))
+
+    def find(*parts: str) -> pathlib.Path:
+        path = folder.joinpath(*parts)
+        if not path.exists():
+            pytest.skip(f"no real data: {'/'.join(parts)} is not in the folder named by KERAS_BERT_DATA")
+        return path
+
+    return find

@@ -1,0 +1,73 @@
+import subprocess
+import sys
+
+PROGRAM = '''"""Greets somebody."""
+
+from absl import flags
+
+from keras_bert.command_line import run_command
+from keras_bert.errors import InputError
+
+flags.DEFINE_string("name", None, "Whom to greet.", required=True)
+flags.DEFINE_integer("times", 1, "How often.")
+
+
+def main():
+    if flags.FLAGS.name == "nobody":
+        raise InputError("nobody cannot be greeted")
+    if flags.FLAGS.name == "stop":
+        raise KeyboardInterrupt
+    print(f"hello {flags.FLAGS.name}")
+
+
+if __name__ == "__main__":
+    run_command(main)
+'''
+
+
+def run(tmp_path, *arguments, as_console_script=False):
+    (tmp_path / "greet.py").write_text(PROGRAM)
+    command = [sys.executable, str(tmp_path / "greet.py")]
+    if as_console_script:
+        start = "import sys, greet; from keras_bert.command_line import run_command; run_command(greet.main)"
+        (tmp_path / "greet-script").write_text(f"import sys; sys.path.insert(0, {str(tmp_path)!r})\n{start}\n")
+        command = [sys.executable, str(tmp_path / "greet-script")]
+    return subprocess.run([*command, *arguments], capture_output=True, text=True)
+
+
+def test_a_command_runs_with_its_flags(tmp_path):
+    result = run(tmp_path, "--name=Ada")
+    assert (result.returncode, result.stdout, result.stderr) == (0, "hello Ada\n", "")
+
+
+def test_help_shows_the_docstring_and_the_flags_however_it_is_started(tmp_path):
+    for as_console_script in (False, True):
+        result = run(tmp_path, "--help", as_console_script=as_console_script)
+        assert result.returncode == 0
+        assert result.stdout.startswith("Greets somebody.\n\nFlags:\n")
+        assert "--name\n      Whom to greet." in result.stdout
+        assert "--times (default: '1')" in result.stdout
+
+
+def test_bad_input_is_one_line_and_exit_code_1(tmp_path):
+    result = run(tmp_path, "--name=nobody")
+    assert (result.returncode, result.stdout, result.stderr) == (1, "", "error: nobody cannot be greeted\n")
+
+
+def test_wrong_flags_are_one_line_and_exit_code_2(tmp_path):
+    for arguments, message in [
+        ([], "name"),
+        (["--name=Ada", "--nmae=Bob"], "Unknown command line flag 'nmae'"),
+        (["--name=Ada", "--times=x"], "flag --times=x"),
+        (["--name=Ada", "Bob"], "Unexpected argument 'Bob'"),
+    ]:
+        result = run(tmp_path, *arguments)
+        assert result.returncode == 2
+        assert message in result.stderr
+        assert result.stderr.startswith("error: ")
+        assert result.stderr.count("\n") == 1
+
+
+def test_ctrl_c_is_one_line_and_exit_code_130(tmp_path):
+    result = run(tmp_path, "--name=stop")
+    assert (result.returncode, result.stderr) == (130, "error: stopped by Ctrl-C\n")

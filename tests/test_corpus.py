@@ -1,0 +1,197 @@
+import gzip
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from data_prep import corpus
+from data_prep.corpus import input_size, list_sources, read_documents
+from keras_bert.errors import InputError
+
+TWO_DOCUMENTS = "The quick brown fox.\nIt jumped.\n\nA second document.\n"
+AS_LISTS = [["The quick brown fox.", "It jumped."], ["A second document."]]
+
+
+def write(path, content):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content.encode("utf-8") if isinstance(content, str) else content)
+    return str(path)
+
+
+def read(patterns, **options):
+    return list(read_documents(patterns, **options))
+
+
+def test_a_blank_line_parts_documents(tmp_path):
+    assert read(write(tmp_path / "a.txt", TWO_DOCUMENTS)) == AS_LISTS
+
+
+def test_white_space_windows_line_ends_and_a_byte_order_mark_are_no_text(tmp_path):
+    path = write(tmp_path / "a.txt", "\ufeff  The quick brown fox. \r\nIt jumped.\r\n \t\r\n\r\n\r\nA second document.")
+    assert read(path) == AS_LISTS
+
+
+def test_only_line_feeds_end_lines(tmp_path):
+    assert read(write(tmp_path / "a.txt", "one\u2028still one\x0bstill\n")) == [["one\u2028still one\x0bstill"]]
+
+
+def test_gzip_is_unpacked_even_in_several_members(tmp_path):
+    first, second = TWO_DOCUMENTS[:30].encode(), TWO_DOCUMENTS[30:].encode()
+    assert read(write(tmp_path / "a.gz", gzip.compress(first) + gzip.compress(second))) == AS_LISTS
+
+
+@pytest.mark.parametrize("suffix", [".jsonl", ".jsonl.gz"])
+def test_a_json_record_is_a_document_and_its_line_breaks_part_paragraphs(tmp_path, suffix):
+    lines = "\n".join(
+        json.dumps({"id": 1, "body": text}) for text in ["The quick brown fox.\n\nIt jumped.", "", "Two."]
+    )
+    content = gzip.compress(lines.encode()) if suffix.endswith("gz") else lines
+    path = write(tmp_path / f"a{suffix}", content)
+    assert read(path, text_field="body") == [["The quick brown fox.", "It jumped."], ["Two."]]
+
+
+def test_half_a_surrogate_pair_in_json_becomes_a_replacement_character(tmp_path):
+    assert read(write(tmp_path / "a.jsonl", '{"text": "cut \\ud83d"}')) == [["cut \ufffd"]]
+
+
+def test_folders_are_searched_in_sorted_order_without_hidden_files_and_other_kinds(tmp_path):
+    for name in ("b/2.txt", "b/10.txt", "a/wiki_00", "c.jsonl", ".hidden.txt", "_SUCCESS", "picture.png", ".git/x.txt"):
+        write(tmp_path / name, '{"text": "c.jsonl"}' if name == "c.jsonl" else name)
+    assert read(str(tmp_path)) == [["a/wiki_00"], ["b/10.txt"], ["b/2.txt"], ["c.jsonl"]]
+
+
+def test_a_link_to_a_folder_above_is_not_followed_for_ever(tmp_path):
+    write(tmp_path / "a/1.txt", "one")
+    (tmp_path / "a/loop").symlink_to(tmp_path)
+    assert read(str(tmp_path)) == [["one"]]
+
+
+def test_patterns_lists_and_overlaps_read_each_file_once_in_the_given_order(tmp_path):
+    for name in ("a.txt", "b.txt", "c.txt"):
+        write(tmp_path / name, name)
+    assert read(f"{tmp_path}/b.txt, {tmp_path}/*.txt") == [["b.txt"], ["a.txt"], ["c.txt"]]
+    assert read([f"{tmp_path}/c.txt", f"{tmp_path}/[ab].txt"]) == [["c.txt"], ["a.txt"], ["b.txt"]]
+    assert list_sources(f"{tmp_path}/**/b*") == [f"{tmp_path}/b.txt"]
+
+
+def test_a_file_whose_name_looks_like_a_pattern_is_read(tmp_path):
+    assert read(write(tmp_path / "notes[1].txt", "one")) == [["one"]]
+
+
+@pytest.mark.parametrize("suffix", [".txt", ".txt.gz"])
+def test_progress_adds_up_to_the_size_on_disk(tmp_path, suffix):
+    content = b"A sentence of some length, again and again.\n" * 60_000
+    path = write(tmp_path / f"a{suffix}", gzip.compress(content) if suffix.endswith("gz") else content)
+    steps = []
+    read(path, on_progress=steps.append)
+    assert sum(steps) == input_size(path) == os.path.getsize(path)
+    assert len(steps) > 1 or suffix.endswith("gz")
+
+
+def test_nothing_given_is_refused():
+    with pytest.raises(InputError, match="No input was given"):
+        read_documents(" , ")
+
+
+@pytest.mark.parametrize(("name", "message"), [("no.txt", "no file or folder .*no.txt"), ("*.txt", "No file matches")])
+def test_names_without_a_match_are_refused_before_reading_starts(tmp_path, name, message):
+    with pytest.raises(InputError, match=message):
+        read_documents(str(tmp_path / name))
+
+
+def test_a_folder_without_text_is_refused_with_what_it_holds(tmp_path):
+    write(tmp_path / "picture.png", b"\x89PNG")
+    with pytest.raises(InputError, match=r"has no file named \*.txt, .* It holds picture.png"):
+        read_documents(str(tmp_path))
+
+
+@pytest.mark.parametrize("content", ["", "\n \n\n"])
+def test_an_empty_file_is_refused_when_it_was_named(tmp_path, content):
+    path = write(tmp_path / "a.txt", content)
+    with pytest.raises(InputError, match="a.txt is empty: it has no line of text"):
+        read(path)
+    with pytest.raises(InputError, match="None of the 1 input files has a line of text"):
+        read(str(tmp_path))
+    write(tmp_path / "b.txt", "one")
+    assert read(str(tmp_path)) == [["one"]]
+
+
+BAD_FILES = {
+    "binary.txt": (b"text\nmore\0text\n", r"is binary, not text: line 2 has a NUL byte at position 9 of the file"),
+    "latin1.txt": (
+        "A line.\nA café.\n".encode("latin-1"),
+        r"not UTF-8: byte 0xe9 in line 2, at position 13 of the file",
+    ),
+    "utf16.txt": ("A line.\n".encode("utf-16"), r"is UTF-16, not UTF-8"),
+    "marked.txt": (b"\xef\xbb\xbfa\xff\n", r"not UTF-8: byte 0xff in line 1, at position 4"),
+    "cut.gz": (gzip.compress(b"A line.\n" * 9999)[:-9], r"cut.gz is not a whole gzip file: Compressed file ended"),
+    "plain.gz": (b"A line.\n", r"plain.gz is not a whole gzip file: Not a gzipped file"),
+    "wrong.gz": (
+        gzip.compress(b"A line.\n" * 9999)[:-8] + b"12345678",
+        r"wrong.gz is not a whole gzip file: CRC check",
+    ),
+    "bad.jsonl": (b'{"text": "a"}\n\n{"text": \n', r"bad.jsonl: line 3 is not JSON: Expecting value"),
+    "list.jsonl": (b"[1, 2]\n", r"list.jsonl: line 1 must be a JSON object. Received: list"),
+    "field.jsonl": (b'{"body": "a", "id": 1}\n', r"line 1 has no field 'text'. It has: 'body', 'id'"),
+    "number.jsonl": (b'{"text": 1}\n', r"line 1: the field 'text' must be a string. Received: int"),
+}
+
+
+@pytest.mark.parametrize("name", BAD_FILES)
+def test_a_bad_file_is_refused_with_file_place_and_reason(tmp_path, name):
+    content, message = BAD_FILES[name]
+    path = write(tmp_path / name, content)
+    with pytest.raises(InputError, match=message) as caught:
+        read(path)
+    assert path in str(caught.value)
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read every file")
+def test_a_file_that_may_not_be_read_is_refused(tmp_path):
+    path = write(tmp_path / "a.txt", "one")
+    os.chmod(path, 0)
+    with pytest.raises(InputError, match="Cannot read .*Permission denied"):
+        read(path)
+
+
+def test_a_text_without_blank_lines_is_cut_into_documents(tmp_path, monkeypatch):
+    monkeypatch.setattr(corpus, "MAX_DOCUMENT_CHARACTERS", 10)
+    path = write(tmp_path / "a.txt", "one two\n" * 6)
+    assert read(path) == [["one two"] * 2] * 3
+
+
+def test_a_line_that_is_too_long_is_cut_between_words_or_else_between_characters(tmp_path, monkeypatch):
+    monkeypatch.setattr(corpus, "MAX_LINE_BYTES", 10)
+    assert read(write(tmp_path / "a.txt", "one two three four\nfive\n")) == [["one two", "three", "four", "five"]]
+    cut = read(write(tmp_path / "b.txt", "é" * 3 + "汶川大地震" + "😀" * 5))
+    assert "".join(cut[0]) == "ééé汶川大地震😀😀😀😀😀"
+
+
+def test_a_json_line_that_is_too_long_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(corpus, "MAX_JSON_LINE_BYTES", 10)
+    with pytest.raises(InputError, match="has a line of more than 10 bytes"):
+        read(write(tmp_path / "a.jsonl", '{"text": "one two three"}'))
+
+
+def test_memory_stays_bounded_whatever_the_input(tmp_path):
+    """64 MB without any line break, packed to 64 kB, and 64 MB without a blank line: read with 100 MB to spare."""
+    write(tmp_path / "one_line.gz", gzip.compress(b"word " * 12_800_000, compresslevel=1))
+    write(tmp_path / "no_blank_line.gz", gzip.compress(b"A sentence of words.\n" * 3_000_000, compresslevel=1))
+    program = (
+        "import resource, sys; from data_prep.corpus import read_documents\n"
+        "read = sum(len(line) + 1 for document in read_documents(sys.argv[1]) for line in document)\n"
+        "print(read, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)"
+    )
+    command = [sys.executable, "-c", program, f"{tmp_path}/*.gz"]
+    result = subprocess.run(command, capture_output=True, text=True, check=True)
+    characters, peak = map(int, result.stdout.split())
+    assert characters == 64_000_000 + 63_000_000
+    in_megabytes = 1e6 if sys.platform == "darwin" else 1e3
+    assert peak / in_megabytes < 150
+
+
+def test_wikipedia_comes_whole(shared_data):
+    documents = read(str(shared_data("corpus")))
+    assert (len(documents), sum(map(len, documents))) == (442, 18_896)
