@@ -11,7 +11,8 @@ PROJECT = pathlib.Path(__file__).resolve().parent.parent
 
 # Inside keras_bert a module imports only from rows above its own, or from its own family (folder).
 ROWS = [
-    ["errors", "atomic_output", "command_line"],
+    ["errors"],
+    ["atomic_output", "command_line"],
     ["config", "features", "tokenization", "optimization"],
     ["layers", "losses", "metrics", "input_pipeline", "distributed_model"],
     ["models"],

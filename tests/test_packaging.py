@@ -1,0 +1,95 @@
+"""Installed from a wheel, outside the clone, everything works."""
+
+import importlib.util
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import time
+import zipfile
+
+import pytest
+
+PROJECT = pathlib.Path(__file__).resolve().parent.parent
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory):
+    """A wheel built from a copy of the project, so that no build folder is left in it."""
+    copy = tmp_path_factory.mktemp("copy")
+    for name in ("setup.py", "pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(PROJECT / name, copy)
+    for package in ("keras_bert", "data_prep", "run_scripts"):
+        shutil.copytree(PROJECT / package, copy / package, ignore=shutil.ignore_patterns("__pycache__"))
+    command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "-w", "dist", "."]
+    subprocess.run(command, cwd=copy, check=True, capture_output=True)
+    (path,) = (copy / "dist").glob("*.whl")
+    return path
+
+
+@pytest.fixture(scope="module")
+def installed(wheel, tmp_path_factory):
+    """A folder that holds the unpacked wheel and nothing else of the project."""
+    folder = tmp_path_factory.mktemp("installed")
+    zipfile.ZipFile(wheel).extractall(folder)
+    return folder
+
+
+def console_scripts(installed) -> dict[str, tuple[str, str]]:
+    text = next(installed.glob("*.dist-info")).joinpath("entry_points.txt").read_text()
+    return {name: (module, function) for name, module, function in re.findall(r"^(\S+) = (\S+):(\w+)$", text, re.M)}
+
+
+def run_outside_the_clone(installed, tmp_path, program, *arguments):
+    # The clone is on sys.path through the editable installation; the wheel's folder comes before it.
+    environment = {**os.environ, "PYTHONPATH": str(installed)}
+    return subprocess.run(
+        [sys.executable, "-c", program, *arguments], cwd=tmp_path, env=environment, capture_output=True, text=True
+    )
+
+
+def test_the_wheel_holds_every_file_of_the_packages(wheel):
+    packed = set(zipfile.ZipFile(wheel).namelist())
+    for package in ("keras_bert", "data_prep", "run_scripts"):
+        files = [path for path in (PROJECT / package).rglob("*") if path.is_file() and "__pycache__" not in path.parts]
+        missing = [str(path.relative_to(PROJECT)) for path in files if str(path.relative_to(PROJECT)) not in packed]
+        assert not missing, f"not in the wheel: {missing}"
+
+
+def test_every_module_with_a_command_is_a_console_script(installed):
+    modules = {module for module, _ in console_scripts(installed).values()}
+    for package in ("data_prep", "run_scripts"):
+        for path in (PROJECT / package).glob("*.py"):
+            if "def command()" in path.read_text("utf-8"):
+                assert f"{package}.{path.stem}" in modules, f"add {path.stem} to COMMANDS in setup.py"
+
+
+def test_help_of_every_console_script_is_shown_within_two_seconds(installed, tmp_path):
+    scripts = console_scripts(installed)
+    assert scripts
+    for name, (module, function) in scripts.items():
+        assert importlib.util.find_spec(module), f"{name} starts {module}, which does not exist"
+        program = f"import sys; from {module} import {function}; sys.argv[0] = {name!r}; {function}()"
+        seconds = []
+        for _ in range(2):  # the first may pay for compiling
+            start = time.perf_counter()
+            result = run_outside_the_clone(installed, tmp_path, program, "--help")
+            seconds.append(time.perf_counter() - start)
+        assert result.returncode == 0, result.stderr
+        assert "Flags:\n  --" in result.stdout
+        assert min(seconds) < 2.0, f"{name} --help took {min(seconds):.1f} s"
+
+
+def test_the_packages_import_from_the_wheel(installed, tmp_path):
+    program = "import keras_bert, data_prep, run_scripts; print(keras_bert.__file__, data_prep.__file__)"
+    result = run_outside_the_clone(installed, tmp_path, program)
+    assert result.returncode == 0, result.stderr
+    assert all(str(installed) in path for path in result.stdout.split())
+
+
+def test_importing_keras_bert_takes_under_half_a_second(installed, tmp_path):
+    program = "import time; start = time.perf_counter(); import keras_bert; print(time.perf_counter() - start)"
+    seconds = min(float(run_outside_the_clone(installed, tmp_path, program).stdout) for _ in range(3))
+    assert seconds < 0.5
