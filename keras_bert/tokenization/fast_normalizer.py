@@ -1,0 +1,162 @@
+"""Google's normalisation compiled for tf.text's FastBertNormalize op, and which texts that covers.
+
+The op replaces code points by strings from a table (a double-array trie in a FlatBuffer), and tf.text's own table
+folds compatibility characters as Google does not. Here the table is made from our frozen one. What a table of single
+code points cannot say is kept away from it: `table_text_pattern` matches the texts for which it says everything.
+
+Not covered, and so left to `exact_graph`: a capital sigma that could be final, marks that canonical ordering could
+move, code points on which Unicode versions differ (the pieces op asks the ICU of the server where words end), invalid
+UTF-8, and words of more than 200 characters.
+"""
+
+import flatbuffers
+import numpy as np
+
+from keras_bert.tokenization import unicode_table
+from keras_bert.tokenization.wordpiece import MAX_CHARACTERS_PER_WORD
+
+# Punctuation in old Unicode versions and not in 14.0, so an old server would cut words there.
+FORMER_PUNCTUATION = (0x166D, 0x111C9)
+
+# Private-use code points that stand for others in the exact path. As text they go there too.
+STAND_INS = range(0x100000, 0x10FFFE)
+
+# The op's 32 bits for one entry: a flag that the character changes, where its string starts, how long it is.
+_CHANGES = 1 << 30
+_LENGTH_BITS = 6
+
+# A unit of the trie: label, whether a value hangs on the node, and the exclusive-or of the node's place with that of
+# its children. A value is a unit with the top bit set.
+_HAS_VALUE = 1 << 8
+_OFFSET_SHIFT = 10
+_IS_VALUE = 1 << 31
+_ROOT_CHILDREN = 256
+
+
+def normalized(point: int, do_lower_case: bool) -> str:
+    """What a code point becomes, apart from its neighbours: "É" -> "e", tab -> " ", U+200B -> "".
+
+    ASCII punctuation, and other characters that have been punctuation since Unicode 3.2, are separated from words by
+    the op that follows, in every version of it, and so are CJK ideographs; younger punctuation gets spaces here.
+    """
+    if point in unicode_table.removed():
+        return ""
+    if point in unicode_table.whitespace():
+        return " "
+    points = (point,)
+    if do_lower_case:
+        points = unicode_table.folded_points().get(point, points)
+        points = tuple(part for part in points if part not in unicode_table.nonspacing_marks())
+    young = unicode_table.young_punctuation()
+    return "".join(f" {chr(part)} " if part in young else chr(part) for part in points)
+
+
+def normalizer_model(do_lower_case: bool) -> bytes:
+    """Returns the FastBertNormalizerModel FlatBuffer that holds `normalized`."""
+    changing = set(unicode_table.removed()) | unicode_table.whitespace() | unicode_table.young_punctuation()
+    if do_lower_case:
+        changing |= unicode_table.nonspacing_marks() | unicode_table.folded_points().keys()
+    changes = {point: normalized(point, do_lower_case) for point in sorted(changing)}
+    pool = bytearray()
+    entries: dict[str, int] = {}
+    for result in changes.values():
+        if result not in entries:
+            encoded = result.encode()
+            entries[result] = _CHANGES | len(pool) << _LENGTH_BITS | len(encoded)
+            pool += encoded
+    # The trie cannot hold NUL, which has a field of its own.
+    values = {point: entries[result] for point, result in changes.items() if point and result != chr(point)}
+    return _flatbuffer(_double_array(values), entries[changes[0]], bytes(pool), do_lower_case)
+
+
+def _double_array(values: dict[int, int]) -> np.ndarray:
+    """Lays out a trie from UTF-8 to values as a double array, uint32.
+
+    The place of a child is the base of its parent exclusive-or its byte. The children of the root lie in a block of
+    256. All others are continuation bytes 0x80-0xBF, so each inner node gets an aligned block of 64: no search for
+    gaps is needed. The values follow behind, each distinct one once.
+    """
+    inner = sorted({encoded[:end] for encoded in map(_utf8, values) for end in range(1, len(encoded))})
+    first_block = _ROOT_CHILDREN + 256
+    blocks = {prefix: first_block + 64 * index for index, prefix in enumerate(inner)}
+    first_value = first_block + 64 * len(inner)
+    distinct = {value: first_value + index for index, value in enumerate(sorted(set(values.values())))}
+    # Whatever byte is tried, the place looked at lies inside the array.
+    units = np.zeros((first_value + len(distinct)) // 256 * 256 + 512, np.uint32)
+
+    def place(encoded: bytes) -> int:
+        return _ROOT_CHILDREN + encoded[0] if len(encoded) == 1 else blocks[encoded[:-1]] + (encoded[-1] & 0x3F)
+
+    units[0] = _ROOT_CHILDREN << _OFFSET_SHIFT
+    for prefix, block in blocks.items():
+        node = place(prefix)
+        units[node] = prefix[-1] | (node ^ block ^ 0x80) << _OFFSET_SHIFT
+    for point, value in values.items():
+        encoded = _utf8(point)
+        node = place(encoded)
+        units[node] = encoded[-1] | _HAS_VALUE | (node ^ distinct[value]) << _OFFSET_SHIFT
+    for value, position in distinct.items():
+        units[position] = _IS_VALUE | value
+    return units
+
+
+def _utf8(point: int) -> bytes:
+    return chr(point).encode()
+
+
+def _flatbuffer(units: np.ndarray, zero_entry: int, pool: bytes, do_lower_case: bool) -> bytes:
+    builder = flatbuffers.Builder(len(pool) + 4 * len(units) + 1024)
+    pool_vector = builder.CreateByteVector(pool)
+    trie_vector = builder.CreateNumpyVector(units)
+    # The fields of tf.text's fast_bert_normalizer_model.fbs, the same from 2.12 to 2.21.
+    builder.StartObject(4)
+    builder.PrependBoolSlot(0, do_lower_case, False)
+    builder.PrependUOffsetTRelativeSlot(1, trie_vector, 0)
+    builder.PrependInt32Slot(2, zero_entry, 0)
+    builder.PrependUOffsetTRelativeSlot(3, pool_vector, 0)
+    builder.Finish(builder.EndObject())
+    return bytes(builder.Output())
+
+
+def version_dependent() -> set[int]:
+    """Code points of which a server's ICU may say that they are punctuation or space, and Unicode 14.0 does not."""
+    return set(unicode_table.unassigned()) | set(FORMER_PUNCTUATION)
+
+
+def table_text_pattern(do_lower_case: bool) -> str:
+    """Returns the RE2 expression of the texts whose normalisation is that of their code points, one by one."""
+    excluded = version_dependent() | set(STAND_INS) | set(range(0xD800, 0xE000))
+    if not do_lower_case:
+        return f"[{_character_class(excluded)}]*"
+    excluded |= {unicode_table.CAPITAL_SIGMA, *_marks_that_move()}
+    # A sigma before a cased letter is not final, whatever else surrounds it.
+    followers = set(range(0x110000)) - (unicode_table.cased_letters() - excluded)
+    return f"(?:[{_character_class(excluded)}]|\\x{{{unicode_table.CAPITAL_SIGMA:x}}}+[{_character_class(followers)}])*"
+
+
+def _marks_that_move() -> set[int]:
+    # Only marks that stay can be seen to change places. All that stay and have class 9 are equal among themselves.
+    classes, marks = unicode_table.combining_classes(), unicode_table.nonspacing_marks()
+    moving = {point for point, number in classes.items() if point not in marks and number != 9}
+    for point, parts in unicode_table.folded_points().items():
+        if moving.intersection(parts):
+            moving.add(point)
+    return moving
+
+
+def short_words_pattern() -> str:
+    """Returns the RE2 expression of normalised texts that have no word of more than 200 characters.
+
+    Not every separator is in the expression: ASCII punctuation, CJK punctuation and ideographs are enough for texts
+    not to fail it without need.
+    """
+    separator = r" -/:-@\[-`{-~\x{3001}-\x{3003}\x{3008}-\x{3011}\x{3400}-\x{4dbf}\x{4e00}-\x{9fff}"
+    word = f"[^{separator}]{{0,{MAX_CHARACTERS_PER_WORD}}}"
+    return f"(?:{word}[{separator}])*{word}"
+
+
+def _character_class(excluded: set[int]) -> str:
+    """The inside of a bracket expression that matches every code point but those."""
+    bounds = sorted(excluded | {-1, 0x110000})
+    runs = ((low + 1, high - 1) for low, high in zip(bounds, bounds[1:], strict=False) if high - low > 1)
+    return "".join(f"\\x{{{first:x}}}-\\x{{{last:x}}}" for first, last in runs)

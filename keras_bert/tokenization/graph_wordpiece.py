@@ -1,0 +1,132 @@
+"""The tokenizer inside the TensorFlow graph, with byte offsets: for tf.data and for SavedModels.
+
+It gives the ids and, in bytes, the offsets of wordpiece.py, on every string of bytes. Texts take one of two paths:
+
+* The fast one, two ops of tf.text: FastBertNormalize with a table of our own (fast_normalizer.py) and
+  FastWordpieceTokenizeWithOffsets. A regular expression finds the texts for which it is exact: nearly all.
+* The exact one (exact_graph.py), step by step on code points, for the rest.
+
+All ops are those of TensorFlow itself and the two named, which TF Serving links since 2.12.
+"""
+
+import tensorflow as tf
+
+from keras_bert.errors import InputError
+from keras_bert.tokenization import fast_normalizer
+from keras_bert.tokenization.exact_graph import ExactTokenizer, StandIns
+from keras_bert.tokenization.vocabulary import UNK, Vocabulary
+from keras_bert.tokenization.wordpiece import MAX_CHARACTERS_PER_WORD
+
+try:
+    import tensorflow_text
+except ImportError as error:
+    raise ImportError(
+        "The tokenizer in the graph needs tensorflow-text >= 2.21.1 (2.21.0 cannot be imported, and there is none for "
+        "Windows). Without it keras_bert.tokenization.wordpiece.WordPieceTokenizer works: same ids, in Python."
+    ) from error
+
+_LONGEST_TOKEN_BYTES = 256
+_MOST_BYTES_PER_CHARACTER = 4
+
+
+class GraphTokenizer(tf.Module):
+    """Strings -> ids of the vocabulary, in the graph, equal to `WordPieceTokenizer`.
+
+    Works eagerly, in tf.data, in tf.function, and inside a tf.Module that is saved; several functions share its
+    constants.
+
+    Args:
+        vocabulary: `Vocabulary`.
+        do_lower_case: lower-case and strip accents, for uncased vocabularies.
+
+    Example:
+        >>> vocabulary = Vocabulary(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "quick", "##est"])
+        >>> GraphTokenizer(vocabulary).tokenize(["The quickest", ""])
+        <tf.RaggedTensor [[5, 6, 7], []]>
+    """
+
+    def __init__(self, vocabulary: Vocabulary, do_lower_case: bool = True):
+        super().__init__()
+        self.vocabulary = vocabulary
+        self._table_texts = fast_normalizer.table_text_pattern(do_lower_case)
+        self._short_words = fast_normalizer.short_words_pattern()
+        self._normalizer = tensorflow_text.FastBertNormalizer(
+            model_buffer=tf.constant(list(fast_normalizer.normalizer_model(do_lower_case)), tf.uint8)
+        )
+        stand_ins = StandIns(vocabulary.tokens)
+        self._pieces = tensorflow_text.FastWordpieceTokenizer(
+            vocab=_checked([stand_ins.translate(token) for token in vocabulary.tokens]),
+            max_bytes_per_word=MAX_CHARACTERS_PER_WORD * _MOST_BYTES_PER_CHARACTER,
+            token_out_type=tf.int32,
+            unknown_token=UNK,
+        )
+        self._exact = ExactTokenizer(self._pieces, stand_ins, vocabulary.unk_id, do_lower_case)
+
+    def tokenize(self, texts) -> tf.RaggedTensor:
+        """Returns the ids of each text, int32 `(texts, None)`, without [CLS] and [SEP].
+
+        Args:
+            texts: strings of shape `(texts,)`, UTF-8; bytes that are none are skipped.
+        """
+        texts, is_exact, normalized = self._normalize(texts)
+        return self._with_exact_rows(texts, is_exact, [self._pieces.tokenize(normalized)])[0]
+
+    def tokenize_with_offsets(self, texts) -> tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]:
+        """Returns ids, starts and ends, each int32 `(texts, None)`: piece i came from bytes `starts[i]:ends[i]`."""
+        texts, is_exact, normalized, sources = self._normalize(texts, with_offsets=True)
+        ids, starts, ends = self._pieces.tokenize_with_offsets(normalized)
+        rows = tf.gather(sources.row_splits, ids.value_rowids())
+        starts = ids.with_values(tf.gather(sources.values, rows + starts.values))
+        ends = ids.with_values(_next_source(sources, rows + ends.values - 1))
+        ids, starts, ends = self._with_exact_rows(texts, is_exact, [ids, starts, ends])
+        return ids, tf.cast(starts, tf.int32), tf.cast(ends, tf.int32)
+
+    def _normalize(self, texts, with_offsets: bool = False):
+        texts = tf.convert_to_tensor(texts, tf.string)
+        is_exact = ~tf.strings.regex_full_match(texts, self._table_texts)
+        fast_texts = tf.where(is_exact, "", texts)
+        if with_offsets:
+            normalized, sources = self._normalizer.normalize_with_offsets(fast_texts)
+        else:
+            normalized = self._normalizer.normalize(fast_texts)
+        is_exact |= ~tf.strings.regex_full_match(normalized, self._short_words)
+        return (texts, is_exact, normalized, sources) if with_offsets else (texts, is_exact, normalized)
+
+    def _with_exact_rows(self, texts, is_exact, fast: list[tf.RaggedTensor]) -> list[tf.RaggedTensor]:
+        """Replaces the rows that need the exact path. `fast` is ids, or ids, starts, ends."""
+
+        def replaced():
+            ids, splits, starts, ends = self._exact(tf.boolean_mask(texts, is_exact))
+            # Row i comes from place i of the fast rows, or from the next of the exact ones behind them.
+            exact_places = tf.cumsum(tf.cast(is_exact, tf.int32)) - 1 + tf.size(texts)
+            places = tf.where(is_exact, exact_places, tf.range(tf.size(texts)))
+            rows = [
+                tf.gather(tf.concat([old, tf.RaggedTensor.from_row_splits(new, splits, validate=False)], 0), places)
+                for old, new in zip(fast, (ids, starts, ends), strict=False)
+            ]
+            return [rows[0].row_splits, *(row.values for row in rows)]
+
+        splits, *values = tf.cond(
+            tf.reduce_any(is_exact), replaced, lambda: [fast[0].row_splits, *(row.values for row in fast)]
+        )
+        return [tf.RaggedTensor.from_row_splits(value, splits, validate=False) for value in values]
+
+
+def _next_source(sources: tf.RaggedTensor, places: tf.Tensor) -> tf.Tensor:
+    """The first entry behind each place that differs: the end of the source character of a normalised byte.
+
+    All bytes that a character became map to its start: [0, 0, 0, 3, 4] -> 3 for place 0, 1 or 2.
+    """
+    is_new = tf.concat([[True], tf.not_equal(sources.values[1:], sources.values[:-1])], 0)
+    distinct = tf.boolean_mask(sources.values, is_new)
+    return tf.gather(distinct, tf.gather(tf.cumsum(tf.cast(is_new, tf.int32)), places))
+
+
+def _checked(tokens: list[str]) -> list[str]:
+    for number, token in enumerate(tokens, start=1):
+        if len(token.encode()) > _LONGEST_TOKEN_BYTES:
+            raise InputError(
+                f"The token in line {number} of the vocabulary has {len(token.encode())} bytes: {token[:20]!r}... "
+                f"The tokenizer in the graph takes at most {_LONGEST_TOKEN_BYTES}. Shorten or remove it."
+            )
+    return tokens

@@ -1,0 +1,82 @@
+"""Packing of tokenised segments into rows: [CLS] a [SEP], or [CLS] a [SEP] b [SEP].
+
+TensorFlow is imported when the first row is packed, not before.
+"""
+
+from collections.abc import Sequence
+
+from keras_bert.features import INPUT_IDS, INPUT_MASK, SEGMENT_IDS
+from keras_bert.tokenization.vocabulary import Vocabulary
+
+
+def pack_segments(
+    segments: Sequence, max_seq_length: int, vocabulary: Vocabulary, *, pad_to_max: bool = True
+) -> dict[str, "tf.Tensor"]:  # noqa: F821
+    """Joins one or two segments per row, cuts what is too long, pads; in the graph.
+
+    Example, with [CLS] = 2 and [SEP] = 3:
+        segments [[5, 6, 7]], [[8]] and max_seq_length 6 ->
+        input_ids   [[2, 5, 6, 3, 8, 3]]
+        input_mask  [[1, 1, 1, 1, 1, 1]]
+        segment_ids [[0, 0, 0, 0, 1, 1]]
+
+    Args:
+        segments: one or two RaggedTensors of ids, shape `(rows, None)`.
+        max_seq_length: most tokens in a row, [CLS] and [SEP] included. Of two segments the longer one is cut, at its
+            end, until they fit or are equally long; then both in turn, the second one first.
+        vocabulary: `Vocabulary`, for the ids of [CLS], [SEP] and [PAD].
+        pad_to_max: rows have `max_seq_length` columns; otherwise as many as the longest row needs.
+
+    Returns:
+        dict of `input_ids`, `input_mask`, `segment_ids`, int32 `(rows, columns)`.
+
+    Raises:
+        ValueError: another number of segments, or a length without room for [CLS] and [SEP].
+
+    Reference: google-research/bert `convert_single_example` and `_truncate_seq_pair`.
+    """
+    import tensorflow as tf
+
+    if len(segments) not in (1, 2):
+        raise ValueError(f"A row holds one or two segments. Received: {len(segments)}")
+    room = max_seq_length - 1 - len(segments)
+    if room < 0:
+        raise ValueError(
+            f"max_seq_length must be at least {1 + len(segments)}, for [CLS] and {len(segments)} [SEP]. "
+            f"Received: {max_seq_length}"
+        )
+    segments = [tf.cast(segment, tf.int32) for segment in segments]
+    lengths = _lengths_that_fit([segment.row_lengths() for segment in segments], room)
+    rows = segments[0].nrows()
+    separators = tf.fill([rows, 1], vocabulary.sep_id)
+    parts = [tf.fill([rows, 1], vocabulary.cls_id)]
+    for segment, length in zip(segments, lengths, strict=True):
+        parts += [_first_columns(segment, length), separators]
+    ids = tf.concat(parts, 1)
+    first_length = lengths[0] + 2
+    width = max_seq_length if pad_to_max else tf.cast(tf.reduce_max(tf.concat([ids.row_lengths(), [0]], 0)), tf.int32)
+    is_real = tf.sequence_mask(ids.row_lengths(), width)
+    return {
+        INPUT_IDS: ids.to_tensor(vocabulary.pad_id, shape=[None, width] if pad_to_max else None),
+        INPUT_MASK: tf.cast(is_real, tf.int32),
+        SEGMENT_IDS: tf.cast(is_real & ~tf.sequence_mask(first_length, width), tf.int32),
+    }
+
+
+def _lengths_that_fit(lengths: list, room: int) -> list:
+    """The lengths that are left when `room` tokens fit: [9], 4 -> [4]; [9, 2], 7 -> [5, 2]; [9, 9], 7 -> [4, 3]."""
+    import tensorflow as tf
+
+    if len(lengths) == 1:
+        return [tf.minimum(lengths[0], room)]
+    # The second gets what the first one leaves, and at least its half, rounded down because it gives way on a tie.
+    second = tf.minimum(lengths[1], tf.maximum(room - lengths[0], room // 2))
+    return [tf.minimum(lengths[0], room - second), second]
+
+
+def _first_columns(segment, lengths):
+    """Cuts row i of a RaggedTensor to `lengths[i]` values, which it has."""
+    import tensorflow as tf
+
+    places = tf.ragged.range(segment.row_starts(), segment.row_starts() + lengths)
+    return places.with_values(tf.gather(segment.values, places.values))

@@ -1,0 +1,134 @@
+"""Lookups on the frozen facts of Unicode 14.0 (unicode_data.py); Python tokenizer and graph tokenizer share them.
+
+Python's own `unicodedata` and `str.lower` change with the Python, and TensorFlow's ICU with the server, so neither is
+asked.
+"""
+
+import functools
+from collections.abc import Iterator
+
+from keras_bert.tokenization import unicode_data
+
+CAPITAL_SIGMA = 0x3A3
+SMALL_SIGMA = 0x3C3
+FINAL_SIGMA = 0x3C2
+
+# The blocks that google-research/bert surrounds with spaces.
+CJK_RANGES = (
+    (0x3400, 0x4DBF),
+    (0x4E00, 0x9FFF),
+    (0xF900, 0xFAFF),
+    (0x20000, 0x2A6DF),
+    (0x2A700, 0x2B73F),
+    (0x2B740, 0x2B81F),
+    (0x2B820, 0x2CEAF),
+    (0x2F800, 0x2FA1F),
+)
+
+_HANGUL_FIRST, _HANGUL_LAST = 0xAC00, 0xD7A3
+_LEADING_FIRST, _VOWEL_FIRST, _TRAILING_BEFORE_FIRST = 0x1100, 0x1161, 0x11A7
+_VOWEL_COUNT, _TRAILING_COUNT = 21, 28
+
+
+def parse_ranges(text: str) -> list[tuple[int, int]]:
+    """Returns first and last code point of each range: "41-5a 61" -> [(0x41, 0x5A), (0x61, 0x61)]."""
+    return [_parse_range(item) for item in text.split()]
+
+
+def _parse_range(item: str) -> tuple[int, int]:
+    first, _, last = item.partition("-")
+    return int(first, 16), int(last or first, 16)
+
+
+def _points(text: str) -> frozenset[int]:
+    return frozenset(point for first, last in parse_ranges(text) for point in range(first, last + 1))
+
+
+@functools.cache
+def whitespace() -> frozenset[int]:
+    """What separates tokens."""
+    return _points(unicode_data.WHITESPACE)
+
+
+@functools.cache
+def removed() -> frozenset[int]:
+    """Control and format characters, NUL and U+FFFD: dropped, so that what surrounds them joins."""
+    return _points(unicode_data.REMOVED)
+
+
+@functools.cache
+def punctuation() -> frozenset[int]:
+    """Characters that are words of their own."""
+    return _points(unicode_data.PUNCTUATION)
+
+
+@functools.cache
+def young_punctuation() -> frozenset[int]:
+    """The non-ASCII punctuation that an old Unicode version does not know as such."""
+    return _points(unicode_data.YOUNG_PUNCTUATION)
+
+
+@functools.cache
+def nonspacing_marks() -> frozenset[int]:
+    """Accents: stripped when lower-casing."""
+    return _points(unicode_data.NONSPACING_MARKS)
+
+
+@functools.cache
+def unassigned() -> frozenset[int]:
+    """Code points without a meaning in Unicode 14.0. They are kept as they are."""
+    return _points(unicode_data.UNASSIGNED)
+
+
+@functools.cache
+def cased_letters() -> frozenset[int]:
+    """Cased letters that are not case-ignorable."""
+    return _points(unicode_data.CASED)
+
+
+@functools.cache
+def case_ignorable() -> frozenset[int]:
+    """What is skipped when looking for the cased letters around a capital sigma."""
+    return _points(unicode_data.CASE_IGNORABLE)
+
+
+@functools.cache
+def combining_classes() -> dict[int, int]:
+    """Code point -> canonical combining class, where that is not 0."""
+    table = {}
+    for item in unicode_data.COMBINING_CLASSES.split():
+        points, _, combining_class = item.partition(":")
+        first, last = _parse_range(points)
+        table.update(dict.fromkeys(range(first, last + 1), int(combining_class)))
+    return table
+
+
+@functools.cache
+def folded_points() -> dict[int, tuple[int, ...]]:
+    """Code point -> canonical decomposition of its lower case, where that differs from it.
+
+    A capital sigma is found here as the small one; the final one depends on its neighbours. Marks are not stripped.
+    """
+    table = {}
+    for item in unicode_data.FOLDED.split():
+        points, _, result = item.partition(":")
+        first, last = _parse_range(points)
+        codes = tuple(int(code, 16) for code in result.split("."))
+        for point in range(first, last + 1):
+            table[point] = codes if len(codes) > 1 else (codes[0] + point - first,)
+    table.update(_hangul_decompositions())
+    return table
+
+
+def _hangul_decompositions() -> Iterator[tuple[int, tuple[int, ...]]]:
+    # Unicode 14.0, section 3.12: a syllable is the number of its letters in mixed radix.
+    for syllable in range(_HANGUL_FIRST, _HANGUL_LAST + 1):
+        rest, trailing = divmod(syllable - _HANGUL_FIRST, _TRAILING_COUNT)
+        leading, vowel = divmod(rest, _VOWEL_COUNT)
+        letters = (_LEADING_FIRST + leading, _VOWEL_FIRST + vowel)
+        yield syllable, (*letters, _TRAILING_BEFORE_FIRST + trailing) if trailing else letters
+
+
+def is_cjk(point: int) -> bool:
+    """Whether google-research/bert makes the character a word of its own (ideographs, not kana or Hangul)."""
+    return point >= CJK_RANGES[0][0] and any(first <= point <= last for first, last in CJK_RANGES)

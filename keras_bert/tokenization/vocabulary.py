@@ -1,0 +1,148 @@
+"""The vocabulary: one token a line, the line number is the id."""
+
+import dataclasses
+import functools
+import hashlib
+import os
+from collections.abc import Sequence
+
+from keras_bert.atomic_output import atomic_file
+from keras_bert.errors import InputError
+
+PAD, UNK, CLS, SEP, MASK = SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
+
+
+@dataclasses.dataclass(frozen=True)
+class Vocabulary:
+    """The tokens of a WordPiece model, in the order of their ids.
+
+    Args:
+        tokens: strings; `##` marks a token that continues a word. [PAD] [UNK] [CLS] [SEP] [MASK] must be among them.
+
+    Raises:
+        InputError: a special token is missing, or a token is empty or there twice.
+
+    Example:
+        >>> vocabulary = Vocabulary(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "quick", "##est"])
+        >>> vocabulary.ids["##est"], vocabulary.tokens[5], vocabulary.mask_id
+        (7, 'the', 4)
+
+    Reference: google-research/bert `load_vocab`.
+    """
+
+    tokens: tuple[str, ...]
+
+    def __init__(self, tokens: Sequence[str]):
+        object.__setattr__(self, "tokens", tuple(map(_without_white_space, tokens)))
+        _check_tokens(self.tokens, "The vocabulary")
+
+    @classmethod
+    def from_file(cls, path: str | os.PathLike) -> "Vocabulary":
+        """Reads a `vocab.txt`.
+
+        White space around a token is cut off, as Google does; a token that is nothing else (the Chinese vocabulary
+        has U+2028) stays as it is.
+
+        Raises:
+            InputError: the file is missing, empty, binary or not UTF-8, has CRLF line ends or blank lines, lacks a
+                special token or has a token twice.
+        """
+        path = os.fspath(path)
+        lines = _read_lines(path)
+        _check_tokens(list(map(_without_white_space, lines)), path)
+        return cls(lines)
+
+    def save(self, path: str | os.PathLike) -> None:
+        """Writes a `vocab.txt` that `from_file` and Google's code read."""
+        with atomic_file(path) as file:
+            file.write(self._text())
+
+    @functools.cached_property
+    def ids(self) -> dict[str, int]:
+        """Token -> id."""
+        return {token: number for number, token in enumerate(self.tokens)}
+
+    @functools.cached_property
+    def sha256(self) -> str:
+        """Hexadecimal SHA-256 of the file that `save` writes: equal vocabularies have equal ones."""
+        return hashlib.sha256(self._text()).hexdigest()
+
+    @property
+    def pad_id(self) -> int:
+        return self.ids[PAD]
+
+    @property
+    def unk_id(self) -> int:
+        return self.ids[UNK]
+
+    @property
+    def cls_id(self) -> int:
+        return self.ids[CLS]
+
+    @property
+    def sep_id(self) -> int:
+        return self.ids[SEP]
+
+    @property
+    def mask_id(self) -> int:
+        return self.ids[MASK]
+
+    def __len__(self) -> int:
+        return len(self.tokens)
+
+    def __repr__(self) -> str:
+        return f"Vocabulary({len(self.tokens)} tokens, sha256 {self.sha256[:12]})"
+
+    def _text(self) -> bytes:
+        return "".join(f"{token}\n" for token in self.tokens).encode()
+
+
+def _read_lines(path: str) -> list[str]:
+    try:
+        with open(path, "rb") as file:
+            data = file.read()
+    except OSError as error:
+        raise InputError(f"Cannot read the vocabulary {path}: {error.strerror}.") from error
+    if not data.strip():
+        raise InputError(f"The vocabulary {path} is empty. It must hold one token a line.")
+    if b"\0" in data:
+        raise InputError(f"The vocabulary {path} is a binary file. It must be UTF-8 text with one token a line.")
+    try:
+        text = data.decode()
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise InputError(f"The vocabulary {path} is not UTF-8 (line {line}). Save it as UTF-8 text.") from error
+    if "\r\n" in text:
+        line = text.count("\n", 0, text.index("\r\n")) + 1
+        raise InputError(
+            f"The vocabulary {path} has Windows line ends (CRLF, line {line}). "
+            f"Convert it: tr -d '\\r' < {path} > converted-vocab.txt"
+        )
+    # A byte order mark would hide the first token. Only "\n" ends a line: U+2028 is a token of the Chinese vocabulary.
+    return text.removeprefix("\ufeff").removesuffix("\n").split("\n")
+
+
+def _without_white_space(line: str) -> str:
+    token = line.strip()
+    return line if token in ("", "##") else token
+
+
+def _check_tokens(tokens: Sequence[str], name: str) -> None:
+    first_lines: dict[str, int] = {}
+    for number, token in enumerate(tokens, start=1):
+        if "\n" in token:
+            raise InputError(f"{name}: the token {token!r} has a line end in it, so it cannot be a line of a file.")
+        if not token:
+            raise InputError(f"{name}: line {number} is blank. Every line must hold one token: remove it.")
+        if token in first_lines:
+            raise InputError(
+                f"{name}: the token {token!r} is there twice, in lines {first_lines[token]} and {number}. "
+                "Every token needs one id: remove one of them."
+            )
+        first_lines[token] = number
+    missing = [token for token in SPECIAL_TOKENS if token not in first_lines]
+    if missing:
+        raise InputError(
+            f"{name}: {' '.join(missing)} missing. A BERT vocabulary must have the tokens {' '.join(SPECIAL_TOKENS)}, "
+            "one a line."
+        )

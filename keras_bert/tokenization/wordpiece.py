@@ -1,0 +1,210 @@
+"""Google's BERT tokenizer in Python, with character offsets: the reference that the graph version must equal.
+
+What it does, in order (google-research/bert `tokenization.py`, rewritten on the frozen Unicode table):
+
+1. Split at white space; drop control and format characters; make every CJK ideograph a token.
+2. Lower-case (when asked), decompose canonically, drop the non-spacing marks.
+3. Make every punctuation character a word.
+4. Cut each word into the longest pieces of the vocabulary, left to right; a word of more than 200 characters, or with
+   a part that is no piece, becomes one [UNK].
+
+Offsets: a piece reaches from the start of the character that its first letter came from to the end of the character
+that its last letter came from. Characters that vanish (accents, control characters) belong to the character before
+them in the same stretch without white space, and at the start of a stretch to nothing. [UNK] covers its word.
+"""
+
+import functools
+import re
+from collections.abc import Iterable
+
+from keras_bert.tokenization import unicode_table
+from keras_bert.tokenization.vocabulary import Vocabulary
+
+MAX_CHARACTERS_PER_WORD = 200
+
+# Text repeats its words, so results are kept: of so many stretches, each of at most so many characters.
+_CACHE_SIZE = 1 << 16
+_LONGEST_CACHED = 40
+
+# Words as (text, starts, ends): where each character of the text starts and ends in the source.
+_Word = tuple[str, list[int], list[int]]
+
+
+class WordPieceTokenizer:
+    """Text -> ids of the vocabulary, exactly as google-research/bert `FullTokenizer`.
+
+    Special tokens in the text are ordinary text: `[MASK]` becomes `[`, `mask`, `]`.
+
+    Args:
+        vocabulary: `Vocabulary`.
+        do_lower_case: lower-case and strip accents, for uncased vocabularies.
+
+    Example:
+        >>> vocabulary = Vocabulary(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "quick", "##est"])
+        >>> tokenizer = WordPieceTokenizer(vocabulary)
+        >>> tokenizer.tokenize("The quickest fox")
+        ['the', 'quick', '##est', '[UNK]']
+        >>> tokenizer.tokenize_with_offsets("The quickest fox")
+        ([5, 6, 7, 1], [0, 4, 9, 13], [3, 9, 12, 16])
+    """
+
+    def __init__(self, vocabulary: Vocabulary, do_lower_case: bool = True):
+        self.vocabulary = vocabulary
+        self.do_lower_case = do_lower_case
+        self._ids = vocabulary.ids
+        self._longest_token = max(map(len, vocabulary.tokens))
+        separators = "".join(re.escape(chr(point)) for point in sorted(unicode_table.whitespace()))
+        self._stretches = re.compile(f"[^{separators}]+").finditer
+        self._cached_pieces = functools.lru_cache(maxsize=_CACHE_SIZE)(self._pieces)
+
+    def __reduce__(self):
+        # Process pools send tokenizers by pickle; the cache stays behind.
+        return WordPieceTokenizer, (self.vocabulary, self.do_lower_case)
+
+    def tokenize(self, text: str | bytes) -> list[str]:
+        """Returns the tokens of `text`; bytes are read as UTF-8, and what is none is skipped."""
+        return [self.vocabulary.tokens[number] for number in self.encode(text)]
+
+    def encode(self, text: str | bytes) -> list[int]:
+        """Returns the ids of the tokens of `text`, without [CLS] and [SEP]."""
+        ids: list[int] = []
+        for match in self._stretches(_as_str(text)):
+            ids += self._pieces_of(match.group())[0]
+        return ids
+
+    def tokenize_with_offsets(self, text: str | bytes) -> tuple[list[int], list[int], list[int]]:
+        """Returns ids, starts and ends of equal length: token i came from `text[starts[i]:ends[i]]`.
+
+        Offsets count characters of the `str` (of the decoded text when bytes are given).
+        """
+        ids: list[int] = []
+        starts: list[int] = []
+        ends: list[int] = []
+        for match in self._stretches(_as_str(text)):
+            base = match.start()
+            piece_ids, piece_starts, piece_ends = self._pieces_of(match.group())
+            ids += piece_ids
+            starts += [base + start for start in piece_starts]
+            ends += [base + end for end in piece_ends]
+        return ids, starts, ends
+
+    def _pieces_of(self, stretch: str) -> tuple[list[int], list[int], list[int]]:
+        return self._cached_pieces(stretch) if len(stretch) <= _LONGEST_CACHED else self._pieces(stretch)
+
+    def _pieces(self, stretch: str) -> tuple[list[int], list[int], list[int]]:
+        """Ids, starts and ends of the pieces of a stretch of text without white space."""
+        ids: list[int] = []
+        starts: list[int] = []
+        ends: list[int] = []
+        for text, character_starts, character_ends in _words(stretch, self.do_lower_case):
+            first = 0
+            for number, last in self._match(text):
+                ids.append(number)
+                starts.append(character_starts[first])
+                ends.append(character_ends[last - 1])
+                first = last
+        return ids, starts, ends
+
+    def _match(self, word: str) -> list[tuple[int, int]]:
+        """Ids and ends of the longest pieces: "quickest" -> [(id of quick, 5), (id of ##est, 8)]."""
+        unknown = [(self.vocabulary.unk_id, len(word))]
+        if len(word) > MAX_CHARACTERS_PER_WORD:
+            return unknown
+        pieces = []
+        first = 0
+        while first < len(word):
+            prefix = "##" if first else ""
+            for last in range(min(len(word), first + self._longest_token), first, -1):
+                number = self._ids.get(prefix + word[first:last])
+                if number is not None:
+                    break
+            else:
+                return unknown
+            pieces.append((number, last))
+            first = last
+        return pieces
+
+
+def _as_str(text: str | bytes) -> str:
+    return text.decode("utf-8", errors="ignore") if isinstance(text, bytes) else text
+
+
+def _words(stretch: str, do_lower_case: bool) -> Iterable[_Word]:
+    """The words of a stretch without white space, with the place of every character in it.
+
+    "Épée,字" -> ("epee", [0, 1, 2, 3], [1, 2, 3, 4]), (",", [4], [5]), ("字", [5], [6])
+    """
+    removed = unicode_table.removed()
+    kept = [(ord(character), start) for start, character in enumerate(stretch) if ord(character) not in removed]
+    words: list[list[tuple[int, int]]] = []
+    for token in _split_at(kept, unicode_table.is_cjk):
+        letters = _fold(token) if do_lower_case else token
+        words += _split_at(letters, unicode_table.punctuation().__contains__)
+    ends = _ends([start for word in words for _, start in word], len(stretch))
+    for word in words:
+        starts = [start for _, start in word]
+        yield "".join(chr(point) for point, _ in word), starts, [ends[start] for start in starts]
+
+
+def _split_at(letters: list[tuple[int, int]], is_separate) -> list[list[tuple[int, int]]]:
+    """Cuts so that each separate character stands alone: "a,b" -> "a" "," "b". There are no empty parts."""
+    parts: list[list[tuple[int, int]]] = []
+    joins = False
+    for point, start in letters:
+        separate = is_separate(point)
+        if separate or not joins:
+            parts.append([])
+        parts[-1].append((point, start))
+        joins = not separate
+    return parts
+
+
+def _fold(token: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Lower case, canonical decomposition, no non-spacing marks."""
+    folded = unicode_table.folded_points()
+    classes = unicode_table.combining_classes()
+    letters: list[tuple[int, int]] = []
+    for position, (point, start) in enumerate(token):
+        if point == unicode_table.CAPITAL_SIGMA and _is_final_sigma(token, position):
+            letters.append((unicode_table.FINAL_SIGMA, start))
+        else:
+            letters += [(part, start) for part in folded.get(point, (point,))]
+    if any(point in classes for point, _ in letters):
+        letters = _in_canonical_order(letters)
+    marks = unicode_table.nonspacing_marks()
+    letters = [letter for letter in letters if letter[0] not in marks]
+    # Where marks changed places, the places in the source stay in order.
+    starts = sorted(start for _, start in letters)
+    return [(point, start) for (point, _), start in zip(letters, starts, strict=True)]
+
+
+def _is_final_sigma(token: list[tuple[int, int]], position: int) -> bool:
+    """Whether a capital sigma ends a word: a cased letter before it and none after it (Unicode 14.0, table 3-17)."""
+    before = (token[index][0] for index in range(position - 1, -1, -1))
+    after = (token[index][0] for index in range(position + 1, len(token)))
+    return _first_is_cased(before) and not _first_is_cased(after)
+
+
+def _first_is_cased(points: Iterable[int]) -> bool:
+    ignorable = unicode_table.case_ignorable()
+    return next((point for point in points if point not in ignorable), None) in unicode_table.cased_letters()
+
+
+def _in_canonical_order(letters: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Sorts each run of marks by combining class, leaving equal ones in place (Unicode 14.0, section 3.11)."""
+    classes = unicode_table.combining_classes()
+    ordered: list[tuple[int, int]] = []
+    run: list[tuple[int, int]] = []
+    for letter in letters:
+        if letter[0] in classes:
+            run.append(letter)
+        else:
+            ordered += [*sorted(run, key=lambda mark: classes[mark[0]]), letter]
+            run = []
+    return ordered + sorted(run, key=lambda mark: classes[mark[0]])
+
+
+def _ends(starts: list[int], length: int) -> dict[int, int]:
+    """Start of a source character -> where the next one starts that left something: [0, 0, 3], 5 -> {0: 3, 3: 5}."""
+    distinct = sorted(set(starts))
+    return dict(zip(distinct, [*distinct, length][1:], strict=True))
