@@ -1,0 +1,84 @@
+"""Multi-head self-attention."""
+
+import keras
+from keras import ops
+
+
+@keras.saving.register_keras_serializable(package="keras_bert")
+class SelfAttention(keras.layers.Layer):
+    """Lets every token gather from the tokens that it may look at.
+
+    Every matrix product with weights is two-dimensional, `[B * S, H] x [H, H]`: CPU kernels fuse the bias into those,
+    and not into an einsum.
+
+    Args:
+        num_heads: number of heads; the width of the inputs must be divisible by it.
+        dropout: share of the attention probabilities that training sets to 0.
+        initializer_range: standard deviation of the kernels at the start.
+
+    Call arguments:
+        hidden: `[B, S, H]`.
+        attention_bias: `[B, 1, S, S]`, see `numbered_mask.attention_bias`.
+        training: whether dropout acts.
+        return_attention: whether to return the attention probabilities (before dropout) too.
+
+    Returns:
+        `[B, S, H]`, or a pair of it and `[B, N, S, S]`.
+
+    Reference: Vaswani et al., 2017, section 3.2.
+    """
+
+    def __init__(self, num_heads, dropout=0.1, initializer_range=0.02, **kwargs):
+        super().__init__(**kwargs)
+        self.num_heads = num_heads
+        self.initializer_range = initializer_range
+        self.dropout = keras.layers.Dropout(dropout, dtype=self.dtype_policy, name="dropout")
+
+    def build(self, hidden_shape, attention_bias_shape=None):
+        self.hidden_size = hidden_shape[-1]
+        if self.hidden_size % self.num_heads:
+            raise ValueError(
+                f"The width of the inputs must be divisible by num_heads={self.num_heads}. Received: {self.hidden_size}"
+            )
+        self.head_size = self.hidden_size // self.num_heads
+        for name in ("query", "key", "value", "output_dense"):
+            initializer = keras.initializers.TruncatedNormal(stddev=self.initializer_range)
+            dense = keras.layers.Dense(
+                self.hidden_size, kernel_initializer=initializer, dtype=self.dtype_policy, name=name
+            )
+            dense.build((None, self.hidden_size))
+            setattr(self, name, dense)
+
+    def call(self, hidden, attention_bias, training=False, return_attention=False):
+        # B = batch, S = sequence length, H = hidden size, N = number of heads, D = head size
+        length = ops.shape(hidden)[1]
+        flat = ops.reshape(hidden, (-1, self.hidden_size))  # [B * S, H]
+        # Dividing the queries is the same as dividing the scores, on S / D times fewer numbers.
+        query = self._split_heads(self.query(flat) * self.head_size**-0.5, length, (0, 2, 1, 3))  # [B, N, S, D]
+        key = self._split_heads(self.key(flat), length, (0, 2, 3, 1))  # [B, N, D, S]
+        value = self._split_heads(self.value(flat), length, (0, 2, 1, 3))  # [B, N, S, D]
+
+        # At least float32: with 8 bits the probabilities of a long row would not add up to 1.
+        dtype = keras.backend.result_type(self.compute_dtype, "float32")
+        scores = ops.cast(ops.matmul(query, key), dtype) + ops.cast(attention_bias, dtype)  # [B, N, S, S]
+        probabilities = ops.cast(ops.softmax(scores), self.compute_dtype)
+        gathered = ops.matmul(self.dropout(probabilities, training=training), value)  # [B, N, S, D]
+
+        gathered = ops.reshape(ops.transpose(gathered, (0, 2, 1, 3)), (-1, self.hidden_size))  # [B * S, H]
+        output = ops.reshape(self.output_dense(gathered), ops.shape(hidden))
+        return (output, probabilities) if return_attention else output
+
+    def _split_heads(self, flat, length, order):
+        """`[B * S, H]` -> `[B, S, N, D]` -> its axes in `order`."""
+        return ops.transpose(ops.reshape(flat, (-1, length, self.num_heads, self.head_size)), order)
+
+    def compute_output_shape(self, hidden_shape, attention_bias_shape=None):
+        return hidden_shape
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "num_heads": self.num_heads,
+            "dropout": self.dropout.rate,
+            "initializer_range": self.initializer_range,
+        }

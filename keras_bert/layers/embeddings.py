@@ -1,0 +1,93 @@
+"""The sum of token, position and segment embeddings, with its LayerNorm and dropout."""
+
+import keras
+from keras import ops
+
+from keras_bert.layers.layer_norm import LayerNorm
+
+
+@keras.saving.register_keras_serializable(package="keras_bert")
+class BertEmbeddings(keras.layers.Layer):
+    """Turns token ids into vectors: dropout(LayerNorm(token + position + segment)).
+
+    Args:
+        vocab_size: number of rows of the token table.
+        hidden_size: width of the vectors.
+        max_positions: number of rows of the position table.
+        num_segments: number of rows of the segment table.
+        dropout: share of the outputs that training sets to 0.
+        layer_norm_epsilon: what LayerNorm adds to the variance.
+        initializer_range: standard deviation of the tables at the start.
+
+    Call arguments:
+        input_ids, positions, segment_ids: int32 `[B, S]`.
+        training: whether dropout acts.
+
+    Returns:
+        `[B, S, hidden_size]`.
+
+    Example:
+        >>> embeddings = BertEmbeddings(vocab_size=100, hidden_size=8, max_positions=16)
+        >>> embeddings(np.array([[2, 7, 3]]), np.array([[0, 1, 2]]), np.array([[0, 0, 0]])).shape
+        TensorShape([1, 3, 8])
+
+    Reference: Devlin et al., 2018, figure 2.
+    """
+
+    def __init__(
+        self,
+        vocab_size,
+        hidden_size,
+        max_positions,
+        num_segments=2,
+        dropout=0.1,
+        layer_norm_epsilon=1e-12,
+        initializer_range=0.02,
+        **kwargs,
+    ):
+        super().__init__(**kwargs)
+        self.vocab_size = vocab_size
+        self.hidden_size = hidden_size
+        self.max_positions = max_positions
+        self.num_segments = num_segments
+        self.initializer_range = initializer_range
+        self.layer_norm = LayerNorm(layer_norm_epsilon, dtype=self.dtype_policy, name="layer_norm")
+        self.dropout = keras.layers.Dropout(dropout, dtype=self.dtype_policy, name="dropout")
+
+    def build(self, input_ids_shape=None, positions_shape=None, segment_ids_shape=None):
+        self.token_embeddings = self._add_table("token_embeddings", self.vocab_size)
+        self.position_embeddings = self._add_table("position_embeddings", self.max_positions)
+        self.segment_embeddings = self._add_table("segment_embeddings", self.num_segments)
+        self.layer_norm.build((None, None, self.hidden_size))
+
+    def _add_table(self, name, num_rows):
+        return self.add_weight(
+            name=name,
+            shape=(num_rows, self.hidden_size),
+            initializer=keras.initializers.TruncatedNormal(stddev=self.initializer_range),
+            # In mixed precision a few rows are cast after the gather, not the whole table before it.
+            autocast=False,
+        )
+
+    def call(self, input_ids, positions, segment_ids, training=False):
+        tokens = ops.take(self.token_embeddings, input_ids, axis=0)
+        places = ops.take(self.position_embeddings, positions, axis=0)
+        # A product with a table of two rows is cheaper than a gather, whose gradient adds up thousands of rows in two.
+        segments = ops.one_hot(ops.reshape(segment_ids, (-1,)), self.num_segments, dtype=tokens.dtype)
+        segments = ops.reshape(ops.matmul(segments, self.segment_embeddings), ops.shape(tokens))
+        return self.dropout(self.layer_norm(tokens + places + segments), training=training)
+
+    def compute_output_shape(self, input_ids_shape, positions_shape=None, segment_ids_shape=None):
+        return (*input_ids_shape, self.hidden_size)
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "vocab_size": self.vocab_size,
+            "hidden_size": self.hidden_size,
+            "max_positions": self.max_positions,
+            "num_segments": self.num_segments,
+            "dropout": self.dropout.rate,
+            "layer_norm_epsilon": self.layer_norm.epsilon,
+            "initializer_range": self.initializer_range,
+        }

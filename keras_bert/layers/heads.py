@@ -1,0 +1,124 @@
+"""What stands on top of the encoder: the pooler and the masked-LM head.
+
+The next-sentence head and a classifier are single dense layers, and are written as such in their models.
+"""
+
+import keras
+from keras import ops
+
+from keras_bert.layers.activations import hidden_activation
+from keras_bert.layers.layer_norm import LayerNorm
+
+
+@keras.saving.register_keras_serializable(package="keras_bert")
+class Pooler(keras.layers.Layer):
+    """One vector for a row: tanh of a dense layer on the row's first token, [CLS].
+
+    Args:
+        initializer_range: standard deviation of the kernel at the start.
+
+    Call arguments:
+        hidden: `[B, S, H]`.
+
+    Returns:
+        `[B, H]`.
+
+    Reference: google-research/bert `modeling.py`; the paper calls its input C.
+    """
+
+    def __init__(self, initializer_range=0.02, **kwargs):
+        super().__init__(**kwargs)
+        self.initializer_range = initializer_range
+
+    def build(self, hidden_shape):
+        self.dense = keras.layers.Dense(
+            hidden_shape[-1],
+            activation="tanh",
+            kernel_initializer=keras.initializers.TruncatedNormal(stddev=self.initializer_range),
+            dtype=self.dtype_policy,
+            name="dense",
+        )
+        self.dense.build((None, hidden_shape[-1]))
+
+    def call(self, hidden):
+        return self.dense(hidden[:, 0, :])
+
+    def compute_output_shape(self, hidden_shape):
+        return (hidden_shape[0], hidden_shape[-1])
+
+    def get_config(self):
+        return {**super().get_config(), "initializer_range": self.initializer_range}
+
+
+@keras.saving.register_keras_serializable(package="keras_bert")
+class MaskedLanguageModelHead(keras.layers.Layer):
+    """Scores every token of the vocabulary at the masked positions.
+
+    The vectors at those positions pass a dense layer, the activation and a LayerNorm; their products with the token
+    embeddings, plus a bias for each token, are the logits. The table of token embeddings is the encoder's own: it is
+    given to `call`, so it exists once, in the optimiser and on disk too.
+
+    Args:
+        vocab_size: number of tokens.
+        activation: name of the function after the dense layer, as in `BertConfig.hidden_act`.
+        layer_norm_epsilon: what LayerNorm adds to the variance.
+        initializer_range: standard deviation of the kernel at the start.
+
+    Call arguments:
+        hidden: `[B, S, H]`.
+        positions: int32 `[B, P]`, each below S.
+        token_embeddings: `[vocab_size, H]`.
+
+    Returns:
+        `[B, P, vocab_size]`, float32 in mixed precision too.
+
+    Reference: google-research/bert `run_pretraining.py`, `get_masked_lm_output`.
+    """
+
+    def __init__(self, vocab_size, activation="gelu", layer_norm_epsilon=1e-12, initializer_range=0.02, **kwargs):
+        super().__init__(**kwargs)
+        self.vocab_size = vocab_size
+        self.activation = activation
+        self.layer_norm_epsilon = layer_norm_epsilon
+        self.initializer_range = initializer_range
+
+    def build(self, hidden_shape, positions_shape=None, token_embeddings_shape=None):
+        self.hidden_size = hidden_shape[-1]
+        self.dense = keras.layers.Dense(
+            self.hidden_size,
+            activation=hidden_activation(self.activation),
+            kernel_initializer=keras.initializers.TruncatedNormal(stddev=self.initializer_range),
+            dtype=self.dtype_policy,
+            name="dense",
+        )
+        self.dense.build((None, self.hidden_size))
+        self.layer_norm = LayerNorm(self.layer_norm_epsilon, dtype=self.dtype_policy, name="layer_norm")
+        self.layer_norm.build((None, self.hidden_size))
+        self.output_bias = self.add_weight(
+            name="output_bias", shape=(self.vocab_size,), initializer="zeros", autocast=False
+        )
+
+    def call(self, hidden, positions, token_embeddings):
+        # B = batch, S = sequence length, P = predictions of a row, H = hidden size, V = vocabulary
+        batch_size, length = ops.shape(hidden)[0], ops.shape(hidden)[1]
+        first_rows = ops.expand_dims(ops.arange(batch_size, dtype="int32") * length, 1)  # [B, 1]
+        rows = ops.reshape(ops.cast(positions, "int32") + first_rows, (-1,))  # [B * P]
+        masked = ops.take(ops.reshape(hidden, (-1, self.hidden_size)), rows, axis=0)  # [B * P, H]
+
+        masked = self.layer_norm(self.dense(masked))
+        logits = ops.matmul(masked, ops.transpose(token_embeddings))  # [B * P, V]
+        dtype = keras.backend.result_type(self.compute_dtype, "float32")
+        logits = ops.cast(logits, dtype) + ops.cast(self.output_bias, dtype)
+        return ops.reshape(logits, (batch_size, -1, self.vocab_size))
+
+    def compute_output_shape(self, hidden_shape, positions_shape, token_embeddings_shape=None):
+        return (*positions_shape, self.vocab_size)
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "vocab_size": self.vocab_size,
+            "activation": self.activation,
+            "layer_norm_epsilon": self.layer_norm_epsilon,
+            "initializer_range": self.initializer_range,
+        }

@@ -1,0 +1,70 @@
+"""What an `input_mask` of numbered sequences means: who attends to whom, and where each token stands.
+
+0 is padding and n >= 1 is the n-th sequence packed in the row. The usual 0/1 mask is the case of one sequence, so one
+rule covers padded batches and packed rows, and there is no second attention path.
+"""
+
+from keras import ops
+
+# Added to a score, it leaves a probability of exactly 0. Minus infinity would make the softmax of a padding token NaN,
+# and a larger number would become infinite in float16.
+_MASKED = -30000.0
+
+
+def attention_bias(input_mask, dtype="float32"):
+    """Returns what is added to the attention scores: 0 where a token may look, a large negative number elsewhere.
+
+    A token looks at the tokens with its own non-zero number. Padding may look nowhere: all its scores are lowered
+    alike, so what it gets is finite and means nothing.
+
+    Args:
+        input_mask: int `[B, S]`.
+
+    Returns:
+        `dtype`, `[B, 1, S, S]`: row, (any head), the token that looks, the token looked at.
+
+    Example:
+        one row `[1, 1, 2, 0]` lets tokens look as
+            [[x, x, ., .],
+             [x, x, ., .],
+             [., ., x, .],
+             [., ., ., .]]
+    """
+    looking = ops.expand_dims(input_mask, 2)
+    looked_at = ops.expand_dims(input_mask, 1)
+    allowed = ops.logical_and(ops.equal(looking, looked_at), ops.not_equal(looked_at, 0))
+    return ops.expand_dims((1.0 - ops.cast(allowed, dtype)) * _MASKED, 1)
+
+
+def position_ids(input_mask):
+    """Returns the position of every token: its column, counted anew where another packed sequence starts.
+
+    A sequence starts anew only where the number differs from the last non-zero one before it. So rows of 0 and 1 have
+    their column index, left-padded ones too, as everywhere else.
+
+    Args:
+        input_mask: int32 `[B, S]`.
+
+    Returns:
+        int32 `[B, S]`.
+
+    Example:
+        [[1, 1, 1, 2, 2, 0],      [[0, 1, 2, 0, 1, 2],
+         [0, 0, 1, 1, 1, 1]]  ->   [0, 1, 2, 3, 4, 5]]
+    """
+    columns = ops.arange(ops.shape(input_mask)[1], dtype="int32")
+    is_token = ops.not_equal(input_mask, 0)
+    # Running maxima, written as a comparison of all pairs of columns: Keras has none that takes an unknown length, and
+    # the attention scores hold as many numbers for every head of every layer.
+    earlier = ops.less(ops.expand_dims(columns, 0), ops.expand_dims(columns, 1))
+    last_token = _largest_column(ops.logical_and(earlier, ops.expand_dims(is_token, 1)), columns)
+    last_number = ops.take_along_axis(input_mask, ops.maximum(last_token, 0), axis=1)
+    starts_anew = is_token & (last_token >= 0) & ops.not_equal(last_number, input_mask)
+    not_later = ops.less_equal(ops.expand_dims(columns, 0), ops.expand_dims(columns, 1))
+    start = _largest_column(ops.logical_and(not_later, ops.expand_dims(starts_anew, 1)), columns)
+    return columns - ops.maximum(start, 0)
+
+
+def _largest_column(among, columns):
+    """Returns, for bool `[B, S, S]`, the largest column that is true in each row, -1 where there is none: `[B, S]`."""
+    return ops.max(ops.where(among, columns, -1), axis=2)

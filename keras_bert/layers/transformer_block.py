@@ -1,0 +1,104 @@
+"""One layer of the encoder: self-attention, then two dense layers, each with a residual and a LayerNorm."""
+
+import keras
+from keras import ops
+
+from keras_bert.layers.activations import hidden_activation
+from keras_bert.layers.attention import SelfAttention
+from keras_bert.layers.layer_norm import LayerNorm
+
+
+@keras.saving.register_keras_serializable(package="keras_bert")
+class TransformerBlock(keras.layers.Layer):
+    """One layer of BERT, with LayerNorm after each residual sum.
+
+    Args:
+        num_heads: number of attention heads.
+        intermediate_size: width between the two dense layers.
+        activation: name of the function between them, as in `BertConfig.hidden_act`.
+        dropout: share of each sub-layer's outputs that training sets to 0.
+        attention_dropout: the same for the attention probabilities.
+        layer_norm_epsilon: what LayerNorm adds to the variance.
+        initializer_range: standard deviation of the kernels at the start.
+
+    Call arguments:
+        hidden: `[B, S, H]`.
+        attention_bias: `[B, 1, S, S]`, see `numbered_mask.attention_bias`.
+        training: whether dropout acts.
+        return_attention: whether to return the attention probabilities too.
+
+    Returns:
+        `[B, S, H]`, or a pair of it and `[B, N, S, S]`.
+
+    Reference: Devlin et al., 2018, section 3; Vaswani et al., 2017, section 3.1.
+    """
+
+    def __init__(
+        self,
+        num_heads,
+        intermediate_size,
+        activation="gelu",
+        dropout=0.1,
+        attention_dropout=0.1,
+        layer_norm_epsilon=1e-12,
+        initializer_range=0.02,
+        **kwargs,
+    ):
+        super().__init__(**kwargs)
+        self.num_heads = num_heads
+        self.intermediate_size = intermediate_size
+        self.activation = activation
+        self.attention_dropout = attention_dropout
+        self.layer_norm_epsilon = layer_norm_epsilon
+        self.initializer_range = initializer_range
+        self.attention = SelfAttention(
+            num_heads, attention_dropout, initializer_range, dtype=self.dtype_policy, name="attention"
+        )
+        self.attention_layer_norm = self._layer_norm("attention_layer_norm")
+        self.intermediate_dense = self._dense(
+            intermediate_size, "intermediate_dense", activation=hidden_activation(activation)
+        )
+        self.output_layer_norm = self._layer_norm("output_layer_norm")
+        self.dropout = keras.layers.Dropout(dropout, dtype=self.dtype_policy, name="dropout")
+
+    def _layer_norm(self, name):
+        return LayerNorm(self.layer_norm_epsilon, dtype=self.dtype_policy, name=name)
+
+    def _dense(self, width, name, activation=None):
+        initializer = keras.initializers.TruncatedNormal(stddev=self.initializer_range)
+        return keras.layers.Dense(
+            width, activation=activation, kernel_initializer=initializer, dtype=self.dtype_policy, name=name
+        )
+
+    def build(self, hidden_shape, attention_bias_shape=None):
+        self.hidden_size = hidden_shape[-1]
+        self.output_dense = self._dense(self.hidden_size, "output_dense")
+        self.attention.build(hidden_shape)
+        self.attention_layer_norm.build((None, self.hidden_size))
+        self.intermediate_dense.build((None, self.hidden_size))
+        self.output_dense.build((None, self.intermediate_size))
+        self.output_layer_norm.build((None, self.hidden_size))
+
+    def call(self, hidden, attention_bias, training=False, return_attention=False):
+        attended, probabilities = self.attention(hidden, attention_bias, training=training, return_attention=True)
+        hidden = self.attention_layer_norm(hidden + self.dropout(attended, training=training))
+
+        flat = ops.reshape(hidden, (-1, self.hidden_size))  # two dimensions, for the reason given in SelfAttention
+        transformed = ops.reshape(self.output_dense(self.intermediate_dense(flat)), ops.shape(hidden))
+        hidden = self.output_layer_norm(hidden + self.dropout(transformed, training=training))
+        return (hidden, probabilities) if return_attention else hidden
+
+    def compute_output_shape(self, hidden_shape, attention_bias_shape=None):
+        return hidden_shape
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "num_heads": self.num_heads,
+            "intermediate_size": self.intermediate_size,
+            "activation": self.activation,
+            "dropout": self.dropout.rate,
+            "attention_dropout": self.attention_dropout,
+            "layer_norm_epsilon": self.layer_norm_epsilon,
+            "initializer_range": self.initializer_range,
+        }

@@ -1,0 +1,54 @@
+"""What is optimised: sums and weights, which become means only after all parts of a batch have been added up."""
+
+import dataclasses
+from typing import Any
+
+from keras import ops
+
+
+@dataclasses.dataclass(frozen=True)
+class LossTerm:
+    """One part of a loss: `numerator / (weight + epsilon)`, kept apart.
+
+    A batch that is split over devices or accumulation steps has the same loss as a whole one only when numerators and
+    weights are summed over the parts before the division.
+
+    Attributes:
+        name: what metrics call it.
+        numerator: scalar tensor, the weighted sum of the single losses.
+        weight: scalar tensor, the sum of the weights.
+        epsilon: added to the weight.
+    """
+
+    name: str
+    numerator: Any
+    weight: Any
+    epsilon: float = 0.0
+
+    @property
+    def value(self):
+        """The mean; 0 where the weight is 0."""
+        return ops.divide_no_nan(self.numerator, self.weight + self.epsilon)
+
+
+def cross_entropy_term(name, logits, labels, weights=None, epsilon=0.0) -> LossTerm:
+    """Returns the cross-entropy of integer labels as a `LossTerm`.
+
+    Args:
+        logits: float `[..., C]`.
+        labels: int `[...]`, each below C.
+        weights: `[...]`; 1 for every label when not given.
+    """
+    losses = ops.sparse_categorical_crossentropy(labels, logits, from_logits=True)
+    return _weighted_sum(name, losses, weights, epsilon)
+
+
+def accuracy_term(name, logits, labels, weights=None) -> LossTerm:
+    """Returns the share of labels whose logit is the largest, as a `LossTerm` (of which nothing is optimised)."""
+    is_right = ops.equal(ops.argmax(logits, axis=-1), ops.cast(labels, "int32"))
+    return _weighted_sum(name, ops.cast(is_right, logits.dtype), weights, 0.0)
+
+
+def _weighted_sum(name, values, weights, epsilon):
+    weights = ops.ones_like(values) if weights is None else ops.cast(weights, values.dtype)
+    return LossTerm(name, ops.sum(values * weights), ops.sum(weights), epsilon)

@@ -1,0 +1,191 @@
+"""What all models share: their config, their place on disk, and the step that trains the task models.
+
+This is the one door between the models and the way they are trained. Nothing here imports TensorFlow.
+"""
+
+from collections.abc import Mapping, Sequence
+
+import keras
+
+from keras_bert import features
+from keras_bert.config import BertConfig
+from keras_bert.errors import InputError
+from keras_bert.losses import LossTerm
+from keras_bert.metrics import RatioOfSums
+
+
+class BertModel(keras.Model):
+    """A Keras model made from a `BertConfig`.
+
+    Subclasses build all their weights in `__init__`, so a model can be counted, loaded and saved before its first call.
+
+    Attributes:
+        feature_names: what the dictionary that a model is called with must hold; it may hold more, such as labels.
+        config: the `BertConfig`.
+        vocabulary: the `Vocabulary` that the model's ids belong to, or None. It is saved by `save_pretrained`, not in
+            `.keras` files.
+    """
+
+    feature_names: Sequence[str] = (features.INPUT_IDS, features.INPUT_MASK, features.SEGMENT_IDS)
+
+    def __init__(self, config: BertConfig, **kwargs):
+        super().__init__(**kwargs)
+        if not isinstance(config, BertConfig):
+            raise InputError(
+                f"{type(self).__name__} is made from a BertConfig. Received: {config!r}. "
+                "Use BertConfig.from_json_file(path) or BertConfig.from_size(name, vocab_size)."
+            )
+        self.config = config
+        self.vocabulary = None
+
+    def get_config(self):
+        return {**super().get_config(), "config": self.config.to_dict()}
+
+    @classmethod
+    def from_config(cls, config, custom_objects=None):
+        return cls(**{**config, "config": BertConfig.from_dict(config["config"])})
+
+    def save_pretrained(self, path, vocabulary=None) -> None:
+        """Writes a model folder: `bert_config.json`, `model.weights.h5`, and `vocab.txt` if there is a vocabulary."""
+        from keras_bert.checkpoints import model_folder
+
+        model_folder.save_pretrained(self, path, vocabulary)
+
+    @classmethod
+    def from_pretrained(cls, path, **kwargs):
+        """Reads a model folder. `kwargs` are constructor arguments that the folder does not have, such as `labels`."""
+        from keras_bert.checkpoints import model_folder
+
+        return model_folder.from_pretrained(cls, path, **kwargs)
+
+    def export_for_serving(self, path, **kwargs) -> str:
+        """Writes the next version of a SavedModel below `path` and returns its folder."""
+        from keras_bert.serving import export
+
+        return export.export_for_serving(self, path, **kwargs)
+
+    def __call__(self, inputs, *args, **kwargs):
+        # Checked here: to what `call` raises, Keras adds several lines of its own.
+        self._check_features(inputs, self.feature_names)
+        length = inputs[features.INPUT_IDS].shape[1]
+        if length is not None:
+            self.config.check_sequence_length(length)
+        return super().__call__(inputs, *args, **kwargs)
+
+    def _check_features(self, inputs, names: Sequence[str]) -> None:
+        is_dictionary = isinstance(inputs, Mapping)
+        missing = [name for name in names if name not in inputs] if is_dictionary else names
+        if missing:
+            raise InputError(
+                f"{type(self).__name__} takes a dictionary with {', '.join(names)}. Missing: {', '.join(missing)}. "
+                f"Received: {', '.join(map(str, inputs)) if is_dictionary else type(inputs).__name__}"
+            )
+
+    @property
+    def _logits_dtype(self) -> str:
+        """Logits and losses are float32 in mixed precision too, and float64 where everything is."""
+        return keras.backend.result_type(self.compute_dtype, "float32")
+
+
+class TaskModel(BertModel):
+    """A model that knows its own loss and metrics: `compile(optimizer=...)`, then `fit`, `evaluate`, `predict`.
+
+    Subclasses set `loss_names` and `metric_names` and say what these mean in `loss_terms` and `metric_terms`. The loss
+    is the sum of the terms; what `fit` and `evaluate` report of a term is the ratio of the sums over all batches.
+    """
+
+    loss_names: Sequence[str] = ()
+    metric_names: Sequence[str] = ()
+
+    def __init__(self, config: BertConfig, **kwargs):
+        super().__init__(config, **kwargs)
+        self._reports = {name: RatioOfSums(name=name) for name in (*self.loss_names, *self.metric_names)}
+
+    def loss_terms(self, x, y, y_pred, sample_weight) -> list[LossTerm]:
+        """Returns the terms of the loss, named as in `loss_names`.
+
+        Args:
+            x: the features, labels among them where the task has them there.
+            y: the labels, or None.
+            y_pred: what `call` returned.
+            sample_weight: float `[B]`, or None.
+        """
+        raise NotImplementedError
+
+    def metric_terms(self, x, y, y_pred, sample_weight) -> list[LossTerm]:
+        """Returns what is reported and not optimised, named as in `metric_names`."""
+        raise NotImplementedError
+
+    def compile(self, optimizer, loss=None, loss_weights=None, **kwargs):
+        """Says how to train. The loss is the model's own; everything but `optimizer` is as in `keras.Model`."""
+        if loss is not None or loss_weights is not None:
+            raise InputError(
+                f"{type(self).__name__} computes its own loss ({' + '.join(self.loss_names)}). "
+                "Call compile(optimizer=...) without loss and loss_weights."
+            )
+        optimizer = keras.optimizers.get(optimizer)
+        inner = getattr(optimizer, "inner_optimizer", optimizer)  # what a LossScaleOptimizer wraps
+        if inner is not None and inner.gradient_accumulation_steps:
+            raise InputError(
+                "gradient_accumulation_steps is not supported: Keras averages the accumulated batches without regard "
+                "to their numbers of masked tokens. Use a larger batch, or a smaller learning rate."
+            )
+        self._refuse_replicas()
+        super().compile(optimizer=optimizer, **kwargs)
+
+    def compile_from_config(self, config):
+        # Keras calls this when it loads a `.keras` file, and does nothing for a model with a `compile` of its own.
+        self.compile(**keras.saving.deserialize_keras_object(config))
+        self.optimizer.build(self.trainable_variables)
+
+    def fit(self, x=None, *args, **kwargs):
+        self._refuse_replicas()
+        if hasattr(x, "element_spec"):
+            # Keras asks for shuffling unless told otherwise, and then warns that a tf.data.Dataset cannot be shuffled.
+            kwargs.setdefault("shuffle", False)
+        return super().fit(x, *args, **kwargs)
+
+    def evaluate(self, x=None, *args, **kwargs):
+        self._refuse_replicas()
+        return super().evaluate(x, *args, **kwargs)
+
+    def _refuse_replicas(self):
+        # Only the TensorFlow backend of Keras gives models this attribute.
+        strategy = getattr(self, "distribute_strategy", None)
+        if strategy is not None and strategy.num_replicas_in_sync > 1:
+            raise InputError(
+                f"{type(self).__name__} trains on one device so far, and the tf.distribute strategy has "
+                f"{strategy.num_replicas_in_sync} replicas: Keras would average their losses without regard to their "
+                "numbers of masked tokens. Make the model outside the strategy's scope."
+            )
+
+    def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
+        terms = self.loss_terms(x, y, y_pred, sample_weight)
+        # Reported from here: computing the terms a second time would cost a pass over all logits.
+        self._report(terms)
+        return sum(term.value for term in terms) + sum(keras.ops.sum(loss) for loss in self.losses)
+
+    def compute_metrics(self, x, y, y_pred, sample_weight=None):
+        self._report(self.metric_terms(x, y, y_pred, sample_weight))
+        return super().compute_metrics(x, y, y_pred, sample_weight)
+
+    def _report(self, terms):
+        for term in terms:
+            self._reports[term.name].update_state(keras.ops.stop_gradient(term.numerator), term.weight)
+
+    def get_metrics_result(self):
+        results = super().get_metrics_result()
+        # Keras' own "loss" is a mean of the batches' means.
+        results["loss"] = sum(self._reports[name].result() for name in self.loss_names)
+        return results
+
+
+def example_weights(x, sample_weight):
+    """Returns the weights `[B]` of a batch's examples, or None where all count the same.
+
+    Examples that only fill up the last batch are marked by `is_real_example` 0, as in Google's records.
+    """
+    if isinstance(x, Mapping) and features.IS_REAL_EXAMPLE in x:
+        is_real = keras.ops.reshape(keras.ops.cast(x[features.IS_REAL_EXAMPLE], "float32"), (-1,))
+        return is_real if sample_weight is None else is_real * keras.ops.cast(sample_weight, "float32")
+    return sample_weight

@@ -1,0 +1,109 @@
+"""`BertEncoder`: token ids in, one vector for each token and one for each row out."""
+
+import keras
+from keras import ops
+
+from keras_bert.config import BertConfig
+from keras_bert.layers.embeddings import BertEmbeddings
+from keras_bert.layers.heads import Pooler
+from keras_bert.layers.numbered_mask import attention_bias, position_ids
+from keras_bert.layers.transformer_block import TransformerBlock
+from keras_bert.models.base import BertModel
+
+
+@keras.saving.register_keras_serializable(package="keras_bert")
+class BertEncoder(BertModel):
+    """The bidirectional transformer encoder of the paper, with its pooler.
+
+    Args:
+        config: a `BertConfig`.
+        output_hidden_states: whether to return what goes into and comes out of every layer.
+        output_attentions: whether to return the attention probabilities of every layer.
+
+    Call arguments:
+        inputs: dictionary of int `[B, S]`:
+            `input_ids`: rows of the token table.
+            `input_mask`: 0 for padding, n for the n-th sequence packed in the row; see `layers/numbered_mask.py`.
+            `segment_ids`: 0 for the first sentence, 1 for the second.
+            Other keys are ignored.
+        training: whether dropout acts.
+
+    Returns:
+        dictionary:
+            `sequence_output`: `[B, S, H]`. Vectors of padding are finite and mean nothing.
+            `pooled_output`: `[B, H]`, made from the first token of each row.
+            `hidden_states`: list of L + 1 tensors `[B, S, H]`, the embeddings first, if asked for.
+            `attentions`: list of L tensors `[B, N, S, S]`, if asked for.
+
+    Example:
+        >>> encoder = BertEncoder(BertConfig.from_size("tiny", vocab_size=100))
+        >>> ids = np.array([[2, 17, 43, 3, 0]])
+        >>> outputs = encoder({"input_ids": ids, "input_mask": ids > 0, "segment_ids": 0 * ids})
+        >>> outputs["sequence_output"].shape, outputs["pooled_output"].shape
+        (TensorShape([1, 5, 128]), TensorShape([1, 128]))
+
+    Reference: Devlin et al., 2018.
+    """
+
+    def __init__(self, config: BertConfig, *, output_hidden_states=False, output_attentions=False, **kwargs):
+        super().__init__(config, **kwargs)
+        self.output_hidden_states = output_hidden_states
+        self.output_attentions = output_attentions
+        self.embeddings = BertEmbeddings(
+            vocab_size=config.vocab_size,
+            hidden_size=config.hidden_size,
+            max_positions=config.max_position_embeddings,
+            num_segments=config.type_vocab_size,
+            dropout=config.hidden_dropout_prob,
+            layer_norm_epsilon=config.layer_norm_eps,
+            initializer_range=config.initializer_range,
+            dtype=self.dtype_policy,
+            name="embeddings",
+        )
+        self.blocks = [
+            TransformerBlock(
+                num_heads=config.num_attention_heads,
+                intermediate_size=config.intermediate_size,
+                activation=config.hidden_act,
+                dropout=config.hidden_dropout_prob,
+                attention_dropout=config.attention_probs_dropout_prob,
+                layer_norm_epsilon=config.layer_norm_eps,
+                initializer_range=config.initializer_range,
+                dtype=self.dtype_policy,
+                name=f"layer_{index}",
+            )
+            for index in range(config.num_hidden_layers)
+        ]
+        self.pooler = Pooler(config.initializer_range, dtype=self.dtype_policy, name="pooler")
+        self.build()
+
+    def build(self, input_shape=None):
+        hidden_shape = (None, None, self.config.hidden_size)
+        self.embeddings.build()
+        for block in self.blocks:
+            block.build(hidden_shape)
+        self.pooler.build(hidden_shape)
+
+    def call(self, inputs, training=False):
+        input_ids, input_mask, segment_ids = (ops.cast(inputs[name], "int32") for name in self.feature_names)
+        hidden = self.embeddings(input_ids, position_ids(input_mask), segment_ids, training=training)
+        bias = attention_bias(input_mask)
+        hidden_states, attentions = [hidden], []
+        for block in self.blocks:
+            hidden, attention = block(hidden, bias, training=training, return_attention=True)
+            hidden_states.append(hidden)
+            attentions.append(attention)
+
+        outputs = {"sequence_output": hidden, "pooled_output": self.pooler(hidden)}
+        if self.output_hidden_states:
+            outputs["hidden_states"] = hidden_states
+        if self.output_attentions:
+            outputs["attentions"] = attentions
+        return outputs
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "output_hidden_states": self.output_hidden_states,
+            "output_attentions": self.output_attentions,
+        }

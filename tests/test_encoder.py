@@ -1,0 +1,233 @@
+import json
+
+import keras
+import numpy as np
+import pytest
+from numpy_bert import NumpyBert, scatter_weights, weights_by_name
+
+from keras_bert.config import BertConfig
+from keras_bert.errors import InputError
+from keras_bert.models.encoder import BertEncoder
+
+
+def small_config(**changes):
+    shape = {
+        "vocab_size": 30,
+        "hidden_size": 12,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 3,
+        "intermediate_size": 20,
+        "max_position_embeddings": 16,
+        "type_vocab_size": 3,
+    }
+    return BertConfig(**{**shape, **changes})
+
+
+def features(masks, seed=0, vocab_size=30):
+    masks = np.array(masks, "int32")
+    generator = np.random.default_rng(seed)
+    return {
+        "input_ids": generator.integers(0, vocab_size, masks.shape).astype("int32"),
+        "input_mask": masks,
+        "segment_ids": generator.integers(0, 2, masks.shape).astype("int32"),
+    }
+
+
+# Padded on the right, not at all, on the left, packed, packed behind and between padding, one token.
+MASKS = [
+    [1, 1, 1, 1, 1, 0, 0, 0],
+    [1, 1, 1, 1, 1, 1, 1, 1],
+    [0, 0, 0, 1, 1, 1, 1, 1],
+    [1, 1, 1, 2, 2, 3, 3, 0],
+    [0, 1, 1, 0, 2, 2, 2, 0],
+    [1, 0, 0, 0, 0, 0, 0, 0],
+]
+
+
+# TensorFlow's GELUs round their constants to float32, in float64 too.
+@pytest.mark.parametrize(("activation", "tolerance"), [("gelu", 1e-6), ("gelu_erf", 1e-6), ("relu", 1e-11)])
+def test_outputs_are_those_of_the_paper_written_in_numpy(activation, tolerance):
+    config = small_config(hidden_act=activation)
+    encoder = BertEncoder(config, output_hidden_states=True, output_attentions=True, dtype="float64")
+    scatter_weights(encoder)
+    inputs = features(MASKS)
+    outputs = encoder(inputs)
+    hidden_states, attentions = NumpyBert(weights_by_name(encoder), config).rows(**inputs)
+
+    real = ~np.isnan(hidden_states)
+    ours = np.stack(outputs["hidden_states"])
+    np.testing.assert_allclose(ours[real], hidden_states[real], rtol=0, atol=tolerance)
+    np.testing.assert_array_equal(np.asarray(outputs["sequence_output"]), ours[-1])
+    real = ~np.isnan(attentions)
+    np.testing.assert_allclose(np.stack(outputs["attentions"])[real], attentions[real], rtol=0, atol=tolerance)
+    starts_with_a_token = np.array(MASKS)[:, 0] != 0
+    pooled = NumpyBert(weights_by_name(encoder), config).pooled(hidden_states[-1][starts_with_a_token])
+    np.testing.assert_allclose(
+        np.asarray(outputs["pooled_output"])[starts_with_a_token], pooled, rtol=0, atol=tolerance
+    )
+
+
+def test_float32_stays_within_1e_5_of_the_paper_in_float64():
+    config = small_config(hidden_size=48, num_hidden_layers=4, intermediate_size=192)
+    encoder = BertEncoder(config)
+    scatter_weights(encoder, spread=0.1)
+    inputs = features(MASKS)
+    expected = NumpyBert(weights_by_name(encoder), config).rows(**inputs)[0][-1]
+    real = ~np.isnan(expected)
+    ours = np.asarray(encoder(inputs)["sequence_output"])
+    np.testing.assert_allclose(ours[real], expected[real], rtol=0, atol=1e-5)
+
+
+def test_a_packed_row_gives_what_its_sequences_give_alone():
+    encoder = BertEncoder(small_config())
+    scatter_weights(encoder)
+    lengths, seed = [5, 3, 6], 4
+    separate = [features([[1] * length], seed + index) for index, length in enumerate(lengths)]
+    packed = {name: np.concatenate([row[name] for row in separate], axis=1) for name in separate[0]}
+    packed["input_mask"] = np.repeat([1, 2, 3], lengths)[None]
+    alone = np.concatenate([np.asarray(encoder(row)["sequence_output"]) for row in separate], axis=1)
+    np.testing.assert_allclose(np.asarray(encoder(packed)["sequence_output"]), alone, rtol=0, atol=1e-5)
+
+
+def test_padding_changes_nothing_and_is_finite():
+    encoder = BertEncoder(small_config())
+    scatter_weights(encoder)
+    short = features([[1, 1, 1, 1]])
+    padded = {name: np.pad(array, [(0, 1), (0, 3)]) for name, array in short.items()}  # the second row is all padding
+    padded["input_ids"][:, 4:] = 17
+    outputs = encoder(padded)
+    expected = np.asarray(encoder(short)["sequence_output"])
+    np.testing.assert_allclose(np.asarray(outputs["sequence_output"])[:1, :4], expected, rtol=0, atol=1e-5)
+    assert all(np.all(np.isfinite(np.asarray(values))) for values in outputs.values())
+
+
+@pytest.mark.parametrize(("size", "number_of_weights"), [("base", 109_482_240), ("large", 335_141_888)])
+def test_the_paper_sizes_have_as_many_weights_as_the_published_models(size, number_of_weights, monkeypatch):
+    # A third of a billion random numbers take 20 seconds.
+    monkeypatch.setattr(keras.initializers, "TruncatedNormal", lambda stddev: keras.initializers.Zeros())
+    assert BertEncoder(BertConfig.from_size(size, vocab_size=30522)).count_params() == number_of_weights
+
+
+def test_hidden_states_and_attentions_are_there_only_if_asked_for():
+    inputs = features(MASKS)
+    plain = BertEncoder(small_config())(inputs)
+    assert set(plain) == {"sequence_output", "pooled_output"}
+    full = BertEncoder(small_config(), output_hidden_states=True, output_attentions=True)(inputs)
+    assert [array.shape for array in full["hidden_states"]] == [(6, 8, 12)] * 3
+    assert [array.shape for array in full["attentions"]] == [(6, 3, 8, 8)] * 2
+
+
+def test_dropout_acts_in_training_only():
+    encoder = BertEncoder(small_config(hidden_dropout_prob=0.5, attention_probs_dropout_prob=0.5))
+    inputs = features(MASKS)
+
+    def run(training):
+        return np.asarray(encoder(inputs, training=training)["pooled_output"])
+
+    np.testing.assert_array_equal(run(False), run(False))
+    np.testing.assert_array_equal(run(False), np.asarray(encoder(inputs)["pooled_output"]))
+    assert not np.array_equal(run(True), run(True))
+    assert not np.array_equal(run(True), run(False))
+
+
+@pytest.mark.parametrize(("policy", "tolerance"), [("mixed_bfloat16", 0.1), ("mixed_float16", 0.01)])
+def test_mixed_precision_stays_close_to_float32(policy, tolerance):
+    exact, mixed = BertEncoder(small_config()), BertEncoder(small_config(), dtype=policy)
+    scatter_weights(exact)
+    mixed.set_weights(exact.get_weights())
+    inputs = features(MASKS)
+    real = inputs["input_mask"] > 0
+    expected, outputs = exact(inputs), mixed(inputs)
+    assert {weight.dtype for weight in mixed.weights} == {"float32"}
+    assert keras.backend.standardize_dtype(outputs["sequence_output"].dtype) == policy.removeprefix("mixed_")
+    for name, rows in (("sequence_output", real), ("pooled_output", inputs["input_mask"][:, 0] > 0)):
+        ours = np.asarray(keras.ops.cast(outputs[name], "float32"))
+        np.testing.assert_allclose(ours[rows], np.asarray(expected[name])[rows], atol=tolerance)
+        assert np.all(np.isfinite(ours))
+
+
+def test_the_global_dtype_policy_is_followed():
+    keras.config.set_dtype_policy("mixed_bfloat16")
+    try:
+        encoder = BertEncoder(small_config())
+    finally:
+        keras.config.set_dtype_policy("float32")
+    assert encoder.compute_dtype == "bfloat16"
+    assert encoder.blocks[1].attention.query.compute_dtype == "bfloat16"
+
+
+def test_config_round_trip_gives_the_same_model():
+    encoder = BertEncoder(
+        small_config(extra={"note": "kept"}), output_attentions=True, dtype="mixed_bfloat16", name="mine"
+    )
+    twin = BertEncoder.from_config(json.loads(json.dumps(encoder.get_config())))
+    assert twin.get_config() == encoder.get_config()
+    assert twin.config == encoder.config
+    assert twin.config.extra == {"note": "kept"}
+    assert twin.compute_dtype == "bfloat16"
+    assert [weight.path for weight in twin.weights] == [weight.path for weight in encoder.weights]
+
+
+def test_keras_file_and_weights_file_bring_the_model_back(tmp_path):
+    encoder = BertEncoder(small_config())
+    scatter_weights(encoder)
+    inputs = features(MASKS)
+    expected = np.asarray(encoder(inputs)["sequence_output"])
+    encoder.save(tmp_path / "encoder.keras")
+    encoder.save_weights(tmp_path / "encoder.weights.h5")
+    reloaded = keras.models.load_model(tmp_path / "encoder.keras")
+    np.testing.assert_array_equal(np.asarray(reloaded(inputs)["sequence_output"]), expected)
+    fresh = BertEncoder(small_config())
+    fresh.load_weights(tmp_path / "encoder.weights.h5")
+    np.testing.assert_array_equal(np.asarray(fresh(inputs)["sequence_output"]), expected)
+
+
+def test_the_encoder_is_a_part_of_a_functional_model():
+    inputs = {name: keras.Input((None,), dtype="int32", name=name) for name in features(MASKS)}
+    encoder = BertEncoder(small_config())
+    outputs = keras.layers.Dense(1)(encoder(inputs)["pooled_output"])
+    model = keras.Model(inputs, outputs)
+    model.compile("sgd", loss="mse")
+    model.fit(features(MASKS), np.zeros((6, 1)), verbose=0)
+    assert model.predict(features(MASKS), verbose=0).shape == (6, 1)
+    assert len(model.trainable_weights) == len(encoder.trainable_weights) + 2
+
+
+def test_other_features_are_ignored_and_any_integer_type_is_taken():
+    encoder = BertEncoder(small_config())
+    inputs = features(MASKS)
+    expected = np.asarray(encoder(inputs)["pooled_output"])
+    more = {name: array.astype("int64") for name, array in inputs.items()}
+    more["label_ids"] = np.zeros((6, 1))
+    np.testing.assert_array_equal(np.asarray(encoder(more)["pooled_output"]), expected)
+    np.testing.assert_array_equal(encoder.predict(more, verbose=0)["pooled_output"].shape, expected.shape)
+
+
+def test_a_missing_feature_is_named():
+    inputs = features(MASKS)
+    del inputs["segment_ids"]
+    with pytest.raises(InputError, match="Missing: segment_ids. Received: input_ids, input_mask$"):
+        BertEncoder(small_config())(inputs)
+    with pytest.raises(InputError, match="takes a dictionary with input_ids, .*Received: ndarray$"):
+        BertEncoder(small_config())(np.zeros((2, 3), "int32"))
+
+
+def test_a_sequence_longer_than_the_positions_is_refused():
+    with pytest.raises(InputError, match="17 is more than this model's 16 positions"):
+        BertEncoder(small_config())(features([[1] * 17]))
+
+
+def test_a_long_sequence_of_unknown_length_fails_when_it_comes():
+    import tensorflow as tf
+
+    encoder = BertEncoder(small_config())
+    specification = {name: tf.TensorSpec([None, None], tf.int32) for name in features(MASKS)}
+    call = tf.function(lambda inputs: encoder(inputs)["pooled_output"], input_signature=[specification])
+    assert call(features([[1] * 16])).shape == (1, 12)
+    with pytest.raises(tf.errors.InvalidArgumentError, match=r"not in \[0, 16\)"):
+        call(features([[1] * 17]))
+
+
+def test_what_is_no_config_is_refused():
+    with pytest.raises(InputError, match="is made from a BertConfig. Received: {'vocab_size': 3}"):
+        BertEncoder({"vocab_size": 3})

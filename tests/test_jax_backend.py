@@ -1,0 +1,121 @@
+"""The core runs on Keras' JAX backend, without TensorFlow, and gives the same numbers.
+
+It runs where `jax` is installed: beside this Python, or in the one that KERAS_BERT_JAX_PYTHON names.
+"""
+
+import importlib.util
+import json
+import os
+import pathlib
+import subprocess
+import sys
+
+import keras
+import numpy as np
+import pytest
+from numpy_bert import scatter_weights
+
+from keras_bert.config import BertConfig
+from keras_bert.models.pretrainer import BertPretrainer
+
+PROJECT = pathlib.Path(__file__).resolve().parent.parent
+CONFIG = BertConfig(
+    vocab_size=50,
+    hidden_size=16,
+    num_hidden_layers=2,
+    num_attention_heads=2,
+    intermediate_size=32,
+    hidden_dropout_prob=0.0,
+    attention_probs_dropout_prob=0.0,
+    max_position_embeddings=16,
+)
+
+# Reads weights and records, evaluates, takes two training steps, writes all numbers; then a step with dropout.
+PROGRAM = """
+import json, sys
+import keras, numpy as np
+from keras_bert.config import BertConfig
+from keras_bert.models.pretrainer import BertPretrainer
+from keras_bert.models.sequence_classifier import BertSequenceClassifier
+
+assert keras.config.backend() == "jax"
+given = dict(np.load(sys.argv[1]))
+config = BertConfig.from_dict(json.loads(str(given["config"])))
+records = {name: array for name, array in given.items() if name in json.loads(str(given["features"]))}
+model = BertPretrainer(config)
+model.set_weights([given[f"weight{index}"] for index in range(len(model.weights))])
+results = {f"logits:{name}": array for name, array in model.predict(records, verbose=0).items()}
+model.compile(optimizer=keras.optimizers.SGD(0.1))
+for name, value in model.evaluate(records, batch_size=4, verbose=0, return_dict=True).items():
+    results[f"metric:{name}"] = value
+model.fit(records, batch_size=4, epochs=1, shuffle=False, verbose=0)
+for index, weight in enumerate(model.get_weights()):
+    results[f"after:{index}"] = weight
+np.savez(sys.argv[2], **results)
+
+keras.config.set_dtype_policy("mixed_bfloat16")
+classifier = BertSequenceClassifier(config.replace(hidden_dropout_prob=0.5), ["no", "yes"])
+classifier.compile(optimizer="adam")
+loss = classifier.fit(records, np.arange(6) % 2, verbose=0).history["loss"][0]
+assert np.isfinite(loss)
+classifier.save(sys.argv[3])
+assert keras.models.load_model(sys.argv[3]).labels == ("no", "yes")
+assert "tensorflow" not in sys.modules, "the core imported TensorFlow"
+"""
+
+
+def jax_python():
+    if "KERAS_BERT_JAX_PYTHON" in os.environ:
+        return os.environ["KERAS_BERT_JAX_PYTHON"]
+    return sys.executable if importlib.util.find_spec("jax") else None
+
+
+@pytest.mark.skipif(jax_python() is None, reason="jax is not installed, and KERAS_BERT_JAX_PYTHON names no Python")
+def test_predictions_metrics_and_training_steps_equal_those_of_tensorflow(tmp_path):
+    if keras.config.backend() != "tensorflow":
+        pytest.skip("compares with the TensorFlow backend")
+    generator = np.random.default_rng(0)
+    records = {
+        "input_ids": generator.integers(0, 50, (6, 9)),
+        "input_mask": np.array(
+            [[1] * 9, [1] * 5 + [0] * 4, [0] * 3 + [1] * 6, [1, 1, 1, 2, 2, 2, 2, 3, 0]] + [[1] * 9] * 2
+        ),
+        "segment_ids": generator.integers(0, 2, (6, 9)),
+        "masked_lm_positions": generator.integers(3, 5, (6, 2)),
+        "masked_lm_ids": generator.integers(0, 50, (6, 2)),
+        "masked_lm_weights": np.array(
+            [[1.0, 1.0], [1.0, 0.0], [0.0, 0.0], [1.0, 1.0], [1.0, 0.0], [1.0, 1.0]], "float32"
+        ),
+        "next_sentence_labels": generator.integers(0, 2, (6, 1)),
+    }
+    records = {name: array if array.dtype == "float32" else array.astype("int32") for name, array in records.items()}
+    model = BertPretrainer(CONFIG)
+    scatter_weights(model)
+    weights = {f"weight{index}": weight for index, weight in enumerate(model.get_weights())}
+    np.savez(
+        tmp_path / "input.npz",
+        config=json.dumps(CONFIG.to_dict()),
+        features=json.dumps(list(records)),
+        **weights,
+        **records,
+    )
+    environment = {**os.environ, "KERAS_BACKEND": "jax", "PYTHONPATH": str(PROJECT), "JAX_PLATFORMS": "cpu"}
+    files = [str(tmp_path / name) for name in ("input.npz", "output.npz", "classifier.keras")]
+    result = subprocess.run(
+        [jax_python(), "-c", PROGRAM, *files], env=environment, capture_output=True, text=True, timeout=300
+    )
+    assert result.returncode == 0, result.stderr[-3000:]
+    theirs = np.load(tmp_path / "output.npz")
+
+    starts_with_a_token = records["input_mask"][:, 0] > 0
+    logits = model.predict(records, verbose=0)
+    np.testing.assert_allclose(logits["masked_lm_logits"], theirs["logits:masked_lm_logits"], atol=1e-5)
+    for name in ("next_sentence_logits",):
+        ours = logits[name][starts_with_a_token]
+        np.testing.assert_allclose(ours, theirs[f"logits:{name}"][starts_with_a_token], atol=1e-5)
+    model.compile(optimizer=keras.optimizers.SGD(0.1))
+    for name, value in model.evaluate(records, batch_size=4, verbose=0, return_dict=True).items():
+        assert theirs[f"metric:{name}"] == pytest.approx(value, rel=1e-5), name
+    model.fit(records, batch_size=4, epochs=1, shuffle=False, verbose=0)
+    for index, weight in enumerate(model.get_weights()):
+        np.testing.assert_allclose(theirs[f"after:{index}"], weight, atol=1e-5)

@@ -1,0 +1,153 @@
+import keras
+import numpy as np
+import pytest
+from layer_contract import check_layer
+from numpy_bert import gelu_erf, gelu_tanh
+
+from keras_bert.errors import InputError
+from keras_bert.layers.activations import hidden_activation
+from keras_bert.layers.attention import SelfAttention
+from keras_bert.layers.embeddings import BertEmbeddings
+from keras_bert.layers.heads import MaskedLanguageModelHead, Pooler
+from keras_bert.layers.layer_norm import LayerNorm
+from keras_bert.layers.numbered_mask import attention_bias
+from keras_bert.layers.transformer_block import TransformerBlock
+
+MASK = np.array([[1, 1, 2, 2, 0], [0, 1, 1, 1, 1]], "int32")
+
+
+def vectors(*shape):
+    return np.random.default_rng(0).standard_normal(shape).astype("float32")
+
+
+def bias():
+    return np.asarray(attention_bias(MASK))
+
+
+def test_embeddings_keep_the_layer_contract(tmp_path):
+    arguments = {
+        "vocab_size": 11,
+        "hidden_size": 6,
+        "max_positions": 5,
+        "num_segments": 3,
+        "dropout": 0.2,
+        "layer_norm_epsilon": 1e-6,
+        "initializer_range": 0.5,
+    }
+    ids = np.array([[2, 7, 3], [2, 10, 3]], "int32")
+    positions, segments = np.array([[0, 1, 2], [0, 1, 4]], "int32"), np.array([[0, 0, 2], [0, 1, 1]], "int32")
+    check_layer(BertEmbeddings, arguments, [ids, positions, segments], (2, 3, 6), tmp_path)
+
+
+def test_self_attention_keeps_the_layer_contract(tmp_path):
+    arguments = {"num_heads": 2, "dropout": 0.2, "initializer_range": 0.5}
+    check_layer(SelfAttention, arguments, [vectors(2, 5, 6), bias()], (2, 5, 6), tmp_path)
+
+
+def test_transformer_block_keeps_the_layer_contract(tmp_path):
+    arguments = {
+        "num_heads": 2,
+        "intermediate_size": 10,
+        "activation": "gelu_erf",
+        "dropout": 0.2,
+        "attention_dropout": 0.3,
+        "layer_norm_epsilon": 1e-6,
+        "initializer_range": 0.5,
+    }
+    check_layer(TransformerBlock, arguments, [vectors(2, 5, 6), bias()], (2, 5, 6), tmp_path)
+
+
+def test_pooler_keeps_the_layer_contract(tmp_path):
+    check_layer(Pooler, {"initializer_range": 0.5}, [vectors(2, 5, 6)], (2, 6), tmp_path)
+
+
+def test_layer_norm_keeps_the_layer_contract(tmp_path):
+    check_layer(LayerNorm, {"epsilon": 1e-6}, [vectors(2, 5, 6)], (2, 5, 6), tmp_path)
+
+
+def test_masked_language_model_head_keeps_the_layer_contract(tmp_path):
+    arguments = {"vocab_size": 2, "activation": "relu", "layer_norm_epsilon": 1e-6, "initializer_range": 0.5}
+    positions = np.array([[0, 4, 4], [3, 1, 0]], "int32")
+    # The table has as many rows as there are examples, so that it passes for one more batched input.
+    inputs = [vectors(2, 5, 6), positions, vectors(2, 6)]
+    check_layer(MaskedLanguageModelHead, arguments, inputs, (2, 3, 2), tmp_path, output_dtype="float32")
+
+
+@pytest.mark.parametrize(("name", "function"), [("gelu", gelu_tanh), ("gelu_erf", gelu_erf)])
+def test_each_gelu_is_the_one_it_names(name, function):
+    x = np.linspace(-6, 6, 101)
+    np.testing.assert_allclose(np.asarray(hidden_activation(name)(x)), function(x), atol=1e-6)
+    assert np.abs(gelu_tanh(x) - gelu_erf(x)).max() > 1e-4  # the two can be told apart
+
+
+def test_unknown_activation_is_refused_by_name():
+    with pytest.raises(InputError, match="one of gelu, gelu_erf, relu, tanh, linear. Received: 'swish'"):
+        hidden_activation("swish")
+
+
+def test_heads_that_do_not_divide_the_width_are_refused():
+    with pytest.raises(ValueError, match="divisible by num_heads=4. Received: 6"):
+        SelfAttention(num_heads=4).build((None, None, 6))
+
+
+def test_layer_norm_matches_a_hand_calculation():
+    layer = LayerNorm()
+    layer.build((None, 4))
+    layer.gamma.assign([1, 1, 1, 2])
+    layer.beta.assign([0, 0, 0, 5])
+    # Mean 4 and variance (9 + 1 + 1 + 9) / 4 = 5.
+    expected = np.array([[-3, -1, 1, 3]]) / np.sqrt(5) * [1, 1, 1, 2] + [0, 0, 0, 5]
+    np.testing.assert_allclose(np.asarray(layer(np.array([[1.0, 3.0, 5.0, 7.0]]))), expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize("policy", ["float32", "mixed_bfloat16", "mixed_float16", "float16"])
+def test_layer_norm_of_equal_numbers_is_finite_in_every_precision(policy):
+    # 1e-12 is 0 in float16: computed there, the variance of 0 would divide by 0.
+    outputs = LayerNorm(1e-12, dtype=policy)(np.full((1, 8), 3.0, "float32"))
+    np.testing.assert_array_equal(np.asarray(keras.ops.cast(outputs, "float32")), np.zeros((1, 8)))
+
+
+def test_layer_norm_in_float16_is_rounded_once_at_the_end():
+    inputs = (vectors(4, 256) * 100 + 1000).astype("float16")  # its squares are infinite in float16
+    exact = np.asarray(LayerNorm()(inputs.astype("float32")))
+    rounded = np.asarray(LayerNorm(dtype="mixed_float16")(inputs)).astype("float32")
+    np.testing.assert_allclose(rounded, exact, rtol=1e-3, atol=1e-3)
+
+
+def test_weights_start_as_truncated_normals_with_zero_biases():
+    block = TransformerBlock(num_heads=4, intermediate_size=512, initializer_range=0.02)
+    block.build((None, None, 128))
+    for weight in block.weights:
+        values = np.asarray(weight)
+        if weight.path.endswith("kernel"):
+            assert np.abs(values).max() <= 0.04, "cut at two standard deviations, as tf.truncated_normal is"
+            assert 0.016 < values.std() < 0.0185  # 0.88 of 0.02 is left after the cut
+        else:
+            assert np.all(values == (1.0 if weight.path.endswith("gamma") else 0.0))
+
+
+def test_attention_probabilities_add_up_to_one_and_stay_in_the_sequence():
+    layer = SelfAttention(num_heads=2, initializer_range=0.5)
+    outputs, probabilities = layer(vectors(2, 5, 6), bias(), return_attention=True)
+    probabilities = np.asarray(probabilities)
+    assert probabilities.shape == (2, 2, 5, 5)
+    np.testing.assert_allclose(probabilities.sum(-1), 1.0, rtol=1e-5)
+    first_row = probabilities[0, 0]
+    assert np.all(first_row[:2, 2:] == 0)
+    assert np.all(first_row[2:4, [0, 1, 4]] == 0)
+    assert np.all(first_row[:2, :2] > 0)
+    np.testing.assert_array_equal(np.asarray(layer(vectors(2, 5, 6), bias())), np.asarray(outputs))
+
+
+def test_attention_and_hidden_dropout_are_separate():
+    hidden, allowed = vectors(2, 5, 6), bias()
+
+    def changes(dropout, attention_dropout, training):
+        block = TransformerBlock(2, 10, dropout=dropout, attention_dropout=attention_dropout)
+        first, second = (np.asarray(block(hidden, allowed, training=training)) for _ in range(2))
+        return not np.array_equal(first, second)
+
+    assert not changes(0.0, 0.0, training=True)
+    assert changes(0.5, 0.0, training=True)
+    assert changes(0.0, 0.5, training=True)
+    assert not changes(0.5, 0.5, training=False)

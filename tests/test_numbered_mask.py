@@ -1,0 +1,43 @@
+import numpy as np
+import pytest
+from numpy_bert import positions_of
+
+from keras_bert.layers.numbered_mask import attention_bias, position_ids
+
+
+@pytest.mark.parametrize(
+    ("mask", "positions"),
+    [
+        ([1, 1, 1, 0, 0], [0, 1, 2, 3, 4]),  # padded on the right
+        ([0, 0, 1, 1, 1], [0, 1, 2, 3, 4]),  # padded on the left: still the column index
+        ([1, 1, 0, 1, 1], [0, 1, 2, 3, 4]),  # a hole
+        ([1, 1, 2, 2, 2], [0, 1, 0, 1, 2]),
+        ([1, 2, 3, 3, 0], [0, 0, 0, 1, 2]),
+        ([0, 1, 1, 2, 2], [0, 1, 2, 0, 1]),
+        ([1, 1, 0, 2, 2], [0, 1, 2, 0, 1]),  # padding between two sequences
+        ([2, 2, 1, 1, 2], [0, 1, 0, 1, 0]),  # any change of number starts a sequence
+        ([0, 0, 0, 0, 0], [0, 1, 2, 3, 4]),
+    ],
+)
+def test_positions_restart_where_another_sequence_starts(mask, positions):
+    assert np.asarray(position_ids(np.array([mask], "int32"))).tolist() == [positions]
+    assert positions_of(mask).tolist() == positions
+
+
+def test_positions_of_random_rows_are_those_read_from_left_to_right():
+    masks = np.random.default_rng(0).integers(0, 4, (200, 17)).astype("int32")
+    expected = np.stack([positions_of(mask) for mask in masks])
+    np.testing.assert_array_equal(np.asarray(position_ids(masks)), expected)
+
+
+def test_tokens_look_at_their_own_sequence_only():
+    allowed = np.asarray(attention_bias(np.array([[1, 1, 2, 0]], "int32"))) == 0
+    assert allowed.shape == (1, 1, 4, 4)
+    assert allowed[0, 0].astype(int).tolist() == [[1, 1, 0, 0], [1, 1, 0, 0], [0, 0, 1, 0], [0, 0, 0, 0]]
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])
+def test_the_bias_is_finite_in_every_precision(dtype):
+    values = np.asarray(attention_bias(np.array([[1, 0]], "int32"), dtype)).astype("float32")
+    assert np.all(np.isfinite(values))
+    assert values.min() < -10000

@@ -1,0 +1,249 @@
+import types
+
+import h5py
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+from numpy_bert import NumpyBert, log_likelihood, scatter_weights, weights_by_name
+
+from keras_bert.config import BertConfig
+from keras_bert.errors import InputError
+from keras_bert.models.pretrainer import BertPretrainer
+
+
+def micro_config(**changes):
+    shape = {
+        "vocab_size": 23,
+        "hidden_size": 8,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 2,
+        "intermediate_size": 12,
+        "max_position_embeddings": 10,
+    }
+    return BertConfig(**{**shape, **changes})
+
+
+def records(batch_size=6, length=8, predictions=3, seed=0):
+    """Features of random records in which the number of masked tokens differs from row to row."""
+    generator = np.random.default_rng(seed)
+    lengths = generator.integers(predictions, length + 1, (batch_size, 1))
+    return {
+        "input_ids": generator.integers(0, 23, (batch_size, length)).astype("int32"),
+        "input_mask": (np.arange(length) < lengths).astype("int32"),
+        "segment_ids": generator.integers(0, 2, (batch_size, length)).astype("int32"),
+        "masked_lm_positions": np.stack([generator.permutation(predictions) for _ in range(batch_size)]).astype(
+            "int32"
+        ),
+        "masked_lm_ids": generator.integers(0, 23, (batch_size, predictions)).astype("int32"),
+        "masked_lm_weights": (np.arange(predictions) < generator.integers(0, 4, (batch_size, 1))).astype("float32"),
+        "next_sentence_labels": generator.integers(0, 2, (batch_size, 1)).astype("int32"),
+    }
+
+
+def reference(model, x):
+    """Logits, loss terms and accuracies of the NumPy BERT: two logits and the dictionary that `evaluate` returns."""
+    numpy_bert = NumpyBert(weights_by_name(model) | weights_by_name(model.encoder), model.config)
+    hidden_states, _ = numpy_bert.rows(x["input_ids"], x["input_mask"], x["segment_ids"])
+    masked = numpy_bert.masked_lm_logits(hidden_states[-1], x["masked_lm_positions"])
+    following = numpy_bert.dense("next_sentence_head", numpy_bert.pooled(hidden_states[-1]))
+    weights, labels = x["masked_lm_weights"], x["next_sentence_labels"][:, 0]
+    masked_hits = masked.argmax(-1) == x["masked_lm_ids"]
+    results = {
+        "masked_lm_loss": -np.sum(weights * log_likelihood(masked, x["masked_lm_ids"])) / weights.sum(),
+        "masked_lm_accuracy": np.sum(weights * masked_hits) / weights.sum(),
+        "next_sentence_loss": -np.mean(log_likelihood(following, labels)),
+        "next_sentence_accuracy": np.mean(following.argmax(-1) == labels),
+    }
+    return masked, following, {**results, "loss": results["masked_lm_loss"] + results["next_sentence_loss"]}
+
+
+def compiled(config=None, optimizer="sgd", **kwargs):
+    model = BertPretrainer(config or micro_config(), **kwargs)
+    scatter_weights(model)
+    model.compile(optimizer=optimizer)
+    return model
+
+
+@pytest.mark.parametrize("activation", ["gelu", "gelu_erf"])
+def test_logits_are_those_of_the_paper_written_in_numpy(activation):
+    model, x = BertPretrainer(micro_config(hidden_act=activation)), records()
+    scatter_weights(model)
+    masked, following, _ = reference(model, x)
+    outputs = model(x)
+    np.testing.assert_allclose(np.asarray(outputs["masked_lm_logits"]), masked, rtol=0, atol=1e-5)
+    np.testing.assert_allclose(np.asarray(outputs["next_sentence_logits"]), following, rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("batch_size", [6, 4, 1])
+def test_evaluate_gives_the_same_for_any_split_into_batches(batch_size):
+    model, x = compiled(), records()
+    _, _, expected = reference(model, x)
+    results = model.evaluate(x, batch_size=batch_size, verbose=0, return_dict=True)
+    assert results == pytest.approx(expected, rel=1e-5)
+
+
+def test_metrics_start_anew_with_every_epoch_and_evaluation():
+    without_dropout = micro_config(hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
+    model, x = compiled(without_dropout, keras.optimizers.SGD(0.0)), records()
+    history = model.fit(x, batch_size=4, epochs=2, verbose=0, shuffle=False).history
+    expected = model.evaluate(x, batch_size=4, verbose=0, return_dict=True)
+    for name, value in expected.items():
+        assert history[name] == pytest.approx([value, value], rel=1e-5)
+
+
+def test_the_optimised_loss_is_googles():
+    model, x = BertPretrainer(micro_config()), records()
+    scatter_weights(model)
+    _, _, expected = reference(model, x)
+    total = x["masked_lm_weights"].sum()
+    loss = float(model.compute_loss(x=x, y_pred=model(x)))
+    assert loss == pytest.approx(
+        expected["masked_lm_loss"] * total / (total + 1e-5) + expected["next_sentence_loss"], rel=1e-6
+    )
+    terms = model.loss_terms(x, None, model(x), None)
+    assert [(term.name, float(term.weight)) for term in terms] == [("masked_lm_loss", total), ("next_sentence_loss", 6)]
+
+
+def test_gradients_equal_finite_differences():
+    config = micro_config(hidden_act="gelu_erf", vocab_size=23)
+    model, x = BertPretrainer(config, dtype="float64"), records()
+    scatter_weights(model)
+
+    def loss():
+        return model.compute_loss(x=x, y_pred=model(x))
+
+    with tf.GradientTape() as tape:
+        value = loss()
+    weights = model.trainable_weights
+    gradients = [tf.convert_to_tensor(gradient) for gradient in tape.gradient(value, weights)]
+    generator = np.random.default_rng(1)
+    for weight, gradient in zip(weights, gradients, strict=True):
+        start, direction, step = weight.numpy(), generator.standard_normal(weight.shape), 1e-5
+        weight.assign(start + step * direction)
+        above = float(loss())
+        weight.assign(start - step * direction)
+        below = float(loss())
+        weight.assign(start)
+        slope = (above - below) / (2 * step)
+        assert float(tf.reduce_sum(gradient * direction)) == pytest.approx(slope, rel=1e-5, abs=1e-8), weight.path
+
+
+def test_the_token_table_exists_once_and_learns_from_both_its_uses():
+    model, x = compiled(optimizer=keras.optimizers.Adam()), records()
+    tables = [weight for weight in model.trainable_variables if tuple(weight.shape) == (23, 8)]
+    assert len(tables) == 1
+    model.optimizer.build(model.trainable_variables)
+    assert sum(tuple(slot.shape) == (23, 8) for slot in model.optimizer.variables) == 2
+    assert model.count_params() == model.encoder.count_params() + (8 * 8 + 8) + 2 * 8 + 23 + (8 * 2 + 2)
+
+    with tf.GradientTape() as tape:
+        loss = model.compute_loss(x=x, y_pred=model(x))
+    gradient = tf.convert_to_tensor(tape.gradient(loss, tables[0].value)).numpy()
+    absent = sorted(set(range(23)) - set(x["input_ids"].ravel()))
+    assert absent
+    assert np.all(np.abs(gradient[absent]).sum(axis=1) > 0)  # as an output: every token is scored
+
+
+def test_the_token_table_is_saved_once(tmp_path):
+    BertPretrainer(micro_config()).save_weights(tmp_path / "model.weights.h5")
+    shapes = []
+    with h5py.File(tmp_path / "model.weights.h5") as file:
+        file.visititems(lambda name, item: shapes.append(item.shape) if isinstance(item, h5py.Dataset) else None)
+    assert shapes.count((23, 8)) == 1
+
+
+def test_fit_learns_random_records_by_heart():
+    config = micro_config(hidden_size=32, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
+    keras.utils.set_random_seed(0)
+    model = BertPretrainer(config)
+    model.compile(optimizer=keras.optimizers.Adam(3e-3))
+    dataset = tf.data.Dataset.from_tensors(records()).repeat(80)
+    history = model.fit(dataset, verbose=0)
+    assert list(history.history) == [
+        "loss",
+        "masked_lm_accuracy",
+        "masked_lm_loss",
+        "next_sentence_accuracy",
+        "next_sentence_loss",
+    ]
+    results = model.evaluate(records(), verbose=0, return_dict=True)
+    assert results["masked_lm_accuracy"] == 1.0
+    assert results["next_sentence_accuracy"] == 1.0
+    assert results["loss"] < 0.2
+
+
+def test_a_row_with_weight_zero_counts_for_nothing():
+    model, x = compiled(), records()
+    weights = np.array([1.0, 1.0, 1.0, 0.0, 0.0, 0.0], "float32")
+    first_rows = {name: array[:3] for name, array in x.items()}
+    expected = model.evaluate(first_rows, verbose=0, return_dict=True)
+    results = model.evaluate(tf.data.Dataset.from_tensors((x, None, weights)).take(1), verbose=0, return_dict=True)
+    assert results == pytest.approx(expected, rel=1e-5)
+
+
+def test_keras_file_brings_back_model_and_optimiser(tmp_path):
+    model, x = compiled(optimizer=keras.optimizers.Adam(1e-3)), records()
+    model.fit(x, verbose=0)
+    model.save(tmp_path / "model.keras")
+    reloaded = keras.models.load_model(tmp_path / "model.keras")
+    assert reloaded.config == model.config
+    assert int(reloaded.optimizer.iterations) == 1
+    for ours, theirs in zip(model.optimizer.variables, reloaded.optimizer.variables, strict=True):
+        np.testing.assert_array_equal(np.asarray(theirs), np.asarray(ours))
+    expected = model.evaluate(x, verbose=0, return_dict=True)
+    assert reloaded.evaluate(x, verbose=0, return_dict=True) == pytest.approx(expected, rel=1e-6)
+
+
+def test_logits_are_float32_in_mixed_precision_and_training_works():
+    for policy in ("mixed_bfloat16", "mixed_float16"):
+        model, x = compiled(dtype=policy), records()
+        masked, following, _ = reference(model, x)
+        outputs = model.predict(x, verbose=0)
+        assert {array.dtype for array in outputs.values()} == {np.dtype("float32")}
+        np.testing.assert_allclose(outputs["masked_lm_logits"], masked, atol=0.1)
+        np.testing.assert_allclose(outputs["next_sentence_logits"], following, atol=0.1)
+        before = model.get_weights()
+        model.fit(x, verbose=0)
+        assert all(np.all(np.isfinite(weight)) for weight in model.get_weights())
+        changed = [not np.array_equal(old, new) for old, new in zip(before, model.get_weights(), strict=True)]
+        assert np.mean(changed) > 0.9
+
+
+def test_unknown_lengths_in_the_graph_give_the_same_logits():
+    model, x = BertPretrainer(micro_config()), records()
+    specification = {name: tf.TensorSpec([None] * array.ndim, array.dtype) for name, array in x.items()}
+    call = tf.function(lambda inputs: model(inputs, training=False), input_signature=[specification])
+    np.testing.assert_allclose(call(x)["masked_lm_logits"], model(x)["masked_lm_logits"], atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"loss": "mse"}, r"computes its own loss \(masked_lm_loss \+ next_sentence_loss\)"),
+        ({"loss_weights": [1, 2]}, "without loss and loss_weights"),
+        ({"metrics": ["accuracy"]}, "without metrics"),
+        ({"optimizer": keras.optimizers.SGD(gradient_accumulation_steps=2)}, "gradient_accumulation_steps is not"),
+    ],
+)
+def test_what_cannot_be_honoured_is_refused(arguments, message):
+    with pytest.raises(InputError, match=message):
+        BertPretrainer(micro_config()).compile(**{"optimizer": "sgd", **arguments})
+
+
+def test_records_without_labels_are_refused_by_name():
+    x = records()
+    del x["masked_lm_weights"], x["next_sentence_labels"]
+    with pytest.raises(InputError, match="Missing: masked_lm_weights, next_sentence_labels. Received: input_ids"):
+        compiled().fit(x, verbose=0)
+    del x["masked_lm_positions"]
+    with pytest.raises(InputError, match="Missing: masked_lm_positions. Received: input_ids"):
+        compiled().predict(x, verbose=0)
+
+
+def test_more_than_one_replica_is_refused():
+    model, x = compiled(), records()
+    model._distribute_strategy = types.SimpleNamespace(num_replicas_in_sync=2)
+    for use in (lambda: model.compile(optimizer="sgd"), lambda: model.fit(x), lambda: model.evaluate(x)):
+        with pytest.raises(InputError, match="one device so far, and the tf.distribute strategy has 2 replicas"):
+            use()

@@ -1,0 +1,137 @@
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+from numpy_bert import NumpyBert, log_likelihood, scatter_weights, weights_by_name
+
+from keras_bert.config import BertConfig
+from keras_bert.errors import InputError
+from keras_bert.models.sequence_classifier import BertSequenceClassifier
+
+LABELS = ["negative", "neutral", "positive"]
+
+
+def micro_config(**changes):
+    return BertConfig(
+        **{
+            "vocab_size": 23,
+            "hidden_size": 8,
+            "num_hidden_layers": 2,
+            "num_attention_heads": 2,
+            "intermediate_size": 12,
+            "max_position_embeddings": 10,
+            **changes,
+        }
+    )
+
+
+def examples(batch_size=6, length=7, seed=0):
+    generator = np.random.default_rng(seed)
+    x = {
+        "input_ids": generator.integers(0, 23, (batch_size, length)).astype("int32"),
+        "input_mask": (np.arange(length) < generator.integers(2, length + 1, (batch_size, 1))).astype("int32"),
+        "segment_ids": generator.integers(0, 2, (batch_size, length)).astype("int32"),
+    }
+    return x, generator.integers(0, 3, batch_size).astype("int32")
+
+
+def compiled(optimizer="sgd", config=None, **kwargs):
+    model = BertSequenceClassifier(config or micro_config(), LABELS)
+    scatter_weights(model)
+    model.compile(optimizer=optimizer, **kwargs)
+    return model
+
+
+def reference_logits(model, x):
+    numpy_bert = NumpyBert(weights_by_name(model) | weights_by_name(model.encoder), model.config)
+    return numpy_bert.dense("classifier", numpy_bert.pooled(numpy_bert.rows(**x)[0][-1]))
+
+
+def test_logits_and_results_are_those_of_the_paper_written_in_numpy():
+    model, (x, y) = compiled(), examples()
+    logits = reference_logits(model, x)
+    np.testing.assert_allclose(model.predict(x, verbose=0), logits, rtol=0, atol=1e-5)
+    results = model.evaluate(x, y, batch_size=4, verbose=0, return_dict=True)
+    assert results == pytest.approx(
+        {"loss": -np.mean(log_likelihood(logits, y)), "accuracy": np.mean(logits.argmax(1) == y)}, rel=1e-5
+    )
+
+
+def test_labels_are_taken_from_the_pair_or_from_the_features():
+    model, (x, y) = compiled(), examples()
+    expected = model.evaluate(x, y, verbose=0, return_dict=True)
+    inside = tf.data.Dataset.from_tensors({**x, "label_ids": y[:, None]})
+    pair = tf.data.Dataset.from_tensors((x, y))
+    for dataset in (inside, pair):
+        assert model.evaluate(dataset, verbose=0, return_dict=True) == pytest.approx(expected)
+        assert model.predict(dataset, verbose=0).shape == (6, 3)
+    histories = []
+    for dataset in (inside, pair):
+        model = compiled(config=micro_config(hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0))
+        histories.append(model.fit(dataset, epochs=2, verbose=0).history)
+    assert histories[0] == histories[1]
+
+
+def test_examples_that_only_fill_up_the_batch_count_for_nothing():
+    model, (x, y) = compiled(), examples()
+    expected = model.evaluate({name: array[:4] for name, array in x.items()}, y[:4], verbose=0, return_dict=True)
+    filled = {**x, "label_ids": y[:, None], "is_real_example": np.array([[1], [1], [1], [1], [0], [0]])}
+    assert model.evaluate(filled, verbose=0, return_dict=True) == pytest.approx(expected, rel=1e-5)
+
+
+def test_sample_weights_make_a_weighted_mean():
+    model, (x, y) = compiled(), examples()
+    weights = np.array([2.0, 0.0, 1.0, 1.0, 0.0, 0.5], "float32")
+    logits = reference_logits(model, x)
+    results = model.evaluate(x, y, sample_weight=weights, batch_size=4, verbose=0, return_dict=True)
+    assert results["loss"] == pytest.approx(-np.sum(weights * log_likelihood(logits, y)) / weights.sum(), rel=1e-5)
+    assert results["accuracy"] == pytest.approx(np.sum(weights * (logits.argmax(1) == y)) / weights.sum())
+
+
+def test_metrics_given_to_compile_see_labels_and_logits():
+    model, (x, y) = compiled(metrics=[keras.metrics.SparseCategoricalCrossentropy(from_logits=True)]), examples()
+    for results in (
+        model.evaluate(x, y, verbose=0, return_dict=True),
+        model.evaluate({**x, "label_ids": y[:, None]}, verbose=0, return_dict=True),
+    ):
+        assert set(results) == {"loss", "accuracy", "sparse_categorical_crossentropy"}
+        assert results["sparse_categorical_crossentropy"] == pytest.approx(results["loss"], rel=1e-5)
+
+
+def test_fit_learns_which_examples_hold_a_token():
+    keras.utils.set_random_seed(0)
+    generator = np.random.default_rng(0)
+    ids = generator.integers(1, 23, (96, 6)).astype("int32")
+    x = {"input_ids": ids, "input_mask": np.ones_like(ids), "segment_ids": np.zeros_like(ids)}
+    y = np.any(ids == 7, axis=1).astype("int32")
+    model = BertSequenceClassifier(micro_config(hidden_size=32, initializer_range=0.1), ["without", "with"])
+    model.compile(optimizer=keras.optimizers.Adam(3e-3))
+    history = model.fit(x, y, batch_size=32, epochs=25, validation_data=(x, y), verbose=0).history
+    assert set(history) == {"loss", "accuracy", "val_loss", "val_accuracy"}
+    assert history["val_accuracy"][-1] > 0.95
+
+
+def test_keras_file_brings_the_model_back(tmp_path):
+    model, (x, y) = compiled(metrics=["sparse_categorical_accuracy"]), examples()
+    model.fit(x, y, verbose=0)
+    model.save(tmp_path / "classifier.keras")
+    reloaded = keras.models.load_model(tmp_path / "classifier.keras")
+    assert reloaded.labels == tuple(LABELS)
+    np.testing.assert_array_equal(reloaded.predict(x, verbose=0), model.predict(x, verbose=0))
+    assert reloaded.evaluate(x, y, verbose=0) == pytest.approx(model.evaluate(x, y, verbose=0))
+
+
+def test_missing_labels_are_refused():
+    with pytest.raises(InputError, match="on pairs .features, label ids., or on features that hold label_ids"):
+        compiled().fit(examples()[0], verbose=0)
+
+
+@pytest.mark.parametrize("labels", [[], ["one"], ["a", "b", "a"], "ab", [0, 1]])
+def test_labels_must_be_two_or_more_different_names(labels):
+    with pytest.raises(InputError, match="labels must be two or more different names"):
+        BertSequenceClassifier(micro_config(), labels)
+
+
+def test_a_loss_of_the_users_own_is_refused():
+    with pytest.raises(InputError, match=r"BertSequenceClassifier computes its own loss"):
+        compiled(loss="sparse_categorical_crossentropy")
