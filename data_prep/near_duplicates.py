@@ -1,0 +1,71 @@
+"""Finding text that says again what other text has said."""
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable
+
+_WORD = re.compile(r"[^\W\d_]{2,}")
+_WORDS_IN_A_ROW = 4
+
+
+class SeenText:
+    """Remembers every four words in a row, and says how many of a new text's it knows, from whichever texts.
+
+    Words of letters only, without case: text that differs in numbers, names of one letter or punctuation is the same.
+
+    Example:
+        >>> seen = SeenText()
+        >>> seen.add("Returns the sum of two numbers.")
+        0.0
+        >>> seen.add("returns the sum of two arrays")
+        0.75
+    """
+
+    def __init__(self):
+        self._known = set()
+
+    def add(self, text: str) -> float:
+        """Remembers a text, and returns the share of it, 0 to 1, that was known before."""
+        groups = _word_groups(text)
+        share = sum(group in self._known for group in groups) / len(groups)
+        self._known.update(groups)
+        return share
+
+    def known_share(self, text: str) -> float:
+        """Returns the share of a text, 0 to 1, that is known."""
+        groups = _word_groups(text)
+        return sum(group in self._known for group in groups) / len(groups)
+
+
+class TextIndex:
+    """Finds whether a text and a single one of the known texts say the same, or one contains the other.
+
+    Words are compared as in `SeenText`.
+
+    Example:
+        >>> index = TextIndex(["Returns the sum of two numbers."])
+        >>> index.largest_overlap("Opens a file, reads it and returns the sum of two numbers that it finds there.")
+        1.0
+    """
+
+    def __init__(self, texts: Iterable[str]):
+        self._sizes = []
+        self._texts_with = defaultdict(list)
+        for number, text in enumerate(texts):
+            groups = set(_word_groups(text))
+            self._sizes.append(len(groups))
+            for group in groups:
+                self._texts_with[group].append(number)
+
+    def largest_overlap(self, text: str) -> float:
+        """Returns what the text and one known text share, as a part of the shorter of the two, 0 to 1."""
+        groups = set(_word_groups(text))
+        shared = Counter(number for group in groups for number in self._texts_with.get(group, ()))
+        return max((count / min(len(groups), self._sizes[number]) for number, count in shared.items()), default=0.0)
+
+
+def _word_groups(text: str) -> list[tuple[str, ...]]:
+    words = _WORD.findall(text.lower())
+    if len(words) < _WORDS_IN_A_ROW:
+        return [tuple(words)]
+    return list(zip(*(words[start:] for start in range(_WORDS_IN_A_ROW)), strict=False))

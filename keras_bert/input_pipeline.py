@@ -1,0 +1,253 @@
+"""TFRecord files and plain texts -> batches for `fit`, `evaluate` and `predict`."""
+
+import os
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import tensorflow as tf
+
+from keras_bert import features
+from keras_bert.config import BertConfig
+from keras_bert.errors import InputError
+from keras_bert.tokenization.segments import pack_segments
+
+# Records that are mixed: about 10 MB at length 128.
+_SHUFFLE_BUFFER = 10_000
+# Files that are read at once.
+_MOST_OPEN_FILES = 16
+# Texts are padded to a multiple of this length, so that XLA and graphs meet few different shapes.
+_LENGTH_STEP = 16
+
+
+def pretraining_dataset(
+    patterns: str | Sequence[str],
+    batch_size: int,
+    *,
+    max_seq_length: int | None = None,
+    max_predictions_per_seq: int | None = None,
+    shuffle: bool = True,
+    repeat: bool = True,
+    seed: int = 0,
+    config: BertConfig | None = None,
+) -> tf.data.Dataset:
+    """Reads pre-training records, those of google-research/bert and of TF Model Garden alike, gzip or not.
+
+    The files are looked at first: the beginning of each, and whether its end is there.
+
+    Args:
+        patterns: files, folders (all `*.tfrecord*` in them) or patterns; one, several with commas, or a sequence.
+        max_seq_length, max_predictions_per_seq: lengths in the records; taken from the first record when None.
+        shuffle: mixes the files and their records, anew in every epoch. Without it they come in order.
+        repeat: starts over for ever and gives full batches only, for training. Without it one epoch is given whole,
+            its last batch as small as it comes, for evaluation.
+        seed: the same seed gives the same batches in the same order.
+        config: the model that will take the batches; lengths and ids must fit it.
+
+    Returns:
+        A dataset of dict name -> tensor (batch, length) with all pre-training features: int32, and
+        `masked_lm_weights` float32. `next_sentence_labels` are (batch, 1).
+
+    Raises:
+        InputError: nothing matches; a file holds no records or is cut off; its records lack a feature, or have other
+            lengths than asked for or than the other files, or ids that the config's vocabulary does not have.
+
+    Example:
+        >>> dataset = pretraining_dataset("records", batch_size=32)
+        >>> model.fit(dataset, steps_per_epoch=1000)
+    """
+    _check_batch_size(batch_size)
+    first_records = {path: record for path in list_records(patterns) if (record := _first_record(path)) is not None}
+    if not first_records:
+        raise InputError(f"There is not one record in the files that match {patterns!r}.")
+    path, record = next(iter(first_records.items()))
+    found = features.lengths_in_record(record)
+    expected = features.pretraining_features(
+        max_seq_length or found.get(features.INPUT_IDS, 0),
+        max_predictions_per_seq or found.get(features.MASKED_LM_POSITIONS, 0),
+    )
+    aliases = features.aliases_in_record(record)
+    for path, record in first_records.items():
+        features.check_record(record, expected, path)
+        if features.aliases_in_record(record) != aliases:
+            raise InputError(f"{path}: its records have other feature names than those of {next(iter(first_records))}.")
+        if config is not None:
+            _check_fits(features.parse([record], expected, aliases), config, path)
+
+    records = _read_files(list(first_records), shuffle, seed)
+    if repeat:
+        # After the shuffle: an epoch ends before the next begins, and each is in an order of its own.
+        records = records.repeat()
+    return (
+        records.batch(batch_size, drop_remainder=repeat)
+        .map(lambda batch: features.parse(batch, expected, aliases), num_parallel_calls=tf.data.AUTOTUNE)
+        .prefetch(tf.data.AUTOTUNE)
+    )
+
+
+def classification_dataset(
+    texts: Sequence[str],
+    second_texts: Sequence[str] | None,
+    label_ids: Sequence[int] | None,
+    tokenizer,
+    batch_size: int,
+    max_seq_length: int,
+    *,
+    shuffle: bool = False,
+    repeat: bool = False,
+    seed: int = 0,
+) -> tf.data.Dataset:
+    """Tokenises texts, or pairs of texts, on the way into the model.
+
+    A batch is as long as its longest row, rounded up to a multiple of 16 and at most `max_seq_length`.
+
+    Args:
+        texts: N strings.
+        second_texts: N strings, or None for single texts.
+        label_ids: N integers, or None for prediction.
+        tokenizer: a `GraphTokenizer`.
+        shuffle: mixes the rows, anew in every epoch.
+        repeat: starts over for ever and gives full batches only. Without it the last batch may be smaller.
+
+    Returns:
+        A dataset of (features, label ids (batch,)), or of features alone without labels: a dict of `input_ids`,
+        `input_mask` and `segment_ids`, int32 (batch, length).
+
+    Raises:
+        InputError: the sequences have different lengths or none at all.
+    """
+    columns = {"texts": texts, "second_texts": second_texts, "label_ids": label_ids}
+    columns = {name: list(values) for name, values in columns.items() if values is not None}
+    lengths = {name: len(values) for name, values in columns.items()}
+    if not lengths["texts"] or len(set(lengths.values())) > 1:
+        raise InputError(f"Expected as many texts as second texts and labels, and one at least. Received: {lengths}")
+    _check_batch_size(batch_size)
+
+    def to_features(batch: dict):
+        segments = [tokenizer.tokenize(batch[name]) for name in ("texts", "second_texts") if name in batch]
+        inputs = pack_segments(segments, max_seq_length, tokenizer.vocabulary, pad_to_max=False)
+        inputs = _pad_to_step(inputs, max_seq_length, tokenizer.vocabulary.pad_id)
+        return (inputs, batch["label_ids"]) if "label_ids" in batch else inputs
+
+    if "label_ids" in columns:
+        columns["label_ids"] = np.asarray(columns["label_ids"], np.int32)
+    rows = tf.data.Dataset.from_tensor_slices(columns)
+    if shuffle:
+        rows = rows.shuffle(lengths["texts"], seed=seed, reshuffle_each_iteration=True)
+    if repeat:
+        rows = rows.repeat()
+    return (
+        rows.batch(batch_size, drop_remainder=repeat)
+        .map(to_features, num_parallel_calls=tf.data.AUTOTUNE)
+        .prefetch(tf.data.AUTOTUNE)
+    )
+
+
+def list_records(patterns: str | Sequence[str]) -> list[str]:
+    """Returns the record files that `patterns` stand for, sorted, each once.
+
+    A name without wildcards stands for itself, a folder for all `*.tfrecord*` in it. Manifests that match are left
+    out. Remote names (`gs://...`) work as they do everywhere in TensorFlow.
+
+    Raises:
+        InputError: nothing matches one of them.
+    """
+    patterns = patterns.split(",") if isinstance(patterns, str) else list(patterns)
+    patterns = [os.fspath(pattern).strip() for pattern in patterns]
+    if not any(patterns):
+        raise InputError("No record file was given. Name TFRecord files, a folder of them, or a pattern like 'data/*'.")
+    found = set()
+    for pattern in filter(None, patterns):
+        is_folder = tf.io.gfile.isdir(pattern)
+        if is_folder:
+            names = tf.io.gfile.glob(os.path.join(pattern, "*.tfrecord*"))
+        else:
+            # A name that exists is taken as it is: it may hold a bracket.
+            names = [pattern] if tf.io.gfile.exists(pattern) else tf.io.gfile.glob(pattern)
+        names = [name for name in names if not name.endswith("manifest.json") and not tf.io.gfile.isdir(name)]
+        if not names:
+            raise InputError(
+                f"The folder {pattern} has no file named *.tfrecord*" if is_folder else f"No file matches {pattern}"
+            )
+        found.update(names)
+    return sorted(found)
+
+
+def _check_batch_size(batch_size: int) -> None:
+    if batch_size < 1:
+        raise InputError(f"batch_size must be 1 or more. Received: {batch_size}")
+
+
+def _read_files(paths: list[str], shuffle: bool, seed: int) -> tf.data.Dataset:
+    """The serialised records of all files, in order or mixed; the same seed gives the same order."""
+    files = tf.data.Dataset.from_tensor_slices((paths, [_compression(path) for path in paths]))
+    if not shuffle:
+        return files.flat_map(tf.data.TFRecordDataset)
+    records = files.shuffle(len(paths), seed=seed, reshuffle_each_iteration=True).interleave(
+        tf.data.TFRecordDataset,
+        cycle_length=min(len(paths), _MOST_OPEN_FILES),
+        num_parallel_calls=tf.data.AUTOTUNE,
+        deterministic=True,
+    )
+    return records.shuffle(_SHUFFLE_BUFFER, seed=seed, reshuffle_each_iteration=True)
+
+
+def _first_record(path: str) -> bytes | None:
+    """The first record of a file, or None when it has none. Raises `InputError` when it is no whole TFRecord file."""
+    try:
+        compression = _compression(path)
+        record = next(tf.data.TFRecordDataset(path, compression).take(1).as_numpy_iterator(), None)
+    except tf.errors.DataLossError:
+        raise InputError(f"{path} is not a TFRecord file, or it is cut off in its first record.") from None
+    except tf.errors.OpError as error:
+        raise InputError(f"Cannot read {path}: {error.message}") from None
+    if record is not None and not compression and not _ends_with_a_record(path, len(record)):
+        raise InputError(f"{path} is cut off in the middle of a record: whatever wrote it was stopped. Make it again.")
+    return record
+
+
+def _compression(path: str) -> str:
+    with tf.io.gfile.GFile(path, "rb") as file:
+        return "GZIP" if file.read(2) == b"\x1f\x8b" else ""
+
+
+def _ends_with_a_record(path: str, first_length: int) -> bool:
+    """Whether the end of the file is the end of a record; found without reading what is before the last one.
+
+    A record is framed by its length (8 bytes), a checksum (4), its bytes, and a checksum (4). So 16 bytes and a
+    record's length before the end, that very length must stand.
+    """
+    size = tf.io.gfile.stat(path).length
+    # The last record may be longer than the first: numbers take one to three bytes each, mostly two.
+    tail_size = min(size, 1024 + 16 * first_length)
+    with tf.io.gfile.GFile(path, "rb") as file:
+        file.seek(size - tail_size)
+        tail = np.frombuffer(file.read(tail_size), np.uint8)
+    windows = np.lib.stride_tricks.sliding_window_view(tail, 8)
+    lengths = np.ascontiguousarray(windows).view("<u8").ravel()
+    return bool((lengths + np.uint64(16) == tail_size - np.arange(len(lengths), dtype=np.uint64)).any())
+
+
+def _check_fits(record: Mapping[str, tf.Tensor], config: BertConfig, path: str) -> None:
+    """Raises `InputError` when the first record of a file is not for a model of this config."""
+    try:
+        config.check_sequence_length(record[features.INPUT_IDS].shape[1])
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from None
+    for name in (features.INPUT_IDS, features.MASKED_LM_IDS):
+        ids = record[name].numpy()
+        if ids.min() < 0 or ids.max() >= config.vocab_size:
+            raise InputError(
+                f"{path}: {name} holds {ids.max() if ids.min() >= 0 else ids.min()}, but the ids of this config go "
+                f"from 0 to {config.vocab_size - 1} (vocab_size={config.vocab_size}). Use the config and vocabulary "
+                "that the records were made with."
+            )
+
+
+def _pad_to_step(inputs: dict[str, tf.Tensor], max_seq_length: int, pad_id: int) -> dict[str, tf.Tensor]:
+    """Widens rows to the next multiple of 16 columns, and to `max_seq_length` at most."""
+    width = tf.shape(inputs[features.INPUT_IDS])[1]
+    wanted = tf.minimum(-(-width // _LENGTH_STEP) * _LENGTH_STEP, max_seq_length)
+    return {
+        name: tf.pad(values, [[0, 0], [0, wanted - width]], constant_values=pad_id if name == features.INPUT_IDS else 0)
+        for name, values in inputs.items()
+    }

@@ -1,0 +1,502 @@
+import json
+import os
+import random
+import resource
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from data_prep.create_pretraining_data import create_pretraining_data
+from data_prep.pretraining_records import PretrainingOptions, lay_out_rows, shard_batches
+from data_prep.sentence_pairs import SentencePairs
+from data_prep.tokenized_corpus import write_tokenized_corpus
+from keras_bert.errors import InputError
+from keras_bert.input_pipeline import pretraining_dataset
+from keras_bert.tokenization.vocabulary import Vocabulary
+from keras_bert.tokenization.wordpiece import WordPieceTokenizer
+
+WORDS = ["the", "quick", "brown", "fox", "jumps", "over", "a", "lazy", "dog", "every", "good", "boy", "we", "sing"]
+PIECES = ["em", "##bed", "##ding", "##s"]
+VOCABULARY = Vocabulary(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "[unused1]", *WORDS, *PIECES])
+
+
+def make_documents(num_documents, seed=0):
+    """Documents of one to twelve sentences of random words."""
+    rng = random.Random(seed)
+    words = [*WORDS, "embedding", "embeddings"]
+    return [
+        [" ".join(rng.choices(words, k=rng.randint(2, 20))) for _ in range(rng.randint(1, 12))]
+        for _ in range(num_documents)
+    ]
+
+
+@pytest.fixture
+def text(tmp_path):
+    """Writes documents as Google's input file; returns its name and that of a vocabulary."""
+
+    def write(documents, name="text.txt"):
+        path = tmp_path / name
+        path.write_text("\n\n".join("\n".join(sentences) for sentences in documents) + "\n")
+        VOCABULARY.save(tmp_path / "vocab.txt")
+        return str(path), str(tmp_path / "vocab.txt")
+
+    return write
+
+
+@pytest.fixture
+def python_tokenizer(monkeypatch):
+    """The reference tokenizer in the place of the graph, which takes seconds to build and gives the same ids."""
+
+    def python_encoder(vocabulary, do_lower_case):
+        tokenizer = WordPieceTokenizer(vocabulary, do_lower_case)
+
+        def encode(lines):
+            rows = [tokenizer.encode(line) for line in lines]
+            return np.array([number for row in rows for number in row]), np.array([len(row) for row in rows])
+
+        return encode
+
+    monkeypatch.setattr("data_prep.tokenize_text.graph_encoder", python_encoder)
+
+
+def read_records(paths):
+    """Plain tf.train.Example parsing, as any other program would do it."""
+    for path in [paths] if isinstance(paths, str) else paths:
+        for serialized in tf.data.TFRecordDataset(path).as_numpy_iterator():
+            lists = tf.train.Example.FromString(serialized).features.feature
+            yield {name: list(value.int64_list.value) or list(value.float_list.value) for name, value in lists.items()}
+
+
+def unmasked_segments(record):
+    """The two segments of a record as texts, with the masks undone."""
+    ids = list(record["input_ids"])
+    for position, number, weight in zip(
+        record["masked_lm_positions"], record["masked_lm_ids"], record["masked_lm_weights"], strict=True
+    ):
+        if weight:
+            ids[position] = number
+    length = sum(record["input_mask"])
+    tokens = [VOCABULARY.tokens[number] for number in ids]
+    assert tokens[0] == "[CLS]"
+    assert tokens[length - 1] == "[SEP]"
+    assert set(tokens[length:]) <= {"[PAD]"}
+    middle = record["segment_ids"].index(1)
+    assert tokens[middle - 1] == "[SEP]"
+    return " ".join(tokens[1 : middle - 1]), " ".join(tokens[middle : length - 1])
+
+
+def test_rows_are_laid_out_as_the_paper_draws_them():
+    tokens = np.array([VOCABULARY.ids[token] for token in ["em", "##bed", "the", "fox", "dog"]], np.uint16)
+    pairs = SentencePairs(*(np.array([n]) for n in (0, 2, 3, 2)), is_random_next=np.array([False]))
+    rows, is_text = lay_out_rows(tokens, pairs, 9, VOCABULARY)
+    read = [VOCABULARY.tokens[number] for number in rows["input_ids"][0]]
+    assert read == ["[CLS]", "em", "##bed", "[SEP]", "fox", "dog", "[SEP]", "[PAD]", "[PAD]"]
+    assert rows["input_mask"][0].tolist() == [1, 1, 1, 1, 1, 1, 1, 0, 0]
+    assert rows["segment_ids"][0].tolist() == [0, 0, 0, 0, 1, 1, 1, 0, 0]
+    assert is_text[0].tolist() == [False, True, True, False, True, True, False, False, False]
+
+
+@pytest.mark.usefixtures("python_tokenizer")
+def test_every_record_is_text_again_when_unmasked(tmp_path, text):
+    documents = make_documents(30)
+    input_file, vocab_file = text(documents)
+    options = PretrainingOptions(max_seq_length=32, max_predictions_per_seq=5, dupe_factor=3)
+    summary = create_pretraining_data(
+        input_file, vocab_file, output_file=[str(tmp_path / "a.tfrecord")], options=options
+    )
+    tokenizer = WordPieceTokenizer(VOCABULARY)
+    texts = [" " + " ".join(" ".join(tokenizer.tokenize(s)) for s in sentences) + " " for sentences in documents]
+    records = list(read_records(summary.files))
+    assert len(records) == summary.records.num_examples > 200
+    for record in records:
+        first, second = unmasked_segments(record)
+        together = f" {first} {second} "
+        assert any(f" {first} " in document for document in texts)
+        assert any(f" {second} " in document for document in texts)
+        if not record["next_sentence_labels"][0] and sum(record["input_mask"]) < 32:
+            # Not cut: the second segment follows the first.
+            assert any(together in document for document in texts)
+
+
+@pytest.mark.usefixtures("python_tokenizer")
+def test_a_random_next_is_never_from_the_same_document(tmp_path, text):
+    # Every document has a word of its own.
+    documents = [[f"{word} " * n for n in (3, 2, 6, 4, 9)] for word in WORDS]
+    input_file, vocab_file = text(documents)
+    summary = create_pretraining_data(
+        input_file, vocab_file, output_dir=tmp_path / "out", num_shards=3, options=PretrainingOptions(max_seq_length=16)
+    )
+    files_of = []
+    for path in summary.files:
+        firsts, seconds = set(), set()
+        for record in read_records(path):
+            first, second = (set(segment.split()) for segment in unmasked_segments(record))
+            assert len(first) == len(second) == 1
+            assert (first != second) == bool(record["next_sentence_labels"][0])
+            firsts |= first
+            seconds |= second
+        # Every draw stays inside the file.
+        assert 1 < len(firsts) < len(WORDS)
+        assert seconds <= firsts
+        files_of += sorted(firsts)
+    # Every document is in exactly one file.
+    assert sorted(files_of) == sorted(WORDS)
+
+
+@pytest.mark.parametrize("whole_words", [False, True])
+@pytest.mark.usefixtures("python_tokenizer")
+def test_records_have_googles_format_and_targets(tmp_path, text, whole_words):
+    input_file, vocab_file = text(make_documents(10))
+    options = PretrainingOptions(
+        max_seq_length=24,
+        max_predictions_per_seq=4,
+        masked_lm_prob=0.2,
+        dupe_factor=2,
+        do_whole_word_mask=whole_words,
+    )
+    summary = create_pretraining_data(input_file, vocab_file, output_file=[str(tmp_path / "a")], options=options)
+    for record in read_records(summary.files):
+        assert {name: len(values) for name, values in record.items()} == {
+            "input_ids": 24,
+            "input_mask": 24,
+            "segment_ids": 24,
+            "masked_lm_positions": 4,
+            "masked_lm_ids": 4,
+            "masked_lm_weights": 4,
+            "next_sentence_labels": 1,
+        }
+        length = sum(record["input_mask"])
+        num_predicted = int(sum(record["masked_lm_weights"]))
+        wanted = min(4, max(1, round(length * 0.2)), length - 3)
+        # Whole words that would go over the number are left out.
+        assert num_predicted == wanted or (whole_words and num_predicted < wanted)
+        positions = record["masked_lm_positions"][:num_predicted]
+        assert positions == sorted(set(positions))
+        assert record["masked_lm_positions"][num_predicted:] == [0] * (4 - num_predicted)
+        assert record["masked_lm_ids"][num_predicted:] == [0] * (4 - num_predicted)
+        specials = {VOCABULARY.cls_id, VOCABULARY.sep_id, VOCABULARY.pad_id}
+        assert not specials & set(record["masked_lm_ids"][:num_predicted])
+
+
+def words_of(tokens, start):
+    """The positions of each word: a token and the ## pieces behind it. A cut segment may begin with the rest of one."""
+    words = []
+    for position, token in enumerate(tokens, start):
+        if token.startswith("##") and words:
+            words[-1].append(position)
+        else:
+            words.append([position])
+    return words
+
+
+@pytest.mark.usefixtures("python_tokenizer")
+def test_whole_words_are_masked_together(tmp_path, text):
+    input_file, vocab_file = text([["the embeddings sing embedding"] * 6, ["a dog"] * 4] * 5)
+    options = PretrainingOptions(
+        max_seq_length=16, max_predictions_per_seq=5, masked_lm_prob=0.3, do_whole_word_mask=True
+    )
+    summary = create_pretraining_data(input_file, vocab_file, output_file=[str(tmp_path / "a")], options=options)
+    is_long_word_masked, is_rest_masked, are_neighbours_masked = set(), set(), set()
+    for record in read_records(summary.files):
+        first, second = (segment.split() for segment in unmasked_segments(record))
+        predicted = set(record["masked_lm_positions"][: int(sum(record["masked_lm_weights"]))])
+        first_words, second_words = words_of(first, 1), words_of(second, 2 + len(first))
+        for word in first_words + second_words:
+            assert predicted.isdisjoint(word) or predicted.issuperset(word)
+        is_long_word_masked.update(predicted.issuperset(word) for word in first_words if len(word) == 3)
+        if first[0].startswith("##"):
+            is_rest_masked.add(first_words[0][0] in predicted)
+        if second[0].startswith("##"):
+            are_neighbours_masked.add((first_words[-1][0] in predicted, second_words[0][0] in predicted))
+    assert is_long_word_masked == is_rest_masked == {True, False}
+    # The rest of a word at the front of the second segment is no part of the last word of the first.
+    assert {(True, False), (False, True)} <= are_neighbours_masked
+
+
+def test_shards_of_like_documents_get_different_draws(tmp_path):
+    corpus = write_tokenized_corpus(
+        [["the quick brown fox", "every good boy"]] * 4,
+        tmp_path / "corpus",
+        VOCABULARY,
+        lambda lines: (np.tile([6, 7, 8, 9, 15, 16, 17], 4), np.tile([4, 3], 4)),
+        {},
+    )
+    # A seed that puts two documents in each shard.
+    seed = next(seed for seed in range(100) if corpus.shard_of_documents(2, seed).sum() == 2)
+    options = PretrainingOptions(random_seed=seed, max_seq_length=16)
+    draws = [
+        [(batch["input_ids"].tolist(), batch["next_sentence_labels"].tolist()) for batch, _ in batches]
+        for batches in (shard_batches(corpus, options, shard, 2) for shard in (0, 1))
+    ]
+    assert draws[0] != draws[1]
+
+
+@pytest.mark.usefixtures("python_tokenizer")
+def test_the_summary_counts_what_was_written(tmp_path, text):
+    documents = make_documents(40)
+    input_file, vocab_file = text(documents)
+    summary = create_pretraining_data(
+        input_file,
+        vocab_file,
+        output_dir=tmp_path / "out",
+        num_shards=2,
+        options=PretrainingOptions(max_seq_length=64, dupe_factor=2),
+    )
+    records = list(read_records(summary.files))
+    counts = summary.records
+    assert counts.num_examples == len(records)
+    assert counts.num_random_next == sum(record["next_sentence_labels"][0] for record in records)
+    assert counts.num_tokens == sum(sum(record["input_mask"]) for record in records)
+    assert counts.num_positions == 64 * len(records)
+    assert counts.num_predicted == sum(sum(record["masked_lm_weights"]) for record in records)
+    assert summary.corpus["num_documents"] == 40
+    assert summary.corpus["num_sentences"] == sum(map(len, documents))
+    lines = str(summary).splitlines()
+    assert lines[0] == "documents                    40"
+    assert lines[3].split() == ["examples", f"{len(records):,}", "in", "2", "file(s)"]
+    manifest = json.loads((tmp_path / "out" / "manifest.json").read_text())
+    assert manifest["records"]["num_examples"] == len(records)
+    assert [file["name"] for file in manifest["files"]] == [
+        "pretraining-00000-of-00002.tfrecord",
+        "pretraining-00001-of-00002.tfrecord",
+    ]
+    assert manifest["options"]["dupe_factor"] == 2
+
+
+def contents(folder):
+    return {path.name: path.read_bytes() for path in sorted(folder.iterdir())}
+
+
+@pytest.mark.usefixtures("python_tokenizer")
+def test_the_same_seed_gives_the_same_bytes_with_any_number_of_processes(tmp_path, text):
+    input_file, vocab_file = text(make_documents(50))
+    made = {}
+    for name, seed, num_processes in (("one", 1, 1), ("again", 1, 1), ("two", 1, 2), ("other seed", 2, 1)):
+        create_pretraining_data(
+            input_file,
+            vocab_file,
+            output_dir=tmp_path / name,
+            num_shards=3,
+            options=PretrainingOptions(max_seq_length=32, dupe_factor=2, random_seed=seed),
+            num_processes=num_processes,
+        )
+        made[name] = contents(tmp_path / name)
+    assert made["one"] == made["again"] == made["two"]
+    assert made["one"] != made["other seed"]
+
+
+@pytest.mark.usefixtures("python_tokenizer")
+def test_a_pass_does_not_depend_on_how_many_follow(tmp_path, text):
+    input_file, vocab_file = text(make_documents(20))
+    for dupe_factor in (1, 3):
+        create_pretraining_data(
+            input_file,
+            vocab_file,
+            output_file=[str(tmp_path / f"{dupe_factor}.tfrecord")],
+            options=PretrainingOptions(dupe_factor=dupe_factor),
+        )
+    one, three = (tmp_path / "1.tfrecord").read_bytes(), (tmp_path / "3.tfrecord").read_bytes()
+    assert three.startswith(one)
+    assert len(three) > 2 * len(one)
+
+
+@pytest.mark.usefixtures("python_tokenizer")
+def test_a_tokenised_corpus_is_reused_and_must_be_the_same(tmp_path, text):
+    input_file, vocab_file = text(make_documents(20))
+    other_file, _ = text(make_documents(5, seed=1), "other.txt")
+    corpus = tmp_path / "corpus"
+
+    def create(input_file, name, vocab_file=vocab_file, **options):
+        return create_pretraining_data(
+            input_file, vocab_file, output_file=[str(tmp_path / name)], tokenized_corpus=corpus, **options
+        )
+
+    create(input_file, "first")
+    modified = (corpus / "tokens.bin").stat().st_mtime_ns
+    create(input_file, "second")
+    create(None, "third")
+    assert (corpus / "tokens.bin").stat().st_mtime_ns == modified
+    assert (tmp_path / "first").read_bytes() == (tmp_path / "third").read_bytes()
+    with pytest.raises(InputError, match=r"corpus was made with input_file=.*text\.txt.*, not .*other\.txt"):
+        create(other_file, "fourth")
+    with pytest.raises(InputError, match="corpus was made with do_lower_case=True, not False"):
+        create(None, "fourth", do_lower_case=False)
+    Vocabulary([*VOCABULARY.tokens, "cat"]).save(tmp_path / "other_vocab.txt")
+    with pytest.raises(InputError, match="corpus was tokenised with another vocabulary"):
+        create(None, "fourth", vocab_file=str(tmp_path / "other_vocab.txt"))
+
+
+@pytest.mark.usefixtures("python_tokenizer")
+def test_a_single_document_gives_real_nexts_only_and_says_so(tmp_path, text, caplog):
+    input_file, vocab_file = text([["the quick fox", "a dog", "we sing"]])
+    summary = create_pretraining_data(input_file, vocab_file, output_file=[str(tmp_path / "a.tfrecord")])
+    assert summary.records.num_random_next == 0
+    assert summary.records.num_examples == 10
+    assert "The text is a single document" in caplog.text
+    assert (tmp_path / "a.manifest.json").exists()
+
+
+@pytest.mark.usefixtures("python_tokenizer")
+def test_shards_with_too_few_documents_are_announced(tmp_path, text, caplog):
+    input_file, vocab_file = text([["the fox", "a dog"], ["we sing", "every boy"], ["lazy dog"]])
+    create_pretraining_data(input_file, vocab_file, output_dir=tmp_path / "out", num_shards=20)
+    assert "Of 20 output files 17 get no document, and 3 get a single one" in caplog.text
+    # Empty files are whole too: a reader passes over them.
+    assert len(list(pretraining_dataset(str(tmp_path / "out"), 100, shuffle=False, repeat=False))) == 1
+
+
+@pytest.mark.usefixtures("python_tokenizer")
+def test_a_vocabulary_that_does_not_fit_is_announced(tmp_path, text, caplog):
+    input_file, vocab_file = text([["Ἄνδρα μοι ἔννεπε", "the fox"], ["Μοῦσα, πολύτροπον"]])
+    create_pretraining_data(input_file, vocab_file, output_file=[str(tmp_path / "a.tfrecord")])
+    assert "75.0 % of the tokens are [UNK]: this vocabulary does not fit the text" in caplog.text
+
+
+@pytest.mark.usefixtures("python_tokenizer")
+def test_too_few_predictions_are_announced(tmp_path, text, caplog):
+    input_file, vocab_file = text(make_documents(3))
+    create_pretraining_data(
+        input_file,
+        vocab_file,
+        output_file=[str(tmp_path / "a.tfrecord")],
+        options=PretrainingOptions(max_seq_length=512, max_predictions_per_seq=20),
+    )
+    assert "max_predictions_per_seq=20 is less than masked_lm_prob * max_seq_length = 77" in caplog.text
+    assert "only 20 masks, 3.9 % of their tokens" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"max_seq_length": 7}, "max_seq_length must be 8 or more. Received: 7"),
+        ({"max_predictions_per_seq": 0}, "max_predictions_per_seq must be 1 or more. Received: 0"),
+        ({"dupe_factor": 0}, "dupe_factor must be 1 or more. Received: 0"),
+        ({"random_seed": -1}, "random_seed must be 0 or more. Received: -1"),
+        ({"masked_lm_prob": 1.5}, "masked_lm_prob must be above 0 and at most 1. Received: 1.5"),
+        ({"short_seq_prob": -0.1}, "short_seq_prob must be from 0 to 1. Received: -0.1"),
+    ],
+)
+def test_options_out_of_range_are_refused(changes, message):
+    with pytest.raises(InputError, match=message):
+        PretrainingOptions(**changes)
+
+
+@pytest.mark.usefixtures("python_tokenizer")
+def test_bad_input_is_refused_before_anything_is_written(tmp_path, text):
+    input_file, vocab_file = text(make_documents(3))
+    single, _ = text([["the fox"]], "single.txt")
+    full = tmp_path / "full"
+    full.mkdir()
+    (full / "old.tfrecord").write_bytes(b"")
+    (tmp_path / "blank.txt").write_text("\n\n")
+    before = sorted(os.listdir(tmp_path))
+    for arguments, message in [
+        ({"input_file": str(tmp_path / "no.txt"), "output_dir": tmp_path / "out"}, "no.txt"),
+        ({"input_file": None, "output_dir": tmp_path / "out"}, "Give input_file, the text to read"),
+        ({"input_file": str(tmp_path / "blank.txt"), "output_dir": tmp_path / "out"}, "blank.txt is empty"),
+        ({"input_file": single, "output_dir": tmp_path / "out"}, "The text is too short for a single example"),
+        ({"output_dir": full}, "The output folder .*full is not empty"),
+        ({"output_dir": tmp_path / "text.txt" / "out"}, "a part of the path is a file"),
+        ({"output_file": [str(tmp_path / "text.txt" / "a")]}, "a part of the path is a file"),
+        ({"output_file": [str(full)]}, "full is a folder"),
+        ({"output_file": ["a", "a"]}, "output_file names a file twice"),
+        ({}, "Give either output_file, the names of the files, or output_dir"),
+        ({"output_file": ["a"], "output_dir": "b"}, "Give either output_file, the names of the files, or output_dir"),
+        ({"output_dir": tmp_path / "out", "num_processes": 0}, "num_processes and num_shards must be 1 or more"),
+    ]:
+        with pytest.raises(InputError, match=message):
+            create_pretraining_data(**{"input_file": input_file, "vocab_file": vocab_file, **arguments})
+    assert sorted(os.listdir(tmp_path)) == before
+
+
+@pytest.mark.usefixtures("python_tokenizer")
+def test_a_full_disk_leaves_no_half_file(tmp_path, text):
+    input_file, vocab_file = text(make_documents(60))
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    corpus = tmp_path / "corpus"
+    create_pretraining_data(input_file, vocab_file, output_file=[str(tmp_path / "first")], tokenized_corpus=corpus)
+    size = (tmp_path / "first").stat().st_size
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size // 2, hard))
+    try:
+        with pytest.raises(InputError, match=r"Cannot write .*second.*: a file grew over the size limit"):
+            create_pretraining_data(None, vocab_file, output_file=[str(tmp_path / "second")], tokenized_corpus=corpus)
+        with pytest.raises(InputError, match=r"Cannot write .*: a file grew over the size limit"):
+            create_pretraining_data(
+                [input_file] * 1, vocab_file, output_file=[str(tmp_path / "first")], tokenized_corpus=corpus
+            )
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert (tmp_path / "first").stat().st_size == size
+    assert sorted(os.listdir(tmp_path)) == ["corpus", "first", "first.manifest.json", "text.txt", "vocab.txt"]
+
+
+def run(*arguments, **options):
+    return subprocess.run(
+        [sys.executable, "-m", "data_prep.create_pretraining_data", *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        **options,
+    )
+
+
+def test_the_command_makes_records_that_the_input_pipeline_reads(tmp_path, text):
+    input_file, vocab_file = text(make_documents(30))
+    done = run(
+        f"--input_file={input_file}",
+        f"--vocab_file={vocab_file}",
+        f"--output_file={tmp_path}/a.tfrecord,{tmp_path}/b.tfrecord",
+        "--max_seq_length=32",
+        "--max_predictions_per_seq=5",
+        "--dupe_factor=2",
+        "--num_processes=2",
+    )
+    assert done.returncode == 0, done.stderr
+    assert "documents                    30" in done.stdout
+    batch = next(iter(pretraining_dataset(f"{tmp_path}/*.tfrecord", 8)))
+    assert batch["input_ids"].shape == (8, 32)
+
+
+def test_the_command_refuses_bad_input_in_one_line(tmp_path, text):
+    _, vocab_file = text(make_documents(3))
+    done = run("--input_file=nowhere.txt", f"--vocab_file={vocab_file}", f"--output_dir={tmp_path}/out")
+    assert done.returncode == 1
+    assert done.stderr.startswith("error: ")
+    assert "nowhere.txt" in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert run("--input_file=nowhere.txt").returncode == 2
+
+
+def test_ctrl_c_leaves_whole_files_only(tmp_path, text):
+    input_file, vocab_file = text(make_documents(2_000))
+    out = tmp_path / "out"
+    process = subprocess.Popen(
+        [
+            *(sys.executable, "-m", "data_prep.create_pretraining_data"),
+            *(f"--input_file={input_file}", f"--vocab_file={vocab_file}", f"--output_dir={out}"),
+            *("--num_shards=40", "--num_processes=2", "--dupe_factor=20", "--max_seq_length=32"),
+        ],
+        stderr=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        text=True,
+        start_new_session=True,
+    )
+    deadline = time.monotonic() + 120
+    while not list(out.glob("*.tfrecord")) and time.monotonic() < deadline and process.poll() is None:
+        time.sleep(0.05)
+    # To the whole group, as a terminal does.
+    os.killpg(process.pid, signal.SIGINT)
+    _, stderr = process.communicate(timeout=120)
+    assert process.returncode == 130, stderr
+    assert stderr.splitlines()[-1] == "error: stopped by Ctrl-C"
+    assert "Traceback" not in stderr
+    files = sorted(os.listdir(out))
+    assert 1 <= len(files) < 40
+    assert all(name.endswith(".tfrecord") for name in files)
+    assert not [name for name in os.listdir(tmp_path) if name.startswith(".")]
+    assert len(list(read_records([str(out / name) for name in files]))) > 100

@@ -1,0 +1,127 @@
+import os
+import random
+import subprocess
+import sys
+
+import pytest
+
+from benchmarks.documentation_labels import majority_accuracy, naive_bayes_accuracy, read_examples
+from data_prep import documentation_corpus
+from data_prep.corpus import read_documents
+from data_prep.documentation_corpus import LABELS, collect_documentation, mask_names, write_documentation_corpus
+from data_prep.documentation_text import Module
+from data_prep.near_duplicates import TextIndex
+from keras_bert.errors import InputError
+
+SIZES = {"num_train": 24, "num_dev": 8, "num_test": 12}
+NOUNS = [
+    f"{first}{second}" for first in ("fox", "dog", "cat", "hen", "owl", "elk", "bee") for second in ("er", "let", "y")
+]
+
+
+def sentence(generator, num_words=30):
+    words = [
+        generator.choice(NOUNS) if number % 2 else generator.choice(["the", "of", "is", "to"])
+        for number in range(num_words)
+    ]
+    return f"The {' '.join(words)}."
+
+
+def modules_of(label, num_modules=20):
+    generator = random.Random(label)
+    return [Module(f"{label}.m{number}", [sentence(generator) for _ in range(3)]) for number in range(num_modules)]
+
+
+@pytest.fixture
+def installed(monkeypatch):
+    """Twenty modules of three paragraphs for every label; a test may add more."""
+    modules = [module for label in LABELS for module in modules_of(label)]
+    monkeypatch.setattr(documentation_corpus, "read_packages", lambda packages: modules)
+    return modules
+
+
+@pytest.mark.parametrize(
+    ("text", "masked"),
+    [
+        ("Like np.dot(), but takes a Keras KerasTensor.", "Like @, but takes a @."),
+        ("TensorFlow's ops (see tf.math) and NumPy ndarrays.", "@ ops (see @) and @."),
+        ("Set max_length, __init__ or numpy.lib.stride.", "Set @ or @."),
+        ("The method(s) of e.g. 3.14 stay, i.e. prose.", "The method(s) of e.g. 3.14 stay, i.e. prose."),
+        ("In Python, a CPython detail of PEP 8.", "In @, a @ detail of @ 8."),
+    ],
+)
+def test_names_of_libraries_and_code_are_masked(text, masked):
+    assert mask_names(text) == masked
+
+
+def test_splits_are_balanced_and_the_same_every_time(installed):
+    documentation = collect_documentation(**SIZES)
+    for split, size in [("train", 24), ("dev", 8), ("test", 12)]:
+        labels = [label for _, label in documentation.splits[split]]
+        assert {label: labels.count(label) for label in LABELS} == dict.fromkeys(LABELS, size // 4)
+    assert collect_documentation(**SIZES) == documentation
+
+
+def test_held_out_modules_are_in_neither_training_data_nor_corpus(installed):
+    module_of = {paragraph: module.name for module in installed for paragraph in module.paragraphs}
+    documentation = collect_documentation(**SIZES)
+    modules = {split: {module_of[text] for text, _ in rows} for split, rows in documentation.splits.items()}
+    in_corpus = {module_of[text] for document in documentation.corpus for text in document}
+    assert not modules["test"] & modules["dev"]
+    assert not (modules["test"] | modules["dev"]) & (modules["train"] | in_corpus)
+    assert modules["train"] <= in_corpus
+
+
+def test_what_contains_a_held_out_paragraph_is_left_out_of_the_corpus(installed):
+    held_out = collect_documentation(**SIZES).splits["test"][0][0]
+    copy = f"Before it there is some text of the other. {held_out} After it there is more."
+    installed.append(Module("another.package", [copy, "This is the text that should be kept in it."]))
+    documentation = collect_documentation(**SIZES)
+    assert held_out in [text for text, _ in documentation.splits["test"]]
+    assert documentation.corpus[-1] == ["This is the text that should be kept in it."]
+
+
+def test_what_two_libraries_say_is_not_labelled(installed):
+    shared = sentence(random.Random("shared"))
+    installed.extend([Module("numpy.shared", [shared]), Module("keras.shared", [f"{shared[:-1]} too."])])
+    documentation = collect_documentation(num_train=4 * 50, num_dev=8, num_test=12)
+    assert not [text for rows in documentation.splits.values() for text, _ in rows if shared[:-1] in text]
+
+
+def test_too_few_paragraphs_are_refused_with_their_number(installed):
+    with pytest.raises(InputError, match="keras has 45 paragraphs for train.tsv, but 250 are wanted"):
+        collect_documentation(num_train=1000, num_dev=8, num_test=48)
+
+
+def test_the_files_read_back_as_they_were(installed, tmp_path):
+    documentation = write_documentation_corpus(tmp_path / "out", **SIZES)
+    assert sorted(os.listdir(tmp_path / "out")) == ["corpus.txt", "dev.tsv", "test.tsv", "train.tsv"]
+    assert list(read_documents(str(tmp_path / "out/corpus.txt"))) == documentation.corpus
+    assert read_examples(tmp_path / "out", "test") == documentation.splits["test"]
+
+
+def test_an_output_folder_that_is_not_empty_is_refused(tmp_path):
+    (tmp_path / "file").write_text("text")
+    with pytest.raises(InputError, match="is not empty"):
+        write_documentation_corpus(tmp_path)
+
+
+def test_naive_bayes_and_the_majority_rate_are_right_by_hand():
+    train = [("red apple", "fruit"), ("green apple", "fruit"), ("red car", "car")]
+    test = [("an apple", "fruit"), ("a car", "car"), ("car car", "car"), ("apple", "fruit")]
+    assert majority_accuracy(train, test) == 0.5
+    assert naive_bayes_accuracy(train, test) == 1.0
+
+
+@pytest.mark.slow
+def test_the_installed_packages_give_real_data(tmp_path):
+    command = [sys.executable, "-m", "data_prep.documentation_corpus", f"--output_dir={tmp_path}/out"]
+    subprocess.run(command, check=True, capture_output=True)
+    assert os.path.getsize(tmp_path / "out/corpus.txt") > 5_000_000
+    train, test = (read_examples(tmp_path / "out", split) for split in ("train", "test"))
+    assert (len(train), len(test)) == (1600, 1000)
+    # Neither hopeless nor given away by single words.
+    assert 0.4 < naive_bayes_accuracy(train, test) < 0.8
+    corpus = [text for document in read_documents(f"{tmp_path}/out/corpus.txt") for text in document]
+    index = TextIndex(text for text, _ in test)
+    assert max(index.largest_overlap(mask_names(text)) for text in corpus) <= 0.5

@@ -1,0 +1,296 @@
+import gzip
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from keras_bert import features
+from keras_bert.config import BertConfig
+from keras_bert.errors import InputError
+from keras_bert.input_pipeline import classification_dataset, list_records, pretraining_dataset
+from keras_bert.tokenization.graph_wordpiece import GraphTokenizer
+from keras_bert.tokenization.vocabulary import Vocabulary
+
+SEQ, PREDICTIONS = 8, 2
+
+
+def example(number, seq=SEQ, predictions=PREDICTIONS):
+    """A record whose ids tell its number."""
+    return {
+        "input_ids": np.full(seq, number),
+        "input_mask": np.ones(seq, int),
+        "segment_ids": np.array([0] * 4 + [1] * (seq - 4)),
+        "masked_lm_positions": np.arange(1, predictions + 1),
+        "masked_lm_ids": np.full(predictions, number),
+        "masked_lm_weights": np.array([1.0] * (predictions - 1) + [0.0]),
+        "next_sentence_labels": np.array([number % 2]),
+    }
+
+
+def serialize(values):
+    seq, predictions = len(values["input_ids"]), len(values["masked_lm_ids"])
+    return features.serialize(values, features.pretraining_features(seq, predictions))
+
+
+def write(path, numbers, **lengths):
+    with tf.io.TFRecordWriter(str(path)) as writer:
+        for number in numbers:
+            writer.write(serialize(example(number, **lengths)))
+    return str(path)
+
+
+def write_garden(path, numbers):
+    """Records under the names that TF Model Garden's script gives with --use_v2_feature_names."""
+    with tf.io.TFRecordWriter(str(path)) as writer:
+        for number in numbers:
+            record = tf.train.Example()
+            for name, values in example(number).items():
+                name = {"input_ids": "input_word_ids", "segment_ids": "input_type_ids"}.get(name, name)
+                if name == "masked_lm_weights":
+                    record.features.feature[name].float_list.value.extend(values.tolist())
+                else:
+                    record.features.feature[name].int64_list.value.extend(values.tolist())
+            writer.write(record.SerializeToString())
+    return str(path)
+
+
+def numbers_of(dataset, num_batches=None):
+    return [batch["input_ids"][:, 0].numpy().tolist() for batch in (dataset.take(num_batches or -1))]
+
+
+def evaluation(patterns, batch_size=4, **options):
+    return pretraining_dataset(patterns, batch_size, shuffle=False, repeat=False, **options)
+
+
+def test_a_batch_holds_all_features_with_their_dtypes(tmp_path):
+    write(tmp_path / "a.tfrecord", range(5))
+    batch = next(iter(evaluation(str(tmp_path), batch_size=3)))
+    assert {name: (tuple(value.shape), value.dtype.name) for name, value in batch.items()} == {
+        "input_ids": ((3, 8), "int32"),
+        "input_mask": ((3, 8), "int32"),
+        "segment_ids": ((3, 8), "int32"),
+        "masked_lm_positions": ((3, 2), "int32"),
+        "masked_lm_ids": ((3, 2), "int32"),
+        "masked_lm_weights": ((3, 2), "float32"),
+        "next_sentence_labels": ((3, 1), "int32"),
+    }
+    for name, values in example(2).items():
+        assert batch[name][2].numpy().tolist() == values.tolist()
+
+
+def test_evaluation_gives_every_record_once_in_order_with_a_small_last_batch(tmp_path):
+    write(tmp_path / "b.tfrecord", range(5, 7))
+    write(tmp_path / "a.tfrecord", range(5))
+    dataset = evaluation(str(tmp_path / "*.tfrecord"))
+    assert numbers_of(dataset) == [[0, 1, 2, 3], [4, 5, 6]]
+    assert numbers_of(dataset) == [[0, 1, 2, 3], [4, 5, 6]]
+
+
+def test_training_gives_full_batches_for_ever_and_each_record_once_an_epoch(tmp_path):
+    write(tmp_path / "a.tfrecord", range(6))
+    write(tmp_path / "b.tfrecord", range(6, 10))
+    dataset = pretraining_dataset(str(tmp_path), 5)
+    assert dataset.element_spec["input_ids"].shape == (5, 8)
+    batches = numbers_of(dataset, 6)
+    epochs = [batches[0] + batches[1], batches[2] + batches[3], batches[4] + batches[5]]
+    assert [sorted(epoch) for epoch in epochs] == [list(range(10))] * 3
+    assert len({tuple(epoch) for epoch in epochs}) == 3
+
+
+def test_the_same_seed_gives_the_same_batches_and_another_does_not(tmp_path):
+    for name in "abc":
+        write(tmp_path / f"{name}.tfrecord", range(ord(name), ord(name) + 20))
+    first, again, other = (numbers_of(pretraining_dataset(str(tmp_path), 4, seed=seed), 40) for seed in (1, 1, 2))
+    assert first == again
+    assert first != other
+
+
+def test_fewer_records_than_a_batch_still_train(tmp_path):
+    write(tmp_path / "a.tfrecord", [1, 2])
+    assert [len(batch) for batch in numbers_of(pretraining_dataset(str(tmp_path), 5), 2)] == [5, 5]
+
+
+def test_records_of_tf_model_garden_are_read(tmp_path):
+    path = write_garden(tmp_path / "garden.tfrecord", range(3))
+    batch = next(iter(evaluation(path)))
+    assert sorted(batch) == sorted(example(0))
+    assert batch["input_ids"][:, 0].numpy().tolist() == [0, 1, 2]
+    assert batch["segment_ids"][0].numpy().tolist() == [0, 0, 0, 0, 1, 1, 1, 1]
+
+
+def test_names_of_both_kinds_are_not_mixed(tmp_path):
+    paths = [write(tmp_path / "a.tfrecord", [1]), write_garden(tmp_path / "b.tfrecord", [2])]
+    with pytest.raises(InputError, match=r"b\.tfrecord: its records have other feature names than those of .*a\.tf"):
+        pretraining_dataset(paths, 1)
+
+
+def test_gzip_is_recognised_by_content_and_may_be_mixed_with_plain_files(tmp_path):
+    write(tmp_path / "a.tfrecord", [1])
+    plain = (tmp_path / "a.tfrecord").read_bytes()
+    (tmp_path / "b.tfrecord.gz").write_bytes(gzip.compress(plain))
+    (tmp_path / "c.tfrecord").write_bytes(gzip.compress(plain))
+    assert numbers_of(evaluation(str(tmp_path))) == [[1, 1, 1]]
+
+
+def test_a_manifest_beside_the_records_is_no_record_file(tmp_path):
+    path = write(tmp_path / "a.tfrecord", [1])
+    (tmp_path / "a.tfrecord.manifest.json").write_text("{}")
+    assert list_records(str(tmp_path / "*")) == [path]
+    assert list_records(str(tmp_path)) == [path]
+
+
+def test_patterns_may_be_a_list_or_parted_by_commas_and_a_file_counts_once(tmp_path):
+    a, b = write(tmp_path / "a[1].tfrecord", [1]), write(tmp_path / "b.tfrecord", [2])
+    assert list_records(f"{b},{a},{tmp_path}/*") == [a, b]
+    assert list_records([b, a]) == [a, b]
+
+
+def test_empty_files_are_passed_over(tmp_path):
+    (tmp_path / "a.tfrecord").write_bytes(b"")
+    write(tmp_path / "b.tfrecord", [1])
+    assert numbers_of(evaluation(str(tmp_path))) == [[1]]
+
+
+def test_only_empty_files_are_refused(tmp_path):
+    (tmp_path / "a.tfrecord").write_bytes(b"")
+    with pytest.raises(InputError, match="There is not one record in the files that match"):
+        pretraining_dataset(str(tmp_path), 1)
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("nothing-*.tfrecord", r"No file matches .*nothing-\*"),
+        ("missing.tfrecord", r"No file matches .*missing\.tfrecord"),
+        ("folder", r"The folder .*folder has no file named \*\.tfrecord\*"),
+        ("text.tfrecord", r"text\.tfrecord is not a TFRecord file, or it is cut off in its first record"),
+        ("beginning.tfrecord", r"beginning\.tfrecord is not a TFRecord file, or it is cut off in its first record"),
+        ("cut.tfrecord", r"cut\.tfrecord is cut off in the middle of a record"),
+        ("other.tfrecord", r"other\.tfrecord: its records have no input_ids\. They have: text"),
+        ("noise.tfrecord", "not tf.train.Example messages"),
+    ],
+)
+def test_files_that_are_no_records_are_refused_by_name(tmp_path, name, message):
+    whole = (tmp_path / "whole").with_suffix(".bin")
+    write(whole, range(50))
+    data = whole.read_bytes()
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "text.tfrecord").write_text("One sentence a line.\n" * 100)
+    (tmp_path / "beginning.tfrecord").write_bytes(data[:40])
+    (tmp_path / "cut.tfrecord").write_bytes(data[:-7])
+    with tf.io.TFRecordWriter(str(tmp_path / "other.tfrecord")) as writer:
+        record = tf.train.Example()
+        record.features.feature["text"].bytes_list.value.append(b"hello")
+        writer.write(record.SerializeToString())
+    with tf.io.TFRecordWriter(str(tmp_path / "noise.tfrecord")) as writer:
+        writer.write(b"\xff\xff\xff\xff noise")
+    with pytest.raises(InputError, match=message):
+        pretraining_dataset(str(tmp_path / name), 1)
+
+
+def test_a_file_cut_off_anywhere_is_noticed_and_a_whole_one_is_not(tmp_path):
+    path = tmp_path / "a.tfrecord"
+    write(path, range(20))
+    data = path.read_bytes()
+    record_size = len(data) // 20
+    assert len(data) == 20 * record_size
+    for num_missing in (1, 3, 4, 5, 15, 16, 17, record_size - 1, record_size + 1, 3 * record_size + 12):
+        path.write_bytes(data[:-num_missing])
+        with pytest.raises(InputError, match=r"a\.tfrecord is cut off in the middle of a record"):
+            pretraining_dataset(str(path), 1)
+    path.write_bytes(data[:-record_size])
+    pretraining_dataset(str(path), 1)
+
+
+def test_another_length_than_asked_for_or_than_the_other_files_is_refused(tmp_path):
+    short, long = write(tmp_path / "a.tfrecord", [1]), write(tmp_path / "b.tfrecord", [1], seq=16)
+    with pytest.raises(InputError, match=r"a\.tfrecord: input_ids has 8 numbers in its records, but 128 are expected"):
+        pretraining_dataset(short, 1, max_seq_length=128)
+    with pytest.raises(InputError, match=r"masked_lm_positions has 2 numbers .* but 20 are expected"):
+        pretraining_dataset(short, 1, max_predictions_per_seq=20)
+    with pytest.raises(InputError, match=r"b\.tfrecord: input_ids has 16 numbers in its records, but 8 are expected"):
+        pretraining_dataset([short, long], 1)
+
+
+def test_records_that_do_not_fit_the_model_are_refused(tmp_path):
+    path = write(tmp_path / "a.tfrecord", [99])
+    config = BertConfig.from_size("tiny", vocab_size=100)
+    assert numbers_of(evaluation(path, config=config)) == [[99]]
+    with pytest.raises(InputError, match=r"a\.tfrecord: input_ids holds 99, but .* from 0 to 98 \(vocab_size=99\)"):
+        pretraining_dataset(path, 1, config=config.replace(vocab_size=99))
+    with pytest.raises(InputError, match=r"a\.tfrecord: A sequence length of 8 is more than this model's 4 positions"):
+        pretraining_dataset(path, 1, config=config.replace(max_position_embeddings=4))
+
+
+def test_a_batch_size_below_one_is_refused(tmp_path):
+    path = write(tmp_path / "a.tfrecord", [1])
+    with pytest.raises(InputError, match="batch_size must be 1 or more. Received: 0"):
+        pretraining_dataset(path, 0)
+
+
+VOCABULARY = Vocabulary(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "quick", "brown", "fox"])
+
+
+@pytest.fixture(scope="module")
+def tokenizer():
+    return GraphTokenizer(VOCABULARY)
+
+
+def as_text(row):
+    return " ".join(VOCABULARY.tokens[number] for number in row.numpy() if number)
+
+
+def test_texts_become_rows_with_labels(tokenizer):
+    dataset = classification_dataset(["The fox", "brown", "quick"], None, [1, 0, 2], tokenizer, 2, 32)
+    (inputs, labels), (last, last_labels) = dataset
+    assert [as_text(row) for row in inputs["input_ids"]] == ["[CLS] the fox [SEP]", "[CLS] brown [SEP]"]
+    assert {name: (tuple(value.shape), value.dtype.name) for name, value in inputs.items()} == {
+        "input_ids": ((2, 16), "int32"),
+        "input_mask": ((2, 16), "int32"),
+        "segment_ids": ((2, 16), "int32"),
+    }
+    assert inputs["input_mask"].numpy().sum(axis=1).tolist() == [4, 3]
+    assert labels.dtype == tf.int32
+    assert labels.numpy().tolist() == [1, 0]
+    assert last["input_ids"].shape == (1, 16)
+    assert last_labels.numpy().tolist() == [2]
+
+
+def test_pairs_of_texts_become_rows_of_two_segments(tokenizer):
+    dataset = classification_dataset(["The fox"], ["quick brown"], None, tokenizer, 1, 32)
+    (inputs,) = dataset
+    assert as_text(inputs["input_ids"][0]) == "[CLS] the fox [SEP] quick brown [SEP]"
+    assert inputs["segment_ids"][0].numpy().tolist() == [0, 0, 0, 0, 1, 1, 1, *[0] * 9]
+
+
+@pytest.mark.parametrize(
+    ("num_words", "max_seq_length", "columns"),
+    [(1, 128, 16), (14, 128, 16), (15, 128, 32), (95, 100, 100), (300, 40, 40)],
+)
+def test_a_batch_is_as_long_as_its_longest_row_in_steps_of_sixteen(tokenizer, num_words, max_seq_length, columns):
+    dataset = classification_dataset(["fox", "fox " * num_words], None, None, tokenizer, 2, max_seq_length)
+    (inputs,) = dataset
+    assert [tuple(value.shape) for value in inputs.values()] == [(2, columns)] * 3
+    assert inputs["input_mask"].numpy().sum(axis=1).tolist() == [3, min(num_words + 2, max_seq_length)]
+
+
+def test_shuffled_rows_repeat_in_full_batches_and_depend_on_the_seed(tokenizer):
+    def labels(seed, num_batches):
+        texts = [f"{'fox ' * n}" for n in range(10)]
+        dataset = classification_dataset(texts, None, range(10), tokenizer, 5, 64, shuffle=True, repeat=True, seed=seed)
+        batches = list(dataset.take(num_batches))
+        for inputs, label_ids in batches:
+            # A text keeps its label.
+            assert (inputs["input_mask"].numpy().sum(axis=1) - 2).tolist() == label_ids.numpy().tolist()
+        return [batch[1].numpy().tolist() for batch in batches]
+
+    first, again, other = labels(1, 4), labels(1, 4), labels(2, 4)
+    assert first == again != other
+    assert sorted(first[0] + first[1]) == sorted(first[2] + first[3]) == list(range(10))
+
+
+def test_columns_of_different_lengths_are_refused(tokenizer):
+    with pytest.raises(InputError, match=r"Expected as many texts .* Received: {'texts': 2, 'label_ids': 1}"):
+        classification_dataset(["a", "b"], None, [1], tokenizer, 1, 16)
+    with pytest.raises(InputError, match="and one at least"):
+        classification_dataset([], None, [], tokenizer, 1, 16)

@@ -1,0 +1,213 @@
+import numpy as np
+import pytest
+
+from data_prep.sentence_pairs import draw_sentence_pairs
+
+
+def generator(seed=0):
+    return np.random.Generator(np.random.PCG64(seed))
+
+
+def offsets(lengths):
+    return np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+
+
+def draw(documents, max_seq_length=32, short_seq_prob=0.0, seed=0):
+    """Pairs from documents that are lists of sentence lengths, one pass."""
+    sentence_offsets = offsets([length for document in documents for length in document])
+    document_offsets = offsets([len(document) for document in documents])
+    return draw_sentence_pairs(
+        sentence_offsets,
+        document_offsets[:-1],
+        document_offsets[1:],
+        max_seq_length=max_seq_length,
+        short_seq_prob=short_seq_prob,
+        rng=generator(seed),
+    )
+
+
+def pairs_by_the_book(documents, max_seq_length, short_seq_prob, rng):
+    """The walk as it is described for google-research/bert, one token list at a time.
+
+    `documents` are lists of sentences, which are lists of tokens. Yields (first, second, is_random).
+    """
+    room = max_seq_length - 3
+    for number, document in enumerate(documents):
+        target = int(rng.integers(2, room, endpoint=True)) if rng.random() < short_seq_prob else room
+        chunk = []
+        position = 0
+        while position < len(document):
+            chunk.append(document[position])
+            if position == len(document) - 1 or sum(map(len, chunk)) >= target:
+                num_first = 1 if len(chunk) == 1 else int(rng.integers(1, len(chunk) - 1, endpoint=True))
+                first = [token for sentence in chunk[:num_first] for token in sentence]
+                is_random = len(chunk) == 1 or rng.random() < 0.5
+                second = []
+                if is_random:
+                    others = [other for other in range(len(documents)) if other != number]
+                    other = documents[rng.choice(others)]
+                    for sentence in other[int(rng.integers(len(other))) :]:
+                        second.extend(sentence)
+                        if len(second) >= target - len(first):
+                            break
+                    position -= len(chunk) - num_first
+                else:
+                    second = [token for sentence in chunk[num_first:] for token in sentence]
+                while len(first) + len(second) > room:
+                    longer = first if len(first) > len(second) else second
+                    del longer[0 if rng.random() < 0.5 else -1]
+                yield first, second, is_random
+                chunk = []
+            position += 1
+
+
+def random_documents(seed, num_documents=300):
+    rng = generator(seed)
+    return [rng.integers(1, 25, size=rng.integers(1, 30)).tolist() for _ in range(num_documents)]
+
+
+def as_tokens(documents):
+    """Token i of the corpus is the number i."""
+    ends = iter(np.cumsum([length for document in documents for length in document]).tolist())
+    return [[list(range(end - length, end)) for length, end in zip(document, ends)] for document in documents]  # noqa: B905
+
+
+def test_two_short_documents_give_pairs_that_can_be_checked_by_hand():
+    # Tokens 0-3 4-5 | 6-8. Room for 29: a document is one chunk.
+    pairs = draw([[4, 2], [3]])
+    outcomes = set()
+    for seed in range(40):
+        pairs = draw([[4, 2], [3]], seed=seed)
+        columns = [pairs.first_starts, pairs.first_lengths, pairs.second_starts, pairs.second_lengths]
+        outcomes.update(zip(*(column.tolist() for column in columns), pairs.is_random_next.tolist(), strict=True))
+    assert outcomes == {
+        (0, 4, 4, 2, False),  # the first document as it is
+        (0, 4, 6, 3, True),  # its first sentence, and the other document
+        (4, 2, 6, 3, True),  # then its second sentence, which was not used
+        (6, 3, 0, 6, True),  # the second document has one sentence only; from the first, all ...
+        (6, 3, 4, 2, True),  # ... or its end
+    }
+
+
+@pytest.mark.parametrize("short_seq_prob", [0.0, 0.1, 1.0])
+@pytest.mark.parametrize("max_seq_length", [8, 31, 64])
+def test_lengths_have_the_distribution_of_the_written_algorithm(max_seq_length, short_seq_prob):
+    documents = random_documents(seed=1)
+    ours = [draw(documents, max_seq_length, short_seq_prob, seed) for seed in range(12)]
+    ours = [
+        np.concatenate([getattr(pairs, name) for pairs in ours])
+        for name in ("first_lengths", "second_lengths", "is_random_next")
+    ]
+    written = []
+    for seed in range(12):
+        written.extend(pairs_by_the_book(as_tokens(documents), max_seq_length, short_seq_prob, generator(100 + seed)))
+    theirs = [
+        np.array([len(first) for first, _, _ in written]),
+        np.array([len(second) for _, second, _ in written]),
+        np.array([is_random for _, _, is_random in written]),
+    ]
+    num_ours, num_theirs = len(ours[0]), len(theirs[0])
+    assert num_ours == pytest.approx(num_theirs, rel=0.02)
+    # Kolmogorov-Smirnov on each length and on their sum; the limit is that of one chance in a million.
+    limit = 2.7 * np.sqrt((num_ours + num_theirs) / (num_ours * num_theirs))
+    for a, b in [*zip(ours, theirs, strict=True), (ours[0] + ours[1], theirs[0] + theirs[1])]:
+        values = np.arange(max_seq_length)
+        distance = np.abs(
+            np.searchsorted(np.sort(a), values, "right") / len(a)
+            - np.searchsorted(np.sort(b), values, "right") / len(b)
+        ).max()
+        assert distance < limit
+
+
+def test_a_pair_has_at_most_the_room_and_no_empty_segment():
+    pairs = draw(random_documents(seed=2), max_seq_length=20, short_seq_prob=0.3)
+    assert (pairs.first_lengths >= 1).all()
+    assert (pairs.second_lengths >= 1).all()
+    assert (pairs.first_lengths + pairs.second_lengths).max() == 17
+
+
+def test_a_random_next_is_never_from_the_same_document_and_a_real_one_follows():
+    documents = random_documents(seed=3, num_documents=5)
+    ends = np.cumsum([sum(document) for document in documents])
+    for seed in range(20):
+        pairs = draw(documents, seed=seed)
+        first = np.searchsorted(ends, pairs.first_starts, "right")
+        second = np.searchsorted(ends, pairs.second_starts, "right")
+        assert (first != second)[pairs.is_random_next].all()
+        assert (first == second)[~pairs.is_random_next].all()
+        assert (pairs.second_starts > pairs.first_starts)[~pairs.is_random_next].all()
+        # Neither segment runs over the end of its document.
+        assert (pairs.first_starts + pairs.first_lengths <= ends[first]).all()
+        assert (pairs.second_starts + pairs.second_lengths <= ends[second]).all()
+
+
+def test_random_nexts_come_from_every_other_document_alike():
+    documents = [[5, 5]] + [[3]] * 10
+    sources = np.concatenate(
+        [pairs.second_starts[pairs.first_starts == 0] for pairs in (draw(documents, seed=seed) for seed in range(2000))]
+    )
+    counts = np.bincount((sources[sources >= 10] - 10) // 3, minlength=10)
+    expected = counts.sum() / 10
+    # Chi-square with 9 degrees of freedom; 50 is passed by chance once in ten million.
+    assert ((counts - expected) ** 2 / expected).sum() < 50
+
+
+def test_every_sentence_is_read_in_every_pass():
+    documents = random_documents(seed=4)
+    pairs = draw(documents, max_seq_length=400)
+    is_covered = np.zeros(sum(map(sum, documents)), bool)
+    for start, length in zip(pairs.first_starts, pairs.first_lengths, strict=True):
+        is_covered[start : start + length] = True
+    for start, length in zip(pairs.second_starts, pairs.second_lengths, strict=True):
+        is_covered[start : start + length] = True
+    assert is_covered.mean() > 0.99
+
+
+def test_long_pairs_are_cut_token_by_token_from_the_longer_segment():
+    # One pair of 10 and 12 tokens into room for 13: by hand, the longer one shrinks until 7 and 6 are left.
+    starts = set()
+    for seed in range(200):
+        pairs = draw([[10, 12]], max_seq_length=16, seed=seed)
+        assert (pairs.first_lengths.tolist(), pairs.second_lengths.tolist()) == ([7], [6])
+        starts.add(pairs.first_starts[0])
+    # 0 to 3 of the 3 tokens that the first segment loses are lost at its front.
+    assert starts == {0, 1, 2, 3}
+
+
+def test_cutting_keeps_the_lengths_that_the_written_loop_keeps():
+    for first in range(1, 20):
+        for second in range(1, 20):
+            # A single document of two sentences has only one pair.
+            for room in (5, 6, 11):
+                a, b = first, second
+                while a + b > room:
+                    a, b = (a - 1, b) if a > b else (a, b - 1)
+                pairs = draw([[first, second]], max_seq_length=room + 3)
+                assert (pairs.first_lengths[0], pairs.second_lengths[0]) == (a, b)
+
+
+def test_a_single_document_gives_real_nexts_only():
+    pairs = draw([[9, 9, 9, 30, 9, 9]], max_seq_length=16)
+    assert len(pairs) >= 2
+    assert not pairs.is_random_next.any()
+
+
+def test_a_single_sentence_in_all_gives_nothing():
+    assert len(draw([[9]])) == 0
+
+
+def test_no_documents_give_nothing():
+    assert len(draw([])) == 0
+
+
+def test_a_sentence_of_a_million_tokens_is_cut():
+    pairs = draw([[1_000_000], [3, 3]], max_seq_length=128)
+    assert (pairs.first_lengths + pairs.second_lengths).max() <= 125
+
+
+def test_the_same_seed_draws_the_same_pairs_and_another_does_not():
+    documents = random_documents(seed=5)
+    first, again, other = draw(documents, seed=1), draw(documents, seed=1), draw(documents, seed=2)
+    assert first.first_starts.tolist() == again.first_starts.tolist()
+    assert first.second_starts.tolist() == again.second_starts.tolist()
+    assert first.second_starts.tolist() != other.second_starts.tolist()

@@ -1,0 +1,89 @@
+import json
+
+import numpy as np
+import pytest
+
+from data_prep.corpus import input_size, list_sources, read_documents
+from data_prep.tfds_text import check_name
+from keras_bert.errors import InputError
+
+tfds = pytest.importorskip("tensorflow_datasets")
+
+ARTICLES = ["First paragraph.\n\nSecond paragraph.", "Another article.", "Köln liegt am Rhein."]
+
+
+@pytest.fixture(scope="module")
+def data_dir(tmp_path_factory):
+    """A folder in which the data set `tiny_articles` is prepared, as by `tfds build`."""
+    folder = tmp_path_factory.mktemp("tfds")
+
+    class TinyArticles(tfds.core.GeneratorBasedBuilder):
+        VERSION = tfds.core.Version("1.0.0")
+
+        def _info(self):
+            features = {"title": tfds.features.Text(), "text": tfds.features.Text(), "number": np.int64}
+            return self.dataset_info_from_configs(features=tfds.features.FeaturesDict(features))
+
+        def _split_generators(self, dl_manager):
+            return {"train": self._generate_examples(ARTICLES), "test": self._generate_examples(ARTICLES[:1])}
+
+        def _generate_examples(self, articles):
+            for number, article in enumerate(articles):
+                yield number, {"title": f"Title {number}", "text": article, "number": number}
+
+    TinyArticles(data_dir=folder).download_and_prepare()
+    return str(folder)
+
+
+def test_each_example_is_a_document_in_an_order_that_repeats(data_dir):
+    first = list(read_documents("tfds:tiny_articles", tfds_data_dir=data_dir))
+    assert sorted(first) == [["Another article."], ["First paragraph.", "Second paragraph."], ["Köln liegt am Rhein."]]
+    assert list(read_documents("tfds:tiny_articles", tfds_data_dir=data_dir)) == first
+
+
+def test_split_version_and_field_can_be_chosen(data_dir):
+    named = "tfds:tiny_articles:1.0.0@test"
+    assert list(read_documents(named, text_field="title", tfds_data_dir=data_dir)) == [["Title 0"]]
+    assert len(list(read_documents("tfds:tiny_articles@train[:2]", tfds_data_dir=data_dir))) == 2
+    assert len(list(read_documents("tfds:tiny_articles@train+test", tfds_data_dir=data_dir))) == 4
+
+
+def test_a_data_set_and_a_file_can_be_read_together(data_dir, tmp_path):
+    (tmp_path / "a.jsonl").write_text(json.dumps({"text": "From a file."}))
+    patterns = f"{tmp_path}/a.jsonl,tfds:tiny_articles@test"
+    expected = [["From a file."], ["First paragraph.", "Second paragraph."]]
+    assert list(read_documents(patterns, tfds_data_dir=data_dir)) == expected
+
+
+@pytest.mark.parametrize("split", ["train", "test", "train[:2]", "train+test"])
+def test_progress_adds_up_to_the_size(data_dir, split):
+    steps = []
+    name = f"tfds:tiny_articles@{split}"
+    list(read_documents(name, tfds_data_dir=data_dir, on_progress=steps.append))
+    assert sum(steps) == input_size(name, tfds_data_dir=data_dir) > 0
+
+
+def test_names_are_those_of_the_catalogue():
+    assert check_name("tfds:wikipedia/20230601.en:1.0.0@train[:1%]") == ("wikipedia/20230601.en:1.0.0", "train[:1%]")
+    assert list_sources("tfds:b,tfds:a,tfds:b") == ["tfds:b", "tfds:a"]
+
+
+def test_a_name_of_another_form_is_refused_before_reading_starts():
+    with pytest.raises(InputError, match="not of the form tfds:NAME"):
+        read_documents("tfds:two words")
+
+
+def test_an_unknown_data_set_is_refused(tmp_path):
+    with pytest.raises(InputError, match="tfds:no_such_data_set: tensorflow_datasets does not know it"):
+        list(read_documents("tfds:no_such_data_set", tfds_data_dir=str(tmp_path)))
+
+
+def test_an_unknown_split_is_refused_with_those_that_exist(data_dir):
+    with pytest.raises(InputError, match="has no split 'validation'. It has: test, train"):
+        list(read_documents("tfds:tiny_articles@validation", tfds_data_dir=data_dir))
+
+
+@pytest.mark.parametrize("field", ["body", "number"])
+def test_an_unknown_field_is_refused_with_the_text_fields(data_dir, field):
+    with pytest.raises(InputError, match=f"has no text field '{field}'. Its text fields are: text, title"):
+        list(read_documents("tfds:tiny_articles", text_field=field, tfds_data_dir=data_dir))
