@@ -1,0 +1,168 @@
+"""What happens beside the updates: the progress line, the log, the checkpoints."""
+
+import importlib.util
+import json
+import math
+import os
+import time
+
+import keras
+
+from keras_bert.atomic_output import atomic_file, say_why_writing_failed
+from keras_bert.errors import InputError
+from keras_bert.training.run_folder import RunFolder
+
+
+class StepCallback(keras.callbacks.Callback):
+    """A callback that counts updates over the whole run, across resumes.
+
+    Keras counts batches from 0 in each `fit`, and calls once per `steps_per_execution` updates.
+
+    Args:
+        start_step: the updates made before this `fit`.
+        num_train_steps: the updates of the whole run.
+    """
+
+    def __init__(self, start_step: int, num_train_steps: int):
+        super().__init__()
+        self.step = start_step
+        self._start_step = start_step
+        self._num_train_steps = num_train_steps
+
+    def on_train_batch_end(self, batch, logs=None):
+        previous = self.step
+        self.step = min(self._start_step + batch + 1, self._num_train_steps)
+        self.on_steps(previous, logs)
+
+    def on_steps(self, previous: int, logs: dict) -> None:
+        """Called when the updates after `previous`, up to `self.step`, are made."""
+        raise NotImplementedError
+
+    def _is_due(self, previous: int, every: int) -> bool:
+        return self.step // every > previous // every or self.step == self._num_train_steps
+
+
+class ProgressLine(StepCallback):
+    """Shows sequences per second, the time left and the loss on standard error."""
+
+    def __init__(self, start_step: int, num_train_steps: int, batch_size: int):
+        super().__init__(start_step, num_train_steps)
+        self._batch_size = batch_size
+        self._bar = None
+
+    def on_train_begin(self, logs=None):
+        import tqdm
+
+        self._bar = tqdm.tqdm(
+            total=self._num_train_steps * self._batch_size,
+            initial=self.step * self._batch_size,
+            desc="training",
+            unit=" sequences",
+            # A line per ten seconds in a log file; a moving line in a terminal.
+            mininterval=0.2 if os.isatty(2) else 10.0,
+        )
+
+    def on_steps(self, previous, logs):
+        self._bar.set_postfix_str(f"step {self.step}/{self._num_train_steps}, loss {logs['loss']:.4f}", refresh=False)
+        self._bar.update((self.step - previous) * self._batch_size)
+
+    def on_train_end(self, logs=None):
+        self._bar.close()
+
+
+class TrainingLog(StepCallback):
+    """Writes the metrics of every `log_steps` updates to `history.jsonl`, and to TensorBoard if asked.
+
+    A line holds `step`, `learning_rate`, `sequences_per_second` and the averages of the model's metrics since the line
+    before. Lines after `start_step`, which a killed run has left, are removed at the start.
+
+    Raises:
+        InputError: the loss is not a number, the file cannot be written, or TensorBoard is not installed.
+    """
+
+    def __init__(
+        self,
+        folder: RunFolder,
+        start_step: int,
+        num_train_steps: int,
+        batch_size: int,
+        log_steps: int,
+        tensorboard: bool = False,
+    ):
+        super().__init__(start_step, num_train_steps)
+        self._path = folder.history_path
+        self._batch_size = batch_size
+        self._log_steps = log_steps
+        self._writer = _summary_writer(folder.tensorboard_path) if tensorboard else None
+        lines = [line for line in read_history(self._path) if line["step"] <= start_step]
+        with atomic_file(self._path) as file:
+            file.writelines((json.dumps(line) + "\n").encode("utf-8") for line in lines)
+
+    def on_train_begin(self, logs=None):
+        self._logged_step = self.step
+        self._time = time.monotonic()
+
+    def on_steps(self, previous, logs):
+        if not self._is_due(previous, self._log_steps):
+            return
+        if not math.isfinite(logs["loss"]):
+            raise InputError(
+                f"The loss is {logs['loss']} at step {self.step}. Use a lower learning_rate, or a longer warm-up. "
+                "The newest checkpoint is from before."
+            )
+        seconds = time.monotonic() - self._time
+        line = {
+            "step": self.step,
+            "learning_rate": float(self.model.optimizer.learning_rate),
+            "sequences_per_second": round((self.step - self._logged_step) * self._batch_size / seconds, 2),
+            **{name: float(value) for name, value in logs.items()},
+        }
+        with say_why_writing_failed(self._path), open(self._path, "a", encoding="utf-8") as file:
+            file.write(json.dumps(line) + "\n")
+        if self._writer is not None:
+            _write_scalars(self._writer, line)
+        self.model.reset_metrics()
+        self._logged_step = self.step
+        self._time = time.monotonic()
+
+
+class SaveCheckpoints(StepCallback):
+    """Saves a checkpoint every `save_checkpoints_steps` updates and after the last."""
+
+    def __init__(self, folder: RunFolder, start_step: int, num_train_steps: int, save_checkpoints_steps: int):
+        super().__init__(start_step, num_train_steps)
+        self._folder = folder
+        self._save_checkpoints_steps = save_checkpoints_steps
+
+    def on_steps(self, previous, logs):
+        if self._is_due(previous, self._save_checkpoints_steps):
+            self._folder.save_checkpoint(self.model, self.step)
+
+
+def read_history(path: str | os.PathLike) -> list[dict]:
+    """Returns the lines of a `history.jsonl`, none when there is no such file, and not the one that a kill cut off."""
+    if not os.path.isfile(path):
+        return []
+    with open(path, encoding="utf-8") as file:
+        return [json.loads(line) for line in file if line.endswith("\n")]
+
+
+def _summary_writer(path: str):
+    if importlib.util.find_spec("tensorboard") is None:
+        raise InputError(
+            "TensorBoard is not installed. Install it (pip install tensorboard) or leave out --tensorboard: "
+            "history.jsonl holds the same numbers."
+        )
+    import tensorflow as tf
+
+    return tf.summary.create_file_writer(path)
+
+
+def _write_scalars(writer, line: dict) -> None:
+    import tensorflow as tf
+
+    with writer.as_default(step=line["step"]):
+        for name, value in line.items():
+            if name != "step":
+                tf.summary.scalar(name, value)
+    writer.flush()

@@ -1,0 +1,162 @@
+"""The pre-training run: TFRecords in, model folder and `eval_results.txt` out."""
+
+import os
+from collections.abc import Sequence
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from keras_bert.config import BertConfig
+from keras_bert.errors import InputError
+from keras_bert.input_pipeline import pretraining_dataset
+from keras_bert.models.pretrainer import BertPretrainer
+from keras_bert.optimization import AdamW, WarmupLinearDecay
+from keras_bert.tokenization.vocabulary import Vocabulary
+from keras_bert.training.resumable_fit import compile_for_training, resumable_fit
+from keras_bert.training.run_folder import RunFolder
+from keras_bert.training.starting_point import starting_model, trained_model
+
+# Compiling the step takes as long as some dozens of steps.
+_MIN_STEPS_FOR_XLA = 200
+
+METRICS = (
+    "loss",
+    "masked_lm_accuracy",
+    "masked_lm_loss",
+    "next_sentence_accuracy",
+    "next_sentence_loss",
+)
+
+
+def train_pretrainer(
+    output_dir: str | os.PathLike,
+    train_files: str | Sequence[str],
+    *,
+    config: BertConfig | None = None,
+    vocabulary: Vocabulary | None = None,
+    init_checkpoint: str | os.PathLike | None = None,
+    max_seq_length: int | None = None,
+    max_predictions_per_seq: int | None = None,
+    train_batch_size: int = 32,
+    learning_rate: float = 5e-5,
+    num_train_steps: int = 100_000,
+    num_warmup_steps: int = 10_000,
+    save_checkpoints_steps: int = 1000,
+    steps_per_execution: int = 1,
+    seed: int = 12345,
+    tensorboard: bool = False,
+) -> BertPretrainer:
+    """Pre-trains a BERT on masked words and next sentences, as google-research/bert `run_pretraining.py` does.
+
+    Called again with the same arguments it goes on from the newest checkpoint in `output_dir`, and returns at once what
+    is finished.
+
+    Args:
+        output_dir: the run's folder, see `RunFolder`; the trained model is in its `model` folder.
+        train_files: TFRecord files, globs or folders, as `pretraining_dataset` takes them.
+        config: the model to train from scratch. `None` takes that of `init_checkpoint`.
+        vocabulary: goes into the model folder. `None` takes that of `init_checkpoint`.
+        init_checkpoint: a model folder to start from.
+        max_seq_length, max_predictions_per_seq: the lengths of the records; `None` reads them from the first record.
+        steps_per_execution: updates between two returns to Python.
+
+    Returns:
+        The trained model.
+
+    Raises:
+        InputError: files, folder, config and vocabulary do not go together; the message says which.
+    """
+    schedule = WarmupLinearDecay(learning_rate, num_train_steps, num_warmup_steps)
+    if train_batch_size < 1:
+        raise InputError(f"train_batch_size must be at least 1. Received: {train_batch_size}")
+    keras.utils.set_random_seed(seed)
+    model = starting_model(BertPretrainer, config, vocabulary, init_checkpoint)
+    if model.vocabulary is None:
+        print("No vocabulary was given: the model folder will have no vocab.txt, so it takes token ids and no text.")
+    dataset = pretraining_dataset(
+        train_files,
+        train_batch_size,
+        max_seq_length=max_seq_length,
+        max_predictions_per_seq=max_predictions_per_seq,
+        seed=seed,
+        config=model.config,
+    )
+    settings = {
+        "run": "pretraining",
+        "train_files": train_files if isinstance(train_files, str) else list(train_files),
+        "config": model.config.to_dict(),
+        "vocabulary": model.vocabulary.sha256 if model.vocabulary else None,
+        "init_checkpoint": os.path.abspath(init_checkpoint) if init_checkpoint else None,
+        "train_batch_size": train_batch_size,
+        "learning_rate": learning_rate,
+        "num_train_steps": num_train_steps,
+        "num_warmup_steps": num_warmup_steps,
+        "random_seed": seed,
+        "dtype": keras.mixed_precision.dtype_policy().name,
+    }
+    folder = RunFolder(output_dir, settings)
+    optimizer = AdamW(schedule, bias_correction=False)
+    # All batches have one shape. By the length of the whole run, so that a resumed one computes the same.
+    with_xla = num_train_steps >= _MIN_STEPS_FOR_XLA
+    compile_for_training(model, optimizer, with_xla=with_xla, steps_per_execution=steps_per_execution)
+    resumable_fit(
+        model,
+        dataset,
+        folder,
+        num_train_steps=num_train_steps,
+        batch_size=train_batch_size,
+        save_checkpoints_steps=save_checkpoints_steps,
+        tensorboard=tensorboard,
+    )
+    if not os.path.isdir(folder.model_path):
+        model.save_pretrained(folder.model_path)
+    return model
+
+
+def evaluate_pretrainer(
+    output_dir: str | os.PathLike,
+    eval_files: str | Sequence[str],
+    *,
+    init_checkpoint: str | os.PathLike | None = None,
+    max_seq_length: int | None = None,
+    max_predictions_per_seq: int | None = None,
+    eval_batch_size: int = 8,
+    max_eval_steps: int = 100,
+) -> dict[str, float]:
+    """Evaluates a pre-trained model and writes `eval_results.txt` with Google's names.
+
+    Args:
+        output_dir: the folder of a finished run, or an empty one if `init_checkpoint` is given.
+        init_checkpoint: the model folder to evaluate when `output_dir` has no model.
+        max_eval_steps: evaluates at most this many batches.
+
+    Returns:
+        The results: `METRICS` and `global_step`.
+
+    Raises:
+        InputError: there is no model, or the files do not go with it.
+    """
+    if max_eval_steps < 1:
+        raise InputError(f"max_eval_steps must be at least 1. Received: {max_eval_steps}")
+    folder = RunFolder(output_dir)
+    model = trained_model(BertPretrainer, folder, init_checkpoint)
+    dataset = pretraining_dataset(
+        eval_files,
+        eval_batch_size,
+        max_seq_length=max_seq_length,
+        max_predictions_per_seq=max_predictions_per_seq,
+        shuffle=False,
+        repeat=False,
+        config=model.config,
+    )
+    model.compile(optimizer=None)
+    dataset = dataset.take(max_eval_steps)
+    # Counted first: Keras warns at the end of a dataset of unknown length.
+    num_steps = dataset.reduce(np.int64(0), lambda count, _: count + 1)
+    found = model.evaluate(
+        dataset.apply(tf.data.experimental.assert_cardinality(num_steps)), return_dict=True, verbose=0
+    )
+    results = {name: float(found[name]) for name in METRICS} | {"global_step": folder.latest_step()}
+    print(folder.write_results(results), end="")
+    return results

@@ -1,0 +1,171 @@
+"""The folder of one training run: what started it, how far it got, what came of it."""
+
+import json
+import os
+import re
+import shutil
+import zipfile
+from collections.abc import Mapping
+
+import numpy as np
+
+from keras_bert.atomic_output import atomic_file, atomic_folder, check_output_folder
+from keras_bert.errors import InputError
+
+_SETTINGS_FILE = "run.json"
+_CHECKPOINT = re.compile(r"step-(\d+)")
+# The newest, and one more in case the disk failed under the newest.
+_NUM_KEPT_CHECKPOINTS = 2
+
+
+class RunFolder:
+    """Reads and writes the `output_dir` of a training run.
+
+        run.json              the settings that started the run
+        checkpoints/step-N/   weights, optimiser, step and random state: the same command goes on from here
+        history.jsonl         one line per logged step
+        model/                the model folder, when training is done
+        eval_results.txt      Google's form: `key = value`, sorted
+
+    Args:
+        path: the folder. Missing or empty, a new run starts in it; with a `run.json` that has the same settings, the
+            run in it goes on.
+        settings: what must stay the same for the run to be the same run; JSON values. `None` when nothing is trained,
+            so that any run may be there.
+
+    Raises:
+        InputError: the folder holds something else, or a run with other settings, or cannot be written to.
+    """
+
+    def __init__(self, path: str | os.PathLike, settings: Mapping | None = None):
+        self.path = os.path.abspath(os.fspath(path))
+        settings_path = os.path.join(self.path, _SETTINGS_FILE)
+        if not os.path.isfile(settings_path):
+            self._check_is_free()
+        elif settings is not None:
+            _check_same_settings(self.path, _read_settings(settings_path), _as_json(settings))
+        if settings is not None:
+            with atomic_file(settings_path) as file:
+                file.write((json.dumps(_as_json(settings), indent=2) + "\n").encode("utf-8"))
+
+    @property
+    def model_path(self) -> str:
+        return os.path.join(self.path, "model")
+
+    @property
+    def history_path(self) -> str:
+        return os.path.join(self.path, "history.jsonl")
+
+    @property
+    def tensorboard_path(self) -> str:
+        return os.path.join(self.path, "tensorboard")
+
+    def file(self, name: str) -> str:
+        """Returns the path of a file in this folder."""
+        return os.path.join(self.path, name)
+
+    def latest_step(self) -> int:
+        """Returns the step of the newest checkpoint, 0 when there is none."""
+        return max(self._steps(), default=0)
+
+    def save_checkpoint(self, model, step: int) -> None:
+        """Writes all that training needs to go on after `step` updates; old checkpoints are removed afterwards."""
+        if step in self._steps():
+            return
+        with atomic_folder(self._checkpoint_path(step)) as folder:
+            arrays = {name: variable.value.numpy() for name, variable in _state(model).items()}
+            np.savez(os.path.join(folder, "state.npz"), **arrays)
+        for old_step in sorted(self._steps())[:-_NUM_KEPT_CHECKPOINTS]:
+            shutil.rmtree(self._checkpoint_path(old_step), ignore_errors=True)
+
+    def restore_checkpoint(self, model) -> int:
+        """Loads the newest checkpoint into a compiled model and returns its step; 0 when there is none.
+
+        Raises:
+            InputError: the checkpoint is damaged or was written by another model.
+        """
+        step = self.latest_step()
+        if not step:
+            return 0
+        path = self._checkpoint_path(step)
+        state = _state(model)
+        try:
+            with open(os.path.join(path, "state.npz"), "rb") as file, np.load(file) as saved:
+                arrays = {name: saved[name] for name in saved.files}
+        except (OSError, EOFError, ValueError, zipfile.BadZipFile) as error:
+            raise InputError(
+                f"The checkpoint {path} is damaged ({error}). Remove it to go on from the one before it."
+            ) from None
+        for name, variable in state.items():
+            if name not in arrays or arrays[name].shape != tuple(variable.shape):
+                raise InputError(
+                    f"The checkpoint {path} belongs to another model: it has no {variable.path} of shape "
+                    f"{tuple(variable.shape)}."
+                )
+        for name, variable in state.items():
+            variable.assign(arrays[name])
+        return step
+
+    def write_results(self, results: Mapping[str, object], name: str = "eval_results.txt") -> str:
+        """Writes `key = value` lines, sorted, as Google's scripts do, and returns the text."""
+        text = "".join(f"{key} = {results[key]}\n" for key in sorted(results))
+        with atomic_file(self.file(name)) as file:
+            file.write(text.encode("utf-8"))
+        return text
+
+    def _check_is_free(self):
+        try:
+            check_output_folder(self.path)
+        except InputError as error:
+            if os.path.isdir(self.path) and os.listdir(self.path):
+                raise InputError(
+                    f"The output folder {self.path} is not empty and holds no run that could go on (it has no "
+                    f"{_SETTINGS_FILE}). Remove it or give another name."
+                ) from None
+            raise error
+
+    def _checkpoint_path(self, step: int) -> str:
+        return os.path.join(self.path, "checkpoints", f"step-{step:08d}")
+
+    def _steps(self) -> list[int]:
+        folder = os.path.join(self.path, "checkpoints")
+        names = os.listdir(folder) if os.path.isdir(folder) else []
+        return [int(match[1]) for match in map(_CHECKPOINT.fullmatch, names) if match]
+
+
+def _state(model) -> dict:
+    """Returns name -> variable for weights, random states and the optimiser, in an order that is always the same."""
+    model.optimizer.build(model.trainable_variables)
+    variables = {"model": model.variables, "optimizer": model.optimizer.variables}
+    # By number, not by path: Keras puts into names how many models and dropouts the process has made before.
+    return {
+        f"{owner}/{number:05d}": variable
+        for owner, members in variables.items()
+        for number, variable in enumerate(members)
+    }
+
+
+def _as_json(settings: Mapping) -> dict:
+    return json.loads(json.dumps(settings))
+
+
+def _read_settings(path: str) -> dict:
+    with open(path, encoding="utf-8") as file:
+        try:
+            return json.load(file)
+        except json.JSONDecodeError as error:
+            raise InputError(f"{path} is not JSON: {error}. Remove the folder or give another output_dir.") from None
+
+
+def _check_same_settings(path: str, old: dict, new: dict) -> None:
+    differences = [
+        f"{name} was {old.get(name)!r} and is now {new.get(name)!r}"
+        for name in sorted(set(old) | set(new))
+        if old.get(name) != new.get(name)
+    ]
+    if differences:
+        raise InputError(
+            f"The output folder {path} holds a run with other settings: {'; '.join(differences)}. Give the same "
+            "settings to go on with it, another output_dir to start anew, or its model folder as init_checkpoint to "
+            "train on from it."
+        )

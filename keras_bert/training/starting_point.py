@@ -1,0 +1,79 @@
+"""Which model a run starts with: new, from a model folder, or the one that the run has trained."""
+
+import os
+
+from keras_bert.checkpoints.model_folder import read_model_config
+from keras_bert.config import BertConfig
+from keras_bert.errors import InputError
+from keras_bert.tokenization.vocabulary import Vocabulary
+from keras_bert.training.run_folder import RunFolder
+
+
+def starting_model(
+    model_class: type,
+    config: BertConfig | None,
+    vocabulary: Vocabulary | None,
+    init_checkpoint: str | os.PathLike | None,
+    **arguments,
+):
+    """Returns a new `model_class`, or one with the weights of the model folder `init_checkpoint`.
+
+    Args:
+        config: not needed with `init_checkpoint`; if both are given they must agree.
+        vocabulary: the same.
+        **arguments: what the constructor takes beside the config.
+
+    Raises:
+        InputError: nothing to start with was given, or what was given disagrees.
+    """
+    if init_checkpoint:
+        model = model_class.from_pretrained(init_checkpoint, **arguments)
+        _check_same_config(config, model.config, init_checkpoint)
+        if vocabulary and model.vocabulary and vocabulary.sha256 != model.vocabulary.sha256:
+            raise InputError(
+                f"The vocabulary that was given is not that of {init_checkpoint}. Leave it out: the model folder has "
+                "its own."
+            )
+    elif config:
+        model = model_class(config, **arguments)
+    else:
+        raise InputError(
+            "Give a config (bert_config_file) to train from scratch, or a model folder as init_checkpoint."
+        )
+    if vocabulary is not None:
+        model.config.check_vocabulary(len(vocabulary))
+        model.vocabulary = vocabulary
+    return model
+
+
+def trained_model(model_class: type, folder: RunFolder, init_checkpoint: str | os.PathLike | None):
+    """Returns the model that the run in `folder` has trained, or that of the model folder `init_checkpoint`.
+
+    Raises:
+        InputError: there is none, or it is of another class.
+    """
+    path = folder.model_path if os.path.isdir(folder.model_path) else init_checkpoint
+    if not path:
+        raise InputError(
+            f"{folder.path} has no trained model. Train it to its end first (do_train), or name a model folder as "
+            "init_checkpoint."
+        )
+    _, saved_class, _ = read_model_config(path)
+    if not issubclass(saved_class, model_class):
+        raise InputError(
+            f"{path} holds a {saved_class.__name__}, and a {model_class.__name__} is needed here: train one from it "
+            "first (do_train)."
+        )
+    return model_class.from_pretrained(path)
+
+
+def _check_same_config(given: BertConfig | None, saved: BertConfig, path: str | os.PathLike) -> None:
+    if given is None:
+        return
+    left, right = given.replace(extra={}).to_dict(), saved.replace(extra={}).to_dict()
+    differences = [f"{key} is {left[key]!r} and {right[key]!r}" for key in left if left[key] != right[key]]
+    if differences:
+        raise InputError(
+            f"The config that was given and that of {path} disagree: {'; '.join(differences)}. Leave the config out: "
+            "the model folder has its own."
+        )

@@ -1,0 +1,95 @@
+"""Pre-trains a BERT: TFRecords in, a model folder and eval_results.txt out.
+
+From scratch, with the records of data_prep/create_pretraining_data.py (or those of Google's script):
+
+    run_pretraining --input_file='records/*.tfrecord' --bert_config_file=bert_config.json --vocab_file=vocab.txt \\
+        --output_dir=runs/tiny --do_train --do_eval --num_train_steps=2000 --num_warmup_steps=200 --learning_rate=1e-3
+
+Killed or stopped, the same command goes on from the newest checkpoint in output_dir. The trained model is in
+output_dir/model: the --init_checkpoint of this command and of run_classifier.
+"""
+
+from absl import flags
+
+from keras_bert.command_line import run_command
+from keras_bert.errors import InputError
+
+FLAGS = flags.FLAGS
+
+flags.DEFINE_string("input_file", None, "TFRecord files to train on: names and globs, separated by commas.")
+flags.DEFINE_string("eval_input_file", None, "TFRecord files to evaluate on. The default is input_file.")
+flags.DEFINE_string("output_dir", None, "The folder of this run: new, empty, or that of the run to go on with.")
+flags.DEFINE_string("bert_config_file", None, "bert_config.json of the model. Not needed with init_checkpoint.")
+flags.DEFINE_string("vocab_file", None, "vocab.txt of the records; it goes into the model folder.")
+flags.DEFINE_string("init_checkpoint", None, "A model folder to start from, instead of random weights.")
+flags.DEFINE_integer("max_seq_length", None, "The sequence length of the records. The default is what they have.")
+flags.DEFINE_integer(
+    "max_predictions_per_seq", None, "The number of masked positions in the records. The default is what they have."
+)
+flags.DEFINE_boolean("do_train", False, "Train.")
+flags.DEFINE_boolean("do_eval", False, "Evaluate, after training if both are asked for.")
+flags.DEFINE_integer("train_batch_size", 32, "Sequences per update.")
+flags.DEFINE_integer("eval_batch_size", 8, "Sequences per evaluation step.")
+flags.DEFINE_float("learning_rate", 5e-5, "The highest learning rate.")
+flags.DEFINE_integer("num_train_steps", 100_000, "The number of updates.")
+flags.DEFINE_integer("num_warmup_steps", 10_000, "The number of updates in which the learning rate rises.")
+flags.DEFINE_integer("save_checkpoints_steps", 1000, "The number of updates between two checkpoints.")
+flags.DEFINE_integer("iterations_per_loop", 1, "Updates between two returns to Python (steps_per_execution of Keras).")
+flags.DEFINE_integer("max_eval_steps", 100, "The most evaluation steps.")
+flags.DEFINE_integer("random_seed", 12345, "Seed of the weights, the dropout and the order of the records.")
+flags.DEFINE_enum("dtype", "float32", ["float32", "mixed_bfloat16"], "What to compute in; weights are float32.")
+flags.DEFINE_boolean(
+    "tensorboard", False, "Also write the training metrics for TensorBoard, to output_dir/tensorboard."
+)
+flags.mark_flags_as_required(["input_file", "output_dir"])
+
+
+def main() -> None:
+    if not FLAGS.do_train and not FLAGS.do_eval:
+        raise InputError("Nothing to do: give --do_train, --do_eval or both.")
+
+    import keras
+
+    from keras_bert.config import BertConfig
+    from keras_bert.tokenization.vocabulary import Vocabulary
+    from keras_bert.training.pretraining import evaluate_pretrainer, train_pretrainer
+
+    keras.config.set_dtype_policy(FLAGS.dtype)
+    lengths = {
+        "max_seq_length": FLAGS.max_seq_length,
+        "max_predictions_per_seq": FLAGS.max_predictions_per_seq,
+    }
+    if FLAGS.do_train:
+        train_pretrainer(
+            FLAGS.output_dir,
+            FLAGS.input_file,
+            config=BertConfig.from_json_file(FLAGS.bert_config_file) if FLAGS.bert_config_file else None,
+            vocabulary=Vocabulary.from_file(FLAGS.vocab_file) if FLAGS.vocab_file else None,
+            init_checkpoint=FLAGS.init_checkpoint,
+            **lengths,
+            train_batch_size=FLAGS.train_batch_size,
+            learning_rate=FLAGS.learning_rate,
+            num_train_steps=FLAGS.num_train_steps,
+            num_warmup_steps=FLAGS.num_warmup_steps,
+            save_checkpoints_steps=FLAGS.save_checkpoints_steps,
+            steps_per_execution=FLAGS.iterations_per_loop,
+            seed=FLAGS.random_seed,
+            tensorboard=FLAGS.tensorboard,
+        )
+    if FLAGS.do_eval:
+        evaluate_pretrainer(
+            FLAGS.output_dir,
+            FLAGS.eval_input_file or FLAGS.input_file,
+            init_checkpoint=FLAGS.init_checkpoint,
+            **lengths,
+            eval_batch_size=FLAGS.eval_batch_size,
+            max_eval_steps=FLAGS.max_eval_steps,
+        )
+
+
+def command() -> None:
+    run_command(main)
+
+
+if __name__ == "__main__":
+    command()

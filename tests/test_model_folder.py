@@ -1,0 +1,233 @@
+"""Model folders: what is saved comes back, what does not fit is refused with a clear message."""
+
+import json
+import shutil
+
+import keras
+import numpy as np
+import pytest
+
+from keras_bert.checkpoints import model_folder
+from keras_bert.config import BertConfig
+from keras_bert.errors import InputError
+from keras_bert.models.encoder import BertEncoder
+from keras_bert.models.pretrainer import BertPretrainer
+from keras_bert.models.sequence_classifier import BertSequenceClassifier
+from keras_bert.optimization import AdamW
+from keras_bert.tokenization.vocabulary import Vocabulary
+
+VOCABULARY = Vocabulary(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "quick", "brown", "fox"])
+CONFIG = BertConfig(
+    vocab_size=len(VOCABULARY),
+    hidden_size=8,
+    num_hidden_layers=2,
+    num_attention_heads=2,
+    intermediate_size=16,
+    max_position_embeddings=12,
+    extra={"note": "kept"},
+)
+FEATURES = {
+    "input_ids": np.array([[2, 5, 6, 3, 0], [2, 7, 8, 6, 3]]),
+    "input_mask": np.array([[1, 1, 1, 1, 0], [1, 1, 1, 1, 1]]),
+    "segment_ids": np.zeros((2, 5), int),
+    "masked_lm_positions": np.array([[1], [2]]),
+}
+
+
+def outputs_of(model):
+    return [output.numpy() for output in keras.tree.flatten(model(FEATURES))]
+
+
+def assert_same_outputs(left, right):
+    for one, other in zip(outputs_of(left), outputs_of(right), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def edit_config(path, **changes):
+    file = path / "bert_config.json"
+    values = {**json.loads(file.read_text()), **changes}
+    file.write_text(json.dumps({key: value for key, value in values.items() if value is not None}))
+
+
+@pytest.fixture
+def pretrainer_folder(tmp_path):
+    path = tmp_path / "pretrainer"
+    BertPretrainer(CONFIG).save_pretrained(path, VOCABULARY)
+    return path
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: BertEncoder(CONFIG, output_hidden_states=True),
+        lambda: BertPretrainer(CONFIG),
+        lambda: BertSequenceClassifier(CONFIG, labels=["no", "yes", "maybe"]),
+    ],
+    ids=["encoder", "pretrainer", "classifier"],
+)
+def test_a_saved_model_comes_back_with_the_same_outputs(make, tmp_path, capsys):
+    model = make()
+    model.save_pretrained(tmp_path / "folder", VOCABULARY)
+    loaded = type(model).from_pretrained(tmp_path / "folder")
+    assert_same_outputs(model, loaded)
+    assert loaded.config == model.config
+    assert loaded.vocabulary.tokens == VOCABULARY.tokens
+    assert capsys.readouterr().out == ""
+    assert type(model_folder.from_pretrained(None, tmp_path / "folder")) is type(model)
+
+
+def test_the_folder_holds_three_files_and_googles_config_keys(pretrainer_folder):
+    assert sorted(file.name for file in pretrainer_folder.iterdir()) == [
+        "bert_config.json",
+        "model.weights.h5",
+        "vocab.txt",
+    ]
+    written = json.loads((pretrainer_folder / "bert_config.json").read_text())
+    assert written["hidden_size"] == 8
+    assert written["note"] == "kept"
+    assert written["keras_bert"] == {"model": "BertPretrainer"}
+    assert (pretrainer_folder / "vocab.txt").read_text().split() == list(VOCABULARY.tokens)
+
+
+def test_the_labels_of_a_classifier_are_saved(tmp_path):
+    BertSequenceClassifier(CONFIG, labels=["no", "yes"]).save_pretrained(tmp_path / "folder", VOCABULARY)
+    assert BertSequenceClassifier.from_pretrained(tmp_path / "folder").labels == ("no", "yes")
+
+
+def test_other_labels_make_a_new_head_and_the_same_labels_do_not(tmp_path, capsys):
+    saved = BertSequenceClassifier(CONFIG, labels=["no", "yes"])
+    saved.save_pretrained(tmp_path / "folder", VOCABULARY)
+    same = BertSequenceClassifier.from_pretrained(tmp_path / "folder", labels=("no", "yes"))
+    assert capsys.readouterr().out == ""
+    other = BertSequenceClassifier.from_pretrained(tmp_path / "folder", labels=("no", "yes", "maybe"))
+    assert "newly initialised are: classifier" in capsys.readouterr().out
+    assert_same_outputs(same, saved)
+    assert_same_outputs(other.encoder, saved.encoder)
+
+
+def test_the_optimizer_is_not_saved_and_not_lost(tmp_path):
+    model = BertPretrainer(CONFIG)
+    model.save_pretrained(tmp_path / "before", VOCABULARY)
+    optimizer = AdamW(1e-3)
+    model.compile(optimizer=optimizer)
+    optimizer.build(model.trainable_variables)
+    model.save_pretrained(tmp_path / "after", VOCABULARY)
+    before, after = ((tmp_path / name / "model.weights.h5").stat().st_size for name in ("before", "after"))
+    assert after == before
+    assert model.optimizer is optimizer
+
+
+def test_a_classifier_takes_the_encoder_of_a_pretrainer_and_says_what_is_new(pretrainer_folder, capsys):
+    classifier = BertSequenceClassifier.from_pretrained(pretrainer_folder, labels=["no", "yes"])
+    assert capsys.readouterr().out == (
+        f"BertSequenceClassifier from {pretrainer_folder} (BertPretrainer): the encoder is loaded, newly initialised "
+        "are: classifier\n"
+    )
+    assert_same_outputs(classifier.encoder, BertPretrainer.from_pretrained(pretrainer_folder).encoder)
+    assert classifier.vocabulary.tokens == VOCABULARY.tokens
+
+
+def test_a_pretrainer_takes_the_encoder_of_an_encoder_folder(tmp_path, capsys):
+    encoder = BertEncoder(CONFIG)
+    encoder.save_pretrained(tmp_path / "encoder", VOCABULARY)
+    pretrainer = BertPretrainer.from_pretrained(tmp_path / "encoder")
+    assert "newly initialised are: masked_lm_head, next_sentence_head" in capsys.readouterr().out
+    assert_same_outputs(encoder, pretrainer.encoder)
+
+
+def test_an_encoder_is_taken_from_a_classifier_without_a_word(tmp_path, capsys):
+    classifier = BertSequenceClassifier(CONFIG, labels=["no", "yes"])
+    classifier.save_pretrained(tmp_path / "classifier", VOCABULARY)
+    assert_same_outputs(classifier.encoder, BertEncoder.from_pretrained(tmp_path / "classifier"))
+    assert capsys.readouterr().out == ""
+
+
+def test_without_a_vocabulary_there_is_no_vocab_txt(tmp_path):
+    BertEncoder(CONFIG).save_pretrained(tmp_path / "folder")
+    assert not (tmp_path / "folder" / "vocab.txt").exists()
+    assert BertEncoder.from_pretrained(tmp_path / "folder").vocabulary is None
+
+
+def test_saving_again_keeps_the_vocabulary_that_was_loaded(pretrainer_folder, tmp_path):
+    BertPretrainer.from_pretrained(pretrainer_folder).save_pretrained(tmp_path / "copy")
+    assert (tmp_path / "copy" / "vocab.txt").read_bytes() == (pretrainer_folder / "vocab.txt").read_bytes()
+
+
+def test_a_folder_that_is_not_empty_is_refused_and_left_alone(tmp_path):
+    (tmp_path / "letter.txt").write_text("dear")
+    with pytest.raises(InputError, match="is not empty. Remove it or give another name."):
+        BertEncoder(CONFIG).save_pretrained(tmp_path, VOCABULARY)
+    assert [file.name for file in tmp_path.iterdir()] == ["letter.txt"]
+
+
+def test_a_vocabulary_of_another_size_is_refused_on_saving(tmp_path):
+    short = Vocabulary(VOCABULARY.tokens[:-1])
+    with pytest.raises(InputError, match="The vocabulary has 8 tokens but bert_config.json says vocab_size=9"):
+        BertEncoder(CONFIG).save_pretrained(tmp_path / "folder", short)
+    assert not (tmp_path / "folder").exists()
+
+
+@pytest.mark.parametrize("missing", ["bert_config.json", "model.weights.h5"])
+def test_missing_files_are_named(pretrainer_folder, missing):
+    (pretrainer_folder / missing).unlink()
+    with pytest.raises(InputError, match=f"is not a model folder: it has no {missing}"):
+        BertPretrainer.from_pretrained(pretrainer_folder)
+
+
+def test_a_missing_folder_is_said_to_be_missing(tmp_path):
+    with pytest.raises(InputError, match="there is no such folder"):
+        BertPretrainer.from_pretrained(tmp_path / "nowhere")
+
+
+def test_the_folder_of_a_run_leads_to_its_model_folder(pretrainer_folder, tmp_path):
+    shutil.copytree(pretrainer_folder, tmp_path / "run" / "model")
+    with pytest.raises(InputError, match="The model folder of this run is .*run/model"):
+        BertPretrainer.from_pretrained(tmp_path / "run")
+
+
+def test_a_vocabulary_of_another_size_is_refused_on_loading(pretrainer_folder):
+    Vocabulary([*VOCABULARY.tokens, "jumps"]).save(pretrainer_folder / "vocab.txt")
+    with pytest.raises(InputError, match="The vocabulary has 10 tokens but bert_config.json says vocab_size=9"):
+        BertPretrainer.from_pretrained(pretrainer_folder)
+
+
+@pytest.mark.parametrize("change", [{"hidden_size": 12}, {"num_hidden_layers": 3}, {"max_position_embeddings": 5}])
+def test_weights_of_another_shape_are_refused(pretrainer_folder, change):
+    edit_config(pretrainer_folder, **change)
+    with pytest.raises(
+        InputError, match="does not hold the weights of the model in bert_config.json: .*(shape|expected)"
+    ):
+        BertPretrainer.from_pretrained(pretrainer_folder)
+
+
+@pytest.mark.parametrize("kept", [0.5, 0.0])
+def test_a_truncated_weights_file_is_refused(pretrainer_folder, kept):
+    file = pretrainer_folder / "model.weights.h5"
+    content = file.read_bytes()
+    file.write_bytes(content[: int(kept * len(content))])
+    with pytest.raises(InputError, match="model.weights.h5 is damaged or is not a weights file"):
+        BertPretrainer.from_pretrained(pretrainer_folder)
+
+
+def test_a_config_of_google_alone_does_not_say_whose_weights_these_are(pretrainer_folder):
+    edit_config(pretrainer_folder, keras_bert=None)
+    with pytest.raises(InputError, match="has no 'keras_bert' entry"):
+        BertPretrainer.from_pretrained(pretrainer_folder)
+
+
+def test_the_class_of_a_stranger_is_named(pretrainer_folder):
+    edit_config(pretrainer_folder, keras_bert={"model": "mine>Poet"})
+    with pytest.raises(InputError, match="the weights are of 'mine>Poet', which is not known here. Import the module"):
+        BertPretrainer.from_pretrained(pretrainer_folder)
+
+
+def test_a_file_size_limit_is_reported_and_leaves_nothing_behind(tmp_path):
+    resource = pytest.importorskip("resource")
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, limits[1]))
+    try:
+        with pytest.raises(InputError, match="Cannot write .*folder: a file grew over the size limit"):
+            BertPretrainer(CONFIG).save_pretrained(tmp_path / "folder", VOCABULARY)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,205 @@
+"""AdamW and the learning rate schedule against independent implementations."""
+
+import json
+import os
+import subprocess
+
+import keras
+import numpy as np
+import pytest
+
+from keras_bert.errors import InputError
+from keras_bert.optimization import AdamW, WarmupLinearDecay
+
+NAMES = ["kernel", "bias", "gamma"]
+SHAPES = [(3, 4), (4,), (4,)]
+IS_DECAYED = [True, False, False]
+
+
+def to_numpy(variable):
+    # Not np.array(variable): NumPy 2 warns about how a TensorFlow variable turns into an array.
+    return variable.value.numpy()
+
+
+def numpy_steps(weights, gradients, learning_rates, *, decay, correct, clip, b1=0.9, b2=0.999, epsilon=1e-6):
+    """The formula of the docstring, in float64 and in nothing but numpy."""
+    weights = [weight.astype("float64") for weight in weights]
+    m = [np.zeros_like(weight) for weight in weights]
+    v = [np.zeros_like(weight) for weight in weights]
+    for t, (step_gradients, rate) in enumerate(zip(gradients, learning_rates, strict=True), start=1):
+        norm = np.sqrt(sum((g.astype("float64") ** 2).sum() for g in step_gradients))
+        scale = min(1.0, clip / norm) if clip else 1.0
+        for i, gradient in enumerate(step_gradients):
+            g = gradient.astype("float64") * scale
+            m[i] = b1 * m[i] + (1 - b1) * g
+            v[i] = b2 * v[i] + (1 - b2) * g**2
+            m_hat, v_hat = (m[i] / (1 - b1**t), v[i] / (1 - b2**t)) if correct else (m[i], v[i])
+            update = m_hat / (np.sqrt(v_hat) + epsilon) + (decay * weights[i] if IS_DECAYED[i] else 0.0)
+            weights[i] = weights[i] - rate * update
+    return weights
+
+
+def random_problem(num_steps, gradient_scale=1.0, seed=0):
+    draw = np.random.default_rng(seed)
+    weights = [draw.normal(size=shape) for shape in SHAPES]
+    gradients = [[gradient_scale * draw.normal(size=shape) for shape in SHAPES] for _ in range(num_steps)]
+    return weights, gradients
+
+
+def keras_steps(optimizer, weights, gradients, dtype="float64"):
+    variables = [keras.Variable(weight, dtype=dtype, name=name) for weight, name in zip(weights, NAMES, strict=True)]
+    for step_gradients in gradients:
+        optimizer.apply([keras.ops.convert_to_tensor(g, dtype=dtype) for g in step_gradients], variables)
+    return [to_numpy(variable) for variable in variables]
+
+
+@pytest.mark.parametrize("correct", [False, True])
+@pytest.mark.parametrize("gradient_scale", [0.01, 10.0])
+def test_adamw_is_the_formula_of_its_docstring(correct, gradient_scale):
+    weights, gradients = random_problem(num_steps=7, gradient_scale=gradient_scale)
+    schedule = WarmupLinearDecay(peak=0.1, num_train_steps=10, num_warmup_steps=3)
+    rates = [0.0, 0.1 / 3, 0.2 / 3, 0.07, 0.06, 0.05, 0.04]
+
+    found = keras_steps(AdamW(schedule, weight_decay=0.3, bias_correction=correct), weights, gradients)
+
+    expected = numpy_steps(weights, gradients, rates, decay=0.3, correct=correct, clip=1.0)
+    for name, left, right in zip(NAMES, found, expected, strict=True):
+        # The rate is computed in float32, whatever the weights are.
+        np.testing.assert_allclose(left, right, rtol=1e-6, atol=1e-8, err_msg=name)
+
+
+def test_the_first_update_in_warm_up_changes_nothing_because_the_rate_at_step_0_is_0():
+    weights, gradients = random_problem(num_steps=1)
+    found = keras_steps(AdamW(WarmupLinearDecay(1.0, 10, 2)), weights, gradients)
+    for left, right in zip(found, weights, strict=True):
+        np.testing.assert_array_equal(left, right)
+
+
+def test_without_clipping_a_large_gradient_counts_in_full():
+    weights, gradients = random_problem(num_steps=3, gradient_scale=50.0)
+    optimizer = AdamW(0.1, weight_decay=0.0, global_clipnorm=None, bias_correction=False)
+    found = keras_steps(optimizer, weights, gradients)
+    expected = numpy_steps(weights, gradients, [0.1] * 3, decay=0.0, correct=False, clip=None)
+    for left, right in zip(found, expected, strict=True):
+        np.testing.assert_allclose(left, right, rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("layer_name", "weight_name", "is_decayed"),
+    [
+        ("query", "kernel", True),
+        ("query", "bias", False),
+        ("word_embeddings", "embeddings", True),
+        ("predictions", "output_bias", False),
+        ("attention_layer_norm", "gamma", False),
+        ("LayerNorm", "scale", False),
+        ("layer_normalization_3", "scale", False),
+        ("norm", "beta", False),
+        ("alphabet", "betas", True),
+    ],
+)
+def test_layer_norm_and_biases_are_not_decayed(layer_name, weight_name, is_decayed):
+    layer = keras.layers.Layer(name=layer_name)
+    weight = layer.add_weight(shape=(2,), initializer="ones", name=weight_name, dtype="float32")
+    optimizer = AdamW(0.5, weight_decay=0.1)
+    optimizer.apply([keras.ops.zeros((2,))], [weight])
+    expected = 0.95 if is_decayed else 1.0
+    np.testing.assert_allclose(to_numpy(weight), [expected, expected], rtol=1e-6)
+
+
+def test_what_a_user_excludes_is_excluded_too():
+    weights, gradients = random_problem(num_steps=1)
+    optimizer = AdamW(0.5, weight_decay=0.1)
+    optimizer.exclude_from_weight_decay(var_names=["kernel"])
+    found = keras_steps(optimizer, weights, [[np.zeros(shape) for shape in SHAPES]])
+    np.testing.assert_array_equal(found[0], weights[0])
+
+
+def test_the_norm_of_an_embedding_gradient_is_that_of_the_summed_rows():
+    import tensorflow as tf
+
+    embeddings = keras.Variable(np.zeros((4, 1)), dtype="float64", name="embeddings")
+    with tf.GradientTape() as tape:
+        rows = tf.gather(embeddings.value, [1, 1, 2])
+        loss = tf.reduce_sum(rows * [[3.0], [1.0], [3.0]])
+    gradient = tape.gradient(loss, embeddings.value)
+    assert isinstance(gradient, tf.IndexedSlices)
+
+    optimizer = AdamW(1.0, weight_decay=0.0, beta_1=0.0, beta_2=0.0, epsilon=1.0, bias_correction=False)
+    optimizer.apply([gradient], [embeddings])
+
+    clipped = np.array([0.0, 4.0, 3.0, 0.0]) / 5.0
+    np.testing.assert_allclose(to_numpy(embeddings)[:, 0], -clipped / (clipped + 1.0), rtol=1e-6)
+
+
+def test_the_schedule_is_googles_at_every_step():
+    schedule = WarmupLinearDecay(peak=2e-4, num_train_steps=50, num_warmup_steps=8)
+    for step in range(60):
+        expected = 2e-4 * step / 8 if step < 8 else 2e-4 * (1 - min(step, 50) / 50)
+        assert float(schedule(step)) == pytest.approx(expected, rel=1e-5, abs=1e-12), step
+
+
+def test_without_warm_up_the_schedule_starts_at_its_peak():
+    assert float(WarmupLinearDecay(0.5, 10)(0)) == 0.5
+
+
+def test_optimizer_and_schedule_survive_serialisation():
+    optimizer = AdamW(WarmupLinearDecay(1e-3, 20, 5), weight_decay=0.02, epsilon=1e-5, bias_correction=False)
+    copy = keras.saving.deserialize_keras_object(json.loads(json.dumps(keras.saving.serialize_keras_object(optimizer))))
+    assert type(copy) is AdamW
+    assert copy.get_config() == optimizer.get_config()
+    weights, gradients = random_problem(num_steps=4)
+    for left, right in zip(
+        keras_steps(optimizer, weights, gradients), keras_steps(copy, weights, gradients), strict=True
+    ):
+        np.testing.assert_array_equal(left, right)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"peak": -1.0, "num_train_steps": 5}, "must not be negative. Received: -1.0"),
+        ({"peak": 1.0, "num_train_steps": 0}, "num_train_steps must be at least 1. Received: 0"),
+        (
+            {"peak": 1.0, "num_train_steps": 5, "num_warmup_steps": 6},
+            "between 0 and num_train_steps=5. Received: 6. About a tenth",
+        ),
+    ],
+)
+def test_numbers_that_make_no_schedule_are_refused(arguments, message):
+    with pytest.raises(InputError, match=message):
+        WarmupLinearDecay(**arguments)
+
+
+TORCH_STEPS = """
+import json, sys, torch
+problem = json.load(sys.stdin)
+weights = [torch.nn.Parameter(torch.tensor(w, dtype=torch.float64)) for w in problem["weights"]]
+optimizer = torch.optim.AdamW(
+    [{"params": weights[:1], "weight_decay": 0.05}, {"params": weights[1:], "weight_decay": 0.0}], lr=0.01, eps=1e-6
+)
+for gradients in problem["gradients"]:
+    for weight, gradient in zip(weights, gradients):
+        weight.grad = torch.tensor(gradient, dtype=torch.float64)
+    torch.nn.utils.clip_grad_norm_(weights, 1.0)
+    optimizer.step()
+json.dump([w.tolist() for w in weights], sys.stdout)
+"""
+
+
+def test_with_bias_correction_it_is_the_adamw_of_torch():
+    python = os.environ.get("KERAS_BERT_PARITY_PYTHON")
+    if not python:
+        pytest.skip("KERAS_BERT_PARITY_PYTHON names no Python that has torch")
+    weights, gradients = random_problem(num_steps=10, seed=3)
+    problem = {
+        "weights": [weight.tolist() for weight in weights],
+        "gradients": [[gradient.tolist() for gradient in step] for step in gradients],
+    }
+    answer = subprocess.run(
+        [python, "-c", TORCH_STEPS], input=json.dumps(problem), capture_output=True, text=True, check=True
+    )
+    found = keras_steps(AdamW(0.01, weight_decay=0.05), weights, gradients)
+    for left, right in zip(found, json.loads(answer.stdout), strict=True):
+        # torch's clipping divides by norm + 1e-6.
+        np.testing.assert_allclose(left, right, rtol=1e-6, atol=1e-8)

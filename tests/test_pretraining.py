@@ -1,0 +1,333 @@
+"""The pre-training run on tiny records that can be learnt: it learns, goes on after a kill, writes Google's files."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from keras_bert import features
+from keras_bert.config import BertConfig
+from keras_bert.errors import InputError
+from keras_bert.models.pretrainer import BertPretrainer
+from keras_bert.tokenization.vocabulary import Vocabulary
+from keras_bert.training.callbacks import read_history
+from keras_bert.training.pretraining import METRICS, evaluate_pretrainer, train_pretrainer
+from keras_bert.training.resumable_fit import resumable_fit
+
+LENGTH, PREDICTIONS = 10, 2
+VOCABULARY = Vocabulary(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefgh"])
+CONFIG = BertConfig(
+    vocab_size=len(VOCABULARY),
+    hidden_size=16,
+    num_hidden_layers=1,
+    num_attention_heads=2,
+    intermediate_size=32,
+    max_position_embeddings=16,
+)
+RUN = {
+    "config": CONFIG,
+    "vocabulary": VOCABULARY,
+    "train_batch_size": 16,
+    "learning_rate": 1e-2,
+    "num_train_steps": 12,
+    "num_warmup_steps": 2,
+    "save_checkpoints_steps": 4,
+    "seed": 7,
+}
+
+
+def write_records(path, num_records=64, seed=0, length=LENGTH):
+    """Rows `[CLS] x x x x [SEP] y y y [SEP]` of letters: a masked one is its neighbour, y = x unless random."""
+    draw = np.random.default_rng(seed)
+    description = features.pretraining_features(length, PREDICTIONS)
+    with tf.io.TFRecordWriter(str(path)) as writer:
+        for _ in range(num_records):
+            first, second, is_random = draw.integers(5, 13), draw.integers(5, 13), draw.integers(2)
+            second = second if is_random else first
+            ids = [2, *[first] * 4, 3, *[second] * 3, 3][:length]
+            ids[2] = ids[7] = 4
+            values = {
+                "input_ids": ids,
+                "input_mask": [1] * length,
+                "segment_ids": [0] * 6 + [1] * (length - 6),
+                "masked_lm_positions": [2, 7],
+                "masked_lm_ids": [first, second],
+                "masked_lm_weights": [1.0, 1.0],
+                "next_sentence_labels": [is_random and int(first != second)],
+            }
+            writer.write(features.serialize(values, description))
+    return str(path)
+
+
+@pytest.fixture(scope="module")
+def records(tmp_path_factory):
+    return write_records(tmp_path_factory.mktemp("records") / "train.tfrecord")
+
+
+def weights_of(model_folder):
+    return [weight.value.numpy() for weight in BertPretrainer.from_pretrained(model_folder).weights]
+
+
+def assert_same_weights(left, right):
+    for one, other in zip(weights_of(left), weights_of(right), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+class Killed(Exception):
+    pass
+
+
+def train_until_killed(monkeypatch, at_step, *arguments, **keywords):
+    """Runs as if the process had been killed just after `at_step`, between two checkpoints."""
+    import keras
+
+    class Kill(keras.callbacks.Callback):
+        def on_train_batch_end(self, batch, logs=None):
+            if batch + 1 == at_step:
+                raise Killed
+
+    def fit_and_die(*fit_arguments, **fit_keywords):
+        resumable_fit(*fit_arguments, **fit_keywords, extra_callbacks=[Kill()])
+
+    with monkeypatch.context() as patch:
+        patch.setattr("keras_bert.training.pretraining.resumable_fit", fit_and_die)
+        with pytest.raises(Killed):
+            train_pretrainer(*arguments, **keywords)
+
+
+def test_training_lowers_the_loss_and_writes_what_it_promises(records, tmp_path, capsys):
+    run = {
+        **RUN,
+        "config": CONFIG.replace(hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0),
+        "learning_rate": 3e-3,
+        "num_train_steps": 250,
+        "num_warmup_steps": 25,
+        "save_checkpoints_steps": 100,
+    }
+    model = train_pretrainer(tmp_path / "run", records, **run)
+    assert sorted(path.name for path in (tmp_path / "run").iterdir()) == [
+        "checkpoints",
+        "history.jsonl",
+        "model",
+        "run.json",
+    ]
+    kept = sorted(path.name for path in (tmp_path / "run" / "checkpoints").iterdir())
+    assert kept == ["step-00000200", "step-00000250"]
+    history = read_history(tmp_path / "run" / "history.jsonl")
+    assert [line["step"] for line in history] == list(range(5, 251, 5))
+    assert set(METRICS) < set(history[0])
+    assert history[0]["masked_lm_loss"] == pytest.approx(np.log(len(VOCABULARY)), abs=0.2)
+    assert history[-1]["masked_lm_loss"] < 0.3
+    assert history[-1]["masked_lm_accuracy"] > 0.9
+    assert history[-1]["next_sentence_accuracy"] > 0.9
+    assert history[-1]["learning_rate"] == 0.0
+    for one, other in zip(model.weights, weights_of(tmp_path / "run" / "model"), strict=True):
+        np.testing.assert_array_equal(one.value.numpy(), other)
+    assert "250/250" in capsys.readouterr().err
+
+
+def test_evaluation_writes_googles_file(records, tmp_path, capsys):
+    train_pretrainer(tmp_path / "run", records, **RUN)
+    results = evaluate_pretrainer(tmp_path / "run", records, eval_batch_size=10, max_eval_steps=100)
+    text = (tmp_path / "run" / "eval_results.txt").read_text()
+    lines = dict(line.split(" = ") for line in text.splitlines())
+    assert list(lines) == sorted([*METRICS, "global_step"])
+    assert lines["global_step"] == "12"
+    assert {name: float(value) for name, value in lines.items()} == results
+    assert results["loss"] == pytest.approx(results["masked_lm_loss"] + results["next_sentence_loss"], rel=1e-5)
+    assert text in capsys.readouterr().out
+
+
+def test_a_run_that_was_killed_ends_with_the_same_weights(records, tmp_path, monkeypatch, capsys):
+    train_pretrainer(tmp_path / "whole", records, **RUN)
+
+    train_until_killed(monkeypatch, 6, tmp_path / "killed", records, **RUN)
+    assert os.listdir(tmp_path / "killed" / "checkpoints") == ["step-00000004"]
+    assert not (tmp_path / "killed" / "model").exists()
+    capsys.readouterr()
+    train_pretrainer(tmp_path / "killed", records, **RUN)
+    assert "going on from step 4 of 12" in capsys.readouterr().out
+
+    assert_same_weights(tmp_path / "whole" / "model", tmp_path / "killed" / "model")
+    histories = [read_history(tmp_path / name / "history.jsonl") for name in ("whole", "killed")]
+    for lines in histories:
+        for line in lines:
+            del line["sequences_per_second"]
+    assert histories[0] == histories[1]
+
+
+def test_several_steps_in_one_execution_make_the_same_updates(records, tmp_path):
+    train_pretrainer(tmp_path / "one", records, **RUN)
+    train_pretrainer(tmp_path / "five", records, **RUN, steps_per_execution=5)
+    for one, other in zip(weights_of(tmp_path / "one/model"), weights_of(tmp_path / "five/model"), strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-6)
+    assert [line["step"] for line in read_history(tmp_path / "five" / "history.jsonl")] == [5, 10, 12]
+
+
+def test_a_finished_run_is_not_trained_again(records, tmp_path):
+    train_pretrainer(tmp_path / "run", records, **RUN)
+    before = (tmp_path / "run" / "history.jsonl").read_text()
+    train_pretrainer(tmp_path / "run", records, **RUN)
+    assert (tmp_path / "run" / "history.jsonl").read_text() == before
+
+
+def test_training_starts_from_a_model_folder(records, tmp_path):
+    BertPretrainer(CONFIG).save_pretrained(tmp_path / "start", VOCABULARY)
+    arguments = {**RUN, "config": None, "vocabulary": None, "learning_rate": 0.0}
+    model = train_pretrainer(tmp_path / "run", records, init_checkpoint=tmp_path / "start", **arguments)
+    assert_same_weights(tmp_path / "start", tmp_path / "run" / "model")
+    assert model.vocabulary.tokens == VOCABULARY.tokens
+
+
+def test_a_model_folder_is_evaluated_without_training(records, tmp_path):
+    BertPretrainer(CONFIG).save_pretrained(tmp_path / "start", VOCABULARY)
+    results = evaluate_pretrainer(tmp_path / "out", records, init_checkpoint=tmp_path / "start")
+    assert results["global_step"] == 0
+    assert results["masked_lm_loss"] == pytest.approx(np.log(len(VOCABULARY)), abs=0.2)
+
+
+def test_tensorboard_gets_the_metrics_at_their_steps(records, tmp_path):
+    accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
+    train_pretrainer(tmp_path / "run", records, **RUN, tensorboard=True)
+    events = accumulator.EventAccumulator(str(tmp_path / "run" / "tensorboard"), size_guidance={"tensors": 0})
+    events.Reload()
+    assert set(METRICS) | {"learning_rate", "sequences_per_second"} == set(events.Tags()["tensors"])
+    assert [event.step for event in events.Tensors("loss")] == list(range(1, 13))
+
+
+def test_without_tensorboard_the_message_says_what_to_do(records, tmp_path, monkeypatch):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(InputError, match="TensorBoard is not installed. Install it"):
+        train_pretrainer(tmp_path / "run", records, **RUN, tensorboard=True)
+
+
+def test_other_settings_are_refused_in_the_folder_of_a_run(records, tmp_path):
+    train_pretrainer(tmp_path / "run", records, **RUN)
+    with pytest.raises(
+        InputError, match="holds a run with other settings: learning_rate was 0.01 and is now 0.5. Give"
+    ):
+        train_pretrainer(tmp_path / "run", records, **{**RUN, "learning_rate": 0.5})
+
+
+def test_a_folder_of_something_else_is_refused(records, tmp_path):
+    (tmp_path / "letter.txt").write_text("dear")
+    with pytest.raises(InputError, match="is not empty and holds no run that could go on .*Remove it or give another"):
+        train_pretrainer(tmp_path, records, **RUN)
+    assert os.listdir(tmp_path) == ["letter.txt"]
+
+
+def test_a_damaged_checkpoint_is_named(records, tmp_path, monkeypatch):
+    train_until_killed(monkeypatch, 6, tmp_path / "run", records, **RUN)
+    state = tmp_path / "run" / "checkpoints" / "step-00000004" / "state.npz"
+    state.write_bytes(state.read_bytes()[:5000])
+    with pytest.raises(InputError, match=r"checkpoint .*step-00000004 is damaged .* Remove it to go on from the one"):
+        train_pretrainer(tmp_path / "run", records, **RUN)
+
+
+def test_a_loss_that_is_not_a_number_stops_the_run_before_it_is_saved(records, tmp_path):
+    run = {**RUN, "learning_rate": 1e30, "num_warmup_steps": 0}
+    with pytest.raises(InputError, match=r"The loss is (nan|inf) at step \d+. Use a lower learning_rate"):
+        train_pretrainer(tmp_path / "run", records, **run)
+    assert not (tmp_path / "run" / "model").exists()
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"config": None}, "Give a config"),
+        ({"vocabulary": Vocabulary(VOCABULARY.tokens[:-1])}, "The vocabulary has 12 tokens but"),
+        ({"config": CONFIG.replace(vocab_size=10), "vocabulary": None}, "vocab_size=10"),
+        ({"config": CONFIG.replace(max_position_embeddings=9)}, "more than this model's 9 positions"),
+        ({"max_seq_length": 128}, "input_ids has 10 numbers in its records, but 128 are expected"),
+        ({"train_batch_size": 0}, "train_batch_size must be at least 1. Received: 0"),
+        ({"num_train_steps": 0}, "num_train_steps must be at least 1"),
+        ({"save_checkpoints_steps": 0}, "save_checkpoints_steps must be at least 1"),
+        ({"steps_per_execution": 0}, "iterations_per_loop must be at least 1"),
+    ],
+)
+def test_what_does_not_go_together_is_refused(records, tmp_path, changes, message):
+    with pytest.raises(InputError, match=message):
+        train_pretrainer(tmp_path / "run", records, **{**RUN, **changes})
+
+
+def test_an_output_folder_that_cannot_be_written_to_is_refused(records, tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InputError, match="is a file"):
+        train_pretrainer(tmp_path / "file", records, **RUN)
+    with pytest.raises(InputError, match="a part of the path is a file, not a folder"):
+        train_pretrainer(tmp_path / "file" / "run", records, **RUN)
+
+
+def test_a_config_that_is_not_the_model_folders_is_refused(records, tmp_path):
+    BertPretrainer(CONFIG).save_pretrained(tmp_path / "start", VOCABULARY)
+    with pytest.raises(InputError, match="disagree: hidden_size is 32 and 16. Leave the config out"):
+        train_pretrainer(
+            tmp_path / "run",
+            records,
+            **{**RUN, "config": CONFIG.replace(hidden_size=32)},
+            init_checkpoint=tmp_path / "start",
+        )
+
+
+def test_evaluation_without_a_model_says_how_to_get_one(records, tmp_path):
+    with pytest.raises(InputError, match="has no trained model. Train it"):
+        evaluate_pretrainer(tmp_path / "run", records)
+
+
+def run_command(*flags, **options):
+    program = [sys.executable, "-m", "run_scripts.run_pretraining", *flags]
+    return subprocess.Popen(program, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options)
+
+
+def test_the_command_survives_a_real_kill(records, tmp_path):
+    CONFIG.save(tmp_path / "bert_config.json")
+    VOCABULARY.save(tmp_path / "vocab.txt")
+    flags = [
+        f"--input_file={records}",
+        f"--output_dir={tmp_path / 'run'}",
+        f"--bert_config_file={tmp_path / 'bert_config.json'}",
+        f"--vocab_file={tmp_path / 'vocab.txt'}",
+        "--do_train",
+        "--do_eval",
+        "--train_batch_size=16",
+        "--num_train_steps=400",
+        "--num_warmup_steps=40",
+        "--save_checkpoints_steps=20",
+        "--learning_rate=1e-2",
+    ]
+    process = run_command(*flags)
+    checkpoints = tmp_path / "run" / "checkpoints"
+    deadline = time.monotonic() + 120
+    while not checkpoints.is_dir() or not any(name.startswith("step") for name in os.listdir(checkpoints)):
+        assert process.poll() is None, process.communicate()[1]
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    assert not (tmp_path / "run" / "eval_results.txt").exists()
+
+    process = run_command(*flags)
+    out, err = process.communicate(timeout=300)
+    assert process.returncode == 0, err
+    assert re.search(r"going on from step \d+0 of 400", out)
+    assert "global_step = 400\n" in out
+    assert "sequences/s" in err
+    assert (tmp_path / "run" / "model" / "vocab.txt").read_bytes() == (tmp_path / "vocab.txt").read_bytes()
+    assert json.loads((tmp_path / "run" / "model" / "bert_config.json").read_text())["hidden_size"] == 16
+
+
+def test_the_command_says_what_is_wrong_in_one_line(tmp_path):
+    process = run_command("--input_file=none.tfrecord", f"--output_dir={tmp_path}", "--do_eval")
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 1
+    assert err.strip().splitlines()[-1].startswith("error: ")
+    assert "Traceback" not in err
+    process = run_command("--input_file=none.tfrecord", f"--output_dir={tmp_path}")
+    assert "Nothing to do: give --do_train, --do_eval or both." in process.communicate(timeout=60)[1]
