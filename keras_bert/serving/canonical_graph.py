@@ -1,0 +1,139 @@
+"""The same model gives the same `saved_model.pb`, whatever the process did before.
+
+TensorFlow ends the name of every traced function with a number that counts through the life of the process, and
+orders functions by a hash of these names: a second export of the same model, or one after training, differs in every
+function. Here functions are numbered anew, in the order in which the graph calls them.
+"""
+
+import os
+import re
+from collections.abc import Iterator
+
+from keras_bert.atomic_output import atomic_file
+
+# __inference_<name>_<number> is a traced function, <operation>_<branch>_<number> a branch of a condition, and inside a
+# branch <operation>_<number> is a value from outside.
+_NUMBERED_NAME = re.compile(r"^(.+)_\d+$")
+_USER_NAME = "_user_specified_name"
+
+
+def make_canonical(version_folder: str | os.PathLike) -> None:
+    """Renames and reorders the functions of a SavedModel in place, and writes its fingerprint anew.
+
+    Args:
+        version_folder: holds `saved_model.pb`, just written by `tf.saved_model.save`.
+    """
+    from tensorflow.core.protobuf import saved_model_pb2
+    from tensorflow.python.saved_model import fingerprinting_utils
+
+    path = os.path.join(version_folder, "saved_model.pb")
+    with open(path, "rb") as file:
+        saved_model = saved_model_pb2.SavedModel.FromString(file.read())
+    for meta_graph in saved_model.meta_graphs:
+        _rename_functions(meta_graph, _new_names(meta_graph))
+        meta_graph.graph_def.library.function.sort(key=lambda function: function.signature.name)
+    with atomic_file(path) as file:
+        file.write(saved_model.SerializeToString(deterministic=True))
+    # The one that TensorFlow wrote has the hash of the graph as it was. There is no public function for this.
+    fingerprinting_utils.write_fingerprint(os.fspath(version_folder))
+
+
+def _new_names(meta_graph) -> dict[str, str]:
+    """Returns old name -> new name, numbered in the order in which a walk from the top of the graph meets functions."""
+    functions = {function.signature.name: function for function in meta_graph.graph_def.library.function}
+    met: dict[str, None] = {}
+
+    def visit(names: Iterator[str]) -> None:
+        for name in names:
+            if name in functions and name not in met:
+                met[name] = None
+                visit(_names_in_nodes(functions[name].node_def))
+
+    visit(_names_in_nodes(meta_graph.graph_def.node))
+    for node in meta_graph.object_graph_def.nodes:
+        visit(iter(node.function.concrete_functions))
+        visit(iter([node.bare_concrete_function.concrete_function_name]))
+    visit(iter(sorted(functions)))
+
+    renamed = {}
+    for number, name in enumerate(met):
+        match = _NUMBERED_NAME.match(name)
+        renamed[name] = f"{match[1]}_{number}" if match else name
+    return renamed
+
+
+def _names_in_nodes(nodes) -> Iterator[str]:
+    for node in nodes:
+        yield node.op
+        for key in sorted(node.attr):
+            for function in _functions_in_attribute(node.attr[key]):
+                yield function.name
+
+
+def _functions_in_attribute(value) -> list:
+    kind = value.WhichOneof("value")
+    if kind == "func":
+        return [value.func]
+    return list(value.list.func) if kind == "list" else []
+
+
+def _rename_functions(meta_graph, new_names: dict[str, str]) -> None:
+    def rename_in_nodes(nodes) -> None:
+        for node in nodes:
+            if node.op in new_names:
+                node.op = new_names[node.op]
+            for value in node.attr.values():
+                for function in _functions_in_attribute(value):
+                    function.name = new_names.get(function.name, function.name)
+
+    def rename_keys(mapping) -> None:
+        entries = [(key, mapping[key]) for key in mapping if key in new_names]
+        copies = [(new_names[key], type(value).FromString(value.SerializeToString())) for key, value in entries]
+        for key, _ in entries:
+            del mapping[key]
+        for key, value in copies:
+            mapping[key].CopyFrom(value)
+
+    rename_in_nodes(meta_graph.graph_def.node)
+    for function in meta_graph.graph_def.library.function:
+        function.signature.name = new_names[function.signature.name]
+        rename_in_nodes(function.node_def)
+        _rename_arguments(function)
+        for argument in function.arg_attr.values():
+            # A tensor that nobody named, such as a captured constant, is "named" after its number in the process.
+            if _USER_NAME in argument.attr and argument.attr[_USER_NAME].s.isdigit():
+                del argument.attr[_USER_NAME]
+    for gradient in meta_graph.graph_def.library.gradient:
+        gradient.function_name = new_names.get(gradient.function_name, gradient.function_name)
+        gradient.gradient_func = new_names.get(gradient.gradient_func, gradient.gradient_func)
+
+    objects = meta_graph.object_graph_def
+    rename_keys(objects.concrete_functions)
+    for node in objects.nodes:
+        kind = node.WhichOneof("kind")
+        if kind == "function":
+            names = [new_names.get(name, name) for name in node.function.concrete_functions]
+            node.function.concrete_functions[:] = names
+        elif kind == "bare_concrete_function":
+            name = node.bare_concrete_function.concrete_function_name
+            node.bare_concrete_function.concrete_function_name = new_names.get(name, name)
+        elif kind == "captured_tensor":
+            name = node.captured_tensor.concrete_function
+            node.captured_tensor.concrete_function = new_names.get(name, name)
+    aliases = meta_graph.meta_info_def.function_aliases
+    for old, new in new_names.items():
+        if old != new and old in aliases:
+            aliases[new] = aliases.pop(old)
+
+
+def _rename_arguments(function) -> None:
+    """Gives the arguments of one function their place in it as the number of their name."""
+    new_names = {}
+    for place, argument in enumerate(function.signature.input_arg):
+        match = _NUMBERED_NAME.match(argument.name)
+        if match:
+            new_names[argument.name] = argument.name = f"{match[1]}_{place}"
+    for node in function.node_def:
+        node.input[:] = [new_names.get(name, name) for name in node.input]
+    for output, name in function.ret.items():
+        function.ret[output] = new_names.get(name, name)

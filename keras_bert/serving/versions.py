@@ -1,0 +1,47 @@
+"""The folders of an export: `path/1`, `path/2`, ... TensorFlow Serving takes the highest and ignores other names."""
+
+import os
+
+from keras_bert.errors import InputError
+
+SAVED_MODEL_FILE = "saved_model.pb"
+
+
+def next_version_folder(path: str | os.PathLike) -> str:
+    """Returns the folder that the next export below `path` is written to. Raises `InputError` if `path` is a file."""
+    path = os.fspath(path)
+    if os.path.lexists(path) and not os.path.isdir(path):
+        raise InputError(f"The export folder {path} is a file. Give the name of a folder.")
+    numbers = _version_numbers(path) if os.path.isdir(path) else {}
+    return os.path.join(path, str(max(numbers, default=0) + 1))
+
+
+def find_version_folder(path: str | os.PathLike) -> str:
+    """Returns `path` if it is a SavedModel, else the highest version below it.
+
+    Raises:
+        InputError: there is neither; the message says what is there.
+    """
+    path = os.fspath(path)
+    if not os.path.exists(path):
+        raise InputError(f"There is no SavedModel {path}: no such folder.")
+    if not os.path.isdir(path):
+        raise InputError(f"{path} is a file. Give the folder of a SavedModel.")
+    if os.path.isfile(os.path.join(path, SAVED_MODEL_FILE)):
+        return path
+    numbers = _version_numbers(path)
+    if not numbers:
+        inside = ", ".join(sorted(os.listdir(path))[:5]) or "nothing"
+        raise InputError(
+            f"{path} is not a SavedModel: it has neither {SAVED_MODEL_FILE} nor a folder of a version, such as 1. "
+            f"It has: {inside}. Make one with export_saved_model."
+        )
+    newest = os.path.join(path, numbers[max(numbers)])
+    if not os.path.isfile(os.path.join(newest, SAVED_MODEL_FILE)):
+        raise InputError(f"{newest} is not a SavedModel: it has no {SAVED_MODEL_FILE}. Export the model again.")
+    return newest
+
+
+def _version_numbers(path: str) -> dict[int, str]:
+    """Returns version -> name of its folder. Servers read names as whole numbers, with leading zeros too."""
+    return {int(name): name for name in os.listdir(path) if name.isascii() and name.isdigit()}

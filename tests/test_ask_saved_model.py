@@ -1,0 +1,171 @@
+"""Asking an exported model from Python and from the command line."""
+
+import pathlib
+import subprocess
+import sys
+
+import keras
+import pytest
+import tensorflow as tf
+
+from keras_bert.config import BertConfig
+from keras_bert.errors import InputError
+from keras_bert.models.pretrainer import BertPretrainer
+from keras_bert.models.sequence_classifier import BertSequenceClassifier
+from keras_bert.serving.ask import Classification, FilledMasks, SavedModel
+from keras_bert.serving.export import export_for_serving
+from keras_bert.tokenization.vocabulary import Vocabulary
+
+PROJECT = pathlib.Path(__file__).resolve().parent.parent
+VOCABULARY = Vocabulary(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "fox", "##es", "jump", "dog", "."])
+CONFIG = BertConfig(
+    vocab_size=len(VOCABULARY),
+    hidden_size=16,
+    num_hidden_layers=1,
+    num_attention_heads=2,
+    intermediate_size=32,
+    max_position_embeddings=16,
+    initializer_range=0.5,
+)
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("exports")
+    keras.utils.set_random_seed(1)
+    classifier, pretrainer = BertSequenceClassifier(CONFIG, labels=["animal", "no animal"]), BertPretrainer(CONFIG)
+    classifier.vocabulary = pretrainer.vocabulary = VOCABULARY
+    export_for_serving(classifier, folder / "single")
+    export_for_serving(classifier, folder / "pairs", text_pairs=True)
+    export_for_serving(pretrainer, folder / "masked", top_k=2)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def models(folders):
+    return {name: SavedModel(folders / name) for name in ("single", "pairs", "masked")}
+
+
+def command(*arguments, input=None):
+    line = [sys.executable, "-m", "run_scripts.ask_saved_model", *arguments]
+    return subprocess.run(line, input=input, capture_output=True, cwd=PROJECT)
+
+
+def test_a_classifier_answers_with_all_labels_the_likeliest_first(folders, models):
+    answers = models["single"].ask(["the fox", "jump.", b"\xff"])
+    assert len(answers) == 3
+    for answer in answers:
+        assert {label for label, _ in answer.probabilities} == {"animal", "no animal"}
+        numbers = [number for _, number in answer.probabilities]
+        assert numbers == sorted(numbers, reverse=True)
+        assert sum(numbers) == pytest.approx(1.0, abs=1e-5)
+    [alone] = SavedModel(folders / "single" / "1").ask(["jump."])
+    assert dict(alone.probabilities) == pytest.approx(dict(answers[1].probabilities), abs=1e-5)
+
+
+def test_no_texts_have_no_answers(models):
+    assert models["single"].ask([]) == []
+    assert models["masked"].ask([]) == []
+
+
+def test_a_model_of_pairs_takes_second_texts_or_none(models):
+    model = models["pairs"]
+    alone, with_empty, pair = model.ask(["the fox"]), model.ask(["the fox"], [""]), model.ask(["the fox"], ["the dog"])
+    assert alone == with_empty != pair
+    with pytest.raises(InputError, match="There are 1 first and 2 second texts. Give as many of each"):
+        model.ask(["the fox"], ["a", "b"])
+    with pytest.raises(InputError, match="takes single texts, and a second text was given"):
+        models["single"].ask(["the fox"], ["the dog"])
+
+
+def test_every_mask_of_a_text_is_filled(models):
+    none, two = models["masked"].ask(["the fox", "the [MASK] and the [MASK]."])
+    assert none.masks == []
+    assert [len(tokens) for tokens in two.masks] == [2, 2]
+    assert all(token in VOCABULARY.ids for tokens in two.masks for token, _ in tokens)
+
+
+def test_answers_print_readably():
+    assert str(Classification([("no animal", 0.75), ("animal", 0.25)])) == "  no animal  0.7500\n  animal     0.2500"
+    filled = FilledMasks([[("fox", 0.5), ("##es", 0.125)], [("dog", 1.0), (".", 0.0)]])
+    assert str(filled) == "  [MASK] 1:  fox 0.5000   ##es 0.1250\n  [MASK] 2:  dog 1.0000   . 0.0000"
+    assert str(FilledMasks([])) == "  (no [MASK] to fill)"
+
+
+def test_the_command_answers_texts_from_flags(folders):
+    result = command(f"--saved_model={folders / 'masked'}", "--text=the [MASK].", "--text=jump")
+    assert result.returncode == 0, result.stderr
+    lines = result.stdout.decode().splitlines()
+    assert lines[0] == "the [MASK]."
+    assert lines[1].startswith("  [MASK] 1:  ")
+    assert lines[3:5] == ["jump", "  (no [MASK] to fill)"]
+
+
+def test_the_command_answers_lines_of_standard_input_that_need_not_be_utf_8(folders, models):
+    result = command(
+        f"--saved_model={folders / 'pairs'}", input=b"the fox\tthe dog\r\n\n\xff jump\n" + b"the fox\n" * 70
+    )
+    assert result.returncode == 0, result.stderr
+    answers = result.stdout.decode().strip().split("\n\n")
+    assert len(answers) == 72
+    assert [answer.splitlines()[0] for answer in answers[:3]] == ["the fox  |  the dog", "\ufffd jump", "the fox"]
+    model = models["pairs"]
+    assert answers[0].partition("\n")[2] == str(model.ask(["the fox"], ["the dog"])[0])
+    assert answers[2].partition("\n")[2] == str(model.ask(["the fox"])[0])
+
+
+def test_the_command_says_when_there_is_no_text(folders):
+    result = command(f"--saved_model={folders / 'single'}", input=b"\n  \n")
+    assert result.returncode == 1
+    assert "error: No text was given. Use --text=..., or write texts to standard input" in result.stderr.decode()
+    result = command(f"--saved_model={folders / 'pairs'}", "--text=a", "--text_b=b", "--text_b=c")
+    assert result.returncode == 1
+    assert result.stderr.decode().startswith("error: --text is given 1 times and --text_b 2 times.")
+
+
+def test_what_is_no_saved_model_is_one_clear_message(tmp_path):
+    result = command(f"--saved_model={tmp_path}", "--text=a")
+    assert result.returncode == 1
+    assert result.stderr.decode().startswith(
+        f"error: {tmp_path} is not a SavedModel: it has neither saved_model.pb nor"
+    )
+    assert result.stderr.count(b"\n") == 1
+
+
+def test_a_damaged_saved_model_is_named(folders, tmp_path):
+    (tmp_path / "saved_model.pb").write_bytes(b"not a graph")
+    with pytest.raises(InputError, match=f"Cannot load the SavedModel {tmp_path}: "):
+        SavedModel(tmp_path)
+    graph = (folders / "single" / "1" / "saved_model.pb").read_bytes()
+    (tmp_path / "saved_model.pb").write_bytes(graph[: len(graph) // 2])
+    with pytest.raises(InputError, match=f"Cannot load the SavedModel {tmp_path}: "):
+        SavedModel(tmp_path)
+    (tmp_path / "saved_model.pb").write_bytes(graph)
+    with pytest.raises(InputError, match=f"Cannot load the SavedModel {tmp_path}: "):
+        SavedModel(tmp_path)
+
+
+def test_other_peoples_saved_models_are_named_with_what_they_take(tmp_path):
+    module = tf.Module()
+    function = tf.function(lambda x: {"y": x + 1}, input_signature=[tf.TensorSpec([None], tf.float32, name="x")])
+    tf.saved_model.save(module, str(tmp_path / "1"), signatures=function)
+    with pytest.raises(InputError, match="serving_default takes x and gives y"):
+        SavedModel(tmp_path)
+    tf.saved_model.save(module, str(tmp_path / "2"))
+    with pytest.raises(InputError, match="serving_default takes nothing and gives nothing"):
+        SavedModel(tmp_path)
+
+
+def test_loading_the_text_operations_and_importing_tensorflow_text_get_along():
+    program = "from keras_bert.serving.ask import load_text_operations as load; load(); import tensorflow_text; load()"
+    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=PROJECT)
+    assert result.returncode == 0, result.stderr
+
+
+def test_help_is_quick_because_nothing_heavy_is_imported():
+    for name in ("ask_saved_model", "export_saved_model"):
+        program = (
+            f"import sys, run_scripts.{name}; print([m for m in ('tensorflow', 'keras', 'numpy') if m in sys.modules])"
+        )
+        result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=PROJECT)
+        assert result.stdout.strip() == "[]", result.stderr
