@@ -1,12 +1,12 @@
 """How every command starts: flags in, one clear line and an exit code out."""
 
-import os
 import sys
 from collections.abc import Callable
 
 from absl import flags
 
 from keras_bert.errors import InputError
+from keras_bert.quiet_tensorflow import quiet_tensorflow
 
 _HELP = ("--help", "-help", "-h", "-?", "--helpfull", "--helpshort")
 
@@ -20,8 +20,6 @@ def run_command(main: Callable[[], None]) -> None:
     absl's own `app.run` shows no flags in `--help` when a console script starts it, prints a traceback for bad input,
     and exits with 1 for wrong flags.
     """
-    # TensorFlow's start-up notices are not for users of a command.
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     if any(argument in _HELP for argument in sys.argv[1:]):
         print(_help_text(sys.modules[main.__module__]))
         sys.exit(0)
@@ -31,6 +29,7 @@ def run_command(main: Callable[[], None]) -> None:
             raise flags.Error(f"Unexpected argument {arguments[1]!r}. Flags are written --name=value.")
     except flags.Error as error:
         _fail(f"{str(error).strip()} See --help.", 2)
+    quiet_tensorflow()
     try:
         main()
     except InputError as error:

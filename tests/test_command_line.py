@@ -17,6 +17,10 @@ def main():
         raise InputError("nobody cannot be greeted")
     if flags.FLAGS.name == "stop":
         raise KeyboardInterrupt
+    if flags.FLAGS.name == "tensorflow":
+        import tensorflow as tf
+
+        tf.constant(1)
     print(f"hello {flags.FLAGS.name}")
 
 
@@ -71,3 +75,16 @@ def test_wrong_flags_are_one_line_and_exit_code_2(tmp_path):
 def test_ctrl_c_is_one_line_and_exit_code_130(tmp_path):
     result = run(tmp_path, "--name=stop")
     assert (result.returncode, result.stderr) == (130, "error: stopped by Ctrl-C\n")
+
+
+def test_tensorflow_starts_without_a_word(tmp_path):
+    result = run(tmp_path, "--name=tensorflow")
+    assert (result.returncode, result.stdout, result.stderr) == (0, "hello tensorflow\n", "")
+
+
+def test_what_a_failing_import_of_tensorflow_says_is_shown(tmp_path):
+    (tmp_path / "tensorflow.py").write_text("import os; os.write(2, b'a library is missing'); raise ImportError")
+    result = run(tmp_path, "--name=tensorflow")
+    assert result.returncode == 1
+    assert "a library is missing" in result.stderr
+    assert "ImportError" in result.stderr

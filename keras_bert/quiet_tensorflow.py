@@ -1,0 +1,70 @@
+"""Keeps TensorFlow's start-up notices away from the users of a command."""
+
+import contextlib
+import importlib.abc
+import importlib.machinery
+import os
+import sys
+import tempfile
+from collections.abc import Iterator
+
+
+def quiet_tensorflow() -> None:
+    """Makes a later `import tensorflow` print nothing, unless it fails.
+
+    TF_CPP_MIN_LOG_LEVEL silences what comes later, but TensorFlow 2.21 writes seven lines about CPU instructions and
+    missing GPU drivers before it reads that variable, straight to file descriptor 2.
+    """
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+    if "tensorflow" not in sys.modules:
+        sys.meta_path.insert(0, _QuietFinder())
+
+
+class _QuietFinder(importlib.abc.MetaPathFinder):
+    def find_spec(self, fullname, path=None, target=None):
+        if fullname != "tensorflow":
+            return None
+        sys.meta_path.remove(self)
+        spec = importlib.machinery.PathFinder.find_spec(fullname, path, target)
+        if spec is not None:
+            spec.loader = _QuietLoader(spec.loader)
+        return spec
+
+
+class _QuietLoader(importlib.abc.Loader):
+    """Loads a module as another loader does, with standard error held back."""
+
+    def __init__(self, loader):
+        self._loader = loader
+
+    def create_module(self, spec):
+        return self._loader.create_module(spec)
+
+    def exec_module(self, module):
+        with _standard_error_held_back():
+            self._loader.exec_module(module)
+            # Looking for devices prints the last of the notices.
+            module.config.list_physical_devices()
+
+    def __getattr__(self, name):
+        return getattr(self._loader, name)
+
+
+@contextlib.contextmanager
+def _standard_error_held_back() -> Iterator[None]:
+    """Shows what the block writes to file descriptor 2, by C++ too, only if the block fails."""
+    sys.stderr.flush()
+    with tempfile.TemporaryFile() as held_back:
+        saved = os.dup(2)
+        os.dup2(held_back.fileno(), 2)
+        try:
+            yield
+        except BaseException:
+            sys.stderr.flush()
+            held_back.seek(0)
+            os.write(saved, held_back.read())
+            raise
+        finally:
+            sys.stderr.flush()
+            os.dup2(saved, 2)
+            os.close(saved)
