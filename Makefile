@@ -20,7 +20,7 @@ $(VENV)/installed: setup.py pyproject.toml constraints.txt
 	@touch $@
 
 quickstart: install
-	PATH="$(CURDIR)/$(BIN):$$PATH" bash run_scripts/quickstart.sh $(OUTPUT)
+	PATH="$(CURDIR)/$(BIN):$$PATH" bash run_scripts/quickstart.sh $(OUTPUT) $(INPUT)
 
 test: install
 	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile $(TESTS)

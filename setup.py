@@ -11,7 +11,13 @@ VERSION = re.search(r'^__version__ = "(.+)"', (HERE / "keras_bert" / "__init__.p
 # Every command is a module with a function `command`; each is also a console script.
 COMMANDS = {
     "data_prep": ["documentation_corpus", "build_vocabulary", "create_pretraining_data"],
-    "run_scripts": ["run_pretraining", "run_classifier", "export_saved_model", "ask_saved_model"],
+    "run_scripts": [
+        "run_pretraining",
+        "run_classifier",
+        "export_saved_model",
+        "ask_saved_model",
+        "quickstart_report",
+    ],
 }
 
 # Where TensorFlow Text has no wheel the package still installs: the Python tokenizer, the models and the training work.

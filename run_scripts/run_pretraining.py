@@ -31,6 +31,7 @@ flags.DEFINE_boolean("do_eval", False, "Evaluate, after training if both are ask
 flags.DEFINE_integer("train_batch_size", 32, "Sequences per update.")
 flags.DEFINE_integer("eval_batch_size", 8, "Sequences per evaluation step.")
 flags.DEFINE_float("learning_rate", 5e-5, "The highest learning rate.")
+flags.DEFINE_float("adam_beta_2", 0.999, "How long Adam remembers squared gradients; 0.98 helps short training.")
 flags.DEFINE_integer("num_train_steps", 100_000, "The number of updates.")
 flags.DEFINE_integer("num_warmup_steps", 10_000, "The number of updates in which the learning rate rises.")
 flags.DEFINE_integer("save_checkpoints_steps", 1000, "The number of updates between two checkpoints.")
@@ -69,6 +70,7 @@ def main() -> None:
             **lengths,
             train_batch_size=FLAGS.train_batch_size,
             learning_rate=FLAGS.learning_rate,
+            adam_beta_2=FLAGS.adam_beta_2,
             num_train_steps=FLAGS.num_train_steps,
             num_warmup_steps=FLAGS.num_warmup_steps,
             save_checkpoints_steps=FLAGS.save_checkpoints_steps,

@@ -53,8 +53,7 @@ class WordPieceTokenizer:
         self.do_lower_case = do_lower_case
         self._ids = vocabulary.ids
         self._longest_token = max(map(len, vocabulary.tokens))
-        separators = "".join(re.escape(chr(point)) for point in sorted(unicode_table.whitespace()))
-        self._stretches = re.compile(f"[^{separators}]+").finditer
+        self._stretches = _stretch_pattern().finditer
         self._cached_pieces = functools.lru_cache(maxsize=_CACHE_SIZE)(self._pieces)
 
     def __reduce__(self):
@@ -123,6 +122,30 @@ class WordPieceTokenizer:
             pieces.append((number, last))
             first = last
         return pieces
+
+
+def split_at_white_space(text: str) -> list[str]:
+    """Returns the stretches of `text` between white space, as the tokenizer sees it.
+
+    >>> split_at_white_space("The fox\u2028ran,")
+    ['The', 'fox', 'ran,']
+    """
+    return _stretch_pattern().findall(text)
+
+
+def words_of_stretch(stretch: str, do_lower_case: bool) -> list[str]:
+    """Returns the words of a stretch without white space, normalised, before they are cut into pieces.
+
+    >>> words_of_stretch("Épée,", do_lower_case=True)
+    ['epee', ',']
+    """
+    return [text for text, _, _ in _words(stretch, do_lower_case)]
+
+
+@functools.cache
+def _stretch_pattern() -> re.Pattern:
+    separators = "".join(re.escape(chr(point)) for point in sorted(unicode_table.whitespace()))
+    return re.compile(f"[^{separators}]+")
 
 
 def _as_str(text: str | bytes) -> str:

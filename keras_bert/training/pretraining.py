@@ -40,6 +40,7 @@ def train_pretrainer(
     max_predictions_per_seq: int | None = None,
     train_batch_size: int = 32,
     learning_rate: float = 5e-5,
+    adam_beta_2: float = 0.999,
     num_train_steps: int = 100_000,
     num_warmup_steps: int = 10_000,
     save_checkpoints_steps: int = 1000,
@@ -59,6 +60,7 @@ def train_pretrainer(
         vocabulary: goes into the model folder. `None` takes that of `init_checkpoint`.
         init_checkpoint: a model folder to start from.
         max_seq_length, max_predictions_per_seq: the lengths of the records; `None` reads them from the first record.
+        adam_beta_2: how long Adam remembers the squares of the gradients; 0.98 is common where training is short.
         steps_per_execution: updates between two returns to Python.
 
     Returns:
@@ -90,13 +92,14 @@ def train_pretrainer(
         "init_checkpoint": os.path.abspath(init_checkpoint) if init_checkpoint else None,
         "train_batch_size": train_batch_size,
         "learning_rate": learning_rate,
+        "adam_beta_2": adam_beta_2,
         "num_train_steps": num_train_steps,
         "num_warmup_steps": num_warmup_steps,
         "random_seed": seed,
         "dtype": keras.mixed_precision.dtype_policy().name,
     }
     folder = RunFolder(output_dir, settings)
-    optimizer = AdamW(schedule, bias_correction=False)
+    optimizer = AdamW(schedule, beta_2=adam_beta_2, bias_correction=False)
     # All batches have one shape. By the length of the whole run, so that a resumed one computes the same.
     with_xla = num_train_steps >= _MIN_STEPS_FOR_XLA
     compile_for_training(model, optimizer, with_xla=with_xla, steps_per_execution=steps_per_execution)

@@ -1,0 +1,216 @@
+"""The fine-tuning run on tiny texts: it learns, goes on after a kill, writes Google's files, refuses the rest."""
+
+import os
+
+import keras
+import numpy as np
+import pytest
+
+from keras_bert.config import BertConfig
+from keras_bert.errors import InputError
+from keras_bert.models.pretrainer import BertPretrainer
+from keras_bert.models.sequence_classifier import BertSequenceClassifier
+from keras_bert.tokenization.vocabulary import Vocabulary
+from keras_bert.training.callbacks import read_history
+from keras_bert.training.fine_tuning import (
+    TextExamples,
+    evaluate_classifier,
+    labels_of,
+    predict_classifier,
+    train_classifier,
+)
+from keras_bert.training.resumable_fit import resumable_fit
+
+WORDS = ["good", "great", "fine", "nice", "bad", "awful", "poor", "sad", "the", "film", "was", "a", "very", "so"]
+VOCABULARY = Vocabulary(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS])
+CONFIG = BertConfig(
+    vocab_size=len(VOCABULARY),
+    hidden_size=16,
+    num_hidden_layers=1,
+    num_attention_heads=2,
+    intermediate_size=32,
+    max_position_embeddings=32,
+)
+RUN = {
+    "config": CONFIG,
+    "vocabulary": VOCABULARY,
+    "max_seq_length": 16,
+    "train_batch_size": 8,
+    "learning_rate": 3e-3,
+    "num_train_epochs": 2.0,
+    "save_checkpoints_steps": 3,
+    "seed": 7,
+}
+
+
+def reviews(number=48, seed=0):
+    """`The film was very good` is positive, `so bad the film` is negative; one word in each decides."""
+    draw = np.random.default_rng(seed)
+    texts, labels = [], []
+    for _ in range(number):
+        positive = bool(draw.integers(2))
+        deciding = draw.choice(WORDS[:4] if positive else WORDS[4:8])
+        words = [*draw.choice(WORDS[8:], size=draw.integers(2, 6)), deciding]
+        texts.append(" ".join(draw.permutation(words)))
+        labels.append("positive" if positive else "negative")
+    return TextExamples(texts, labels=labels, source="reviews.tsv")
+
+
+TRAIN = reviews()
+
+
+def weights_of(path):
+    return [weight.value.numpy() for weight in BertSequenceClassifier.from_pretrained(path).weights]
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """The folder of a finished run."""
+    path = tmp_path_factory.mktemp("run") / "out"
+    train_classifier(path, TRAIN, **{**RUN, "num_train_epochs": 25.0})
+    return path
+
+
+def test_training_learns_what_decides(trained, capsys):
+    history = read_history(trained / "history.jsonl")
+    assert history[-1]["step"] == 150
+    assert history[-1]["loss"] < 0.2 < 0.5 < history[0]["loss"]
+    results = evaluate_classifier(trained, reviews(seed=1), max_seq_length=16)
+    assert results["eval_accuracy"] > 0.9
+    out = capsys.readouterr().out
+    assert "on 48 examples; always answering 'negative' would have 0.5625" in out
+    assert list(weights_of(trained / "model")[0].shape) == [len(VOCABULARY), 16]
+
+
+def test_evaluation_writes_googles_file(trained):
+    results = evaluate_classifier(trained, TRAIN, max_seq_length=16)
+    lines = dict(line.split(" = ") for line in (trained / "eval_results.txt").read_text().splitlines())
+    assert list(lines) == ["eval_accuracy", "eval_loss", "eval_majority_rate", "global_step", "loss"]
+    assert {name: float(value) for name, value in lines.items()} == results
+    assert lines["global_step"] == "150"
+
+
+def test_predictions_are_probabilities_in_the_order_of_the_labels(trained, capsys):
+    test = TextExamples(["the film was good", "so bad", "a very sad film"])
+    probabilities = predict_classifier(trained, test, max_seq_length=16, predict_batch_size=2)
+    rows = [line.split("\t") for line in (trained / "test_results.tsv").read_text().splitlines()]
+    np.testing.assert_array_equal(np.array(rows, "float32"), probabilities)
+    np.testing.assert_allclose(probabilities.sum(axis=1), 1.0, rtol=1e-6)
+    assert probabilities.argmax(axis=1).tolist() == [1, 0, 0]
+    assert "the columns are negative, positive" in capsys.readouterr().out
+
+
+def test_the_model_folder_has_vocabulary_and_labels(trained):
+    model = BertSequenceClassifier.from_pretrained(trained / "model")
+    assert model.labels == ("negative", "positive")
+    assert model.vocabulary.tokens == VOCABULARY.tokens
+
+
+def test_a_run_that_was_killed_ends_with_the_same_weights(tmp_path, monkeypatch, capsys):
+    class Killed(Exception):
+        pass
+
+    class Kill(keras.callbacks.Callback):
+        def on_train_batch_end(self, batch, logs=None):
+            if batch + 1 == 5:
+                raise Killed
+
+    train_classifier(tmp_path / "whole", TRAIN, **RUN)
+    with monkeypatch.context() as patch:
+        patch.setattr(
+            "keras_bert.training.fine_tuning.resumable_fit",
+            lambda *arguments, **keywords: resumable_fit(*arguments, **keywords, extra_callbacks=[Kill()]),
+        )
+        with pytest.raises(Killed):
+            train_classifier(tmp_path / "killed", TRAIN, **RUN)
+    train_classifier(tmp_path / "killed", TRAIN, **RUN)
+    assert "going on from step 3 of 12" in capsys.readouterr().out
+    for one, other in zip(weights_of(tmp_path / "whole/model"), weights_of(tmp_path / "killed/model"), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_a_pretrained_encoder_is_the_start(tmp_path, capsys):
+    BertPretrainer(CONFIG).save_pretrained(tmp_path / "start", VOCABULARY)
+    start = BertPretrainer.from_pretrained(tmp_path / "start")
+    run = {**RUN, "config": None, "vocabulary": None, "learning_rate": 0.0}
+    model = train_classifier(tmp_path / "run", TRAIN, init_checkpoint=tmp_path / "start", **run)
+    assert "newly initialised are: classifier" in capsys.readouterr().out
+    for one, other in zip(start.encoder.weights, model.encoder.weights, strict=True):
+        np.testing.assert_array_equal(one.value.numpy(), other.value.numpy())
+
+
+def test_pairs_are_classified(tmp_path):
+    pairs = TextExamples(["the film"] * 8, ["was good", "was bad"] * 4, ["yes", "no"] * 4)
+    train_classifier(tmp_path / "run", pairs, **RUN)
+    assert evaluate_classifier(tmp_path / "run", pairs, max_seq_length=16)["eval_majority_rate"] == 0.5
+
+
+@pytest.mark.parametrize(
+    ("labels", "expected"),
+    [(["b", "a", "b"], ["a", "b"]), (["10", "9", "9"], ["9", "10"]), (["10", "9", "x"], ["10", "9", "x"])],
+)
+def test_labels_are_in_an_order_that_is_always_the_same(labels, expected):
+    assert labels_of(TextExamples(["t"] * 3, labels=labels)) == expected
+
+
+def test_a_label_that_was_not_trained_is_named(trained):
+    unseen = TextExamples(["good", "so so"], labels=["positive", "mixed"], source="dev.tsv")
+    with pytest.raises(InputError, match="dev.tsv: the label 'mixed' of example 2 does not occur in training"):
+        evaluate_classifier(trained, unseen, max_seq_length=16)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"texts": []}, "there is no text"),
+        ({"texts": ["a", " "]}, "the text of example 2 is empty"),
+        ({"texts": ["a", "b"], "second_texts": ["", "b"]}, "the second text of example 1 is empty"),
+        ({"texts": ["a", "b"], "labels": ["x", ""]}, "the label of example 2 is empty"),
+        ({"texts": ["a", "b"], "labels": ["x"]}, "2 texts but 1 labels"),
+    ],
+)
+def test_examples_that_cannot_be_used_are_refused(arguments, message):
+    with pytest.raises(InputError, match=message):
+        TextExamples(**arguments)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"config": None}, "Give a config"),
+        ({"vocabulary": None}, "Texts need a vocabulary"),
+        ({"vocabulary": Vocabulary(VOCABULARY.tokens[:-1])}, "The vocabulary has 18 tokens but"),
+        ({"max_seq_length": 33}, "A sequence length of 33 is more than this model's 32 positions"),
+        ({"train_batch_size": 0}, "train_batch_size must be at least 1.*Received: 0, 2.0, 0.1"),
+        (
+            {"train": TextExamples(["good", "fine"], labels=["yes", "yes"])},
+            "two labels or more. Received: .'yes'.. Was",
+        ),
+        ({"train": TextExamples(["good", "fine"])}, "two labels or more. Received: no labels"),
+    ],
+)
+def test_what_does_not_go_together_is_refused(tmp_path, changes, message):
+    arguments = {"train": TRAIN, **RUN, **changes}
+    with pytest.raises(InputError, match=message):
+        train_classifier(tmp_path / "run", **arguments)
+    assert not (tmp_path / "run").exists()
+
+
+def test_another_vocabulary_than_the_model_folders_is_refused(tmp_path):
+    BertPretrainer(CONFIG).save_pretrained(tmp_path / "start", VOCABULARY)
+    other = Vocabulary([*VOCABULARY.tokens[:-1], "other"])
+    with pytest.raises(InputError, match="is not that of .*start. Leave it out"):
+        train_classifier(tmp_path / "run", TRAIN, **{**RUN, "vocabulary": other}, init_checkpoint=tmp_path / "start")
+
+
+def test_a_pretrainer_is_not_a_classifier_yet(tmp_path):
+    BertPretrainer(CONFIG).save_pretrained(tmp_path / "start", VOCABULARY)
+    with pytest.raises(InputError, match="holds a BertPretrainer, and a BertSequenceClassifier is needed here"):
+        evaluate_classifier(tmp_path / "run", TRAIN, init_checkpoint=tmp_path / "start", max_seq_length=16)
+
+
+def test_other_examples_are_refused_in_the_folder_of_a_run(tmp_path):
+    train_classifier(tmp_path / "run", TRAIN, **RUN)
+    with pytest.raises(InputError, match="holds a run with other settings: train_examples was"):
+        train_classifier(tmp_path / "run", reviews(seed=5), **RUN)
+    assert "eval_results.txt" not in os.listdir(tmp_path / "run")

@@ -1,0 +1,42 @@
+"""A tiny vocabulary, config and records that can be learnt, for the tests of pre-training."""
+
+import numpy as np
+import tensorflow as tf
+
+from keras_bert import features
+from keras_bert.config import BertConfig
+from keras_bert.tokenization.vocabulary import Vocabulary
+
+LENGTH, PREDICTIONS = 10, 2
+VOCABULARY = Vocabulary(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefgh"])
+CONFIG = BertConfig(
+    vocab_size=len(VOCABULARY),
+    hidden_size=16,
+    num_hidden_layers=1,
+    num_attention_heads=2,
+    intermediate_size=32,
+    max_position_embeddings=16,
+)
+
+
+def write_records(path, num_records=64, seed=0, length=LENGTH):
+    """Rows `[CLS] x x x x [SEP] y y y [SEP]` of letters: a masked one is its neighbour, y = x unless random."""
+    draw = np.random.default_rng(seed)
+    description = features.pretraining_features(length, PREDICTIONS)
+    with tf.io.TFRecordWriter(str(path)) as writer:
+        for _ in range(num_records):
+            first, second, is_random = draw.integers(5, 13), draw.integers(5, 13), draw.integers(2)
+            second = second if is_random else first
+            ids = [2, *[first] * 4, 3, *[second] * 3, 3][:length]
+            ids[2] = ids[7] = 4
+            values = {
+                "input_ids": ids,
+                "input_mask": [1] * length,
+                "segment_ids": [0] * 6 + [1] * (length - 6),
+                "masked_lm_positions": [2, 7],
+                "masked_lm_ids": [first, second],
+                "masked_lm_weights": [1.0, 1.0],
+                "next_sentence_labels": [is_random and int(first != second)],
+            }
+            writer.write(features.serialize(values, description))
+    return str(path)
