@@ -106,22 +106,23 @@ def build_vocabulary(
     from keras_bert.atomic_output import atomic_file
 
     _check_values(vocab_size, min_frequency, character_coverage, num_unused_tokens, num_processes)
-    size = input_size(input_file, tfds_data_dir=tfds_data_dir)
-    with tqdm(desc="counting words", total=size, unit="B", unit_scale=True, disable=not show_progress) as progress:
-        documents = read_documents(
-            input_file, text_field=text_field, tfds_data_dir=tfds_data_dir, on_progress=progress.update
-        )
-        counts = count_words(documents, do_lower_case, num_processes=num_processes)
-    summary = learn_vocabulary(
-        counts,
-        vocab_size=vocab_size,
-        do_lower_case=do_lower_case,
-        min_frequency=min_frequency,
-        character_coverage=character_coverage,
-        num_unused_tokens=num_unused_tokens,
-        show_progress=show_progress,
-    )
+    # Opened first: that nothing can be written there should be said before hours of counting.
     with atomic_file(output_file) as file:
+        size = input_size(input_file, tfds_data_dir=tfds_data_dir)
+        with tqdm(desc="counting words", total=size, unit="B", unit_scale=True, disable=not show_progress) as progress:
+            documents = read_documents(
+                input_file, text_field=text_field, tfds_data_dir=tfds_data_dir, on_progress=progress.update
+            )
+            counts = count_words(documents, do_lower_case, num_processes=num_processes)
+        summary = learn_vocabulary(
+            counts,
+            vocab_size=vocab_size,
+            do_lower_case=do_lower_case,
+            min_frequency=min_frequency,
+            character_coverage=character_coverage,
+            num_unused_tokens=num_unused_tokens,
+            show_progress=show_progress,
+        )
         file.write("".join(f"{token}\n" for token in summary.vocabulary.tokens).encode("utf-8"))
     return summary
 
@@ -156,7 +157,7 @@ def learn_vocabulary(
         *SPECIAL_TOKENS,
         *(f"[unused{number}]" for number in range(num_unused_tokens)),
         *sorted(characters),
-        *(f"##{character}" for character in sorted(_continuing_characters(known))),
+        *(f"##{character}" for character in sorted(_continuing_characters(known, characters))),
     ]
     if vocab_size < len(first_tokens):
         raise InputError(
@@ -218,11 +219,10 @@ def _characters(counts: Counter[str], coverage: float, do_lower_case: bool) -> s
     return characters
 
 
-def _continuing_characters(words: Iterable[str]) -> set[str]:
-    """Returns the characters that stand inside words; ASCII letters and digits can always."""
-    always = {character for character in _ALWAYS_SPELT if character.isalnum()}
-    found = {character for word in words for character in word[1:]}
-    return found | {character for character in always if character.lower() in found or character.isdigit()}
+def _continuing_characters(words: Iterable[str], characters: set[str]) -> set[str]:
+    """Returns the characters that stand inside words; ASCII letters and digits always can."""
+    inside = {character for word in words for character in word[1:]}
+    return inside | {character for character in characters if character.isascii() and character.isalnum()}
 
 
 def _text_with_counts(counts: dict[str, int], scale: float) -> Iterator[str]:

@@ -158,14 +158,22 @@ def _read_sources(sources, patterns, text_field, tfds_data_dir, on_progress) -> 
 
 def _read_file(path: str, text_field: str, on_progress: Callable[[int], None]) -> Iterator[list[str]]:
     is_json = path.endswith(_JSON_SUFFIXES)
-    lines = _read_lines(path, is_json, on_progress)
+    lines = read_lines(path, is_json=is_json, on_progress=on_progress)
     if is_json:
         return _documents_of_texts(_texts_of_json_lines(lines, path, text_field))
     return _group_lines(lines)
 
 
-def _read_lines(path: str, is_json: bool, on_progress: Callable[[int], None]) -> Iterator[str]:
-    """Yields the lines of a file; a line of text that is too long comes in several parts."""
+def read_lines(
+    path: str, *, is_json: bool = False, on_progress: Callable[[int], None] = lambda num_bytes: None
+) -> Iterator[str]:
+    """Yields the lines of a file of UTF-8 text, with their line breaks; `.gz` is unpacked.
+
+    A line of more than four million bytes comes in several parts, but a longer line of JSON is allowed.
+
+    Raises:
+        InputError: the file cannot be read, is binary, not UTF-8, or not valid gzip.
+    """
     try:
         raw_file = open(path, "rb")  # noqa: SIM115 - closed below, after the gzip reader that wraps it
     except OSError as error:

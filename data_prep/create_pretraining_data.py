@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from data_prep.pretraining_records import PretrainingOptions
     from data_prep.record_writer import PretrainingDataSummary, RecordCounts
     from data_prep.tokenized_corpus import TokenizedCorpus
+    from keras_bert.tokenization.vocabulary import Vocabulary
 
 _logger = logging.getLogger(__name__)
 
@@ -52,6 +53,7 @@ def create_pretraining_data(
     options: "PretrainingOptions | None" = None,
     do_lower_case: bool = True,
     split_sentences: bool = False,
+    language: str = "en",
     text_field: str = "text",
     tokenized_corpus: str | os.PathLike | None = None,
     num_processes: int = 1,
@@ -65,6 +67,7 @@ def create_pretraining_data(
         output_dir: instead, a new or empty folder for `num_shards` files.
         num_shards: by default one for every hundred documents, at most 16.
         options: `PretrainingOptions()` by default.
+        split_sentences: the lines are paragraphs, to be split by the rules of `language`.
         tokenized_corpus: a folder to keep the tokenised text in. One that exists is used as it is.
         num_processes: processes that write records. With more than one, the calling script needs the usual
             `if __name__ == "__main__":`.
@@ -80,9 +83,7 @@ def create_pretraining_data(
 
     options = options or PretrainingOptions()
     if num_processes < 1 or (num_shards is not None and num_shards < 1):
-        raise InputError(
-            f"num_processes and num_shards must be 1 or more. Received: {num_processes} and {num_shards or 'none'}"
-        )
+        raise InputError(f"num_processes and num_shards must be 1 or more. Received: {num_processes} and {num_shards}")
     if (output_file is None) == (output_dir is None):
         raise InputError("Give either output_file, the names of the files, or output_dir, a folder for them.")
     _warn_about_too_few_predictions(options)
@@ -99,6 +100,7 @@ def create_pretraining_data(
             vocabulary,
             do_lower_case=do_lower_case,
             split_sentences=split_sentences,
+            language=language,
             text_field=text_field,
             show_progress=show_progress,
         )
@@ -224,6 +226,28 @@ def _check_shards(corpus: "TokenizedCorpus", seed: int, num_shards: int) -> None
         )
 
 
+def read_first_example(paths: Sequence[str], vocabulary: "Vocabulary") -> str:
+    """Returns the first record of the files as text, with the predicted tokens in round brackets.
+
+    Example:
+        "[CLS] the quick [MASK](brown) fox [SEP] a lazy dog(dog) [SEP]"
+    """
+    import tensorflow as tf
+
+    record = tf.train.Example.FromString(next(tf.data.TFRecordDataset(paths).as_numpy_iterator())).features.feature
+    length = sum(record["input_mask"].int64_list.value)
+    tokens = [vocabulary.tokens[number] for number in record["input_ids"].int64_list.value[:length]]
+    for position, number, weight in zip(
+        record["masked_lm_positions"].int64_list.value,
+        record["masked_lm_ids"].int64_list.value,
+        record["masked_lm_weights"].float_list.value,
+        strict=True,
+    ):
+        if weight:
+            tokens[position] += f"({vocabulary.tokens[number]})"
+    return " ".join(tokens)
+
+
 FLAGS = flags.FLAGS
 
 flags.DEFINE_list("input_file", None, "Text: files, folders, patterns or tfds:NAME, with commas between them.")
@@ -244,6 +268,7 @@ flags.DEFINE_integer("dupe_factor", 10, "How often the text is read, each time w
 flags.DEFINE_float("masked_lm_prob", 0.15, "Share of the tokens to predict.")
 flags.DEFINE_float("short_seq_prob", 0.1, "Share of the documents that are cut into shorter pairs.")
 flags.DEFINE_bool("split_sentences", False, "Lines are paragraphs: split them into sentences.")
+flags.DEFINE_string("language", "en", "The language whose rules --split_sentences follows, as its ISO 639 code.")
 flags.DEFINE_string("text_field", "text", "The field with the text, in JSON Lines and tensorflow_datasets.")
 flags.DEFINE_string(
     "tokenized_corpus",
@@ -256,6 +281,7 @@ flags.mark_flag_as_required("vocab_file")
 
 def main() -> None:
     from data_prep.pretraining_records import PretrainingOptions
+    from keras_bert.tokenization.vocabulary import Vocabulary
 
     options = {field.name: FLAGS[field.name].value for field in dataclasses.fields(PretrainingOptions)}
     summary = create_pretraining_data(
@@ -267,12 +293,14 @@ def main() -> None:
         options=PretrainingOptions(**options),
         do_lower_case=FLAGS.do_lower_case,
         split_sentences=FLAGS.split_sentences,
+        language=FLAGS.language,
         text_field=FLAGS.text_field,
         tokenized_corpus=FLAGS.tokenized_corpus,
         num_processes=FLAGS.num_processes,
         show_progress=True,
     )
     print(summary)
+    print(f"first example   {read_first_example(summary.files, Vocabulary.from_file(FLAGS.vocab_file))}")
 
 
 def command() -> None:

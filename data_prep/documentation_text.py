@@ -1,9 +1,7 @@
 """English prose out of Python packages: their docstrings, read from the source files without importing anything."""
 
 import ast
-import concurrent.futures
 import inspect
-import multiprocessing
 import os
 import re
 import sysconfig
@@ -13,8 +11,13 @@ from typing import NamedTuple
 
 from tqdm import tqdm
 
+from data_prep.ordered_map import ordered_map
+
 # Folders of a package that hold no documentation of its own: tests, code of others, generated wrappers.
 _SKIPPED_FOLDERS = {"test", "tests", "testing", "idle_test", "site-packages", "dist-packages", "_vendor", "__pycache__"}
+
+_FILES_PER_TASK = 64
+_MAX_PROCESSES = 8
 
 
 class Module(NamedTuple):
@@ -31,11 +34,19 @@ def read_packages(packages: Sequence[str]) -> list[Module]:
         packages: import names, and "python" for the standard library.
     """
     files = [file for package in packages for file in _source_files(package)]
+    batches = [files[start : start + _FILES_PER_TASK] for start in range(0, len(files), _FILES_PER_TASK)]
+    modules = []
     # Parsing Python is most of the work, and each file stands alone.
-    context = multiprocessing.get_context("spawn")
-    with concurrent.futures.ProcessPoolExecutor(min(8, os.cpu_count() or 1), mp_context=context) as processes:
-        modules = processes.map(_read_module, files, chunksize=64)
-        return [module for module in tqdm(modules, "reading packages", len(files), unit=" files") if module.paragraphs]
+    processes = min(_MAX_PROCESSES, os.cpu_count() or 1)
+    with tqdm(desc="reading packages", total=len(files), unit=" files") as progress:
+        for found in ordered_map(_read_modules, batches, processes):
+            modules.extend(module for module in found if module.paragraphs)
+            progress.update(len(found))
+    return modules
+
+
+def _read_modules(files: list[tuple[str, str]]) -> list[Module]:
+    return [_read_module(file) for file in files]
 
 
 def _read_module(file: tuple[str, str]) -> Module:

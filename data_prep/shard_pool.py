@@ -1,7 +1,6 @@
 """Maps the shards of a tokenised corpus over processes: one shard in, one record file out."""
 
 import concurrent.futures
-import contextlib
 import multiprocessing
 import signal
 from collections.abc import Callable, Sequence
@@ -11,6 +10,7 @@ from data_prep.pretraining_records import PretrainingOptions, shard_batches
 from data_prep.record_writer import RecordCounts, write_records
 from data_prep.tokenized_corpus import TokenizedCorpus
 from keras_bert.errors import InputError
+from keras_bert.quiet_tensorflow import quiet_tensorflow
 
 # Called when examples are written: shard, number of examples, and which share of the shard they are.
 OnExamples = Callable[[int, int, float], None]
@@ -54,9 +54,7 @@ def write_shards(
             "--num_processes or a larger --num_shards."
         ) from None
     finally:
-        # A manager of processes that is gone cannot be told anything; then there is nobody to stop either.
-        with contextlib.suppress(OSError):
-            stop.set()
+        stop.set()
         executor.shutdown(wait=True, cancel_futures=True)
 
 
@@ -82,6 +80,7 @@ def write_shard(
 def _start_worker(stop) -> None:
     global _stop
     _stop = stop
+    quiet_tensorflow()
     # Ctrl-C reaches every process of the terminal. The main one answers it and tells the others through `stop`, so
     # that each removes the file it was writing.
     signal.signal(signal.SIGINT, signal.SIG_IGN)

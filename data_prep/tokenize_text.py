@@ -21,6 +21,7 @@ def tokenize_text(
     *,
     do_lower_case: bool = True,
     split_sentences: bool = False,
+    language: str = "en",
     text_field: str = "text",
     show_progress: bool = False,
 ) -> TokenizedCorpus:
@@ -28,7 +29,7 @@ def tokenize_text(
 
     Args:
         input_file: what `data_prep.corpus.read_documents` takes; None to use a corpus that exists, whatever its text.
-        split_sentences: the lines are paragraphs, to be split.
+        split_sentences: the lines are paragraphs, to be split by the rules of `language`.
 
     Raises:
         InputError: the input has no text, the folder cannot be written to, or the corpus in it was made from other
@@ -41,6 +42,7 @@ def tokenize_text(
         "input_bytes": input_size(patterns) if patterns else None,
         "do_lower_case": do_lower_case,
         "split_sentences": split_sentences,
+        "language": language,
         "text_field": text_field,
     }
     if os.path.exists(os.path.join(path, "manifest.json")):
@@ -76,5 +78,5 @@ def _reading(source: dict[str, Any], show_progress: bool) -> Iterator[Iterator[l
         if source["split_sentences"]:
             from data_prep.sentences import split_documents
 
-            documents = split_documents(documents)
+            documents = split_documents(documents, source["language"])
         yield documents

@@ -164,7 +164,8 @@ def graph_encoder(vocabulary: Vocabulary, do_lower_case: bool) -> Encoder:
 
     tokenizer = GraphTokenizer(vocabulary, do_lower_case=do_lower_case)
 
-    @tf.function(input_signature=[tf.TensorSpec([None], tf.string)])
+    # Nothing here is for AutoGraph to convert, and looking for it takes two seconds.
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.string)], autograph=False)
     def tokenize(lines):
         ids = tokenizer.tokenize(lines)
         return ids.flat_values, ids.row_lengths()

@@ -1,12 +1,11 @@
 """Counting the words of any amount of text in bounded memory, in one process or several."""
 
-import concurrent.futures
 import functools
 import itertools
-import multiprocessing
-from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
 
+from data_prep.ordered_map import ordered_map
 from keras_bert.tokenization.wordpiece import split_at_white_space, words_of_stretch
 
 # Text is counted in pieces of this many characters, whatever the number of processes, so that neither the result nor
@@ -35,7 +34,7 @@ def count_words(documents: Iterable[list[str]], do_lower_case: bool, *, num_proc
     """
     count = functools.partial(_count_words_of_text, do_lower_case=do_lower_case)
     counts = Counter()
-    for counts_of_piece in _map_in_order(count, _pieces(documents), num_processes):
+    for counts_of_piece in ordered_map(count, _pieces(documents), num_processes):
         counts.update(counts_of_piece)
         if len(counts) > MAX_DIFFERENT_WORDS:
             counts = _most_frequent(counts, MAX_DIFFERENT_WORDS // 2)
@@ -75,20 +74,3 @@ def _most_frequent(counts: Counter[str], max_words: int) -> Counter[str]:
         counts = Counter({word: count for word, count in counts.items() if count >= least})
         least += 1
     return counts
-
-
-def _map_in_order(function: Callable, items: Iterable, num_processes: int) -> Iterator:
-    """Like `map`, in several processes; items are taken only when a process is about to be free."""
-    if num_processes == 1:
-        yield from map(function, items)
-        return
-    # Spawned, not forked: TensorFlow's threads, should it be loaded, do not survive a fork.
-    context = multiprocessing.get_context("spawn")
-    with concurrent.futures.ProcessPoolExecutor(num_processes, context) as executor:
-        waiting = deque()
-        for item in items:
-            waiting.append(executor.submit(function, item))
-            if len(waiting) > num_processes:
-                yield waiting.popleft().result()
-        while waiting:
-            yield waiting.popleft().result()

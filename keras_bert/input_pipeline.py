@@ -122,6 +122,8 @@ def classification_dataset(
         raise InputError(f"Expected as many texts as second texts and labels, and one at least. Received: {lengths}")
     _check_batch_size(batch_size)
 
+    # Nothing here is for AutoGraph to convert, and looking for it takes two seconds.
+    @tf.autograph.experimental.do_not_convert
     def to_features(batch: dict):
         segments = [tokenizer.tokenize(batch[name]) for name in ("texts", "second_texts") if name in batch]
         inputs = pack_segments(segments, max_seq_length, tokenizer.vocabulary, pad_to_max=False)

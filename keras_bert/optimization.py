@@ -101,7 +101,7 @@ class AdamW(keras.optimizers.Optimizer):
             velocity = velocity / _one_minus_power(self.beta_2, step)
         update = momentum / (ops.sqrt(velocity) + self.epsilon)
         if self._is_decayed[index]:
-            update = update + 0.0
+            update = update + self.weight_decay * ops.convert_to_tensor(variable)
         self.assign_sub(variable, ops.cast(learning_rate, dtype) * update)
 
     def get_config(self):

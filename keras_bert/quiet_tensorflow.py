@@ -12,10 +12,11 @@ from collections.abc import Iterator
 def quiet_tensorflow() -> None:
     """Makes a later `import tensorflow` print nothing, unless it fails.
 
-    TF_CPP_MIN_LOG_LEVEL silences what comes later, but TensorFlow 2.21 writes seven lines about CPU instructions and
-    missing GPU drivers before it reads that variable, straight to file descriptor 2.
+    TF_CPP_MIN_LOG_LEVEL=3 silences what comes later (errors reach Python as exceptions), but TensorFlow 2.21 writes
+    seven lines about CPU instructions and missing GPU drivers before it reads that variable, straight to file
+    descriptor 2.
     """
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     if "tensorflow" not in sys.modules:
         sys.meta_path.insert(0, _QuietFinder())
 

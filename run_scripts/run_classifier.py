@@ -25,9 +25,10 @@ flags.DEFINE_string(
 flags.DEFINE_string("train_file", None, "Labelled texts to train on. The default is that of data_dir.")
 flags.DEFINE_string("dev_file", None, "Labelled texts to evaluate on. The default is that of data_dir.")
 flags.DEFINE_string("test_file", None, "Texts to predict the labels of. The default is that of data_dir.")
-flags.DEFINE_string("text_column", "text", "Name of the column that holds the text.")
-flags.DEFINE_string("second_text_column", None, "Name of the column that holds the second text, for pairs.")
-flags.DEFINE_string("label_column", "label", "Name of the column that holds the label.")
+flags.DEFINE_boolean("has_header", True, "Whether the first line of .tsv and .csv files names the columns.")
+flags.DEFINE_string("text_column", "text", "The column that holds the text: its name, or its number from 0.")
+flags.DEFINE_string("second_text_column", None, "The column that holds the second text, for pairs.")
+flags.DEFINE_string("label_column", "label", "The column that holds the label.")
 flags.DEFINE_string("output_dir", None, "The folder of this run: new, empty, or that of the run to go on with.")
 flags.DEFINE_string("init_checkpoint", None, "A model folder to start from; it has a config and a vocabulary.")
 flags.DEFINE_string("bert_config_file", None, "bert_config.json, to train from scratch.")
@@ -58,10 +59,10 @@ flags.mark_flag_as_required("output_dir")
 def main() -> None:
     if not (FLAGS.do_train or FLAGS.do_eval or FLAGS.do_predict):
         raise InputError("Nothing to do: give --do_train, --do_eval, --do_predict or several of them.")
-    # All files are looked at before the first long work.
-    train = _examples("train", FLAGS.train_file) if FLAGS.do_train else None
-    dev = _examples("dev", FLAGS.dev_file) if FLAGS.do_eval else None
-    test = _examples("test", FLAGS.test_file, with_labels=False) if FLAGS.do_predict else None
+    # All files are read before TensorFlow is loaded, let alone anything trained.
+    train = _read("train", FLAGS.train_file) if FLAGS.do_train else None
+    dev = _read("dev", FLAGS.dev_file) if FLAGS.do_eval else None
+    test = _read("test", FLAGS.test_file, with_labels=False) if FLAGS.do_predict else None
 
     import keras
 
@@ -69,8 +70,12 @@ def main() -> None:
     from keras_bert.tokenization.vocabulary import Vocabulary
     from keras_bert.training import fine_tuning
 
+    train, dev, test = (found and fine_tuning.TextExamples(**found) for found in (train, dev, test))
+    if train and dev:
+        # Before the training, not after it.
+        fine_tuning.label_ids(dev, fine_tuning.labels_of(train))
     keras.config.set_dtype_policy(FLAGS.dtype)
-    if train is not None:
+    if train:
         config = BertConfig.from_json_file(FLAGS.bert_config_file) if FLAGS.bert_config_file else None
         if config and FLAGS.do_lower_case is not None:
             config = config.replace(do_lower_case=FLAGS.do_lower_case)
@@ -91,15 +96,15 @@ def main() -> None:
             tensorboard=FLAGS.tensorboard,
         )
     model = {"init_checkpoint": FLAGS.init_checkpoint, "max_seq_length": FLAGS.max_seq_length}
-    if dev is not None:
+    if dev:
         fine_tuning.evaluate_classifier(FLAGS.output_dir, dev, eval_batch_size=FLAGS.eval_batch_size, **model)
-    if test is not None:
+    if test:
         fine_tuning.predict_classifier(FLAGS.output_dir, test, predict_batch_size=FLAGS.predict_batch_size, **model)
 
 
-def _examples(part: str, path: str | None, with_labels: bool = True):
+def _read(part: str, path: str | None, with_labels: bool = True) -> dict:
+    """Returns the arguments of `TextExamples`."""
     from data_prep.labelled_text import read_labelled_text
-    from keras_bert.training.fine_tuning import TextExamples
 
     path = path or _file_of(part)
     found = read_labelled_text(
@@ -107,8 +112,9 @@ def _examples(part: str, path: str | None, with_labels: bool = True):
         text_column=FLAGS.text_column,
         second_text_column=FLAGS.second_text_column,
         label_column=FLAGS.label_column if with_labels else None,
+        has_header=FLAGS.has_header,
     )
-    return TextExamples(found.texts, found.second_texts, found.labels, source=path)
+    return {"texts": found.texts, "second_texts": found.second_texts, "labels": found.labels, "source": path}
 
 
 def _file_of(part: str) -> str:

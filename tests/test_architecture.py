@@ -13,7 +13,8 @@ PROJECT = pathlib.Path(__file__).resolve().parent.parent
 ROWS = [
     ["errors", "quiet_tensorflow"],
     ["atomic_output", "command_line"],
-    ["config", "features", "tokenization", "optimization"],
+    ["config", "features", "optimization"],
+    ["tokenization"],
     ["layers", "losses", "metrics", "input_pipeline", "distributed_model"],
     ["models"],
     ["checkpoints"],

@@ -120,8 +120,8 @@ def test_an_empty_file_is_refused_when_it_was_named(tmp_path, content):
 BAD_FILES = {
     "binary.txt": (b"text\nmore\0text\n", r"is binary, not text: line 2 has a NUL byte at position 9 of the file"),
     "latin1.txt": (
-        "A line.\nA café.\n".encode("latin-1"),
-        r"not UTF-8: byte 0xe9 in line 2, at position 13 of the file",
+        "A line…\n".encode() + b"A caf\xe9.\n",
+        r"not UTF-8: byte 0xe9 in line 2, at position 15 of the file",
     ),
     "utf16.txt": ("A line.\n".encode("utf-16"), r"is UTF-16, not UTF-8"),
     "marked.txt": (b"\xef\xbb\xbfa\xff\n", r"not UTF-8: byte 0xff in line 1, at position 4"),

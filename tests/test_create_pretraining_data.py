@@ -1,6 +1,7 @@
 import json
 import os
 import random
+import re
 import resource
 import signal
 import subprocess
@@ -332,6 +333,21 @@ def test_a_tokenised_corpus_is_reused_and_must_be_the_same(tmp_path, text):
 
 
 @pytest.mark.usefixtures("python_tokenizer")
+def test_paragraphs_are_split_into_sentences(tmp_path, text):
+    input_file, vocab_file = text([["The quick fox jumps. A lazy dog!", "We sing."], ["Every good boy."]])
+    counts = {}
+    for split_sentences in (False, True):
+        summary = create_pretraining_data(
+            input_file,
+            vocab_file,
+            output_file=[str(tmp_path / "a.tfrecord")],
+            split_sentences=split_sentences,
+        )
+        counts[split_sentences] = summary.corpus["num_sentences"]
+    assert counts == {False: 3, True: 4}
+
+
+@pytest.mark.usefixtures("python_tokenizer")
 def test_a_single_document_gives_real_nexts_only_and_says_so(tmp_path, text, caplog):
     input_file, vocab_file = text([["the quick fox", "a dog", "we sing"]])
     summary = create_pretraining_data(input_file, vocab_file, output_file=[str(tmp_path / "a.tfrecord")])
@@ -458,6 +474,7 @@ def test_the_command_makes_records_that_the_input_pipeline_reads(tmp_path, text)
     )
     assert done.returncode == 0, done.stderr
     assert "documents                    30" in done.stdout
+    assert re.search(r"^first example   \[CLS\] .*\(\w+\).* \[SEP\] .* \[SEP\]$", done.stdout, re.MULTILINE)
     batch = next(iter(pretraining_dataset(f"{tmp_path}/*.tfrecord", 8)))
     assert batch["input_ids"].shape == (8, 32)
 

@@ -212,6 +212,11 @@ def test_a_missing_feature_is_named():
         BertEncoder(small_config())(np.zeros((2, 3), "int32"))
 
 
+def test_a_single_sequence_without_a_batch_is_refused():
+    with pytest.raises(InputError, match=r"input_ids must be an array \[batch, length\]. Received the shape \(5,\)"):
+        BertEncoder(small_config())(features([1] * 5))
+
+
 def test_a_sequence_longer_than_the_positions_is_refused():
     with pytest.raises(InputError, match="17 is more than this model's 16 positions"):
         BertEncoder(small_config())(features([[1] * 17]))

@@ -210,6 +210,13 @@ def test_logits_are_float32_in_mixed_precision_and_training_works():
         assert np.mean(changed) > 0.9
 
 
+def test_the_summary_shows_every_part(capsys):
+    BertPretrainer(micro_config()).summary(expand_nested=True)
+    printed = capsys.readouterr().out
+    for part in ("embeddings", "layer_0", "layer_1", "pooler", "masked_lm_head", "next_sentence_head"):
+        assert part in printed
+
+
 def test_unknown_lengths_in_the_graph_give_the_same_logits():
     model, x = BertPretrainer(micro_config()), records()
     specification = {name: tf.TensorSpec([None] * array.ndim, array.dtype) for name, array in x.items()}

@@ -296,3 +296,15 @@ def test_the_command_says_what_is_wrong_in_one_line(tmp_path):
     assert "Traceback" not in err
     process = run_command("--input_file=none.tfrecord", f"--output_dir={tmp_path}")
     assert "Nothing to do: give --do_train, --do_eval or both." in process.communicate(timeout=60)[1]
+
+
+def test_a_full_disk_stops_the_run_with_the_reason(records, tmp_path):
+    resource = pytest.importorskip("resource")
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, limits[1]))
+    try:
+        with pytest.raises(InputError, match="Cannot write .*step-00000004: a file grew over the size limit"):
+            train_pretrainer(tmp_path / "run", records, **RUN)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert os.listdir(tmp_path / "run" / "checkpoints") == []

@@ -54,7 +54,7 @@ class BertEmbeddings(keras.layers.Layer):
         self.layer_norm = LayerNorm(layer_norm_epsilon, dtype=self.dtype_policy, name="layer_norm")
         self.dropout = keras.layers.Dropout(dropout, dtype=self.dtype_policy, name="dropout")
 
-    def build(self, input_ids_shape=None, positions_shape=None, segment_ids_shape=None):
+    def build(self, input_ids_shape, positions_shape=None, segment_ids_shape=None):
         self.token_embeddings = self._add_table("token_embeddings", self.vocab_size)
         self.position_embeddings = self._add_table("position_embeddings", self.max_positions)
         self.segment_embeddings = self._add_table("segment_embeddings", self.num_segments)

@@ -67,9 +67,13 @@ class BertModel(keras.Model):
     def __call__(self, inputs, *args, **kwargs):
         # Checked here: to what `call` raises, Keras adds several lines of its own.
         self._check_features(inputs, self.feature_names)
-        length = inputs[features.INPUT_IDS].shape[1]
-        if length is not None:
-            self.config.check_sequence_length(length)
+        shape = getattr(inputs[features.INPUT_IDS], "shape", ())
+        if len(shape) != 2:
+            raise InputError(
+                f"{features.INPUT_IDS} must be an array [batch, length]. Received the shape {tuple(shape)}"
+            )
+        if shape[1] is not None:
+            self.config.check_sequence_length(shape[1])
         return super().__call__(inputs, *args, **kwargs)
 
     def _check_features(self, inputs, names: Sequence[str]) -> None:

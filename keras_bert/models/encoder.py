@@ -79,7 +79,7 @@ class BertEncoder(BertModel):
 
     def build(self, input_shape=None):
         hidden_shape = (None, None, self.config.hidden_size)
-        self.embeddings.build()
+        self.embeddings.build((None, None), (None, None), (None, None))
         for block in self.blocks:
             block.build(hidden_shape)
         self.pooler.build(hidden_shape)

@@ -63,8 +63,9 @@ class BertPretrainer(TaskModel):
         self.build()
 
     def build(self, input_shape=None):
-        self.masked_lm_head.build((None, None, self.config.hidden_size))
-        self.next_sentence_head.build((None, self.config.hidden_size))
+        width = self.config.hidden_size
+        self.masked_lm_head.build((None, None, width), (None, None), (self.config.vocab_size, width))
+        self.next_sentence_head.build((None, width))
 
     def call(self, inputs, training=False):
         encoded = self.encoder(inputs, training=training)

@@ -4,11 +4,13 @@ It takes any bytes and is slower than the path through tf.text's normaliser, so 
 texts that need it. wordpiece.py has the same steps one text at a time.
 """
 
+import functools
+
 import numpy as np
 import tensorflow as tf
 
 from keras_bert.tokenization import unicode_table
-from keras_bert.tokenization.fast_normalizer import STAND_INS, version_dependent
+from keras_bert.tokenization.fast_normalizer import STAND_INS, needs_stand_in
 from keras_bert.tokenization.wordpiece import MAX_CHARACTERS_PER_WORD
 
 # Bits of the property table; the canonical combining class lies above them.
@@ -28,15 +30,15 @@ class StandIns:
     UNKNOWN = STAND_INS[0]
 
     def __init__(self, tokens: tuple[str, ...]):
-        replaced = version_dependent() | set(STAND_INS)
-        used = sorted({character for token in tokens for character in token if ord(character) in replaced})
+        replaced = needs_stand_in()
+        used = sorted(character for character in set("".join(tokens)) if replaced[ord(character)])
         self._next = iter(STAND_INS[1:])
+        self._never_in_words = set(map(chr, unicode_table.removed() | unicode_table.whitespace()))
         self.table = {ord(character): next(self._next) for character in used}
 
     def translate(self, token: str) -> str:
         """The token as the pieces op shall know it."""
-        never_in_words = unicode_table.removed() | unicode_table.whitespace()
-        if len(token) > MAX_CHARACTERS_PER_WORD or any(ord(character) in never_in_words for character in token):
+        if len(token) > MAX_CHARACTERS_PER_WORD or not self._never_in_words.isdisjoint(token):
             # It cannot match, but the op would take it for a word with spaces. It keeps its id under another name.
             return chr(next(self._next))
         return token.translate(self.table)
@@ -47,9 +49,10 @@ class _CodePointTable(tf.Module):
 
     def __init__(self, numbers: np.ndarray):
         super().__init__()
-        blocks, indices = np.unique(numbers.reshape(-1, _BLOCK), axis=0, return_inverse=True)
-        self._starts = tf.constant(indices.reshape(-1) * _BLOCK, tf.int32)
-        self._numbers = tf.constant(blocks.reshape(-1), tf.int32)
+        blocks: dict[bytes, int] = {}
+        starts = [blocks.setdefault(block.tobytes(), len(blocks) * _BLOCK) for block in numbers.reshape(-1, _BLOCK)]
+        self._starts = tf.constant(starts, tf.int32)
+        self._numbers = tf.constant(np.frombuffer(b"".join(blocks), np.int32))
 
     def __call__(self, points: tf.Tensor) -> tf.Tensor:
         return tf.gather(self._numbers, tf.gather(self._starts, points // _BLOCK) + points % _BLOCK)
@@ -205,6 +208,7 @@ class ExactTokenizer(tf.Module):
         return pieces.values, piece_words, first, last
 
 
+@functools.cache
 def _property_numbers() -> np.ndarray:
     """Property bits and combining class of every code point."""
     numbers = np.zeros(0x110000, np.int32)
@@ -217,14 +221,15 @@ def _property_numbers() -> np.ndarray:
         (_MARK, unicode_table.nonspacing_marks()),
         (_CASED, unicode_table.cased_letters()),
         (_IGNORABLE, unicode_table.case_ignorable()),
-        (_STAND_IN, version_dependent() | set(STAND_INS)),
     ):
         numbers[list(points)] |= bit
+    numbers[needs_stand_in()] |= _STAND_IN
     classes = unicode_table.combining_classes()
     numbers[list(classes)] |= np.array(list(classes.values())) << _CLASS_SHIFT
     return numbers
 
 
+@functools.cache
 def _folding() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Number of the row of every code point, the lengths of the rows, and the rows one after the other."""
     folded = unicode_table.folded_points()

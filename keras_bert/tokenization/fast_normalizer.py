@@ -9,6 +9,8 @@ move, code points on which Unicode versions differ (the pieces op asks the ICU o
 UTF-8, and words of more than 200 characters.
 """
 
+import functools
+
 import flatbuffers
 import numpy as np
 
@@ -51,6 +53,7 @@ def normalized(point: int, do_lower_case: bool) -> str:
     return "".join(f" {chr(part)} " if part in young else chr(part) for part in points)
 
 
+@functools.cache
 def normalizer_model(do_lower_case: bool) -> bytes:
     """Returns the FastBertNormalizerModel FlatBuffer that holds `normalized`."""
     changing = set(unicode_table.removed()) | unicode_table.whitespace() | unicode_table.young_punctuation()
@@ -118,30 +121,48 @@ def _flatbuffer(units: np.ndarray, zero_entry: int, pool: bytes, do_lower_case: 
     return bytes(builder.Output())
 
 
-def version_dependent() -> set[int]:
-    """Code points of which a server's ICU may say that they are punctuation or space, and Unicode 14.0 does not."""
-    return set(unicode_table.unassigned()) | set(FORMER_PUNCTUATION)
+@functools.cache
+def version_dependent() -> np.ndarray:
+    """Marks the code points of which a server's ICU may say that they are punctuation or space, against Unicode 14.0.
+
+    Returns:
+        bool array of shape `(0x110000,)`, indexed by code point.
+    """
+    marked = np.zeros(0x110000, bool)
+    for first, last in unicode_table.unassigned_ranges():
+        marked[first : last + 1] = True
+    marked[list(FORMER_PUNCTUATION)] = True
+    return marked
 
 
+@functools.cache
+def needs_stand_in() -> np.ndarray:
+    """Marks the code points that must not reach the pieces op, as `version_dependent` does."""
+    marked = version_dependent().copy()
+    marked[STAND_INS.start : STAND_INS.stop] = True
+    return marked
+
+
+@functools.cache
 def table_text_pattern(do_lower_case: bool) -> str:
     """Returns the RE2 expression of the texts whose normalisation is that of their code points, one by one."""
-    excluded = version_dependent() | set(STAND_INS) | set(range(0xD800, 0xE000))
+    covered = ~needs_stand_in()
+    covered[0xD800:0xE000] = False
     if not do_lower_case:
-        return f"[{_character_class(excluded)}]*"
-    excluded |= {unicode_table.CAPITAL_SIGMA, *_marks_that_move()}
+        return f"[{_character_class(covered)}]*"
+    sigma = unicode_table.CAPITAL_SIGMA
+    covered[[sigma, *_marks_that_move()]] = False
     # A sigma before a cased letter is not final, whatever else surrounds it.
-    followers = set(range(0x110000)) - (unicode_table.cased_letters() - excluded)
-    return f"(?:[{_character_class(excluded)}]|\\x{{{unicode_table.CAPITAL_SIGMA:x}}}+[{_character_class(followers)}])*"
+    cased = np.zeros_like(covered)
+    cased[list(unicode_table.cased_letters())] = True
+    return f"(?:[{_character_class(covered)}]|\\x{{{sigma:x}}}+[{_character_class(covered & cased)}])*"
 
 
 def _marks_that_move() -> set[int]:
     # Only marks that stay can be seen to change places. All that stay and have class 9 are equal among themselves.
     classes, marks = unicode_table.combining_classes(), unicode_table.nonspacing_marks()
     moving = {point for point, number in classes.items() if point not in marks and number != 9}
-    for point, parts in unicode_table.folded_points().items():
-        if moving.intersection(parts):
-            moving.add(point)
-    return moving
+    return moving | {point for point, parts in unicode_table.folded_points().items() if moving.intersection(parts)}
 
 
 def short_words_pattern() -> str:
@@ -155,8 +176,7 @@ def short_words_pattern() -> str:
     return f"(?:{word}[{separator}])*{word}"
 
 
-def _character_class(excluded: set[int]) -> str:
-    """The inside of a bracket expression that matches every code point but those."""
-    bounds = sorted(excluded | {-1, 0x110000})
-    runs = ((low + 1, high - 1) for low, high in zip(bounds, bounds[1:], strict=False) if high - low > 1)
-    return "".join(f"\\x{{{first:x}}}-\\x{{{last:x}}}" for first, last in runs)
+def _character_class(marked: np.ndarray) -> str:
+    """The inside of a bracket expression that matches the marked code points."""
+    edges = np.flatnonzero(np.diff(marked.astype(np.int8), prepend=0, append=0))
+    return "".join(f"\\x{{{first:x}}}-\\x{{{end - 1:x}}}" for first, end in edges.reshape(-1, 2).tolist())

@@ -9,6 +9,7 @@ It gives the ids and, in bytes, the offsets of wordpiece.py, on every string of 
 All ops are those of TensorFlow itself and the two named, which TF Serving links since 2.12.
 """
 
+import numpy as np
 import tensorflow as tf
 
 from keras_bert.errors import InputError
@@ -16,14 +17,6 @@ from keras_bert.tokenization import fast_normalizer
 from keras_bert.tokenization.exact_graph import ExactTokenizer, StandIns
 from keras_bert.tokenization.vocabulary import UNK, Vocabulary
 from keras_bert.tokenization.wordpiece import MAX_CHARACTERS_PER_WORD
-
-try:
-    import tensorflow_text
-except ImportError as error:
-    raise ImportError(
-        "The tokenizer in the graph needs tensorflow-text >= 2.21.1 (2.21.0 cannot be imported, and there is none for "
-        "Windows). Without it keras_bert.tokenization.wordpiece.WordPieceTokenizer works: same ids, in Python."
-    ) from error
 
 _LONGEST_TOKEN_BYTES = 256
 _MOST_BYTES_PER_CHARACTER = 4
@@ -47,11 +40,12 @@ class GraphTokenizer(tf.Module):
 
     def __init__(self, vocabulary: Vocabulary, do_lower_case: bool = True):
         super().__init__()
+        tensorflow_text = _tensorflow_text()
         self.vocabulary = vocabulary
         self._table_texts = fast_normalizer.table_text_pattern(do_lower_case)
         self._short_words = fast_normalizer.short_words_pattern()
         self._normalizer = tensorflow_text.FastBertNormalizer(
-            model_buffer=tf.constant(list(fast_normalizer.normalizer_model(do_lower_case)), tf.uint8)
+            model_buffer=tf.constant(np.frombuffer(fast_normalizer.normalizer_model(do_lower_case), np.uint8))
         )
         stand_ins = StandIns(vocabulary.tokens)
         self._pieces = tensorflow_text.FastWordpieceTokenizer(
@@ -120,6 +114,18 @@ def _next_source(sources: tf.RaggedTensor, places: tf.Tensor) -> tf.Tensor:
     is_new = tf.concat([[True], tf.not_equal(sources.values[1:], sources.values[:-1])], 0)
     distinct = tf.boolean_mask(sources.values, is_new)
     return tf.gather(distinct, tf.gather(tf.cumsum(tf.cast(is_new, tf.int32)), places))
+
+
+def _tensorflow_text():
+    try:
+        import tensorflow_text
+    except ImportError as error:
+        raise InputError(
+            f"The tokenizer in the graph needs tensorflow-text >= 2.21.1, which cannot be imported here ({error}). "
+            "2.21.0 is broken, and Windows has none: keras_bert.WordPieceTokenizer gives the same ids in Python, but "
+            "models that take texts, in tf.data or in a SavedModel, do not work without it."
+        ) from error
+    return tensorflow_text
 
 
 def _checked(tokens: list[str]) -> list[str]:

@@ -75,9 +75,9 @@ def nonspacing_marks() -> frozenset[int]:
 
 
 @functools.cache
-def unassigned() -> frozenset[int]:
-    """Code points without a meaning in Unicode 14.0. They are kept as they are."""
-    return _points(unicode_data.UNASSIGNED)
+def unassigned_ranges() -> list[tuple[int, int]]:
+    """First and last of each run of code points without a meaning in Unicode 14.0. They are kept as they are."""
+    return parse_ranges(unicode_data.UNASSIGNED)
 
 
 @functools.cache

@@ -239,13 +239,18 @@ def labels_of(examples: TextExamples) -> list[str]:
 def _dataset(model, examples: TextExamples, batch_size: int, max_seq_length: int, **order):
     model.config.check_sequence_length(max_seq_length)
     tokenizer = GraphTokenizer(model.vocabulary, model.config.do_lower_case)
-    label_ids = None if examples.labels is None else _label_ids(examples, model.labels)
+    ids = None if examples.labels is None else label_ids(examples, model.labels)
     return classification_dataset(
-        examples.texts, examples.second_texts, label_ids, tokenizer, batch_size, max_seq_length, **order
+        examples.texts, examples.second_texts, ids, tokenizer, batch_size, max_seq_length, **order
     )
 
 
-def _label_ids(examples: TextExamples, labels: Sequence[str]) -> list[int]:
+def label_ids(examples: TextExamples, labels: Sequence[str]) -> list[int]:
+    """Returns the place in `labels` of every example's label.
+
+    Raises:
+        InputError: an example has another label; the message names it.
+    """
     ids = {label: number for number, label in enumerate(labels)}
     for number, label in enumerate(examples.labels, start=1):
         if label not in ids:

@@ -1,0 +1,49 @@
+"""Mapping a function over any number of items in several processes, in order and in bounded memory."""
+
+import concurrent.futures
+import multiprocessing
+import signal
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures.process import BrokenProcessPool
+from typing import TypeVar
+
+from keras_bert.errors import InputError
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+def ordered_map(function: Callable[[Item], Result], items: Iterable[Item], num_processes: int) -> Iterator[Result]:
+    """Yields `function(item)` for every item, in the order of the items, as `map` does.
+
+    Items are taken only when a process is about to be free: at most `num_processes` + 1 are held. With more than one
+    process the calling script needs the usual `if __name__ == "__main__":`.
+
+    Raises:
+        InputError: a process was killed.
+    """
+    if num_processes == 1:
+        yield from map(function, items)
+        return
+    # Spawned, not forked: TensorFlow's threads, should it be loaded, do not survive a fork.
+    context = multiprocessing.get_context("spawn")
+    executor = concurrent.futures.ProcessPoolExecutor(num_processes, context, initializer=_leave_ctrl_c_to_the_parent)
+    try:
+        waiting = deque()
+        for item in items:
+            waiting.append(executor.submit(function, item))
+            if len(waiting) > num_processes:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
+    except BrokenProcessPool:
+        raise InputError(
+            "A process was killed, most often for lack of memory. Use fewer processes (--num_processes)."
+        ) from None
+    finally:
+        executor.shutdown(cancel_futures=True)
+
+
+def _leave_ctrl_c_to_the_parent() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -1,0 +1,164 @@
+import os
+import subprocess
+import sys
+from collections import Counter
+
+import pytest
+
+from data_prep import build_vocabulary as build_vocabulary_module
+from data_prep.build_vocabulary import build_vocabulary, learn_vocabulary
+from data_prep.corpus import read_documents
+from data_prep.word_counts import count_words
+from keras_bert.errors import InputError
+from keras_bert.tokenization.vocabulary import SPECIAL_TOKENS, Vocabulary
+from keras_bert.tokenization.wordpiece import WordPieceTokenizer, words_of_stretch
+
+FOX = "the quick brown fox jumps over the lazy dog and the quickest fox jumped highest of all the foxes"
+
+
+def fox_counts():
+    return Counter({word: 10 * count for word, count in Counter(FOX.split()).items()})
+
+
+def learn(counts, vocab_size=200, **options):
+    return learn_vocabulary(counts, vocab_size=vocab_size, **options).vocabulary.tokens
+
+
+def test_tokens_come_in_order_special_characters_continuations_pieces():
+    tokens = learn(fox_counts(), 150)
+    assert tokens[:5] == SPECIAL_TOKENS == ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
+    kinds = [1 if len(token) == 1 else 2 if len(token) == 3 and token.startswith("##") else 3 for token in tokens[5:]]
+    assert kinds == sorted(kinds)
+    assert {"the", "fox", "quick"} <= set(tokens)
+
+
+def test_unused_slots_follow_the_special_tokens():
+    assert learn(fox_counts(), num_unused_tokens=2)[4:8] == ("[MASK]", "[unused0]", "[unused1]", "!")
+
+
+@pytest.mark.parametrize("vocab_size", [120, 121, 140])
+def test_the_size_is_exact_where_the_text_is_enough(vocab_size):
+    assert len(learn(fox_counts(), vocab_size)) == vocab_size
+
+
+def test_little_text_gives_fewer_tokens_and_whole_words():
+    tokens = learn(fox_counts(), 5000)
+    assert len(tokens) < 300
+    assert set(FOX.split()) <= set(tokens)
+
+
+def test_rare_pieces_are_not_learnt():
+    counts = Counter({"fox": 10, "dog": 3})
+    assert {"fox", "dog"} <= set(learn(counts, min_frequency=3))
+    assert "dog" not in learn(counts, min_frequency=4)
+
+
+def test_ascii_can_always_be_spelt():
+    tokenizer = WordPieceTokenizer(Vocabulary(learn(fox_counts())))
+    assert "[UNK]" not in tokenizer.tokenize("Zebras: 42, #1 @ ~x_Y{z}!")
+    cased = Vocabulary(learn(fox_counts(), 300, do_lower_case=False))
+    assert "[UNK]" not in WordPieceTokenizer(cased, do_lower_case=False).tokenize("ZEBRAS Zz9")
+
+
+def test_characters_are_kept_until_the_text_is_covered():
+    counts = Counter({"ööö": 98, "ü": 5, "ä": 1})
+    assert {"ö", "ü", "ä"} <= set(learn(counts, character_coverage=1.0))
+    some = learn_vocabulary(counts, vocab_size=200, character_coverage=0.99)
+    assert {"ö", "ü"} <= set(some.vocabulary.tokens)
+    assert "ä" not in some.vocabulary.tokens
+    assert some.unknown_share == pytest.approx(1 / 104)
+
+
+def test_a_word_with_a_character_that_is_left_out_teaches_nothing():
+    counts = Counter({"fox": 1000, "töx": 20})
+    assert not {"tx", "##tx", "t", "##x"} & set(learn(counts, character_coverage=0.99)[140:])
+    assert "tx" not in learn(counts, character_coverage=0.99)
+
+
+def test_counts_beyond_the_limit_are_scaled_down_together(monkeypatch):
+    small = learn(fox_counts())
+    monkeypatch.setattr(build_vocabulary_module, "_MAX_WORDS_TO_LEARNER", sum(fox_counts().values()))
+    large = Counter({word: 1000 * count for word, count in fox_counts().items()})
+    assert learn(large, min_frequency=2000) == small
+
+
+@pytest.fixture(scope="module")
+def wikipedia(shared_data):
+    return count_words(read_documents(str(shared_data("corpus"))), do_lower_case=True)
+
+
+def test_every_piece_learnt_from_wikipedia_can_be_reached(wikipedia):
+    summary = learn_vocabulary(wikipedia, vocab_size=8000)
+    assert len(summary.vocabulary) == 8000
+    for token in summary.vocabulary.tokens[5:]:
+        assert words_of_stretch(token.removeprefix("##"), True) == [token.removeprefix("##")]
+    tokenizer = WordPieceTokenizer(summary.vocabulary)
+    ids = Counter()
+    for word, count in wikipedia.items():
+        for number in tokenizer.encode(word):
+            ids[number] += count
+    assert ids.total() / wikipedia.total() < 1.25
+    assert ids[summary.vocabulary.unk_id] / wikipedia.total() < 0.0005
+
+
+def run(*flags, **environment):
+    command = [sys.executable, "-m", "data_prep.build_vocabulary", *flags]
+    return subprocess.run(command, capture_output=True, text=True, env={**os.environ, **environment})
+
+
+def test_the_command_writes_the_same_bytes_whatever_the_hash_seed_threads_and_processes(tmp_path, shared_data):
+    lines = [line for document in read_documents(str(shared_data("corpus"))) for line in document][:1000]
+    (tmp_path / "text.txt").write_text("\n".join(lines), encoding="utf-8")
+    written = set()
+    for seed, threads, processes in [("1", "1", "1"), ("2", "2", "1"), ("3", "2", "2")]:
+        output = tmp_path / f"vocab{seed}.txt"
+        flags = [f"--input_file={tmp_path}/text.txt", f"--output_file={output}", "--vocab_size=3000"]
+        result = run(*flags, f"--num_processes={processes}", PYTHONHASHSEED=seed, RAYON_NUM_THREADS=threads)
+        assert result.returncode == 0, result.stderr
+        assert "vocab" in result.stdout
+        assert "3,000 tokens" in result.stdout
+        assert "counting words" in result.stderr
+        written.add(output.read_bytes())
+    assert len(written) == 1
+    assert len(Vocabulary.from_file(tmp_path / "vocab1.txt")) == 3000
+
+
+def test_bad_input_to_the_command_is_one_line(tmp_path):
+    result = run(f"--input_file={tmp_path}/no.txt", f"--output_file={tmp_path}/vocab.txt")
+    assert (result.returncode, result.stdout) == (1, "")
+    assert result.stderr.splitlines()[-1] == f"error: There is no file or folder {tmp_path}/no.txt"
+
+
+def test_a_size_too_small_for_the_characters_is_refused_with_what_is_needed(tmp_path):
+    (tmp_path / "text.txt").write_text(FOX)
+    with pytest.raises(InputError, match="vocab_size=50 is too small: .* take 109"):
+        build_vocabulary(str(tmp_path / "text.txt"), tmp_path / "vocab.txt", vocab_size=50)
+    assert len(build_vocabulary(str(tmp_path / "text.txt"), tmp_path / "vocab.txt", vocab_size=109).vocabulary) == 109
+
+
+def test_an_output_that_cannot_be_written_is_refused_before_anything_is_read(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InputError, match="Cannot write .*: a part of the path is a file, not a folder"):
+        build_vocabulary("tfds:never_opened_here", tmp_path / "file" / "vocab.txt")
+
+
+def test_text_without_words_is_refused(tmp_path):
+    (tmp_path / "text.txt").write_text("\u200b\u200b\n\x01\n")
+    with pytest.raises(InputError, match="The text has no words"):
+        build_vocabulary(str(tmp_path / "text.txt"), tmp_path / "vocab.txt")
+    assert not (tmp_path / "vocab.txt").exists()
+
+
+@pytest.mark.parametrize(
+    ("option", "message"),
+    [
+        ({"vocab_size": 0}, "vocab_size must be 1 or more. Received: 0"),
+        ({"min_frequency": 0}, "min_frequency must be 1 or more"),
+        ({"num_unused_tokens": -1}, "num_unused_tokens must be 0 or more"),
+        ({"num_processes": 0}, "num_processes must be 1 or more"),
+        ({"character_coverage": 1.5}, "character_coverage must be above 0 and at most 1. Received: 1.5"),
+    ],
+)
+def test_values_out_of_range_are_refused(tmp_path, option, message):
+    with pytest.raises(InputError, match=message):
+        build_vocabulary("text.txt", tmp_path / "vocab.txt", **option)

@@ -1,0 +1,114 @@
+import gzip
+
+import pytest
+
+from data_prep.labelled_text import LabelledText, read_labelled_text
+from keras_bert.errors import InputError
+
+
+@pytest.fixture
+def write(tmp_path):
+    def write_file(name, content):
+        path = tmp_path / name
+        path.write_bytes(content if isinstance(content, bytes) else content.encode("utf-8"))
+        return path
+
+    return write_file
+
+
+def test_tab_separated_text_has_no_quoting(write):
+    path = write("a.tsv", 'text\tlabel\nHe said "yes.\tgood\n"No\tbad\n')
+    assert read_labelled_text(path) == LabelledText(['He said "yes.', '"No'], None, ["good", "bad"])
+
+
+def test_comma_separated_text_has_quoting_and_line_breaks_inside_quotes(write):
+    path = write("a.csv", 'label,text\r\ngood,"Yes, he said\n""yes"""\r\nbad,No\r\n')
+    assert read_labelled_text(path) == LabelledText(['Yes, he said\n"yes"', "No"], None, ["good", "bad"])
+
+
+def test_json_lines_may_have_numbers_as_labels(write):
+    path = write("a.jsonl", '{"text": "Yes", "label": 1}\n\n{"label": 0, "text": "No", "other": null}\n')
+    assert read_labelled_text(path) == LabelledText(["Yes", "No"], None, ["1", "0"])
+
+
+def test_packed_files_are_read(write):
+    assert read_labelled_text(write("a.tsv.gz", gzip.compress(b"text\tlabel\nYes\tgood\n"))).texts == ["Yes"]
+
+
+def test_columns_can_be_numbers_in_files_without_a_header(write):
+    path = write("a.tsv", "x\t1\tYes\tOh yes\nx\t0\tNo\tOh no\n")
+    expected = LabelledText(["Yes", "No"], ["Oh yes", "Oh no"], ["1", "0"])
+    assert read_labelled_text(path, text_column=2, second_text_column=3, label_column=1, has_header=False) == expected
+    assert (
+        read_labelled_text(path, text_column="2", second_text_column="3", label_column="1", has_header=False)
+        == expected
+    )
+
+
+def test_columns_can_be_numbers_in_files_with_a_header_but_names_go_first(write):
+    path = write("a.tsv", "1\ttext\nname\tYes\n")
+    assert read_labelled_text(path, text_column=1, label_column="1") == LabelledText(["Yes"], None, ["name"])
+
+
+def test_a_byte_order_mark_blank_lines_and_spaces_are_no_text(write):
+    path = write("a.tsv", "\ufefftext \tlabel\r\n\r\n Yes \t good\r\n")
+    assert read_labelled_text(path) == LabelledText(["Yes"], None, ["good"])
+
+
+def test_labels_can_be_left_out(write):
+    assert read_labelled_text(write("a.tsv", "id\ttext\n1\tYes\n"), label_column=None) == LabelledText(["Yes"])
+
+
+def test_the_files_of_glue_are_read_whole(shared_data):
+    cola = read_labelled_text(shared_data("glue/CoLA/train.tsv"), text_column=3, label_column=1, has_header=False)
+    assert (len(cola.texts), set(cola.labels)) == (8551, {"0", "1"})
+    assert cola.texts[0] == "Our friends won't buy this analysis, let alone the next one we propose."
+    columns = {"text_column": "#1 String", "second_text_column": "#2 String", "label_column": "Quality"}
+    mrpc = read_labelled_text(shared_data("glue/MRPC/train.tsv"), **columns)
+    assert (len(mrpc.texts), len(mrpc.second_texts), set(mrpc.labels)) == (3668, 3668, {"0", "1"})
+    sst = read_labelled_text(shared_data("glue/SST-2/dev.tsv"), text_column="sentence")
+    assert (len(sst.texts), set(sst.labels)) == (872, {"0", "1"})
+
+
+BAD_FILES = {
+    "short.tsv": ("text\tlabel\nYes\tgood\n\nNo\n", r"line 4 has 1 columns, but 2 are expected, as in the first line"),
+    "long.csv": ("text,label\nYes, he said,good\n", r"line 2 has 3 columns, but 2 are expected"),
+    "names.tsv": (
+        "sentence\tquality\nYes\tgood\n",
+        r"no column 'text' for the text. The columns are: 'sentence', 'qual",
+    ),
+    "label.tsv": ("text\tquality\nYes\tgood\n", r"line 2: there is no column 'label' for the label"),
+    "keys.jsonl": ('{"body": "Yes", "label": 1}', r"no column 'text' for the text. The columns are: 'body', 'label'"),
+    "empty_text.tsv": ("text\tlabel\n \tgood\n", r"line 2: the text in column 'text' is empty"),
+    "empty_label.tsv": ("text\tlabel\nYes\t\n", r"line 2: the label in column 'label' is empty"),
+    "null.jsonl": ('{"text": null, "label": "a"}', r"the text in column 'text' must be a string. Received: None"),
+    "fraction.jsonl": ('{"text": "a", "label": 0.5}', r"the label in column 'label' must be a string. Received: 0.5"),
+    "bad.jsonl": ('{"text": "a"\n', r"line 1 is not JSON"),
+    "list.jsonl": ("[1]\n", r"line 1 must be a JSON object. Received: list"),
+    "quote.csv": ('text,label\n"Yes,good\nNo,bad\n', r"line 2 is not CSV: unexpected end of data"),
+    "header_only.tsv": ("text\tlabel\n", r"header_only.tsv has no rows below the header"),
+    "empty.tsv": ("", r"empty.tsv has no rows"),
+    "binary.tsv": (b"text\tlabel\na\0\tb\n", r"is binary, not text: line 2"),
+    "latin1.tsv": ("text\tlabel\ncafé\tb\n".encode("latin-1"), r"is not UTF-8: byte 0xe9 in line 2"),
+    "table.xlsx": (b"PK", r"labelled text is read from .tsv, .csv and .jsonl files"),
+}
+
+
+@pytest.mark.parametrize("name", BAD_FILES)
+def test_a_bad_file_is_refused_with_line_and_reason(write, name):
+    content, message = BAD_FILES[name]
+    path = write(name, content)
+    with pytest.raises(InputError, match=message) as caught:
+        read_labelled_text(path)
+    assert str(path) in str(caught.value)
+
+
+def test_a_missing_file_is_refused(tmp_path):
+    with pytest.raises(InputError, match="There is no file .*no.tsv"):
+        read_labelled_text(tmp_path / "no.tsv")
+
+
+def test_a_number_beyond_the_columns_is_refused_with_the_numbers(write):
+    path = write("a.tsv", "Yes\tgood\n")
+    with pytest.raises(InputError, match="no column 5 for the label. The columns are: the numbers 0 to 1"):
+        read_labelled_text(path, text_column=0, label_column=5, has_header=False)

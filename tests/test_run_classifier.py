@@ -1,0 +1,120 @@
+"""The command that trains, evaluates and applies a classifier, as a user starts it."""
+
+import json
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from keras_bert.config import BertConfig
+from keras_bert.models.pretrainer import BertPretrainer
+from keras_bert.models.sequence_classifier import BertSequenceClassifier
+from keras_bert.tokenization.vocabulary import Vocabulary
+
+VOCABULARY = Vocabulary(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "good", "bad", "film", "the"])
+CONFIG = BertConfig(
+    vocab_size=len(VOCABULARY),
+    hidden_size=8,
+    num_hidden_layers=1,
+    num_attention_heads=2,
+    intermediate_size=16,
+    max_position_embeddings=16,
+)
+
+
+def run(*flags):
+    program = [sys.executable, "-m", "run_scripts.run_classifier", *map(str, flags)]
+    return subprocess.run(program, capture_output=True, text=True)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A data folder, and a config and a vocabulary to train from scratch."""
+    rows = ["text\tlabel"] + ["the good film\tyes", "the bad film\tno", "good\tyes"] * 6
+    for name in ("train.tsv", "dev.tsv", "test.tsv"):
+        (tmp_path / name).write_text("\n".join(rows) + "\n")
+    CONFIG.save(tmp_path / "bert_config.json")
+    VOCABULARY.save(tmp_path / "vocab.txt")
+    return tmp_path
+
+
+def from_scratch(folder):
+    return [f"--bert_config_file={folder}/bert_config.json", f"--vocab_file={folder}/vocab.txt", "--max_seq_length=16"]
+
+
+def test_a_data_folder_is_trained_on_evaluated_and_predicted(folder):
+    output = folder / "out"
+    all_parts = ["--do_train", "--do_eval", "--do_predict", "--train_batch_size=4", "--num_train_epochs=2"]
+    result = run(f"--data_dir={folder}", f"--output_dir={output}", *from_scratch(folder), *all_parts)
+    assert result.returncode == 0, result.stderr
+    assert sorted(os.listdir(output)) == [
+        "checkpoints",
+        "eval_results.txt",
+        "history.jsonl",
+        "model",
+        "run.json",
+        "test_results.tsv",
+    ]
+    assert "eval_majority_rate = 0.6666666666666666" in (output / "eval_results.txt").read_text()
+    assert "always answering 'yes' would have 0.6667" in result.stdout
+    assert np.loadtxt(output / "test_results.tsv").shape == (18, 2)
+    assert BertSequenceClassifier.from_pretrained(output / "model").labels == ("no", "yes")
+
+
+def test_pairs_without_a_header_start_from_a_model_folder(folder):
+    BertPretrainer(CONFIG).save_pretrained(folder / "start", VOCABULARY)
+    rows = ["1\tthe film\tgood", "0\tgood film\tbad"] * 4
+    (folder / "pairs.tsv").write_text("\n".join(rows) + "\n")
+    columns = ["--nohas_header", "--label_column=0", "--text_column=1", "--second_text_column=2", "--max_seq_length=16"]
+    files = [f"--train_file={folder}/pairs.tsv", f"--dev_file={folder}/pairs.tsv", f"--output_dir={folder}/out"]
+    result = run(
+        *files, *columns, f"--init_checkpoint={folder}/start", "--do_train", "--do_eval", "--num_train_epochs=9"
+    )
+    assert result.returncode == 0, result.stderr
+    assert "newly initialised are: classifier" in result.stdout
+    model = json.loads((folder / "out" / "model" / "bert_config.json").read_text())["keras_bert"]
+    assert model == {"model": "BertSequenceClassifier", "labels": ["0", "1"]}
+
+
+def test_a_label_that_training_lacks_is_found_before_training(folder):
+    (folder / "dev.tsv").write_text("text\tlabel\ngood film\tmaybe\n")
+    result = run(f"--data_dir={folder}", f"--output_dir={folder}/out", *from_scratch(folder), "--do_train", "--do_eval")
+    assert result.returncode == 1
+    assert "dev.tsv: the label 'maybe' of example 1 does not occur in training" in result.stderr
+    assert not (folder / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("make_flags", "message"),
+    [
+        (lambda folder: [], "Nothing to do: give --do_train, --do_eval, --do_predict"),
+        (lambda folder: ["--do_train"], "There is nothing to read: give --train_file or --data_dir."),
+        (lambda folder: ["--do_train", f"--train_file={folder}/none.tsv"], "There is no file"),
+        (
+            lambda folder: ["--do_train", f"--data_dir={folder}/out"],
+            "should have one of train.tsv, train.csv, train.jsonl",
+        ),
+        (lambda folder: ["--do_train", f"--data_dir={folder}", "--label_column=stars"], "there is no column 'stars'"),
+    ],
+)
+def test_what_cannot_be_read_is_one_line_and_exit_code_1(folder, make_flags, message):
+    result = run(f"--output_dir={folder}/out", *make_flags(folder))
+    assert result.returncode == 1
+    last_line = result.stderr.strip().splitlines()[-1]
+    assert last_line.startswith("error: ")
+    assert message in last_line
+    assert not (folder / "out").exists()
+
+
+def test_without_an_output_folder_the_flags_are_wrong():
+    result = run("--do_train")
+    assert result.returncode == 2
+    assert "--output_dir" in result.stderr
+
+
+def test_help_lists_the_flags():
+    result = run("--help")
+    assert result.returncode == 0
+    assert "--second_text_column" in result.stdout

@@ -1,0 +1,95 @@
+import hashlib
+import pickle
+
+import pytest
+
+from keras_bert.errors import InputError
+from keras_bert.tokenization.vocabulary import SPECIAL_TOKENS, Vocabulary
+
+TOKENS = (*SPECIAL_TOKENS, "the", "quick", "##est")
+REAL_SIZES = {"uncased": 30522, "cased": 28996, "multilingual-cased": 119547, "chinese": 21128}
+
+
+def write(path, text):
+    path.write_bytes(text.encode() if isinstance(text, str) else text)
+    return path
+
+
+def as_file(tokens):
+    return "".join(f"{token}\n" for token in tokens)
+
+
+def test_ids_are_line_numbers(tmp_path):
+    vocabulary = Vocabulary.from_file(write(tmp_path / "vocab.txt", as_file(TOKENS)))
+    assert vocabulary.tokens == TOKENS
+    assert vocabulary.ids["##est"] == 7
+    assert len(vocabulary) == 8
+    special_ids = vocabulary.pad_id, vocabulary.unk_id, vocabulary.cls_id, vocabulary.sep_id, vocabulary.mask_id
+    assert special_ids == (0, 1, 2, 3, 4)
+
+
+def test_what_is_saved_is_what_was_read(tmp_path):
+    vocabulary = Vocabulary(TOKENS)
+    vocabulary.save(tmp_path / "made" / "vocab.txt")
+    assert (tmp_path / "made" / "vocab.txt").read_bytes() == as_file(TOKENS).encode()
+    assert Vocabulary.from_file(tmp_path / "made" / "vocab.txt") == vocabulary
+    assert vocabulary.sha256 == hashlib.sha256(as_file(TOKENS).encode()).hexdigest()
+    assert pickle.loads(pickle.dumps(vocabulary)) == vocabulary
+
+
+def test_white_space_around_tokens_and_a_missing_last_line_end_do_not_matter(tmp_path):
+    text = as_file(TOKENS).replace("quick\n", " quick\t\n").removesuffix("\n")
+    assert Vocabulary.from_file(write(tmp_path / "vocab.txt", "\ufeff" + text)).tokens == TOKENS
+
+
+def test_a_token_of_white_space_alone_keeps_its_line(tmp_path):
+    text = as_file([*TOKENS[:5], "\u2028", "##\u2028", "the"])
+    vocabulary = Vocabulary.from_file(write(tmp_path / "vocab.txt", text))
+    assert vocabulary.ids["the"] == 7
+    vocabulary.save(tmp_path / "again.txt")
+    assert (tmp_path / "again.txt").read_bytes() == text.encode()
+
+
+@pytest.mark.parametrize("name", REAL_SIZES)
+def test_published_vocabularies_load_with_googles_ids_and_save_byte_for_byte(shared_data, tmp_path, name):
+    path = shared_data("vocab", f"bert-base-{name}-vocab.txt")
+    vocabulary = Vocabulary.from_file(path)
+    lines = path.read_bytes().removesuffix(b"\n").split(b"\n")
+    assert len(vocabulary) == len(lines) == REAL_SIZES[name]
+    assert [vocabulary.ids[line.decode().strip() or line.decode()] for line in lines if line != b"##\xe2\x80\xa8"] == [
+        number for number, line in enumerate(lines) if line != b"##\xe2\x80\xa8"
+    ]
+    special_ids = vocabulary.pad_id, vocabulary.unk_id, vocabulary.cls_id, vocabulary.sep_id, vocabulary.mask_id
+    assert special_ids == (0, 100, 101, 102, 103)
+    vocabulary.save(tmp_path / "vocab.txt")
+    assert (tmp_path / "vocab.txt").read_bytes() == path.read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("", r"vocab\.txt is empty. It must hold one token a line"),
+        ("\n\n", "is empty"),
+        (b"[PAD]\n\0\1\2\n", "is a binary file"),
+        (b"[PAD]\n[UNK]\nf\xfcr\n", r"is not UTF-8 \(line 3\). Save it as UTF-8"),
+        (as_file(TOKENS).replace("\n", "\r\n"), r"Windows line ends \(CRLF, line 1\). Convert it: tr -d '\\r' <"),
+        (as_file(TOKENS) + "the\n", "the token 'the' is there twice, in lines 6 and 9"),
+        (as_file(TOKENS[2:]), r"\[PAD\] \[UNK\] missing. A BERT vocabulary must have"),
+        (as_file(TOKENS) + "\n", "line 9 is blank"),
+    ],
+)
+def test_unusable_files_are_refused_with_what_to_do(tmp_path, content, message):
+    with pytest.raises(InputError, match=message):
+        Vocabulary.from_file(write(tmp_path / "vocab.txt", content))
+
+
+def test_a_missing_file_and_a_folder_are_refused(tmp_path):
+    with pytest.raises(InputError, match=r"Cannot read the vocabulary .*none\.txt: No such file"):
+        Vocabulary.from_file(tmp_path / "none.txt")
+    with pytest.raises(InputError, match="Cannot read the vocabulary .*: Is a directory"):
+        Vocabulary.from_file(tmp_path)
+
+
+def test_tokens_with_line_ends_are_refused():
+    with pytest.raises(InputError, match="has a line end in it"):
+        Vocabulary([*TOKENS, "a\nb"])
