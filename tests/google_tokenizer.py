@@ -19,16 +19,21 @@ CJK_BLOCKS = [
 
 def google_tokens(text: str | bytes, token_ids: dict[str, int], do_lower_case: bool) -> list[str]:
     """Tokens of `text`; `token_ids` is the vocabulary."""
+    return [piece for word in google_words(text, do_lower_case) for piece in _pieces(word, token_ids)]
+
+
+def google_words(text: str | bytes, do_lower_case: bool) -> list[str]:
+    """Words of `text`, before they are cut into pieces."""
     if isinstance(text, bytes):
         text = text.decode("utf-8", "ignore")
-    tokens = []
+    words = []
     for chunk in "".join(map(_cleaned, text)).split():
         if do_lower_case:
             chunk = unicodedata.normalize("NFD", chunk.lower())
             chunk = "".join(character for character in chunk if unicodedata.category(character) != "Mn")
-        for word in "".join(f" {character} " if _is_symbol(character) else character for character in chunk).split(" "):
-            tokens += _pieces(word, token_ids) if word else []
-    return tokens
+        chunk = "".join(f" {character} " if _is_symbol(character) else character for character in chunk)
+        words += [word for word in chunk.split(" ") if word]
+    return words
 
 
 def _cleaned(character: str) -> str:

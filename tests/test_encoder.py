@@ -112,9 +112,12 @@ def test_hidden_states_and_attentions_are_there_only_if_asked_for():
     inputs = features(MASKS)
     plain = BertEncoder(small_config())(inputs)
     assert set(plain) == {"sequence_output", "pooled_output"}
-    full = BertEncoder(small_config(), output_hidden_states=True, output_attentions=True)(inputs)
-    assert [array.shape for array in full["hidden_states"]] == [(6, 8, 12)] * 3
-    assert [array.shape for array in full["attentions"]] == [(6, 3, 8, 8)] * 2
+    with_states = BertEncoder(small_config(), output_hidden_states=True)(inputs)
+    assert set(with_states) == {*plain, "hidden_states"}
+    assert [array.shape for array in with_states["hidden_states"]] == [(6, 8, 12)] * 3
+    with_attentions = BertEncoder(small_config(), output_attentions=True)(inputs)
+    assert set(with_attentions) == {*plain, "attentions"}
+    assert [array.shape for array in with_attentions["attentions"]] == [(6, 3, 8, 8)] * 2
 
 
 def test_dropout_acts_in_training_only():

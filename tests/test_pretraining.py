@@ -36,6 +36,14 @@ def records(tmp_path_factory):
     return write_records(tmp_path_factory.mktemp("records") / "train.tfrecord")
 
 
+@pytest.fixture(scope="module")
+def finished(records, tmp_path_factory):
+    """The folder of a finished run with the settings `RUN`. Tests that write into it do so in ways that others bear."""
+    path = tmp_path_factory.mktemp("finished") / "run"
+    train_pretrainer(path, records, **RUN)
+    return path
+
+
 def weights_of(model_folder):
     return [weight.value.numpy() for weight in BertPretrainer.from_pretrained(model_folder).weights]
 
@@ -98,10 +106,9 @@ def test_training_lowers_the_loss_and_writes_what_it_promises(records, tmp_path,
     assert "250/250" in capsys.readouterr().err
 
 
-def test_evaluation_writes_googles_file(records, tmp_path, capsys):
-    train_pretrainer(tmp_path / "run", records, **RUN)
-    results = evaluate_pretrainer(tmp_path / "run", records, eval_batch_size=10, max_eval_steps=100)
-    text = (tmp_path / "run" / "eval_results.txt").read_text()
+def test_evaluation_writes_googles_file(records, finished, capsys):
+    results = evaluate_pretrainer(finished, records, eval_batch_size=10, max_eval_steps=100)
+    text = (finished / "eval_results.txt").read_text()
     lines = dict(line.split(" = ") for line in text.splitlines())
     assert list(lines) == sorted([*METRICS, "global_step"])
     assert lines["global_step"] == "12"
@@ -110,9 +117,7 @@ def test_evaluation_writes_googles_file(records, tmp_path, capsys):
     assert text in capsys.readouterr().out
 
 
-def test_a_run_that_was_killed_ends_with_the_same_weights(records, tmp_path, monkeypatch, capsys):
-    train_pretrainer(tmp_path / "whole", records, **RUN)
-
+def test_a_run_that_was_killed_ends_with_the_same_weights(records, finished, tmp_path, monkeypatch, capsys):
     train_until_killed(monkeypatch, 6, tmp_path / "killed", records, **RUN)
     assert os.listdir(tmp_path / "killed" / "checkpoints") == ["step-00000004"]
     assert not (tmp_path / "killed" / "model").exists()
@@ -120,27 +125,25 @@ def test_a_run_that_was_killed_ends_with_the_same_weights(records, tmp_path, mon
     train_pretrainer(tmp_path / "killed", records, **RUN)
     assert "going on from step 4 of 12" in capsys.readouterr().out
 
-    assert_same_weights(tmp_path / "whole" / "model", tmp_path / "killed" / "model")
-    histories = [read_history(tmp_path / name / "history.jsonl") for name in ("whole", "killed")]
+    assert_same_weights(finished / "model", tmp_path / "killed" / "model")
+    histories = [read_history(path / "history.jsonl") for path in (finished, tmp_path / "killed")]
     for lines in histories:
         for line in lines:
             del line["sequences_per_second"]
     assert histories[0] == histories[1]
 
 
-def test_several_steps_in_one_execution_make_the_same_updates(records, tmp_path):
-    train_pretrainer(tmp_path / "one", records, **RUN)
+def test_several_steps_in_one_execution_make_the_same_updates(records, finished, tmp_path):
     train_pretrainer(tmp_path / "five", records, **RUN, steps_per_execution=5)
-    for one, other in zip(weights_of(tmp_path / "one/model"), weights_of(tmp_path / "five/model"), strict=True):
+    for one, other in zip(weights_of(finished / "model"), weights_of(tmp_path / "five/model"), strict=True):
         np.testing.assert_allclose(one, other, atol=1e-6)
     assert [line["step"] for line in read_history(tmp_path / "five" / "history.jsonl")] == [5, 10, 12]
 
 
-def test_a_finished_run_is_not_trained_again(records, tmp_path):
-    train_pretrainer(tmp_path / "run", records, **RUN)
-    before = (tmp_path / "run" / "history.jsonl").read_text()
-    train_pretrainer(tmp_path / "run", records, **RUN)
-    assert (tmp_path / "run" / "history.jsonl").read_text() == before
+def test_a_finished_run_is_not_trained_again(records, finished):
+    before = (finished / "history.jsonl").read_text()
+    train_pretrainer(finished, records, **RUN)
+    assert (finished / "history.jsonl").read_text() == before
 
 
 def test_training_starts_from_a_model_folder(records, tmp_path):
@@ -173,12 +176,11 @@ def test_without_tensorboard_the_message_says_what_to_do(records, tmp_path, monk
         train_pretrainer(tmp_path / "run", records, **RUN, tensorboard=True)
 
 
-def test_other_settings_are_refused_in_the_folder_of_a_run(records, tmp_path):
-    train_pretrainer(tmp_path / "run", records, **RUN)
+def test_other_settings_are_refused_in_the_folder_of_a_run(records, finished):
     with pytest.raises(
         InputError, match="holds a run with other settings: learning_rate was 0.01 and is now 0.5. Give"
     ):
-        train_pretrainer(tmp_path / "run", records, **{**RUN, "learning_rate": 0.5})
+        train_pretrainer(finished, records, **{**RUN, "learning_rate": 0.5})
 
 
 def test_a_folder_of_something_else_is_refused(records, tmp_path):
@@ -262,9 +264,10 @@ def test_the_command_survives_a_real_kill(records, tmp_path):
         "--do_train",
         "--do_eval",
         "--train_batch_size=16",
-        "--num_train_steps=400",
-        "--num_warmup_steps=40",
-        "--save_checkpoints_steps=20",
+        # Long enough to be killed on the way, too short for XLA, whose compiling would take longer than the rest.
+        "--num_train_steps=190",
+        "--num_warmup_steps=20",
+        "--save_checkpoints_steps=10",
         "--learning_rate=1e-2",
     ]
     process = run_command(*flags)
@@ -281,8 +284,8 @@ def test_the_command_survives_a_real_kill(records, tmp_path):
     process = run_command(*flags)
     out, err = process.communicate(timeout=300)
     assert process.returncode == 0, err
-    assert re.search(r"going on from step \d+0 of 400", out)
-    assert "global_step = 400\n" in out
+    assert re.search(r"going on from step \d+0 of 190", out)
+    assert "global_step = 190\n" in out
     assert "sequences/s" in err
     assert (tmp_path / "run" / "model" / "vocab.txt").read_bytes() == (tmp_path / "vocab.txt").read_bytes()
     assert json.loads((tmp_path / "run" / "model" / "bert_config.json").read_text())["hidden_size"] == 16

@@ -99,7 +99,7 @@ class ExactTokenizer(tf.Module):
         ends = tf.gather(_source_ends(starts, stretches, stretch_ends, sources), sources)
         starts, tokens, rows = tf.gather(starts, sources), tf.gather(tokens, sources), tf.gather(rows, sources)
         is_punctuation = tf.not_equal(self._properties(points) & _PUNCTUATION, 0)
-        word_starts = _changes(tokens) | is_punctuation | _after(is_punctuation)
+        word_starts = changes(tokens) | is_punctuation | _after(is_punctuation)
         ids, piece_words, first, last = self._cut(self._with_stand_ins(points), word_starts)
         piece_rows = tf.gather(tf.boolean_mask(rows, word_starts), piece_words)
         splits = tf.searchsorted(piece_rows, tf.range(tf.size(texts, tf.int64) + 1), out_type=tf.int64)
@@ -116,7 +116,7 @@ class ExactTokenizer(tf.Module):
         points, starts, rows = decoded.values, byte_starts.values, decoded.value_rowids()
         properties = self._properties(points)
         is_space = tf.not_equal(properties & _WHITESPACE, 0)
-        breaks = _changes(rows) | is_space
+        breaks = changes(rows) | is_space
         stretches = tf.cumsum(tf.cast(breaks, tf.int32)) - 1
         stretch_ends = _stretch_ends(tf.boolean_mask(starts, breaks), tf.boolean_mask(rows, breaks), texts)
         kept = tf.equal(properties & (_REMOVED | _WHITESPACE), 0)
@@ -124,7 +124,7 @@ class ExactTokenizer(tf.Module):
             tf.boolean_mask(values, kept)
             for values in (points, starts, stretches, rows, tf.not_equal(properties & _CJK, 0))
         )
-        tokens = tf.cumsum(tf.cast(_changes(stretches) | is_cjk | _after(is_cjk), tf.int32))
+        tokens = tf.cumsum(tf.cast(changes(stretches) | is_cjk | _after(is_cjk), tf.int32))
         return points, starts, stretches, tokens, rows, stretch_ends
 
     def _fold(self, points, tokens):
@@ -164,7 +164,7 @@ class ExactTokenizer(tf.Module):
         places = tf.where(seen)[:, 0]
         seen_tokens = tf.gather(tokens, places)
         is_cased = tf.not_equal(tf.gather(properties, places) & _CASED, 0)
-        is_first = _changes(seen_tokens)
+        is_first = changes(seen_tokens)
         is_last = tf.concat([is_first[1:], tf.ones_like(is_first[:1])], 0)
         cased_before = _after(is_cased) & ~is_first
         cased_after = tf.concat([is_cased[1:], tf.zeros_like(is_cased[:1])], 0) & ~is_last
@@ -240,7 +240,7 @@ def _folding() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return rows, lengths, values
 
 
-def _changes(values: tf.Tensor) -> tf.Tensor:
+def changes(values: tf.Tensor) -> tf.Tensor:
     """[5, 5, 7, 7] -> [True, False, True, False]"""
     return tf.concat([tf.ones_like(values[:1], tf.bool), tf.not_equal(values[1:], values[:-1])], 0)
 
@@ -260,7 +260,7 @@ def _stretch_ends(break_starts, break_rows, texts):
 
 def _source_ends(starts, stretches, stretch_ends, sources):
     """End of each source character: where the next one starts that left something, or the end of its stretch."""
-    distinct = tf.boolean_mask(sources, _changes(sources))
+    distinct = tf.boolean_mask(sources, changes(sources))
     left_starts, left_stretches = tf.gather(starts, distinct), tf.gather(stretches, distinct)
     joins = tf.concat(
         [tf.equal(left_stretches[1:], left_stretches[:-1]), tf.zeros_like(left_stretches[:1], tf.bool)], 0
@@ -272,5 +272,5 @@ def _source_ends(starts, stretches, stretch_ends, sources):
 
 def _canonical_order(tokens, classes):
     """Sorts each run of marks in a token by combining class, leaving equal ones in place; returns indices."""
-    runs = tf.cumsum(tf.cast(tf.equal(classes, 0) | _changes(tokens), tf.int64))
+    runs = tf.cumsum(tf.cast(tf.equal(classes, 0) | changes(tokens), tf.int64))
     return tf.argsort(runs * 256 + tf.cast(classes, tf.int64), stable=True)

@@ -14,7 +14,7 @@ import tensorflow as tf
 
 from keras_bert.errors import InputError
 from keras_bert.tokenization import fast_normalizer
-from keras_bert.tokenization.exact_graph import ExactTokenizer, StandIns
+from keras_bert.tokenization.exact_graph import ExactTokenizer, StandIns, changes
 from keras_bert.tokenization.vocabulary import UNK, Vocabulary
 from keras_bert.tokenization.wordpiece import MAX_CHARACTERS_PER_WORD
 
@@ -111,7 +111,7 @@ def _next_source(sources: tf.RaggedTensor, places: tf.Tensor) -> tf.Tensor:
 
     All bytes that a character became map to its start: [0, 0, 0, 3, 4] -> 3 for place 0, 1 or 2.
     """
-    is_new = tf.concat([[True], tf.not_equal(sources.values[1:], sources.values[:-1])], 0)
+    is_new = changes(sources.values)
     distinct = tf.boolean_mask(sources.values, is_new)
     return tf.gather(distinct, tf.gather(tf.cumsum(tf.cast(is_new, tf.int32)), places))
 

@@ -1,0 +1,214 @@
+import itertools
+import subprocess
+import sys
+
+import pytest
+import tensorflow as tf
+from generated_texts import SIGMA, every_code_point, generated_texts
+from tokenizer_comparison import differences, expected_in_bytes
+
+from keras_bert.errors import InputError
+from keras_bert.tokenization import fast_normalizer
+from keras_bert.tokenization.graph_wordpiece import GraphTokenizer
+from keras_bert.tokenization.vocabulary import SPECIAL_TOKENS, Vocabulary
+from keras_bert.tokenization.wordpiece import WordPieceTokenizer
+
+TOKENS = [*SPECIAL_TOKENS, "the", "quick", "##est", "brown", "fox", ",", "#", "a", "##a", "\u03b1\u03c2", "\u5b57"]
+VOCABULARY = Vocabulary(TOKENS)
+
+
+@pytest.fixture(scope="module")
+def tokenizers(shared_data):
+    """A pair of graph and Python tokenizer for each published vocabulary."""
+    casings = {"uncased": True, "cased": False, "multilingual-cased": False, "chinese": True}
+    pairs = {}
+    for name, do_lower_case in casings.items():
+        vocabulary = Vocabulary.from_file(shared_data("vocab", f"bert-base-{name}-vocab.txt"))
+        pairs[name] = GraphTokenizer(vocabulary, do_lower_case), WordPieceTokenizer(vocabulary, do_lower_case)
+    return pairs
+
+
+def pair_of(tokens, do_lower_case=True):
+    vocabulary = Vocabulary(tokens)
+    return GraphTokenizer(vocabulary, do_lower_case), WordPieceTokenizer(vocabulary, do_lower_case)
+
+
+def is_exact(do_lower_case, text):
+    """Whether the text takes the exact path."""
+    pattern = fast_normalizer.table_text_pattern(do_lower_case)
+    return not bool(tf.strings.regex_full_match(text, pattern))
+
+
+def test_ids_and_byte_offsets_of_a_sentence():
+    text = "The quickest f\u00f3x\u0301, \u5b57 ###"
+    ids, starts, ends = GraphTokenizer(VOCABULARY).tokenize_with_offsets([text])
+    assert [TOKENS[number] for number in ids[0]] == ["the", "quick", "##est", "fox", ",", "\u5b57", "#", "#", "#"]
+    spans = zip(starts[0].numpy(), ends[0].numpy(), strict=True)
+    sources = [text.encode()[start:end].decode() for start, end in spans]
+    assert sources == ["The", "quick", "est", "f\u00f3x\u0301", ",", "\u5b57", "#", "#", "#"]
+    assert {ids.dtype, starts.dtype, ends.dtype} == {tf.int32}
+
+
+@pytest.mark.parametrize("texts", [[], [""], ["", " \u200b\t", b"\xff\xfe"], ["the", "", "fox"]])
+def test_empty_batches_and_empty_texts_work(texts):
+    assert differences(*pair_of(TOKENS), tf.constant(texts, tf.string, [len(texts)]).numpy().tolist()) == []
+
+
+def test_texts_of_both_paths_keep_their_order():
+    texts = [b"the fox", f"A{SIGMA}".encode(), b"a" * 201, b"quickest", b"\xffthe", b"", b"fox"]
+    graph, python = pair_of(TOKENS)
+    assert differences(graph, python, texts) == []
+    assert graph.tokenize(texts).row_lengths().numpy().tolist() == [2, 1, 1, 2, 1, 0, 1]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["a\u0301\u200ba", "\u0301a", "the\0 fox", "\u1f04\u03a3 a", "\u00e1,\u0301a", "\u5b57\u0301a", "\uac01\uac01 a"],
+)
+def test_offsets_of_characters_that_vanish_or_split_are_those_of_the_python_tokenizer(text):
+    tokens = [*TOKENS, "\u1100", "##\u1161", "##\u11a8", "##\u1100"]
+    # An unassigned code point in front sends the same text down the exact path.
+    assert differences(*pair_of(tokens), [text.encode(), f"\u0378 {text}".encode()]) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Stra\u00dfe",
+        "\ufb01",
+        "\uff46",
+        "\u00b2 \u2122",
+        "\u0915\u094d",
+        f"{SIGMA}\u03c9",
+        "\u0645\u064f",
+        "\U0001f600",
+    ],
+)
+def test_ordinary_texts_take_the_fast_path(text):
+    assert not is_exact(True, text)
+    assert not is_exact(False, text)
+
+
+@pytest.mark.parametrize("text", [f"A{SIGMA}", f"A{SIGMA}'", "\u302e", "\u0378", "\u166d", "\U00100000", b"\xed\x80"])
+def test_texts_that_a_table_cannot_do_take_the_exact_path(text):
+    assert is_exact(True, text)
+
+
+def test_the_limit_of_200_characters_counts_characters_not_bytes():
+    graph, python = pair_of([*TOKENS, "\u0436", "##\u0436", "\u1100", "##\u1161"])
+    texts = [(letter * length).encode() for letter in "a\u0436\uac00\u00e1" for length in (99, 100, 199, 200, 201)]
+    assert differences(graph, python, texts) == []
+    assert graph.tokenize([("\u0436" * 200).encode(), ("\u0436" * 201).encode()]).row_lengths().numpy().tolist() == [
+        200,
+        1,
+    ]
+
+
+def test_tokens_with_code_points_that_servers_may_read_differently_are_found():
+    young = ["\u0378", "##\u0378", "a\u166d", "\U00100000", "##\U0010fffd\u0378", "\U0001fae8", "x\u302e"]
+    graph, python = pair_of([*TOKENS, *young])
+    texts = ["\u0378\u0378", "a\u166d\U0010fffd\u0378", "\U00100000 a", "\u0379", "\U00100001", "\U0001fae8", "x\u302e"]
+    assert differences(graph, python, [text.encode() for text in texts]) == []
+    assert graph.vocabulary.unk_id not in graph.tokenize(texts[:3]).values.numpy()
+
+
+def test_tokens_that_can_never_match_do_no_harm():
+    graph, python = pair_of([*TOKENS, "the fox", "fox\u200b", "fox\u2028a", "##,a", "a,a", "b" * 201, "##\u2028"])
+    texts = [b"the fox", b"the  fox,a", "fox\u200b fox\u2028a".encode(), b"b" * 201, b"b", b"a##,a"]
+    assert differences(graph, python, texts) == []
+
+
+def test_a_token_too_long_for_the_op_is_refused_by_its_line():
+    with pytest.raises(InputError, match=r"token in line 17 of the vocabulary has 300 bytes.* takes at most 256"):
+        GraphTokenizer(Vocabulary([*TOKENS, "\u5b57x" * 75]))
+
+
+def test_a_vocabulary_alone_can_be_cased():
+    assert differences(*pair_of([*TOKENS, "The"], do_lower_case=False), [f"The the A{SIGMA} \u00e1a".encode()]) == []
+
+
+@pytest.mark.parametrize("name", ["uncased", "cased", "multilingual-cased", "chinese"])
+def test_generated_texts_are_tokenized_as_in_python(tokenizers, name):
+    graph, python = tokenizers[name]
+    generated = generated_texts(seed=7, tokens=python.vocabulary.tokens)
+    assert differences(graph, python, [text for _, text in itertools.islice(generated, 3000)]) == []
+
+
+@pytest.mark.parametrize("name", ["uncased", "cased"])
+def test_code_points_in_context_are_tokenized_as_in_python(tokenizers, name):
+    # One code point of every seven here, and all of them in benchmarks/tokenization.py.
+    texts = itertools.chain(every_code_point(0, 0x600), itertools.islice(every_code_point(0x600, 0x20000), 0, None, 7))
+    assert differences(*tokenizers[name], list(texts)) == []
+
+
+@pytest.mark.parametrize("name", ["uncased", "cased", "multilingual-cased", "chinese"])
+def test_wikipedia_is_tokenized_as_in_python(tokenizers, shared_data, name):
+    # Every twentieth paragraph here, all of them in benchmarks/tokenization.py.
+    with open(shared_data("corpus", "wikipedia_articles.txt"), "rb") as file:
+        paragraphs = file.read().split(b"\n")[::20]
+    assert differences(*tokenizers[name], paragraphs) == []
+
+
+def test_the_same_tokenizer_works_in_tf_data():
+    graph, python = pair_of(TOKENS)
+    texts = [b"the quickest", f"A{SIGMA} fox".encode(), b"", b"a" * 201, b"the"]
+    batches = tf.data.Dataset.from_tensor_slices(texts).batch(2).map(graph.tokenize)
+    assert [row for batch in batches for row in batch.to_list()] == [python.encode(text) for text in texts]
+
+
+ASK = """
+import sys
+import tensorflow as tf
+import tensorflow_text  # registers the ops
+module = tf.saved_model.load(sys.argv[1])
+found = module.signatures["serving_default"](tf.constant([b"The quickest", "A\\u03a3 fox".encode(), b"", b"a" * 201]))
+print(found["ids"].numpy().tolist(), found["starts"].numpy().tolist(), found["ends"].numpy().tolist())
+print(module.lengths(tf.constant([], tf.string)).numpy().tolist())
+assert not any(name.startswith("keras_bert") for name in sys.modules)
+"""
+
+
+def test_a_saved_module_answers_in_a_process_without_this_package(tmp_path):
+    graph, python = pair_of(TOKENS)
+
+    class Saved(tf.Module):
+        def __init__(self):
+            super().__init__()
+            self.tokenizer = graph
+
+        @tf.function(input_signature=[tf.TensorSpec([None], tf.string, name="texts")])
+        def serve(self, texts):
+            ids, starts, ends = self.tokenizer.tokenize_with_offsets(texts)
+            return {"ids": ids.to_tensor(), "starts": starts.to_tensor(), "ends": ends.to_tensor()}
+
+        @tf.function(input_signature=[tf.TensorSpec([None], tf.string, name="texts")])
+        def lengths(self, texts):
+            return self.tokenizer.tokenize(texts).row_lengths()
+
+    module = Saved()
+    tf.saved_model.save(module, str(tmp_path), signatures={"serving_default": module.serve})
+    printed = subprocess.run(
+        [sys.executable, "-c", ASK, str(tmp_path)], capture_output=True, text=True, check=True, cwd=tmp_path
+    ).stdout.splitlines()
+    texts = [b"The quickest", f"A{SIGMA} fox".encode(), b"", b"a" * 201]
+    expected = zip(*(expected_in_bytes(python, text) for text in texts), strict=True)
+    assert printed == [" ".join(str([row + [0] * (3 - len(row)) for row in rows]) for rows in expected), "[]"]
+
+
+def test_only_ops_of_a_stock_tf_serving_are_used(tmp_path):
+    graph, _ = pair_of(TOKENS)
+    function = tf.function(graph.tokenize_with_offsets, input_signature=[tf.TensorSpec([None], tf.string)])
+    definition = function.get_concrete_function().graph.as_graph_def()
+    nodes = itertools.chain(definition.node, *(inner.node_def for inner in definition.library.function))
+    from tensorflow.python.framework import op_def_registry  # the ops of tf.text are registered by now
+
+    used = {node.op for node in nodes} - {inner.signature.name for inner in definition.library.function}
+    assert all(op_def_registry.get(name) is not None for name in used)
+    text_ops = {name for name in used if "Fast" in name or "TFText" in name}
+    assert text_ops == {"FastBertNormalize", "FastWordpieceTokenizeWithOffsets"}
+
+
+def test_without_tensorflow_text_the_message_says_what_works(monkeypatch):
+    monkeypatch.setitem(sys.modules, "tensorflow_text", None)
+    with pytest.raises(InputError, match=r"needs tensorflow-text >= 2\.21\.1.*WordPieceTokenizer gives the same ids"):
+        GraphTokenizer(VOCABULARY)
