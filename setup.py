@@ -42,9 +42,15 @@ setup(
         f"tensorflow-text>=2.21.1,<2.22; {HAS_TENSORFLOW_TEXT}",
         # 4.9.9 is the first to support NumPy 2 on every Python that we support.
         "tensorflow-datasets>=4.9.9,<5",
+        # tensorflow-datasets 4.9.10 imports it without naming it among its own dependencies.
+        "importlib_resources>=6",
         "absl-py>=2.1,<3",
         "numpy>=2.0,<3",
         "tqdm>=4.66,<5",
+        # The results of sentence splitting were checked on 1.0.32.
+        "sentencex>=1.0.32,<2",
+        # Passing every character as a special token, which makes training deterministic, was checked on 0.23.
+        "tokenizers>=0.23,<1",
     ],
     extras_require={
         "test": ["pytest>=9,<10", "pytest-xdist>=3.6,<4", "ruff==0.17.5"],  # ruff: formatting differs between versions

@@ -72,9 +72,7 @@ def _open(name: str, data_dir: str | None) -> _DataSet:
     try:
         import tensorflow_datasets as tfds
     except ImportError:
-        raise InputError(
-            f"{name} needs the package tensorflow-datasets: pip install 'keras-bert-pipeline[tfds]'"
-        ) from None
+        raise InputError(f"{name} needs the package tensorflow-datasets: pip install tensorflow-datasets") from None
     try:
         builder = tfds.builder(data_set_name, data_dir=data_dir)
     except (tfds.core.registered.DatasetNotFoundError, ValueError, AssertionError) as error:

@@ -25,6 +25,8 @@ def atomic_file(path: str | os.PathLike) -> Iterator[IO[bytes]]:
     temporary = _temporary_name(path)
     try:
         with say_why_writing_failed(path):
+            if os.path.isdir(path):  # said before the work, not after it
+                raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
             _make_parent(path)
             with open(temporary, "wb") as file:
                 yield file
@@ -100,6 +102,7 @@ _REASONS = {
     errno.EACCES: "permission denied. Choose a folder that you may write to",
     errno.EPERM: "permission denied. Choose a folder that you may write to",
     errno.EROFS: "the file system is read-only. Choose another folder",
+    errno.EISDIR: "it is a folder. Give the name of a file",
     errno.ENOTDIR: "a part of the path is a file, not a folder",
     errno.EEXIST: "a part of the path is a file, not a folder",
 }

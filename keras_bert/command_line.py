@@ -43,7 +43,8 @@ def _help_text(module) -> str:
     name = sys.argv[0] if module.__name__ == "__main__" else module.__name__
     lines = [(module.__doc__ or "").strip(), "", "Flags:"]
     for flag in flags.FLAGS.get_key_flags_for_module(name):
-        default = "" if flag.default is None else f" (default: {flag.default_as_str})"
+        value = flag.default_as_str.strip("'") if flag.default is not None else ""
+        default = f" (default: {value})" if value else ""
         lines.append(f"  --{flag.name}{default}\n      {' '.join(flag.help.split())}")
     return "\n".join(lines)
 

@@ -10,6 +10,11 @@ from keras_bert.atomic_output import atomic_file, atomic_folder, check_output_fo
 from keras_bert.errors import InputError
 
 
+def _write_and_raise(file, error):
+    file.write(b"half")
+    raise error
+
+
 def test_file_appears_whole_under_its_name(tmp_path):
     with atomic_file(tmp_path / "new" / "out.txt") as file:
         file.write(b"all of it")
@@ -21,8 +26,7 @@ def test_file_appears_whole_under_its_name(tmp_path):
 def test_an_error_leaves_the_old_file_and_no_temporary_one(tmp_path):
     (tmp_path / "out.txt").write_bytes(b"old")
     with pytest.raises(KeyboardInterrupt), atomic_file(tmp_path / "out.txt") as file:
-        file.write(b"half")
-        raise KeyboardInterrupt
+        _write_and_raise(file, KeyboardInterrupt)
     assert (tmp_path / "out.txt").read_bytes() == b"old"
     assert os.listdir(tmp_path) == ["out.txt"]
 
@@ -38,9 +42,8 @@ def test_folder_appears_whole_under_its_name(tmp_path):
 
 
 def test_an_error_leaves_no_folder(tmp_path):
-    with pytest.raises(RuntimeError), atomic_folder(tmp_path / "model") as folder:
-        open(os.path.join(folder, "a"), "w").close()
-        raise RuntimeError("stop")
+    with pytest.raises(RuntimeError), atomic_folder(tmp_path / "model") as folder, open(f"{folder}/a", "wb") as file:
+        _write_and_raise(file, RuntimeError)
     assert os.listdir(tmp_path) == []
 
 
@@ -53,6 +56,11 @@ def test_a_folder_with_files_is_not_overwritten(tmp_path):
         check_output_folder(tmp_path / "model" / "mine")
     with pytest.raises(InputError, match="a part of the path is a file"):
         check_output_folder(tmp_path / "model" / "mine" / "below")
+
+
+def test_a_folder_is_not_taken_for_a_file(tmp_path):
+    with pytest.raises(InputError, match="it is a folder. Give the name of a file"), atomic_file(tmp_path):
+        pass
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")

@@ -50,7 +50,7 @@ def test_help_shows_the_docstring_and_the_flags_however_it_is_started(tmp_path):
         assert result.returncode == 0
         assert result.stdout.startswith("Greets somebody.\n\nFlags:\n")
         assert "--name\n      Whom to greet." in result.stdout
-        assert "--times (default: '1')" in result.stdout
+        assert "--times (default: 1)" in result.stdout
 
 
 def test_bad_input_is_one_line_and_exit_code_1(tmp_path):
