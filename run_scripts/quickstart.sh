@@ -14,6 +14,7 @@ OUTPUT=${1:-quickstart}
 INPUT=${2:-}
 VOCAB_SIZE=${VOCAB_SIZE:-8000}
 MAX_SEQ_LENGTH=${MAX_SEQ_LENGTH:-64}
+DUPE_FACTOR=${DUPE_FACTOR:-5}
 NUM_TRAIN_STEPS=${NUM_TRAIN_STEPS:-2500}
 NUM_TRAIN_EPOCHS=${NUM_TRAIN_EPOCHS:-8}
 NUM_LABELLED=${NUM_LABELLED:-1600}
@@ -37,7 +38,7 @@ python -m data_prep.build_vocabulary --input_file="$INPUT" --output_file="$OUTPU
 stage "3 of 8  Records: sentence pairs with masked words, whole documents to a file"
 python -m data_prep.create_pretraining_data --input_file="$INPUT" --split_sentences --vocab_file="$OUTPUT/vocab.txt" \
   --output_dir="$OUTPUT/records" --num_shards=10 --num_processes=2 --max_seq_length="$MAX_SEQ_LENGTH" \
-  --max_predictions_per_seq=10 --dupe_factor=5 --random_seed="$SEED"
+  --max_predictions_per_seq=10 --dupe_factor="$DUPE_FACTOR" --random_seed="$SEED"
 
 stage "4 of 8  Pre-training a BERT-tiny; the last file of records is kept for its evaluation"
 cat >"$OUTPUT/bert_config.json" <<JSON
@@ -47,7 +48,7 @@ cat >"$OUTPUT/bert_config.json" <<JSON
   "num_hidden_layers": 2,
   "num_attention_heads": 2,
   "intermediate_size": 512,
-  "max_position_embeddings": 128,
+  "max_position_embeddings": $MAX_SEQ_LENGTH,
   "initializer_range": 0.04
 }
 JSON
