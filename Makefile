@@ -1,6 +1,7 @@
 # make quickstart   raw text -> vocabulary -> records -> BERT -> classifier -> SavedModel -> an answer (about 6 minutes)
 # make test         every test (make test TESTS=tests/test_config.py for some)
 # make lint         style
+# make three-seeds  does pre-training help? the quickstart three times, each beside the same model from scratch
 # All of them first make a virtual environment in .venv; PYTHON names another Python 3.11 to 3.13.
 
 PYTHON ?= python3
@@ -9,7 +10,7 @@ BIN := $(VENV)/bin
 TESTS ?= tests
 OUTPUT ?= quickstart
 
-.PHONY: install quickstart test lint clean
+.PHONY: install quickstart test lint three-seeds clean
 
 install: $(VENV)/installed
 
@@ -28,6 +29,9 @@ test: install
 lint: install
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+
+three-seeds: install
+	PATH="$(CURDIR)/$(BIN):$$PATH" bash benchmarks/three_seeds.sh $(OUTPUT)
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info .pytest_cache .ruff_cache

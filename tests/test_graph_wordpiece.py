@@ -89,7 +89,9 @@ def test_ordinary_texts_take_the_fast_path(text):
     assert not is_exact(False, text)
 
 
-@pytest.mark.parametrize("text", [f"A{SIGMA}", f"A{SIGMA}'", "\u302e", "\u0378", "\u166d", "\U00100000", b"\xed\x80"])
+@pytest.mark.parametrize(
+    "text", [f"A{SIGMA}", f"A{SIGMA}'", "\u302e", "\u0378", "\u166d", "\U00100000", b"\xed\xa0\x80"]
+)
 def test_texts_that_a_table_cannot_do_take_the_exact_path(text):
     assert is_exact(True, text)
 
@@ -102,6 +104,19 @@ def test_the_limit_of_200_characters_counts_characters_not_bytes():
         200,
         1,
     ]
+
+
+def test_the_limit_holds_on_the_exact_path_too():
+    texts = [f"\u0378 {'a' * length}".encode() for length in (199, 200, 201)]
+    assert differences(*pair_of(TOKENS), texts) == []
+
+
+def test_marks_are_ordered_within_their_word_only():
+    tokens = [*TOKENS, "a\u302e", "\u1b44a", "a\u1b44\u302e"]
+    graph, python = pair_of(tokens)
+    texts = ["a\u302e \u1b44a", "a\u302e\u1b44 a"]
+    assert differences(graph, python, [text.encode() for text in texts]) == []
+    assert [tokens[number] for number in graph.tokenize(texts).values] == ["a\u302e", "\u1b44a", "a\u1b44\u302e", "a"]
 
 
 def test_tokens_with_code_points_that_servers_may_read_differently_are_found():
