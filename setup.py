@@ -42,6 +42,8 @@ setup(
         f"tensorflow-text>=2.21.1,<2.22; {HAS_TENSORFLOW_TEXT}",
         # 4.9.9 is the first to support NumPy 2 on every Python that we support.
         "tensorflow-datasets>=4.9.9,<5",
+        # The graph tokenizer writes the table of FastBertNormalize with it; the range is TensorFlow's.
+        "flatbuffers>=25.9",
         # tensorflow-datasets 4.9.10 imports it without naming it among its own dependencies.
         "importlib_resources>=6",
         "absl-py>=2.1,<3",

@@ -224,21 +224,24 @@ def _kind_of_difference(text: str, do_lower_case: bool) -> str:
     from keras_bert.tokenization.vocabulary import SPECIAL_TOKENS
     from keras_bert.tokenization.wordpiece import words_of_stretch
 
-    categories = {unicodedata.category(character): ord(character) for character in text}
     if any(token in text for token in SPECIAL_TOKENS):
         return "special tokens in the text stay whole"
     if any(len(word) > 100 for word in words_of_stretch(text, do_lower_case)):
         return "words of 101 to 200 characters are unknown"
     if do_lower_case and "\N{GREEK CAPITAL LETTER SIGMA}" in text:
         return "the final sigma becomes an ordinary one"
-    if "Co" in categories:
-        return "private-use characters are dropped"
-    if "Cn" in categories:
-        return "characters that Unicode 14.0 does not have"
     if any(0x2B820 <= ord(character) < 0x2B920 for character in text):
         return "the ideographs U+2B820 to U+2B91F are not split"
-    points = " ".join(f"U+{ord(character):04X} {unicodedata.category(character)}" for character in text[:4])
-    return f"other: {points}"
+    categories = {unicodedata.category(character) for character in text}
+    if "Co" in categories:
+        return "private-use characters are dropped"
+    # What was in Unicode 3.2 already is in every table.
+    old = unicodedata.ucd_3_2_0.category
+    young = {unicodedata.category(character) for character in text if unicodedata.category(character) != old(character)}
+    for start, kind in (("P", "punctuation"), ("M", "marks"), ("C", "format characters"), ("L", "letters")):
+        if any(category.startswith(start) for category in young - {"Cn"}):
+            return f"{kind} that its older Unicode tables class otherwise"
+    return f"other, of the categories {' '.join(sorted(categories))}"
 
 
 ASK = """

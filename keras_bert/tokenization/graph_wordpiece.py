@@ -42,6 +42,7 @@ class GraphTokenizer(tf.Module):
         super().__init__()
         tensorflow_text = _tensorflow_text()
         self.vocabulary = vocabulary
+        self.do_lower_case = do_lower_case
         self._table_texts = fast_normalizer.table_text_pattern(do_lower_case)
         self._short_words = fast_normalizer.short_words_pattern()
         self._normalizer = tensorflow_text.FastBertNormalizer(

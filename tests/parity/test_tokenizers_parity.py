@@ -1,0 +1,50 @@
+"""Our tokenizer beside Hugging Face tokenizers: equal on real text, and each known difference by an example.
+
+benchmarks/tokenization.py counts the differences on the whole corpus and on generated texts.
+"""
+
+import itertools
+
+import pytest
+from tokenizers import BertWordPieceTokenizer
+
+from keras_bert.tokenization.vocabulary import SPECIAL_TOKENS, Vocabulary
+from keras_bert.tokenization.wordpiece import WordPieceTokenizer
+
+SIGMA = "\N{GREEK CAPITAL LETTER SIGMA}"
+CASINGS = {"uncased": True, "cased": False, "multilingual-cased": False, "chinese": True}
+
+
+@pytest.mark.parametrize("name", CASINGS)
+def test_wikipedia_has_the_ids_and_offsets_of_hugging_face(shared_data, name):
+    path = shared_data("vocab", f"bert-base-{name}-vocab.txt")
+    ours = WordPieceTokenizer(Vocabulary.from_file(path), CASINGS[name])
+    theirs = BertWordPieceTokenizer(str(path), lowercase=CASINGS[name], strip_accents=CASINGS[name])
+    with open(shared_data("corpus", "wikipedia_articles.txt"), encoding="utf-8") as file:
+        for paragraph in itertools.islice(file, 0, None, 40):
+            ids, starts, ends = ours.tokenize_with_offsets(paragraph)
+            encoding = theirs.encode(paragraph, add_special_tokens=False)
+            assert ids == encoding.ids
+            # A letter's accents are part of it in our offsets, and mostly not in theirs.
+            assert starts == [start for start, _ in encoding.offsets]
+            assert all(end >= other for end, (_, other) in zip(ends, encoding.offsets, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("text", "google", "hugging_face"),
+    [
+        (f"\u03b1{SIGMA}", ["\u03b1\u03c2"], ["\u03b1\u03c3"]),
+        ("a" * 101, ["a"] + ["##a"] * 100, ["[UNK]"]),
+        ("[MASK]", ["[", "mask", "]"], ["[MASK]"]),
+        ("a\ue000", ["[UNK]"], ["a"]),
+        ("a\u1ac1", ["a"], ["[UNK]"]),  # a mark of Unicode 14.0
+        ("a\u2e5d", ["a", "[UNK]"], ["[UNK]"]),  # a hyphen of Unicode 14.0
+        ("a\U0002b820", ["a", "[UNK]"], ["[UNK]"]),
+    ],
+)
+def test_where_hugging_face_differs_from_google(tmp_path, text, google, hugging_face):
+    tokens = [*SPECIAL_TOKENS, "a", "##a", "[", "]", "mask", "\u03b1\u03c2", "\u03b1\u03c3"]
+    Vocabulary(tokens).save(tmp_path / "vocab.txt")
+    assert WordPieceTokenizer(Vocabulary(tokens)).tokenize(text) == google
+    theirs = BertWordPieceTokenizer(str(tmp_path / "vocab.txt"), lowercase=True)
+    assert theirs.encode(text, add_special_tokens=False).tokens == hugging_face
