@@ -193,55 +193,55 @@ def _print_agreement(title: str, data: Path, name: str, texts: list[str]) -> Non
     examples: dict[str, str] = {}
     for stretch, count in stretches.items():
         if ours(stretch) != theirs(stretch):
-            smallest = _smallest_difference(stretch, ours, theirs)
-            kind = _kind_of_difference(smallest, CASINGS[name])
-            kinds[kind] += count
-            if kind not in examples or len(smallest) < len(examples[kind]):
-                examples[kind] = smallest
+            for kind in _kinds_of_difference(stretch, ours, theirs):
+                kinds[kind] += count
+                examples[kind] = min(stretch, examples.get(kind, stretch), key=len)
     num_texts = sum(ours(text) != theirs(text) for text in texts)
-    print(f"\n{title}: {num_texts:,} of {len(texts):,} texts differ, {kinds.total():,} of {stretches.total():,} words")
+    print(f"\n{title}: {num_texts:,} of {len(texts):,} texts differ ({stretches.total():,} words)")
     for kind, count in kinds.most_common():
-        print(f"  {count:7,}  {kind}, as {examples[kind][:20]!a}", flush=True)
+        print(f"  {count:7,} words  {kind}, as {examples[kind][:20]!a}", flush=True)
 
 
-def _smallest_difference(text: str, ours, theirs) -> str:
-    """Takes characters away as long as the two still differ."""
-    size = len(text) // 2
-    while size:
-        start = 0
-        while start < len(text):
-            shorter = text[:start] + text[start + size :]
-            if ours(shorter) != theirs(shorter):
-                text = shorter
-            else:
-                start += size
-        size //= 2
-    return text
-
-
-def _kind_of_difference(text: str, do_lower_case: bool) -> str:
-    """Names what sets a smallest difference apart."""
-    from keras_bert.tokenization.vocabulary import SPECIAL_TOKENS
-    from keras_bert.tokenization.wordpiece import words_of_stretch
-
-    if any(token in text for token in SPECIAL_TOKENS):
-        return "special tokens in the text stay whole"
-    if any(len(word) > 100 for word in words_of_stretch(text, do_lower_case)):
-        return "words of 101 to 200 characters are unknown"
-    if do_lower_case and "\N{GREEK CAPITAL LETTER SIGMA}" in text:
-        return "the final sigma becomes an ordinary one"
-    if any(0x2B820 <= ord(character) < 0x2B920 for character in text):
-        return "the ideographs U+2B820 to U+2B91F are not split"
-    categories = {unicodedata.category(character) for character in text}
-    if "Co" in categories:
-        return "private-use characters are dropped"
+def _class_in_old_tables_differs(character: str, start: str) -> bool:
     # What was in Unicode 3.2 already is in every table.
-    old = unicodedata.ucd_3_2_0.category
-    young = {unicodedata.category(character) for character in text if unicodedata.category(character) != old(character)}
-    for start, kind in (("P", "punctuation"), ("M", "marks"), ("C", "format characters"), ("L", "letters")):
-        if any(category.startswith(start) for category in young - {"Cn"}):
-            return f"{kind} that its older Unicode tables class otherwise"
-    return f"other, of the categories {' '.join(sorted(categories))}"
+    category = unicodedata.category(character)
+    return category.startswith(start) and category not in ("Cn", "Co", unicodedata.ucd_3_2_0.category(character))
+
+
+def _without(condition: Callable[[str], bool]) -> Callable[[str], str]:
+    return lambda text: "".join(character for character in text if not condition(character))
+
+
+# Kind of difference -> what takes it out of a text.
+KINDS: dict[str, Callable[[str], str]] = {
+    "special tokens in the text stay whole": lambda text: text.replace("[", "<"),
+    "words of 101 to 200 characters are unknown": lambda text: text[:60],
+    "the final sigma becomes an ordinary one": lambda text: text.replace("\N{GREEK CAPITAL LETTER SIGMA}", "s"),
+    "the ideographs U+2B820 to U+2B91F are not split": _without(lambda c: 0x2B820 <= ord(c) < 0x2B920),
+    "private-use characters are dropped": _without(lambda c: unicodedata.category(c) == "Co"),
+    "punctuation that its older Unicode tables class otherwise": _without(
+        lambda c: _class_in_old_tables_differs(c, "P")
+    ),
+    "marks that its older Unicode tables class otherwise": _without(lambda c: _class_in_old_tables_differs(c, "M")),
+    "format characters that its older Unicode tables class otherwise": _without(
+        lambda c: _class_in_old_tables_differs(c, "C")
+    ),
+    "letters that its older Unicode tables class otherwise": _without(lambda c: _class_in_old_tables_differs(c, "L")),
+}
+
+
+def _kinds_of_difference(text: str, ours, theirs) -> list[str]:
+    """The kinds without which the two would agree on `text`, and with any of which they do not."""
+
+    def agree_without(left_in: str | None) -> bool:
+        changed = text
+        for kind, take_out in KINDS.items():
+            changed = changed if kind == left_in else take_out(changed)
+        return ours(changed) == theirs(changed)
+
+    if not agree_without(None):
+        return ["other"]
+    return [kind for kind in KINDS if not agree_without(kind)] or ["several of them at once"]
 
 
 ASK = """
