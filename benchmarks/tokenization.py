@@ -6,7 +6,7 @@ Parts:
   speed        MB/s inside tf.data on one core, and the share of bytes on each path (start it with taskset -c 0)
   corpus       graph = Python on the whole Wikipedia corpus, ids and offsets, all four vocabularies
   generated    graph = Python = a direct implementation on NUMBER generated texts (default 200000)
-  code_points  the same on every code point of Unicode, each in five contexts
+  code_points  the same on every code point of Unicode, each in five contexts (two texts)
   agreement    every kind of difference between Hugging Face tokenizers and Google, counted
   versions     the SavedModel in another PYTHON's TensorFlow (2.12.1, say) gives the same ids and offsets
 """
@@ -241,7 +241,7 @@ def _kinds_of_difference(text: str, ours, theirs) -> list[str]:
 
     if not agree_without(None):
         return ["other"]
-    return [kind for kind in KINDS if not agree_without(kind)] or ["several of them at once"]
+    return [kind for kind in KINDS if not agree_without(kind)] or ["several of them, any of which taken out is enough"]
 
 
 ASK = """

@@ -24,22 +24,25 @@ from keras_bert.errors import InputError
 if TYPE_CHECKING:
     from keras_bert.tokenization.vocabulary import Vocabulary
 
-flags.DEFINE_list("input_file", None, "Text: files, folders, patterns, tfds:NAME; several with commas between them.")
-flags.DEFINE_string("output_file", None, "The vocabulary to write, usually named vocab.txt.")
-flags.DEFINE_integer("vocab_size", 30000, "Number of tokens, all kinds together. Less come out of too little text.")
-flags.DEFINE_bool("do_lower_case", True, "Lower-case the text and strip accents, for an uncased model.")
-flags.DEFINE_integer("min_frequency", 2, "Pieces that occur less often are not learnt.")
-flags.DEFINE_float(
-    "character_coverage",
-    0.9999,
-    "The share of the text's characters that the vocabulary must be able to spell; the rarest characters are left "
-    "out, and words with them become [UNK].",
-)
-flags.DEFINE_integer("num_unused_tokens", 0, "Slots [unused0], [unused1], ... for tokens to be added later.")
-flags.DEFINE_string("text_field", "text", "The field with the text, in .jsonl and in tensorflow_datasets.")
-flags.DEFINE_string("tfds_data_dir", None, "Where tensorflow_datasets keeps its data. By default its own folder.")
-flags.DEFINE_integer("num_processes", 1, "Processes that count words.")
-flags.mark_flags_as_required(["input_file", "output_file"])
+
+def define_flags() -> None:
+    flags.DEFINE_list("input_file", None, "Text: files, folders, patterns, tfds:NAME, with commas between them.")
+    flags.DEFINE_string("output_file", None, "The vocabulary to write, usually named vocab.txt.")
+    flags.DEFINE_integer("vocab_size", 30000, "Number of tokens, all kinds together. Less come out of too little text.")
+    flags.DEFINE_bool("do_lower_case", True, "Lower-case the text and strip accents, for an uncased model.")
+    flags.DEFINE_integer("min_frequency", 2, "Pieces that occur less often are not learnt.")
+    flags.DEFINE_float(
+        "character_coverage",
+        0.9999,
+        "The share of the text's characters that the vocabulary must be able to spell; the rarest characters are left "
+        "out, and words with them become [UNK].",
+    )
+    flags.DEFINE_integer("num_unused_tokens", 0, "Slots [unused0], [unused1], ... for tokens to be added later.")
+    flags.DEFINE_string("text_field", "text", "The field with the text, in .jsonl and in tensorflow_datasets.")
+    flags.DEFINE_string("tfds_data_dir", None, "Where tensorflow_datasets keeps its data. By default its own folder.")
+    flags.DEFINE_integer("num_processes", 1, "Processes that count words.")
+    flags.mark_flags_as_required(["input_file", "output_file"])
+
 
 # Every vocabulary can spell these, even if the text it was learnt from could not.
 _ALWAYS_SPELT = string.ascii_letters + string.digits + string.punctuation
@@ -256,7 +259,7 @@ def main() -> None:
 
 def command() -> None:
     """Console-script entry."""
-    run_command(main)
+    run_command(main, define_flags)
 
 
 if __name__ == "__main__":

@@ -250,33 +250,35 @@ def read_first_example(paths: Sequence[str], vocabulary: "Vocabulary") -> str:
 
 FLAGS = flags.FLAGS
 
-flags.DEFINE_list("input_file", None, "Text: files, folders, patterns or tfds:NAME, with commas between them.")
-flags.DEFINE_list(
-    "output_file", None, "TFRecord files to write, with commas between them. Files that exist are replaced."
-)
-flags.DEFINE_string("output_dir", None, "Instead of --output_file: a new or empty folder for the TFRecord files.")
-flags.DEFINE_integer(
-    "num_shards", None, "With --output_dir: the number of files (default: one for every 100 documents, at most 16)."
-)
-flags.DEFINE_string("vocab_file", None, "The vocabulary, one token a line.")
-flags.DEFINE_bool("do_lower_case", True, "Lower-case the text and strip accents, as for uncased vocabularies.")
-flags.DEFINE_bool("do_whole_word_mask", False, "Mask all pieces of a word together.")
-flags.DEFINE_integer("max_seq_length", 128, "Tokens in a record, special tokens included.")
-flags.DEFINE_integer("max_predictions_per_seq", 20, "Masks in a record at most.")
-flags.DEFINE_integer("random_seed", 12345, "Seed of every draw.")
-flags.DEFINE_integer("dupe_factor", 10, "How often the text is read, each time with other masks and pairs.")
-flags.DEFINE_float("masked_lm_prob", 0.15, "Share of the tokens to predict.")
-flags.DEFINE_float("short_seq_prob", 0.1, "Share of the documents that are cut into shorter pairs.")
-flags.DEFINE_bool("split_sentences", False, "Lines are paragraphs: split them into sentences.")
-flags.DEFINE_string("language", "en", "The language whose rules --split_sentences follows, as its ISO 639 code.")
-flags.DEFINE_string("text_field", "text", "The field with the text, in JSON Lines and tensorflow_datasets.")
-flags.DEFINE_string(
-    "tokenized_corpus",
-    None,
-    "A folder that keeps the tokenised text, for further runs with other lengths, masks or seeds (default: none).",
-)
-flags.DEFINE_integer("num_processes", 1, "Processes that write records, each one file at a time.")
-flags.mark_flag_as_required("vocab_file")
+
+def define_flags() -> None:
+    flags.DEFINE_list("input_file", None, "Text: files, folders, patterns or tfds:NAME, with commas between them.")
+    flags.DEFINE_list(
+        "output_file", None, "TFRecord files to write, with commas between them. Files that exist are replaced."
+    )
+    flags.DEFINE_string("output_dir", None, "Instead of --output_file: a new or empty folder for the TFRecord files.")
+    flags.DEFINE_integer(
+        "num_shards", None, "With --output_dir: the number of files (default: one for every 100 documents, at most 16)."
+    )
+    flags.DEFINE_string("vocab_file", None, "The vocabulary, one token a line.")
+    flags.DEFINE_bool("do_lower_case", True, "Lower-case the text and strip accents, as for uncased vocabularies.")
+    flags.DEFINE_bool("do_whole_word_mask", False, "Mask all pieces of a word together.")
+    flags.DEFINE_integer("max_seq_length", 128, "Tokens in a record, special tokens included.")
+    flags.DEFINE_integer("max_predictions_per_seq", 20, "Masks in a record at most.")
+    flags.DEFINE_integer("random_seed", 12345, "Seed of every draw.")
+    flags.DEFINE_integer("dupe_factor", 10, "How often the text is read, each time with other masks and pairs.")
+    flags.DEFINE_float("masked_lm_prob", 0.15, "Share of the tokens to predict.")
+    flags.DEFINE_float("short_seq_prob", 0.1, "Share of the documents that are cut into shorter pairs.")
+    flags.DEFINE_bool("split_sentences", False, "Lines are paragraphs: split them into sentences.")
+    flags.DEFINE_string("language", "en", "The language whose rules --split_sentences follows, as its ISO 639 code.")
+    flags.DEFINE_string("text_field", "text", "The field with the text, in JSON Lines and tensorflow_datasets.")
+    flags.DEFINE_string(
+        "tokenized_corpus",
+        None,
+        "A folder that keeps the tokenised text, for further runs with other lengths, masks or seeds (default: none).",
+    )
+    flags.DEFINE_integer("num_processes", 1, "Processes that write records, each one file at a time.")
+    flags.mark_flag_as_required("vocab_file")
 
 
 def main() -> None:
@@ -304,7 +306,7 @@ def main() -> None:
 
 
 def command() -> None:
-    run_command(main)
+    run_command(main, define_flags)
 
 
 if __name__ == "__main__":

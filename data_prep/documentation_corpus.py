@@ -28,11 +28,14 @@ from keras_bert.atomic_output import atomic_folder, check_output_folder
 from keras_bert.command_line import run_command
 from keras_bert.errors import InputError
 
-flags.DEFINE_string("output_dir", None, "Folder to make, with corpus.txt, train.tsv, dev.tsv and test.tsv.")
-flags.DEFINE_integer("num_train", 1600, "Number of labelled paragraphs in train.tsv.")
-flags.DEFINE_integer("num_dev", 400, "Number of labelled paragraphs in dev.tsv.")
-flags.DEFINE_integer("num_test", 1000, "Number of labelled paragraphs in test.tsv.")
-flags.mark_flag_as_required("output_dir")
+
+def define_flags() -> None:
+    flags.DEFINE_string("output_dir", None, "Folder to make, with corpus.txt, train.tsv, dev.tsv and test.tsv.")
+    flags.DEFINE_integer("num_train", 1600, "Number of labelled paragraphs in train.tsv.")
+    flags.DEFINE_integer("num_dev", 400, "Number of labelled paragraphs in dev.tsv.")
+    flags.DEFINE_integer("num_test", 1000, "Number of labelled paragraphs in test.tsv.")
+    flags.mark_flag_as_required("output_dir")
+
 
 LABELS = ("keras", "numpy", "python", "tensorflow")
 # What comes with them: the dependencies of TensorFlow, Keras and matplotlib that document themselves.
@@ -235,7 +238,7 @@ def main() -> None:
 
 def command() -> None:
     """Console-script entry."""
-    run_command(main)
+    run_command(main, define_flags)
 
 
 if __name__ == "__main__":

@@ -11,15 +11,19 @@ from keras_bert.quiet_tensorflow import quiet_tensorflow
 _HELP = ("--help", "-help", "-h", "-?", "--helpfull", "--helpshort")
 
 
-def run_command(main: Callable[[], None]) -> None:
-    """Parses the command line, runs `main()` and exits.
+def run_command(main: Callable[[], None], define_flags: Callable[[], None]) -> None:
+    """Defines the flags, parses the command line, runs `main()` and exits.
 
-    `main` takes no argument and reads `absl.flags.FLAGS`; the docstring of its module is the text of `--help`. Exit
-    codes: 0 done, 1 input that cannot be used (one line on standard error), 2 wrong flags, 130 stopped by Ctrl-C.
+    `main` takes no argument and reads `absl.flags.FLAGS`; the docstring of its module is the text of `--help`. Flags
+    are defined here and not when the module is imported, so that one program can import several commands: absl
+    refuses two flags of one name.
+
+    Exit codes: 0 done, 1 input that cannot be used (one line on standard error), 2 wrong flags, 130 stopped by Ctrl-C.
 
     absl's own `app.run` shows no flags in `--help` when a console script starts it, prints a traceback for bad input,
     and exits with 1 for wrong flags.
     """
+    define_flags()
     if any(argument in _HELP for argument in sys.argv[1:]):
         print(_help_text(sys.modules[main.__module__]))
         sys.exit(0)

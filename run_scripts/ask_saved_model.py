@@ -17,9 +17,12 @@ from absl import flags
 from keras_bert.command_line import run_command
 from keras_bert.errors import InputError
 
-flags.DEFINE_string("saved_model", None, "A version of a SavedModel, or the folder of its versions.", required=True)
-flags.DEFINE_multi_string("text", [], "A text to ask")
-flags.DEFINE_multi_string("text_b", [], "The second text of a pair, as often as --text")
+
+def define_flags() -> None:
+    flags.DEFINE_string("saved_model", None, "A version of a SavedModel, or the folder of its versions.", required=True)
+    flags.DEFINE_multi_string("text", [], "A text to ask")
+    flags.DEFINE_multi_string("text_b", [], "The second text of a pair, as often as --text")
+
 
 _BATCH_SIZE = 32
 
@@ -76,7 +79,7 @@ def _readable(text: str | bytes) -> str:
 
 
 def command() -> None:
-    run_command(main)
+    run_command(main, define_flags)
 
 
 if __name__ == "__main__":

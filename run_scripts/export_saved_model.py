@@ -10,15 +10,17 @@ from absl import flags
 
 from keras_bert.command_line import run_command
 
-flags.DEFINE_string("model_dir", None, "The model folder, as save_pretrained writes it.", required=True)
-flags.DEFINE_string(
-    "output_dir", None, "Folder of the versions 1, 2, ...; the new one gets the next number.", required=True
-)
-flags.DEFINE_bool("text_pairs", False, "Whether the classifier takes two texts.")
-flags.DEFINE_integer("top_k", 5, "How many tokens a pre-trained model proposes for each [MASK].", lower_bound=1)
-flags.DEFINE_integer(
-    "max_seq_length", None, "Longer texts are cut to so many tokens. The default is all of the model's positions."
-)
+
+def define_flags() -> None:
+    flags.DEFINE_string("model_dir", None, "The model folder, as save_pretrained writes it.", required=True)
+    flags.DEFINE_string(
+        "output_dir", None, "Folder of the versions 1, 2, ...; the new one gets the next number.", required=True
+    )
+    flags.DEFINE_bool("text_pairs", False, "Whether the classifier takes two texts.")
+    flags.DEFINE_integer("top_k", 5, "How many tokens a pre-trained model proposes for each [MASK].", lower_bound=1)
+    flags.DEFINE_integer(
+        "max_seq_length", None, "Longer texts are cut to so many tokens. The default is all of the model's positions."
+    )
 
 
 def main():
@@ -38,7 +40,7 @@ def main():
 
 
 def command() -> None:
-    run_command(main)
+    run_command(main, define_flags)
 
 
 if __name__ == "__main__":

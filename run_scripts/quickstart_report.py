@@ -16,7 +16,9 @@ from keras_bert.errors import InputError
 
 FLAGS = flags.FLAGS
 
-flags.DEFINE_string("output_dir", None, "The folder of the quickstart.", required=True)
+
+def define_flags() -> None:
+    flags.DEFINE_string("output_dir", None, "The folder of the quickstart.", required=True)
 
 
 def main() -> None:
@@ -109,7 +111,7 @@ def _megabytes(folder: str, name: str) -> float:
 
 
 def command() -> None:
-    run_command(main)
+    run_command(main, define_flags)
 
 
 if __name__ == "__main__":

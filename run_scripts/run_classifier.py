@@ -19,41 +19,43 @@ from keras_bert.errors import InputError
 
 FLAGS = flags.FLAGS
 
-flags.DEFINE_string(
-    "data_dir", None, "A folder with train, dev and test files: train.tsv, train.csv or train.jsonl ..."
-)
-flags.DEFINE_string("train_file", None, "Labelled texts to train on. The default is that of data_dir.")
-flags.DEFINE_string("dev_file", None, "Labelled texts to evaluate on. The default is that of data_dir.")
-flags.DEFINE_string("test_file", None, "Texts to predict the labels of. The default is that of data_dir.")
-flags.DEFINE_boolean("has_header", True, "Whether the first line of .tsv and .csv files names the columns.")
-flags.DEFINE_string("text_column", "text", "The column that holds the text: its name, or its number from 0.")
-flags.DEFINE_string("second_text_column", None, "The column that holds the second text, for pairs.")
-flags.DEFINE_string("label_column", "label", "The column that holds the label.")
-flags.DEFINE_string("output_dir", None, "The folder of this run: new, empty, or that of the run to go on with.")
-flags.DEFINE_string("init_checkpoint", None, "A model folder to start from; it has a config and a vocabulary.")
-flags.DEFINE_string("bert_config_file", None, "bert_config.json, to train from scratch.")
-flags.DEFINE_string("vocab_file", None, "vocab.txt, to train from scratch.")
-flags.DEFINE_boolean(
-    "do_lower_case", None, "Whether an uncased vocabulary is used, from scratch. Default: as the config says."
-)
-flags.DEFINE_integer("max_seq_length", 128, "Longer texts are cut to this many tokens.")
-flags.DEFINE_boolean("do_train", False, "Train.")
-flags.DEFINE_boolean("do_eval", False, "Evaluate on dev_file.")
-flags.DEFINE_boolean("do_predict", False, "Predict the labels of test_file.")
-flags.DEFINE_integer("train_batch_size", 32, "Examples per update.")
-flags.DEFINE_integer("eval_batch_size", 8, "Examples per evaluation step.")
-flags.DEFINE_integer("predict_batch_size", 8, "Examples per prediction step.")
-flags.DEFINE_float("learning_rate", 5e-5, "The highest learning rate.")
-flags.DEFINE_float("num_train_epochs", 3.0, "Passes over the training examples.")
-flags.DEFINE_float("warmup_proportion", 0.1, "The part of training in which the learning rate rises.")
-flags.DEFINE_integer("save_checkpoints_steps", 1000, "The number of updates between two checkpoints.")
-flags.DEFINE_integer("iterations_per_loop", 1, "Updates between two returns to Python (steps_per_execution of Keras).")
-flags.DEFINE_integer("random_seed", 12345, "Seed of the new weights, the dropout and the order of the examples.")
-flags.DEFINE_enum("dtype", "float32", ["float32", "mixed_bfloat16"], "What to compute in; weights are float32.")
-flags.DEFINE_boolean(
-    "tensorboard", False, "Also write the training metrics for TensorBoard, to output_dir/tensorboard."
-)
-flags.mark_flag_as_required("output_dir")
+
+def define_flags() -> None:
+    flags.DEFINE_string(
+        "data_dir", None, "A folder with train, dev and test files: train.tsv, train.csv or train.jsonl ..."
+    )
+    flags.DEFINE_string("train_file", None, "Labelled texts to train on. The default is that of data_dir.")
+    flags.DEFINE_string("dev_file", None, "Labelled texts to evaluate on. The default is that of data_dir.")
+    flags.DEFINE_string("test_file", None, "Texts to predict the labels of. The default is that of data_dir.")
+    flags.DEFINE_boolean("has_header", True, "Whether the first line of .tsv and .csv files names the columns.")
+    flags.DEFINE_string("text_column", "text", "The column that holds the text: its name, or its number from 0.")
+    flags.DEFINE_string("second_text_column", None, "The column that holds the second text, for pairs.")
+    flags.DEFINE_string("label_column", "label", "The column that holds the label.")
+    flags.DEFINE_string("output_dir", None, "The folder of this run: new, empty, or that of the run to go on with.")
+    flags.DEFINE_string("init_checkpoint", None, "A model folder to start from; it has a config and a vocabulary.")
+    flags.DEFINE_string("bert_config_file", None, "bert_config.json, to train from scratch.")
+    flags.DEFINE_string("vocab_file", None, "vocab.txt, to train from scratch.")
+    flags.DEFINE_boolean(
+        "do_lower_case", None, "Whether an uncased vocabulary is used, from scratch. Default: as the config says."
+    )
+    flags.DEFINE_integer("max_seq_length", 128, "Longer texts are cut to this many tokens.")
+    flags.DEFINE_boolean("do_train", False, "Train.")
+    flags.DEFINE_boolean("do_eval", False, "Evaluate on dev_file.")
+    flags.DEFINE_boolean("do_predict", False, "Predict the labels of test_file.")
+    flags.DEFINE_integer("train_batch_size", 32, "Examples per update.")
+    flags.DEFINE_integer("eval_batch_size", 8, "Examples per evaluation step.")
+    flags.DEFINE_integer("predict_batch_size", 8, "Examples per prediction step.")
+    flags.DEFINE_float("learning_rate", 5e-5, "The highest learning rate.")
+    flags.DEFINE_float("num_train_epochs", 3.0, "Passes over the training examples.")
+    flags.DEFINE_float("warmup_proportion", 0.1, "The part of training in which the learning rate rises.")
+    flags.DEFINE_integer("save_checkpoints_steps", 1000, "The number of updates between two checkpoints.")
+    flags.DEFINE_integer("iterations_per_loop", 1, "Updates between returns to Python (steps_per_execution of Keras).")
+    flags.DEFINE_integer("random_seed", 12345, "Seed of the new weights, the dropout and the order of the examples.")
+    flags.DEFINE_enum("dtype", "float32", ["float32", "mixed_bfloat16"], "What to compute in; weights are float32.")
+    flags.DEFINE_boolean(
+        "tensorboard", False, "Also write the training metrics for TensorBoard, to output_dir/tensorboard."
+    )
+    flags.mark_flag_as_required("output_dir")
 
 
 def main() -> None:
@@ -132,7 +134,7 @@ def _file_of(part: str) -> str:
 
 
 def command() -> None:
-    run_command(main)
+    run_command(main, define_flags)
 
 
 if __name__ == "__main__":

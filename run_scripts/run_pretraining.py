@@ -16,33 +16,35 @@ from keras_bert.errors import InputError
 
 FLAGS = flags.FLAGS
 
-flags.DEFINE_string("input_file", None, "TFRecord files to train on: names and globs, separated by commas.")
-flags.DEFINE_string("eval_input_file", None, "TFRecord files to evaluate on. The default is input_file.")
-flags.DEFINE_string("output_dir", None, "The folder of this run: new, empty, or that of the run to go on with.")
-flags.DEFINE_string("bert_config_file", None, "bert_config.json of the model. Not needed with init_checkpoint.")
-flags.DEFINE_string("vocab_file", None, "vocab.txt of the records; it goes into the model folder.")
-flags.DEFINE_string("init_checkpoint", None, "A model folder to start from, instead of random weights.")
-flags.DEFINE_integer("max_seq_length", None, "The sequence length of the records. The default is what they have.")
-flags.DEFINE_integer(
-    "max_predictions_per_seq", None, "The number of masked positions in the records. The default is what they have."
-)
-flags.DEFINE_boolean("do_train", False, "Train.")
-flags.DEFINE_boolean("do_eval", False, "Evaluate, after training if both are asked for.")
-flags.DEFINE_integer("train_batch_size", 32, "Sequences per update.")
-flags.DEFINE_integer("eval_batch_size", 8, "Sequences per evaluation step.")
-flags.DEFINE_float("learning_rate", 5e-5, "The highest learning rate.")
-flags.DEFINE_float("adam_beta_2", 0.999, "How long Adam remembers squared gradients; 0.98 helps short training.")
-flags.DEFINE_integer("num_train_steps", 100_000, "The number of updates.")
-flags.DEFINE_integer("num_warmup_steps", 10_000, "The number of updates in which the learning rate rises.")
-flags.DEFINE_integer("save_checkpoints_steps", 1000, "The number of updates between two checkpoints.")
-flags.DEFINE_integer("iterations_per_loop", 1, "Updates between two returns to Python (steps_per_execution of Keras).")
-flags.DEFINE_integer("max_eval_steps", 100, "The most evaluation steps.")
-flags.DEFINE_integer("random_seed", 12345, "Seed of the weights, the dropout and the order of the records.")
-flags.DEFINE_enum("dtype", "float32", ["float32", "mixed_bfloat16"], "What to compute in; weights are float32.")
-flags.DEFINE_boolean(
-    "tensorboard", False, "Also write the training metrics for TensorBoard, to output_dir/tensorboard."
-)
-flags.mark_flags_as_required(["input_file", "output_dir"])
+
+def define_flags() -> None:
+    flags.DEFINE_string("input_file", None, "TFRecord files to train on: names and globs, separated by commas.")
+    flags.DEFINE_string("eval_input_file", None, "TFRecord files to evaluate on. The default is input_file.")
+    flags.DEFINE_string("output_dir", None, "The folder of this run: new, empty, or that of the run to go on with.")
+    flags.DEFINE_string("bert_config_file", None, "bert_config.json of the model. Not needed with init_checkpoint.")
+    flags.DEFINE_string("vocab_file", None, "vocab.txt of the records; it goes into the model folder.")
+    flags.DEFINE_string("init_checkpoint", None, "A model folder to start from, instead of random weights.")
+    flags.DEFINE_integer("max_seq_length", None, "The sequence length of the records. The default is what they have.")
+    flags.DEFINE_integer(
+        "max_predictions_per_seq", None, "The number of masked positions in the records. The default is what they have."
+    )
+    flags.DEFINE_boolean("do_train", False, "Train.")
+    flags.DEFINE_boolean("do_eval", False, "Evaluate, after training if both are asked for.")
+    flags.DEFINE_integer("train_batch_size", 32, "Sequences per update.")
+    flags.DEFINE_integer("eval_batch_size", 8, "Sequences per evaluation step.")
+    flags.DEFINE_float("learning_rate", 5e-5, "The highest learning rate.")
+    flags.DEFINE_float("adam_beta_2", 0.999, "How long Adam remembers squared gradients; 0.98 helps short training.")
+    flags.DEFINE_integer("num_train_steps", 100_000, "The number of updates.")
+    flags.DEFINE_integer("num_warmup_steps", 10_000, "The number of updates in which the learning rate rises.")
+    flags.DEFINE_integer("save_checkpoints_steps", 1000, "The number of updates between two checkpoints.")
+    flags.DEFINE_integer("iterations_per_loop", 1, "Updates between returns to Python (steps_per_execution of Keras).")
+    flags.DEFINE_integer("max_eval_steps", 100, "The most evaluation steps.")
+    flags.DEFINE_integer("random_seed", 12345, "Seed of the weights, the dropout and the order of the records.")
+    flags.DEFINE_enum("dtype", "float32", ["float32", "mixed_bfloat16"], "What to compute in; weights are float32.")
+    flags.DEFINE_boolean(
+        "tensorboard", False, "Also write the training metrics for TensorBoard, to output_dir/tensorboard."
+    )
+    flags.mark_flags_as_required(["input_file", "output_dir"])
 
 
 def main() -> None:
@@ -90,7 +92,7 @@ def main() -> None:
 
 
 def command() -> None:
-    run_command(main)
+    run_command(main, define_flags)
 
 
 if __name__ == "__main__":

@@ -18,11 +18,12 @@ def generated_texts(seed: int, tokens: Sequence[str] = ("the", "##est")) -> Iter
 
 
 def every_code_point(first: int = 0, last: int = 0x10FFFF) -> Iterator[bytes]:
-    """Yields each code point alone in a word, inside a word, after a sigma, before a mark and between symbols."""
+    """Yields two texts for each code point: alone, in a word, before a mark, between symbols; and after a sigma."""
     for point in range(first, last + 1):
         if not 0xD800 <= point <= 0xDFFF:
             character = chr(point)
-            yield f"x {character} a{character}b A{SIGMA}{character} 1{character}\u0301, .{character}.".encode()
+            yield f"x {character} a{character}b 1{character}\u0301, .{character}.".encode()
+            yield f"A{SIGMA}{character}".encode()
 
 
 def _characters(condition: Callable[[str], bool]) -> list[str]:

@@ -8,8 +8,10 @@ from absl import flags
 from keras_bert.command_line import run_command
 from keras_bert.errors import InputError
 
-flags.DEFINE_string("name", None, "Whom to greet.", required=True)
-flags.DEFINE_integer("times", 1, "How often.")
+
+def define_flags():
+    flags.DEFINE_string("name", None, "Whom to greet.", required=True)
+    flags.DEFINE_integer("times", 1, "How often.")
 
 
 def main():
@@ -24,8 +26,12 @@ def main():
     print(f"hello {flags.FLAGS.name}")
 
 
+def command():
+    run_command(main, define_flags)
+
+
 if __name__ == "__main__":
-    run_command(main)
+    command()
 '''
 
 
@@ -33,8 +39,8 @@ def run(tmp_path, *arguments, as_console_script=False):
     (tmp_path / "greet.py").write_text(PROGRAM)
     command = [sys.executable, str(tmp_path / "greet.py")]
     if as_console_script:
-        start = "import sys, greet; from keras_bert.command_line import run_command; run_command(greet.main)"
-        (tmp_path / "greet-script").write_text(f"import sys; sys.path.insert(0, {str(tmp_path)!r})\n{start}\n")
+        lines = [f"import sys; sys.path.insert(0, {str(tmp_path)!r})", "import greet", "greet.command()"]
+        (tmp_path / "greet-script").write_text("\n".join(lines))
         command = [sys.executable, str(tmp_path / "greet-script")]
     return subprocess.run([*command, *arguments], capture_output=True, text=True)
 

@@ -82,6 +82,12 @@ def test_help_of_every_console_script_is_shown_within_two_seconds(installed, tmp
         assert min(seconds) < 2.0, f"{name} --help took {min(seconds):.1f} s"
 
 
+def test_all_commands_can_be_imported_by_one_program(installed, tmp_path):
+    modules = sorted(module for module, _ in console_scripts(installed).values())
+    result = run_outside_the_clone(installed, tmp_path, f"import {', '.join(modules)}")
+    assert result.returncode == 0, result.stderr
+
+
 def test_the_packages_import_from_the_wheel(installed, tmp_path):
     program = "import keras_bert, data_prep, run_scripts; print(keras_bert.__file__, data_prep.__file__)"
     result = run_outside_the_clone(installed, tmp_path, program)
