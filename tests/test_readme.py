@@ -38,5 +38,6 @@ def test_every_command_that_the_readme_names_exists():
 
 
 def test_every_page_that_the_readme_links_exists():
-    for target in re.findall(r"\]\((?!https?:)([^)#]+)\)", README):
+    prose = re.sub(r"```.*?```", "", README, flags=re.S)
+    for target in re.findall(r"\]\((?!https?:)([^)#]+)\)", prose):
         assert (PROJECT / target).exists(), f"README.md links {target}, which does not exist"
