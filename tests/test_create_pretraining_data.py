@@ -502,6 +502,8 @@ def test_ctrl_c_leaves_whole_files_only(tmp_path, text):
         stdout=subprocess.DEVNULL,
         text=True,
         start_new_session=True,
+        # Tests that run in the background of a shell inherit that SIGINT is ignored.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     deadline = time.monotonic() + 120
     while not list(out.glob("*.tfrecord")) and time.monotonic() < deadline and process.poll() is None:
