@@ -18,6 +18,8 @@ MASKED_LM_POSITIONS = "masked_lm_positions"
 MASKED_LM_IDS = "masked_lm_ids"
 MASKED_LM_WEIGHTS = "masked_lm_weights"
 NEXT_SENTENCE_LABELS = "next_sentence_labels"
+NEXT_SENTENCE_WEIGHTS = "next_sentence_weights"
+CLS_POSITIONS = "cls_positions"
 LABEL_IDS = "label_ids"
 IS_REAL_EXAMPLE = "is_real_example"
 
@@ -39,15 +41,34 @@ def token_features(max_seq_length: int) -> list[Feature]:
     return [Feature(name, max_seq_length) for name in (INPUT_IDS, INPUT_MASK, SEGMENT_IDS)]
 
 
-def pretraining_features(max_seq_length: int, max_predictions_per_seq: int) -> list[Feature]:
-    """The record of google-research/bert `create_pretraining_data.py`."""
-    return [
-        *token_features(max_seq_length),
-        Feature(MASKED_LM_POSITIONS, max_predictions_per_seq),
-        Feature(MASKED_LM_IDS, max_predictions_per_seq),
-        Feature(MASKED_LM_WEIGHTS, max_predictions_per_seq, "float32"),
-        Feature(NEXT_SENTENCE_LABELS, 1),
-    ]
+def pretraining_features(
+    max_seq_length: int,
+    max_predictions_per_seq: int,
+    max_sequences_per_row: int = 1,
+    *,
+    has_sentence_task: bool = True,
+) -> list[Feature]:
+    """The record of google-research/bert `create_pretraining_data.py`, and what this project adds to it.
+
+    Args:
+        max_predictions_per_seq: 0 for records without masks, which are masked while they are read.
+        max_sequences_per_row: above 1, `input_mask` numbers the sequences of a row, `cls_positions` says where each
+            begins, and there is a next-sentence label and weight for each. Unused places are 0.
+        has_sentence_task: False for records whose next-sentence labels mean nothing: they have the weight 0.
+    """
+    result = token_features(max_seq_length)
+    if max_predictions_per_seq:
+        result += [
+            Feature(MASKED_LM_POSITIONS, max_predictions_per_seq),
+            Feature(MASKED_LM_IDS, max_predictions_per_seq),
+            Feature(MASKED_LM_WEIGHTS, max_predictions_per_seq, "float32"),
+        ]
+    result.append(Feature(NEXT_SENTENCE_LABELS, max_sequences_per_row))
+    if max_sequences_per_row > 1:
+        result.append(Feature(CLS_POSITIONS, max_sequences_per_row))
+    if max_sequences_per_row > 1 or not has_sentence_task:
+        result.append(Feature(NEXT_SENTENCE_WEIGHTS, max_sequences_per_row, "float32"))
+    return result
 
 
 def classification_features(max_seq_length: int) -> list[Feature]:
