@@ -5,27 +5,15 @@ tensorflow_datasets one record is one document, and the line breaks inside its t
 """
 
 import glob
-import gzip
-import io
-import json
 import os
-import zlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from data_prep import tfds_text
+from data_prep.text_chunks import JSON_SUFFIXES, TextChunk, read_chunks, texts_in_chunks
 from keras_bert.errors import InputError
 
-_JSON_SUFFIXES = (".jsonl", ".jsonl.gz")
 # What a folder is searched for. Files without a suffix are taken too: WikiExtractor writes `AA/wiki_00`.
-_SUFFIXES = (".txt", ".gz", *_JSON_SUFFIXES)
-
-# Memory stays bounded whatever comes: a text without blank lines is cut into documents of this many characters, and a
-# text without line breaks into lines of this many bytes.
-MAX_DOCUMENT_CHARACTERS = 4_000_000
-MAX_LINE_BYTES = 4_000_000
-MAX_JSON_LINE_BYTES = 256_000_000
-
-_BYTES_BETWEEN_REPORTS = 1 << 20
+_SUFFIXES = (".txt", ".gz", *JSON_SUFFIXES)
 
 
 def read_documents(
@@ -58,11 +46,72 @@ def read_documents(
         >>> list(read_documents("two_documents.txt"))
         [['First line.', 'Second line.'], ['Another document.']]
     """
+    chunks = read_text_chunks(patterns, text_field=text_field, tfds_data_dir=tfds_data_dir)
+    return _documents_of(chunks, TextCheck(patterns), on_progress or (lambda num_bytes: None))
+
+
+def _documents_of(chunks: Iterator[TextChunk], check: "TextCheck", on_progress) -> Iterator[list[str]]:
+    for chunk in chunks:
+        num_documents = 0
+        for document in chunk.documents():
+            num_documents += 1
+            yield document
+        check.add(chunk.source, num_documents, chunk.is_last)
+        on_progress(chunk.source_bytes)
+    check.finish()
+
+
+def read_text_chunks(
+    patterns: str | Sequence[str], *, text_field: str = "text", tfds_data_dir: str | None = None
+) -> Iterator[TextChunk]:
+    """Reads the same as `read_documents` in chunks of about 2 MB, to be parted into documents by other processes.
+
+    Raises:
+        InputError: as `read_documents`; what is wrong inside a chunk is found by `TextChunk.documents`.
+    """
     sources = list_sources(patterns)
     for name in sources:
         if tfds_text.is_tfds_name(name):
             tfds_text.check_name(name)
-    return _read_sources(sources, patterns, text_field, tfds_data_dir, on_progress or (lambda num_bytes: None))
+    return _chunks_of(sources, text_field, tfds_data_dir)
+
+
+def _chunks_of(sources: list[str], text_field: str, tfds_data_dir: str | None) -> Iterator[TextChunk]:
+    for source in sources:
+        if tfds_text.is_tfds_name(source):
+            yield from texts_in_chunks(source, tfds_text.read_texts(source, text_field, tfds_data_dir))
+        else:
+            yield from read_chunks(source, text_field)
+
+
+class TextCheck:
+    """Notices sources without text while their documents are counted, chunk by chunk.
+
+    An empty file that the user named is a mistake; among the many of a folder or pattern it is not.
+    """
+
+    def __init__(self, patterns: str | Sequence[str]):
+        self._named = {os.path.expanduser(pattern) for pattern in _split_patterns(patterns)}
+        self._num_in_source = 0
+        self._sources = []
+        self._found_any = False
+
+    def add(self, source: str, num_documents: int, is_last: bool) -> None:
+        """Counts the documents of a source's next chunk. Raises `InputError` at the end of a named one without any."""
+        self._num_in_source += num_documents
+        if is_last:
+            if not self._num_in_source and source in self._named:
+                raise InputError(f"{source} is empty: it has no line of text.")
+            self._found_any = self._found_any or self._num_in_source > 0
+            self._num_in_source = 0
+            self._sources.append(source)
+
+    def finish(self) -> None:
+        """Raises `InputError` when no source had any text."""
+        if not self._found_any:
+            raise InputError(
+                f"None of the {len(self._sources)} input files has a line of text. The first is {self._sources[0]}"
+            )
 
 
 def list_sources(patterns: str | Sequence[str]) -> list[str]:
@@ -133,170 +182,3 @@ def _files_in_folder(folder: str, may_be_empty: bool = False) -> list[str]:
         holds = f"It holds {', '.join(sorted(map(os.path.basename, others))[:3])}" if others else "It is empty"
         raise InputError(f"The folder {folder} has no file named *.txt, *.gz or *.jsonl. {holds}.")
     return sorted(names)
-
-
-def _read_sources(sources, patterns, text_field, tfds_data_dir, on_progress) -> Iterator[list[str]]:
-    # An empty file that the user named is a mistake; among the many of a folder or pattern it is not.
-    named = {os.path.expanduser(pattern) for pattern in _split_patterns(patterns)}
-    found_any = False
-    for source in sources:
-        if tfds_text.is_tfds_name(source):
-            texts = tfds_text.read_texts(source, text_field, tfds_data_dir, on_progress)
-            documents = _documents_of_texts(texts)
-        else:
-            documents = _read_file(source, text_field, on_progress)
-        is_empty = True
-        for document in documents:
-            is_empty = False
-            yield document
-        if is_empty and source in named:
-            raise InputError(f"{source} is empty: it has no line of text.")
-        found_any = found_any or not is_empty
-    if not found_any:
-        raise InputError(f"None of the {len(sources)} input files has a line of text. The first is {sources[0]}")
-
-
-def _read_file(path: str, text_field: str, on_progress: Callable[[int], None]) -> Iterator[list[str]]:
-    is_json = path.endswith(_JSON_SUFFIXES)
-    lines = read_lines(path, is_json=is_json, on_progress=on_progress)
-    if is_json:
-        return _documents_of_texts(_texts_of_json_lines(lines, path, text_field))
-    return _group_lines(lines)
-
-
-def read_lines(
-    path: str, *, is_json: bool = False, on_progress: Callable[[int], None] = lambda num_bytes: None
-) -> Iterator[str]:
-    """Yields the lines of a file of UTF-8 text, with their line breaks; `.gz` is unpacked.
-
-    A line of more than four million bytes comes in several parts, but a longer line of JSON is allowed.
-
-    Raises:
-        InputError: the file cannot be read, is binary, not UTF-8, or not valid gzip.
-    """
-    try:
-        raw_file = open(path, "rb")  # noqa: SIM115 - closed below, after the gzip reader that wraps it
-    except OSError as error:
-        raise InputError(f"Cannot read {path}: {error.strerror}") from None
-    with raw_file:
-        file = io.BufferedReader(gzip.GzipFile(fileobj=raw_file)) if path.endswith(".gz") else raw_file
-        reported = start = 0
-        for number, line in enumerate(_raw_lines(file, path, is_json), start=1):
-            text = _decode(line, path, number, start)
-            yield text.removeprefix("\ufeff") if number == 1 else text
-            start += len(line)
-            position = raw_file.tell() if file is not raw_file else start
-            if position - reported >= _BYTES_BETWEEN_REPORTS:
-                on_progress(position - reported)
-                reported = position
-        on_progress(os.fstat(raw_file.fileno()).st_size - reported)
-
-
-def _raw_lines(file, path: str, is_json: bool) -> Iterator[bytes]:
-    max_line_bytes = MAX_JSON_LINE_BYTES if is_json else MAX_LINE_BYTES
-    rest = b""
-    try:
-        while line := rest + file.readline(max_line_bytes):
-            rest = b""
-            if len(line) >= max_line_bytes and not line.endswith(b"\n"):
-                if is_json:
-                    raise InputError(f"{path} has a line of more than {max_line_bytes:,} bytes. Write a record a line.")
-                line, rest = _cut_at_space(line)
-            yield line
-    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise InputError(f"{path} is not a whole gzip file: {error}. Fetch or pack it again.") from None
-    except OSError as error:
-        raise InputError(f"Cannot read {path}: {error.strerror or error}") from None
-
-
-def _cut_at_space(line: bytes) -> tuple[bytes, bytes]:
-    """Splits after the last space, so that no word is cut; where there is none, between two characters.
-
-    >>> _cut_at_space(b"one two thr")
-    (b'one two ', b'thr')
-    """
-    cut = line.rfind(b" ") + 1
-    if cut == 0:
-        cut = len(line)
-        # Bytes 10xxxxxx continue a UTF-8 character; a character has at most three of them.
-        while cut > len(line) - 4 and line[cut - 1] & 0xC0 == 0x80:
-            cut -= 1
-        if line[cut - 1] >= 0xC0:
-            cut -= 1
-    return line[:cut], line[cut:]
-
-
-def _decode(line: bytes, path: str, number: int, start: int) -> str:
-    if start == 0 and line.startswith((b"\xff\xfe", b"\xfe\xff")):
-        raise InputError(f"{path} is UTF-16, not UTF-8. Convert it: iconv -f UTF-16 -t UTF-8")
-    if b"\0" in line:
-        raise InputError(
-            f"{path} is binary, not text: line {number} has a NUL byte at position {start + line.index(0)} of the file."
-        )
-    try:
-        return line.decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise InputError(
-            f"{path} is not UTF-8: byte 0x{line[error.start]:02x} in line {number}, at position {start + error.start} "
-            "of the file. Convert it, for example: iconv -f LATIN1 -t UTF-8"
-        ) from None
-
-
-def _texts_of_json_lines(lines: Iterable[str], path: str, text_field: str) -> Iterator[str]:
-    for number, line in enumerate(lines, start=1):
-        if not line.strip():
-            continue
-        where = f"{path}: line {number}"
-        try:
-            record = json.loads(line)
-        except (json.JSONDecodeError, RecursionError) as error:
-            raise InputError(f"{where} is not JSON: {error}") from None
-        if not isinstance(record, dict):
-            raise InputError(f"{where} must be a JSON object. Received: {type(record).__name__}")
-        if text_field not in record:
-            raise InputError(f"{where} has no field {text_field!r}. It has: {', '.join(map(repr, record)) or 'none'}")
-        if not isinstance(record[text_field], str):
-            kind = type(record[text_field]).__name__
-            raise InputError(f"{where}: the field {text_field!r} must be a string. Received: {kind}")
-        yield _without_lone_surrogates(record[text_field])
-
-
-def _without_lone_surrogates(text: str) -> str:
-    r"""Puts U+FFFD for half of a surrogate pair, which JSON can write but UTF-8 cannot.
-
-    >>> _without_lone_surrogates("cut \ud83d") == "cut \ufffd"
-    True
-    """
-    try:
-        text.encode("utf-8")
-    except UnicodeEncodeError:
-        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    return text
-
-
-def _documents_of_texts(texts: Iterable[str]) -> Iterator[list[str]]:
-    for text in texts:
-        # Blank lines part the paragraphs of a record; they do not end the document.
-        yield from _group_lines(line for line in text.split("\n") if line.strip())
-
-
-def _group_lines(lines: Iterable[str]) -> Iterator[list[str]]:
-    """Yields lists of stripped lines, parted where a line is blank.
-
-    >>> list(_group_lines(["a", " b ", "", "", "c"]))
-    [['a', 'b'], ['c']]
-    """
-    document = []
-    num_characters = 0
-    for line in lines:
-        line = line.strip()
-        if not line or num_characters > MAX_DOCUMENT_CHARACTERS:
-            if document:
-                yield document
-            document = []
-            num_characters = 0
-        if line:
-            document.append(line)
-            num_characters += len(line)
-    if document:
-        yield document

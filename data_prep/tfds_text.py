@@ -1,7 +1,7 @@
 """Text out of tensorflow_datasets, by name: `tfds:NAME[/CONFIG][:VERSION][@SPLIT]`."""
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from keras_bert.errors import InputError
@@ -42,8 +42,8 @@ def size_in_bytes(name: str, data_dir: str | None) -> int:
     return _open(name, data_dir).num_bytes
 
 
-def read_texts(name: str, text_field: str, data_dir: str | None, on_progress: Callable[[int], None]) -> Iterator[str]:
-    """Yields the text of each example, in the order in which the data set is stored.
+def read_texts(name: str, text_field: str, data_dir: str | None) -> Iterator[tuple[str, int]]:
+    """Yields the text of each example and its share of the data set's bytes, in the order in which it is stored.
 
     Raises:
         InputError: there is no such data set, split or field, or it cannot be downloaded.
@@ -62,9 +62,8 @@ def read_texts(name: str, text_field: str, data_dir: str | None, on_progress: Ca
         except UnicodeDecodeError as error:
             raise InputError(f"{name}: the {text_field!r} of example {number} is not UTF-8: {error.reason}") from None
         position = data_set.num_bytes * number // data_set.num_examples
-        on_progress(position - reported)
+        yield text, position - reported
         reported = position
-        yield text
 
 
 def _open(name: str, data_dir: str | None) -> _DataSet:

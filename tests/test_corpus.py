@@ -5,8 +5,8 @@ import tracemalloc
 
 import pytest
 
-from data_prep import corpus
-from data_prep.corpus import input_size, list_sources, read_documents
+from data_prep import text_chunks
+from data_prep.corpus import input_size, list_sources, read_documents, read_text_chunks
 from keras_bert.errors import InputError
 
 TWO_DOCUMENTS = "The quick brown fox.\nIt jumped.\n\nA second document.\n"
@@ -81,7 +81,7 @@ def test_a_file_whose_name_looks_like_a_pattern_is_read(tmp_path):
 
 @pytest.mark.parametrize("suffix", [".txt", ".txt.gz"])
 def test_progress_adds_up_to_the_size_on_disk(tmp_path, suffix):
-    content = b"A sentence of some length, again and again.\n" * 60_000
+    content = b"A sentence of some length, again and again.\n" * 100_000
     path = write(tmp_path / f"a{suffix}", gzip.compress(content) if suffix.endswith("gz") else content)
     steps = []
     read(path, on_progress=steps.append)
@@ -156,28 +156,45 @@ def test_a_file_that_may_not_be_read_is_refused(tmp_path):
 
 
 def test_a_text_without_blank_lines_is_cut_into_documents(tmp_path, monkeypatch):
-    monkeypatch.setattr(corpus, "MAX_DOCUMENT_CHARACTERS", 10)
+    monkeypatch.setattr(text_chunks, "MAX_DOCUMENT_CHARACTERS", 10)
     path = write(tmp_path / "a.txt", "one two\n" * 6)
     assert read(path) == [["one two"] * 2] * 3
 
 
+def test_cuts_between_chunks_change_nothing(tmp_path, monkeypatch):
+    text = "One.\nTwo.\n\n\n \t\nThree, é.\r\n\r\nFour.\n\u3000\nFive.\n\n"
+    records = "".join(json.dumps({"text": text}, ensure_ascii=False) + "\n" for _ in range(3))
+    paths = [write(tmp_path / "a.txt", text * 3), write(tmp_path / "b.jsonl", records)]
+    paths.append(write(tmp_path / "c.txt.gz", gzip.compress(text.encode() * 3)))
+    whole = read(paths)
+    for chunk_bytes in range(1, 40):
+        monkeypatch.setattr(text_chunks, "CHUNK_BYTES", chunk_bytes)
+        chunks = list(read_text_chunks(paths))
+        assert [document for chunk in chunks for document in chunk.documents()] == whole
+        assert sum(chunk.source_bytes for chunk in chunks) == input_size(paths)
+    assert len(chunks) > 6
+
+
 def test_a_line_that_is_too_long_is_cut_between_words_or_else_between_characters(tmp_path, monkeypatch):
-    monkeypatch.setattr(corpus, "MAX_LINE_BYTES", 10)
-    assert read(write(tmp_path / "a.txt", "one two three four\nfive\n")) == [["one two", "three four", "five"]]
+    monkeypatch.setattr(text_chunks, "CHUNK_BYTES", 5)
+    monkeypatch.setattr(text_chunks, "MAX_LINE_BYTES", 9)
+    assert read(write(tmp_path / "a.txt", "one two three four\nfive\n")) == [["one two"], ["three four"], ["five"]]
     cut = read(write(tmp_path / "b.txt", "é" * 3 + "汶川大地震" + "😀" * 5))
-    assert "".join(cut[0]) == "ééé汶川大地震😀😀😀😀😀"
+    assert len(cut) > 2
+    assert "".join(line for [line] in cut) == "ééé汶川大地震😀😀😀😀😀"
 
 
 def test_a_json_line_that_is_too_long_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr(corpus, "MAX_JSON_LINE_BYTES", 10)
+    monkeypatch.setattr(text_chunks, "CHUNK_BYTES", 5)
+    monkeypatch.setattr(text_chunks, "MAX_JSON_LINE_BYTES", 10)
     with pytest.raises(InputError, match="has a line of more than 10 bytes"):
         read(write(tmp_path / "a.jsonl", '{"text": "one two three"}'))
 
 
 def test_memory_stays_bounded_whatever_the_input(tmp_path, monkeypatch):
     """5 MB without a line break and 5 MB without a blank line are read in 2 MB when parts are kept below 0.1 MB."""
-    monkeypatch.setattr(corpus, "MAX_LINE_BYTES", 100_000)
-    monkeypatch.setattr(corpus, "MAX_DOCUMENT_CHARACTERS", 100_000)
+    monkeypatch.setattr(text_chunks, "CHUNK_BYTES", 50_000)
+    monkeypatch.setattr(text_chunks, "MAX_LINE_BYTES", 100_000)
     write(tmp_path / "one_line.gz", gzip.compress(b"word " * 1_000_000, compresslevel=1))
     write(tmp_path / "no_blank_line.gz", gzip.compress(b"A sentence of words.\n" * 250_000, compresslevel=1))
     tracemalloc.start()
