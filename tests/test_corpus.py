@@ -81,7 +81,7 @@ def test_a_file_whose_name_looks_like_a_pattern_is_read(tmp_path):
 
 @pytest.mark.parametrize("suffix", [".txt", ".txt.gz"])
 def test_progress_adds_up_to_the_size_on_disk(tmp_path, suffix):
-    content = b"A sentence of some length, again and again.\n" * 100_000
+    content = b"A sentence of some length, again and again.\n" * 200_000
     path = write(tmp_path / f"a{suffix}", gzip.compress(content) if suffix.endswith("gz") else content)
     steps = []
     read(path, on_progress=steps.append)
