@@ -129,10 +129,12 @@ def list_sources(patterns: str | Sequence[str]) -> list[str]:
 
 def input_size(patterns: str | Sequence[str], *, tfds_data_dir: str | None = None) -> int:
     """Returns the bytes that reading `patterns` will report to `on_progress`: sizes on disk."""
-    return sum(
-        tfds_text.size_in_bytes(name, tfds_data_dir) if tfds_text.is_tfds_name(name) else os.path.getsize(name)
-        for name in list_sources(patterns)
-    )
+    return sum(source_size(name, tfds_data_dir) for name in list_sources(patterns))
+
+
+def source_size(name: str, tfds_data_dir: str | None = None) -> int:
+    """Returns the bytes on disk of one file, or of one data set of tensorflow_datasets."""
+    return tfds_text.size_in_bytes(name, tfds_data_dir) if tfds_text.is_tfds_name(name) else os.path.getsize(name)
 
 
 def _split_patterns(patterns: str | Sequence[str]) -> list[str]:

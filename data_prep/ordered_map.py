@@ -9,6 +9,7 @@ from concurrent.futures.process import BrokenProcessPool
 from typing import TypeVar
 
 from keras_bert.errors import InputError
+from keras_bert.quiet_tensorflow import quiet_tensorflow
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -28,7 +29,7 @@ def ordered_map(function: Callable[[Item], Result], items: Iterable[Item], num_p
         return
     # Spawned, not forked: TensorFlow's threads, should it be loaded, do not survive a fork.
     context = multiprocessing.get_context("spawn")
-    executor = concurrent.futures.ProcessPoolExecutor(num_processes, context, initializer=_leave_ctrl_c_to_the_parent)
+    executor = concurrent.futures.ProcessPoolExecutor(num_processes, context, initializer=_start_worker)
     try:
         waiting = deque()
         for item in items:
@@ -45,5 +46,7 @@ def ordered_map(function: Callable[[Item], Result], items: Iterable[Item], num_p
         executor.shutdown(cancel_futures=True)
 
 
-def _leave_ctrl_c_to_the_parent() -> None:
+def _start_worker() -> None:
+    quiet_tensorflow()
+    # Ctrl-C reaches every process of the terminal; the main one answers it.
     signal.signal(signal.SIGINT, signal.SIG_IGN)

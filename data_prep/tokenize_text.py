@@ -1,82 +1,211 @@
 """Text -> tokenised corpus, once: the reading, splitting and tokenising that several runs can share."""
 
-import contextlib
+import dataclasses
+import functools
+import itertools
 import os
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
 
+import numpy as np
 from tqdm import tqdm
 
-from data_prep.corpus import input_size, read_documents
-from data_prep.tokenized_corpus import TokenizedCorpus, graph_encoder, write_tokenized_corpus
-from keras_bert.atomic_output import check_output_folder
+from data_prep.corpus import TextCheck, list_sources, read_text_chunks, source_size
+from data_prep.corpus_writer import (
+    CorpusWriter,
+    EncodedChunk,
+    TextSource,
+    check_same_settings,
+    has_corpus,
+    is_unfinished,
+    open_corpus_writer,
+)
+from data_prep.ordered_map import ordered_map
+from data_prep.text_chunks import TextChunk
+from data_prep.tokenized_corpus import TokenizedCorpus
 from keras_bert.errors import InputError
 from keras_bert.tokenization.vocabulary import Vocabulary
+
+# Lines are tokenised in batches of about this many characters: their intermediate results stay in the cache.
+_BATCH_CHARACTERS = 300_000
+# Below this size, processes would take longer to start than to tokenise.
+_BYTES_PER_PROCESS = 100_000_000
+
+# Lines -> the ids of all of them, one behind the other, and the number of ids of each line.
+Encoder = Callable[[Sequence[str]], tuple[np.ndarray, np.ndarray]]
+
+
+@dataclasses.dataclass(frozen=True)
+class TextSettings:
+    """How text is read and tokenised.
+
+    Args:
+        split_sentences: the lines are paragraphs, to be split by the rules of `language` (an ISO 639 code).
+        text_field: the field with the text, in JSON Lines and tensorflow_datasets.
+    """
+
+    do_lower_case: bool = True
+    split_sentences: bool = False
+    language: str = "en"
+    text_field: str = "text"
 
 
 def tokenize_text(
     input_file: str | Sequence[str] | None,
     path: str | os.PathLike,
     vocabulary: Vocabulary,
+    settings: TextSettings | None = None,
     *,
-    do_lower_case: bool = True,
-    split_sentences: bool = False,
-    language: str = "en",
-    text_field: str = "text",
+    append: bool = False,
+    num_processes: int = 1,
+    on_first_chunk: Callable[[EncodedChunk, int], None] | None = None,
     show_progress: bool = False,
 ) -> TokenizedCorpus:
     """Tokenises text into the folder `path`, or opens that folder when it already holds a corpus of this text.
 
+    What is on disk does not depend on the number of processes, nor on how often the work was stopped: the same call
+    goes on where it was.
+
     Args:
         input_file: what `data_prep.corpus.read_documents` takes; None to use a corpus that exists, whatever its text.
-        split_sentences: the lines are paragraphs, to be split by the rules of `language`.
+        append: adds this text to the corpus that is there.
+        num_processes: processes that tokenise, for large text.
+        on_first_chunk: called before anything is written with the first chunk of tokens and the bytes of all text, so
+            that the need for disk can be estimated.
 
     Raises:
         InputError: the input has no text, the folder cannot be written to, or the corpus in it was made from other
             text, with another vocabulary or in another way.
     """
     path = os.fspath(path)
-    patterns = [input_file] if isinstance(input_file, str) else list(input_file or ())
-    source = {
-        "input_file": patterns,
-        "input_bytes": input_size(patterns) if patterns else None,
-        "do_lower_case": do_lower_case,
-        "split_sentences": split_sentences,
-        "language": language,
-        "text_field": text_field,
-    }
-    if os.path.exists(os.path.join(path, "manifest.json")):
+    settings = settings or TextSettings()
+    patterns = [input_file] if isinstance(input_file, str) else [os.fspath(name) for name in input_file or ()]
+    if has_corpus(path) and not append:
         corpus = TokenizedCorpus.open(path)
-        _check_same(corpus, path, vocabulary, source)
+        _check_same_text(corpus, vocabulary, patterns, settings)
         return corpus
-    check_output_folder(path)
     if not patterns:
         raise InputError("Give input_file, the text to read.")
-    with _reading(source, show_progress) as documents:
-        return write_tokenized_corpus(documents, path, vocabulary, graph_encoder(vocabulary, do_lower_case), source)
+    sizes = {name: source_size(name) for name in list_sources(patterns)}
+    source = TextSource(patterns, sizes, dataclasses.asdict(settings))
+    if append and not has_corpus(path) and not is_unfinished(path):
+        raise InputError(f"There is no tokenised corpus in {path} to add text to.")
+    with open_corpus_writer(path, vocabulary, source) as writer:
+        _add_text(
+            writer, source, os.path.join(path, "vocab.txt"), settings, num_processes, on_first_chunk, show_progress
+        )
+    return TokenizedCorpus.open(path)
 
 
-def _check_same(corpus: TokenizedCorpus, path: str, vocabulary: Vocabulary, source: dict[str, Any]) -> None:
-    if corpus.vocabulary.sha256 != vocabulary.sha256:
-        raise InputError(f"{path} was tokenised with another vocabulary. Use that one, or name another folder.")
-    for name, value in source.items():
+def _check_same_text(
+    corpus: TokenizedCorpus, vocabulary: Vocabulary, patterns: list[str], settings: TextSettings
+) -> None:
+    wanted = dataclasses.asdict(settings)
+    if patterns:
+        num_bytes = sum(source_size(name) for name in list_sources(patterns))
+        wanted = {"input_file": patterns, "input_bytes": num_bytes, **wanted}
+    else:
         # Without input_file, the corpus alone says what the text is.
-        if corpus.manifest[name] != value and (name == "do_lower_case" or source["input_file"]):
-            raise InputError(
-                f"{path} was made with {name}={corpus.manifest[name]!r}, not {value!r}. Use the same, or name another "
-                "folder."
-            )
+        wanted = {"do_lower_case": settings.do_lower_case}
+    check_same_settings(corpus.path, corpus.manifest, vocabulary, wanted)
 
 
-@contextlib.contextmanager
-def _reading(source: dict[str, Any], show_progress: bool) -> Iterator[Iterator[list[str]]]:
-    """Yields the documents as lists of sentences, under a progress bar in bytes."""
-    with tqdm(
-        total=source["input_bytes"], desc="tokenising", unit="B", unit_scale=True, disable=not show_progress
-    ) as bar:
-        documents = read_documents(source["input_file"], text_field=source["text_field"], on_progress=bar.update)
-        if source["split_sentences"]:
-            from data_prep.sentences import split_documents
+def _add_text(
+    writer: CorpusWriter,
+    source: TextSource,
+    vocab_file: str,
+    settings: TextSettings,
+    num_processes: int,
+    on_first_chunk: Callable[[EncodedChunk, int], None] | None,
+    show_progress: bool,
+) -> None:
+    """Tokenises what the writer does not have yet."""
+    num_processes = max(1, min(num_processes, source.num_bytes // _BYTES_PER_PROCESS))
+    check = TextCheck(source.input_file)
+    chunks = iter(read_text_chunks(source.input_file, text_field=settings.text_field))
+    with tqdm(total=source.num_bytes, desc="tokenising", unit="B", unit_scale=True, disable=not show_progress) as bar:
+        for chunk in itertools.islice(chunks, writer.num_chunks):
+            # Its documents were counted by the run that tokenised it.
+            check.add(chunk.source, 1, chunk.is_last)
+            bar.update(chunk.source_bytes)
+        bar.initial = bar.n
+        encode = functools.partial(encode_chunk, vocab_file=vocab_file, settings=settings)
+        for encoded in ordered_map(encode, chunks, num_processes):
+            check.add(encoded.source, encoded.num_documents_read, encoded.is_last)
+            if on_first_chunk and len(encoded.tokens):
+                on_first_chunk(encoded, source.num_bytes)
+                on_first_chunk = None
+            writer.add(encoded)
+            bar.update(encoded.source_bytes)
+    check.finish()
+    writer.finish()
 
-            documents = split_documents(documents, source["language"])
-        yield documents
+
+def encode_chunk(chunk: TextChunk, vocab_file: str, settings: TextSettings) -> EncodedChunk:
+    """Tokenises one chunk of text; a pure function, for any process.
+
+    Raises:
+        InputError: the chunk is not text.
+    """
+    vocabulary, encode = _encoder(vocab_file, settings.do_lower_case)
+    documents = chunk.documents()
+    if settings.split_sentences:
+        from data_prep.sentences import split_documents
+
+        documents = split_documents(documents, settings.language)
+    documents = list(documents)
+    lines = [line for document in documents for line in document]
+    encoded = [encode(batch) for batch in _batches(lines)]
+    tokens = np.concatenate([tokens for tokens, _ in encoded]) if encoded else np.zeros(0, np.int32)
+    lengths = np.concatenate([lengths for _, lengths in encoded]) if encoded else np.zeros(0, np.int64)
+    # Sentences without a token and documents without a sentence are left out.
+    document_of_line = np.repeat(np.arange(len(documents)), [len(document) for document in documents])
+    num_sentences = np.bincount(document_of_line[lengths > 0], minlength=len(documents))
+    return EncodedChunk(
+        tokens=tokens.astype(np.uint16 if len(vocabulary) <= 2**16 else np.uint32),
+        sentence_lengths=lengths[lengths > 0].astype(np.int32),
+        document_lengths=num_sentences[num_sentences > 0].astype(np.int32),
+        num_unknown_tokens=int(np.count_nonzero(tokens == vocabulary.unk_id)),
+        num_dropped_sentences=int(np.count_nonzero(lengths == 0)),
+        num_dropped_documents=int(np.count_nonzero(num_sentences == 0)),
+        num_documents_read=len(documents),
+        source=chunk.source,
+        source_bytes=chunk.source_bytes,
+        is_last=chunk.is_last,
+    )
+
+
+@functools.lru_cache(maxsize=1)
+def _encoder(vocab_file: str, do_lower_case: bool) -> tuple[Vocabulary, Encoder]:
+    vocabulary = Vocabulary.from_file(vocab_file)
+    return vocabulary, graph_encoder(vocabulary, do_lower_case)
+
+
+def graph_encoder(vocabulary: Vocabulary, do_lower_case: bool) -> Encoder:
+    """Returns the encoder that runs the tokenizer as a TensorFlow graph."""
+    import tensorflow as tf
+
+    from keras_bert.tokenization.graph_wordpiece import GraphTokenizer
+
+    tokenizer = GraphTokenizer(vocabulary, do_lower_case=do_lower_case)
+
+    # Nothing here is for AutoGraph to convert, and looking for it takes two seconds.
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.string)], autograph=False)
+    def tokenize(lines):
+        ids = tokenizer.tokenize(lines)
+        return ids.flat_values, ids.row_lengths()
+
+    def encode(lines):
+        ids, lengths = tokenize(tf.constant(lines, tf.string))
+        return ids.numpy(), lengths.numpy()
+
+    return encode
+
+
+def _batches(lines: list[str]):
+    """Cuts lines into batches of about `_BATCH_CHARACTERS`."""
+    start, num_characters = 0, 0
+    for stop, line in enumerate(lines, start=1):
+        num_characters += len(line)
+        if num_characters >= _BATCH_CHARACTERS or stop == len(lines):
+            yield lines[start:stop]
+            start, num_characters = stop, 0

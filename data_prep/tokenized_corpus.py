@@ -6,31 +6,31 @@ A corpus is a folder:
     sentence_offsets.bin   int64: sentence i is tokens[offsets[i] : offsets[i + 1]]
     document_offsets.bin   int64: document d has the sentences offsets[d] to offsets[d + 1] - 1
     vocab.txt              the vocabulary it was made with
-    manifest.json          counts, number types, hash of the vocabulary, where the text came from
+    manifest.json          counts, number types, where the text came from, hashes of the vocabulary and of the parts
+    progress.json          only while text is added, or when that was stopped: see `corpus_writer`
 
-The arrays only ever grow at their end, and the manifest says how much of them counts. They are mapped into memory,
-never loaded: any sentence is one index away, and memory does not grow with the text.
+The arrays only ever grow at their end, part by part, and the manifest says how much of them counts. They are mapped
+into memory, never loaded: any sentence is one index away, and memory does not grow with the text.
 """
 
 import dataclasses
+import hashlib
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
-from keras_bert.atomic_output import atomic_folder
 from keras_bert.errors import InputError
 from keras_bert.tokenization.vocabulary import Vocabulary
 
-FORMAT = "keras_bert tokenised corpus 1"
+FORMAT = "keras_bert tokenised corpus 2"
+MANIFEST_NAME = "manifest.json"
+PROGRESS_NAME = "progress.json"
+LOCK_NAME = ".lock"
 
-# Lines are tokenised in batches of about this many characters: large enough for the tokenizer to run at full speed.
-_BATCH_CHARACTERS = 1_000_000
-
-# Lines -> the ids of all of them, one behind the other, and the number of ids of each line.
-Encoder = Callable[[Sequence[str]], tuple[np.ndarray, np.ndarray]]
+# Bytes that `verify` reads at once.
+_READ_BYTES = 16_000_000
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,6 +43,7 @@ class TokenizedCorpus:
         document_offsets: int64, shape (num_documents + 1,). No document is empty.
         vocabulary: what the ids mean.
         manifest: the contents of `manifest.json`.
+        path: the folder.
 
     Example:
         >>> corpus = TokenizedCorpus.open("corpus")
@@ -54,6 +55,7 @@ class TokenizedCorpus:
     document_offsets: np.ndarray
     vocabulary: Vocabulary
     manifest: dict[str, Any]
+    path: str
 
     @classmethod
     def open(cls, path: str | os.PathLike) -> "TokenizedCorpus":
@@ -63,7 +65,7 @@ class TokenizedCorpus:
             InputError: it is no tokenised corpus, a file is missing or too short, or its vocabulary was changed.
         """
         path = os.fspath(path)
-        manifest = _read_manifest(path)
+        manifest = read_manifest(path)
         vocabulary = Vocabulary.from_file(os.path.join(path, "vocab.txt"))
         if vocabulary.sha256 != manifest["vocabulary_sha256"]:
             raise InputError(f"{path}: vocab.txt is not the vocabulary that this corpus was tokenised with. Remake it.")
@@ -73,6 +75,7 @@ class TokenizedCorpus:
             document_offsets=_map(path, "document_offsets.bin", "int64", manifest["num_documents"] + 1),
             vocabulary=vocabulary,
             manifest=manifest,
+            path=path,
         )
 
     @property
@@ -94,111 +97,55 @@ class TokenizedCorpus:
         """
         return (_hash(np.arange(self.num_documents), seed) % np.uint64(num_shards)).astype(np.int64)
 
+    def verify(self) -> None:
+        """Reads every byte and compares it with the manifest.
 
-def write_tokenized_corpus(
-    documents: Iterable[Sequence[str]],
-    path: str | os.PathLike,
-    vocabulary: Vocabulary,
-    encode: Encoder,
-    description: dict[str, Any],
-) -> TokenizedCorpus:
-    """Tokenises documents into a new corpus folder, which appears whole or not at all.
-
-    Sentences that yield no token, and documents that have no other, are left out and counted.
-
-    Args:
-        documents: each a sequence of its sentences, one by one.
-        encode: turns a batch of sentences into ids (see `graph_encoder`).
-        description: what else the manifest is to say: the source of the text and how it was read.
-
-    Raises:
-        InputError: there is no text in the documents, or the folder cannot be written to.
-    """
-    path = os.fspath(path)
-    token_dtype = "uint16" if len(vocabulary) <= 2**16 else "uint32"
-    counts = {"num_documents": 0, "num_sentences": 0, "num_tokens": 0}
-    dropped = {"num_dropped_documents": 0, "num_dropped_sentences": 0, "num_unknown_tokens": 0}
-    with atomic_folder(path) as folder:
-        with (
-            open(os.path.join(folder, "tokens.bin"), "wb") as token_file,
-            open(os.path.join(folder, "sentence_offsets.bin"), "wb") as sentence_file,
-            open(os.path.join(folder, "document_offsets.bin"), "wb") as document_file,
-        ):
-            sentence_file.write(np.zeros(1, np.int64).tobytes())
-            document_file.write(np.zeros(1, np.int64).tobytes())
-            for lines, num_lines in _batches(documents):
-                tokens, lengths = encode(lines)
-                lengths = np.asarray(lengths, np.int64)
-                num_sentences = np.add.reduceat(lengths > 0, np.cumsum(num_lines) - num_lines)
-                sentence_file.write((counts["num_tokens"] + np.cumsum(lengths[lengths > 0])).tobytes())
-                document_ends = np.cumsum(num_sentences[num_sentences > 0])
-                document_file.write((counts["num_sentences"] + document_ends).tobytes())
-                token_file.write(np.asarray(tokens).astype(token_dtype).tobytes())
-                counts["num_documents"] += len(document_ends)
-                counts["num_sentences"] += int(num_sentences.sum())
-                counts["num_tokens"] += len(tokens)
-                dropped["num_dropped_documents"] += int((num_sentences == 0).sum())
-                dropped["num_dropped_sentences"] += int((lengths == 0).sum())
-                dropped["num_unknown_tokens"] += int((tokens == vocabulary.unk_id).sum())
-        if not counts["num_tokens"]:
-            raise InputError("There is no text in the input: not one line yields a token.")
-        vocabulary.save(os.path.join(folder, "vocab.txt"))
-        manifest = {
-            "format": FORMAT,
-            **counts,
-            **dropped,
-            "token_dtype": token_dtype,
-            "vocabulary_sha256": vocabulary.sha256,
-            **description,
+        Raises:
+            InputError: a part has other bytes than were written, or the offsets do not fit the tokens.
+        """
+        starts = dict.fromkeys(array_sizes(self.manifest), 0)
+        arrays = {
+            "tokens.bin": self.tokens,
+            "sentence_offsets.bin": self.sentence_offsets,
+            "document_offsets.bin": self.document_offsets,
         }
-        with open(os.path.join(folder, "manifest.json"), "w", encoding="utf-8") as file:
-            file.write(json.dumps(manifest, indent=2, ensure_ascii=False) + "\n")
-    return TokenizedCorpus.open(path)
+        for number, part in enumerate(self.manifest["parts"]):
+            sizes = array_sizes({**part, "token_dtype": self.manifest["token_dtype"]}, is_first=number == 0)
+            for name, size in sizes.items():
+                data = arrays[name].view(np.uint8)[starts[name] : starts[name] + size]
+                digest = hashlib.sha256()
+                for start in range(0, size, _READ_BYTES):
+                    digest.update(data[start : start + _READ_BYTES])
+                if digest.hexdigest() != part["sha256"][name]:
+                    raise InputError(
+                        f"{os.path.join(self.path, name)} is damaged: part {number + 1} of "
+                        f"{len(self.manifest['parts'])} (bytes {starts[name]:,} to {starts[name] + size:,}) is not "
+                        "what was written. Make the corpus again."
+                    )
+                starts[name] += size
 
 
-def graph_encoder(vocabulary: Vocabulary, do_lower_case: bool) -> Encoder:
-    """Returns the encoder that runs the tokenizer as a TensorFlow graph, on all cores."""
-    import tensorflow as tf
-
-    from keras_bert.tokenization.graph_wordpiece import GraphTokenizer
-
-    tokenizer = GraphTokenizer(vocabulary, do_lower_case=do_lower_case)
-
-    # Nothing here is for AutoGraph to convert, and looking for it takes two seconds.
-    @tf.function(input_signature=[tf.TensorSpec([None], tf.string)], autograph=False)
-    def tokenize(lines):
-        ids = tokenizer.tokenize(lines)
-        return ids.flat_values, ids.row_lengths()
-
-    def encode(lines):
-        ids, lengths = tokenize(tf.constant(lines, tf.string))
-        return ids.numpy(), lengths.numpy()
-
-    return encode
+def array_sizes(manifest: dict[str, Any], is_first: bool = True) -> dict[str, int]:
+    """Returns the bytes of each array's file; the offsets of a part that is not the first have no leading 0."""
+    offset_size = np.dtype(np.int64).itemsize
+    return {
+        "tokens.bin": manifest["num_tokens"] * np.dtype(manifest["token_dtype"]).itemsize,
+        "sentence_offsets.bin": (manifest["num_sentences"] + is_first) * offset_size,
+        "document_offsets.bin": (manifest["num_documents"] + is_first) * offset_size,
+    }
 
 
-def _batches(documents: Iterable[Sequence[str]]) -> Iterator[tuple[list[str], np.ndarray]]:
-    """Gathers documents into batches: their lines, and the number of lines of each document."""
-    lines, num_lines, num_characters = [], [], 0
-    for document in documents:
-        if not document:
-            continue
-        lines.extend(document)
-        num_lines.append(len(document))
-        num_characters += sum(map(len, document))
-        if num_characters >= _BATCH_CHARACTERS:
-            yield lines, np.array(num_lines)
-            lines, num_lines, num_characters = [], [], 0
-    if lines:
-        yield lines, np.array(num_lines)
-
-
-def _read_manifest(path: str) -> dict[str, Any]:
-    name = os.path.join(path, "manifest.json")
+def read_manifest(path: str) -> dict[str, Any]:
+    """Returns the contents of `manifest.json`. Raises `InputError` when it is missing, damaged or of another format."""
+    name = os.path.join(path, MANIFEST_NAME)
     try:
         with open(name, encoding="utf-8") as file:
             manifest = json.load(file)
     except (FileNotFoundError, NotADirectoryError):
+        if os.path.exists(os.path.join(path, PROGRESS_NAME)):
+            raise InputError(
+                f"{path} is not finished: its making was stopped. Run the command that made it again to go on."
+            ) from None
         raise InputError(f"{path} is no tokenised corpus: it has no manifest.json") from None
     except (json.JSONDecodeError, UnicodeDecodeError):
         raise InputError(f"{name} is damaged: it is not JSON. Make the corpus again.") from None

@@ -1,24 +1,26 @@
 import json
+import os
+import shutil
 
 import numpy as np
 import pytest
+from python_encoder import python_tokenizer, write_corpus  # noqa: F401 - a fixture
 
-from data_prep.tokenized_corpus import TokenizedCorpus, write_tokenized_corpus
+from data_prep import corpus_writer, text_chunks, tokenize_text
+from data_prep.tokenize_text import TextSettings
+from data_prep.tokenized_corpus import TokenizedCorpus
 from keras_bert.errors import InputError
 from keras_bert.tokenization.vocabulary import Vocabulary
 
 VOCABULARY = Vocabulary(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "quick", "brown", "fox"])
 DOCUMENTS = [["the quick fox", "brown"], ["fox the"], ["quick", "the the", "cat"]]
+ARRAYS = ("tokens.bin", "sentence_offsets.bin", "document_offsets.bin")
+
+pytestmark = pytest.mark.usefixtures("python_tokenizer")
 
 
-def encode(lines):
-    """Words parted by spaces; an unknown one is [UNK]."""
-    rows = [[VOCABULARY.ids.get(word, VOCABULARY.unk_id) for word in line.split()] for line in lines]
-    return np.array([number for row in rows for number in row], np.int32), np.array([len(row) for row in rows])
-
-
-def write(path, documents=None, **description):
-    return write_tokenized_corpus(documents or DOCUMENTS, path, VOCABULARY, encode, description)
+def write(path, documents=None, **options):
+    return write_corpus(path, documents or DOCUMENTS, VOCABULARY, **options)
 
 
 def documents_of(corpus):
@@ -29,6 +31,10 @@ def documents_of(corpus):
     return [sentences[start:end] for start, end in zip(bounds[:-1], bounds[1:], strict=True)]
 
 
+def contents(folder):
+    return {path.name: path.read_bytes() for path in sorted(folder.iterdir())}
+
+
 def test_a_corpus_gives_the_text_back(tmp_path):
     write(tmp_path / "corpus")
     corpus = TokenizedCorpus.open(tmp_path / "corpus")
@@ -36,22 +42,29 @@ def test_a_corpus_gives_the_text_back(tmp_path):
     assert corpus.tokens.tolist() == [5, 6, 8, 7, 8, 5, 6, 5, 5, 1]
     assert corpus.sentence_offsets.tolist() == [0, 3, 4, 6, 7, 9, 10]
     assert corpus.document_offsets.tolist() == [0, 2, 3, 6]
+    corpus.verify()
 
 
-def test_batches_of_any_size_give_the_same_corpus(tmp_path, monkeypatch):
+def test_batches_and_chunks_of_any_size_give_the_same_corpus(tmp_path, monkeypatch):
     documents = [[f"the {'quick ' * (n % 7)}" for n in range(m % 5 + 1)] for m in range(40)]
-    whole = write(tmp_path / "whole", documents)
-    monkeypatch.setattr("data_prep.tokenized_corpus._BATCH_CHARACTERS", 50)
-    in_parts = write(tmp_path / "in_parts", documents)
+    whole = write(tmp_path / "corpus", documents)
+    tokens = whole.tokens.tolist()
+    shutil.rmtree(tmp_path / "corpus")
+    monkeypatch.setattr(tokenize_text, "_BATCH_CHARACTERS", 50)
+    monkeypatch.setattr(text_chunks, "CHUNK_BYTES", 10)
+    in_parts = write(tmp_path / "corpus", documents)
+    assert in_parts.tokens.tolist() == tokens
     assert documents_of(whole) == documents_of(in_parts)
-    assert whole.manifest == in_parts.manifest
+    assert {**whole.manifest, "parts": None} == {**in_parts.manifest, "parts": None}
+    assert len(in_parts.manifest["parts"]) > 1
+    in_parts.verify()
 
 
 def test_the_manifest_counts_and_says_what_was_left_out(tmp_path):
-    documents = [["the", "", "quick"], ["", ""], [], ["cat dog"]]
-    corpus = write(tmp_path / "corpus", documents, input_file="fox.txt")
-    assert corpus.manifest == {
-        "format": "keras_bert tokenised corpus 1",
+    zero_width = "\u200b"
+    corpus = write(tmp_path / "corpus", [["the", zero_width, "quick"], [zero_width, zero_width], ["cat dog"]])
+    assert {**corpus.manifest, "parts": None} == {
+        "format": "keras_bert tokenised corpus 2",
         "num_documents": 2,
         "num_sentences": 3,
         "num_tokens": 4,
@@ -60,7 +73,13 @@ def test_the_manifest_counts_and_says_what_was_left_out(tmp_path):
         "num_unknown_tokens": 2,
         "token_dtype": "uint16",
         "vocabulary_sha256": VOCABULARY.sha256,
-        "input_file": "fox.txt",
+        "input_file": [str(tmp_path / "corpus.txt")],
+        "input_bytes": 32,
+        "do_lower_case": True,
+        "split_sentences": False,
+        "language": "en",
+        "text_field": "text",
+        "parts": None,
     }
     assert (corpus.num_documents, corpus.num_sentences, corpus.num_tokens) == (2, 3, 4)
     assert documents_of(corpus) == [["the", "quick"], ["[UNK] [UNK]"]]
@@ -69,21 +88,172 @@ def test_the_manifest_counts_and_says_what_was_left_out(tmp_path):
 
 def test_a_large_vocabulary_gets_four_bytes_a_token(tmp_path):
     vocabulary = Vocabulary([*VOCABULARY.tokens, *(f"word{number}" for number in range(70_000))])
-    corpus = write_tokenized_corpus(
-        [["x"]], tmp_path / "corpus", vocabulary, lambda lines: (np.array([70_000, 5]), np.array([2])), {}
+    corpus = write_corpus(tmp_path / "corpus", [["the word69999"]], vocabulary)
+    assert corpus.tokens.dtype == np.uint32
+    assert corpus.tokens.tolist() == [5, 70_008]
+    corpus.verify()
+
+
+class Killed(BaseException):
+    """What no code may catch, like the end of the process."""
+
+
+def kill_after(monkeypatch, num_chunks):
+    add = corpus_writer.CorpusWriter.add
+
+    def add_or_die(self, chunk):
+        if add_or_die.left == 0:
+            raise Killed
+        add_or_die.left -= 1
+        add(self, chunk)
+
+    add_or_die.left = num_chunks
+    monkeypatch.setattr(corpus_writer.CorpusWriter, "add", add_or_die)
+    return lambda: monkeypatch.setattr(corpus_writer.CorpusWriter, "add", add)
+
+
+@pytest.fixture
+def small_parts(monkeypatch):
+    monkeypatch.setattr(text_chunks, "CHUNK_BYTES", 100)
+    monkeypatch.setattr(corpus_writer, "_CHUNKS_PER_PART", 3)
+
+
+MANY = [["the quick fox"] * (n % 4 + 1) for n in range(60)]
+
+
+@pytest.mark.usefixtures("small_parts")
+@pytest.mark.parametrize("num_chunks", [0, 1, 3, 4, 8, 16])
+def test_a_corpus_whose_making_was_killed_is_finished_by_the_same_call(tmp_path, monkeypatch, num_chunks):
+    write(tmp_path / "corpus", MANY)
+    whole = contents(tmp_path / "corpus")
+    shutil.rmtree(tmp_path / "corpus")
+    revive = kill_after(monkeypatch, num_chunks)
+    with pytest.raises(Killed):
+        write(tmp_path / "corpus", MANY)
+    if num_chunks >= 3:
+        with pytest.raises(InputError, match="corpus is not finished: its making was stopped. Run the command"):
+            TokenizedCorpus.open(tmp_path / "corpus")
+    else:  # nothing was finished, so nothing stays
+        assert not (tmp_path / "corpus").exists()
+    revive()
+    write(tmp_path / "corpus", MANY).verify()
+    assert contents(tmp_path / "corpus") == whole
+
+
+@pytest.mark.usefixtures("small_parts")
+def test_what_was_finished_before_the_kill_is_not_tokenised_again(tmp_path, monkeypatch):
+    revive = kill_after(monkeypatch, 10)
+    with pytest.raises(Killed):
+        write(tmp_path / "corpus", MANY)
+    revive()
+    sources = []
+    encode_chunk = tokenize_text.encode_chunk
+    monkeypatch.setattr(
+        tokenize_text, "encode_chunk", lambda chunk, **options: sources.append(chunk) or encode_chunk(chunk, **options)
     )
-    assert corpus.tokens.tolist() == [70_000, 5]
+    write(tmp_path / "corpus", MANY)
+    num_chunks = len(list(text_chunks.read_chunks(str(tmp_path / "corpus.txt"), "text")))
+    assert len(sources) == num_chunks - 9  # three parts of three chunks were safe
+
+
+@pytest.mark.usefixtures("small_parts")
+def test_a_corpus_that_is_not_finished_goes_on_only_with_the_same_text(tmp_path, monkeypatch):
+    revive = kill_after(monkeypatch, 10)
+    with pytest.raises(Killed):
+        write(tmp_path / "corpus", MANY)
+    revive()
+    (tmp_path / "other.txt").write_text("the fox")
+    with pytest.raises(InputError, match="is not finished: the reading of input_file=.*corpus.txt.* was stopped"):
+        tokenize_text.tokenize_text(str(tmp_path / "other.txt"), tmp_path / "corpus", VOCABULARY)
+    with pytest.raises(InputError, match="was made with do_lower_case=True, not False"):
+        write(tmp_path / "corpus", MANY, settings=TextSettings(do_lower_case=False))
+    with pytest.raises(InputError, match=r"corpus.txt has changed since .*corpus was begun. Remove that folder"):
+        write(tmp_path / "corpus", MANY[1:])
+
+
+@pytest.mark.usefixtures("small_parts")
+def test_a_bad_file_can_be_repaired_and_the_rest_is_kept(tmp_path):
+    VOCABULARY.save(tmp_path / "vocab.txt")
+    for name in "ab":
+        (tmp_path / f"{name}.txt").write_text("the quick fox\n\n" * 50)
+    (tmp_path / "b.txt").write_bytes(b"the \xff fox")
+    inputs = [str(tmp_path / "a.txt"), str(tmp_path / "b.txt")]
+    with pytest.raises(InputError, match="b.txt is not UTF-8"):
+        tokenize_text.tokenize_text(inputs, tmp_path / "corpus", VOCABULARY)
+    assert json.loads((tmp_path / "corpus" / "progress.json").read_text())["num_documents"] > 30
+    (tmp_path / "b.txt").write_text("the fox")
+    corpus = tokenize_text.tokenize_text(inputs, tmp_path / "corpus", VOCABULARY)
+    assert corpus.num_documents == 51
+    corpus.verify()
+
+
+@pytest.mark.usefixtures("small_parts")
+def test_text_is_appended_behind_what_is_there(tmp_path):
+    first, second, both = (tmp_path / name for name in ("first", "second", "both"))
+    write(first, MANY)
+    (tmp_path / "second.txt").write_text("brown fox\n\nfox\n")
+    with pytest.raises(InputError, match="There is no tokenised corpus in .*second to add text to"):
+        tokenize_text.tokenize_text(str(tmp_path / "second.txt"), second, VOCABULARY, append=True)
+    corpus = tokenize_text.tokenize_text(str(tmp_path / "second.txt"), first, VOCABULARY, append=True)
+    corpus.verify()
+    write(both, [*MANY, ["brown fox"], ["fox"]])
+    assert {name: (first / name).read_bytes() for name in ARRAYS} == {
+        name: (both / name).read_bytes() for name in ARRAYS
+    }
+    assert corpus.manifest["input_file"] == [str(tmp_path / "first.txt"), str(tmp_path / "second.txt")]
+    with pytest.raises(InputError, match="already has the text of .*second.txt. Adding it again would only repeat it"):
+        tokenize_text.tokenize_text(str(tmp_path / "second.txt"), first, VOCABULARY, append=True)
+
+
+@pytest.mark.usefixtures("small_parts")
+def test_while_text_is_appended_the_corpus_is_what_it_was(tmp_path, monkeypatch):
+    write(tmp_path / "corpus", DOCUMENTS)
+    (tmp_path / "more.txt").write_text("brown fox\n\n" * 100)
+    revive = kill_after(monkeypatch, 5)
+    with pytest.raises(Killed):
+        tokenize_text.tokenize_text(str(tmp_path / "more.txt"), tmp_path / "corpus", VOCABULARY, append=True)
+    revive()
+    before = TokenizedCorpus.open(tmp_path / "corpus")
+    before.verify()
+    assert before.num_documents == 3
+    after = tokenize_text.tokenize_text(str(tmp_path / "more.txt"), tmp_path / "corpus", VOCABULARY, append=True)
+    after.verify()
+    assert after.num_documents == 103
+    assert not (tmp_path / "corpus" / "progress.json").exists()
+
+
+def test_two_writers_do_not_meet(tmp_path):
+    source = corpus_writer.TextSource(["a"], {"a": 1}, {})
+    with (
+        corpus_writer.open_corpus_writer(str(tmp_path / "corpus"), VOCABULARY, source),
+        pytest.raises(InputError, match="Another process is writing to .*corpus. Wait for it"),
+        corpus_writer.open_corpus_writer(str(tmp_path / "corpus"), VOCABULARY, source),
+    ):
+        pass
+
+
+@pytest.mark.usefixtures("small_parts")
+@pytest.mark.parametrize("name", ARRAYS)
+def test_verify_finds_one_changed_byte_and_names_the_part(tmp_path, name):
+    corpus = write(tmp_path / "corpus", MANY)
+    path = tmp_path / "corpus" / name
+    data = bytearray(path.read_bytes())
+    data[-1] ^= 1
+    path.write_bytes(data)
+    num_parts = len(corpus.manifest["parts"])
+    with pytest.raises(InputError, match=rf"{name} is damaged: part {num_parts} of {num_parts} \(bytes"):
+        TokenizedCorpus.open(tmp_path / "corpus").verify()
 
 
 def test_what_lies_behind_the_counts_of_the_manifest_does_not_count(tmp_path):
     corpus = write(tmp_path / "corpus")
-    for name in ("tokens.bin", "sentence_offsets.bin", "document_offsets.bin"):
+    for name in ARRAYS:
         with open(tmp_path / "corpus" / name, "ab") as file:
             file.write(b"\1" * 24)
     assert documents_of(TokenizedCorpus.open(tmp_path / "corpus")) == documents_of(corpus)
 
 
-@pytest.mark.parametrize("name", ["tokens.bin", "sentence_offsets.bin", "document_offsets.bin"])
+@pytest.mark.parametrize("name", ARRAYS)
 def test_a_file_that_is_cut_off_is_refused(tmp_path, name):
     write(tmp_path / "corpus")
     path = tmp_path / "corpus" / name
@@ -102,7 +272,7 @@ def test_another_folder_a_damaged_manifest_and_another_vocabulary_are_refused(tm
     with pytest.raises(InputError, match="manifest.json is damaged: it is not JSON"):
         TokenizedCorpus.open(tmp_path / "corpus")
     manifest.write_text(json.dumps({"format": "something else"}))
-    with pytest.raises(InputError, match="expected 'keras_bert tokenised corpus 1', found 'something else'"):
+    with pytest.raises(InputError, match="expected 'keras_bert tokenised corpus 2', found 'something else'"):
         TokenizedCorpus.open(tmp_path / "corpus")
     manifest.write_text(good)
     Vocabulary([*VOCABULARY.tokens, "dog"]).save(tmp_path / "corpus" / "vocab.txt")
@@ -112,8 +282,21 @@ def test_another_folder_a_damaged_manifest_and_another_vocabulary_are_refused(tm
 
 def test_text_without_a_token_is_refused_and_leaves_nothing(tmp_path):
     with pytest.raises(InputError, match="There is no text in the input: not one line yields a token"):
-        write(tmp_path / "corpus", [["", ""], []])
-    assert list(tmp_path.iterdir()) == []
+        write(tmp_path / "corpus", [["\u200b", "\u200b"]])
+    assert not (tmp_path / "corpus").exists()
+
+
+def test_the_corpus_does_not_depend_on_the_number_of_processes(tmp_path, monkeypatch):
+    # Processes use the real tokenizer: what is replaced here is not replaced there.
+    monkeypatch.undo()
+    monkeypatch.setattr(tokenize_text, "_BYTES_PER_PROCESS", 1_000)
+    monkeypatch.setattr(text_chunks, "CHUNK_BYTES", 500)
+    made = []
+    for num_processes in (1, 2):
+        write(tmp_path / "corpus", MANY, num_processes=num_processes)
+        made.append(contents(tmp_path / "corpus"))
+        shutil.rmtree(tmp_path / "corpus")
+    assert made[0] == made[1]
 
 
 def test_shards_deal_out_every_document_alike_and_more_documents_move_none(tmp_path):
@@ -125,3 +308,10 @@ def test_shards_deal_out_every_document_alike_and_more_documents_move_none(tmp_p
     counts = np.bincount(many, minlength=8)
     # Chi-square with 7 degrees of freedom; 45 is passed by chance once in ten million.
     assert ((counts - 1_000) ** 2 / 1_000).sum() < 45
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_a_folder_that_may_not_be_written_to_is_refused(tmp_path):
+    (tmp_path / "closed").mkdir(mode=0o500)
+    with pytest.raises(InputError, match="Cannot write .*permission denied"):
+        tokenize_text.tokenize_text(__file__, tmp_path / "closed" / "corpus", VOCABULARY)
