@@ -47,6 +47,8 @@ setup(
         # tensorflow-datasets 4.9.10 imports it without naming it among its own dependencies.
         "importlib_resources>=6",
         "absl-py>=2.1,<3",
+        # The checksum of TFRecord files; the first with wheels for Python 3.13.
+        "google-crc32c>=1.7.1,<2",
         "numpy>=2.0,<3",
         "tqdm>=4.66,<5",
         # The results of sentence splitting were checked on 1.0.32.
@@ -55,7 +57,13 @@ setup(
         "tokenizers>=0.23,<1",
     ],
     extras_require={
-        "test": ["pytest>=9,<10", "pytest-xdist>=3.6,<4", "ruff==0.17.5"],  # ruff: formatting differs between versions
+        "test": [
+            "pytest>=9,<10",
+            "pytest-xdist>=3.6,<4",
+            "zstandard>=0.23,<1",
+            "ruff==0.17.5",  # formatting differs between versions
+        ],
+        "zstd": ["zstandard>=0.23,<1"],
         "plots": ["matplotlib>=3.9,<4"],
         "tensorboard": ["tensorboard>=2.20,<3"],
     },

@@ -45,6 +45,10 @@ def size_in_bytes(name: str, data_dir: str | None) -> int:
 def read_texts(name: str, text_field: str, data_dir: str | None) -> Iterator[tuple[str, int]]:
     """Yields the text of each example and its share of the data set's bytes, in the order in which it is stored.
 
+    Args:
+        text_field: the name of a text feature; below others with a slash, like "document/paragraphs". Where it is a
+            list of texts they come as one, a line each.
+
     Raises:
         InputError: there is no such data set, split or field, or it cannot be downloaded.
     """
@@ -56,7 +60,8 @@ def read_texts(name: str, text_field: str, data_dir: str | None) -> Iterator[tup
     read_config = tfds.ReadConfig(try_autocache=False, interleave_cycle_length=1)
     examples = data_set.builder.as_dataset(split=data_set.split, shuffle_files=False, read_config=read_config)
     reported = 0
-    for number, example in enumerate(tfds.as_numpy(examples.map(lambda example: example[text_field])), start=1):
+    texts = examples.map(lambda example: _text_in_graph(example, text_field))
+    for number, example in enumerate(tfds.as_numpy(texts), start=1):
         try:
             text = example.decode("utf-8")
         except UnicodeDecodeError as error:
@@ -96,14 +101,38 @@ def _split_size(name: str, builder, split: str) -> tuple[int, int]:
     return num_examples, round(bytes_per_example * num_examples)
 
 
+def _text_in_graph(example, text_field: str):
+    """The text of one example: a string tensor of shape ()."""
+    import tensorflow as tf
+
+    for key in text_field.split("/"):
+        example = example[key]
+    texts = example.flat_values if isinstance(example, tf.RaggedTensor) else tf.reshape(example, [-1])
+    return tf.strings.reduce_join(texts, separator="\n")
+
+
 def _check_field(name: str, builder, text_field: str) -> None:
+    found = _text_fields(builder.info.features)
+    if text_field not in found:
+        raise InputError(
+            f"{name} has no text field {text_field!r}. Its text fields are: {', '.join(sorted(found)) or 'none'}"
+        )
+
+
+def _text_fields(feature, path: tuple[str, ...] = ()) -> list[str]:
+    """The paths of all texts, and lists of texts, below a feature.
+
+    Example:
+        {"title": Text, "body": [{"heading": Text, "lines": [Text], "number": int64}]}
+        -> ["title", "body/heading", "body/lines"]
+    """
     import tensorflow_datasets as tfds
 
-    fields = builder.info.features
-    text_fields = [key for key in fields if isinstance(fields[key], tfds.features.Text)]
-    if text_field not in text_fields:
-        found = ", ".join(sorted(text_fields)) or "none"
-        raise InputError(f"{name} has no text field {text_field!r}. Its text fields are: {found}")
+    while isinstance(feature, tfds.features.Sequence):
+        feature = feature.feature
+    if isinstance(feature, tfds.features.FeaturesDict):
+        return [field for key in feature for field in _text_fields(feature[key], (*path, key))]
+    return ["/".join(path)] if isinstance(feature, tfds.features.Text) else []
 
 
 def _first_line(error: Exception) -> str:

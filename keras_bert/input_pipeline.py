@@ -1,6 +1,5 @@
 """TFRecord files and plain texts -> batches for `fit`, `evaluate` and `predict`."""
 
-import os
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -9,6 +8,7 @@ import tensorflow as tf
 from keras_bert import features
 from keras_bert.config import BertConfig
 from keras_bert.errors import InputError
+from keras_bert.record_files import list_records
 from keras_bert.tokenization.segments import pack_segments
 
 # Records that are mixed: about 10 MB at length 128.
@@ -142,36 +142,6 @@ def classification_dataset(
         .map(to_features, num_parallel_calls=tf.data.AUTOTUNE)
         .prefetch(tf.data.AUTOTUNE)
     )
-
-
-def list_records(patterns: str | Sequence[str]) -> list[str]:
-    """Returns the record files that `patterns` stand for, sorted, each once.
-
-    A name without wildcards stands for itself, a folder for all `*.tfrecord*` in it. Manifests that match are left
-    out. Remote names (`gs://...`) work as they do everywhere in TensorFlow.
-
-    Raises:
-        InputError: nothing matches one of them.
-    """
-    patterns = patterns.split(",") if isinstance(patterns, str) else list(patterns)
-    patterns = [os.fspath(pattern).strip() for pattern in patterns]
-    if not any(patterns):
-        raise InputError("No record file was given. Name TFRecord files, a folder of them, or a pattern like 'data/*'.")
-    found = set()
-    for pattern in filter(None, patterns):
-        is_folder = tf.io.gfile.isdir(pattern)
-        if is_folder:
-            names = tf.io.gfile.glob(os.path.join(pattern, "*.tfrecord*"))
-        else:
-            # A name that exists is taken as it is: it may hold a bracket.
-            names = [pattern] if tf.io.gfile.exists(pattern) else tf.io.gfile.glob(pattern)
-        names = [name for name in names if not name.endswith("manifest.json") and not tf.io.gfile.isdir(name)]
-        if not names:
-            raise InputError(
-                f"The folder {pattern} has no file named *.tfrecord*" if is_folder else f"No file matches {pattern}"
-            )
-        found.update(names)
-    return sorted(found)
 
 
 def _check_batch_size(batch_size: int) -> None:

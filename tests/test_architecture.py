@@ -13,7 +13,7 @@ PROJECT = pathlib.Path(__file__).resolve().parent.parent
 ROWS = [
     ["errors", "quiet_tensorflow"],
     ["atomic_output", "command_line"],
-    ["config", "features", "optimization"],
+    ["config", "features", "record_files", "optimization"],
     ["tokenization"],
     ["layers", "losses", "metrics", "input_pipeline", "distributed_model"],
     ["models"],
@@ -24,7 +24,7 @@ ROWS = [
 ROW = {name: number for number, row in enumerate(ROWS) for name in row}
 # The offline tools know the records, the text and nothing of the models.
 DATA_PREP_MAY_IMPORT = {
-    *("config", "features", "tokenization"),
+    *("config", "features", "record_files", "tokenization"),
     *("errors", "atomic_output", "command_line", "quiet_tensorflow"),
 }
 # Conveniences of models that belong to lower rows; imported when they are called.

@@ -87,3 +87,58 @@ def test_an_unknown_split_is_refused_with_those_that_exist(data_dir):
 def test_an_unknown_field_is_refused_with_the_text_fields(data_dir, field):
     with pytest.raises(InputError, match=f"has no text field '{field}'. Its text fields are: text, title"):
         list(read_documents("tfds:tiny_articles", text_field=field, tfds_data_dir=data_dir))
+
+
+@pytest.fixture(scope="module")
+def nested_data_dir(tmp_path_factory):
+    """A data set whose texts lie below other features, in lists, and beside a translation."""
+    folder = tmp_path_factory.mktemp("tfds")
+    text = tfds.features.Text()
+
+    class NestedArticles(tfds.core.GeneratorBasedBuilder):
+        VERSION = tfds.core.Version("1.0.0")
+
+        def _info(self):
+            features = {
+                "body": {"title": text, "lines": tfds.features.Sequence(text), "number": np.int64},
+                "parts": tfds.features.Sequence({"heading": text, "lines": tfds.features.Sequence(text)}),
+                "both": tfds.features.Translation(languages=("de", "en")),
+            }
+            return self.dataset_info_from_configs(features=tfds.features.FeaturesDict(features))
+
+        def _split_generators(self, dl_manager):
+            return {"train": self._generate_examples()}
+
+        def _generate_examples(self):
+            yield (
+                0,
+                {
+                    "body": {"title": "A title", "lines": ["One.", "Two."], "number": 1},
+                    "parts": [{"heading": "H", "lines": ["a", "b"]}, {"heading": "I", "lines": []}],
+                    "both": {"de": "Köln", "en": "Cologne"},
+                },
+            )
+
+    NestedArticles(data_dir=folder).download_and_prepare()
+    return str(folder)
+
+
+@pytest.mark.parametrize(
+    ("field", "lines"),
+    [
+        ("body/title", ["A title"]),
+        ("body/lines", ["One.", "Two."]),
+        ("parts/heading", ["H", "I"]),
+        ("parts/lines", ["a", "b"]),
+        ("both/de", ["Köln"]),
+    ],
+)
+def test_texts_below_other_features_and_in_lists_are_found(nested_data_dir, field, lines):
+    assert list(read_documents("tfds:nested_articles", text_field=field, tfds_data_dir=nested_data_dir)) == [lines]
+
+
+@pytest.mark.parametrize("field", ["text", "body", "body/number", "body/title/more"])
+def test_a_field_that_is_no_text_is_refused_with_the_paths_of_those_that_are(nested_data_dir, field):
+    expected = f"no text field '{field}'. Its text fields are: body/lines, body/title, both/de, both/en, parts/heading"
+    with pytest.raises(InputError, match=expected):
+        list(read_documents("tfds:nested_articles", text_field=field, tfds_data_dir=nested_data_dir))

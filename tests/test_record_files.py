@@ -1,0 +1,148 @@
+import gzip
+import os
+import struct
+import tracemalloc
+
+import pytest
+import tensorflow as tf
+import zstandard
+
+from keras_bert.errors import InputError
+from keras_bert.record_files import detect_compression, iterate_records, list_records
+
+RECORDS = [b"first", b"", b"the third \x00 record", bytes(range(256)) * 40]
+PACKED = {"": bytes, "GZIP": gzip.compress, "ZSTD": zstandard.ZstdCompressor().compress}
+
+
+@pytest.fixture
+def write(tmp_path):
+    """Writes records with TensorFlow, packs the file, and keeps as much of it as asked for."""
+
+    def write(records=RECORDS, compression="", change=lambda data: data):
+        path = str(tmp_path / "records")
+        with tf.io.TFRecordWriter(path) as writer:
+            for record in records:
+                writer.write(record)
+        with open(path, "rb") as file:
+            data = change(PACKED[compression](file.read()))
+        with open(path, "wb") as file:
+            file.write(data)
+        return path
+
+    return write
+
+
+def read_until_error(path, **arguments):
+    """The records that can be read, and the message of the error that ends them."""
+    records = []
+    with pytest.raises(InputError) as caught:
+        records.extend(iterate_records(path, **arguments))
+    return records, str(caught.value).removeprefix(path)
+
+
+def flip(position):
+    return lambda data: data[:position] + bytes([data[position] ^ 1]) + data[position + 1 :]
+
+
+@pytest.mark.parametrize("compression", PACKED)
+def test_records_written_by_tensorflow_are_read_whatever_packs_them(write, compression):
+    path = write(compression=compression)
+    assert detect_compression(path) == compression
+    assert list(iterate_records(path)) == RECORDS
+
+
+@pytest.mark.parametrize("compression", PACKED)
+def test_files_put_behind_each_other_are_one_file(write, compression):
+    assert list(iterate_records(write(compression=compression, change=lambda data: data * 3))) == RECORDS * 3
+
+
+def test_large_zstd_files_come_in_many_pieces(write):
+    records = [os.urandom(50_000), bytes(3_000_000), os.urandom(500_000)] * 2
+    assert list(iterate_records(write(records, "ZSTD"))) == records
+
+
+def test_a_remote_name_is_opened_by_tensorflow(write):
+    assert list(iterate_records("file://" + write())) == RECORDS
+
+
+@pytest.mark.parametrize("compression", PACKED)
+def test_an_empty_file_has_no_records(write, compression):
+    assert list(iterate_records(write([], compression))) == []
+
+
+@pytest.mark.parametrize("compression", PACKED)
+def test_progress_adds_up_to_the_size_of_the_file(write, compression):
+    path = write([os.urandom(600_000)] * 5, compression)
+    steps = []
+    assert len(list(iterate_records(path, on_progress=steps.append))) == 5
+    assert sum(steps) == os.path.getsize(path)
+    assert compression or len(steps) > 2
+
+
+def test_a_flipped_bit_is_found_wherever_it_is(write):
+    size = os.path.getsize(write(RECORDS[:3]))
+    second, third = 16 + len(RECORDS[0]), 32 + len(RECORDS[0])
+    for position in range(size):
+        number = 1 if position < second else 2 if position < third else 3
+        records, message = read_until_error(write(RECORDS[:3], change=flip(position)))
+        assert records == RECORDS[: number - 1]
+        if position < 12:
+            assert message.startswith(" is not a TFRecord file")
+        else:
+            assert f": record {number} (at byte {[0, second, third][number - 1]:,}) is damaged" in message
+
+
+def test_a_file_that_is_cut_off_says_in_which_record(write):
+    size = os.path.getsize(write(RECORDS[:2]))
+    for keep in range(1, size):
+        if keep == 16 + len(RECORDS[0]):
+            continue  # between two records: that a file ends there cannot be seen
+        records, message = read_until_error(write(RECORDS[:2], change=lambda data, keep=keep: data[:keep]))
+        number = 1 if keep < 16 + len(RECORDS[0]) else 2
+        assert records == RECORDS[: number - 1]
+        assert f": record {number} " in message
+        assert "is cut off" in message
+
+
+@pytest.mark.parametrize("compression", ["GZIP", "ZSTD"])
+def test_a_packed_file_that_is_cut_off_or_damaged_cannot_be_unpacked(write, compression):
+    size = os.path.getsize(write(RECORDS * 20, compression))
+    for keep in (10, size // 2, size - 1):
+        _, message = read_until_error(write(RECORDS * 20, compression, lambda data, keep=keep: data[:keep]))
+        assert "cannot be unpacked" in message
+        assert "Fetch or make the file again" in message
+    _, message = read_until_error(write([os.urandom(9999)], compression, flip(5000)))
+    assert ": record 1 " in message
+
+
+def test_a_length_of_exabytes_asks_for_no_memory(write):
+    tracemalloc.start()
+    records, message = read_until_error(write(change=lambda data: struct.pack("<QI", 1 << 60, 0) + data[12:]))
+    assert tracemalloc.get_traced_memory()[1] < 2_000_000
+    tracemalloc.stop()
+    assert records == []
+    assert "is not a TFRecord file" in message
+
+
+def test_text_and_a_missing_file_are_refused(tmp_path):
+    (tmp_path / "text").write_text("This is no record file, but a text of some length.")
+    assert read_until_error(str(tmp_path / "text"))[1].startswith(" is not a TFRecord file")
+    for name in (tmp_path / "missing", f"file://{tmp_path}/missing", tmp_path):
+        with pytest.raises(InputError, match="Cannot read "):
+            list(iterate_records(name))
+
+
+def test_memory_does_not_grow_with_the_file(write):
+    path = write([bytes(10_000)] * 2000)
+    tracemalloc.start()
+    assert sum(1 for _ in iterate_records(path)) == 2000
+    assert tracemalloc.get_traced_memory()[1] < 2_000_000
+    tracemalloc.stop()
+
+
+def test_a_folder_stands_for_its_records_and_not_for_what_lies_beside_them(tmp_path):
+    for name in ("b.tfrecord", "a.tfrecord.gz", "train.tf_record", "b.tfrecord.json", "manifest.json", "vocab.txt"):
+        (tmp_path / name).touch()
+    names = [str(tmp_path / name) for name in ("a.tfrecord.gz", "b.tfrecord", "train.tf_record")]
+    assert list_records(str(tmp_path)) == names
+    assert list_records([tmp_path, tmp_path / "*.tfrecord*"]) == names
