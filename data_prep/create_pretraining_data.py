@@ -9,20 +9,20 @@ Example:
 
 The text is tokenised once and then read `dupe_factor` times, each time cut and masked anew. Documents are dealt out to
 the output files by a seeded hash, and a random next sentence comes from another document of the same file: give each
-file a hundred documents or more. The same text, flags and seed give the same bytes, with any number of processes.
+file a hundred documents or more. The same text, flags and seed give the same bytes, with any number of processes. A
+run that was stopped, in whatever way, goes on when the same command is given again.
 """
 
 import contextlib
 import dataclasses
 import logging
 import os
-import tempfile
+import shutil
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from absl import flags
 
-from keras_bert.atomic_output import check_output_folder, say_why_writing_failed
 from keras_bert.command_line import run_command
 from keras_bert.errors import InputError
 
@@ -30,17 +30,15 @@ if TYPE_CHECKING:
     import numpy as np
 
     from data_prep.pretraining_records import PretrainingOptions
-    from data_prep.record_writer import PretrainingDataSummary, RecordCounts
+    from data_prep.record_folder import FinishedShard, PretrainingDataSummary, RecordFolder
+    from data_prep.shard_pool import ShardJob
+    from data_prep.tokenize_text import TextSettings
     from data_prep.tokenized_corpus import TokenizedCorpus
     from keras_bert.tokenization.vocabulary import Vocabulary
 
 _logger = logging.getLogger(__name__)
 
-# Above this share of [UNK] the vocabulary does not fit the text.
-_MANY_UNKNOWN = 0.05
-# Without --num_shards: this many documents a file, so that random next sentences have enough to choose from.
-_DOCUMENTS_PER_SHARD = 100
-_MOST_SHARDS = 16
+_TOKENIZED_CORPUS_NAME = "tokenized_corpus.unfinished"
 
 
 def create_pretraining_data(
@@ -51,11 +49,10 @@ def create_pretraining_data(
     output_dir: str | os.PathLike | None = None,
     num_shards: int | None = None,
     options: "PretrainingOptions | None" = None,
-    do_lower_case: bool = True,
-    split_sentences: bool = False,
-    language: str = "en",
-    text_field: str = "text",
+    settings: "TextSettings | None" = None,
     tokenized_corpus: str | os.PathLike | None = None,
+    compression: str = "none",
+    use_v2_feature_names: bool = False,
     num_processes: int = 1,
     show_progress: bool = False,
 ) -> "PretrainingDataSummary":
@@ -64,166 +61,182 @@ def create_pretraining_data(
     Args:
         input_file: what `data_prep.corpus.read_documents` takes. May be None when `tokenized_corpus` exists.
         output_file: names of the files to write; files that exist are replaced.
-        output_dir: instead, a new or empty folder for `num_shards` files.
-        num_shards: by default one for every hundred documents, at most 16.
+        output_dir: instead, a folder for `num_shards` files: new, empty, or left by the same call when it was stopped.
+        num_shards: by default one for every hundred documents up to 16, and more where files would pass 250 MB.
         options: `PretrainingOptions()` by default.
-        split_sentences: the lines are paragraphs, to be split by the rules of `language`.
+        settings: how the text is read; `TextSettings()` by default.
         tokenized_corpus: a folder to keep the tokenised text in. One that exists is used as it is.
-        num_processes: processes that write records. With more than one, the calling script needs the usual
+        compression: "none", "gzip" or "zstd".
+        use_v2_feature_names: TF Model Garden's names of the features instead of Google's.
+        num_processes: processes that tokenise and write. With more than one, the calling script needs the usual
             `if __name__ == "__main__":`.
 
     Raises:
         InputError: the input holds no text, a value is out of range, the tokenised corpus that exists was made from
-            other text or with another vocabulary, or the output cannot be written.
+            other text or with another vocabulary, or the output cannot be written, or will not fit.
     """
+    from data_prep import pretraining_plan as plan
+    from data_prep.folder_lock import only_writer
     from data_prep.pretraining_records import PretrainingOptions
-    from data_prep.record_writer import MANIFEST_NAME, PretrainingDataSummary, RecordCounts, write_manifest
-    from data_prep.tokenize_text import tokenize_text
+    from data_prep.record_folder import RecordFolder
+    from data_prep.record_writer import check_compression
+    from data_prep.shard_pool import ShardJob
+    from data_prep.tokenize_text import TextSettings, tokenize_text
     from keras_bert.tokenization.vocabulary import Vocabulary
 
-    options = options or PretrainingOptions()
+    options, settings = options or PretrainingOptions(), settings or TextSettings()
     if num_processes < 1 or (num_shards is not None and num_shards < 1):
         raise InputError(f"num_processes and num_shards must be 1 or more. Received: {num_processes} and {num_shards}")
-    if (output_file is None) == (output_dir is None):
-        raise InputError("Give either output_file, the names of the files, or output_dir, a folder for them.")
-    _warn_about_too_few_predictions(options)
+    check_compression(compression)
+    plan.warn_about_too_few_predictions(options)
     vocabulary = Vocabulary.from_file(vocab_file)
-    beside = _check_output(output_file, output_dir)
+    prefix = plan.check_output(output_file, output_dir)
+    text = plan.describe_text(input_file, tokenized_corpus, vocabulary, settings)
+    request = {
+        **text,
+        "options": dataclasses.asdict(options),
+        "compression": compression,
+        "use_v2_feature_names": use_v2_feature_names,
+        "num_files": len(output_file) if output_file else num_shards,
+    }
+    folder = RecordFolder(prefix, request)
+    if output_dir is not None and (finished := folder.finished_run(os.fspath(output_dir))):
+        _logger.warning("%s already holds these records: nothing was done.", output_dir)
+        return finished
+    done = folder.read_progress(may_replace=output_dir is None)
+    if output_dir is not None and not done:
+        plan.check_nothing_else(output_dir, _TOKENIZED_CORPUS_NAME)
+    os.makedirs(os.path.dirname(prefix) or ".", exist_ok=True)
+
+    corpus_path = os.fspath(tokenized_corpus) if tokenized_corpus else prefix + _TOKENIZED_CORPUS_NAME
     with contextlib.ExitStack() as stack:
-        if tokenized_corpus is None:
-            with say_why_writing_failed(beside):
-                folder = stack.enter_context(tempfile.TemporaryDirectory(prefix=".tokenized-corpus-", dir=beside))
-            tokenized_corpus = os.path.join(folder, "corpus")
+        stack.enter_context(only_writer(prefix + ".lock"))
+        needs = plan.DiskNeeds(os.path.dirname(prefix) or ".", vocabulary, options, compression)
         corpus = tokenize_text(
             input_file,
-            tokenized_corpus,
+            corpus_path,
             vocabulary,
-            do_lower_case=do_lower_case,
-            split_sentences=split_sentences,
-            language=language,
-            text_field=text_field,
+            settings,
+            num_processes=num_processes,
+            on_first_chunk=needs.announce_for_text,
             show_progress=show_progress,
         )
-        _warn_about_unknown_tokens(corpus)
-        paths = list(output_file) if output_file else _shard_paths(output_dir, num_shards, corpus.num_documents)
-        _check_shards(corpus, options.random_seed, len(paths))
-        counts = _write_shards(corpus, os.fspath(tokenized_corpus), options, paths, num_processes, show_progress)
-    summary = PretrainingDataSummary(paths, corpus.manifest, sum(counts, RecordCounts()))
-    # Beside files that the user named, the manifest has the name of the first: the folder may hold other records too.
-    prefix = os.path.join(output_dir, "") if output_dir is not None else os.path.splitext(paths[0])[0] + "."
-    write_manifest(prefix + MANIFEST_NAME, summary, counts, dataclasses.asdict(options))
-    return summary
-
-
-def _check_output(output_file: Sequence[str] | None, output_dir: str | os.PathLike | None) -> str:
-    """Checks before any work that the output can be written; returns a folder on the same disk."""
-    if output_dir is not None:
-        check_output_folder(output_dir)
-        return os.path.dirname(os.path.abspath(output_dir))
-    if not output_file or not all(output_file):
-        raise InputError("output_file names no file.")
-    if len(set(output_file)) < len(output_file):
-        raise InputError("output_file names a file twice.")
-    for path in output_file:
-        if os.path.isdir(path):
-            raise InputError(f"{path} is a folder. Give the name of a file, or use output_dir.")
-        with say_why_writing_failed(path):
-            folder = os.path.dirname(os.path.abspath(path))
-            os.makedirs(folder, exist_ok=True)
-            with tempfile.TemporaryFile(dir=folder):
-                pass
-    return os.path.dirname(os.path.abspath(output_file[0]))
-
-
-def _shard_paths(output_dir: str | os.PathLike, num_shards: int | None, num_documents: int) -> list[str]:
-    num_shards = num_shards or min(max(num_documents // _DOCUMENTS_PER_SHARD, 1), _MOST_SHARDS)
-    names = (f"pretraining-{shard:05d}-of-{num_shards:05d}.tfrecord" for shard in range(num_shards))
-    return [os.path.join(output_dir, name) for name in names]
+        plan.warn_about_unknown_tokens(corpus)
+        paths = list(output_file) if output_file else plan.shard_paths(output_dir, num_shards, corpus, options)
+        sizes = plan.shard_sizes(corpus, len(paths), options.random_seed)
+        try:
+            plan.check_shards(corpus, sizes, options.sentence_task)
+        except InputError:
+            # Nothing can come of this text, so nothing of it stays.
+            if tokenized_corpus is None:
+                shutil.rmtree(corpus_path)
+            raise
+        if not done:
+            needs.announce_for_corpus(corpus)
+        job = ShardJob(corpus_path, options, paths, compression, use_v2_feature_names)
+        shards = _write_shards(job, sizes.num_tokens, folder, done, num_processes, show_progress)
+        return _finish(job, corpus, folder, shards, output_dir, keep_corpus=tokenized_corpus is not None)
 
 
 def _write_shards(
-    corpus: "TokenizedCorpus",
-    corpus_path: str,
-    options: "PretrainingOptions",
-    paths: list[str],
+    job: "ShardJob",
+    num_tokens: "np.ndarray",
+    folder: "RecordFolder",
+    done: "dict[str, FinishedShard]",
     num_processes: int,
     show_progress: bool,
-) -> "list[RecordCounts]":
-    """Writes all shards under a progress bar whose total, not known beforehand, is estimated and gets ever better."""
+) -> "list[FinishedShard]":
+    """Writes the shards that are not done yet, under a progress bar whose total is estimated and gets ever better."""
     from tqdm import tqdm
 
     from data_prep.shard_pool import write_shards
 
-    num_tokens = _tokens_in_shards(corpus, len(paths), options.random_seed)
-    num_done = 0.0
-    with tqdm(desc="writing", unit=" examples", unit_scale=True, disable=not show_progress) as bar:
+    names = [os.path.basename(path) for path in job.paths]
+    shards = {names.index(name): shard for name, shard in done.items() if _is_there(job.paths, names, shard)}
+    missing = [number for number in range(len(names)) if number not in shards]
+    if shards:
+        _logger.warning("%d of %d files are done; going on with the others.", len(shards), len(names))
+    folder.write_progress(list(shards.values()))
+    tokens_done = 0.0
+    with tqdm(desc="writing", unit=" records", unit_scale=True, disable=not show_progress) as bar:
 
-        def on_examples(shard: int, num_examples: int, share: float) -> None:
-            nonlocal num_done
-            num_done += num_tokens[shard] * share
-            bar.total = round((bar.n + num_examples) * num_tokens.sum() / num_done)
-            bar.update(num_examples)
+        def on_records(shard: int, num_records: int, share: float) -> None:
+            nonlocal tokens_done
+            tokens_done += num_tokens[shard] * share
+            if tokens_done:
+                bar.total = round((bar.n + num_records) * num_tokens[missing].sum() / tokens_done)
+            bar.update(num_records)
 
-        return write_shards(corpus_path, options, paths, num_processes, on_examples)
-
-
-def _tokens_in_shards(corpus: "TokenizedCorpus", num_shards: int, seed: int) -> "np.ndarray":
-    import numpy as np
-
-    tokens_of_documents = np.diff(corpus.sentence_offsets[corpus.document_offsets])
-    return np.bincount(corpus.shard_of_documents(num_shards, seed), tokens_of_documents, num_shards)
+        for number, shard in write_shards(job, missing, num_processes, on_records):
+            shards[number] = shard
+            folder.write_progress([shards[number] for number in sorted(shards)])
+    return [shards[number] for number in range(len(names))]
 
 
-def _warn_about_too_few_predictions(options: "PretrainingOptions") -> None:
-    wanted = round(options.masked_lm_prob * options.max_seq_length)
-    if options.max_predictions_per_seq < wanted:
-        _logger.warning(
-            "max_predictions_per_seq=%d is less than masked_lm_prob * max_seq_length = %d: full records get only %d "
-            "masks, %.1f %% of their tokens.",
-            options.max_predictions_per_seq,
-            wanted,
-            options.max_predictions_per_seq,
-            100 * options.max_predictions_per_seq / options.max_seq_length,
+def _is_there(paths: Sequence[str], names: list[str], shard: "FinishedShard") -> bool:
+    path = paths[names.index(shard.file.name)]
+    return os.path.exists(path) and os.path.getsize(path) == shard.file.num_bytes
+
+
+def _finish(
+    job: "ShardJob",
+    corpus: "TokenizedCorpus",
+    folder: "RecordFolder",
+    shards: "list[FinishedShard]",
+    output_dir: str | os.PathLike | None,
+    keep_corpus: bool,
+) -> "PretrainingDataSummary":
+    """Writes what stands beside the records, and removes what was only needed to make them."""
+    from data_prep.record_folder import PretrainingDataSummary, RecordCounts
+    from data_prep.tfds_metadata import write_tfds_metadata
+
+    description = {name: value for name, value in corpus.manifest.items() if name != "parts"}
+    summary = PretrainingDataSummary(
+        list(job.paths), description, sum((shard.counts for shard in shards), RecordCounts())
+    )
+    if output_dir is not None:
+        write_tfds_metadata(
+            output_dir,
+            os.path.basename(os.path.abspath(output_dir)),
+            job.record,
+            [shard.file.name for shard in shards],
+            [shard.file.num_records for shard in shards],
+            sum(shard.file.num_bytes for shard in shards),
         )
+    folder.finish(summary, shards)
+    if not keep_corpus:
+        shutil.rmtree(corpus.path)
+    return summary
 
 
-def _warn_about_unknown_tokens(corpus: "TokenizedCorpus") -> None:
-    share = corpus.manifest["num_unknown_tokens"] / corpus.num_tokens
-    if share > _MANY_UNKNOWN:
-        _logger.warning(
-            "%.1f %% of the tokens are [UNK]: this vocabulary does not fit the text. Check vocab_file and "
-            "do_lower_case=%s, or build a vocabulary from this text.",
-            100 * share,
-            corpus.manifest["do_lower_case"],
-        )
+def verify_pretraining_data(
+    output_file: Sequence[str] | None = None,
+    output_dir: str | os.PathLike | None = None,
+    tokenized_corpus: str | os.PathLike | None = None,
+    *,
+    show_progress: bool = False,
+) -> dict[str, Any]:
+    """Compares every byte of records, and of a tokenised corpus, with what their manifests say was written.
 
+    Returns:
+        the records' manifest.
 
-def _check_shards(corpus: "TokenizedCorpus", seed: int, num_shards: int) -> None:
-    """Says which shards have no random next sentences, before anything is written."""
-    import numpy as np
+    Raises:
+        InputError: something differs; all files that do are named.
+    """
+    from tqdm import tqdm
 
-    shards = corpus.shard_of_documents(num_shards, seed)
-    num_documents = np.bincount(shards, minlength=num_shards)
-    num_sentences = np.bincount(shards, np.diff(corpus.document_offsets), num_shards)
-    if not ((num_documents >= 2) | (num_sentences >= 2)).any():
-        raise InputError(
-            "The text is too short for a single example: a pair takes two documents in one output file, or two "
-            "sentences in one document. Is there one sentence a line, and a blank line between documents?"
-        )
-    if corpus.num_documents == 1:
-        _logger.warning(
-            "The text is a single document (a blank line begins a new one), so no next sentence can come from another: "
-            "all next_sentence_labels are 0, and the next-sentence task teaches nothing."
-        )
-    elif (num_documents < 2).any():
-        _logger.warning(
-            "Of %d output files %d get no document, and %d get a single one and so no random next sentences. Write "
-            "fewer files: there are %d documents.",
-            num_shards,
-            (num_documents == 0).sum(),
-            (num_documents == 1).sum(),
-            corpus.num_documents,
-        )
+    from data_prep import pretraining_plan as plan
+    from data_prep.record_folder import MANIFEST_NAME, read_manifest, verify_records
+    from data_prep.tokenized_corpus import TokenizedCorpus
+
+    manifest_path = plan.output_prefix(output_file, output_dir) + MANIFEST_NAME
+    num_bytes = sum(file["num_bytes"] for file in read_manifest(manifest_path)["files"])
+    with tqdm(total=num_bytes, desc="verifying", unit="B", unit_scale=True, disable=not show_progress) as bar:
+        manifest = verify_records(manifest_path, bar.update)
+    if tokenized_corpus is not None:
+        TokenizedCorpus.open(tokenized_corpus).verify()
+    return manifest
 
 
 def read_first_example(paths: Sequence[str], vocabulary: "Vocabulary") -> str:
@@ -256,13 +269,36 @@ def define_flags() -> None:
     flags.DEFINE_list(
         "output_file", None, "TFRecord files to write, with commas between them. Files that exist are replaced."
     )
-    flags.DEFINE_string("output_dir", None, "Instead of --output_file: a new or empty folder for the TFRecord files.")
+    flags.DEFINE_string("output_dir", None, "Instead of --output_file: a folder for the TFRecord files.")
     flags.DEFINE_integer(
-        "num_shards", None, "With --output_dir: the number of files (default: one for every 100 documents, at most 16)."
+        "num_shards",
+        None,
+        "With --output_dir: the number of files (default: one for every 100 documents up to 16, more for large text).",
     )
     flags.DEFINE_string("vocab_file", None, "The vocabulary, one token a line.")
     flags.DEFINE_bool("do_lower_case", True, "Lower-case the text and strip accents, as for uncased vocabularies.")
     flags.DEFINE_bool("do_whole_word_mask", False, "Mask all pieces of a word together.")
+    flags.DEFINE_integer("max_ngram_size", 0, "Above 0: mask spans of up to this many whole words.")
+    flags.DEFINE_float("ngram_geometric_p", 0.2, "With --max_ngram_size: lengths are geometric with this parameter.")
+    flags.DEFINE_bool(
+        "whole_word_actions", False, "Decide between [MASK], the same and a random token once a word or span."
+    )
+    flags.DEFINE_enum(
+        "replacement_tokens",
+        "text",
+        ["text", "vocabulary"],
+        "Random tokens are drawn from those that text can hold, or from every row of the vocabulary, as Google does.",
+    )
+    flags.DEFINE_bool(
+        "dynamic_masking", False, "Write records without masks, to be masked anew whenever they are read."
+    )
+    flags.DEFINE_enum(
+        "sentence_task",
+        "next_sentence",
+        ["next_sentence", "sentence_order", "none"],
+        "Is the second segment a random one (BERT), are both swapped (ALBERT), or none: full sentences (RoBERTa).",
+    )
+    flags.DEFINE_integer("max_sequences_per_row", 1, "Above 1: pack up to this many examples into a record.")
     flags.DEFINE_integer("max_seq_length", 128, "Tokens in a record, special tokens included.")
     flags.DEFINE_integer("max_predictions_per_seq", 20, "Masks in a record at most.")
     flags.DEFINE_integer("random_seed", 12345, "Seed of every draw.")
@@ -275,17 +311,32 @@ def define_flags() -> None:
     flags.DEFINE_string(
         "tokenized_corpus",
         None,
-        "A folder that keeps the tokenised text, for further runs with other lengths, masks or seeds (default: none).",
+        "A folder that keeps the tokenised text, for further runs with other lengths, masks or seeds .",
     )
-    flags.DEFINE_integer("num_processes", 1, "Processes that write records, each one file at a time.")
-    flags.mark_flag_as_required("vocab_file")
+    flags.DEFINE_enum("compression", "none", ["none", "gzip", "zstd"], "How the files are packed.")
+    flags.DEFINE_bool("use_v2_feature_names", False, "Name features as TF Model Garden does: input_word_ids, ...")
+    flags.DEFINE_integer(
+        "num_processes", None, "Processes that tokenise and write (default: one for each core).", lower_bound=1
+    )
+    flags.DEFINE_bool("verify", False, "Make nothing: compare what --output_dir holds with its manifest, byte by byte.")
 
 
 def main() -> None:
+    if FLAGS.verify:
+        manifest = verify_pretraining_data(
+            FLAGS.output_file, FLAGS.output_dir, FLAGS.tokenized_corpus, show_progress=True
+        )
+        print(f"{len(manifest['files'])} files, {manifest['records']['num_records']:,} records: all as written")
+        return
+    from data_prep.ordered_map import available_cores
     from data_prep.pretraining_records import PretrainingOptions
+    from data_prep.tokenize_text import TextSettings
     from keras_bert.tokenization.vocabulary import Vocabulary
 
+    if not FLAGS.vocab_file:
+        raise InputError("Give --vocab_file, the vocabulary.")
     options = {field.name: FLAGS[field.name].value for field in dataclasses.fields(PretrainingOptions)}
+    settings = {field.name: FLAGS[field.name].value for field in dataclasses.fields(TextSettings)}
     summary = create_pretraining_data(
         FLAGS.input_file,
         FLAGS.vocab_file,
@@ -293,12 +344,11 @@ def main() -> None:
         output_dir=FLAGS.output_dir,
         num_shards=FLAGS.num_shards,
         options=PretrainingOptions(**options),
-        do_lower_case=FLAGS.do_lower_case,
-        split_sentences=FLAGS.split_sentences,
-        language=FLAGS.language,
-        text_field=FLAGS.text_field,
+        settings=TextSettings(**settings),
         tokenized_corpus=FLAGS.tokenized_corpus,
-        num_processes=FLAGS.num_processes,
+        compression=FLAGS.compression,
+        use_v2_feature_names=FLAGS.use_v2_feature_names,
+        num_processes=FLAGS.num_processes or available_cores(),
         show_progress=True,
     )
     print(summary)

@@ -2,6 +2,7 @@
 
 import concurrent.futures
 import multiprocessing
+import os
 import signal
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -13,6 +14,11 @@ from keras_bert.quiet_tensorflow import quiet_tensorflow
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
+
+
+def available_cores() -> int:
+    """Returns how many processes can run at once on the cores that this one may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
 
 
 def ordered_map(function: Callable[[Item], Result], items: Iterable[Item], num_processes: int) -> Iterator[Result]:

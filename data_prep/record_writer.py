@@ -1,125 +1,107 @@
-"""Writing records: TFRecord files that appear whole or not at all, and a manifest that says what is in them."""
+"""Writing TFRecord files: from batches of numbers, in any packing, whole or not at all."""
 
+import contextlib
 import dataclasses
+import gzip
 import hashlib
-import json
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import IO
 
 import numpy as np
 
-from keras_bert import features
 from keras_bert.atomic_output import atomic_file
+from keras_bert.errors import InputError
+from keras_bert.example_encoding import encode_tfrecords
+from keras_bert.features import Feature
 
-FORMAT = "keras_bert pre-training records 1"
-MANIFEST_NAME = "manifest.json"
-
-
-@dataclasses.dataclass(frozen=True)
-class RecordCounts:
-    """What a number of pre-training records hold; counts of several files add up with `+`.
-
-    `num_positions` counts columns, `num_tokens` those that are not padding (special tokens included), `num_predicted`
-    the masked-language-model targets.
-    """
-
-    num_examples: int = 0
-    num_random_next: int = 0
-    num_positions: int = 0
-    num_tokens: int = 0
-    num_predicted: int = 0
-
-    def __add__(self, other: "RecordCounts") -> "RecordCounts":
-        mine, others = dataclasses.astuple(self), dataclasses.astuple(other)
-        return RecordCounts(*(a + b for a, b in zip(mine, others, strict=True)))
-
-    @classmethod
-    def of_batch(cls, batch: dict[str, np.ndarray]) -> "RecordCounts":
-        """Counts a batch: feature name -> array (batch, length)."""
-        return cls(
-            num_examples=len(batch[features.INPUT_IDS]),
-            num_random_next=int(batch[features.NEXT_SENTENCE_LABELS].sum()),
-            num_positions=batch[features.INPUT_MASK].size,
-            num_tokens=int((batch[features.INPUT_MASK] > 0).sum()),
-            num_predicted=int((batch[features.MASKED_LM_WEIGHTS] > 0).sum()),
-        )
+COMPRESSIONS = ("none", "gzip", "zstd")
+# Ids are nearly random: higher levels take several times as long for one or two per cent.
+_GZIP_LEVEL = 3
+_ZSTD_LEVEL = 3
 
 
 @dataclasses.dataclass(frozen=True)
-class PretrainingDataSummary:
-    """What was made: the files, the counts of the corpus (its manifest) and the counts of the records."""
+class WrittenFile:
+    """A record file on disk; `sha256` is that of its bytes."""
 
-    files: list[str]
-    corpus: dict[str, Any]
-    records: RecordCounts
-
-    def __str__(self) -> str:
-        corpus, records = self.corpus, self.records
-        unknown = corpus["num_unknown_tokens"] / corpus["num_tokens"]
-        return "\n".join(
-            [
-                f"documents       {corpus['num_documents']:>15,}",
-                f"sentences       {corpus['num_sentences']:>15,}",
-                f"tokens          {corpus['num_tokens']:>15,}   {unknown:.2%} of them [UNK]",
-                f"examples        {records.num_examples:>15,}   in {len(self.files)} file(s)",
-                f"random next     {records.num_random_next / records.num_examples:>15.2%}   of the examples",
-                f"to predict      {records.num_predicted / records.num_tokens:>15.2%}   of the tokens in the records",
-                f"padding         {1 - records.num_tokens / records.num_positions:>15.2%}   of the columns",
-            ]
-        )
+    name: str
+    num_records: int
+    num_bytes: int
+    sha256: str
 
 
 def write_records(
     path: str | os.PathLike,
-    batches: Iterable[tuple[dict[str, np.ndarray], float]],
-    record: Sequence[features.Feature],
-    on_batch: Callable[[int, float], None] | None = None,
-) -> RecordCounts:
-    """Writes one TFRecord file from batches of examples; it takes its name when all of it is on disk.
+    batches: Iterable[tuple[Mapping[str, np.ndarray], float]],
+    record: Sequence[Feature],
+    on_batch: Callable[[Mapping[str, np.ndarray], float], None] | None = None,
+    compression: str = "none",
+) -> WrittenFile:
+    """Writes one TFRecord file; it takes its name when all of it is on disk.
 
     Args:
-        batches: feature name -> array (batch, length), and the share of the file that the batch is.
-        on_batch: called after each batch with its number of examples and its share.
+        batches: feature name -> array (B, length), and the share of the file that the batch is.
+        record: the features to write; others of the batches are left out.
+        on_batch: called after each batch with the batch and its share.
+        compression: one of `COMPRESSIONS`. TensorFlow reads gzip; zstd is read by `keras_bert.input_pipeline`.
 
     Raises:
-        InputError: the place cannot be written to, or no space is left.
+        InputError: the place cannot be written to, no space is left, or the package zstandard is missing.
     """
-    import tensorflow as tf
-
-    counts = RecordCounts()
-    with atomic_file(path) as file, tf.io.TFRecordWriter(file.name) as writer:
-        for batch, share in batches:
-            for row in range(len(batch[features.INPUT_IDS])):
-                writer.write(features.serialize({name: values[row] for name, values in batch.items()}, record))
-            counts += RecordCounts.of_batch(batch)
-            if on_batch:
-                on_batch(len(batch[features.INPUT_IDS]), share)
-    return counts
-
-
-def write_manifest(
-    path: str | os.PathLike,
-    summary: PretrainingDataSummary,
-    counts: Sequence[RecordCounts],
-    options: Mapping[str, Any],
-) -> None:
-    """Writes what was made, from what and how, with the hash and the counts of each file, as JSON."""
-    files = [
-        {"name": os.path.basename(file), "sha256": _sha256(file), **dataclasses.asdict(count)}
-        for file, count in zip(summary.files, counts, strict=True)
-    ]
-    manifest = {
-        "format": FORMAT,
-        "options": dict(options),
-        "corpus": summary.corpus,
-        "records": dataclasses.asdict(summary.records),
-        "files": files,
-    }
+    num_records = 0
     with atomic_file(path) as file:
-        file.write((json.dumps(manifest, indent=2, ensure_ascii=False) + "\n").encode())
+        hashing = _HashingFile(file)
+        with _compressed(hashing, compression) as target:
+            for batch, share in batches:
+                target.write(encode_tfrecords(batch, record))
+                num_records += len(batch[record[0].name])
+                if on_batch:
+                    on_batch(batch, share)
+    return WrittenFile(os.path.basename(path), num_records, hashing.num_bytes, hashing.hash.hexdigest())
 
 
-def _sha256(path: str | os.PathLike) -> str:
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+class _HashingFile:
+    """A file to write to that counts and hashes what goes through it."""
+
+    def __init__(self, file: IO[bytes]):
+        self._file = file
+        self.num_bytes = 0
+        self.hash = hashlib.sha256()
+
+    def write(self, data: bytes) -> int:
+        self.num_bytes += len(data)
+        self.hash.update(data)
+        return self._file.write(data)
+
+    def flush(self) -> None:
+        self._file.flush()
+
+
+@contextlib.contextmanager
+def _compressed(file: _HashingFile, compression: str) -> Iterator[IO[bytes]]:
+    if compression == "none":
+        yield file
+    elif compression == "gzip":
+        # Neither name nor time in the header: the same records give the same bytes.
+        with gzip.GzipFile(filename="", fileobj=file, mode="wb", compresslevel=_GZIP_LEVEL, mtime=0) as packed:
+            yield packed
+    else:
+        with _zstandard().ZstdCompressor(level=_ZSTD_LEVEL).stream_writer(file, closefd=False) as packed:
+            yield packed
+
+
+def check_compression(compression: str) -> None:
+    """Raises `InputError` for a compression that is unknown or whose package is missing."""
+    if compression not in COMPRESSIONS:
+        raise InputError(f"compression must be one of {', '.join(COMPRESSIONS)}. Received: {compression}")
+    if compression == "zstd":
+        _zstandard()
+
+
+def _zstandard():
+    try:
+        import zstandard
+    except ImportError:
+        raise InputError("--compression=zstd needs the package zstandard: pip install zstandard") from None
+    return zstandard

@@ -90,12 +90,12 @@ class TokenizedCorpus:
     def num_documents(self) -> int:
         return len(self.document_offsets) - 1
 
-    def shard_of_documents(self, num_shards: int, seed: int) -> np.ndarray:
-        """Returns the shard that each document belongs to: int64 (num_documents,).
+    def shard_of_documents(self, num_shards: int, seed: int, start: int = 0, stop: int | None = None) -> np.ndarray:
+        """Returns the shard that each document from `start` to `stop` belongs to: int64 (stop - start,).
 
         It follows from the document's number and the seed alone: more documents change no other's shard.
         """
-        return (_hash(np.arange(self.num_documents), seed) % np.uint64(num_shards)).astype(np.int64)
+        return shard_of_documents(np.arange(start, self.num_documents if stop is None else stop), num_shards, seed)
 
     def verify(self) -> None:
         """Reads every byte and compares it with the manifest.
@@ -164,6 +164,11 @@ def _map(path: str, name: str, dtype: str, length: int) -> np.ndarray:
             f"{file} is cut off: {size} bytes instead of {length * np.dtype(dtype).itemsize}. Make the corpus again."
         )
     return np.memmap(file, dtype, mode="r", shape=(length,)).view(np.ndarray)
+
+
+def shard_of_documents(numbers: np.ndarray, num_shards: int, seed: int) -> np.ndarray:
+    """Returns the shards of documents with these numbers: int64 (n,) -> int64 (n,)."""
+    return (_hash(numbers, seed) % np.uint64(num_shards)).astype(np.int64)
 
 
 def _hash(numbers: np.ndarray, seed: int) -> np.ndarray:

@@ -25,6 +25,7 @@ IS_REAL_EXAMPLE = "is_real_example"
 
 # TF Model Garden's name -> ours.
 GARDEN_NAMES = {"input_word_ids": INPUT_IDS, "input_type_ids": SEGMENT_IDS}
+_TO_GARDEN = {name: garden_name for garden_name, name in GARDEN_NAMES.items()}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -74,6 +75,16 @@ def pretraining_features(
 def classification_features(max_seq_length: int) -> list[Feature]:
     """The record of google-research/bert `run_classifier.py`."""
     return [*token_features(max_seq_length), Feature(LABEL_IDS, 1), Feature(IS_REAL_EXAMPLE, 1)]
+
+
+def to_garden_names(batch: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Returns a batch with TF Model Garden's names."""
+    return {_TO_GARDEN.get(name, name): values for name, values in batch.items()}
+
+
+def with_garden_names(features: Sequence[Feature]) -> list[Feature]:
+    """Returns the features under TF Model Garden's names."""
+    return [dataclasses.replace(feature, name=_TO_GARDEN.get(feature.name, feature.name)) for feature in features]
 
 
 def serialize(values: Mapping[str, Sequence | np.ndarray], features: Sequence[Feature]) -> bytes:

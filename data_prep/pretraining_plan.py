@@ -1,0 +1,233 @@
+"""What is decided and checked before records are written: where they go, into how many files, and whether they fit."""
+
+import dataclasses
+import logging
+import os
+import tempfile
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from data_prep.corpus import input_size
+from data_prep.corpus_writer import EncodedChunk
+from data_prep.disk_space import announce_disk_use
+from data_prep.document_block import DocumentBlock
+from data_prep.pretraining_records import PretrainingOptions, block_batches
+from data_prep.record_writer import write_records
+from data_prep.tokenize_text import TextSettings
+from data_prep.tokenized_corpus import TokenizedCorpus
+from keras_bert.atomic_output import check_output_folder, say_why_writing_failed
+from keras_bert.errors import InputError
+from keras_bert.tokenization.vocabulary import Vocabulary
+
+_logger = logging.getLogger(__name__)
+
+# Above this share of [UNK] the vocabulary does not fit the text.
+_MANY_UNKNOWN = 0.05
+# Without num_shards: this many documents a file, so that random next sentences have enough to choose from; and no more
+# tokens, counting every pass, than make a file of about 250 MB.
+_DOCUMENTS_PER_SHARD = 100
+_FEW_SHARDS = 16
+_TOKENS_PER_SHARD = 40_000_000
+_DOCUMENTS_AT_ONCE = 1_000_000
+# The tokens that the size of records is estimated from.
+_SAMPLE_TOKENS = 200_000
+
+
+def output_prefix(output_file: Sequence[str] | None, output_dir: str | os.PathLike | None) -> str:
+    """What the names of the files beside the records begin with.
+
+    Beside files that the user named, they have the name of the first: the folder may hold other records too.
+    """
+    if (output_file is None) == (output_dir is None):
+        raise InputError("Give either output_file, the names of the files, or output_dir, a folder for them.")
+    if output_dir is not None:
+        return os.path.join(output_dir, "")
+    if not output_file or not all(output_file):
+        raise InputError("output_file names no file.")
+    return os.path.splitext(output_file[0])[0] + "."
+
+
+def check_output(output_file: Sequence[str] | None, output_dir: str | os.PathLike | None) -> str:
+    """Checks before any work that the output can be written; returns `output_prefix`."""
+    prefix = output_prefix(output_file, output_dir)
+    if output_dir is not None:
+        if not os.path.isdir(output_dir):
+            check_output_folder(output_dir)
+        return prefix
+    if len(set(output_file)) < len(output_file):
+        raise InputError("output_file names a file twice.")
+    for path in output_file:
+        if os.path.isdir(path):
+            raise InputError(f"{path} is a folder. Give the name of a file, or use output_dir.")
+        with say_why_writing_failed(path):
+            folder = os.path.dirname(os.path.abspath(path))
+            os.makedirs(folder, exist_ok=True)
+            with tempfile.TemporaryFile(dir=folder):
+                pass
+    return prefix
+
+
+def check_nothing_else(output_dir: str | os.PathLike, *allowed: str) -> None:
+    """Raises `InputError` when a folder holds anything but what an interrupted run leaves."""
+    if not os.path.isdir(output_dir) or set(os.listdir(output_dir)) - {*allowed, ".lock"}:
+        check_output_folder(output_dir)
+
+
+def describe_text(
+    input_file: str | Sequence[str] | None,
+    tokenized_corpus: str | os.PathLike | None,
+    vocabulary: Vocabulary,
+    settings: TextSettings,
+) -> dict[str, Any]:
+    """Returns what tells one text, and one way of reading it, from another."""
+    if input_file:
+        patterns = [input_file] if isinstance(input_file, str) else [os.fspath(name) for name in input_file]
+        text = {"input_file": patterns, "input_bytes": input_size(patterns), **dataclasses.asdict(settings)}
+    elif tokenized_corpus is not None and os.path.exists(tokenized_corpus):
+        manifest = TokenizedCorpus.open(tokenized_corpus).manifest
+        names = ["input_file", "input_bytes", *dataclasses.asdict(settings)]
+        text = {name: manifest[name] for name in names}
+    else:
+        raise InputError("Give input_file, the text to read.")
+    return {**text, "vocabulary_sha256": vocabulary.sha256}
+
+
+def shard_paths(
+    output_dir: str | os.PathLike, num_shards: int | None, corpus: TokenizedCorpus, options: PretrainingOptions
+) -> list[str]:
+    """The names of the files of a folder."""
+    if num_shards is None:
+        few = min(max(corpus.num_documents // _DOCUMENTS_PER_SHARD, 1), _FEW_SHARDS)
+        num_shards = max(few, -(-corpus.num_tokens * options.dupe_factor // _TOKENS_PER_SHARD))
+    names = (f"pretraining-{shard:05d}-of-{num_shards:05d}.tfrecord" for shard in range(num_shards))
+    return [os.path.join(output_dir, name) for name in names]
+
+
+@dataclasses.dataclass(frozen=True)
+class ShardSizes:
+    """What each shard has: int64 arrays of shape (num_shards,)."""
+
+    num_documents: np.ndarray
+    num_sentences: np.ndarray
+    num_tokens: np.ndarray
+
+
+def shard_sizes(corpus: TokenizedCorpus, num_shards: int, seed: int) -> ShardSizes:
+    """Counts the documents, sentences and tokens of each shard, in memory that does not grow with the corpus."""
+    sizes = np.zeros((3, num_shards), np.int64)
+    for start in range(0, corpus.num_documents, _DOCUMENTS_AT_ONCE):
+        stop = min(start + _DOCUMENTS_AT_ONCE, corpus.num_documents)
+        shards = corpus.shard_of_documents(num_shards, seed, start, stop)
+        sentence_bounds = corpus.document_offsets[start : stop + 1]
+        token_bounds = corpus.sentence_offsets[sentence_bounds]
+        for row, weights in enumerate((None, np.diff(sentence_bounds), np.diff(token_bounds))):
+            sizes[row] += np.bincount(shards, weights, num_shards).astype(np.int64)
+    return ShardSizes(*sizes)
+
+
+def check_shards(corpus: TokenizedCorpus, sizes: ShardSizes, sentence_task: str) -> None:
+    """Says which shards have no random next sentences, before anything is written."""
+    num_documents = sizes.num_documents
+    num_shards = len(num_documents)
+    if sentence_task == "next_sentence":
+        if not ((num_documents >= 2) | (sizes.num_sentences >= 2)).any():
+            raise InputError(
+                "The text is too short for a single example: a pair takes two documents in one output file, or two "
+                "sentences in one document. Is there one sentence a line, and a blank line between documents?"
+            )
+    elif sentence_task == "sentence_order" and not (sizes.num_sentences > num_documents).any():
+        raise InputError(
+            "No document has two sentences, so there is no pair to put in order. Is there one sentence a line, and a "
+            "blank line between documents?"
+        )
+    if sentence_task != "next_sentence":
+        return
+    if corpus.num_documents == 1:
+        _logger.warning(
+            "The text is a single document (a blank line begins a new one), so no next sentence can come from another: "
+            "all next_sentence_labels are 0, and the next-sentence task teaches nothing."
+        )
+    elif (num_documents < 2).any():
+        _logger.warning(
+            "Of %d output files %d get no document, and %d get a single one and so no random next sentences. Write "
+            "fewer files: there are %d documents.",
+            num_shards,
+            (num_documents == 0).sum(),
+            (num_documents == 1).sum(),
+            corpus.num_documents,
+        )
+
+
+class DiskNeeds:
+    """Estimates from a sample how much will be written, and says so.
+
+    Args:
+        folder: where it will be written.
+    """
+
+    def __init__(self, folder: str, vocabulary: Vocabulary, options: PretrainingOptions, compression: str):
+        self._folder = folder
+        self._vocabulary = vocabulary
+        self._options = options
+        self._compression = compression
+        self._was_announced = False
+
+    def announce_for_text(self, chunk: EncodedChunk, num_bytes: int) -> None:
+        """Announces corpus and records of a text of `num_bytes` bytes, of which `chunk` is the first part."""
+        sample = DocumentBlock.from_lengths(chunk.tokens, chunk.sentence_lengths, chunk.document_lengths)
+        scale = num_bytes / chunk.source_bytes
+        offsets = 8 * (len(chunk.sentence_lengths) + len(chunk.document_lengths))
+        self._announce(
+            {
+                "the tokenised text": round((chunk.tokens.nbytes + offsets) * scale),
+                "the records": round(self._bytes_per_token(sample) * len(chunk.tokens) * scale),
+            }
+        )
+
+    def announce_for_corpus(self, corpus: TokenizedCorpus) -> None:
+        """Announces the records of a text that was tokenised before."""
+        last = np.searchsorted(corpus.sentence_offsets[corpus.document_offsets], _SAMPLE_TOKENS)
+        sample = DocumentBlock.gather(corpus, np.arange(min(max(int(last), 2), corpus.num_documents)))
+        self._announce({"the records": round(self._bytes_per_token(sample) * corpus.num_tokens)})
+
+    def _announce(self, needs: dict[str, int]) -> None:
+        if not self._was_announced:
+            announce_disk_use(needs, self._folder, "Lower --dupe_factor, use --compression, or write to another disk.")
+        self._was_announced = True
+
+    def _bytes_per_token(self, sample: DocumentBlock) -> float:
+        """The bytes of records that a token of text becomes, in all passes together."""
+        options = dataclasses.replace(self._options, dupe_factor=1)
+        batches = block_batches(sample.head(_SAMPLE_TOKENS), options, self._vocabulary, 0, 0)
+        with tempfile.TemporaryDirectory() as folder:
+            written = write_records(
+                os.path.join(folder, "sample"), batches, options.features, compression=self._compression
+            )
+        num_tokens = len(sample.head(_SAMPLE_TOKENS).tokens)
+        return written.num_bytes / num_tokens * self._options.dupe_factor
+
+
+def warn_about_too_few_predictions(options: PretrainingOptions) -> None:
+    wanted = round(options.masked_lm_prob * options.max_seq_length)
+    if options.max_predictions_per_seq < wanted and not options.dynamic_masking:
+        _logger.warning(
+            "max_predictions_per_seq=%d is less than masked_lm_prob * max_seq_length = %d: full records get only %d "
+            "masks, %.1f %% of their tokens.",
+            options.max_predictions_per_seq,
+            wanted,
+            options.max_predictions_per_seq,
+            100 * options.max_predictions_per_seq / options.max_seq_length,
+        )
+
+
+def warn_about_unknown_tokens(corpus: TokenizedCorpus) -> None:
+    share = corpus.manifest["num_unknown_tokens"] / corpus.num_tokens
+    if share > _MANY_UNKNOWN:
+        _logger.warning(
+            "%.1f %% of the tokens are [UNK]: this vocabulary does not fit the text. Check vocab_file and "
+            "do_lower_case=%s, or build a vocabulary from this text.",
+            100 * share,
+            corpus.manifest["do_lower_case"],
+        )

@@ -1,0 +1,72 @@
+"""Tokenises text once, into a folder that later runs of create_pretraining_data read.
+
+Example:
+  python -m data_prep.tokenize_corpus --input_file='text/*.txt' --vocab_file=vocab.txt --tokenized_corpus=corpus
+
+`create_pretraining_data --tokenized_corpus` does the same on its way; this command is for tokenising alone, for adding
+more text with --append, and for --verify. A run that was stopped goes on when the same command is given again.
+"""
+
+import dataclasses
+import os
+
+from absl import flags
+
+from keras_bert.command_line import run_command
+
+FLAGS = flags.FLAGS
+
+
+def define_flags() -> None:
+    flags.DEFINE_list("input_file", None, "Text: files, folders, patterns or tfds:NAME, with commas between them.")
+    flags.DEFINE_string("vocab_file", None, "The vocabulary, one token a line (--append: default that of the corpus).")
+    flags.DEFINE_string("tokenized_corpus", None, "The folder of the tokenised text.")
+    flags.DEFINE_bool("do_lower_case", True, "Lower-case the text and strip accents, as for uncased vocabularies.")
+    flags.DEFINE_bool("split_sentences", False, "Lines are paragraphs: split them into sentences.")
+    flags.DEFINE_string("language", "en", "The language whose rules --split_sentences follows, as its ISO 639 code.")
+    flags.DEFINE_string("text_field", "text", "The field with the text, in JSON Lines and tensorflow_datasets.")
+    flags.DEFINE_bool("append", False, "Add the text to the corpus that is there.")
+    flags.DEFINE_bool("verify", False, "Compare every byte of the corpus with what its manifest says was written.")
+    flags.DEFINE_integer("num_processes", None, "Processes that tokenise (default: one for each core).", lower_bound=1)
+    flags.mark_flag_as_required("tokenized_corpus")
+
+
+def main() -> None:
+    from data_prep.disk_space import announce_disk_use
+    from data_prep.ordered_map import available_cores
+    from data_prep.tokenize_text import TextSettings, tokenize_text
+    from data_prep.tokenized_corpus import TokenizedCorpus
+    from keras_bert.tokenization.vocabulary import Vocabulary
+
+    def announce(chunk, num_bytes):
+        size = chunk.tokens.nbytes + 8 * (len(chunk.sentence_lengths) + len(chunk.document_lengths))
+        needs = {"the tokenised text": round(size * num_bytes / chunk.source_bytes)}
+        announce_disk_use(needs, os.path.dirname(os.path.abspath(FLAGS.tokenized_corpus)), "Write to another disk.")
+
+    if FLAGS.input_file:
+        vocab_file = FLAGS.vocab_file or os.path.join(FLAGS.tokenized_corpus, "vocab.txt")
+        corpus = tokenize_text(
+            FLAGS.input_file,
+            FLAGS.tokenized_corpus,
+            Vocabulary.from_file(vocab_file),
+            TextSettings(**{field.name: FLAGS[field.name].value for field in dataclasses.fields(TextSettings)}),
+            append=FLAGS.append,
+            num_processes=FLAGS.num_processes or available_cores(),
+            on_first_chunk=announce,
+            show_progress=True,
+        )
+    else:
+        corpus = TokenizedCorpus.open(FLAGS.tokenized_corpus)
+    if FLAGS.verify:
+        corpus.verify()
+    print(f"documents       {corpus.num_documents:>15,}")
+    print(f"sentences       {corpus.num_sentences:>15,}")
+    print(f"tokens          {corpus.num_tokens:>15,}{'   every byte as written' if FLAGS.verify else ''}")
+
+
+def command() -> None:
+    run_command(main, define_flags)
+
+
+if __name__ == "__main__":
+    command()
