@@ -289,9 +289,7 @@ def define_flags() -> None:
         ["text", "vocabulary"],
         "Random tokens are drawn from those that text can hold, or from every row of the vocabulary, as Google does.",
     )
-    flags.DEFINE_bool(
-        "dynamic_masking", False, "Write records without masks, to be masked anew whenever they are read."
-    )
+    flags.DEFINE_bool("dynamic_masking", False, "Write records without masks, to be masked while they are read.")
     flags.DEFINE_enum(
         "sentence_task",
         "next_sentence",

@@ -31,7 +31,7 @@ def announce_disk_use(needs: dict[str, int], folder: str | os.PathLike, advice: 
     _logger.info("Disk use below %s: about %s; %s are free.", existing, parts, readable_bytes(free))
     if needed > free:
         raise InputError(
-            f"Not enough space below {existing}: about {parts} are needed, and {readable_bytes(free)} are free. {advice}"
+            f"Not enough space below {existing}: about {parts} are needed, {readable_bytes(free)} are free. {advice}"
         )
 
 

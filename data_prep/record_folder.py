@@ -1,8 +1,8 @@
 """What a run of `create_pretraining_data` made and is making, as JSON beside the records.
 
-`unfinished.json` lists the files that are done while others are still to come; when the last is written, `manifest.json`
-takes its place. Both say from what and how the records are made, so that the same call goes on after a kill, and
-another call is told apart.
+`unfinished.json` lists the files that are done while others are still to come; when the last is written,
+`manifest.json` takes its place. Both say from what and how the records are made, so that the same call goes on after a
+kill, and another call is told apart.
 """
 
 import dataclasses
@@ -164,14 +164,12 @@ class RecordFolder:
     def _check_same(self, other: dict[str, Any], which: str, advice: str) -> None:
         for name, value in self._request.items():
             if other.get(name) != value:
-                raise InputError(
-                    f"{os.path.dirname(self.manifest_path)} {which} made with {name}={other.get(name)!r}, not {value!r}. "
-                    f"{advice}"
-                )
+                place = os.path.dirname(self.manifest_path)
+                raise InputError(f"{place} {which} made with {name}={other.get(name)!r}, not {value!r}. {advice}")
 
 
 def read_manifest(path: str) -> dict[str, Any]:
-    """Returns the contents of a records' manifest. Raises `InputError` when it is missing, damaged or of another form."""
+    """Returns what a records' manifest says. Raises `InputError` when it is missing, damaged or of another form."""
     try:
         with open(path, encoding="utf-8") as file:
             manifest = json.load(file)

@@ -1,5 +1,6 @@
 """How every command starts: flags in, one clear line and an exit code out."""
 
+import logging
 import sys
 from collections.abc import Callable
 
@@ -34,12 +35,24 @@ def run_command(main: Callable[[], None], define_flags: Callable[[], None]) -> N
     except flags.Error as error:
         _fail(f"{str(error).strip()} See --help.", 2)
     quiet_tensorflow()
+    _show_announcements()
     try:
         main()
     except InputError as error:
         _fail(str(error), 1)
     except KeyboardInterrupt:
         _fail("stopped by Ctrl-C", 130)
+
+
+def _show_announcements() -> None:
+    """Sends what this project logs, but no other library's chatter, to standard error as plain lines."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(logging.Formatter("%(message)s"))
+    for name in ("__main__", "keras_bert", "data_prep", "run_scripts"):
+        logger = logging.getLogger(name)
+        logger.setLevel(logging.INFO)
+        logger.propagate = False
+        logger.addHandler(handler)
 
 
 def _help_text(module) -> str:
