@@ -53,7 +53,7 @@ def encode_examples(batch: Mapping[str, np.ndarray], features: Sequence[Feature]
     """
     data, ends = _pack(_example_columns(batch, features))
     data, ends = data.tobytes(), ends.tolist()
-    return [data[start:end] for start, end in zip([0, *ends[:-1]], ends, strict=True)]
+    return [data[start:end] for start, end in zip([0, *ends][:-1], ends, strict=True)]
 
 
 def encode_tfrecords(batch: Mapping[str, np.ndarray], features: Sequence[Feature]) -> bytes:
@@ -101,9 +101,8 @@ def _example_columns(batch: Mapping[str, np.ndarray], features: Sequence[Feature
             raise ValueError(f"{feature.name} must have shape (B, {feature.length}). Received: {numbers.shape}")
         numbers = _float_bytes(numbers) if feature.dtype == "float32" else _varints(numbers)
         value = _nest(_KIND_TAGS[feature.dtype], _nest(_FIELD_1, [numbers]))
-        key = feature.name.encode()
-        key = _constant(len(numbers.values), bytes([_FIELD_1, len(key)]) + key)
-        entries += _nest(_FIELD_1, [key, *_nest(_MAP_VALUE, value)])
+        key = _nest(_FIELD_1, [_constant(len(numbers.values), feature.name.encode())])
+        entries += _nest(_FIELD_1, [*key, *_nest(_MAP_VALUE, value)])
     return _nest(_FIELD_1, entries)
 
 
