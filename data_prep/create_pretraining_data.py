@@ -18,7 +18,7 @@ import dataclasses
 import logging
 import os
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from absl import flags
@@ -76,7 +76,6 @@ def create_pretraining_data(
             other text or with another vocabulary, or the output cannot be written, or will not fit.
     """
     from data_prep import pretraining_plan as plan
-    from data_prep.folder_lock import only_writer
     from data_prep.pretraining_records import PretrainingOptions
     from data_prep.record_folder import RecordFolder
     from data_prep.record_writer import check_compression
@@ -106,12 +105,11 @@ def create_pretraining_data(
     done = folder.read_progress(may_replace=output_dir is None)
     if output_dir is not None and not done:
         plan.check_nothing_else(output_dir, _TOKENIZED_CORPUS_NAME)
-    os.makedirs(os.path.dirname(prefix) or ".", exist_ok=True)
 
     corpus_path = os.fspath(tokenized_corpus) if tokenized_corpus else prefix + _TOKENIZED_CORPUS_NAME
     with contextlib.ExitStack() as stack:
-        stack.enter_context(only_writer(prefix + ".lock"))
-        needs = plan.DiskNeeds(os.path.dirname(prefix) or ".", vocabulary, options, compression)
+        place = stack.enter_context(_output_place(prefix))
+        needs = plan.DiskNeeds(place, vocabulary, options, compression)
         corpus = tokenize_text(
             input_file,
             corpus_path,
@@ -136,6 +134,24 @@ def create_pretraining_data(
         job = ShardJob(corpus_path, options, paths, compression, use_v2_feature_names)
         shards = _write_shards(job, sizes.num_tokens, folder, done, num_processes, show_progress)
         return _finish(job, corpus, folder, shards, output_dir, keep_corpus=tokenized_corpus is not None)
+
+
+@contextlib.contextmanager
+def _output_place(prefix: str) -> Iterator[str]:
+    """Makes the folder that is written to, keeps others from it, and removes it when nothing came into it."""
+    from data_prep.folder_lock import only_writer
+
+    place, name = os.path.split(os.path.abspath(prefix) + ("" if os.path.basename(prefix) else os.sep))
+    os.makedirs(place, exist_ok=True)
+    try:
+        with only_writer(os.path.join(place, f".{name}lock")):
+            yield place
+    except BaseException as error:
+        with contextlib.suppress(OSError):
+            os.rmdir(place)  # only when it is empty
+        if isinstance(error, KeyboardInterrupt) and os.path.isdir(place):
+            _logger.warning("What is finished stays in %s: the same command goes on from there.", place)
+        raise
 
 
 def _write_shards(
