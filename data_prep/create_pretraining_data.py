@@ -285,14 +285,14 @@ def main() -> None:
     from data_prep.pretraining_records import PretrainingOptions
     from keras_bert.tokenization.vocabulary import Vocabulary
 
-    options = {field.name: FLAGS[field.name].value for field in dataclasses.fields(PretrainingOptions)}
+    names = [field.name for field in dataclasses.fields(PretrainingOptions) if field.name in FLAGS]
     summary = create_pretraining_data(
         FLAGS.input_file,
         FLAGS.vocab_file,
         output_file=FLAGS.output_file,
         output_dir=FLAGS.output_dir,
         num_shards=FLAGS.num_shards,
-        options=PretrainingOptions(**options),
+        options=PretrainingOptions(**{name: FLAGS[name].value for name in names}),
         do_lower_case=FLAGS.do_lower_case,
         split_sentences=FLAGS.split_sentences,
         language=FLAGS.language,

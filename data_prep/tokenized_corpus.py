@@ -87,12 +87,13 @@ class TokenizedCorpus:
     def num_documents(self) -> int:
         return len(self.document_offsets) - 1
 
-    def shard_of_documents(self, num_shards: int, seed: int) -> np.ndarray:
-        """Returns the shard that each document belongs to: int64 (num_documents,).
+    def shard_of_documents(self, num_shards: int, seed: int, start: int = 0, stop: int | None = None) -> np.ndarray:
+        """Returns the shard that each document, from number `start` to before `stop`, belongs to: int64.
 
         It follows from the document's number and the seed alone: more documents change no other's shard.
         """
-        return (_hash(np.arange(self.num_documents), seed) % np.uint64(num_shards)).astype(np.int64)
+        numbers = np.arange(start, self.num_documents if stop is None else stop)
+        return (_hash(numbers, seed) % np.uint64(num_shards)).astype(np.int64)
 
 
 def write_tokenized_corpus(
