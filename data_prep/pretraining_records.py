@@ -1,27 +1,43 @@
-"""One shard of documents -> finished pre-training records: the unit of work, a pure function of what it is given."""
+"""A block of documents -> finished pre-training records: the unit of work, a pure function of what it is given."""
 
 import dataclasses
 from collections.abc import Iterator
 
 import numpy as np
 
-from data_prep import masking
-from data_prep.sentence_pairs import NUM_SPECIAL_TOKENS, SentencePairs, draw_sentence_pairs
+from data_prep.document_block import DocumentBlock, count_shard_tokens, shard_blocks
+from data_prep.full_sentences import draw_full_sentences
+from data_prep.sentence_pairs import draw_sentence_pairs
+from data_prep.sequence_packing import pack_sequences
+from data_prep.token_sequences import TokenSequences, lay_out_rows
 from data_prep.tokenized_corpus import TokenizedCorpus
 from keras_bert import features
 from keras_bert.errors import InputError
+from keras_bert.masking import MaskingOptions, MaskingVocabulary, mask_batch
 from keras_bert.tokenization.vocabulary import Vocabulary
 
 # Rows that are masked in one array operation. Part of what decides the bytes: draws are made batch by batch.
 _BATCH_ROWS = 1024
 
+SENTENCE_TASKS = ("next_sentence", "sentence_order", "none")
+# [CLS] token [SEP]: more sequences than this fits do not fit into a row.
+_SHORTEST_SEQUENCE = 3
+
 
 @dataclasses.dataclass(frozen=True)
 class PretrainingOptions:
-    """What decides the records besides the text; names and defaults are those of google-research/bert.
+    """What decides the records besides the text; docs/pretraining_data.md says what each does.
+
+    Names and defaults are those of google-research/bert; `max_ngram_size` is TF Model Garden's.
+
+    Args:
+        sentence_task: "next_sentence", "sentence_order" (ALBERT) or "none" (RoBERTa's full sentences).
+        max_sequences_per_row: above 1, sequences are packed.
+        replacement_tokens: what random tokens are drawn from: "text", or as Google has it all of the "vocabulary".
+        dynamic_masking: records without masks, which are masked while they are read.
 
     Raises:
-        InputError: a value is out of range.
+        InputError: a value is out of range, or two contradict each other.
     """
 
     max_seq_length: int = 128
@@ -31,113 +47,124 @@ class PretrainingOptions:
     masked_lm_prob: float = 0.15
     short_seq_prob: float = 0.1
     do_whole_word_mask: bool = False
+    max_ngram_size: int = 0
+    ngram_geometric_p: float = 0.2
+    whole_word_actions: bool = False
+    sentence_task: str = "next_sentence"
+    max_sequences_per_row: int = 1
+    replacement_tokens: str = "text"
+    dynamic_masking: bool = False
 
     def __post_init__(self):
         for name, lowest in (
             ("max_seq_length", 8),
-            ("max_predictions_per_seq", 1),
             ("dupe_factor", 1),
             ("random_seed", 0),
+            ("max_sequences_per_row", 1),
         ):
             if getattr(self, name) < lowest:
                 raise InputError(f"{name} must be {lowest} or more. Received: {getattr(self, name)}")
-        if not 0.0 < self.masked_lm_prob <= 1.0:
-            raise InputError(f"masked_lm_prob must be above 0 and at most 1. Received: {self.masked_lm_prob}")
         if not 0.0 <= self.short_seq_prob <= 1.0:
             raise InputError(f"short_seq_prob must be from 0 to 1. Received: {self.short_seq_prob}")
+        for name, allowed in (("sentence_task", SENTENCE_TASKS), ("replacement_tokens", ("text", "vocabulary"))):
+            if getattr(self, name) not in allowed:
+                raise InputError(f"{name} must be one of {', '.join(allowed)}. Received: {getattr(self, name)!r}")
+        most = self.max_seq_length // _SHORTEST_SEQUENCE
+        if self.max_sequences_per_row > most:
+            raise InputError(
+                f"max_sequences_per_row={self.max_sequences_per_row} sequences do not fit into "
+                f"max_seq_length={self.max_seq_length} tokens. Use {most} or fewer."
+            )
+        masking = self.masking
+        if self.dynamic_masking and (masking.masks_words or self.replacement_tokens != "text"):
+            raise InputError(
+                "dynamic_masking leaves masking to those who read the records, so do_whole_word_mask, max_ngram_size "
+                "and replacement_tokens have no effect here. Leave them out, and give them when reading."
+            )
+
+    @property
+    def masking(self) -> MaskingOptions:
+        """What of these options masking takes."""
+        names = [field.name for field in dataclasses.fields(MaskingOptions)]
+        return MaskingOptions(**{name: getattr(self, name) for name in names})
+
+    @property
+    def has_sentence_task(self) -> bool:
+        return self.sentence_task != "none"
 
     @property
     def features(self) -> list[features.Feature]:
         """The record that these options give."""
-        return features.pretraining_features(self.max_seq_length, self.max_predictions_per_seq)
+        return features.pretraining_features(
+            self.max_seq_length,
+            0 if self.dynamic_masking else self.max_predictions_per_seq,
+            self.max_sequences_per_row,
+            has_sentence_task=self.has_sentence_task,
+        )
 
 
 def shard_batches(
     corpus: TokenizedCorpus, options: PretrainingOptions, shard: int, num_shards: int
 ) -> Iterator[tuple[dict[str, np.ndarray], float]]:
-    """Makes all records of one shard, batch by batch: feature name -> array (batch, length), and the batch's share of
-    the whole shard.
+    """Makes all records of one shard, batch by batch: see `block_batches`; the share is that of the whole shard."""
+    num_tokens = count_shard_tokens(corpus, options.random_seed, shard, num_shards)
+    for number, block in enumerate(shard_blocks(corpus, options.random_seed, shard, num_shards)):
+        for batch, share in block_batches(block, options, corpus.vocabulary, shard, number):
+            yield batch, share * block.num_tokens / num_tokens
 
-    Pass by pass: each of the `dupe_factor` passes reads every document once, with draws of its own, and its examples
-    come in random order. Every draw comes from a generator for (seed, pass, shard), so a pass is the same whatever
-    else is made, in whatever process.
+
+def block_batches(
+    block: DocumentBlock, options: PretrainingOptions, vocabulary: Vocabulary, shard: int, block_number: int
+) -> Iterator[tuple[dict[str, np.ndarray], float]]:
+    """Makes all records of a block of documents, in batches of up to 1024.
+
+    Pass by pass: each of the `dupe_factor` passes reads every document once, with draws of its own, and its records
+    come in random order. Every draw comes from a generator for (seed, pass, shard, block), so a pass is the same
+    whatever else is made, in whatever process.
+
+    Args:
+        shard, block_number: where the block comes from, for the generator.
+
+    Yields:
+        feature name -> array (batch, length), int32 and float32, for each of `options.features`; and which share of the
+        block's records the batch is.
     """
-    documents = np.flatnonzero(corpus.shard_of_documents(num_shards, options.random_seed) == shard)
-    is_continuation = np.array([token.startswith("##") for token in corpus.vocabulary.tokens])
-    replacement_ids = masking.real_token_ids(corpus.vocabulary.tokens)
+    masking_vocabulary = MaskingVocabulary.from_tokens(vocabulary.tokens, options.replacement_tokens)
+    names = [feature.name for feature in options.features]
     for number in range(options.dupe_factor):
-        rng = np.random.Generator(np.random.PCG64([options.random_seed, number, shard]))
-        pairs = draw_sentence_pairs(
-            corpus.sentence_offsets,
-            corpus.document_offsets[documents],
-            corpus.document_offsets[documents + 1],
-            max_seq_length=options.max_seq_length,
-            short_seq_prob=options.short_seq_prob,
-            rng=rng,
+        rng = np.random.Generator(np.random.PCG64([options.random_seed, number, shard, block_number]))
+        sequences = _draw_sequences(block, options, rng)
+        order, row_offsets = pack_sequences(
+            sequences.lengths(), options.max_seq_length, options.max_sequences_per_row, rng
         )
-        pairs = pairs.take(np.argsort(rng.random(len(pairs)), kind="stable"))
-        for start in range(0, len(pairs), _BATCH_ROWS):
-            batch = pairs.take(slice(start, start + _BATCH_ROWS))
-            rows, is_text = lay_out_rows(corpus.tokens, batch, options.max_seq_length, corpus.vocabulary)
-            masked = _mask(rows, is_text, options, corpus.vocabulary, is_continuation, replacement_ids, rng)
-            labels = batch.is_random_next[:, None].astype(np.int64)
-            share = len(batch) / len(pairs) / options.dupe_factor
-            yield {**rows, **masked, features.NEXT_SENTENCE_LABELS: labels}, share
+        num_rows = len(row_offsets) - 1
+        for start in range(0, num_rows, _BATCH_ROWS):
+            offsets = row_offsets[start : start + _BATCH_ROWS + 1]
+            rows, is_text = lay_out_rows(
+                block.tokens,
+                sequences.take(order[offsets[0] : offsets[-1]]),
+                offsets - offsets[0],
+                options.max_seq_length,
+                options.max_sequences_per_row,
+                vocabulary,
+            )
+            if not options.dynamic_masking:
+                input_ids, input_mask = rows[features.INPUT_IDS], rows[features.INPUT_MASK]
+                rows.update(mask_batch(input_ids, is_text, input_mask, options.masking, masking_vocabulary, rng))
+            yield {name: rows[name] for name in names}, (len(offsets) - 1) / num_rows / options.dupe_factor
 
 
-def lay_out_rows(
-    tokens: np.ndarray, pairs: SentencePairs, max_seq_length: int, vocabulary: Vocabulary
-) -> tuple[dict[str, np.ndarray], np.ndarray]:
-    """Gathers the tokens of B pairs into rows.
-
-    Returns:
-        `input_ids`, `input_mask` and `segment_ids`, int64 (B, max_seq_length), and bool (B, max_seq_length): which
-        columns hold text, and not a special token.
-
-    Example:
-        segments `em ##bed` and `is fun`, length 8 -> `[CLS] em ##bed [SEP] is fun [SEP] [PAD]`,
-        mask 1 1 1 1 1 1 1 0, segments 0 0 0 0 1 1 1 0
-    """
-    column = np.arange(max_seq_length)[None, :]
-    first_end = 1 + pairs.first_lengths[:, None]
-    second_start = first_end + 1
-    second_end = second_start + pairs.second_lengths[:, None]
-    in_first = (column > 0) & (column < first_end)
-    is_text = in_first | ((column >= second_start) & (column < second_end))
-    source = np.where(in_first, pairs.first_starts[:, None] - 1, pairs.second_starts[:, None] - second_start) + column
-    # Columns outside both segments would point anywhere; token 0 always exists.
-    input_ids = np.take(tokens, np.where(is_text, source, 0)).astype(np.int64)
-    input_ids = np.where(is_text, input_ids, vocabulary.pad_id)
-    input_ids[:, 0] = vocabulary.cls_id
-    input_ids[(column == first_end) | (column == second_end)] = vocabulary.sep_id
-    rows = {
-        features.INPUT_IDS: input_ids,
-        features.INPUT_MASK: (column <= second_end).astype(np.int64),
-        features.SEGMENT_IDS: ((column >= second_start) & (column <= second_end)).astype(np.int64),
-    }
-    return rows, is_text
-
-
-def _mask(rows, is_text, options, vocabulary, is_continuation, replacement_ids, rng) -> dict[str, np.ndarray]:
-    """The masked `input_ids` and the three lists of targets."""
-    input_ids = rows[features.INPUT_IDS]
-    lengths = rows[features.INPUT_MASK].sum(axis=1)
-    num_to_predict = masking.count_predictions(
-        lengths, options.masked_lm_prob, options.max_predictions_per_seq, lengths - NUM_SPECIAL_TOKENS
+def _draw_sequences(block: DocumentBlock, options: PretrainingOptions, rng: np.random.Generator) -> TokenSequences:
+    """One pass over the documents."""
+    if not options.has_sentence_task:
+        return draw_full_sentences(
+            block.sentence_offsets, block.document_offsets, max_seq_length=options.max_seq_length, rng=rng
+        )
+    return draw_sentence_pairs(
+        block.sentence_offsets,
+        block.document_offsets,
+        max_seq_length=options.max_seq_length,
+        short_seq_prob=options.short_seq_prob,
+        rng=rng,
+        in_order=options.sentence_task == "sentence_order",
     )
-    if options.do_whole_word_mask:
-        # A segment that was cut at its front may begin inside a word; the rest of that word counts as one.
-        word_starts = ~is_continuation[input_ids]
-        word_starts[:, 1:] |= ~is_text[:, :-1]
-        chosen = masking.choose_words(is_text, word_starts, num_to_predict, rng)
-    else:
-        chosen = masking.choose_tokens(is_text, num_to_predict, rng)
-    masked = masking.mask_rows(
-        input_ids, chosen, options.max_predictions_per_seq, vocabulary.mask_id, replacement_ids, rng
-    )
-    return {
-        features.INPUT_IDS: masked.input_ids,
-        features.MASKED_LM_POSITIONS: masked.positions,
-        features.MASKED_LM_IDS: masked.ids,
-        features.MASKED_LM_WEIGHTS: masked.weights,
-    }

@@ -1,66 +1,42 @@
-"""Documents -> pairs of segments for next-sentence prediction.
+"""Documents -> pairs of segments, for next-sentence prediction and for sentence order.
 
-A segment is a run of whole sentences, and the sentences of a tokenised corpus lie one behind the other. So a pair is
-four numbers: where each segment starts among all tokens, and how long it is. No token is copied.
+A segment is a run of whole sentences, and the sentences of a block of documents lie one behind the other. So a pair is
+two ranges of tokens.
 """
 
-import dataclasses
-
 import numpy as np
+
+from data_prep.token_sequences import TokenSequences
 
 # [CLS] first segment [SEP] second segment [SEP]
 NUM_SPECIAL_TOKENS = 3
 
 
-@dataclasses.dataclass(frozen=True)
-class SentencePairs:
-    """N pairs of token ranges; every field is an array of shape (N,).
-
-    The first segment of a pair is `tokens[first_starts : first_starts + first_lengths]`, the second likewise.
-    `is_random_next` tells the pairs whose second segment comes from another document.
-    """
-
-    first_starts: np.ndarray
-    first_lengths: np.ndarray
-    second_starts: np.ndarray
-    second_lengths: np.ndarray
-    is_random_next: np.ndarray
-
-    def __len__(self) -> int:
-        return len(self.first_starts)
-
-    def take(self, index) -> "SentencePairs":
-        """Returns the pairs that `index` (a slice, or an array of numbers or booleans) selects, in its order."""
-        return SentencePairs(*(getattr(self, field.name)[index] for field in dataclasses.fields(self)))
-
-
 def draw_sentence_pairs(
     sentence_offsets: np.ndarray,
-    document_starts: np.ndarray,
-    document_ends: np.ndarray,
+    document_offsets: np.ndarray,
     *,
     max_seq_length: int,
     short_seq_prob: float,
     rng: np.random.Generator,
-) -> SentencePairs:
+    in_order: bool = False,
+) -> TokenSequences:
     """Walks once through every document and cuts it into pairs, as google-research/bert does.
 
     A document is read in chunks: sentences are added until the chunk has the target length, or the document ends.
     The target is what fits into a record, or, for `short_seq_prob` of the documents, a random length from 2 up to
     that. A random number of the chunk's sentences is the first segment. The second is, with equal chance, the rest of
     the chunk, or a run of sentences from another document; then the rest of the chunk is read again by the next one.
-    A chunk of one sentence always gets a random second segment.
+    A chunk of one sentence always gets a random second segment. The label is 1 for a random one.
 
-    Draws stay inside these documents. With a single document no random second segment exists: chunks then have two
-    sentences at least, every pair is a real one, and a single sentence left at the end is dropped.
+    With `in_order` the second segment is always the rest of the chunk, and the two are swapped with equal chance, as
+    ALBERT does; the label is 1 for a swapped pair. With a single document, too, no random second segment exists. In
+    both cases chunks have two sentences at least, and a single sentence left at the end of a document is dropped.
 
     All documents walk side by side, one pair each per round, so that a round is a few array operations.
 
     Args:
-        sentence_offsets: int64, shape (num_sentences + 1,): sentence i is `tokens[offsets[i] : offsets[i + 1]]`. No
-            sentence is empty.
-        document_starts, document_ends: int64, shape (num_documents,): document d has the sentences
-            `document_starts[d]` to `document_ends[d] - 1`, one at least.
+        sentence_offsets, document_offsets: as in `DocumentBlock`.
 
     Returns:
         The pairs, each of at most `max_seq_length - 3` tokens, longest segment cut first.
@@ -69,49 +45,63 @@ def draw_sentence_pairs(
         with sentences of 4, 2 and 3 tokens in one document and room for 7 tokens: tokens 0-3 and 4-5, or 0-5 and 6-8
         less two, and so on, by the draws.
 
-    Reference: Devlin et al., 2018, appendix A.2; google-research/bert `create_instances_from_document`.
+    Reference: Devlin et al., 2018, appendix A.2; google-research/bert `create_instances_from_document`; Lan et al.,
+    2019 (ALBERT), section 3.1.
     """
     room = max_seq_length - NUM_SPECIAL_TOKENS
-    num_documents = len(document_starts)
+    num_documents = len(document_offsets) - 1
     targets = np.full(num_documents, room, np.int64)
     is_short = rng.random(num_documents) < short_seq_prob
-    targets[is_short] = 2 + _random_below(room - 1, rng, int(is_short.sum()))
+    targets[is_short] = 2 + (rng.random(int(is_short.sum())) * (room - 1)).astype(np.int64)
 
-    rounds = []
+    rounds = [tuple(np.zeros(0, np.int64) for _ in range(5))]
     active = np.arange(num_documents)
-    sentence = np.array(document_starts, np.int64)
+    sentence = document_offsets[:-1]
+    has_random = num_documents > 1 and not in_order
     while len(active):
         drawn, sentence = _draw_one_pair_each(
-            sentence_offsets, document_starts, document_ends, active, sentence, targets[active], rng
+            sentence_offsets, document_offsets, active, sentence, targets[active], has_random, rng
         )
         rounds.append(drawn)
-        unfinished = sentence < document_ends[active]
+        unfinished = sentence < document_offsets[active + 1]
         active, sentence = active[unfinished], sentence[unfinished]
-    if not rounds:
-        return SentencePairs(*(np.zeros(0, np.int64) for _ in range(4)), np.zeros(0, bool))
-    pairs = SentencePairs(*(np.concatenate(column) for column in zip(*rounds, strict=True)))
-    return _cut_to_length(pairs, room, rng)
+    first_starts, first_lengths, second_starts, second_lengths, is_random = (
+        np.concatenate(column) for column in zip(*rounds, strict=True)
+    )
+    labels = is_random
+    if in_order:
+        is_swapped = rng.random(len(labels)) < 0.5
+        first_starts, second_starts = _swap(is_swapped, first_starts, second_starts)
+        first_lengths, second_lengths = _swap(is_swapped, first_lengths, second_lengths)
+        labels = is_swapped
+    cut_first, cut_second = _cut_to_length(first_lengths, second_lengths, room)
+    return TokenSequences.pairs(
+        first_starts + rng.binomial(first_lengths - cut_first, 0.5),
+        cut_first,
+        second_starts + rng.binomial(second_lengths - cut_second, 0.5),
+        cut_second,
+        labels,
+    )
 
 
-def _draw_one_pair_each(sentence_offsets, document_starts, document_ends, active, sentence, targets, rng):
+def _draw_one_pair_each(sentence_offsets, document_offsets, active, sentence, targets, has_random, rng):
     """One pair from each document of `active`, which stand at `sentence`; returns the columns and where they go on."""
-    draws = rng.random((4, len(active)))
-    document_end = document_ends[active]
+    draws = rng.random((4 if has_random else 1, len(active)))
+    document_end = document_offsets[active + 1]
     chunk_end = _chunk_end(sentence_offsets, sentence, targets, document_end)
-    if len(document_starts) == 1:
+    if not has_random:
         chunk_end = np.minimum(np.maximum(chunk_end, sentence + 2), document_end)
     num_sentences = chunk_end - sentence
     first_end = sentence + 1 + (draws[0] * np.maximum(num_sentences - 1, 1)).astype(np.int64)
     first_start, first_stop = sentence_offsets[sentence], sentence_offsets[first_end]
 
-    if len(document_starts) == 1:
-        is_random = np.zeros(len(active), bool)
-        second_start, second_end = first_end, chunk_end
-    else:
+    is_random = np.zeros(len(active), bool)
+    second_start, second_end = first_end, chunk_end
+    if has_random:
         is_random = (num_sentences == 1) | (draws[1] < 0.5)
-        other = (draws[2] * (len(document_starts) - 1)).astype(np.int64)
+        other = (draws[2] * (len(document_offsets) - 2)).astype(np.int64)
         other += other >= active  # every document but its own, with equal chance
-        other_start, other_end = document_starts[other], document_ends[other]
+        other_start, other_end = document_offsets[other], document_offsets[other + 1]
         random_start = other_start + (draws[3] * (other_end - other_start)).astype(np.int64)
         wanted = targets - (first_stop - first_start)
         random_end = _chunk_end(sentence_offsets, random_start, wanted, other_end)
@@ -132,26 +122,14 @@ def _chunk_end(sentence_offsets, start, num_tokens, document_end):
     return np.minimum(np.maximum(end, start + 1), document_end)
 
 
-def _cut_to_length(pairs: SentencePairs, room: int, rng: np.random.Generator) -> SentencePairs:
-    """Google's `truncate_seq_pair` in closed form: tokens are taken one by one from the longer segment, the second
-    when both are equal, each time from its front or its back with equal chance."""
-    first, second = pairs.first_lengths, pairs.second_lengths
+def _swap(is_swapped, first, second):
+    return np.where(is_swapped, second, first), np.where(is_swapped, first, second)
+
+
+def _cut_to_length(first: np.ndarray, second: np.ndarray, room: int) -> tuple[np.ndarray, np.ndarray]:
+    """The lengths that Google's `truncate_seq_pair` leaves, in closed form: tokens are taken one by one from the longer
+    segment, the second when both are equal. (Each from its front or its back with equal chance: a binomial number.)"""
     smaller_half, larger_half = room // 2, (room + 1) // 2
-    cut_second = np.where(
-        second <= smaller_half, second, np.where(first <= larger_half, room - first, np.int64(smaller_half))
-    )
+    cut_second = np.where(second <= smaller_half, second, np.where(first <= larger_half, room - first, smaller_half))
     too_long = first + second > room
-    new_second = np.where(too_long, cut_second, second)
-    new_first = np.where(too_long, room - cut_second, first)
-    return SentencePairs(
-        pairs.first_starts + rng.binomial(first - new_first, 0.5),
-        new_first,
-        pairs.second_starts + rng.binomial(second - new_second, 0.5),
-        new_second,
-        pairs.is_random_next,
-    )
-
-
-def _random_below(limit: int, rng: np.random.Generator, size: int) -> np.ndarray:
-    """Random integers 0 to `limit - 1`, from the one kind of draw whose stream NumPy does not change."""
-    return (rng.random(size) * limit).astype(np.int64)
+    return np.where(too_long, room - cut_second, first), np.where(too_long, cut_second, second)

@@ -14,7 +14,7 @@ ROWS = [
     ["errors", "quiet_tensorflow"],
     ["atomic_output", "command_line"],
     ["config", "features", "record_files", "optimization"],
-    ["tokenization"],
+    ["example_encoding", "masking", "tokenization"],
     ["layers", "losses", "metrics", "input_pipeline", "distributed_model"],
     ["models"],
     ["checkpoints"],
@@ -24,7 +24,7 @@ ROWS = [
 ROW = {name: number for number, row in enumerate(ROWS) for name in row}
 # The offline tools know the records, the text and nothing of the models.
 DATA_PREP_MAY_IMPORT = {
-    *("config", "features", "record_files", "tokenization"),
+    *("config", "features", "record_files", "example_encoding", "masking", "tokenization"),
     *("errors", "atomic_output", "command_line", "quiet_tensorflow"),
 }
 # Conveniences of models that belong to lower rows; imported when they are called.

@@ -13,8 +13,7 @@ import pytest
 import tensorflow as tf
 
 from data_prep.create_pretraining_data import create_pretraining_data
-from data_prep.pretraining_records import PretrainingOptions, lay_out_rows, shard_batches
-from data_prep.sentence_pairs import SentencePairs
+from data_prep.pretraining_records import PretrainingOptions, shard_batches
 from data_prep.tokenized_corpus import write_tokenized_corpus
 from keras_bert.errors import InputError
 from keras_bert.input_pipeline import pretraining_dataset
@@ -89,17 +88,6 @@ def unmasked_segments(record):
     middle = record["segment_ids"].index(1)
     assert tokens[middle - 1] == "[SEP]"
     return " ".join(tokens[1 : middle - 1]), " ".join(tokens[middle : length - 1])
-
-
-def test_rows_are_laid_out_as_the_paper_draws_them():
-    tokens = np.array([VOCABULARY.ids[token] for token in ["em", "##bed", "the", "fox", "dog"]], np.uint16)
-    pairs = SentencePairs(*(np.array([n]) for n in (0, 2, 3, 2)), is_random_next=np.array([False]))
-    rows, is_text = lay_out_rows(tokens, pairs, 9, VOCABULARY)
-    read = [VOCABULARY.tokens[number] for number in rows["input_ids"][0]]
-    assert read == ["[CLS]", "em", "##bed", "[SEP]", "fox", "dog", "[SEP]", "[PAD]", "[PAD]"]
-    assert rows["input_mask"][0].tolist() == [1, 1, 1, 1, 1, 1, 1, 0, 0]
-    assert rows["segment_ids"][0].tolist() == [0, 0, 0, 0, 1, 1, 1, 0, 0]
-    assert is_text[0].tolist() == [False, True, True, False, True, True, False, False, False]
 
 
 @pytest.mark.usefixtures("python_tokenizer")

@@ -1,3 +1,5 @@
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -12,18 +14,32 @@ def offsets(lengths):
     return np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
 
 
-def draw(documents, max_seq_length=32, short_seq_prob=0.0, seed=0):
+@dataclasses.dataclass(frozen=True)
+class Pairs:
+    """The pairs as columns."""
+
+    first_starts: np.ndarray
+    first_lengths: np.ndarray
+    second_starts: np.ndarray
+    second_lengths: np.ndarray
+    labels: np.ndarray
+
+    def __len__(self):
+        return len(self.labels)
+
+
+def draw(documents, max_seq_length=32, short_seq_prob=0.0, seed=0, in_order=False):
     """Pairs from documents that are lists of sentence lengths, one pass."""
-    sentence_offsets = offsets([length for document in documents for length in document])
-    document_offsets = offsets([len(document) for document in documents])
-    return draw_sentence_pairs(
-        sentence_offsets,
-        document_offsets[:-1],
-        document_offsets[1:],
+    sequences = draw_sentence_pairs(
+        offsets([length for document in documents for length in document]),
+        offsets([len(document) for document in documents]),
         max_seq_length=max_seq_length,
         short_seq_prob=short_seq_prob,
         rng=generator(seed),
+        in_order=in_order,
     )
+    starts, lengths = sequences.range_starts.reshape(-1, 2), sequences.range_lengths.reshape(-1, 2)
+    return Pairs(starts[:, 0], lengths[:, 0], starts[:, 1], lengths[:, 1], sequences.labels == 1)
 
 
 def pairs_by_the_book(documents, max_seq_length, short_seq_prob, rng):
@@ -79,7 +95,7 @@ def test_two_short_documents_give_pairs_that_can_be_checked_by_hand():
     for seed in range(40):
         pairs = draw([[4, 2], [3]], seed=seed)
         columns = [pairs.first_starts, pairs.first_lengths, pairs.second_starts, pairs.second_lengths]
-        outcomes.update(zip(*(column.tolist() for column in columns), pairs.is_random_next.tolist(), strict=True))
+        outcomes.update(zip(*(column.tolist() for column in columns), pairs.labels.tolist(), strict=True))
     assert outcomes == {
         (0, 4, 4, 2, False),  # the first document as it is
         (0, 4, 6, 3, True),  # its first sentence, and the other document
@@ -96,7 +112,7 @@ def test_lengths_have_the_distribution_of_the_written_algorithm(max_seq_length, 
     ours = [draw(documents, max_seq_length, short_seq_prob, seed) for seed in range(12)]
     ours = [
         np.concatenate([getattr(pairs, name) for pairs in ours])
-        for name in ("first_lengths", "second_lengths", "is_random_next")
+        for name in ("first_lengths", "second_lengths", "labels")
     ]
     written = []
     for seed in range(12):
@@ -133,9 +149,9 @@ def test_a_random_next_is_never_from_the_same_document_and_a_real_one_follows():
         pairs = draw(documents, seed=seed)
         first = np.searchsorted(ends, pairs.first_starts, "right")
         second = np.searchsorted(ends, pairs.second_starts, "right")
-        assert (first != second)[pairs.is_random_next].all()
-        assert (first == second)[~pairs.is_random_next].all()
-        assert (pairs.second_starts > pairs.first_starts)[~pairs.is_random_next].all()
+        assert (first != second)[pairs.labels].all()
+        assert (first == second)[~pairs.labels].all()
+        assert (pairs.second_starts > pairs.first_starts)[~pairs.labels].all()
         # Neither segment runs over the end of its document.
         assert (pairs.first_starts + pairs.first_lengths <= ends[first]).all()
         assert (pairs.second_starts + pairs.second_lengths <= ends[second]).all()
@@ -189,7 +205,7 @@ def test_cutting_keeps_the_lengths_that_the_written_loop_keeps():
 def test_a_single_document_gives_real_nexts_only():
     pairs = draw([[9, 9, 9, 30, 9, 9]], max_seq_length=16)
     assert len(pairs) >= 2
-    assert not pairs.is_random_next.any()
+    assert not pairs.labels.any()
 
 
 def test_a_single_sentence_in_all_gives_nothing():
