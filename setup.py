@@ -10,7 +10,7 @@ VERSION = re.search(r'^__version__ = "(.+)"', (HERE / "keras_bert" / "__init__.p
 
 # Every command is a module with a function `command`; each is also a console script.
 COMMANDS = {
-    "data_prep": ["documentation_corpus", "build_vocabulary", "create_pretraining_data"],
+    "data_prep": ["documentation_corpus", "build_vocabulary", "tokenize_corpus", "create_pretraining_data"],
     "run_scripts": [
         "run_pretraining",
         "run_classifier",
@@ -60,6 +60,7 @@ setup(
         "test": [
             "pytest>=9,<10",
             "pytest-xdist>=3.6,<4",
+            "scipy>=1.15,<2",  # statistical tests
             "zstandard>=0.23,<1",
             "ruff==0.17.5",  # formatting differs between versions
         ],

@@ -47,6 +47,13 @@ class DocumentBlock:
         return len(self.document_offsets) - 1
 
     @classmethod
+    def from_lengths(
+        cls, tokens: np.ndarray, sentence_lengths: np.ndarray, document_lengths: np.ndarray
+    ) -> "DocumentBlock":
+        """The same from the number of tokens of each sentence, and of sentences of each document."""
+        return cls(tokens, _offsets(sentence_lengths), _offsets(document_lengths))
+
+    @classmethod
     def gather(cls, corpus: TokenizedCorpus, documents: np.ndarray) -> "DocumentBlock":
         """Copies whole documents, int64 (num_documents,), out of a corpus, in the order given."""
         documents = np.asarray(documents, np.int64)
@@ -63,7 +70,7 @@ class DocumentBlock:
         sentences = concatenated_ranges(first_sentences, num_sentences)
         lengths = corpus.sentence_offsets[sentences + 1] - corpus.sentence_offsets[sentences]
         starts, ends = corpus.sentence_offsets[first_sentences], corpus.sentence_offsets[end_sentences]
-        return cls(_copy_tokens(corpus.tokens, starts, ends), _offsets(lengths), _offsets(num_sentences))
+        return cls.from_lengths(_copy_tokens(corpus.tokens, starts, ends), lengths, num_sentences)
 
 
 def shard_blocks(corpus: TokenizedCorpus, seed: int, shard: int, num_shards: int) -> Iterator[DocumentBlock]:

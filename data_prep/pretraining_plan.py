@@ -200,13 +200,12 @@ class DiskNeeds:
     def _bytes_per_token(self, sample: DocumentBlock) -> float:
         """The bytes of records that a token of text becomes, in all passes together."""
         options = dataclasses.replace(self._options, dupe_factor=1)
-        batches = block_batches(sample.head(_SAMPLE_TOKENS), options, self._vocabulary, 0, 0)
+        batches = block_batches(sample, options, self._vocabulary, 0, 0)
         with tempfile.TemporaryDirectory() as folder:
             written = write_records(
                 os.path.join(folder, "sample"), batches, options.features, compression=self._compression
             )
-        num_tokens = len(sample.head(_SAMPLE_TOKENS).tokens)
-        return written.num_bytes / num_tokens * self._options.dupe_factor
+        return written.num_bytes / sample.num_tokens * self._options.dupe_factor
 
 
 def warn_about_too_few_predictions(options: PretrainingOptions) -> None:
