@@ -213,7 +213,7 @@ def _finish(
     if output_dir is not None:
         write_tfds_metadata(
             output_dir,
-            os.path.basename(os.path.abspath(output_dir)),
+            "pretraining",
             job.record,
             [shard.file.name for shard in shards],
             [shard.file.num_records for shard in shards],
@@ -333,6 +333,11 @@ def define_flags() -> None:
         "num_processes", None, "Processes that tokenise and write (default: one for each core).", lower_bound=1
     )
     flags.DEFINE_bool("verify", False, "Make nothing: compare what --output_dir holds with its manifest, byte by byte.")
+    flags.register_multi_flags_validator(
+        ["vocab_file", "verify"],
+        lambda values: values["vocab_file"] or values["verify"],
+        message="Give --vocab_file, the vocabulary.",
+    )
 
 
 def main() -> None:
@@ -347,8 +352,6 @@ def main() -> None:
     from data_prep.tokenize_text import TextSettings
     from keras_bert.tokenization.vocabulary import Vocabulary
 
-    if not FLAGS.vocab_file:
-        raise InputError("Give --vocab_file, the vocabulary.")
     options = {field.name: FLAGS[field.name].value for field in dataclasses.fields(PretrainingOptions)}
     settings = {field.name: FLAGS[field.name].value for field in dataclasses.fields(TextSettings)}
     summary = create_pretraining_data(

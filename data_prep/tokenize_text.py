@@ -146,7 +146,7 @@ def encode_chunk(chunk: TextChunk, vocab_file: str, settings: TextSettings) -> E
     Raises:
         InputError: the chunk is not text.
     """
-    vocabulary, encode = _encoder(vocab_file, settings.do_lower_case)
+    vocabulary, encode = _encoder(vocab_file, os.stat(vocab_file).st_mtime_ns, settings.do_lower_case)
     documents = chunk.documents()
     if settings.split_sentences:
         from data_prep.sentences import split_documents
@@ -175,7 +175,8 @@ def encode_chunk(chunk: TextChunk, vocab_file: str, settings: TextSettings) -> E
 
 
 @functools.lru_cache(maxsize=1)
-def _encoder(vocab_file: str, do_lower_case: bool) -> tuple[Vocabulary, Encoder]:
+def _encoder(vocab_file: str, modified: int, do_lower_case: bool) -> tuple[Vocabulary, Encoder]:
+    """Once for every process; `modified` tells two vocabularies of one name apart."""
     vocabulary = Vocabulary.from_file(vocab_file)
     return vocabulary, graph_encoder(vocabulary, do_lower_case)
 

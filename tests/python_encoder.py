@@ -1,7 +1,6 @@
 """The reference tokenizer in the place of the graph, which takes seconds to build and gives the same ids."""
 
 import numpy as np
-import pytest
 
 from data_prep import tokenize_text
 from keras_bert.tokenization.wordpiece import WordPieceTokenizer
@@ -15,14 +14,6 @@ def python_encoder(vocabulary, do_lower_case):
         return np.array([number for row in rows for number in row], np.int32), np.array([len(row) for row in rows])
 
     return encode
-
-
-@pytest.fixture
-def python_tokenizer(monkeypatch):
-    tokenize_text._encoder.cache_clear()
-    monkeypatch.setattr("data_prep.tokenize_text.graph_encoder", python_encoder)
-    yield
-    tokenize_text._encoder.cache_clear()
 
 
 def write_corpus(path, documents, vocabulary, **options):

@@ -3,20 +3,22 @@ import os
 import random
 import re
 import resource
+import shutil
 import signal
 import subprocess
 import sys
 import time
 
-import numpy as np
 import pytest
 import tensorflow as tf
+from python_encoder import write_corpus
 
-from data_prep.create_pretraining_data import create_pretraining_data
+from data_prep.create_pretraining_data import create_pretraining_data, verify_pretraining_data
 from data_prep.pretraining_records import PretrainingOptions, shard_batches
-from data_prep.tokenized_corpus import write_tokenized_corpus
+from data_prep.tokenize_text import TextSettings
 from keras_bert.errors import InputError
 from keras_bert.input_pipeline import pretraining_dataset
+from keras_bert.record_files import iterate_records
 from keras_bert.tokenization.vocabulary import Vocabulary
 from keras_bert.tokenization.wordpiece import WordPieceTokenizer
 
@@ -46,22 +48,6 @@ def text(tmp_path):
         return str(path), str(tmp_path / "vocab.txt")
 
     return write
-
-
-@pytest.fixture
-def python_tokenizer(monkeypatch):
-    """The reference tokenizer in the place of the graph, which takes seconds to build and gives the same ids."""
-
-    def python_encoder(vocabulary, do_lower_case):
-        tokenizer = WordPieceTokenizer(vocabulary, do_lower_case)
-
-        def encode(lines):
-            rows = [tokenizer.encode(line) for line in lines]
-            return np.array([number for row in rows for number in row]), np.array([len(row) for row in rows])
-
-        return encode
-
-    monkeypatch.setattr("data_prep.tokenize_text.graph_encoder", python_encoder)
 
 
 def read_records(paths):
@@ -207,14 +193,9 @@ def test_whole_words_are_masked_together(tmp_path, text):
     assert {(True, False), (False, True)} <= are_neighbours_masked
 
 
+@pytest.mark.usefixtures("python_tokenizer")
 def test_shards_of_like_documents_get_different_draws(tmp_path):
-    corpus = write_tokenized_corpus(
-        [["the quick brown fox", "every good boy"]] * 4,
-        tmp_path / "corpus",
-        VOCABULARY,
-        lambda lines: (np.tile([6, 7, 8, 9, 15, 16, 17], 4), np.tile([4, 3], 4)),
-        {},
-    )
+    corpus = write_corpus(tmp_path / "corpus", [["the quick brown fox", "every good boy"]] * 4, VOCABULARY)
     # A seed that puts two documents in each shard.
     seed = next(seed for seed in range(100) if corpus.shard_of_documents(2, seed).sum() == 2)
     options = PretrainingOptions(random_seed=seed, max_seq_length=16)
@@ -254,7 +235,7 @@ def test_the_summary_counts_what_was_written(tmp_path, text):
         "pretraining-00000-of-00002.tfrecord",
         "pretraining-00001-of-00002.tfrecord",
     ]
-    assert manifest["options"]["dupe_factor"] == 2
+    assert manifest["request"]["options"]["dupe_factor"] == 2
 
 
 def contents(folder):
@@ -314,7 +295,7 @@ def test_a_tokenised_corpus_is_reused_and_must_be_the_same(tmp_path, text):
     with pytest.raises(InputError, match=r"corpus was made with input_file=.*text\.txt.*, not .*other\.txt"):
         create(other_file, "fourth")
     with pytest.raises(InputError, match="corpus was made with do_lower_case=True, not False"):
-        create(None, "fourth", do_lower_case=False)
+        create(None, "fourth", settings=TextSettings(do_lower_case=False))
     Vocabulary([*VOCABULARY.tokens, "cat"]).save(tmp_path / "other_vocab.txt")
     with pytest.raises(InputError, match="corpus was tokenised with another vocabulary"):
         create(None, "fourth", vocab_file=str(tmp_path / "other_vocab.txt"))
@@ -329,7 +310,7 @@ def test_paragraphs_are_split_into_sentences(tmp_path, text):
             input_file,
             vocab_file,
             output_file=[str(tmp_path / "a.tfrecord")],
-            split_sentences=split_sentences,
+            settings=TextSettings(split_sentences=split_sentences),
         )
         counts[split_sentences] = summary.corpus["num_sentences"]
     assert counts == {False: 3, True: 4}
@@ -436,7 +417,12 @@ def test_a_full_disk_leaves_no_half_file(tmp_path, text):
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     assert (tmp_path / "first").stat().st_size == size
-    assert sorted(os.listdir(tmp_path)) == ["corpus", "first", "first.manifest.json", "text.txt", "vocab.txt"]
+    beside = ["first.manifest.json", "first.unfinished.json", "second.unfinished.json", "text.txt", "vocab.txt"]
+    assert sorted(os.listdir(tmp_path)) == ["corpus", "first", *beside]
+    # The same call, once there is space again.
+    create_pretraining_data(None, vocab_file, output_file=[str(tmp_path / "second")], tokenized_corpus=corpus)
+    assert (tmp_path / "second").read_bytes() == (tmp_path / "first").read_bytes()
+    assert not (tmp_path / "second.unfinished.json").exists()
 
 
 def run(*arguments, **options):
@@ -477,14 +463,12 @@ def test_the_command_refuses_bad_input_in_one_line(tmp_path, text):
     assert run("--input_file=nowhere.txt").returncode == 2
 
 
-def test_ctrl_c_leaves_whole_files_only(tmp_path, text):
-    input_file, vocab_file = text(make_documents(2_000))
-    out = tmp_path / "out"
-    process = subprocess.Popen(
+def start(tmp_path, input_file, vocab_file, out):
+    return subprocess.Popen(
         [
             *(sys.executable, "-m", "data_prep.create_pretraining_data"),
-            *(f"--input_file={input_file}", f"--vocab_file={vocab_file}", f"--output_dir={out}"),
-            *("--num_shards=40", "--num_processes=2", "--dupe_factor=20", "--max_seq_length=32"),
+            *(f"--input_file={input_file}", f"--vocab_file={vocab_file}", f"--output_dir={tmp_path / out}"),
+            *("--num_shards=20", "--num_processes=2", "--dupe_factor=40", "--max_seq_length=32"),
         ],
         stderr=subprocess.PIPE,
         stdout=subprocess.DEVNULL,
@@ -493,17 +477,208 @@ def test_ctrl_c_leaves_whole_files_only(tmp_path, text):
         # Tests that run in the background of a shell inherit that SIGINT is ignored.
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
+
+
+def wait_for_files(process, folder, num_files):
     deadline = time.monotonic() + 120
-    while not list(out.glob("*.tfrecord")) and time.monotonic() < deadline and process.poll() is None:
-        time.sleep(0.05)
+    while len(list(folder.glob("*.tfrecord"))) < num_files and time.monotonic() < deadline and process.poll() is None:
+        time.sleep(0.02)
+
+
+def test_ctrl_c_and_kill_lose_nothing_that_was_finished(tmp_path, text):
+    input_file, vocab_file = text(make_documents(2_000))
+    out = tmp_path / "out"
+
+    process = start(tmp_path, input_file, vocab_file, "out")
+    wait_for_files(process, out, 1)
     # To the whole group, as a terminal does.
     os.killpg(process.pid, signal.SIGINT)
     _, stderr = process.communicate(timeout=120)
     assert process.returncode == 130, stderr
+    assert "What is finished stays in" in stderr
     assert stderr.splitlines()[-1] == "error: stopped by Ctrl-C"
     assert "Traceback" not in stderr
-    files = sorted(os.listdir(out))
-    assert 1 <= len(files) < 40
-    assert all(name.endswith(".tfrecord") for name in files)
-    assert not [name for name in os.listdir(tmp_path) if name.startswith(".")]
-    assert len(list(read_records([str(out / name) for name in files]))) > 100
+    names = sorted(name for name in os.listdir(out) if name.endswith(".tfrecord"))
+    assert 1 <= len(names) < 40
+    assert sorted(os.listdir(out)) == [*names, "tokenized_corpus.unfinished", "unfinished.json"]
+    assert len(list(read_records([str(out / name) for name in names]))) > 100
+    times = {name: (out / name).stat().st_mtime_ns for name in names}
+
+    process = start(tmp_path, input_file, vocab_file, "out")
+    wait_for_files(process, out, len(names) + 3)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.communicate(timeout=120)
+    assert process.returncode == -signal.SIGKILL
+
+    for name in ("out", "not stopped"):
+        process = start(tmp_path, input_file, vocab_file, name)
+        _, stderr = process.communicate(timeout=120)
+        assert process.returncode == 0, stderr
+        assert (" files are done; going on with the others." in stderr) == (name == "out")
+    made = {name: data for name, data in contents(out).items() if not name.startswith(".pretraining")}
+    assert made == contents(tmp_path / "not stopped")
+    assert {name: (out / name).stat().st_mtime_ns for name in names} == times
+
+
+@pytest.mark.usefixtures("python_tokenizer")
+def test_a_finished_folder_is_left_alone_by_the_same_call_and_kept_from_another(tmp_path, text, caplog):
+    input_file, vocab_file = text(make_documents(20))
+
+    def create(**options):
+        return create_pretraining_data(
+            input_file, vocab_file, output_dir=tmp_path / "out", options=PretrainingOptions(**options)
+        )
+
+    summary = create()
+    before = {path.name: path.stat().st_mtime_ns for path in (tmp_path / "out").iterdir()}
+    assert create() == summary
+    assert "already holds these records: nothing was done" in caplog.text
+    assert {path.name: path.stat().st_mtime_ns for path in (tmp_path / "out").iterdir()} == before
+    with pytest.raises(InputError, match=r"out holds records that were made with options=.* Remove it or give another"):
+        create(dupe_factor=3)
+
+
+@pytest.mark.usefixtures("python_tokenizer")
+def test_an_unfinished_folder_is_finished_with_the_same_text_flags_and_vocabulary_only(tmp_path, text):
+    input_file, vocab_file = text(make_documents(20))
+    create_pretraining_data(input_file, vocab_file, output_dir=tmp_path / "whole", num_shards=3)
+    create_pretraining_data(
+        input_file, vocab_file, output_dir=tmp_path / "out", num_shards=3, tokenized_corpus=tmp_path / "corpus"
+    )
+    # As a kill in the middle leaves it.
+    out = tmp_path / "out"
+    manifest = json.loads((out / "manifest.json").read_text())
+    (out / "unfinished.json").write_text(json.dumps({"request": manifest["request"], "files": manifest["files"][:2]}))
+    (out / "manifest.json").unlink()
+    (out / "pretraining-00001-of-00003.tfrecord").write_bytes(b"cut off")
+    (out / "pretraining-00002-of-00003.tfrecord").unlink()
+
+    def finish(**changes):
+        arguments = {"input_file": input_file, "vocab_file": vocab_file, "num_shards": 3, **changes}
+        return create_pretraining_data(**arguments, output_dir=out, tokenized_corpus=tmp_path / "corpus")
+
+    Vocabulary([*VOCABULARY.tokens, "cat"]).save(tmp_path / "other_vocab.txt")
+    other_file, _ = text(make_documents(21), "other.txt")
+    for changes, message in [
+        ({"vocab_file": tmp_path / "other_vocab.txt"}, "holds an unfinished run, made with vocabulary_sha256="),
+        ({"input_file": other_file}, "holds an unfinished run, made with input_file="),
+        ({"options": PretrainingOptions(random_seed=1)}, "holds an unfinished run, made with options="),
+        ({"compression": "gzip"}, "holds an unfinished run, made with compression='none', not 'gzip'"),
+        ({"num_shards": 4}, "holds an unfinished run, made with num_files=3, not 4"),
+    ]:
+        with pytest.raises(InputError, match=message):
+            finish(**changes)
+    finish()
+    assert contents(out) == contents(tmp_path / "whole")
+
+
+@pytest.mark.usefixtures("python_tokenizer")
+@pytest.mark.parametrize("compression", ["gzip", "zstd"])
+def test_packed_files_hold_the_same_records(tmp_path, text, compression):
+    input_file, vocab_file = text(make_documents(20))
+    files = {}
+    for name in ("none", compression):
+        summary = create_pretraining_data(input_file, vocab_file, output_dir=tmp_path / name, compression=name)
+        files[name] = [list(iterate_records(path)) for path in summary.files]
+        verify_pretraining_data(output_dir=tmp_path / name)
+    assert files["none"] == files[compression]
+    sizes = [sum(path.stat().st_size for path in (tmp_path / name).glob("*.tfrecord")) for name in files]
+    assert sizes[1] < sizes[0] / 3
+
+
+@pytest.mark.usefixtures("python_tokenizer")
+def test_names_of_tf_model_garden_are_the_only_difference(tmp_path, text):
+    input_file, vocab_file = text(make_documents(20))
+    records = {}
+    for garden in (False, True):
+        summary = create_pretraining_data(
+            input_file, vocab_file, output_file=[str(tmp_path / f"{garden}")], use_v2_feature_names=garden
+        )
+        records[garden] = list(read_records(summary.files))
+    renamed = {"input_ids": "input_word_ids", "segment_ids": "input_type_ids"}
+    assert records[True] == [{renamed.get(name, name): row[name] for name in row} for row in records[False]]
+
+
+@pytest.mark.usefixtures("python_tokenizer")
+def test_verify_finds_a_changed_byte_in_records_and_corpus(tmp_path, text):
+    input_file, vocab_file = text(make_documents(20))
+    out, corpus = tmp_path / "out", tmp_path / "corpus"
+    create_pretraining_data(input_file, vocab_file, output_dir=out, tokenized_corpus=corpus)
+    assert verify_pretraining_data(output_dir=out, tokenized_corpus=corpus)["records"]["num_records"] > 50
+    tokens = (corpus / "tokens.bin").read_bytes()
+    (corpus / "tokens.bin").write_bytes(b"\7" + tokens[1:])
+    with pytest.raises(InputError, match="tokens.bin is damaged"):
+        verify_pretraining_data(output_dir=out, tokenized_corpus=corpus)
+    path = next(out.glob("*.tfrecord"))
+    path.write_bytes(path.read_bytes()[:-1] + b"x")
+    with pytest.raises(InputError, match="tfrecord has other bytes than were written"):
+        verify_pretraining_data(output_dir=out)
+
+
+@pytest.mark.usefixtures("python_tokenizer")
+def test_what_will_not_fit_on_the_disk_is_refused_before_it_is_written(tmp_path, text, monkeypatch):
+    input_file, vocab_file = text(make_documents(200))
+    usage = shutil.disk_usage(tmp_path)
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: usage._replace(free=100_000))
+    with pytest.raises(InputError, match=r"Not enough space below .*: about .* KB for the tokenised text, .* are free"):
+        create_pretraining_data(input_file, vocab_file, output_dir=tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+    with pytest.raises(InputError, match="Not enough space"):
+        create_pretraining_data(input_file, vocab_file, output_dir=tmp_path / "out", tokenized_corpus=tmp_path / "c")
+
+
+@pytest.mark.usefixtures("python_tokenizer")
+def test_the_announced_size_is_near_what_is_written(tmp_path, text, caplog):
+    caplog.set_level("INFO")
+    input_file, vocab_file = text(make_documents(300))
+    summary = create_pretraining_data(input_file, vocab_file, output_dir=tmp_path / "out")
+    announced = float(re.search(r"([\d.]+) MB for the records", caplog.text)[1])
+    written = sum(os.path.getsize(path) for path in summary.files) / 1e6
+    assert announced == pytest.approx(written, rel=0.1)
+
+
+def test_the_command_passes_every_flag_on(tmp_path, text):
+    input_file, vocab_file = text(make_documents(30))
+    done = run(
+        f"--input_file={input_file}",
+        f"--vocab_file={vocab_file}",
+        f"--output_dir={tmp_path}/out",
+        *("--max_seq_length=64", "--max_predictions_per_seq=12", "--dupe_factor=2", "--random_seed=7"),
+        *("--masked_lm_prob=0.2", "--short_seq_prob=0.5", "--max_ngram_size=3", "--ngram_geometric_p=0.4"),
+        *("--whole_word_actions", "--sentence_task=sentence_order", "--max_sequences_per_row=4"),
+        *("--replacement_tokens=vocabulary", "--compression=gzip", "--use_v2_feature_names", "--num_processes=1"),
+        *("--nodo_lower_case", "--text_field=body", "--num_shards=1", "--do_whole_word_mask"),
+    )
+    assert done.returncode == 0, done.stderr
+    request = json.loads((tmp_path / "out" / "manifest.json").read_text())["request"]
+    assert {**request, "vocabulary_sha256": "", "input_bytes": 0} == {
+        "input_file": [input_file],
+        "input_bytes": 0,
+        "do_lower_case": False,
+        "split_sentences": False,
+        "language": "en",
+        "text_field": "body",
+        "vocabulary_sha256": "",
+        "options": {
+            "max_seq_length": 64,
+            "max_predictions_per_seq": 12,
+            "random_seed": 7,
+            "dupe_factor": 2,
+            "masked_lm_prob": 0.2,
+            "short_seq_prob": 0.5,
+            "do_whole_word_mask": True,
+            "max_ngram_size": 3,
+            "ngram_geometric_p": 0.4,
+            "whole_word_actions": True,
+            "sentence_task": "sentence_order",
+            "max_sequences_per_row": 4,
+            "replacement_tokens": "vocabulary",
+            "dynamic_masking": False,
+        },
+        "compression": "gzip",
+        "use_v2_feature_names": True,
+        "num_files": 1,
+    }
+    verified = run("--verify", f"--output_dir={tmp_path}/out")
+    assert verified.returncode == 0, verified.stderr
+    assert re.match(r"1 files, [\d,]+ records: all as written\n", verified.stdout)

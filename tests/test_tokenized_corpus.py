@@ -4,7 +4,7 @@ import shutil
 
 import numpy as np
 import pytest
-from python_encoder import python_tokenizer, write_corpus  # noqa: F401 - a fixture
+from python_encoder import write_corpus
 
 from data_prep import corpus_writer, text_chunks, tokenize_text
 from data_prep.tokenize_text import TextSettings
