@@ -120,6 +120,7 @@ def create_pretraining_data(
             show_progress=show_progress,
         )
         plan.warn_about_unknown_tokens(corpus)
+        plan.warn_about_long_sentences(corpus, options)
         paths = list(output_file) if output_file else plan.shard_paths(output_dir, num_shards, corpus, options)
         sizes = plan.shard_sizes(corpus, len(paths), options.random_seed)
         try:
@@ -140,16 +141,17 @@ def create_pretraining_data(
 def _output_place(prefix: str) -> Iterator[str]:
     """Makes the folder that is written to, keeps others from it, and removes it when nothing came into it."""
     from data_prep.folder_lock import only_writer
+    from data_prep.record_folder import PROGRESS_NAME
 
     place, name = os.path.split(os.path.abspath(prefix) + ("" if os.path.basename(prefix) else os.sep))
     os.makedirs(place, exist_ok=True)
     try:
         with only_writer(os.path.join(place, f".{name}lock")):
             yield place
-    except BaseException as error:
+    except BaseException:
         with contextlib.suppress(OSError):
             os.rmdir(place)  # only when it is empty
-        if isinstance(error, KeyboardInterrupt) and os.path.isdir(place):
+        if any(os.path.exists(prefix + name) for name in (PROGRESS_NAME, _TOKENIZED_CORPUS_NAME)):
             _logger.warning("What is finished stays in %s: the same command goes on from there.", place)
         raise
 

@@ -25,6 +25,8 @@ _logger = logging.getLogger(__name__)
 
 # Above this share of [UNK] the vocabulary does not fit the text.
 _MANY_UNKNOWN = 0.05
+# Above this share of tokens that fit into no record, the text was not split into sentences.
+_MANY_CUT = 0.05
 # Without num_shards: this many documents a file, so that random next sentences have enough to choose from; and no more
 # tokens, counting every pass, than make a file of about 250 MB.
 _DOCUMENTS_PER_SHARD = 100
@@ -218,6 +220,22 @@ def warn_about_too_few_predictions(options: PretrainingOptions) -> None:
             wanted,
             options.max_predictions_per_seq,
             100 * options.max_predictions_per_seq / options.max_seq_length,
+        )
+
+
+def warn_about_long_sentences(corpus: TokenizedCorpus, options: PretrainingOptions) -> None:
+    """Says when much of the text is lost because sentences are cut to the length of a record."""
+    room = options.max_seq_length - 3
+    num_cut = 0
+    for start in range(0, corpus.num_sentences, _DOCUMENTS_AT_ONCE):
+        lengths = np.diff(corpus.sentence_offsets[start : start + _DOCUMENTS_AT_ONCE + 1])
+        num_cut += int(np.maximum(lengths - room, 0).sum())
+    if num_cut > _MANY_CUT * corpus.num_tokens:
+        _logger.warning(
+            "%.1f %% of the tokens are lost, because their sentences are longer than a record (max_seq_length=%d). Are "
+            "the lines whole paragraphs? Then add --split_sentences.",
+            100 * num_cut / corpus.num_tokens,
+            options.max_seq_length,
         )
 
 

@@ -343,6 +343,15 @@ def test_a_vocabulary_that_does_not_fit_is_announced(tmp_path, text, caplog):
 
 
 @pytest.mark.usefixtures("python_tokenizer")
+def test_text_that_was_not_split_into_sentences_is_announced(tmp_path, text, caplog):
+    for num_words, is_lost in ((13, False), (100, True)):
+        input_file, vocab_file = text([["the fox " * (num_words // 2)] * 3] * 3)
+        options = PretrainingOptions(max_seq_length=16)
+        create_pretraining_data(input_file, vocab_file, output_file=[str(tmp_path / "a.tfrecord")], options=options)
+        assert ("87.0 % of the tokens are lost, because their sentences are longer" in caplog.text) == is_lost
+
+
+@pytest.mark.usefixtures("python_tokenizer")
 def test_too_few_predictions_are_announced(tmp_path, text, caplog):
     input_file, vocab_file = text(make_documents(3))
     create_pretraining_data(
