@@ -16,8 +16,10 @@ from keras_bert.errors import InputError
 from keras_bert.masking import MaskingOptions, MaskingVocabulary, mask_batch
 from keras_bert.tokenization.vocabulary import Vocabulary
 
-# Rows that are masked in one array operation. Part of what decides the bytes: draws are made batch by batch.
+# Rows that are made in one array operation, and tokens: larger arrays fall out of the processor's cache. Part of what
+# decides the bytes, as draws are made batch by batch.
 _BATCH_ROWS = 1024
+_BATCH_TOKENS = 2**17
 
 SENTENCE_TASKS = ("next_sentence", "sentence_order", "none")
 # [CLS] token [SEP]: more sequences than this fits do not fit into a row.
@@ -131,6 +133,7 @@ def block_batches(
     """
     masking_vocabulary = MaskingVocabulary.from_tokens(vocabulary.tokens, options.replacement_tokens)
     names = [feature.name for feature in options.features]
+    batch_rows = max(min(_BATCH_ROWS, _BATCH_TOKENS // options.max_seq_length), 1)
     for number in range(options.dupe_factor):
         rng = np.random.Generator(np.random.PCG64([options.random_seed, number, shard, block_number]))
         sequences = _draw_sequences(block, options, rng)
@@ -138,8 +141,8 @@ def block_batches(
             sequences.lengths(), options.max_seq_length, options.max_sequences_per_row, rng
         )
         num_rows = len(row_offsets) - 1
-        for start in range(0, num_rows, _BATCH_ROWS):
-            offsets = row_offsets[start : start + _BATCH_ROWS + 1]
+        for start in range(0, num_rows, batch_rows):
+            offsets = row_offsets[start : start + batch_rows + 1]
             rows, is_text = lay_out_rows(
                 block.tokens,
                 sequences.take(order[offsets[0] : offsets[-1]]),

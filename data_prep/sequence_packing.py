@@ -1,7 +1,6 @@
 """Packing: several sequences in one row, so that little of it is padding."""
 
-import bisect
-import collections
+from collections.abc import Iterator
 
 import numpy as np
 
@@ -11,8 +10,9 @@ def pack_sequences(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Distributes sequences over rows; rows, and the sequences in a row, come in random order.
 
-    Best fit, longest sequences first, on the histogram of lengths: whole groups of rows that look alike are filled at
-    once, so that the work grows with the number of different lengths, not of sequences.
+    Each row begins with the longest sequence left, and is filled with what fits best. This is done on the histogram of
+    lengths: all rows that can be alike are filled at once, so that the work grows with the number of different
+    lengths, not of sequences.
 
     Args:
         lengths: int64 (N,), each at most `max_seq_length`. Sequences of a length are taken in the order given.
@@ -23,7 +23,7 @@ def pack_sequences(
     Example:
         lengths [5, 3, 8, 3, 2], rows of 8 -> rows {2}, {0, 1}, {3, 4}, in any order
 
-    Reference: Krell et al., 2021, "Efficient Sequence Packing without Cross-contamination" (longest-pack-first).
+    Reference: the idea is that of Krell et al., 2021, "Efficient Sequence Packing without Cross-contamination".
     """
     if max_sequences_per_row == 1:
         order = np.argsort(rng.random(len(lengths)), kind="stable")
@@ -46,43 +46,50 @@ def pack_sequences(
     return order, np.concatenate([[0], np.cumsum(np.bincount(row_place, minlength=num_rows))])
 
 
-def _plan_rows(
-    counts: np.ndarray, max_seq_length: int, max_sequences_per_row: int
-) -> list[tuple[tuple[int, ...], int]]:
+def _plan_rows(counts: np.ndarray, max_seq_length: int, max_sequences_per_row: int) -> Iterator[tuple[list[int], int]]:
     """Which lengths share a row, and how many such rows there are.
 
     Args:
         counts: `counts[n]` is the number of sequences of length n.
     """
-    finished = []
-    # Room left -> groups of rows, each the lengths in them and their number; and the rooms, ascending.
-    open_groups: dict[int, collections.deque] = {}
-    rooms: list[int] = []
+    left = counts.copy()
+    while left.any():
+        longest = int(np.flatnonzero(left)[-1])
+        left[longest] -= 1
+        row_lengths = [longest]
+        room = max_seq_length - longest
+        while len(row_lengths) < max_sequences_per_row and left[: room + 1].any():
+            added = _lengths_to_add(left[: room + 1], max_sequences_per_row - len(row_lengths))
+            for length in added:
+                left[length] -= 1
+            row_lengths += added
+            room -= sum(added)
+        lengths, times = np.unique(row_lengths, return_counts=True)
+        more = int((left[lengths] // times).min())
+        left[lengths] -= more * times
+        yield row_lengths, 1 + more
 
-    def put(row_lengths: tuple[int, ...], num_rows: int) -> None:
-        room = max_seq_length - sum(row_lengths)
-        if len(row_lengths) == max_sequences_per_row or not room:
-            finished.append((row_lengths, num_rows))
-            return
-        if room not in open_groups:
-            open_groups[room] = collections.deque()
-            bisect.insort(rooms, room)
-        open_groups[room].append((row_lengths, num_rows))
 
-    for length in range(max_seq_length, 0, -1):
-        left = int(counts[length])
-        while left:
-            best = bisect.bisect_left(rooms, length)
-            if best == len(rooms):
-                put((length,), left)
-                break
-            groups = open_groups[rooms[best]]
-            row_lengths, num_rows = groups.popleft()
-            filled = min(left, num_rows)
-            if filled < num_rows:
-                groups.appendleft((row_lengths, num_rows - filled))
-            if not groups:
-                del open_groups[rooms[best]], rooms[best]
-            put((*row_lengths, length), filled)
-            left -= filled
-    return finished + [group for groups in open_groups.values() for group in groups]
+def _lengths_to_add(left: np.ndarray, num_free: int) -> list[int]:
+    """Chooses one or two of the lengths that are left, to fill the room of `len(left) - 1` tokens.
+
+    First choice is what fills it to the last token. Among several ways, and for the first of more than two, it is the
+    lengths of which most are left: then the last rows have a mixture to choose from too.
+    """
+    room = len(left) - 1
+    if left[room]:
+        return [room]
+    if num_free >= 2:
+        pairs = np.minimum(left, left[::-1])
+        if room % 2 == 0:
+            pairs[room // 2] //= 2
+        first = int(np.argmax(pairs))
+        if pairs[first]:
+            return [first, room - first]
+    if num_free <= 2:
+        return [int(np.flatnonzero(left)[-1])]
+    # Shorter ones would use up the places of the row before they fill it.
+    enough = -(-room // num_free)
+    if left[enough:].any():
+        return [enough + int(np.argmax(left[enough:]))]
+    return [int(np.flatnonzero(left)[-1])]

@@ -17,6 +17,9 @@ MASK_SHARE = 0.8
 # ... this share stays as it is, and the rest becomes a random token.
 KEEP_SHARE = 0.1
 
+# Words that are visited in one array operation, where they are masked one by one.
+_VISITS_AT_ONCE = 16
+
 
 @dataclasses.dataclass(frozen=True)
 class MaskingOptions:
@@ -206,40 +209,84 @@ def choose_words(
             a word begins anyhow: a segment that was cut at its front may begin inside one, and its rest counts as one.
 
     Returns:
-        int64, the chosen positions of the flattened batch, ascending; and int64, which span each belongs to. Spans of
-        a sequence are numbered in the order in which they were drawn.
+        int64, the chosen positions of the flattened batch, ascending; and int64, the number of the span, or word, that
+        each belongs to. Spans of a sequence are numbered in the order in which they were drawn.
 
     Example:
         the tokens of `[CLS] em ##bed ##ding is fun [SEP]`, 2 to predict, no spans -> `is` and `fun`, in any draw.
     """
     words = _Words.find(is_text, continues_word)
-    columns, places, num_words = _random_order(words.starts_here, sequence_numbers, num_to_predict.shape[1], rng)
-    row_starts = np.repeat(np.arange(len(is_text)) * is_text.shape[1], num_to_predict.shape[1])
-    places, last_places = places.ravel(), (places + num_words).ravel()
-    budgets = num_to_predict.ravel()
-    span_lengths = _SpanLengths(options)
-    # The span of each word, 0 for none.
-    span_of_word = np.zeros(len(words.first), np.int64)
+    columns, begins, counts = _random_order(words.starts_here, sequence_numbers, num_to_predict.shape[1], rng)
+    visits = words.at_position.reshape(is_text.shape)
+    visits = np.take_along_axis(visits, columns.reshape(is_text.shape), axis=1).ravel()
+    places, last_places, budgets = begins.ravel(), (begins + counts).ravel(), num_to_predict.ravel()
+    if options.max_ngram_size > 1:
+        span_of_word = _visit_and_draw_spans(words, visits, places, last_places, budgets, options, rng)
+    else:
+        span_of_word = _visit_words(words, visits, places, last_places, budgets)
+    chosen = np.flatnonzero(span_of_word >= 0)
+    sizes = words.end[chosen] - words.first[chosen]
+    return concatenated_ranges(words.first[chosen], sizes), np.repeat(span_of_word[chosen], sizes)
+
+
+def _visit_words(words, visits, places, last_places, budgets) -> np.ndarray:
+    """Takes the words `visits[place]` of N sequences, from `places` to before `last_places`, as long as they fit into
+    `budgets` tokens. Returns each word's own number if it was taken, and else -1: (W,)."""
+    taken = np.full(len(words.first), -1, np.int64)
+    while True:
+        active = (budgets > 0) & (places < last_places)
+        if not active.any():
+            return taken
+        places, last_places, budgets = places[active], last_places[active], budgets[active]
+        steps = places[:, None] + np.arange(_VISITS_AT_ONCE)
+        word = visits[np.minimum(steps, len(visits) - 1)]
+        sizes = words.end[word] - words.first[word]
+        # What is too long for all of the budget is passed over, and so costs nothing.
+        is_candidate = (steps < last_places[:, None]) & (sizes <= budgets[:, None])
+        spent = np.cumsum(np.where(is_candidate, sizes, 0), axis=1)
+        is_within = spent <= budgets[:, None]
+        word = word[is_candidate & is_within]
+        taken[word] = word
+        # The first that went over the budget is too long for what is left of it, and is passed over in the next round.
+        num_visited = is_within.sum(axis=1)
+        budgets = budgets - spent[np.arange(len(spent)), num_visited - 1]
+        places = places + num_visited
+
+
+def _visit_and_draw_spans(words, visits, places, last_places, budgets, options, rng) -> np.ndarray:
+    """As `_visit_words`, but at each word a span begins. Returns the number of each word's span, or -1: (W,)."""
+    weights = (1.0 - options.ngram_geometric_p) ** np.arange(options.max_ngram_size)
+    length_limits = np.cumsum(weights / weights.sum())[:-1]
+    span_of_word = np.full(len(words.first), -1, np.int64)
     num_spans = 0
     while True:
         active = (budgets > 0) & (places < last_places)
-        if not active.all():
-            row_starts, places, last_places, budgets = (
-                values[active] for values in (row_starts, places, last_places, budgets)
-            )
-        if not len(places):
-            break
-        word = words.at_position[row_starts + columns[places]]
-        wanted = np.minimum(span_lengths.draw(len(word), rng), words.left_in_segment[word])
+        if not active.any():
+            return span_of_word
+        places, last_places, budgets = places[active], last_places[active], budgets[active]
+        word = visits[places]
+        wanted = 1 + np.searchsorted(length_limits, rng.random(len(word)), side="right")
+        wanted = np.minimum(wanted, words.left_in_segment[word])
         length, num_tokens = _fitting_words(words, word, wanted, budgets, span_of_word)
-        drawn = np.repeat(np.arange(num_spans + 1, num_spans + 1 + len(word)), length)
-        span_of_word[concatenated_ranges(word, length)] = drawn
+        span_of_word[concatenated_ranges(word, length)] = np.repeat(num_spans + np.arange(len(word)), length)
         num_spans += len(word)
         budgets = budgets - num_tokens
         places = places + 1
-    chosen = np.flatnonzero(span_of_word)
-    sizes = words.end[chosen] - words.first[chosen]
-    return concatenated_ranges(words.first[chosen], sizes), np.repeat(span_of_word[chosen] - 1, sizes)
+
+
+def _fitting_words(words, word, wanted, budgets, span_of_word) -> tuple[np.ndarray, np.ndarray]:
+    """How many of the `wanted` words from `word` on are free and within the budget, and how many tokens they have."""
+    length, num_tokens = np.zeros_like(wanted), np.zeros_like(budgets)
+    going_on = np.arange(len(word))
+    for step in range(int(wanted.max(initial=0))):
+        going_on = going_on[wanted[going_on] > step]
+        here = word[going_on] + step
+        tokens = words.end[here] - words.first[word[going_on]]
+        fits = (span_of_word[here] < 0) & (tokens <= budgets[going_on])
+        going_on = going_on[fits]
+        length[going_on] += 1
+        num_tokens[going_on] = tokens[fits]
+    return length, num_tokens
 
 
 @dataclasses.dataclass(frozen=True)
@@ -274,35 +321,6 @@ class _Words:
         return cls(first, end, left_in_segment, starts_here, at_position)
 
 
-class _SpanLengths:
-    """The law of span lengths, in words: geometric, cut off at `max_ngram_size` and made to sum to 1 again."""
-
-    def __init__(self, options: MaskingOptions):
-        self._most = max(options.max_ngram_size, 1)
-        weights = (1.0 - options.ngram_geometric_p) ** np.arange(self._most)
-        self._limits = np.cumsum(weights / weights.sum())[:-1]
-
-    def draw(self, size: int, rng: np.random.Generator) -> np.ndarray:
-        if self._most == 1:
-            return np.ones(size, np.int64)
-        return 1 + np.searchsorted(self._limits, rng.random(size), side="right")
-
-
-def _fitting_words(words, word, wanted, budgets, span_of_word) -> tuple[np.ndarray, np.ndarray]:
-    """How many of the `wanted` words from `word` on are free and within the budget, and how many tokens they have."""
-    length = np.zeros_like(wanted)
-    goes_on = np.ones(len(word), bool)
-    num_tokens = np.zeros_like(budgets)
-    for step in range(int(wanted.max())):
-        goes_on &= wanted > step
-        here = np.where(goes_on, word + step, word)
-        tokens = words.end[here] - words.first[word]
-        goes_on &= (span_of_word[here] == 0) & (tokens <= budgets)
-        length += goes_on
-        num_tokens = np.where(goes_on, tokens, num_tokens)
-    return length, num_tokens
-
-
 def _random_order(
     is_unit: np.ndarray, sequence_numbers: np.ndarray, num_sequences: int, rng: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -313,11 +331,11 @@ def _random_order(
 
     Returns:
         the columns of the units, row by row, sequence by sequence, in random order: int64 (B * S,), each row filled up
-        with anything; and where in this array each sequence begins and how many units it has: int64 (B, K).
+        with zeros; and where in this array each sequence begins and how many units it has: int64 (B, K).
 
     Example:
         one row with units in columns 1, 2 and 5 of sequence 1 and 7 of sequence 2
-        -> [5, 1, 2, 7, ...], begins [[0, 3]], counts [[3, 1]]
+        -> [5, 1, 2, 7, 0, ...], begins [[0, 3]], counts [[3, 1]]
     """
     num_rows, num_columns = is_unit.shape
     column_bits, number_bits = max(num_columns - 1, 1).bit_length(), (num_sequences - 1).bit_length()
@@ -329,7 +347,8 @@ def _random_order(
     keys |= np.arange(num_columns, dtype=np.uint64)
     if num_sequences > 1:
         keys |= (sequence_numbers.astype(np.uint64) - np.uint64(1)) << np.uint64(64 - number_bits)
-    keys = np.where(is_unit, keys, np.uint64(2**64 - 1))
+    # What is no unit comes last, with column 0.
+    keys = np.where(is_unit, keys, np.uint64(2**64 - 2**column_bits))
     keys.sort(axis=1)
     keys &= np.uint64(2**column_bits - 1)
     counts = _count_numbers(sequence_numbers * is_unit, num_sequences)

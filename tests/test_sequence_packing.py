@@ -1,0 +1,72 @@
+import numpy as np
+import pytest
+
+from data_prep.sequence_packing import pack_sequences
+
+
+def generator(seed=0):
+    return np.random.Generator(np.random.PCG64(seed))
+
+
+def pack(lengths, max_seq_length, max_sequences_per_row, seed=0):
+    """The rows, each the list of its sequences' numbers."""
+    order, offsets = pack_sequences(np.array(lengths, int), max_seq_length, max_sequences_per_row, generator(seed))
+    return [order[a:b].tolist() for a, b in zip(offsets[:-1], offsets[1:], strict=True)]
+
+
+def test_a_small_case_is_packed_as_by_hand():
+    # 8; 5 and 3; 3 and 2.
+    for seed in range(20):
+        rows = {frozenset(row) for row in pack([5, 3, 8, 3, 2], 8, 4, seed)}
+        assert rows == {frozenset([2]), frozenset([0, 1]), frozenset([3, 4])}
+
+
+def test_a_row_has_at_most_so_many_sequences():
+    assert sorted(map(len, pack([2] * 10, 20, 4))) == [2, 4, 4]
+    assert sorted(map(len, pack([2] * 10, 20, 10))) == [10]
+    assert sorted(map(len, pack([2] * 3, 20, 1))) == [1, 1, 1]
+
+
+@pytest.mark.parametrize("max_sequences_per_row", [1, 2, 3, 16])
+def test_every_sequence_has_one_place_and_no_row_is_too_long(max_sequences_per_row):
+    lengths = generator(1).integers(5, 129, 5000)
+    rows = pack(lengths, 128, max_sequences_per_row)
+    assert sorted(number for row in rows for number in row) == list(range(5000))
+    assert max(lengths[row].sum() for row in rows) <= 128
+    assert 1 <= min(map(len, rows)) <= max(map(len, rows)) <= max_sequences_per_row
+
+
+@pytest.mark.parametrize(
+    ("lengths", "max_sequences_per_row", "least_fill"),
+    [
+        (generator(2).integers(5, 129, 20_000), 8, 0.995),
+        (generator(3).integers(5, 40, 20_000), 16, 0.995),  # short documents only
+        (np.minimum(5 + generator(4).geometric(0.02, 20_000), 128), 16, 0.995),
+    ],
+)
+def test_rows_are_full(lengths, max_sequences_per_row, least_fill):
+    assert lengths.sum() / (128 * len(pack(lengths, 128, max_sequences_per_row))) > least_fill
+
+
+def test_rows_and_the_sequences_in_them_come_in_random_order():
+    # Forty full rows, then forty of two sequences.
+    lengths = [8] * 40 + [6] * 40 + [2] * 40
+    places, is_long_first = [], []
+    for seed in range(100):
+        rows = pack(lengths, 8, 2, seed)
+        places += [place for place, row in enumerate(rows) if len(row) == 1]
+        is_long_first += [lengths[row[0]] == 6 for row in rows if len(row) == 2]
+    # The mean of 4000 places from 0 to 79, and of 4000 coins; five standard deviations.
+    assert np.mean(places) == pytest.approx(39.5, abs=5 * 23.1 / np.sqrt(4000))
+    assert np.mean(is_long_first) == pytest.approx(0.5, abs=5 * 0.5 / np.sqrt(4000))
+    assert pack(lengths, 8, 2, seed=1) == pack(lengths, 8, 2, seed=1)
+
+
+def test_which_of_the_sequences_of_a_length_share_a_row_follows_their_order():
+    order, _ = pack_sequences(np.array([6, 6, 2, 2]), 8, 2, generator())
+    assert {frozenset(order[:2].tolist()), frozenset(order[2:].tolist())} == {frozenset([0, 2]), frozenset([1, 3])}
+
+
+def test_nothing_is_packed_into_no_rows():
+    assert pack([], 8, 2) == []
+    assert pack([], 8, 1) == []
