@@ -258,25 +258,11 @@ def verify_pretraining_data(
 
 
 def read_first_example(paths: Sequence[str], vocabulary: "Vocabulary") -> str:
-    """Returns the first record of the files as text, with the predicted tokens in round brackets.
+    """Returns the first record of the files as text; see `data_prep.record_text.show_record`."""
+    from data_prep.record_text import show_record
+    from keras_bert.record_files import iterate_records
 
-    Example:
-        "[CLS] the quick [MASK](brown) fox [SEP] a lazy dog(dog) [SEP]"
-    """
-    import tensorflow as tf
-
-    record = tf.train.Example.FromString(next(tf.data.TFRecordDataset(paths).as_numpy_iterator())).features.feature
-    length = sum(record["input_mask"].int64_list.value)
-    tokens = [vocabulary.tokens[number] for number in record["input_ids"].int64_list.value[:length]]
-    for position, number, weight in zip(
-        record["masked_lm_positions"].int64_list.value,
-        record["masked_lm_ids"].int64_list.value,
-        record["masked_lm_weights"].float_list.value,
-        strict=True,
-    ):
-        if weight:
-            tokens[position] += f"({vocabulary.tokens[number]})"
-    return " ".join(tokens)
+    return show_record(next(record for path in paths for record in iterate_records(path)), vocabulary)
 
 
 FLAGS = flags.FLAGS
@@ -371,7 +357,7 @@ def main() -> None:
         show_progress=True,
     )
     print(summary)
-    print(f"first example   {read_first_example(summary.files, Vocabulary.from_file(FLAGS.vocab_file))}")
+    print(f"\nfirst example\n{read_first_example(summary.files, Vocabulary.from_file(FLAGS.vocab_file))}")
 
 
 def command() -> None:

@@ -457,7 +457,8 @@ def test_the_command_makes_records_that_the_input_pipeline_reads(tmp_path, text)
     )
     assert done.returncode == 0, done.stderr
     assert "documents                    30" in done.stdout
-    assert re.search(r"^first example   \[CLS\] .*\(\w+\).* \[SEP\] .* \[SEP\]$", done.stdout, re.MULTILINE)
+    assert re.search(r"^first example\nA  \[CLS\] .* \[SEP\]\nB  .* \[SEP\]\n", done.stdout, re.M | re.S)
+    assert re.search(r"[\w\]]\(\w+\)", done.stdout.split("first example")[1])
     batch = next(iter(pretraining_dataset(f"{tmp_path}/*.tfrecord", 8)))
     assert batch["input_ids"].shape == (8, 32)
 

@@ -1,0 +1,222 @@
+"""Shows what is in record files: some records as readable text, statistics of all, and what is suspicious.
+
+Reads pre-training and fine-tuning records of this project, google-research/bert, NVIDIA, TF Model Garden and KerasHub's
+example, and summarises the features of any other tf.train.Example; plain, gzip or zstd.
+
+Example:
+  python -m data_prep.inspect_records --input_file=records --output_dir=report
+
+In the text, [MASK](brown) is a masked token with its label, dog(dog) one that was kept, cat(dog) one that was replaced.
+Of damaged files what stands before the damage is read, the damage is named, and the exit code is 1.
+"""
+
+import json
+import math
+import os
+import re
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from absl import flags
+
+from keras_bert.atomic_output import atomic_file, say_why_writing_failed
+from keras_bert.command_line import run_command
+from keras_bert.errors import InputError
+
+if TYPE_CHECKING:
+    from data_prep.record_statistics import RecordStatistics
+    from keras_bert.tokenization.vocabulary import Vocabulary
+
+STATISTICS_NAME = "statistics.json"
+PLOT_NAME = "statistics.png"
+
+
+class CollectedStatistics(NamedTuple):
+    """What was read: statistics for each set of features that the files have (one, as a rule), the number of records by
+    file, and the damage in words, a line for each damaged file.
+    """
+
+    statistics: "list[RecordStatistics]"
+    num_read: dict[str, int]
+    damage: list[str]
+
+
+def collect_statistics(
+    paths: Sequence[str],
+    vocabulary: "Vocabulary | None" = None,
+    *,
+    sample: int = 0,
+    show_progress: bool = False,
+) -> CollectedStatistics:
+    """Reads record files once, in bounded memory.
+
+    Args:
+        vocabulary: of the records; without it, what needs it is left out.
+        sample: read about so many records only, the first ones of every file; 0 reads all.
+    """
+    from tqdm import tqdm
+
+    from data_prep.parsed_records import read_batches
+    from data_prep.record_statistics import RecordStatistics
+
+    most = math.ceil(sample / len(paths)) if sample else None
+    by_schema: dict[tuple, RecordStatistics] = {}
+    num_read, damage = dict.fromkeys(paths, 0), []
+    size = None if sample else sum(os.path.getsize(path) for path in paths if os.path.exists(path))
+    with tqdm(total=size, desc="reading", unit="B", unit_scale=True, disable=not show_progress) as bar:
+        for path in paths:
+            try:
+                for batch in read_batches(path, most, bar.update):
+                    statistics = by_schema.setdefault(tuple(batch.schema.items()), RecordStatistics(vocabulary))
+                    statistics.num_files += num_read[path] == 0
+                    statistics.add(batch, path, num_read[path] + 1)
+                    num_read[path] += batch.num_records
+                    bar.set_postfix_str(f"{sum(num_read.values()):,} records", refresh=False)
+            except InputError as error:
+                damage.append(f"{error} {num_read[path]:,} records before it were read.")
+    return CollectedStatistics(list(by_schema.values()), num_read, damage)
+
+
+def shown_records(
+    paths: Sequence[str],
+    vocabulary: "Vocabulary | None" = None,
+    *,
+    num_examples: int = 3,
+    first_record: int = 1,
+    join_pieces: bool = False,
+) -> Iterator[str]:
+    """Yields records as text, under the name of their file and their number.
+
+    Args:
+        first_record: number of the first record to show, in the first file that has so many; the first is 1.
+        join_pieces: see `data_prep.record_text.show_record`.
+
+    Raises:
+        InputError: the files are damaged, or no file has so many records.
+    """
+    from data_prep.record_text import show_record
+    from keras_bert.record_files import iterate_records
+
+    num_shown = 0
+    for path in paths:
+        for number, record in enumerate(iterate_records(path), start=1):
+            if number < first_record and not num_shown:
+                continue
+            if num_shown == num_examples:
+                return
+            num_shown += 1
+            try:
+                text = show_record(record, vocabulary, join_pieces=join_pieces)
+            except InputError as error:
+                text = f"this record {error}"
+            yield f"{path}: record {number}\n{text}\n"
+    if num_examples and not num_shown:
+        raise InputError(f"There is no record {first_record:,} in these files.")
+
+
+def _write_report(folder: str, report: dict[str, Any], plot: bool) -> None:
+    from data_prep.record_plot import plot_summary
+
+    with atomic_file(os.path.join(folder, STATISTICS_NAME)) as file:
+        file.write((_lists_in_one_line(json.dumps(report, indent=1, ensure_ascii=False)) + "\n").encode())
+    print(f"\nnumbers   {os.path.join(folder, STATISTICS_NAME)}")
+    for number, summary in enumerate(report["statistics"] if plot else [], start=1):
+        root, suffix = os.path.splitext(PLOT_NAME)
+        path = os.path.join(folder, PLOT_NAME if number == 1 else f"{root}-{number}{suffix}")
+        plot_summary(summary, f"{summary['num_records']:,} records of {', '.join(report['input'])}", path)
+        print(f"picture   {path}")
+
+
+def _lists_in_one_line(text: str) -> str:
+    r"""Makes JSON readable that has long lists of numbers.
+
+    >>> _lists_in_one_line('{"a": [\\n 1,\\n 2.5\\n]}')
+    '{"a": [1, 2.5]}'
+    """
+    return re.sub(r"\[\s+([-+.\de,\s]+?)\s+\]", lambda match: f"[{' '.join(match[1].split())}]", text)
+
+
+FLAGS = flags.FLAGS
+
+
+def define_flags() -> None:
+    flags.DEFINE_list("input_file", None, "TFRecord files, folders or patterns, with commas between them.")
+    flags.DEFINE_string(
+        "vocab_file", None, "The vocabulary (default: vocab.txt beside the records or in the folder above)."
+    )
+    flags.DEFINE_integer("num_examples", 3, "Records to show as text.")
+    flags.DEFINE_integer("first_record", 1, "Number of the first record to show.")
+    flags.DEFINE_bool("join_pieces", False, "Show word pieces joined to words where they are not predicted.")
+    flags.DEFINE_bool("statistics", True, "Read all records and show statistics.")
+    flags.DEFINE_integer("sample", 0, "Take statistics of about so many records, the first of each file (0: all).")
+    flags.DEFINE_string("output_dir", None, f"A folder for {STATISTICS_NAME} and {PLOT_NAME}, which are replaced.")
+    flags.DEFINE_bool("plot", True, f"With --output_dir: draw {PLOT_NAME}.")
+    flags.mark_flag_as_required("input_file")
+
+
+def main() -> None:
+    from data_prep.record_plot import check_plotting
+    from data_prep.record_surroundings import look_around
+    from keras_bert.record_files import list_records
+
+    if FLAGS.num_examples < 0 or FLAGS.first_record < 1 or FLAGS.sample < 0:
+        raise InputError("num_examples and sample must be 0 or more, and first_record 1 or more.")
+    if FLAGS.output_dir and FLAGS.statistics:
+        if FLAGS.plot:
+            check_plotting()
+        with say_why_writing_failed(FLAGS.output_dir):
+            os.makedirs(FLAGS.output_dir, exist_ok=True)
+    paths = list_records(FLAGS.input_file)
+    surroundings = look_around(paths, FLAGS.vocab_file)
+    print("\n".join(surroundings.notes), end="\n\n")
+    arguments = {
+        "num_examples": FLAGS.num_examples,
+        "first_record": FLAGS.first_record,
+        "join_pieces": FLAGS.join_pieces,
+    }
+    try:
+        for text in shown_records(paths, surroundings.vocabulary, **arguments):
+            print(text)
+    except InputError:
+        # The statistics will say which files are damaged, and read the others.
+        if not FLAGS.statistics or FLAGS.first_record > 1:
+            raise
+    if FLAGS.statistics:
+        _show_statistics(paths, surroundings)
+
+
+def _show_statistics(paths: Sequence[str], surroundings) -> None:
+    from data_prep.record_report import report_text, summarize
+    from data_prep.record_surroundings import check_against_manifest, missing_shards
+
+    collected = collect_statistics(paths, surroundings.vocabulary, sample=FLAGS.sample, show_progress=True)
+    warnings = missing_shards(paths)
+    if not FLAGS.sample:
+        warnings += check_against_manifest(collected.num_read, surroundings)
+    summaries = [summarize(statistics, surroundings.mask_rate) for statistics in collected.statistics]
+    for summary in summaries:
+        print(report_text(summary))
+    for warning in warnings + collected.damage:
+        print(f"  {warning}")
+    if FLAGS.output_dir:
+        report = {
+            "input": FLAGS.input_file,
+            "num_records_by_file": collected.num_read,
+            "warnings": warnings,
+            "damage": collected.damage,
+            "statistics": summaries,
+        }
+        _write_report(FLAGS.output_dir, report, FLAGS.plot)
+    if collected.damage:
+        more = f" (and {len(collected.damage) - 1} more damaged files, above)" if len(collected.damage) > 1 else ""
+        raise InputError(collected.damage[0] + more)
+    if not collected.statistics:
+        raise InputError(f"There is not one record in the {len(paths)} file(s) of {', '.join(FLAGS.input_file)}.")
+
+
+def command() -> None:
+    run_command(main, define_flags)
+
+
+if __name__ == "__main__":
+    command()

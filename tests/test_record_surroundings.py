@@ -1,0 +1,79 @@
+import json
+
+import pytest
+from example_records import VOCABULARY
+
+from data_prep.record_surroundings import check_against_manifest, look_around, missing_shards
+from keras_bert.errors import InputError
+from keras_bert.tokenization.vocabulary import Vocabulary
+
+OTHER_VOCABULARY = Vocabulary([*VOCABULARY.tokens, "more"])
+
+
+@pytest.fixture
+def records(tmp_path):
+    """The path of a record file in a folder of its own."""
+    (tmp_path / "run" / "records").mkdir(parents=True)
+    path = tmp_path / "run" / "records" / "a.tfrecord"
+    path.touch()
+    return path
+
+
+def write_manifest(path, **contents):
+    path.write_text(json.dumps(contents))
+
+
+def test_the_vocabulary_beside_the_records_or_above_them_is_found(records):
+    assert look_around([str(records)]).vocabulary is None
+    VOCABULARY.save(records.parent.parent / "vocab.txt")
+    assert look_around([str(records)]).vocabulary == VOCABULARY
+    OTHER_VOCABULARY.save(records.parent / "vocab.txt")
+    assert look_around([str(records)]).vocabulary == OTHER_VOCABULARY
+    assert look_around([str(records)], str(records.parent.parent / "vocab.txt")).vocabulary == VOCABULARY
+
+
+def test_only_the_vocabulary_whose_hash_the_manifest_has_is_taken(records):
+    OTHER_VOCABULARY.save(records.parent / "vocab.txt")
+    VOCABULARY.save(records.parent.parent / "vocab.txt")
+    write_manifest(records.parent / "manifest.json", corpus={"vocabulary_sha256": VOCABULARY.sha256})
+    assert look_around([str(records)]).vocabulary == VOCABULARY
+    (records.parent.parent / "vocab.txt").unlink()
+    around = look_around([str(records)])
+    assert around.vocabulary is None
+    assert "--vocab_file" in around.notes[0]
+    around = look_around([str(records)], str(records.parent / "vocab.txt"))
+    assert around.vocabulary == OTHER_VOCABULARY
+    assert "is not the one that the manifest has" in around.notes[0]
+
+
+def test_a_vocabulary_that_cannot_be_used_is_refused_only_when_it_was_named(records):
+    (records.parent / "vocab.txt").write_text("no special tokens\n")
+    assert look_around([str(records)]).vocabulary is None
+    with pytest.raises(InputError, match="missing"):
+        look_around([str(records)], str(records.parent / "vocab.txt"))
+
+
+def test_the_manifest_says_the_mask_rate_and_the_number_of_records(records):
+    write_manifest(
+        records.parent / "a.manifest.json",
+        options={"masked_lm_prob": 0.3},
+        files=[{"name": "a.tfrecord", "num_examples": 12}],
+    )
+    (records.parent / "b.manifest.json").write_text("{ cut off")
+    write_manifest(records.parent / "c.manifest.json", files=["something else"])
+    around = look_around([str(records)])
+    assert around.mask_rate == 0.3
+    assert check_against_manifest({str(records): 12, "other": 1}, around) == []
+    (message,) = check_against_manifest({str(records): 11}, around)
+    assert message.endswith("a.tfrecord has 11 records, but its manifest says 12")
+
+
+def test_files_that_are_missing_from_a_set_are_named(tmp_path):
+    paths = [tmp_path / f"a-{shard:05d}-of-00003.tfrecord" for shard in range(3)]
+    for path in paths:
+        path.touch()
+    assert missing_shards([str(paths[0]), "b.tfrecord"]) == []  # the user chose one: the others are there
+    paths[1].unlink()
+    (message,) = missing_shards([str(paths[0]), str(paths[2])])
+    assert message.startswith("1 of the 3 files of a set are missing")
+    assert message.endswith("a-00001-of-00003.tfrecord")

@@ -1,0 +1,53 @@
+import numpy as np
+
+from data_prep.repeated_texts import RepetitionCounter, hash_rows, hash_runs
+
+
+def test_equal_runs_have_equal_hashes_wherever_they_stand():
+    hashes = hash_runs(np.array([7, 8, 7, 8, 8, 7, 7, 8, 0]), np.array([0, 2, 4, 6]))
+    assert hashes[0] == hashes[1]
+    assert len(set(hashes.tolist())) == 3
+
+
+def test_different_rows_have_different_hashes():
+    # all rows of four numbers from 0 to 9: order, zeros and lengths all matter
+    rows = np.stack(np.meshgrid(*[np.arange(10)] * 4), axis=-1).reshape(-1, 4)
+    hashes = np.concatenate([hash_rows([rows]), hash_rows([rows[:1000, :3]]), hash_rows([rows[:1000], rows[:1000]])])
+    assert len(np.unique(hashes)) == len(hash_rows([rows])) + len(np.unique(rows[:1000, :3], axis=0)) + 1000
+    assert hash_runs(np.zeros(0, np.int64), np.zeros(0, np.int64)).shape == (0,)
+
+
+def test_the_bits_of_hashes_are_even():
+    hashes = hash_rows([np.arange(4096)[:, None]])
+    for bit in range(64):
+        assert 0.45 < (hashes >> np.uint64(bit) & np.uint64(1)).mean() < 0.55
+
+
+def test_every_copy_is_counted():
+    counter = RepetitionCounter()
+    for values in ([1, 2, 3], [1, 4], [1]):
+        counter.add(hash_rows([np.array(values)[:, None]]))
+    assert counter.summary() == {
+        "sampled_one_in": 1,
+        "num_counted": 6,
+        "num_distinct": 4,
+        "share_repeated": 1 - 4 / 6,
+        "most_copies": 3,
+    }
+
+
+def test_of_very_many_a_sample_gives_the_share_in_bounded_memory():
+    counter = RepetitionCounter(most_hashes=4000)
+    values = np.random.default_rng(0).permutation(np.repeat(np.arange(25_000), 4))
+    for part in np.array_split(values, 100):
+        counter.add(hash_rows([part[:, None]]))
+        assert counter._num_kept <= 4000
+    summary = counter.summary()
+    assert summary["sampled_one_in"] == 32
+    assert summary["share_repeated"] == 0.75
+    assert summary["most_copies"] == 4
+    assert 0.8 < summary["num_counted"] * 32 / 100_000 < 1.2
+
+
+def test_nothing_counted_is_nothing_repeated():
+    assert RepetitionCounter().summary()["share_repeated"] == 0.0
