@@ -1,6 +1,9 @@
 """TFRecord files and plain texts -> batches for `fit`, `evaluate` and `predict`."""
 
-from collections.abc import Mapping, Sequence
+import contextlib
+import itertools
+import sys
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 import tensorflow as tf
@@ -8,13 +11,16 @@ import tensorflow as tf
 from keras_bert import features
 from keras_bert.config import BertConfig
 from keras_bert.errors import InputError
-from keras_bert.record_files import list_records
+from keras_bert.record_files import detect_compression, iterate_records
+from keras_bert.record_form import look_at_files
 from keras_bert.tokenization.segments import pack_segments
 
 # Records that are mixed: about 10 MB at length 128.
 _SHUFFLE_BUFFER = 10_000
 # Files that are read at once.
 _MOST_OPEN_FILES = 16
+# Records that are handed from Python to TensorFlow at once.
+_RECORDS_AT_ONCE = 256
 # Texts are padded to a multiple of this length, so that XLA and graphs meet few different shapes.
 _LENGTH_STEP = 16
 
@@ -30,9 +36,10 @@ def pretraining_dataset(
     seed: int = 0,
     config: BertConfig | None = None,
 ) -> tf.data.Dataset:
-    """Reads pre-training records, those of google-research/bert and of TF Model Garden alike, gzip or not.
+    """Reads pre-training records, those of google-research/bert and of TF Model Garden alike, plain, gzip or zstd.
 
-    The files are looked at first: the beginning of each, and whether its end is there.
+    The files are looked at first: the beginning of each, and whether its end is there. What is damaged in between shows
+    while they are read: see `naming_damaged_records`.
 
     Args:
         patterns: files, folders (all `*.tfrecord*` in them) or patterns; one, several with commas, or a sequence.
@@ -56,22 +63,11 @@ def pretraining_dataset(
         >>> model.fit(dataset, steps_per_epoch=1000)
     """
     _check_batch_size(batch_size)
-    first_records = {path: record for path in list_records(patterns) if (record := _first_record(path)) is not None}
-    if not first_records:
-        raise InputError(f"There is not one record in the files that match {patterns!r}.")
-    path, record = next(iter(first_records.items()))
-    found = features.lengths_in_record(record)
-    expected = features.pretraining_features(
-        max_seq_length or found.get(features.INPUT_IDS, 0),
-        max_predictions_per_seq or found.get(features.MASKED_LM_POSITIONS, 0),
-    )
-    aliases = features.aliases_in_record(record)
+    first_records, form = look_at_files(patterns, max_seq_length, max_predictions_per_seq)
     for path, record in first_records.items():
-        features.check_record(record, expected, path)
-        if features.aliases_in_record(record) != aliases:
-            raise InputError(f"{path}: its records have other feature names than those of {next(iter(first_records))}.")
+        _check_is_whole(path, record)
         if config is not None:
-            _check_fits(features.parse([record], expected, aliases), config, path)
+            _check_fits(features.parse([record], form.features, form.aliases), config, path)
 
     records = _read_files(list(first_records), shuffle, seed)
     if repeat:
@@ -79,7 +75,7 @@ def pretraining_dataset(
         records = records.repeat()
     return (
         records.batch(batch_size, drop_remainder=repeat)
-        .map(lambda batch: features.parse(batch, expected, aliases), num_parallel_calls=tf.data.AUTOTUNE)
+        .map(lambda batch: features.parse(batch, form.features, form.aliases), num_parallel_calls=tf.data.AUTOTUNE)
         .prefetch(tf.data.AUTOTUNE)
     )
 
@@ -149,13 +145,51 @@ def _check_batch_size(batch_size: int) -> None:
         raise InputError(f"batch_size must be 1 or more. Received: {batch_size}")
 
 
+@contextlib.contextmanager
+def naming_damaged_records(patterns: str | Sequence[str]) -> Iterator[None]:
+    """Turns TensorFlow's errors about records, which name no file, into an `InputError` that names file and record.
+
+    It encloses what reads the datasets of `pretraining_dataset(patterns)`, such as `fit`. The file is found by reading
+    all of them again.
+
+    Raises:
+        InputError: a file is damaged, cut off or gone, or its records change their form on the way.
+    """
+    try:
+        yield
+    except tf.errors.OpError as error:
+        if not _is_about_records(error):
+            raise
+        print("\nA record cannot be read. Looking for the file that it is in.", file=sys.stderr)
+        first_records, form = look_at_files(patterns)
+        for path in first_records:
+            for number, record in enumerate(iterate_records(path), start=1):
+                features.check_record(record, form.features, f"{path}: record {number}")
+        if not isinstance(error, tf.errors.DataLossError):
+            raise
+        raise InputError(
+            "A record could not be read, but now all can: the disk failed, or a file was still being written. Run the "
+            "same again."
+        ) from None
+
+
+def _is_about_records(error: tf.errors.OpError) -> bool:
+    if isinstance(error, tf.errors.InvalidArgumentError):
+        # Of what Python raises inside a dataset, only the text is left. The other is the parsing.
+        return "InputError: " in error.message or "ParseExample" in error.message
+    return isinstance(error, tf.errors.DataLossError | tf.errors.NotFoundError | tf.errors.PermissionDeniedError)
+
+
 def _read_files(paths: list[str], shuffle: bool, seed: int) -> tf.data.Dataset:
     """The serialised records of all files, in order or mixed; the same seed gives the same order."""
-    files = tf.data.Dataset.from_tensor_slices((paths, [_compression(path) for path in paths]))
+    compressions = [detect_compression(path) for path in paths]
+    # TensorFlow's reader takes no zstd. A dataset cannot choose its reader by the file, so one such file decides.
+    read = _read_in_python if "ZSTD" in compressions else tf.data.TFRecordDataset
+    files = tf.data.Dataset.from_tensor_slices((paths, compressions))
     if not shuffle:
-        return files.flat_map(tf.data.TFRecordDataset)
+        return files.flat_map(read)
     records = files.shuffle(len(paths), seed=seed, reshuffle_each_iteration=True).interleave(
-        tf.data.TFRecordDataset,
+        read,
         cycle_length=min(len(paths), _MOST_OPEN_FILES),
         num_parallel_calls=tf.data.AUTOTUNE,
         deterministic=True,
@@ -163,23 +197,26 @@ def _read_files(paths: list[str], shuffle: bool, seed: int) -> tf.data.Dataset:
     return records.shuffle(_SHUFFLE_BUFFER, seed=seed, reshuffle_each_iteration=True)
 
 
-def _first_record(path: str) -> bytes | None:
-    """The first record of a file, or None when it has none. Raises `InputError` when it is no whole TFRecord file."""
-    try:
-        compression = _compression(path)
-        record = next(tf.data.TFRecordDataset(path, compression).take(1).as_numpy_iterator(), None)
-    except tf.errors.DataLossError:
-        raise InputError(f"{path} is not a TFRecord file, or it is cut off in its first record.") from None
-    except tf.errors.OpError as error:
-        raise InputError(f"Cannot read {path}: {error.message}") from None
-    if record is not None and not compression and not _ends_with_a_record(path, len(record)):
+def _read_in_python(path: tf.Tensor, compression: tf.Tensor) -> tf.data.Dataset:
+    """The records of one file, packed or not, by our own reader; it runs in this process and holds its lock."""
+    del compression  # the reader finds it out
+    chunks = tf.data.Dataset.from_generator(
+        _record_chunks, args=(path,), output_signature=tf.TensorSpec([None], tf.string)
+    )
+    return chunks.unbatch()
+
+
+def _record_chunks(path: bytes) -> Iterator[np.ndarray]:
+    """Yields the records of a file by the hundred: handing over a single one costs 20 times the reading."""
+    records = iterate_records(path.decode())
+    while chunk := list(itertools.islice(records, _RECORDS_AT_ONCE)):
+        yield np.array(chunk, object)
+
+
+def _check_is_whole(path: str, first_record: bytes) -> None:
+    """Raises `InputError` when the end of a file is missing. What is packed shows that only when all of it is read."""
+    if not detect_compression(path) and not _ends_with_a_record(path, len(first_record)):
         raise InputError(f"{path} is cut off in the middle of a record: whatever wrote it was stopped. Make it again.")
-    return record
-
-
-def _compression(path: str) -> str:
-    with tf.io.gfile.GFile(path, "rb") as file:
-        return "GZIP" if file.read(2) == b"\x1f\x8b" else ""
 
 
 def _ends_with_a_record(path: str, first_length: int) -> bool:

@@ -6,9 +6,13 @@ from keras import ops
 
 @keras.saving.register_keras_serializable(package="keras_bert")
 class RatioOfSums(keras.metrics.Metric):
-    """The sum of all numerators over the sum of all weights since the last reset; 0 before the first weight.
+    """The sum of all numerators over the sum of all weights since the last reset.
 
     A mean of the batches' means would give a batch with one masked token the say of a batch with a thousand.
+
+    Args:
+        empty_value: the result while the weights add up to 0. 0 for a loss, to which nothing was added; NaN for a
+            share, which nothing has: an accuracy of 0 would say that all was wrong.
 
     Example:
         >>> metric = RatioOfSums(name="masked_lm_accuracy")
@@ -18,8 +22,9 @@ class RatioOfSums(keras.metrics.Metric):
         0.25
     """
 
-    def __init__(self, name=None, dtype=None):
+    def __init__(self, name=None, dtype=None, empty_value=0.0):
         super().__init__(name=name, dtype=dtype)
+        self.empty_value = empty_value
         self.numerator = self.add_variable(shape=(), initializer="zeros", name="numerator")
         self.weight = self.add_variable(shape=(), initializer="zeros", name="weight")
 
@@ -28,4 +33,8 @@ class RatioOfSums(keras.metrics.Metric):
         self.weight.assign_add(ops.cast(weight, self.dtype))
 
     def result(self):
-        return ops.divide_no_nan(self.numerator, self.weight)
+        ratio = ops.divide_no_nan(self.numerator, self.weight)
+        return ops.where(ops.equal(self.weight, 0), ops.cast(self.empty_value, self.dtype), ratio)
+
+    def get_config(self):
+        return {**super().get_config(), "empty_value": self.empty_value}

@@ -14,7 +14,7 @@ ROWS = [
     ["errors", "quiet_tensorflow"],
     ["atomic_output", "command_line"],
     ["config", "features", "record_files", "optimization"],
-    ["example_encoding", "masking", "tokenization"],
+    ["example_encoding", "masking", "record_form", "tokenization"],
     ["layers", "losses", "metrics", "input_pipeline", "distributed_model"],
     ["models"],
     ["checkpoints"],

@@ -7,7 +7,8 @@ import tensorflow as tf
 from keras_bert import features
 from keras_bert.config import BertConfig
 from keras_bert.errors import InputError
-from keras_bert.input_pipeline import classification_dataset, list_records, pretraining_dataset
+from keras_bert.input_pipeline import classification_dataset, naming_damaged_records, pretraining_dataset
+from keras_bert.record_files import list_records
 from keras_bert.tokenization.graph_wordpiece import GraphTokenizer
 from keras_bert.tokenization.vocabulary import Vocabulary
 
@@ -120,7 +121,7 @@ def test_records_of_tf_model_garden_are_read(tmp_path):
 
 def test_names_of_both_kinds_are_not_mixed(tmp_path):
     paths = [write(tmp_path / "a.tfrecord", [1]), write_garden(tmp_path / "b.tfrecord", [2])]
-    with pytest.raises(InputError, match=r"b\.tfrecord: its records have other feature names than those of .*a\.tf"):
+    with pytest.raises(InputError, match=r"b\.tfrecord holds .* TF Model Garden's names, but .*a\.tfrecord holds"):
         pretraining_dataset(paths, 1)
 
 
@@ -130,6 +131,96 @@ def test_gzip_is_recognised_by_content_and_may_be_mixed_with_plain_files(tmp_pat
     (tmp_path / "b.tfrecord.gz").write_bytes(gzip.compress(plain))
     (tmp_path / "c.tfrecord").write_bytes(gzip.compress(plain))
     assert numbers_of(evaluation(str(tmp_path))) == [[1, 1, 1]]
+
+
+def compress(data, compression):
+    if compression == "zstd":
+        return pytest.importorskip("zstandard").ZstdCompressor().compress(data)
+    return gzip.compress(data) if compression == "gzip" else data
+
+
+def test_zstd_gives_the_batches_of_the_same_files_unpacked(tmp_path):
+    for folder in ("plain", "zstd", "mixed"):
+        (tmp_path / folder).mkdir()
+    for number, name in enumerate("abc"):
+        # More records than are handed over at once.
+        data = (
+            tmp_path / write(tmp_path / "plain" / f"{name}.tfrecord", range(300 * number, 300 * number + 300))
+        ).read_bytes()
+        (tmp_path / "zstd" / f"{name}.tfrecord").write_bytes(compress(data, "zstd"))
+        (tmp_path / "mixed" / f"{name}.tfrecord").write_bytes(compress(data, ["zstd", "gzip", ""][number]))
+    for read in (evaluation, lambda *arguments: pretraining_dataset(*arguments, seed=5).take(60)):
+        plain = numbers_of(read(str(tmp_path / "plain"), 64))
+        assert numbers_of(read(str(tmp_path / "zstd"), 64)) == plain
+        assert numbers_of(read(str(tmp_path / "mixed"), 64)) == plain
+
+
+@pytest.mark.parametrize("compression", ["", "gzip", "zstd"])
+@pytest.mark.parametrize("damage", ["a wrong byte", "the end is missing"])
+def test_damage_in_the_middle_is_named_when_it_is_met(tmp_path, compression, damage, capsys):
+    draw = np.random.default_rng(0)
+    for name in ("a", "b"):
+        with tf.io.TFRecordWriter(str(tmp_path / f"{name}.tfrecord")) as writer:
+            for number in range(300):  # with random numbers, so that packing leaves something of each
+                writer.write(serialize(example(number) | {"input_ids": draw.integers(0, 1 << 40, SEQ)}))
+    path = tmp_path / "b.tfrecord"
+    data = bytearray(compress(path.read_bytes(), compression))
+    if damage == "a wrong byte":
+        data[len(data) // 2] ^= 0x10
+    else:
+        data = data[: len(data) * 2 // 3]
+    path.write_bytes(data)
+    with (
+        pytest.raises(InputError, match=r"b\.tfrecord(: record \d+ .*| is cut off .*)") as caught,
+        naming_damaged_records(str(tmp_path)),
+    ):
+        for _ in pretraining_dataset(str(tmp_path), 4):
+            pass
+    assert "\n" not in str(caught.value)
+    assert "again" in str(caught.value)
+    capsys.readouterr()
+
+
+def test_records_that_change_on_the_way_are_named(tmp_path):
+    path = tmp_path / "a.tfrecord"
+    with tf.io.TFRecordWriter(str(path)) as writer:
+        for values in (example(1), example(2), example(3, seq=9)):
+            writer.write(serialize(values))
+    with (
+        pytest.raises(InputError, match=r"a\.tfrecord: record 3: .*input_ids has 9 numbers"),
+        naming_damaged_records(str(path)),
+    ):
+        list(evaluation(str(path)))
+
+
+def test_a_file_that_is_gone_is_named(tmp_path):
+    paths = [write(tmp_path / f"{name}.tfrecord", [1]) for name in "ab"]
+    dataset = evaluation(paths)
+    (tmp_path / "b.tfrecord").unlink()
+    with pytest.raises(InputError, match=r"No file matches .*b\.tfrecord"), naming_damaged_records(paths):
+        list(dataset)
+
+
+def test_damage_that_is_gone_again_says_so(tmp_path):
+    path = tmp_path / "a.tfrecord"
+    write(path, range(50))
+    data = path.read_bytes()
+
+    def read_while_the_disk_fails():
+        dataset = evaluation(str(path))
+        path.write_bytes(data[:1000] + b"?" + data[1001:])
+        try:
+            list(dataset)
+        finally:
+            path.write_bytes(data)
+
+    with pytest.raises(InputError, match="could not be read, but now all can"), naming_damaged_records(str(path)):
+        read_while_the_disk_fails()
+
+
+def test_errors_that_are_not_about_records_are_left_alone(tmp_path):
+    with pytest.raises(tf.errors.InvalidArgumentError), naming_damaged_records(str(tmp_path)):
+        tf.debugging.assert_equal(1, 2)
 
 
 def test_a_manifest_beside_the_records_is_no_record_file(tmp_path):
@@ -163,11 +254,11 @@ def test_only_empty_files_are_refused(tmp_path):
         ("nothing-*.tfrecord", r"No file matches .*nothing-\*"),
         ("missing.tfrecord", r"No file matches .*missing\.tfrecord"),
         ("folder", r"The folder .*folder has no file named \*\.tfrecord\*"),
-        ("text.tfrecord", r"text\.tfrecord is not a TFRecord file, or it is cut off in its first record"),
-        ("beginning.tfrecord", r"beginning\.tfrecord is not a TFRecord file, or it is cut off in its first record"),
+        ("text.tfrecord", r"text\.tfrecord is not a TFRecord file"),
+        ("beginning.tfrecord", r"beginning\.tfrecord: record 1 \(at byte 0\) is cut off"),
         ("cut.tfrecord", r"cut\.tfrecord is cut off in the middle of a record"),
         ("other.tfrecord", r"other\.tfrecord: its records have no input_ids\. They have: text"),
-        ("noise.tfrecord", "not tf.train.Example messages"),
+        ("noise.tfrecord", r"noise\.tfrecord: .* not tf.train.Example messages"),
     ],
 )
 def test_files_that_are_no_records_are_refused_by_name(tmp_path, name, message):

@@ -48,6 +48,9 @@ results = {f"logits:{name}": array for name, array in model.predict(records, ver
 model.compile(optimizer=keras.optimizers.SGD(0.1))
 for name, value in model.evaluate(records, batch_size=4, verbose=0, return_dict=True).items():
     results[f"metric:{name}"] = value
+packed = records | {name.removeprefix("packed:"): array for name, array in given.items() if name.startswith("packed:")}
+for name, value in model.evaluate(packed, batch_size=4, verbose=0, return_dict=True).items():
+    results[f"packed_metric:{name}"] = value
 model.fit(records, batch_size=4, epochs=1, shuffle=False, verbose=0)
 for index, weight in enumerate(model.get_weights()):
     results[f"after:{index}"] = weight
@@ -89,6 +92,11 @@ def test_predictions_metrics_and_training_steps_equal_those_of_tensorflow(tmp_pa
         "next_sentence_labels": generator.integers(0, 2, (6, 1)),
     }
     records = {name: array if array.dtype == "float32" else array.astype("int32") for name, array in records.items()}
+    packed = {
+        "cls_positions": np.array([[0, 0, 0], [0, 0, 0], [3, 0, 0], [0, 3, 7]] + [[0, 0, 0]] * 2, "int32"),
+        "next_sentence_labels": generator.integers(0, 2, (6, 3)).astype("int32"),
+        "next_sentence_weights": np.array([[1, 0, 0]] * 3 + [[1, 1, 1]] + [[1, 0, 0]] * 2, "float32"),
+    }
     model = BertPretrainer(CONFIG)
     scatter_weights(model)
     weights = {f"weight{index}": weight for index, weight in enumerate(model.get_weights())}
@@ -98,6 +106,7 @@ def test_predictions_metrics_and_training_steps_equal_those_of_tensorflow(tmp_pa
         features=json.dumps(list(records)),
         **weights,
         **records,
+        **{f"packed:{name}": array for name, array in packed.items()},
     )
     environment = {**os.environ, "KERAS_BACKEND": "jax", "PYTHONPATH": str(PROJECT), "JAX_PLATFORMS": "cpu"}
     files = [str(tmp_path / name) for name in ("input.npz", "output.npz", "classifier.keras")]
@@ -116,6 +125,8 @@ def test_predictions_metrics_and_training_steps_equal_those_of_tensorflow(tmp_pa
     model.compile(optimizer=keras.optimizers.SGD(0.1))
     for name, value in model.evaluate(records, batch_size=4, verbose=0, return_dict=True).items():
         assert theirs[f"metric:{name}"] == pytest.approx(value, rel=1e-5), name
+    for name, value in model.evaluate(records | packed, batch_size=4, verbose=0, return_dict=True).items():
+        assert theirs[f"packed_metric:{name}"] == pytest.approx(value, rel=1e-5), name
     model.fit(records, batch_size=4, epochs=1, shuffle=False, verbose=0)
     for index, weight in enumerate(model.get_weights()):
         np.testing.assert_allclose(theirs[f"after:{index}"], weight, atol=1e-5)

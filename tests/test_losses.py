@@ -57,3 +57,13 @@ def test_ratio_of_sums_weighs_batches_by_their_weights_and_resets():
     metric.update_state(1.0, 2.0)
     assert float(metric.result()) == 0.5
     assert keras.metrics.deserialize(keras.metrics.serialize(metric)).name == "accuracy"
+
+
+def test_a_ratio_of_nothing_is_what_was_asked_for():
+    metric = RatioOfSums(name="accuracy", empty_value=np.nan)
+    assert np.isnan(float(metric.result()))
+    metric.update_state(0.0, 0.0)
+    assert np.isnan(float(metric.result()))
+    metric.update_state(0.0, 2.0)
+    assert float(metric.result()) == 0.0
+    assert np.isnan(keras.metrics.deserialize(keras.metrics.serialize(metric)).empty_value)

@@ -254,3 +254,134 @@ def test_more_than_one_replica_is_refused():
     for use in (lambda: model.compile(optimizer="sgd"), lambda: model.fit(x), lambda: model.evaluate(x)):
         with pytest.raises(InputError, match="one device so far, and the tf.distribute strategy has 2 replicas"):
             use()
+
+
+def packed(x, rows, length, places):
+    """The records of `x` packed as `rows` (lists of their numbers) say, in rows of `length` with `places` sequences.
+
+    The masked tokens of a row stand in the order of its sequences, and unused places are 0, as the records have them.
+    """
+    num_predictions = places * x["masked_lm_ids"].shape[1]
+    result = {
+        **{name: np.zeros((len(rows), length), "int32") for name in ("input_ids", "input_mask", "segment_ids")},
+        **{name: np.zeros((len(rows), num_predictions), "int32") for name in ("masked_lm_positions", "masked_lm_ids")},
+        "masked_lm_weights": np.zeros((len(rows), num_predictions), "float32"),
+        **{name: np.zeros((len(rows), places), "int32") for name in ("cls_positions", "next_sentence_labels")},
+        "next_sentence_weights": np.zeros((len(rows), places), "float32"),
+    }
+    for row, members in enumerate(rows):
+        start = predicted = 0
+        for place, member in enumerate(members):
+            end = start + x["input_mask"][member].sum()
+            for name in ("input_ids", "segment_ids"):
+                result[name][row, start:end] = x[name][member, : end - start]
+            result["input_mask"][row, start:end] = place + 1
+            is_target = x["masked_lm_weights"][member] > 0
+            targets = slice(predicted, predicted + is_target.sum())
+            result["masked_lm_positions"][row, targets] = start + x["masked_lm_positions"][member, is_target]
+            result["masked_lm_ids"][row, targets] = x["masked_lm_ids"][member, is_target]
+            result["masked_lm_weights"][row, targets] = 1.0
+            result["cls_positions"][row, place] = start
+            result["next_sentence_labels"][row, place] = x["next_sentence_labels"][member, 0]
+            result["next_sentence_weights"][row, place] = 1.0
+            start, predicted = end, targets.stop
+    return result
+
+
+PACKED_ROWS = [[4, 0, 2], [5], [1, 3]]
+
+
+def loss_and_gradients(model, x):
+    with tf.GradientTape() as tape:
+        loss = model.compute_loss(x=x, y_pred=model(x))
+    gradients = tape.gradient(loss, model.trainable_weights)
+    return float(loss), [tf.convert_to_tensor(gradient).numpy() for gradient in gradients]
+
+
+def test_packed_rows_give_the_loss_and_gradients_of_their_sequences_alone():
+    model, x = BertPretrainer(micro_config(max_position_embeddings=24), dtype="float64"), records()
+    scatter_weights(model)
+    rows = packed(x, PACKED_ROWS, length=24, places=3)
+    (alone, alone_gradients), (together, together_gradients) = (loss_and_gradients(model, form) for form in (x, rows))
+    assert together == pytest.approx(alone, rel=1e-12)
+    for weight, one, other in zip(model.trainable_weights, alone_gradients, together_gradients, strict=True):
+        np.testing.assert_allclose(other, one, rtol=0, atol=1e-12, err_msg=weight.path)
+
+
+def test_packed_rows_give_the_vectors_and_logits_of_their_sequences_alone():
+    model, x = BertPretrainer(micro_config(max_position_embeddings=24), dtype="float64"), records()
+    scatter_weights(model)
+    rows = packed(x, PACKED_ROWS, length=24, places=3)
+    alone, together = model.encoder(x), model.encoder(rows)
+    logits, packed_logits = model(x)["next_sentence_logits"], model(rows)["next_sentence_logits"]
+    assert packed_logits.shape == (3, 3, 2)
+    for row, members in enumerate(PACKED_ROWS):
+        start = 0
+        for place, member in enumerate(members):
+            end = start + x["input_mask"][member].sum()
+            np.testing.assert_allclose(
+                together["sequence_output"][row, start:end], alone["sequence_output"][member, : end - start], atol=1e-12
+            )
+            np.testing.assert_allclose(
+                together["pooled_output"][row, place], alone["pooled_output"][member], atol=1e-12
+            )
+            np.testing.assert_allclose(packed_logits[row, place], logits[member], atol=1e-12)
+            start = end
+
+
+@pytest.mark.parametrize("batch_size", [3, 2, 1])
+def test_packed_rows_are_evaluated_as_their_sequences_alone(batch_size):
+    model, x = compiled(micro_config(max_position_embeddings=24)), records()
+    rows = packed(x, PACKED_ROWS, length=24, places=3)
+    expected = model.evaluate(x, verbose=0, return_dict=True)
+    assert model.evaluate(rows, batch_size=batch_size, verbose=0, return_dict=True) == pytest.approx(expected, rel=1e-5)
+
+
+def test_a_packed_row_with_weight_zero_counts_for_nothing():
+    model, x = compiled(micro_config(max_position_embeddings=24)), records()
+    rows = packed(x, PACKED_ROWS, length=24, places=3)
+    kept = {name: array[[5, 1, 3]] for name, array in x.items()}
+    expected = model.evaluate(kept, verbose=0, return_dict=True)
+    weights = np.array([0.0, 1.0, 1.0], "float32")
+    dataset = tf.data.Dataset.from_tensors((rows, None, weights)).take(1)
+    assert model.evaluate(dataset, verbose=0, return_dict=True) == pytest.approx(expected, rel=1e-5)
+
+
+@pytest.mark.parametrize("places", [1, 3])
+def test_without_a_sentence_task_only_masked_words_are_learnt(places):
+    model, x = compiled(micro_config(max_position_embeddings=24)), records()
+    expected = model.evaluate(x, verbose=0, return_dict=True)
+    without = packed(x, PACKED_ROWS, length=24, places=3) if places > 1 else dict(x)
+    without["next_sentence_weights"] = np.zeros(without["next_sentence_labels"].shape, "float32")
+    results = model.evaluate(without, verbose=0, return_dict=True)
+    assert results["loss"] == results["masked_lm_loss"] == pytest.approx(expected["masked_lm_loss"], rel=1e-5)
+    assert results["next_sentence_loss"] == 0.0
+    assert np.isnan(results["next_sentence_accuracy"])
+    assert results["masked_lm_accuracy"] == pytest.approx(expected["masked_lm_accuracy"])
+
+    loss, gradients = loss_and_gradients(model, without)
+    assert np.isfinite(loss)
+    for weight, gradient in zip(model.trainable_weights, gradients, strict=True):
+        is_of_the_task = "pooler" in weight.path or "next_sentence_head" in weight.path
+        assert np.all(np.isfinite(gradient))
+        assert np.any(gradient != 0) != is_of_the_task, weight.path
+
+
+def test_packed_rows_of_unknown_lengths_give_the_same_logits_in_the_graph():
+    model, x = BertPretrainer(micro_config(max_position_embeddings=24)), records()
+    rows = packed(x, PACKED_ROWS, length=24, places=3)
+    specification = {name: tf.TensorSpec([None] * array.ndim, array.dtype) for name, array in rows.items()}
+    call = tf.function(lambda inputs: model(inputs, training=False), input_signature=[specification])
+    for name, logits in model(rows).items():
+        np.testing.assert_allclose(call(rows)[name], logits, atol=1e-5)
+
+
+def test_fit_trains_on_packed_rows_and_goes_on_after_saving(tmp_path):
+    model, x = compiled(micro_config(max_position_embeddings=24), keras.optimizers.Adam(1e-2)), records()
+    rows = packed(x, PACKED_ROWS, length=24, places=3)
+    before = model.evaluate(rows, verbose=0)
+    model.fit(rows, epochs=3, verbose=0)
+    model.save(tmp_path / "model.keras")
+    reloaded = keras.models.load_model(tmp_path / "model.keras")
+    reloaded.fit(rows, epochs=20, verbose=0)
+    assert reloaded.evaluate(rows, verbose=0)[0] < before[0] - 0.5

@@ -1,7 +1,9 @@
 """The pre-training run on tiny records that can be learnt: it learns, goes on after a kill, writes Google's files."""
 
+import gzip
 import json
 import os
+import pathlib
 import re
 import signal
 import subprocess
@@ -241,6 +243,22 @@ def test_a_config_that_is_not_the_model_folders_is_refused(records, tmp_path):
             **{**RUN, "config": CONFIG.replace(hidden_size=32)},
             init_checkpoint=tmp_path / "start",
         )
+
+
+@pytest.mark.parametrize("compression", ["", "gzip", "zstd"])
+def test_damage_met_on_the_way_is_one_line_that_names_the_file(finished, tmp_path, compression):
+    path = tmp_path / "train.tfrecord"
+    data = pathlib.Path(write_records(path, num_records=400)).read_bytes()
+    if compression:
+        data = gzip.compress(data) if compression == "gzip" else pytest.importorskip("zstandard").compress(data)
+    # Read without shuffling or in the first epoch: behind the middle, before the end.
+    path.write_bytes(data[: len(data) * 3 // 4] + b"damage" + data[len(data) * 3 // 4 + 6 :])
+    for use in (
+        lambda: train_pretrainer(tmp_path / "run", str(path), **{**RUN, "num_train_steps": 60}),
+        lambda: evaluate_pretrainer(finished, str(path)),
+    ):
+        with pytest.raises(InputError, match=r"train\.tfrecord: record \d+ [^\n]* again\.$"):
+            use()
 
 
 def test_evaluation_without_a_model_says_how_to_get_one(records, tmp_path):

@@ -12,16 +12,17 @@ from keras_bert.layers.layer_norm import LayerNorm
 
 @keras.saving.register_keras_serializable(package="keras_bert")
 class Pooler(keras.layers.Layer):
-    """One vector for a row: tanh of a dense layer on the row's first token, [CLS].
+    """One vector for a row, or for each sequence packed in it: tanh of a dense layer on its first token, [CLS].
 
     Args:
         initializer_range: standard deviation of the kernel at the start.
 
     Call arguments:
         hidden: `[B, S, H]`.
+        cls_positions: int `[B, K]`, where the packed sequences of each row begin; not given, they begin at column 0.
 
     Returns:
-        `[B, H]`.
+        `[B, H]`, and `[B, K, H]` with `cls_positions`.
 
     Reference: google-research/bert `modeling.py`; the paper calls its input C.
     """
@@ -30,7 +31,7 @@ class Pooler(keras.layers.Layer):
         super().__init__(**kwargs)
         self.initializer_range = initializer_range
 
-    def build(self, hidden_shape):
+    def build(self, hidden_shape, cls_positions_shape=None):
         self.dense = keras.layers.Dense(
             hidden_shape[-1],
             activation="tanh",
@@ -40,11 +41,15 @@ class Pooler(keras.layers.Layer):
         )
         self.dense.build((None, hidden_shape[-1]))
 
-    def call(self, hidden):
-        return self.dense(hidden[:, 0, :])
+    def call(self, hidden, cls_positions=None):
+        if cls_positions is None:
+            return self.dense(hidden[:, 0, :])
+        # B = batch, K = sequences of a row, H = hidden size
+        pooled = self.dense(_vectors_at(hidden, cls_positions))  # [B * K, H]
+        return ops.reshape(pooled, (ops.shape(hidden)[0], -1, hidden.shape[-1]))
 
-    def compute_output_shape(self, hidden_shape):
-        return (hidden_shape[0], hidden_shape[-1])
+    def compute_output_shape(self, hidden_shape, cls_positions_shape=None):
+        return (*(cls_positions_shape or hidden_shape[:1]), hidden_shape[-1])
 
     def get_config(self):
         return {**super().get_config(), "initializer_range": self.initializer_range}
@@ -99,17 +104,12 @@ class MaskedLanguageModelHead(keras.layers.Layer):
         )
 
     def call(self, hidden, positions, token_embeddings):
-        # B = batch, S = sequence length, P = predictions of a row, H = hidden size, V = vocabulary
-        batch_size, length = ops.shape(hidden)[0], ops.shape(hidden)[1]
-        first_rows = ops.expand_dims(ops.arange(batch_size, dtype="int32") * length, 1)  # [B, 1]
-        rows = ops.reshape(ops.cast(positions, "int32") + first_rows, (-1,))  # [B * P]
-        masked = ops.take(ops.reshape(hidden, (-1, self.hidden_size)), rows, axis=0)  # [B * P, H]
-
-        masked = self.layer_norm(self.dense(masked))
+        # B = batch, P = predictions of a row, H = hidden size, V = vocabulary
+        masked = self.layer_norm(self.dense(_vectors_at(hidden, positions)))  # [B * P, H]
         logits = ops.matmul(masked, ops.transpose(token_embeddings))  # [B * P, V]
         dtype = keras.backend.result_type(self.compute_dtype, "float32")
         logits = ops.cast(logits, dtype) + ops.cast(self.output_bias, dtype)
-        return ops.reshape(logits, (batch_size, -1, self.vocab_size))
+        return ops.reshape(logits, (ops.shape(hidden)[0], -1, self.vocab_size))
 
     def compute_output_shape(self, hidden_shape, positions_shape, token_embeddings_shape=None):
         return (*positions_shape, self.vocab_size)
@@ -122,3 +122,11 @@ class MaskedLanguageModelHead(keras.layers.Layer):
             "layer_norm_epsilon": self.layer_norm_epsilon,
             "initializer_range": self.initializer_range,
         }
+
+
+def _vectors_at(hidden, positions):
+    """Gathers `[B, S, H]` at the columns `[B, P]`: `[B * P, H]`."""
+    batch_size, length = ops.shape(hidden)[0], ops.shape(hidden)[1]
+    first_rows = ops.expand_dims(ops.arange(batch_size, dtype="int32") * length, 1)  # [B, 1]
+    rows = ops.reshape(ops.cast(positions, "int32") + first_rows, (-1,))
+    return ops.take(ops.reshape(hidden, (-1, hidden.shape[-1])), rows, axis=0)

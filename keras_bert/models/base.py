@@ -3,6 +3,7 @@
 This is the one door between the models and the way they are trained. Nothing here imports TensorFlow.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 
 import keras
@@ -95,7 +96,8 @@ class TaskModel(BertModel):
     """A model that knows its own loss and metrics: `compile(optimizer=...)`, then `fit`, `evaluate`, `predict`.
 
     Subclasses set `loss_names` and `metric_names` and say what these mean in `loss_terms` and `metric_terms`. The loss
-    is the sum of the terms; what `fit` and `evaluate` report of a term is the ratio of the sums over all batches.
+    is the sum of the terms; what `fit` and `evaluate` report of a term is the ratio of the sums over all batches. Of
+    terms that had no weight at all, a loss is reported as 0 and a metric as NaN.
     """
 
     loss_names: Sequence[str] = ()
@@ -103,7 +105,8 @@ class TaskModel(BertModel):
 
     def __init__(self, config: BertConfig, **kwargs):
         super().__init__(config, **kwargs)
-        self._reports = {name: RatioOfSums(name=name) for name in (*self.loss_names, *self.metric_names)}
+        self._reports = {name: RatioOfSums(name=name) for name in self.loss_names}
+        self._reports |= {name: RatioOfSums(name=name, empty_value=math.nan) for name in self.metric_names}
 
     def loss_terms(self, x, y, y_pred, sample_weight) -> list[LossTerm]:
         """Returns the terms of the loss, named as in `loss_names`.

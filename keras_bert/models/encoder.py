@@ -3,6 +3,7 @@
 import keras
 from keras import ops
 
+from keras_bert import features
 from keras_bert.config import BertConfig
 from keras_bert.layers.embeddings import BertEmbeddings
 from keras_bert.layers.heads import Pooler
@@ -25,13 +26,14 @@ class BertEncoder(BertModel):
             `input_ids`: rows of the token table.
             `input_mask`: 0 for padding, n for the n-th sequence packed in the row; see `layers/numbered_mask.py`.
             `segment_ids`: 0 for the first sentence, 1 for the second.
+            `cls_positions`, int `[B, K]`, for packed rows: where their sequences begin. It may be left out.
             Other keys are ignored.
         training: whether dropout acts.
 
     Returns:
         dictionary:
             `sequence_output`: `[B, S, H]`. Vectors of padding are finite and mean nothing.
-            `pooled_output`: `[B, H]`, made from the first token of each row.
+            `pooled_output`: `[B, H]`, made from the first token of each row; with `cls_positions`, `[B, K, H]`.
             `hidden_states`: list of L + 1 tensors `[B, S, H]`, the embeddings first, if asked for.
             `attentions`: list of L tensors `[B, N, S, S]`, if asked for.
 
@@ -94,7 +96,7 @@ class BertEncoder(BertModel):
             hidden_states.append(hidden)
             attentions.append(attention)
 
-        outputs = {"sequence_output": hidden, "pooled_output": self.pooler(hidden)}
+        outputs = {"sequence_output": hidden, "pooled_output": self.pooler(hidden, inputs.get(features.CLS_POSITIONS))}
         if self.output_hidden_states:
             outputs["hidden_states"] = hidden_states
         if self.output_attentions:

@@ -14,27 +14,33 @@ from keras_bert.models.encoder import BertEncoder
 
 @keras.saving.register_keras_serializable(package="keras_bert")
 class BertPretrainer(TaskModel):
-    """Guesses masked tokens, and whether the second sentence of a row follows the first.
+    """Guesses masked tokens, and whether the second segment of a sequence follows the first.
 
     It is trained on batches that are one dictionary with all the features of a pre-training record, labels among them:
 
         model.compile(optimizer=AdamW(1e-4))
         model.fit(pretraining_dataset("records/*.tfrecord", batch_size=32))
 
-    The loss is the mean over the masked tokens of the global batch plus the mean over its rows. Reported are `loss`,
-    `masked_lm_loss`, `masked_lm_accuracy`, `next_sentence_loss` and `next_sentence_accuracy`.
+    The loss is the mean over the masked tokens of the global batch plus the mean over its sequences: one in each row,
+    or as many as the records have packed in it. Reported are `loss`, `masked_lm_loss`, `masked_lm_accuracy`,
+    `next_sentence_loss` and `next_sentence_accuracy`. What `next_sentence_labels` mean is the records' affair: random
+    next sentences, or the order of two that belong together. Sequences with a `next_sentence_weights` of 0 have no
+    such label; where all are so, the loss is that of the masked tokens and the accuracy is reported as NaN.
 
     Args:
         config: a `BertConfig`.
 
     Call arguments:
         inputs: dictionary of `input_ids`, `input_mask` and `segment_ids`, int `[B, S]` (see `BertEncoder`), and
-            `masked_lm_positions`, int `[B, P]`. Other keys are ignored.
+            `masked_lm_positions`, int `[B, P]`; for packed rows also `cls_positions`, int `[B, K]`. The labels
+            `masked_lm_ids` `[B, P]`, `masked_lm_weights` `[B, P]`, `next_sentence_labels` `[B, 1]` or `[B, K]` and, if
+            not all weights are 1, `next_sentence_weights` of the same shape are for training and evaluation. Other
+            keys are ignored.
         training: whether dropout acts.
 
     Returns:
-        dictionary of `masked_lm_logits`, `[B, P, vocab_size]`, and `next_sentence_logits`, `[B, 2]`, where class 1 is
-        a random next sentence. Both are float32.
+        dictionary of `masked_lm_logits`, `[B, P, vocab_size]`, and `next_sentence_logits`, `[B, 2]`, or `[B, K, 2]`
+        with `cls_positions`; class 1 is a random (or swapped) next sentence. Both are float32.
 
     Reference: Devlin et al., 2018, section 3.1; google-research/bert `run_pretraining.py`.
     """
@@ -88,27 +94,33 @@ class BertPretrainer(TaskModel):
         super().compile(optimizer, **kwargs)
 
     def loss_terms(self, x, y, y_pred, sample_weight):
-        masked_labels, masked_weights, next_labels, row_weights = self._labels(x, sample_weight)
+        masked, next_sentence = self._labels(x, y_pred, sample_weight)
         return [
             # The epsilon is Google's.
-            cross_entropy_term(
-                "masked_lm_loss", y_pred["masked_lm_logits"], masked_labels, masked_weights, epsilon=1e-5
-            ),
-            cross_entropy_term("next_sentence_loss", y_pred["next_sentence_logits"], next_labels, row_weights),
+            cross_entropy_term("masked_lm_loss", y_pred["masked_lm_logits"], *masked, epsilon=1e-5),
+            cross_entropy_term("next_sentence_loss", y_pred["next_sentence_logits"], *next_sentence),
         ]
 
     def metric_terms(self, x, y, y_pred, sample_weight):
-        masked_labels, masked_weights, next_labels, row_weights = self._labels(x, sample_weight)
+        masked, next_sentence = self._labels(x, y_pred, sample_weight)
         return [
-            accuracy_term("masked_lm_accuracy", y_pred["masked_lm_logits"], masked_labels, masked_weights),
-            accuracy_term("next_sentence_accuracy", y_pred["next_sentence_logits"], next_labels, row_weights),
+            accuracy_term("masked_lm_accuracy", y_pred["masked_lm_logits"], *masked),
+            accuracy_term("next_sentence_accuracy", y_pred["next_sentence_logits"], *next_sentence),
         ]
 
-    def _labels(self, x, sample_weight):
-        """Returns masked ids `[B, P]`, their weights `[B, P]`, next-sentence labels `[B]` and the rows' weights."""
+    def _labels(self, x, y_pred, sample_weight):
+        """Returns (ids, weights) of the masked tokens, `[B, P]`, and (labels, weights) of the next sentences, `[B]` or
+        `[B, K]`; these weights may be None, for all 1."""
         self._check_features(x, (features.MASKED_LM_IDS, features.MASKED_LM_WEIGHTS, features.NEXT_SENTENCE_LABELS))
+        sequences = ops.shape(y_pred["next_sentence_logits"])[:-1]
         masked_weights = ops.cast(x[features.MASKED_LM_WEIGHTS], "float32")
+        next_weights = x.get(features.NEXT_SENTENCE_WEIGHTS)
+        if next_weights is not None:
+            next_weights = ops.cast(ops.reshape(next_weights, sequences), "float32")
         if sample_weight is not None:
-            masked_weights = masked_weights * ops.expand_dims(ops.cast(sample_weight, "float32"), 1)
-        next_labels = ops.reshape(x[features.NEXT_SENTENCE_LABELS], (-1,))
-        return x[features.MASKED_LM_IDS], masked_weights, next_labels, sample_weight
+            row_weights = ops.expand_dims(ops.cast(sample_weight, "float32"), 1)
+            masked_weights = masked_weights * row_weights
+            next_weights = ops.ones(sequences) if next_weights is None else next_weights
+            next_weights = next_weights * ops.reshape(row_weights, (-1,) + (1,) * (len(sequences) - 1))
+        next_labels = ops.reshape(x[features.NEXT_SENTENCE_LABELS], sequences)
+        return (x[features.MASKED_LM_IDS], masked_weights), (next_labels, next_weights)

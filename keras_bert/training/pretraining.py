@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from keras_bert.config import BertConfig
 from keras_bert.errors import InputError
-from keras_bert.input_pipeline import pretraining_dataset
+from keras_bert.input_pipeline import naming_damaged_records, pretraining_dataset
 from keras_bert.models.pretrainer import BertPretrainer
 from keras_bert.optimization import AdamW, WarmupLinearDecay
 from keras_bert.tokenization.vocabulary import Vocabulary
@@ -103,15 +103,16 @@ def train_pretrainer(
     # All batches have one shape. By the length of the whole run, so that a resumed one computes the same.
     with_xla = num_train_steps >= _MIN_STEPS_FOR_XLA
     compile_for_training(model, optimizer, with_xla=with_xla, steps_per_execution=steps_per_execution)
-    resumable_fit(
-        model,
-        dataset,
-        folder,
-        num_train_steps=num_train_steps,
-        batch_size=train_batch_size,
-        save_checkpoints_steps=save_checkpoints_steps,
-        tensorboard=tensorboard,
-    )
+    with naming_damaged_records(train_files):
+        resumable_fit(
+            model,
+            dataset,
+            folder,
+            num_train_steps=num_train_steps,
+            batch_size=train_batch_size,
+            save_checkpoints_steps=save_checkpoints_steps,
+            tensorboard=tensorboard,
+        )
     if not os.path.isdir(folder.model_path):
         model.save_pretrained(folder.model_path)
     return model
@@ -155,11 +156,12 @@ def evaluate_pretrainer(
     )
     model.compile(optimizer=None)
     dataset = dataset.take(max_eval_steps)
-    # Counted first: Keras warns at the end of a dataset of unknown length.
-    num_steps = dataset.reduce(np.int64(0), lambda count, _: count + 1)
-    found = model.evaluate(
-        dataset.apply(tf.data.experimental.assert_cardinality(num_steps)), return_dict=True, verbose=0
-    )
+    with naming_damaged_records(eval_files):
+        # Counted first: Keras warns at the end of a dataset of unknown length.
+        num_steps = dataset.reduce(np.int64(0), lambda count, _: count + 1)
+        found = model.evaluate(
+            dataset.apply(tf.data.experimental.assert_cardinality(num_steps)), return_dict=True, verbose=0
+        )
     results = {name: float(found[name]) for name in METRICS} | {"global_step": folder.latest_step()}
     print(folder.write_results(results), end="")
     return results
