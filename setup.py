@@ -10,7 +10,7 @@ VERSION = re.search(r'^__version__ = "(.+)"', (HERE / "keras_bert" / "__init__.p
 
 # Every command is a module with a function `command`; each is also a console script.
 COMMANDS = {
-    "data_prep": ["documentation_corpus", "build_vocabulary", "create_pretraining_data"],
+    "data_prep": ["documentation_corpus", "build_vocabulary", "create_pretraining_data", "create_finetuning_data"],
     "run_scripts": [
         "run_pretraining",
         "run_classifier",

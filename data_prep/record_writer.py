@@ -36,13 +36,13 @@ class RecordCounts:
 
     @classmethod
     def of_batch(cls, batch: dict[str, np.ndarray]) -> "RecordCounts":
-        """Counts a batch: feature name -> array (batch, length)."""
+        """Counts a batch: feature name -> array (batch, length). Fine-tuning records predict nothing."""
         return cls(
             num_examples=len(batch[features.INPUT_IDS]),
-            num_random_next=int(batch[features.NEXT_SENTENCE_LABELS].sum()),
+            num_random_next=int(np.sum(batch.get(features.NEXT_SENTENCE_LABELS, 0))),
             num_positions=batch[features.INPUT_MASK].size,
             num_tokens=int((batch[features.INPUT_MASK] > 0).sum()),
-            num_predicted=int((batch[features.MASKED_LM_WEIGHTS] > 0).sum()),
+            num_predicted=int(np.count_nonzero(batch.get(features.MASKED_LM_WEIGHTS, 0))),
         )
 
 
