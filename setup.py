@@ -16,6 +16,7 @@ COMMANDS = {
         "tokenize_corpus",
         "create_pretraining_data",
         "inspect_records",
+        "create_finetuning_data",
     ],
     "run_scripts": [
         "run_pretraining",

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from keras_bert.errors import InputError
 
@@ -69,6 +69,43 @@ def read_texts(name: str, text_field: str, data_dir: str | None) -> Iterator[tup
         position = data_set.num_bytes * number // data_set.num_examples
         yield text, position - reported
         reported = position
+
+
+def read_examples(name: str, data_dir: str | None = None) -> Iterator[dict[str, Any]]:
+    """Yields each example as JSON would have it: texts as `str`, classes by their names, sequences as lists.
+
+    A class that is not given (-1, in test splits) is None.
+
+    Raises:
+        InputError: there is no such data set or split, or it cannot be downloaded.
+    """
+    import tensorflow_datasets as tfds
+
+    data_set = _open(name, data_dir)
+    read_config = tfds.ReadConfig(try_autocache=False, interleave_cycle_length=1)
+    examples = data_set.builder.as_dataset(split=data_set.split, shuffle_files=False, read_config=read_config)
+    for example in tfds.as_numpy(examples):
+        yield _plain(example, data_set.builder.info.features)
+
+
+def _plain(value, feature):
+    """Turns what tensorflow_datasets gives for a feature into `str`, numbers, lists and dictionaries."""
+    import tensorflow_datasets as tfds
+
+    if isinstance(feature, tfds.features.FeaturesDict):
+        return {key: _plain(value[key], feature[key]) for key in feature}
+    if isinstance(feature, tfds.features.Sequence):
+        # A sequence of dictionaries comes as a dictionary of sequences.
+        if isinstance(feature.feature, tfds.features.FeaturesDict):
+            inner = feature.feature
+            return {key: _plain(value[key], tfds.features.Sequence(inner[key])) for key in inner}
+        items = value.to_list() if hasattr(value, "to_list") else value
+        return [_plain(item, feature.feature) for item in items]
+    if isinstance(feature, tfds.features.ClassLabel):
+        return feature.int2str(int(value)) if value >= 0 else None
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "replace")
+    return value.tolist() if hasattr(value, "tolist") else value
 
 
 def _open(name: str, data_dir: str | None) -> _DataSet:

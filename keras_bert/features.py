@@ -1,4 +1,4 @@
-"""The one definition of every record: names, dtypes and lengths, with writing and parsing side by side.
+"""The one definition of every record: names, dtypes and lengths, and how it is parsed.
 
 The names are Google's (google-research/bert). Those of TF Model Garden are read through `GARDEN_NAMES`, and nowhere
 else. Records are `tf.train.Example`s of fixed-length lists.
@@ -22,6 +22,15 @@ NEXT_SENTENCE_WEIGHTS = "next_sentence_weights"
 CLS_POSITIONS = "cls_positions"
 LABEL_IDS = "label_ids"
 IS_REAL_EXAMPLE = "is_real_example"
+UNIQUE_IDS = "unique_ids"
+START_POSITIONS = "start_positions"
+END_POSITIONS = "end_positions"
+IS_IMPOSSIBLE = "is_impossible"
+SENTENCE_ID = "sentence_id"
+SUB_SENTENCE_ID = "sub_sentence_id"
+
+# The label of a token that has none: it counts in no loss and no metric.
+NO_LABEL = -1
 
 # TF Model Garden's name -> ours.
 GARDEN_NAMES = {"input_word_ids": INPUT_IDS, "input_type_ids": SEGMENT_IDS}
@@ -77,6 +86,43 @@ def classification_features(max_seq_length: int) -> list[Feature]:
     return [*token_features(max_seq_length), Feature(LABEL_IDS, 1), Feature(IS_REAL_EXAMPLE, 1)]
 
 
+def regression_features(max_seq_length: int) -> list[Feature]:
+    """The record of classification with a score in place of a label, as TF Model Garden has it."""
+    return [*token_features(max_seq_length), Feature(LABEL_IDS, 1, "float32"), Feature(IS_REAL_EXAMPLE, 1)]
+
+
+def multi_label_features(max_seq_length: int, num_labels: int) -> list[Feature]:
+    """The record of classification with a 0 or 1 for each label."""
+    return [*token_features(max_seq_length), Feature(LABEL_IDS, num_labels), Feature(IS_REAL_EXAMPLE, 1)]
+
+
+def multiple_choice_features(max_seq_length: int, num_choices: int) -> list[Feature]:
+    """One record per question: the rows of its choices one behind the other, and the number of the right one."""
+    rows = [Feature(feature.name, num_choices * max_seq_length) for feature in token_features(max_seq_length)]
+    return [*rows, Feature(LABEL_IDS, 1), Feature(IS_REAL_EXAMPLE, 1)]
+
+
+def tagging_features(max_seq_length: int) -> list[Feature]:
+    """The record of TF Model Garden `tagging_data_lib.py`: a label or `NO_LABEL` for each token.
+
+    `sub_sentence_id` numbers the rows of a sentence that is longer than one.
+    """
+    return [
+        *token_features(max_seq_length),
+        Feature(LABEL_IDS, max_seq_length),
+        Feature(SENTENCE_ID, 1),
+        Feature(SUB_SENTENCE_ID, 1),
+    ]
+
+
+def question_answering_features(max_seq_length: int, *, has_answers: bool) -> list[Feature]:
+    """The record of google-research/bert `run_squad.py`, for training (`has_answers`) or for prediction."""
+    result = [Feature(UNIQUE_IDS, 1), *token_features(max_seq_length)]
+    if has_answers:
+        result += [Feature(name, 1) for name in (START_POSITIONS, END_POSITIONS, IS_IMPOSSIBLE)]
+    return result
+
+
 def to_garden_names(batch: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     """Returns a batch with TF Model Garden's names."""
     return {_TO_GARDEN.get(name, name): values for name, values in batch.items()}
@@ -85,31 +131,6 @@ def to_garden_names(batch: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
 def with_garden_names(features: Sequence[Feature]) -> list[Feature]:
     """Returns the features under TF Model Garden's names."""
     return [dataclasses.replace(feature, name=_TO_GARDEN.get(feature.name, feature.name)) for feature in features]
-
-
-def serialize(values: Mapping[str, Sequence | np.ndarray], features: Sequence[Feature]) -> bytes:
-    """Returns one serialised `tf.train.Example`; the same values always give the same bytes.
-
-    Args:
-        values: name -> numbers, shape `(length,)`, for each of `features`.
-
-    Raises:
-        ValueError: a list has another length than its feature.
-    """
-    import tensorflow as tf
-
-    example = tf.train.Example()
-    for feature in features:
-        numbers = np.asarray(values[feature.name])
-        if numbers.shape != (feature.length,):
-            raise ValueError(f"{feature.name} must have shape ({feature.length},). Received: {numbers.shape}")
-        target = example.features.feature[feature.name]
-        if feature.dtype == "float32":
-            target.float_list.value.extend(numbers.tolist())
-        else:
-            target.int64_list.value.extend(numbers.tolist())
-    # protobuf writes maps in random order unless asked not to.
-    return example.SerializeToString(deterministic=True)
 
 
 def parse(serialized, features: Sequence[Feature], aliases: Mapping[str, str] | None = None):

@@ -69,13 +69,14 @@ def main() -> None:
     import keras
 
     from keras_bert.config import BertConfig
+    from keras_bert.tasks.classification import TextExamples, label_ids, labels_of
     from keras_bert.tokenization.vocabulary import Vocabulary
     from keras_bert.training import fine_tuning
 
-    train, dev, test = (found and fine_tuning.TextExamples(**found) for found in (train, dev, test))
+    train, dev, test = (found and TextExamples(**found) for found in (train, dev, test))
     if train and dev:
         # Before the training, not after it.
-        fine_tuning.label_ids(dev, fine_tuning.labels_of(train))
+        label_ids(dev, labels_of(train))
     keras.config.set_dtype_policy(FLAGS.dtype)
     if train:
         config = BertConfig.from_json_file(FLAGS.bert_config_file) if FLAGS.bert_config_file else None

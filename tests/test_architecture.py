@@ -15,6 +15,7 @@ ROWS = [
     ["atomic_output", "command_line"],
     ["config", "features", "record_files", "optimization"],
     ["example_encoding", "masking", "record_form", "tokenization"],
+    ["tasks"],
     ["layers", "losses", "metrics", "input_pipeline", "distributed_model"],
     ["models"],
     ["checkpoints"],
@@ -24,7 +25,7 @@ ROWS = [
 ROW = {name: number for number, row in enumerate(ROWS) for name in row}
 # The offline tools know the records, the text and nothing of the models.
 DATA_PREP_MAY_IMPORT = {
-    *("config", "features", "record_files", "example_encoding", "masking", "tokenization"),
+    *("config", "features", "record_files", "example_encoding", "masking", "tokenization", "tasks"),
     *("errors", "atomic_output", "command_line", "quiet_tensorflow"),
 }
 # Conveniences of models that belong to lower rows; imported when they are called.

@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 import tensorflow as tf
+from example_bytes import serialize
 
 from keras_bert import features
 from keras_bert.errors import InputError
@@ -21,8 +22,8 @@ def test_pretraining_record_has_googles_names():
     assert [feature.name for feature in RECORD] == list(VALUES)
 
 
-def test_written_records_are_read_back():
-    serialized = features.serialize(VALUES, RECORD)
+def test_records_are_read():
+    serialized = serialize(VALUES, RECORD)
     parsed = features.parse(tf.constant([serialized, serialized]), RECORD)
     for name, numbers in VALUES.items():
         np.testing.assert_array_equal(parsed[name], [numbers, numbers])
@@ -30,13 +31,8 @@ def test_written_records_are_read_back():
     assert parsed["masked_lm_weights"].dtype == tf.float32
 
 
-def test_same_values_give_same_bytes_in_any_order():
-    backwards = dict(reversed(VALUES.items()))
-    assert features.serialize(VALUES, RECORD) == features.serialize(backwards, RECORD[::-1])
-
-
 def test_model_garden_names_are_read():
-    example = tf.train.Example.FromString(features.serialize(VALUES, RECORD))
+    example = tf.train.Example.FromString(serialize(VALUES, RECORD))
     lists = example.features.feature
     for garden, google in features.GARDEN_NAMES.items():
         lists[garden].CopyFrom(lists[google])
@@ -48,13 +44,8 @@ def test_model_garden_names_are_read():
     np.testing.assert_array_equal(parsed["input_ids"], [VALUES["input_ids"]])
 
 
-def test_a_list_of_the_wrong_length_is_not_written():
-    with pytest.raises(ValueError, match=r"input_ids must have shape \(4,\). Received: \(3,\)"):
-        features.serialize({**VALUES, "input_ids": [1, 2, 3]}, RECORD)
-
-
 def test_records_of_another_length_are_refused_by_name():
-    serialized = features.serialize(VALUES, RECORD)
+    serialized = serialize(VALUES, RECORD)
     with pytest.raises(InputError, match="data.tfrecord: input_ids has 4 numbers in its records, but 8 are expected"):
         features.check_record(serialized, features.pretraining_features(8, 2), "data.tfrecord")
     with pytest.raises(InputError, match="its records have no label_ids. They have: input_ids, input_mask"):

@@ -8,15 +8,10 @@ from keras_bert.config import BertConfig
 from keras_bert.errors import InputError
 from keras_bert.models.pretrainer import BertPretrainer
 from keras_bert.models.sequence_classifier import BertSequenceClassifier
+from keras_bert.tasks.classification import TextExamples, labels_of
 from keras_bert.tokenization.vocabulary import Vocabulary
 from keras_bert.training.callbacks import read_history
-from keras_bert.training.fine_tuning import (
-    TextExamples,
-    evaluate_classifier,
-    labels_of,
-    predict_classifier,
-    train_classifier,
-)
+from keras_bert.training.fine_tuning import evaluate_classifier, predict_classifier, train_classifier
 from keras_bert.training.resumable_fit import resumable_fit
 
 WORDS = ["good", "great", "fine", "nice", "bad", "awful", "poor", "sad", "the", "film", "was", "a", "very", "so"]

@@ -1,5 +1,6 @@
 import gzip
 
+import example_bytes
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -30,7 +31,7 @@ def example(number, seq=SEQ, predictions=PREDICTIONS):
 
 def serialize(values):
     seq, predictions = len(values["input_ids"]), len(values["masked_lm_ids"])
-    return features.serialize(values, features.pretraining_features(seq, predictions))
+    return example_bytes.serialize(values, features.pretraining_features(seq, predictions))
 
 
 def write(path, numbers, **lengths):

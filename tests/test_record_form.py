@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import tensorflow as tf
+from example_bytes import serialize
 
 from keras_bert import features
 from keras_bert.errors import InputError
@@ -26,7 +27,7 @@ def write(path, left_out=(), aliases=None, **form):
         description = [features.Feature(aliases.get(f.name, f.name), f.length, f.dtype) for f in description]
     with tf.io.TFRecordWriter(str(path)) as writer:
         for _ in range(2):
-            writer.write(features.serialize({f.name: np.ones(f.length, int) for f in description}, description))
+            writer.write(serialize({f.name: np.ones(f.length, int) for f in description}, description))
     return str(path)
 
 

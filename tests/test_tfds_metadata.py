@@ -7,6 +7,7 @@ import os
 import numpy as np
 import pytest
 import tensorflow as tf
+from example_bytes import serialize
 
 from data_prep.tfds_metadata import write_tfds_metadata
 from keras_bert import features
@@ -32,7 +33,7 @@ def write_folder(folder, description=FEATURES, counts=COUNTS, name="my_records")
                 for feature in description:
                     values[feature.name] = np.arange(start, start + feature.length)
                     start += feature.length
-                writer.write(features.serialize(values, description))
+                writer.write(serialize(values, description))
     size = sum(os.path.getsize(folder / file_name) for file_name in names)
     assert write_tfds_metadata(folder, name, description, names, counts, size)
     return str(folder)

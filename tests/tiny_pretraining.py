@@ -2,6 +2,7 @@
 
 import numpy as np
 import tensorflow as tf
+from example_bytes import serialize
 
 from keras_bert import features
 from keras_bert.config import BertConfig
@@ -38,5 +39,5 @@ def write_records(path, num_records=64, seed=0, length=LENGTH):
                 "masked_lm_weights": [1.0, 1.0],
                 "next_sentence_labels": [is_random and int(first != second)],
             }
-            writer.write(features.serialize(values, description))
+            writer.write(serialize(values, description))
     return str(path)

@@ -1,10 +1,8 @@
 """The fine-tuning run: labelled texts in; classifier, `eval_results.txt` and `test_results.tsv` out."""
 
 import dataclasses
-import hashlib
 import os
 from collections import Counter
-from collections.abc import Sequence
 
 import keras
 import numpy as np
@@ -15,53 +13,12 @@ from keras_bert.errors import InputError
 from keras_bert.input_pipeline import classification_dataset
 from keras_bert.models.sequence_classifier import BertSequenceClassifier
 from keras_bert.optimization import AdamW, WarmupLinearDecay
+from keras_bert.tasks.classification import TextExamples, label_ids, labels_of
 from keras_bert.tokenization.graph_wordpiece import GraphTokenizer
 from keras_bert.tokenization.vocabulary import Vocabulary
 from keras_bert.training.resumable_fit import compile_for_training, resumable_fit
 from keras_bert.training.run_folder import RunFolder
 from keras_bert.training.starting_point import starting_model, trained_model
-
-
-@dataclasses.dataclass(frozen=True)
-class TextExamples:
-    """Texts, or pairs of texts, with or without labels.
-
-    Attributes:
-        texts: N texts, none of them empty.
-        second_texts: N second texts of pairs, or None.
-        labels: N labels, or None.
-        source: where they are from, for messages.
-
-    Raises:
-        InputError: there are none, one is empty, or the numbers disagree.
-    """
-
-    texts: Sequence[str]
-    second_texts: Sequence[str] | None = None
-    labels: Sequence[str] | None = None
-    source: str = "the examples"
-
-    def __post_init__(self):
-        if not self.texts:
-            raise InputError(f"{self.source}: there is no text.")
-        columns = {"text": self.texts, "second text": self.second_texts, "label": self.labels}
-        for name, values in columns.items():
-            if values is None:
-                continue
-            if len(values) != len(self.texts):
-                raise InputError(f"{self.source}: {len(self.texts)} texts but {len(values)} {name}s.")
-            empty = next((number for number, value in enumerate(values, start=1) if not value.strip()), None)
-            if empty is not None:
-                raise InputError(
-                    f"{self.source}: the {name} of example {empty} is empty. Remove the example or fill it in."
-                )
-
-    def __len__(self):
-        return len(self.texts)
-
-    def sha256(self) -> str:
-        """Returns a hash of the content, to tell whether a run goes on with the same examples."""
-        return hashlib.sha256(repr((list(self.texts), self.second_texts, self.labels)).encode("utf-8")).hexdigest()
 
 
 def train_classifier(
@@ -219,23 +176,6 @@ def predict_classifier(
     return probabilities
 
 
-def labels_of(examples: TextExamples) -> list[str]:
-    """Returns the labels that occur, each once: whole numbers in their order, other labels by the alphabet.
-
-    Raises:
-        InputError: there are fewer than two.
-    """
-    labels = sorted(set(examples.labels or ()))
-    if len(labels) < 2:
-        raise InputError(
-            f"{examples.source}: a classifier needs examples of two labels or more. Received: {labels or 'no labels'}. "
-            "Was the right column named as the label?"
-        )
-    if all(label.isascii() and label.isdigit() for label in labels):
-        labels.sort(key=int)
-    return labels
-
-
 def _dataset(model, examples: TextExamples, batch_size: int, max_seq_length: int, **order):
     model.config.check_sequence_length(max_seq_length)
     tokenizer = GraphTokenizer(model.vocabulary, model.config.do_lower_case)
@@ -243,22 +183,6 @@ def _dataset(model, examples: TextExamples, batch_size: int, max_seq_length: int
     return classification_dataset(
         examples.texts, examples.second_texts, ids, tokenizer, batch_size, max_seq_length, **order
     )
-
-
-def label_ids(examples: TextExamples, labels: Sequence[str]) -> list[int]:
-    """Returns the place in `labels` of every example's label.
-
-    Raises:
-        InputError: an example has another label; the message names it.
-    """
-    ids = {label: number for number, label in enumerate(labels)}
-    for number, label in enumerate(examples.labels, start=1):
-        if label not in ids:
-            raise InputError(
-                f"{examples.source}: the label {label!r} of example {number} does not occur in training. The labels "
-                f"are: {', '.join(labels)}"
-            )
-    return [ids[label] for label in examples.labels]
 
 
 def _check_has_vocabulary(model) -> BertSequenceClassifier:

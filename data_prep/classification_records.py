@@ -1,0 +1,157 @@
+"""Texts with a label, a number or several labels -> batches of records."""
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from data_prep import labelled_text
+from data_prep.finetuning_task import Batches, FinetuningTask, has_labels
+from keras_bert import features
+from keras_bert.errors import InputError
+from keras_bert.features import Feature
+from keras_bert.tasks import classification
+
+_TEXTS_AT_ONCE = 1024
+
+
+class Classification(FinetuningTask):
+    """One label for a text or a pair of texts."""
+
+    kind = "classification"
+    task_type = "bert_classification"
+
+    def settle(self) -> None:
+        for part in self._labelled_parts():
+            if part == "train" and not self.labels:
+                classification.labels_of(self._text_examples(part))
+        self._find_labels(classification.in_label_order)
+        self._ids = {
+            part: np.array(classification.label_ids(self._text_examples(part), self.labels))[:, None]
+            for part in self._labelled_parts()
+        }
+
+    def record(self, part: str) -> list[Feature]:
+        return features.classification_features(self.options.max_seq_length)
+
+    def batches(self, part: str, tokenizer, write_line: Callable[[bytes], Any]) -> Batches:
+        found = self.examples[part]
+        unknown = np.zeros((len(found), *self._label_shape()), np.int64)
+        labels = self._ids.get(part, unknown)
+        for first in range(0, len(found), _TEXTS_AT_ONCE):
+            rows = slice(first, first + _TEXTS_AT_ONCE)
+            second_texts = found.second_texts and found.second_texts[rows]
+            batch, is_cut = classification.encode_texts(
+                found.texts[rows], second_texts, tokenizer, self.options.max_seq_length
+            )
+            batch[features.LABEL_IDS] = labels[rows]
+            batch[features.IS_REAL_EXAMPLE] = np.ones((len(is_cut), 1), np.int64)
+            self.counts[part]["cut_texts"] += int(is_cut.sum())
+            yield batch, len(is_cut)
+
+    def _label_shape(self) -> tuple[int, ...]:
+        return (1,)
+
+    def _reader(self):
+        return labelled_text.read_labelled_text
+
+    def _read(self, part: str, path: str) -> "_Texts":
+        left_out = [] if self.glue and part == "train" else None
+        if self.glue:
+            columns = self.glue.columns(part)
+            # Every line of a test set must get an answer.
+            columns["may_be_empty"] = not has_labels(part)
+        else:
+            columns = {
+                "text_column": self.options.text_column or "text",
+                "second_text_column": self.options.second_text_column,
+                "label_column": self.options.label_column if has_labels(part) else None,
+                "has_header": self.options.has_header,
+            }
+        found = self._reader()(path, left_out=left_out, **columns)
+        if left_out:
+            self.counts[part]["rows_left_out"] = len(left_out)
+            self.notes[part].append(f"{len(left_out)} rows were left out, the first because {left_out[0]}")
+        return _Texts(found.texts, found.second_texts, found.labels, path)
+
+    def _text_examples(self, part: str) -> classification.TextExamples:
+        found = self.examples[part]
+        return classification.TextExamples(found.texts, found.second_texts, found.labels, found.source)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Texts(labelled_text.LabelledText):
+    source: str = ""
+
+    def __len__(self):
+        return len(self.texts)
+
+
+class Regression(Classification):
+    """A number for a text or a pair of texts."""
+
+    kind = "regression"
+    task_type = "bert_regression"
+
+    def settle(self) -> None:
+        self.labels = []
+        self._ids = {
+            part: classification.checked_scores(self.examples[part].labels, self.examples[part].source)[:, None]
+            for part in self._labelled_parts()
+        }
+
+    def record(self, part: str) -> list[Feature]:
+        return features.regression_features(self.options.max_seq_length)
+
+    def metadata(self) -> dict[str, Any]:
+        return {"label_type": "float"}
+
+    def _reader(self):
+        return labelled_text.read_scored_text
+
+
+class MultiLabel(Classification):
+    """Any number of labels for a text or a pair of texts."""
+
+    kind = "multi_label"
+    task_type = "multi_label_classification"
+
+    def settle(self) -> None:
+        self._find_labels(classification.in_label_order)
+        if len(self.labels) < 2:
+            raise InputError(f"There must be two labels or more. Received: {', '.join(self.labels) or 'none'}")
+        self._ids = {
+            part: classification.multi_hot_labels(self.examples[part].labels, self.labels, self.examples[part].source)
+            for part in self._labelled_parts()
+        }
+
+    def record(self, part: str) -> list[Feature]:
+        return features.multi_label_features(self.options.max_seq_length, len(self.labels))
+
+    def _label_shape(self) -> tuple[int, ...]:
+        return (len(self.labels),)
+
+    def _training_labels(self) -> list[str]:
+        if len(self.options.label_columns) > 1:
+            return [str(column) for column in self.options.label_columns]
+        train = self.examples.get("train")
+        return [label for labels in train.labels for label in labels] if train else []
+
+    def _find_labels(self, order) -> None:
+        if len(self.options.label_columns) > 1:
+            self.labels = self.labels or self._training_labels()
+        super()._find_labels(order)
+
+    def _read(self, part: str, path: str) -> _Texts:
+        options = self.options
+        columns = options.label_columns if len(options.label_columns) > 1 else options.label_column
+        found = labelled_text.read_multi_label_text(
+            path,
+            text_column=options.text_column or "text",
+            second_text_column=options.second_text_column,
+            label_column=columns if has_labels(part) else None,
+            label_separator=options.label_separator,
+            has_header=options.has_header,
+        )
+        return _Texts(found.texts, found.second_texts, found.labels, path)

@@ -1,0 +1,329 @@
+"""Makes fine-tuning records from data sets: classification, regression, multiple choice, tagging, questions.
+
+Reads TSV, CSV, JSON Lines, CoNLL columns, SQuAD files and tensorflow_datasets (tfds:NAME@SPLIT). Writes into output_dir
+train.tf_record, eval.tf_record and predict.tf_record, in the formats of google-research/bert and TF Model Garden, and
+metadata.json. docs/finetuning_data.md describes all of them.
+
+Examples:
+  python -m data_prep.create_finetuning_data --task=classification --train_file=train.tsv --eval_file=dev.tsv \\
+      --vocab_file=vocab.txt --output_dir=records
+  python -m data_prep.create_finetuning_data --task_name=MRPC --data_dir=glue/MRPC --vocab_file=vocab.txt \\
+      --output_dir=records
+  python -m data_prep.create_finetuning_data --task=question_answering --train_file=train-v2.0.json \\
+      --predict_file=dev-v2.0.json --version_2_with_negative --vocab_file=vocab.txt --output_dir=records
+"""
+
+import contextlib
+import dataclasses
+import json
+import logging
+import os
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from absl import flags
+
+from keras_bert.atomic_output import atomic_file, atomic_folder, check_output_folder
+from keras_bert.command_line import run_command
+from keras_bert.errors import InputError
+
+if TYPE_CHECKING:
+    from data_prep.finetuning_task import FinetuningOptions, FinetuningTask
+    from data_prep.glue import GlueTask
+
+_logger = logging.getLogger(__name__)
+
+KINDS = ("classification", "regression", "multi_label", "multiple_choice", "tagging", "question_answering")
+METADATA_NAME = "metadata.json"
+# Google's defaults.
+_MAX_SEQ_LENGTH = {"question_answering": 384}
+_USUAL_MAX_SEQ_LENGTH = 128
+# Above this share of [UNK] the vocabulary does not fit the text.
+_MANY_UNKNOWN = 0.05
+
+_COUNT_NAMES = {
+    "cut_texts": "texts were cut to max_seq_length",
+    "cut_sentences": "sentences were parted into several records",
+    "unknown_words": "words became [UNK], because they left no piece or too many",
+    "cut_questions": "questions were cut to max_query_length",
+    "moved_answers": "answers were found elsewhere than answer_start says",
+    "answers_without_tokens": "questions were left out: no token is left of their answer",
+    "answers_longer_than_a_window": "answers fit into no window, so all their windows say that there is none",
+}
+
+
+def create_finetuning_data(
+    task: str,
+    files: Mapping[str, str],
+    vocab_file: str | os.PathLike,
+    output_dir: str | os.PathLike,
+    *,
+    options: "FinetuningOptions | None" = None,
+    task_name: str | None = None,
+    do_lower_case: bool = True,
+    use_v2_feature_names: bool = False,
+    show_progress: bool = False,
+) -> dict[str, Any]:
+    """Makes fine-tuning records; see the top of this file.
+
+    Args:
+        task: one of `KINDS`.
+        files: "train", "eval" and "predict" -> a file or `tfds:` name. Each becomes a file of records of that name;
+            names that go on, like "eval_mismatched", are treated alike. Files to predict need no labels.
+        output_dir: a new or empty folder. It appears when everything is written.
+        options: `FinetuningOptions()` by default.
+        task_name: the task of GLUE that the files belong to; it decides on columns and labels.
+        use_v2_feature_names: give the records TF Model Garden's names, `input_word_ids` and `input_type_ids`.
+
+    Returns:
+        What is in `metadata.json`.
+
+    Raises:
+        InputError: a file cannot be read or does not fit the task, or the output cannot be written.
+    """
+    from data_prep.finetuning_task import FinetuningOptions
+    from data_prep.glue import find_task
+    from keras_bert.tokenization.vocabulary import Vocabulary
+
+    options = options or FinetuningOptions()
+    if options.max_seq_length < 4:
+        raise InputError(f"max_seq_length must be 4 or more. Received: {options.max_seq_length}")
+    check_output_folder(output_dir)
+    vocabulary = Vocabulary.from_file(vocab_file)
+    glue = find_task(task_name)[1] if task_name else None
+    maker = make_task(task, options, glue)
+    if not files:
+        raise InputError("There is nothing to read: give --train_file, --eval_file, --predict_file or --data_dir.")
+    for part, path in files.items():
+        maker.read(part, path)
+    maker.settle()
+
+    from keras_bert.tokenization.graph_wordpiece import GraphTokenizer
+
+    tokenizer = GraphTokenizer(vocabulary, do_lower_case)
+    with atomic_folder(output_dir) as folder:
+        written = {
+            part: _write_part(maker, part, path, tokenizer, folder, use_v2_feature_names, show_progress)
+            for part, path in files.items()
+        }
+        metadata = {
+            **_garden_metadata(maker, written, find_task(task_name)[0] if task_name else "text"),
+            "task": task,
+            "files": written,
+            "vocabulary": {"num_tokens": len(vocabulary), "sha256": vocabulary.sha256},
+            "options": {
+                **dataclasses.asdict(options),
+                "do_lower_case": do_lower_case,
+                "use_v2_feature_names": use_v2_feature_names,
+            },
+        }
+        with atomic_file(os.path.join(folder, METADATA_NAME)) as file:
+            file.write((json.dumps(metadata, indent=2, ensure_ascii=False) + "\n").encode())
+    return metadata
+
+
+def make_task(task: str, options: "FinetuningOptions", glue: "GlueTask | None" = None) -> "FinetuningTask":
+    """Returns what reads the files of a task and makes its records."""
+    from data_prep.classification_records import Classification, MultiLabel, Regression
+    from data_prep.multiple_choice_records import MultipleChoice
+    from data_prep.question_answering_records import QuestionAnswering
+    from data_prep.tagging_records import Tagging
+
+    makers = dict(
+        zip(KINDS, (Classification, Regression, MultiLabel, MultipleChoice, Tagging, QuestionAnswering), strict=True)
+    )
+    if task not in makers:
+        raise InputError(f"task must be one of {', '.join(KINDS)}. Received: {task!r}")
+    return makers[task](options, glue)
+
+
+def _write_part(
+    maker: "FinetuningTask",
+    part: str,
+    source: str,
+    tokenizer,
+    folder: str,
+    use_v2_feature_names: bool,
+    show_progress: bool,
+) -> dict[str, Any]:
+    """Writes the records of one part, and returns what the metadata say about them."""
+    from tqdm import tqdm
+
+    from data_prep.record_writer import write_records
+    from keras_bert import features
+
+    record = maker.record(part)
+    if use_v2_feature_names:
+        record = features.with_garden_names(record)
+    num_examples = len(maker.examples[part])
+    tokens = {"all": 0, "unknown": 0}
+    names = {"name": f"{part}.tf_record"}
+    with contextlib.ExitStack() as stack:
+        bar = stack.enter_context(tqdm(desc=part, total=num_examples, unit=" examples", disable=not show_progress))
+        write_line = None
+        if maker.has_side_file(part):
+            names["side_file"] = f"{part}.windows.jsonl"
+            write_line = stack.enter_context(atomic_file(os.path.join(folder, names["side_file"]))).write
+
+        def batches():
+            for batch, number in maker.batches(part, tokenizer, write_line):
+                tokens["all"] += int((batch[features.INPUT_MASK] > 0).sum())
+                tokens["unknown"] += int((batch[features.INPUT_IDS] == tokenizer.vocabulary.unk_id).sum())
+                yield features.to_garden_names(batch) if use_v2_feature_names else batch, number / num_examples
+                bar.update(number)
+
+        written = write_records(os.path.join(folder, names["name"]), batches(), record)
+    _warn(maker, part, source, tokens["unknown"] / max(tokens["all"], 1))
+    counts = {name: count for name, count in sorted(maker.counts[part].items()) if count}
+    return {**names, "source": source, "num_examples": num_examples, "num_records": written.num_records} | {
+        "sha256": written.sha256,
+        "counts": counts,
+    }
+
+
+def _warn(maker: "FinetuningTask", part: str, source: str, unknown_share: float) -> None:
+    for note in maker.notes[part]:
+        _logger.warning("%s: %s.", source, note)
+    for name, text in _COUNT_NAMES.items():
+        if maker.counts[part][name]:
+            _logger.warning("%s: %d %s.", source, maker.counts[part][name], text)
+    if unknown_share > _MANY_UNKNOWN:
+        _logger.warning(
+            "%s: %.1f %% of the tokens are [UNK]: the vocabulary does not fit the text. Check vocab_file and "
+            "do_lower_case.",
+            source,
+            100 * unknown_share,
+        )
+
+
+def _garden_metadata(maker: "FinetuningTask", written: dict[str, dict], processor_type: str) -> dict[str, Any]:
+    """The keys that TF Model Garden reads."""
+    sizes = {f"{part.replace('predict', 'test')}_data_size": file["num_records"] for part, file in written.items()}
+    return {
+        "task_type": maker.task_type,
+        "processor_type": processor_type,
+        "max_seq_length": maker.options.max_seq_length,
+        **{"train_data_size": 0, **sizes},
+        **maker.metadata(),
+    }
+
+
+FLAGS = flags.FLAGS
+
+
+def define_flags() -> None:
+    flags.DEFINE_enum("task", None, list(KINDS), "What is learned. --task_name says it too.")
+    flags.DEFINE_string(
+        "task_name",
+        None,
+        "A task of GLUE, whose files, columns and labels are known: CoLA, SST-2, MRPC, QQP, STS-B, MNLI, QNLI, RTE, "
+        "WNLI, AX.",
+    )
+    flags.DEFINE_string("data_dir", None, "A folder with train, dev and test files, instead of naming them.")
+    flags.DEFINE_string("train_file", None, "Examples to train on: a file, or tfds:NAME@SPLIT.")
+    flags.DEFINE_string("eval_file", None, "Examples with labels to evaluate on.")
+    flags.DEFINE_string("predict_file", None, "Examples whose labels are to be predicted.")
+    flags.DEFINE_string("vocab_file", None, "The vocabulary, one token a line.")
+    flags.DEFINE_bool("do_lower_case", True, "Lower-case the text and strip accents, as for uncased vocabularies.")
+    flags.DEFINE_string("output_dir", None, "A new or empty folder for the records.")
+    flags.DEFINE_integer(
+        "max_seq_length", None, "Tokens in a record, special tokens included (default: 128; 384 for questions)."
+    )
+    flags.DEFINE_bool("has_header", True, "Whether the first line of .tsv and .csv files names the columns.")
+    flags.DEFINE_string(
+        "text_column",
+        None,
+        "The column that holds the text: its name, or its number from 0 (default: text; tagging: 0 or tokens).",
+    )
+    flags.DEFINE_string("second_text_column", None, "The column that holds the second text, for pairs.")
+    flags.DEFINE_list(
+        "label_column",
+        None,
+        "The column that holds the label (default: label; tagging: the last, or tags). For multi_label also several "
+        "columns of 0 and 1.",
+    )
+    flags.DEFINE_string("label_separator", ",", "What parts the labels in one column, for multi_label.")
+    flags.DEFINE_list(
+        "choice_columns", None, "The columns of the choices, or one that holds a list, for multiple_choice."
+    )
+    flags.DEFINE_list("labels", None, "The labels in the order of their ids (default: those of train_file, sorted).")
+    flags.DEFINE_integer("doc_stride", 128, "Tokens between the beginnings of two windows of a context.")
+    flags.DEFINE_integer("max_query_length", 64, "Longer questions are cut to this many tokens.")
+    flags.DEFINE_bool("version_2_with_negative", False, "Some questions have no answer, as in SQuAD 2.0.")
+    flags.DEFINE_bool(
+        "use_v2_feature_names", False, "Name the features as TF Model Garden does: input_word_ids, input_type_ids."
+    )
+    for name in ("vocab_file", "output_dir"):
+        flags.mark_flag_as_required(name)
+
+
+def main() -> None:
+    from data_prep.finetuning_task import FinetuningOptions
+
+    task = _task()
+    options = FinetuningOptions(
+        max_seq_length=FLAGS.max_seq_length or _MAX_SEQ_LENGTH.get(task, _USUAL_MAX_SEQ_LENGTH),
+        text_column=FLAGS.text_column,
+        second_text_column=FLAGS.second_text_column,
+        label_columns=tuple(FLAGS.label_column or ()),
+        choice_columns=tuple(FLAGS.choice_columns or ()),
+        label_separator=FLAGS.label_separator,
+        has_header=FLAGS.has_header,
+        labels=tuple(FLAGS.labels or ()),
+        doc_stride=FLAGS.doc_stride,
+        max_query_length=FLAGS.max_query_length,
+        version_2_with_negative=FLAGS.version_2_with_negative,
+    )
+    metadata = create_finetuning_data(
+        task,
+        _files(task),
+        FLAGS.vocab_file,
+        FLAGS.output_dir,
+        options=options,
+        task_name=FLAGS.task_name,
+        do_lower_case=FLAGS.do_lower_case,
+        use_v2_feature_names=FLAGS.use_v2_feature_names,
+        show_progress=True,
+    )
+    for part, file in metadata["files"].items():
+        print(f"{part:<18}{file['num_examples']:>10,} examples{file['num_records']:>10,} records   {file['name']}")
+    if labels := metadata.get("label_list"):
+        shown = ", ".join(labels[:20]) + (", ..." if len(labels) > 20 else "")
+        print(f"{'labels':<18}{len(labels):>10,}: {shown}")
+
+
+def _task() -> str:
+    """Returns what is learned, by --task or --task_name."""
+    from data_prep.glue import find_task
+
+    if FLAGS.task_name is None:
+        if FLAGS.task is None:
+            raise InputError(f"Say what is learned: --task={'|'.join(KINDS)}, or --task_name for a task of GLUE.")
+        return FLAGS.task
+    name, glue = find_task(FLAGS.task_name)
+    if FLAGS.task not in (None, glue.kind):
+        raise InputError(f"{name} is a {glue.kind}, not a {FLAGS.task}. Leave --task out.")
+    return glue.kind
+
+
+def _files(task: str) -> dict[str, str]:
+    """Returns part -> file: those that are named, in place of those of the folder."""
+    from data_prep.data_folder import find_parts
+    from data_prep.finetuning_task import FinetuningOptions
+    from data_prep.glue import find_task
+
+    found = {}
+    if FLAGS.data_dir and FLAGS.task_name:
+        found = find_task(FLAGS.task_name)[1].find_files(FLAGS.data_dir)
+    elif FLAGS.data_dir:
+        found = find_parts(FLAGS.data_dir, make_task(task, FinetuningOptions()).endings)
+    named = {"train": FLAGS.train_file, "eval": FLAGS.eval_file, "predict": FLAGS.predict_file}
+    return found | {part: path for part, path in named.items() if path}
+
+
+def command() -> None:
+    run_command(main, define_flags)
+
+
+if __name__ == "__main__":
+    command()
