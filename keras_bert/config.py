@@ -39,8 +39,9 @@ _POSITIVE_INTEGERS = (
 class BertConfig:
     """The shape of a BERT and the constants that belong to its weights.
 
-    The fields are the keys of Google's `bert_config.json`. Two keys are added: `layer_norm_eps`, and `do_lower_case`,
-    which says how the vocabulary of this model wants its text. Other keys that a file has are kept in `extra` and
+    The fields are the keys of Google's `bert_config.json`. Three keys are added: `layer_norm_eps`; `do_lower_case`,
+    which says how the vocabulary of this model wants its text; and `tie_word_embeddings`, false where the masked-LM
+    head has an output table of its own instead of the encoder's. Other keys that a file has are kept in `extra` and
     written back.
 
     Raises:
@@ -68,6 +69,7 @@ class BertConfig:
     initializer_range: float = 0.02
     layer_norm_eps: float = 1e-12
     do_lower_case: bool = True
+    tie_word_embeddings: bool = True
     extra: Mapping[str, Any] = dataclasses.field(default_factory=dict, hash=False)
 
     def __post_init__(self):
@@ -83,8 +85,10 @@ class BertConfig:
             value = getattr(self, name)
             if not _is_number(value) or not 0.0 < value < 1.0:
                 raise InputError(f"BertConfig: {name} must be above 0 and below 1. Received: {value!r}")
-        if not isinstance(self.do_lower_case, bool):
-            raise InputError(f"BertConfig: do_lower_case must be true or false. Received: {self.do_lower_case!r}")
+        for name in ("do_lower_case", "tie_word_embeddings"):
+            value = getattr(self, name)
+            if not isinstance(value, bool):
+                raise InputError(f"BertConfig: {name} must be true or false. Received: {value!r}")
         if self.hidden_act not in HIDDEN_ACTIVATIONS:
             raise InputError(
                 f"BertConfig: hidden_act must be one of {', '.join(HIDDEN_ACTIVATIONS)}. Received: {self.hidden_act!r}"

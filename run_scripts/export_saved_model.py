@@ -12,7 +12,7 @@ from keras_bert.command_line import run_command
 
 
 def define_flags() -> None:
-    flags.DEFINE_string("model_dir", None, "The model folder, as save_pretrained writes it.", required=True)
+    flags.DEFINE_string("model_dir", None, "The model folder, or a checkpoint of any format.", required=True)
     flags.DEFINE_string(
         "output_dir", None, "Folder of the versions 1, 2, ...; the new one gets the next number.", required=True
     )
@@ -24,7 +24,7 @@ def define_flags() -> None:
 
 
 def main():
-    from keras_bert.checkpoints.model_folder import from_pretrained
+    from keras_bert.checkpoints.pretrained import from_pretrained
     from keras_bert.serving.export import export_for_serving
 
     arguments = flags.FLAGS

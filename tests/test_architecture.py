@@ -30,7 +30,7 @@ DATA_PREP_MAY_IMPORT = {
 }
 # Conveniences of models that belong to lower rows; imported when they are called.
 AT_CALL_TIME = {
-    ("keras_bert.models.base", "keras_bert.checkpoints.model_folder"),
+    ("keras_bert.models.base", "keras_bert.checkpoints.pretrained"),
     ("keras_bert.models.base", "keras_bert.serving.export"),
 }
 # These run on every Keras backend.

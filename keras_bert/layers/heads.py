@@ -68,6 +68,7 @@ class MaskedLanguageModelHead(keras.layers.Layer):
         activation: name of the function after the dense layer, as in `BertConfig.hidden_act`.
         layer_norm_epsilon: what LayerNorm adds to the variance.
         initializer_range: standard deviation of the kernel at the start.
+        tied: whether the table given to `call` is used; else the head has one of its own.
 
     Call arguments:
         hidden: `[B, S, H]`.
@@ -80,12 +81,15 @@ class MaskedLanguageModelHead(keras.layers.Layer):
     Reference: google-research/bert `run_pretraining.py`, `get_masked_lm_output`.
     """
 
-    def __init__(self, vocab_size, activation="gelu", layer_norm_epsilon=1e-12, initializer_range=0.02, **kwargs):
+    def __init__(
+        self, vocab_size, activation="gelu", layer_norm_epsilon=1e-12, initializer_range=0.02, tied=True, **kwargs
+    ):
         super().__init__(**kwargs)
         self.vocab_size = vocab_size
         self.activation = activation
         self.layer_norm_epsilon = layer_norm_epsilon
         self.initializer_range = initializer_range
+        self.tied = tied
 
     def build(self, hidden_shape, positions_shape=None, token_embeddings_shape=None):
         self.hidden_size = hidden_shape[-1]
@@ -102,11 +106,18 @@ class MaskedLanguageModelHead(keras.layers.Layer):
         self.output_bias = self.add_weight(
             name="output_bias", shape=(self.vocab_size,), initializer="zeros", autocast=False
         )
+        if not self.tied:
+            self.output_embeddings = self.add_weight(
+                name="output_embeddings",
+                shape=(self.vocab_size, self.hidden_size),
+                initializer=keras.initializers.TruncatedNormal(stddev=self.initializer_range),
+            )
 
     def call(self, hidden, positions, token_embeddings):
         # B = batch, P = predictions of a row, H = hidden size, V = vocabulary
         masked = self.layer_norm(self.dense(_vectors_at(hidden, positions)))  # [B * P, H]
-        logits = ops.matmul(masked, ops.transpose(token_embeddings))  # [B * P, V]
+        table = token_embeddings if self.tied else ops.convert_to_tensor(self.output_embeddings)
+        logits = ops.matmul(masked, ops.transpose(table))  # [B * P, V]
         dtype = keras.backend.result_type(self.compute_dtype, "float32")
         logits = ops.cast(logits, dtype) + ops.cast(self.output_bias, dtype)
         return ops.reshape(logits, (ops.shape(hidden)[0], -1, self.vocab_size))
@@ -121,6 +132,7 @@ class MaskedLanguageModelHead(keras.layers.Layer):
             "activation": self.activation,
             "layer_norm_epsilon": self.layer_norm_epsilon,
             "initializer_range": self.initializer_range,
+            "tied": self.tied,
         }
 
 

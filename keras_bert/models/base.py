@@ -46,18 +46,18 @@ class BertModel(keras.Model):
     def from_config(cls, config, custom_objects=None):
         return cls(**{**config, "config": BertConfig.from_dict(config["config"])})
 
-    def save_pretrained(self, path, vocabulary=None) -> None:
-        """Writes a model folder: `bert_config.json`, `model.weights.h5`, and `vocab.txt` if there is a vocabulary."""
-        from keras_bert.checkpoints import model_folder
+    def save_pretrained(self, path, vocabulary=None, format="keras_bert") -> None:
+        """Writes a folder: `format` is `keras_bert` (a model folder), `google` (TensorFlow 1) or `huggingface`."""
+        from keras_bert.checkpoints import pretrained
 
-        model_folder.save_pretrained(self, path, vocabulary)
+        pretrained.save_pretrained(self, path, vocabulary, format)
 
     @classmethod
     def from_pretrained(cls, path, **kwargs):
-        """Reads a model folder. `kwargs` are constructor arguments that the folder does not have, such as `labels`."""
-        from keras_bert.checkpoints import model_folder
+        """Reads a checkpoint of any format; see `checkpoints/pretrained.py` for `kwargs`, such as `labels`."""
+        from keras_bert.checkpoints import pretrained
 
-        return model_folder.from_pretrained(cls, path, **kwargs)
+        return pretrained.from_pretrained(cls, path, **kwargs)
 
     def export_for_serving(self, path, **kwargs) -> str:
         """Writes the next version of a SavedModel below `path` and returns its folder."""

@@ -57,6 +57,7 @@ class BertPretrainer(TaskModel):
             activation=config.hidden_act,
             layer_norm_epsilon=config.layer_norm_eps,
             initializer_range=config.initializer_range,
+            tied=config.tie_word_embeddings,
             dtype=self.dtype_policy,
             name="masked_lm_head",
         )

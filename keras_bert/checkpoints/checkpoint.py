@@ -1,0 +1,206 @@
+"""A checkpoint of any format: names of our own, and tensors that are read when they are asked for.
+
+Readers turn files into a `BertCheckpoint`, writers turn one into files, and models are loaded from it. No tensor is in
+memory before `StoredTensor.read`, so a conversion holds one at a time.
+"""
+
+import dataclasses
+import os
+from collections.abc import Callable, Mapping
+
+import numpy as np
+
+from keras_bert.config import BertConfig
+from keras_bert.errors import InputError
+from keras_bert.tokenization.vocabulary import Vocabulary
+
+# The parts of a model, as their weights are named: `<part>/...`. What a head is called is what models call it.
+ENCODER = "encoder"
+POOLER = "encoder/pooler"
+MASKED_LM = "masked_lm_head"
+NEXT_SENTENCE = "next_sentence_head"
+CLASSIFIER = "classifier"
+TOKEN_CLASSIFIER = "token_classifier"
+SPAN_CLASSIFIER = "span_classifier"
+MULTIPLE_CHOICE = "choice_scorer"
+HEADS = (MASKED_LM, NEXT_SENTENCE, CLASSIFIER, TOKEN_CLASSIFIER, SPAN_CLASSIFIER, MULTIPLE_CHOICE)
+
+TOKEN_EMBEDDINGS = "encoder/embeddings/token_embeddings"
+POSITION_EMBEDDINGS = "encoder/embeddings/position_embeddings"
+OUTPUT_BIAS = "masked_lm_head/output_bias"
+OUTPUT_EMBEDDINGS = "masked_lm_head/output_embeddings"  # of decoders that do not share the table of the encoder
+
+
+@dataclasses.dataclass(frozen=True)
+class StoredTensor:
+    """A tensor that is still where it was stored.
+
+    Attributes:
+        shape: its axes.
+        dtype: NumPy's name of its type; `bfloat16` is that of ml_dtypes.
+        read: returns it, as an array that the caller may keep.
+    """
+
+    shape: tuple[int, ...]
+    dtype: str
+    read: Callable[[], np.ndarray]
+
+    @classmethod
+    def of(cls, array: np.ndarray) -> "StoredTensor":
+        """Returns a tensor that is in memory already."""
+        return cls(tuple(array.shape), array.dtype.name, lambda: array)
+
+    def changed(self, shape: tuple[int, ...], change: Callable[[np.ndarray], np.ndarray]) -> "StoredTensor":
+        """Returns the tensor as `change` makes it, of that shape; nothing is read yet."""
+        read = self.read
+        return StoredTensor(tuple(shape), self.dtype, lambda: np.ascontiguousarray(change(read())))
+
+    @property
+    def num_bytes(self) -> int:
+        return int(np.prod(self.shape, dtype=np.int64)) * numpy_dtype(self.dtype).itemsize
+
+
+@dataclasses.dataclass(frozen=True)
+class BertCheckpoint:
+    """What is known of a stored model.
+
+    Attributes:
+        path: where it is, as the user gave it.
+        kind: the format and, if it is known, the model: "Hugging Face BertForMaskedLM".
+        config: its `BertConfig`, casing and GELU included.
+        vocabulary: or None.
+        tensors: our name, such as `encoder/layer_0/attention/query/kernel` -> tensor in our layout: kernels are
+            `[inputs, outputs]`.
+        labels: of the classifier or token classifier, or None.
+        model_class: the model that was saved, where the format says it by our names.
+        arguments: what its constructor takes beside the config.
+        ignored: what is stored there and has no place here, in its own names.
+        remarks: what the user should know.
+        says_casing: whether its files say `do_lower_case`.
+    """
+
+    path: str
+    kind: str
+    config: BertConfig
+    vocabulary: Vocabulary | None
+    tensors: Mapping[str, StoredTensor]
+    labels: tuple[str, ...] | None = None
+    model_class: type | None = None
+    arguments: Mapping = dataclasses.field(default_factory=dict)
+    ignored: tuple[str, ...] = ()
+    remarks: tuple[str, ...] = ()
+    says_casing: bool = False
+
+    def replace(self, **changes) -> "BertCheckpoint":
+        return dataclasses.replace(self, **changes)
+
+    @property
+    def heads(self) -> tuple[str, ...]:
+        """The heads that it has weights for, in the order of `HEADS`, then those of classes of the user's own."""
+        parts = {part_of(name) for name in self.tensors}
+        others = sorted(parts - set(HEADS) - {ENCODER, POOLER})
+        return tuple(head for head in HEADS if head in parts) + tuple(others)
+
+    @property
+    def num_bytes(self) -> int:
+        return sum(tensor.num_bytes for tensor in self.tensors.values())
+
+
+def part_of(name: str) -> str:
+    """Returns the part that a weight belongs to: `masked_lm_head/dense/kernel` -> `masked_lm_head`."""
+    return POOLER if name.startswith(f"{POOLER}/") else name.split("/")[0]
+
+
+def encoder_shapes(config: BertConfig) -> dict[str, tuple[int, ...]]:
+    """Returns name -> shape of all weights of the encoder, the pooler's included."""
+    width, inner = config.hidden_size, config.intermediate_size
+    shapes = {
+        TOKEN_EMBEDDINGS: (config.vocab_size, width),
+        POSITION_EMBEDDINGS: (config.max_position_embeddings, width),
+        "encoder/embeddings/segment_embeddings": (config.type_vocab_size, width),
+        **_layer_norm("encoder/embeddings/layer_norm", width),
+    }
+    for number in range(config.num_hidden_layers):
+        layer = f"encoder/layer_{number}"
+        for dense in ("query", "key", "value", "output_dense"):
+            shapes |= _dense(f"{layer}/attention/{dense}", width, width)
+        shapes |= _layer_norm(f"{layer}/attention_layer_norm", width)
+        shapes |= _dense(f"{layer}/intermediate_dense", width, inner)
+        shapes |= _dense(f"{layer}/output_dense", inner, width)
+        shapes |= _layer_norm(f"{layer}/output_layer_norm", width)
+    return shapes | _dense(f"{POOLER}/dense", width, width)
+
+
+def head_shapes(config: BertConfig, head: str, num_classes: int) -> dict[str, tuple[int, ...]]:
+    """Returns name -> shape of the weights of a head; only classifiers take note of `num_classes`."""
+    width = config.hidden_size
+    if head == MASKED_LM:
+        shapes = {
+            **_dense(f"{MASKED_LM}/dense", width, width),
+            **_layer_norm(f"{MASKED_LM}/layer_norm", width),
+            OUTPUT_BIAS: (config.vocab_size,),
+        }
+        return shapes if config.tie_word_embeddings else {**shapes, OUTPUT_EMBEDDINGS: (config.vocab_size, width)}
+    outputs = {NEXT_SENTENCE: 2, SPAN_CLASSIFIER: 2, MULTIPLE_CHOICE: 1}.get(head, num_classes)
+    return _dense(head, width, outputs)
+
+
+def check_tensors(checkpoint: BertCheckpoint) -> None:
+    """Raises `InputError` unless the encoder and each head that is there are whole and as the config says."""
+    config, tensors = checkpoint.config, checkpoint.tensors
+    expected = encoder_shapes(config)
+    if not any(name.startswith(f"{POOLER}/") for name in tensors):
+        expected = {name: shape for name, shape in expected.items() if not name.startswith(f"{POOLER}/")}
+    for head in checkpoint.heads:
+        if head in HEADS:
+            kernel = tensors.get(f"{head}/kernel")
+            num_classes = kernel.shape[-1] if kernel else len(checkpoint.labels or ())
+            expected |= head_shapes(config, head, num_classes)
+    missing = [name for name in expected if name not in tensors]
+    if missing:
+        shown = ", ".join(missing[:5]) + (f" and {len(missing) - 5} more" if len(missing) > 5 else "")
+        raise InputError(
+            f"{checkpoint.path} ({checkpoint.kind}) is incomplete: {len(missing)} of {len(expected)} tensors are "
+            f"missing: {shown}. Copy it again, or correct its config."
+        )
+    for name, shape in expected.items():
+        if tensors[name].shape != shape:
+            raise InputError(
+                f"{checkpoint.path} ({checkpoint.kind}): {name} has the shape {list(tensors[name].shape)}, and by its "
+                f"config it should be {list(shape)}. The config belongs to another checkpoint, or the file is damaged."
+            )
+    if checkpoint.vocabulary is not None:
+        try:
+            config.check_vocabulary(len(checkpoint.vocabulary))
+        except InputError as error:
+            raise InputError(f"{checkpoint.path}: {error}") from None
+
+
+def check_stored_file(path: str) -> None:
+    """Raises `InputError` when a file of weights is missing, empty or the pointer that git leaves without git-lfs."""
+    if not os.path.isfile(path):
+        raise InputError(f"There is no file {path}.")
+    with open(path, "rb") as file:
+        start = file.read(64)
+    if start.startswith(b"version https://git-lfs"):
+        raise InputError(
+            f"{path} is a git-lfs pointer and not the weights: the repository was cloned without git-lfs. Run "
+            "`git lfs install` and `git lfs pull` there, or download the file itself."
+        )
+    if not start:
+        raise InputError(f"{path} is damaged or is not a weights file: it is empty. Copy it again.")
+
+
+def numpy_dtype(name: str) -> np.dtype:
+    """Returns the NumPy type of that name; `bfloat16` and its like come from ml_dtypes."""
+    import ml_dtypes  # noqa: F401 - gives NumPy those names
+
+    return np.dtype(name)
+
+
+def _dense(name: str, inputs: int, outputs: int) -> dict[str, tuple[int, ...]]:
+    return {f"{name}/kernel": (inputs, outputs), f"{name}/bias": (outputs,)}
+
+
+def _layer_norm(name: str, width: int) -> dict[str, tuple[int, ...]]:
+    return {f"{name}/gamma": (width,), f"{name}/beta": (width,)}

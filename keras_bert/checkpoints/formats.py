@@ -1,0 +1,103 @@
+"""Which format a checkpoint is in, by its files; reading and writing it whatever it is."""
+
+import glob
+import os
+from collections.abc import Callable
+
+from keras_bert.atomic_output import atomic_folder
+from keras_bert.checkpoints import google, hugging_face, keras_hub, model_folder, model_garden
+from keras_bert.checkpoints.casing import with_casing
+from keras_bert.checkpoints.checkpoint import BertCheckpoint, check_tensors
+from keras_bert.checkpoints.hub import HUB_PREFIX, download
+from keras_bert.checkpoints.tensorflow_checkpoint import OBJECT_GRAPH, read_tensorflow_checkpoint
+from keras_bert.errors import InputError
+
+# Name for users -> what writes it into an existing folder and returns the names that it has no place for.
+WRITERS: dict[str, Callable[[BertCheckpoint, str], list[str]]] = {
+    "keras_bert": model_folder.write_model_folder,
+    "google": google.write_google,
+    "huggingface": hugging_face.write_hugging_face,
+}
+
+
+def read_checkpoint(
+    path: str | os.PathLike, do_lower_case: bool | None = None, trust_pickle: bool = False
+) -> BertCheckpoint:
+    """Reads a checkpoint of any format; its tensors are read when they are asked for.
+
+    Args:
+        path: a model folder of keras_bert, a folder or prefix of a TensorFlow checkpoint of google-research/bert or
+            TF Model Garden, a folder of Hugging Face, a preset folder of KerasHub, or `hf://owner/name`.
+        do_lower_case: the casing, where the files do not say it or say it wrongly.
+        trust_pickle: whether a `pytorch_model.bin` may run code.
+
+    Raises:
+        InputError: it is none of these, something is missing or damaged, or the parts contradict each other.
+    """
+    path = os.fspath(path)
+    folder = download(path) if path.startswith(HUB_PREFIX) else path
+    checkpoint = _read(folder, trust_pickle).replace(path=path)
+    check_tensors(checkpoint)
+    return with_casing(checkpoint, do_lower_case)
+
+
+def write_checkpoint(checkpoint: BertCheckpoint, path: str | os.PathLike, format: str = "keras_bert") -> list[str]:
+    """Writes a folder in one of the formats of `WRITERS`, whole or not at all.
+
+    Returns:
+        What the user should know, one sentence each: what has no place in the format, what will be computed otherwise.
+
+    Raises:
+        InputError: the format is unknown or cannot hold this model, or `path` cannot be written to.
+    """
+    check_format(format)
+    check_tensors(checkpoint)
+    with atomic_folder(path) as folder:
+        left_out = WRITERS[format](checkpoint, folder)
+    notes = google.warnings_for_google(checkpoint.config) if format == "google" else []
+    if left_out:
+        notes.append(f"left out, because the {format} format has no place for it: {', '.join(sorted(left_out))}")
+    return notes
+
+
+def check_format(format: str) -> None:
+    """Raises `InputError` unless there is a writer for the format."""
+    if format not in WRITERS:
+        raise InputError(f"Unknown format {format!r}. Use one of: {', '.join(WRITERS)}")
+
+
+def _read(path: str, trust_pickle: bool) -> BertCheckpoint:
+    if os.path.isfile(f"{path}.index"):
+        return _read_tensorflow(path)
+    if not os.path.isdir(path):
+        raise InputError(f"{path} is not a model folder: {_what_it_is(path)}")
+    if model_folder.is_model_folder(path):
+        return model_folder.read_model_folder(path)
+    if keras_hub.is_keras_hub(path):
+        return keras_hub.read_keras_hub(path)
+    if os.path.isfile(os.path.join(path, hugging_face.CONFIG_FILE)):
+        return hugging_face.read_hugging_face(path, trust_pickle)
+    prefixes = sorted(file.removesuffix(".index") for file in glob.glob(os.path.join(glob.escape(path), "*.index")))
+    if len(prefixes) > 1:
+        raise InputError(f"{path} has several checkpoints. Give one of: {', '.join(prefixes)}")
+    if prefixes:
+        return _read_tensorflow(prefixes[0])
+    missing = [
+        name for name in ("bert_config.json", "model.weights.h5") if not os.path.isfile(os.path.join(path, name))
+    ]
+    raise InputError(f"{path} is not a model folder: {model_folder.what_is_missing(path, missing)}")
+
+
+def _read_tensorflow(prefix: str) -> BertCheckpoint:
+    variables = read_tensorflow_checkpoint(prefix)
+    if OBJECT_GRAPH in variables:
+        return model_garden.model_garden_checkpoint(prefix, variables)
+    return google.google_checkpoint(prefix, variables)
+
+
+def _what_it_is(path: str) -> str:
+    if os.path.isfile(path):
+        return "it is a file. Give the folder that it lies in, or the prefix of a TensorFlow checkpoint."
+    if glob.glob(f"{glob.escape(path)}.data-*"):
+        return f"there is no {path}.index beside the data."
+    return "there is no such folder."

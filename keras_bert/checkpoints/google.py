@@ -1,0 +1,165 @@
+"""Checkpoints of google-research/bert (TensorFlow 1): `bert_config.json`, `vocab.txt` and `bert_model.ckpt.*`.
+
+Reference: google-research/bert `modeling.py`, `run_pretraining.py`, `run_classifier.py`, `run_squad.py`.
+"""
+
+import json
+import os
+import re
+
+from keras_bert.checkpoints import checkpoint as form
+from keras_bert.checkpoints.checkpoint import BertCheckpoint, StoredTensor
+from keras_bert.checkpoints.name_table import SAME, TRANSPOSED, NameTable, to_ours, to_theirs
+from keras_bert.checkpoints.tensorflow_checkpoint import read_tensorflow_checkpoint, write_tensorflow_checkpoint
+from keras_bert.config import BertConfig
+from keras_bert.errors import InputError
+from keras_bert.tokenization.vocabulary import Vocabulary
+
+CONFIG_FILE = "bert_config.json"
+VOCABULARY_FILE = "vocab.txt"
+PREFIX = "bert_model.ckpt"
+LABELS_KEY = "labels"  # an added key of bert_config.json: Google keeps the names of labels in code
+
+
+def _dense(ours: str, theirs: str) -> list[tuple]:
+    return [(f"{ours}/{part}", f"{theirs}/{part}", SAME) for part in ("kernel", "bias")]
+
+
+def _layer_norm(ours: str, theirs: str) -> list[tuple]:
+    return [(f"{ours}/{part}", f"{theirs}/{part}", SAME) for part in ("gamma", "beta")]
+
+
+def _output(ours: str, theirs: str) -> list[tuple]:
+    """The last layer of a task, which Google keeps as [classes, inputs]."""
+    return [(f"{ours}/kernel", f"{theirs}output_weights", TRANSPOSED), (f"{ours}/bias", f"{theirs}output_bias", SAME)]
+
+
+_LAYER, _THEIR_LAYER = "encoder/layer_*", "bert/encoder/layer_*"
+TABLE = NameTable(
+    [
+        (form.TOKEN_EMBEDDINGS, "bert/embeddings/word_embeddings", SAME),
+        (form.POSITION_EMBEDDINGS, "bert/embeddings/position_embeddings", SAME),
+        ("encoder/embeddings/segment_embeddings", "bert/embeddings/token_type_embeddings", SAME),
+        *_layer_norm("encoder/embeddings/layer_norm", "bert/embeddings/LayerNorm"),
+        *_dense(f"{_LAYER}/attention/query", f"{_THEIR_LAYER}/attention/self/query"),
+        *_dense(f"{_LAYER}/attention/key", f"{_THEIR_LAYER}/attention/self/key"),
+        *_dense(f"{_LAYER}/attention/value", f"{_THEIR_LAYER}/attention/self/value"),
+        *_dense(f"{_LAYER}/attention/output_dense", f"{_THEIR_LAYER}/attention/output/dense"),
+        *_layer_norm(f"{_LAYER}/attention_layer_norm", f"{_THEIR_LAYER}/attention/output/LayerNorm"),
+        *_dense(f"{_LAYER}/intermediate_dense", f"{_THEIR_LAYER}/intermediate/dense"),
+        *_dense(f"{_LAYER}/output_dense", f"{_THEIR_LAYER}/output/dense"),
+        *_layer_norm(f"{_LAYER}/output_layer_norm", f"{_THEIR_LAYER}/output/LayerNorm"),
+        *_dense("encoder/pooler/dense", "bert/pooler/dense"),
+        *_dense("masked_lm_head/dense", "cls/predictions/transform/dense"),
+        *_layer_norm("masked_lm_head/layer_norm", "cls/predictions/transform/LayerNorm"),
+        (form.OUTPUT_BIAS, "cls/predictions/output_bias", SAME),
+        *_output(form.NEXT_SENTENCE, "cls/seq_relationship/"),
+        *_output(form.SPAN_CLASSIFIER, "cls/squad/"),
+        *_output(form.CLASSIFIER, ""),
+    ]
+)
+_OPTIMIZER = re.compile(
+    r".*/(adam_[mv]|Adam(_1)?|lamb_[mv]|AdamWeightDecayOptimizer(_1)?)$|.*(beta[12]_power|loss_scale).*"
+)
+_COUNTERS = ("global_step",)
+
+
+def read_google(prefix: str) -> BertCheckpoint:
+    """Reads a TensorFlow 1 checkpoint and the `bert_config.json` and `vocab.txt` beside it.
+
+    Raises:
+        InputError: a file is missing or damaged, or the variables are not those of BERT.
+    """
+    return google_checkpoint(prefix, read_tensorflow_checkpoint(prefix))
+
+
+def google_checkpoint(prefix: str, variables: dict[str, StoredTensor]) -> BertCheckpoint:
+    """Returns the checkpoint that variables with Google's names make, with the config and vocabulary beside them."""
+    tensors, slots, ignored = {}, [], []
+    for name, variable in variables.items():
+        ours = TABLE.ours(name)
+        if ours:
+            tensors[ours[0]] = to_ours(variable, ours[1])
+        elif _OPTIMIZER.fullmatch(name) or name in _COUNTERS:
+            slots.append(name)
+        else:
+            ignored.append(name)
+    if form.TOKEN_EMBEDDINGS not in tensors:
+        raise InputError(
+            f"{prefix} holds no BERT: bert/embeddings/word_embeddings is missing. Its variables are called "
+            f"{', '.join(list(variables)[:3])}, ..."
+        )
+    config, labels, says_casing = read_config(os.path.dirname(prefix))
+    kernel = tensors.get(f"{form.CLASSIFIER}/kernel")
+    if kernel and not labels:
+        labels = tuple(f"LABEL_{number}" for number in range(kernel.shape[-1]))
+    return BertCheckpoint(
+        path=prefix,
+        kind="Google TensorFlow 1",
+        config=config,
+        vocabulary=read_vocabulary(os.path.dirname(prefix)),
+        tensors=tensors,
+        labels=labels if kernel else None,
+        ignored=tuple(ignored + ([f"{len(slots)} variables of the optimizer"] if slots else [])),
+        says_casing=says_casing,
+    )
+
+
+def read_config(folder: str) -> tuple[BertConfig, tuple[str, ...] | None, bool]:
+    """Returns the config of a folder, the labels that `write_google` added to it, and whether it says the casing."""
+    file = os.path.join(folder, CONFIG_FILE)
+    config = BertConfig.from_json_file(file)
+    with open(file, encoding="utf-8") as content:
+        says_casing = "do_lower_case" in json.load(content)
+    labels = config.extra.get(LABELS_KEY)
+    extra = {key: value for key, value in config.extra.items() if key not in (LABELS_KEY, "keras_bert")}
+    return config.replace(extra=extra), tuple(map(str, labels)) if isinstance(labels, list) else None, says_casing
+
+
+def read_vocabulary(folder: str) -> Vocabulary | None:
+    file = os.path.join(folder, VOCABULARY_FILE)
+    return Vocabulary.from_file(file) if os.path.isfile(file) else None
+
+
+def write_google(checkpoint: BertCheckpoint, folder: str) -> list[str]:
+    """Writes `bert_config.json`, `vocab.txt` and `bert_model.ckpt.*` into an existing folder.
+
+    Returns:
+        The names of our weights that have no place there; they are not written.
+
+    Raises:
+        InputError: the masked-LM head has an output table of its own, without which it would compute other things.
+    """
+    config = checkpoint.config
+    if form.OUTPUT_EMBEDDINGS in checkpoint.tensors:
+        raise InputError(
+            f"{checkpoint.path}: the masked-LM head has an output table of its own (tie_word_embeddings is false), and "
+            "Google's format has no place for it. Write the Hugging Face or the keras_bert format."
+        )
+    variables, left_out = {}, []
+    for name, tensor in checkpoint.tensors.items():
+        theirs = TABLE.theirs(name)
+        if theirs:
+            variables[theirs[0]] = to_theirs(tensor, theirs[1])
+        else:
+            left_out.append(name)
+    if checkpoint.labels and form.CLASSIFIER in checkpoint.heads:
+        config = config.replace(extra={**config.extra, LABELS_KEY: list(checkpoint.labels)})
+    config.save(os.path.join(folder, CONFIG_FILE))
+    if checkpoint.vocabulary is not None:
+        checkpoint.vocabulary.save(os.path.join(folder, VOCABULARY_FILE))
+    write_tensorflow_checkpoint(os.path.join(folder, PREFIX), variables)
+    return left_out
+
+
+def warnings_for_google(config: BertConfig) -> list[str]:
+    """Returns what google-research/bert would compute differently with weights of this config."""
+    found = []
+    if config.hidden_act == "gelu_erf":
+        found.append(
+            "google-research/bert has only the tanh approximation of GELU and will refuse hidden_act 'gelu_erf'; with "
+            "'gelu' in bert_config.json its outputs differ slightly"
+        )
+    if config.layer_norm_eps != 1e-12:
+        found.append(f"google-research/bert computes LayerNorm with 1e-12, not with {config.layer_norm_eps}")
+    return found

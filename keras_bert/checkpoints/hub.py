@@ -1,0 +1,45 @@
+"""`hf://owner/name`: models of the Hugging Face hub, from its cache where they are there."""
+
+from keras_bert.errors import InputError
+
+HUB_PREFIX = "hf://"
+# Weights in the first of these forms that a repository has, and no other framework's copies of them.
+_PATTERNS = ["*.json", "vocab.txt", "*.safetensors", "model.weights.h5", "assets/tokenizer/*", "bert_model.ckpt.*"]
+
+
+def download(name: str) -> str:
+    """Returns the local folder of `hf://owner/name` or `hf://owner/name@revision`.
+
+    `HF_HUB_OFFLINE=1` uses the cache only; `HF_HOME` says where it is.
+
+    Raises:
+        InputError: huggingface_hub is not installed, or the model cannot be had.
+    """
+    try:
+        from huggingface_hub import snapshot_download
+        from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
+    except ImportError:
+        raise InputError(f"{name} needs the package huggingface_hub: pip install 'keras-bert-pipeline[hub]'") from None
+    repository, _, revision = name.removeprefix(HUB_PREFIX).partition("@")
+    if len(repository.split("/")) != 2 or not all(repository.split("/")):
+        raise InputError(f"{name} is not the name of a model. It is written hf://owner/name.")
+    try:
+        folder = snapshot_download(repository, revision=revision or None, allow_patterns=_PATTERNS)
+        if not _has_weights(folder):
+            folder = snapshot_download(repository, revision=revision or None, allow_patterns=["pytorch_model*.bin*"])
+    except HFValidationError as error:
+        raise InputError(f"{name}: {error}") from None
+    except (HfHubHTTPError, LocalEntryNotFoundError, OSError) as error:
+        reason = str(error).strip().splitlines()
+        raise InputError(
+            f"{name} cannot be had: {reason[0] if reason else type(error).__name__} Check the name and the connection; "
+            "with HF_HUB_OFFLINE=1 only what is in the cache (HF_HOME) can be used."
+        ) from None
+    return folder
+
+
+def _has_weights(folder: str) -> bool:
+    import glob
+    import os
+
+    return any(glob.glob(os.path.join(folder, pattern)) for pattern in ("*.safetensors", "*.weights.h5", "*.index"))

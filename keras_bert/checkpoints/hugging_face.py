@@ -1,0 +1,285 @@
+"""Folders of Hugging Face transformers: `config.json` with `model.safetensors` or `pytorch_model.bin`.
+
+Reference: huggingface/transformers, `models/bert/` (`configuration_bert.py`, `modeling_bert.py`).
+"""
+
+import glob
+import json
+import os
+import re
+from collections.abc import Mapping
+
+from keras_bert.atomic_output import atomic_file
+from keras_bert.checkpoints import checkpoint as form
+from keras_bert.checkpoints import hugging_face_tokenizer as tokenizer
+from keras_bert.checkpoints.checkpoint import BertCheckpoint, StoredTensor
+from keras_bert.checkpoints.name_table import SAME, TRANSPOSED, NameTable, to_ours, to_theirs
+from keras_bert.checkpoints.safetensors_file import read_safetensors, write_safetensors
+from keras_bert.checkpoints.torch_file import read_torch_file
+from keras_bert.config import BertConfig
+from keras_bert.errors import InputError
+
+CONFIG_FILE = "config.json"
+SAFETENSORS_FILE = "model.safetensors"
+TORCH_FILE = "pytorch_model.bin"
+WEIGHTS_FILES = (SAFETENSORS_FILE, f"{SAFETENSORS_FILE}.index.json", TORCH_FILE, f"{TORCH_FILE}.index.json")
+
+# Theirs -> ours. "gelu" is the exact one there and the tanh approximation here (see `BertConfig`).
+_ACTIVATIONS = {
+    "gelu": "gelu_erf",
+    "gelu_python": "gelu_erf",
+    "gelu_new": "gelu",
+    "gelu_pytorch_tanh": "gelu",
+    "gelu_fast": "gelu",
+    "gelu_accurate": "gelu",
+    "relu": "relu",
+    "tanh": "tanh",
+    "linear": "linear",
+}
+_ACTIVATIONS_BACK = {"gelu": "gelu_new", "gelu_erf": "gelu", "relu": "relu", "tanh": "tanh", "linear": "linear"}
+
+# What a class of theirs calls `classifier` is, here, the head of that name.
+_CLASSIFIERS = {
+    "BertForSequenceClassification": form.CLASSIFIER,
+    "BertForTokenClassification": form.TOKEN_CLASSIFIER,
+    "BertForMultipleChoice": form.MULTIPLE_CHOICE,
+}
+# The class that a checkpoint with these heads is of; the first that fits.
+_ARCHITECTURES = [
+    (form.SPAN_CLASSIFIER, "BertForQuestionAnswering"),
+    (form.TOKEN_CLASSIFIER, "BertForTokenClassification"),
+    (form.MULTIPLE_CHOICE, "BertForMultipleChoice"),
+    (form.CLASSIFIER, "BertForSequenceClassification"),
+]
+
+
+def _dense(ours: str, theirs: str) -> list[tuple]:
+    return [(f"{ours}/kernel", f"{theirs}.weight", TRANSPOSED), (f"{ours}/bias", f"{theirs}.bias", SAME)]
+
+
+def _layer_norm(ours: str, theirs: str) -> list[tuple]:
+    return [(f"{ours}/gamma", f"{theirs}.weight", SAME), (f"{ours}/beta", f"{theirs}.bias", SAME)]
+
+
+_LAYER, _THEIR_LAYER = "encoder/layer_*", "bert.encoder.layer.*"
+_NAMES = [
+    (form.TOKEN_EMBEDDINGS, "bert.embeddings.word_embeddings.weight", SAME),
+    (form.POSITION_EMBEDDINGS, "bert.embeddings.position_embeddings.weight", SAME),
+    ("encoder/embeddings/segment_embeddings", "bert.embeddings.token_type_embeddings.weight", SAME),
+    *_layer_norm("encoder/embeddings/layer_norm", "bert.embeddings.LayerNorm"),
+    *_dense(f"{_LAYER}/attention/query", f"{_THEIR_LAYER}.attention.self.query"),
+    *_dense(f"{_LAYER}/attention/key", f"{_THEIR_LAYER}.attention.self.key"),
+    *_dense(f"{_LAYER}/attention/value", f"{_THEIR_LAYER}.attention.self.value"),
+    *_dense(f"{_LAYER}/attention/output_dense", f"{_THEIR_LAYER}.attention.output.dense"),
+    *_layer_norm(f"{_LAYER}/attention_layer_norm", f"{_THEIR_LAYER}.attention.output.LayerNorm"),
+    *_dense(f"{_LAYER}/intermediate_dense", f"{_THEIR_LAYER}.intermediate.dense"),
+    *_dense(f"{_LAYER}/output_dense", f"{_THEIR_LAYER}.output.dense"),
+    *_layer_norm(f"{_LAYER}/output_layer_norm", f"{_THEIR_LAYER}.output.LayerNorm"),
+    *_dense("encoder/pooler/dense", "bert.pooler.dense"),
+    *_dense("masked_lm_head/dense", "cls.predictions.transform.dense"),
+    *_layer_norm("masked_lm_head/layer_norm", "cls.predictions.transform.LayerNorm"),
+    (form.OUTPUT_BIAS, "cls.predictions.bias", SAME),
+    (form.OUTPUT_EMBEDDINGS, "cls.predictions.decoder.weight", SAME),
+    *_dense("next_sentence_head", "cls.seq_relationship"),
+    *_dense(form.SPAN_CLASSIFIER, "qa_outputs"),
+]
+_TABLES = {head: NameTable([*_NAMES, *_dense(head, "classifier")]) for head in _CLASSIFIERS.values()}
+_BIAS, _DECODER_BIAS = "cls.predictions.bias", "cls.predictions.decoder.bias"
+_CONSTANTS = re.compile(r".*\bembeddings\.(position_ids|token_type_ids)$")
+
+
+def read_hugging_face(path: str, trust_pickle: bool = False) -> BertCheckpoint:
+    """Reads a folder as `save_pretrained` of transformers writes it.
+
+    Raises:
+        InputError: a file is missing or damaged, the model is no BERT, or it is a BERT that we do not compute (other
+            kinds of positions, decoders, activations that `BertConfig` has not).
+    """
+    values = _read_json(os.path.join(path, CONFIG_FILE))
+    architecture = (values.get("architectures") or [""])[0]
+    config = _config(path, values)
+    weights_path, stored = _read_weights(path, trust_pickle)
+    head = _CLASSIFIERS.get(architecture, form.CLASSIFIER)
+    tensors, ignored = _named(stored, _TABLES[head])
+    if form.TOKEN_EMBEDDINGS not in tensors:
+        raise InputError(
+            f"{weights_path} holds no BERT: bert.embeddings.word_embeddings.weight is missing. Its tensors are called "
+            f"{', '.join(list(stored)[:3])}, ..."
+        )
+    if config.tie_word_embeddings:
+        # Older versions write a shared table twice, and transformers reads it from the encoder.
+        tensors.pop(form.OUTPUT_EMBEDDINGS, None)
+    vocabulary, casing, remarks = tokenizer.read_tokenizer(path, config.vocab_size)
+    config = config.replace(**casing)
+    has_labels = head in (form.CLASSIFIER, form.TOKEN_CLASSIFIER)
+    labels = _labels(path, values, tensors.get(f"{head}/kernel")) if has_labels else None
+    return BertCheckpoint(
+        path=path,
+        kind=f"Hugging Face {architecture}".strip(),
+        config=config,
+        vocabulary=vocabulary,
+        tensors=tensors,
+        labels=labels,
+        ignored=tuple(ignored),
+        remarks=tuple(remarks),
+        says_casing=bool(casing),
+    )
+
+
+def write_hugging_face(checkpoint: BertCheckpoint, folder: str) -> list[str]:
+    """Writes `config.json`, `model.safetensors` and the tokenizer's files into an existing folder.
+
+    Returns:
+        The names of our weights that have no place there; they are not written.
+    """
+    heads, config = checkpoint.heads, checkpoint.config
+    architecture = next((name for head, name in _ARCHITECTURES if head in heads), None)
+    architecture = architecture or _language_model(form.MASKED_LM in heads, form.NEXT_SENTENCE in heads)
+    table = _TABLES[_CLASSIFIERS.get(architecture, form.CLASSIFIER)]
+    written, left_out = {}, []
+    for name, tensor in checkpoint.tensors.items():
+        theirs = table.theirs(name)
+        if theirs is None:
+            left_out.append(name)
+        else:
+            # BertModel by itself, without a head, is the model of which the others say "bert.".
+            key = theirs[0].removeprefix("bert.") if architecture == "BertModel" else theirs[0]
+            written[key] = to_theirs(tensor, theirs[1])
+    if form.OUTPUT_EMBEDDINGS in checkpoint.tensors:
+        written[_DECODER_BIAS] = checkpoint.tensors[form.OUTPUT_BIAS]
+    with atomic_file(os.path.join(folder, CONFIG_FILE)) as file:
+        values = _config_values(checkpoint, architecture)
+        file.write((json.dumps(values, indent=2, ensure_ascii=False) + "\n").encode())
+    with atomic_file(os.path.join(folder, SAFETENSORS_FILE)) as file:
+        write_safetensors(file, written, {"format": "pt"})
+    if checkpoint.vocabulary is not None:
+        tokenizer.write_tokenizer(folder, checkpoint.vocabulary, config)
+    return left_out
+
+
+def _read_json(path: str) -> dict:
+    try:
+        with open(path, encoding="utf-8") as file:
+            values = json.load(file)
+    except OSError as error:
+        raise InputError(f"Cannot read {path}: {error.strerror}.") from None
+    except ValueError as error:
+        form.check_stored_file(path)
+        raise InputError(f"{path} is not JSON: {error}") from None
+    if not isinstance(values, dict):
+        raise InputError(f"{path} must hold one JSON object. Received: {type(values).__name__}")
+    return values
+
+
+def _config(path: str, values: Mapping) -> BertConfig:
+    file = os.path.join(path, CONFIG_FILE)
+    model_type = values.get("model_type", "bert")
+    if model_type != "bert":
+        raise InputError(f"{file}: the model is a {model_type!r}, and only BERT can be read ('bert').")
+    if values.get("position_embedding_type", "absolute") != "absolute":
+        raise InputError(
+            f"{file}: positions of the kind {values['position_embedding_type']!r} are not the learnt table of BERT."
+        )
+    if values.get("is_decoder") or values.get("add_cross_attention"):
+        raise InputError(f"{file}: the model is a decoder (is_decoder), which looks to the left only. BERT does not.")
+    activation = values.get("hidden_act", "gelu")
+    if activation not in _ACTIVATIONS:
+        raise InputError(f"{file}: hidden_act is {activation!r}. Known are: {', '.join(_ACTIVATIONS)}")
+    defaults = {"vocab_size": 30522, "tie_word_embeddings": True}  # transformers leaves out some that are its defaults
+    names = [*BertConfig(vocab_size=1).to_dict()]
+    kept = {name: values[name] for name in names if values.get(name) is not None and name != "do_lower_case"}
+    try:
+        return BertConfig.from_dict({**defaults, **kept, "hidden_act": _ACTIVATIONS[activation]})
+    except InputError as error:
+        raise InputError(f"{file}: {error}") from None
+
+
+def _config_values(checkpoint: BertCheckpoint, architecture: str) -> dict:
+    config = checkpoint.config
+    values = {
+        name: value for name, value in config.replace(extra={}).to_dict().items() if name not in ("do_lower_case",)
+    }
+    vocabulary = checkpoint.vocabulary
+    values |= {
+        "architectures": [architecture],
+        "model_type": "bert",
+        "hidden_act": _ACTIVATIONS_BACK[config.hidden_act],
+        "pad_token_id": vocabulary.pad_id if vocabulary else 0,
+        "position_embedding_type": "absolute",
+        "classifier_dropout": None,
+        "use_cache": True,
+    }
+    if checkpoint.labels:
+        values["id2label"] = {str(number): label for number, label in enumerate(checkpoint.labels)}
+        values["label2id"] = {label: number for number, label in enumerate(checkpoint.labels)}
+    return values
+
+
+def _language_model(has_masked_lm: bool, has_next_sentence: bool) -> str:
+    if has_masked_lm:
+        return "BertForPreTraining" if has_next_sentence else "BertForMaskedLM"
+    return "BertForNextSentencePrediction" if has_next_sentence else "BertModel"
+
+
+def _labels(path: str, values: Mapping, kernel: StoredTensor | None) -> tuple[str, ...] | None:
+    if kernel is None:
+        return None
+    count = kernel.shape[-1]
+    names = values.get("id2label") or {}
+    labels = tuple(str(names.get(str(number), f"LABEL_{number}")) for number in range(count))
+    if len(names) not in (0, count) and "num_labels" not in values:
+        raise InputError(
+            f"{os.path.join(path, CONFIG_FILE)} names {len(names)} labels (id2label), and the classifier has {count} "
+            "outputs. The config belongs to another checkpoint."
+        )
+    return labels
+
+
+def _read_weights(path: str, trust_pickle: bool) -> tuple[str, dict[str, StoredTensor]]:
+    """Returns the file that was read and its tensors; safetensors before pickles, whole files before parts."""
+    for name in WEIGHTS_FILES:
+        file = os.path.join(path, name)
+        if os.path.isfile(file):
+            if not name.endswith(".json"):
+                return file, _read_file(file, trust_pickle)
+            form.check_stored_file(file)
+            parts = sorted(set(_read_json(file).get("weight_map", {}).values()))
+            tensors = {}
+            for part in parts:
+                tensors |= _read_file(os.path.join(path, os.path.basename(part)), trust_pickle)
+            return file, tensors
+    others = [os.path.basename(name) for name in glob.glob(os.path.join(path, "*")) if _is_other_weights(name)]
+    raise InputError(
+        f"{path} has a {CONFIG_FILE} and no {SAFETENSORS_FILE} or {TORCH_FILE}."
+        + (f" {', '.join(others)} cannot be read." if others else "")
+    )
+
+
+def _is_other_weights(path: str) -> bool:
+    return path.endswith((".h5", ".msgpack", ".onnx", ".ot", ".gguf", ".safetensors", ".bin"))
+
+
+def _read_file(path: str, trust_pickle: bool) -> dict[str, StoredTensor]:
+    return read_safetensors(path) if path.endswith(".safetensors") else read_torch_file(path, trust_pickle)
+
+
+def _named(stored: Mapping[str, StoredTensor], table: NameTable) -> tuple[dict[str, StoredTensor], list[str]]:
+    """Returns our names -> tensors in our layout, and the names that mean nothing here."""
+    tensors, ignored = {}, []
+    for key, tensor in stored.items():
+        name = key.removeprefix("module.")  # of torch's DataParallel
+        if name.startswith(("embeddings.", "encoder.", "pooler.")):
+            name = f"bert.{name}"
+        # The first BERTs of PyTorch, converted from TensorFlow, kept its names.
+        name = re.sub(r"\.gamma$", ".weight", re.sub(r"\.beta$", ".bias", name))
+        if name in (_BIAS, _DECODER_BIAS):
+            # When the decoder is its own, its own bias is what counts; else the two are the same.
+            if name == _DECODER_BIAS or form.OUTPUT_BIAS not in tensors:
+                tensors[form.OUTPUT_BIAS] = tensor
+            continue
+        ours = table.ours(name)
+        if ours:
+            tensors[ours[0]] = to_ours(tensor, ours[1])
+        elif not _CONSTANTS.fullmatch(name):
+            ignored.append(key)
+    return tensors, ignored

@@ -1,0 +1,135 @@
+"""`model.weights.h5` files of Keras, read and written tensor by tensor.
+
+Keras holds a whole model in memory to read or write one, and names the tensors by the attributes of the model's
+layers: `encoder/blocks/transformer_block_3/attention/query/vars/0`. Where Keras puts each weight of a model is found
+out by asking it: see `keras_layout`.
+"""
+
+import io
+import os
+from collections.abc import Mapping
+
+import h5py
+import numpy as np
+
+from keras_bert.checkpoints.checkpoint import StoredTensor, check_stored_file, numpy_dtype
+from keras_bert.checkpoints.model_weights import model_weights
+from keras_bert.config import BertConfig
+from keras_bert.errors import InputError
+
+
+def read_keras_weights(path: str | os.PathLike) -> dict[str, StoredTensor]:
+    """Returns Keras' name -> tensor; the bytes are read later, one tensor at a time.
+
+    Raises:
+        InputError: the file is missing, a git-lfs pointer, cut off or no HDF5 file.
+    """
+    path = os.fspath(path)
+    check_stored_file(path)
+    found = {}
+
+    def note(name: str, item) -> None:
+        if isinstance(item, h5py.Dataset):
+            # NumPy has no bfloat16 of its own: Keras stores the two bytes, and the name beside them.
+            found[name] = (item.shape, item.attrs.get("dtype", item.dtype.name))
+
+    def stored(name: str, shape: tuple[int, ...], dtype: str) -> StoredTensor:
+        def read() -> np.ndarray:
+            with _opened(path) as file:
+                array = file[name][()]
+            return array if array.dtype.name == dtype else np.asarray(array).view(numpy_dtype(dtype))
+
+        return StoredTensor(tuple(shape), dtype, read)
+
+    with _opened(path) as file:
+        file.visititems(note)
+    return {name: stored(name, *description) for name, description in found.items()}
+
+
+def write_keras_weights(path: str | os.PathLike, tensors: Mapping[str, StoredTensor]) -> None:
+    """Writes a file that Keras' `load_weights` reads.
+
+    Raises:
+        OSError: it cannot be written, for example because the disk is full.
+    """
+    with _PatientFile(path) as file:
+        with h5py.File(file, "w") as content:
+            for name, tensor in tensors.items():
+                content.create_dataset(name, data=_wide(tensor.read()))
+        file.raise_what_happened()
+
+
+def keras_layout(model_class: type, config: BertConfig, arguments: Mapping) -> dict[str, str]:
+    """Returns our name of every weight of a model -> Keras' name in its weights file.
+
+    A model of the same layers, all of width 1, is saved with the weights' numbers as their values.
+    """
+    import keras
+
+    ones = ("vocab_size", "hidden_size", "num_attention_heads", "intermediate_size")
+    ones = {name: 1 for name in (*ones, "max_position_embeddings", "type_vocab_size")}
+    model = model_class(config.replace(**ones), **arguments)
+    weights = model_weights(model)
+    for number, variable in enumerate(weights.values()):
+        variable.assign(np.full(variable.shape, number))
+    file = _NamedMemory()
+    keras.saving.save_weights(model, file)
+    names, layout = list(weights), {}
+
+    def note(name: str, item) -> None:
+        if isinstance(item, h5py.Dataset):
+            layout[names[int(item[()].flat[0])]] = name
+
+    with h5py.File(file, "r") as content:
+        content.visititems(note)
+    return layout
+
+
+def _wide(array: np.ndarray) -> np.ndarray:
+    """Returns 16-bit numbers as 32-bit ones, which have all their values: models train and compare in no less."""
+    return array.astype("float32") if array.dtype.name in ("float16", "bfloat16") else array
+
+
+def _opened(path: str) -> h5py.File:
+    try:
+        return h5py.File(path, "r")
+    except OSError as error:
+        raise InputError(f"{path} is damaged or is not a weights file ({error}). Copy it again.") from None
+
+
+class _NamedMemory(io.BytesIO):
+    """Keras looks at the end of a file's name."""
+
+    def __str__(self):
+        return "model.weights.h5"
+
+
+class _PatientFile(io.FileIO):
+    """A file that keeps the first error of writing for later: HDF5 would end the process with a segmentation fault."""
+
+    def __init__(self, path: str | os.PathLike):
+        super().__init__(path, "w+")
+        self._error: OSError | None = None
+
+    def write(self, data) -> int:
+        view = memoryview(data).cast("B")
+        if self._error is None:
+            try:
+                done = 0
+                while done < len(view):
+                    done += super().write(view[done:])
+            except OSError as error:
+                self._error = error
+        return len(view)
+
+    def truncate(self, size=None) -> int:
+        if self._error is None:
+            try:
+                return super().truncate(size)
+            except OSError as error:
+                self._error = error
+        return size or 0
+
+    def raise_what_happened(self) -> None:
+        if self._error is not None:
+            raise self._error

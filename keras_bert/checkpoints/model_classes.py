@@ -1,0 +1,55 @@
+"""Which model class a checkpoint is for, by its name or by its heads."""
+
+import importlib
+
+from keras_bert.checkpoints import checkpoint as form
+from keras_bert.checkpoints.checkpoint import BertCheckpoint
+from keras_bert.errors import InputError
+
+# Name -> module and heads, the fewest heads first; users' own classes are looked up among those registered with Keras.
+_CLASSES = {
+    "BertEncoder": ("keras_bert.models.encoder", ()),
+    "BertSequenceClassifier": ("keras_bert.models.sequence_classifier", (form.CLASSIFIER,)),
+    "BertPretrainer": ("keras_bert.models.pretrainer", (form.MASKED_LM, form.NEXT_SENTENCE)),
+}
+_LABELLED = (form.CLASSIFIER, form.TOKEN_CLASSIFIER)
+
+
+def class_name(model_class: type) -> str:
+    """Returns the name that a model folder keeps."""
+    import keras
+
+    return keras.saving.get_registered_name(model_class).removeprefix("keras_bert>")
+
+
+def find_class(name: str, where: str) -> type:
+    """Returns the class of that name. Raises `InputError`, which starts with `where`, when it is not known here."""
+    import keras
+
+    if name in _CLASSES:
+        return getattr(importlib.import_module(_CLASSES[name][0]), name)
+    model_class = keras.saving.get_registered_object(name)
+    if model_class is None:
+        raise InputError(
+            f"{where}: the weights are of {name!r}, which is not known here. Import the module that defines it, or use "
+            f"one of: {', '.join(_CLASSES)}"
+        )
+    return model_class
+
+
+def labelled_head(model_class: type) -> str | None:
+    """Returns the head of a model whose outputs have labels, or None."""
+    for base in model_class.__mro__:
+        for head in _CLASSES.get(base.__name__, (None, ()))[1]:
+            if head in _LABELLED:
+                return head
+    return None
+
+
+def class_for(checkpoint: BertCheckpoint) -> tuple[type, dict]:
+    """Returns the class with most of the heads of a checkpoint, and what its constructor takes beside the config."""
+    heads = set(checkpoint.heads)
+    best = max(_CLASSES, key=lambda name: (len(heads & set(_CLASSES[name][1])), -len(_CLASSES[name][1])))
+    model_class = find_class(best, checkpoint.path)
+    head = labelled_head(model_class)
+    return model_class, {"labels": list(checkpoint.labels)} if head else {}

@@ -1,0 +1,165 @@
+"""Checkpoints of TF Model Garden (TensorFlow 2): variables by their place among Python objects.
+
+That place differs between its encoders and models (`encoder/_transformer_layers/0/...` in one and
+`model/layer_with_weights-4/...` in another), but the graph of objects, which is stored too, also keeps each variable's
+name, and names are alike in all.
+
+Reference: tensorflow/models `official/nlp/modeling/` and `official/nlp/tools/tf2_bert_encoder_checkpoint_converter.py`.
+"""
+
+import os
+import re
+from collections.abc import Mapping
+
+from keras_bert.checkpoints import checkpoint as form
+from keras_bert.checkpoints import google
+from keras_bert.checkpoints.checkpoint import BertCheckpoint, StoredTensor
+from keras_bert.checkpoints.name_table import HEADS_BIAS, HEADS_IN, HEADS_OUT, SAME, NameTable, to_ours
+from keras_bert.checkpoints.tensorflow_checkpoint import OBJECT_GRAPH
+from keras_bert.config import BertConfig
+from keras_bert.errors import InputError
+
+
+def _dense(ours: str, theirs: str, kernel: str = SAME, bias: str = SAME) -> list[tuple]:
+    return [(f"{ours}/kernel", f"{theirs}/kernel", kernel), (f"{ours}/bias", f"{theirs}/bias", bias)]
+
+
+def _layer_norm(ours: str, theirs: str) -> list[tuple]:
+    return [(f"{ours}/{part}", f"{theirs}/{part}", SAME) for part in ("gamma", "beta")]
+
+
+_LAYER, _THEIR_LAYER = "encoder/layer_*", "transformer/layer_*"
+_TABLE = NameTable(
+    [
+        (form.TOKEN_EMBEDDINGS, "word_embeddings/embeddings", SAME),
+        (form.POSITION_EMBEDDINGS, "position_embedding/embeddings", SAME),
+        ("encoder/embeddings/segment_embeddings", "type_embeddings/embeddings", SAME),
+        *_layer_norm("encoder/embeddings/layer_norm", "embeddings/layer_norm"),
+        *_dense(f"{_LAYER}/attention/query", f"{_THEIR_LAYER}/self_attention/query", HEADS_OUT, HEADS_BIAS),
+        *_dense(f"{_LAYER}/attention/key", f"{_THEIR_LAYER}/self_attention/key", HEADS_OUT, HEADS_BIAS),
+        *_dense(f"{_LAYER}/attention/value", f"{_THEIR_LAYER}/self_attention/value", HEADS_OUT, HEADS_BIAS),
+        *_dense(f"{_LAYER}/attention/output_dense", f"{_THEIR_LAYER}/self_attention/attention_output", HEADS_IN),
+        *_layer_norm(f"{_LAYER}/attention_layer_norm", f"{_THEIR_LAYER}/self_attention_layer_norm"),
+        *_dense(f"{_LAYER}/intermediate_dense", f"{_THEIR_LAYER}/intermediate"),
+        *_dense(f"{_LAYER}/output_dense", f"{_THEIR_LAYER}/output"),
+        *_layer_norm(f"{_LAYER}/output_layer_norm", f"{_THEIR_LAYER}/output_layer_norm"),
+        *_dense("encoder/pooler/dense", "pooler_transform"),
+        *_dense("masked_lm_head/dense", "cls/predictions/transform/dense"),
+        *_layer_norm("masked_lm_head/layer_norm", "cls/predictions/transform/LayerNorm"),
+        (form.OUTPUT_BIAS, "cls/predictions/output_bias/bias", SAME),
+        *_dense(form.NEXT_SENTENCE, "next_sentence/logits"),
+        *_dense(form.CLASSIFIER, "sentence_prediction/logits"),
+    ]
+)
+# The next-sentence and sentence-prediction heads of BertPretrainerV2 and its successors have a pooler of their own.
+_OWN_POOLER = re.compile(r"(?:.*/)?(?:next_sentence|sentence_prediction)/pooler_dense/(kernel|bias)")
+_LAST_LAYER = re.compile(r"(?:.*/)?predictions/transform/logits/(kernel|bias)")
+_VALUE = "/.ATTRIBUTES/VARIABLE_VALUE"
+
+
+def model_garden_checkpoint(prefix: str, variables: Mapping[str, StoredTensor]) -> BertCheckpoint:
+    """Returns the checkpoint that the variables of a TensorFlow 2 checkpoint make, with the config beside them.
+
+    Raises:
+        InputError: the variables are not those of BERT, or there is no `bert_config.json`.
+    """
+    tensors, ignored, own_pooler = {}, [], {}
+    for key, name in _variable_names(prefix, variables).items():
+        pooler, last = _OWN_POOLER.fullmatch(name), _LAST_LAYER.fullmatch(name)
+        ours = _our_name(name)
+        if pooler:
+            own_pooler[f"{form.POOLER}/dense/{pooler.group(1)}"] = variables[key]
+        elif ours:
+            tensors[ours[0]] = to_ours(variables[key], ours[1])
+        elif last:
+            tensors[f"{_last_layer(key, variables)}/{last.group(1)}"] = variables[key]
+        elif not key.startswith(("save_counter", "global_step")):
+            ignored.append(name or key.removesuffix(_VALUE))
+    if form.TOKEN_EMBEDDINGS not in tensors:
+        raise InputError(
+            f"{prefix} holds no BERT: word_embeddings/embeddings is missing. Its variables are called "
+            f"{', '.join(list(variables)[:3])}, ..."
+        )
+    remarks = []
+    if own_pooler:
+        tensors |= own_pooler
+        remarks.append("the pooler is that of the sentence head, which was trained with it")
+    folder = os.path.dirname(prefix)
+    config, says_casing = _config(folder, tensors, variables)
+    return BertCheckpoint(
+        path=prefix,
+        kind="TF Model Garden",
+        config=config,
+        vocabulary=google.read_vocabulary(folder),
+        tensors=tensors,
+        labels=_labels(tensors),
+        ignored=tuple(_shortened(ignored)),
+        remarks=tuple(remarks),
+        says_casing=says_casing,
+    )
+
+
+def _variable_names(prefix: str, variables: Mapping[str, StoredTensor]) -> dict[str, str]:
+    """Returns key in the checkpoint -> the variable's own name, of the weights and not of the optimizer's slots."""
+    from tensorflow.core.protobuf import trackable_object_graph_pb2
+
+    graph = trackable_object_graph_pb2.TrackableObjectGraph()
+    graph.ParseFromString(bytes(variables[OBJECT_GRAPH].read().item()))
+    slots = {slot.slot_variable_node_id for node in graph.nodes for slot in node.slot_variables}
+    names = {}
+    for number, node in enumerate(graph.nodes):
+        for attribute in node.attributes:
+            key = attribute.checkpoint_key
+            if number not in slots and key in variables and not key.startswith(("optimizer/", "_CHECKPOINTABLE")):
+                names[key] = attribute.full_name
+    return names
+
+
+def _our_name(name: str) -> tuple[str, str] | None:
+    """Looks up a name without the names of the models that it is in: `bert_encoder/word_embeddings/embeddings`."""
+    parts = name.split("/")
+    for start in range(len(parts)):
+        ours = _TABLE.ours("/".join(parts[start:]))
+        if ours:
+            return ours
+    return None
+
+
+def _last_layer(key: str, variables: Mapping[str, StoredTensor]) -> str:
+    """Returns our head for what BertTokenClassifier, BertSpanLabeler and the converter call by the same name."""
+    # BertSpanLabeler is a network in a network, so its last layer lies one object deeper.
+    return (
+        form.SPAN_CLASSIFIER if re.search(r"layer_with_weights-1/layer_with_weights-0/", key) else form.TOKEN_CLASSIFIER
+    )
+
+
+def _config(folder: str, tensors: Mapping, variables: Mapping) -> tuple[BertConfig, bool]:
+    """Returns the config of the folder, or one read off the shapes, and whether it says the casing."""
+    if os.path.isfile(os.path.join(folder, google.CONFIG_FILE)):
+        config, _, says_casing = google.read_config(folder)
+        return config, says_casing
+    # The heads lie apart in these checkpoints, so that everything but rates and activation can be seen.
+    heads = next(variables[key].shape[1] for key in variables if re.search(r"_query_dense/kernel", key))
+    layers = {name.split("/")[1] for name in tensors if name.startswith("encoder/layer_")}
+    vocab_size, width = tensors[form.TOKEN_EMBEDDINGS].shape
+    config = BertConfig(
+        vocab_size=vocab_size,
+        hidden_size=width,
+        num_hidden_layers=len(layers),
+        num_attention_heads=heads,
+        intermediate_size=tensors["encoder/layer_0/intermediate_dense/bias"].shape[0],
+        max_position_embeddings=tensors[form.POSITION_EMBEDDINGS].shape[0],
+        type_vocab_size=tensors["encoder/embeddings/segment_embeddings"].shape[0],
+    )
+    return config, False
+
+
+def _labels(tensors: Mapping[str, StoredTensor]) -> tuple[str, ...] | None:
+    for head in (form.CLASSIFIER, form.TOKEN_CLASSIFIER):
+        if f"{head}/bias" in tensors:
+            return tuple(f"LABEL_{number}" for number in range(tensors[f"{head}/bias"].shape[0]))
+    return None
+
+
+def _shortened(names: list[str]) -> list[str]:
+    return names if len(names) <= 6 else [*names[:5], f"{len(names) - 5} more variables"]

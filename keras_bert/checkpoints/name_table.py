@@ -1,0 +1,77 @@
+"""Our names of weights, those of another format, and how the same numbers lie in both."""
+
+import re
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import numpy as np
+
+from keras_bert.checkpoints.checkpoint import StoredTensor
+
+SAME = "same"
+TRANSPOSED = "transposed"  # [inputs, outputs] here, [outputs, inputs] there
+# Keras' own MultiHeadAttention keeps the heads apart: N heads of size D.
+HEADS_OUT = "heads out"  # [H, N * D] here, [H, N, D] there
+HEADS_IN = "heads in"  # [N * D, H] here, [N, D, H] there
+HEADS_BIAS = "heads bias"  # [N * D] here, [N, D] there
+_HEAD_AXES = {HEADS_OUT: ("inputs", "heads"), HEADS_IN: ("heads", "outputs"), HEADS_BIAS: ("heads",)}
+
+
+class Row(NamedTuple):
+    """`*` in both names stands for the number of the layer."""
+
+    ours: str
+    theirs: str
+    layout: str = SAME
+
+
+class NameTable:
+    """The names of one format.
+
+    Example:
+        >>> table = NameTable([Row("encoder/layer_*/x", "h.*.x.weight", TRANSPOSED)])
+        >>> table.ours("h.7.x.weight"), table.theirs("encoder/layer_7/x")
+        (('encoder/layer_7/x', 'transposed'), ('h.7.x.weight', 'transposed'))
+    """
+
+    def __init__(self, rows: Iterable[Row]):
+        rows = [Row(*row) for row in rows]
+        self._by_ours = [(_pattern(row.ours), row.theirs, row.layout) for row in rows]
+        self._by_theirs = [(_pattern(row.theirs), row.ours, row.layout) for row in rows]
+
+    def ours(self, theirs: str) -> tuple[str, str] | None:
+        """Returns our name for theirs and the layout, or None when there is none."""
+        return _look_up(self._by_theirs, theirs)
+
+    def theirs(self, ours: str) -> tuple[str, str] | None:
+        """Returns their name for ours and the layout, or None when there is none."""
+        return _look_up(self._by_ours, ours)
+
+
+def to_ours(tensor: StoredTensor, layout: str) -> StoredTensor:
+    """Returns a tensor of another format as it lies here."""
+    shape = tensor.shape
+    if layout == TRANSPOSED:
+        return tensor.changed(shape[::-1], np.transpose)
+    if layout in _HEAD_AXES and len(shape) == len(_HEAD_AXES[layout]) + 1:
+        first = _HEAD_AXES[layout].index("heads")
+        merged = (*shape[:first], shape[first] * shape[first + 1], *shape[first + 2 :])
+        return tensor.changed(merged, lambda array: array.reshape(merged))
+    return tensor
+
+
+def to_theirs(tensor: StoredTensor, layout: str) -> StoredTensor:
+    """Returns a tensor of ours as it lies in the other format. No writer needs the heads apart."""
+    return tensor.changed(tensor.shape[::-1], np.transpose) if layout == TRANSPOSED else tensor
+
+
+def _pattern(name: str) -> re.Pattern:
+    return re.compile(re.escape(name).replace(r"\*", "([0-9]+)"))
+
+
+def _look_up(rows: list[tuple[re.Pattern, str, str]], name: str) -> tuple[str, str] | None:
+    for pattern, other, layout in rows:
+        match = pattern.fullmatch(name)
+        if match:
+            return other.replace("*", match.group(1)) if match.groups() else other, layout
+    return None

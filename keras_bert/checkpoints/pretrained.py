@@ -1,0 +1,161 @@
+"""Models out of checkpoints of any format, and back into them."""
+
+import os
+from collections.abc import Mapping, Sequence
+
+from keras_bert.checkpoints import formats
+from keras_bert.checkpoints.checkpoint import ENCODER, POOLER, BertCheckpoint, part_of
+from keras_bert.checkpoints.model_classes import class_for, class_name, labelled_head
+from keras_bert.checkpoints.model_folder import constructor_arguments
+from keras_bert.checkpoints.model_weights import model_weights, tensors_of
+from keras_bert.checkpoints.resizing import resized
+from keras_bert.errors import InputError
+from keras_bert.tokenization.vocabulary import Vocabulary
+
+
+def from_pretrained(
+    model_class: type | None,
+    path: str | os.PathLike,
+    *,
+    max_position_embeddings: int | None = None,
+    new_tokens: Sequence[str] = (),
+    do_lower_case: bool | None = None,
+    trust_pickle: bool = False,
+    **arguments,
+):
+    """Returns a model with the weights of a checkpoint of any format.
+
+    Args:
+        model_class: the class to make; `None` makes the one that was saved, or that fits the heads.
+        path: see `formats.read_checkpoint`.
+        max_position_embeddings: cuts the table of positions, or extends it by repeating it.
+        new_tokens: tokens to add to the vocabulary; each starts as the mean of the pieces that it was cut into.
+        do_lower_case: the casing, where the files do not say it or say it wrongly.
+        trust_pickle: whether a `pytorch_model.bin` may run code.
+        **arguments: what the constructor takes beside the config, such as `labels`. The default is what was saved.
+
+    Returns:
+        The model; its `vocabulary` is that of the checkpoint, or None. One printed line says what was loaded, what is
+        new and what was ignored; a model folder that has all weights needs none.
+
+    Raises:
+        InputError: what is there cannot be read, or is not what the class needs.
+    """
+    checkpoint = formats.read_checkpoint(path, do_lower_case, trust_pickle)
+    checkpoint = resized(checkpoint, max_position_embeddings, new_tokens)
+    if model_class is None:
+        model_class, saved_arguments = (
+            (checkpoint.model_class, checkpoint.arguments) if checkpoint.model_class else class_for(checkpoint)
+        )
+        arguments = {**saved_arguments, **arguments}
+    arguments, checkpoint = _arguments(model_class, checkpoint, arguments)
+    model = model_class(checkpoint.config, **arguments)
+    model.vocabulary = checkpoint.vocabulary
+    _load(model, checkpoint)
+    return model
+
+
+def save_pretrained(
+    model, path: str | os.PathLike, vocabulary: Vocabulary | None = None, format: str = "keras_bert"
+) -> None:
+    """Writes a model in one of the formats of `formats.WRITERS`, whole or not at all, without the optimiser's state.
+
+    Args:
+        model: a `BertEncoder` or a task model.
+        path: a new or empty folder.
+        vocabulary: the default is `model.vocabulary`; without either, the folder has no vocabulary.
+        format: `keras_bert`, a model folder; `google`, a TensorFlow 1 checkpoint; `huggingface`.
+
+    Raises:
+        InputError: `path` is not empty or cannot be written to, vocabulary and config disagree, or the format cannot
+            hold this model.
+    """
+    vocabulary = vocabulary or model.vocabulary
+    if vocabulary is not None:
+        model.config.check_vocabulary(len(vocabulary))
+    arguments = constructor_arguments(model)
+    labels = arguments.get("labels")
+    checkpoint = BertCheckpoint(
+        path=class_name(type(model)),
+        kind="model",
+        config=model.config,
+        vocabulary=vocabulary,
+        tensors=tensors_of(model),
+        labels=tuple(labels) if labels else None,
+        model_class=type(model),
+        arguments=arguments,
+    )
+    for note in formats.write_checkpoint(checkpoint, path, format):
+        print(f"{os.fspath(path)}: {note}")
+
+
+def _arguments(model_class: type, checkpoint: BertCheckpoint, given: Mapping) -> tuple[dict, BertCheckpoint]:
+    """Returns the constructor's arguments, and the checkpoint without a head that is of other labels."""
+    arguments = {key: list(value) if isinstance(value, tuple) else value for key, value in given.items()}
+    if model_class is checkpoint.model_class:
+        arguments = {**checkpoint.arguments, **arguments}
+    head = labelled_head(model_class)
+    if head is None:
+        return arguments, checkpoint
+    has_head = head in checkpoint.heads
+    if "labels" not in arguments:
+        if not has_head or not checkpoint.labels:
+            raise InputError(
+                f"{model_class.__name__} needs labels, and {checkpoint.path} ({checkpoint.kind}) has none: give "
+                "labels=[...]."
+            )
+        arguments["labels"] = list(checkpoint.labels)
+    labels = arguments["labels"]
+    labels = (labels,) if isinstance(labels, str) else tuple(labels)
+    if has_head and not _same_labels(labels, checkpoint.labels):
+        tensors = {name: tensor for name, tensor in checkpoint.tensors.items() if part_of(name) != head}
+        note = (
+            f"{head} (its labels are {', '.join(checkpoint.labels[:5])}{', ...' if len(checkpoint.labels) > 5 else ''})"
+        )
+        checkpoint = checkpoint.replace(tensors=tensors, ignored=(note, *checkpoint.ignored))
+    return arguments, checkpoint
+
+
+def _same_labels(given: tuple, stored: tuple) -> bool:
+    """Labels that were made up for a checkpoint without names, LABEL_0 and so on, are the same as any."""
+    made_up = tuple(f"LABEL_{number}" for number in range(len(stored)))
+    return given == stored or (stored == made_up and len(given) == len(stored))
+
+
+def _load(model, checkpoint: BertCheckpoint) -> None:
+    """Gives a model the weights of a checkpoint, one by one, and says what happened to which part."""
+    weights = model_weights(model)
+    fitting = {
+        name
+        for name, weight in weights.items()
+        if name in checkpoint.tensors and checkpoint.tensors[name].shape == tuple(weight.shape)
+    }
+    # A head is loaded whole or not at all.
+    new = {part_of(name) for name in weights if name not in fitting}
+    loaded = {part_of(name) for name in fitting} - new
+    if ENCODER not in loaded:
+        wrong = next(name for name in weights if part_of(name) == ENCODER and name not in fitting)
+        raise InputError(
+            f"{checkpoint.path} ({checkpoint.kind}) does not have {wrong} of the shape {list(weights[wrong].shape)} "
+            f"that {type(model).__name__} needs."
+        )
+    for name in weights:
+        if part_of(name) in loaded:
+            weights[name].assign(checkpoint.tensors[name].read())
+    left = sorted({part_of(name) for name in checkpoint.tensors} - loaded)
+    _report(model, checkpoint, loaded, new, [*left, *checkpoint.ignored])
+
+
+def _report(model, checkpoint: BertCheckpoint, loaded: set[str], new: set[str], ignored: Sequence[str]) -> None:
+    if checkpoint.model_class is not None and not new:
+        return
+    if POOLER in loaded:
+        loaded = loaded - {POOLER}
+    parts = [
+        ("loaded are", sorted(loaded)),
+        ("newly initialised are", [part.removeprefix(f"{ENCODER}/") for part in sorted(new)]),
+        ("ignored are", [part.removeprefix(f"{ENCODER}/") for part in ignored]),
+        ("note", checkpoint.remarks),
+    ]
+    said = "; ".join(f"{what}: {', '.join(names)}" for what, names in parts if names)
+    print(f"{type(model).__name__} from {checkpoint.path} ({checkpoint.kind}): {said}")

@@ -1,0 +1,68 @@
+"""Checkpoints with more or fewer positions, and with more tokens."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from keras_bert.checkpoints.checkpoint import (
+    OUTPUT_BIAS,
+    OUTPUT_EMBEDDINGS,
+    POSITION_EMBEDDINGS,
+    TOKEN_EMBEDDINGS,
+    BertCheckpoint,
+)
+from keras_bert.errors import InputError
+from keras_bert.tokenization.vocabulary import Vocabulary
+from keras_bert.tokenization.wordpiece import WordPieceTokenizer
+
+
+def resized(
+    checkpoint: BertCheckpoint, max_position_embeddings: int | None = None, new_tokens: Sequence[str] = ()
+) -> BertCheckpoint:
+    """Returns the checkpoint with so many positions and with these tokens at the end of its vocabulary."""
+    if max_position_embeddings is not None and max_position_embeddings != checkpoint.config.max_position_embeddings:
+        checkpoint = with_positions(checkpoint, max_position_embeddings)
+    return with_new_tokens(checkpoint, new_tokens) if new_tokens else checkpoint
+
+
+def with_positions(checkpoint: BertCheckpoint, count: int) -> BertCheckpoint:
+    """Returns the checkpoint with the first `count` positions; beyond the last one the table starts again.
+
+    Repeating keeps what the model has learnt of near neighbours, and trains faster than random rows.
+
+    Reference: Beltagy et al., 2020 (Longformer), section 5.
+    """
+    config = checkpoint.config.replace(max_position_embeddings=count)
+    width = config.hidden_size
+    table = checkpoint.tensors[POSITION_EMBEDDINGS].changed(
+        (count, width), lambda rows: rows[np.arange(count) % len(rows)]
+    )
+    return checkpoint.replace(config=config, tensors={**checkpoint.tensors, POSITION_EMBEDDINGS: table})
+
+
+def with_new_tokens(checkpoint: BertCheckpoint, tokens: Sequence[str]) -> BertCheckpoint:
+    """Returns the checkpoint with more tokens; each starts as the mean of the pieces that it was cut into until now.
+
+    Raises:
+        InputError: there is no vocabulary, or a token is there already.
+    """
+    old = checkpoint.vocabulary
+    if old is None:
+        raise InputError(f"{checkpoint.path} has no vocabulary, so no tokens can be added to it.")
+    known = [token for token in tokens if token in old.ids]
+    if known:
+        raise InputError(f"{checkpoint.path}: the vocabulary has {', '.join(known[:5])} already.")
+    vocabulary = Vocabulary([*old.tokens, *tokens])
+    tokenizer = WordPieceTokenizer(old, checkpoint.config.do_lower_case)
+    pieces = [tokenizer.encode(token.removeprefix("##")) or [old.unk_id] for token in tokens]
+
+    def extended(table: np.ndarray) -> np.ndarray:
+        rows = [table[ids].astype("float32").mean(axis=0) for ids in pieces]
+        return np.concatenate([table, np.asarray(rows).astype(table.dtype)])
+
+    tensors = dict(checkpoint.tensors)
+    for name in (TOKEN_EMBEDDINGS, OUTPUT_BIAS, OUTPUT_EMBEDDINGS):
+        if name in tensors:
+            tensors[name] = tensors[name].changed((len(vocabulary), *tensors[name].shape[1:]), extended)
+    config = checkpoint.config.replace(vocab_size=len(vocabulary))
+    return checkpoint.replace(config=config, vocabulary=vocabulary, tensors=tensors)

@@ -1,0 +1,107 @@
+"""`.safetensors` files: eight bytes of length, a JSON header, and the bytes of the tensors.
+
+Read and written here, tensor by tensor. The `safetensors` package takes all tensors at once to write a file, which
+would hold a whole model in memory, and maps a file into memory to read it, which a memory limit counts as another.
+
+Reference: huggingface/safetensors, "Format".
+"""
+
+import json
+import os
+import struct
+from collections.abc import Mapping
+from typing import IO
+
+import numpy as np
+
+from keras_bert.checkpoints.checkpoint import StoredTensor, check_stored_file, numpy_dtype
+from keras_bert.errors import InputError
+
+_DTYPES = {
+    "F64": "float64",
+    "F32": "float32",
+    "F16": "float16",
+    "BF16": "bfloat16",
+    "I64": "int64",
+    "I32": "int32",
+    "I16": "int16",
+    "I8": "int8",
+    "U8": "uint8",
+    "BOOL": "bool",
+}
+_NAMES = {name: code for code, name in _DTYPES.items()}
+_LONGEST_HEADER = 100_000_000  # the format's own limit
+_ALIGNMENT = 8
+
+
+def read_safetensors(path: str | os.PathLike) -> dict[str, StoredTensor]:
+    """Returns name -> tensor, in the order of the file; only the header is read now.
+
+    Raises:
+        InputError: the file is missing, a git-lfs pointer, cut off or no safetensors file.
+    """
+    path = os.fspath(path)
+    check_stored_file(path)
+    size = os.path.getsize(path)
+    with open(path, "rb") as file:
+        start = file.read(8)
+        length = struct.unpack("<Q", start)[0] if len(start) == 8 else 0
+        if not 2 <= length <= _LONGEST_HEADER or 8 + length > size:
+            raise InputError(f"{path} is not a safetensors file, or only its first {size} bytes. Copy it again.")
+        try:
+            header = json.loads(file.read(length))
+            tensors = {name: entry for name, entry in header.items() if name != "__metadata__"}
+            found = {name: _stored(path, 8 + length, entry) for name, entry in tensors.items()}
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise InputError(f"{path} is not a safetensors file: its header is damaged ({error}).") from None
+    end = 8 + length + max((entry["data_offsets"][1] for entry in tensors.values()), default=0)
+    if size != end:
+        raise InputError(f"{path} is damaged: it has {size:,} bytes, and its header speaks of {end:,}. Copy it again.")
+    return found
+
+
+def write_safetensors(file: IO[bytes], tensors: Mapping[str, StoredTensor], metadata: Mapping[str, str]) -> None:
+    """Writes tensors into an open binary file, reading them one by one, widest type first as the format wants it."""
+    names = sorted(tensors, key=lambda name: (-numpy_dtype(tensors[name].dtype).itemsize, name))
+    header, offset = {"__metadata__": dict(metadata)}, 0
+    for name in names:
+        tensor = tensors[name]
+        if tensor.dtype not in _NAMES:
+            raise InputError(f"safetensors files hold no {tensor.dtype}, which is the type of {name}.")
+        header[name] = {
+            "dtype": _NAMES[tensor.dtype],
+            "shape": list(tensor.shape),
+            "data_offsets": [offset, offset + tensor.num_bytes],
+        }
+        offset += tensor.num_bytes
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % _ALIGNMENT)
+    file.write(struct.pack("<Q", len(text)) + text)
+    for name in names:
+        write_array(file, tensors[name].read())
+
+
+def write_array(file: IO[bytes], array: np.ndarray) -> None:
+    """Writes the bytes of an array in C order and little-endian, without a copy where they lie so already."""
+    array = np.ascontiguousarray(array)
+    if array.dtype.byteorder == ">":
+        array = array.astype(array.dtype.newbyteorder("<"))
+    file.write(array.reshape(-1).view(np.uint8).data)
+
+
+def _stored(path: str, data_start: int, entry: Mapping) -> StoredTensor:
+    shape, (start, end) = tuple(map(int, entry["shape"])), map(int, entry["data_offsets"])
+    dtype = _DTYPES[entry["dtype"]]
+    tensor = StoredTensor(shape, dtype, lambda: read_array(path, data_start + start, shape, dtype))
+    if end - start != tensor.num_bytes or start < 0:
+        raise ValueError(f"{end - start} bytes for the shape {list(shape)}")
+    return tensor
+
+
+def read_array(path: str, offset: int, shape: tuple[int, ...], dtype: str) -> np.ndarray:
+    """Returns the array that lies at that place of a file, little-endian."""
+    count = int(np.prod(shape, dtype=np.int64))
+    array = np.fromfile(path, numpy_dtype(dtype), count, offset=offset)
+    if array.size != count:
+        raise InputError(f"{path} is cut off. Copy it again.")
+    return array.reshape(shape)
