@@ -1,0 +1,525 @@
+"""The laws that pre-training records follow, tested on real text.
+
+Seeds are fixed, so that a test passes always or never. `LEAST_P` is how improbable an outcome may be that passes: that
+a right implementation fails with a new seed is as rare.
+"""
+
+import math
+import random
+
+import numpy as np
+import pytest
+import scipy.stats
+
+from data_prep.document_block import DocumentBlock
+from data_prep.pretraining_records import PretrainingOptions, block_batches
+from data_prep.sentence_pairs import draw_sentence_pairs
+from data_prep.tokenize_text import TextSettings, tokenize_text
+from keras_bert.masking import MaskingOptions, MaskingVocabulary, choose_words, text_token_ids
+from keras_bert.tokenization.vocabulary import Vocabulary
+
+LEAST_P = 1e-4
+SPECIAL_IDS = [0, 101, 102]  # [PAD], [CLS], [SEP] of the uncased vocabulary
+
+
+@pytest.fixture(scope="module")
+def wikipedia(tmp_path_factory, shared_data):
+    """The Wikipedia articles as a block of documents, and the vocabulary."""
+    vocabulary = Vocabulary.from_file(shared_data("vocab", "bert-base-uncased-vocab.txt"))
+    corpus = tokenize_text(
+        str(shared_data("corpus", "wikipedia_articles.txt")),
+        tmp_path_factory.mktemp("statistics") / "corpus",
+        vocabulary,
+        TextSettings(split_sentences=True),
+    )
+    assert [vocabulary.tokens[number] for number in SPECIAL_IDS] == ["[PAD]", "[CLS]", "[SEP]"]
+    return DocumentBlock.gather(corpus, np.arange(corpus.num_documents)), vocabulary
+
+
+def records(wikipedia, num_batches=None, **options):
+    """All records of one pass, or those of its first batches: feature name -> array (N, length)."""
+    block, vocabulary = wikipedia
+    batches = []
+    for batch, _ in block_batches(block, PretrainingOptions(dupe_factor=1, **options), vocabulary, 0, 0):
+        batches.append(batch)
+        if len(batches) == num_batches:
+            break
+    return {name: np.concatenate([batch[name] for batch in batches]) for name in batches[0]}
+
+
+def unmasked(made):
+    """The `input_ids` as they were, and bool (N, S): where something is to be predicted."""
+    input_ids = made["input_ids"].copy()
+    row, place = np.nonzero(made["masked_lm_weights"])
+    position = made["masked_lm_positions"][row, place]
+    input_ids[row, position] = made["masked_lm_ids"][row, place]
+    is_predicted = np.zeros(input_ids.shape, bool)
+    is_predicted[row, position] = True
+    return input_ids, is_predicted
+
+
+def generator(seed):
+    return np.random.Generator(np.random.PCG64(seed))
+
+
+def assert_follows(counts, expected, factor=1.0):
+    """Chi-square test of counts against what is expected of them; rare outcomes are taken together.
+
+    `factor` is the variance of a count divided by its expectation, where draws are without replacement.
+    """
+    counts, expected = np.asarray(counts, float), np.asarray(expected, float)
+    expected = expected * counts.sum() / expected.sum()
+    assert not counts[expected == 0].any()
+    order = np.argsort(-expected, kind="stable")
+    group = np.minimum(np.arange(len(order)), np.count_nonzero(expected >= 10))
+    counts, expected = np.bincount(group, counts[order]), np.bincount(group, expected[order])
+    counts, expected = counts[expected > 0], expected[expected > 0]
+    statistic = ((counts - expected) ** 2 / expected).sum() / factor
+    assert scipy.stats.chi2.sf(statistic, len(counts) - 1) > LEAST_P
+
+
+def assert_same_law(first, second):
+    """Two samples of small whole numbers come from one law: chi-square on the counts, and Kolmogorov-Smirnov."""
+    size = int(max(np.max(first), np.max(second))) + 1
+    table = np.stack([np.bincount(first, minlength=size), np.bincount(second, minlength=size)])
+    is_rare = table.sum(axis=0) < 20
+    table = np.concatenate([table[:, ~is_rare], table[:, is_rare].sum(axis=1, keepdims=True)], axis=1)
+    assert scipy.stats.chi2_contingency(table[:, table.any(axis=0)]).pvalue > LEAST_P
+    assert scipy.stats.ks_2samp(first, second).pvalue > LEAST_P
+
+
+def draw_pairs(block, seed, max_seq_length=128, short_seq_prob=0.1, in_order=False):
+    """Pairs of ranges: starts (N, 2), lengths (N, 2), labels (N,)."""
+    drawn = draw_sentence_pairs(
+        block.sentence_offsets,
+        block.document_offsets,
+        max_seq_length=max_seq_length,
+        short_seq_prob=short_seq_prob,
+        rng=generator(seed),
+        in_order=in_order,
+    )
+    return drawn.range_starts.reshape(-1, 2), drawn.range_lengths.reshape(-1, 2), drawn.labels
+
+
+def document_of_token(block, tokens):
+    return np.searchsorted(block.sentence_offsets[block.document_offsets], tokens, side="right") - 1
+
+
+# Pairs of segments.
+
+
+def google_pair_lengths(documents, max_seq_length, short_seq_prob, rng):
+    """What google-research/bert does with a list of documents, which are lists of sentence lengths: written anew from
+    the description, and of each example only (document, length of A, length of B, is random) is kept."""
+    most = max_seq_length - 3
+    for number, sentences in enumerate(documents):
+        target = most if rng.random() >= short_seq_prob else rng.randint(2, most)
+        chunk, next_sentence = [], 0
+        while next_sentence < len(sentences):
+            chunk.append(sentences[next_sentence])
+            next_sentence += 1
+            if next_sentence < len(sentences) and sum(chunk) < target:
+                continue
+            split = rng.randint(1, len(chunk) - 1) if len(chunk) > 1 else 1
+            is_random = len(chunk) == 1 or rng.random() < 0.5
+            length_a, length_b = sum(chunk[:split]), sum(chunk[split:])
+            if is_random:
+                next_sentence -= len(chunk) - split
+                other = number
+                while other == number:
+                    other = rng.randrange(len(documents))
+                length_b = 0
+                for sentence in documents[other][rng.randrange(len(documents[other])) :]:
+                    length_b += sentence
+                    if length_b >= target - length_a:
+                        break
+            while length_a + length_b > most:
+                if length_a > length_b:
+                    length_a -= 1
+                else:
+                    length_b -= 1
+            yield number, length_a, length_b, is_random
+            chunk = []
+
+
+def google_and_our_pairs(block, max_seq_length, short_seq_prob, num_passes):
+    """Pairs as rows (document, length of A, length of B, is random): Google's algorithm's, and ours."""
+    lengths = np.split(np.diff(block.sentence_offsets), block.document_offsets[1:-1])
+    documents = [document.tolist() for document in lengths]
+    theirs, ours = [], []
+    for seed in range(num_passes):
+        pairs = google_pair_lengths(documents, max_seq_length, short_seq_prob, random.Random(seed))
+        theirs.append(np.array(list(pairs)) + [seed * len(documents), 0, 0, 0])
+        starts, lengths, labels = draw_pairs(block, seed, max_seq_length, short_seq_prob)
+        ours.append(np.column_stack([document_of_token(block, starts[:, 0]), lengths, labels]))
+        ours[-1][:, 0] += seed * len(documents)
+    return np.concatenate(theirs), np.concatenate(ours)
+
+
+def assert_same_pairs(theirs, ours, max_seq_length):
+    for column in (1, 2, 3):
+        assert_same_law(ours[:, column], theirs[:, column])
+    assert_same_law(ours[:, 1] + ours[:, 2], theirs[:, 1] + theirs[:, 2])
+    # How both lengths and the label go together, on a grid of 5 x 5 x 2.
+    cells = [np.minimum(pairs[:, 1:3] * 5 // max_seq_length, 4) @ [10, 2] + pairs[:, 3] for pairs in (ours, theirs)]
+    assert_same_law(*cells)
+
+
+@pytest.mark.parametrize(("max_seq_length", "num_passes"), [(128, 2), (512, 4)])
+def test_lengths_and_labels_are_those_of_googles_algorithm(wikipedia, max_seq_length, num_passes):
+    theirs, ours = google_and_our_pairs(wikipedia[0], max_seq_length, 0.0, num_passes)
+    assert len(ours) == pytest.approx(len(theirs), rel=0.005)
+    assert_same_pairs(theirs, ours, max_seq_length)
+
+
+@pytest.mark.parametrize("short_seq_prob", [0.1, 1.0])
+def test_short_documents_give_the_lengths_and_labels_of_googles_algorithm(wikipedia, short_seq_prob):
+    # Every ten sentences are a document. What a document gives goes together, so one pair of each is compared.
+    block, _ = wikipedia
+    bounds = np.append(np.arange(0, block.num_sentences, 10), block.num_sentences)
+    block = DocumentBlock(block.tokens, block.sentence_offsets, bounds)
+    samples = []
+    for seed, pairs in enumerate(google_and_our_pairs(block, 128, short_seq_prob, 2)):
+        pairs = pairs[np.argsort(generator(seed).random(len(pairs)))]
+        documents, first, counts = np.unique(pairs[:, 0], return_index=True, return_counts=True)
+        assert len(documents) == 2 * block.num_documents
+        samples.append((pairs[first], counts))
+    (theirs, their_counts), (ours, our_counts) = samples
+    assert_same_pairs(theirs, ours, 128)
+    assert_same_law(our_counts, their_counts)
+
+
+def test_no_random_next_is_from_the_same_document_and_every_real_one_follows(wikipedia):
+    block, _ = wikipedia
+    starts, lengths, labels = draw_pairs(block, seed=0)
+    documents = document_of_token(block, starts)
+    assert (documents == document_of_token(block, starts + lengths - 1)).all()
+    assert (documents[:, 0] != documents[:, 1]).tolist() == (labels == 1).tolist()
+    is_uncut = (labels == 0) & (lengths.sum(axis=1) < 125)
+    assert is_uncut.sum() > 1500
+    assert (starts[:, 0] + lengths[:, 0] == starts[:, 1])[is_uncut].all()
+    assert (starts[:, 0] + lengths[:, 0] <= starts[:, 1])[labels == 0].all()
+
+
+def test_random_and_real_nexts_are_in_balance(wikipedia):
+    # With sentences shorter than half the room, a chunk has two at least, but for the last of a document.
+    block, _ = wikipedia
+    sentences = np.arange(0, 40_001)
+    starts, _, labels = draw_pairs(DocumentBlock(block.tokens, 30 * sentences, sentences[::200]), seed=1)
+    is_last = starts[:, 0] % 6000 >= 6000 - 4 * 30
+    assert scipy.stats.binomtest(int(labels[~is_last].sum()), int((~is_last).sum()), 0.5).pvalue > LEAST_P
+    assert (~is_last).sum() > 5_000
+
+
+def test_random_nexts_come_from_all_other_documents_and_sentences_alike(wikipedia):
+    block, _ = wikipedia
+    # With so much room nothing is cut, and the second segment begins where it was drawn.
+    drawn = [draw_pairs(block, seed, max_seq_length=10**7) for seed in range(40)]
+    pairs = np.concatenate([starts[labels == 1] for starts, _, labels in drawn])
+    own, other = document_of_token(block, pairs).T
+    num_documents = block.num_documents
+    # From each document, every other is as likely.
+    own_counts = np.bincount(own, minlength=num_documents)
+    assert_follows(np.bincount(other, minlength=num_documents), own_counts.sum() - own_counts)
+    # The place within the document, from 0 to 1; the fraction is drawn, as sentences are few.
+    sentence = np.searchsorted(block.sentence_offsets, pairs[:, 1])
+    assert (block.sentence_offsets[sentence] == pairs[:, 1]).all()
+    first, end = block.document_offsets[other], block.document_offsets[other + 1]
+    place = (sentence - first + generator(0).random(len(sentence))) / (end - first)
+    assert scipy.stats.kstest(place, "uniform").pvalue > LEAST_P
+    # And the two have nothing to do with each other.
+    assert scipy.stats.spearmanr(own, other).pvalue > LEAST_P
+
+
+def test_half_of_the_pairs_are_swapped_and_the_others_in_order(wikipedia):
+    block, _ = wikipedia
+    starts, lengths, labels = draw_pairs(block, seed=0, in_order=True)
+    documents = document_of_token(block, starts)
+    assert (documents[:, 0] == documents[:, 1]).all()
+    assert (starts[:, 0] > starts[:, 1]).tolist() == (labels == 1).tolist()
+    assert scipy.stats.binomtest(int(labels.sum()), len(labels), 0.5).pvalue > LEAST_P
+    # What comes first in the text has the same length whether it was swapped or not, and the other follows it. (Cutting
+    # takes from the second segment first.)
+    is_uncut = lengths.sum(axis=1) < 125
+    in_text_order = np.where((labels == 1)[:, None], starts[:, ::-1], starts)[is_uncut]
+    first_lengths = np.where(labels == 1, lengths[:, 1], lengths[:, 0])[is_uncut]
+    assert_same_law(first_lengths[labels[is_uncut] == 0], first_lengths[labels[is_uncut] == 1])
+    assert (in_text_order[:, 0] + first_lengths == in_text_order[:, 1]).all()
+
+
+def test_a_document_is_short_as_often_as_asked(wikipedia):
+    # Documents of one-token sentences: a chunk of a short document has the target's length.
+    block, _ = wikipedia
+    offsets = np.arange(0, 300 * 5_000 + 1)
+    _, lengths, labels = draw_pairs(DocumentBlock(block.tokens, offsets, offsets[::300]), 2, short_seq_prob=0.2)
+    starts, _, _ = draw_pairs(DocumentBlock(block.tokens, offsets, offsets[::300]), 2, short_seq_prob=0.2)
+    is_first = starts[:, 0] % 300 == 0
+    targets = lengths.sum(axis=1)[is_first & (labels == 0)]
+    # A short target is 2 to 125, all with equal chance.
+    expected = np.full(126, 0.2 / 124)
+    expected[:2] = 0
+    expected[125] += 0.8
+    assert_follows(np.bincount(targets, minlength=126), expected)
+
+
+# Masks.
+
+
+def test_so_many_tokens_are_predicted_as_google_predicts(wikipedia):
+    made = records(wikipedia)
+    lengths = made["input_mask"].sum(axis=1).tolist()
+    counts = (made["masked_lm_weights"] > 0).sum(axis=1)
+    assert counts.tolist() == [min(20, max(1, round(length * 0.15)), length - 3) for length in lengths]
+
+
+@pytest.mark.parametrize("replacement_tokens", ["text", "vocabulary"])
+def test_targets_become_mask_stay_or_become_random_tokens(wikipedia, replacement_tokens):
+    _, vocabulary = wikipedia
+    made = records(wikipedia, replacement_tokens=replacement_tokens)
+    original, is_predicted = unmasked(made)
+    original, shown = original[is_predicted], made["input_ids"][is_predicted]
+    allowed = np.arange(len(vocabulary))
+    if replacement_tokens == "text":
+        allowed = text_token_ids(vocabulary.tokens)
+    is_masked, is_kept = shown == vocabulary.mask_id, shown == original
+    # A random token may be the token itself, or [MASK] where that is allowed.
+    by_chance = 0.1 / len(allowed)
+    expected = [0.8, 0.1 + by_chance, 0.1 - by_chance]
+    if replacement_tokens == "vocabulary":
+        expected = [0.8 + by_chance, 0.1 + by_chance, 0.1 - 2 * by_chance]
+    is_random = ~is_masked & ~is_kept
+    assert_follows([is_masked.sum(), is_kept.sum(), is_random.sum()], expected)
+    # Random tokens are uniform: 200 groups of tokens, and [unused], [CLS] and the like as often as they should.
+    rank = np.searchsorted(allowed, shown[is_random])
+    assert (allowed[rank] == shown[is_random]).all()
+    groups = np.arange(len(allowed)) * 200 // len(allowed)
+    assert_follows(np.bincount(groups[rank], minlength=200), np.bincount(groups))
+    is_special = np.isin(shown[is_random], text_token_ids(vocabulary.tokens), invert=True)
+    if replacement_tokens == "text":
+        assert not is_special.any()
+    else:
+        share = 1 - len(text_token_ids(vocabulary.tokens)) / len(vocabulary)
+        assert scipy.stats.binomtest(int(is_special.sum()), len(is_special), share).pvalue > LEAST_P
+    # What becomes of a token has nothing to do with where it stands.
+    column = np.nonzero(is_predicted)[1]
+    assert scipy.stats.spearmanr(column, is_masked).pvalue > LEAST_P
+
+
+def chosen_ranks(made, num_text, num_chosen):
+    """Of rows with so many text tokens and targets: the targets' places among the text tokens, (rows, targets)."""
+    original, is_predicted = unmasked(made)
+    is_text = ~np.isin(original, SPECIAL_IDS)
+    rows = (is_text.sum(axis=1) == num_text) & (is_predicted.sum(axis=1) == num_chosen)
+    assert not (is_predicted & ~is_text).any()
+    rank = np.cumsum(is_text, axis=1) - 1
+    return rank[rows][is_predicted[rows]].reshape(-1, num_chosen)
+
+
+def test_every_subset_of_the_tokens_is_as_likely(wikipedia):
+    n, k = 125, 19
+    ranks = chosen_ranks(records(wikipedia), n, k)
+    assert len(ranks) > 20_000
+    # Of k of n without replacement, a count varies less than k independent ones would.
+    assert_follows(np.bincount(ranks.ravel(), minlength=n), np.ones(n), factor=(n - k) / (n - 1))
+    # The first target, and the steps from each to the next, have the law of the smallest of k of n.
+    smallest = [math.comb(n - 1 - first, k - 1) for first in range(n)]
+    assert_follows(np.bincount(ranks[:, 0], minlength=n), smallest)
+    assert_follows(np.bincount(ranks[:, 10] - ranks[:, 9] - 1, minlength=n), smallest)
+    assert_follows(np.bincount(n - 1 - ranks[:, -1], minlength=n), smallest)
+
+
+def words_of_rows(original, vocabulary):
+    """For each row its words, as lists of positions; a ## token at the front of a segment begins one."""
+    for row in original.tolist():
+        words = []
+        is_inside = False
+        for position, number in enumerate(row):
+            if number in SPECIAL_IDS:
+                is_inside = False
+                continue
+            if is_inside and vocabulary.tokens[number].startswith("##"):
+                words[-1].append(position)
+            else:
+                words.append([position])
+            is_inside = True
+        yield words
+
+
+def draw_spans(words, budget, most_words, p, rng):
+    """The law of spans as docs/pretraining_data.md states it, one word at a time: lists of positions."""
+    lengths = range(1, most_words + 1)
+    weights = [(1 - p) ** (length - 1) for length in lengths]
+    used, spans = set(), []
+    for number in rng.sample(range(len(words)), len(words)):
+        length = rng.choices(lengths, weights)[0]
+        span = []
+        for following in range(number, min(number + length, len(words))):
+            word = words[following]
+            in_segment = following == number or word[0] == words[following - 1][-1] + 1
+            if following in used or not in_segment or len(span) + len(word) > budget:
+                break
+            used.add(following)
+            span += word
+        if span:
+            spans.append(span)
+            budget -= len(span)
+    return spans
+
+
+@pytest.mark.parametrize(("max_ngram_size", "p"), [(1, 0.2), (3, 0.2), (10, 0.2), (6, 0.5)])
+def test_words_and_spans_are_those_of_the_written_law(wikipedia, max_ngram_size, p):
+    _, vocabulary = wikipedia
+    made = records(wikipedia, num_batches=6, max_ngram_size=max_ngram_size, ngram_geometric_p=p)
+    original, is_predicted = unmasked(made)
+    lengths = made["input_mask"].sum(axis=1).tolist()
+    rng = random.Random(0)
+    ours, theirs = [], []
+    for row, words in enumerate(words_of_rows(original, vocabulary)):
+        budget = min(20, max(1, round(lengths[row] * 0.15)), lengths[row] - 3)
+        spans = draw_spans(words, budget, max_ngram_size, p, rng)
+        theirs.append(facts_of(words, {position for span in spans for position in span}))
+        ours.append(facts_of(words, set(np.flatnonzero(is_predicted[row]).tolist())))
+        assert is_predicted[row].sum() <= budget
+    for column in range(len(ours[0])):
+        assert_same_law([facts[column] for facts in ours], [facts[column] for facts in theirs])
+
+
+def facts_of(words, predicted):
+    """What can be seen of the choice in one row: numbers of tokens, of words, of words of several pieces and of runs of
+    words; the longest run; where the first is; how many are at the front of a segment."""
+    flags = []
+    for word in words:
+        if flags and word[0] != flags[-1][1] + 1:
+            flags.append((False, word[0] - 1, False))  # between the segments
+        inside = [position in predicted for position in word]
+        assert all(inside) or not any(inside)
+        flags.append((inside[0], word[-1], len(word) > 1))
+    runs, run = [], 0
+    for is_chosen, _, _ in [*flags, (False, 0, False)]:
+        if is_chosen:
+            run += 1
+        elif run:
+            runs.append(run)
+            run = 0
+    chosen = [flag for flag in flags if flag[0]]
+    first = next((place for place, flag in enumerate(flags) if flag[0]), 0)
+    at_front = flags[0][0] + any(
+        flags[place][0] and not flags[place - 1][0] and flags[place - 1][1] == flags[place][1] - 1
+        for place in range(1, 3)
+    )
+    num_several = sum(flag[2] for flag in chosen)
+    return len(predicted), len(chosen), num_several, len(runs), max(runs, default=0), first // 4, at_front
+
+
+@pytest.mark.parametrize(("max_ngram_size", "p"), [(10, 0.2), (5, 0.5), (3, 1e-9)])
+def test_span_lengths_are_geometric_cut_off_and_scaled(max_ngram_size, p):
+    # A single segment of one-token words; what is drawn first in a row can only be cut off at the segment's end.
+    rows, columns = 40_000, 100
+    is_text = np.ones((rows, columns), bool)
+    options = MaskingOptions(max_ngram_size=max_ngram_size, ngram_geometric_p=p)
+    numbers, budgets = np.ones((rows, columns), int), np.full((rows, 1), max_ngram_size)
+    chosen, spans = choose_words(is_text, np.zeros_like(is_text), numbers, budgets, options, generator(0))
+    # Spans are numbered in the order in which they are drawn: in the first round, by their rows.
+    is_first = spans < rows
+    lengths = np.bincount(spans[is_first], minlength=rows)
+    starts = np.full(rows, columns)
+    np.minimum.at(starts, spans[is_first], chosen[is_first] % columns)
+    # Uniform starts, over all words.
+    assert_follows(np.bincount(starts, minlength=columns), np.ones(columns))
+    is_free = starts <= columns - max_ngram_size
+    law = np.concatenate([[0.0], (1 - p) ** np.arange(max_ngram_size)])
+    assert_follows(np.bincount(lengths[is_free], minlength=max_ngram_size + 1), law)
+    if (max_ngram_size, p) == (10, 0.2):
+        # As in the paper: "the mean span length is 3.8".
+        assert lengths[is_free].mean() == pytest.approx(3.8, abs=0.05)
+    # Near the end a span has the words that are left, if it should have more.
+    at_end = np.bincount(lengths[starts == columns - 2], minlength=3)
+    assert_follows(at_end, [0, law[1], law[2:].sum()])
+    assert (np.bincount(chosen // columns) == max_ngram_size).all()
+
+
+@pytest.mark.parametrize("max_ngram_size", [0, 4])
+def test_actions_are_drawn_once_for_each_word_or_span(wikipedia, max_ngram_size):
+    _, vocabulary = wikipedia
+    masking_vocabulary = MaskingVocabulary.from_tokens(vocabulary.tokens)
+    options = {"do_whole_word_mask": True, "max_ngram_size": max_ngram_size, "whole_word_actions": True}
+    made = records(wikipedia, num_batches=20, **options)
+    original, is_predicted = unmasked(made)
+    action = np.where(made["input_ids"] == vocabulary.mask_id, 0, np.where(made["input_ids"] == original, 1, 2))
+    # Neighbouring pieces of a word have the same fate, but for a random token that is the token itself.
+    is_piece = masking_vocabulary.is_continuation[original] & is_predicted
+    is_piece[:, 1:] &= is_predicted[:, :-1]
+    row, column = np.nonzero(is_piece)
+    assert len(row) > 5_000
+    assert (action[row, column] != action[row, column - 1]).sum() <= 2
+    # And the words 80, 10 and 10 %. A row may have several words of a span: only its first target is counted.
+    first = np.argmax(is_predicted, axis=1)
+    counts = np.bincount(action[np.arange(len(first)), first], minlength=3)
+    assert_follows(counts, [0.8, 0.1, 0.1])
+    if max_ngram_size:
+        # In spans, words side by side have mostly the same fate; by chance alone it would be 66 %.
+        row, column = np.nonzero(is_predicted[:, 1:] & is_predicted[:, :-1])
+        assert (action[row, column] == action[row, column + 1]).mean() > 0.9
+
+
+def test_without_whole_word_actions_every_piece_has_its_own(wikipedia):
+    _, vocabulary = wikipedia
+    made = records(wikipedia, num_batches=20, do_whole_word_mask=True)
+    original, is_predicted = unmasked(made)
+    is_masked = made["input_ids"] == vocabulary.mask_id
+    is_piece = MaskingVocabulary.from_tokens(vocabulary.tokens).is_continuation[original] & is_predicted
+    is_piece[:, 1:] &= is_predicted[:, :-1]
+    row, column = np.nonzero(is_piece)
+    table = np.bincount(2 * is_masked[row, column] + is_masked[row, column - 1], minlength=4)
+    assert_follows(table, [0.04, 0.16, 0.16, 0.64])
+
+
+# Rows.
+
+
+@pytest.mark.parametrize(
+    ("max_seq_length", "max_predictions_per_seq", "max_sequences_per_row"), [(128, 19, 4), (512, 77, 8)]
+)
+def test_packed_rows_are_full_and_every_sequence_has_the_masks_of_a_row_of_its_own(
+    wikipedia, max_seq_length, max_predictions_per_seq, max_sequences_per_row
+):
+    made = records(
+        wikipedia,
+        max_seq_length=max_seq_length,
+        max_predictions_per_seq=max_predictions_per_seq,
+        max_sequences_per_row=max_sequences_per_row,
+    )
+    numbers = made["input_mask"]
+    assert (numbers > 0).mean() > 0.98
+    _, is_predicted = unmasked(made)
+    lengths, targets = (
+        np.stack([(selected == number).sum(axis=1) for number in range(1, max_sequences_per_row + 1)], axis=1)
+        for selected in (numbers, numbers * is_predicted)
+    )
+    wanted = np.clip(np.rint(lengths * 0.15), 1, np.maximum(lengths - 3, 1)).astype(int)
+    wanted[lengths == 0] = 0
+    is_unlimited = wanted.sum(axis=1) <= max_predictions_per_seq
+    assert (targets[is_unlimited] == wanted[is_unlimited]).all()
+    assert (targets[~is_unlimited].sum(axis=1) == max_predictions_per_seq).all()
+    assert 0.9 < is_unlimited.mean() < 1
+    # The labels are in balance in every place of the row: as many as without packing.
+    is_used = made["next_sentence_weights"] > 0
+    plain = records(wikipedia, max_seq_length=max_seq_length)["next_sentence_labels"].mean()
+    labels = made["next_sentence_labels"]
+    assert labels[is_used].mean() == pytest.approx(plain, abs=0.01)
+    assert not labels[~is_used].any()
+    has_several = is_used[:, 1]
+    first, second = labels[has_several, 0], labels[has_several, 1]
+    assert abs(first.mean() - second.mean()) < 5 * np.sqrt(0.5 / has_several.sum())
+
+
+@pytest.mark.parametrize("max_sequences_per_row", [1, 4])
+def test_records_come_in_random_order(wikipedia, max_sequences_per_row):
+    made = records(wikipedia, max_sequences_per_row=max_sequences_per_row, dynamic_masking=True)
+    used = (made["input_mask"] > 0).sum(axis=1)
+    place = np.arange(len(used))
+    # Neither lengths nor sentence labels nor tokens say where in the file a record is.
+    for values in (used, made["input_mask"].max(axis=1), made["next_sentence_labels"][:, 0], made["input_ids"][:, 1]):
+        if values.min() < values.max():
+            assert scipy.stats.spearmanr(place, values).pvalue > LEAST_P
+            assert scipy.stats.spearmanr(values[1:], values[:-1]).pvalue > LEAST_P
