@@ -2,7 +2,13 @@ import gzip
 
 import pytest
 
-from data_prep.labelled_text import LabelledText, read_labelled_text
+from data_prep.labelled_text import (
+    LabelledText,
+    read_choices,
+    read_labelled_text,
+    read_multi_label_text,
+    read_scored_text,
+)
 from keras_bert.errors import InputError
 
 
@@ -112,3 +118,67 @@ def test_a_number_beyond_the_columns_is_refused_with_the_numbers(write):
     path = write("a.tsv", "Yes\tgood\n")
     with pytest.raises(InputError, match="no column 5 for the label. The columns are: the numbers 0 to 1"):
         read_labelled_text(path, text_column=0, label_column=5, has_header=False)
+
+
+def test_scores_are_numbers(write):
+    assert read_scored_text(write("a.tsv", "text\tlabel\nYes\t 2.5 \nNo\t-1e-1\n")).labels == [2.5, -0.1]
+    assert read_scored_text(write("a.jsonl", '{"text": "Yes", "label": 3}')).labels == [3.0]
+
+
+@pytest.mark.parametrize("score", ["good", "nan", "inf", "true"])
+def test_a_score_that_is_no_number_is_refused(write, score):
+    with pytest.raises(InputError, match=f"line 2: the score in column 'label' must be a number. Received: '{score}'"):
+        read_scored_text(write("a.tsv", f"text\tlabel\nYes\t{score}\n"))
+
+
+def test_several_labels_stand_in_one_column(write):
+    assert read_multi_label_text(write("a.tsv", "text\tlabel\nYes\ta, b\nNo\t\n")).labels == [["a", "b"], []]
+    assert read_multi_label_text(write("a.tsv", "text\tlabel\nYes\ta|b\n"), label_separator="|").labels == [["a", "b"]]
+    rows = '{"text": "Yes", "label": ["a", "b, c", 3]}\n{"text": "No", "label": []}\n{"text": "So", "label": 7}'
+    assert read_multi_label_text(write("a.jsonl", rows)).labels == [["a", "b, c", "3"], [], ["7"]]
+
+
+def test_several_labels_stand_in_columns_of_0_and_1(write):
+    path = write("a.csv", "text,toxic,rude\nYes,0,1\nNo,0,0\nSo,1,True\n")
+    assert read_multi_label_text(path, label_column=["toxic", "rude"]).labels == [["rude"], [], ["toxic", "rude"]]
+    with pytest.raises(InputError, match="line 2: the label in column 'toxic' must be 0 or 1. Received: '0.5'"):
+        read_multi_label_text(write("a.csv", "text,toxic,rude\nYes,0.5,1\n"), label_column=["toxic", "rude"])
+
+
+def test_choices_stand_in_columns_or_in_a_list(write):
+    expected = (["He"], [["sings", "sits"]], ["1"])
+    path = write("a.tsv", "He\tsings\tsits\t1\n")
+    assert read_choices(path, text_column=0, choice_columns=[1, 2], label_column=3, has_header=False) == expected
+    path = write("a.jsonl", '{"text": "He", "endings": ["sings", "sits"], "label": 1}')
+    assert read_choices(path, choice_columns=["endings"]) == expected
+    assert read_choices(path, choice_columns=["endings"], label_column=None)[2] is None
+
+
+def test_rows_with_another_number_of_choices_are_refused(write):
+    path = write("a.jsonl", '{"text": "a", "c": ["b", "c"], "label": 0}\n{"text": "a", "c": ["b"], "label": 0}')
+    with pytest.raises(InputError, match="line 2 has 1 choices, but 2 are expected, as in the first row"):
+        read_choices(path, choice_columns=["c"])
+    with pytest.raises(InputError, match="line 1: the choice in column 'text' is empty"):
+        read_choices(write("a.jsonl", '{"a": "who", "text": ""}'), text_column="a", choice_columns=["text"])
+
+
+def test_bad_rows_can_be_left_out(write):
+    path = write("a.tsv", "text\tlabel\nYes\tgood\nNo\n \tbad\nSo\tgood\tx\nNo\tbad\n")
+    left_out = []
+    assert read_labelled_text(path, left_out=left_out).texts == ["Yes", "No"]
+    assert [message.partition(": ")[2][:20] for message in left_out] == [
+        "line 3 has 1 columns",
+        "line 4: the text in ",
+        "line 5 has 3 columns",
+    ]
+    with pytest.raises(InputError, match="there is no column 'stars'"):
+        read_labelled_text(path, label_column="stars", left_out=left_out)
+
+
+def test_texts_may_be_empty_where_that_is_allowed(write):
+    path = write("a.tsv", "text\tlabel\n\tgood\n")
+    assert read_labelled_text(path, may_be_empty=True).texts == [""]
+
+
+def test_half_a_surrogate_pair_is_replaced(write):
+    assert read_labelled_text(write("a.jsonl", r'{"text": "cut \ud83d", "label": 1}')).texts == ["cut \ufffd"]

@@ -3,8 +3,10 @@ import json
 import numpy as np
 import pytest
 
+from data_prep.conll import read_tagged_sentences
 from data_prep.corpus import input_size, list_sources, read_documents
-from data_prep.tfds_text import check_name
+from data_prep.labelled_text import LabelledText, read_labelled_text
+from data_prep.tfds_text import check_name, read_examples
 from keras_bert.errors import InputError
 
 tfds = pytest.importorskip("tensorflow_datasets")
@@ -142,3 +144,57 @@ def test_a_field_that_is_no_text_is_refused_with_the_paths_of_those_that_are(nes
     expected = f"no text field '{field}'. Its text fields are: body/lines, body/title, both/de, both/en, parts/heading"
     with pytest.raises(InputError, match=expected):
         list(read_documents("tfds:nested_articles", text_field=field, tfds_data_dir=nested_data_dir))
+
+
+def test_examples_come_as_json_would_have_them(tmp_path, monkeypatch):
+    class TinyQuestions(tfds.core.GeneratorBasedBuilder):
+        VERSION = tfds.core.Version("1.0.0")
+
+        def _info(self):
+            answer = {"text": tfds.features.Text(), "answer_start": np.int32}
+            features = {
+                "text": tfds.features.Text(),
+                "label": tfds.features.ClassLabel(names=["no", "yes"]),
+                "tags": tfds.features.Sequence(tfds.features.ClassLabel(names=["O", "B-X"])),
+                "words": tfds.features.Sequence(tfds.features.Text()),
+                "answers": tfds.features.Sequence(answer),
+                "score": np.float64,
+            }
+            return self.dataset_info_from_configs(features=tfds.features.FeaturesDict(features))
+
+        def _split_generators(self, dl_manager):
+            return {"train": self._generate_examples("yes"), "test": self._generate_examples(-1)}
+
+        def _generate_examples(self, label):
+            yield (
+                0,
+                {
+                    "text": "K\u00f6ln",
+                    "label": label,
+                    "tags": ["O", "B-X"],
+                    "words": ["in", "K\u00f6ln"],
+                    "answers": [{"text": "K", "answer_start": 0}, {"text": "n", "answer_start": 3}],
+                    "score": 0.5,
+                },
+            )
+
+    TinyQuestions(data_dir=tmp_path).download_and_prepare()
+    (example,) = read_examples("tfds:tiny_questions", str(tmp_path))
+    assert example == {
+        "text": "K\u00f6ln",
+        "label": "yes",
+        "tags": ["O", "B-X"],
+        "words": ["in", "K\u00f6ln"],
+        "answers": {"text": ["K", "n"], "answer_start": [0, 3]},
+        "score": 0.5,
+    }
+    assert next(read_examples("tfds:tiny_questions@test", str(tmp_path)))["label"] is None
+
+    # Every reader takes the name in place of a file.
+    monkeypatch.setenv("TFDS_DATA_DIR", str(tmp_path))
+    monkeypatch.setattr(tfds.core.constants, "DATA_DIR", str(tmp_path))
+    assert read_labelled_text("tfds:tiny_questions") == LabelledText(["K\u00f6ln"], None, ["yes"])
+    tagged = read_tagged_sentences("tfds:tiny_questions", text_column="words")
+    assert (tagged.words, tagged.tags) == ([["in", "K\u00f6ln"]], [["O", "B-X"]])
+    with pytest.raises(InputError, match="example 1: the label in column 'label' must be a string. Received: None"):
+        read_labelled_text("tfds:tiny_questions@test")

@@ -1,0 +1,105 @@
+import json
+
+import pytest
+
+from data_prep.conll import read_tagged_sentences
+from keras_bert.errors import InputError
+
+
+@pytest.fixture
+def write(tmp_path):
+    def write_file(content, name="a.conll"):
+        path = tmp_path / name
+        path.write_bytes(content if isinstance(content, bytes) else content.encode("utf-8"))
+        return path
+
+    return write_file
+
+
+def test_columns_are_parted_by_tabs_or_blanks(write):
+    for text in ("EU\tNNP\tB-ORG\nrejects\tVBZ\tO\n", "EU NNP B-ORG\r\nrejects  VBZ O\r\n"):
+        found = read_tagged_sentences(write(text))
+        assert (found.words, found.tags) == ([["EU", "rejects"]], [["B-ORG", "O"]])
+
+
+def test_words_may_have_blanks_where_tabs_part_the_columns(write):
+    assert read_tagged_sentences(write("New York\tB-LOC\n")).words == [["New York"]]
+
+
+def test_any_blank_line_ends_a_sentence(write):
+    found = read_tagged_sentences(write("\n\na\tO\n\t\nb\tO\n\n\nc\tB-X"))
+    assert found.words == [["a"], ["b"], ["c"]]
+    assert found.places == ["line 3", "line 5", "line 8"]
+
+
+def test_documents_are_numbered(write):
+    found = read_tagged_sentences(write("-DOCSTART- -X- O\n\na x O\n\nb x O\n-DOCSTART- -X- O\n\nc x O\n"))
+    assert (found.words, found.documents) == ([["a"], ["b"], ["c"]], [0, 0, 1])
+    universal = "# newdoc id = 1\n# text = a\na\tO\n\n# newdoc\nb\tO\n"
+    assert read_tagged_sentences(write(universal)).documents == [0, 1]
+
+
+def test_comments_stand_between_sentences_and_hashes_are_words(write):
+    found = read_tagged_sentences(write("# sent_id = 1\n# text = # one\n#\tO\none\tO\n\n#tag\tB-X\n# \tO\n"))
+    assert found.words == [["#", "one"], ["#tag", "#"]]
+    # MultiCoNER's comments have as many columns as its words.
+    found = read_tagged_sentences(write("# id 5f-a\tdomain=en\na _ _ O\n\n# id 6f-b\tdomain=en\n# _ _ O\n"))
+    assert found.words == [["a"], ["#"]]
+    assert read_tagged_sentences(write("a O\n\n# O\n")).words == [["a"], ["#"]]
+
+
+def test_columns_can_be_chosen(write):
+    path = write("1 The DET O\n2 dog NOUN B-X\n")
+    found = read_tagged_sentences(path, text_column="1", label_column=-2)
+    assert (found.words, found.tags) == ([["The", "dog"]], [["DET", "NOUN"]])
+
+
+def test_words_can_be_read_alone(write):
+    found = read_tagged_sentences(write("a\nb\n\nc\n"), has_tags=False)
+    assert (found.words, found.tags) == ([["a", "b"], ["c"]], None)
+
+
+def test_json_lines_have_lists(write):
+    rows = [{"tokens": ["a", "b"], "tags": ["O", "B-X"]}, {"tokens": ["c"], "tags": ["O"]}]
+    path = write("\n".join(map(json.dumps, rows)), "a.jsonl")
+    found = read_tagged_sentences(path)
+    assert (found.words, found.tags) == ([["a", "b"], ["c"]], [["O", "B-X"], ["O"]])
+    assert read_tagged_sentences(path, has_tags=False).tags is None
+
+
+def test_the_files_of_wnut_are_read_whole(shared_data):
+    names = ("wnut17train.conll", "emerging.dev.conll", "emerging.test.annotated")
+    assert [len(read_tagged_sentences(shared_data("wnut17", name))) for name in names] == [3394, 1009, 1287]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("", "a.conll has no words"),
+        ("\n# x\n", "a.conll has no words"),
+        ("a\tO\nb\n", "line 2 has 1 columns, but 2 are expected, as in the first line with a word"),
+        ("a O\nb x O\n", "line 2 has 3 columns, but 2 are expected.*parted by blanks here"),
+        ("a\n", "line 1 has no column -1 for the tag"),
+        ("a\tO\n\tO\n", "line 2: the word in column 0 is empty"),
+        ("a\tO\nb\t\n", "line 2: the tag in column -1 is empty"),
+        (b"caf\xe9\tO\n", "is not UTF-8: byte 0xe9 in line 1"),
+        (b"a\0\tO\n", "is binary, not text: line 1"),
+    ],
+)
+def test_a_bad_file_is_refused_with_its_line(write, content, message):
+    with pytest.raises(InputError, match=message):
+        read_tagged_sentences(write(content))
+
+
+def test_columns_that_are_no_numbers_are_refused(write):
+    with pytest.raises(InputError, match="The columns of CoNLL files have numbers.*Received: 'word'"):
+        read_tagged_sentences(write("a O\n"), text_column="word")
+    with pytest.raises(InputError, match="line 1 has no column 5 for the word. It has 2"):
+        read_tagged_sentences(write("a O\n"), text_column=5)
+
+
+def test_json_lines_without_lists_are_refused(write):
+    with pytest.raises(InputError, match="line 1: the words in 'tokens' must be a list of strings. Received: 'a b'"):
+        read_tagged_sentences(write('{"tokens": "a b", "tags": ["O"]}', "a.jsonl"))
+    with pytest.raises(InputError, match="line 1 has 1 words but 2 tags"):
+        read_tagged_sentences(write('{"tokens": ["a"], "tags": ["O", "O"]}', "a.jsonl"))

@@ -1,0 +1,93 @@
+import pytest
+
+from data_prep.glue import GLUE_TASKS, find_task
+from data_prep.labelled_text import read_labelled_text, read_scored_text
+from keras_bert.errors import InputError
+
+# The first lines of the official files: header, or a row where there is none.
+HEADERS = {
+    "SST-2": ("sentence\tlabel", "index\tsentence"),
+    "MRPC": ("\ufeffQuality\t#1 ID\t#2 ID\t#1 String\t#2 String", "index\t#1 ID\t#2 ID\t#1 String\t#2 String"),
+    "QQP": ("id\tqid1\tqid2\tquestion1\tquestion2\tis_duplicate", "id\tquestion1\tquestion2"),
+    "STS-B": (
+        "index\tgenre\tfilename\tyear\told_index\tsource1\tsource2\tsentence1\tsentence2\tscore",
+        "index\tgenre\tfilename\tyear\told_index\tsource1\tsource2\tsentence1\tsentence2",
+    ),
+    "MNLI": (
+        "index\tpromptID\tpairID\tgenre\tsentence1_binary_parse\tsentence2_binary_parse\tsentence1_parse\t"
+        "sentence2_parse\tsentence1\tsentence2\tlabel1\tgold_label",
+        "index\tpromptID\tpairID\tgenre\tsentence1_binary_parse\tsentence2_binary_parse\tsentence1_parse\t"
+        "sentence2_parse\tsentence1\tsentence2",
+    ),
+    "QNLI": ("index\tquestion\tsentence\tlabel", "index\tquestion\tsentence"),
+    "RTE": ("index\tsentence1\tsentence2\tlabel", "index\tsentence1\tsentence2"),
+    "WNLI": ("index\tsentence1\tsentence2\tlabel", "index\tsentence1\tsentence2"),
+    "AX": (None, "index\tsentence1\tsentence2"),
+}
+FIRST = {"sentence", "#1 String", "question1", "sentence1"}
+
+
+@pytest.mark.parametrize("name", HEADERS)
+def test_columns_are_found_in_the_official_headers(name, tmp_path):
+    task = GLUE_TASKS[name]
+    read = read_labelled_text if task.labels else read_scored_text
+    for part, header in zip(("train", "predict"), HEADERS[name], strict=True):
+        if header is None:
+            continue
+        names = header.removeprefix("\ufeff").split("\t")
+        row = [f"<{column}>" for column in names]
+        label = {"label", "Quality", "is_duplicate", "score", "gold_label"} & set(names)
+        if label:
+            row[names.index(label.pop())] = "1.5" if not task.labels else "1"
+        path = tmp_path / f"{part}.tsv"
+        path.write_text(header + "\n" + "\t".join(row) + "\n", "utf-8")
+        found = read(path, **task.columns(part))
+        expected_second = {"QNLI": "<sentence>", "MRPC": "<#2 String>", "QQP": "<question2>"}.get(name, "<sentence2>")
+        expected_first = "<question>" if name == "QNLI" else f"<{(FIRST & set(names)).pop()}>"
+        assert found.texts == [expected_first]
+        assert found.second_texts == (None if name == "SST-2" else [expected_second])
+        assert found.labels == (None if part == "predict" else [1.5] if name == "STS-B" else ["1"])
+
+
+def test_only_the_test_file_of_cola_has_a_header(tmp_path):
+    (tmp_path / "train.tsv").write_text("gj04\t1\t\tA sentence.\n")
+    (tmp_path / "test.tsv").write_text("index\tsentence\n0\tAnother.\n")
+    task = GLUE_TASKS["CoLA"]
+    files = task.find_files(tmp_path)
+    assert list(files) == ["train", "predict"]
+    train = read_labelled_text(files["train"], **task.columns("train"))
+    assert (train.texts, train.labels) == (["A sentence."], ["1"])
+    assert read_labelled_text(files["predict"], **task.columns("predict")).texts == ["Another."]
+
+
+def test_the_tasks_in_the_folder_of_real_data_are_whole(shared_data):
+    for name, size in {"CoLA": (8551, 1043), "SST-2": (67349, 872), "MRPC": (3668, 408)}.items():
+        task = GLUE_TASKS[name]
+        files = task.find_files(shared_data("glue", name))
+        for part, rows in zip(("train", "eval"), size, strict=True):
+            found = read_labelled_text(files[part], **task.columns(part))
+            assert len(found.texts) == rows
+            assert set(found.labels) == set(task.labels)
+
+
+def test_mnli_has_two_files_to_evaluate_on(tmp_path):
+    for name in ("train", "dev_matched", "dev_mismatched", "test_mismatched"):
+        (tmp_path / f"{name}.tsv").touch()
+    assert list(GLUE_TASKS["MNLI"].find_files(tmp_path)) == ["train", "eval", "eval_mismatched", "predict_mismatched"]
+
+
+def test_the_original_files_of_mrpc_are_known(tmp_path):
+    for name in ("train", "test"):
+        (tmp_path / f"msr_paraphrase_{name}.txt").touch()
+    assert list(GLUE_TASKS["MRPC"].find_files(tmp_path)) == ["train", "eval"]
+
+
+def test_names_are_found_however_they_are_written():
+    assert [find_task(name)[0] for name in ("cola", "sst2", "STS_B", "mnli")] == ["CoLA", "SST-2", "STS-B", "MNLI"]
+    with pytest.raises(InputError, match="task_name must be a task of GLUE: CoLA, .* Received: 'squad'"):
+        find_task("squad")
+
+
+def test_a_folder_without_the_files_is_refused(tmp_path):
+    with pytest.raises(InputError, match="has none of the task's files: train.tsv, dev.tsv, test.tsv"):
+        GLUE_TASKS["RTE"].find_files(tmp_path)

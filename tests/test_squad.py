@@ -1,0 +1,86 @@
+import gzip
+import json
+
+import pytest
+
+from data_prep.squad import read_squad
+from keras_bert.errors import InputError
+from keras_bert.tasks.question_answering import Answer
+
+QUESTIONS = [
+    {"id": "1", "question": "Which?", "answers": [{"text": "b", "answer_start": 2}, {"text": "a", "answer_start": 0}]},
+    {"id": "2", "question": "Who?", "is_impossible": True, "answers": [], "plausible_answers": [{"text": "c"}]},
+]
+FILE = {"version": "v2.0", "data": [{"title": "t", "paragraphs": [{"context": "a b", "qas": QUESTIONS}]}]}
+
+
+@pytest.fixture
+def write(tmp_path):
+    def write_file(content, name="a.json"):
+        path = tmp_path / name
+        path.write_bytes(content if isinstance(content, bytes) else json.dumps(content).encode())
+        return path
+
+    return write_file
+
+
+def test_questions_are_read_with_contexts_and_answers(write):
+    found = read_squad(write(FILE))
+    assert (found.ids, found.questions, found.contexts) == (["1", "2"], ["Which?", "Who?"], ["a b", "a b"])
+    assert found.answers == [[Answer("b", 2), Answer("a", 0)], []]
+    assert read_squad(write(FILE), has_answers=False).answers is None
+    assert read_squad(write(gzip.compress(json.dumps(FILE).encode()), "a.json.gz")).ids == ["1", "2"]
+
+
+def test_json_lines_have_answers_in_columns_or_in_rows(write):
+    rows = [
+        {"id": 1, "question": "Which?", "context": "a b", "answers": {"text": ["b"], "answer_start": [2]}},
+        {"id": 2, "question": "Who?", "context": "a b", "answers": [{"text": "a", "answer_start": 0}]},
+        {"id": 3, "question": "When?", "context": "a b", "answers": {"text": [], "answer_start": []}},
+    ]
+    path = write("\n".join(map(json.dumps, rows)).encode(), "a.jsonl")
+    assert read_squad(path).answers == [[Answer("b", 2)], [Answer("a", 0)], []]
+    assert read_squad(path).ids == ["1", "2", "3"]
+
+
+def test_half_a_surrogate_pair_keeps_the_offsets(write):
+    paragraph = {"context": "\ud83d b", "qas": [{**QUESTIONS[0], "answers": [{"text": "b", "answer_start": 2}]}]}
+    found = read_squad(write({"data": [{"paragraphs": [paragraph]}]}))
+    assert found.contexts == ["\ufffd b"]
+
+
+def test_the_files_of_squad_are_read_whole(shared_data):
+    dev = read_squad(shared_data("squad/dev-v1.1.json"))
+    assert (len(dev), all(dev.answers)) == (10570, True)
+    negative = read_squad(shared_data("squad/dev-v2.0.json"))
+    assert (len(negative), sum(not answers for answers in negative.answers)) == (11873, 5945)
+
+
+def with_question(**changes):
+    question = {**QUESTIONS[0], **changes}
+    return {"data": [{"paragraphs": [{"context": "a b", "qas": [question]}]}]}
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"{", "a.json is not JSON"),
+        ([], "there is no list 'data'. Expected a SQuAD file"),
+        ({"data": [{"paragraphs": [{"context": "a"}]}]}, "article 1, paragraph 1: there is no list 'qas'"),
+        ({"data": []}, "has no question"),
+        (with_question(question=" "), "article 1, paragraph 1: 'question' must be a text that is not empty"),
+        (with_question(id=None), "'id' must be a text that is not empty. Received: None"),
+        (with_question(answers=["b"]), "question '1': answers must have a text and a number answer_start each"),
+        (with_question(answers=[{"text": "b", "answer_start": "2"}]), "a number answer_start each"),
+        (with_question(answers=None), "a number answer_start each. Received: None"),
+        (b"caf\xe9", "is not UTF-8: byte 0xe9 in line 1"),
+    ],
+)
+def test_a_bad_file_is_refused_with_its_place(write, content, message):
+    with pytest.raises(InputError, match=message):
+        read_squad(write(content))
+
+
+def test_a_missing_file_is_refused(tmp_path):
+    with pytest.raises(InputError, match="There is no file .*none.json"):
+        read_squad(tmp_path / "none.json")

@@ -1,0 +1,71 @@
+import pytest
+
+from keras_bert.errors import InputError
+from keras_bert.tasks.tag_schemes import (
+    BILOU,
+    BIO,
+    BIOES,
+    BMES,
+    Entity,
+    find_scheme,
+    is_iob1,
+    read_entities,
+    tag_order,
+    write_tags,
+)
+
+ENTITIES = [Entity(0, 3, "PER"), Entity(3, 4, "PER"), Entity(5, 7, "LOC")]
+WRITTEN = {
+    BIO: "B-PER I-PER I-PER B-PER O B-LOC I-LOC",
+    BIOES: "B-PER I-PER E-PER S-PER O B-LOC E-LOC",
+    BILOU: "B-PER I-PER L-PER U-PER O B-LOC L-LOC",
+    BMES: "B-PER M-PER E-PER S-PER O B-LOC E-LOC",
+}
+IOB1 = "I-PER I-PER I-PER B-PER O I-LOC I-LOC"
+
+
+@pytest.mark.parametrize("scheme", WRITTEN, ids=lambda scheme: scheme.name)
+def test_entities_are_written_and_read_in_every_scheme(scheme):
+    tags = WRITTEN[scheme].split()
+    assert write_tags(ENTITIES, 7, scheme) == tags
+    assert read_entities(tags) == ENTITIES
+    assert find_scheme(tags) == scheme
+
+
+def test_iob1_is_read_and_told_from_bio():
+    assert read_entities(IOB1.split()) == ENTITIES
+    assert is_iob1([IOB1.split(), ["O", "I-LOC"]])
+    assert not is_iob1([WRITTEN[BIO].split()])
+    assert not is_iob1([["O", "I-LOC"], ["O", "B-LOC"]])
+    assert not is_iob1([["O"]])
+
+
+@pytest.mark.parametrize(
+    ("tags", "entities"),
+    [
+        ("O I-PER I-PER", [Entity(1, 3, "PER")]),
+        ("B-PER I-LOC", [Entity(0, 1, "PER"), Entity(1, 2, "LOC")]),
+        ("E-PER I-PER", [Entity(0, 1, "PER"), Entity(1, 2, "PER")]),
+        ("B-PER O E-PER", [Entity(0, 1, "PER"), Entity(2, 3, "PER")]),
+        ("B-a-b I-a-b", [Entity(0, 2, "a-b")]),
+        ("O O", []),
+    ],
+)
+def test_illegal_sequences_are_read_as_conlleval_reads_them(tags, entities):
+    assert read_entities(tags.split()) == entities
+
+
+def test_other_tags_have_no_scheme():
+    assert find_scheme(["NOUN", "VERB", "O"]) is None
+    assert find_scheme(["O"]) is None
+    assert find_scheme(["B-PER", "X"]) is None
+
+
+def test_two_schemes_in_one_file_are_refused():
+    with pytest.raises(InputError, match="a.conll: the tags are of several schemes: their first letters are E, L"):
+        find_scheme(["E-PER", "L-LOC"], "a.conll")
+
+
+def test_tags_are_in_the_order_of_their_types():
+    assert tag_order(["I-PER", "O", "B-PER", "B-LOC"]) == ["O", "B-LOC", "B-PER", "I-PER"]
+    assert tag_order(["VERB", "NOUN"]) == ["NOUN", "VERB"]

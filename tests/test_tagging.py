@@ -1,0 +1,117 @@
+"""Words with tags -> rows of pieces, and the tags back out of them."""
+
+import numpy as np
+import pytest
+
+from data_prep.conll import read_tagged_sentences
+from keras_bert.errors import InputError
+from keras_bert.tasks.tag_schemes import tag_order
+from keras_bert.tasks.tagging import TaggedSentences, encode_sentences, in_one_scheme, tag_ids
+from keras_bert.tokenization.graph_wordpiece import GraphTokenizer
+from keras_bert.tokenization.vocabulary import Vocabulary
+
+VOCABULARY = Vocabulary(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "what", "a", "great", "week", "##end"])
+TOKENIZER = GraphTokenizer(VOCABULARY)
+
+
+def tokens_of(batch):
+    return [
+        " ".join(VOCABULARY.tokens[number] for number in row[: mask.sum()])
+        for row, mask in zip(batch["input_ids"], batch["input_mask"], strict=True)
+    ]
+
+
+def tags_of_sentences(batch):
+    """Labels of all words, sentence by sentence, read off the rows as a stranger would."""
+    found = {}
+    for sentence, labels in zip(batch["sentence_id"][:, 0].tolist(), batch["label_ids"], strict=True):
+        found.setdefault(sentence, []).extend(labels[labels >= 0].tolist())
+    return found
+
+
+def test_a_tag_stands_at_the_first_piece_of_its_word():
+    batch, counts = encode_sentences([["What", "weekend"]], [[7, 9]], TOKENIZER, 7)
+    assert tokens_of(batch) == ["[CLS] what week ##end [SEP]"]
+    assert batch["label_ids"].tolist() == [[-1, 7, 9, -1, -1, -1, -1]]
+    assert batch["segment_ids"].tolist() == [[0] * 7]
+    assert not sum(counts.values())
+
+
+def test_a_long_sentence_is_parted_between_words_as_model_garden_does():
+    words = [["What", "a", "great", "weekend"], ["a"]]
+    batch, counts = encode_sentences(words, [[7, 5, 9, 10], [3]], TOKENIZER, 5, first_sentence_id=20)
+    assert tokens_of(batch) == ["[CLS] what a great [SEP]", "[CLS] week ##end [SEP]", "[CLS] a [SEP]"]
+    assert batch["label_ids"].tolist() == [[-1, 7, 5, 9, -1], [-1, 10, -1, -1, -1], [-1, 3, -1, -1, -1]]
+    assert batch["sentence_id"].tolist() == [[20], [20], [21]]
+    assert batch["sub_sentence_id"].tolist() == [[0], [1], [0]]
+    assert counts["cut_sentences"] == 1
+
+
+def test_a_word_without_pieces_or_with_too_many_becomes_one_unknown():
+    batch, counts = encode_sentences([["\u200d", "weekend", "a"]], [[1, 2, 3]], TOKENIZER, 3)
+    assert tokens_of(batch) == ["[CLS] [UNK] [SEP]", "[CLS] [UNK] [SEP]", "[CLS] a [SEP]"]
+    assert tags_of_sentences(batch) == {0: [1, 2, 3]}
+    assert counts["unknown_words"] == 2
+
+
+def test_without_tags_the_first_pieces_are_marked():
+    batch, _ = encode_sentences([["a", "weekend"]], None, TOKENIZER, 6)
+    assert batch["label_ids"].tolist() == [[-1, 0, 0, -1, -1, -1]]
+
+
+@pytest.mark.parametrize("max_seq_length", [128, 24])
+def test_the_tags_of_wnut_survive_exactly(shared_data, max_seq_length):
+    path = shared_data("wnut17/emerging.dev.conll")
+    sentences, scheme, notes = in_one_scheme(read_tagged_sentences(path))
+    assert (scheme.name, notes) == ("BIO", [])
+    labels = tag_order(sentences.all_tags)
+    tokenizer = GraphTokenizer(Vocabulary.from_file(shared_data("vocab/bert-base-uncased-vocab.txt")))
+    batch, counts = encode_sentences(sentences.words, tag_ids(sentences, labels), tokenizer, max_seq_length)
+    found = [labels[number] for tags in tags_of_sentences(batch).values() for number in tags]
+    in_file = [line.split("\t")[1] for line in path.read_text("utf-8").split("\n") if line.strip()]
+    assert found == in_file
+    assert len(tags_of_sentences(batch)) == 1009
+    assert (counts["cut_sentences"] > 0) == (max_seq_length == 24)
+    assert (batch["input_mask"].sum(axis=1) <= max_seq_length).all()
+    assert np.array_equal(np.unique(batch["label_ids"]), np.arange(-1, len(labels)))
+
+
+def test_iob1_becomes_bio():
+    iob1 = TaggedSentences([["a", "b", "c", "d"]], [["I-PER", "I-PER", "B-PER", "O"]])
+    fixed, scheme, notes = in_one_scheme(iob1)
+    assert fixed.tags == [["B-PER", "I-PER", "B-PER", "O"]]
+    assert (scheme.name, notes) == ("BIO", ["the tags are IOB1, and became BIO"])
+
+
+def test_illegal_tags_are_put_right_and_counted():
+    tags = [["B-PER", "I-LOC"], ["B-PER", "O"], ["O", "I-PER"]]
+    fixed, _, (note,) = in_one_scheme(TaggedSentences([["a", "b"]] * 3, tags, places=["line 1", "line 4", "line 7"]))
+    assert fixed.tags == [["B-PER", "B-LOC"], ["B-PER", "O"], ["O", "B-PER"]]
+    assert "2 sentences have tags that BIO does not allow" in note
+    assert note.endswith("They begin at line 1, line 7")
+
+
+def test_tags_that_mark_no_entities_stay_as_they_are():
+    sentences = TaggedSentences([["a"]], [["NOUN"]])
+    assert in_one_scheme(sentences) == (sentences, None, [])
+
+
+def test_an_unknown_tag_is_refused_with_its_place():
+    sentences = TaggedSentences([["a"], ["b"]], [["O"], ["B-X"]], source="dev.conll", places=["line 1", "line 3"])
+    with pytest.raises(InputError, match="dev.conll: the tag 'B-X' in the sentence at line 3 does not occur in train"):
+        tag_ids(sentences, ["O"])
+
+
+@pytest.mark.parametrize(
+    ("words", "tags", "message"),
+    [
+        ([], None, "there is no sentence"),
+        ([["a"], []], None, "sentence 2 has no words, or an empty one"),
+        ([["a", " "]], None, "sentence 1 has no words, or an empty one"),
+        ([["a", "b"]], [["O"]], "sentence 1 has 2 words but 1 tags"),
+        ([["a"]], [["O"], ["O"]], "1 sentences but tags of 2"),
+    ],
+)
+def test_sentences_that_do_not_fit_are_refused(words, tags, message):
+    with pytest.raises(InputError, match=message):
+        TaggedSentences(words, tags)
