@@ -2,6 +2,7 @@
 
 import contextlib
 import itertools
+import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -10,10 +11,12 @@ import tensorflow as tf
 
 from keras_bert import features
 from keras_bert.config import BertConfig
+from keras_bert.dynamic_masking import DynamicMasking
 from keras_bert.errors import InputError
 from keras_bert.record_files import detect_compression, iterate_records
 from keras_bert.record_form import look_at_files
 from keras_bert.tokenization.segments import pack_segments
+from keras_bert.tokenization.vocabulary import Vocabulary
 
 # Records that are mixed: about 10 MB at length 128.
 _SHUFFLE_BUFFER = 10_000
@@ -35,6 +38,8 @@ def pretraining_dataset(
     repeat: bool = True,
     seed: int = 0,
     config: BertConfig | None = None,
+    vocabulary: Vocabulary | None = None,
+    masking: Mapping[str, object] | None = None,
 ) -> tf.data.Dataset:
     """Reads pre-training records, those of google-research/bert and of TF Model Garden alike, plain, gzip or zstd.
 
@@ -43,20 +48,27 @@ def pretraining_dataset(
 
     Args:
         patterns: files, folders (all `*.tfrecord*` in them) or patterns; one, several with commas, or a sequence.
-        max_seq_length, max_predictions_per_seq: lengths in the records; taken from the first record when None.
+        max_seq_length, max_predictions_per_seq: lengths in the records; taken from the first record when None. Where
+            records have no masks, how many a row is to get at most; by default enough for all its sequences.
         shuffle: mixes the files and their records, anew in every epoch. Without it they come in order.
         repeat: starts over for ever and gives full batches only, for training. Without it one epoch is given whole,
             its last batch as small as it comes, for evaluation.
-        seed: the same seed gives the same batches in the same order.
+        seed: the same seed gives the same batches in the same order, with the same masks.
         config: the model that will take the batches; lengths and ids must fit it.
+        vocabulary: that of the records. Only records without masks need it: they are masked while they are read, on
+            the host and by NumPy, anew in every epoch; see `DynamicMasking`.
+        masking: how records without masks are masked, name -> value: `masked_lm_prob`, `do_whole_word_mask`,
+            `max_ngram_size` and the other fields of `MaskingOptions`, and `replacement_tokens`.
 
     Returns:
         A dataset of dict name -> tensor (batch, length) with all pre-training features: int32, and
-        `masked_lm_weights` float32. `next_sentence_labels` are (batch, 1).
+        `masked_lm_weights` float32. `next_sentence_labels` are (batch, 1). Packed rows have K sequences at most:
+        `next_sentence_labels`, `cls_positions` and `next_sentence_weights`, float32, are (batch, K).
 
     Raises:
         InputError: nothing matches; a file holds no records or is cut off; its records lack a feature, or have other
-            lengths than asked for or than the other files, or ids that the config's vocabulary does not have.
+            lengths than asked for or another form than the other files, or ids that the config's vocabulary does not
+            have; the vocabulary is missing, or `masking` is given for records that have masks.
 
     Example:
         >>> dataset = pretraining_dataset("records", batch_size=32)
@@ -69,15 +81,17 @@ def pretraining_dataset(
         if config is not None:
             _check_fits(features.parse([record], form.features, form.aliases), config, path)
 
+    masks = _masks_to_make(form, next(iter(first_records)), max_predictions_per_seq, vocabulary, masking, seed)
     records = _read_files(list(first_records), shuffle, seed)
     if repeat:
         # After the shuffle: an epoch ends before the next begins, and each is in an order of its own.
         records = records.repeat()
-    return (
-        records.batch(batch_size, drop_remainder=repeat)
-        .map(lambda batch: features.parse(batch, form.features, form.aliases), num_parallel_calls=tf.data.AUTOTUNE)
-        .prefetch(tf.data.AUTOTUNE)
+    batches = records.batch(batch_size, drop_remainder=repeat).map(
+        lambda batch: features.parse(batch, form.features, form.aliases), num_parallel_calls=tf.data.AUTOTUNE
     )
+    if masks is not None:
+        batches = masks.apply(batches)
+    return batches.prefetch(tf.data.AUTOTUNE)
 
 
 def classification_dataset(
@@ -153,18 +167,21 @@ def naming_damaged_records(patterns: str | Sequence[str]) -> Iterator[None]:
     all of them again.
 
     Raises:
-        InputError: a file is damaged, cut off or gone, or its records change their form on the way.
+        InputError: a file is damaged, cut off or gone, its records change their form on the way, or hold tokens that
+            the vocabulary does not have.
     """
     try:
         yield
-    except tf.errors.OpError as error:
-        if not _is_about_records(error):
-            raise
-        print("\nA record cannot be read. Looking for the file that it is in.", file=sys.stderr)
-        first_records, form = look_at_files(patterns)
-        for path in first_records:
-            for number, record in enumerate(iterate_records(path), start=1):
-                features.check_record(record, form.features, f"{path}: record {number}")
+    except tf.errors.InvalidArgumentError as error:
+        # Of what Python raises inside a dataset, only the text is left.
+        message = re.search(r"InputError: (.+)", error.message)
+        if message:
+            raise InputError(message[1]) from None
+        if "ParseExample" in error.message:
+            _find_damage(patterns)
+        raise
+    except (tf.errors.DataLossError, tf.errors.NotFoundError, tf.errors.PermissionDeniedError) as error:
+        _find_damage(patterns)
         if not isinstance(error, tf.errors.DataLossError):
             raise
         raise InputError(
@@ -173,11 +190,31 @@ def naming_damaged_records(patterns: str | Sequence[str]) -> Iterator[None]:
         ) from None
 
 
-def _is_about_records(error: tf.errors.OpError) -> bool:
-    if isinstance(error, tf.errors.InvalidArgumentError):
-        # Of what Python raises inside a dataset, only the text is left. The other is the parsing.
-        return "InputError: " in error.message or "ParseExample" in error.message
-    return isinstance(error, tf.errors.DataLossError | tf.errors.NotFoundError | tf.errors.PermissionDeniedError)
+def _find_damage(patterns: str | Sequence[str]) -> None:
+    """Reads all records and raises `InputError` at the first that cannot be used."""
+    print("\nA record cannot be read. Looking for the file that it is in.", file=sys.stderr)
+    first_records, form = look_at_files(patterns)
+    for path in first_records:
+        for number, record in enumerate(iterate_records(path), start=1):
+            features.check_record(record, form.features, f"{path}: record {number}")
+
+
+def _masks_to_make(form, path, max_predictions_per_seq, vocabulary, masking, seed) -> DynamicMasking | None:
+    if form.max_predictions_per_seq:
+        if masking:
+            raise InputError(
+                f"{path}: its records have masks, so {', '.join(sorted(masking))} would change nothing. Leave it out, "
+                "or write records without masks (create_pretraining_data --dynamic_masking)."
+            )
+        return None
+    if vocabulary is None:
+        raise InputError(
+            f"{path}: its records have no masks. They are made while reading, for which the vocabulary of the records "
+            "is needed: give it (--vocab_file)."
+        )
+    return DynamicMasking(
+        form, vocabulary, {**(masking or {}), "max_predictions_per_seq": max_predictions_per_seq}, seed
+    )
 
 
 def _read_files(paths: list[str], shuffle: bool, seed: int) -> tf.data.Dataset:
@@ -243,6 +280,8 @@ def _check_fits(record: Mapping[str, tf.Tensor], config: BertConfig, path: str) 
     except InputError as error:
         raise InputError(f"{path}: {error}") from None
     for name in (features.INPUT_IDS, features.MASKED_LM_IDS):
+        if name not in record:  # without masks
+            continue
         ids = record[name].numpy()
         if ids.min() < 0 or ids.max() >= config.vocab_size:
             raise InputError(

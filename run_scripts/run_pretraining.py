@@ -5,6 +5,9 @@ From scratch, with the records of data_prep/create_pretraining_data.py (or those
     run_pretraining --input_file='records/*.tfrecord' --bert_config_file=bert_config.json --vocab_file=vocab.txt \\
         --output_dir=runs/tiny --do_train --do_eval --num_train_steps=2000 --num_warmup_steps=200 --learning_rate=1e-3
 
+It trains on whatever create_pretraining_data writes: packed rows, records without a sentence task, gzip and zstd.
+Records without masks (--dynamic_masking there) get new ones in every epoch; the masking flags are for these only.
+
 Killed or stopped, the same command goes on from the newest checkpoint in output_dir. The trained model is in
 output_dir/model: the --init_checkpoint of this command and of run_classifier.
 """
@@ -16,6 +19,16 @@ from keras_bert.errors import InputError
 
 FLAGS = flags.FLAGS
 
+# Named as in create_pretraining_data.
+_MASKING_FLAGS = (
+    "masked_lm_prob",
+    "do_whole_word_mask",
+    "max_ngram_size",
+    "ngram_geometric_p",
+    "whole_word_actions",
+    "replacement_tokens",
+)
+
 
 def define_flags() -> None:
     flags.DEFINE_string("input_file", None, "TFRecord files to train on: names and globs, separated by commas.")
@@ -26,7 +39,9 @@ def define_flags() -> None:
     flags.DEFINE_string("init_checkpoint", None, "A model folder to start from, instead of random weights.")
     flags.DEFINE_integer("max_seq_length", None, "The sequence length of the records. The default is what they have.")
     flags.DEFINE_integer(
-        "max_predictions_per_seq", None, "The number of masked positions in the records. The default is what they have."
+        "max_predictions_per_seq",
+        None,
+        "The number of masked positions in the records. The default is what they have; without masks, enough for all.",
     )
     flags.DEFINE_boolean("do_train", False, "Train.")
     flags.DEFINE_boolean("do_eval", False, "Evaluate, after training if both are asked for.")
@@ -41,6 +56,24 @@ def define_flags() -> None:
     flags.DEFINE_integer("max_eval_steps", 100, "The most evaluation steps.")
     flags.DEFINE_integer("random_seed", 12345, "Seed of the weights, the dropout and the order of the records.")
     flags.DEFINE_enum("dtype", "float32", ["float32", "mixed_bfloat16"], "What to compute in; weights are float32.")
+    flags.DEFINE_float("masked_lm_prob", None, "Records without masks: share of the tokens to predict (default: 0.15).")
+    flags.DEFINE_boolean("do_whole_word_mask", None, "Records without masks: mask all pieces of a word together.")
+    flags.DEFINE_integer("max_ngram_size", None, "Records without masks: mask spans of up to this many whole words.")
+    flags.DEFINE_float(
+        "ngram_geometric_p", None, "With --max_ngram_size: lengths are geometric with this parameter (default: 0.2)."
+    )
+    flags.DEFINE_boolean(
+        "whole_word_actions",
+        None,
+        "Records without masks: decide between [MASK], the same and a random token once a word or span.",
+    )
+    flags.DEFINE_enum(
+        "replacement_tokens",
+        None,
+        ["text", "vocabulary"],
+        "Records without masks: draw random tokens from those that text can hold, or from every row of the vocabulary "
+        "(default: text).",
+    )
     flags.DEFINE_boolean(
         "tensorboard", False, "Also write the training metrics for TensorBoard, to output_dir/tensorboard."
     )
@@ -54,6 +87,7 @@ def main() -> None:
     import keras
 
     from keras_bert.config import BertConfig
+    from keras_bert.record_form import look_at_files
     from keras_bert.tokenization.vocabulary import Vocabulary
     from keras_bert.training.pretraining import evaluate_pretrainer, train_pretrainer
 
@@ -62,14 +96,23 @@ def main() -> None:
         "max_seq_length": FLAGS.max_seq_length,
         "max_predictions_per_seq": FLAGS.max_predictions_per_seq,
     }
+    masking = {name: FLAGS[name].value for name in _MASKING_FLAGS if FLAGS[name].value is not None}
+    eval_masking = masking
+    if FLAGS.do_eval:
+        # Looked at now: after the training it would be late to find that they cannot be used.
+        _, eval_form = look_at_files(FLAGS.eval_input_file or FLAGS.input_file, **lengths)
+        if FLAGS.do_train and eval_form.max_predictions_per_seq:
+            eval_masking = None  # the flags are for the training records
+    vocabulary = Vocabulary.from_file(FLAGS.vocab_file) if FLAGS.vocab_file else None
     if FLAGS.do_train:
         train_pretrainer(
             FLAGS.output_dir,
             FLAGS.input_file,
             config=BertConfig.from_json_file(FLAGS.bert_config_file) if FLAGS.bert_config_file else None,
-            vocabulary=Vocabulary.from_file(FLAGS.vocab_file) if FLAGS.vocab_file else None,
+            vocabulary=vocabulary,
             init_checkpoint=FLAGS.init_checkpoint,
             **lengths,
+            masking=masking,
             train_batch_size=FLAGS.train_batch_size,
             learning_rate=FLAGS.learning_rate,
             adam_beta_2=FLAGS.adam_beta_2,
@@ -84,8 +127,10 @@ def main() -> None:
         evaluate_pretrainer(
             FLAGS.output_dir,
             FLAGS.eval_input_file or FLAGS.input_file,
+            vocabulary=vocabulary,
             init_checkpoint=FLAGS.init_checkpoint,
             **lengths,
+            masking=eval_masking,
             eval_batch_size=FLAGS.eval_batch_size,
             max_eval_steps=FLAGS.max_eval_steps,
         )

@@ -74,7 +74,8 @@ class TrainingLog(StepCallback):
     """Writes the metrics of every `log_steps` updates to `history.jsonl`, and to TensorBoard if asked.
 
     A line holds `step`, `learning_rate`, `sequences_per_second` and the averages of the model's metrics since the line
-    before. Lines after `start_step`, which a killed run has left, are removed at the start.
+    before, but for those that nothing was measured of. Lines after `start_step`, which a killed run has left, are
+    removed at the start.
 
     Raises:
         InputError: the loss is not a number, the file cannot be written, or TensorBoard is not installed.
@@ -115,7 +116,8 @@ class TrainingLog(StepCallback):
             "step": self.step,
             "learning_rate": float(self.model.optimizer.learning_rate),
             "sequences_per_second": round((self.step - self._logged_step) * self._batch_size / seconds, 2),
-            **{name: float(value) for name, value in logs.items()},
+            # Without a sentence task its accuracy is NaN, which JSON does not have.
+            **{name: float(value) for name, value in logs.items() if math.isfinite(value)},
         }
         with say_why_writing_failed(self._path), open(self._path, "a", encoding="utf-8") as file:
             file.write(json.dumps(line) + "\n")

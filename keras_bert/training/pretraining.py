@@ -1,12 +1,14 @@
 """The pre-training run: TFRecords in, model folder and `eval_results.txt` out."""
 
+import math
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import keras
 import numpy as np
 import tensorflow as tf
 
+from keras_bert import features
 from keras_bert.config import BertConfig
 from keras_bert.errors import InputError
 from keras_bert.input_pipeline import naming_damaged_records, pretraining_dataset
@@ -46,9 +48,13 @@ def train_pretrainer(
     save_checkpoints_steps: int = 1000,
     steps_per_execution: int = 1,
     seed: int = 12345,
+    masking: Mapping[str, object] | None = None,
     tensorboard: bool = False,
 ) -> BertPretrainer:
     """Pre-trains a BERT on masked words and next sentences, as google-research/bert `run_pretraining.py` does.
+
+    All that `create_pretraining_data` writes is trained on as it comes: packed rows, records without a sentence task,
+    and records without masks, which get new ones in every epoch.
 
     Called again with the same arguments it goes on from the newest checkpoint in `output_dir`, and returns at once what
     is finished.
@@ -57,9 +63,9 @@ def train_pretrainer(
         output_dir: the run's folder, see `RunFolder`; the trained model is in its `model` folder.
         train_files: TFRecord files, globs or folders, as `pretraining_dataset` takes them.
         config: the model to train from scratch. `None` takes that of `init_checkpoint`.
-        vocabulary: goes into the model folder. `None` takes that of `init_checkpoint`.
+        vocabulary: goes into the model folder, and masks records without masks. `None` takes that of `init_checkpoint`.
         init_checkpoint: a model folder to start from.
-        max_seq_length, max_predictions_per_seq: the lengths of the records; `None` reads them from the first record.
+        max_seq_length, max_predictions_per_seq, masking: as `pretraining_dataset` takes them.
         adam_beta_2: how long Adam remembers the squares of the gradients; 0.98 is common where training is short.
         steps_per_execution: updates between two returns to Python.
 
@@ -83,6 +89,8 @@ def train_pretrainer(
         max_predictions_per_seq=max_predictions_per_seq,
         seed=seed,
         config=model.config,
+        vocabulary=model.vocabulary,
+        masking=masking,
     )
     settings = {
         "run": "pretraining",
@@ -96,6 +104,8 @@ def train_pretrainer(
         "num_train_steps": num_train_steps,
         "num_warmup_steps": num_warmup_steps,
         "random_seed": seed,
+        "max_predictions_per_seq": dataset.element_spec[features.MASKED_LM_IDS].shape[1],
+        "masking": dict(masking) if masking else None,
         "dtype": keras.mixed_precision.dtype_policy().name,
     }
     folder = RunFolder(output_dir, settings)
@@ -122,21 +132,28 @@ def evaluate_pretrainer(
     output_dir: str | os.PathLike,
     eval_files: str | Sequence[str],
     *,
+    vocabulary: Vocabulary | None = None,
     init_checkpoint: str | os.PathLike | None = None,
     max_seq_length: int | None = None,
     max_predictions_per_seq: int | None = None,
     eval_batch_size: int = 8,
     max_eval_steps: int = 100,
+    masking: Mapping[str, object] | None = None,
 ) -> dict[str, float]:
     """Evaluates a pre-trained model and writes `eval_results.txt` with Google's names.
 
+    Records without masks get the same ones every time, as long as `eval_batch_size` stays the same.
+
     Args:
         output_dir: the folder of a finished run, or an empty one if `init_checkpoint` is given.
+        vocabulary: for records without masks, when the model has none of its own.
         init_checkpoint: the model folder to evaluate when `output_dir` has no model.
+        max_seq_length, max_predictions_per_seq, masking: as `pretraining_dataset` takes them.
         max_eval_steps: evaluates at most this many batches.
 
     Returns:
-        The results: `METRICS` and `global_step`.
+        The results: `METRICS` and `global_step`. Where the records have no sentence task, `next_sentence_accuracy` is
+        NaN, and `n/a` in the file.
 
     Raises:
         InputError: there is no model, or the files do not go with it.
@@ -153,6 +170,8 @@ def evaluate_pretrainer(
         shuffle=False,
         repeat=False,
         config=model.config,
+        vocabulary=model.vocabulary or vocabulary,
+        masking=masking,
     )
     model.compile(optimizer=None)
     dataset = dataset.take(max_eval_steps)
@@ -163,5 +182,6 @@ def evaluate_pretrainer(
             dataset.apply(tf.data.experimental.assert_cardinality(num_steps)), return_dict=True, verbose=0
         )
     results = {name: float(found[name]) for name in METRICS} | {"global_step": folder.latest_step()}
-    print(folder.write_results(results), end="")
+    written = {name: "n/a" if math.isnan(value) else value for name, value in results.items()}
+    print(folder.write_results(written), end="")
     return results

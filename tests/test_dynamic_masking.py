@@ -1,0 +1,247 @@
+"""Masks that are made while records are read: new in every epoch, the same for the same seed, by the right law."""
+
+import itertools
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from keras_bert import features
+from keras_bert.config import BertConfig
+from keras_bert.errors import InputError
+from keras_bert.input_pipeline import naming_damaged_records, pretraining_dataset
+from keras_bert.tokenization.vocabulary import Vocabulary
+
+SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+# Half of the tokens go on with a word.
+VOCABULARY = Vocabulary([*SPECIAL, *(f"w{number}" for number in range(45)), *(f"##c{number}" for number in range(50))])
+SEQ = 32
+MASKED = ("input_ids", "masked_lm_positions", "masked_lm_ids", "masked_lm_weights")
+
+
+def write(path, num_records, places=1, seed=0):
+    """Rows of random tokens in pairs of segments, of 10 to 32 columns; packed, up to `places` of 10 columns."""
+    draw = np.random.default_rng(seed)
+    description = features.pretraining_features(SEQ, 0, places)
+    with tf.io.TFRecordWriter(str(path)) as writer:
+        for _ in range(num_records):
+            values = {feature.name: np.zeros(feature.length, int) for feature in description}
+            lengths = [draw.integers(10, SEQ + 1)] if places == 1 else [10] * places
+            for place, length in enumerate(lengths):
+                start, end = sum(lengths[:place]), sum(lengths[: place + 1])
+                values["input_ids"][start:end] = draw.integers(5, len(VOCABULARY), length)
+                values["input_ids"][[start, start + 5, end - 1]] = [2, 3, 3]
+                values["input_mask"][start:end] = place + 1
+                if places > 1:
+                    values["cls_positions"][place], values["next_sentence_weights"][place] = start, 1
+            writer.write(features.serialize(values, description))
+    return str(path)
+
+
+@pytest.fixture(scope="module")
+def records(tmp_path_factory):
+    return write(tmp_path_factory.mktemp("records") / "a.tfrecord", 100)
+
+
+def batches(path, number=None, batch_size=20, vocabulary=VOCABULARY, **options):
+    dataset = pretraining_dataset(path, batch_size, vocabulary=vocabulary, **options)
+    return [{name: values.numpy() for name, values in batch.items()} for batch in dataset.take(number or -1)]
+
+
+def evaluation(path, **options):
+    return batches(path, shuffle=False, repeat=False, **options)
+
+
+def assert_same(left, right):
+    assert len(left) == len(right)
+    for one, other in zip(left, right, strict=True):
+        for name in one:
+            np.testing.assert_array_equal(one[name], other[name], err_msg=name)
+
+
+def test_batches_have_masks_with_the_shapes_and_dtypes_of_masked_records(records):
+    for repeat, rows in ((True, 20), (False, None)):
+        dataset = pretraining_dataset(records, 20, vocabulary=VOCABULARY, repeat=repeat)
+        assert {name: (tuple(spec.shape), spec.dtype.name) for name, spec in dataset.element_spec.items()} == {
+            "input_ids": ((rows, 32), "int32"),
+            "input_mask": ((rows, 32), "int32"),
+            "segment_ids": ((rows, 32), "int32"),
+            "masked_lm_positions": ((rows, 5), "int32"),
+            "masked_lm_ids": ((rows, 5), "int32"),
+            "masked_lm_weights": ((rows, 5), "float32"),
+            "next_sentence_labels": ((rows, 1), "int32"),
+        }
+
+
+def test_putting_the_masked_tokens_back_gives_the_records(records):
+    written = next(iter(tf.data.TFRecordDataset(records).batch(100)))
+    originals = features.parse(written, features.pretraining_features(SEQ, 0))["input_ids"].numpy()
+    masked = {name: np.concatenate([batch[name] for batch in evaluation(records)]) for name in (*MASKED, "input_mask")}
+    row, place = np.nonzero(masked["masked_lm_weights"])
+    column, ids = masked["masked_lm_positions"][row, place], masked["masked_lm_ids"][row, place]
+    assert not np.array_equal(masked["input_ids"], originals)
+    masked["input_ids"][row, column] = ids
+    np.testing.assert_array_equal(masked["input_ids"], originals)
+    assert not set(ids) & {0, 2, 3}, "a special token was masked"
+    expected = np.maximum(1, np.rint(0.15 * masked["input_mask"].sum(axis=1)))
+    np.testing.assert_array_equal(masked["masked_lm_weights"].sum(axis=1), expected)
+
+
+def test_the_same_seed_gives_the_same_masks_and_another_does_not(records):
+    first, again, other = (batches(records, 12, seed=seed) for seed in (3, 3, 4))
+    assert_same(first, again)
+    assert not np.array_equal(first[0]["masked_lm_positions"], other[0]["masked_lm_positions"])
+    assert batches(records, 1, seed=-1)
+
+
+def test_every_epoch_has_new_masks(records):
+    dataset = pretraining_dataset(records, 20, vocabulary=VOCABULARY, shuffle=False)
+    found = [batch["masked_lm_positions"].numpy() for batch in dataset.take(15)]
+    epochs = [np.concatenate(found[start : start + 5]) for start in (0, 5, 10)]
+    for left, right in itertools.combinations(epochs, 2):
+        assert (left == right).all(axis=1).mean() < 0.1
+
+
+def test_a_run_that_skips_what_it_has_seen_goes_on_with_the_same_masks(records):
+    dataset = pretraining_dataset(records, 20, vocabulary=VOCABULARY, seed=5)
+    resumed = pretraining_dataset(records, 20, vocabulary=VOCABULARY, seed=5).skip(7)
+    for one, other in zip(dataset.take(12).skip(7), resumed.take(5), strict=True):
+        for name in one:
+            np.testing.assert_array_equal(one[name], other[name])
+
+
+def test_evaluation_has_the_same_masks_every_time(records):
+    dataset = pretraining_dataset(records, 20, vocabulary=VOCABULARY, shuffle=False, repeat=False)
+    first, again = ([{**batch} for batch in dataset.as_numpy_iterator()] for _ in range(2))
+    assert_same(first, again)
+    assert_same(first, evaluation(records))
+
+
+def within_five_sigma(count, num_trials, probability):
+    """True unless `count` is further from its expectation than chance allows (once in 1.7 million)."""
+    return abs(count - num_trials * probability) < 5 * np.sqrt(num_trials * probability * (1 - probability))
+
+
+def test_masks_are_at_uniform_places_and_80_10_10(tmp_path):
+    path = write(tmp_path / "a.tfrecord", 200)
+    found = batches(path, 100, batch_size=100, masking={"masked_lm_prob": 0.3})
+    row = {name: np.concatenate([batch[name] for batch in found]) for name in (*MASKED, "input_mask")}
+    is_target = row["masked_lm_weights"] > 0
+    shown = np.take_along_axis(row["input_ids"], row["masked_lm_positions"], axis=1)[is_target]
+    ids = row["masked_lm_ids"][is_target]
+    total = len(ids)
+    assert total > 50_000
+    num_masked, num_kept = np.sum(shown == VOCABULARY.mask_id), np.sum(shown == ids)
+    assert within_five_sigma(num_masked, total, 0.8)
+    # A random token is the right one once in 95: text cannot hold the five bracketed ones.
+    num_replacements = len(VOCABULARY) - len(SPECIAL)
+    assert within_five_sigma(num_kept, total, 0.1 + 0.1 / num_replacements)
+    random = shown[(shown != ids) & (shown != VOCABULARY.mask_id)]
+    assert set(random) == set(range(len(SPECIAL), len(VOCABULARY)))
+    expected = len(random) / num_replacements
+    assert np.sum((np.bincount(random)[len(SPECIAL) :] - expected) ** 2 / expected) < 95 + 5 * np.sqrt(2 * 95)
+    # Where rows are full: 29 tokens of text in 32 columns.
+    full = row["input_mask"].sum(axis=1) == SEQ
+    positions = row["masked_lm_positions"][full][is_target[full]]
+    counts = np.bincount(positions, minlength=SEQ)
+    assert counts[[0, 5, 31]].sum() == 0
+    text = np.delete(counts, [0, 5, 31])
+    expected = text.mean()
+    assert np.sum((text - expected) ** 2 / expected) < 28 + 5 * np.sqrt(2 * 28)
+
+
+def test_whole_words_and_spans_are_masked_where_asked_for(records):
+    is_continuation = np.array([token.startswith("##") for token in VOCABULARY.tokens])
+    for options in ({"do_whole_word_mask": True}, {"max_ngram_size": 3}):
+        whole = 0
+        for batch in evaluation(records, masking=options):
+            for ids, positions, labels, weights in zip(*(batch[name] for name in MASKED), strict=True):
+                original = ids.copy()
+                targets = positions[weights > 0]
+                original[targets] = labels[weights > 0]
+                for target in targets:
+                    following = target + 1
+                    if following < SEQ and is_continuation[original[following]]:
+                        assert following in targets, "a word was cut"
+                        whole += 1
+        assert whole > 20
+    spans = [evaluation(records, masking={"max_ngram_size": size}) for size in (1, 3)]
+    neighbours = [sum(np.sum(np.diff(batch["masked_lm_positions"], axis=1) == 1) for batch in found) for found in spans]
+    assert neighbours[1] > neighbours[0]
+
+
+def test_random_tokens_are_drawn_from_the_whole_vocabulary_where_asked_for(records):
+    found = batches(records, 100, masking={"replacement_tokens": "vocabulary"})
+    shown = np.concatenate(
+        [np.take_along_axis(batch["input_ids"], batch["masked_lm_positions"], axis=1).ravel() for batch in found]
+    )
+    assert {0, 1, 2, 3} <= set(shown)
+
+
+def test_packed_rows_have_masks_for_each_sequence(tmp_path):
+    path = write(tmp_path / "a.tfrecord", 40, places=3)
+    for batch in evaluation(path):
+        assert batch["masked_lm_positions"].shape == (20, 7)  # 0.15 * 32, and a half for each of three
+        for positions, weights in zip(batch["masked_lm_positions"], batch["masked_lm_weights"], strict=True):
+            # Of ten tokens round(1.5) = 2 are masked.
+            assert np.bincount(positions[weights > 0] // 10).tolist() == [2, 2, 2]
+
+
+@pytest.mark.parametrize(("places", "shortest", "share"), [(10, 3, 0.15), (8, 4, 0.15), (10, 3, 0.05), (4, 8, 0.35)])
+def test_by_default_there_is_room_for_the_masks_of_all_sequences(tmp_path, places, shortest, share):
+    from keras_bert.dynamic_masking import DynamicMasking
+    from keras_bert.masking import count_by_sequence
+    from keras_bert.record_form import RecordForm
+
+    form = RecordForm(SEQ, 0, places, True, {})
+    options = DynamicMasking(form, VOCABULARY, {"masked_lm_prob": share}, seed=0).options
+    numbers = np.minimum(np.arange(SEQ) // shortest + 1, places)[None] * (np.arange(SEQ) < places * shortest)
+    is_text = numbers > 0
+    wanted = sum(max(1, round(share * length)) for length in np.bincount(numbers[0])[1:])
+    assert count_by_sequence(is_text, numbers, options).sum() == wanted
+
+
+def test_the_number_of_masks_can_be_limited(records):
+    found = evaluation(records, max_predictions_per_seq=2)
+    assert found[0]["masked_lm_ids"].shape == (20, 2)
+    assert max(batch["masked_lm_weights"].sum(axis=1).max() for batch in found) == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"vocabulary": None}, r"a\.tfrecord: its records have no masks. .* give it \(--vocab_file\)"),
+        ({"masking": {"masked_lm_prob": 0.0}}, "masked_lm_prob must be above 0"),
+        ({"masking": {"mask_rate": 0.3}}, "Masking has no option mask_rate. It has: masked_lm_prob, "),
+        ({"masking": {"whole_word_actions": True}}, "whole_word_actions decides word by word"),
+        ({"max_predictions_per_seq": -1}, "max_predictions_per_seq must be 1 or more"),
+        ({"vocabulary": Vocabulary(SPECIAL)}, "special tokens only"),
+    ],
+)
+def test_what_cannot_be_masked_is_refused_before_reading(records, arguments, message):
+    with pytest.raises(InputError, match=message):
+        pretraining_dataset(records, 4, **{"vocabulary": VOCABULARY, **arguments})
+
+
+def test_options_are_refused_for_records_with_masks(tmp_path):
+    values = {feature.name: np.ones(feature.length, int) for feature in features.pretraining_features(8, 2)}
+    with tf.io.TFRecordWriter(str(tmp_path / "a.tfrecord")) as writer:
+        writer.write(features.serialize(values, features.pretraining_features(8, 2)))
+    with pytest.raises(
+        InputError, match=r"a\.tfrecord: its records have masks, so masked_lm_prob would change nothing"
+    ):
+        pretraining_dataset(str(tmp_path), 1, vocabulary=VOCABULARY, masking={"masked_lm_prob": 0.2})
+    pretraining_dataset(str(tmp_path), 1, vocabulary=VOCABULARY, masking={})
+
+
+def test_a_vocabulary_that_is_too_small_is_one_clear_line(records):
+    small = Vocabulary(VOCABULARY.tokens[:50])
+    with (
+        pytest.raises(
+            InputError, match=r"^The records hold the token 9\d, but the vocabulary has 50\. Use the [^\n]*$"
+        ),
+        naming_damaged_records(records),
+    ):
+        evaluation(records, vocabulary=small)
+    with pytest.raises(InputError, match="vocab_size=50"):
+        evaluation(records, vocabulary=small, config=BertConfig.from_size("tiny", vocab_size=50))
