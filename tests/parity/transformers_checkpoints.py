@@ -58,7 +58,9 @@ def run(job):
 
 
 def main(path):
-    for job in json.load(open(path)):
+    with open(path) as file:
+        jobs = json.load(file)
+    for job in jobs:
         run(job)
 
 
