@@ -21,6 +21,7 @@ COMMANDS = {
     "run_scripts": [
         "run_pretraining",
         "run_classifier",
+        "convert_checkpoint",
         "export_saved_model",
         "ask_saved_model",
         "quickstart_report",

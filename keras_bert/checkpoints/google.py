@@ -6,6 +6,7 @@ Reference: google-research/bert `modeling.py`, `run_pretraining.py`, `run_classi
 import json
 import os
 import re
+from collections.abc import Mapping
 
 from keras_bert.checkpoints import checkpoint as form
 from keras_bert.checkpoints.checkpoint import BertCheckpoint, StoredTensor
@@ -18,7 +19,7 @@ from keras_bert.tokenization.vocabulary import Vocabulary
 CONFIG_FILE = "bert_config.json"
 VOCABULARY_FILE = "vocab.txt"
 PREFIX = "bert_model.ckpt"
-LABELS_KEY = "labels"  # an added key of bert_config.json: Google keeps the names of labels in code
+_OUR_KEY = "keras_bert"  # an added key of bert_config.json: Google keeps tasks and labels in code
 
 
 def _dense(ours: str, theirs: str) -> list[tuple]:
@@ -35,7 +36,7 @@ def _output(ours: str, theirs: str) -> list[tuple]:
 
 
 _LAYER, _THEIR_LAYER = "encoder/layer_*", "bert/encoder/layer_*"
-TABLE = NameTable(
+_TABLE = NameTable(
     [
         (form.TOKEN_EMBEDDINGS, "bert/embeddings/word_embeddings", SAME),
         (form.POSITION_EMBEDDINGS, "bert/embeddings/position_embeddings", SAME),
@@ -55,9 +56,11 @@ TABLE = NameTable(
         (form.OUTPUT_BIAS, "cls/predictions/output_bias", SAME),
         *_output(form.NEXT_SENTENCE, "cls/seq_relationship/"),
         *_output(form.SPAN_CLASSIFIER, "cls/squad/"),
-        *_output(form.CLASSIFIER, ""),
     ]
 )
+# Google's scripts call the last layer of any task `output_weights`; which task it is, an added key of the config says.
+_TASK_HEADS = (form.CLASSIFIER, form.TOKEN_CLASSIFIER, form.MULTIPLE_CHOICE)
+_TASK_TABLES = {head: NameTable(_output(head, "")) for head in _TASK_HEADS}
 _OPTIMIZER = re.compile(
     r".*/(adam_[mv]|Adam(_1)?|lamb_[mv]|AdamWeightDecayOptimizer(_1)?)$|.*(beta[12]_power|loss_scale).*"
 )
@@ -73,13 +76,17 @@ def read_google(prefix: str) -> BertCheckpoint:
     return google_checkpoint(prefix, read_tensorflow_checkpoint(prefix))
 
 
-def google_checkpoint(prefix: str, variables: dict[str, StoredTensor]) -> BertCheckpoint:
+def google_checkpoint(prefix: str, variables: Mapping[str, StoredTensor]) -> BertCheckpoint:
     """Returns the checkpoint that variables with Google's names make, with the config and vocabulary beside them."""
+    folder = os.path.dirname(prefix)
+    config, says_casing, ours = read_config(folder)
+    head = ours.get("output_weights")
+    head = head if head in _TASK_TABLES else form.CLASSIFIER
     tensors, slots, ignored = {}, [], []
     for name, variable in variables.items():
-        ours = TABLE.ours(name)
-        if ours:
-            tensors[ours[0]] = to_ours(variable, ours[1])
+        found = _TABLE.ours(name) or _TASK_TABLES[head].ours(name)
+        if found:
+            tensors[found[0]] = to_ours(variable, found[1])
         elif _OPTIMIZER.fullmatch(name) or name in _COUNTERS:
             slots.append(name)
         else:
@@ -89,31 +96,31 @@ def google_checkpoint(prefix: str, variables: dict[str, StoredTensor]) -> BertCh
             f"{prefix} holds no BERT: bert/embeddings/word_embeddings is missing. Its variables are called "
             f"{', '.join(list(variables)[:3])}, ..."
         )
-    config, labels, says_casing = read_config(os.path.dirname(prefix))
-    kernel = tensors.get(f"{form.CLASSIFIER}/kernel")
-    if kernel and not labels:
-        labels = tuple(f"LABEL_{number}" for number in range(kernel.shape[-1]))
+    labels = None
+    if head != form.MULTIPLE_CHOICE and f"{head}/bias" in tensors:
+        count = tensors[f"{head}/bias"].shape[0]
+        labels = tuple(map(str, ours.get("labels") or [f"LABEL_{number}" for number in range(count)]))
     return BertCheckpoint(
         path=prefix,
         kind="Google TensorFlow 1",
         config=config,
-        vocabulary=read_vocabulary(os.path.dirname(prefix)),
+        vocabulary=read_vocabulary(folder),
         tensors=tensors,
-        labels=labels if kernel else None,
+        labels=labels,
         ignored=tuple(ignored + ([f"{len(slots)} variables of the optimizer"] if slots else [])),
         says_casing=says_casing,
     )
 
 
-def read_config(folder: str) -> tuple[BertConfig, tuple[str, ...] | None, bool]:
-    """Returns the config of a folder, the labels that `write_google` added to it, and whether it says the casing."""
+def read_config(folder: str) -> tuple[BertConfig, bool, dict]:
+    """Returns the config of a folder, whether it says the casing, and what `write_google` added to it."""
     file = os.path.join(folder, CONFIG_FILE)
     config = BertConfig.from_json_file(file)
     with open(file, encoding="utf-8") as content:
         says_casing = "do_lower_case" in json.load(content)
-    labels = config.extra.get(LABELS_KEY)
-    extra = {key: value for key, value in config.extra.items() if key not in (LABELS_KEY, "keras_bert")}
-    return config.replace(extra=extra), tuple(map(str, labels)) if isinstance(labels, list) else None, says_casing
+    ours = config.extra.get(_OUR_KEY)
+    extra = {key: value for key, value in config.extra.items() if key != _OUR_KEY}
+    return config.replace(extra=extra), says_casing, ours if isinstance(ours, dict) else {}
 
 
 def read_vocabulary(folder: str) -> Vocabulary | None:
@@ -136,15 +143,17 @@ def write_google(checkpoint: BertCheckpoint, folder: str) -> list[str]:
             f"{checkpoint.path}: the masked-LM head has an output table of its own (tie_word_embeddings is false), and "
             "Google's format has no place for it. Write the Hugging Face or the keras_bert format."
         )
+    head = next((head for head in _TASK_HEADS if head in checkpoint.heads), form.CLASSIFIER)
     variables, left_out = {}, []
     for name, tensor in checkpoint.tensors.items():
-        theirs = TABLE.theirs(name)
+        theirs = _TABLE.theirs(name) or _TASK_TABLES[head].theirs(name)
         if theirs:
             variables[theirs[0]] = to_theirs(tensor, theirs[1])
         else:
             left_out.append(name)
-    if checkpoint.labels and form.CLASSIFIER in checkpoint.heads:
-        config = config.replace(extra={**config.extra, LABELS_KEY: list(checkpoint.labels)})
+    if head in checkpoint.heads:
+        ours = {"output_weights": head} | ({"labels": list(checkpoint.labels)} if checkpoint.labels else {})
+        config = config.replace(extra={**config.extra, _OUR_KEY: ours})
     config.save(os.path.join(folder, CONFIG_FILE))
     if checkpoint.vocabulary is not None:
         checkpoint.vocabulary.save(os.path.join(folder, VOCABULARY_FILE))

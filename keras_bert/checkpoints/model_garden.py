@@ -104,7 +104,7 @@ def _variable_names(prefix: str, variables: Mapping[str, StoredTensor]) -> dict[
     from tensorflow.core.protobuf import trackable_object_graph_pb2
 
     graph = trackable_object_graph_pb2.TrackableObjectGraph()
-    graph.ParseFromString(bytes(variables[OBJECT_GRAPH].read().item()))
+    graph.ParseFromString(variables[OBJECT_GRAPH].read())  # TensorFlow gives one string as bytes
     slots = {slot.slot_variable_node_id for node in graph.nodes for slot in node.slot_variables}
     names = {}
     for number, node in enumerate(graph.nodes):
@@ -136,7 +136,7 @@ def _last_layer(key: str, variables: Mapping[str, StoredTensor]) -> str:
 def _config(folder: str, tensors: Mapping, variables: Mapping) -> tuple[BertConfig, bool]:
     """Returns the config of the folder, or one read off the shapes, and whether it says the casing."""
     if os.path.isfile(os.path.join(folder, google.CONFIG_FILE)):
-        config, _, says_casing = google.read_config(folder)
+        config, says_casing, _ = google.read_config(folder)
         return config, says_casing
     # The heads lie apart in these checkpoints, so that everything but rates and activation can be seen.
     heads = next(variables[key].shape[1] for key in variables if re.search(r"_query_dense/kernel", key))

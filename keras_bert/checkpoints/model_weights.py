@@ -1,8 +1,10 @@
-"""The weights of a model by their names in checkpoints."""
+"""The weights of a model by their names in checkpoints, and how they come to hold what is in a checkpoint."""
+
+import contextlib
 
 import numpy as np
 
-from keras_bert.checkpoints.checkpoint import ENCODER, StoredTensor
+from keras_bert.checkpoints.checkpoint import ENCODER, StoredTensor, numpy_dtype
 
 
 def model_weights(model) -> dict:
@@ -21,6 +23,24 @@ def model_weights(model) -> dict:
 def tensors_of(model) -> dict[str, StoredTensor]:
     """Returns name -> tensor; each is copied out of the model when it is read."""
     return {name: _tensor_of(weight) for name, weight in model_weights(model).items()}
+
+
+def variables_made_last() -> contextlib.AbstractContextManager:
+    """Returns a block in which a model can be made, whose variables get their first values only when it ends.
+
+    Random numbers for a BASE take two seconds and its size in memory once more, and would be thrown away.
+    """
+    import keras
+
+    return keras.StatelessScope()
+
+
+def start_as(weight, tensor: StoredTensor) -> None:
+    """Lets a variable of a model that is being made in `variables_made_last` start as a tensor."""
+    # Keras has no public way to say this. It keeps the initializer of such a variable until the block ends.
+    if weight._initializer is None:
+        raise RuntimeError(f"This version of Keras has given {weight.path} its first value too early.")
+    weight._initializer = lambda shape, dtype=None: tensor.read().astype(numpy_dtype(dtype or weight.dtype), copy=False)
 
 
 def _tensor_of(weight) -> StoredTensor:

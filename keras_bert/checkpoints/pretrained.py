@@ -7,7 +7,7 @@ from keras_bert.checkpoints import formats
 from keras_bert.checkpoints.checkpoint import ENCODER, POOLER, BertCheckpoint, part_of
 from keras_bert.checkpoints.model_classes import class_for, class_name, labelled_head
 from keras_bert.checkpoints.model_folder import constructor_arguments
-from keras_bert.checkpoints.model_weights import model_weights, tensors_of
+from keras_bert.checkpoints.model_weights import model_weights, start_as, tensors_of, variables_made_last
 from keras_bert.checkpoints.resizing import resized
 from keras_bert.errors import InputError
 from keras_bert.tokenization.vocabulary import Vocabulary
@@ -42,16 +42,22 @@ def from_pretrained(
         InputError: what is there cannot be read, or is not what the class needs.
     """
     checkpoint = formats.read_checkpoint(path, do_lower_case, trust_pickle)
-    checkpoint = resized(checkpoint, max_position_embeddings, new_tokens)
+    return model_of(model_class, resized(checkpoint, max_position_embeddings, new_tokens), **arguments)
+
+
+def model_of(model_class: type | None, checkpoint: BertCheckpoint, **arguments):
+    """Returns a model with the weights of a checkpoint that is open already; see `from_pretrained`."""
     if model_class is None:
         model_class, saved_arguments = (
             (checkpoint.model_class, checkpoint.arguments) if checkpoint.model_class else class_for(checkpoint)
         )
         arguments = {**saved_arguments, **arguments}
     arguments, checkpoint = _arguments(model_class, checkpoint, arguments)
-    model = model_class(checkpoint.config, **arguments)
+    with variables_made_last():
+        model = model_class(checkpoint.config, **arguments)
+        new, loaded = _load(model, checkpoint)
     model.vocabulary = checkpoint.vocabulary
-    _load(model, checkpoint)
+    _report(model, checkpoint, loaded, new)
     return model
 
 
@@ -122,8 +128,8 @@ def _same_labels(given: tuple, stored: tuple) -> bool:
     return given == stored or (stored == made_up and len(given) == len(stored))
 
 
-def _load(model, checkpoint: BertCheckpoint) -> None:
-    """Gives a model the weights of a checkpoint, one by one, and says what happened to which part."""
+def _load(model, checkpoint: BertCheckpoint) -> tuple[set[str], set[str]]:
+    """Lets the variables of a model start as the tensors of a checkpoint; returns the new and the loaded parts."""
     weights = model_weights(model)
     fitting = {
         name
@@ -139,16 +145,16 @@ def _load(model, checkpoint: BertCheckpoint) -> None:
             f"{checkpoint.path} ({checkpoint.kind}) does not have {wrong} of the shape {list(weights[wrong].shape)} "
             f"that {type(model).__name__} needs."
         )
-    for name in weights:
+    for name, weight in weights.items():
         if part_of(name) in loaded:
-            weights[name].assign(checkpoint.tensors[name].read())
-    left = sorted({part_of(name) for name in checkpoint.tensors} - loaded)
-    _report(model, checkpoint, loaded, new, [*left, *checkpoint.ignored])
+            start_as(weight, checkpoint.tensors[name])
+    return new, loaded
 
 
-def _report(model, checkpoint: BertCheckpoint, loaded: set[str], new: set[str], ignored: Sequence[str]) -> None:
+def _report(model, checkpoint: BertCheckpoint, loaded: set[str], new: set[str]) -> None:
     if checkpoint.model_class is not None and not new:
         return
+    ignored = [*sorted({part_of(name) for name in checkpoint.tensors} - loaded), *checkpoint.ignored]
     if POOLER in loaded:
         loaded = loaded - {POOLER}
     parts = [

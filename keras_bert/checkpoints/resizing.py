@@ -1,5 +1,6 @@
 """Checkpoints with more or fewer positions, and with more tokens."""
 
+import os
 from collections.abc import Sequence
 
 import numpy as np
@@ -23,6 +24,15 @@ def resized(
     if max_position_embeddings is not None and max_position_embeddings != checkpoint.config.max_position_embeddings:
         checkpoint = with_positions(checkpoint, max_position_embeddings)
     return with_new_tokens(checkpoint, new_tokens) if new_tokens else checkpoint
+
+
+def read_new_tokens(path: str | os.PathLike) -> list[str]:
+    """Returns the tokens of a file, one a line; blank lines count for nothing."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            return [line.strip() for line in file if line.strip()]
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"Cannot read the tokens in {os.fspath(path)}: {error}.") from None
 
 
 def with_positions(checkpoint: BertCheckpoint, count: int) -> BertCheckpoint:

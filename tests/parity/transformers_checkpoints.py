@@ -9,7 +9,6 @@ them. What `from_pretrained` missed or did not expect goes to `missing` and `une
 """
 
 import json
-import pathlib
 import sys
 
 import numpy as np
@@ -59,7 +58,9 @@ def run(job):
 
 
 def main(path):
-    for job in json.loads(pathlib.Path(path).read_text()):
+    with open(path) as file:
+        jobs = json.load(file)
+    for job in jobs:
         run(job)
 
 

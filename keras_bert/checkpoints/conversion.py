@@ -1,0 +1,46 @@
+"""From any format to any other, without a model: tensors pass one by one."""
+
+import os
+from collections.abc import Sequence
+
+from keras_bert.atomic_output import check_output_folder
+from keras_bert.checkpoints import formats
+from keras_bert.checkpoints.resizing import resized
+
+
+def convert_checkpoint(
+    input_path: str | os.PathLike,
+    output_path: str | os.PathLike,
+    format: str = "keras_bert",
+    *,
+    max_position_embeddings: int | None = None,
+    new_tokens: Sequence[str] = (),
+    do_lower_case: bool | None = None,
+    trust_pickle: bool = False,
+) -> list[str]:
+    """Writes a checkpoint in another format. Never is more than one tensor in memory.
+
+    Args:
+        input_path, do_lower_case, trust_pickle: see `formats.read_checkpoint`.
+        output_path: a new or empty folder.
+        format: one of `formats.WRITERS`.
+        max_position_embeddings, new_tokens: see `resizing`.
+
+    Returns:
+        Lines for the user: what was written, what was ignored, what is not as it was.
+
+    Raises:
+        InputError: the input cannot be read, or the format cannot hold it. Nothing is left at `output_path`.
+    """
+    formats.check_format(format)
+    check_output_folder(output_path)
+    checkpoint = formats.read_checkpoint(input_path, do_lower_case, trust_pickle)
+    checkpoint = resized(checkpoint, max_position_embeddings, new_tokens)
+    notes = formats.write_checkpoint(checkpoint, output_path, format)
+    parts = ", ".join(["encoder", *checkpoint.heads])
+    lines = [
+        f"{os.fspath(output_path)} ({format}) from {checkpoint.path} ({checkpoint.kind}): {parts}; "
+        f"{len(checkpoint.tensors)} tensors, {checkpoint.num_bytes / 1e6:,.1f} MB"
+    ]
+    lines += [f"note: {remark}" for remark in (*checkpoint.remarks, *notes)]
+    return lines + ([f"ignored: {', '.join(checkpoint.ignored)}"] if checkpoint.ignored else [])

@@ -1,0 +1,125 @@
+"""Does a converted checkpoint compute what the original did? Both are run on text, by us and by their own libraries."""
+
+import contextlib
+import importlib.metadata
+import io
+import os
+from collections.abc import Callable, Iterator
+
+import numpy as np
+
+from keras_bert.checkpoints import formats
+from keras_bert.checkpoints.checkpoint import POOLER, BertCheckpoint, part_of
+from keras_bert.checkpoints.hub import HUB_PREFIX, download
+from keras_bert.tokenization.vocabulary import Vocabulary
+from keras_bert.tokenization.wordpiece import WordPieceTokenizer
+
+TEXTS = (
+    "The quick brown fox jumps over the lazy dog.",
+    "Returns a view of the array. The data isn't copied, so changes show up in both.",
+    "Zürich, São Paulo and 北京 are cities; 3.14159 is a number.",
+    "BERT",
+)
+
+
+def verify(input_path: str, output_path: str, texts=TEXTS, **reading) -> Iterator[str]:
+    """Yields one line for each comparison: who computed what, and the largest difference.
+
+    Compared are the vectors of all real tokens and, where both have a pooler, those of the rows.
+
+    Args:
+        input_path, output_path: what was converted, and into what.
+        texts: what they are run on. Without a vocabulary, they are run on numbers.
+        **reading: `do_lower_case` and `trust_pickle`, as they were given to read the input.
+    """
+    sides = {
+        "input": formats.read_checkpoint(input_path, **reading),
+        "output": formats.read_checkpoint(output_path),
+    }
+    smallest = min(sides.values(), key=lambda checkpoint: checkpoint.config.max_position_embeddings)
+    features = _features(smallest, texts)
+    ours = {side: _our_outputs(checkpoint, features) for side, checkpoint in sides.items()}
+    has_pooler = all(any(part_of(name) == POOLER for name in checkpoint.tensors) for checkpoint in sides.values())
+    names = ("sequence_output", "pooled_output") if has_pooler else ("sequence_output",)
+    yield _line("input and output, both by keras_bert", ours["input"], ours["output"], names, features)
+    for side, checkpoint in sides.items():
+        for library, run in _libraries_for(checkpoint):
+            try:
+                version = importlib.metadata.version(library)
+                theirs = run(_folder(checkpoint.path), features)
+            except (ImportError, importlib.metadata.PackageNotFoundError) as error:
+                yield f"{side} by {library}: not compared, because it is not installed here ({error})"
+                continue
+            yield _line(f"{side} by keras_bert and by {library} {version}", ours[side], theirs, names, features)
+
+
+def _features(checkpoint: BertCheckpoint, texts) -> dict[str, np.ndarray]:
+    """Returns a padded batch of the texts, the last one with a second segment."""
+    vocabulary, config = checkpoint.vocabulary, checkpoint.config
+    longest = min(64, config.max_position_embeddings)
+    rows = [_ids(text, vocabulary, checkpoint)[:longest] for text in texts]
+    length = max(map(len, rows))
+    input_ids = np.array([row + [0] * (length - len(row)) for row in rows], "int32")
+    input_mask = np.array([[1] * len(row) + [0] * (length - len(row)) for row in rows], "int32")
+    segment_ids = np.zeros_like(input_ids)
+    if config.type_vocab_size > 1:
+        segment_ids[:, length // 2 :] = input_mask[:, length // 2 :]
+    return {"input_ids": input_ids, "input_mask": input_mask, "segment_ids": segment_ids}
+
+
+def _ids(text: str, vocabulary: Vocabulary | None, checkpoint: BertCheckpoint) -> list[int]:
+    if vocabulary is None:
+        return [ord(character) % checkpoint.config.vocab_size for character in text]
+    tokenizer = WordPieceTokenizer(vocabulary, checkpoint.config.do_lower_case)
+    return [vocabulary.cls_id, *tokenizer.encode(text), vocabulary.sep_id]
+
+
+def _our_outputs(checkpoint: BertCheckpoint, features) -> dict[str, np.ndarray]:
+    from keras_bert.checkpoints.pretrained import model_of
+    from keras_bert.models.encoder import BertEncoder
+
+    with contextlib.redirect_stdout(io.StringIO()):  # what was loaded has been said before
+        outputs = model_of(BertEncoder, checkpoint)(features)
+    return {name: np.asarray(value) for name, value in outputs.items()}
+
+
+def _libraries_for(checkpoint: BertCheckpoint) -> list[tuple[str, Callable]]:
+    if checkpoint.kind.startswith("Hugging Face"):
+        return [("transformers", _run_transformers)]
+    return [("keras-hub", _run_keras_hub)] if checkpoint.kind.startswith("KerasHub") else []
+
+
+def _run_transformers(folder: str, features) -> dict[str, np.ndarray]:
+    import torch
+    import transformers
+
+    model = transformers.BertModel.from_pretrained(folder).eval()
+    with torch.no_grad():
+        outputs = model(
+            input_ids=torch.tensor(features["input_ids"], dtype=torch.long),
+            attention_mask=torch.tensor(features["input_mask"], dtype=torch.long),
+            token_type_ids=torch.tensor(features["segment_ids"], dtype=torch.long),
+        )
+    return {"sequence_output": outputs.last_hidden_state.numpy(), "pooled_output": outputs.pooler_output.numpy()}
+
+
+def _run_keras_hub(folder: str, features) -> dict[str, np.ndarray]:
+    import keras_hub
+
+    names = {"token_ids": "input_ids", "padding_mask": "input_mask", "segment_ids": "segment_ids"}
+    backbone = keras_hub.models.Backbone.from_preset(folder)
+    outputs = backbone({theirs: features[ours] for theirs, ours in names.items()})
+    return {name: np.asarray(value) for name, value in outputs.items()}
+
+
+def _folder(path: str) -> str:
+    return download(path) if path.startswith(HUB_PREFIX) else os.fspath(path)
+
+
+def _line(what: str, left, right, names, features) -> str:
+    real = features["input_mask"] == 1
+    found = []
+    for name in names:
+        one, other = (side[name][real] if name == "sequence_output" else side[name] for side in (left, right))
+        found.append(f"{name} {np.abs(one - other).max():.1e}")
+    return f"{what}: largest difference of {', '.join(found)}"
