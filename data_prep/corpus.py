@@ -7,9 +7,10 @@ tensorflow_datasets one record is one document, and the line breaks inside its t
 import glob
 import os
 from collections.abc import Callable, Iterator, Sequence
+from typing import BinaryIO
 
 from data_prep import tfds_text
-from data_prep.text_chunks import JSON_SUFFIXES, TextChunk, read_chunks, texts_in_chunks
+from data_prep.text_chunks import JSON_SUFFIXES, TextChunk, open_on_disk, read_chunks, texts_in_chunks
 from keras_bert.errors import InputError
 
 # What a folder is searched for. Files without a suffix are taken too: WikiExtractor writes `AA/wiki_00`.
@@ -78,10 +79,20 @@ def read_text_chunks(
 
 def _chunks_of(sources: list[str], text_field: str, tfds_data_dir: str | None) -> Iterator[TextChunk]:
     for source in sources:
-        if tfds_text.is_tfds_name(source):
-            yield from texts_in_chunks(source, tfds_text.read_texts(source, text_field, tfds_data_dir))
-        else:
-            yield from read_chunks(source, text_field)
+        yield from read_source_chunks(source, text_field, tfds_data_dir=tfds_data_dir)
+
+
+def read_source_chunks(
+    source: str,
+    text_field: str,
+    *,
+    tfds_data_dir: str | None = None,
+    open_file: Callable[[str], BinaryIO] = open_on_disk,
+) -> Iterator[TextChunk]:
+    """Reads one of `list_sources` in chunks; `open_file` as in `read_chunks`."""
+    if tfds_text.is_tfds_name(source):
+        return texts_in_chunks(source, tfds_text.read_texts(source, text_field, tfds_data_dir))
+    return read_chunks(source, text_field, open_file)
 
 
 class TextCheck:
@@ -91,7 +102,7 @@ class TextCheck:
     """
 
     def __init__(self, patterns: str | Sequence[str]):
-        self._named = {os.path.expanduser(pattern) for pattern in _split_patterns(patterns)}
+        self._named = {os.path.expanduser(pattern) for pattern in split_patterns(patterns)}
         self._num_in_source = 0
         self._sources = []
         self._found_any = False
@@ -121,7 +132,7 @@ def list_sources(patterns: str | Sequence[str]) -> list[str]:
         InputError: nothing matches a pattern.
     """
     found = {}
-    for pattern in _split_patterns(patterns):
+    for pattern in split_patterns(patterns):
         for name in _expand(pattern):
             found.setdefault(name if tfds_text.is_tfds_name(name) else os.path.realpath(name), name)
     return list(found.values())
@@ -137,7 +148,8 @@ def source_size(name: str, tfds_data_dir: str | None = None) -> int:
     return tfds_text.size_in_bytes(name, tfds_data_dir) if tfds_text.is_tfds_name(name) else os.path.getsize(name)
 
 
-def _split_patterns(patterns: str | Sequence[str]) -> list[str]:
+def split_patterns(patterns: str | Sequence[str]) -> list[str]:
+    """Returns the single patterns. Raises `InputError` when there is none."""
     if isinstance(patterns, str):
         patterns = patterns.split(",")
     patterns = [pattern.strip() for pattern in patterns if pattern.strip()]

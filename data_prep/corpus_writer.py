@@ -45,6 +45,17 @@ class EncodedChunk:
     source_bytes: int
     is_last: bool
 
+    def counts(self) -> dict[str, int]:
+        """What the chunk adds to the counts of a corpus."""
+        return {
+            "num_documents": len(self.document_lengths),
+            "num_sentences": len(self.sentence_lengths),
+            "num_tokens": len(self.tokens),
+            "num_dropped_documents": self.num_dropped_documents,
+            "num_dropped_sentences": self.num_dropped_sentences,
+            "num_unknown_tokens": self.num_unknown_tokens,
+        }
+
 
 class CorpusWriter:
     """Adds chunks of tokens to a corpus folder; made by `open_corpus_writer`.
@@ -76,15 +87,11 @@ class CorpusWriter:
         self._files["sentence_offsets.bin"].write(sentence_ends)
         document_ends = state["num_sentences"] + np.cumsum(chunk.document_lengths, dtype=np.int64)
         self._files["document_offsets.bin"].write(document_ends)
-        for name, number in (
-            ("num_documents", len(chunk.document_lengths)),
-            ("num_sentences", len(chunk.sentence_lengths)),
-            ("num_tokens", len(chunk.tokens)),
-        ):
+        counts = chunk.counts()
+        for name, number in counts.items():
             state[name] += number
-            self._part[name] += number
-        for name in ("num_unknown_tokens", "num_dropped_sentences", "num_dropped_documents"):
-            state[name] += getattr(chunk, name)
+        for name in self._part:
+            self._part[name] += counts[name]
         if chunk.source not in dict(progress["begun_sources"][-1:]):
             progress["begun_sources"].append((chunk.source, self._sizes[chunk.source]))
         self.num_chunks += 1
@@ -160,7 +167,7 @@ def open_corpus_writer(
         elif has_corpus(path):
             state = _append(path, vocabulary, source)
         else:
-            state = _start(vocabulary, source)
+            state = {**empty_manifest(vocabulary, source), "progress": _no_progress(source.input_file)}
             _write_json(os.path.join(path, PROGRESS_NAME), state)
         if not has_corpus(path):
             vocabulary.save(os.path.join(path, "vocab.txt"))
@@ -195,7 +202,8 @@ def check_same_settings(path: str, manifest: dict[str, Any], vocabulary: Vocabul
             )
 
 
-def _start(vocabulary: Vocabulary, source: TextSource) -> dict[str, Any]:
+def empty_manifest(vocabulary: Vocabulary, source: TextSource) -> dict[str, Any]:
+    """The manifest of a corpus of this text to which none of it was added yet."""
     return {
         "format": FORMAT,
         **dict.fromkeys(("num_documents", "num_sentences", "num_tokens"), 0),
@@ -206,7 +214,6 @@ def _start(vocabulary: Vocabulary, source: TextSource) -> dict[str, Any]:
         "input_bytes": source.num_bytes,
         **source.settings,
         "parts": [],
-        "progress": _no_progress(source.input_file),
     }
 
 

@@ -2,7 +2,7 @@
 corpus."""
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 
@@ -54,13 +54,15 @@ class DocumentBlock:
         return cls(tokens, _offsets(sentence_lengths), _offsets(document_lengths))
 
     @classmethod
-    def gather(cls, corpus: TokenizedCorpus, documents: np.ndarray) -> "DocumentBlock":
-        """Copies whole documents, int64 (num_documents,), out of a corpus, in the order given."""
+    def gather(cls, corpus: "TokenizedCorpus | DocumentBlock", documents: np.ndarray) -> "DocumentBlock":
+        """Copies whole documents, int64 (num_documents,), out of a corpus or block, in the order given."""
         documents = np.asarray(documents, np.int64)
         return cls._copy(corpus, corpus.document_offsets[documents], corpus.document_offsets[documents + 1])
 
     @classmethod
-    def gather_part(cls, corpus: TokenizedCorpus, first_sentence: int, end_sentence: int) -> "DocumentBlock":
+    def gather_part(
+        cls, corpus: "TokenizedCorpus | DocumentBlock", first_sentence: int, end_sentence: int
+    ) -> "DocumentBlock":
         """Copies a run of sentences of one document out of a corpus, as a document of its own."""
         return cls._copy(corpus, np.array([first_sentence], np.int64), np.array([end_sentence], np.int64))
 
@@ -80,8 +82,27 @@ def shard_blocks(corpus: TokenizedCorpus, seed: int, shard: int, num_shards: int
     block, when it is a single document. A document of more than `BLOCK_TOKENS` tokens comes in blocks of its own, each
     closed by the sentence that fills it. So memory is bounded by a few times `BLOCK_TOKENS` and the longest sentence.
     """
+    return _cut_blocks(corpus, _shard_documents(corpus, seed, shard, num_shards))
+
+
+def blocks_of_gathered_shard(shard: DocumentBlock, numbers: np.ndarray) -> Iterator[DocumentBlock]:
+    """Cuts a shard that was gathered into memory into the same blocks as `shard_blocks` cuts it.
+
+    Args:
+        shard: all documents of the shard, in the order of the corpus.
+        numbers: the number of each in the corpus: int64 (num_documents,).
+    """
+    first_of_slice = np.flatnonzero(np.diff(numbers // _SLICE_DOCUMENTS)) + 1
+    slices = np.split(np.arange(shard.num_documents), first_of_slice)
+    return _cut_blocks(shard, ((documents, _num_tokens(shard, documents)) for documents in slices))
+
+
+def _cut_blocks(
+    corpus: TokenizedCorpus | DocumentBlock, slices: Iterable[tuple[np.ndarray, np.ndarray]]
+) -> Iterator[DocumentBlock]:
+    """Cuts documents, given slice by slice with their numbers of tokens. Long documents of a slice come first."""
     waiting, num_waiting, block = [], 0, None
-    for documents, num_tokens in _shard_documents(corpus, seed, shard, num_shards):
+    for documents, num_tokens in slices:
         is_giant = num_tokens > BLOCK_TOKENS
         for document in documents[is_giant]:
             yield from _parts(corpus, int(document))
@@ -119,11 +140,15 @@ def _shard_documents(corpus, seed, shard, num_shards) -> Iterator[tuple[np.ndarr
         stop = min(start + _SLICE_DOCUMENTS, corpus.num_documents)
         is_member = corpus.shard_of_documents(num_shards, seed, start, stop) == shard
         documents = start + np.flatnonzero(is_member)
-        first, end = corpus.document_offsets[documents], corpus.document_offsets[documents + 1]
-        yield documents, corpus.sentence_offsets[end] - corpus.sentence_offsets[first]
+        yield documents, _num_tokens(corpus, documents)
 
 
-def _parts(corpus: TokenizedCorpus, document: int) -> Iterator[DocumentBlock]:
+def _num_tokens(corpus: TokenizedCorpus | DocumentBlock, documents: np.ndarray) -> np.ndarray:
+    first, end = corpus.document_offsets[documents], corpus.document_offsets[documents + 1]
+    return corpus.sentence_offsets[end] - corpus.sentence_offsets[first]
+
+
+def _parts(corpus: TokenizedCorpus | DocumentBlock, document: int) -> Iterator[DocumentBlock]:
     """A long document in blocks of its own."""
     sentence, end = (int(offset) for offset in corpus.document_offsets[document : document + 2])
     while sentence < end:

@@ -1,7 +1,7 @@
 """A block of documents -> finished pre-training records: the unit of work, a pure function of what it is given."""
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 
@@ -110,8 +110,16 @@ def shard_batches(
 ) -> Iterator[tuple[dict[str, np.ndarray], float]]:
     """Makes all records of one shard, batch by batch: see `block_batches`; the share is that of the whole shard."""
     num_tokens = count_shard_tokens(corpus, options.random_seed, shard, num_shards)
-    for number, block in enumerate(shard_blocks(corpus, options.random_seed, shard, num_shards)):
-        for batch, share in block_batches(block, options, corpus.vocabulary, shard, number):
+    blocks = shard_blocks(corpus, options.random_seed, shard, num_shards)
+    return batches_of_blocks(blocks, num_tokens, options, corpus.vocabulary, shard)
+
+
+def batches_of_blocks(
+    blocks: Iterable[DocumentBlock], num_tokens: int, options: PretrainingOptions, vocabulary: Vocabulary, shard: int
+) -> Iterator[tuple[dict[str, np.ndarray], float]]:
+    """Makes the records of all blocks of a shard, which have `num_tokens` tokens together."""
+    for number, block in enumerate(blocks):
+        for batch, share in block_batches(block, options, vocabulary, shard, number):
             yield batch, share * block.num_tokens / num_tokens
 
 

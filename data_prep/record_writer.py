@@ -6,6 +6,7 @@ import gzip
 import hashlib
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import IO
 
 import numpy as np
@@ -37,6 +38,7 @@ def write_records(
     record: Sequence[Feature],
     on_batch: Callable[[Mapping[str, np.ndarray], float], None] | None = None,
     compression: str = "none",
+    open_output: Callable[[str], AbstractContextManager[IO[bytes]]] = atomic_file,
 ) -> WrittenFile:
     """Writes one TFRecord file; it takes its name when all of it is on disk.
 
@@ -45,12 +47,13 @@ def write_records(
         record: the features to write; others of the batches are left out.
         on_batch: called after each batch with the batch and its share.
         compression: one of `COMPRESSIONS`. TensorFlow reads gzip; zstd is read by `keras_bert.input_pipeline`.
+        open_output: opens what is written; `atomic_file`, or the same for another file system.
 
     Raises:
         InputError: the place cannot be written to, no space is left, or the package zstandard is missing.
     """
     num_records = 0
-    with atomic_file(path) as file:
+    with open_output(path) as file:
         hashing = _HashingFile(file)
         with _compressed(hashing, compression) as target:
             for batch, share in batches:

@@ -8,10 +8,10 @@ import dataclasses
 import gzip
 import io
 import json
-import os
 import re
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from typing import BinaryIO
 
 from keras_bert.errors import InputError
 
@@ -59,21 +59,28 @@ class TextChunk:
         return _group_lines(text.split("\n"))
 
 
-def read_chunks(path: str, text_field: str) -> Iterator[TextChunk]:
+def open_on_disk(path: str) -> BinaryIO:
+    """Opens a file for reading."""
+    return open(path, "rb")
+
+
+def read_chunks(path: str, text_field: str, open_file: Callable[[str], BinaryIO] = open_on_disk) -> Iterator[TextChunk]:
     """Yields a file chunk by chunk, one at least; `.gz` is unpacked.
+
+    Args:
+        open_file: opens a file as it is stored (`.gz` packed), wherever that is.
 
     Raises:
         InputError: the file cannot be read, is not valid gzip, or has a line of JSON of more than 256 MB.
     """
     is_json = path.endswith(JSON_SUFFIXES)
     try:
-        with open(path, "rb") as raw_file:
-            size = os.fstat(raw_file.fileno()).st_size
+        with open_file(path) as raw_file:
             file = io.BufferedReader(gzip.GzipFile(fileobj=raw_file)) if path.endswith(".gz") else raw_file
             line, start, reported = 1, 0, 0
             for data, is_last in _pieces(file, path, is_json):
                 # What a gzip reader has taken from the disk runs ahead; at the end both agree.
-                position = size if is_last else raw_file.tell() if file is not raw_file else start + len(data)
+                position = start + len(data) if file is raw_file else raw_file.tell()
                 yield TextChunk(path, data, line, start, position - reported, is_last, text_field)
                 line, start, reported = line + data.count(b"\n"), start + len(data), position
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:

@@ -147,6 +147,13 @@ def encode_chunk(chunk: TextChunk, vocab_file: str, settings: TextSettings) -> E
         InputError: the chunk is not text.
     """
     vocabulary, encode = _encoder(vocab_file, os.stat(vocab_file).st_mtime_ns, settings.do_lower_case)
+    return encode_chunk_with(encode, chunk, vocabulary, settings)
+
+
+def encode_chunk_with(
+    encode: Encoder, chunk: TextChunk, vocabulary: Vocabulary, settings: TextSettings
+) -> EncodedChunk:
+    """The same with an encoder that was made before: `graph_encoder(vocabulary, settings.do_lower_case)`."""
     documents = chunk.documents()
     if settings.split_sentences:
         from data_prep.sentences import split_documents
