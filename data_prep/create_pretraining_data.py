@@ -90,9 +90,8 @@ def create_pretraining_data(
     plan.warn_about_too_few_predictions(options)
     vocabulary = Vocabulary.from_file(vocab_file)
     prefix = plan.check_output(output_file, output_dir)
-    text = plan.describe_text(input_file, tokenized_corpus, vocabulary, settings)
     request = {
-        **text,
+        **plan.describe_text(input_file, tokenized_corpus, vocabulary, settings),
         "options": dataclasses.asdict(options),
         "compression": compression,
         "use_v2_feature_names": use_v2_feature_names,
@@ -106,33 +105,28 @@ def create_pretraining_data(
     if output_dir is not None and not done:
         plan.check_nothing_else(output_dir, _TOKENIZED_CORPUS_NAME)
 
-    corpus_path = os.fspath(tokenized_corpus) if tokenized_corpus else prefix + _TOKENIZED_CORPUS_NAME
-    with contextlib.ExitStack() as stack:
-        place = stack.enter_context(_output_place(prefix))
+    with _output_place(prefix) as place:
         needs = plan.DiskNeeds(place, vocabulary, options, compression)
         corpus = tokenize_text(
             input_file,
-            corpus_path,
+            tokenized_corpus or prefix + _TOKENIZED_CORPUS_NAME,
             vocabulary,
             settings,
             num_processes=num_processes,
             on_first_chunk=needs.announce_for_text,
             show_progress=show_progress,
         )
-        plan.warn_about_unknown_tokens(corpus)
-        plan.warn_about_long_sentences(corpus, options)
         paths = list(output_file) if output_file else plan.shard_paths(output_dir, num_shards, corpus, options)
-        sizes = plan.shard_sizes(corpus, len(paths), options.random_seed)
         try:
-            plan.check_shards(corpus, sizes, options.sentence_task)
+            sizes = plan.check_text(corpus, options, len(paths))
         except InputError:
             # Nothing can come of this text, so nothing of it stays.
             if tokenized_corpus is None:
-                shutil.rmtree(corpus_path)
+                shutil.rmtree(corpus.path)
             raise
         if not done:
             needs.announce_for_corpus(corpus)
-        job = ShardJob(corpus_path, options, paths, compression, use_v2_feature_names)
+        job = ShardJob(corpus.path, options, paths, compression, use_v2_feature_names)
         shards = _write_shards(job, sizes.num_tokens, folder, done, num_processes, show_progress)
         return _finish(job, corpus, folder, shards, output_dir, keep_corpus=tokenized_corpus is not None)
 
@@ -168,10 +162,13 @@ def _write_shards(
     from tqdm import tqdm
 
     from data_prep.shard_pool import write_shards
+    from keras_bert.atomic_output import remove_partial_files
 
     names = [os.path.basename(path) for path in job.paths]
     shards = {names.index(name): shard for name, shard in done.items() if _is_there(job.paths, names, shard)}
     missing = [number for number in range(len(names)) if number not in shards]
+    for number in missing:
+        remove_partial_files(job.paths[number])
     if shards:
         _logger.warning("%d of %d files are done; going on with the others.", len(shards), len(names))
     folder.write_progress(list(shards.values()))
@@ -221,9 +218,9 @@ def _finish(
             [shard.file.num_records for shard in shards],
             sum(shard.file.num_bytes for shard in shards),
         )
-    folder.finish(summary, shards)
     if not keep_corpus:
         shutil.rmtree(corpus.path)
+    folder.finish(summary, shards)
     return summary
 
 

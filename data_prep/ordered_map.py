@@ -1,6 +1,7 @@
 """Mapping a function over any number of items in several processes, in order and in bounded memory."""
 
 import concurrent.futures
+import contextlib
 import multiprocessing
 import os
 import signal
@@ -35,11 +36,12 @@ def ordered_map(function: Callable[[Item], Result], items: Iterable[Item], num_p
         return
     # Spawned, not forked: TensorFlow's threads, should it be loaded, do not survive a fork.
     context = multiprocessing.get_context("spawn")
-    executor = concurrent.futures.ProcessPoolExecutor(num_processes, context, initializer=_start_worker)
+    executor = concurrent.futures.ProcessPoolExecutor(num_processes, context, initializer=quiet_tensorflow)
     try:
         waiting = deque()
         for item in items:
-            waiting.append(executor.submit(function, item))
+            with ctrl_c_held_back():
+                waiting.append(executor.submit(function, item))
             if len(waiting) > num_processes:
                 yield waiting.popleft().result()
         while waiting:
@@ -52,7 +54,18 @@ def ordered_map(function: Callable[[Item], Result], items: Iterable[Item], num_p
         executor.shutdown(cancel_futures=True)
 
 
-def _start_worker() -> None:
-    quiet_tensorflow()
-    # Ctrl-C reaches every process of the terminal; the main one answers it.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+@contextlib.contextmanager
+def ctrl_c_held_back() -> Iterator[None]:
+    """Keeps Ctrl-C, which reaches every process of a terminal, from processes that are started in this block.
+
+    The main process, whose part it is to answer, sees it when the block ends. (A process that ignores it on its own
+    is not deaf yet while it starts.)
+    """
+    if not hasattr(signal, "pthread_sigmask"):  # Windows
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)

@@ -129,8 +129,20 @@ def shard_sizes(corpus: TokenizedCorpus, num_shards: int, seed: int) -> ShardSiz
     return ShardSizes(*sizes)
 
 
-def check_shards(corpus: TokenizedCorpus, sizes: ShardSizes, sentence_task: str) -> None:
-    """Says which shards have no random next sentences, before anything is written."""
+def check_text(corpus: TokenizedCorpus, options: PretrainingOptions, num_shards: int) -> ShardSizes:
+    """Says what is odd about a text before records are made of it, and returns the sizes of its shards.
+
+    Raises:
+        InputError: it gives not one example.
+    """
+    _warn_about_unknown_tokens(corpus)
+    _warn_about_long_sentences(corpus, options)
+    sizes = shard_sizes(corpus, num_shards, options.random_seed)
+    _check_shards(corpus, sizes, options.sentence_task)
+    return sizes
+
+
+def _check_shards(corpus: TokenizedCorpus, sizes: ShardSizes, sentence_task: str) -> None:
     num_documents = sizes.num_documents
     num_shards = len(num_documents)
     if sentence_task == "next_sentence":
@@ -223,7 +235,7 @@ def warn_about_too_few_predictions(options: PretrainingOptions) -> None:
         )
 
 
-def warn_about_long_sentences(corpus: TokenizedCorpus, options: PretrainingOptions) -> None:
+def _warn_about_long_sentences(corpus: TokenizedCorpus, options: PretrainingOptions) -> None:
     """Says when much of the text is lost because sentences are cut to the length of a record."""
     room = options.max_seq_length - 3
     num_cut = 0
@@ -239,7 +251,7 @@ def warn_about_long_sentences(corpus: TokenizedCorpus, options: PretrainingOptio
         )
 
 
-def warn_about_unknown_tokens(corpus: TokenizedCorpus) -> None:
+def _warn_about_unknown_tokens(corpus: TokenizedCorpus) -> None:
     share = corpus.manifest["num_unknown_tokens"] / corpus.num_tokens
     if share > _MANY_UNKNOWN:
         _logger.warning(

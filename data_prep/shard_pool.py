@@ -3,11 +3,11 @@
 import concurrent.futures
 import dataclasses
 import multiprocessing
-import signal
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures.process import BrokenProcessPool
 from typing import NamedTuple
 
+from data_prep.ordered_map import ctrl_c_held_back
 from data_prep.pretraining_records import PretrainingOptions, shard_batches
 from data_prep.record_folder import FinishedShard, RecordCounts
 from data_prep.record_writer import write_records
@@ -40,7 +40,8 @@ class ShardJob:
         return features.with_garden_names(self.options.features) if self.use_v2_feature_names else self.options.features
 
 
-# In a worker process: set when all are to stop; and for each shard, how many records and which share are written.
+# In a worker process: set when all are to stop, so that each removes the file that it was writing; and, for each shard,
+# how many records and which share are written.
 _stop = None
 _progress = None
 _SECONDS_BETWEEN_REPORTS = 0.3
@@ -69,7 +70,8 @@ def write_shards(
         min(num_processes, len(shards)), context, initializer=_start_worker, initargs=(stop, progress)
     )
     try:
-        futures = {executor.submit(write_shard, job, shard): shard for shard in shards}
+        with ctrl_c_held_back():
+            futures = {executor.submit(write_shard, job, shard): shard for shard in shards}
         seen = [(0, 0.0)] * len(job.paths)
         pending = set(futures)
         while pending:
@@ -124,6 +126,3 @@ class _Progress(NamedTuple):
 def _start_worker(stop, progress: _Progress) -> None:
     global _stop, _progress
     _stop, _progress = stop, progress
-    # Ctrl-C reaches every process of the terminal. The main one answers it and tells the others through `stop`, so
-    # that each removes the file it was writing.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)

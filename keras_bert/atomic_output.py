@@ -95,6 +95,7 @@ def say_why_writing_failed(path: str | os.PathLike) -> Iterator[None]:
         raise InputError(f"Cannot write {os.fspath(path)}: {reason}") from error
 
 
+_PARTIAL = ".partial-"
 _REASONS = {
     errno.ENOSPC: "no space is left on the disk. Free some, or write to another disk",
     errno.EDQUOT: "the disk quota is used up. Free some space, or write to another disk",
@@ -117,10 +118,18 @@ def _why_writing_failed(error: Exception) -> str | None:
     return None
 
 
+def remove_partial_files(path: str | os.PathLike) -> None:
+    """Removes what processes that were killed while they wrote `path` have left. No other may be writing it now."""
+    folder, name = os.path.split(os.path.abspath(path))
+    for other in os.listdir(folder):
+        if other.startswith(f".{name}{_PARTIAL}"):
+            os.remove(os.path.join(folder, other))
+
+
 def _make_parent(path: str) -> None:
     os.makedirs(os.path.dirname(os.path.abspath(path)), exist_ok=True)
 
 
 def _temporary_name(path: str) -> str:
     folder, name = os.path.split(os.path.abspath(path))
-    return os.path.join(folder, f".{name}.partial-{uuid.uuid4().hex[:8]}")
+    return os.path.join(folder, f".{name}{_PARTIAL}{uuid.uuid4().hex[:8]}")

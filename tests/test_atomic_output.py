@@ -6,7 +6,13 @@ import sys
 
 import pytest
 
-from keras_bert.atomic_output import atomic_file, atomic_folder, check_output_folder, say_why_writing_failed
+from keras_bert.atomic_output import (
+    atomic_file,
+    atomic_folder,
+    check_output_folder,
+    remove_partial_files,
+    say_why_writing_failed,
+)
 from keras_bert.errors import InputError
 
 
@@ -105,3 +111,10 @@ def test_a_real_file_size_limit_is_reported_and_leaves_nothing(tmp_path):
     assert "InputError: Cannot write" in result.stderr
     assert "a file grew over the size limit" in result.stderr
     assert os.listdir(tmp_path) == []
+
+
+def test_what_a_killed_writer_left_is_removed(tmp_path):
+    for name in (".a.partial-12345678", ".a.b.partial-12345678", "a"):
+        (tmp_path / name).write_text("x")
+    remove_partial_files(tmp_path / "a")
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".a.b.partial-12345678", "a"]
