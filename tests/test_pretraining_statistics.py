@@ -221,6 +221,7 @@ def test_random_nexts_come_from_all_other_documents_and_sentences_alike(wikipedi
     # From each document, every other is as likely.
     own_counts = np.bincount(own, minlength=num_documents)
     assert_follows(np.bincount(other, minlength=num_documents), own_counts.sum() - own_counts)
+    assert scipy.stats.kstest((other + generator(1).random(len(other))) / num_documents, "uniform").pvalue > LEAST_P
     # The place within the document, from 0 to 1; the fraction is drawn, as sentences are few.
     sentence = np.searchsorted(block.sentence_offsets, pairs[:, 1])
     assert (block.sentence_offsets[sentence] == pairs[:, 1]).all()
