@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from data_prep import document_block
-from data_prep.document_block import DocumentBlock, count_shard_tokens, shard_blocks
+from data_prep.document_block import DocumentBlock, blocks_of_gathered_shard, count_shard_tokens, shard_blocks
 from data_prep.tokenized_corpus import TokenizedCorpus
 from keras_bert.tokenization.vocabulary import Vocabulary
 
@@ -109,3 +109,16 @@ def test_the_short_rest_of_a_long_document_goes_to_its_last_part(monkeypatch, nu
     monkeypatch.setattr(document_block, "BLOCK_TOKENS", 100)
     corpus = corpus_of([[10] * num_sentences])
     assert [block.num_sentences for block in shard_blocks(corpus, 0, 0, 1)] == expected
+
+
+@pytest.mark.usefixtures("slices")
+def test_a_shard_in_memory_is_cut_into_the_same_blocks(monkeypatch):
+    monkeypatch.setattr(document_block, "BLOCK_TOKENS", 60)
+    # Every tenth document is too long for a block.
+    corpus = corpus_of([[9] * (20 if number % 10 == 3 else number % 7 + 1) for number in range(100)])
+    for shard in range(2):
+        numbers = np.flatnonzero(corpus.shard_of_documents(2, 5) == shard)
+        in_memory = blocks_of_gathered_shard(DocumentBlock.gather(corpus, numbers), numbers)
+        expected = list(map(as_lists, shard_blocks(corpus, 5, shard, 2)))
+        assert list(map(as_lists, in_memory)) == expected
+        assert len(expected) > 10
