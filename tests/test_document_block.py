@@ -2,29 +2,24 @@ import numpy as np
 import pytest
 
 from data_prep import document_block
-from data_prep.document_block import DocumentBlock, count_shard_tokens, shard_blocks
-from data_prep.tokenized_corpus import write_tokenized_corpus
+from data_prep.document_block import DocumentBlock, blocks_of_gathered_shard, count_shard_tokens, shard_blocks
+from data_prep.tokenized_corpus import TokenizedCorpus
 from keras_bert.tokenization.vocabulary import Vocabulary
 
 VOCABULARY = Vocabulary(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a"])
 
 
-@pytest.fixture
-def corpus_of(tmp_path):
+def corpus_of(documents):
     """A corpus of documents that are lists of sentence lengths; token i of the corpus is the number i."""
-
-    def make(documents):
-        def encode(lines):
-            lengths = [int(line) for line in lines]
-            start = encode.num_tokens
-            encode.num_tokens += sum(lengths)
-            return np.arange(start, encode.num_tokens), np.array(lengths)
-
-        encode.num_tokens = 0
-        lines = [[str(length) for length in document] for document in documents]
-        return write_tokenized_corpus(lines, tmp_path / "corpus", VOCABULARY, encode, {})
-
-    return make
+    lengths = [length for document in documents for length in document]
+    return TokenizedCorpus(
+        tokens=np.arange(sum(lengths), dtype=np.uint16),
+        sentence_offsets=np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)]),
+        document_offsets=np.concatenate([[0], np.cumsum([len(document) for document in documents], dtype=np.int64)]),
+        vocabulary=VOCABULARY,
+        manifest={},
+        path="",
+    )
 
 
 @pytest.fixture(params=[1, 3, 1_000_000])
@@ -42,7 +37,7 @@ def as_lists(block):
 
 
 @pytest.mark.usefixtures("slices")
-def test_documents_are_copied_in_the_order_given(corpus_of):
+def test_documents_are_copied_in_the_order_given():
     corpus = corpus_of([[1, 2], [3], [1, 1, 1], [2]])
     block = DocumentBlock.gather(corpus, np.array([2, 0, 3]))
     assert as_lists(block) == [[[6], [7], [8]], [[0], [1, 2]], [[9, 10]]]
@@ -51,13 +46,13 @@ def test_documents_are_copied_in_the_order_given(corpus_of):
     assert as_lists(DocumentBlock.gather(corpus, np.zeros(0, np.int64))) == []
 
 
-def test_a_part_of_a_document_is_a_document(corpus_of):
+def test_a_part_of_a_document_is_a_document():
     corpus = corpus_of([[1], [2, 2, 2, 2]])
     assert as_lists(DocumentBlock.gather_part(corpus, 2, 4)) == [[[3, 4], [5, 6]]]
 
 
 @pytest.mark.usefixtures("slices")
-def test_blocks_hold_the_documents_of_the_shard_in_order(corpus_of, monkeypatch):
+def test_blocks_hold_the_documents_of_the_shard_in_order(monkeypatch):
     monkeypatch.setattr(document_block, "BLOCK_TOKENS", 200)
     rng = np.random.default_rng(0)
     documents = [rng.integers(1, 9, rng.integers(1, 12)).tolist() for _ in range(100)]
@@ -87,7 +82,7 @@ def test_blocks_hold_the_documents_of_the_shard_in_order(corpus_of, monkeypatch)
         ([], []),
     ],
 )
-def test_a_block_has_two_documents_where_there_are_two(corpus_of, monkeypatch, tokens_of_documents, expected):
+def test_a_block_has_two_documents_where_there_are_two(monkeypatch, tokens_of_documents, expected):
     monkeypatch.setattr(document_block, "BLOCK_TOKENS", 40)
     # The first document of the corpus belongs to the other shard.
     corpus = corpus_of([[1], *([length] for length in tokens_of_documents)])
@@ -97,7 +92,7 @@ def test_a_block_has_two_documents_where_there_are_two(corpus_of, monkeypatch, t
     assert [[sum(map(len, document)) for document in as_lists(block)] for block in blocks] == expected
 
 
-def test_a_document_too_long_for_a_block_is_read_in_parts(corpus_of, monkeypatch):
+def test_a_document_too_long_for_a_block_is_read_in_parts(monkeypatch):
     monkeypatch.setattr(document_block, "BLOCK_TOKENS", 100)
     corpus = corpus_of([[30, 30], [7] * 60, [150], [30, 30]])
     blocks = list(shard_blocks(corpus, 0, 0, 1))
@@ -110,7 +105,20 @@ def test_a_document_too_long_for_a_block_is_read_in_parts(corpus_of, monkeypatch
 @pytest.mark.parametrize(
     ("num_sentences", "expected"), [(25, [10, 10, 5]), (24, [10, 14]), (15, [10, 5]), (14, [14]), (10, [10])]
 )
-def test_the_short_rest_of_a_long_document_goes_to_its_last_part(corpus_of, monkeypatch, num_sentences, expected):
+def test_the_short_rest_of_a_long_document_goes_to_its_last_part(monkeypatch, num_sentences, expected):
     monkeypatch.setattr(document_block, "BLOCK_TOKENS", 100)
     corpus = corpus_of([[10] * num_sentences])
     assert [block.num_sentences for block in shard_blocks(corpus, 0, 0, 1)] == expected
+
+
+@pytest.mark.usefixtures("slices")
+def test_a_shard_in_memory_is_cut_into_the_same_blocks(monkeypatch):
+    monkeypatch.setattr(document_block, "BLOCK_TOKENS", 60)
+    # Every tenth document is too long for a block.
+    corpus = corpus_of([[9] * (20 if number % 10 == 3 else number % 7 + 1) for number in range(100)])
+    for shard in range(2):
+        numbers = np.flatnonzero(corpus.shard_of_documents(2, 5) == shard)
+        in_memory = blocks_of_gathered_shard(DocumentBlock.gather(corpus, numbers), numbers)
+        expected = list(map(as_lists, shard_blocks(corpus, 5, shard, 2)))
+        assert list(map(as_lists, in_memory)) == expected
+        assert len(expected) > 10
