@@ -67,7 +67,8 @@ def collect_statistics(
         for path in paths:
             try:
                 for batch in read_batches(path, most, bar.update):
-                    statistics = by_schema.setdefault(tuple(batch.schema.items()), RecordStatistics(vocabulary))
+                    key = tuple(batch.schema.items())
+                    statistics = by_schema.get(key) or by_schema.setdefault(key, RecordStatistics(vocabulary))
                     statistics.num_files += num_read[path] == 0
                     statistics.add(batch, path, num_read[path] + 1)
                     num_read[path] += batch.num_records

@@ -156,9 +156,8 @@ def _draw_frequencies(axis, tokens: dict[str, Any]) -> None:
     by_rank = tokens["by_rank"]
     axis.loglog([token["rank"] for token in by_rank], [token["count"] for token in by_rank], color=_BLUE, linewidth=1.4)
     for token in by_rank[::_RANKS_BETWEEN_NAMES]:
-        name = token["token"] if token["token"] and _has_glyphs(token["token"]) else str(token["id"])
         axis.annotate(
-            f'"{name}"' if len(name) == 1 else name,
+            _name(token),
             (token["rank"], token["count"]),
             xytext=(3, 5),
             textcoords="offset points",
@@ -174,8 +173,12 @@ def _draw_frequencies(axis, tokens: dict[str, Any]) -> None:
     _title(axis, f"{used} of {tokens['vocabulary_size']:,}" if "vocabulary_size" in tokens else used)
 
 
-def _has_glyphs(text: str) -> bool:
-    """Whether matplotlib's own font can write it: it has no Chinese, for example."""
+def _name(token: dict[str, Any]) -> str:
+    """The token, or its id where it is not known or matplotlib's own font cannot write it, as Chinese."""
     from matplotlib.font_manager import findfont, get_font
 
-    return all(ord(character) in get_font(findfont("DejaVu Sans")).get_charmap() for character in text)
+    text = token["token"]
+    glyphs = get_font(findfont("DejaVu Sans")).get_charmap()
+    if text is None or not all(ord(character) in glyphs for character in text):
+        return str(token["id"])
+    return f'"{text}"' if len(text) == 1 else text

@@ -60,6 +60,13 @@ def test_the_statistics_agree_with_what_the_writer_counted(records):
     assert statistics.num_files == 2
 
 
+def test_what_is_suspicious_is_named_with_its_file_and_number(tmp_path):
+    wrong = PAIR | {"input_ids": [999, *PAIR["input_ids"][1:]]}
+    paths = [write_records(tmp_path / "a", [PAIR] * 9), write_records(tmp_path / "b", [*[PAIR] * 700, wrong])]
+    (statistics,) = collect_statistics(paths, VOCABULARY).statistics
+    assert {found.first for found in statistics.findings.values()} == {f"{paths[1]}: record 701"}
+
+
 def test_packed_files_give_the_same_statistics(tmp_path):
     plain = summarize(*collect_statistics([write_records(tmp_path / "a", [PAIR] * 3)], VOCABULARY).statistics)
     for compression in ("GZIP", "ZSTD"):

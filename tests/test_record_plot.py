@@ -1,10 +1,10 @@
 import sys
 
 import pytest
-from example_records import PACKED, PAIR, VOCABULARY, example
+from example_records import PACKED, PAIR, VOCABULARY, example, pretraining_example
 
 from data_prep.parsed_records import ParsedBatch, find_schema, parse_batch
-from data_prep.record_plot import plot_summary
+from data_prep.record_plot import _name, plot_summary
 from data_prep.record_report import summarize
 from data_prep.record_statistics import RecordStatistics
 from keras_bert.errors import InputError
@@ -42,9 +42,12 @@ def test_labels_alone_give_one_panel(tmp_path):
 
 def test_names_that_the_font_or_a_formula_would_spoil_are_drawn_without_warning(tmp_path):
     tokens = list(VOCABULARY.tokens)
-    tokens[6], tokens[10] = "中", "$x$"
-    plot_summary(summary_of(PAIR, vocabulary=Vocabulary(tokens)), "$\\frac 中", tmp_path / "a.png")
+    tokens[6], tokens[VOCABULARY.ids["dog"]] = "中", "$\\frac$"
+    dogs = pretraining_example("[CLS] dog dog dog [SEP] dog [SEP]", {5: "dog"})
+    plot_summary(summary_of(dogs, vocabulary=Vocabulary(tokens)), "$\\frac$ 中", tmp_path / "a.png")
     size_of_png(tmp_path / "a.png")
+    named = [_name({"id": 6, "token": token}) for token in ("中", None, ".", "dog", "$\\frac$")]
+    assert named == ["6", "6", '"."', "dog", "$\\frac$"]
 
 
 def test_without_anything_to_draw_it_says_so(tmp_path):
