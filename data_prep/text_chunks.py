@@ -13,6 +13,7 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator
 from typing import BinaryIO
 
+from data_prep.text_lines import without_lone_surrogates
 from keras_bert.errors import InputError
 
 JSON_SUFFIXES = (".jsonl", ".jsonl.gz")
@@ -200,20 +201,7 @@ def _texts_of_json_lines(chunk: TextChunk, text: str) -> Iterator[str]:
         if not isinstance(value, str):
             kind = type(value).__name__
             raise InputError(f"{where}: the field {chunk.text_field!r} must be a string. Received: {kind}")
-        yield _without_lone_surrogates(value)
-
-
-def _without_lone_surrogates(text: str) -> str:
-    r"""Puts U+FFFD for half of a surrogate pair, which JSON can write but UTF-8 cannot.
-
-    >>> _without_lone_surrogates("cut \ud83d") == "cut \ufffd"
-    True
-    """
-    try:
-        text.encode("utf-8")
-    except UnicodeEncodeError:
-        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    return text
+        yield without_lone_surrogates(value)
 
 
 def _documents_of_texts(texts: Iterable[str]) -> Iterator[list[str]]:

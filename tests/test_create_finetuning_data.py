@@ -272,6 +272,42 @@ def test_the_same_files_give_the_same_bytes(folder):
     assert {path.name: path.read_bytes() for path in (folder / "out").iterdir()} == contents
 
 
+def test_how_many_are_encoded_at_once_does_not_show(folder, monkeypatch):
+    write(folder, train_json=squad(*[asked("who", "good", 13)] * 3), train_conll="the O\n\nfilms O\n\nwas O\n")
+    write(folder, dev_json=squad(*[asked("who", "good", 13)] * 3))
+    contents = []
+    for number in (1024, 1):
+        for module in ("classification", "tagging", "question_answering"):
+            name = {"tagging": "_SENTENCES", "question_answering": "_QUESTIONS"}.get(module, "_TEXTS")
+            monkeypatch.setattr(f"data_prep.{module}_records.{name}_AT_ONCE", number)
+        found = {}
+        for task, suffix in (("classification", "tsv"), ("tagging", "conll"), ("question_answering", "json")):
+            parts = ["train"] if suffix == "conll" else ["train", "eval"]
+            make(folder, task, parts, suffix=suffix, max_query_length=3, doc_stride=2)
+            for path in (folder / "out").iterdir():
+                found[task, path.name] = path.read_bytes()
+            (folder / "out").rename(folder / f"{task}-{number}")
+        contents.append(found)
+    assert contents[0] == contents[1]
+
+
+def test_an_interrupted_run_leaves_nothing(folder, monkeypatch):
+    from data_prep.classification_records import Classification
+
+    batches = Classification.batches
+
+    def stopped(self, part, *arguments):
+        if part == "eval":
+            raise KeyboardInterrupt
+        return batches(self, part, *arguments)
+
+    monkeypatch.setattr(Classification, "batches", stopped)
+    before = sorted(os.listdir(folder))
+    with pytest.raises(KeyboardInterrupt):
+        make(folder, "classification")
+    assert sorted(os.listdir(folder)) == before
+
+
 def test_what_is_cut_is_counted(folder, caplog):
     write(folder, train_tsv="text\tlabel\nthe film was very very good\tyes\nbad\tno\n")
     with caplog.at_level(logging.WARNING):

@@ -121,6 +121,17 @@ def test_windows_and_answers_of_squad_are_those_of_googles_algorithm(shared_data
     assert row == len(windows)
 
 
+@pytest.mark.parametrize("num_tokens", [0, 1, 196, 197, 200, 250, 346, 347, 400])
+def test_a_much_longer_window_scores_tokens_with_one_less_of_context(num_tokens):
+    context = " ".join("abcdefghij"[number % 10] for number in range(num_tokens)) or "\u200d"
+    windows = make_windows(["q"], [context], TOKENIZER, WindowOptions(200, 150, 2))
+    expected = google_windows(context, "q", None, VOCABULARY.ids, length=200, stride=150, longest_question=2)
+    assert len(windows) == len(expected)
+    for number, window in enumerate(expected):
+        scoring = np.flatnonzero(windows.best_window[0] == number) - windows.first_token[number] + 3
+        assert scoring.tolist() == window.scoring_columns
+
+
 def test_answers_of_squad_are_recovered_from_their_tokens(shared_data):
     from data_prep.squad import read_squad
 
