@@ -135,6 +135,31 @@ def test_a_run_that_was_killed_ends_with_the_same_weights(records, finished, tmp
     assert histories[0] == histories[1]
 
 
+def test_a_run_that_makes_its_masks_ends_with_the_same_weights_when_killed(tmp_path, monkeypatch):
+    path = write_records(tmp_path / "train.tfrecord", masked=False)
+    run = {**RUN, "masking": {"masked_lm_prob": 0.3}}
+    train_until_killed(monkeypatch, 6, tmp_path / "killed", path, **run)
+    train_pretrainer(tmp_path / "killed", path, **run)
+    train_pretrainer(tmp_path / "whole", path, **run)
+    assert_same_weights(tmp_path / "whole" / "model", tmp_path / "killed" / "model")
+    with pytest.raises(InputError, match=r"masking was \{'masked_lm_prob': 0.3\} and is now None"):
+        train_pretrainer(tmp_path / "whole", path, **RUN)
+    first, again = (evaluate_pretrainer(tmp_path / "whole", path) for _ in range(2))
+    assert first == again
+
+
+def test_masks_cannot_be_made_without_a_vocabulary_nor_twice(records, tmp_path):
+    path = write_records(tmp_path / "train.tfrecord", masked=False)
+    with pytest.raises(InputError, match=r"train\.tfrecord: its records have no masks"):
+        train_pretrainer(tmp_path / "run", path, **{**RUN, "vocabulary": None})
+    with pytest.raises(InputError, match="its records have masks, so masked_lm_prob would change nothing"):
+        train_pretrainer(tmp_path / "run", records, **RUN, masking={"masked_lm_prob": 0.3})
+    BertPretrainer(CONFIG).save_pretrained(tmp_path / "start")
+    with pytest.raises(InputError, match=r"train\.tfrecord: its records have no masks"):
+        evaluate_pretrainer(tmp_path / "out", path, init_checkpoint=tmp_path / "start")
+    evaluate_pretrainer(tmp_path / "out", path, init_checkpoint=tmp_path / "start", vocabulary=VOCABULARY)
+
+
 def test_several_steps_in_one_execution_make_the_same_updates(records, finished, tmp_path):
     train_pretrainer(tmp_path / "five", records, **RUN, steps_per_execution=5)
     for one, other in zip(weights_of(finished / "model"), weights_of(tmp_path / "five/model"), strict=True):
@@ -307,6 +332,36 @@ def test_the_command_survives_a_real_kill(records, tmp_path):
     assert "sequences/s" in err
     assert (tmp_path / "run" / "model" / "vocab.txt").read_bytes() == (tmp_path / "vocab.txt").read_bytes()
     assert json.loads((tmp_path / "run" / "model" / "bert_config.json").read_text())["hidden_size"] == 16
+
+
+def test_the_commands_masking_flags_are_for_records_without_masks(records, tmp_path):
+    CONFIG.save(tmp_path / "bert_config.json")
+    VOCABULARY.save(tmp_path / "vocab.txt")
+    flags = [
+        f"--input_file={write_records(tmp_path / 'unmasked.tfrecord', masked=False)}",
+        f"--eval_input_file={records}",
+        f"--output_dir={tmp_path / 'run'}",
+        f"--bert_config_file={tmp_path / 'bert_config.json'}",
+        f"--vocab_file={tmp_path / 'vocab.txt'}",
+        "--do_train",
+        "--do_eval",
+        "--num_train_steps=2",
+        "--num_warmup_steps=1",
+        "--do_whole_word_mask",
+        "--masked_lm_prob=0.4",
+    ]
+    process = run_command(*flags)
+    out, err = process.communicate(timeout=300)
+    assert process.returncode == 0, err
+    assert "masked_lm_loss" in out
+    settings = json.loads((tmp_path / "run" / "run.json").read_text())
+    assert settings["masking"] == {"masked_lm_prob": 0.4, "do_whole_word_mask": True}
+    assert settings["max_predictions_per_seq"] == 4
+
+    # Before the training, and not hours later.
+    process = run_command(flags[0], "--eval_input_file=none.tfrecord", *flags[2:])
+    assert "error: No file matches none.tfrecord" in process.communicate(timeout=60)[1]
+    assert process.returncode == 1
 
 
 def test_the_command_says_what_is_wrong_in_one_line(tmp_path):

@@ -20,16 +20,17 @@ CONFIG = BertConfig(
 )
 
 
-def write_records(path, num_records=64, seed=0, length=LENGTH):
+def write_records(path, num_records=64, seed=0, length=LENGTH, masked=True):
     """Rows `[CLS] x x x x [SEP] y y y [SEP]` of letters: a masked one is its neighbour, y = x unless random."""
     draw = np.random.default_rng(seed)
-    description = features.pretraining_features(length, PREDICTIONS)
+    description = features.pretraining_features(length, PREDICTIONS if masked else 0)
     with tf.io.TFRecordWriter(str(path)) as writer:
         for _ in range(num_records):
             first, second, is_random = draw.integers(5, 13), draw.integers(5, 13), draw.integers(2)
             second = second if is_random else first
             ids = [2, *[first] * 4, 3, *[second] * 3, 3][:length]
-            ids[2] = ids[7] = 4
+            if masked:
+                ids[2] = ids[7] = 4
             values = {
                 "input_ids": ids,
                 "input_mask": [1] * length,

@@ -1,0 +1,61 @@
+"""Runs a program that makes pre-training records, and reports when its imports were done. For google_pretraining_data.
+
+  python -m benchmarks.timed_program REPORT google CHECKOUT FLAGS...    create_pretraining_data.py of the checkout
+  python -m benchmarks.timed_program REPORT ours MODULES FLAGS...       python -m data_prep.create_pretraining_data
+
+Google's script is run as it is. It was written for TensorFlow 1, of which TensorFlow 2 has kept what it uses: that is
+put in the place of the module `tensorflow` that it imports.
+
+Our program imports much only when it needs it. MODULES, a JSON file, names what it imports in all (written by the first
+run, read by later ones), so that both programs have everything imported when their work begins.
+"""
+
+import contextlib
+import importlib
+import json
+import os
+import runpy
+import sys
+import time
+
+
+def main() -> None:
+    report, program, place, *program_flags = sys.argv[1:]
+    run = _prepare_google(place) if program == "google" else _prepare_ours(place)
+    with open(report, "w", encoding="utf-8") as file:
+        json.dump({"work_begins": time.time(), "import_cpu_seconds": time.process_time()}, file)
+    sys.argv[1:] = program_flags
+    try:
+        run()
+    finally:
+        if program == "ours" and not os.path.exists(place):
+            with open(place, "w", encoding="utf-8") as file:
+                json.dump(sorted(sys.modules), file)
+
+
+def _prepare_google(checkout: str):
+    import tensorflow as tf
+
+    version_1 = tf.compat.v1
+    for part in ("app", "flags", "gfile", "logging", "python_io"):
+        getattr(version_1, part)  # imported when asked for
+    sys.modules["tensorflow"] = version_1
+    sys.path.insert(0, checkout)
+    sys.argv[0] = os.path.join(checkout, "create_pretraining_data.py")
+    return lambda: runpy.run_path(sys.argv[0], run_name="__main__")
+
+
+def _prepare_ours(modules_file: str):
+    modules = []
+    if os.path.exists(modules_file):
+        with open(modules_file, encoding="utf-8") as file:
+            modules = json.load(file)
+    for name in modules:
+        # Some were made by hand, or have another name than their file.
+        with contextlib.suppress(Exception):
+            importlib.import_module(name)
+    return importlib.import_module("data_prep.create_pretraining_data").command
+
+
+if __name__ == "__main__":
+    main()

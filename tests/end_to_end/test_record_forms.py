@@ -1,0 +1,105 @@
+"""Whatever create_pretraining_data writes is trained on, evaluated and exported without a word about its form."""
+
+import math
+
+import numpy as np
+import pytest
+
+from data_prep.create_pretraining_data import create_pretraining_data
+from data_prep.pretraining_records import PretrainingOptions
+from keras_bert.config import BertConfig
+from keras_bert.tokenization.vocabulary import Vocabulary
+from keras_bert.training.callbacks import read_history
+from keras_bert.training.pretraining import evaluate_pretrainer, train_pretrainer
+
+WORDS = [
+    "the",
+    "quick",
+    "brown",
+    "fox",
+    "jumped",
+    "over",
+    "a",
+    "lazy",
+    "dog",
+    "while",
+    "small",
+    "birds",
+    "sang",
+    "in",
+    "old",
+]
+VOCABULARY = Vocabulary(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", ".", *WORDS])
+CONFIG = BertConfig(
+    vocab_size=len(VOCABULARY),
+    hidden_size=16,
+    num_hidden_layers=1,
+    num_attention_heads=2,
+    intermediate_size=32,
+    max_position_embeddings=64,
+)
+FORMS = {
+    "packed": ({"max_sequences_per_row": 4}, {"compression": "gzip", "use_v2_feature_names": True}),
+    "sentence order, unmasked": ({"sentence_task": "sentence_order", "dynamic_masking": True}, {}),
+    "no task": ({"sentence_task": "none"}, {}),
+    "no task, packed, unmasked": (
+        {"sentence_task": "none", "max_sequences_per_row": 4, "dynamic_masking": True},
+        {"compression": "zstd"},
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def text(tmp_path_factory):
+    """60 documents of 3 to 8 sentences of 3 to 12 words."""
+    draw = np.random.default_rng(0)
+    folder = tmp_path_factory.mktemp("text")
+    documents = [
+        [" ".join(draw.choice(WORDS, draw.integers(3, 13))) + "." for _ in range(draw.integers(3, 9))]
+        for _ in range(60)
+    ]
+    (folder / "text.txt").write_text("\n\n".join("\n".join(sentences) for sentences in documents) + "\n")
+    VOCABULARY.save(folder / "vocab.txt")
+    return folder
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_records_of_any_form_are_trained_on_evaluated_and_exported(text, tmp_path, form):
+    options, arguments = FORMS[form]
+    if arguments.get("compression") == "zstd":
+        pytest.importorskip("zstandard")
+    create_pretraining_data(
+        str(text / "text.txt"),
+        text / "vocab.txt",
+        output_dir=tmp_path / "records",
+        num_shards=2,
+        options=PretrainingOptions(
+            max_seq_length=40, max_predictions_per_seq=8, dupe_factor=2, short_seq_prob=0.5, **options
+        ),
+        **arguments,
+    )
+    records = str(tmp_path / "records")
+    model = train_pretrainer(
+        tmp_path / "run",
+        records,
+        config=CONFIG,
+        vocabulary=VOCABULARY,
+        train_batch_size=8,
+        learning_rate=1e-3,
+        num_train_steps=4,
+        num_warmup_steps=1,
+    )
+    results = evaluate_pretrainer(tmp_path / "run", records, max_eval_steps=5)
+    written = dict(line.split(" = ") for line in (tmp_path / "run" / "eval_results.txt").read_text().splitlines())
+    assert math.isfinite(results["loss"])
+    assert results["masked_lm_loss"] == pytest.approx(math.log(len(VOCABULARY)), abs=0.3)
+    has_task = options.get("sentence_task") != "none"
+    assert math.isfinite(results["next_sentence_accuracy"]) == has_task
+    assert (written["next_sentence_accuracy"] == "n/a") != has_task
+    assert all(("next_sentence_accuracy" in line) == has_task for line in read_history(tmp_path / "run/history.jsonl"))
+    if has_task:
+        assert results["next_sentence_loss"] == pytest.approx(math.log(2), abs=0.3)
+    else:
+        assert results["loss"] == results["masked_lm_loss"]
+    if form == "no task, packed, unmasked":
+        model.export_for_serving(tmp_path / "saved_models")
