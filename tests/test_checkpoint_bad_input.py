@@ -1,0 +1,332 @@
+"""What is wrong with a checkpoint is said in one clear line, and nothing half-written is left."""
+
+import json
+import pickle
+import struct
+import sys
+import types
+import zipfile
+
+import numpy as np
+import pytest
+from tiny_checkpoints import CONFIG, assert_same_tensors, random_checkpoint
+
+from keras_bert.checkpoints import checkpoint as form
+from keras_bert.checkpoints.checkpoint import StoredTensor
+from keras_bert.checkpoints.conversion import convert_checkpoint
+from keras_bert.checkpoints.formats import read_checkpoint, write_checkpoint
+from keras_bert.checkpoints.safetensors_file import read_safetensors, write_safetensors
+from keras_bert.errors import InputError
+
+LFS_POINTER = b"version https://git-lfs.github.com/spec/v1\noid sha256:53aa5117\nsize 90868376\n"
+WEIGHTS = {
+    "huggingface": "model.safetensors",
+    "google": "bert_model.ckpt.data-00000-of-00001",
+    "keras_bert": "model.weights.h5",
+}
+
+
+@pytest.fixture(params=WEIGHTS)
+def folder_and_weights(request, tmp_path):
+    write_checkpoint(random_checkpoint(form.MASKED_LM, form.NEXT_SENTENCE), tmp_path / "folder", request.param)
+    return tmp_path / "folder", tmp_path / "folder" / WEIGHTS[request.param]
+
+
+@pytest.fixture
+def hugging_face(tmp_path):
+    write_checkpoint(random_checkpoint(form.MASKED_LM), tmp_path / "hf", "huggingface")
+    return tmp_path / "hf"
+
+
+def edit_json(path, **changes):
+    values = {**json.loads(path.read_text()), **changes}
+    path.write_text(json.dumps({name: value for name, value in values.items() if value is not None}))
+
+
+def rewrite(folder, change):
+    """Writes model.safetensors again with other names, or without some."""
+    tensors = read_safetensors(folder / "model.safetensors")
+    arrays = {name: StoredTensor.of(tensor.read()) for name, tensor in tensors.items()}
+    with open(folder / "model.safetensors", "wb") as file:
+        write_safetensors(file, change(arrays), {"format": "pt"})
+
+
+def everything_read(folder):
+    for tensor in read_checkpoint(folder).tensors.values():
+        tensor.read()
+
+
+def test_pointers_of_git_lfs_are_called_that(folder_and_weights, tmp_path):
+    folder, weights = folder_and_weights
+    weights.write_bytes(LFS_POINTER)
+    with pytest.raises(InputError, match=f"{weights.name} is a git-lfs pointer and not the weights"):
+        read_checkpoint(folder)
+    with pytest.raises(InputError, match="git lfs pull"):
+        convert_checkpoint(folder, tmp_path / "output", "huggingface")
+    assert not (tmp_path / "output").exists()
+
+
+@pytest.mark.parametrize("kept", [0.0, 0.3, 0.99])
+def test_files_that_are_cut_off_are_called_that(folder_and_weights, kept, tmp_path):
+    folder, weights = folder_and_weights
+    content = weights.read_bytes()
+    weights.write_bytes(content[: int(kept * len(content))])
+    with pytest.raises(InputError, match="is damaged|cut off|only its first|is incomplete"):
+        everything_read(folder)
+    with pytest.raises(InputError):
+        convert_checkpoint(folder, tmp_path / "output", "google")
+    assert [file.name for file in tmp_path.iterdir()] == ["folder"]
+
+
+def test_an_index_that_is_cut_off_is_called_that(tmp_path):
+    write_checkpoint(random_checkpoint(), tmp_path / "folder", "google")
+    index = tmp_path / "folder" / "bert_model.ckpt.index"
+    index.write_bytes(index.read_bytes()[:200])
+    with pytest.raises(InputError, match="bert_model.ckpt.index is damaged or is no TensorFlow checkpoint"):
+        read_checkpoint(tmp_path / "folder")
+
+
+def test_a_flipped_bit_in_the_data_of_a_tensorflow_checkpoint_is_found(tmp_path):
+    write_checkpoint(random_checkpoint(), tmp_path / "folder", "google")
+    data = tmp_path / "folder" / "bert_model.ckpt.data-00000-of-00001"
+    content = bytearray(data.read_bytes())
+    content[len(content) // 2] ^= 1
+    data.write_bytes(content)
+    with pytest.raises(InputError, match="cannot be read, so a data file is cut off or damaged"):
+        everything_read(tmp_path / "folder")
+
+
+def test_missing_tensors_are_named(hugging_face):
+    rewrite(
+        hugging_face, lambda arrays: {name: array for name, array in arrays.items() if "layer.1.output" not in name}
+    )
+    with pytest.raises(InputError, match="is incomplete: 4 of .* are missing: encoder/layer_1/output_dense/kernel"):
+        read_checkpoint(hugging_face)
+
+
+def test_a_head_that_is_not_whole_is_incomplete(hugging_face):
+    rewrite(
+        hugging_face,
+        lambda arrays: {name: array for name, array in arrays.items() if "transform.LayerNorm" not in name},
+    )
+    with pytest.raises(InputError, match="is incomplete: 2 of .* are missing: masked_lm_head/layer_norm/gamma"):
+        read_checkpoint(hugging_face)
+
+
+def test_renamed_tensors_are_missing_under_their_names(hugging_face):
+    rewrite(hugging_face, lambda arrays: {name.replace("query", "q"): array for name, array in arrays.items()})
+    with pytest.raises(InputError, match="are missing: encoder/layer_0/attention/query/kernel"):
+        read_checkpoint(hugging_face)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"hidden_size": 12}, r"has the shape \[10, 8\], and by its config it should be \[10, 12\]"),
+        ({"max_position_embeddings": 64}, r"position_embeddings has the shape \[12, 8\], .* should be \[64, 8\]"),
+        ({"num_hidden_layers": 3}, "are missing: encoder/layer_2/"),
+        ({"vocab_size": 11}, "the vocabulary has 10 tokens and the config says vocab_size=11"),
+        ({"hidden_act": "silu"}, "hidden_act is 'silu'. Known are: gelu"),
+        ({"model_type": "gpt2"}, "the model is a 'gpt2', and only BERT can be read"),
+        ({"position_embedding_type": "relative_key"}, "positions of the kind 'relative_key' are not the learnt table"),
+        ({"is_decoder": True}, "the model is a decoder"),
+        ({"num_attention_heads": 3}, "hidden_size must be divisible by num_attention_heads"),
+        ({"hidden_size": "wide"}, "hidden_size must be a positive integer. Received: 'wide'"),
+    ],
+)
+def test_a_config_of_another_model_is_refused(hugging_face, change, message):
+    edit_json(hugging_face / "config.json", **change)
+    with pytest.raises(InputError, match=message):
+        read_checkpoint(hugging_face)
+
+
+def test_a_gpt_checkpoint_without_a_config_that_says_so_is_refused(hugging_face):
+    rewrite(
+        hugging_face,
+        lambda arrays: {
+            "wte.weight": next(iter(arrays.values())),
+            "h.0.attn.c_attn.weight": arrays["bert.pooler.dense.weight"],
+        },
+    )
+    with pytest.raises(InputError, match="holds no BERT: bert.embeddings.word_embeddings.weight is missing"):
+        read_checkpoint(hugging_face)
+
+
+def test_a_tensorflow_checkpoint_of_another_model_is_refused(tmp_path):
+    import tensorflow as tf
+
+    CONFIG.save(tmp_path / "bert_config.json")
+    tf.train.Checkpoint(weight=tf.Variable(1.0)).write(str(tmp_path / "model.ckpt"))
+    with pytest.raises(InputError, match="model.ckpt holds no BERT"):
+        read_checkpoint(tmp_path)
+
+
+@pytest.mark.parametrize("content", ["{", "[]", "\u00ff"])
+def test_a_damaged_config_is_refused(hugging_face, content):
+    (hugging_face / "config.json").write_text(content, encoding="latin-1")
+    with pytest.raises(InputError, match="config.json (is not JSON|must hold one JSON object)"):
+        read_checkpoint(hugging_face)
+
+
+def test_a_missing_config_and_missing_weights_are_named(hugging_face, tmp_path):
+    (hugging_face / "model.safetensors").rename(hugging_face / "tf_model.h5")
+    with pytest.raises(InputError, match="no model.safetensors or pytorch_model.bin. tf_model.h5 cannot be read"):
+        read_checkpoint(hugging_face)
+    write_checkpoint(random_checkpoint(), tmp_path / "google", "google")
+    (tmp_path / "google" / "bert_config.json").unlink()
+    with pytest.raises(InputError, match="There is no config file .*bert_config.json"):
+        read_checkpoint(tmp_path / "google")
+
+
+def test_a_missing_vocabulary_is_said_and_does_no_harm(hugging_face, capsys):
+    from keras_bert.models.encoder import BertEncoder
+
+    for name in ("vocab.txt", "tokenizer.json"):
+        (hugging_face / name).unlink()
+    encoder = BertEncoder.from_pretrained(hugging_face)
+    assert encoder.vocabulary is None
+    assert "note: there is no vocabulary" in capsys.readouterr().out
+
+
+def test_several_checkpoints_in_a_folder_must_be_told_apart(tmp_path):
+    write_checkpoint(random_checkpoint(), tmp_path / "folder", "google")
+    for file in list((tmp_path / "folder").glob("*.ckpt.*")):
+        (tmp_path / "folder" / file.name.replace("bert_model", "later")).write_bytes(file.read_bytes())
+    with pytest.raises(InputError, match="has several checkpoints. Give one of: .*bert_model.ckpt, .*later.ckpt"):
+        read_checkpoint(tmp_path / "folder")
+    assert_same_tensors(read_checkpoint(tmp_path / "folder" / "later.ckpt"), random_checkpoint())
+
+
+@pytest.mark.parametrize(
+    ("path", "message"),
+    [
+        ("nowhere", "there is no such folder"),
+        ("hf/config.json", "it is a file. Give the folder"),
+        ("hf://bert", "is not the name of a model. It is written hf://owner/name"),
+    ],
+)
+def test_what_is_no_checkpoint_is_refused(hugging_face, path, message, monkeypatch):
+    monkeypatch.chdir(hugging_face.parent)
+    with pytest.raises(InputError, match=message):
+        read_checkpoint(path)
+
+
+def test_a_folder_that_is_not_empty_is_refused_before_the_work(hugging_face, tmp_path):
+    with pytest.raises(InputError, match="is not empty"):
+        convert_checkpoint(tmp_path / "nowhere", hugging_face, "google")
+
+
+def test_a_file_size_limit_is_reported_and_leaves_nothing_behind(tmp_path):
+    resource = pytest.importorskip("resource")
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    for format in WEIGHTS:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (4096, limits[1]))
+        try:
+            with pytest.raises(InputError, match="Cannot write .*: a file grew over the size limit"):
+                write_checkpoint(random_checkpoint(), tmp_path / format, format)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert list(tmp_path.iterdir()) == []
+
+
+# Files of torch, written here as torch.save writes them; tests/parity has those of torch itself.
+
+
+class Storage:
+    def __init__(self, name, array):
+        self.name, self.array = name, array
+
+
+@pytest.fixture
+def torch_stub(monkeypatch):
+    """A module with the names that a pickle of tensors has in it, for writing such pickles."""
+    torch, utilities = types.ModuleType("torch"), types.ModuleType("torch._utils")
+    torch.FloatStorage = type("FloatStorage", (), {"__module__": "torch"})
+    utilities._rebuild_tensor_v2 = types.FunctionType((lambda *_: None).__code__, {}, "_rebuild_tensor_v2")
+    utilities._rebuild_tensor_v2.__module__ = "torch._utils"
+    utilities._rebuild_tensor_v2.__qualname__ = "_rebuild_tensor_v2"
+    torch._utils = utilities
+    monkeypatch.setitem(sys.modules, "torch", torch)
+    monkeypatch.setitem(sys.modules, "torch._utils", utilities)
+    return torch
+
+
+class TorchPickler(pickle.Pickler):
+    def __init__(self, file, torch):
+        super().__init__(file, protocol=2)
+        self.torch = torch
+
+    def persistent_id(self, value):
+        if isinstance(value, Storage):
+            return ("storage", self.torch.FloatStorage, value.name, "cpu", value.array.size)
+        return None
+
+    def reducer_override(self, value):
+        if isinstance(value, np.ndarray):
+            strides = tuple(stride // value.itemsize for stride in value.strides)
+            storage = Storage(str(id(value)), value)
+            return self.torch._utils._rebuild_tensor_v2, (storage, 0, value.shape, strides, False, {})
+        return NotImplemented
+
+
+def torch_save(path, state, torch, stream):
+    """Writes a state dictionary of float32 arrays as torch.save does; `stream` is the format before version 1.6."""
+    arrays = {str(id(array)): array for array in state.values() if isinstance(array, np.ndarray)}
+    if stream:
+        with open(path, "wb") as file:
+            for value in (0x1950A86A20F9469CFC6C, 1001, {"little_endian": True}):
+                pickle.dump(value, file, protocol=2)
+            TorchPickler(file, torch).dump(state)
+            pickle.dump(list(arrays), file, protocol=2)
+            for array in arrays.values():
+                file.write(struct.pack("<q", array.size) + array.tobytes(order="A"))
+        return
+    with zipfile.ZipFile(path, "w") as archive:
+        with archive.open("archive/data.pkl", "w") as file:
+            TorchPickler(file, torch).dump(state)
+        for name, array in arrays.items():
+            archive.writestr(f"archive/data/{name}", array.tobytes(order="A"))
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["zip", "stream"])
+def test_a_torch_file_gives_the_same_tensors_without_torch(stream, hugging_face, torch_stub):
+    expected = read_checkpoint(hugging_face)
+    stored = read_safetensors(hugging_face / "model.safetensors")
+    state = {name: tensor.read() for name, tensor in stored.items()}
+    # Tensors can lie in another order than their shape says.
+    state["bert.pooler.dense.weight"] = np.asfortranarray(state["bert.pooler.dense.weight"])
+    torch_save(hugging_face / "pytorch_model.bin", state, torch_stub, stream)
+    expected = expected.replace(tensors={name: StoredTensor.of(t.read()) for name, t in expected.tensors.items()})
+    (hugging_face / "model.safetensors").unlink()
+    assert_same_tensors(expected, read_checkpoint(hugging_face))
+
+
+class Evil:
+    def __reduce__(self):
+        return exec, ("import builtins; builtins.was_run = True",)
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["zip", "stream"])
+def test_a_pickle_that_does_more_than_tensors_is_refused_and_not_run(stream, hugging_face, torch_stub):
+    import builtins
+
+    stored = read_safetensors(hugging_face / "model.safetensors")
+    state = {**{name: tensor.read() for name, tensor in stored.items()}, "extra": Evil()}
+    torch_save(hugging_face / "pytorch_model.bin", state, torch_stub, stream)
+    (hugging_face / "model.safetensors").unlink()
+    with pytest.raises(InputError, match="asks for .*exec, which is not a tensor .* nothing of it was run"):
+        read_checkpoint(hugging_face)
+    assert not hasattr(builtins, "was_run")
+    try:
+        assert len(read_checkpoint(hugging_face, trust_pickle=True).tensors) == 44
+        assert builtins.was_run
+    finally:
+        del builtins.was_run
+
+
+@pytest.mark.parametrize("content", [b"not a pickle", pickle.dumps({"a": 1}), pickle.dumps([1, 2])])
+def test_what_torch_did_not_write_is_refused(content, hugging_face):
+    (hugging_face / "pytorch_model.bin").write_bytes(content)
+    (hugging_face / "model.safetensors").unlink()
+    with pytest.raises(InputError, match="torch.save (wrote|did not write)"):
+        read_checkpoint(hugging_face)

@@ -1,0 +1,406 @@
+"""Every format, in and out: nothing is lost that a format can hold, and what is lost is said."""
+
+import itertools
+import json
+import shutil
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from tiny_checkpoints import CONFIG, FEATURES, VOCABULARY, assert_same_tensors, random_checkpoint
+
+from keras_bert.checkpoints import checkpoint as form
+from keras_bert.checkpoints.checkpoint import StoredTensor
+from keras_bert.checkpoints.formats import WRITERS, read_checkpoint, write_checkpoint
+from keras_bert.checkpoints.pretrained import from_pretrained
+from keras_bert.errors import InputError
+from keras_bert.models.encoder import BertEncoder
+from keras_bert.models.pretrainer import BertPretrainer
+from keras_bert.models.sequence_classifier import BertSequenceClassifier
+from keras_bert.tokenization.vocabulary import Vocabulary
+
+LABELS = ("no", "yes", "maybe")
+HEADS = {
+    "encoder": ((), None),
+    "pretrainer": ((form.MASKED_LM, form.NEXT_SENTENCE), None),
+    "masked_lm": ((form.MASKED_LM,), None),
+    "next_sentence": ((form.NEXT_SENTENCE,), None),
+    "classifier": ((form.CLASSIFIER,), LABELS),
+    "tagger": ((form.TOKEN_CLASSIFIER,), LABELS),
+    "span": ((form.SPAN_CLASSIFIER,), None),
+    "choice": ((form.MULTIPLE_CHOICE,), None),
+}
+NO_MODEL_YET = ("tagger", "span", "choice")
+
+
+@pytest.mark.parametrize("kind", HEADS)
+@pytest.mark.parametrize("format", WRITERS)
+def test_what_is_written_comes_back_to_the_byte(format, kind, tmp_path):
+    heads, labels = HEADS[kind]
+    checkpoint = random_checkpoint(*heads, labels=labels)
+    notes = write_checkpoint(checkpoint, tmp_path / "folder", format)
+    back = read_checkpoint(tmp_path / "folder")
+    if format == "keras_bert" and kind in NO_MODEL_YET:
+        assert notes == [
+            f"left out, because the keras_bert format has no place for it: {heads[0]}/bias, {heads[0]}/kernel"
+        ]
+        return
+    assert notes == []
+    assert_same_tensors(checkpoint, back)
+    assert back.config == CONFIG
+    assert back.vocabulary == VOCABULARY
+    assert back.labels == labels
+    assert back.ignored == ()
+
+
+@pytest.mark.parametrize(("first", "second"), list(itertools.permutations(WRITERS, 2)))
+def test_there_and_back_through_another_format_changes_no_byte(first, second, tmp_path):
+    checkpoint = random_checkpoint(form.MASKED_LM, form.NEXT_SENTENCE)
+    write_checkpoint(checkpoint, tmp_path / "one", first)
+    write_checkpoint(read_checkpoint(tmp_path / "one"), tmp_path / "two", second)
+    write_checkpoint(read_checkpoint(tmp_path / "two"), tmp_path / "three", first)
+    for file in (tmp_path / "one").iterdir():
+        if file.suffix != ".h5":  # HDF5 keeps times
+            assert file.read_bytes() == (tmp_path / "three" / file.name).read_bytes(), file.name
+    assert_same_tensors(checkpoint, read_checkpoint(tmp_path / "three"))
+
+
+@pytest.mark.parametrize("format", ["keras_bert", "huggingface"])
+def test_a_decoder_of_its_own_travels(format, tmp_path):
+    checkpoint = random_checkpoint(form.MASKED_LM, form.NEXT_SENTENCE, config=CONFIG.replace(tie_word_embeddings=False))
+    write_checkpoint(checkpoint, tmp_path / "folder", format)
+    back = read_checkpoint(tmp_path / "folder")
+    assert_same_tensors(checkpoint, back)
+    assert not back.config.tie_word_embeddings
+
+
+def test_google_has_no_place_for_a_decoder_of_its_own(tmp_path):
+    checkpoint = random_checkpoint(form.MASKED_LM, config=CONFIG.replace(tie_word_embeddings=False))
+    with pytest.raises(InputError, match="has an output table of its own .* Google's format has no place for it"):
+        write_checkpoint(checkpoint, tmp_path / "folder", "google")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_decoder_of_its_own_is_used(tmp_path, capsys):
+    checkpoint = random_checkpoint(form.MASKED_LM, form.NEXT_SENTENCE, config=CONFIG.replace(tie_word_embeddings=False))
+    write_checkpoint(checkpoint, tmp_path / "folder", "huggingface")
+    untied = BertPretrainer.from_pretrained(tmp_path / "folder")(FEATURES)["masked_lm_logits"]
+    tensors = {**checkpoint.tensors, form.OUTPUT_EMBEDDINGS: checkpoint.tensors[form.TOKEN_EMBEDDINGS]}
+    write_checkpoint(checkpoint.replace(tensors=tensors), tmp_path / "same", "huggingface")
+    tied = BertPretrainer.from_pretrained(tmp_path / "same")(FEATURES)["masked_lm_logits"]
+    assert np.abs(untied - tied).max() > 0.01
+
+
+@pytest.mark.parametrize("activation", ["gelu", "gelu_erf", "relu"])
+@pytest.mark.parametrize("do_lower_case", [True, False])
+@pytest.mark.parametrize("format", WRITERS)
+def test_gelu_casing_and_epsilon_travel(format, do_lower_case, activation, tmp_path):
+    config = CONFIG.replace(hidden_act=activation, do_lower_case=do_lower_case, layer_norm_eps=1e-5, type_vocab_size=1)
+    notes = write_checkpoint(random_checkpoint(config=config), tmp_path / "folder", format)
+    assert read_checkpoint(tmp_path / "folder").config == config
+    warns_of_gelu = any("only the tanh approximation of GELU" in note for note in notes)
+    assert warns_of_gelu == (format == "google" and activation == "gelu_erf")
+    assert any("computes LayerNorm with 1e-12" in note for note in notes) == (format == "google")
+
+
+def test_gelu_is_named_as_each_format_names_it(tmp_path):
+    for activation, hugging_face_name in (("gelu", "gelu_new"), ("gelu_erf", "gelu")):
+        checkpoint = random_checkpoint(config=CONFIG.replace(hidden_act=activation))
+        for format, file, name in (
+            ("huggingface", "config.json", hugging_face_name),
+            ("google", "bert_config.json", activation),
+        ):
+            write_checkpoint(checkpoint, tmp_path / activation / format, format)
+            assert json.loads((tmp_path / activation / format / file).read_text())["hidden_act"] == name
+
+
+def test_weights_without_a_pooler_stay_without_one(tmp_path, capsys):
+    checkpoint = random_checkpoint(form.MASKED_LM, with_pooler=False)
+    for format in WRITERS:
+        write_checkpoint(checkpoint, tmp_path / format, format)
+        assert_same_tensors(checkpoint, read_checkpoint(tmp_path / format))
+    BertEncoder.from_pretrained(tmp_path / "google")
+    assert "loaded are: encoder; newly initialised are: pooler; ignored are: masked_lm_head" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("format", WRITERS)
+def test_every_format_gives_the_same_model(format, tmp_path, capsys):
+    write_checkpoint(random_checkpoint(form.MASKED_LM, form.NEXT_SENTENCE), tmp_path / "folder", format)
+    write_checkpoint(random_checkpoint(form.MASKED_LM, form.NEXT_SENTENCE), tmp_path / "ours", "keras_bert")
+    outputs = BertPretrainer.from_pretrained(tmp_path / "folder")(FEATURES)
+    expected = BertPretrainer.from_pretrained(tmp_path / "ours")(FEATURES)
+    for name in expected:
+        np.testing.assert_array_equal(outputs[name], expected[name])
+    printed = capsys.readouterr().out
+    assert ("loaded are: encoder, masked_lm_head, next_sentence_head\n" in printed) == (format != "keras_bert")
+
+
+def test_the_saved_model_class_is_found_by_its_heads(tmp_path, capsys):
+    for kind, model_class in (
+        ("encoder", BertEncoder),
+        ("pretrainer", BertPretrainer),
+        ("masked_lm", BertPretrainer),
+        ("classifier", BertSequenceClassifier),
+    ):
+        heads, labels = HEADS[kind]
+        write_checkpoint(random_checkpoint(*heads, labels=labels), tmp_path / kind, "huggingface")
+        assert type(from_pretrained(None, tmp_path / kind)) is model_class
+
+
+@pytest.mark.parametrize("format", WRITERS)
+def test_a_model_saves_itself_in_every_format(format, tmp_path, capsys):
+    model = BertSequenceClassifier(CONFIG, labels=LABELS)
+    model.save_pretrained(tmp_path / "folder", VOCABULARY, format=format)
+    loaded = BertSequenceClassifier.from_pretrained(tmp_path / "folder")
+    assert loaded.labels == LABELS
+    assert loaded.vocabulary == VOCABULARY
+    np.testing.assert_array_equal(model(FEATURES), loaded(FEATURES))
+
+
+def test_an_unknown_format_is_refused(tmp_path):
+    with pytest.raises(InputError, match="Unknown format 'onnx'. Use one of: keras_bert, google, huggingface"):
+        BertEncoder(CONFIG).save_pretrained(tmp_path / "folder", format="onnx")
+
+
+def test_labels_of_the_user_name_the_outputs_that_had_no_names(tmp_path, capsys):
+    checkpoint = random_checkpoint(form.CLASSIFIER, labels=("LABEL_0", "LABEL_1", "LABEL_2"))
+    write_checkpoint(checkpoint, tmp_path / "folder", "huggingface")
+    model = BertSequenceClassifier.from_pretrained(tmp_path / "folder", labels=LABELS)
+    assert model.labels == LABELS
+    assert "loaded are: classifier, encoder\n" in capsys.readouterr().out
+    np.testing.assert_array_equal(model.classifier.kernel, checkpoint.tensors["classifier/kernel"].read())
+
+
+def test_other_labels_make_a_new_head(tmp_path, capsys):
+    write_checkpoint(random_checkpoint(form.CLASSIFIER, labels=LABELS), tmp_path / "folder", "huggingface")
+    BertSequenceClassifier.from_pretrained(tmp_path / "folder", labels=["good", "bad"])
+    printed = capsys.readouterr().out
+    assert "newly initialised are: classifier; ignored are: classifier (its labels are no, yes, maybe)" in printed
+
+
+def test_a_classifier_needs_labels_from_somewhere(tmp_path):
+    write_checkpoint(random_checkpoint(), tmp_path / "folder", "google")
+    with pytest.raises(InputError, match=r"BertSequenceClassifier needs labels, .* has none: give labels=\[...\]"):
+        BertSequenceClassifier.from_pretrained(tmp_path / "folder")
+
+
+# The files themselves.
+
+
+def test_google_files_have_googles_names_for_plain_tensorflow(tmp_path):
+    checkpoint = random_checkpoint(form.MASKED_LM, form.NEXT_SENTENCE)
+    write_checkpoint(checkpoint, tmp_path / "folder", "google")
+    assert sorted(file.name for file in (tmp_path / "folder").iterdir()) == [
+        "bert_config.json",
+        "bert_model.ckpt.data-00000-of-00001",
+        "bert_model.ckpt.index",
+        "vocab.txt",
+    ]
+    reader = tf.train.load_checkpoint(str(tmp_path / "folder" / "bert_model.ckpt"))
+    assert len(reader.get_variable_to_shape_map()) == 46
+    for theirs, ours, transposed in (
+        ("bert/embeddings/word_embeddings", "encoder/embeddings/token_embeddings", False),
+        ("bert/encoder/layer_1/attention/self/value/kernel", "encoder/layer_1/attention/value/kernel", False),
+        ("bert/encoder/layer_0/output/LayerNorm/gamma", "encoder/layer_0/output_layer_norm/gamma", False),
+        ("cls/predictions/output_bias", "masked_lm_head/output_bias", False),
+        ("cls/seq_relationship/output_weights", "next_sentence_head/kernel", True),
+    ):
+        expected = checkpoint.tensors[ours].read()
+        np.testing.assert_array_equal(reader.get_tensor(theirs), expected.T if transposed else expected)
+
+
+def test_all_139_variables_of_a_real_google_checkpoint_are_accounted_for(shared_data, capsys):
+    folder = shared_data("checkpoints", "google_tf1_micro", "bert_config.json").parent
+    reader = tf.train.load_checkpoint(str(folder / "bert_model.ckpt"))
+    assert len(reader.get_variable_to_shape_map()) == 139
+    checkpoint = read_checkpoint(folder)
+    assert len(checkpoint.tensors) == 46
+    assert checkpoint.ignored == ("93 variables of the optimizer",)
+    np.testing.assert_array_equal(
+        checkpoint.tensors["encoder/layer_1/output_dense/kernel"].read(),
+        reader.get_tensor("bert/encoder/layer_1/output/dense/kernel"),
+    )
+    assert checkpoint.vocabulary.tokens[-1] == "boy"
+    BertPretrainer.from_pretrained(folder)
+    assert capsys.readouterr().out == (
+        f"BertPretrainer from {folder} (Google TensorFlow 1): loaded are: encoder, masked_lm_head, next_sentence_head; "
+        "ignored are: 93 variables of the optimizer\n"
+    )
+
+
+@pytest.mark.parametrize(("name", "count"), [("medium", 142), ("chinese", 206)])
+def test_the_variables_of_googles_models_are_known_and_of_the_right_shape(shared_data, name, count):
+    from keras_bert.checkpoints import google
+    from keras_bert.checkpoints.checkpoint import check_tensors
+
+    folder = shared_data("checkpoints", f"google_tf1_{name}_index_only", "bert_config.json").parent
+    prefix = str(folder / "bert_model.ckpt")
+    shapes = tf.train.load_checkpoint(prefix).get_variable_to_shape_map()
+    variables = {key: StoredTensor(tuple(shape), "float32", None) for key, shape in shapes.items()}
+    checkpoint = google.google_checkpoint(prefix, variables)
+    check_tensors(checkpoint)
+    assert len(checkpoint.tensors) == len(shapes) == count
+    assert checkpoint.ignored == ()
+    with pytest.raises(InputError, match="bert_model.ckpt.data-00000-of-00001 is not. Copy all files"):
+        read_checkpoint(folder)
+
+
+def test_hugging_face_folders_have_the_files_that_transformers_looks_for(tmp_path):
+    write_checkpoint(random_checkpoint(form.CLASSIFIER, labels=LABELS), tmp_path / "folder", "huggingface")
+    assert sorted(file.name for file in (tmp_path / "folder").iterdir()) == [
+        "config.json",
+        "model.safetensors",
+        "special_tokens_map.json",
+        "tokenizer.json",
+        "tokenizer_config.json",
+        "vocab.txt",
+    ]
+    config = json.loads((tmp_path / "folder" / "config.json").read_text())
+    assert config["architectures"] == ["BertForSequenceClassification"]
+    assert config["id2label"] == {"0": "no", "1": "yes", "2": "maybe"}
+    from tokenizers import Tokenizer
+
+    encoded = Tokenizer.from_file(str(tmp_path / "folder" / "tokenizer.json")).encode("The quickest fóx", "[MASK]")
+    assert encoded.tokens == ["[CLS]", "the", "quick", "##est", "fox", "[SEP]", "[MASK]", "[SEP]"]
+    assert encoded.type_ids == [0, 0, 0, 0, 0, 0, 1, 1]
+
+
+def test_a_vocabulary_is_found_in_tokenizer_json_alone(tmp_path):
+    write_checkpoint(random_checkpoint(), tmp_path / "folder", "huggingface")
+    (tmp_path / "folder" / "vocab.txt").unlink()
+    assert read_checkpoint(tmp_path / "folder").vocabulary == VOCABULARY
+
+
+def test_rows_without_a_token_are_named(tmp_path):
+    config = CONFIG.replace(vocab_size=16)
+    write_checkpoint(random_checkpoint(config=config, vocabulary=None), tmp_path / "folder", "huggingface")
+    VOCABULARY.save(tmp_path / "folder" / "vocab.txt")
+    checkpoint = read_checkpoint(tmp_path / "folder")
+    assert checkpoint.vocabulary.tokens[10:] == tuple(f"[unused_row_{number}]" for number in range(10, 16))
+    assert checkpoint.remarks == ("6 rows of the token table have no token: named [unused_row_...]",)
+
+
+def test_sixteen_bit_weights_are_read(tmp_path):
+    checkpoint = random_checkpoint()
+    import ml_dtypes
+
+    for dtype in (np.float16, ml_dtypes.bfloat16):
+        narrow = {name: StoredTensor.of(tensor.read().astype(dtype)) for name, tensor in checkpoint.tensors.items()}
+        narrow = checkpoint.replace(tensors=narrow)
+        folder = tmp_path / np.dtype(dtype).name
+        write_checkpoint(narrow, folder, "huggingface")
+        assert_same_tensors(narrow, read_checkpoint(folder))
+        write_checkpoint(narrow, folder / "google", "google")
+        assert_same_tensors(narrow, read_checkpoint(folder / "google"))
+        encoder = BertEncoder.from_pretrained(folder)
+        assert encoder.weights[0].dtype == "float32"
+        np.testing.assert_array_equal(
+            encoder.weights[0], narrow.tensors[form.TOKEN_EMBEDDINGS].read().astype("float32")
+        )
+
+
+def test_parts_of_a_sharded_checkpoint_are_put_together(tmp_path):
+    write_checkpoint(random_checkpoint(), tmp_path / "whole", "huggingface")
+    checkpoint = read_checkpoint(tmp_path / "whole")
+    from keras_bert.checkpoints.safetensors_file import read_safetensors, write_safetensors
+
+    tensors = read_safetensors(tmp_path / "whole" / "model.safetensors")
+    shutil.copytree(tmp_path / "whole", tmp_path / "parts")
+    (tmp_path / "parts" / "model.safetensors").unlink()
+    names, weight_map = sorted(tensors), {}
+    for number, part in enumerate((names[:20], names[20:]), start=1):
+        file_name = f"model-{number:05}-of-00002.safetensors"
+        with open(tmp_path / "parts" / file_name, "wb") as file:
+            write_safetensors(file, {name: tensors[name] for name in part}, {"format": "pt"})
+        weight_map |= dict.fromkeys(part, file_name)
+    (tmp_path / "parts" / "model.safetensors.index.json").write_text(json.dumps({"weight_map": weight_map}))
+    assert_same_tensors(checkpoint, read_checkpoint(tmp_path / "parts"))
+
+
+# Positions and tokens.
+
+
+def test_positions_are_cut_and_repeated(tmp_path, capsys):
+    checkpoint = random_checkpoint()
+    write_checkpoint(checkpoint, tmp_path / "folder", "google")
+    table = checkpoint.tensors[form.POSITION_EMBEDDINGS].read()
+    short = BertEncoder.from_pretrained(tmp_path / "folder", max_position_embeddings=5)
+    long = BertEncoder.from_pretrained(tmp_path / "folder", max_position_embeddings=30)
+    assert (short.config.max_position_embeddings, long.config.max_position_embeddings) == (5, 30)
+    np.testing.assert_array_equal(short.embeddings.position_embeddings, table[:5])
+    np.testing.assert_array_equal(long.embeddings.position_embeddings, np.concatenate([table, table, table[:6]]))
+    np.testing.assert_array_equal(short(FEATURES)["sequence_output"], long(FEATURES)["sequence_output"])
+
+
+def test_new_tokens_start_as_the_mean_of_their_pieces(tmp_path, capsys):
+    checkpoint = random_checkpoint(form.MASKED_LM, form.NEXT_SENTENCE)
+    write_checkpoint(checkpoint, tmp_path / "folder", "google")
+    model = BertPretrainer.from_pretrained(tmp_path / "folder", new_tokens=["quickest", "zebra"])
+    assert model.vocabulary.tokens[-2:] == ("quickest", "zebra")
+    assert model.config.vocab_size == 12
+    table = checkpoint.tensors[form.TOKEN_EMBEDDINGS].read()
+    np.testing.assert_allclose(model.encoder.embeddings.token_embeddings[10], (table[6] + table[9]) / 2, atol=1e-7)
+    np.testing.assert_allclose(model.encoder.embeddings.token_embeddings[11], table[1], atol=1e-7)
+    np.testing.assert_array_equal(model.encoder.embeddings.token_embeddings[:10], table)
+    assert model(FEATURES)["masked_lm_logits"].shape == (2, 1, 12)
+
+
+def test_a_token_that_is_there_is_not_added_again(tmp_path):
+    write_checkpoint(random_checkpoint(), tmp_path / "folder", "google")
+    with pytest.raises(InputError, match="the vocabulary has fox already"):
+        BertEncoder.from_pretrained(tmp_path / "folder", new_tokens=["fox"])
+
+
+# Casing.
+
+
+@pytest.mark.parametrize("cased", [True, False])
+def test_casing_is_read_off_a_vocabulary_when_nothing_says_it(cased, tmp_path):
+    checkpoint = _with_long_vocabulary(cased)
+    write_checkpoint(checkpoint, tmp_path / "folder", "google")
+    _forget_casing(tmp_path / "folder" / "bert_config.json")
+    assert read_checkpoint(tmp_path / "folder").config.do_lower_case is not cased
+
+
+@pytest.mark.parametrize(
+    ("cased", "message"), [(True, "the vocabulary is cased"), (False, "the vocabulary has no capitals")]
+)
+def test_a_casing_that_contradicts_the_vocabulary_is_refused_unless_given(cased, message, tmp_path):
+    checkpoint = _with_long_vocabulary(cased)
+    wrong = checkpoint.replace(config=checkpoint.config.replace(do_lower_case=cased))
+    write_checkpoint(wrong, tmp_path / "folder", "huggingface")
+    with pytest.raises(InputError, match=f"do_lower_case is {str(cased).lower()}, and {message}"):
+        read_checkpoint(tmp_path / "folder")
+    assert read_checkpoint(tmp_path / "folder", do_lower_case=not cased).config.do_lower_case is not cased
+
+
+def test_the_real_vocabularies_are_judged_rightly(shared_data):
+    from keras_bert.checkpoints.casing import is_cased
+
+    for name, cased in (("base-uncased", False), ("base-cased", True), ("base-multilingual-cased", True)):
+        assert is_cased(Vocabulary.from_file(shared_data("vocab", f"bert-{name}-vocab.txt"))) is cased
+    assert is_cased(Vocabulary.from_file(shared_data("vocab", "bert-base-chinese-vocab.txt"))) is False
+    assert is_cased(VOCABULARY) is None
+
+
+def test_accents_that_do_not_follow_the_casing_are_said(tmp_path):
+    write_checkpoint(random_checkpoint(), tmp_path / "folder", "huggingface")
+    file = tmp_path / "folder" / "tokenizer.json"
+    values = json.loads(file.read_text())
+    values["normalizer"]["strip_accents"] = False
+    file.write_text(json.dumps(values))
+    (remark,) = read_checkpoint(tmp_path / "folder").remarks
+    assert "strip_accents=False with do_lower_case=True" in remark
+
+
+def _with_long_vocabulary(cased: bool):
+    words = [f"w{chr(97 + number // 26 % 26)}{chr(97 + number % 26)}{'x' * (number // 676)}" for number in range(1200)]
+    words = [word.capitalize() if cased and number % 3 == 0 else word for number, word in enumerate(words)]
+    vocabulary = Vocabulary([*VOCABULARY.tokens, *words])
+    return random_checkpoint(config=CONFIG.replace(vocab_size=len(vocabulary)), vocabulary=vocabulary)
+
+
+def _forget_casing(path):
+    values = json.loads(path.read_text())
+    del values["do_lower_case"]
+    path.write_text(json.dumps(values))

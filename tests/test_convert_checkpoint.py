@@ -1,0 +1,106 @@
+"""The command, and models of the hub."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+from tiny_checkpoints import VOCABULARY, assert_same_tensors, random_checkpoint
+
+from keras_bert.checkpoints import checkpoint as form
+from keras_bert.checkpoints.conversion import convert_checkpoint
+from keras_bert.checkpoints.formats import read_checkpoint, write_checkpoint
+from keras_bert.checkpoints.verification import verify
+from keras_bert.errors import InputError
+from keras_bert.models.encoder import BertEncoder
+
+
+def run_command(*arguments):
+    command = [sys.executable, "-m", "run_scripts.convert_checkpoint", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120)
+
+
+def test_the_command_converts_and_verifies(tmp_path):
+    checkpoint = random_checkpoint(form.MASKED_LM, form.NEXT_SENTENCE)
+    write_checkpoint(checkpoint, tmp_path / "google", "google")
+    (tmp_path / "new.txt").write_text("quickest\n\nzebra\n")
+    result = run_command(
+        f"--input={tmp_path / 'google'}",
+        f"--output={tmp_path / 'hf'}",
+        "--format=huggingface",
+        "--max_position_embeddings=20",
+        f"--new_tokens_file={tmp_path / 'new.txt'}",
+        "--verify",
+    )
+    assert result.returncode == 0, result.stderr
+    lines = result.stdout.splitlines()
+    assert lines[0].startswith(
+        f"{tmp_path / 'hf'} (huggingface) from {tmp_path / 'google'} (Google TensorFlow 1): encoder"
+    )
+    assert "both by keras_bert: largest difference of sequence_output 0.0e+00, pooled_output 0.0e+00" in result.stdout
+    converted = read_checkpoint(tmp_path / "hf")
+    assert converted.config.max_position_embeddings == 20
+    assert converted.vocabulary.tokens == (*VOCABULARY.tokens, "quickest", "zebra")
+
+
+def test_the_command_says_what_is_wrong_in_one_line(tmp_path):
+    result = run_command(f"--input={tmp_path / 'nowhere'}", f"--output={tmp_path / 'output'}")
+    assert result.returncode == 1
+    assert result.stderr == f"error: {tmp_path / 'nowhere'} is not a model folder: there is no such folder.\n"
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_conversion_names_what_it_leaves_out(tmp_path):
+    write_checkpoint(random_checkpoint(form.MULTIPLE_CHOICE), tmp_path / "hf", "huggingface")
+    lines = convert_checkpoint(tmp_path / "hf", tmp_path / "ours")
+    assert lines[1:] == [
+        "note: left out, because the keras_bert format has no place for it: choice_scorer/bias, choice_scorer/kernel"
+    ]
+
+
+def test_verifying_finds_a_difference_and_says_who_is_not_installed(tmp_path, monkeypatch):
+    checkpoint = random_checkpoint()
+    write_checkpoint(checkpoint, tmp_path / "one", "huggingface")
+    config = checkpoint.config.replace(hidden_act="gelu_erf")
+    write_checkpoint(checkpoint.replace(config=config), tmp_path / "other", "keras_bert")
+    monkeypatch.setitem(sys.modules, "torch", None)
+    ours, theirs = verify(str(tmp_path / "one"), str(tmp_path / "other"))
+    assert "largest difference of sequence_output" in ours
+    assert "sequence_output 0.0e+00" not in ours
+    assert theirs.startswith("input by transformers: not compared, because it is not installed here")
+
+
+@pytest.fixture
+def cache(tmp_path, monkeypatch):
+    """A cache of the hub with one model in it, and no way out."""
+    revision = "0123456789abcdef0123456789abcdef01234567"
+    repository = tmp_path / "cache" / "models--someone--tiny-bert"
+    (repository / "refs").mkdir(parents=True)
+    (repository / "refs" / "main").write_text(revision)
+    write_checkpoint(random_checkpoint(form.MASKED_LM), repository / "snapshots" / revision, "huggingface")
+    from huggingface_hub import constants
+
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+    return tmp_path / "cache"
+
+
+def test_a_model_of_the_hub_is_read_from_the_cache(cache, tmp_path, capsys):
+    checkpoint = read_checkpoint("hf://someone/tiny-bert")
+    assert_same_tensors(random_checkpoint(form.MASKED_LM), checkpoint)
+    assert checkpoint.path == "hf://someone/tiny-bert"
+    BertEncoder.from_pretrained("hf://someone/tiny-bert@main")
+    assert "BertEncoder from hf://someone/tiny-bert@main (Hugging Face BertForMaskedLM)" in capsys.readouterr().out
+    convert_checkpoint("hf://someone/tiny-bert", tmp_path / "google", "google")
+    assert sorted(os.listdir(tmp_path / "google"))[0] == "bert_config.json"
+
+
+def test_a_model_that_is_not_in_the_cache_cannot_be_had_offline(cache):
+    with pytest.raises(InputError, match="hf://someone/else cannot be had: .* HF_HUB_OFFLINE=1"):
+        read_checkpoint("hf://someone/else")
+
+
+def test_the_hub_needs_its_package(monkeypatch):
+    monkeypatch.setitem(sys.modules, "huggingface_hub", None)
+    with pytest.raises(InputError, match="needs the package huggingface_hub: pip install"):
+        read_checkpoint("hf://someone/tiny-bert")

@@ -1,0 +1,48 @@
+"""Small models with numbers that a mix-up would show, for the tests of checkpoints."""
+
+import numpy as np
+
+from keras_bert.checkpoints import checkpoint as form
+from keras_bert.checkpoints.checkpoint import BertCheckpoint, StoredTensor, encoder_shapes, head_shapes
+from keras_bert.config import BertConfig
+from keras_bert.tokenization.vocabulary import Vocabulary
+
+VOCABULARY = Vocabulary(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "quick", "brown", "fox", "##est"])
+CONFIG = BertConfig(
+    vocab_size=len(VOCABULARY),
+    hidden_size=8,
+    num_hidden_layers=2,
+    num_attention_heads=2,
+    intermediate_size=16,
+    max_position_embeddings=12,
+)
+FEATURES = {
+    "input_ids": np.array([[2, 5, 6, 3, 0], [2, 7, 8, 6, 3]], "int32"),
+    "input_mask": np.array([[1, 1, 1, 1, 0], [1, 1, 1, 1, 1]], "int32"),
+    "segment_ids": np.array([[0, 0, 0, 0, 0], [0, 0, 0, 1, 1]], "int32"),
+    "masked_lm_positions": np.array([[1], [2]], "int32"),
+}
+
+
+def random_checkpoint(*heads, config=CONFIG, labels=None, with_pooler=True, vocabulary=VOCABULARY) -> BertCheckpoint:
+    """Returns a checkpoint in memory with these heads; no two numbers in it are the same."""
+    shapes = encoder_shapes(config)
+    if not with_pooler:
+        shapes = {name: shape for name, shape in shapes.items() if form.part_of(name) != form.POOLER}
+    for head in heads:
+        shapes |= head_shapes(config, head, len(labels or ()))
+    generator = np.random.default_rng(0)
+    tensors = {
+        name: StoredTensor.of(generator.normal(0, 0.1, shape).astype("float32")) for name, shape in shapes.items()
+    }
+    return BertCheckpoint("memory", "random", config, vocabulary, tensors, labels=labels)
+
+
+def assert_same_tensors(left: BertCheckpoint, right: BertCheckpoint) -> None:
+    """Same names and, for each, the same bytes."""
+    assert set(left.tensors) == set(right.tensors)
+    for name, tensor in left.tensors.items():
+        one, other = tensor.read(), right.tensors[name].read()
+        assert one.shape == other.shape == tensor.shape, name
+        assert one.dtype == other.dtype, name
+        assert one.tobytes() == other.tobytes(), name
