@@ -90,13 +90,9 @@ def create_pretraining_data(
     plan.warn_about_too_few_predictions(options)
     vocabulary = Vocabulary.from_file(vocab_file)
     prefix = plan.check_output(output_file, output_dir)
-    request = {
-        **plan.describe_text(input_file, tokenized_corpus, vocabulary, settings),
-        "options": dataclasses.asdict(options),
-        "compression": compression,
-        "use_v2_feature_names": use_v2_feature_names,
-        "num_files": len(output_file) if output_file else num_shards,
-    }
+    text = plan.describe_text(input_file, tokenized_corpus, vocabulary, settings)
+    num_files = len(output_file) if output_file else num_shards
+    request = plan.describe_request(text, options, compression, use_v2_feature_names, num_files)
     folder = RecordFolder(prefix, request)
     if output_dir is not None and (finished := folder.finished_run(os.fspath(output_dir))):
         _logger.warning("%s already holds these records: nothing was done.", output_dir)

@@ -96,6 +96,23 @@ def describe_text(
     return {**text, "vocabulary_sha256": vocabulary.sha256}
 
 
+def describe_request(
+    text: dict[str, Any],
+    options: PretrainingOptions,
+    compression: str,
+    use_v2_feature_names: bool,
+    num_files: int | None,
+) -> dict[str, Any]:
+    """Returns what decides every byte of the records; two runs of one request make the same."""
+    return {
+        **text,
+        "options": dataclasses.asdict(options),
+        "compression": compression,
+        "use_v2_feature_names": use_v2_feature_names,
+        "num_files": num_files,
+    }
+
+
 def shard_paths(
     output_dir: str | os.PathLike, num_shards: int | None, corpus: TokenizedCorpus, options: PretrainingOptions
 ) -> list[str]:
