@@ -19,8 +19,18 @@ _AS_IT_IS = CompressionTypes.UNCOMPRESSED
 
 
 def is_remote(path: str) -> bool:
-    """Whether a name begins with `gs://` or the like."""
-    return FileSystems.get_scheme(path) is not None
+    """Whether a name begins with `gs://` or the like.
+
+    Raises:
+        InputError: with something that Beam does not know, or lacks a package for.
+    """
+    if FileSystems.get_scheme(path) is None:
+        return False
+    try:
+        FileSystems.get_filesystem(path)
+    except ValueError as error:
+        raise InputError(f"{path}: {error}") from None
+    return True
 
 
 class BeamFiles(DiskFiles):
@@ -91,9 +101,9 @@ def source_sizes(patterns: Sequence[str]) -> dict[str, int]:
     return sizes
 
 
-def is_empty_folder(path: str) -> bool:
-    """Whether nothing is in a folder, or it does not exist. What the names of object stores begin with is one."""
+def names_in_folder(path: str) -> list[str]:
+    """Returns what is in a folder, nothing when it does not exist. In object stores it is what paths begin with."""
     if not is_remote(path):
-        return not os.path.isdir(path) or not os.listdir(path)
-    (match,) = FileSystems.match([FileSystems.join(path, "*")], limits=[1])
-    return not match.metadata_list
+        return os.listdir(path) if os.path.isdir(path) else []
+    (match,) = FileSystems.match([FileSystems.join(path, "*")])
+    return [FileSystems.split(file.path)[1] for file in match.metadata_list]

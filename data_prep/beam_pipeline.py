@@ -152,7 +152,7 @@ def add_pipeline(pipeline: beam.Pipeline, job: BeamJob) -> None:
     encoded = chunks | "Tokenize" >> beam.ParDo(Tokenize(job.tokens, job.settings))
     layout = (
         encoded
-        | "CountChunk" >> beam.Map(count_chunk)
+        | "CountChunk" >> beam.Map(count_chunk, job.options)
         | "GatherCounts" >> beam.CombineGlobally(GatherRows())
         | "PlanShards" >> beam.Map(plan_shards, job)
     )
@@ -198,11 +198,12 @@ class Tokenize(beam.DoFn):
         yield key, encoded
 
 
-def count_chunk(element: tuple[ChunkKey, EncodedChunk]) -> np.ndarray:
-    """Returns the key of a chunk, the documents read and the counts: int64 (1, 2 + len(_COUNTED))."""
+def count_chunk(element: tuple[ChunkKey, EncodedChunk], options: PretrainingOptions) -> np.ndarray:
+    """Returns the key of a chunk, the documents read, tokens that will be cut, and `_COUNTED`: int64 (1, 9)."""
     key, chunk = element
+    num_cut = plan.count_cut_tokens(chunk.sentence_lengths, options)
     counts = chunk.counts()
-    numbers = [_number_of_key(*key), chunk.num_documents_read, *(counts[name] for name in _COUNTED)]
+    numbers = [_number_of_key(*key), chunk.num_documents_read, num_cut, *(counts[name] for name in _COUNTED)]
     return np.array([numbers], np.int64)
 
 
@@ -230,23 +231,24 @@ def plan_shards(counts: np.ndarray, job: BeamJob) -> CorpusLayout:
     """Numbers the documents in the order of the text, and decides on the files.
 
     Args:
-        counts: a row of `count_chunk` for each chunk: int64 (num_chunks, 2 + len(_COUNTED)).
+        counts: a row of `count_chunk` for each chunk: int64 (num_chunks, 9).
 
     Raises:
         InputError: there is no text.
     """
     counts = counts[np.argsort(counts[:, 0])]
-    keys, num_read, num_documents = counts[:, 0], counts[:, 1], counts[:, 2]
+    keys, num_read, num_cut, num_documents = counts[:, :4].T
     check = TextCheck(job.input_file)
     num_in_source = np.bincount(keys >> _CHUNK_BITS, num_read, len(job.sources))
     for source, number in zip(job.sources, num_in_source.tolist(), strict=True):
         check.add(source, int(number), is_last=True)
     check.finish()
-    totals = dict(zip(_COUNTED, counts[:, 2:].sum(axis=0).tolist(), strict=True))
+    totals = dict(zip(_COUNTED, counts[:, 3:].sum(axis=0).tolist(), strict=True))
     if not totals["num_tokens"]:
         raise InputError("There is no text in the input: not one line yields a token.")
     corpus = CorpusCounts({**job.corpus_manifest, **totals})
     plan.warn_about_unknown_tokens(corpus)
+    plan.warn_about_cut_tokens(int(num_cut.sum()), corpus.num_tokens, job.options)
     paths = plan.shard_paths(job.output_dir, job.num_shards, corpus, job.options)
     return CorpusLayout(keys, np.cumsum(num_documents) - num_documents, corpus, paths)
 
@@ -341,7 +343,7 @@ def finish(reports: list[ShardReport], layout: CorpusLayout, job: BeamJob) -> No
     counts = sum((shard.counts for shard in shards), RecordCounts())
     if job.compression == "none":
         contents = tfds_metadata(
-            os.path.basename(job.output_dir.rstrip("/")),
+            "pretraining",
             job.record,
             [shard.file.name for shard in shards],
             [shard.file.num_records for shard in shards],

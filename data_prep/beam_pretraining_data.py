@@ -37,8 +37,10 @@ if TYPE_CHECKING:
 
 _logger = logging.getLogger(__name__)
 
-# A worker's InputError arrives as text, inside a traceback or two.
-_INPUT_ERROR = re.compile(r"keras_bert\.errors\.InputError: (.*?)(?: \[while running .*)?$", re.M)
+# What Beam adds to the text of an error.
+_WHERE = re.compile(r" \[while running '.*", re.S)
+# From another process an error arrives as text, inside a traceback or two.
+_INPUT_ERROR = re.compile(r"keras_bert\.errors\.InputError: (.*)")
 
 
 def beam_pretraining_data(
@@ -80,18 +82,18 @@ def beam_pretraining_data(
     if finished := folder.finished_run(job.output_dir):
         _logger.warning("%s already holds these records: nothing was done.", job.output_dir)
         return finished
-    _begin(folder, job.output_dir)
     pipeline_options = PipelineOptions(list(beam_options))
     pipeline = beam.Pipeline(_runner(pipeline_options), pipeline_options)
     add_pipeline(pipeline, job)
+    _begin(folder, job.output_dir)
     try:
         result = pipeline.run()
         state = result.wait_until_finish()
-    except InputError:
-        raise
     except Exception as error:
-        if messages := _INPUT_ERROR.findall(str(error)):
-            raise InputError(messages[-1]) from None
+        _forget_if_nothing_is_done(folder, job.output_dir)
+        messages = [str(error)] if isinstance(error, InputError) else _INPUT_ERROR.findall(str(error))
+        if messages:
+            raise InputError(_WHERE.sub("", messages[-1])) from None
         raise
     if not (finished := folder.finished_run(job.output_dir)):
         raise InputError(f"The pipeline ended as {state} and wrote no manifest. The log of its runner says why.")
@@ -99,10 +101,15 @@ def beam_pretraining_data(
 
 
 def _check_beam() -> None:
+    root, level = logging.getLogger(), logging.getLogger().level
+    # It warns whenever parts are missing that are for BigQuery only.
+    root.setLevel(logging.ERROR)
     try:
         import apache_beam  # noqa: F401
     except ImportError:
         raise InputError("This needs Apache Beam: pip install 'keras-bert-pipeline[beam]'") from None
+    finally:
+        root.setLevel(level)
 
 
 def _describe_job(
@@ -167,15 +174,25 @@ def _begin(folder: "RecordFolder", output_dir: str) -> None:
     Raises:
         InputError: it holds something else.
     """
-    from data_prep.beam_files import BeamFiles, is_empty_folder
+    from data_prep.beam_files import BeamFiles, names_in_folder
 
     if BeamFiles().size(folder.progress_path) is not None:
         folder.read_progress(may_replace=False)
         _logger.warning("%s was begun before: files that are finished stay.", output_dir)
-    elif not is_empty_folder(output_dir):
+    elif names_in_folder(output_dir):
         raise InputError(f"The output folder {output_dir} is not empty. Remove it or give another name.")
     else:
         folder.write_progress([])
+
+
+def _forget_if_nothing_is_done(folder: "RecordFolder", output_dir: str) -> None:
+    from data_prep.beam_files import BeamFiles, is_remote, names_in_folder
+    from data_prep.record_folder import PROGRESS_NAME
+
+    if names_in_folder(output_dir) == [PROGRESS_NAME]:
+        BeamFiles().remove([folder.progress_path])
+        if not is_remote(output_dir):
+            os.rmdir(output_dir)
 
 
 def _runner(options: "PipelineOptions") -> "PipelineRunner | None":
@@ -184,19 +201,26 @@ def _runner(options: "PipelineOptions") -> "PipelineRunner | None":
 
     if options.view_as(StandardOptions).runner not in (None, "DirectRunner"):
         return None
+    # It raises what it also logs, with all tracebacks.
+    logging.getLogger("apache_beam.runners.common").setLevel(logging.CRITICAL)
     # Beam's DirectRunner first tries to fetch another runner, a program of its own, and then runs this one.
-    from apache_beam.portability.api.beam_provision_api_pb2 import ProvisionInfo
+    from apache_beam.portability.api import beam_provision_api_pb2
     from apache_beam.runners.portability.fn_api_runner.fn_runner import ExtendedProvisionInfo, FnApiRunner
     from apache_beam.runners.portability.portable_runner import JobServiceHandle
 
     encoded = JobServiceHandle.encode_pipeline_options(options.get_all_options())
-    return FnApiRunner(provision_info=ExtendedProvisionInfo(ProvisionInfo(pipeline_options=encoded)))
+    provision = beam_provision_api_pb2.ProvisionInfo(pipeline_options=encoded)
+    return FnApiRunner(provision_info=ExtendedProvisionInfo(provision))
 
 
 FLAGS = flags.FLAGS
 
 
 def define_flags() -> None:
+    flags.DEFINE_string("output_dir", None, "A folder for the TFRecord files.")
+    flags.DEFINE_integer(
+        "num_shards", None, "The number of files (default: one for every 100 documents up to 16, more for large text)."
+    )
     create_pretraining_data.define_record_flags()
     flags.adopt_module_key_flags(create_pretraining_data)
 
