@@ -338,7 +338,7 @@ def finish(reports: list[ShardReport], layout: CorpusLayout, job: BeamJob) -> No
     try:
         plan.check_shards(layout.corpus, plan.ShardSizes(*map(np.array, columns)), job.options.sentence_task)
     except InputError:
-        files.remove([*layout.paths, *notes, folder.progress_path])
+        files.remove([*layout.paths, *notes])
         raise
     counts = sum((shard.counts for shard in shards), RecordCounts())
     if job.compression == "none":
