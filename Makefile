@@ -1,5 +1,6 @@
 # make quickstart   raw text -> vocabulary -> records -> BERT -> classifier -> SavedModel -> an answer (about 6 minutes)
 # make test         every test (make test TESTS=tests/test_config.py for some)
+# make test-beam    the Apache Beam pipeline, in an environment of its own (.venv-beam)
 # make lint         style
 # make three-seeds  does pre-training help? the quickstart three times, each beside the same model from scratch
 # All of them first make a virtual environment in .venv; PYTHON names another Python 3.11 to 3.13.
@@ -7,10 +8,11 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+BEAM_VENV := .venv-beam
 TESTS ?= tests
 OUTPUT ?= quickstart
 
-.PHONY: install quickstart test lint three-seeds clean
+.PHONY: install quickstart test test-beam lint three-seeds clean
 
 install: $(VENV)/installed
 
@@ -26,6 +28,14 @@ quickstart: install
 test: install
 	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile $(TESTS)
 
+$(BEAM_VENV)/installed: setup.py constraints-beam.txt $(VENV)/installed
+	$(PYTHON) -m venv $(BEAM_VENV)
+	$(BEAM_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints-beam.txt --editable '.[beam,test]'
+	@touch $@
+
+test-beam: $(BEAM_VENV)/installed
+	KERAS_BERT_BEAM_PYTHON=$(CURDIR)/$(BEAM_VENV)/bin/python $(BIN)/python -m pytest tests/test_beam_pretraining_data.py
+
 lint: install
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -34,4 +44,4 @@ three-seeds: install
 	PATH="$(CURDIR)/$(BIN):$$PATH" bash benchmarks/three_seeds.sh $(OUTPUT)
 
 clean:
-	rm -rf $(VENV) build dist *.egg-info .pytest_cache .ruff_cache
+	rm -rf $(VENV) $(BEAM_VENV) build dist *.egg-info .pytest_cache .ruff_cache

@@ -15,6 +15,7 @@ COMMANDS = {
         "build_vocabulary",
         "tokenize_corpus",
         "create_pretraining_data",
+        "beam_pretraining_data",
         "inspect_records",
         "create_finetuning_data",
     ],
@@ -73,6 +74,9 @@ setup(
             "ruff==0.17.5",  # formatting differs between versions
         ],
         "zstd": ["zstandard>=0.23,<1"],
+        # Its own environment: it keeps protobuf, pyarrow, pillow and python-dateutil below the versions of the others.
+        # 2.77 is the first that was tried; gs:// and Dataflow need apache-beam[gcp] too.
+        "beam": ["apache-beam>=2.77,<3"],
         "plots": ["matplotlib>=3.9,<4"],
         "tensorboard": ["tensorboard>=2.20,<3"],
     },

@@ -90,13 +90,9 @@ def create_pretraining_data(
     plan.warn_about_too_few_predictions(options)
     vocabulary = Vocabulary.from_file(vocab_file)
     prefix = plan.check_output(output_file, output_dir)
-    request = {
-        **plan.describe_text(input_file, tokenized_corpus, vocabulary, settings),
-        "options": dataclasses.asdict(options),
-        "compression": compression,
-        "use_v2_feature_names": use_v2_feature_names,
-        "num_files": len(output_file) if output_file else num_shards,
-    }
+    text = plan.describe_text(input_file, tokenized_corpus, vocabulary, settings)
+    num_files = len(output_file) if output_file else num_shards
+    request = plan.describe_request(text, options, compression, use_v2_feature_names, num_files)
     folder = RecordFolder(prefix, request)
     if output_dir is not None and (finished := folder.finished_run(os.fspath(output_dir))):
         _logger.warning("%s already holds these records: nothing was done.", output_dir)
@@ -266,7 +262,6 @@ FLAGS = flags.FLAGS
 
 
 def define_flags() -> None:
-    flags.DEFINE_list("input_file", None, "Text: files, folders, patterns or tfds:NAME, with commas between them.")
     flags.DEFINE_list(
         "output_file", None, "TFRecord files to write, with commas between them. Files that exist are replaced."
     )
@@ -276,6 +271,26 @@ def define_flags() -> None:
         None,
         "With --output_dir: the number of files (default: one for every 100 documents up to 16, more for large text).",
     )
+    define_record_flags()
+    flags.DEFINE_string(
+        "tokenized_corpus",
+        None,
+        "A folder that keeps the tokenised text, for further runs with other lengths, masks or seeds.",
+    )
+    flags.DEFINE_integer(
+        "num_processes", None, "Processes that tokenise and write (default: one for each core).", lower_bound=1
+    )
+    flags.DEFINE_bool("verify", False, "Make nothing: compare what --output_dir holds with its manifest, byte by byte.")
+    flags.register_multi_flags_validator(
+        ["vocab_file", "verify"],
+        lambda values: values["vocab_file"] or values["verify"],
+        message="Give --vocab_file, the vocabulary.",
+    )
+
+
+def define_record_flags() -> None:
+    """The flags that decide the records, and that every command for pre-training records has."""
+    flags.DEFINE_list("input_file", None, "Text: files, folders, patterns or tfds:NAME, with commas between them.")
     flags.DEFINE_string("vocab_file", None, "The vocabulary, one token a line.")
     flags.DEFINE_bool("do_lower_case", True, "Lower-case the text and strip accents, as for uncased vocabularies.")
     flags.DEFINE_bool("do_whole_word_mask", False, "Mask all pieces of a word together.")
@@ -307,22 +322,8 @@ def define_flags() -> None:
     flags.DEFINE_bool("split_sentences", False, "Lines are paragraphs: split them into sentences.")
     flags.DEFINE_string("language", "en", "The language whose rules --split_sentences follows, as its ISO 639 code.")
     flags.DEFINE_string("text_field", "text", "The field with the text, in JSON Lines and tensorflow_datasets.")
-    flags.DEFINE_string(
-        "tokenized_corpus",
-        None,
-        "A folder that keeps the tokenised text, for further runs with other lengths, masks or seeds .",
-    )
     flags.DEFINE_enum("compression", "none", ["none", "gzip", "zstd"], "How the files are packed.")
     flags.DEFINE_bool("use_v2_feature_names", False, "Name features as TF Model Garden does: input_word_ids, ...")
-    flags.DEFINE_integer(
-        "num_processes", None, "Processes that tokenise and write (default: one for each core).", lower_bound=1
-    )
-    flags.DEFINE_bool("verify", False, "Make nothing: compare what --output_dir holds with its manifest, byte by byte.")
-    flags.register_multi_flags_validator(
-        ["vocab_file", "verify"],
-        lambda values: values["vocab_file"] or values["verify"],
-        message="Give --vocab_file, the vocabulary.",
-    )
 
 
 def main() -> None:

@@ -96,6 +96,23 @@ def describe_text(
     return {**text, "vocabulary_sha256": vocabulary.sha256}
 
 
+def describe_request(
+    text: dict[str, Any],
+    options: PretrainingOptions,
+    compression: str,
+    use_v2_feature_names: bool,
+    num_files: int | None,
+) -> dict[str, Any]:
+    """Returns what decides every byte of the records; two runs of one request make the same."""
+    return {
+        **text,
+        "options": dataclasses.asdict(options),
+        "compression": compression,
+        "use_v2_feature_names": use_v2_feature_names,
+        "num_files": num_files,
+    }
+
+
 def shard_paths(
     output_dir: str | os.PathLike, num_shards: int | None, corpus: TokenizedCorpus, options: PretrainingOptions
 ) -> list[str]:
@@ -237,16 +254,25 @@ def warn_about_too_few_predictions(options: PretrainingOptions) -> None:
 
 def _warn_about_long_sentences(corpus: TokenizedCorpus, options: PretrainingOptions) -> None:
     """Says when much of the text is lost because sentences are cut to the length of a record."""
-    room = options.max_seq_length - 3
     num_cut = 0
     for start in range(0, corpus.num_sentences, _DOCUMENTS_AT_ONCE):
         lengths = np.diff(corpus.sentence_offsets[start : start + _DOCUMENTS_AT_ONCE + 1])
-        num_cut += int(np.maximum(lengths - room, 0).sum())
-    if num_cut > _MANY_CUT * corpus.num_tokens:
+        num_cut += count_cut_tokens(lengths, options)
+    warn_about_cut_tokens(num_cut, corpus.num_tokens, options)
+
+
+def count_cut_tokens(sentence_lengths: np.ndarray, options: PretrainingOptions) -> int:
+    """How many tokens of sentences, int (num_sentences,), are more than fits into a record."""
+    return int(np.maximum(sentence_lengths - (options.max_seq_length - 3), 0).sum())
+
+
+def warn_about_cut_tokens(num_cut: int, num_tokens: int, options: PretrainingOptions) -> None:
+    """Says when much of the text is lost; see `warn_about_long_sentences`."""
+    if num_cut > _MANY_CUT * num_tokens:
         _logger.warning(
             "%.1f %% of the tokens are lost, because their sentences are longer than a record (max_seq_length=%d). Are "
             "the lines whole paragraphs? Then add --split_sentences.",
-            100 * num_cut / corpus.num_tokens,
+            100 * num_cut / num_tokens,
             options.max_seq_length,
         )
 

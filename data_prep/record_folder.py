@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
+from data_prep.disk_files import DiskFiles
 from data_prep.record_writer import WrittenFile
 from keras_bert import features
-from keras_bert.atomic_output import atomic_file
 from keras_bert.errors import InputError
 
 FORMAT = "keras_bert pre-training records 2"
@@ -101,9 +101,11 @@ class RecordFolder:
     Args:
         prefix: what their names begin with: a folder and a slash, or the name of the first record file and a dot.
         request: what decides the records: the text, how it is read, and the options.
+        files: where the folder is; the local disk by default.
     """
 
-    def __init__(self, prefix: str, request: dict[str, Any]):
+    def __init__(self, prefix: str, request: dict[str, Any], files: DiskFiles | None = None):
+        self._files = files or DiskFiles()
         self.manifest_path = prefix + MANIFEST_NAME
         self.progress_path = prefix + PROGRESS_NAME
         # As it comes back from JSON: tuples are lists there.
@@ -115,13 +117,13 @@ class RecordFolder:
         Raises:
             InputError: other records are there, or a file that was made has vanished or changed its size.
         """
-        if not os.path.exists(self.manifest_path):
+        if self._files.size(self.manifest_path) is None:
             return None
-        manifest = read_manifest(self.manifest_path)
+        manifest = read_manifest(self.manifest_path, self._files)
         self._check_same(manifest["request"], "holds records that were", "Remove it or give another name.")
         for file in manifest["files"]:
             path = os.path.join(folder, file["name"])
-            if not os.path.exists(path) or os.path.getsize(path) != file["num_bytes"]:
+            if self._files.size(path) != file["num_bytes"]:
                 raise InputError(f"{path} is not what was written there. Remove the folder and make the records again.")
         paths = [os.path.join(folder, file["name"]) for file in manifest["files"]]
         return PretrainingDataSummary(paths, manifest["corpus"], RecordCounts(**manifest["records"]))
@@ -133,20 +135,18 @@ class RecordFolder:
             InputError: that run made other records, and `may_replace` is False.
         """
         try:
-            with open(self.progress_path, encoding="utf-8") as file:
-                progress = json.load(file)
+            progress = json.loads(self._files.read(self.progress_path))
         except FileNotFoundError:
             return {}
         if may_replace and progress["request"] != self._request:
             return {}
         self._check_same(progress["request"], "holds an unfinished run,", "Give the same flags to go on, or remove it.")
-        shards = [_shard_from_json(file) for file in progress["files"]]
+        shards = [shard_from_json(file) for file in progress["files"]]
         return {shard.file.name: shard for shard in shards}
 
     def write_progress(self, shards: list[FinishedShard]) -> None:
-        _write_json(
-            self.progress_path, {"request": self._request, "files": [_shard_to_json(shard) for shard in shards]}
-        )
+        progress = {"request": self._request, "files": [shard_to_json(shard) for shard in shards]}
+        self._write_json(self.progress_path, progress)
 
     def finish(self, summary: PretrainingDataSummary, shards: list[FinishedShard]) -> None:
         """Writes the manifest and removes the list of what was done so far."""
@@ -155,11 +155,14 @@ class RecordFolder:
             "request": self._request,
             "corpus": summary.corpus,
             "records": dataclasses.asdict(summary.records),
-            "files": [_shard_to_json(shard) for shard in shards],
+            "files": [shard_to_json(shard) for shard in shards],
         }
-        _write_json(self.manifest_path, manifest)
-        if os.path.exists(self.progress_path):
-            os.remove(self.progress_path)
+        self._write_json(self.manifest_path, manifest)
+        self._files.remove([self.progress_path])
+
+    def _write_json(self, path: str, value: dict[str, Any]) -> None:
+        with self._files.open_output(path) as file:
+            file.write((json.dumps(value, indent=1, ensure_ascii=False) + "\n").encode())
 
     def _check_same(self, other: dict[str, Any], which: str, advice: str) -> None:
         for name, value in self._request.items():
@@ -168,11 +171,10 @@ class RecordFolder:
                 raise InputError(f"{place} {which} made with {name}={other.get(name)!r}, not {value!r}. {advice}")
 
 
-def read_manifest(path: str) -> dict[str, Any]:
+def read_manifest(path: str, files: DiskFiles | None = None) -> dict[str, Any]:
     """Returns what a records' manifest says. Raises `InputError` when it is missing, damaged or of another form."""
     try:
-        with open(path, encoding="utf-8") as file:
-            manifest = json.load(file)
+        manifest = json.loads((files or DiskFiles()).read(path))
     except FileNotFoundError:
         raise InputError(f"There is no {path}: nothing says what the records beside it should be.") from None
     except (json.JSONDecodeError, UnicodeDecodeError):
@@ -222,18 +224,15 @@ def _sha256(path: str, on_progress: Callable[[int], None]) -> str:
     return digest.hexdigest()
 
 
-def _shard_to_json(shard: FinishedShard) -> dict[str, Any]:
+def shard_to_json(shard: FinishedShard) -> dict[str, Any]:
+    """Returns one flat dictionary for JSON."""
     return {**dataclasses.asdict(shard.file), **dataclasses.asdict(shard.counts)}
 
 
-def _shard_from_json(value: dict[str, Any]) -> FinishedShard:
+def shard_from_json(value: dict[str, Any]) -> FinishedShard:
+    """Returns what `shard_to_json` was given."""
     counts = {field.name: value[field.name] for field in dataclasses.fields(RecordCounts)}
     return FinishedShard(
         WrittenFile(**{field.name: value[field.name] for field in dataclasses.fields(WrittenFile)}),
         RecordCounts(**counts),
     )
-
-
-def _write_json(path: str, value: dict[str, Any]) -> None:
-    with atomic_file(path) as file:
-        file.write((json.dumps(value, indent=1, ensure_ascii=False) + "\n").encode())

@@ -50,11 +50,26 @@ def write_tfds_metadata(
         ValueError: the files are not all shards of one set, each once.
         InputError: a file is missing, or the place cannot be written to.
     """
+    contents = tfds_metadata(name, features, file_names, num_examples_per_file, num_bytes)
+    if any(detect_compression(os.path.join(folder, name)) for name in file_names):
+        return False
+    for file_name, content in contents.items():
+        with atomic_file(os.path.join(folder, file_name)) as file:
+            file.write(content)
+    return True
+
+
+def tfds_metadata(
+    name: str,
+    features: Sequence[Feature],
+    file_names: Sequence[str],
+    num_examples_per_file: Sequence[int],
+    num_bytes: int,
+) -> dict[str, bytes]:
+    """Returns what `write_tfds_metadata` writes, without touching any file: file name -> its bytes."""
     prefix = _common_prefix(file_names)
     if len(num_examples_per_file) != len(file_names):
         raise ValueError(f"{len(file_names)} files need as many counts. Received: {len(num_examples_per_file)}")
-    if any(detect_compression(os.path.join(folder, name)) for name in file_names):
-        return False
     split = {
         "name": SPLIT,
         "filepathTemplate": prefix + "-{SHARD_X_OF_Y}.{FILEFORMAT}",
@@ -71,10 +86,8 @@ def write_tfds_metadata(
     }
     tensors = {feature.name: _tensor(feature) for feature in features}
     dictionary = {"pythonClassName": _CLASSES + "features_dict.FeaturesDict", "featuresDict": {"features": tensors}}
-    for file_name, content in (("features.json", dictionary), ("dataset_info.json", info)):
-        with atomic_file(os.path.join(folder, file_name)) as file:
-            file.write((json.dumps(content, indent=2) + "\n").encode())
-    return True
+    contents = {"features.json": dictionary, "dataset_info.json": info}
+    return {file_name: (json.dumps(content, indent=2) + "\n").encode() for file_name, content in contents.items()}
 
 
 def _common_prefix(file_names: Sequence[str]) -> str:

@@ -12,12 +12,14 @@ from keras_bert.quiet_tensorflow import quiet_tensorflow
 _HELP = ("--help", "-help", "-h", "-?", "--helpfull", "--helpshort")
 
 
-def run_command(main: Callable[[], None], define_flags: Callable[[], None]) -> None:
+def run_command(main: Callable[..., None], define_flags: Callable[[], None], *, passes_on: bool = False) -> None:
     """Defines the flags, parses the command line, runs `main()` and exits.
 
     `main` takes no argument and reads `absl.flags.FLAGS`; the docstring of its module is the text of `--help`. Flags
     are defined here and not when the module is imported, so that one program can import several commands: absl
     refuses two flags of one name.
+
+    With `passes_on`, what stands behind `--` on the command line belongs to another system: `main` gets it as a list.
 
     Exit codes: 0 done, 1 input that cannot be used (one line on standard error), 2 wrong flags, 130 stopped by Ctrl-C.
 
@@ -28,8 +30,12 @@ def run_command(main: Callable[[], None], define_flags: Callable[[], None]) -> N
     if any(argument in _HELP for argument in sys.argv[1:]):
         print(_help_text(sys.modules[main.__module__]))
         sys.exit(0)
+    own, others = sys.argv, []
+    if passes_on and "--" in sys.argv:
+        place = sys.argv.index("--")
+        own, others = sys.argv[:place], sys.argv[place + 1 :]
     try:
-        arguments = flags.FLAGS(sys.argv)
+        arguments = flags.FLAGS(own)
         if len(arguments) > 1:
             raise flags.Error(f"Unexpected argument {arguments[1]!r}. Flags are written --name=value.")
     except flags.Error as error:
@@ -37,7 +43,7 @@ def run_command(main: Callable[[], None], define_flags: Callable[[], None]) -> N
     quiet_tensorflow()
     _show_announcements()
     try:
-        main()
+        main(others) if passes_on else main()
     except InputError as error:
         _fail(str(error), 1)
     except KeyboardInterrupt:

@@ -1,0 +1,255 @@
+"""Makes pre-training records from text on many machines: `create_pretraining_data` as an Apache Beam pipeline.
+
+The flags mean the same, and the same text, flags and seed give the same bytes as the local run, on any runner and any
+number of workers. Input and output may be on any file system that Beam knows (gs://, s3://, hdfs://, local). What
+stands behind -- are Beam's own options: the runner and what it needs.
+
+Example:
+  python -m data_prep.beam_pretraining_data --input_file='gs://my-bucket/text/*.txt' --vocab_file=vocab.txt \
+      --output_dir=gs://my-bucket/records -- --runner=DataflowRunner --project=my-project --region=us-central1 ...
+
+Needs the extra `beam`. docs/pretraining_data_at_scale.md says when it is worth it, what it costs, and what stands
+behind -- for Dataflow, Flink and Spark. A run that failed goes on when the same command is given again: text is
+tokenised anew, record files that are finished stay.
+"""
+
+import dataclasses
+import logging
+import os
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from absl import flags
+
+from data_prep import create_pretraining_data
+from keras_bert.command_line import run_command
+from keras_bert.errors import InputError
+
+if TYPE_CHECKING:
+    from apache_beam.options.pipeline_options import PipelineOptions
+    from apache_beam.runners.runner import PipelineRunner
+
+    from data_prep.beam_pipeline import BeamJob
+    from data_prep.pretraining_records import PretrainingOptions
+    from data_prep.record_folder import PretrainingDataSummary, RecordFolder
+    from data_prep.tokenize_text import TextSettings
+
+_logger = logging.getLogger(__name__)
+
+# What Beam adds to the text of an error.
+_WHERE = re.compile(r" \[while running '.*", re.S)
+# From another process an error arrives as text, inside a traceback or two.
+_INPUT_ERROR = re.compile(r"keras_bert\.errors\.InputError: (.*)")
+
+
+def beam_pretraining_data(
+    input_file: str | Sequence[str],
+    vocab_file: str | os.PathLike,
+    *,
+    output_dir: str,
+    num_shards: int | None = None,
+    options: "PretrainingOptions | None" = None,
+    settings: "TextSettings | None" = None,
+    compression: str = "none",
+    use_v2_feature_names: bool = False,
+    beam_options: Sequence[str] = (),
+) -> "PretrainingDataSummary":
+    """Makes pre-training records from text with Apache Beam, and waits until they are there.
+
+    Args:
+        input_file, output_dir: as `create_pretraining_data`, or names on any file system of Beam.
+        vocab_file: on this machine.
+        num_shards: as `create_pretraining_data`, the default too.
+        beam_options: `--runner=...` and what else Beam takes; Beam's direct runner by default.
+
+    Raises:
+        InputError: as `create_pretraining_data`; or Beam is not installed.
+    """
+    _check_beam()
+    import apache_beam as beam
+    from apache_beam.options.pipeline_options import PipelineOptions
+
+    from data_prep.beam_files import BeamFiles
+    from data_prep.beam_pipeline import add_pipeline
+    from data_prep.pretraining_plan import output_prefix
+    from data_prep.record_folder import RecordFolder
+
+    job = _describe_job(
+        input_file, vocab_file, output_dir, num_shards, options, settings, compression, use_v2_feature_names
+    )
+    folder = RecordFolder(output_prefix(None, job.output_dir), job.request, BeamFiles())
+    if finished := folder.finished_run(job.output_dir):
+        _logger.warning("%s already holds these records: nothing was done.", job.output_dir)
+        return finished
+    pipeline_options = PipelineOptions(list(beam_options))
+    pipeline = beam.Pipeline(_runner(pipeline_options), pipeline_options)
+    add_pipeline(pipeline, job)
+    _begin(folder, job.output_dir)
+    try:
+        result = pipeline.run()
+        state = result.wait_until_finish()
+    except Exception as error:
+        _forget_if_nothing_is_done(folder, job.output_dir)
+        messages = [str(error)] if isinstance(error, InputError) else _INPUT_ERROR.findall(str(error))
+        if messages:
+            raise InputError(_WHERE.sub("", messages[-1])) from None
+        raise
+    if not (finished := folder.finished_run(job.output_dir)):
+        raise InputError(f"The pipeline ended as {state} and wrote no manifest. The log of its runner says why.")
+    return finished
+
+
+def _check_beam() -> None:
+    root, level = logging.getLogger(), logging.getLogger().level
+    # It warns whenever parts are missing that are for BigQuery only.
+    root.setLevel(logging.ERROR)
+    try:
+        import apache_beam  # noqa: F401
+    except ImportError:
+        raise InputError("This needs Apache Beam: pip install 'keras-bert-pipeline[beam]'") from None
+    finally:
+        root.setLevel(level)
+
+
+def _describe_job(
+    input_file: str | Sequence[str],
+    vocab_file: str | os.PathLike,
+    output_dir: str,
+    num_shards: int | None,
+    options: "PretrainingOptions | None",
+    settings: "TextSettings | None",
+    compression: str,
+    use_v2_feature_names: bool,
+) -> "BeamJob":
+    """Checks what can be checked before anything runs."""
+    from data_prep import pretraining_plan as plan
+    from data_prep.beam_files import is_remote, source_sizes
+    from data_prep.beam_pipeline import BeamJob
+    from data_prep.corpus_writer import TextSource, empty_manifest
+    from data_prep.pretraining_records import PretrainingOptions
+    from data_prep.record_writer import check_compression
+    from data_prep.tokenize_text import TextSettings
+    from keras_bert.tokenization.vocabulary import Vocabulary
+
+    options, settings = options or PretrainingOptions(), settings or TextSettings()
+    if num_shards is not None and num_shards < 1:
+        raise InputError(f"num_shards must be 1 or more. Received: {num_shards}")
+    check_compression(compression)
+    plan.warn_about_too_few_predictions(options)
+    vocabulary = Vocabulary.from_file(vocab_file)
+    if not input_file:
+        raise InputError("Give input_file, the text to read.")
+    if not output_dir:
+        raise InputError("Give output_dir, the folder for the records.")
+    output_dir = os.fspath(output_dir)
+    if not is_remote(output_dir):
+        # Workers may have another working directory.
+        output_dir = os.path.abspath(output_dir)
+        plan.check_output(None, output_dir)
+    patterns = [input_file] if isinstance(input_file, str) else [os.fspath(name) for name in input_file]
+    sizes = source_sizes(patterns)
+    source = TextSource(patterns, sizes, dataclasses.asdict(settings))
+    manifest = {name: value for name, value in empty_manifest(vocabulary, source).items() if name != "parts"}
+    text = {"input_file": patterns, "input_bytes": source.num_bytes, **dataclasses.asdict(settings)}
+    text["vocabulary_sha256"] = vocabulary.sha256
+    return BeamJob(
+        input_file=patterns,
+        sources=list(sizes),
+        tokens=vocabulary.tokens,
+        settings=settings,
+        options=options,
+        output_dir=output_dir,
+        num_shards=num_shards,
+        compression=compression,
+        use_v2_feature_names=use_v2_feature_names,
+        corpus_manifest=manifest,
+        request=plan.describe_request(text, options, compression, use_v2_feature_names, num_shards),
+    )
+
+
+def _begin(folder: "RecordFolder", output_dir: str) -> None:
+    """Marks the folder as that of this run, or finds that it was begun before.
+
+    Raises:
+        InputError: it holds something else.
+    """
+    from data_prep.beam_files import BeamFiles, names_in_folder
+
+    if BeamFiles().size(folder.progress_path) is not None:
+        folder.read_progress(may_replace=False)
+        _logger.warning("%s was begun before: files that are finished stay.", output_dir)
+    elif names_in_folder(output_dir):
+        raise InputError(f"The output folder {output_dir} is not empty. Remove it or give another name.")
+    else:
+        folder.write_progress([])
+
+
+def _forget_if_nothing_is_done(folder: "RecordFolder", output_dir: str) -> None:
+    from data_prep.beam_files import BeamFiles, is_remote, names_in_folder
+    from data_prep.record_folder import PROGRESS_NAME
+
+    if names_in_folder(output_dir) == [PROGRESS_NAME]:
+        BeamFiles().remove([folder.progress_path])
+        if not is_remote(output_dir):
+            os.rmdir(output_dir)
+
+
+def _runner(options: "PipelineOptions") -> "PipelineRunner | None":
+    """Returns the runner, None to take the one that the options name."""
+    from apache_beam.options.pipeline_options import StandardOptions
+
+    if options.view_as(StandardOptions).runner not in (None, "DirectRunner"):
+        return None
+    # It raises what it also logs, with all tracebacks.
+    logging.getLogger("apache_beam.runners.common").setLevel(logging.CRITICAL)
+    # Beam's DirectRunner first tries to fetch another runner, a program of its own, and then runs this one.
+    from apache_beam.portability.api import beam_provision_api_pb2
+    from apache_beam.runners.portability.fn_api_runner.fn_runner import ExtendedProvisionInfo, FnApiRunner
+    from apache_beam.runners.portability.portable_runner import JobServiceHandle
+
+    encoded = JobServiceHandle.encode_pipeline_options(options.get_all_options())
+    provision = beam_provision_api_pb2.ProvisionInfo(pipeline_options=encoded)
+    return FnApiRunner(provision_info=ExtendedProvisionInfo(provision))
+
+
+FLAGS = flags.FLAGS
+
+
+def define_flags() -> None:
+    flags.DEFINE_string("output_dir", None, "A folder for the TFRecord files.")
+    flags.DEFINE_integer(
+        "num_shards", None, "The number of files (default: one for every 100 documents up to 16, more for large text)."
+    )
+    create_pretraining_data.define_record_flags()
+    flags.adopt_module_key_flags(create_pretraining_data)
+
+
+def main(beam_options: list[str]) -> None:
+    from data_prep.pretraining_records import PretrainingOptions
+    from data_prep.tokenize_text import TextSettings
+
+    if not FLAGS.vocab_file:
+        raise InputError("Give --vocab_file, the vocabulary.")
+    options = {field.name: FLAGS[field.name].value for field in dataclasses.fields(PretrainingOptions)}
+    settings = {field.name: FLAGS[field.name].value for field in dataclasses.fields(TextSettings)}
+    summary = beam_pretraining_data(
+        FLAGS.input_file,
+        FLAGS.vocab_file,
+        output_dir=FLAGS.output_dir,
+        num_shards=FLAGS.num_shards,
+        options=PretrainingOptions(**options),
+        settings=TextSettings(**settings),
+        compression=FLAGS.compression,
+        use_v2_feature_names=FLAGS.use_v2_feature_names,
+        beam_options=beam_options,
+    )
+    print(summary)
+
+
+def command() -> None:
+    run_command(main, define_flags, passes_on=True)
+
+
+if __name__ == "__main__":
+    command()
