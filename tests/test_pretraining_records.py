@@ -129,7 +129,14 @@ def test_packed_records_number_their_sequences_and_say_where_each_begins():
 
 @pytest.mark.parametrize(
     "changes",
-    [{}, {"do_whole_word_mask": True}, {"max_ngram_size": 4}, {"max_sequences_per_row": 4}, {"sentence_task": "none"}],
+    [
+        {},
+        {"do_whole_word_mask": True},
+        {"max_ngram_size": 4},
+        {"sentence_task": "none"},
+        # More sequences than a row has masks for: what is masked has a target all the same.
+        {"max_sequences_per_row": 4, "max_predictions_per_seq": 2, "short_seq_prob": 1.0},
+    ],
 )
 def test_records_without_masks_are_those_with_masks_before_masking(changes):
     masked = records(**changes)
