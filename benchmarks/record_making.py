@@ -100,7 +100,7 @@ def fill(corpus: TokenizedCorpus) -> None:
                 _, offsets = pack_sequences(lengths, max_seq_length, max_seq_length // 3, rng)
                 full = lengths.sum() / max_seq_length
                 shares = (full / rows for rows in (len(lengths), len(offsets) - 1, least_rows(lengths, max_seq_length)))
-                documents = f"every {num_sentences} sentence(s)" if num_sentences else "articles"
+                documents = f"{num_sentences} sentence(s) each" if num_sentences else "articles"
                 columns = " | ".join(f"{share:.1%}" for share in shares)
                 print(f"| {documents} | `{task}` | {max_seq_length} | {lengths.mean():.0f} | {columns} |")
 

@@ -88,8 +88,4 @@ def _lengths_to_add(left: np.ndarray, num_free: int) -> list[int]:
             return [first, room - first]
     if num_free <= 2:
         return [int(np.flatnonzero(left)[-1])]
-    # Shorter ones would use up the places of the row before they fill it.
-    enough = -(-room // num_free)
-    if left[enough:].any():
-        return [enough + int(np.argmax(left[enough:]))]
-    return [int(np.flatnonzero(left)[-1])]
+    return [int(np.argmax(left))]

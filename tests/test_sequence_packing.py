@@ -69,6 +69,12 @@ def test_hardly_any_packing_does_with_fewer_rows(lengths, least_fill):
     assert lengths.sum() / (128 * num_rows) > least_fill
 
 
+def test_rows_are_full_where_many_sequences_must_share_them_and_not_many_more_may():
+    lengths = generator(3).integers(5, 40, 20_000)
+    # 5.8 of these fit into a row on average.
+    assert lengths.sum() / (128 * len(pack(lengths, 128, 8))) > 0.975
+
+
 def test_rows_and_the_sequences_in_them_come_in_random_order():
     # Forty full rows, then forty of two sequences.
     lengths = [8] * 40 + [6] * 40 + [2] * 40
