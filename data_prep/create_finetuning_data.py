@@ -183,7 +183,7 @@ def _write_part(
 
 def _warn(maker: "FinetuningTask", part: str, source: str, unknown_share: float) -> None:
     for note in maker.notes[part]:
-        _logger.warning("%s: %s.", source, note)
+        _logger.warning("%s: %s", source, note if note.endswith("?") else f"{note}.")
     for name, text in _COUNT_NAMES.items():
         if maker.counts[part][name]:
             _logger.warning("%s: %d %s.", source, maker.counts[part][name], text)

@@ -12,6 +12,8 @@ from keras_bert.tasks import tagging
 from keras_bert.tasks.tag_schemes import tag_order
 
 _SENTENCES_AT_ONCE = 1024
+# More than a sentence has.
+_MANY_WORDS = 1000
 
 
 class Tagging(FinetuningTask):
@@ -66,6 +68,12 @@ class Tagging(FinetuningTask):
             label_column=options.label_column if options.label_columns else None,
             has_tags=has_labels(part),
         )
+        longest = max(range(len(found)), key=lambda number: len(found.words[number]))
+        if len(found.words[longest]) > _MANY_WORDS:
+            self.notes[part].append(
+                f"the sentence at {found.place(longest)} has {len(found.words[longest])} words. Is a blank line "
+                "missing between sentences?"
+            )
         if found.documents and found.documents[-1]:
-            self.notes[part].append(f"{found.documents[-1] + 1} documents")
+            self.counts[part]["documents"] = found.documents[-1] + 1
         return found

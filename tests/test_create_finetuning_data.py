@@ -401,6 +401,14 @@ def test_tags_of_two_schemes_are_refused(folder):
         make(folder, "tagging", suffix="conll")
 
 
+def test_a_file_without_blank_lines_is_suspicious(folder, caplog):
+    write(folder, train_conll="the O\n" * 1001)
+    with caplog.at_level(logging.WARNING):
+        metadata = make(folder, "tagging", ["train"], suffix="conll")
+    assert "the sentence at line 1 has 1001 words. Is a blank line missing between sentences?" in caplog.text
+    assert metadata["files"]["train"]["counts"] == {"cut_sentences": 1}
+
+
 def test_choices_with_unknown_labels_are_refused(folder):
     write(folder, train_tsv="text\ta\tb\tlabel\nwho\tsings\tsits\t1\nwho\tsings\tsits\t2\n")
     with pytest.raises(InputError, match="the answer '2' of example 2 is none of the choices, which are called 0, 1"):
