@@ -58,6 +58,9 @@ setup(
         "absl-py>=2.1,<3",
         # The checksum of TFRecord files; the first with wheels for Python 3.13.
         "google-crc32c>=1.7.1,<2",
+        # Both come with Keras: weights files, and the names of 16-bit types.
+        "h5py>=3.11,<4",
+        "ml_dtypes>=0.5,<1",
         "numpy>=2.0,<3",
         "tqdm>=4.66,<5",
         # The results of sentence splitting were checked on 1.0.32.
@@ -77,6 +80,8 @@ setup(
         # Its own environment: it keeps protobuf, pyarrow, pillow and python-dateutil below the versions of the others.
         # 2.77 is the first that was tried; gs:// and Dataflow need apache-beam[gcp] too.
         "beam": ["apache-beam>=2.77,<3"],
+        # Comes with tokenizers; named for those who read hf://.
+        "hub": ["huggingface_hub>=1,<3"],
         "plots": ["matplotlib>=3.9,<4"],
         "tensorboard": ["tensorboard>=2.20,<3"],
     },

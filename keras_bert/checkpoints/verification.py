@@ -93,6 +93,7 @@ def _run_transformers(folder: str, features) -> dict[str, np.ndarray]:
     import torch
     import transformers
 
+    transformers.logging.set_verbosity_error()  # heads that BertModel has not are no surprise
     model = transformers.BertModel.from_pretrained(folder).eval()
     with torch.no_grad():
         outputs = model(

@@ -135,6 +135,7 @@ def assert_same_outputs(ours, theirs, features):
             one, other = np.asarray(array), theirs[name]
             one, other = (one[real], other[real]) if one.shape[:2] == real.shape else (one, other)
             np.testing.assert_allclose(one, other, rtol=0, atol=1e-5)
+            print(f"largest difference of {name}: {np.abs(one - other).max():.1e}")  # pytest -rP shows it
             compared += 1
     assert compared == len([name for name in theirs if name not in ("missing", "unexpected", "mismatched", "ids")])
 
