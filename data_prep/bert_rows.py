@@ -74,20 +74,20 @@ def to_bert_rows(columns: Mapping[str, Column]) -> BertRows | None:
     def get(name: str, like: np.ndarray) -> np.ndarray | None:
         if name not in ours:
             return None
-        values = ours[name].values.astype(np.float32 if name in _FLOATS else np.int64)
+        values = ours[name].values.astype(np.float32) if name in _FLOATS else _integers(ours[name])
         missing = like.shape[1] - values.shape[1]
         return values[:, : like.shape[1]] if missing <= 0 else np.pad(values, [(0, 0), (0, missing)])
 
-    ids = ours[features.INPUT_IDS].values.astype(np.int64)
+    ids = _integers(ours[features.INPUT_IDS])
     mask = get(features.INPUT_MASK, ids)
     positions = labels = weights = None
     if features.MASKED_LM_POSITIONS in ours and features.MASKED_LM_IDS in ours:
-        positions = ours[features.MASKED_LM_POSITIONS].values.astype(np.int64)
+        positions = _integers(ours[features.MASKED_LM_POSITIONS])
         labels = get(features.MASKED_LM_IDS, positions)
         weights = get(features.MASKED_LM_WEIGHTS, positions)
         weights = (positions > 0).astype(np.float32) if weights is None else weights
     next_labels = ours.get(features.NEXT_SENTENCE_LABELS)
-    next_labels = next_labels and next_labels.values.astype(np.int64)
+    next_labels = next_labels and _integers(next_labels)
     next_weights = cls_positions = None
     if next_labels is not None:
         cls_positions = get(features.CLS_POSITIONS, next_labels)
@@ -104,3 +104,11 @@ def to_bert_rows(columns: Mapping[str, Column]) -> BertRows | None:
         next_weights=next_weights,
         cls_positions=cls_positions,
     )
+
+
+def _integers(column: Column) -> np.ndarray:
+    """The numbers as int64; some tools write masks as floats."""
+    values = column.values
+    if values.dtype == np.float32:
+        values = np.nan_to_num(values).clip(-(2.0**53), 2.0**53)
+    return values.astype(np.int64)

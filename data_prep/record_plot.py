@@ -61,7 +61,7 @@ def _panels(summary: dict[str, Any]) -> list[tuple]:
     for name, feature in summary["features"].items():
         if feature["length"] == [1, 1] and len(feature.get("counts", {})) > 1 and name != "next_sentence_labels":
             panels.append((_draw_labels, (name, feature["counts"])))
-    if "tokens" in summary:
+    if summary.get("tokens", {}).get("by_rank"):
         panels.append((_draw_frequencies, (summary["tokens"],)))
     if not panels:
         raise InputError("There is nothing to draw: the records have neither token ids nor labels. Use --noplot.")
@@ -147,7 +147,7 @@ def _draw_bars(axis, bars: list[tuple[str, float, str]]) -> None:
     axis.bar_label(drawn, [f"{share:.1%}" for share in shares], padding=3, fontsize=9)
     axis.set_yticks(range(len(bars)), names)
     axis.invert_yaxis()
-    axis.set_xlim(0, 1.15 * max(shares))
+    axis.set_xlim(0, 1.15 * max(*shares, 0.01))
     axis.xaxis.set_visible(False)
     axis.spines["bottom"].set_visible(False)
 

@@ -5,7 +5,9 @@ from typing import Any
 
 import numpy as np
 
+from data_prep.bert_rows import OTHER_NAMES
 from data_prep.record_statistics import RecordStatistics
+from keras_bert import features
 from keras_bert.tokenization.vocabulary import UNK
 
 _MOST_FREQUENT = 20
@@ -137,6 +139,7 @@ def _warnings(statistics: RecordStatistics, summary: dict[str, Any], mask_rate: 
         for name, feature in summary["features"].items()
         if feature["length"][0] != feature["length"][1]
     ]
+    warnings += _length_warnings(summary["features"])
     if "predictions" in summary:
         warnings += _prediction_warnings(statistics, summary["predictions"], mask_rate)
     labels = summary.get("next_sentence_labels", {})
@@ -153,6 +156,21 @@ def _warnings(statistics: RecordStatistics, summary: dict[str, Any], mask_rate: 
     if identical.get("share_repeated", 0) > _MANY_REPEATED:
         warnings.append(f"{identical['share_repeated']:.1%} of the records are exact copies of others")
     return warnings
+
+
+def _length_warnings(found: dict[str, dict]) -> list[str]:
+    """Lists of a record that belong together must have the same length."""
+    lengths = {OTHER_NAMES.get(name, name): feature["length"] for name, feature in found.items()}
+    together = [
+        (features.INPUT_IDS, (features.INPUT_MASK, features.SEGMENT_IDS)),
+        (features.MASKED_LM_POSITIONS, (features.MASKED_LM_IDS, features.MASKED_LM_WEIGHTS)),
+    ]
+    return [
+        f"{name} has {lengths[name][1]} places and {first} {lengths[first][1]}"
+        for first, others in together
+        for name in others
+        if first in lengths and name in lengths and lengths[name] != lengths[first]
+    ]
 
 
 def _prediction_warnings(statistics: RecordStatistics, predictions: dict[str, Any], mask_rate: float) -> list[str]:

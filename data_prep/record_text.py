@@ -146,12 +146,15 @@ def _answer(others: Mapping[str, Column], rows: BertRows, vocabulary: Vocabulary
     """The answer that start_positions and end_positions point at, as SQuAD's records have them."""
     if not {"start_positions", "end_positions"} <= set(others):
         return []
-    start, end = (others[name].values.ravel()[:1].tolist() for name in ("start_positions", "end_positions"))
-    if not start or not end:
+    positions = [others[name].values.ravel()[:1] for name in ("start_positions", "end_positions")]
+    if not all(len(position) and position.dtype == np.int64 for position in positions):
         return []
-    if start == end == [0]:
+    start, end = (int(position[0]) for position in positions)
+    if start == end == 0:
         return [("answer", "none: it points at [CLS]")]
-    words = [_token_text(number, vocabulary) for number in rows.input_ids[0, start[0] : end[0] + 1].tolist()]
+    if not 0 <= start <= end < rows.input_ids.shape[1]:
+        return [("answer", f"none: from {start} to {end} there are no tokens")]
+    words = [_token_text(number, vocabulary) for number in rows.input_ids[0, start : end + 1].tolist()]
     return [("answer", " ".join(_join(words)))]
 
 

@@ -243,6 +243,9 @@ def test_unknown_tokens_and_lists_of_different_lengths_are_suspicious():
     assert "33.3% of the tokens are [UNK]" in warnings(unknown)
     longer = pretraining_example("[CLS] the dog [SEP] dog [SEP]", {4: "dog"}, length=20)
     assert "input_ids has different lengths, from 16 to 20" in warnings(PAIR, longer)
+    too_few = GARDEN | {"input_type_ids": [0] * 12, "masked_lm_ids": ids("dog cat")}
+    assert "segment_ids has 12 places and input_ids 16" in warnings(too_few)
+    assert "masked_lm_ids has 2 places and masked_lm_positions 4" in warnings(too_few)
 
 
 def test_a_huge_id_does_not_ask_for_huge_memory():

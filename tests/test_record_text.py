@@ -84,6 +84,8 @@ def test_fine_tuning_records_show_their_labels():
     assert "answer           the quick" in lines(squad)
     no_answer = squad | {"start_positions": [0], "end_positions": [0]}
     assert "answer           none: it points at [CLS]" in lines(no_answer)
+    reversed_answer = squad | {"start_positions": [3], "end_positions": [2]}
+    assert "answer           none: from 3 to 2 there are no tokens" in lines(reversed_answer)
     tagging = tokens | {"label_ids": [-1, 0, 3, *[0] * 13]}
     assert lines(tagging)[0] == "A  [CLS]/-1 the/0 quick/3 [MASK]/0 cat/0 [SEP]/0"
 
