@@ -1,6 +1,7 @@
 """Statistics of records as a picture."""
 
 import importlib.util
+import math
 import os
 import warnings
 from typing import Any
@@ -73,10 +74,15 @@ def _title(axis, text: str) -> None:
 
 
 def _percent(axis) -> None:
-    from matplotlib.ticker import PercentFormatter
+    """Percent on the y axis from 0 on, with as many decimals as its ticks need."""
+    from matplotlib.ticker import MaxNLocator, PercentFormatter
 
-    axis.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0 if axis.get_ylim()[1] > 0.05 else 1))
     axis.set_ylim(bottom=0)
+    locator = MaxNLocator(nbins=8, steps=[1, 2, 5, 10])
+    first, second, *_ = locator.tick_values(0, axis.get_ylim()[1])
+    decimals = max(0, math.ceil(-math.log10(100 * (second - first)) - 1e-6))
+    axis.yaxis.set_major_locator(locator)
+    axis.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=decimals))
 
 
 def _draw_lengths(axis, lengths: dict[str, Any], padding_share: float) -> None:
@@ -90,7 +96,7 @@ def _draw_lengths(axis, lengths: dict[str, Any], padding_share: float) -> None:
         # Full rows are most of the records: the others would be a line at the bottom.
         axis.set_ylim(top=2 * others[0])
         start = starts[shares.index(highest)]
-        _note(axis, f"{start}: {highest:.0%}", start, 0.97, "right", _BLUE)
+        _note(axis, f"{start}: {highest:.0%}", start + step, 1.06, "right", _BLUE)
     axis.axvline(lengths["mean"], color=_ORANGE, linewidth=1.2)
     side = "right" if lengths["mean"] > (low + high) / 2 else "left"
     _note(axis, f"mean {lengths['mean']:.1f}", lengths["mean"], 0.88, side, _ORANGE)
@@ -119,8 +125,8 @@ def _draw_predicted_by_place(axis, predictions: dict[str, Any]) -> None:
     axis.plot(range(len(shares)), shares, color=_BLUE, linewidth=1.2, drawstyle="steps-mid")
     axis.axhline(predictions["share_of_tokens"], color=_ORANGE, linewidth=1.0, linestyle="--")
     axis.set_xlabel("column", fontsize=9)
-    _percent(axis)
     axis.set_ylim(top=max(1.25 * max(shares), 1e-3))
+    _percent(axis)
     _title(axis, f"Predicted share by column; {predictions['share_of_tokens']:.1%} of all tokens")
 
 
