@@ -23,6 +23,8 @@ COMMANDS = {
         "run_pretraining",
         "run_classifier",
         "convert_checkpoint",
+        "embed_sentences",
+        "extract_features",
         "export_saved_model",
         "ask_saved_model",
         "quickstart_report",

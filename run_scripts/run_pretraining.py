@@ -36,7 +36,7 @@ def define_flags() -> None:
     flags.DEFINE_string("output_dir", None, "The folder of this run: new, empty, or that of the run to go on with.")
     flags.DEFINE_string("bert_config_file", None, "bert_config.json of the model. Not needed with init_checkpoint.")
     flags.DEFINE_string("vocab_file", None, "vocab.txt of the records; it goes into the model folder.")
-    flags.DEFINE_string("init_checkpoint", None, "A model folder to start from, instead of random weights.")
+    flags.DEFINE_string("init_checkpoint", None, "A checkpoint of any format to start from, instead of random weights.")
     flags.DEFINE_integer("max_seq_length", None, "The sequence length of the records. The default is what they have.")
     flags.DEFINE_integer(
         "max_predictions_per_seq",

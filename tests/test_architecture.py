@@ -16,10 +16,10 @@ ROWS = [
     ["config", "features", "record_files", "optimization"],
     ["example_encoding", "masking", "record_form", "tokenization"],
     ["dynamic_masking", "tasks"],
-    ["layers", "losses", "metrics", "input_pipeline", "distributed_model"],
+    ["layers", "losses", "metrics", "input_pipeline", "distributed_model", "text_vectors"],
     ["models"],
     ["checkpoints"],
-    ["training"],
+    ["training", "vector_files"],
     ["serving"],
 ]
 ROW = {name: number for number, row in enumerate(ROWS) for name in row}

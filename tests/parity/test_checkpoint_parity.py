@@ -25,6 +25,7 @@ from keras_bert.config import BertConfig
 from keras_bert.models.encoder import BertEncoder
 from keras_bert.models.pretrainer import BertPretrainer
 from keras_bert.models.sequence_classifier import BertSequenceClassifier
+from keras_bert.text_vectors import encode_texts, sentence_embeddings
 
 SCRIPT = pathlib.Path(__file__).with_name("transformers_checkpoints.py")
 SIZES = {
@@ -243,3 +244,25 @@ def test_the_real_weights_of_minilm_compute_the_same_there_and_back(minilm, tmp_
         theirs = {name: original[name] for name in ("last_hidden_state", "pooler_output")}
         ours = {"last_hidden_state": outputs["sequence_output"], "pooler_output": outputs["pooled_output"]}
         assert_same_outputs(ours, theirs, features)
+
+
+def test_sentence_embeddings_of_minilm_are_those_of_transformers_pooled(minilm, tmp_path):
+    texts = ["A cat sits on the mat.", "A kitten is resting on a rug, is it not?", "Interest rates rose in Zürich."]
+    encoder = BertEncoder.from_pretrained(minilm)
+    ids = [text.ids for text in encode_texts(encoder, texts)]
+    length = max(map(len, ids))
+    input_ids = np.array([row + [0] * (length - len(row)) for row in ids])
+    mask = np.array([[1] * len(row) + [0] * (length - len(row)) for row in ids])
+    np.savez(tmp_path / "features.npz", input_ids=input_ids, input_mask=mask, segment_ids=0 * mask)
+    job = {"class": "BertModel", "folder": str(minilm), "texts": texts}
+    job |= {"features": str(tmp_path / "features.npz"), "outputs": str(tmp_path / "outputs.npz")}
+    run_transformers([job], tmp_path)
+    theirs = np.load(tmp_path / "outputs.npz")
+    assert [json.loads(row) for row in theirs["ids"]] == ids
+    expected = (theirs["last_hidden_state"] * mask[:, :, None]).sum(axis=1) / mask.sum(axis=1, keepdims=True)
+    expected /= np.linalg.norm(expected, axis=1, keepdims=True)
+    vectors = sentence_embeddings(encoder, texts)
+    np.testing.assert_allclose(vectors, expected, rtol=0, atol=1e-6)
+    print(f"largest difference of embeddings: {np.abs(vectors - expected).max():.1e}")
+    similarities = vectors @ vectors.T
+    assert similarities[0, 1] > 0.5 > similarities[0, 2]

@@ -1,0 +1,47 @@
+"""Writes one vector for each line of a text file, as a NumPy array `[lines, H]`.
+
+The vectors are the mean over all tokens, of length 1: the product of two is their similarity.
+
+Example:
+  python -m run_scripts.embed_sentences --init_checkpoint=minilm --input_file=texts.txt --output_file=vectors.npy
+"""
+
+from absl import flags
+
+from keras_bert.command_line import run_command
+
+
+def define_flags() -> None:
+    flags.DEFINE_string("init_checkpoint", None, "A checkpoint of any format, with its vocabulary.", required=True)
+    flags.DEFINE_string("input_file", None, "Texts, one a line.", required=True)
+    flags.DEFINE_string("output_file", None, "The .npy file to write.", required=True)
+    flags.DEFINE_enum("pooling", "mean", ["mean", "first"], "The mean of all tokens, or the vector of [CLS].")
+    flags.DEFINE_bool("normalize", True, "Whether to make all vectors of length 1.")
+    flags.DEFINE_integer("max_seq_length", 256, "Longer texts are cut to so many tokens.", lower_bound=3)
+    flags.DEFINE_integer("batch_size", 32, "Texts computed at once.", lower_bound=1)
+
+
+def main():
+    from keras_bert.models.encoder import BertEncoder
+    from keras_bert.vector_files import embed_sentences
+
+    arguments = flags.FLAGS
+    encoder = BertEncoder.from_pretrained(arguments.init_checkpoint)
+    shape = embed_sentences(
+        encoder,
+        arguments.input_file,
+        arguments.output_file,
+        pooling=arguments.pooling,
+        normalize=arguments.normalize,
+        max_seq_length=min(arguments.max_seq_length, encoder.config.max_position_embeddings),
+        batch_size=arguments.batch_size,
+    )
+    print(f"{arguments.output_file}: {shape[0]:,} vectors of {shape[1]} numbers")
+
+
+def command() -> None:
+    run_command(main, define_flags)
+
+
+if __name__ == "__main__":
+    command()

@@ -1,0 +1,63 @@
+"""Writes the vectors of every token of every text, layer by layer, as Google's extract_features.py does.
+
+A line of the input is a text, or two: "first text ||| second text". The output is Google's JSON Lines, or with
+--output_format=npy a folder of arrays, which are much smaller and can be mapped into memory:
+  vectors.npy     [tokens of all texts, layers, H], float32 or float16
+  offsets.npy     [texts + 1]: text i has the rows offsets[i] to offsets[i + 1]
+  token_ids.npy   [tokens of all texts]
+
+Example:
+  python -m run_scripts.extract_features --init_checkpoint=bert-base --input_file=texts.txt --output_file=features.jsonl
+"""
+
+from absl import flags
+
+from keras_bert.command_line import run_command
+
+
+def define_flags() -> None:
+    flags.DEFINE_string("init_checkpoint", None, "A checkpoint of any format, with its vocabulary.", required=True)
+    flags.DEFINE_string("input_file", None, "Texts, one a line, or pairs joined by ' ||| '.", required=True)
+    flags.DEFINE_string("output_file", None, "The file of JSON Lines, or the folder of arrays.", required=True)
+    flags.DEFINE_enum("output_format", "jsonl", ["jsonl", "npy"], "JSON Lines or arrays.")
+    flags.DEFINE_enum("dtype", "float32", ["float32", "float16"], "The type of the numbers in the arrays.")
+    flags.DEFINE_list("layers", ["-1", "-2", "-3", "-4"], "Which layers: -1 is the last one, 0 the first.")
+    flags.DEFINE_integer("max_seq_length", 128, "Longer texts are cut to so many tokens.", lower_bound=3)
+    flags.DEFINE_integer("batch_size", 32, "Texts computed at once.", lower_bound=1)
+    flags.DEFINE_bool("do_lower_case", None, "The casing, where the checkpoint does not say it or says it wrongly.")
+
+
+def main():
+    from keras_bert.errors import InputError
+    from keras_bert.models.encoder import BertEncoder
+    from keras_bert.vector_files import extract_features
+
+    arguments = flags.FLAGS
+    try:
+        layers = [int(layer) for layer in arguments.layers]
+    except ValueError:
+        raise InputError(
+            f"--layers must be whole numbers with commas. Received: {','.join(arguments.layers)}"
+        ) from None
+    encoder = BertEncoder.from_pretrained(
+        arguments.init_checkpoint, do_lower_case=arguments.do_lower_case, output_hidden_states=True
+    )
+    count = extract_features(
+        encoder,
+        arguments.input_file,
+        arguments.output_file,
+        output_format=arguments.output_format,
+        dtype=arguments.dtype,
+        layers=layers,
+        max_seq_length=arguments.max_seq_length,
+        batch_size=arguments.batch_size,
+    )
+    print(f"{arguments.output_file}: features of {count:,} texts")
+
+
+def command() -> None:
+    run_command(main, define_flags)
+
+
+if __name__ == "__main__":
+    command()

@@ -1,0 +1,45 @@
+"""The page for people who come from another BERT: its snippets run, and its commands and flags exist."""
+
+import pathlib
+import re
+
+from tiny_checkpoints import random_checkpoint
+
+from keras_bert.checkpoints import checkpoint as form
+from keras_bert.checkpoints.formats import read_checkpoint, write_checkpoint
+
+PROJECT = pathlib.Path(__file__).resolve().parent.parent
+PAGE = (PROJECT / "docs" / "coming_from.md").read_text("utf-8")
+CHECKPOINTS = (PROJECT / "docs" / "checkpoints.md").read_text("utf-8")
+
+
+def test_the_snippets_run_one_after_the_other(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    write_checkpoint(random_checkpoint(form.MASKED_LM, form.NEXT_SENTENCE), "bert-base-uncased", "huggingface")
+    write_checkpoint(random_checkpoint(form.MASKED_LM, form.NEXT_SENTENCE), "uncased_L-12_H-768_A-12", "google")
+    names = {}
+    for program in re.findall(r"```python\n(.*?)```", PAGE, re.S):
+        exec(compile(program, "coming_from.md", "exec"), names)
+    assert names["last_hidden_state"].shape == (1, 6, 8)
+    assert read_checkpoint("for-transformers").labels == ("quick", "brown")
+    assert read_checkpoint("for-google").heads == (form.MASKED_LM, form.NEXT_SENTENCE)
+    printed = capsys.readouterr().out
+    assert "[2, 5, 6, 3, 7, 8, 3] [0, 0, 0, 0, 1, 1, 1]" in printed
+    assert "(6, 2, 8)" in printed
+
+
+def test_the_first_snippets_of_the_page_of_checkpoints_run(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    for folder in ("uncased_L-12_H-768_A-12", "path/to/folder", "all-MiniLM-L6-v2"):
+        write_checkpoint(random_checkpoint(), folder, "google")
+    first, second, _ = re.findall(r"```python\n(.*?)```", CHECKPOINTS, re.S)
+    exec(compile(first.replace("hf://sentence-transformers/", ""), "checkpoints.md", "exec"), {})
+    names = {}
+    exec(compile(second, "checkpoints.md", "exec"), names)
+    assert names["similarities"].shape == (3, 3)
+    assert (tmp_path / "elsewhere" / "model.safetensors").exists()
+
+
+def test_the_commands_that_the_page_names_exist():
+    for package, name in re.findall(r"python -m (data_prep|run_scripts)\.(\w+)", PAGE + CHECKPOINTS):
+        assert (PROJECT / package / f"{name}.py").exists()

@@ -1,0 +1,125 @@
+"""Vectors of texts and of their tokens."""
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from tiny_checkpoints import CONFIG, VOCABULARY, random_checkpoint
+
+from keras_bert.checkpoints.formats import write_checkpoint
+from keras_bert.checkpoints.pretrained import model_of
+from keras_bert.errors import InputError
+from keras_bert.models.encoder import BertEncoder
+from keras_bert.text_vectors import encode_texts, sentence_embeddings, token_features
+from keras_bert.vector_files import extract_features
+
+TEXTS = ["the quickest fox", "fox", "", "the brown fox the quick brown fox the quick brown fox"]
+IDS = [[2, 5, 6, 9, 8, 3], [2, 8, 3], [2, 3], [2, 5, 7, 8, 5, 6, 7, 8, 5, 6, 7, 3]]
+
+
+@pytest.fixture(scope="module")
+def encoder():
+    return model_of(BertEncoder, random_checkpoint(), output_hidden_states=True)
+
+
+def alone(encoder, ids):
+    """The model's outputs for one text without padding."""
+    ids = np.array([ids], "int32")
+    return encoder({"input_ids": ids, "input_mask": np.ones_like(ids), "segment_ids": np.zeros_like(ids)})
+
+
+def test_a_sentence_is_the_mean_of_its_tokens_whatever_it_is_batched_with(encoder):
+    for batch_size in (1, 2, 32):
+        vectors = sentence_embeddings(encoder, TEXTS, batch_size=batch_size)
+        assert vectors.shape == (4, CONFIG.hidden_size)
+        assert vectors.dtype == np.float32
+        for vector, ids in zip(vectors, IDS, strict=True):
+            expected = np.asarray(alone(encoder, ids)["sequence_output"])[0].mean(axis=0)
+            np.testing.assert_allclose(vector, expected / np.linalg.norm(expected), atol=1e-6)
+
+
+def test_the_first_token_and_its_own_length(encoder):
+    vectors = sentence_embeddings(encoder, TEXTS, pooling="first", normalize=False)
+    expected = np.asarray(alone(encoder, IDS[1])["sequence_output"])[0, 0]
+    np.testing.assert_allclose(vectors[1], expected, atol=1e-6)
+
+
+def test_no_texts_make_no_vectors(encoder):
+    assert sentence_embeddings(encoder, []).shape == (0, CONFIG.hidden_size)
+
+
+def test_features_are_those_of_the_layers(encoder):
+    layers = (-1, 0, -2)
+    found = list(token_features(encoder, encode_texts(encoder, TEXTS), layers, batch_size=3))
+    for array, ids in zip(found, IDS, strict=True):
+        hidden = alone(encoder, ids)["hidden_states"]
+        expected = np.stack([hidden[2][0], hidden[1][0], hidden[1][0]], axis=1)
+        np.testing.assert_allclose(array, expected, atol=1e-6)
+
+
+def test_pairs_are_cut_as_google_cuts_them(encoder):
+    (text,) = encode_texts(encoder, [("the quick brown fox", "the the the the the the")], max_seq_length=9)
+    assert text.ids == [2, 5, 6, 7, 3, 5, 5, 5, 3]
+    assert text.segment_ids == [0, 0, 0, 0, 0, 1, 1, 1, 1]
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda encoder: sentence_embeddings(encoder, TEXTS, pooling="max"), "pooling must be one of mean, first"),
+        (lambda encoder: sentence_embeddings(encoder, TEXTS, max_seq_length=2), "max_seq_length must be at least 3"),
+        (lambda encoder: sentence_embeddings(encoder, TEXTS, max_seq_length=99), "more than this model's 12 positions"),
+        (lambda encoder: sentence_embeddings(BertEncoder(CONFIG), TEXTS), "The model has no vocabulary"),
+        (lambda encoder: token_features(encoder, [], (-3,)), r"layers must be between -2 and 1.* Received: \[-3\]"),
+        (lambda encoder: token_features(BertEncoder(CONFIG), [], (-1,)), "output_hidden_states=True"),
+    ],
+)
+def test_what_cannot_be_computed_is_said(encoder, call, message):
+    with pytest.raises(InputError, match=message):
+        call(encoder)
+
+
+def test_both_forms_hold_the_same_numbers(encoder, tmp_path, capsys):
+    (tmp_path / "texts.txt").write_text("the quickest fox\nfox ||| the brown fox\n")
+    arguments = {"layers": [-1, -2], "max_seq_length": 8}
+    assert extract_features(encoder, tmp_path / "texts.txt", tmp_path / "f.jsonl", **arguments) == 2
+    extract_features(encoder, tmp_path / "texts.txt", tmp_path / "f", output_format="npy", **arguments)
+    lines = [json.loads(line) for line in (tmp_path / "f.jsonl").read_text().splitlines()]
+    assert [line["linex_index"] for line in lines] == [0, 1]
+    assert [f["token"] for f in lines[1]["features"]] == ["[CLS]", "fox", "[SEP]", "the", "brown", "fox", "[SEP]"]
+    assert [layer["index"] for layer in lines[0]["features"][0]["layers"]] == [-1, -2]
+    vectors = np.load(tmp_path / "f" / "vectors.npy", mmap_mode="r")
+    assert vectors.shape == (13, 2, CONFIG.hidden_size)
+    assert np.load(tmp_path / "f" / "offsets.npy").tolist() == [0, 6, 13]
+    assert np.load(tmp_path / "f" / "token_ids.npy").tolist() == [*IDS[0], 2, 8, 3, 5, 7, 8, 3]
+    values = [[layer["values"] for layer in f["layers"]] for line in lines for f in line["features"]]
+    np.testing.assert_allclose(np.array(values), vectors, atol=5.1e-7)
+
+
+def test_the_commands_write_vectors(tmp_path):
+    write_checkpoint(random_checkpoint(), tmp_path / "bert", "google")
+    (tmp_path / "texts.txt").write_text("the quickest fox\nfox\n")
+    common = [f"--init_checkpoint={tmp_path / 'bert'}", f"--input_file={tmp_path / 'texts.txt'}"]
+    for name, more, said in (
+        ("embed_sentences", [f"--output_file={tmp_path / 'v.npy'}"], "2 vectors of 8 numbers"),
+        (
+            "extract_features",
+            [
+                f"--output_file={tmp_path / 'f'}",
+                "--output_format=npy",
+                "--dtype=float16",
+                "--layers=-1",
+                "--max_seq_length=12",
+            ],
+            "features of 2 texts",
+        ),
+    ):
+        command = [sys.executable, "-m", f"run_scripts.{name}", *common, *more]
+        result = subprocess.run(command, capture_output=True, text=True, timeout=120)
+        assert result.returncode == 0, result.stderr
+        assert said in result.stdout
+    assert np.load(tmp_path / "v.npy").shape == (2, 8)
+    assert np.load(tmp_path / "f" / "vectors.npy").dtype == np.float16
+    assert VOCABULARY.tokens[8] == "fox"
