@@ -2,8 +2,8 @@
 
   python -m benchmarks.beam_and_local TEXT VOCAB FOLDER        in the environment of Beam (make test-beam makes it)
 
-TEXT is cut to 0.05, 2 and 10 MB, one sentence a line; the smallest shows what starting costs. All programs run on one core
-at a time (the last row of a size excepted), with sequences of 128 tokens and 10 passes. It takes some minutes.
+TEXT is cut to 0.05, 2 and 10 MB, one sentence a line; the smallest shows what starting costs. Sequences have 128 tokens,
+and there are 10 passes. "In process" is the memory of the program that was started, without its workers.
 """
 
 import filecmp
@@ -23,7 +23,7 @@ _NUM_SHARDS = 8
 def main() -> None:
     text, vocab, folder = sys.argv[1:]
     os.makedirs(folder, exist_ok=True)
-    print(f"{'':>26}{'processor':>11}{'clock':>8}{'memory':>9}{'bytes written':>15}")
+    print(f"{'':>26}{'processor':>11}{'clock':>8}{'in process':>13}{'bytes written':>15}")
     for megabytes in _MEGABYTES:
         sample = os.path.join(folder, f"{megabytes}.txt")
         write_sample(text, sample, int(megabytes * 1e6))
@@ -62,7 +62,7 @@ def _run(title: str, module: str, flags: list[str], output: str, beam_options: l
     processor = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     size = sum(os.path.getsize(os.path.join(output, name)) for name in os.listdir(output))
     print(
-        f"{title:>26}{processor:>9.1f} s{seconds:>6.1f} s{usage.ru_maxrss / 1e3:>6.0f} MB{size / 1e6:>12.1f} MB",
+        f"{title:>26}{processor:>9.1f} s{seconds:>6.1f} s{usage.ru_maxrss / 1e3:>10.0f} MB{size / 1e6:>12.1f} MB",
         flush=True,
     )
 
