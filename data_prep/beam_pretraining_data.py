@@ -174,9 +174,9 @@ def _begin(folder: "RecordFolder", output_dir: str) -> None:
     Raises:
         InputError: it holds something else.
     """
-    from data_prep.beam_files import BeamFiles, names_in_folder
+    from data_prep.beam_files import names_in_folder
 
-    if BeamFiles().size(folder.progress_path) is not None:
+    if folder.is_begun():
         folder.read_progress(may_replace=False)
         _logger.warning("%s was begun before: files that are finished stay.", output_dir)
     elif names_in_folder(output_dir):

@@ -98,7 +98,7 @@ def create_pretraining_data(
         _logger.warning("%s already holds these records: nothing was done.", output_dir)
         return finished
     done = folder.read_progress(may_replace=output_dir is None)
-    if output_dir is not None and not done:
+    if output_dir is not None and not folder.is_begun():
         plan.check_nothing_else(output_dir, _TOKENIZED_CORPUS_NAME)
 
     with _output_place(prefix) as place:

@@ -152,14 +152,14 @@ def check_text(corpus: TokenizedCorpus, options: PretrainingOptions, num_shards:
     Raises:
         InputError: it gives not one example.
     """
-    _warn_about_unknown_tokens(corpus)
+    warn_about_unknown_tokens(corpus)
     _warn_about_long_sentences(corpus, options)
     sizes = shard_sizes(corpus, num_shards, options.random_seed)
-    _check_shards(corpus, sizes, options.sentence_task)
+    check_shards(corpus, sizes, options.sentence_task)
     return sizes
 
 
-def _check_shards(corpus: TokenizedCorpus, sizes: ShardSizes, sentence_task: str) -> None:
+def check_shards(corpus: TokenizedCorpus, sizes: ShardSizes, sentence_task: str) -> None:
     num_documents = sizes.num_documents
     num_shards = len(num_documents)
     if sentence_task == "next_sentence":
@@ -277,7 +277,7 @@ def warn_about_cut_tokens(num_cut: int, num_tokens: int, options: PretrainingOpt
         )
 
 
-def _warn_about_unknown_tokens(corpus: TokenizedCorpus) -> None:
+def warn_about_unknown_tokens(corpus: TokenizedCorpus) -> None:
     share = corpus.manifest["num_unknown_tokens"] / corpus.num_tokens
     if share > _MANY_UNKNOWN:
         _logger.warning(

@@ -128,6 +128,10 @@ class RecordFolder:
         paths = [os.path.join(folder, file["name"]) for file in manifest["files"]]
         return PretrainingDataSummary(paths, manifest["corpus"], RecordCounts(**manifest["records"]))
 
+    def is_begun(self) -> bool:
+        """Whether a run was stopped here; it may have finished no file, or not yet have noted one."""
+        return self._files.size(self.progress_path) is not None
+
     def read_progress(self, may_replace: bool) -> dict[str, FinishedShard]:
         """Returns the files that a run that was stopped has finished: name -> what is in it.
 

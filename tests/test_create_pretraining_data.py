@@ -607,6 +607,20 @@ def test_an_unfinished_folder_is_finished_with_the_same_text_flags_and_vocabular
 
 
 @pytest.mark.usefixtures("python_tokenizer")
+def test_a_run_that_was_stopped_before_it_noted_its_first_file_goes_on(tmp_path, text):
+    input_file, vocab_file = text(make_documents(20))
+    out = tmp_path / "out"
+    create_pretraining_data(input_file, vocab_file, output_dir=out, num_shards=3)
+    before = contents(out)
+    request = json.loads((out / "manifest.json").read_text())["request"]
+    (out / "unfinished.json").write_text(json.dumps({"request": request, "files": []}))
+    for name in ("manifest.json", "dataset_info.json", "features.json", "pretraining-00001-of-00003.tfrecord"):
+        (out / name).unlink()
+    create_pretraining_data(input_file, vocab_file, output_dir=out, num_shards=3)
+    assert contents(out) == before
+
+
+@pytest.mark.usefixtures("python_tokenizer")
 @pytest.mark.parametrize("compression", ["gzip", "zstd"])
 def test_packed_files_hold_the_same_records(tmp_path, text, compression):
     input_file, vocab_file = text(make_documents(20))
