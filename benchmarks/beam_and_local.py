@@ -2,8 +2,8 @@
 
   python -m benchmarks.beam_and_local TEXT VOCAB FOLDER        in the environment of Beam (make test-beam makes it)
 
-TEXT is cut to 0.05, 2 and 10 MB, one sentence a line; the smallest shows what starting costs. Sequences are of 128 tokens,
-and there are 10 passes. "In process" is the memory of the program that was started, without its workers.
+TEXT is cut to 0.05, 2 and 10 MB, one sentence a line; the smallest shows what starting costs. Sequences are of 128
+tokens, and there are 10 passes. "In process" is the memory of the program that was started, without its workers.
 """
 
 import filecmp
