@@ -32,7 +32,7 @@ def define_flags() -> None:
     flags.DEFINE_string("second_text_column", None, "The column that holds the second text, for pairs.")
     flags.DEFINE_string("label_column", "label", "The column that holds the label.")
     flags.DEFINE_string("output_dir", None, "The folder of this run: new, empty, or that of the run to go on with.")
-    flags.DEFINE_string("init_checkpoint", None, "A checkpoint of any format to start from, with config and vocabulary.")
+    flags.DEFINE_string("init_checkpoint", None, "A checkpoint of any format to start from, vocabulary included.")
     flags.DEFINE_string("bert_config_file", None, "bert_config.json, to train from scratch.")
     flags.DEFINE_string("vocab_file", None, "vocab.txt, to train from scratch.")
     flags.DEFINE_boolean(
