@@ -5,9 +5,9 @@ import dataclasses
 import numpy as np
 
 from data_prep.bert_rows import BertRows, to_bert_rows
-from data_prep.masking import real_token_ids
 from data_prep.parsed_records import Column, ParsedBatch
 from data_prep.repeated_texts import RepetitionCounter, hash_rows, hash_runs
+from keras_bert.masking import text_token_ids
 from keras_bert.tokenization.vocabulary import CLS, MASK, PAD, SEP, Vocabulary
 
 # Ids above this are counted, but not each by itself; no BERT vocabulary has a tenth of it.
@@ -125,7 +125,7 @@ class RecordStatistics:
         self.texts, self.records = RepetitionCounter(), RepetitionCounter()
         if vocabulary is not None:
             self._special = np.ones(len(vocabulary), bool)
-            self._special[real_token_ids(vocabulary.tokens)] = False
+            self._special[text_token_ids(vocabulary.tokens)] = False
             self._never_predicted = np.zeros(len(vocabulary), bool)
             self._never_predicted[[vocabulary.ids[token] for token in (PAD, CLS, SEP, MASK)]] = True
             self._continues = np.array([token.startswith("##") for token in vocabulary.tokens])

@@ -39,11 +39,11 @@ def look_around(paths: Sequence[str], vocab_file: str | None = None) -> Surround
     rates = {value for manifest in found for value in _values(manifest, "masked_lm_prob")}
     vocabulary, notes = _find_vocabulary(folders, hashes, vocab_file)
     num_records = {
-        os.path.join(folder, entry["name"]): entry["num_examples"]
+        os.path.join(folder, entry["name"]): entry["num_records"]
         for folder, of_folder in manifests.items()
         for manifest in of_folder
         for entry in manifest.get("files", [])
-        if isinstance(entry, dict) and {"name", "num_examples"} <= set(entry)
+        if isinstance(entry, dict) and {"name", "num_records"} <= set(entry)
     }
     return Surroundings(vocabulary, rates.pop() if len(rates) == 1 else None, num_records, notes)
 

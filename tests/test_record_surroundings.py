@@ -57,7 +57,7 @@ def test_the_manifest_says_the_mask_rate_and_the_number_of_records(records):
     write_manifest(
         records.parent / "a.manifest.json",
         options={"masked_lm_prob": 0.3},
-        files=[{"name": "a.tfrecord", "num_examples": 12}],
+        files=[{"name": "a.tfrecord", "num_records": 12}],
     )
     (records.parent / "b.manifest.json").write_text("{ cut off")
     write_manifest(records.parent / "c.manifest.json", files=["something else"])
