@@ -33,10 +33,10 @@ def define_flags() -> None:
     flags.DEFINE_list("forms", list(FORMS), "Which of the forms; the first sets the tokens per update.")
     flags.DEFINE_integer("train_bytes", 2_000_000, "How much of the text is trained on.")
     flags.DEFINE_integer("eval_bytes", 300_000, "How much of what follows is evaluated on.")
-    flags.DEFINE_integer("vocab_size", 8000, "Tokens of the vocabulary, learnt from the training text.")
+    flags.DEFINE_integer("vocab_size", 2000, "Tokens of the vocabulary, learnt from the training text.")
     flags.DEFINE_integer("max_seq_length", 128, "Columns of a row.")
     flags.DEFINE_integer("train_batch_size", 16, "Rows per update of one sequence each.")
-    flags.DEFINE_integer("num_train_steps", 300, "Updates.")
+    flags.DEFINE_integer("num_train_steps", 1000, "Updates.")
 
 
 def main() -> None:
@@ -103,7 +103,8 @@ def measure(name, options, counts, tokens_per_row, records, eval_records, vocab_
         config=BertConfig.from_size("tiny", vocab_size=len(vocabulary)),
         vocabulary=vocabulary,
         train_batch_size=batch_size,
-        learning_rate=1e-3,
+        learning_rate=2e-3,
+        adam_beta_2=0.98,
         num_train_steps=FLAGS.num_train_steps,
         num_warmup_steps=FLAGS.num_train_steps // 10,
         seed=options.get("random_seed", 1),
