@@ -72,6 +72,13 @@ class BeamFiles(DiskFiles):
         (match,) = FileSystems.match([path])
         return match.metadata_list[0].size_in_bytes if match.metadata_list else None
 
+    def sizes(self, folder: str) -> dict[str, int]:
+        if not is_remote(folder):
+            return super().sizes(folder)
+        # In object stores a folder is what paths begin with.
+        (match,) = FileSystems.match([FileSystems.join(folder, "*")])
+        return {FileSystems.split(file.path)[1]: file.size_in_bytes for file in match.metadata_list}
+
     def remove(self, paths: Sequence[str]) -> None:
         existing = [path for path in paths if self.size(path) is not None]
         if existing:
@@ -99,11 +106,3 @@ def source_sizes(patterns: Sequence[str]) -> dict[str, int]:
             found = [(name, source_size(name)) for name in list_sources([pattern])]
         sizes.update(found)
     return sizes
-
-
-def names_in_folder(path: str) -> list[str]:
-    """Returns what is in a folder, nothing when it does not exist. In object stores it is what paths begin with."""
-    if not is_remote(path):
-        return os.listdir(path) if os.path.isdir(path) else []
-    (match,) = FileSystems.match([FileSystems.join(path, "*")])
-    return [FileSystems.split(file.path)[1] for file in match.metadata_list]

@@ -16,6 +16,7 @@ from typing import Any
 
 import apache_beam as beam
 import numpy as np
+from apache_beam.io.filesystems import FileSystems
 from apache_beam.metrics import Metrics
 
 from data_prep import pretraining_plan as plan
@@ -332,13 +333,12 @@ def finish(reports: list[ShardReport], layout: CorpusLayout, job: BeamJob) -> No
     files = BeamFiles()
     reports = sorted(reports, key=lambda report: report.shard)
     shards = [report.finished for report in reports]
-    notes = [_note_path(path) for path in layout.paths]
     columns = [[getattr(report, name) for report in reports] for name in _COUNTED[:3]]
     folder = RecordFolder(plan.output_prefix(None, job.output_dir), job.request, files)
     try:
         plan.check_shards(layout.corpus, plan.ShardSizes(*map(np.array, columns)), job.options.sentence_task)
     except InputError:
-        files.remove([*layout.paths, *notes])
+        files.remove([*layout.paths, *map(_note_path, layout.paths)])
         raise
     counts = sum((shard.counts for shard in shards), RecordCounts())
     if job.compression == "none":
@@ -353,7 +353,10 @@ def finish(reports: list[ShardReport], layout: CorpusLayout, job: BeamJob) -> No
             with files.open_output(os.path.join(job.output_dir, name)) as file:
                 file.write(content)
     folder.finish(PretrainingDataSummary(layout.paths, layout.corpus.manifest, counts), shards)
-    files.remove(notes)
+    names = files.sizes(job.output_dir)
+    notes = [path for path in map(_note_path, layout.paths) if os.path.basename(path) in names]
+    if notes:
+        FileSystems.delete(notes)
 
 
 def no_piece_for_each_shard(layout: CorpusLayout) -> Iterator[tuple[int, Piece]]:

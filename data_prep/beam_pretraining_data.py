@@ -13,6 +13,7 @@ behind -- for Dataflow, Flink and Spark. A run that failed goes on when the same
 tokenised anew, record files that are finished stay.
 """
 
+import contextlib
 import dataclasses
 import logging
 import os
@@ -174,25 +175,26 @@ def _begin(folder: "RecordFolder", output_dir: str) -> None:
     Raises:
         InputError: it holds something else.
     """
-    from data_prep.beam_files import names_in_folder
+    from data_prep.beam_files import BeamFiles
 
     if folder.is_begun():
         folder.read_progress(may_replace=False)
         _logger.warning("%s was begun before: files that are finished stay.", output_dir)
-    elif names_in_folder(output_dir):
+    elif BeamFiles().sizes(output_dir) or (os.path.isdir(output_dir) and os.listdir(output_dir)):
         raise InputError(f"The output folder {output_dir} is not empty. Remove it or give another name.")
     else:
         folder.write_progress([])
 
 
 def _forget_if_nothing_is_done(folder: "RecordFolder", output_dir: str) -> None:
-    from data_prep.beam_files import BeamFiles, is_remote, names_in_folder
+    from data_prep.beam_files import BeamFiles, is_remote
     from data_prep.record_folder import PROGRESS_NAME
 
-    if names_in_folder(output_dir) == [PROGRESS_NAME]:
+    if set(BeamFiles().sizes(output_dir)) == {PROGRESS_NAME}:
         BeamFiles().remove([folder.progress_path])
         if not is_remote(output_dir):
-            os.rmdir(output_dir)
+            with contextlib.suppress(OSError):
+                os.rmdir(output_dir)  # only when it is empty
 
 
 def _runner(options: "PipelineOptions") -> "PipelineRunner | None":

@@ -24,6 +24,13 @@ class DiskFiles:
         """Returns the bytes of a file, None when it is not there."""
         return os.path.getsize(path) if os.path.exists(path) else None
 
+    def sizes(self, folder: str) -> dict[str, int]:
+        """Returns the bytes of every file in a folder, by name; nothing when it does not exist."""
+        if not os.path.isdir(folder):
+            return {}
+        with os.scandir(folder) as entries:
+            return {entry.name: entry.stat().st_size for entry in entries if entry.is_file()}
+
     def remove(self, paths: Sequence[str]) -> None:
         """Removes files, those that exist."""
         for path in paths:

@@ -121,9 +121,11 @@ class RecordFolder:
             return None
         manifest = read_manifest(self.manifest_path, self._files)
         self._check_same(manifest["request"], "holds records that were", "Remove it or give another name.")
+        # One listing: there may be a hundred thousand files, and each question to an object store takes its time.
+        sizes = self._files.sizes(folder)
         for file in manifest["files"]:
             path = os.path.join(folder, file["name"])
-            if self._files.size(path) != file["num_bytes"]:
+            if sizes.get(file["name"]) != file["num_bytes"]:
                 raise InputError(f"{path} is not what was written there. Remove the folder and make the records again.")
         paths = [os.path.join(folder, file["name"]) for file in manifest["files"]]
         return PretrainingDataSummary(paths, manifest["corpus"], RecordCounts(**manifest["records"]))
