@@ -74,7 +74,7 @@ def collect_statistics(
                     num_read[path] += batch.num_records
                     bar.set_postfix_str(f"{sum(num_read.values()):,} records", refresh=False)
             except InputError as error:
-                damage.append(f"{error} {num_read[path]:,} records before it were read.")
+                damage.append(f"{error} Records read before it: {num_read[path]:,}.")
     return CollectedStatistics(list(by_schema.values()), num_read, damage)
 
 

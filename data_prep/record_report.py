@@ -203,7 +203,7 @@ def _prediction_warnings(statistics: RecordStatistics, predictions: dict[str, An
 def report_text(summary: dict[str, Any]) -> str:
     """Returns a summary as the page that the command prints."""
     size = f"{summary['num_bytes'] / 1e6:,.1f} MB"
-    lines = [f"{summary['num_records']:,} records in {summary['num_files']} file(s), {size} without packing"]
+    lines = [f"{summary['num_records']:,} records in {summary['num_files']} file(s), {size} uncompressed"]
     lines += ["", *_feature_table(summary["features"])]
     if "lengths" in summary:
         lines += ["", "tokens in a record", *_histogram_lines(summary["lengths"])]

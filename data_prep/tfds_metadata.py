@@ -44,7 +44,7 @@ def write_tfds_metadata(
         num_bytes: the size of all files.
 
     Returns:
-        Whether it was written. Files packed with gzip or zstd get none: tensorflow_datasets cannot read them.
+        Whether it was written. Files compressed with gzip or zstd get none: tensorflow_datasets cannot read them.
 
     Raises:
         ValueError: the files are not all shards of one set, each once.

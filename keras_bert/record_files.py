@@ -1,4 +1,4 @@
-"""TFRecord files as bytes: which files there are, how they are packed, and their records one at a time.
+"""TFRecord files as bytes: which files there are, how they are compressed, and their records one at a time.
 
 A TFRecord file is a row of frames: the record's length (8 bytes, little-endian), a checksum of these 8 bytes (4), the
 record, a checksum of the record (4). The checksums are CRC-32C, masked. A file may be gzip or zstd as a whole.
@@ -23,7 +23,7 @@ _ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 _HEADER = struct.Struct("<QI")
 _FOOTER = struct.Struct("<I")
 _READ_BYTES = 1 << 18
-# zstd packs a run of zeros 30,000 times smaller: this bounds what one step of unpacking can give.
+# zstd makes a run of zeros 30,000 times smaller: this bounds what one step of unpacking can give.
 _ZSTD_READ_BYTES = 1 << 14
 _BYTES_BETWEEN_REPORTS = 1 << 20
 _HINT = "Fetch or make the file again."
@@ -155,7 +155,7 @@ class _ZstdReader(io.RawIOBase):
         try:
             import zstandard
         except ImportError:
-            raise InputError(f"{path} is packed with zstd, to be read with zstandard: pip install zstandard") from None
+            raise InputError(f"{path} is compressed with zstd, which takes a package: pip install zstandard") from None
         self._raw_file, self._zstandard = raw_file, zstandard
         self._frame = None
         self._packed = b""

@@ -67,7 +67,7 @@ def test_what_is_suspicious_is_named_with_its_file_and_number(tmp_path):
     assert {found.first for found in statistics.findings.values()} == {f"{paths[1]}: record 701"}
 
 
-def test_packed_files_give_the_same_statistics(tmp_path):
+def test_compressed_files_give_the_same_statistics(tmp_path):
     plain = summarize(*collect_statistics([write_records(tmp_path / "a", [PAIR] * 3)], VOCABULARY).statistics)
     for compression in ("GZIP", "ZSTD"):
         path = write_records(tmp_path / compression, [PAIR] * 3, compression)
@@ -100,7 +100,7 @@ def test_damage_is_named_and_what_stands_before_it_and_beside_it_is_counted(tmp_
     assert collected.statistics[0].num_records == 705
     cut_off_message, text_message, no_example_message, missing_message = collected.damage
     assert cut_off_message.startswith(f"{cut_off}: record 700 (at byte ")
-    assert cut_off_message.endswith("699 records before it were read.")
+    assert cut_off_message.endswith("Records read before it: 699.")
     assert "text is not a TFRecord file" in text_message
     assert f"{no_example}: record 2 is no tf.train.Example message" in no_example_message
     assert "Cannot read" in missing_message

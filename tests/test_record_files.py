@@ -16,7 +16,7 @@ PACKED = {"": bytes, "GZIP": gzip.compress, "ZSTD": zstandard.ZstdCompressor().c
 
 @pytest.fixture
 def write(tmp_path):
-    """Writes records with TensorFlow, packs the file, and keeps as much of it as asked for."""
+    """Writes records with TensorFlow, compresses the file, and keeps as much of it as asked for."""
 
     def write(records=RECORDS, compression="", change=lambda data: data):
         path = str(tmp_path / "records")
@@ -45,7 +45,7 @@ def flip(position):
 
 
 @pytest.mark.parametrize("compression", PACKED)
-def test_records_written_by_tensorflow_are_read_whatever_packs_them(write, compression):
+def test_records_written_by_tensorflow_are_read_whatever_compresses_them(write, compression):
     path = write(compression=compression)
     assert detect_compression(path) == compression
     assert list(iterate_records(path)) == RECORDS
@@ -105,7 +105,7 @@ def test_a_file_that_is_cut_off_says_in_which_record(write):
 
 
 @pytest.mark.parametrize("compression", ["GZIP", "ZSTD"])
-def test_a_packed_file_that_is_cut_off_or_damaged_cannot_be_unpacked(write, compression):
+def test_a_compressed_file_that_is_cut_off_or_damaged_cannot_be_unpacked(write, compression):
     size = os.path.getsize(write(RECORDS * 20, compression))
     for keep in (10, size // 2, size - 1):
         _, message = read_until_error(write(RECORDS * 20, compression, lambda data, keep=keep: data[:keep]))

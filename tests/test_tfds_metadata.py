@@ -115,9 +115,9 @@ def test_the_same_arguments_give_the_same_bytes(tmp_path):
         assert (tmp_path / "a" / file_name).read_bytes() == (tmp_path / "b" / file_name).read_bytes()
 
 
-def test_packed_files_have_no_metadata(tmp_path):
+def test_compressed_files_have_no_metadata(tmp_path):
     (tmp_path / "a-00000-of-00001.tfrecord").write_bytes(gzip.compress(b"records"))
-    assert not write_tfds_metadata(tmp_path, "packed", FEATURES, ["a-00000-of-00001.tfrecord"], [1], 10)
+    assert not write_tfds_metadata(tmp_path, "compressed", FEATURES, ["a-00000-of-00001.tfrecord"], [1], 10)
     assert os.listdir(tmp_path) == ["a-00000-of-00001.tfrecord"]
 
 
