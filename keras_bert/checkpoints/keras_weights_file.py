@@ -68,7 +68,8 @@ def keras_layout(model_class: type, config: BertConfig, arguments: Mapping) -> d
 
     ones = ("vocab_size", "hidden_size", "num_attention_heads", "intermediate_size")
     ones = {name: 1 for name in (*ones, "max_position_embeddings", "type_vocab_size")}
-    model = model_class(config.replace(**ones), **arguments)
+    # With a name of its own, it does not make Keras number the models that come after it.
+    model = model_class(config.replace(**ones), **arguments, name="layout")
     weights = model_weights(model)
     for number, variable in enumerate(weights.values()):
         variable.assign(np.full(variable.shape, number))

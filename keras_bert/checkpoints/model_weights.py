@@ -1,6 +1,7 @@
 """The weights of a model by their names in checkpoints, and how they come to hold what is in a checkpoint."""
 
 import contextlib
+from collections.abc import Iterator
 
 import numpy as np
 
@@ -25,14 +26,27 @@ def tensors_of(model) -> dict[str, StoredTensor]:
     return {name: _tensor_of(weight) for name, weight in model_weights(model).items()}
 
 
-def variables_made_last() -> contextlib.AbstractContextManager:
-    """Returns a block in which a model can be made, whose variables get their first values only when it ends.
+@contextlib.contextmanager
+def variables_made_last() -> Iterator[list]:
+    """A block in which a model can be made, whose variables get their first values only when it ends.
 
-    Random numbers for a BASE take two seconds and its size in memory once more, and would be thrown away.
+    Random numbers for a BASE take two seconds and its size in memory once more, and would be thrown away. The model
+    must be put into the list that the block is given.
     """
     import keras
 
-    return keras.StatelessScope()
+    models: list = []
+    names: list = []
+    try:
+        with keras.StatelessScope():
+            yield models
+            for variable in (variable for model in models for variable in model.variables):
+                # TensorFlow would have taken the names of the layers around it, which are gone by now.
+                names.append((variable, variable._name))
+                variable._name = variable.path
+    finally:
+        for variable, name in names:
+            variable._name = name
 
 
 def start_as(weight, tensor: StoredTensor) -> None:

@@ -53,8 +53,9 @@ def model_of(model_class: type | None, checkpoint: BertCheckpoint, **arguments):
         )
         arguments = {**saved_arguments, **arguments}
     arguments, checkpoint = _arguments(model_class, checkpoint, arguments)
-    with variables_made_last():
+    with variables_made_last() as models:
         model = model_class(checkpoint.config, **arguments)
+        models.append(model)
         new, loaded = _load(model, checkpoint)
     model.vocabulary = checkpoint.vocabulary
     _report(model, checkpoint, loaded, new)
