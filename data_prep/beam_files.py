@@ -11,7 +11,7 @@ from apache_beam.io.filesystems import FileSystems
 
 from data_prep.corpus import list_sources, source_size, split_patterns
 from data_prep.disk_files import DiskFiles
-from keras_bert.atomic_output import atomic_file
+from keras_bert.atomic_output import PARTIAL, atomic_file
 from keras_bert.errors import InputError
 
 # Whatever a file is called, its bytes are read and written as they are.
@@ -44,7 +44,7 @@ class BeamFiles(DiskFiles):
                 yield file
             return
         folder, name = FileSystems.split(path)
-        temporary = FileSystems.join(folder, f".{name}.partial-{uuid.uuid4().hex[:8]}")
+        temporary = FileSystems.join(folder, f".{name}{PARTIAL}{uuid.uuid4().hex[:8]}")
         try:
             with FileSystems.create(temporary, compression_type=_AS_IT_IS) as file:
                 yield file

@@ -39,6 +39,7 @@ from data_prep.tfds_metadata import tfds_metadata
 from data_prep.tokenize_text import TextSettings, encode_chunk_with, graph_encoder
 from data_prep.tokenized_corpus import shard_of_documents
 from keras_bert import features
+from keras_bert.atomic_output import PARTIAL
 from keras_bert.errors import InputError
 from keras_bert.quiet_tensorflow import quiet_tensorflow
 from keras_bert.tokenization.vocabulary import Vocabulary
@@ -353,10 +354,11 @@ def finish(reports: list[ShardReport], layout: CorpusLayout, job: BeamJob) -> No
             with files.open_output(os.path.join(job.output_dir, name)) as file:
                 file.write(content)
     folder.finish(PretrainingDataSummary(layout.paths, layout.corpus.manifest, counts), shards)
-    names = files.sizes(job.output_dir)
-    notes = [path for path in map(_note_path, layout.paths) if os.path.basename(path) in names]
-    if notes:
-        FileSystems.delete(notes)
+    # The notes, and what workers that were killed have left.
+    notes = {os.path.basename(_note_path(path)) for path in layout.paths}
+    leftovers = [name for name in files.sizes(job.output_dir) if name in notes or PARTIAL in name]
+    if leftovers:
+        FileSystems.delete([os.path.join(job.output_dir, name) for name in leftovers])
 
 
 def no_piece_for_each_shard(layout: CorpusLayout) -> Iterator[tuple[int, Piece]]:

@@ -91,6 +91,8 @@ def beam_pretraining_data(
         result = pipeline.run()
         state = result.wait_until_finish()
     except Exception as error:
+        if str(error).startswith("KeyboardInterrupt"):
+            raise KeyboardInterrupt from None  # Ctrl-C reached a worker in this process
         _forget_if_nothing_is_done(folder, job.output_dir)
         messages = [str(error)] if isinstance(error, InputError) else _INPUT_ERROR.findall(str(error))
         if messages:

@@ -95,7 +95,8 @@ def say_why_writing_failed(path: str | os.PathLike) -> Iterator[None]:
         raise InputError(f"Cannot write {os.fspath(path)}: {reason}") from error
 
 
-_PARTIAL = ".partial-"
+# In the names of files that are being written.
+PARTIAL = ".partial-"
 _REASONS = {
     errno.ENOSPC: "no space is left on the disk. Free some, or write to another disk",
     errno.EDQUOT: "the disk quota is used up. Free some space, or write to another disk",
@@ -122,7 +123,7 @@ def remove_partial_files(path: str | os.PathLike) -> None:
     """Removes what processes that were killed while they wrote `path` have left. No other may be writing it now."""
     folder, name = os.path.split(os.path.abspath(path))
     for other in os.listdir(folder):
-        if other.startswith(f".{name}{_PARTIAL}"):
+        if other.startswith(f".{name}{PARTIAL}"):
             os.remove(os.path.join(folder, other))
 
 
@@ -132,4 +133,4 @@ def _make_parent(path: str) -> None:
 
 def _temporary_name(path: str) -> str:
     folder, name = os.path.split(os.path.abspath(path))
-    return os.path.join(folder, f".{name}{_PARTIAL}{uuid.uuid4().hex[:8]}")
+    return os.path.join(folder, f".{name}{PARTIAL}{uuid.uuid4().hex[:8]}")

@@ -156,6 +156,7 @@ def test_a_run_that_failed_goes_on_with_the_files_that_are_missing(tmp_path, tex
     with pytest.raises(InputError, match="holds an unfinished run, made with num_files=6, not 5"):
         beam_pretraining_data(text, vocab_file, output_dir=tmp_path / "beam", num_shards=5)
     (tmp_path / "beam" / written[3]).write_bytes(b"cut off")
+    (tmp_path / "beam" / f".{written[3]}.partial-0123abcd").write_bytes(b"of a worker that was killed")
     written_again = []
     monkeypatch.setattr(
         beam_pipeline,
