@@ -5,6 +5,7 @@ import itertools
 import numpy as np
 import pytest
 import tensorflow as tf
+from example_bytes import serialize
 
 from keras_bert import features
 from keras_bert.config import BertConfig
@@ -34,7 +35,7 @@ def write(path, num_records, places=1, seed=0):
                 values["input_mask"][start:end] = place + 1
                 if places > 1:
                     values["cls_positions"][place], values["next_sentence_weights"][place] = start, 1
-            writer.write(features.serialize(values, description))
+            writer.write(serialize(values, description))
     return str(path)
 
 
@@ -229,7 +230,7 @@ def test_what_cannot_be_masked_is_refused_before_reading(records, arguments, mes
 def test_options_are_refused_for_records_with_masks(tmp_path):
     values = {feature.name: np.ones(feature.length, int) for feature in features.pretraining_features(8, 2)}
     with tf.io.TFRecordWriter(str(tmp_path / "a.tfrecord")) as writer:
-        writer.write(features.serialize(values, features.pretraining_features(8, 2)))
+        writer.write(serialize(values, features.pretraining_features(8, 2)))
     with pytest.raises(
         InputError, match=r"a\.tfrecord: its records have masks, so masked_lm_prob would change nothing"
     ):
