@@ -238,7 +238,7 @@ def _feature_table(features: dict[str, dict]) -> list[str]:
             total = sum(feature["counts"].values())
             line += "  " + "  ".join(f"{value}: {count / total:.1%}" for value, count in feature["counts"].items())
         elif "range" in feature:
-            line += f"  {feature['range'][0]:g} to {feature['range'][1]:g}"
+            line += "  " + " to ".join(f"{end:,}" if isinstance(end, int) else f"{end:g}" for end in feature["range"])
         lines.append(line)
     return [f"  {'feature':{width}}  {'type':7}  {'length':>9}  values", *lines]
 
@@ -300,7 +300,7 @@ def _wrap(name: str, text: str) -> list[str]:
 
 def _repetition_lines(repetitions: dict[str, dict]) -> list[str]:
     lines = ["there more than once"]
-    for name, what in (("identical_records", "records, masks included"), ("same_texts", "texts, before masking ")):
+    for name, what in (("identical_records", "records, as they are   "), ("same_texts", "texts, before masking ")):
         counted = repetitions[name]
         line = f"  {what}  {counted['share_repeated']:.2%} repeat an earlier one"
         if counted["most_copies"] > 1:

@@ -200,10 +200,7 @@ class RecordStatistics:
         self._add_sequences(rows, originals, real, predicted)
         if rows.next_labels is not None:
             self._add_next_sentences(rows, real, found)
-        parts = [rows.input_ids, rows.input_mask]
-        optional = (rows.segment_ids, rows.positions, rows.labels, rows.next_labels)
-        parts += [part for part in optional if part is not None]
-        self.records.add(hash_rows(parts))
+        self.records.add(hash_rows(column for column in columns.values() if column.values.dtype != object))
 
     def _add_lengths(self, rows: BertRows, real: np.ndarray, found) -> None:
         self.num_columns += real.size

@@ -1,13 +1,14 @@
 """Counting what is there more than once, in bounded memory: hashes instead of texts, and of very many a fair sample."""
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Iterable
 
 import numpy as np
 
 # 32 MB of hashes, and a few times that while they are sorted.
 _MOST_HASHES = 1 << 22
 _SEED = 20181011
+_LIST_FACTOR = 0x9E3779B97F4A7C15
 
 
 class RepetitionCounter:
@@ -70,10 +71,22 @@ def hash_runs(values: np.ndarray, starts: np.ndarray) -> np.ndarray:
     return _mix(np.add.reduceat(terms, starts))
 
 
-def hash_rows(arrays: Sequence[np.ndarray]) -> np.ndarray:
-    """Hashes rows that consist of several arrays of integers, (B, any) each -> uint64 (B,)."""
-    row = np.concatenate([np.ascontiguousarray(array, np.int64) for array in arrays], axis=1)
-    return hash_runs(row.ravel(), np.arange(len(row)) * row.shape[1])
+def hash_rows(columns: Iterable[tuple[np.ndarray, np.ndarray]]) -> np.ndarray:
+    """Hashes rows that consist of several lists of numbers: uint64 (B,).
+
+    Args:
+        columns: for each list its numbers, int64 or float32 (B, longest), and their count in each row (B,). What stands
+            behind the count does not matter.
+    """
+    hashes = np.uint64(0)
+    for values, lengths in columns:
+        if values.dtype == np.float32:
+            values = np.ascontiguousarray(values).view(np.int32)
+        width = values.shape[1]
+        terms = np.where(np.arange(width) < lengths[:, None], values.astype(np.uint64) + np.uint64(1), np.uint64(0))
+        # Mixed list by list, so that a number that moves from one to the next makes a difference.
+        hashes = _mix(hashes * np.uint64(_LIST_FACTOR) + terms @ _multipliers(width)[:width])
+    return hashes
 
 
 def _multipliers(number: int) -> np.ndarray:

@@ -90,6 +90,8 @@ def test_texts_are_compared_as_they_were_before_masking():
     summary = summarize(count(PAIR, other_mask, PAIR))["repetitions"]
     assert summary["same_texts"]["most_copies"] == 3
     assert summary["identical_records"]["most_copies"] == 2
+    other_label = PAIR | {"next_sentence_labels": [0]}
+    assert count(PAIR, other_label, PAIR | {"label_ids": [1]}).records.summary()["most_copies"] == 1
     # In a packed row a sequence is the same text as in a row of its own.
     alone = pretraining_example("[CLS] the [MASK] [SEP] a dog [SEP]", {2: "fox"})
     packed = dict(PACKED)
