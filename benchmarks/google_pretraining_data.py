@@ -5,9 +5,9 @@ The text is the first part of a corpus, made into one sentence a line beforehand
 
   python -m benchmarks.google_pretraining_data --google_bert=bert --text=wikipedia_articles.txt --vocab_file=vocab.txt
 
-Prints medians: examples per second of processor time, all processes together, and of wall-clock time, each without and
-with the time that starting Python and importing takes; and the largest resident memory of one process. With several
-processes the imports of the others count as work.
+Prints medians: examples per second of processor time, all processes together, and of wall-clock time, each for the work
+alone and with the time in which Python starts, imports and ends; and the largest resident memory of one process. With
+several processes all that the others do counts as work.
 """
 
 import dataclasses
@@ -34,8 +34,8 @@ class Timing:
     num_examples: int
     wall_seconds: float
     cpu_seconds: float
-    import_wall_seconds: float
-    import_cpu_seconds: float
+    work_wall_seconds: float
+    work_cpu_seconds: float
     resident_mb: float
 
 
@@ -87,22 +87,22 @@ def run(folder: str, text: str, num_processes: int | None) -> Timing:
     names = ("max_seq_length", "max_predictions_per_seq", "dupe_factor")
     command += [f"--{name}={FLAGS[name].value}" for name in names]
     with open(os.path.join(folder, "log"), "w+", encoding="utf-8") as log:
-        started = time.time()
+        started = time.monotonic()
         process = subprocess.Popen(command, stdout=log, stderr=log)
         _, status, usage = os.wait4(process.pid, 0)
-        wall_seconds = time.time() - started
+        wall_seconds = time.monotonic() - started
         process.returncode = os.waitstatus_to_exitcode(status)
         if process.returncode:
             log.seek(0)
             raise InputError(f"{' '.join(command)} failed:\n{log.read()[-2000:]}")
     with open(report, encoding="utf-8") as file:
-        imported = json.load(file)
+        work = json.load(file)
     timing = Timing(
         num_examples=sum(count_records(path) for path in outputs),
         wall_seconds=wall_seconds,
         cpu_seconds=usage.ru_utime + usage.ru_stime,
-        import_wall_seconds=imported["work_begins"] - started,
-        import_cpu_seconds=imported["import_cpu_seconds"],
+        work_wall_seconds=work["wall_seconds"],
+        work_cpu_seconds=work["cpu_seconds"],
         resident_mb=usage.ru_maxrss / 1000,
     )
     # Ours finds finished work and does nothing.
@@ -119,8 +119,8 @@ def count_records(path: str) -> int:
 
 
 def print_table(timings: dict[str, list[Timing]]) -> None:
-    header = ["program", "examples", "wall s", "CPU s", "of it imports"]
-    header += ["examples/CPU s", "and imports", "examples/wall s", "and imports", "largest process, MB"]
+    header = ["program", "examples", "wall s", "of it work", "CPU s", "of it work"]
+    header += ["examples / CPU s of work", "of all", "examples / wall s of work", "of all", "largest process, MB"]
     print(f"| {' | '.join(header)} |\n|{'---|' * len(header)}")
     for name, runs in timings.items():
 
@@ -130,11 +130,12 @@ def print_table(timings: dict[str, list[Timing]]) -> None:
         cells = [
             median(lambda run: run.num_examples),
             median(lambda run: run.wall_seconds),
+            median(lambda run: run.work_wall_seconds),
             median(lambda run: run.cpu_seconds),
-            median(lambda run: run.import_cpu_seconds),
-            median(lambda run: run.num_examples / (run.cpu_seconds - run.import_cpu_seconds)),
+            median(lambda run: run.work_cpu_seconds),
+            median(lambda run: run.num_examples / run.work_cpu_seconds),
             median(lambda run: run.num_examples / run.cpu_seconds),
-            median(lambda run: run.num_examples / (run.wall_seconds - run.import_wall_seconds)),
+            median(lambda run: run.num_examples / run.work_wall_seconds),
             median(lambda run: run.num_examples / run.wall_seconds),
             median(lambda run: run.resident_mb),
         ]

@@ -218,14 +218,15 @@ class DiskNeeds:
         )
 
     def announce_for_corpus(self, corpus: TokenizedCorpus) -> None:
-        """Announces the records of a text that was tokenised before."""
+        """Announces the records of a text that was tokenised before, unless `announce_for_text` did."""
+        if self._was_announced:
+            return
         last = np.searchsorted(corpus.sentence_offsets[corpus.document_offsets], _SAMPLE_TOKENS)
         sample = DocumentBlock.gather(corpus, np.arange(min(max(int(last), 2), corpus.num_documents)))
         self._announce({"the records": round(self._bytes_per_token(sample) * corpus.num_tokens)})
 
     def _announce(self, needs: dict[str, int]) -> None:
-        if not self._was_announced:
-            announce_disk_use(needs, self._folder, "Lower --dupe_factor, use --compression, or write to another disk.")
+        announce_disk_use(needs, self._folder, "Lower --dupe_factor, use --compression, or write to another disk.")
         self._was_announced = True
 
     def _bytes_per_token(self, sample: DocumentBlock) -> float:
