@@ -5,8 +5,8 @@ number of workers. Input and output may be on any file system that Beam knows (g
 stands behind -- are Beam's own options: the runner and what it needs.
 
 Example:
-  python -m data_prep.beam_pretraining_data --input_file='gs://my-bucket/text/*.txt' --vocab_file=vocab.txt \
-      --output_dir=gs://my-bucket/records -- --runner=DataflowRunner --project=my-project --region=us-central1 ...
+  python -m data_prep.beam_pretraining_data --input_file='gs://BUCKET/text/*.txt' --vocab_file=vocab.txt
+      --output_dir=gs://BUCKET/records -- --runner=DataflowRunner --project=PROJECT --region=REGION ...
 
 Needs the extra `beam`. docs/pretraining_data_at_scale.md says when it is worth it, what it costs, and what stands
 behind -- for Dataflow, Flink and Spark. A run that failed goes on when the same command is given again: text is
