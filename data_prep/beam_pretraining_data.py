@@ -5,8 +5,8 @@ number of workers. Input and output may be on any file system that Beam knows (g
 stands behind -- are Beam's own options: the runner and what it needs.
 
 Example:
-  python -m data_prep.beam_pretraining_data --input_file='gs://my-bucket/text/*.txt' --vocab_file=vocab.txt \
-      --output_dir=gs://my-bucket/records -- --runner=DataflowRunner --project=my-project --region=us-central1 ...
+  python -m data_prep.beam_pretraining_data --input_file='gs://BUCKET/text/*.txt' --vocab_file=vocab.txt
+      --output_dir=gs://BUCKET/records -- --runner=DataflowRunner --project=PROJECT --region=REGION ...
 
 Needs the extra `beam`. docs/pretraining_data_at_scale.md says when it is worth it, what it costs, and what stands
 behind -- for Dataflow, Flink and Spark. A run that failed goes on when the same command is given again: text is
@@ -65,7 +65,7 @@ def beam_pretraining_data(
         beam_options: `--runner=...` and what else Beam takes; Beam's direct runner by default.
 
     Raises:
-        InputError: as `create_pretraining_data`; or Beam is not installed.
+        InputError: as `create_pretraining_data`; or Beam is not installed, or does not take the options.
     """
     _check_beam()
     import apache_beam as beam
@@ -83,8 +83,11 @@ def beam_pretraining_data(
     if finished := folder.finished_run(job.output_dir):
         _logger.warning("%s already holds these records: nothing was done.", job.output_dir)
         return finished
-    pipeline_options = PipelineOptions(list(beam_options))
-    pipeline = beam.Pipeline(_runner(pipeline_options), pipeline_options)
+    try:
+        pipeline_options = PipelineOptions(list(beam_options))
+        pipeline = beam.Pipeline(_runner(pipeline_options), pipeline_options)
+    except (ValueError, ImportError) as error:
+        raise InputError(f"Beam does not take {' '.join(beam_options)}: {error}") from None
     add_pipeline(pipeline, job)
     _begin(folder, job.output_dir)
     try:

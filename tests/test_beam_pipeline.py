@@ -103,18 +103,26 @@ def test_blocks_and_giant_documents_are_cut_as_in_the_local_run(tmp_path, text, 
     assert local == beam
 
 
-def test_worker_processes_write_the_same_bytes(tmp_path, text, vocab_file):
+@pytest.mark.parametrize(
+    "beam_options",
+    [
+        ["--runner=DirectRunner", "--direct_num_workers=2", "--direct_running_mode=multi_processing"],
+        # The way to Flink and Spark: the pipeline goes through Beam's job service.
+        ["--runner=PortableRunner", "--job_endpoint=embed", "--environment_type=LOOPBACK"],
+    ],
+    ids=["processes", "job_service"],
+)
+def test_other_runners_write_the_same_bytes_and_give_the_same_errors(tmp_path, text, vocab_file, beam_options):
     options = PretrainingOptions(dupe_factor=2)
-    create_pretraining_data(text, vocab_file, output_dir=tmp_path / "local", num_shards=4, options=options)
-    beam_pretraining_data(
-        text,
-        vocab_file,
-        output_dir=tmp_path / "beam",
-        num_shards=4,
-        options=options,
-        beam_options=["--runner=DirectRunner", "--direct_num_workers=2", "--direct_running_mode=multi_processing"],
-    )
+    arguments = {"num_shards": 4, "options": options}
+    create_pretraining_data(text, vocab_file, output_dir=tmp_path / "local", **arguments)
+    beam_pretraining_data(text, vocab_file, output_dir=tmp_path / "beam", beam_options=beam_options, **arguments)
     assert contents(tmp_path / "local") == contents(tmp_path / "beam")
+    (tmp_path / "binary.txt").write_bytes(b"a \0 line\n")
+    with pytest.raises(InputError, match=r"binary.txt is binary, not text: .* at position 2 of the file\.$"):
+        beam_pretraining_data(
+            str(tmp_path / "binary.txt"), vocab_file, output_dir=tmp_path / "none", beam_options=beam_options
+        )
 
 
 def test_records_of_the_pipeline_are_verified_like_local_ones(tmp_path, text, vocab_file):
@@ -197,6 +205,7 @@ def test_output_that_cannot_be_made_is_refused_before_anything_runs(tmp_path, te
         ({"output_dir": ""}, "Give output_dir"),
         ({"output_dir": tmp_path / "new", "num_shards": 0}, "num_shards must be 1 or more. Received: 0"),
         ({"output_dir": "unknown://bucket/records"}, "unknown://bucket/records: Unable to get filesystem"),
+        ({"output_dir": tmp_path / "new", "beam_options": ["--runner=Nobody"]}, "Beam does not take --runner=Nobody: "),
     ):
         with pytest.raises(InputError, match=message):
             beam_pretraining_data(text, vocab_file, **arguments)

@@ -94,3 +94,19 @@ def test_what_a_failing_import_of_tensorflow_says_is_shown(tmp_path):
     assert result.returncode == 1
     assert "a library is missing" in result.stderr
     assert "ImportError" in result.stderr
+
+
+def test_what_stands_behind_two_dashes_is_passed_on_only_where_it_is_wanted(tmp_path):
+    (tmp_path / "other.py").write_text(
+        PROGRAM.replace("def main():", "def main(others):\n    print(others)").replace(
+            "define_flags)", "define_flags, passes_on=True)"
+        )
+    )
+    command = [sys.executable, str(tmp_path / "other.py"), "--name=Ada"]
+    result = subprocess.run([*command, "--", "--runner=x", "--times=3"], capture_output=True, text=True)
+    assert (result.returncode, result.stdout) == (0, "['--runner=x', '--times=3']\nhello Ada\n")
+    assert subprocess.run(command, capture_output=True, text=True).stdout == "[]\nhello Ada\n"
+    stray = subprocess.run([*command, "stray", "--", "--runner=x"], capture_output=True, text=True)
+    assert (stray.returncode, "Unexpected argument 'stray'" in stray.stderr) == (2, True)
+    result = run(tmp_path, "--name=Ada", "--", "--runner=x")
+    assert (result.returncode, "Unexpected argument '--runner=x'" in result.stderr) == (2, True)
