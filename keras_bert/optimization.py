@@ -73,6 +73,12 @@ class AdamW(keras.optimizers.Optimizer):
         self._momentums, self._velocities = self.add_optimizer_variables(variables, ["momentum", "velocity"])
         self._is_decayed = [bool(self.weight_decay) and self._use_weight_decay(variable) for variable in variables]
 
+    def slots(self):
+        """Returns `(variable, m, v)` for each variable that is trained; none before the first update."""
+        return (
+            list(zip(self._trainable_variables, self._momentums, self._velocities, strict=True)) if self.built else []
+        )
+
     def _use_weight_decay(self, variable):
         # What a user excludes with `exclude_from_weight_decay` is excluded as well.
         path = getattr(variable, "path", variable.name)

@@ -61,6 +61,21 @@ class StoredTensor:
 
 
 @dataclasses.dataclass(frozen=True)
+class AdamSlots:
+    """What Adam remembers, without bias correction.
+
+    Attributes:
+        momentums: name of a weight -> the running mean of its gradients, in the layout of the weight.
+        velocities: the same of their squares.
+        num_updates: int64, a scalar.
+    """
+
+    momentums: Mapping[str, StoredTensor]
+    velocities: Mapping[str, StoredTensor]
+    num_updates: StoredTensor
+
+
+@dataclasses.dataclass(frozen=True)
 class BertCheckpoint:
     """What is known of a stored model.
 
@@ -77,6 +92,7 @@ class BertCheckpoint:
         ignored: what is stored there and has no place here, in its own names.
         remarks: what the user should know.
         says_casing: whether its files say `do_lower_case`.
+        adam: what the optimizer remembers, where it is to be written; readers leave it behind.
     """
 
     path: str
@@ -90,6 +106,7 @@ class BertCheckpoint:
     ignored: tuple[str, ...] = ()
     remarks: tuple[str, ...] = ()
     says_casing: bool = False
+    adam: AdamSlots | None = None
 
     def replace(self, **changes) -> "BertCheckpoint":
         return dataclasses.replace(self, **changes)

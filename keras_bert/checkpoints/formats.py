@@ -51,6 +51,11 @@ def write_checkpoint(checkpoint: BertCheckpoint, path: str | os.PathLike, format
         InputError: the format is unknown or cannot hold this model, or `path` cannot be written to.
     """
     check_format(format)
+    if checkpoint.adam is not None and format != "google":
+        raise InputError(
+            f"The {format} format has no place for the state of the optimizer. Write it with format='google', or the "
+            "whole model with model.save('model.keras'), or leave include_optimizer out."
+        )
     check_tensors(checkpoint)
     with atomic_folder(path) as folder:
         left_out = WRITERS[format](checkpoint, folder)

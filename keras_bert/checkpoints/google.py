@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping
 
 from keras_bert.checkpoints import checkpoint as form
-from keras_bert.checkpoints.checkpoint import BertCheckpoint, StoredTensor
+from keras_bert.checkpoints.checkpoint import AdamSlots, BertCheckpoint, StoredTensor
 from keras_bert.checkpoints.name_table import SAME, TRANSPOSED, NameTable, to_ours, to_theirs
 from keras_bert.checkpoints.tensorflow_checkpoint import read_tensorflow_checkpoint, write_tensorflow_checkpoint
 from keras_bert.config import BertConfig
@@ -64,7 +64,7 @@ _TASK_TABLES = {head: NameTable(_output(head, "")) for head in _TASK_HEADS}
 _OPTIMIZER = re.compile(
     r".*/(adam_[mv]|Adam(_1)?|lamb_[mv]|AdamWeightDecayOptimizer(_1)?)$|.*(beta[12]_power|loss_scale).*"
 )
-_COUNTERS = ("global_step",)
+_GLOBAL_STEP = "global_step"
 
 
 def read_google(prefix: str) -> BertCheckpoint:
@@ -87,7 +87,7 @@ def google_checkpoint(prefix: str, variables: Mapping[str, StoredTensor]) -> Ber
         found = _TABLE.ours(name) or _TASK_TABLES[head].ours(name)
         if found:
             tensors[found[0]] = to_ours(variable, found[1])
-        elif _OPTIMIZER.fullmatch(name) or name in _COUNTERS:
+        elif _OPTIMIZER.fullmatch(name) or name == _GLOBAL_STEP:
             slots.append(name)
         else:
             ignored.append(name)
@@ -146,11 +146,13 @@ def write_google(checkpoint: BertCheckpoint, folder: str) -> list[str]:
     head = next((head for head in _TASK_HEADS if head in checkpoint.heads), form.CLASSIFIER)
     variables, left_out = {}, []
     for name, tensor in checkpoint.tensors.items():
-        theirs = _TABLE.theirs(name) or _TASK_TABLES[head].theirs(name)
+        theirs = _their_name(name, head)
         if theirs:
             variables[theirs[0]] = to_theirs(tensor, theirs[1])
         else:
             left_out.append(name)
+    if checkpoint.adam is not None:
+        variables |= _adam_variables(checkpoint.adam, head)
     if head in checkpoint.heads:
         ours = {"output_weights": head} | ({"labels": list(checkpoint.labels)} if checkpoint.labels else {})
         config = config.replace(extra={**config.extra, _OUR_KEY: ours})
@@ -159,6 +161,21 @@ def write_google(checkpoint: BertCheckpoint, folder: str) -> list[str]:
         checkpoint.vocabulary.save(os.path.join(folder, VOCABULARY_FILE))
     write_tensorflow_checkpoint(os.path.join(folder, PREFIX), variables)
     return left_out
+
+
+def _their_name(name: str, head: str) -> tuple[str, str] | None:
+    return _TABLE.theirs(name) or _TASK_TABLES[head].theirs(name)
+
+
+def _adam_variables(adam: AdamSlots, head: str) -> dict[str, StoredTensor]:
+    """Returns the variables of Google's `optimization.py`: each slot lies as its weight does."""
+    variables = {_GLOBAL_STEP: adam.num_updates}
+    for ending, slots in (("adam_m", adam.momentums), ("adam_v", adam.velocities)):
+        for name, slot in slots.items():
+            theirs = _their_name(name, head)
+            if theirs:
+                variables[f"{theirs[0]}/{ending}"] = to_theirs(slot, theirs[1])
+    return variables
 
 
 def warnings_for_google(config: BertConfig) -> list[str]:

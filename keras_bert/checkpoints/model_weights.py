@@ -23,7 +23,7 @@ def model_weights(model) -> dict:
 
 def tensors_of(model) -> dict[str, StoredTensor]:
     """Returns name -> tensor; each is copied out of the model when it is read."""
-    return {name: _tensor_of(weight) for name, weight in model_weights(model).items()}
+    return {name: tensor_of(weight) for name, weight in model_weights(model).items()}
 
 
 @contextlib.contextmanager
@@ -57,7 +57,8 @@ def start_as(weight, tensor: StoredTensor) -> None:
     weight._initializer = lambda shape, dtype=None: tensor.read().astype(numpy_dtype(dtype or weight.dtype), copy=False)
 
 
-def _tensor_of(weight) -> StoredTensor:
+def tensor_of(weight) -> StoredTensor:
+    """Returns a variable as a tensor that is copied out of it when it is read."""
     from keras import ops
 
     return StoredTensor(tuple(weight.shape), weight.dtype, lambda: np.asarray(ops.convert_to_numpy(weight)))

@@ -8,6 +8,7 @@ from keras_bert.checkpoints.checkpoint import ENCODER, POOLER, BertCheckpoint, p
 from keras_bert.checkpoints.model_classes import class_for, class_name, labelled_head
 from keras_bert.checkpoints.model_folder import constructor_arguments
 from keras_bert.checkpoints.model_weights import model_weights, start_as, tensors_of, variables_made_last
+from keras_bert.checkpoints.optimizer_slots import adam_slots_of
 from keras_bert.checkpoints.resizing import resized
 from keras_bert.errors import InputError
 from keras_bert.tokenization.vocabulary import Vocabulary
@@ -63,19 +64,24 @@ def model_of(model_class: type | None, checkpoint: BertCheckpoint, **arguments):
 
 
 def save_pretrained(
-    model, path: str | os.PathLike, vocabulary: Vocabulary | None = None, format: str = "keras_bert"
+    model,
+    path: str | os.PathLike,
+    vocabulary: Vocabulary | None = None,
+    format: str = "keras_bert",
+    include_optimizer: bool = False,
 ) -> None:
-    """Writes a model in one of the formats of `formats.WRITERS`, whole or not at all, without the optimiser's state.
+    """Writes a model in one of the formats of `formats.WRITERS`, whole or not at all.
 
     Args:
         model: a `BertEncoder` or a task model.
         path: a new or empty folder.
         vocabulary: the default is `model.vocabulary`; without either, the folder has no vocabulary.
         format: `keras_bert`, a model folder; `google`, a TensorFlow 1 checkpoint; `huggingface`.
+        include_optimizer: whether Google's format also gets what `AdamW` remembers, as its `optimization.py` names it.
 
     Raises:
         InputError: `path` is not empty or cannot be written to, vocabulary and config disagree, or the format cannot
-            hold this model.
+            hold this model or its optimizer.
     """
     vocabulary = vocabulary or model.vocabulary
     if vocabulary is not None:
@@ -91,6 +97,7 @@ def save_pretrained(
         labels=tuple(labels) if labels else None,
         model_class=type(model),
         arguments=arguments,
+        adam=adam_slots_of(model) if include_optimizer else None,
     )
     for note in formats.write_checkpoint(checkpoint, path, format):
         print(f"{os.fspath(path)}: {note}")

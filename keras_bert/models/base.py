@@ -46,11 +46,14 @@ class BertModel(keras.Model):
     def from_config(cls, config, custom_objects=None):
         return cls(**{**config, "config": BertConfig.from_dict(config["config"])})
 
-    def save_pretrained(self, path, vocabulary=None, format="keras_bert") -> None:
-        """Writes a folder: `format` is `keras_bert` (a model folder), `google` (TensorFlow 1) or `huggingface`."""
+    def save_pretrained(self, path, vocabulary=None, format="keras_bert", include_optimizer=False) -> None:
+        """Writes a folder: `format` is `keras_bert` (a model folder), `google` (TensorFlow 1) or `huggingface`.
+
+        `include_optimizer` adds the slots of `AdamW`, for which Google's format has a place.
+        """
         from keras_bert.checkpoints import pretrained
 
-        pretrained.save_pretrained(self, path, vocabulary, format)
+        pretrained.save_pretrained(self, path, vocabulary, format, include_optimizer)
 
     @classmethod
     def from_pretrained(cls, path, **kwargs):

@@ -4,7 +4,8 @@
 
 JOBS.json is a list of objects. Each has `class`, the name of a class of transformers; `folder`; `features`, an NPZ of
 `input_ids`, `input_mask` and `segment_ids`; and `outputs`, an NPZ to write. With `config` the model is made with random
-weights and saved in `folder`; else it is read from there. With `texts`, `outputs` also gets what its tokenizer makes of
+weights and saved in `folder`, with a tokenizer of `vocabulary`, a file, and `do_lower_case` where these are given; else
+it is read from there. With `texts`, `outputs` also gets what its tokenizer makes of
 them. What `from_pretrained` missed or did not expect goes to `missing` and `unexpected`.
 """
 
@@ -35,6 +36,9 @@ def run(job):
         arguments = {"add_pooling_layer": False} if job.get("no_pooler") else {}
         model = randomised(model_class(transformers.BertConfig(**job["config"]), **arguments))
         model.save_pretrained(job["folder"])
+        if "vocabulary" in job:
+            casing = {"do_lower_case": job["do_lower_case"]}
+            transformers.BertTokenizer(vocab=job["vocabulary"], **casing).save_pretrained(job["folder"])
         if job.get("as_bin"):
             os.remove(f"{job['folder']}/model.safetensors")
             is_zip = job["as_bin"] == "zip"

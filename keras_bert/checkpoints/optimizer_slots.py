@@ -1,0 +1,36 @@
+"""What Adam remembers of a model in training, for the formats that have a place for it."""
+
+import numpy as np
+
+from keras_bert.checkpoints.checkpoint import AdamSlots, StoredTensor
+from keras_bert.checkpoints.model_weights import model_weights, tensor_of
+from keras_bert.errors import InputError
+from keras_bert.optimization import AdamW
+
+
+def adam_slots_of(model) -> AdamSlots:
+    """Returns the slots of the `AdamW` that a model was compiled with; each is copied out when it is read.
+
+    Raises:
+        InputError: it was compiled with another optimizer or with none, or has not been trained since.
+    """
+    optimizer = getattr(model, "optimizer", None)
+    optimizer = getattr(optimizer, "inner_optimizer", optimizer)  # what a LossScaleOptimizer wraps
+    if not isinstance(optimizer, AdamW):
+        has = "no optimizer" if optimizer is None else type(optimizer).__name__
+        raise InputError(
+            f"include_optimizer needs a model that keras_bert.optimization.AdamW has trained, and this "
+            f"{type(model).__name__} has {has}. Leave include_optimizer out."
+        )
+    if not optimizer.built:
+        raise InputError(
+            f"include_optimizer: the AdamW of this {type(model).__name__} has made no update, so there is nothing to "
+            "write. Train the model first, or leave include_optimizer out."
+        )
+    names = {id(weight): name for name, weight in model_weights(model).items()}
+    found = [(names[id(weight)], slots) for weight, *slots in optimizer.slots() if id(weight) in names]
+    return AdamSlots(
+        momentums={name: tensor_of(momentum) for name, (momentum, _) in found},
+        velocities={name: tensor_of(velocity) for name, (_, velocity) in found},
+        num_updates=StoredTensor.of(np.array(optimizer.iterations, "int64")),
+    )
