@@ -36,7 +36,9 @@ def define_flags() -> None:
     flags.DEFINE_string("bert_config_file", None, "bert_config.json, to train from scratch.")
     flags.DEFINE_string("vocab_file", None, "vocab.txt, to train from scratch.")
     flags.DEFINE_boolean(
-        "do_lower_case", None, "Whether an uncased vocabulary is used, from scratch. Default: as the config says."
+        "do_lower_case",
+        None,
+        "Whether the vocabulary is uncased. Default: as init_checkpoint is, else the config.",
     )
     flags.DEFINE_integer("max_seq_length", 128, "Longer texts are cut to this many tokens.")
     flags.DEFINE_boolean("do_train", False, "Train.")
@@ -79,15 +81,13 @@ def main() -> None:
         label_ids(dev, labels_of(train))
     keras.config.set_dtype_policy(FLAGS.dtype)
     if train:
-        config = BertConfig.from_json_file(FLAGS.bert_config_file) if FLAGS.bert_config_file else None
-        if config and FLAGS.do_lower_case is not None:
-            config = config.replace(do_lower_case=FLAGS.do_lower_case)
         fine_tuning.train_classifier(
             FLAGS.output_dir,
             train,
-            config=config,
+            config=BertConfig.from_json_file(FLAGS.bert_config_file) if FLAGS.bert_config_file else None,
             vocabulary=Vocabulary.from_file(FLAGS.vocab_file) if FLAGS.vocab_file else None,
             init_checkpoint=FLAGS.init_checkpoint,
+            do_lower_case=FLAGS.do_lower_case,
             max_seq_length=FLAGS.max_seq_length,
             train_batch_size=FLAGS.train_batch_size,
             learning_rate=FLAGS.learning_rate,

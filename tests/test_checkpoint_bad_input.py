@@ -1,13 +1,7 @@
 """What is wrong with a checkpoint is said in one clear line, and nothing half-written is left."""
 
 import json
-import pickle
-import struct
-import sys
-import types
-import zipfile
 
-import numpy as np
 import pytest
 from tiny_checkpoints import CONFIG, assert_same_tensors, random_checkpoint
 
@@ -16,6 +10,7 @@ from keras_bert.checkpoints.checkpoint import StoredTensor
 from keras_bert.checkpoints.conversion import convert_checkpoint
 from keras_bert.checkpoints.formats import read_checkpoint, write_checkpoint
 from keras_bert.checkpoints.safetensors_file import read_safetensors, write_safetensors
+from keras_bert.checkpoints.tensorflow_checkpoint import read_tensorflow_checkpoint, write_tensorflow_checkpoint
 from keras_bert.errors import InputError
 
 LFS_POINTER = b"version https://git-lfs.github.com/spec/v1\noid sha256:53aa5117\nsize 90868376\n"
@@ -64,6 +59,48 @@ def test_pointers_of_git_lfs_are_called_that(folder_and_weights, tmp_path):
     with pytest.raises(InputError, match="git lfs pull"):
         convert_checkpoint(folder, tmp_path / "output", "huggingface")
     assert not (tmp_path / "output").exists()
+
+
+@pytest.mark.parametrize(
+    ("format", "name"),
+    [
+        ("google", "bert_model.ckpt.index"),
+        ("google", "bert_config.json"),
+        ("google", "vocab.txt"),
+        ("keras_bert", "vocab.txt"),
+        ("huggingface", "config.json"),
+        ("huggingface", "tokenizer.json"),
+        ("huggingface", "tokenizer_config.json"),
+        ("huggingface", "pytorch_model.bin"),
+        ("huggingface", "model.safetensors.index.json"),
+    ],
+)
+def test_pointers_in_the_place_of_any_other_file_are_called_that_too(format, name, tmp_path):
+    write_checkpoint(random_checkpoint(), tmp_path / "folder", format)
+    if "model." in name and format == "huggingface":
+        (tmp_path / "folder" / "model.safetensors").unlink()
+    (tmp_path / "folder" / name).write_bytes(LFS_POINTER)
+    with pytest.raises(InputError, match=f"{name} is a git-lfs pointer and not the"):
+        convert_checkpoint(tmp_path / "folder", tmp_path / "output", "google")
+    assert [file.name for file in tmp_path.iterdir()] == ["folder"]
+
+
+def test_a_part_of_a_sharded_checkpoint_that_is_missing_or_a_pointer_is_named(hugging_face, tmp_path):
+    part = hugging_face / "model-00001-of-00001.safetensors"
+    weights = (hugging_face / "model.safetensors").rename(part).read_bytes()
+    index = {"weight_map": dict.fromkeys(read_safetensors(part), part.name)}
+    (hugging_face / "model.safetensors.index.json").write_text(json.dumps(index))
+    assert len(read_checkpoint(hugging_face).tensors) == 44
+    for content, message in (
+        (LFS_POINTER, "is a git-lfs pointer"),
+        (weights[:-8], "cut off|damaged"),
+        (None, "There is no file"),
+    ):
+        part.unlink() if content is None else part.write_bytes(content)
+        with pytest.raises(InputError, match=message) as caught:
+            convert_checkpoint(hugging_face, tmp_path / "output", "google")
+        assert part.name in str(caught.value)
+    assert [file.name for file in tmp_path.iterdir()] == ["hf"]
 
 
 @pytest.mark.parametrize("kept", [0.0, 0.3, 0.99])
@@ -119,9 +156,58 @@ def test_renamed_tensors_are_missing_under_their_names(hugging_face):
         read_checkpoint(hugging_face)
 
 
+def test_renamed_variables_of_tensorflow_and_of_a_model_folder_are_missing(tmp_path):
+    import h5py
+
+    write_checkpoint(random_checkpoint(), tmp_path / "google", "google")
+    prefix = str(tmp_path / "google" / "bert_model.ckpt")
+    stored = {
+        name.replace("self/query", "self/q"): StoredTensor.of(tensor.read())
+        for name, tensor in read_tensorflow_checkpoint(prefix).items()
+    }
+    write_tensorflow_checkpoint(prefix, stored)
+    write_checkpoint(random_checkpoint(), tmp_path / "ours", "keras_bert")
+    with h5py.File(tmp_path / "ours" / "model.weights.h5", "a") as file:
+        (query,) = [name for name in _datasets(file) if name.endswith("transformer_block/attention/query/vars/0")]
+        file.move(query, query.replace("query", "q"))
+    with pytest.raises(InputError, match="4 of .* are missing: encoder/layer_0/attention/query/kernel, "):
+        convert_checkpoint(tmp_path / "google", tmp_path / "output", "huggingface")
+    with pytest.raises(InputError, match="1 of .* are missing: encoder/layer_0/attention/query/kernel. "):
+        convert_checkpoint(tmp_path / "ours", tmp_path / "output", "huggingface")
+    assert not (tmp_path / "output").exists()
+
+
+def _datasets(file):
+    import h5py
+
+    names = []
+    file.visititems(lambda name, item: names.append(name) if isinstance(item, h5py.Dataset) else None)
+    return names
+
+
+@pytest.mark.parametrize("format", ["google", "keras_bert"])
 @pytest.mark.parametrize(
     ("change", "message"),
     [
+        ({"hidden_size": 12}, r"has the shape \[10, 8\], and by its config it should be \[10, 12\]"),
+        ({"intermediate_size": 20}, r"has the shape \[8, 16\], and by its config it should be \[8, 20\]"),
+        ({"type_vocab_size": 3}, r"has the shape \[2, 8\], and by its config it should be \[3, 8\]"),
+        ({"num_hidden_layers": 3}, "are missing: encoder/layer_2/"),
+        ({"num_hidden_layers": 1}, "has weights that a model of num_hidden_layers=1 has no place for: encoder/"),
+    ],
+)
+def test_a_bert_config_of_another_model_is_refused(format, change, message, tmp_path):
+    write_checkpoint(random_checkpoint(form.MASKED_LM), tmp_path / "folder", format)
+    edit_json(tmp_path / "folder" / "bert_config.json", **change)
+    with pytest.raises(InputError, match=message):
+        convert_checkpoint(tmp_path / "folder", tmp_path / "output", "huggingface")
+    assert [file.name for file in tmp_path.iterdir()] == ["folder"]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"num_hidden_layers": 1}, "has weights that a model of num_hidden_layers=1 has no place for: encoder/layer_1"),
         ({"hidden_size": 12}, r"has the shape \[10, 8\], and by its config it should be \[10, 12\]"),
         ({"max_position_embeddings": 64}, r"position_embeddings has the shape \[12, 8\], .* should be \[64, 8\]"),
         ({"num_hidden_layers": 3}, "are missing: encoder/layer_2/"),
@@ -178,7 +264,7 @@ def test_a_missing_config_and_missing_weights_are_named(hugging_face, tmp_path):
         read_checkpoint(tmp_path / "google")
 
 
-def test_a_missing_vocabulary_is_said_and_does_no_harm(hugging_face, capsys):
+def test_a_missing_vocabulary_is_said_and_does_no_harm(hugging_face, tmp_path, capsys):
     from keras_bert.models.encoder import BertEncoder
 
     for name in ("vocab.txt", "tokenizer.json"):
@@ -186,6 +272,11 @@ def test_a_missing_vocabulary_is_said_and_does_no_harm(hugging_face, capsys):
     encoder = BertEncoder.from_pretrained(hugging_face)
     assert encoder.vocabulary is None
     assert "note: there is no vocabulary" in capsys.readouterr().out
+    lines = convert_checkpoint(hugging_face, tmp_path / "google", "google")
+    assert "note: there is no vocabulary, so it takes token ids and no text" in lines
+    assert "note: there is no vocabulary, so it takes token ids and no text" in convert_checkpoint(
+        tmp_path / "google", tmp_path / "ours"
+    )
 
 
 def test_several_checkpoints_in_a_folder_must_be_told_apart(tmp_path):
@@ -227,106 +318,3 @@ def test_a_file_size_limit_is_reported_and_leaves_nothing_behind(tmp_path):
         finally:
             resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert list(tmp_path.iterdir()) == []
-
-
-# Files of torch, written here as torch.save writes them; tests/parity has those of torch itself.
-
-
-class Storage:
-    def __init__(self, name, array):
-        self.name, self.array = name, array
-
-
-@pytest.fixture
-def torch_stub(monkeypatch):
-    """A module with the names that a pickle of tensors has in it, for writing such pickles."""
-    torch, utilities = types.ModuleType("torch"), types.ModuleType("torch._utils")
-    torch.FloatStorage = type("FloatStorage", (), {"__module__": "torch"})
-    utilities._rebuild_tensor_v2 = types.FunctionType((lambda *_: None).__code__, {}, "_rebuild_tensor_v2")
-    utilities._rebuild_tensor_v2.__module__ = "torch._utils"
-    utilities._rebuild_tensor_v2.__qualname__ = "_rebuild_tensor_v2"
-    torch._utils = utilities
-    monkeypatch.setitem(sys.modules, "torch", torch)
-    monkeypatch.setitem(sys.modules, "torch._utils", utilities)
-    return torch
-
-
-class TorchPickler(pickle.Pickler):
-    def __init__(self, file, torch):
-        super().__init__(file, protocol=2)
-        self.torch = torch
-
-    def persistent_id(self, value):
-        if isinstance(value, Storage):
-            return ("storage", self.torch.FloatStorage, value.name, "cpu", value.array.size)
-        return None
-
-    def reducer_override(self, value):
-        if isinstance(value, np.ndarray):
-            strides = tuple(stride // value.itemsize for stride in value.strides)
-            storage = Storage(str(id(value)), value)
-            return self.torch._utils._rebuild_tensor_v2, (storage, 0, value.shape, strides, False, {})
-        return NotImplemented
-
-
-def torch_save(path, state, torch, stream):
-    """Writes a state dictionary of float32 arrays as torch.save does; `stream` is the format before version 1.6."""
-    arrays = {str(id(array)): array for array in state.values() if isinstance(array, np.ndarray)}
-    if stream:
-        with open(path, "wb") as file:
-            for value in (0x1950A86A20F9469CFC6C, 1001, {"little_endian": True}):
-                pickle.dump(value, file, protocol=2)
-            TorchPickler(file, torch).dump(state)
-            pickle.dump(list(arrays), file, protocol=2)
-            for array in arrays.values():
-                file.write(struct.pack("<q", array.size) + array.tobytes(order="A"))
-        return
-    with zipfile.ZipFile(path, "w") as archive:
-        with archive.open("archive/data.pkl", "w") as file:
-            TorchPickler(file, torch).dump(state)
-        for name, array in arrays.items():
-            archive.writestr(f"archive/data/{name}", array.tobytes(order="A"))
-
-
-@pytest.mark.parametrize("stream", [False, True], ids=["zip", "stream"])
-def test_a_torch_file_gives_the_same_tensors_without_torch(stream, hugging_face, torch_stub):
-    expected = read_checkpoint(hugging_face)
-    stored = read_safetensors(hugging_face / "model.safetensors")
-    state = {name: tensor.read() for name, tensor in stored.items()}
-    # Tensors can lie in another order than their shape says.
-    state["bert.pooler.dense.weight"] = np.asfortranarray(state["bert.pooler.dense.weight"])
-    torch_save(hugging_face / "pytorch_model.bin", state, torch_stub, stream)
-    expected = expected.replace(tensors={name: StoredTensor.of(t.read()) for name, t in expected.tensors.items()})
-    (hugging_face / "model.safetensors").unlink()
-    assert_same_tensors(expected, read_checkpoint(hugging_face))
-
-
-class Evil:
-    def __reduce__(self):
-        return exec, ("import builtins; builtins.was_run = True",)
-
-
-@pytest.mark.parametrize("stream", [False, True], ids=["zip", "stream"])
-def test_a_pickle_that_does_more_than_tensors_is_refused_and_not_run(stream, hugging_face, torch_stub):
-    import builtins
-
-    stored = read_safetensors(hugging_face / "model.safetensors")
-    state = {**{name: tensor.read() for name, tensor in stored.items()}, "extra": Evil()}
-    torch_save(hugging_face / "pytorch_model.bin", state, torch_stub, stream)
-    (hugging_face / "model.safetensors").unlink()
-    with pytest.raises(InputError, match="asks for .*exec, which is not a tensor .* nothing of it was run"):
-        read_checkpoint(hugging_face)
-    assert not hasattr(builtins, "was_run")
-    try:
-        assert len(read_checkpoint(hugging_face, trust_pickle=True).tensors) == 44
-        assert builtins.was_run
-    finally:
-        del builtins.was_run
-
-
-@pytest.mark.parametrize("content", [b"not a pickle", pickle.dumps({"a": 1}), pickle.dumps([1, 2])])
-def test_what_torch_did_not_write_is_refused(content, hugging_face):
-    (hugging_face / "pytorch_model.bin").write_bytes(content)
-    (hugging_face / "model.safetensors").unlink()
-    with pytest.raises(InputError, match="torch.save (wrote|did not write)"):
-        read_checkpoint(hugging_face)

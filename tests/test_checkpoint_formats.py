@@ -362,13 +362,14 @@ def test_casing_is_read_off_a_vocabulary_when_nothing_says_it(cased, tmp_path):
     assert read_checkpoint(tmp_path / "folder").config.do_lower_case is not cased
 
 
+@pytest.mark.parametrize("format", ["google", "huggingface"])
 @pytest.mark.parametrize(
     ("cased", "message"), [(True, "the vocabulary is cased"), (False, "the vocabulary has no capitals")]
 )
-def test_a_casing_that_contradicts_the_vocabulary_is_refused_unless_given(cased, message, tmp_path):
+def test_a_casing_that_contradicts_the_vocabulary_is_refused_unless_given(cased, message, format, tmp_path):
     checkpoint = _with_long_vocabulary(cased)
     wrong = checkpoint.replace(config=checkpoint.config.replace(do_lower_case=cased))
-    write_checkpoint(wrong, tmp_path / "folder", "huggingface")
+    write_checkpoint(wrong, tmp_path / "folder", format)
     with pytest.raises(InputError, match=f"do_lower_case is {str(cased).lower()}, and {message}"):
         read_checkpoint(tmp_path / "folder")
     assert read_checkpoint(tmp_path / "folder", do_lower_case=not cased).config.do_lower_case is not cased

@@ -70,12 +70,19 @@ def test_pairs_without_a_header_start_from_a_model_folder(folder):
     columns = ["--nohas_header", "--label_column=0", "--text_column=1", "--second_text_column=2", "--max_seq_length=16"]
     files = [f"--train_file={folder}/pairs.tsv", f"--dev_file={folder}/pairs.tsv", f"--output_dir={folder}/out"]
     result = run(
-        *files, *columns, f"--init_checkpoint={folder}/start", "--do_train", "--do_eval", "--num_train_epochs=9"
+        *files,
+        *columns,
+        f"--init_checkpoint={folder}/start",
+        "--do_lower_case=False",
+        "--do_train",
+        "--do_eval",
+        "--num_train_epochs=9",
     )
     assert result.returncode == 0, result.stderr
     assert "newly initialised are: classifier" in result.stdout
-    model = json.loads((folder / "out" / "model" / "bert_config.json").read_text())["keras_bert"]
-    assert model == {"model": "BertSequenceClassifier", "labels": ["0", "1"]}
+    config = json.loads((folder / "out" / "model" / "bert_config.json").read_text())
+    assert config["do_lower_case"] is False
+    assert config["keras_bert"] == {"model": "BertSequenceClassifier", "labels": ["0", "1"]}
 
 
 def test_a_label_that_training_lacks_is_found_before_training(folder):

@@ -6,7 +6,7 @@ memory before `StoredTensor.read`, so a conversion holds one at a time.
 
 import dataclasses
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
@@ -175,11 +175,12 @@ def check_tensors(checkpoint: BertCheckpoint) -> None:
             expected |= head_shapes(config, head, num_classes)
     missing = [name for name in expected if name not in tensors]
     if missing:
-        shown = ", ".join(missing[:5]) + (f" and {len(missing) - 5} more" if len(missing) > 5 else "")
         raise InputError(
             f"{checkpoint.path} ({checkpoint.kind}) is incomplete: {len(missing)} of {len(expected)} tensors are "
-            f"missing: {shown}. Copy it again, or correct its config."
+            f"missing: {_some(missing)}. Copy it again, or correct its config."
         )
+    if checkpoint.model_class is None:  # a class of the user's own may have more in its encoder
+        check_no_surplus(checkpoint, [name for name in tensors if part_of(name) == ENCODER and name not in expected])
     for name, shape in expected.items():
         if tensors[name].shape != shape:
             raise InputError(
@@ -193,19 +194,37 @@ def check_tensors(checkpoint: BertCheckpoint) -> None:
             raise InputError(f"{checkpoint.path}: {error}") from None
 
 
+def check_no_surplus(checkpoint: BertCheckpoint, names: Sequence[str]) -> None:
+    """Raises `InputError` when there are weights that the config has no place for.
+
+    A BERT with fewer layers than were trained would compute something, and nothing would tell.
+    """
+    if names:
+        raise InputError(
+            f"{checkpoint.path} ({checkpoint.kind}) has weights that a model of num_hidden_layers="
+            f"{checkpoint.config.num_hidden_layers} has no place for: {_some(names)}. The config belongs to another "
+            "checkpoint."
+        )
+
+
 def check_stored_file(path: str) -> None:
     """Raises `InputError` when a file of weights is missing, empty or the pointer that git leaves without git-lfs."""
     if not os.path.isfile(path):
         raise InputError(f"There is no file {path}.")
+    check_no_pointer(path)
+    if not os.path.getsize(path):
+        raise InputError(f"{path} is damaged or is not a weights file: it is empty. Copy it again.")
+
+
+def check_no_pointer(path: str, what: str = "the weights") -> None:
+    """Raises `InputError` when a file is the pointer that git leaves without git-lfs, and not `what` it should be."""
     with open(path, "rb") as file:
         start = file.read(64)
     if start.startswith(b"version https://git-lfs"):
         raise InputError(
-            f"{path} is a git-lfs pointer and not the weights: the repository was cloned without git-lfs. Run "
+            f"{path} is a git-lfs pointer and not {what}: the repository was cloned without git-lfs. Run "
             "`git lfs install` and `git lfs pull` there, or download the file itself."
         )
-    if not start:
-        raise InputError(f"{path} is damaged or is not a weights file: it is empty. Copy it again.")
 
 
 def numpy_dtype(name: str) -> np.dtype:
@@ -213,6 +232,10 @@ def numpy_dtype(name: str) -> np.dtype:
     import ml_dtypes  # noqa: F401 - gives NumPy those names
 
     return np.dtype(name)
+
+
+def _some(names: Sequence[str]) -> str:
+    return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
 
 
 def _dense(name: str, inputs: int, outputs: int) -> dict[str, tuple[int, ...]]:

@@ -5,9 +5,9 @@ import os
 from collections.abc import Callable
 
 from keras_bert.atomic_output import atomic_folder
-from keras_bert.checkpoints import google, hugging_face, keras_hub, model_folder, model_garden
+from keras_bert.checkpoints import google, hugging_face, hugging_face_tokenizer, keras_hub, model_folder, model_garden
 from keras_bert.checkpoints.casing import with_casing
-from keras_bert.checkpoints.checkpoint import BertCheckpoint, check_tensors
+from keras_bert.checkpoints.checkpoint import BertCheckpoint, check_no_pointer, check_tensors
 from keras_bert.checkpoints.hub import HUB_PREFIX, download
 from keras_bert.checkpoints.tensorflow_checkpoint import OBJECT_GRAPH, read_tensorflow_checkpoint
 from keras_bert.errors import InputError
@@ -18,6 +18,15 @@ WRITERS: dict[str, Callable[[BertCheckpoint, str], list[str]]] = {
     "google": google.write_google,
     "huggingface": hugging_face.write_hugging_face,
 }
+# Beside the weights; repositories keep these in git-lfs too.
+_SMALL_FILES = (
+    google.CONFIG_FILE,
+    google.VOCABULARY_FILE,
+    hugging_face.CONFIG_FILE,
+    hugging_face_tokenizer.TOKENIZER_FILE,
+    hugging_face_tokenizer.TOKENIZER_CONFIG_FILE,
+    *keras_hub.VOCABULARY_FILES,
+)
 
 
 def read_checkpoint(
@@ -36,7 +45,11 @@ def read_checkpoint(
     """
     path = os.fspath(path)
     folder = download(path) if path.startswith(HUB_PREFIX) else path
+    _check_no_pointers(folder if os.path.isdir(folder) else os.path.dirname(folder))
     checkpoint = _read(folder, trust_pickle).replace(path=path)
+    if checkpoint.vocabulary is None:
+        note = "there is no vocabulary, so it takes token ids and no text"
+        checkpoint = checkpoint.replace(remarks=(*checkpoint.remarks, note))
     check_tensors(checkpoint)
     return with_casing(checkpoint, do_lower_case)
 
@@ -69,6 +82,13 @@ def check_format(format: str) -> None:
     """Raises `InputError` unless there is a writer for the format."""
     if format not in WRITERS:
         raise InputError(f"Unknown format {format!r}. Use one of: {', '.join(WRITERS)}")
+
+
+def _check_no_pointers(folder: str) -> None:
+    for name in _SMALL_FILES:
+        file = os.path.join(folder, name)
+        if os.path.isfile(file):
+            check_no_pointer(file, "the file itself")
 
 
 def _read(path: str, trust_pickle: bool) -> BertCheckpoint:

@@ -29,7 +29,7 @@ def read_tokenizer(path: str, vocab_size: int) -> tuple[Vocabulary | None, dict,
     settings = _read_json(os.path.join(path, TOKENIZER_CONFIG_FILE))
     tokens = _tokens(path, tokenizer)
     if tokens is None:
-        return None, {}, ["there is no vocabulary (vocab.txt or tokenizer.json)"]
+        return None, {}, []
     remarks = []
     if len(tokens) < vocab_size <= len(tokens) + _LARGEST_FILLING and vocab_size % 8 == 0:
         remarks.append(f"{vocab_size - len(tokens)} rows of the token table have no token: named [unused_row_...]")

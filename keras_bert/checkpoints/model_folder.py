@@ -6,7 +6,7 @@ beside the config, such as the labels of a classifier.
 
 import os
 
-from keras_bert.checkpoints.checkpoint import BertCheckpoint
+from keras_bert.checkpoints.checkpoint import BertCheckpoint, check_no_surplus, part_of
 from keras_bert.checkpoints.keras_weights_file import keras_layout, read_keras_weights, write_keras_weights
 from keras_bert.checkpoints.model_classes import class_for, class_name, find_class
 from keras_bert.config import BertConfig
@@ -32,7 +32,7 @@ def read_model_folder(path: str) -> BertCheckpoint:
     names = {theirs: ours for ours, theirs in layout.items()}
     tensors = {names[name]: tensor for name, tensor in stored.items() if name in names}
     labels = arguments.get("labels")
-    return BertCheckpoint(
+    checkpoint = BertCheckpoint(
         path=path,
         kind=model_class.__name__,
         config=config,
@@ -41,9 +41,12 @@ def read_model_folder(path: str) -> BertCheckpoint:
         labels=tuple(labels) if labels else None,
         model_class=model_class,
         arguments=arguments,
-        ignored=tuple(name for name in stored if name not in names),
         says_casing=True,
     )
+    parts = {part_of(name) for name in tensors}
+    if all(name in tensors for name in layout if part_of(name) in parts):  # else `check_tensors` names what is missing
+        check_no_surplus(checkpoint, [name for name in stored if name not in names])
+    return checkpoint
 
 
 def write_model_folder(checkpoint: BertCheckpoint, folder: str) -> list[str]:

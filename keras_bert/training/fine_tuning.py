@@ -28,6 +28,7 @@ def train_classifier(
     config: BertConfig | None = None,
     vocabulary: Vocabulary | None = None,
     init_checkpoint: str | os.PathLike | None = None,
+    do_lower_case: bool | None = None,
     max_seq_length: int = 128,
     train_batch_size: int = 32,
     learning_rate: float = 5e-5,
@@ -47,7 +48,8 @@ def train_classifier(
         output_dir: the run's folder, see `RunFolder`; the trained model is in its `model` folder.
         train: examples with labels. The classes are the labels that occur, sorted.
         config, vocabulary: the model to train from scratch; both come from `init_checkpoint` if it is given.
-        init_checkpoint: a model folder to start from.
+        init_checkpoint: a checkpoint of any format to start from.
+        do_lower_case: the casing; `None` takes that of `init_checkpoint`, else that of the config.
         max_seq_length: longer texts are cut.
         num_train_epochs: passes over the examples; may be a fraction.
         warmup_proportion: the part of training in which the learning rate rises.
@@ -66,7 +68,7 @@ def train_classifier(
         )
     labels = labels_of(train)
     keras.utils.set_random_seed(seed)
-    model = starting_model(BertSequenceClassifier, config, vocabulary, init_checkpoint, labels=labels)
+    model = starting_model(BertSequenceClassifier, config, vocabulary, init_checkpoint, do_lower_case, labels=labels)
     _check_has_vocabulary(model)
     model.config.check_sequence_length(max_seq_length)
     num_train_steps = max(1, int(len(train) / train_batch_size * num_train_epochs))

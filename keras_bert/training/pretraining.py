@@ -64,7 +64,7 @@ def train_pretrainer(
         train_files: TFRecord files, globs or folders, as `pretraining_dataset` takes them.
         config: the model to train from scratch. `None` takes that of `init_checkpoint`.
         vocabulary: goes into the model folder, and masks records without masks. `None` takes that of `init_checkpoint`.
-        init_checkpoint: a model folder to start from.
+        init_checkpoint: a checkpoint of any format to start from; the casing is taken from it.
         max_seq_length, max_predictions_per_seq, masking: as `pretraining_dataset` takes them.
         adam_beta_2: how long Adam remembers the squares of the gradients; 0.98 is common where training is short.
         steps_per_execution: updates between two returns to Python.

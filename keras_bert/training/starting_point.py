@@ -14,27 +14,32 @@ def starting_model(
     config: BertConfig | None,
     vocabulary: Vocabulary | None,
     init_checkpoint: str | os.PathLike | None,
+    do_lower_case: bool | None = None,
     **arguments,
 ):
-    """Returns a new `model_class`, or one with the weights of the model folder `init_checkpoint`.
+    """Returns a new `model_class`, or one with the weights of the checkpoint `init_checkpoint`.
 
     Args:
         config: not needed with `init_checkpoint`; if both are given they must agree.
         vocabulary: the same.
+        do_lower_case: the casing; `None` takes that of `init_checkpoint`, else that of the config.
         **arguments: what the constructor takes beside the config.
 
     Raises:
         InputError: nothing to start with was given, or what was given disagrees.
     """
     if init_checkpoint:
-        model = model_class.from_pretrained(init_checkpoint, **arguments)
-        _check_same_config(config, model.config, init_checkpoint)
+        model = model_class.from_pretrained(init_checkpoint, do_lower_case=do_lower_case, **arguments)
+        if config:
+            _check_same_config(_with_casing_of(model.config, config, do_lower_case), model.config, init_checkpoint)
         if vocabulary and model.vocabulary and vocabulary.sha256 != model.vocabulary.sha256:
             raise InputError(
                 f"The vocabulary that was given is not that of {init_checkpoint}. Leave it out: the model folder has "
                 "its own."
             )
     elif config:
+        if do_lower_case is not None:
+            config = config.replace(do_lower_case=do_lower_case)
         model = model_class(config, **arguments)
     else:
         raise InputError(
@@ -67,9 +72,16 @@ def trained_model(model_class: type, folder: RunFolder, init_checkpoint: str | o
     return model_class.from_pretrained(path)
 
 
-def _check_same_config(given: BertConfig | None, saved: BertConfig, path: str | os.PathLike) -> None:
-    if given is None:
-        return
+def _with_casing_of(saved: BertConfig, given: BertConfig, do_lower_case: bool | None) -> BertConfig:
+    """Returns the given config with the saved casing, unless it says `False`.
+
+    Google's files do not say the casing, so `True` can be a default and not what the user meant.
+    """
+    is_said = do_lower_case is None and not given.do_lower_case
+    return given if is_said else given.replace(do_lower_case=saved.do_lower_case)
+
+
+def _check_same_config(given: BertConfig, saved: BertConfig, path: str | os.PathLike) -> None:
     left, right = given.replace(extra={}).to_dict(), saved.replace(extra={}).to_dict()
     differences = [f"{key} is {left[key]!r} and {right[key]!r}" for key in left if left[key] != right[key]]
     if differences:

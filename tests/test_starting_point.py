@@ -1,0 +1,65 @@
+"""Google's command lines name the config and the vocabulary beside the checkpoint; the three must go together."""
+
+import itertools
+import json
+
+import pytest
+from tiny_checkpoints import CONFIG, VOCABULARY, random_checkpoint
+
+from keras_bert.checkpoints.formats import write_checkpoint
+from keras_bert.config import BertConfig
+from keras_bert.errors import InputError
+from keras_bert.models.sequence_classifier import BertSequenceClassifier
+from keras_bert.tokenization.vocabulary import Vocabulary
+from keras_bert.training.starting_point import starting_model
+
+# Long enough to show its casing.
+WORDS = ["".join(letters) for letters in itertools.product("abcdefghij", repeat=3)]
+CASED = Vocabulary([*VOCABULARY.tokens, *WORDS, *(word.capitalize() for word in WORDS)])
+
+
+@pytest.fixture
+def cased_folder(tmp_path):
+    """As Google publishes a cased model: nothing in bert_config.json says the casing."""
+    checkpoint = random_checkpoint(config=CONFIG.replace(vocab_size=len(CASED)), vocabulary=CASED)
+    write_checkpoint(checkpoint, tmp_path / "cased", "google")
+    file = tmp_path / "cased" / "bert_config.json"
+    values = json.loads(file.read_text())
+    del values["do_lower_case"]
+    file.write_text(json.dumps(values))
+    return tmp_path / "cased"
+
+
+def start(folder, **arguments):
+    given = {
+        "config": BertConfig.from_json_file(folder / "bert_config.json"),
+        "vocabulary": Vocabulary.from_file(folder / "vocab.txt"),
+        "init_checkpoint": folder / "bert_model.ckpt",
+        "labels": ["no", "yes"],
+    }
+    return starting_model(BertSequenceClassifier, **{**given, **arguments})
+
+
+def test_the_casing_is_the_checkpoints_where_the_given_config_does_not_say_it(cased_folder):
+    assert BertConfig.from_json_file(cased_folder / "bert_config.json").do_lower_case  # the default
+    assert start(cased_folder).config.do_lower_case is False
+
+
+@pytest.mark.parametrize("do_lower_case", [True, False])
+@pytest.mark.parametrize("config", [None, CONFIG.replace(vocab_size=len(CASED), do_lower_case=False)])
+def test_the_casing_is_that_of_the_flag_where_it_is_given(do_lower_case, config, cased_folder):
+    model = start(cased_folder, config=config, do_lower_case=do_lower_case)
+    assert model.config.do_lower_case is do_lower_case
+
+
+def test_the_flag_holds_from_scratch_too():
+    model = starting_model(BertSequenceClassifier, CONFIG, VOCABULARY, None, do_lower_case=False, labels=["no", "yes"])
+    assert model.config.do_lower_case is False
+
+
+def test_a_config_that_says_cased_and_an_uncased_checkpoint_disagree(tmp_path):
+    write_checkpoint(random_checkpoint(), tmp_path / "uncased", "google")
+    cased = CONFIG.replace(do_lower_case=False)
+    with pytest.raises(InputError, match="disagree: do_lower_case is False and True. Leave the config out"):
+        start(tmp_path / "uncased", config=cased)
+    assert start(tmp_path / "uncased", config=cased, do_lower_case=True).config.do_lower_case is True
