@@ -39,7 +39,7 @@ def report(folder: str) -> str:
         InputError: a stage of the quickstart has not been run in this folder.
     """
     manifest = json.loads(_read(folder, "records", "manifest.json"))
-    corpus, records, options = manifest["corpus"], manifest["records"], manifest["options"]
+    corpus, records, options = manifest["corpus"], manifest["records"], manifest["request"]["options"]
     vocabulary_size = _read(folder, "vocab.txt").count("\n")
     pretraining = _results(folder, "pretraining")
     classifier, from_scratch = _results(folder, "classifier"), _results(folder, "classifier_from_scratch")
