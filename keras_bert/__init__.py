@@ -17,6 +17,8 @@ _PUBLIC = {
     "BertEncoder": "keras_bert.models.encoder",
     "BertPretrainer": "keras_bert.models.pretrainer",
     "BertSequenceClassifier": "keras_bert.models.sequence_classifier",
+    "BertTokenClassifier": "keras_bert.models.token_classifier",
+    "BertSpanClassifier": "keras_bert.models.span_classifier",
     "sentence_embeddings": "keras_bert.text_vectors",
     "pretraining_dataset": "keras_bert.input_pipeline",
     "AdamW": "keras_bert.optimization",

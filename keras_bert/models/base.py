@@ -199,3 +199,11 @@ def example_weights(x, sample_weight):
         is_real = keras.ops.reshape(keras.ops.cast(x[features.IS_REAL_EXAMPLE], "float32"), (-1,))
         return is_real if sample_weight is None else is_real * keras.ops.cast(sample_weight, "float32")
     return sample_weight
+
+
+def check_labels(labels) -> tuple[str, ...]:
+    """Returns the names of a classifier's classes. Raises `InputError`: fewer than two, or one twice."""
+    labels = (labels,) if isinstance(labels, str) else tuple(labels)
+    if len(labels) < 2 or len(set(labels)) < len(labels) or not all(isinstance(label, str) for label in labels):
+        raise InputError(f"labels must be two or more different names. Received: {list(labels)}")
+    return labels
