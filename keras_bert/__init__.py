@@ -19,6 +19,7 @@ _PUBLIC = {
     "BertSequenceClassifier": "keras_bert.models.sequence_classifier",
     "BertTokenClassifier": "keras_bert.models.token_classifier",
     "BertSpanClassifier": "keras_bert.models.span_classifier",
+    "BertMultipleChoice": "keras_bert.models.multiple_choice",
     "sentence_embeddings": "keras_bert.text_vectors",
     "pretraining_dataset": "keras_bert.input_pipeline",
     "AdamW": "keras_bert.optimization",

@@ -35,6 +35,7 @@ PROGRAM = """
 import json, sys
 import keras, numpy as np
 from keras_bert.config import BertConfig
+from keras_bert.models.multiple_choice import BertMultipleChoice
 from keras_bert.models.pretrainer import BertPretrainer
 from keras_bert.models.sequence_classifier import BertSequenceClassifier
 from keras_bert.models.span_classifier import BertSpanClassifier
@@ -72,6 +73,10 @@ label_ids = np.where(np.arange(9) < 5, records["segment_ids"], -1)
 assert np.isfinite(tagger.fit(records, label_ids, verbose=0).history["loss"][0])
 labels = {"start_positions": np.full((6, 1), 3, "int32"), "end_positions": np.full((6, 1), 4, "int32")}
 assert np.isfinite(reader.fit(records | labels, verbose=0).history["loss"][0])
+chooser = BertMultipleChoice(config)
+chooser.compile(optimizer="adam")
+choices = {name: records[name].reshape(2, 3, 9) for name in chooser.feature_names}
+assert np.isfinite(chooser.fit(choices, np.array([0, 2]), verbose=0).history["loss"][0])
 labels["end_positions"][0] = 9
 assert np.isnan(reader.evaluate(records | labels, verbose=0)[0])
 assert "tensorflow" not in sys.modules, "the core imported TensorFlow"
