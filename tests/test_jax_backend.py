@@ -35,8 +35,11 @@ PROGRAM = """
 import json, sys
 import keras, numpy as np
 from keras_bert.config import BertConfig
+from keras_bert.models.multiple_choice import BertMultipleChoice
 from keras_bert.models.pretrainer import BertPretrainer
 from keras_bert.models.sequence_classifier import BertSequenceClassifier
+from keras_bert.models.span_classifier import BertSpanClassifier
+from keras_bert.models.token_classifier import BertTokenClassifier
 
 assert keras.config.backend() == "jax"
 given = dict(np.load(sys.argv[1]))
@@ -63,6 +66,19 @@ loss = classifier.fit(records, np.arange(6) % 2, verbose=0).history["loss"][0]
 assert np.isfinite(loss)
 classifier.save(sys.argv[3])
 assert keras.models.load_model(sys.argv[3]).labels == ("no", "yes")
+tagger, reader = BertTokenClassifier(config, ["no", "yes"]), BertSpanClassifier(config)
+for task_model in (tagger, reader):
+    task_model.compile(optimizer="adam")
+label_ids = np.where(np.arange(9) < 5, records["segment_ids"], -1)
+assert np.isfinite(tagger.fit(records, label_ids, verbose=0).history["loss"][0])
+labels = {"start_positions": np.full((6, 1), 3, "int32"), "end_positions": np.full((6, 1), 4, "int32")}
+assert np.isfinite(reader.fit(records | labels, verbose=0).history["loss"][0])
+chooser = BertMultipleChoice(config)
+chooser.compile(optimizer="adam")
+choices = {name: records[name].reshape(2, 3, 9) for name in chooser.feature_names}
+assert np.isfinite(chooser.fit(choices, np.array([0, 2]), verbose=0).history["loss"][0])
+labels["end_positions"][0] = 9
+assert np.isnan(reader.evaluate(records | labels, verbose=0)[0])
 assert "tensorflow" not in sys.modules, "the core imported TensorFlow"
 """
 

@@ -10,6 +10,9 @@ from keras_bert.errors import InputError
 _CLASSES = {
     "BertEncoder": ("keras_bert.models.encoder", ()),
     "BertSequenceClassifier": ("keras_bert.models.sequence_classifier", (form.CLASSIFIER,)),
+    "BertTokenClassifier": ("keras_bert.models.token_classifier", (form.TOKEN_CLASSIFIER,)),
+    "BertSpanClassifier": ("keras_bert.models.span_classifier", (form.SPAN_CLASSIFIER,)),
+    "BertMultipleChoice": ("keras_bert.models.multiple_choice", (form.MULTIPLE_CHOICE,)),
     "BertPretrainer": ("keras_bert.models.pretrainer", (form.MASKED_LM, form.NEXT_SENTENCE)),
 }
 _LABELLED = (form.CLASSIFIER, form.TOKEN_CLASSIFIER)

@@ -22,11 +22,13 @@ class BertModel(keras.Model):
 
     Attributes:
         feature_names: what the dictionary that a model is called with must hold; it may hold more, such as labels.
+        feature_axes: the axes of each of these features.
         config: the `BertConfig`.
         vocabulary: the `Vocabulary` that the model's ids belong to, or None. It is saved by `save_pretrained`, not in
             `.keras` files.
     """
 
+    feature_axes: Sequence[str] = ("batch", "length")
     feature_names: Sequence[str] = (features.INPUT_IDS, features.INPUT_MASK, features.SEGMENT_IDS)
 
     def __init__(self, config: BertConfig, **kwargs):
@@ -72,12 +74,13 @@ class BertModel(keras.Model):
         # Checked here: to what `call` raises, Keras adds several lines of its own.
         self._check_features(inputs, self.feature_names)
         shape = getattr(inputs[features.INPUT_IDS], "shape", ())
-        if len(shape) != 2:
+        if len(shape) != len(self.feature_axes):
             raise InputError(
-                f"{features.INPUT_IDS} must be an array [batch, length]. Received the shape {tuple(shape)}"
+                f"{features.INPUT_IDS} must be an array [{', '.join(self.feature_axes)}]. Received the shape "
+                f"{tuple(shape)}"
             )
-        if shape[1] is not None:
-            self.config.check_sequence_length(shape[1])
+        if shape[-1] is not None:
+            self.config.check_sequence_length(shape[-1])
         return super().__call__(inputs, *args, **kwargs)
 
     def _check_features(self, inputs, names: Sequence[str]) -> None:
@@ -199,3 +202,11 @@ def example_weights(x, sample_weight):
         is_real = keras.ops.reshape(keras.ops.cast(x[features.IS_REAL_EXAMPLE], "float32"), (-1,))
         return is_real if sample_weight is None else is_real * keras.ops.cast(sample_weight, "float32")
     return sample_weight
+
+
+def check_labels(labels) -> tuple[str, ...]:
+    """Returns the names of a classifier's classes. Raises `InputError`: fewer than two, or one twice."""
+    labels = (labels,) if isinstance(labels, str) else tuple(labels)
+    if len(labels) < 2 or len(set(labels)) < len(labels) or not all(isinstance(label, str) for label in labels):
+        raise InputError(f"labels must be two or more different names. Received: {list(labels)}")
+    return labels

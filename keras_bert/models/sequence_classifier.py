@@ -9,7 +9,7 @@ from keras_bert import features
 from keras_bert.config import BertConfig
 from keras_bert.errors import InputError
 from keras_bert.losses import accuracy_term, cross_entropy_term
-from keras_bert.models.base import TaskModel, example_weights
+from keras_bert.models.base import TaskModel, check_labels, example_weights
 from keras_bert.models.encoder import BertEncoder
 
 
@@ -49,7 +49,7 @@ class BertSequenceClassifier(TaskModel):
 
     def __init__(self, config: BertConfig, labels: Sequence[str], **kwargs):
         super().__init__(config, **kwargs)
-        self.labels = _check_labels(labels)
+        self.labels = check_labels(labels)
         self.encoder = BertEncoder(config, dtype=self.dtype_policy, name="encoder")
         self.dropout = keras.layers.Dropout(config.hidden_dropout_prob, dtype=self.dtype_policy, name="dropout")
         self.classifier = keras.layers.Dense(
@@ -96,10 +96,3 @@ class BertSequenceClassifier(TaskModel):
 
     def get_config(self):
         return {**super().get_config(), "labels": list(self.labels)}
-
-
-def _check_labels(labels) -> tuple[str, ...]:
-    labels = (labels,) if isinstance(labels, str) else tuple(labels)
-    if len(labels) < 2 or len(set(labels)) < len(labels) or not all(isinstance(label, str) for label in labels):
-        raise InputError(f"labels must be two or more different names. Received: {list(labels)}")
-    return labels

@@ -19,12 +19,14 @@ import numpy as np
 import pytest
 from tiny_checkpoints import VOCABULARY, assert_same_tensors, random_checkpoint
 
-from keras_bert.checkpoints import checkpoint as form
 from keras_bert.checkpoints.formats import read_checkpoint, write_checkpoint
 from keras_bert.config import BertConfig
 from keras_bert.models.encoder import BertEncoder
+from keras_bert.models.multiple_choice import BertMultipleChoice
 from keras_bert.models.pretrainer import BertPretrainer
 from keras_bert.models.sequence_classifier import BertSequenceClassifier
+from keras_bert.models.span_classifier import BertSpanClassifier
+from keras_bert.models.token_classifier import BertTokenClassifier
 from keras_bert.text_vectors import encode_texts, sentence_embeddings
 
 SCRIPT = pathlib.Path(__file__).with_name("transformers_checkpoints.py")
@@ -108,24 +110,21 @@ def outputs_here(folder, name, features):
             "BertForMaskedLM": {"logits": masked_lm},
             "BertForNextSentencePrediction": {"logits": next_sentence},
         }[model_class]
-    if model_class == "BertForSequenceClassification":
-        model = BertSequenceClassifier.from_pretrained(folder)
+    if model_class == "BertForQuestionAnswering":
+        return BertSpanClassifier.from_pretrained(folder)(features)
+    if model_class in ("BertForSequenceClassification", "BertForTokenClassification"):
+        ours = BertTokenClassifier if "Token" in model_class else BertSequenceClassifier
+        model = ours.from_pretrained(folder)
         assert model.labels == ("no", "yes", "maybe")
         return {"logits": model(features)}
+    if model_class == "BertForMultipleChoice":
+        return {
+            "logits": BertMultipleChoice.from_pretrained(folder)(
+                {key: value[:, None] for key, value in features.items()}
+            )
+        }
     encoded = BertEncoder.from_pretrained(folder)(features)
-    if model_class == "BertModel":
-        names = {"last_hidden_state": "sequence_output", "pooler_output": "pooled_output"}
-        return {theirs: encoded[ours] for theirs, ours in names.items()}
-    # No model of ours has these heads yet: the checkpoint does.
-    checkpoint = read_checkpoint(folder)
-    (head,) = checkpoint.heads
-    part = encoded["pooled_output" if head == form.MULTIPLE_CHOICE else "sequence_output"]
-    logits = np.asarray(part) @ checkpoint.tensors[f"{head}/kernel"].read() + checkpoint.tensors[f"{head}/bias"].read()
-    if head == form.SPAN_CLASSIFIER:
-        return {"start_logits": logits[..., 0], "end_logits": logits[..., 1]}
-    if head == form.TOKEN_CLASSIFIER:
-        assert checkpoint.labels == ("no", "yes", "maybe")
-    return {"logits": logits}
+    return {"last_hidden_state": encoded["sequence_output"], "pooler_output": encoded["pooled_output"]}
 
 
 def assert_same_outputs(ours, theirs, features):
@@ -169,9 +168,7 @@ def test_transformers_reads_and_runs_what_we_write_without_complaint(made, tmp_p
     jobs, expected = [], {}
     for name, (folder, _, outputs) in made.items():
         checkpoint = read_checkpoint(folder)
-        routes = ["huggingface"] + ([] if name == "untied" else ["google"])
-        routes += [] if name in ("tagging", "question_answering", "multiple_choice") else ["keras_bert"]
-        for route in routes:
+        for route in ("huggingface", "keras_bert") + (() if name == "untied" else ("google",)):
             source = checkpoint
             if route != "huggingface":
                 write_checkpoint(checkpoint, tmp_path / route / name, route)

@@ -1,0 +1,90 @@
+"""`BertMultipleChoice`: which of several continuations or answers is the right one."""
+
+from collections.abc import Mapping
+
+import keras
+from keras import ops
+
+from keras_bert import features
+from keras_bert.config import BertConfig
+from keras_bert.errors import InputError
+from keras_bert.losses import accuracy_term, cross_entropy_term
+from keras_bert.models.base import TaskModel, example_weights
+from keras_bert.models.encoder import BertEncoder
+
+
+@keras.saving.register_keras_serializable(package="keras_bert")
+class BertMultipleChoice(TaskModel):
+    """The encoder with a dense layer that gives each choice a score, from the pooled output of its row.
+
+    It is trained on pairs `(features, label ids [B])`, or on one dictionary that holds `label_ids` beside the features:
+    the number of the right choice. Records of `features.multiple_choice_features` have the rows of a question one
+    behind the other, `[B, C * S]`; reshape them to `[B, C, S]`.
+
+    The loss is the weighted mean of the cross-entropy over the choices. Reported are `loss` and `accuracy`.
+
+    Args:
+        config: a `BertConfig`.
+
+    Call arguments:
+        inputs: dictionary of `input_ids`, `input_mask` and `segment_ids`, int `[B, C, S]`: a row for each of C choices.
+            Other keys are ignored.
+        training: whether dropout acts.
+
+    Returns:
+        float32 logits `[B, C]`.
+
+    Reference: Devlin et al., 2018, section 4.4.
+    """
+
+    feature_axes = ("batch", "choices", "length")
+    loss_names = ("choice_loss",)
+    metric_names = ("accuracy",)
+
+    def __init__(self, config: BertConfig, **kwargs):
+        super().__init__(config, **kwargs)
+        self.encoder = BertEncoder(config, dtype=self.dtype_policy, name="encoder")
+        self.dropout = keras.layers.Dropout(config.hidden_dropout_prob, dtype=self.dtype_policy, name="dropout")
+        self.choice_scorer = keras.layers.Dense(
+            1,
+            kernel_initializer=keras.initializers.TruncatedNormal(stddev=config.initializer_range),
+            dtype=self._logits_dtype,
+            name="choice_scorer",
+        )
+        self.build()
+
+    def build(self, input_shape=None):
+        self.choice_scorer.build((None, self.config.hidden_size))
+
+    def call(self, inputs, training=False):
+        _, num_choices, length = ops.shape(inputs[features.INPUT_IDS])
+        rows = {name: ops.reshape(inputs[name], (-1, length)) for name in self.feature_names}
+        pooled = self.dropout(self.encoder(rows, training=training)["pooled_output"], training=training)
+        return ops.reshape(self.choice_scorer(pooled), (-1, num_choices))
+
+    def loss_terms(self, x, y, y_pred, sample_weight):
+        weights = example_weights(x, sample_weight)
+        return [cross_entropy_term("choice_loss", y_pred, self._label_ids(x, y), weights)]
+
+    def metric_terms(self, x, y, y_pred, sample_weight):
+        weights = example_weights(x, sample_weight)
+        return [accuracy_term("accuracy", y_pred, self._label_ids(x, y), weights)]
+
+    def compute_metrics(self, x, y, y_pred, sample_weight=None):
+        # Metrics that were given to `compile` find the labels in `y` only.
+        return super().compute_metrics(x, self._label_ids(x, y), y_pred, sample_weight)
+
+    def get_metrics_result(self):
+        results = super().get_metrics_result()
+        del results["choice_loss"]  # it is the whole loss
+        return results
+
+    def _label_ids(self, x, y):
+        if y is None and isinstance(x, Mapping):
+            y = x.get(features.LABEL_IDS)
+        if y is None:
+            raise InputError(
+                "BertMultipleChoice is trained on pairs (features, label ids), or on features that hold "
+                f"{features.LABEL_IDS}. Received no labels."
+            )
+        return ops.reshape(ops.cast(y, "int32"), (-1,))

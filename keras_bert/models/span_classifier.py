@@ -1,0 +1,120 @@
+"""`BertSpanClassifier`: where in a text the answer to a question begins and ends."""
+
+from collections.abc import Mapping
+
+import keras
+from keras import ops
+
+from keras_bert import features
+from keras_bert.config import BertConfig
+from keras_bert.errors import InputError
+from keras_bert.losses import accuracy_term, cross_entropy_term
+from keras_bert.models.base import TaskModel, example_weights
+from keras_bert.models.encoder import BertEncoder
+
+# The logit of padding: its probability is exactly 0, and a row of nothing but padding has no NaN.
+_PADDING_LOGIT = -30000.0
+
+
+@keras.saving.register_keras_serializable(package="keras_bert")
+class BertSpanClassifier(TaskModel):
+    """The encoder with a dense layer that gives each token two logits: the answer begins here, it ends here.
+
+    It is trained on one dictionary that holds `start_positions` and `end_positions` beside the features, as the records
+    of `features.question_answering_features` do, or on pairs of the features and a dictionary of these two:
+
+        model = BertSpanClassifier(config)
+        model.compile(optimizer=AdamW(3e-5))
+        model.fit(dataset, epochs=2)
+
+    The loss is the mean of two cross-entropies, over the tokens at which the answer may begin and at which it may end.
+    Reported are `loss`, `start_accuracy` and `end_accuracy`. Questions without an answer have both positions at 0,
+    which is [CLS].
+
+    Args:
+        config: a `BertConfig`.
+
+    Call arguments:
+        inputs: dictionary of `input_ids`, `input_mask` and `segment_ids`, int `[B, S]` (see `BertEncoder`). The labels
+            `start_positions` and `end_positions`, int `[B]` or `[B, 1]`, are for training and evaluation: columns of
+            the row, from 0 to S - 1; one outside of the row makes the loss NaN. Other keys are ignored.
+        training: whether dropout acts in the encoder; there is none on its outputs.
+
+    Returns:
+        dictionary of `start_logits` and `end_logits`, float32 `[B, S]`; padding has -30000. google-research/bert gives
+        padding a logit like any token's, and its loss counts it.
+
+    Reference: Devlin et al., 2018, sections 4.2 and 4.3; google-research/bert `run_squad.py`.
+    """
+
+    loss_names = ("span_loss",)
+    metric_names = ("start_accuracy", "end_accuracy")
+
+    def __init__(self, config: BertConfig, **kwargs):
+        super().__init__(config, **kwargs)
+        self.encoder = BertEncoder(config, dtype=self.dtype_policy, name="encoder")
+        self.encoder.pooler.trainable = False  # no gradient reaches it
+        self.span_classifier = keras.layers.Dense(
+            2,
+            kernel_initializer=keras.initializers.TruncatedNormal(stddev=config.initializer_range),
+            dtype=self._logits_dtype,
+            name="span_classifier",
+        )
+        self.build()
+
+    def build(self, input_shape=None):
+        self.span_classifier.build((None, None, self.config.hidden_size))
+
+    def call(self, inputs, training=False):
+        logits = self.span_classifier(self.encoder(inputs, training=training)["sequence_output"])
+        is_token = ops.expand_dims(ops.not_equal(ops.cast(inputs[features.INPUT_MASK], "int32"), 0), 2)
+        logits = ops.where(is_token, logits, ops.cast(_PADDING_LOGIT, logits.dtype))
+        return {"start_logits": logits[..., 0], "end_logits": logits[..., 1]}
+
+    def compile(self, optimizer, metrics=None, weighted_metrics=None, **kwargs):
+        if metrics is not None or weighted_metrics is not None:
+            raise InputError(
+                f"BertSpanClassifier reports loss, {', '.join(self.metric_names)}; Keras' metrics cannot "
+                "see labels that are among the features. Call compile(optimizer=...) without metrics."
+            )
+        super().compile(optimizer, **kwargs)
+
+    def loss_terms(self, x, y, y_pred, sample_weight):
+        # Starts and ends have the same weights, so the mean of both together is the mean of the two means.
+        logits = ops.stack([y_pred["start_logits"], y_pred["end_logits"]], axis=1)
+        positions, weights = self._positions(x, y, y_pred, sample_weight)
+        return [cross_entropy_term("span_loss", logits, positions, weights)]
+
+    def metric_terms(self, x, y, y_pred, sample_weight):
+        positions, weights = self._positions(x, y, y_pred, sample_weight)
+        return [
+            accuracy_term("start_accuracy", y_pred["start_logits"], positions[:, 0], weights[:, 0]),
+            accuracy_term("end_accuracy", y_pred["end_logits"], positions[:, 1], weights[:, 1]),
+        ]
+
+    def get_metrics_result(self):
+        results = super().get_metrics_result()
+        del results["span_loss"]  # it is the whole loss
+        return results
+
+    def _positions(self, x, y, y_pred, sample_weight):
+        """Returns the columns of start and end, and their weights, both `[B, 2]`."""
+        labels = x if y is None else y
+        names = (features.START_POSITIONS, features.END_POSITIONS)
+        given = list(labels) if isinstance(labels, Mapping) else []
+        if any(name not in given for name in names):
+            raise InputError(
+                f"BertSpanClassifier is trained on features that hold {' and '.join(names)}, or on pairs of features "
+                f"and a dictionary of these. Received: {', '.join(given) or 'neither'}"
+            )
+        positions = ops.stack([ops.reshape(ops.cast(labels[name], "int32"), (-1,)) for name in names], axis=1)
+        last = ops.shape(y_pred["start_logits"])[1] - 1
+        # Backends differ in what they make of an index that is out of range; some say nothing.
+        is_inside = ops.logical_and(positions >= 0, positions <= last)
+        weights = ops.where(is_inside, 1.0, float("nan"))
+        if isinstance(sample_weight, Mapping):  # Keras repeats it for every label
+            sample_weight = sample_weight[features.START_POSITIONS]
+        row_weights = example_weights(x, sample_weight)
+        if row_weights is not None:
+            weights = weights * ops.expand_dims(ops.cast(row_weights, "float32"), 1)
+        return ops.clip(positions, 0, last), weights

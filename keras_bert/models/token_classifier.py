@@ -1,0 +1,109 @@
+"""`BertTokenClassifier`: one label for each token of a text."""
+
+from collections.abc import Mapping, Sequence
+
+import keras
+from keras import ops
+
+from keras_bert import features
+from keras_bert.config import BertConfig
+from keras_bert.errors import InputError
+from keras_bert.losses import accuracy_term, cross_entropy_term
+from keras_bert.models.base import TaskModel, check_labels, example_weights
+from keras_bert.models.encoder import BertEncoder
+
+
+@keras.saving.register_keras_serializable(package="keras_bert")
+class BertTokenClassifier(TaskModel):
+    """The encoder with a dense layer on the vector of every token: named entities, parts of speech.
+
+    It is trained on pairs `(features, label ids [B, S])`, or on one dictionary that holds `label_ids` beside the
+    features, as the records of `features.tagging_features` do:
+
+        model = BertTokenClassifier(config, labels=["O", "B-PER", "I-PER"])
+        model.compile(optimizer=AdamW(5e-5))
+        model.fit(dataset, epochs=3)
+
+    Tokens whose label id is negative (`features.NO_LABEL` is -1) have no label and count for nothing. The loss is the
+    weighted mean of the cross-entropy over the others: each has the weight of its example. Reported are `loss` and
+    `accuracy`.
+
+    Args:
+        config: a `BertConfig`.
+        labels: names of the classes; label id 0 is the first.
+
+    Call arguments:
+        inputs: dictionary of `input_ids`, `input_mask` and `segment_ids`, int `[B, S]` (see `BertEncoder`). Other keys
+            are ignored.
+        training: whether dropout acts.
+
+    Returns:
+        float32 logits `[B, S, number of labels]`; those of padding mean nothing.
+
+    Raises:
+        InputError: fewer than two labels, or one twice.
+
+    Reference: Devlin et al., 2018, section 5.3; TF Model Garden `official/nlp/tasks/tagging.py`.
+    """
+
+    loss_names = ("token_classification_loss",)
+    metric_names = ("accuracy",)
+
+    def __init__(self, config: BertConfig, labels: Sequence[str], **kwargs):
+        super().__init__(config, **kwargs)
+        self.labels = check_labels(labels)
+        self.encoder = BertEncoder(config, dtype=self.dtype_policy, name="encoder")
+        self.encoder.pooler.trainable = False  # no gradient reaches it
+        self.dropout = keras.layers.Dropout(config.hidden_dropout_prob, dtype=self.dtype_policy, name="dropout")
+        self.token_classifier = keras.layers.Dense(
+            len(self.labels),
+            kernel_initializer=keras.initializers.TruncatedNormal(stddev=config.initializer_range),
+            dtype=self._logits_dtype,
+            name="token_classifier",
+        )
+        self.build()
+
+    def build(self, input_shape=None):
+        self.token_classifier.build((None, None, self.config.hidden_size))
+
+    def call(self, inputs, training=False):
+        tokens = self.encoder(inputs, training=training)["sequence_output"]
+        return self.token_classifier(self.dropout(tokens, training=training))
+
+    def compile(self, optimizer, metrics=None, weighted_metrics=None, **kwargs):
+        if metrics is not None or weighted_metrics is not None:
+            raise InputError(
+                "BertTokenClassifier reports loss and accuracy; Keras' metrics would count tokens that have no label. "
+                "Call compile(optimizer=...) without metrics."
+            )
+        super().compile(optimizer, **kwargs)
+
+    def loss_terms(self, x, y, y_pred, sample_weight):
+        return [cross_entropy_term("token_classification_loss", y_pred, *self._labels(x, y, sample_weight))]
+
+    def metric_terms(self, x, y, y_pred, sample_weight):
+        return [accuracy_term("accuracy", y_pred, *self._labels(x, y, sample_weight))]
+
+    def get_metrics_result(self):
+        results = super().get_metrics_result()
+        del results["token_classification_loss"]  # it is the whole loss
+        return results
+
+    def _labels(self, x, y, sample_weight):
+        """Returns label ids, 0 in the place of none, and the weights of the tokens, both `[B, S]`."""
+        if y is None and isinstance(x, Mapping):
+            y = x.get(features.LABEL_IDS)
+        if y is None:
+            raise InputError(
+                "BertTokenClassifier is trained on pairs (features, label ids), or on features that hold "
+                f"{features.LABEL_IDS}. Received no labels."
+            )
+        label_ids = ops.cast(y, "int32")
+        weights = ops.cast(label_ids >= 0, "float32")
+        row_weights = example_weights(x, sample_weight)
+        if row_weights is not None:
+            weights = weights * ops.expand_dims(ops.cast(row_weights, "float32"), 1)
+        return ops.maximum(label_ids, 0), weights
+
+    def get_config(self):
+        return {**super().get_config(), "labels": list(self.labels)}

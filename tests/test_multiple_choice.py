@@ -1,0 +1,82 @@
+import keras
+import numpy as np
+import pytest
+from numpy_bert import NumpyBert, log_likelihood, scatter_weights, weights_by_name
+from tiny_checkpoints import CONFIG, VOCABULARY
+
+from keras_bert.checkpoints.formats import WRITERS, read_checkpoint
+from keras_bert.checkpoints.pretrained import from_pretrained
+from keras_bert.errors import InputError
+from keras_bert.models.multiple_choice import BertMultipleChoice
+
+
+def examples(size=4, choices=3, length=6, seed=0):
+    generator = np.random.default_rng(seed)
+    ids = generator.integers(5, 10, (size, choices, length)).astype("int32")
+    mask = np.arange(length) < generator.integers(2, length + 1, (size, choices, 1))
+    segments = generator.integers(0, 2, ids.shape).astype("int32")
+    return {"input_ids": ids, "input_mask": mask.astype("int32"), "segment_ids": segments}
+
+
+X, LABEL_IDS = examples(), np.array([2, 0, 1, 1], "int32")
+
+
+def compiled():
+    model = BertMultipleChoice(CONFIG)
+    scatter_weights(model)
+    model.compile(optimizer="sgd")
+    return model
+
+
+def test_logits_and_results_are_those_of_the_paper_written_in_numpy():
+    model = compiled()
+    numpy_bert = NumpyBert(weights_by_name(model) | weights_by_name(model.encoder), CONFIG)
+    hidden = [numpy_bert.rows(**{name: array[:, choice] for name, array in X.items()})[0][-1] for choice in range(3)]
+    logits = np.concatenate([numpy_bert.dense("choice_scorer", numpy_bert.pooled(rows)) for rows in hidden], axis=1)
+    predicted = model.predict(X, verbose=0)
+    assert predicted.dtype == "float32"
+    np.testing.assert_allclose(predicted, logits, rtol=0, atol=1e-5)
+    losses, is_right = -log_likelihood(logits, LABEL_IDS), logits.argmax(1) == LABEL_IDS
+    expected = {"loss": losses.mean(), "accuracy": is_right.mean()}
+    assert model.evaluate(X, LABEL_IDS, verbose=0, return_dict=True) == pytest.approx(expected, rel=1e-5)
+    filled = {**X, "label_ids": LABEL_IDS[:, None], "is_real_example": np.array([[1], [1], [1], [0]])}
+    expected = {"loss": losses[:3].mean(), "accuracy": is_right[:3].mean()}
+    assert model.evaluate(filled, verbose=0, return_dict=True) == pytest.approx(expected, rel=1e-5)
+
+
+def test_fit_learns_which_choice_begins_with_a_token():
+    keras.utils.set_random_seed(0)
+    x, labels = examples(size=32, seed=1), np.arange(32, dtype="int32") % 3
+    x["input_ids"][:, :, 0] = np.where(np.arange(3) == labels[:, None], 5, 6)
+    model = BertMultipleChoice(CONFIG.replace(hidden_size=32, initializer_range=0.1))
+    model.compile(optimizer=keras.optimizers.Adam(3e-3))
+    assert set(model.fit(x, labels, epochs=15, verbose=0).history) == {"loss", "accuracy"}
+    assert model.evaluate(x, labels, verbose=0, return_dict=True)["accuracy"] > 0.98
+
+
+@pytest.mark.parametrize("format", WRITERS)
+def test_every_format_brings_the_model_back(format, tmp_path, capsys):
+    model = compiled()
+    model.save_pretrained(tmp_path / "folder", VOCABULARY, format=format)
+    tensors = read_checkpoint(tmp_path / "folder").tensors
+    assert tensors["choice_scorer/kernel"].read().tobytes() == np.asarray(model.choice_scorer.kernel).tobytes()
+    assert tensors["choice_scorer/bias"].read().tobytes() == np.asarray(model.choice_scorer.bias).tobytes()
+    loaded = from_pretrained(None, tmp_path / "folder")
+    assert type(loaded) is BertMultipleChoice
+    np.testing.assert_array_equal(loaded(X), model(X))
+
+
+def test_keras_file_brings_the_model_back(tmp_path):
+    model = compiled()
+    model.save(tmp_path / "choice.keras")
+    np.testing.assert_array_equal(keras.models.load_model(tmp_path / "choice.keras")(X), model(X))
+
+
+def test_wrong_shapes_missing_labels_and_an_export_are_refused(tmp_path):
+    model = compiled()
+    with pytest.raises(InputError, match=r"must be an array \[batch, choices, length\]. Received the shape \(4, 6\)"):
+        model({name: array[:, 0] for name, array in X.items()})
+    with pytest.raises(InputError, match="on pairs .features, label ids., or on features that hold label_ids"):
+        model.fit(X, verbose=0)
+    with pytest.raises(InputError, match="can be exported. Received: BertMultipleChoice"):
+        model.export_for_serving(tmp_path / "served")

@@ -1,0 +1,133 @@
+import keras
+import numpy as np
+import pytest
+from numpy_bert import NumpyBert, log_likelihood, scatter_weights, weights_by_name
+from tiny_checkpoints import CONFIG, FEATURES, VOCABULARY
+
+from keras_bert.checkpoints.formats import WRITERS, read_checkpoint
+from keras_bert.checkpoints.pretrained import from_pretrained
+from keras_bert.errors import InputError
+from keras_bert.models.span_classifier import BertSpanClassifier
+
+X = {name: FEATURES[name] for name in ("input_ids", "input_mask", "segment_ids")}
+LABELS = {"start_positions": np.array([[1], [0]], "int32"), "end_positions": np.array([[2], [4]], "int32")}
+
+
+def compiled(**changes):
+    model = BertSpanClassifier(CONFIG.replace(**changes))
+    scatter_weights(model)
+    model.compile(optimizer="sgd")
+    return model
+
+
+def reference_logits(model):
+    """`[B, S, 2]`, minus infinity where there is no token."""
+    numpy_bert = NumpyBert(weights_by_name(model) | weights_by_name(model.encoder), model.config)
+    logits = numpy_bert.dense("span_classifier", numpy_bert.rows(**X)[0][-1])
+    return np.where(X["input_mask"][:, :, None] == 1, logits, -np.inf)
+
+
+def reference_losses(model):
+    """Of starts and ends: `[B, 2]`."""
+    logits = reference_logits(model)
+    labels = np.concatenate([LABELS["start_positions"], LABELS["end_positions"]], axis=1)
+    return -log_likelihood(np.moveaxis(logits, 2, 1), labels), np.argmax(logits, axis=1) == labels
+
+
+def test_logits_and_results_are_those_of_google_written_in_numpy():
+    model = compiled()
+    logits, (losses, is_right) = reference_logits(model), reference_losses(model)
+    predicted, real = model.predict(X, verbose=0), X["input_mask"] == 1
+    for number, name in enumerate(("start_logits", "end_logits")):
+        assert predicted[name].shape == (2, 5)
+        assert predicted[name].dtype == "float32"
+        np.testing.assert_allclose(predicted[name][real], logits[real][:, number], rtol=0, atol=1e-5)
+        assert np.all(predicted[name][~real] == -30000)
+    expected = {
+        "loss": (losses[:, 0].mean() + losses[:, 1].mean()) / 2,
+        "start_accuracy": is_right[:, 0].mean(),
+        "end_accuracy": is_right[:, 1].mean(),
+    }
+    for batch_size in (1, 2):
+        results = model.evaluate({**X, **LABELS}, batch_size=batch_size, verbose=0, return_dict=True)
+        assert results == pytest.approx(expected, rel=1e-5)
+
+
+def test_labels_are_taken_from_the_pair_or_from_the_features():
+    model = compiled()
+    expected = model.evaluate({**X, **LABELS, "unique_ids": np.zeros((2, 1))}, verbose=0, return_dict=True)
+    assert model.evaluate(X, LABELS, verbose=0, return_dict=True) == pytest.approx(expected)
+
+
+def test_weights_of_examples_make_a_weighted_mean():
+    model, weights = compiled(), np.array([3.0, 0.5], "float32")
+    losses, _ = reference_losses(model)
+    results = model.evaluate(X, LABELS, sample_weight=weights, verbose=0, return_dict=True)
+    assert results["loss"] == pytest.approx(np.sum(losses.mean(1) * weights) / weights.sum(), rel=1e-5)
+
+
+@pytest.mark.parametrize("position", [-1, 5])
+def test_a_position_outside_of_the_row_is_loud(position):
+    labels = {**LABELS, "end_positions": np.array([[2], [position]], "int32")}
+    assert np.isnan(compiled().evaluate({**X, **labels}, verbose=0, return_dict=True)["loss"])
+
+
+def test_fit_learns_where_a_token_begins_and_another_ends():
+    keras.utils.set_random_seed(0)
+    generator = np.random.default_rng(0)
+    ids = generator.integers(7, 10, (32, 8)).astype("int32")
+    starts = generator.integers(0, 4, (32, 1)).astype("int32")
+    ends = starts + generator.integers(1, 4, (32, 1)).astype("int32")
+    np.put_along_axis(ids, starts, 5, axis=1)
+    np.put_along_axis(ids, ends, 6, axis=1)
+    x = {"input_ids": ids, "input_mask": np.ones_like(ids), "segment_ids": np.zeros_like(ids)}
+    x |= {"start_positions": starts, "end_positions": ends}
+    model = BertSpanClassifier(CONFIG.replace(hidden_size=32, initializer_range=0.1))
+    model.compile(optimizer=keras.optimizers.Adam(5e-3))
+    history = model.fit(x, batch_size=32, epochs=25, verbose=0).history
+    assert set(history) == {"loss", "start_accuracy", "end_accuracy"}
+    results = model.evaluate(x, verbose=0, return_dict=True)
+    assert results["start_accuracy"] > 0.98
+    assert results["end_accuracy"] > 0.98
+
+
+@pytest.mark.parametrize("format", WRITERS)
+def test_every_format_brings_the_model_back(format, tmp_path, capsys):
+    model = compiled()
+    model.save_pretrained(tmp_path / "folder", VOCABULARY, format=format)
+    tensors = read_checkpoint(tmp_path / "folder").tensors
+    assert tensors["span_classifier/kernel"].read().tobytes() == np.asarray(model.span_classifier.kernel).tobytes()
+    assert tensors["span_classifier/bias"].read().tobytes() == np.asarray(model.span_classifier.bias).tobytes()
+    loaded = from_pretrained(None, tmp_path / "folder")
+    assert type(loaded) is BertSpanClassifier
+    for name, logits in model(X).items():
+        np.testing.assert_array_equal(loaded(X)[name], logits)
+
+
+def test_keras_file_brings_the_model_back(tmp_path):
+    model, x = compiled(), {**X, **LABELS}
+    model.fit(x, verbose=0)
+    model.save(tmp_path / "reader.keras")
+    reloaded = keras.models.load_model(tmp_path / "reader.keras")
+    assert reloaded.evaluate(x, verbose=0) == pytest.approx(model.evaluate(x, verbose=0))
+
+
+def test_padding_is_never_chosen_in_mixed_precision_either():
+    model = BertSpanClassifier(CONFIG, dtype="mixed_float16")
+    logits = model(X)["start_logits"]
+    assert logits.dtype == "float32"
+    assert logits[0, 4] == -30000
+    (term,) = model.loss_terms({**X, **LABELS}, None, model(X), None)
+    assert np.isfinite(term.value)
+
+
+def test_missing_labels_keras_metrics_and_an_export_are_refused(tmp_path):
+    model = compiled()
+    with pytest.raises(InputError, match="hold start_positions and end_positions, .* Received: neither"):
+        model.fit(X, np.zeros(2), verbose=0)
+    with pytest.raises(InputError, match="hold start_positions and end_positions, .* Received: input_ids, "):
+        model.fit(X, verbose=0)
+    with pytest.raises(InputError, match="Keras' metrics cannot see labels"):
+        model.compile(optimizer="sgd", metrics=["accuracy"])
+    with pytest.raises(InputError, match="can be exported. Received: BertSpanClassifier"):
+        model.export_for_serving(tmp_path / "served")

@@ -1,0 +1,134 @@
+import keras
+import numpy as np
+import pytest
+from numpy_bert import NumpyBert, log_likelihood, scatter_weights, weights_by_name
+from tiny_checkpoints import CONFIG, FEATURES, VOCABULARY
+
+from keras_bert.checkpoints.formats import WRITERS, read_checkpoint
+from keras_bert.checkpoints.pretrained import from_pretrained
+from keras_bert.errors import InputError
+from keras_bert.models.token_classifier import BertTokenClassifier
+
+LABELS = ["O", "B-PER", "I-PER"]
+X = {name: FEATURES[name] for name in ("input_ids", "input_mask", "segment_ids")}
+LABEL_IDS = np.array([[-1, 1, 2, -1, -1], [-1, 0, -1, 1, -1]], "int32")
+
+
+def compiled(**changes):
+    model = BertTokenClassifier(CONFIG.replace(**changes), LABELS)
+    scatter_weights(model)
+    model.compile(optimizer="sgd")
+    return model
+
+
+def reference_logits(model):
+    numpy_bert = NumpyBert(weights_by_name(model) | weights_by_name(model.encoder), model.config)
+    return numpy_bert.dense("token_classifier", numpy_bert.rows(**X)[0][-1])
+
+
+def test_logits_and_results_are_those_of_the_paper_written_in_numpy():
+    model = compiled()
+    logits, real = reference_logits(model), X["input_mask"] == 1
+    predicted = model.predict(X, verbose=0)
+    assert predicted.shape == (2, 5, 3)
+    assert predicted.dtype == "float32"
+    np.testing.assert_allclose(predicted[real], logits[real], rtol=0, atol=1e-5)
+    # Two labels in each row: a mean of the rows' means would be the same number, so one is taken away.
+    label_ids = np.where(np.arange(5) == 3, -1, LABEL_IDS)
+    for labels, labelled in ((LABEL_IDS, LABEL_IDS >= 0), (label_ids, label_ids >= 0)):
+        expected = {
+            "loss": -np.mean(log_likelihood(logits[labelled], labels[labelled])),
+            "accuracy": np.mean(logits[labelled].argmax(-1) == labels[labelled]),
+        }
+        for batch_size in (1, 2):
+            results = model.evaluate(X, labels, batch_size=batch_size, verbose=0, return_dict=True)
+            assert results == pytest.approx(expected, rel=1e-5)
+
+
+def test_labels_are_taken_from_the_pair_or_from_the_features():
+    model = compiled()
+    inside = {**X, "label_ids": LABEL_IDS, "sentence_id": np.array([[0], [1]]), "sub_sentence_id": np.zeros((2, 1))}
+    expected = model.evaluate(X, LABEL_IDS, verbose=0, return_dict=True)
+    assert model.evaluate(inside, verbose=0, return_dict=True) == pytest.approx(expected)
+
+
+def test_a_token_without_a_label_does_not_matter():
+    """Neither the loss nor a gradient knows what is predicted there, whichever negative number says so."""
+    weights = []
+    for nothing in (-1, -100):
+        model = compiled(hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
+        labels = np.where(LABEL_IDS < 0, nothing, LABEL_IDS)
+        model.fit(X, labels, shuffle=False, epochs=2, verbose=0)
+        weights.append(model.get_weights())
+    for one, other in zip(*weights, strict=True):
+        np.testing.assert_allclose(one, other, rtol=0, atol=1e-7)
+    none = np.full_like(LABEL_IDS, -1)
+    before = model.get_weights()
+    assert model.fit(X, none, verbose=0).history["loss"] == [0.0]
+    for one, other in zip(before, model.get_weights(), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_weights_of_examples_are_weights_of_their_tokens():
+    model, weights, labelled = compiled(), np.array([3.0, 0.5], "float32"), LABEL_IDS >= 0
+    losses = -log_likelihood(reference_logits(model)[labelled], LABEL_IDS[labelled])
+    token_weights = np.repeat(weights, 2)
+    results = model.evaluate(X, LABEL_IDS, sample_weight=weights, verbose=0, return_dict=True)
+    assert results["loss"] == pytest.approx(np.sum(losses * token_weights) / np.sum(token_weights), rel=1e-5)
+
+
+def test_fit_learns_which_tokens_stand_before_a_certain_token():
+    keras.utils.set_random_seed(0)
+    ids = np.random.default_rng(0).integers(5, 10, (32, 6)).astype("int32")
+    x = {"input_ids": ids, "input_mask": np.ones_like(ids), "segment_ids": np.zeros_like(ids)}
+    labels = (np.roll(ids, -1, axis=1) == 7).astype("int32")
+    labels[:, -1] = -1
+    model = BertTokenClassifier(CONFIG.replace(hidden_size=32, initializer_range=0.1), ["no", "yes"])
+    model.compile(optimizer=keras.optimizers.Adam(5e-3))
+    history = model.fit(x, labels, batch_size=32, epochs=40, verbose=0).history
+    assert set(history) == {"loss", "accuracy"}
+    assert history["accuracy"][0] < 0.9
+    assert model.evaluate(x, labels, verbose=0, return_dict=True)["accuracy"] > 0.98
+
+
+@pytest.mark.parametrize("format", WRITERS)
+def test_every_format_brings_the_model_back(format, tmp_path, capsys):
+    model = compiled()
+    model.save_pretrained(tmp_path / "folder", VOCABULARY, format=format)
+    tensors = read_checkpoint(tmp_path / "folder").tensors
+    assert tensors["token_classifier/kernel"].read().tobytes() == np.asarray(model.token_classifier.kernel).tobytes()
+    assert tensors["token_classifier/bias"].read().tobytes() == np.asarray(model.token_classifier.bias).tobytes()
+    loaded = from_pretrained(None, tmp_path / "folder")
+    assert type(loaded) is BertTokenClassifier
+    assert loaded.labels == tuple(LABELS)
+    np.testing.assert_array_equal(loaded(X), model(X))
+
+
+def test_keras_file_brings_the_model_back(tmp_path):
+    model = compiled()
+    model.fit(X, LABEL_IDS, verbose=0)
+    model.save(tmp_path / "tagger.keras")
+    reloaded = keras.models.load_model(tmp_path / "tagger.keras")
+    assert reloaded.labels == tuple(LABELS)
+    np.testing.assert_array_equal(reloaded.predict(X, verbose=0), model.predict(X, verbose=0))
+    assert reloaded.evaluate(X, LABEL_IDS, verbose=0) == pytest.approx(model.evaluate(X, LABEL_IDS, verbose=0))
+
+
+def test_logits_and_loss_are_float32_in_mixed_precision():
+    model = BertTokenClassifier(CONFIG, LABELS, dtype="mixed_bfloat16")
+    assert model(X).dtype == "float32"
+    (term,) = model.loss_terms(X, LABEL_IDS, model(X), None)
+    assert term.value.dtype == "float32"
+    assert float(term.value) == pytest.approx(np.log(3), rel=0.1)
+
+
+def test_missing_labels_keras_metrics_and_an_export_are_refused(tmp_path):
+    model = compiled()
+    with pytest.raises(InputError, match="on pairs .features, label ids., or on features that hold label_ids"):
+        model.fit(X, verbose=0)
+    with pytest.raises(InputError, match="Keras' metrics would count tokens that have no label"):
+        model.compile(optimizer="sgd", metrics=["accuracy"])
+    with pytest.raises(InputError, match="labels must be two or more different names"):
+        BertTokenClassifier(CONFIG, ["O"])
+    with pytest.raises(InputError, match="can be exported. Received: BertTokenClassifier"):
+        model.export_for_serving(tmp_path / "served")
