@@ -1,6 +1,7 @@
 """How every command starts: flags in, one clear line and an exit code out."""
 
 import logging
+import signal
 import sys
 from collections.abc import Callable
 
@@ -28,6 +29,8 @@ def run_command(main: Callable[..., None], define_flags: Callable[[], None], *, 
     """
     define_flags()
     if any(argument in _HELP for argument in sys.argv[1:]):
+        if hasattr(signal, "SIGPIPE"):  # `--help | head` closes the pipe early
+            signal.signal(signal.SIGPIPE, signal.SIG_DFL)
         print(_help_text(sys.modules[main.__module__]))
         sys.exit(0)
     own, others = sys.argv, []
