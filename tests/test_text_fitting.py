@@ -24,6 +24,7 @@ CONFIG = BertConfig(
     max_position_embeddings=32,
     hidden_dropout_prob=0.0,
     attention_probs_dropout_prob=0.0,
+    initializer_range=0.2,
 )
 TEXTS = ["the film was good", "bad", "a very great film", "the very awful film was bad"] * 8
 LABELS = ["positive", "negative"] * 16
@@ -90,13 +91,12 @@ def test_pairs_come_in_a_data_set(model):
 
 def test_several_labels_at_once():
     model = fitted(
-        ["the good film", "bad film", "good", "the"] * 8,
+        ["good film", "film", "good", "the"] * 8,
         [["good", "film"], ["film"], ["good"], []] * 8,
         ["good", "film"],
         "multi_label",
-        epochs=60,
     )
-    answers = model.predict(["the good film", "the", "bad film"])
+    answers = model.predict(["good film", "the", "film"])
     assert [set(answer.labels) for answer in answers] == [{"good", "film"}, set(), {"film"}]
     assert list(answers[0].probabilities) == ["good", "film"]
 
