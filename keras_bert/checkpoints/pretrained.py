@@ -95,6 +95,7 @@ def save_pretrained(
         vocabulary=vocabulary,
         tensors=tensors_of(model),
         labels=tuple(labels) if labels else None,
+        problem_type=arguments.get("problem_type", "classification"),
         model_class=type(model),
         arguments=arguments,
         adam=adam_slots_of(model) if include_optimizer else None,
@@ -119,6 +120,8 @@ def _arguments(model_class: type, checkpoint: BertCheckpoint, given: Mapping) ->
                 "labels=[...]."
             )
         arguments["labels"] = list(checkpoint.labels)
+        if checkpoint.problem_type != "classification":
+            arguments.setdefault("problem_type", checkpoint.problem_type)
     labels = arguments["labels"]
     labels = (labels,) if isinstance(labels, str) else tuple(labels)
     if has_head and not _same_labels(labels, checkpoint.labels):
