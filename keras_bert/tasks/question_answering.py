@@ -40,6 +40,7 @@ class QuestionExamples:
         contexts: N texts, none of them empty; questions about the same text repeat it.
         answers: for each question its answers, none for one that the context does not answer; or None.
         source: where they are from, for messages.
+        weights: how much each question counts in training, N numbers; or None.
 
     Raises:
         InputError: there are none, one is empty or there twice, or the numbers disagree.
@@ -50,11 +51,13 @@ class QuestionExamples:
     contexts: Sequence[str]
     answers: Sequence[Sequence[Answer]] | None = None
     source: str = "the examples"
+    weights: Sequence[float] | None = None
 
     def __post_init__(self):
         if not self.questions:
             raise InputError(f"{self.source}: there is no question.")
-        columns = {"ids": self.ids, "questions": self.questions, "contexts": self.contexts, "answers": self.answers}
+        names = ("ids", "questions", "contexts", "answers", "weights")
+        columns = {name: getattr(self, name) for name in names}
         counts = {name: len(values) for name, values in columns.items() if values is not None}
         if len(set(counts.values())) > 1:
             raise InputError(f"{self.source}: there must be as many of each. Received: {counts}")
@@ -72,9 +75,9 @@ class QuestionExamples:
 
     def part(self, first: int, stop: int) -> "QuestionExamples":
         """Returns the questions `first:stop`."""
-        answers = None if self.answers is None else self.answers[first:stop]
+        answers, weights = (values and values[first:stop] for values in (self.answers, self.weights))
         return QuestionExamples(
-            self.ids[first:stop], self.questions[first:stop], self.contexts[first:stop], answers, self.source
+            self.ids[first:stop], self.questions[first:stop], self.contexts[first:stop], answers, self.source, weights
         )
 
 
@@ -196,8 +199,12 @@ class Windows:
         Args:
             spans: for each question the characters `start:end` of its answer, or None.
         """
-        tokens = [self.tokens_of(question, span) or (-1, -1) for question, span in enumerate(spans)]
-        first, last = np.array(tokens, np.int64).reshape(-1, 2)[self.question].T
+        return self.columns_of([self.tokens_of(question, span) for question, span in enumerate(spans)])
+
+    def columns_of(self, tokens: Sequence[tuple[int, int] | None]) -> tuple[np.ndarray, np.ndarray]:
+        """Returns the same as `positions` for the first and last context token of the answers."""
+        found = np.array([pair or (-1, -1) for pair in tokens], np.int64).reshape(-1, 2)
+        first, last = found[self.question].T
         is_seen = (first >= self.first_token) & (last < self.first_token + self.num_tokens)
         shift = self.first_column - self.first_token
         return np.where(is_seen, first + shift, 0), np.where(is_seen, last + shift, 0)
