@@ -113,6 +113,7 @@ def fine_tune(
     keras.utils.set_random_seed(options.seed)
     model = start.make(model_class, **model_arguments)
     task = text_task(model)
+    task.before_training(train)
     rows = _said(task.encode(train, options.max_seq_length)).rows
     settings = {
         "run": task.name,
