@@ -16,7 +16,7 @@ ROWS = [
     ["config", "features", "record_files", "optimization"],
     ["example_encoding", "masking", "record_form", "tokenization"],
     ["dynamic_masking", "tasks"],
-    ["layers", "losses", "metrics", "input_pipeline", "distributed_model", "text_vectors"],
+    ["evaluation", "layers", "losses", "metrics", "input_pipeline", "distributed_model", "text_vectors"],
     ["models"],
     ["checkpoints"],
     ["training", "vector_files"],
