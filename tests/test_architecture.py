@@ -15,7 +15,7 @@ ROWS = [
     ["atomic_output", "command_line"],
     ["config", "features", "record_files", "optimization"],
     ["example_encoding", "masking", "record_form", "tokenization"],
-    ["dynamic_masking", "tasks"],
+    ["dynamic_masking", "tasks", "evaluation"],
     ["layers", "losses", "metrics", "input_pipeline", "distributed_model", "text_vectors"],
     ["models"],
     ["checkpoints"],
