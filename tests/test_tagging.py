@@ -138,21 +138,6 @@ def test_entities_are_written_in_the_scheme_of_the_model():
     assert in_scheme(others, BIOES) is others
 
 
-def test_the_hash_knows_words_tags_and_weights():
-    def sentence(words=("a", "b"), tags=("O", "X"), weights=None):
-        return TaggedSentences([words], tags and [tags], weights=weights).sha256()
-
-    assert sentence() == sentence(["a", "b"], ["O", "X"])
-    different = {
-        sentence(),
-        sentence(("a", "c")),
-        sentence(tags=("O", "O")),
-        sentence(tags=None),
-        sentence(weights=[2.0]),
-    }
-    assert len(different) == 5
-
-
 @pytest.mark.parametrize("weights", [[1.0, 2.0], [-1.0], [float("nan")]])
 def test_weights_that_do_not_fit_are_refused(weights):
     with pytest.raises(InputError, match="weight"):

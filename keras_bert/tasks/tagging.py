@@ -6,7 +6,6 @@ as in TF Model Garden.
 
 import bisect
 import dataclasses
-import hashlib
 import math
 from collections import Counter
 from collections.abc import Sequence
@@ -74,11 +73,6 @@ class TaggedSentences:
 
     def place(self, number: int) -> str:
         return self.places[number] if self.places else f"sentence {number + 1}"
-
-    def sha256(self) -> str:
-        """Returns a hash of the content, to tell whether a run goes on with the same examples."""
-        content = [[list(one) for one in column] for column in (self.words, self.tags or ())]
-        return hashlib.sha256(repr((content, self.weights)).encode("utf-8", "surrogatepass")).hexdigest()
 
     @property
     def all_tags(self) -> list[str]:
