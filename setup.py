@@ -22,6 +22,8 @@ COMMANDS = {
     "run_scripts": [
         "run_pretraining",
         "run_classifier",
+        "run_ner",
+        "run_multiple_choice",
         "convert_checkpoint",
         "embed_sentences",
         "extract_features",
