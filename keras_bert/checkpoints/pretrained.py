@@ -83,12 +83,25 @@ def save_pretrained(
         InputError: `path` is not empty or cannot be written to, vocabulary and config disagree, or the format cannot
             hold this model or its optimizer.
     """
+    checkpoint = checkpoint_of(model, vocabulary)
+    if include_optimizer:
+        checkpoint = checkpoint.replace(adam=adam_slots_of(model))
+    for note in formats.write_checkpoint(checkpoint, path, format):
+        print(f"{os.fspath(path)}: {note}")
+
+
+def checkpoint_of(model, vocabulary: Vocabulary | None = None) -> BertCheckpoint:
+    """Returns what a model would be saved as; LoRA is merged into the kernels. Tensors are copied when they are read.
+
+    Raises:
+        InputError: vocabulary and config disagree.
+    """
     vocabulary = vocabulary or model.vocabulary
     if vocabulary is not None:
         model.config.check_vocabulary(len(vocabulary))
     arguments = constructor_arguments(model)
     labels = arguments.get("labels")
-    checkpoint = BertCheckpoint(
+    return BertCheckpoint(
         path=class_name(type(model)),
         kind="model",
         config=model.config,
@@ -97,10 +110,7 @@ def save_pretrained(
         labels=tuple(labels) if labels else None,
         model_class=type(model),
         arguments=arguments,
-        adam=adam_slots_of(model) if include_optimizer else None,
     )
-    for note in formats.write_checkpoint(checkpoint, path, format):
-        print(f"{os.fspath(path)}: {note}")
 
 
 def _arguments(model_class: type, checkpoint: BertCheckpoint, given: Mapping) -> tuple[dict, BertCheckpoint]:
