@@ -19,7 +19,8 @@ ROWS = [
     ["layers", "losses", "metrics", "input_pipeline", "distributed_model", "text_vectors"],
     ["models"],
     ["checkpoints"],
-    ["training", "vector_files"],
+    ["text_tasks", "vector_files"],
+    ["training"],
     ["serving"],
 ]
 ROW = {name: number for number, row in enumerate(ROWS) for name in row}
@@ -32,6 +33,7 @@ DATA_PREP_MAY_IMPORT = {
 AT_CALL_TIME = {
     ("keras_bert.models.base", "keras_bert.checkpoints.pretrained"),
     ("keras_bert.models.base", "keras_bert.serving.export"),
+    ("keras_bert.models.base", "keras_bert.text_tasks.fitting"),
 }
 # These run on every Keras backend.
 CORE = ["config", "layers", "losses", "metrics", "models", "optimization", "trainable_parts"]
