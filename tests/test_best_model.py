@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from keras_bert.errors import InputError
-from keras_bert.training.best_model import BestModel, kept_step
+from keras_bert.training.best_model import BestModel, forget_best_weights, kept_step
 from keras_bert.training.run_folder import RunFolder
 
 
@@ -56,7 +56,7 @@ def test_the_first_of_the_best_is_kept(folder, scores, best_step):
     best, model = run(folder, scores)
     assert best.restore() == best_step
     assert float(model.weights[0].value) == best_step
-    assert kept_step(folder, "f1") == best_step
+    assert kept_step(folder) == best_step
 
 
 def test_evaluations_come_every_so_many_updates_and_after_the_last(folder):
@@ -89,7 +89,7 @@ def test_a_run_that_was_killed_after_its_end_does_not_go_on(folder):
 
 def test_weights_that_are_gone_are_missed(folder):
     best, _ = run(folder, [0.5])
-    best.forget()
+    forget_best_weights(folder)
     with pytest.raises(InputError, match="best_weights.npz does not hold the best weights"):
         best.restore()
 

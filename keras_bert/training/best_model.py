@@ -15,6 +15,7 @@ from keras_bert.training.run_folder import RunFolder
 
 _EVALUATIONS_FILE = "evaluations.jsonl"
 _WEIGHTS_FILE = "best_weights.npz"
+_BEST_FILE = "best.json"
 
 
 class BestModel(StepCallback):
@@ -22,8 +23,9 @@ class BestModel(StepCallback):
 
         evaluations.jsonl   a line per evaluation: the step and the scores
         best_weights.npz    the weights of the best one, until the model folder is written
+        best.json           the line of the best one, when training is done
 
-    Both survive a kill: a run that goes on has its best score so far. Lines of steps after the checkpoint that it goes
+    They survive a kill: a run that goes on has its best score so far. Lines of steps after the checkpoint that it goes
     on from are removed, because those evaluations come again.
 
     Args:
@@ -63,6 +65,7 @@ class BestModel(StepCallback):
         self._evaluate_steps = evaluate_steps
         self._patience = patience
         self._path = folder.file(_EVALUATIONS_FILE)
+        self._best_path = folder.file(_BEST_FILE)
         self._weights_path = folder.file(_WEIGHTS_FILE)
         self.evaluations = [line for line in read_history(self._path) if line["step"] <= start_step]
         with atomic_file(self._path) as file:
@@ -107,7 +110,7 @@ class BestModel(StepCallback):
             self.model.stop_training = True
 
     def restore(self) -> int:
-        """Gives the model the best weights and returns the step that they are of.
+        """Gives the model the best weights, writes `best.json` and returns the step that they are of.
 
         Raises:
             InputError: the file is missing or of another model.
@@ -119,12 +122,16 @@ class BestModel(StepCallback):
                 weight.assign(arrays[str(name)])
         except (OSError, EOFError, KeyError, ValueError) as error:
             raise InputError(f"{self._weights_path} does not hold the best weights ({error}). Train anew.") from None
+        with atomic_file(self._best_path) as file:
+            file.write((json.dumps({"main_score": self._main_score, **self.best}) + "\n").encode())
         return self.best["step"]
 
-    def forget(self) -> None:
-        """Removes the file of the weights, when the model folder has them."""
-        if os.path.exists(self._weights_path):
-            os.remove(self._weights_path)
+
+def forget_best_weights(folder: RunFolder) -> None:
+    """Removes the file of the best weights, when the model folder has them."""
+    path = folder.file(_WEIGHTS_FILE)
+    if os.path.exists(path):
+        os.remove(path)
 
 
 def best_evaluation(evaluations: list[dict], main_score: str) -> dict | None:
@@ -132,10 +139,13 @@ def best_evaluation(evaluations: list[dict], main_score: str) -> dict | None:
     return max(evaluations, key=lambda line: line.get(main_score, -math.inf), default=None)
 
 
-def kept_step(folder: RunFolder, main_score: str) -> int | None:
+def kept_step(folder: RunFolder) -> int | None:
     """Returns the step whose weights a finished run has kept, None when it did not evaluate while training."""
-    best = best_evaluation(read_history(folder.file(_EVALUATIONS_FILE)), main_score)
-    return best and best["step"]
+    path = folder.file(_BEST_FILE)
+    if not os.path.isfile(path):
+        return None
+    with open(path, encoding="utf-8") as file:
+        return json.load(file)["step"]
 
 
 def _weights_of(model) -> dict:

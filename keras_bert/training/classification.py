@@ -20,19 +20,23 @@ def train_classifier(
     start: StartingPoint,
     options: FineTuningOptions | None = None,
     *,
+    dev: TextExamples | None = None,
     labels: Sequence[str] | None = None,
     problem_type: str = "classification",
 ) -> BertSequenceClassifier:
     """Trains a classifier of texts, as google-research/bert `run_classifier.py` does; see `fine_tune`.
 
     Args:
+        dev: examples to evaluate on while training, for `options.keep_best`.
         labels: the classes in the order of their ids; by default those that occur in `train`, sorted.
         problem_type: what the labels are, see `BertSequenceClassifier`.
     """
     if labels is None:
         labels = ["score"] if problem_type == "regression" else labels_of(train)
     arguments = {"labels": list(labels), "problem_type": problem_type}
-    return fine_tune(output_dir, BertSequenceClassifier, train, start=start, options=options, model_arguments=arguments)
+    return fine_tune(
+        output_dir, BertSequenceClassifier, train, dev, start=start, options=options, model_arguments=arguments
+    )
 
 
 def evaluate_classifier(
