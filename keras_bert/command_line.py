@@ -3,7 +3,7 @@
 import logging
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from absl import flags
 
@@ -13,12 +13,20 @@ from keras_bert.quiet_tensorflow import quiet_tensorflow
 _HELP = ("--help", "-help", "-h", "-?", "--helpfull", "--helpshort")
 
 
-def run_command(main: Callable[..., None], define_flags: Callable[[], None], *, passes_on: bool = False) -> None:
+def run_command(
+    main: Callable[..., None],
+    define_flags: Callable[[], None],
+    *,
+    passes_on: bool = False,
+    arguments: Sequence[str] = (),
+) -> None:
     """Defines the flags, parses the command line, runs `main()` and exits.
 
     `main` takes no argument and reads `absl.flags.FLAGS`; the docstring of its module is the text of `--help`. Flags
     are defined here and not when the module is imported, so that one program can import several commands: absl
     refuses two flags of one name.
+
+    `arguments` names what must stand on the command line beside flags, in this order; `main` gets the values.
 
     With `passes_on`, what stands behind `--` on the command line belongs to another system: `main` gets it as a list.
 
@@ -38,15 +46,17 @@ def run_command(main: Callable[..., None], define_flags: Callable[[], None], *, 
         place = sys.argv.index("--")
         own, others = sys.argv[:place], sys.argv[place + 1 :]
     try:
-        arguments = flags.FLAGS(own)
-        if len(arguments) > 1:
-            raise flags.Error(f"Unexpected argument {arguments[1]!r}. Flags are written --name=value.")
+        given = flags.FLAGS(own)[1:]
+        if len(given) > len(arguments):
+            raise flags.Error(f"Unexpected argument {given[len(arguments)]!r}. Flags are written --name=value.")
+        if len(given) < len(arguments):
+            raise flags.Error(f"Expected: {' '.join(arguments)}. Missing: {' '.join(arguments[len(given) :])}.")
     except flags.Error as error:
         _fail(f"{str(error).strip()} See --help.", 2)
     quiet_tensorflow()
     _show_announcements()
     try:
-        main(others) if passes_on else main()
+        main(*given, others) if passes_on else main(*given)
     except InputError as error:
         _fail(str(error), 1)
     except KeyboardInterrupt:

@@ -106,30 +106,44 @@ class AdamW(keras.optimizers.Optimizer):
         """Does nothing: the decay is a term of `update_step`, as in the formula."""
 
     def apply(self, grads, trainable_variables=None):
-        # TensorFlow gives the gradient of an embedding as slices, one per looked-up row. Clipping needs the norm of the
-        # sum, where Keras takes that of the slices, and Adam moves the other rows too. Adding 0 sums them.
-        grads = [ops.add(gradient, 0.0) if hasattr(gradient, "indices") else gradient for gradient in grads]
+        # TensorFlow gives the gradient of an embedding as slices, one per looked-up row. Keras would accumulate and
+        # clip the slices, not their sums.
+        if _on_tensorflow() and not self._clips_slices():
+            grads = [_tensorflow_kernels().dense_gradient(gradient) for gradient in grads]
         super().apply(grads, trainable_variables)
+
+    def _clips_slices(self):
+        return bool(self.global_clipnorm) and not self.gradient_accumulation_steps and self.loss_scale_factor is None
+
+    def _clip_gradients(self, grads):
+        if _on_tensorflow() and self._clips_slices():
+            return _tensorflow_kernels().clip_by_global_norm(grads, self.global_clipnorm)
+        return super()._clip_gradients(grads)
 
     def update_step(self, gradient, variable, learning_rate):
         index = self._get_variable_index(variable)
+        momentum, velocity = self._momentums[index], self._velocities[index]
         dtype = variable.dtype
-        gradient = ops.cast(gradient, dtype)
-        momentum = self.beta_1 * self._momentums[index] + (1 - self.beta_1) * gradient
-        velocity = self.beta_2 * self._velocities[index] + (1 - self.beta_2) * ops.square(gradient)
-        self.assign(self._momentums[index], momentum)
-        self.assign(self._velocities[index], velocity)
-        if self.bias_correction:
-            step = ops.cast(self.iterations + 1, dtype)
-            momentum = momentum / _one_minus_power(self.beta_1, step)
-            velocity = velocity / _one_minus_power(self.beta_2, step)
-        update = momentum / (ops.sqrt(velocity) + self.epsilon)
-        if self._is_decayed[index]:
-            update = update + self.weight_decay * ops.convert_to_tensor(variable)
-        learning_rate = ops.cast(learning_rate, dtype)
+        rate, epsilon = ops.cast(learning_rate, dtype), ops.cast(self.epsilon, dtype)
         if self._rate_multipliers[index] != 1.0:
-            learning_rate = learning_rate * self._rate_multipliers[index]
-        self.assign_sub(variable, learning_rate * update)
+            rate = rate * self._rate_multipliers[index]
+        if self._is_decayed[index]:
+            self.assign_sub(variable, ops.convert_to_tensor(variable) * (rate * self.weight_decay))
+        if self.bias_correction:
+            # m / c1 / (sqrt(v / c2) + epsilon) = sqrt(c2) / c1 * m / (sqrt(v) + sqrt(c2) * epsilon), where the
+            # factors are of numbers instead of tensors.
+            step = ops.cast(self.iterations + 1, dtype)
+            root = ops.sqrt(_one_minus_power(self.beta_2, step))
+            rate, epsilon = rate * root / _one_minus_power(self.beta_1, step), epsilon * root
+        if _on_tensorflow():
+            _tensorflow_kernels().adam_update(
+                variable, momentum.value, velocity.value, gradient, rate, epsilon, self.beta_1, self.beta_2
+            )
+            return
+        gradient = ops.cast(gradient, dtype)
+        self.assign(momentum, self.beta_1 * momentum + (1 - self.beta_1) * gradient)
+        self.assign(velocity, self.beta_2 * velocity + (1 - self.beta_2) * ops.square(gradient))
+        self.assign_sub(variable, rate * momentum / (ops.sqrt(velocity) + epsilon))
 
     def get_config(self):
         return {
@@ -163,6 +177,16 @@ def rate_multipliers(paths: Sequence[str], layer_decay: float) -> list[float]:
         above = num_layers + 1 if _EMBEDDINGS.search(path) else 0
         multipliers.append(layer_decay ** (num_layers - int(layer[1]) if layer else above))
     return multipliers
+
+
+def _on_tensorflow() -> bool:
+    return keras.backend.backend() == "tensorflow"
+
+
+def _tensorflow_kernels():
+    from keras_bert import tensorflow_kernels
+
+    return tensorflow_kernels
 
 
 def _one_minus_power(beta, step):

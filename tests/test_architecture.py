@@ -11,12 +11,12 @@ PROJECT = pathlib.Path(__file__).resolve().parent.parent
 
 # Inside keras_bert a module imports only from rows above its own, or from its own family (folder).
 ROWS = [
-    ["errors", "quiet_tensorflow"],
+    ["errors", "quiet_tensorflow", "tensorflow_kernels"],
     ["atomic_output", "command_line"],
     ["config", "features", "record_files", "optimization", "trainable_parts"],
     ["example_encoding", "masking", "record_form", "tokenization"],
-    ["dynamic_masking", "tasks", "evaluation"],
-    ["layers", "losses", "metrics", "input_pipeline", "distributed_model", "text_vectors"],
+    ["dynamic_masking", "tasks"],
+    ["evaluation", "layers", "losses", "metrics", "input_pipeline", "distributed_model", "text_vectors"],
     ["models"],
     ["checkpoints"],
     ["text_tasks", "vector_files"],

@@ -110,6 +110,7 @@ def checkpoint_of(model, vocabulary: Vocabulary | None = None) -> BertCheckpoint
         vocabulary=vocabulary,
         tensors=tensors_of(model),
         labels=tuple(labels) if labels else None,
+        problem_type=arguments.get("problem_type", "classification"),
         model_class=type(model),
         arguments=arguments,
     )
@@ -131,6 +132,8 @@ def _arguments(model_class: type, checkpoint: BertCheckpoint, given: Mapping) ->
                 "labels=[...]."
             )
         arguments["labels"] = list(checkpoint.labels)
+        if checkpoint.problem_type != "classification":
+            arguments.setdefault("problem_type", checkpoint.problem_type)
     labels = arguments["labels"]
     labels = (labels,) if isinstance(labels, str) else tuple(labels)
     if has_head and not _same_labels(labels, checkpoint.labels):

@@ -82,6 +82,11 @@ def _check(model, max_seq_length: int, text_pairs: bool, top_k: int) -> None:
         raise InputError(
             f"Only a BertSequenceClassifier or a BertPretrainer can be exported. Received: {type(model).__name__}"
         )
+    if getattr(model, "problem_type", "classification") != "classification":
+        raise InputError(
+            f"Only classifiers of one label can be exported so far. Received: a model of the problem type "
+            f"{model.problem_type}"
+        )
     if model.vocabulary is None:
         raise InputError(
             "The model has no vocabulary, so an export of it could not take text. Set model.vocabulary = "

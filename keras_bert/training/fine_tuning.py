@@ -157,6 +157,7 @@ def fine_tune(
     task = text_task(model)
     if options.class_weight is not None:
         train = dataclasses.replace(train, weights=task.class_weights(train, options.class_weight))
+    task.before_training(train)
     rows = _said(task.encode(train, options.max_seq_length)).rows
     _prepare(model, options)
     settings = {
