@@ -213,14 +213,21 @@ def ask_trained_model(
     return Answered(model, examples, encoded, outputs, task.answers(examples, encoded, outputs, **answer_options))
 
 
-def write_eval_results(output_dir: str | os.PathLike, answered: Answered, **further: Any) -> dict[str, Any]:
+def write_eval_results(
+    output_dir: str | os.PathLike, answered: Answered, scores: Mapping[str, float] | None = None, **further: Any
+) -> dict[str, Any]:
     """Writes the official scores of answers to `eval_results.txt`, each with `eval_` before its name.
+
+    Args:
+        scores: the scores, if they are known already.
+        **further: what is written beside them.
 
     Returns:
         What was written: the scores, `global_step`, `loss` as Google's scripts have it, and `further`.
     """
     folder = RunFolder(output_dir)
-    scores = text_task(answered.model).scores(answered.examples, answered.answers)
+    if scores is None:
+        scores = text_task(answered.model).scores(answered.examples, answered.answers)
     results = {f"eval_{name}": value for name, value in scores.items()} | further
     results["global_step"] = kept_step(folder) or folder.latest_step()
     if "loss" in scores:
