@@ -46,7 +46,8 @@ def clip_by_global_norm(gradients, clip_norm: float) -> list:
     gradients = [summed_rows(gradient) for gradient in gradients]
     tensors = [gradient.values if isinstance(gradient, tf.IndexedSlices) else gradient for gradient in gradients]
     # l2_loss is half the sum of squares, without a tensor of the squares.
-    halves = [tf.cast(tf.nn.l2_loss(tensor), tf.float32) for tensor in tensors if tensor is not None]
+    dtype = tf.float64 if any(tensor is not None and tensor.dtype == tf.float64 for tensor in tensors) else tf.float32
+    halves = [tf.cast(tf.nn.l2_loss(tensor), dtype) for tensor in tensors if tensor is not None]
     norm = tf.sqrt(2.0 * tf.add_n(halves))
     scale = clip_norm * tf.minimum(1.0 / norm, 1.0 / clip_norm) + (norm - norm)
     clipped = []

@@ -18,9 +18,14 @@ from keras_bert.models.encoder import BertEncoder
 class BertMultipleChoice(TaskModel):
     """The encoder with a dense layer that gives each choice a score, from the pooled output of its row.
 
-    It is trained on pairs `(features, label ids [B])`, or on one dictionary that holds `label_ids` beside the features:
-    the number of the right choice. Records of `features.multiple_choice_features` have the rows of a question one
-    behind the other, `[B, C * S]`; reshape them to `[B, C, S]`.
+    It takes texts, see `text_tasks/multiple_choice.py`:
+
+        model = BertMultipleChoice.from_pretrained("bert-base-uncased")
+        model.fit((prompts, choices), numbers_of_right_choices, epochs=3)
+        model.predict((prompts, choices))[0].text
+
+    or pairs `(features, label ids [B])`, or one dictionary that holds `label_ids` beside the features: the number of
+    the right choice. `features.parse` makes such dictionaries of the records of `features.multiple_choice_features`.
 
     The loss is the weighted mean of the cross-entropy over the choices. Reported are `loss` and `accuracy`.
 

@@ -18,12 +18,14 @@ from keras_bert.models.encoder import BertEncoder
 class BertTokenClassifier(TaskModel):
     """The encoder with a dense layer on the vector of every token: named entities, parts of speech.
 
-    It is trained on pairs `(features, label ids [B, S])`, or on one dictionary that holds `label_ids` beside the
-    features, as the records of `features.tagging_features` do:
+    It takes texts, see `text_tasks/tagging.py`:
 
-        model = BertTokenClassifier(config, labels=["O", "B-PER", "I-PER"])
-        model.compile(optimizer=AdamW(5e-5))
-        model.fit(dataset, epochs=3)
+        model = BertTokenClassifier.from_pretrained("bert-base-cased", labels=["O", "B-PER", "I-PER"])
+        model.fit(sentences_in_words, tags, epochs=3)
+        model.predict(["Ada Lovelace wrote it."])[0].entities
+
+    or pairs `(features, label ids [B, S])`, or one dictionary that holds `label_ids` beside the features, as the
+    records of `features.tagging_features` do.
 
     Tokens whose label id is negative (`features.NO_LABEL` is -1) have no label and count for nothing. The loss is the
     weighted mean of the cross-entropy over the others: each has the weight of its example. Reported are `loss` and
