@@ -19,7 +19,7 @@ from benchmarks.finetuning_examples import RECIPES
 
 
 def train(model, recipe, seed: int, x, y) -> dict:
-    """Returns `epoch_seconds`, `cpu_seconds`, `epoch_losses`, `fit_seconds` and, if the texts were rows, no tokens."""
+    """Returns `epoch_seconds`, `fit_seconds` with tokenising and tracing, `cpu_seconds` and `epoch_losses`."""
     import keras
 
     clock = {"begin": 0.0, "seconds": []}
@@ -60,7 +60,50 @@ def run_classification(arguments, recipe):
     return measured, {"dev": [int(answer.label) for answer in answers]}
 
 
-RUNS = {}
+def run_tagging(arguments, recipe):
+    from keras_bert import BertTokenClassifier
+
+    words, tags = examples.read_tagged_sentences(arguments.data, "train")
+    labels = sorted({tag for sentence in tags for tag in sentence})
+    model = BertTokenClassifier.from_pretrained(arguments.model, labels=labels)
+    measured = train(model, recipe, arguments.seed, words, tags)
+    predictions = {}
+    for split in ("dev", "test"):
+        words, _ = examples.read_tagged_sentences(arguments.data, split)
+        answers = model.predict(words, max_seq_length=recipe.max_seq_length)
+        predictions[split] = [list(answer.tags) for answer in answers]
+    return measured, predictions
+
+
+def run_multiple_choice(arguments, recipe):
+    from keras_bert import BertMultipleChoice
+
+    model = BertMultipleChoice.from_pretrained(arguments.model)
+    prompts, choices, labels = examples.read_multiple_choice(arguments.data, "train")
+    measured = train(model, recipe, arguments.seed, (prompts, choices), labels)
+    prompts, choices, _ = examples.read_multiple_choice(arguments.data, "dev")
+    answers = model.predict((prompts, choices), max_seq_length=recipe.max_seq_length)
+    return measured, {"dev": [answer.choice for answer in answers]}
+
+
+def run_questions(arguments, recipe):
+    from keras_bert import BertSpanClassifier
+
+    def columns(split):
+        questions = examples.read_questions(arguments.data, split)
+        texts = ([question["question"] for question in questions], [question["context"] for question in questions])
+        return questions, texts
+
+    model = BertSpanClassifier.from_pretrained(arguments.model)
+    questions, texts = columns("train")
+    answers = [question["answers"][0] for question in questions]
+    measured = train(model, recipe, arguments.seed, texts, answers)
+    questions, texts = columns("dev")
+    found = model.predict(texts, max_seq_length=recipe.max_seq_length)
+    return measured, {"dev": {question["id"]: answer.text for question, answer in zip(questions, found, strict=True)}}
+
+
+RUNS = {"WNUT-17": run_tagging, "SQuAD": run_questions, "CODAH": run_multiple_choice}
 
 
 def main():
