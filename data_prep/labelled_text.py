@@ -82,6 +82,7 @@ def read_multi_label_text(
     label_column: Column | Sequence[Column] | None = "label",
     label_separator: str = ",",
     has_header: bool = True,
+    left_out: list[str] | None = None,
 ) -> LabelledText:
     """As `read_labelled_text`, with any number of labels for each text.
 
@@ -94,7 +95,7 @@ def read_multi_label_text(
         read_label = lambda row: row.labels(label_column, label_separator)  # noqa: E731
     elif label_column is not None:
         read_label = lambda row: row.marked(label_column)  # noqa: E731
-    return _read(path, text_column, second_text_column, read_label, has_header)
+    return _read(path, text_column, second_text_column, read_label, has_header, left_out=left_out)
 
 
 def read_choices(

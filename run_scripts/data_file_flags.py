@@ -21,6 +21,9 @@ def define_data_file_flags(examples: str, data_dir: str) -> None:
     flags.DEFINE_string("train_file", None, f"{examples} to train on: a file, or tfds:NAME@SPLIT.")
     flags.DEFINE_string("dev_file", None, f"{examples} to evaluate on.")
     flags.DEFINE_string("test_file", None, f"{examples} to predict; labels are not needed.")
+    # As create_finetuning_data calls them.
+    flags.DEFINE_alias("eval_file", "dev_file")
+    flags.DEFINE_alias("predict_file", "test_file")
     flags.DEFINE_boolean("do_eval", False, "Evaluate on dev_file.")
     flags.DEFINE_integer("eval_batch_size", 8, "Examples per evaluation step.")
 

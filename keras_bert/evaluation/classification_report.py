@@ -264,7 +264,7 @@ def _draw_labels(path: str, table: list[list]) -> None:
         axis.set_yticks(places, [f"{_short(row[0])} ({row[4]})" for row in rows], parse_math=False)
         axis.invert_yaxis()
         axis.set_xlim(0, 1)
-        axis.legend(fontsize=9, loc="lower right")
+        axis.legend(fontsize=9, loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False)
         axis.set_title("Labels, and how often they occur", loc="left", fontsize=10)
 
     draw(path, (7.0, 1.4 + 0.5 * len(rows)), on)
