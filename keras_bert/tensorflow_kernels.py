@@ -87,3 +87,19 @@ def adam_update(variable, momentum, velocity, gradient, rate, epsilon, beta_1: f
         epsilon=epsilon,
         grad=tf.cast(dense_gradient(gradient), dtype),
     )
+
+
+def dropout(values, rate: float, seed):
+    """Returns the values, a share of them 0 and the others scaled so that the expected sum stays.
+
+    Args:
+        values: float tensor of any shape.
+        rate: the share, taken as a multiple of 1/65536.
+        seed: int (2,); the same seed drops the same places.
+    """
+    num_dropped = round(rate * 65536)
+    count = tf.size(values)
+    words = tf.random.stateless_uniform([(count + 1) // 2], tf.cast(seed, tf.int32), None, None, tf.int32)
+    halves = tf.reshape(tf.bitcast(words, tf.int16), [-1])[:count]
+    kept = tf.cast(halves >= num_dropped - 32768, values.dtype) * (65536 / (65536 - num_dropped))
+    return values * tf.reshape(kept, tf.shape(values))

@@ -8,6 +8,7 @@ from keras import ops
 from keras_bert import features
 from keras_bert.config import BertConfig
 from keras_bert.errors import InputError
+from keras_bert.layers.dropout import Dropout
 from keras_bert.losses import accuracy_term, cross_entropy_term
 from keras_bert.models.base import TaskModel, check_labels, example_weights
 from keras_bert.models.encoder import BertEncoder
@@ -58,7 +59,7 @@ class BertTokenClassifier(TaskModel):
         self.labels = check_labels(labels)
         self.encoder = BertEncoder(config, dtype=self.dtype_policy, name="encoder")
         self.encoder.pooler.trainable = False  # no gradient reaches it
-        self.dropout = keras.layers.Dropout(config.hidden_dropout_prob, dtype=self.dtype_policy, name="dropout")
+        self.dropout = Dropout(config.hidden_dropout_prob, dtype=self.dtype_policy, name="dropout")
         self.token_classifier = keras.layers.Dense(
             len(self.labels),
             kernel_initializer=keras.initializers.TruncatedNormal(stddev=config.initializer_range),
