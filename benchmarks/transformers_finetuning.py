@@ -65,9 +65,9 @@ class Rows:
 
         ids = padded(self.ids, 0)
         columns = {"input_ids": ids, "token_type_ids": padded(self.segments, 0)}
-        columns["attention_mask"] = (
-            np.arange(width) < np.array([len(self.ids[row]) for row in rows])[:, None]
-        ).astype(np.int64)
+        columns["attention_mask"] = (np.arange(width) < np.array([len(self.ids[row]) for row in rows])[:, None]).astype(
+            np.int64
+        )
         if self.group > 1:
             columns = {name: values.reshape(len(places), self.group, width) for name, values in columns.items()}
         if self.token_labels is not None:
@@ -210,7 +210,9 @@ class Trainer:
 
     def __init__(self, model, total_steps: int):
         self.model = model
-        self.optimizer = torch.optim.AdamW(decayed_and_other_weights(model), lr=examples.PEAK_RATE, eps=1e-8, fused=True)
+        self.optimizer = torch.optim.AdamW(
+            decayed_and_other_weights(model), lr=examples.PEAK_RATE, eps=1e-8, fused=True
+        )
         self.schedule = transformers.get_linear_schedule_with_warmup(
             self.optimizer, math.ceil(examples.WARMUP_PART * total_steps), total_steps
         )
@@ -241,7 +243,9 @@ def train(model, rows: Rows, recipe: Recipe, seed: int) -> dict:
             padded += batch["input_ids"].numel()
             epoch_losses.append(trainer.step(batch))
             if number % 100 == 99:
-                print(f"epoch {epoch + 1} step {number + 1}/{len(batches)} loss {np.mean(epoch_losses):.4f}", flush=True)
+                print(
+                    f"epoch {epoch + 1} step {number + 1}/{len(batches)} loss {np.mean(epoch_losses):.4f}", flush=True
+                )
         seconds.append(time.perf_counter() - begin)
         losses.append(float(np.mean(epoch_losses)))
     return {
