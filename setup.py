@@ -24,6 +24,8 @@ COMMANDS = {
         "run_classifier",
         "run_squad",
         "evaluate_squad",
+        "run_ner",
+        "run_multiple_choice",
         "convert_checkpoint",
         "embed_sentences",
         "extract_features",
@@ -66,6 +68,10 @@ setup(
         "h5py>=3.11,<4",
         "ml_dtypes>=0.5,<1",
         "numpy>=2.0,<3",
+        # The official scores: entities, F1 and Matthews, correlations. seqeval is finished: 1.2.2 is its last release.
+        "seqeval>=1.2.2,<2",
+        "scikit-learn>=1.6,<2",
+        "scipy>=1.15,<2",
         "tqdm>=4.66,<5",
         # The results of sentence splitting were checked on 1.0.32.
         "sentencex>=1.0.32,<2",
@@ -76,7 +82,6 @@ setup(
         "test": [
             "pytest>=9,<10",
             "pytest-xdist>=3.6,<4",
-            "scipy>=1.15,<2",  # statistical tests
             "zstandard>=0.23,<1",
             "ruff==0.17.5",  # formatting differs between versions
         ],

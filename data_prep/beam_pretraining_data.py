@@ -230,7 +230,6 @@ def define_flags() -> None:
         "num_shards", None, "The number of files (default: one for every 100 documents up to 16, more for large text)."
     )
     create_pretraining_data.define_record_flags()
-    flags.adopt_module_key_flags(create_pretraining_data)
 
 
 def main(beam_options: list[str]) -> None:

@@ -35,11 +35,14 @@ def run_command(
     absl's own `app.run` shows no flags in `--help` when a console script starts it, prints a traceback for bad input,
     and exits with 1 for wrong flags.
     """
+    flags_of_others = set(flags.FLAGS)
     define_flags()
     if any(argument in _HELP for argument in sys.argv[1:]):
         if hasattr(signal, "SIGPIPE"):  # `--help | head` closes the pipe early
             signal.signal(signal.SIGPIPE, signal.SIG_DFL)
-        print(_help_text(sys.modules[main.__module__]))
+        # All that this command has defined, in whichever of its modules.
+        own_flags = [name for name in flags.FLAGS if name not in flags_of_others]
+        print(_help_text(sys.modules[main.__module__], own_flags))
         sys.exit(0)
     own, others = sys.argv, []
     if passes_on and "--" in sys.argv:
@@ -74,11 +77,10 @@ def _show_announcements() -> None:
         logger.addHandler(handler)
 
 
-def _help_text(module) -> str:
-    # Started with `python -m`, absl keeps the flags under the program's name; by a console script, under the module's.
-    name = sys.argv[0] if module.__name__ == "__main__" else module.__name__
+def _help_text(module, names: list[str]) -> str:
     lines = [(module.__doc__ or "").strip(), "", "Flags:"]
-    for flag in flags.FLAGS.get_key_flags_for_module(name):
+    for name in names:
+        flag = flags.FLAGS[name]
         value = flag.default_as_str.strip("'") if flag.default is not None else ""
         default = f" (default: {value})" if value else ""
         lines.append(f"  --{flag.name}{default}\n      {' '.join(flag.help.split())}")

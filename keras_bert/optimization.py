@@ -2,6 +2,7 @@
 
 import math
 import re
+from collections.abc import Sequence
 
 import keras
 from keras import ops
@@ -11,6 +12,9 @@ from keras_bert.errors import InputError
 # Google excludes what matches "LayerNorm", "layer_norm" or "bias". Keras calls the two weights of a LayerNorm gamma and
 # beta whatever the layer is called, so those names are excluded too.
 _NOT_DECAYED = re.compile(r"(layer_?norm(alization)?|bias|/gamma$|/beta$|^gamma$|^beta$)", re.IGNORECASE)
+# The names that `BertEncoder` gives its parts.
+_LAYER = re.compile(r"(?:^|/)layer_(\d+)/")
+_EMBEDDINGS = re.compile(r"(?:^|/)embeddings/")
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")
@@ -27,13 +31,22 @@ class AdamW(keras.optimizers.Optimizer):
     of the paper and `torch.optim.AdamW`. Google trained BERT without it. Small data sets are fine-tuned more stably
     with it (Mosbach et al., 2020, arXiv 2006.04884).
 
+    With `layer_decay`, the learning rate of a variable is multiplied by `layer_decay ** (layers above it)`: 1 for the
+    pooler and the head, `layer_decay` for the last layer of the encoder, the least for the embeddings. What the lower
+    layers know is general and shall change less (Howard and Ruder, 2018, arXiv 1801.06146; Clark et al., 2020, arXiv
+    2003.10555, whose code has one power more everywhere below the head).
+
     Args:
         learning_rate: number or `keras.optimizers.schedules.LearningRateSchedule`.
         weight_decay: 0 switches decay off. It is multiplied by the learning rate, as in Google's code.
         beta_1, beta_2, epsilon: the constants of Adam; `epsilon` is added outside the root.
         bias_correction: see above.
         global_clipnorm: the norm of all gradients together is scaled down to this; `None` switches clipping off.
+        layer_decay: see above; 1 gives all variables the same rate. It goes by the names of our models' layers.
         **kwargs: what every Keras optimiser takes, such as `use_ema` or `gradient_accumulation_steps`.
+
+    Raises:
+        InputError: `layer_decay` is not above 0 and at most 1.
 
     Example:
         >>> schedule = WarmupLinearDecay(peak=1e-4, num_train_steps=1000, num_warmup_steps=100)
@@ -51,9 +64,12 @@ class AdamW(keras.optimizers.Optimizer):
         epsilon=1e-6,
         bias_correction=True,
         global_clipnorm=1.0,
+        layer_decay=1.0,
         name="adamw",
         **kwargs,
     ):
+        if not 0 < layer_decay <= 1:
+            raise InputError(f"layer_decay must be above 0 and at most 1. Received: {layer_decay}")
         super().__init__(
             learning_rate=learning_rate,
             weight_decay=weight_decay,
@@ -65,6 +81,7 @@ class AdamW(keras.optimizers.Optimizer):
         self.beta_2 = beta_2
         self.epsilon = epsilon
         self.bias_correction = bias_correction
+        self.layer_decay = layer_decay
 
     def build(self, variables):
         if self.built:
@@ -72,6 +89,7 @@ class AdamW(keras.optimizers.Optimizer):
         super().build(variables)
         self._momentums, self._velocities = self.add_optimizer_variables(variables, ["momentum", "velocity"])
         self._is_decayed = [bool(self.weight_decay) and self._use_weight_decay(variable) for variable in variables]
+        self._rate_multipliers = rate_multipliers([variable.path for variable in variables], self.layer_decay)
 
     def slots(self):
         """Returns `(variable, m, v)` for each variable that is trained; none before the first update."""
@@ -107,6 +125,8 @@ class AdamW(keras.optimizers.Optimizer):
         momentum, velocity = self._momentums[index], self._velocities[index]
         dtype = variable.dtype
         rate, epsilon = ops.cast(learning_rate, dtype), ops.cast(self.epsilon, dtype)
+        if self._rate_multipliers[index] != 1.0:
+            rate = rate * self._rate_multipliers[index]
         if self._is_decayed[index]:
             self.assign_sub(variable, ops.convert_to_tensor(variable) * (rate * self.weight_decay))
         if self.bias_correction:
@@ -132,7 +152,31 @@ class AdamW(keras.optimizers.Optimizer):
             "beta_2": self.beta_2,
             "epsilon": self.epsilon,
             "bias_correction": self.bias_correction,
+            "layer_decay": self.layer_decay,
         }
+
+
+def rate_multipliers(paths: Sequence[str], layer_decay: float) -> list[float]:
+    """Returns what each variable's learning rate is multiplied by: `layer_decay ** (layers above it)`.
+
+    >>> rate_multipliers(["m/embeddings/token_embeddings", "m/layer_0/x", "m/layer_1/x", "m/classifier/kernel"], 0.5)
+    [0.125, 0.25, 0.5, 1.0]
+
+    Raises:
+        InputError: there is no layer that could have a lower rate.
+    """
+    layers = [_LAYER.search(path) for path in paths]
+    num_layers = max((int(layer[1]) + 1 for layer in layers if layer), default=0)
+    if layer_decay != 1 and not num_layers:
+        raise InputError(
+            f"layer_decay is {layer_decay}, but no layer of an encoder is trained. Its variables would be called "
+            f"layer_0/..., layer_1/... Received: {', '.join(paths[:3])}, ... Leave layer_decay out."
+        )
+    multipliers = []
+    for path, layer in zip(paths, layers, strict=True):
+        above = num_layers + 1 if _EMBEDDINGS.search(path) else 0
+        multipliers.append(layer_decay ** (num_layers - int(layer[1]) if layer else above))
+    return multipliers
 
 
 def _on_tensorflow() -> bool:

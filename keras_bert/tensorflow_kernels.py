@@ -46,7 +46,8 @@ def clip_by_global_norm(gradients, clip_norm: float) -> list:
     gradients = [summed_rows(gradient) for gradient in gradients]
     tensors = [gradient.values if isinstance(gradient, tf.IndexedSlices) else gradient for gradient in gradients]
     # l2_loss is half the sum of squares, without a tensor of the squares.
-    halves = [tf.cast(tf.nn.l2_loss(tensor), tf.float32) for tensor in tensors if tensor is not None]
+    dtype = tf.float64 if any(tensor is not None and tensor.dtype == tf.float64 for tensor in tensors) else tf.float32
+    halves = [tf.cast(tf.nn.l2_loss(tensor), dtype) for tensor in tensors if tensor is not None]
     norm = tf.sqrt(2.0 * tf.add_n(halves))
     scale = clip_norm * tf.minimum(1.0 / norm, 1.0 / clip_norm) + (norm - norm)
     clipped = []
@@ -86,3 +87,19 @@ def adam_update(variable, momentum, velocity, gradient, rate, epsilon, beta_1: f
         epsilon=epsilon,
         grad=tf.cast(dense_gradient(gradient), dtype),
     )
+
+
+def dropout(values, rate: float, seed):
+    """Returns the values, a share of them 0 and the others scaled so that the expected sum stays.
+
+    Args:
+        values: float tensor of any shape.
+        rate: the share, taken as a multiple of 1/65536.
+        seed: int (2,); the same seed drops the same places.
+    """
+    num_dropped = round(rate * 65536)
+    count = tf.size(values)
+    words = tf.random.stateless_uniform([(count + 1) // 2], tf.cast(seed, tf.int32), None, None, tf.int32)
+    halves = tf.reshape(tf.bitcast(words, tf.int16), [-1])[:count]
+    kept = tf.cast(halves >= num_dropped - 32768, values.dtype) * (65536 / (65536 - num_dropped))
+    return values * tf.reshape(kept, tf.shape(values))

@@ -13,10 +13,10 @@ PROJECT = pathlib.Path(__file__).resolve().parent.parent
 ROWS = [
     ["errors", "quiet_tensorflow", "tensorflow_kernels"],
     ["atomic_output", "command_line"],
-    ["config", "features", "record_files", "optimization"],
+    ["config", "features", "record_files", "optimization", "trainable_parts"],
     ["example_encoding", "masking", "record_form", "tokenization"],
-    ["dynamic_masking", "evaluation", "tasks"],
-    ["layers", "losses", "metrics", "input_pipeline", "distributed_model", "text_vectors"],
+    ["dynamic_masking", "tasks"],
+    ["evaluation", "layers", "losses", "metrics", "input_pipeline", "distributed_model", "text_vectors"],
     ["models"],
     ["checkpoints"],
     ["text_tasks", "vector_files"],
@@ -36,7 +36,7 @@ AT_CALL_TIME = {
     ("keras_bert.models.base", "keras_bert.text_tasks.fitting"),
 }
 # These run on every Keras backend.
-CORE = ["config", "layers", "losses", "metrics", "models", "optimization"]
+CORE = ["config", "layers", "losses", "metrics", "models", "optimization", "trainable_parts"]
 
 
 def source_files(package: str):

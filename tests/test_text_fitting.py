@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from keras_bert.checkpoints.pretrained import from_pretrained
 from keras_bert.config import BertConfig
 from keras_bert.errors import InputError
 from keras_bert.models.sequence_classifier import BertSequenceClassifier
@@ -219,10 +220,12 @@ def test_another_problem_type_is_refused():
         new_model(problem_type="ranking")
 
 
+@pytest.mark.parametrize("format", ["keras_bert", "google", "huggingface"])
 @pytest.mark.parametrize(("problem_type", "labels"), [("multi_label", ["a", "b"]), ("regression", ["score"])])
-def test_the_problem_type_is_saved(tmp_path, problem_type, labels):
+def test_the_problem_type_is_saved(tmp_path, problem_type, labels, format):
     model = new_model(labels, problem_type=problem_type)
-    model.save_pretrained(tmp_path / "model")
+    model.save_pretrained(tmp_path / "model", format=format)
     loaded = BertSequenceClassifier.from_pretrained(tmp_path / "model")
     assert (loaded.problem_type, loaded.labels) == (problem_type, tuple(labels))
-    assert loaded.predict(["good film"]) == model.predict(["good film"])
+    np.testing.assert_array_equal(loaded.classifier.kernel, model.classifier.kernel)
+    assert type(from_pretrained(None, tmp_path / "model")) is BertSequenceClassifier
