@@ -16,6 +16,7 @@ _PUBLIC = {
     "GraphTokenizer": "keras_bert.tokenization.graph_wordpiece",
     "BertEncoder": "keras_bert.models.encoder",
     "BertPretrainer": "keras_bert.models.pretrainer",
+    "BertMaskedLM": "keras_bert.models.masked_lm",
     "BertSequenceClassifier": "keras_bert.models.sequence_classifier",
     "BertTokenClassifier": "keras_bert.models.token_classifier",
     "BertSpanClassifier": "keras_bert.models.span_classifier",
