@@ -17,9 +17,9 @@ ROWS = [
     ["example_encoding", "masking", "record_form", "tokenization"],
     ["dynamic_masking", "tasks"],
     ["layers", "losses", "metrics", "input_pipeline", "distributed_model", "text_vectors"],
-    ["models"],
-    ["checkpoints"],
-    ["training", "vector_files"],
+    ["models", "summarization", "vector_index", "word_senses"],
+    ["checkpoints", "text_tasks"],
+    ["training", "vector_files", "word_sense_files"],
     ["serving"],
 ]
 ROW = {name: number for number, row in enumerate(ROWS) for name in row}
