@@ -1,6 +1,7 @@
-"""TFRecord files and plain texts -> batches for `fit`, `evaluate` and `predict`."""
+"""TFRecord files and rows of tokens -> batches for `fit`, `evaluate` and `predict`."""
 
 import contextlib
+import functools
 import itertools
 import re
 import sys
@@ -15,7 +16,7 @@ from keras_bert.dynamic_masking import DynamicMasking
 from keras_bert.errors import InputError
 from keras_bert.record_files import detect_compression, iterate_records
 from keras_bert.record_form import look_at_files
-from keras_bert.tokenization.segments import pack_segments
+from keras_bert.tasks.token_rows import RowBatches, TokenRows
 from keras_bert.tokenization.vocabulary import Vocabulary
 
 # Records that are mixed: about 10 MB at length 128.
@@ -24,8 +25,6 @@ _SHUFFLE_BUFFER = 10_000
 _MOST_OPEN_FILES = 16
 # Records that are handed from Python to TensorFlow at once.
 _RECORDS_AT_ONCE = 256
-# Texts are padded to a multiple of this length, so that XLA and graphs meet few different shapes.
-_LENGTH_STEP = 16
 
 
 def pretraining_dataset(
@@ -94,64 +93,46 @@ def pretraining_dataset(
     return batches.prefetch(tf.data.AUTOTUNE)
 
 
-def classification_dataset(
-    texts: Sequence[str],
-    second_texts: Sequence[str] | None,
-    label_ids: Sequence[int] | None,
-    tokenizer,
+def rows_dataset(
+    rows: TokenRows,
     batch_size: int,
-    max_seq_length: int,
     *,
     shuffle: bool = False,
     repeat: bool = False,
     seed: int = 0,
+    start_step: int = 0,
 ) -> tf.data.Dataset:
-    """Tokenises texts, or pairs of texts, on the way into the model.
-
-    A batch is as long as its longest row, rounded up to a multiple of 16 and at most `max_seq_length`.
+    """Batches of rows of like length, each padded to its longest; see `RowBatches` for the order.
 
     Args:
-        texts: N strings.
-        second_texts: N strings, or None for single texts.
-        label_ids: N integers, or None for prediction.
-        tokenizer: a `GraphTokenizer`.
-        shuffle: mixes the rows, anew in every epoch.
-        repeat: starts over for ever and gives full batches only. Without it the last batch may be smaller.
+        rows: what a text task has encoded.
+        shuffle: mixes the examples, anew in every epoch. Without it the longest come first.
+        repeat: starts over for ever.
+        seed: the same seed gives the same batches in the same order.
+        start_step: the number of batches that were taken before.
 
     Returns:
-        A dataset of (features, label ids (batch,)), or of features alone without labels: a dict of `input_ids`,
-        `input_mask` and `segment_ids`, int32 (batch, length).
+        A dataset of dict name -> tensor: `input_ids`, `input_mask`, `segment_ids`, int32 (batch, length), or
+        (batch, choices, length), and the columns of `rows.labels`. The last batch of an epoch may be smaller.
 
     Raises:
-        InputError: the sequences have different lengths or none at all.
+        InputError: there is no row, or `batch_size` is below 1.
     """
-    columns = {"texts": texts, "second_texts": second_texts, "label_ids": label_ids}
-    columns = {name: list(values) for name, values in columns.items() if values is not None}
-    lengths = {name: len(values) for name, values in columns.items()}
-    if not lengths["texts"] or len(set(lengths.values())) > 1:
-        raise InputError(f"Expected as many texts as second texts and labels, and one at least. Received: {lengths}")
-    _check_batch_size(batch_size)
-
+    if not len(rows):
+        raise InputError("There is no example to make a batch of.")
+    batches = RowBatches(rows, batch_size, seed if shuffle else None)
+    example = rows.batch(np.array([0]))
+    signature = {
+        name: tf.TensorSpec([None, *(None if name in (*rows.tokens, features.INPUT_MASK) else n for n in shape)], dtype)
+        for name, shape, dtype in ((name, values.shape[1:], values.dtype) for name, values in example.items())
+    }
     # Nothing here is for AutoGraph to convert, and looking for it takes two seconds.
-    @tf.autograph.experimental.do_not_convert
-    def to_features(batch: dict):
-        segments = [tokenizer.tokenize(batch[name]) for name in ("texts", "second_texts") if name in batch]
-        inputs = pack_segments(segments, max_seq_length, tokenizer.vocabulary, pad_to_max=False)
-        inputs = _pad_to_step(inputs, max_seq_length, tokenizer.vocabulary.pad_id)
-        return (inputs, batch["label_ids"]) if "label_ids" in batch else inputs
-
-    if "label_ids" in columns:
-        columns["label_ids"] = np.asarray(columns["label_ids"], np.int32)
-    rows = tf.data.Dataset.from_tensor_slices(columns)
-    if shuffle:
-        rows = rows.shuffle(lengths["texts"], seed=seed, reshuffle_each_iteration=True)
-    if repeat:
-        rows = rows.repeat()
-    return (
-        rows.batch(batch_size, drop_remainder=repeat)
-        .map(to_features, num_parallel_calls=tf.data.AUTOTUNE)
-        .prefetch(tf.data.AUTOTUNE)
+    from_step = tf.autograph.experimental.do_not_convert(
+        functools.partial(batches.from_step, start_step, None if repeat else 1)
     )
+    cardinality = tf.data.INFINITE_CARDINALITY if repeat else max(0, len(batches) - start_step)
+    dataset = tf.data.Dataset.from_generator(from_step, output_signature=signature)
+    return dataset.apply(tf.data.experimental.assert_cardinality(cardinality)).prefetch(tf.data.AUTOTUNE)
 
 
 def _check_batch_size(batch_size: int) -> None:
@@ -289,13 +270,3 @@ def _check_fits(record: Mapping[str, tf.Tensor], config: BertConfig, path: str) 
                 f"from 0 to {config.vocab_size - 1} (vocab_size={config.vocab_size}). Use the config and vocabulary "
                 "that the records were made with."
             )
-
-
-def _pad_to_step(inputs: dict[str, tf.Tensor], max_seq_length: int, pad_id: int) -> dict[str, tf.Tensor]:
-    """Widens rows to the next multiple of 16 columns, and to `max_seq_length` at most."""
-    width = tf.shape(inputs[features.INPUT_IDS])[1]
-    wanted = tf.minimum(-(-width // _LENGTH_STEP) * _LENGTH_STEP, max_seq_length)
-    return {
-        name: tf.pad(values, [[0, 0], [0, wanted - width]], constant_values=pad_id if name == features.INPUT_IDS else 0)
-        for name, values in inputs.items()
-    }

@@ -49,6 +49,35 @@ def accuracy_term(name, logits, labels, weights=None) -> LossTerm:
     return _weighted_sum(name, ops.cast(is_right, logits.dtype), weights, 0.0)
 
 
+def binary_cross_entropy_term(name, logits, labels, weights=None) -> LossTerm:
+    """Returns the cross-entropy of independent labels, its mean over them, as a `LossTerm`.
+
+    Args:
+        logits: float `[B, C]`.
+        labels: 0 or 1, `[B, C]`.
+        weights: `[B]`; 1 for every example when not given.
+    """
+    # max(x, 0) - x * y + log(1 + exp(-|x|)) overflows nowhere.
+    losses = ops.relu(logits) - logits * ops.cast(labels, logits.dtype) + ops.log1p(ops.exp(-ops.abs(logits)))
+    return _weighted_sum(name, ops.mean(losses, axis=-1), weights, 0.0)
+
+
+def binary_accuracy_term(name, logits, labels, weights=None) -> LossTerm:
+    """Returns the share of labels, `[B, C]`, that are 1 where the logit is above 0 and 0 elsewhere."""
+    is_right = ops.equal(logits > 0, ops.cast(labels, "bool"))
+    return _weighted_sum(name, ops.mean(ops.cast(is_right, logits.dtype), axis=-1), weights, 0.0)
+
+
+def squared_error_term(name, outputs, targets, weights=None) -> LossTerm:
+    """Returns the squared error, its mean over the outputs `[B, C]` of an example, as a `LossTerm`."""
+    return _weighted_sum(name, ops.mean(ops.square(outputs - ops.cast(targets, outputs.dtype)), axis=-1), weights, 0.0)
+
+
+def absolute_error_term(name, outputs, targets, weights=None) -> LossTerm:
+    """Returns the absolute error, its mean over the outputs `[B, C]` of an example, as a `LossTerm`."""
+    return _weighted_sum(name, ops.mean(ops.abs(outputs - ops.cast(targets, outputs.dtype)), axis=-1), weights, 0.0)
+
+
 def _weighted_sum(name, values, weights, epsilon):
     weights = ops.ones_like(values) if weights is None else ops.cast(weights, values.dtype)
     return LossTerm(name, ops.sum(values * weights), ops.sum(weights), epsilon)

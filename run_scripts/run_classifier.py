@@ -16,6 +16,7 @@ from absl import flags
 
 from keras_bert.command_line import run_command
 from keras_bert.errors import InputError
+from run_scripts.fine_tuning_flags import define_fine_tuning_flags, fine_tuning_options, starting_point
 
 FLAGS = flags.FLAGS
 
@@ -31,33 +32,9 @@ def define_flags() -> None:
     flags.DEFINE_string("text_column", "text", "The column that holds the text: its name, or its number from 0.")
     flags.DEFINE_string("second_text_column", None, "The column that holds the second text, for pairs.")
     flags.DEFINE_string("label_column", "label", "The column that holds the label.")
-    flags.DEFINE_string("output_dir", None, "The folder of this run: new, empty, or that of the run to go on with.")
-    flags.DEFINE_string("init_checkpoint", None, "A checkpoint of any format, with config and vocabulary.")
-    flags.DEFINE_string("bert_config_file", None, "bert_config.json, to train from scratch.")
-    flags.DEFINE_string("vocab_file", None, "vocab.txt, to train from scratch.")
-    flags.DEFINE_boolean(
-        "do_lower_case",
-        None,
-        "Whether the vocabulary is uncased. Default: as init_checkpoint is, else the config.",
-    )
-    flags.DEFINE_integer("max_seq_length", 128, "Longer texts are cut to this many tokens.")
-    flags.DEFINE_boolean("do_train", False, "Train.")
     flags.DEFINE_boolean("do_eval", False, "Evaluate on dev_file.")
-    flags.DEFINE_boolean("do_predict", False, "Predict the labels of test_file.")
-    flags.DEFINE_integer("train_batch_size", 32, "Examples per update.")
     flags.DEFINE_integer("eval_batch_size", 8, "Examples per evaluation step.")
-    flags.DEFINE_integer("predict_batch_size", 8, "Examples per prediction step.")
-    flags.DEFINE_float("learning_rate", 5e-5, "The highest learning rate.")
-    flags.DEFINE_float("num_train_epochs", 3.0, "Passes over the training examples.")
-    flags.DEFINE_float("warmup_proportion", 0.1, "The part of training in which the learning rate rises.")
-    flags.DEFINE_integer("save_checkpoints_steps", 1000, "The number of updates between two checkpoints.")
-    flags.DEFINE_integer("iterations_per_loop", 1, "Updates between returns to Python (steps_per_execution of Keras).")
-    flags.DEFINE_integer("random_seed", 12345, "Seed of the new weights, the dropout and the order of the examples.")
-    flags.DEFINE_enum("dtype", "float32", ["float32", "mixed_bfloat16"], "What to compute in; weights are float32.")
-    flags.DEFINE_boolean(
-        "tensorboard", False, "Also write the training metrics for TensorBoard, to output_dir/tensorboard."
-    )
-    flags.mark_flag_as_required("output_dir")
+    define_fine_tuning_flags()
 
 
 def main() -> None:
@@ -68,41 +45,21 @@ def main() -> None:
     dev = _read("dev", FLAGS.dev_file) if FLAGS.do_eval else None
     test = _read("test", FLAGS.test_file, with_labels=False) if FLAGS.do_predict else None
 
-    import keras
-
-    from keras_bert.config import BertConfig
     from keras_bert.tasks.classification import TextExamples, label_ids, labels_of
-    from keras_bert.tokenization.vocabulary import Vocabulary
-    from keras_bert.training import fine_tuning
+    from keras_bert.training import classification
 
     train, dev, test = (found and TextExamples(**found) for found in (train, dev, test))
     if train and dev:
         # Before the training, not after it.
         label_ids(dev, labels_of(train))
-    keras.config.set_dtype_policy(FLAGS.dtype)
+    options = fine_tuning_options()
     if train:
-        fine_tuning.train_classifier(
-            FLAGS.output_dir,
-            train,
-            config=BertConfig.from_json_file(FLAGS.bert_config_file) if FLAGS.bert_config_file else None,
-            vocabulary=Vocabulary.from_file(FLAGS.vocab_file) if FLAGS.vocab_file else None,
-            init_checkpoint=FLAGS.init_checkpoint,
-            do_lower_case=FLAGS.do_lower_case,
-            max_seq_length=FLAGS.max_seq_length,
-            train_batch_size=FLAGS.train_batch_size,
-            learning_rate=FLAGS.learning_rate,
-            num_train_epochs=FLAGS.num_train_epochs,
-            warmup_proportion=FLAGS.warmup_proportion,
-            save_checkpoints_steps=FLAGS.save_checkpoints_steps,
-            steps_per_execution=FLAGS.iterations_per_loop,
-            seed=FLAGS.random_seed,
-            tensorboard=FLAGS.tensorboard,
-        )
+        classification.train_classifier(FLAGS.output_dir, train, starting_point(), options)
     model = {"init_checkpoint": FLAGS.init_checkpoint, "max_seq_length": FLAGS.max_seq_length}
     if dev:
-        fine_tuning.evaluate_classifier(FLAGS.output_dir, dev, eval_batch_size=FLAGS.eval_batch_size, **model)
+        classification.evaluate_classifier(FLAGS.output_dir, dev, eval_batch_size=FLAGS.eval_batch_size, **model)
     if test:
-        fine_tuning.predict_classifier(FLAGS.output_dir, test, predict_batch_size=FLAGS.predict_batch_size, **model)
+        classification.predict_classifier(FLAGS.output_dir, test, predict_batch_size=FLAGS.predict_batch_size, **model)
 
 
 def _read(part: str, path: str | None, with_labels: bool = True) -> dict:

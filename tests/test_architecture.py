@@ -18,8 +18,9 @@ ROWS = [
     ["dynamic_masking", "tasks"],
     ["layers", "losses", "metrics", "input_pipeline", "distributed_model", "text_vectors"],
     ["models", "summarization", "vector_index", "word_senses"],
-    ["checkpoints", "text_tasks"],
-    ["training", "vector_files", "word_sense_files"],
+    ["checkpoints"],
+    ["text_tasks", "vector_files", "word_sense_files"],
+    ["training"],
     ["serving"],
 ]
 ROW = {name: number for number, row in enumerate(ROWS) for name in row}
@@ -32,6 +33,8 @@ DATA_PREP_MAY_IMPORT = {
 AT_CALL_TIME = {
     ("keras_bert.models.base", "keras_bert.checkpoints.pretrained"),
     ("keras_bert.models.base", "keras_bert.serving.export"),
+    ("keras_bert.models.masked_lm", "keras_bert.text_tasks.masked_lm"),
+    ("keras_bert.models.base", "keras_bert.text_tasks.fitting"),
 }
 # These run on every Keras backend.
 CORE = ["config", "layers", "losses", "metrics", "models", "optimization"]

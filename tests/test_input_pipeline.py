@@ -8,9 +8,9 @@ import tensorflow as tf
 from keras_bert import features
 from keras_bert.config import BertConfig
 from keras_bert.errors import InputError
-from keras_bert.input_pipeline import classification_dataset, naming_damaged_records, pretraining_dataset
+from keras_bert.input_pipeline import naming_damaged_records, pretraining_dataset, rows_dataset
 from keras_bert.record_files import list_records
-from keras_bert.tokenization.graph_wordpiece import GraphTokenizer
+from keras_bert.tasks.token_rows import TokenRows
 from keras_bert.tokenization.vocabulary import Vocabulary
 
 SEQ, PREDICTIONS = 8, 2
@@ -323,66 +323,41 @@ def test_a_batch_size_below_one_is_refused(tmp_path):
 VOCABULARY = Vocabulary(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "quick", "brown", "fox"])
 
 
-@pytest.fixture(scope="module")
-def tokenizer():
-    return GraphTokenizer(VOCABULARY)
+def rows_of_lengths(lengths):
+    """Rows of the ids 1, 2, 3, ...; the label is the length."""
+    tokens = np.concatenate([np.arange(1, length + 1) for length in lengths]).astype(np.int32)
+    columns = {features.INPUT_IDS: tokens, features.SEGMENT_IDS: tokens % 2}
+    splits = np.concatenate([[0], np.cumsum(lengths)])
+    return TokenRows(columns, splits, {features.LABEL_IDS: np.array(lengths, np.int32)})
 
 
-def as_text(row):
-    return " ".join(VOCABULARY.tokens[number] for number in row.numpy() if number)
-
-
-def test_texts_become_rows_with_labels(tokenizer):
-    dataset = classification_dataset(["The fox", "brown", "quick"], None, [1, 0, 2], tokenizer, 2, 32)
-    (inputs, labels), (last, last_labels) = dataset
-    assert [as_text(row) for row in inputs["input_ids"]] == ["[CLS] the fox [SEP]", "[CLS] brown [SEP]"]
-    assert {name: (tuple(value.shape), value.dtype.name) for name, value in inputs.items()} == {
+def test_rows_become_batches_of_like_length():
+    batches = list(rows_dataset(rows_of_lengths([3, 9, 2, 8]), 2))
+    assert [batch["label_ids"].numpy().tolist() for batch in batches] == [[9, 8], [3, 2]]
+    assert {name: (tuple(value.shape), value.dtype.name) for name, value in batches[0].items()} == {
         "input_ids": ((2, 16), "int32"),
         "input_mask": ((2, 16), "int32"),
         "segment_ids": ((2, 16), "int32"),
+        "label_ids": ((2,), "int32"),
     }
-    assert inputs["input_mask"].numpy().sum(axis=1).tolist() == [4, 3]
-    assert labels.dtype == tf.int32
-    assert labels.numpy().tolist() == [1, 0]
-    assert last["input_ids"].shape == (1, 16)
-    assert last_labels.numpy().tolist() == [2]
+    assert batches[1]["input_ids"].numpy().tolist() == [[1, 2, 3, 0, 0, 0, 0, 0], [1, 2, 0, 0, 0, 0, 0, 0]]
+    assert batches[1]["input_mask"].numpy().sum(axis=1).tolist() == [3, 2]
 
 
-def test_pairs_of_texts_become_rows_of_two_segments(tokenizer):
-    dataset = classification_dataset(["The fox"], ["quick brown"], None, tokenizer, 1, 32)
-    (inputs,) = dataset
-    assert as_text(inputs["input_ids"][0]) == "[CLS] the fox [SEP] quick brown [SEP]"
-    assert inputs["segment_ids"][0].numpy().tolist() == [0, 0, 0, 0, 1, 1, 1, *[0] * 9]
+def test_training_can_begin_at_any_batch():
+    rows = rows_of_lengths(range(1, 12))
+    labels = [batch["label_ids"].numpy().tolist() for batch in rows_dataset(rows, 4, shuffle=True, repeat=True).take(9)]
+    later = rows_dataset(rows, 4, shuffle=True, repeat=True, start_step=4).take(5)
+    assert [batch["label_ids"].numpy().tolist() for batch in later] == labels[4:]
+    for epoch in range(3):
+        assert sorted(sum(labels[3 * epoch : 3 * epoch + 3], [])) == list(range(1, 12))
+    assert labels[:3] != labels[3:6]
+    other = rows_dataset(rows, 4, shuffle=True, repeat=True, seed=1).take(3)
+    assert [batch["label_ids"].numpy().tolist() for batch in other] != labels[:3]
 
 
-@pytest.mark.parametrize(
-    ("num_words", "max_seq_length", "columns"),
-    [(1, 128, 16), (14, 128, 16), (15, 128, 32), (95, 100, 100), (300, 40, 40)],
-)
-def test_a_batch_is_as_long_as_its_longest_row_in_steps_of_sixteen(tokenizer, num_words, max_seq_length, columns):
-    dataset = classification_dataset(["fox", "fox " * num_words], None, None, tokenizer, 2, max_seq_length)
-    (inputs,) = dataset
-    assert [tuple(value.shape) for value in inputs.values()] == [(2, columns)] * 3
-    assert inputs["input_mask"].numpy().sum(axis=1).tolist() == [3, min(num_words + 2, max_seq_length)]
-
-
-def test_shuffled_rows_repeat_in_full_batches_and_depend_on_the_seed(tokenizer):
-    def labels(seed, num_batches):
-        texts = [f"{'fox ' * n}" for n in range(10)]
-        dataset = classification_dataset(texts, None, range(10), tokenizer, 5, 64, shuffle=True, repeat=True, seed=seed)
-        batches = list(dataset.take(num_batches))
-        for inputs, label_ids in batches:
-            # A text keeps its label.
-            assert (inputs["input_mask"].numpy().sum(axis=1) - 2).tolist() == label_ids.numpy().tolist()
-        return [batch[1].numpy().tolist() for batch in batches]
-
-    first, again, other = labels(1, 4), labels(1, 4), labels(2, 4)
-    assert first == again != other
-    assert sorted(first[0] + first[1]) == sorted(first[2] + first[3]) == list(range(10))
-
-
-def test_columns_of_different_lengths_are_refused(tokenizer):
-    with pytest.raises(InputError, match=r"Expected as many texts .* Received: {'texts': 2, 'label_ids': 1}"):
-        classification_dataset(["a", "b"], None, [1], tokenizer, 1, 16)
-    with pytest.raises(InputError, match="and one at least"):
-        classification_dataset([], None, [], tokenizer, 1, 16)
+def test_no_rows_and_no_batch_size_are_refused():
+    with pytest.raises(InputError, match="There is no example"):
+        rows_dataset(TokenRows({"input_ids": np.zeros(0, np.int32)}, np.zeros(1, np.int64)), 1)
+    with pytest.raises(InputError, match="batch_size must be 1 or more. Received: 0"):
+        rows_dataset(rows_of_lengths([1]), 0)

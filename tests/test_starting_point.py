@@ -11,7 +11,7 @@ from keras_bert.config import BertConfig
 from keras_bert.errors import InputError
 from keras_bert.models.sequence_classifier import BertSequenceClassifier
 from keras_bert.tokenization.vocabulary import Vocabulary
-from keras_bert.training.starting_point import starting_model
+from keras_bert.training.starting_point import StartingPoint
 
 # Long enough to show its casing.
 WORDS = ["".join(letters) for letters in itertools.product("abcdefghij", repeat=3)]
@@ -35,9 +35,8 @@ def start(folder, **arguments):
         "config": BertConfig.from_json_file(folder / "bert_config.json"),
         "vocabulary": Vocabulary.from_file(folder / "vocab.txt"),
         "init_checkpoint": folder / "bert_model.ckpt",
-        "labels": ["no", "yes"],
     }
-    return starting_model(BertSequenceClassifier, **{**given, **arguments})
+    return StartingPoint(**{**given, **arguments}).make(BertSequenceClassifier, labels=["no", "yes"])
 
 
 def test_the_casing_is_the_checkpoints_where_the_given_config_does_not_say_it(cased_folder):
@@ -53,7 +52,8 @@ def test_the_casing_is_that_of_the_flag_where_it_is_given(do_lower_case, config,
 
 
 def test_the_flag_holds_from_scratch_too():
-    model = starting_model(BertSequenceClassifier, CONFIG, VOCABULARY, None, do_lower_case=False, labels=["no", "yes"])
+    start = StartingPoint(CONFIG, VOCABULARY, do_lower_case=False)
+    model = start.make(BertSequenceClassifier, labels=["no", "yes"])
     assert model.config.do_lower_case is False
 
 

@@ -13,6 +13,7 @@ from keras_bert.config import BertConfig
 from keras_bert.errors import InputError
 from keras_bert.losses import LossTerm
 from keras_bert.metrics import RatioOfSums
+from keras_bert.tasks.given_texts import holds_texts
 
 
 class BertModel(keras.Model):
@@ -23,6 +24,7 @@ class BertModel(keras.Model):
     Attributes:
         feature_names: what the dictionary that a model is called with must hold; it may hold more, such as labels.
         feature_axes: the axes of each of these features.
+        has_token_outputs: whether the outputs are `[B, S, ...]`, for each token, and not `[B, ...]`.
         config: the `BertConfig`.
         vocabulary: the `Vocabulary` that the model's ids belong to, or None. It is saved by `save_pretrained`, not in
             `.keras` files.
@@ -30,6 +32,7 @@ class BertModel(keras.Model):
 
     feature_axes: Sequence[str] = ("batch", "length")
     feature_names: Sequence[str] = (features.INPUT_IDS, features.INPUT_MASK, features.SEGMENT_IDS)
+    has_token_outputs: bool = False
 
     def __init__(self, config: BertConfig, **kwargs):
         super().__init__(**kwargs)
@@ -108,6 +111,8 @@ class TaskModel(BertModel):
 
     loss_names: Sequence[str] = ()
     metric_names: Sequence[str] = ()
+    # The module and class that know what texts are to this model; None: it takes features only.
+    text_task: str | None = None
 
     def __init__(self, config: BertConfig, **kwargs):
         super().__init__(config, **kwargs)
@@ -152,15 +157,33 @@ class TaskModel(BertModel):
         self.optimizer.build(self.trainable_variables)
 
     def fit(self, x=None, *args, **kwargs):
+        """Trains on features, as `keras.Model` does, or on texts: see `text_tasks/fitting.py` for what these may be."""
         self._refuse_replicas()
+        if holds_texts(x):
+            from keras_bert.text_tasks import fitting
+
+            return fitting.fit_texts(self, x, *args, **kwargs)
         if hasattr(x, "element_spec"):
             # Keras asks for shuffling unless told otherwise, and then warns that a tf.data.Dataset cannot be shuffled.
             kwargs.setdefault("shuffle", False)
         return super().fit(x, *args, **kwargs)
 
     def evaluate(self, x=None, *args, **kwargs):
+        """Evaluates on features, as `keras.Model` does. Of texts and their labels it returns the official scores."""
         self._refuse_replicas()
+        if holds_texts(x):
+            from keras_bert.text_tasks import fitting
+
+            return fitting.evaluate_texts(self, x, *args, **kwargs)
         return super().evaluate(x, *args, **kwargs)
+
+    def predict(self, x, *args, **kwargs):
+        """Returns logits for features, as `keras.Model` does, and answers, one for each, for texts."""
+        if holds_texts(x):
+            from keras_bert.text_tasks import fitting
+
+            return fitting.predict_texts(self, x, *args, **kwargs)
+        return super().predict(x, *args, **kwargs)
 
     def _refuse_replicas(self):
         # Only the TensorFlow backend of Keras gives models this attribute.
@@ -196,17 +219,23 @@ class TaskModel(BertModel):
 def example_weights(x, sample_weight):
     """Returns the weights `[B]` of a batch's examples, or None where all count the same.
 
-    Examples that only fill up the last batch are marked by `is_real_example` 0, as in Google's records.
+    They are the product of what `fit` was given (`sample_weight`) and of what is among the features: the column
+    `example_weights`, and `is_real_example`, 0 for what only fills up the last batch, as in Google's records.
     """
-    if isinstance(x, Mapping) and features.IS_REAL_EXAMPLE in x:
-        is_real = keras.ops.reshape(keras.ops.cast(x[features.IS_REAL_EXAMPLE], "float32"), (-1,))
-        return is_real if sample_weight is None else is_real * keras.ops.cast(sample_weight, "float32")
-    return sample_weight
+    found = [] if sample_weight is None else [sample_weight]
+    if isinstance(x, Mapping):
+        found += [x[name] for name in (features.IS_REAL_EXAMPLE, features.EXAMPLE_WEIGHTS) if name in x]
+    weights = None
+    for values in found:
+        values = keras.ops.reshape(keras.ops.cast(values, "float32"), (-1,))
+        weights = values if weights is None else weights * values
+    return weights
 
 
-def check_labels(labels) -> tuple[str, ...]:
-    """Returns the names of a classifier's classes. Raises `InputError`: fewer than two, or one twice."""
+def check_labels(labels, fewest: int = 2) -> tuple[str, ...]:
+    """Returns the names of a classifier's classes. Raises `InputError`: fewer than `fewest`, or one twice."""
     labels = (labels,) if isinstance(labels, str) else tuple(labels)
-    if len(labels) < 2 or len(set(labels)) < len(labels) or not all(isinstance(label, str) for label in labels):
-        raise InputError(f"labels must be two or more different names. Received: {list(labels)}")
+    if len(labels) < fewest or len(set(labels)) < len(labels) or not all(isinstance(label, str) for label in labels):
+        number = "two or more" if fewest > 1 else "one or more"
+        raise InputError(f"labels must be {number} different names. Received: {list(labels)}")
     return labels

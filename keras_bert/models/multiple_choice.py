@@ -38,6 +38,7 @@ class BertMultipleChoice(TaskModel):
     """
 
     feature_axes = ("batch", "choices", "length")
+    text_task = "keras_bert.text_tasks.multiple_choice.MultipleChoiceTask"
     loss_names = ("choice_loss",)
     metric_names = ("accuracy",)
 

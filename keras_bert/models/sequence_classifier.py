@@ -1,4 +1,4 @@
-"""`BertSequenceClassifier`: one label for a text or a pair of texts."""
+"""`BertSequenceClassifier`: a label, several labels or scores for a text or a pair of texts."""
 
 from collections.abc import Mapping, Sequence
 
@@ -8,9 +8,18 @@ from keras import ops
 from keras_bert import features
 from keras_bert.config import BertConfig
 from keras_bert.errors import InputError
-from keras_bert.losses import accuracy_term, cross_entropy_term
+from keras_bert.losses import (
+    absolute_error_term,
+    accuracy_term,
+    binary_accuracy_term,
+    binary_cross_entropy_term,
+    cross_entropy_term,
+    squared_error_term,
+)
 from keras_bert.models.base import TaskModel, check_labels, example_weights
 from keras_bert.models.encoder import BertEncoder
+
+PROBLEM_TYPES = ("classification", "multi_label", "regression")
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")
@@ -23,12 +32,25 @@ class BertSequenceClassifier(TaskModel):
         model.compile(optimizer=AdamW(2e-5))
         model.fit(dataset, epochs=3)
 
-    The loss is the weighted mean of the cross-entropy: sum(weight * loss) / sum(weight). Reported are `loss` and
-    `accuracy`. `metrics` given to `compile` work on labels `[B]` and logits.
+    or on texts and labels, `fit(texts, labels)` or `fit((texts, second_texts), labels)`; see
+    `text_tasks/classification.py` for these and for what `predict(texts)` returns.
+
+    The loss is a weighted mean, sum(weight * loss) / sum(weight), of what `problem_type` says:
+
+        classification   one label: the cross-entropy of the softmax. `label_ids` are int `[B]`.
+        multi_label      any number of labels: the mean over the labels of the cross-entropy of their sigmoids.
+                         `label_ids` are 0 and 1, `[B, labels]`.
+        regression       a score for each of `labels`: the squared error, or its mean over several. `label_ids` are
+                         float `[B]` or `[B, labels]`.
+
+    Reported are `loss` and, for single labels, `accuracy`; for several, the share of all decisions that are right; for
+    scores, `mean_absolute_error`. `metrics` given to `compile` work on labels and logits.
 
     Args:
         config: a `BertConfig`.
-        labels: names of the classes; label id 0 is the first.
+        labels: names of the classes; label id 0 is the first. For a regression the names of the scores, one by
+            default.
+        problem_type: see above.
 
     Call arguments:
         inputs: dictionary of `input_ids`, `input_mask` and `segment_ids`, int `[B, S]` (see `BertEncoder`). Other keys
@@ -39,17 +61,23 @@ class BertSequenceClassifier(TaskModel):
         float32 logits `[B, number of labels]`.
 
     Raises:
-        InputError: fewer than two labels, or one twice.
+        InputError: fewer than two labels, or one twice; another `problem_type`.
 
     Reference: Devlin et al., 2018, section 4.1; google-research/bert `run_classifier.py`.
     """
 
     loss_names = ("classification_loss",)
-    metric_names = ("accuracy",)
+    text_task = "keras_bert.text_tasks.classification.ClassificationTask"
 
-    def __init__(self, config: BertConfig, labels: Sequence[str], **kwargs):
+    def __init__(
+        self, config: BertConfig, labels: Sequence[str] = ("score",), problem_type: str = "classification", **kwargs
+    ):
+        if problem_type not in PROBLEM_TYPES:
+            raise InputError(f"problem_type must be one of {', '.join(PROBLEM_TYPES)}. Received: {problem_type!r}")
+        self.metric_names = ("mean_absolute_error" if problem_type == "regression" else "accuracy",)
         super().__init__(config, **kwargs)
-        self.labels = check_labels(labels)
+        self.problem_type = problem_type
+        self.labels = check_labels(labels, fewest=1 if problem_type == "regression" else 2)
         self.encoder = BertEncoder(config, dtype=self.dtype_policy, name="encoder")
         self.dropout = keras.layers.Dropout(config.hidden_dropout_prob, dtype=self.dtype_policy, name="dropout")
         self.classifier = keras.layers.Dense(
@@ -69,11 +97,21 @@ class BertSequenceClassifier(TaskModel):
 
     def loss_terms(self, x, y, y_pred, sample_weight):
         weights = example_weights(x, sample_weight)
-        return [cross_entropy_term("classification_loss", y_pred, self._label_ids(x, y), weights)]
+        term = {
+            "classification": cross_entropy_term,
+            "multi_label": binary_cross_entropy_term,
+            "regression": squared_error_term,
+        }[self.problem_type]
+        return [term("classification_loss", y_pred, self._label_ids(x, y), weights)]
 
     def metric_terms(self, x, y, y_pred, sample_weight):
         weights = example_weights(x, sample_weight)
-        return [accuracy_term("accuracy", y_pred, self._label_ids(x, y), weights)]
+        term = {
+            "classification": accuracy_term,
+            "multi_label": binary_accuracy_term,
+            "regression": absolute_error_term,
+        }[self.problem_type]
+        return [term(self.metric_names[0], y_pred, self._label_ids(x, y), weights)]
 
     def compute_metrics(self, x, y, y_pred, sample_weight=None):
         # Metrics that were given to `compile` find the labels in `y` only.
@@ -92,7 +130,12 @@ class BertSequenceClassifier(TaskModel):
                 "BertSequenceClassifier is trained on pairs (features, label ids), or on features that hold "
                 f"{features.LABEL_IDS}. Received no labels."
             )
-        return ops.reshape(ops.cast(y, "int32"), (-1,))
+        if self.problem_type == "classification":
+            return ops.reshape(ops.cast(y, "int32"), (-1,))
+        return ops.reshape(ops.cast(y, self._logits_dtype), (-1, len(self.labels)))
 
     def get_config(self):
-        return {**super().get_config(), "labels": list(self.labels)}
+        arguments = {"labels": list(self.labels)}
+        if self.problem_type != "classification":
+            arguments["problem_type"] = self.problem_type
+        return {**super().get_config(), **arguments}

@@ -47,6 +47,8 @@ class BertSpanClassifier(TaskModel):
     Reference: Devlin et al., 2018, sections 4.2 and 4.3; google-research/bert `run_squad.py`.
     """
 
+    has_token_outputs = True
+    text_task = "keras_bert.text_tasks.question_answering.QuestionAnsweringTask"
     loss_names = ("span_loss",)
     metric_names = ("start_accuracy", "end_accuracy")
 

@@ -46,6 +46,8 @@ class BertTokenClassifier(TaskModel):
     Reference: Devlin et al., 2018, section 5.3; TF Model Garden `official/nlp/tasks/tagging.py`.
     """
 
+    has_token_outputs = True
+    text_task = "keras_bert.text_tasks.tagging.TaggingTask"
     loss_names = ("token_classification_loss",)
     metric_names = ("accuracy",)
 

@@ -1,7 +1,6 @@
 """One text, or a pair of texts, per example: labels, sets of labels or scores, and the rows that the model takes."""
 
 import dataclasses
-import hashlib
 import math
 from collections.abc import Sequence
 
@@ -18,8 +17,9 @@ class TextExamples:
     Attributes:
         texts: N texts, none of them empty.
         second_texts: N second texts of pairs, or None.
-        labels: N labels, or None.
+        labels: N labels, N lists of labels or N scores; or None.
         source: where they are from, for messages.
+        weights: how much each example counts in training, N numbers; or None.
 
     Raises:
         InputError: there are none, one is empty, or the numbers disagree.
@@ -27,19 +27,22 @@ class TextExamples:
 
     texts: Sequence[str]
     second_texts: Sequence[str] | None = None
-    labels: Sequence[str] | None = None
+    labels: Sequence[str] | Sequence[Sequence[str]] | Sequence[float] | None = None
     source: str = "the examples"
+    weights: Sequence[float] | None = None
 
     def __post_init__(self):
         if not self.texts:
             raise InputError(f"{self.source}: there is no text.")
-        columns = {"text": self.texts, "second text": self.second_texts, "label": self.labels}
+        columns = {"text": self.texts, "second text": self.second_texts, "label": self.labels, "weight": self.weights}
         for name, values in columns.items():
             if values is None:
                 continue
             if len(values) != len(self.texts):
                 raise InputError(f"{self.source}: {len(self.texts)} texts but {len(values)} {name}s.")
-            empty = next((number for number, value in enumerate(values, start=1) if not value.strip()), None)
+            empty = next(
+                (n for n, value in enumerate(values, start=1) if isinstance(value, str) and not value.strip()), None
+            )
             if empty is not None:
                 raise InputError(
                     f"{self.source}: the {name} of example {empty} is empty. Remove the example or fill it in."
@@ -47,10 +50,6 @@ class TextExamples:
 
     def __len__(self):
         return len(self.texts)
-
-    def sha256(self) -> str:
-        """Returns a hash of the content, to tell whether a run goes on with the same examples."""
-        return hashlib.sha256(repr((list(self.texts), self.second_texts, self.labels)).encode("utf-8")).hexdigest()
 
 
 def labels_of(examples: TextExamples) -> list[str]:

@@ -17,7 +17,7 @@ from keras_bert.optimization import AdamW, WarmupLinearDecay
 from keras_bert.tokenization.vocabulary import Vocabulary
 from keras_bert.training.resumable_fit import compile_for_training, resumable_fit
 from keras_bert.training.run_folder import RunFolder
-from keras_bert.training.starting_point import starting_model, trained_model
+from keras_bert.training.starting_point import StartingPoint, trained_model
 
 # Compiling the step takes as long as some dozens of steps.
 _MIN_STEPS_FOR_XLA = 200
@@ -79,7 +79,7 @@ def train_pretrainer(
     if train_batch_size < 1:
         raise InputError(f"train_batch_size must be at least 1. Received: {train_batch_size}")
     keras.utils.set_random_seed(seed)
-    model = starting_model(BertPretrainer, config, vocabulary, init_checkpoint)
+    model = StartingPoint(config, vocabulary, init_checkpoint).make(BertPretrainer)
     if model.vocabulary is None:
         print("No vocabulary was given: the model folder will have no vocab.txt, so it takes token ids and no text.")
     dataset = pretraining_dataset(
@@ -116,7 +116,7 @@ def train_pretrainer(
     with naming_damaged_records(train_files):
         resumable_fit(
             model,
-            dataset,
+            dataset.skip,
             folder,
             num_train_steps=num_train_steps,
             batch_size=train_batch_size,

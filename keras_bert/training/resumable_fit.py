@@ -1,5 +1,7 @@
 """`model.fit` that goes on where a killed run stopped."""
 
+from collections.abc import Callable
+
 import keras
 
 from keras_bert.errors import InputError
@@ -13,7 +15,7 @@ _MAX_LOG_STEPS = 100
 
 def resumable_fit(
     model,
-    dataset,
+    dataset_from: Callable,
     folder: RunFolder,
     *,
     num_train_steps: int,
@@ -25,8 +27,7 @@ def resumable_fit(
     """Trains a compiled model up to `num_train_steps` updates, from the newest checkpoint of `folder`.
 
     Args:
-        dataset: endless batches, the same ones in the same order each time it is iterated from the start: the batches
-            that the run has seen are skipped.
+        dataset_from: a function from a step to endless batches, those that a run takes after that many updates.
         extra_callbacks: further Keras callbacks.
 
     Raises:
@@ -48,7 +49,7 @@ def resumable_fit(
         *extra_callbacks,
     ]
     # The end of the dataset ends the run: with steps_per_epoch, Keras rounds up to a multiple of steps_per_execution.
-    remaining = dataset.skip(start_step).take(num_train_steps - start_step)
+    remaining = dataset_from(start_step).take(num_train_steps - start_step)
     try:
         model.fit(remaining, callbacks=callbacks, shuffle=False, verbose=0)
     except KeyboardInterrupt:

@@ -1,5 +1,6 @@
 """Which model a run starts with: new, from a model folder, or the one that the run has trained."""
 
+import dataclasses
 import os
 
 from keras_bert.checkpoints.model_folder import read_model_config
@@ -9,46 +10,57 @@ from keras_bert.tokenization.vocabulary import Vocabulary
 from keras_bert.training.run_folder import RunFolder
 
 
-def starting_model(
-    model_class: type,
-    config: BertConfig | None,
-    vocabulary: Vocabulary | None,
-    init_checkpoint: str | os.PathLike | None,
-    do_lower_case: bool | None = None,
-    **arguments,
-):
-    """Returns a new `model_class`, or one with the weights of the checkpoint `init_checkpoint`.
+@dataclasses.dataclass(frozen=True)
+class StartingPoint:
+    """What a run starts with: a checkpoint, or the config and vocabulary of a new model.
 
-    Args:
+    Attributes:
         config: not needed with `init_checkpoint`; if both are given they must agree.
         vocabulary: the same.
+        init_checkpoint: a checkpoint of any format.
         do_lower_case: the casing; `None` takes that of `init_checkpoint`, else that of the config.
-        **arguments: what the constructor takes beside the config.
-
-    Raises:
-        InputError: nothing to start with was given, or what was given disagrees.
     """
-    if init_checkpoint:
-        model = model_class.from_pretrained(init_checkpoint, do_lower_case=do_lower_case, **arguments)
-        if config:
-            _check_same_config(_with_casing_of(model.config, config, do_lower_case), model.config, init_checkpoint)
+
+    config: BertConfig | None = None
+    vocabulary: Vocabulary | None = None
+    init_checkpoint: str | os.PathLike | None = None
+    do_lower_case: bool | None = None
+
+    def make(self, model_class: type, **arguments):
+        """Returns a new `model_class`, with the weights of the checkpoint if there is one.
+
+        Args:
+            **arguments: what the constructor takes beside the config.
+
+        Raises:
+            InputError: nothing to start with was given, or what was given disagrees.
+        """
+        if self.init_checkpoint:
+            model = self._load(model_class, arguments)
+        elif self.config:
+            config = self.config
+            if self.do_lower_case is not None:
+                config = config.replace(do_lower_case=self.do_lower_case)
+            model = model_class(config, **arguments)
+        else:
+            raise InputError(
+                "Give a config (bert_config_file) to train from scratch, or a model folder as init_checkpoint."
+            )
+        if self.vocabulary is not None:
+            model.config.check_vocabulary(len(self.vocabulary))
+            model.vocabulary = self.vocabulary
+        return model
+
+    def _load(self, model_class: type, arguments: dict):
+        path, vocabulary = self.init_checkpoint, self.vocabulary
+        model = model_class.from_pretrained(path, do_lower_case=self.do_lower_case, **arguments)
+        if self.config:
+            _check_same_config(_with_casing_of(model.config, self.config, self.do_lower_case), model.config, path)
         if vocabulary and model.vocabulary and vocabulary.sha256 != model.vocabulary.sha256:
             raise InputError(
-                f"The vocabulary that was given is not that of {init_checkpoint}. Leave it out: the model folder has "
-                "its own."
+                f"The vocabulary that was given is not that of {path}. Leave it out: the model folder has its own."
             )
-    elif config:
-        if do_lower_case is not None:
-            config = config.replace(do_lower_case=do_lower_case)
-        model = model_class(config, **arguments)
-    else:
-        raise InputError(
-            "Give a config (bert_config_file) to train from scratch, or a model folder as init_checkpoint."
-        )
-    if vocabulary is not None:
-        model.config.check_vocabulary(len(vocabulary))
-        model.vocabulary = vocabulary
-    return model
+        return model
 
 
 def trained_model(model_class: type, folder: RunFolder, init_checkpoint: str | os.PathLike | None):

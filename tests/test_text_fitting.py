@@ -1,0 +1,228 @@
+"""`fit`, `evaluate` and `predict` on texts, as a user of `BertSequenceClassifier` meets them."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from keras_bert.config import BertConfig
+from keras_bert.errors import InputError
+from keras_bert.models.sequence_classifier import BertSequenceClassifier
+from keras_bert.optimization import AdamW
+from keras_bert.tasks.classification import TextExamples
+from keras_bert.text_tasks import fitting
+from keras_bert.tokenization.vocabulary import Vocabulary
+
+WORDS = ["good", "great", "bad", "awful", "the", "film", "was", "very"]
+VOCABULARY = Vocabulary(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS])
+CONFIG = BertConfig(
+    vocab_size=len(VOCABULARY),
+    hidden_size=16,
+    num_hidden_layers=1,
+    num_attention_heads=2,
+    intermediate_size=32,
+    max_position_embeddings=32,
+    hidden_dropout_prob=0.0,
+    attention_probs_dropout_prob=0.0,
+)
+TEXTS = ["the film was good", "bad", "a very great film", "the very awful film was bad"] * 8
+LABELS = ["positive", "negative"] * 16
+
+
+def new_model(labels=("negative", "positive"), **arguments):
+    model = BertSequenceClassifier(CONFIG, labels=labels, **arguments)
+    model.vocabulary = VOCABULARY
+    return model
+
+
+@pytest.fixture(scope="module")
+def model():
+    return new_model()
+
+
+def fitted(x, y=None, labels=("negative", "positive"), problem_type="classification", epochs=30):
+    keras.utils.set_random_seed(1)
+    model = new_model(labels, problem_type=problem_type)
+    model.compile(AdamW(3e-3), steps_per_execution=4)
+    model.fit(x, y, batch_size=8, epochs=epochs, verbose=0)
+    return model
+
+
+STRINGS = tf.data.Dataset.from_tensor_slices((TEXTS, LABELS))
+
+
+@pytest.mark.parametrize(
+    ("x", "y"),
+    [
+        (TEXTS, LABELS),
+        (np.array(TEXTS), np.array(LABELS)),
+        (np.array(TEXTS, object), [1, 0] * 16),
+        (tuple(TEXTS), np.array([1, 0] * 16)),
+        (tf.constant(TEXTS), tf.constant([1, 0] * 16)),
+        (STRINGS, None),
+        (STRINGS.batch(5), None),
+    ],
+    ids=["lists", "arrays", "numbers", "tuple", "tensors", "dataset", "batches"],
+)
+def test_texts_come_in_every_form(model, x, y):
+    assert fitting._examples(fitting.text_task(model), x, y) == TextExamples(TEXTS, labels=LABELS)
+
+
+def test_texts_are_learned():
+    answers = fitted(TEXTS, LABELS).predict(TEXTS[:4])
+    assert [answer.label for answer in answers] == LABELS[:4]
+    assert answers[0].probability == answers[0].probabilities["positive"] > 0.8
+    assert sum(answers[0].probabilities.values()) == pytest.approx(1.0)
+
+
+def test_pairs_are_two_columns():
+    questions = ["good", "bad", "great", "awful"] * 4
+    model = fitted((questions, ["the film was"] * 16), ["positive", "negative"] * 8)
+    answers = model.predict((["good", "awful"], ["the film", "the film"]))
+    assert [answer.label for answer in answers] == ["positive", "negative"]
+
+
+def test_pairs_come_in_a_data_set(model):
+    pairs = tf.data.Dataset.from_tensor_slices(((TEXTS, TEXTS[::-1]), LABELS)).batch(7)
+    expected = TextExamples(TEXTS, TEXTS[::-1], LABELS)
+    assert fitting._examples(fitting.text_task(model), pairs) == expected
+
+
+def test_several_labels_at_once():
+    model = fitted(
+        ["the good film", "bad film", "good", "the"] * 8,
+        [["good", "film"], ["film"], ["good"], []] * 8,
+        ["good", "film"],
+        "multi_label",
+        epochs=60,
+    )
+    answers = model.predict(["the good film", "the", "bad film"])
+    assert [set(answer.labels) for answer in answers] == [{"good", "film"}, set(), {"film"}]
+    assert list(answers[0].probabilities) == ["good", "film"]
+
+
+def test_scores_are_learned():
+    model = fitted(["good", "bad"] * 16, [1.0, -0.5] * 16, ["score"], "regression")
+    first, second = model.predict(["good", "bad"])
+    assert first.score == pytest.approx(1.0, abs=0.2)
+    assert second.score == pytest.approx(-0.5, abs=0.2)
+
+
+def test_a_model_that_was_not_compiled_gets_the_recipe_of_the_paper():
+    model = new_model()
+    model.fit(TEXTS, LABELS, batch_size=8, epochs=2, verbose=0)
+    schedule = model.optimizer._learning_rate
+    assert (schedule.peak, schedule.num_train_steps, schedule.num_warmup_steps) == (5e-5, 8, 0)
+    assert int(model.optimizer.iterations) == 8
+
+
+def test_the_batches_and_the_losses_are_those_of_features():
+    """One batch without dropout: the loss on texts is the loss on the features that the tokenizer makes."""
+    model = new_model()
+    model.compile(AdamW(0.0))
+    on_texts = model.fit(TEXTS, LABELS, batch_size=32, verbose=0).history["loss"]
+    ids = [[2, *[VOCABULARY.ids.get(word, 1) for word in text.split()], 3] for text in TEXTS]
+    width = max(map(len, ids))
+    rows = np.array([row + [0] * (width - len(row)) for row in ids])
+    features = {"input_ids": rows, "input_mask": (rows > 0).astype(int), "segment_ids": np.zeros_like(rows)}
+    on_features = model.fit(features, np.array([1, 0] * 16), batch_size=32, verbose=0).history["loss"]
+    np.testing.assert_allclose(on_texts, on_features, rtol=1e-5)
+    np.testing.assert_allclose(model.evaluate(TEXTS, LABELS)["loss"], on_texts[0], rtol=1e-5)
+
+
+def test_validation_data_are_texts_too():
+    model = new_model()
+    history = model.fit(TEXTS, LABELS, epochs=2, verbose=0, validation_data=(TEXTS[:5], LABELS[:5])).history
+    assert len(history["val_loss"]) == len(history["val_accuracy"]) == 2
+
+
+def test_class_weights_are_weights_of_the_examples(model):
+    def weights(class_weight):
+        labels = ["positive"] * 6 + ["negative"] * 2
+        return fitting._examples(fitting.text_task(model), TEXTS[:8], labels, class_weight=class_weight).weights
+
+    assert weights({"negative": 3.0}) == weights({0: 3.0}) == [1.0] * 6 + [3.0] * 2
+    assert weights("balanced") == pytest.approx([8 / 12] * 6 + [8 / 4] * 2)
+
+
+def test_weights_of_examples_count_in_the_loss():
+    model = new_model()
+    model.compile(AdamW(0.0))
+    texts, labels = ["good film", "bad"], ["positive", "negative"]
+    first, second = (
+        -np.log(answer.probabilities[label]) for answer, label in zip(model.predict(texts), labels, strict=True)
+    )
+    loss = model.fit(texts, labels, verbose=0, sample_weight=[3.0, 1.0]).history["loss"][0]
+    assert loss == pytest.approx((3 * first + second) / 4, rel=1e-5)
+    assert loss != pytest.approx((first + second) / 2, rel=1e-5)
+
+
+def test_long_texts_are_cut_and_counted(capsys):
+    model = new_model()
+    model.predict(["good " * 40, "bad", "bad " * 31])
+    assert "the examples: 2 of 3 texts were cut to 32 tokens" in capsys.readouterr().err
+    model.predict(["good " * 30, "bad"])
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize(
+    ("x", "y", "arguments", "message"),
+    [
+        ([], [], {}, "there is no text"),
+        (["good", ""], LABELS[:2], {}, "the text of example 2 is empty"),
+        (["good", 3.0], LABELS[:2], {}, "A text must be a string. Received: 3.0"),
+        ([("a", "b")], LABELS[:1], {}, "Pairs are given as two columns"),
+        ("good", ["positive"], {}, "texts must be a list. Received: 'good'. A single one is given as a list of one"),
+        ([b"\xff\xfe"], LABELS[:1], {}, "bytes that are not UTF-8"),
+        (TEXTS, LABELS[:3], {}, "32 texts but 3 labels"),
+        (TEXTS, None, {}, "no labels to train on"),
+        (TEXTS[:2], ["positive", "mixed"], {}, "the label 'mixed' of example 2 does not occur in training"),
+        (TEXTS[:2], [1, 2], {}, "The label of example 2 must be a name or a number from 0 to 1. Received: 2"),
+        (TEXTS[:2], [1, 0.5], {}, "Received: 0.5"),
+        (TEXTS[:2], LABELS[:2], {"sample_weight": [1.0]}, "2 texts but 1 weights"),
+        (TEXTS[:2], LABELS[:2], {"class_weight": {"mixed": 1.0}}, "class_weight names labels that there are not"),
+        (TEXTS[:2], LABELS[:2], {"max_seq_length": 33}, "A sequence length of 33 is more than this model's 32"),
+        (STRINGS.repeat(), None, {}, "repeats for ever"),
+        (STRINGS, LABELS, {}, "holds texts and labels together"),
+        (STRINGS.map(lambda text, label: {"text": text, "label": label}), None, {}, "Say which of them is the text"),
+    ],
+)
+def test_what_cannot_be_learned_is_refused(model, x, y, arguments, message):
+    with pytest.raises(InputError, match=message):
+        model.fit(x, y, **arguments)
+
+
+@pytest.mark.parametrize(
+    ("problem_type", "labels", "message"),
+    [
+        ("regression", [1.0, float("nan")], "the score of example 2 must be a finite number. Received: nan"),
+        ("regression", [1.0, "good"], "The labels of a regression are numbers"),
+        ("multi_label", [["a"], "a"], "The labels of example 2 must be a list of names"),
+        ("multi_label", [["a"], ["c"]], "the label 'c' of example 2 does not occur"),
+    ],
+)
+def test_other_problems_check_their_labels(problem_type, labels, message):
+    model = new_model(["a", "b"], problem_type=problem_type)
+    with pytest.raises(InputError, match=message):
+        model.fit(TEXTS[:2], labels)
+
+
+def test_texts_need_a_vocabulary():
+    model = new_model()
+    model.vocabulary = None
+    with pytest.raises(InputError, match="Texts need the vocabulary of the model"):
+        model.predict(["good"])
+
+
+def test_another_problem_type_is_refused():
+    with pytest.raises(InputError, match="problem_type must be one of classification, multi_label, regression"):
+        new_model(problem_type="ranking")
+
+
+@pytest.mark.parametrize(("problem_type", "labels"), [("multi_label", ["a", "b"]), ("regression", ["score"])])
+def test_the_problem_type_is_saved(tmp_path, problem_type, labels):
+    model = new_model(labels, problem_type=problem_type)
+    model.save_pretrained(tmp_path / "model")
+    loaded = BertSequenceClassifier.from_pretrained(tmp_path / "model")
+    assert (loaded.problem_type, loaded.labels) == (problem_type, tuple(labels))
+    assert loaded.predict(["good film"]) == model.predict(["good film"])
