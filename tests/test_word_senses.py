@@ -32,6 +32,19 @@ def test_every_occurrence_is_found_with_its_place_and_its_vector(encoder):
         np.testing.assert_allclose(vector, (states[1][place] + states[2][place]) / 2, atol=1e-6)
 
 
+@pytest.mark.parametrize("text", ["the Fo\u0301x", "the F\x00ox", "the\tFOX", "\ufb01 the fox"])
+def test_a_word_is_found_however_it_is_written(encoder, text):
+    [one] = word_vectors(encoder, ["the quick", text, "brown"], "fox", layers=(-1,)).occurrences
+    assert one.text_number == 1
+    assert text[one.start].lower() == "f"
+
+
+def test_of_many_occurrences_some_are_taken_evenly(encoder):
+    found = word_vectors(encoder, ["fox fox fox", "the fox", "fox fox"], "fox", layers=(-1,), max_occurrences=3)
+    assert [(one.text_number, one.start) for one in found.occurrences] == [(0, 0), (0, 8), (2, 4)]
+    assert found.vectors.shape == (3, 8)
+
+
 def test_the_pieces_of_a_word_are_pooled(encoder):
     [vector] = word_vectors(encoder, ["the quickest fox"], "quickest", layers=(-1,)).vectors
     expected = hidden_states(encoder, [2, 5, 6, 9, 8, 3])[2][2:4].mean(axis=0)

@@ -10,6 +10,7 @@ from keras_bert.layers.heads import MaskedLanguageModelHead
 from keras_bert.losses import accuracy_term, cross_entropy_term
 from keras_bert.models.base import TaskModel, example_weights
 from keras_bert.models.encoder import BertEncoder
+from keras_bert.tasks.given_texts import holds_texts
 
 
 def masked_lm_head(config: BertConfig, dtype) -> MaskedLanguageModelHead:
@@ -36,6 +37,9 @@ class BertMaskedLM(TaskModel):
         model.compile(optimizer=AdamW(5e-5))
         model.fit(pretraining_dataset("records/*.tfrecord", batch_size=32))
 
+    or on texts, in which masks are drawn: `model.fit(texts)`. `model.predict(["Paris is the [MASK] of France."])` says
+    what could stand there.
+
     The loss is the mean of the cross-entropy over the masked tokens of the whole batch. Reported are `loss`,
     `masked_lm_accuracy` and `perplexity`, e to the power of the loss over all tokens so far; the last two are NaN when
     nothing was masked.
@@ -58,6 +62,7 @@ class BertMaskedLM(TaskModel):
     feature_names = (*TaskModel.feature_names, features.MASKED_LM_POSITIONS)
     loss_names = ("masked_lm_loss",)
     metric_names = ("masked_lm_accuracy",)
+    text_task = "keras_bert.text_tasks.masked_lm.MaskedLMTask"
 
     def __init__(self, config: BertConfig, **kwargs):
         super().__init__(config, **kwargs)
@@ -82,6 +87,30 @@ class BertMaskedLM(TaskModel):
                 "which are among the features. Call compile(optimizer=...) without metrics."
             )
         super().compile(optimizer, **kwargs)
+
+    def fit(self, x=None, *args, **kwargs):
+        """Trains on features, or on texts with masks drawn anew for every batch: see `text_tasks/masked_lm.py`."""
+        if holds_texts(x):
+            from keras_bert.text_tasks import masked_lm
+
+            return masked_lm.fit_texts(self, x, *args, **kwargs)
+        return super().fit(x, *args, **kwargs)
+
+    def evaluate(self, x=None, *args, **kwargs):
+        """Evaluates on features, or on texts: loss, masked_lm_accuracy and perplexity."""
+        if holds_texts(x):
+            from keras_bert.text_tasks import masked_lm
+
+            return masked_lm.evaluate_texts(self, x, *args, **kwargs)
+        return super().evaluate(x, *args, **kwargs)
+
+    def predict(self, x, *args, **kwargs):
+        """Returns logits for features, and for texts what could stand at each [MASK]: see `fill_masks`."""
+        if holds_texts(x):
+            from keras_bert.text_tasks import masked_lm
+
+            return masked_lm.predict_texts(self, x, *args, **kwargs)
+        return super().predict(x, *args, **kwargs)
 
     def loss_terms(self, x, y, y_pred, sample_weight):
         # The epsilon is Google's.
