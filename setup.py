@@ -22,6 +22,9 @@ COMMANDS = {
     "run_scripts": [
         "run_pretraining",
         "run_classifier",
+        "evaluate_squad",
+        "run_ner",
+        "run_multiple_choice",
         "convert_checkpoint",
         "embed_sentences",
         "extract_features",
@@ -69,6 +72,10 @@ setup(
         "h5py>=3.11,<4",
         "ml_dtypes>=0.5,<1",
         "numpy>=2.0,<3",
+        # The official scores: entities, F1 and Matthews, correlations. seqeval is finished: 1.2.2 is its last release.
+        "seqeval>=1.2.2,<2",
+        "scikit-learn>=1.6,<2",
+        "scipy>=1.15,<2",
         "tqdm>=4.66,<5",
         # The results of sentence splitting were checked on 1.0.32.
         "sentencex>=1.0.32,<2",
@@ -79,7 +86,6 @@ setup(
         "test": [
             "pytest>=9,<10",
             "pytest-xdist>=3.6,<4",
-            "scipy>=1.15,<2",  # statistical tests
             "zstandard>=0.23,<1",
             "ruff==0.17.5",  # formatting differs between versions
         ],

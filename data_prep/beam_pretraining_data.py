@@ -132,6 +132,7 @@ def _describe_job(
     from data_prep import pretraining_plan as plan
     from data_prep.beam_files import is_remote, source_sizes
     from data_prep.beam_pipeline import BeamJob
+    from data_prep.corpus import as_patterns
     from data_prep.corpus_writer import TextSource, empty_manifest
     from data_prep.pretraining_records import PretrainingOptions
     from data_prep.record_writer import check_compression
@@ -153,7 +154,7 @@ def _describe_job(
         # Workers may have another working directory.
         output_dir = os.path.abspath(output_dir)
         plan.check_output(None, output_dir)
-    patterns = [input_file] if isinstance(input_file, str) else [os.fspath(name) for name in input_file]
+    patterns = as_patterns(input_file)
     sizes = source_sizes(patterns)
     source = TextSource(patterns, sizes, dataclasses.asdict(settings))
     manifest = {name: value for name, value in empty_manifest(vocabulary, source).items() if name != "parts"}
@@ -229,7 +230,6 @@ def define_flags() -> None:
         "num_shards", None, "The number of files (default: one for every 100 documents up to 16, more for large text)."
     )
     create_pretraining_data.define_record_flags()
-    flags.adopt_module_key_flags(create_pretraining_data)
 
 
 def main(beam_options: list[str]) -> None:

@@ -1,13 +1,15 @@
 """Texts with a label, a number or several labels -> batches of records."""
 
 import dataclasses
+import functools
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from data_prep import labelled_text
+from data_prep import labelled_text, table_rows
 from data_prep.finetuning_task import Batches, FinetuningTask, has_labels
+from data_prep.usual_columns import usual_label_column, usual_text_columns
 from keras_bert import features
 from keras_bert.errors import InputError
 from keras_bert.features import Feature
@@ -58,22 +60,46 @@ class Classification(FinetuningTask):
 
     def _read(self, part: str, path: str) -> "_Texts":
         left_out = [] if self.glue and part == "train" else None
-        if self.glue:
-            columns = self.glue.columns(part)
-            # Every line of a test set must get an answer.
-            columns["may_be_empty"] = not has_labels(part)
-        else:
-            columns = {
-                "text_column": self.options.text_column or "text",
-                "second_text_column": self.options.second_text_column,
-                "label_column": self.options.label_column if has_labels(part) else None,
-                "has_header": self.options.has_header,
-            }
-        found = self._reader()(path, left_out=left_out, **columns)
+        found = self._reader()(path, left_out=left_out, **self._columns(part, path))
         if left_out:
             self.counts[part]["rows_left_out"] = len(left_out)
             self.notes[part].append(f"{len(left_out)} rows were left out, the first because {left_out[0]}")
-        return _Texts(found.texts, found.second_texts, found.labels, path)
+        labels = found.labels
+        if labels and self.glue and self.labels and not self._is_official(path):
+            labels = self.glue.official_labels(labels)
+        return _Texts(found.texts, found.second_texts, labels, path)
+
+    def _columns(self, part: str, path: str) -> dict[str, Any]:
+        """Returns what the reader is told about the columns of a file."""
+        # Every line of the test set of a benchmark must get an answer.
+        may_be_empty = {"may_be_empty": True} if self.glue and not has_labels(part) else {}
+        if self.glue and self._is_official(path):
+            return self.glue.columns(part) | may_be_empty
+        options = self.options
+        text, second_text = options.text_column, options.second_text_column
+        label = options.label_columns[0] if len(options.label_columns) == 1 else options.label_columns
+        if text is None or not options.label_columns:
+            first = next(table_rows.read_rows(path, has_header=options.has_header), None)
+            names = first.values if first else ()
+            if text is None:
+                usual = usual_text_columns(names)
+                text, second_text = usual if second_text is None else (usual[0], second_text)
+            label = label or usual_label_column(names)
+        return may_be_empty | {
+            "text_column": text,
+            "second_text_column": second_text,
+            "label_column": self._checked_label_column(label) if has_labels(part) else None,
+            "has_header": options.has_header,
+        }
+
+    def _is_official(self, path: str) -> bool:
+        """Whether a file of a benchmark has the benchmark's own columns: not those of Hugging Face."""
+        return not table_rows.has_named_values(path) and not self.options.text_column
+
+    def _checked_label_column(self, column):
+        if isinstance(column, tuple):
+            return self.options.label_column  # says why several are wrong
+        return column
 
     def _text_examples(self, part: str) -> classification.TextExamples:
         found = self.examples[part]
@@ -143,15 +169,8 @@ class MultiLabel(Classification):
             self.labels = self.labels or self._training_labels()
         super()._find_labels(order)
 
-    def _read(self, part: str, path: str) -> _Texts:
-        options = self.options
-        columns = options.label_columns if len(options.label_columns) > 1 else options.label_column
-        found = labelled_text.read_multi_label_text(
-            path,
-            text_column=options.text_column or "text",
-            second_text_column=options.second_text_column,
-            label_column=columns if has_labels(part) else None,
-            label_separator=options.label_separator,
-            has_header=options.has_header,
-        )
-        return _Texts(found.texts, found.second_texts, found.labels, path)
+    def _reader(self):
+        return functools.partial(labelled_text.read_multi_label_text, label_separator=self.options.label_separator)
+
+    def _checked_label_column(self, column):
+        return column

@@ -2,10 +2,11 @@
 
 import dataclasses
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from data_prep import tfds_text
-from data_prep.table_rows import Column, read_rows
+from data_prep.table_rows import Column, Row, read_rows
 from data_prep.text_lines import read_lines
 from keras_bert.errors import InputError
 from keras_bert.tasks.tagging import TaggedSentences
@@ -14,6 +15,9 @@ _DOCUMENT_MARK = "-DOCSTART-"
 # CoNLL-U's comments on where a document or paragraph begins.
 _NEW_DOCUMENT = "# newdoc"
 _COMMENT_WORDS = ("newdoc", "newpar", "id")
+# What the lists are called in JSON Lines of Hugging Face data sets and in tensorflow_datasets.
+_WORD_NAMES = ("tokens", "words")
+_TAG_NAMES = ("tags", "ner_tags", "ner", "labels")
 
 
 def read_tagged_sentences(
@@ -21,7 +25,8 @@ def read_tagged_sentences(
     *,
     text_column: Column | None = None,
     label_column: Column | None = None,
-    has_tags: bool = True,
+    has_tags: bool | None = True,
+    labels: Sequence[str] = (),
 ) -> TaggedSentences:
     """Reads sentences in words with a tag for each.
 
@@ -35,9 +40,11 @@ def read_tagged_sentences(
       as other lines, without "=".
 
     Args:
-        text_column: by default column 0, or "tokens".
-        label_column: by default the last column, or "tags". Negative numbers count from the end.
-        has_tags: False reads words alone.
+        text_column: by default column 0, or "tokens" or "words".
+        label_column: by default the last column, or "tags", "ner_tags", "ner" or "labels". Negative numbers count from
+            the end.
+        has_tags: False reads words alone; None reads tags where the first sentence has them.
+        labels: the names of the tags in the order of their numbers, for lists of numbers.
 
     Raises:
         InputError: the file cannot be read, has no words, a line has another number of columns than the first, or a
@@ -45,11 +52,15 @@ def read_tagged_sentences(
     """
     path = os.fspath(path)
     if tfds_text.is_tfds_name(path) or path.removesuffix(".gz").endswith(".jsonl"):
-        return _read_lists(path, text_column or "tokens", label_column or "tags", has_tags)
+        return _read_lists(path, text_column, label_column, has_tags, labels)
     word_column = _as_number(text_column, 0)
-    tag_column = _as_number(label_column, -1) if has_tags else None
+    tag_column = _as_number(label_column, -1)
     words, tags, documents, places = [], [], [], []
     for sentence in _sentences(path):
+        if has_tags is None:
+            num_columns = len(sentence.rows[0][1])
+            has_tags = num_columns > 1 and -num_columns <= tag_column < num_columns
+        tag_column = tag_column if has_tags else None
         rows = [_word_and_tag(path, line, columns, word_column, tag_column) for line, columns in sentence.rows]
         words.append([word for word, _ in rows])
         tags.append([tag for _, tag in rows])
@@ -138,18 +149,47 @@ def _as_number(column: Column | None, default: int) -> int:
         ) from None
 
 
-def _read_lists(path: str, text_column: Column, label_column: Column, has_tags: bool) -> TaggedSentences:
+def _read_lists(
+    path: str,
+    text_column: Column | None,
+    label_column: Column | None,
+    has_tags: bool | None,
+    labels: Sequence[str],
+) -> TaggedSentences:
     words, tags, places = [], [], []
     for row in read_rows(path):
-        lists = []
-        for kind, column in [("words", text_column), ("tags", label_column)][: 1 + has_tags]:
-            value = row.value(column, kind)
-            if not isinstance(value, list) or not all(isinstance(item, str) and item.strip() for item in value):
-                raise InputError(
-                    f"{row.where}: the {kind} in {column!r} must be a list of strings. Received: {value!r}"
-                )
-            lists.append(value)
-        words.append(lists[0])
-        tags.append(lists[-1])
+        if not words:
+            text_column = _column(text_column, _WORD_NAMES, row.values)
+            label_column = _column(label_column, _TAG_NAMES, row.values)
+            has_tags = isinstance(row.values.get(label_column), list) if has_tags is None else has_tags
+        words.append(_strings(row, text_column, "words"))
+        tags.append(_tag_names(row, label_column, labels) if has_tags else None)
         places.append(row.where.removeprefix(f"{path}: "))
     return TaggedSentences(words, tags if has_tags else None, None, path, places)
+
+
+def _column(column: Column | None, names: Sequence[str], values: Mapping[Column, Any]) -> Column:
+    """Returns the column, or which of the usual names there is; the first one for the message when there is none."""
+    return next((name for name in names if name in values), names[0]) if column is None else column
+
+
+def _tag_names(row: Row, column: Column, labels: Sequence[str]) -> list[str]:
+    values = row.value(column, "tags")
+    if not isinstance(values, list) or not values or not all(type(value) is int for value in values):
+        return _strings(row, column, "tags")
+    if not labels:
+        raise InputError(
+            f"{row.where}: the tags in {column!r} are numbers. Give their names in the order of the numbers: "
+            "--labels=O,B-PER,I-PER,... (Hugging Face data sets have them in features[...].feature.names)."
+        )
+    wrong = next((value for value in values if not 0 <= value < len(labels)), None)
+    if wrong is not None:
+        raise InputError(f"{row.where}: the tag {wrong} in {column!r} has no name: {len(labels)} labels are given.")
+    return [labels[value] for value in values]
+
+
+def _strings(row: Row, column: Column, kind: str) -> list[str]:
+    value = row.value(column, kind)
+    if not isinstance(value, list) or not all(isinstance(item, str) and item.strip() for item in value):
+        raise InputError(f"{row.where}: the {kind} in {column!r} must be a list of strings. Received: {value!r:.200}")
+    return value

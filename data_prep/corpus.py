@@ -148,11 +148,22 @@ def source_size(name: str, tfds_data_dir: str | None = None) -> int:
     return tfds_text.size_in_bytes(name, tfds_data_dir) if tfds_text.is_tfds_name(name) else os.path.getsize(name)
 
 
-def split_patterns(patterns: str | Sequence[str]) -> list[str]:
+def as_patterns(input_file: str | os.PathLike | Sequence[str | os.PathLike] | None) -> list[str]:
+    """Returns the single names and patterns; none for None.
+
+    >>> as_patterns("a.txt, b/*.txt"), as_patterns([pathlib.Path("a.txt")])
+    (['a.txt', 'b/*.txt'], ['a.txt'])
+    """
+    if isinstance(input_file, str):
+        input_file = input_file.split(",")
+    elif isinstance(input_file, os.PathLike):
+        input_file = [input_file]
+    return [os.fspath(name).strip() for name in input_file or () if os.fspath(name).strip()]
+
+
+def split_patterns(patterns: str | os.PathLike | Sequence[str | os.PathLike]) -> list[str]:
     """Returns the single patterns. Raises `InputError` when there is none."""
-    if isinstance(patterns, str):
-        patterns = patterns.split(",")
-    patterns = [pattern.strip() for pattern in patterns if pattern.strip()]
+    patterns = as_patterns(patterns)
     if not patterns:
         raise InputError("No input was given. Name a text file, a folder, a pattern like 'texts/*.txt', or tfds:NAME.")
     return patterns

@@ -223,6 +223,8 @@ def define_flags() -> None:
     flags.DEFINE_string("train_file", None, "Examples to train on: a file, or tfds:NAME@SPLIT.")
     flags.DEFINE_string("eval_file", None, "Examples with labels to evaluate on.")
     flags.DEFINE_string("predict_file", None, "Examples whose labels are to be predicted.")
+    flags.DEFINE_alias("dev_file", "eval_file")
+    flags.DEFINE_alias("test_file", "predict_file")
     flags.DEFINE_string("vocab_file", None, "The vocabulary, one token a line.")
     flags.DEFINE_bool("do_lower_case", True, "Lower-case the text and strip accents, as for uncased vocabularies.")
     flags.DEFINE_string("output_dir", None, "A new or empty folder for the records.")
@@ -233,9 +235,12 @@ def define_flags() -> None:
     flags.DEFINE_string(
         "text_column",
         None,
-        "The column that holds the text: its name, or its number from 0 (default: text; tagging: 0 or tokens).",
+        "The column that holds the text: its name, or its number from 0 (default: text, sentence, sentence1, premise, "
+        "... what there is; tagging: 0 or tokens).",
     )
-    flags.DEFINE_string("second_text_column", None, "The column that holds the second text, for pairs.")
+    flags.DEFINE_string(
+        "second_text_column", None, "The column that holds the second text, for pairs (default: sentence2, ...)."
+    )
     flags.DEFINE_list(
         "label_column",
         None,

@@ -5,7 +5,7 @@ File names and columns are those of the official download, see gluebenchmark.com
 
 import dataclasses
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from data_prep.table_rows import Column
 from keras_bert.errors import InputError
@@ -40,6 +40,8 @@ class GlueTask:
         has_header: whether files with labels name their columns. Files without labels always do.
         predict_text: the column of the text in files without labels, where it is another.
         files: part -> names that its file may have.
+        hub_labels: what Hugging Face and tensorflow_datasets call the classes, in the order of their numbers there,
+            and what the official files call them.
     """
 
     text: Column
@@ -49,6 +51,7 @@ class GlueTask:
     has_header: bool = True
     predict_text: Column | None = None
     files: Mapping[str, tuple[str, ...]] = dataclasses.field(default_factory=lambda: _FILES)
+    hub_labels: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
     @property
     def kind(self) -> str:
@@ -63,6 +66,17 @@ class GlueTask:
             "label_column": self.label if is_labelled else None,
             "has_header": self.has_header or not is_labelled,
         }
+
+    def official_labels(self, labels: Sequence[str]) -> list[str]:
+        """Returns labels, which may be the names or numbers of Hugging Face, as the official files have them.
+
+        >>> GLUE_TASKS["RTE"].official_labels(["entailment", "1"]), GLUE_TASKS["SST-2"].official_labels(["positive"])
+        (['entailment', 'not_entailment'], ['1'])
+        """
+        numbers = {str(number): official for number, official in enumerate(self.hub_labels.values())}
+        return [
+            label if label in self.labels else self.hub_labels.get(label, numbers.get(label, label)) for label in labels
+        ]
 
     def find_files(self, data_dir: str | os.PathLike) -> dict[str, str]:
         """Returns the path of each part whose file is in a folder.
@@ -82,16 +96,29 @@ class GlueTask:
         return found
 
 
+def _names(no: str, yes: str) -> Mapping[str, str]:
+    return {no: "0", yes: "1"}
+
+
+_ENTAILMENT_AT_HUB = {label: label for label in _ENTAILMENT}
+_THREE_WAY_AT_HUB = {label: label for label in ("entailment", "neutral", "contradiction")}
+
 GLUE_TASKS = {
-    "CoLA": GlueTask(3, label=1, has_header=False, predict_text="sentence"),
-    "SST-2": GlueTask("sentence"),
-    "MRPC": GlueTask("#1 String", "#2 String", "Quality", files=_MRPC_FILES),
-    "QQP": GlueTask("question1", "question2", "is_duplicate"),
+    "CoLA": GlueTask(
+        3, label=1, has_header=False, predict_text="sentence", hub_labels=_names("unacceptable", "acceptable")
+    ),
+    "SST-2": GlueTask("sentence", hub_labels=_names("negative", "positive")),
+    "MRPC": GlueTask(
+        "#1 String", "#2 String", "Quality", files=_MRPC_FILES, hub_labels=_names("not_equivalent", "equivalent")
+    ),
+    "QQP": GlueTask("question1", "question2", "is_duplicate", hub_labels=_names("not_duplicate", "duplicate")),
     "STS-B": GlueTask("sentence1", "sentence2", "score", labels=()),
-    "MNLI": GlueTask("sentence1", "sentence2", "gold_label", labels=_THREE_WAY, files=_MNLI_FILES),
-    "QNLI": GlueTask("question", "sentence", labels=_ENTAILMENT),
-    "RTE": GlueTask("sentence1", "sentence2", labels=_ENTAILMENT),
-    "WNLI": GlueTask("sentence1", "sentence2"),
+    "MNLI": GlueTask(
+        "sentence1", "sentence2", "gold_label", labels=_THREE_WAY, files=_MNLI_FILES, hub_labels=_THREE_WAY_AT_HUB
+    ),
+    "QNLI": GlueTask("question", "sentence", labels=_ENTAILMENT, hub_labels=_ENTAILMENT_AT_HUB),
+    "RTE": GlueTask("sentence1", "sentence2", labels=_ENTAILMENT, hub_labels=_ENTAILMENT_AT_HUB),
+    "WNLI": GlueTask("sentence1", "sentence2", hub_labels=_names("not_entailment", "entailment")),
     "AX": GlueTask(
         "sentence1",
         "sentence2",

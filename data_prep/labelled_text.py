@@ -82,6 +82,7 @@ def read_multi_label_text(
     label_column: Column | Sequence[Column] | None = "label",
     label_separator: str = ",",
     has_header: bool = True,
+    left_out: list[str] | None = None,
 ) -> LabelledText:
     """As `read_labelled_text`, with any number of labels for each text.
 
@@ -94,7 +95,7 @@ def read_multi_label_text(
         read_label = lambda row: row.labels(label_column, label_separator)  # noqa: E731
     elif label_column is not None:
         read_label = lambda row: row.marked(label_column)  # noqa: E731
-    return _read(path, text_column, second_text_column, read_label, has_header)
+    return _read(path, text_column, second_text_column, read_label, has_header, left_out=left_out)
 
 
 def read_choices(
@@ -102,6 +103,7 @@ def read_choices(
     *,
     text_column: Column = "text",
     choice_columns: Sequence[Column],
+    choice_prefix_column: Column | None = None,
     label_column: Column | None = "label",
     has_header: bool = True,
 ) -> tuple[list[str], list[list[str]], list[str] | None]:
@@ -109,6 +111,7 @@ def read_choices(
 
     Args:
         choice_columns: a column for each choice, or one column that holds a list (JSON).
+        choice_prefix_column: a text that all choices of a row begin with, like SWAG's "sent2"; it may be empty.
 
     Returns:
         N prompts, N lists of choices, all equally long, and N labels or None.
@@ -120,6 +123,9 @@ def read_choices(
     for row in read_rows(os.fspath(path), has_header=has_header):
         prompts.append(row.text(text_column))
         choices.append(row.texts(choice_columns, "choice"))
+        if choice_prefix_column is not None:
+            prefix = row.text(choice_prefix_column, "beginning of the choices", may_be_empty=True)
+            choices[-1] = [f"{prefix} {choice}".lstrip() for choice in choices[-1]]
         if len(choices[-1]) != len(choices[0]):
             raise InputError(
                 f"{row.where} has {len(choices[-1])} choices, but {len(choices[0])} are expected, as in the first row."

@@ -24,10 +24,7 @@ class MultipleChoice(FinetuningTask):
 
     def settle(self) -> None:
         self._num_choices = len(next(iter(self.examples.values())).choices[0])
-        found = set(self._training_labels())
-        letters = [chr(ord("A") + number) for number in range(self._num_choices)]
-        numbers = [str(number) for number in range(self._num_choices)]
-        self.labels = self.labels or (letters if found and found <= set(letters) else numbers)
+        self.labels = self.labels or multiple_choice.choice_names(self._training_labels(), self._num_choices)
         if len(self.labels) != self._num_choices:
             raise InputError(
                 f"There must be a label for each of the {self._num_choices} choices. Received: {', '.join(self.labels)}"
@@ -66,14 +63,7 @@ class MultipleChoice(FinetuningTask):
 
     def _answers_of(self, part: str) -> list[int]:
         examples = self.examples[part]
-        places = {label: number for number, label in enumerate(self.labels)}
-        for number, label in enumerate(examples.labels, start=1):
-            if label not in places:
-                raise InputError(
-                    f"{examples.source}: the answer {label!r} of example {number} is none of the choices, which are "
-                    f"called {', '.join(self.labels)}. If they have other names, give these in order: --labels=1,2,..."
-                )
-        return [places[label] for label in examples.labels]
+        return multiple_choice.right_choices(examples.labels, self.labels, examples.source)
 
     def _read(self, part: str, path: str) -> "_Choices":
         if not self.options.choice_columns:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from data_prep.corpus import input_size
+from data_prep.corpus import as_patterns, input_size
 from data_prep.corpus_writer import EncodedChunk
 from data_prep.disk_space import announce_disk_use
 from data_prep.document_block import DocumentBlock
@@ -85,7 +85,7 @@ def describe_text(
 ) -> dict[str, Any]:
     """Returns what tells one text, and one way of reading it, from another."""
     if input_file:
-        patterns = [input_file] if isinstance(input_file, str) else [os.fspath(name) for name in input_file]
+        patterns = as_patterns(input_file)
         text = {"input_file": patterns, "input_bytes": input_size(patterns), **dataclasses.asdict(settings)}
     elif tokenized_corpus is not None and os.path.exists(tokenized_corpus):
         manifest = TokenizedCorpus.open(tokenized_corpus).manifest

@@ -130,6 +130,11 @@ def read_rows(source: str, *, has_header: bool = True, left_out: list[str] | Non
         raise InputError(f"{source}: labelled text is read from .tsv, .csv and .jsonl files. Rename or convert it.")
 
 
+def has_named_values(source: str) -> bool:
+    """Whether a source names the value in each row, as JSON Lines and tensorflow_datasets do, and not in a header."""
+    return tfds_text.is_tfds_name(source) or source.removesuffix(".gz").endswith(".jsonl")
+
+
 def _tab_separated(path: str) -> Iterator[tuple[int, list[str]]]:
     for number, line in enumerate(read_lines(path), start=1):
         if line.strip():

@@ -67,6 +67,7 @@ class Tagging(FinetuningTask):
             text_column=options.text_column,
             label_column=options.label_column if options.label_columns else None,
             has_tags=has_labels(part),
+            labels=options.labels,
         )
         longest = max(range(len(found)), key=lambda number: len(found.words[number]))
         if len(found.words[longest]) > _MANY_WORDS:

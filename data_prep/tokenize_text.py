@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from tqdm import tqdm
 
-from data_prep.corpus import TextCheck, list_sources, read_text_chunks, source_size
+from data_prep.corpus import TextCheck, as_patterns, list_sources, read_text_chunks, source_size
 from data_prep.corpus_writer import (
     CorpusWriter,
     EncodedChunk,
@@ -78,7 +78,7 @@ def tokenize_text(
     """
     path = os.fspath(path)
     settings = settings or TextSettings()
-    patterns = [input_file] if isinstance(input_file, str) else [os.fspath(name) for name in input_file or ()]
+    patterns = as_patterns(input_file)
     if has_corpus(path) and not append:
         corpus = TokenizedCorpus.open(path)
         _check_same_text(corpus, vocabulary, patterns, settings)

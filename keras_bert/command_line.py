@@ -3,7 +3,7 @@
 import logging
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from absl import flags
 
@@ -13,12 +13,20 @@ from keras_bert.quiet_tensorflow import quiet_tensorflow
 _HELP = ("--help", "-help", "-h", "-?", "--helpfull", "--helpshort")
 
 
-def run_command(main: Callable[..., None], define_flags: Callable[[], None], *, passes_on: bool = False) -> None:
+def run_command(
+    main: Callable[..., None],
+    define_flags: Callable[[], None],
+    *,
+    passes_on: bool = False,
+    arguments: Sequence[str] = (),
+) -> None:
     """Defines the flags, parses the command line, runs `main()` and exits.
 
     `main` takes no argument and reads `absl.flags.FLAGS`; the docstring of its module is the text of `--help`. Flags
     are defined here and not when the module is imported, so that one program can import several commands: absl
     refuses two flags of one name.
+
+    `arguments` names what must stand on the command line beside flags, in this order; `main` gets the values.
 
     With `passes_on`, what stands behind `--` on the command line belongs to another system: `main` gets it as a list.
 
@@ -27,26 +35,31 @@ def run_command(main: Callable[..., None], define_flags: Callable[[], None], *, 
     absl's own `app.run` shows no flags in `--help` when a console script starts it, prints a traceback for bad input,
     and exits with 1 for wrong flags.
     """
+    flags_of_others = set(flags.FLAGS)
     define_flags()
     if any(argument in _HELP for argument in sys.argv[1:]):
         if hasattr(signal, "SIGPIPE"):  # `--help | head` closes the pipe early
             signal.signal(signal.SIGPIPE, signal.SIG_DFL)
-        print(_help_text(sys.modules[main.__module__]))
+        # All that this command has defined, in whichever of its modules.
+        own_flags = [name for name in flags.FLAGS if name not in flags_of_others]
+        print(_help_text(sys.modules[main.__module__], own_flags))
         sys.exit(0)
     own, others = sys.argv, []
     if passes_on and "--" in sys.argv:
         place = sys.argv.index("--")
         own, others = sys.argv[:place], sys.argv[place + 1 :]
     try:
-        arguments = flags.FLAGS(own)
-        if len(arguments) > 1:
-            raise flags.Error(f"Unexpected argument {arguments[1]!r}. Flags are written --name=value.")
+        given = flags.FLAGS(own)[1:]
+        if len(given) > len(arguments):
+            raise flags.Error(f"Unexpected argument {given[len(arguments)]!r}. Flags are written --name=value.")
+        if len(given) < len(arguments):
+            raise flags.Error(f"Expected: {' '.join(arguments)}. Missing: {' '.join(arguments[len(given) :])}.")
     except flags.Error as error:
         _fail(f"{str(error).strip()} See --help.", 2)
     quiet_tensorflow()
     _show_announcements()
     try:
-        main(others) if passes_on else main()
+        main(*given, others) if passes_on else main(*given)
     except InputError as error:
         _fail(str(error), 1)
     except KeyboardInterrupt:
@@ -64,11 +77,10 @@ def _show_announcements() -> None:
         logger.addHandler(handler)
 
 
-def _help_text(module) -> str:
-    # Started with `python -m`, absl keeps the flags under the program's name; by a console script, under the module's.
-    name = sys.argv[0] if module.__name__ == "__main__" else module.__name__
+def _help_text(module, names: list[str]) -> str:
     lines = [(module.__doc__ or "").strip(), "", "Flags:"]
-    for flag in flags.FLAGS.get_key_flags_for_module(name):
+    for name in names:
+        flag = flags.FLAGS[name]
         value = flag.default_as_str.strip("'") if flag.default is not None else ""
         default = f" (default: {value})" if value else ""
         lines.append(f"  --{flag.name}{default}\n      {' '.join(flag.help.split())}")

@@ -23,6 +23,7 @@ CLS_POSITIONS = "cls_positions"
 LABEL_IDS = "label_ids"
 IS_REAL_EXAMPLE = "is_real_example"
 EXAMPLE_WEIGHTS = "example_weights"
+TEACHER_LOGITS = "teacher_logits"
 UNIQUE_IDS = "unique_ids"
 START_POSITIONS = "start_positions"
 END_POSITIONS = "end_positions"
@@ -40,11 +41,12 @@ _TO_GARDEN = {name: garden_name for garden_name, name in GARDEN_NAMES.items()}
 
 @dataclasses.dataclass(frozen=True)
 class Feature:
-    """One list of a record: `length` numbers of dtype "int64" or "float32"."""
+    """A list of a record: `length` numbers of dtype "int64" or "float32"; `rows` rows of them one behind the other."""
 
     name: str
     length: int
     dtype: str = "int64"
+    rows: int = 1
 
 
 def token_features(max_seq_length: int) -> list[Feature]:
@@ -99,7 +101,10 @@ def multi_label_features(max_seq_length: int, num_labels: int) -> list[Feature]:
 
 def multiple_choice_features(max_seq_length: int, num_choices: int) -> list[Feature]:
     """One record per question: the rows of its choices one behind the other, and the number of the right one."""
-    rows = [Feature(feature.name, num_choices * max_seq_length) for feature in token_features(max_seq_length)]
+    rows = [
+        Feature(feature.name, num_choices * max_seq_length, rows=num_choices)
+        for feature in token_features(max_seq_length)
+    ]
     return [*rows, Feature(LABEL_IDS, 1), Feature(IS_REAL_EXAMPLE, 1)]
 
 
@@ -142,7 +147,8 @@ def parse(serialized, features: Sequence[Feature], aliases: Mapping[str, str] | 
         aliases: our name -> the name that the records use (see `aliases_in_record`).
 
     Returns:
-        dict name -> tensor of shape `(batch, length)`; int64 lists come as int32.
+        dict name -> tensor of shape `(batch, length)`, of several rows `(batch, rows, length / rows)`; int64 lists come
+        as int32.
     """
     import tensorflow as tf
 
@@ -153,6 +159,10 @@ def parse(serialized, features: Sequence[Feature], aliases: Mapping[str, str] | 
     }
     parsed = tf.io.parse_example(serialized, specification)
     result = {feature.name: parsed[aliases.get(feature.name, feature.name)] for feature in features}
+    for feature in features:
+        if feature.rows > 1:
+            shape = [-1, feature.rows, feature.length // feature.rows]
+            result[feature.name] = tf.reshape(result[feature.name], shape)
     return {name: tf.cast(value, tf.int32) if value.dtype == tf.int64 else value for name, value in result.items()}
 
 

@@ -2,6 +2,7 @@
 
 import math
 import re
+from collections.abc import Sequence
 
 import keras
 from keras import ops
@@ -11,6 +12,9 @@ from keras_bert.errors import InputError
 # Google excludes what matches "LayerNorm", "layer_norm" or "bias". Keras calls the two weights of a LayerNorm gamma and
 # beta whatever the layer is called, so those names are excluded too.
 _NOT_DECAYED = re.compile(r"(layer_?norm(alization)?|bias|/gamma$|/beta$|^gamma$|^beta$)", re.IGNORECASE)
+# The names that `BertEncoder` gives its parts.
+_LAYER = re.compile(r"(?:^|/)layer_(\d+)/")
+_EMBEDDINGS = re.compile(r"(?:^|/)embeddings/")
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")
@@ -27,13 +31,22 @@ class AdamW(keras.optimizers.Optimizer):
     of the paper and `torch.optim.AdamW`. Google trained BERT without it. Small data sets are fine-tuned more stably
     with it (Mosbach et al., 2020, arXiv 2006.04884).
 
+    With `layer_decay`, the learning rate of a variable is multiplied by `layer_decay ** (layers above it)`: 1 for the
+    pooler and the head, `layer_decay` for the last layer of the encoder, the least for the embeddings. What the lower
+    layers know is general and shall change less (Howard and Ruder, 2018, arXiv 1801.06146; Clark et al., 2020, arXiv
+    2003.10555, whose code has one power more everywhere below the head).
+
     Args:
         learning_rate: number or `keras.optimizers.schedules.LearningRateSchedule`.
         weight_decay: 0 switches decay off. It is multiplied by the learning rate, as in Google's code.
         beta_1, beta_2, epsilon: the constants of Adam; `epsilon` is added outside the root.
         bias_correction: see above.
         global_clipnorm: the norm of all gradients together is scaled down to this; `None` switches clipping off.
+        layer_decay: see above; 1 gives all variables the same rate. It goes by the names of our models' layers.
         **kwargs: what every Keras optimiser takes, such as `use_ema` or `gradient_accumulation_steps`.
+
+    Raises:
+        InputError: `layer_decay` is not above 0 and at most 1.
 
     Example:
         >>> schedule = WarmupLinearDecay(peak=1e-4, num_train_steps=1000, num_warmup_steps=100)
@@ -51,9 +64,12 @@ class AdamW(keras.optimizers.Optimizer):
         epsilon=1e-6,
         bias_correction=True,
         global_clipnorm=1.0,
+        layer_decay=1.0,
         name="adamw",
         **kwargs,
     ):
+        if not 0 < layer_decay <= 1:
+            raise InputError(f"layer_decay must be above 0 and at most 1. Received: {layer_decay}")
         super().__init__(
             learning_rate=learning_rate,
             weight_decay=weight_decay,
@@ -65,6 +81,7 @@ class AdamW(keras.optimizers.Optimizer):
         self.beta_2 = beta_2
         self.epsilon = epsilon
         self.bias_correction = bias_correction
+        self.layer_decay = layer_decay
 
     def build(self, variables):
         if self.built:
@@ -72,6 +89,7 @@ class AdamW(keras.optimizers.Optimizer):
         super().build(variables)
         self._momentums, self._velocities = self.add_optimizer_variables(variables, ["momentum", "velocity"])
         self._is_decayed = [bool(self.weight_decay) and self._use_weight_decay(variable) for variable in variables]
+        self._rate_multipliers = rate_multipliers([variable.path for variable in variables], self.layer_decay)
 
     def slots(self):
         """Returns `(variable, m, v)` for each variable that is trained; none before the first update."""
@@ -88,27 +106,44 @@ class AdamW(keras.optimizers.Optimizer):
         """Does nothing: the decay is a term of `update_step`, as in the formula."""
 
     def apply(self, grads, trainable_variables=None):
-        # TensorFlow gives the gradient of an embedding as slices, one per looked-up row. Clipping needs the norm of the
-        # sum, where Keras takes that of the slices, and Adam moves the other rows too. Adding 0 sums them.
-        grads = [ops.add(gradient, 0.0) if hasattr(gradient, "indices") else gradient for gradient in grads]
+        # TensorFlow gives the gradient of an embedding as slices, one per looked-up row. Keras would accumulate and
+        # clip the slices, not their sums.
+        if _on_tensorflow() and not self._clips_slices():
+            grads = [_tensorflow_kernels().dense_gradient(gradient) for gradient in grads]
         super().apply(grads, trainable_variables)
+
+    def _clips_slices(self):
+        return bool(self.global_clipnorm) and not self.gradient_accumulation_steps and self.loss_scale_factor is None
+
+    def _clip_gradients(self, grads):
+        if _on_tensorflow() and self._clips_slices():
+            return _tensorflow_kernels().clip_by_global_norm(grads, self.global_clipnorm)
+        return super()._clip_gradients(grads)
 
     def update_step(self, gradient, variable, learning_rate):
         index = self._get_variable_index(variable)
+        momentum, velocity = self._momentums[index], self._velocities[index]
         dtype = variable.dtype
-        gradient = ops.cast(gradient, dtype)
-        momentum = self.beta_1 * self._momentums[index] + (1 - self.beta_1) * gradient
-        velocity = self.beta_2 * self._velocities[index] + (1 - self.beta_2) * ops.square(gradient)
-        self.assign(self._momentums[index], momentum)
-        self.assign(self._velocities[index], velocity)
-        if self.bias_correction:
-            step = ops.cast(self.iterations + 1, dtype)
-            momentum = momentum / _one_minus_power(self.beta_1, step)
-            velocity = velocity / _one_minus_power(self.beta_2, step)
-        update = momentum / (ops.sqrt(velocity) + self.epsilon)
+        rate, epsilon = ops.cast(learning_rate, dtype), ops.cast(self.epsilon, dtype)
+        if self._rate_multipliers[index] != 1.0:
+            rate = rate * self._rate_multipliers[index]
         if self._is_decayed[index]:
-            update = update + self.weight_decay * ops.convert_to_tensor(variable)
-        self.assign_sub(variable, ops.cast(learning_rate, dtype) * update)
+            self.assign_sub(variable, ops.convert_to_tensor(variable) * (rate * self.weight_decay))
+        if self.bias_correction:
+            # m / c1 / (sqrt(v / c2) + epsilon) = sqrt(c2) / c1 * m / (sqrt(v) + sqrt(c2) * epsilon), where the
+            # factors are of numbers instead of tensors.
+            step = ops.cast(self.iterations + 1, dtype)
+            root = ops.sqrt(_one_minus_power(self.beta_2, step))
+            rate, epsilon = rate * root / _one_minus_power(self.beta_1, step), epsilon * root
+        if _on_tensorflow():
+            _tensorflow_kernels().adam_update(
+                variable, momentum.value, velocity.value, gradient, rate, epsilon, self.beta_1, self.beta_2
+            )
+            return
+        gradient = ops.cast(gradient, dtype)
+        self.assign(momentum, self.beta_1 * momentum + (1 - self.beta_1) * gradient)
+        self.assign(velocity, self.beta_2 * velocity + (1 - self.beta_2) * ops.square(gradient))
+        self.assign_sub(variable, rate * momentum / (ops.sqrt(velocity) + epsilon))
 
     def get_config(self):
         return {
@@ -117,7 +152,41 @@ class AdamW(keras.optimizers.Optimizer):
             "beta_2": self.beta_2,
             "epsilon": self.epsilon,
             "bias_correction": self.bias_correction,
+            "layer_decay": self.layer_decay,
         }
+
+
+def rate_multipliers(paths: Sequence[str], layer_decay: float) -> list[float]:
+    """Returns what each variable's learning rate is multiplied by: `layer_decay ** (layers above it)`.
+
+    >>> rate_multipliers(["m/embeddings/token_embeddings", "m/layer_0/x", "m/layer_1/x", "m/classifier/kernel"], 0.5)
+    [0.125, 0.25, 0.5, 1.0]
+
+    Raises:
+        InputError: there is no layer that could have a lower rate.
+    """
+    layers = [_LAYER.search(path) for path in paths]
+    num_layers = max((int(layer[1]) + 1 for layer in layers if layer), default=0)
+    if layer_decay != 1 and not num_layers:
+        raise InputError(
+            f"layer_decay is {layer_decay}, but no layer of an encoder is trained. Its variables would be called "
+            f"layer_0/..., layer_1/... Received: {', '.join(paths[:3])}, ... Leave layer_decay out."
+        )
+    multipliers = []
+    for path, layer in zip(paths, layers, strict=True):
+        above = num_layers + 1 if _EMBEDDINGS.search(path) else 0
+        multipliers.append(layer_decay ** (num_layers - int(layer[1]) if layer else above))
+    return multipliers
+
+
+def _on_tensorflow() -> bool:
+    return keras.backend.backend() == "tensorflow"
+
+
+def _tensorflow_kernels():
+    from keras_bert import tensorflow_kernels
+
+    return tensorflow_kernels
 
 
 def _one_minus_power(beta, step):

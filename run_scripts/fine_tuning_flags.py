@@ -1,6 +1,12 @@
 """The flags that all fine-tuning commands share, with the names and defaults of google-research/bert."""
 
+import dataclasses
+import os
+from collections.abc import Callable, Sequence
+
 from absl import flags
+
+from keras_bert.errors import InputError
 
 FLAGS = flags.FLAGS
 
@@ -29,11 +35,112 @@ def define_fine_tuning_flags(*, max_seq_length: int = 128, eval_batch_size: int 
     flags.DEFINE_boolean(
         "tensorboard", False, "Also write the training metrics for TensorBoard, to output_dir/tensorboard."
     )
+    _define_flags_of_the_best_model()
+    _define_flags_of_trained_parts()
+    _define_grid_flags()
     flags.mark_flag_as_required("output_dir")
 
 
-def fine_tuning_options():
-    """Returns the `FineTuningOptions` that the flags say, and makes Keras compute in `--dtype`."""
+def _define_flags_of_the_best_model() -> None:
+    flags.DEFINE_boolean("keep_best", False, "Evaluate on dev_file while training, and keep the best model.")
+    flags.DEFINE_integer("eval_steps", 0, "Updates between two of these evaluations (default: one epoch).")
+    flags.DEFINE_integer(
+        "early_stopping_patience", 0, "End training after so many evaluations without a better one; 0: never."
+    )
+    flags.DEFINE_string("main_score", None, "The score that decides which model is best (default: that of the task).")
+
+
+def _define_flags_of_trained_parts() -> None:
+    flags.DEFINE_list(
+        "class_weights",
+        None,
+        "balanced: all classes count the same in sum; or label=weight,label=weight, 1 for those that are not named.",
+    )
+    flags.DEFINE_float("layer_decay", 1.0, "What the learning rate is multiplied by from a layer to the one below it.")
+    flags.DEFINE_boolean("freeze_embeddings", False, "Keep the embeddings as they are.")
+    flags.DEFINE_integer("freeze_layers", 0, "Keep the embeddings and so many of the first layers as they are.")
+    flags.DEFINE_boolean("freeze_encoder", False, "Keep the whole encoder as it is: only the head is trained.")
+    flags.DEFINE_integer("lora_rank", 0, "Train with LoRA of this rank, 4 to 16 usually; 0: without.")
+    flags.DEFINE_float("lora_alpha", None, "The factor of LoRA is lora_alpha / lora_rank (default: 1).")
+    flags.DEFINE_list("lora_parts", ["attention"], "Where LoRA goes: attention, feed_forward or both.")
+    flags.DEFINE_list("keep_layers", None, "Start with these layers of init_checkpoint only, by their numbers from 0.")
+
+
+def _define_grid_flags() -> None:
+    flags.DEFINE_boolean("grid", False, "Train and evaluate with all settings of the grid, each in its own folder.")
+    flags.DEFINE_list("grid_batch_sizes", ["16", "32"], "The batch sizes of the grid.")
+    flags.DEFINE_list("grid_learning_rates", ["5e-5", "3e-5", "2e-5"], "The learning rates of the grid.")
+    flags.DEFINE_list("grid_epochs", ["2", "3", "4"], "The numbers of epochs of the grid.")
+    flags.DEFINE_list("seeds", None, "Train with each of these seeds (default: random_seed), with or without --grid.")
+
+
+def is_grid() -> bool:
+    """Whether the flags ask for several runs."""
+    return bool(FLAGS.grid or FLAGS.seeds)
+
+
+def run_grid_of_flags(options, run_one: Callable, main_score: str) -> str:
+    """Trains and evaluates with all settings that the flags say, and prints the table.
+
+    Args:
+        options: the `FineTuningOptions` of all runs.
+        run_one: a function of a folder and its options that trains and evaluates and returns what is in
+            `eval_results.txt`.
+        main_score: the score that decides, without `eval_`.
+
+    Returns:
+        The folder of the best run.
+    """
+    import keras
+
+    from keras_bert.training import grid
+
+    seeds = [int(seed) for seed in _numbers("seeds", FLAGS.seeds or [options.seed])]
+    if FLAGS.grid:
+        combined = grid.cells(
+            [int(size) for size in _numbers("grid_batch_sizes", FLAGS.grid_batch_sizes)],
+            _numbers("grid_learning_rates", FLAGS.grid_learning_rates),
+            _numbers("grid_epochs", FLAGS.grid_epochs),
+            seeds,
+        )
+    else:
+        combined = grid.cells([options.train_batch_size], [options.learning_rate], [options.num_train_epochs], seeds)
+
+    def run_cell(folder, cell):
+        keras.backend.clear_session()
+        results = run_one(folder, dataclasses.replace(options, **dataclasses.asdict(cell)))
+        return {name.removeprefix("eval_"): value for name, value in results.items() if name.startswith("eval_")}
+
+    best = grid.run_grid(FLAGS.output_dir, combined, run_cell, main_score)
+    with open(os.path.join(FLAGS.output_dir, "grid.txt"), encoding="utf-8") as file:
+        print(file.read(), end="")
+    return os.path.join(FLAGS.output_dir, best.name)
+
+
+def _numbers(name: str, values: Sequence) -> list[float]:
+    try:
+        return [float(value) for value in values]
+    except ValueError:
+        raise InputError(f"--{name} must be numbers with commas between them. Received: {','.join(values)}") from None
+
+
+def _class_weights() -> dict[str, float] | str | None:
+    given = FLAGS.class_weights
+    if not given or given == ["balanced"]:
+        return given and "balanced"
+    pairs = [entry.rpartition("=") for entry in given]
+    if not all(label for label, _, _ in pairs):
+        raise InputError(f"--class_weights is balanced or label=weight,... Received: {','.join(given)}")
+    weights = _numbers("class_weights", [weight for _, _, weight in pairs])
+    return dict(zip([label for label, _, _ in pairs], weights, strict=True))
+
+
+def fine_tuning_options(**others):
+    """Returns the `FineTuningOptions` that the flags say, and makes Keras compute in `--dtype`.
+
+    Args:
+        **others: options for which the command has flags of its own.
+    """
     import keras
 
     from keras_bert.training.fine_tuning import FineTuningOptions
@@ -49,6 +156,19 @@ def fine_tuning_options():
         steps_per_execution=FLAGS.iterations_per_loop,
         seed=FLAGS.random_seed,
         tensorboard=FLAGS.tensorboard,
+        keep_best=FLAGS.keep_best or bool(FLAGS.early_stopping_patience or FLAGS.eval_steps),
+        eval_steps=FLAGS.eval_steps,
+        patience=FLAGS.early_stopping_patience,
+        main_score=FLAGS.main_score,
+        class_weight=_class_weights(),
+        layer_decay=FLAGS.layer_decay,
+        freeze_embeddings=FLAGS.freeze_embeddings,
+        freeze_layers=FLAGS.freeze_layers,
+        freeze_encoder=FLAGS.freeze_encoder,
+        lora_rank=FLAGS.lora_rank,
+        lora_alpha=FLAGS.lora_alpha,
+        lora_parts=tuple(FLAGS.lora_parts),
+        **others,
     )
 
 
@@ -63,4 +183,7 @@ def starting_point():
         vocabulary=Vocabulary.from_file(FLAGS.vocab_file) if FLAGS.vocab_file else None,
         init_checkpoint=FLAGS.init_checkpoint,
         do_lower_case=FLAGS.do_lower_case,
+        keep_layers=[int(number) for number in _numbers("keep_layers", FLAGS.keep_layers)]
+        if FLAGS.keep_layers
+        else None,
     )

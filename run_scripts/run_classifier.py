@@ -1,94 +1,232 @@
-"""Trains, evaluates and applies a classifier of texts or pairs of texts.
+"""Trains, evaluates and applies a classifier of texts or pairs of texts: one label, several labels, or a score.
 
-Reads .tsv, .csv and .jsonl files with a column for the text, one for the label and, for pairs, one for a second text:
+Reads .tsv, .csv and .jsonl files and tfds:NAME@SPLIT, with a column for the text, one for the label and, for pairs, one
+for a second text, by their usual names or by those that flags give; --task_name knows the tasks of GLUE:
 
     run_classifier --train_file=train.tsv --dev_file=dev.tsv --test_file=test.tsv --init_checkpoint=runs/tiny/model \\
         --output_dir=runs/classifier --do_train --do_eval --do_predict
+    run_classifier --task_name=MRPC --data_dir=glue/MRPC --init_checkpoint=uncased_L-12_H-768_A-12 \\
+        --output_dir=runs/mrpc --do_train --do_eval --do_predict
+    run_classifier --task_name=CoLA --data_dir=glue/CoLA --init_checkpoint=uncased_L-12_H-768_A-12 \\
+        --output_dir=runs/cola --do_train --do_eval --grid --seeds=1,2,3
 
-Writes into output_dir: model/ (a model folder that knows its labels), eval_results.txt, test_results.tsv (a line per
-example, a probability per label, no header) and history.jsonl. Killed or stopped, the same command goes on from the
-newest checkpoint.
+Writes into output_dir: model/ (a model folder that knows its labels), eval_results.txt, eval_report/ (confusion matrix,
+table of labels, errors by their loss), test_results.tsv (a line per example, a probability per label, no header),
+test_predictions.tsv, for GLUE the file of the leaderboard, and history.jsonl. Killed or stopped, the same command goes
+on from the newest checkpoint. docs/classification.md describes all of it.
 """
 
+import dataclasses
+import logging
 import os
 
 from absl import flags
 
 from keras_bert.command_line import run_command
 from keras_bert.errors import InputError
-from run_scripts.fine_tuning_flags import define_fine_tuning_flags, fine_tuning_options, starting_point
+from run_scripts.data_file_flags import data_files, define_data_file_flags
+from run_scripts.fine_tuning_flags import (
+    define_fine_tuning_flags,
+    fine_tuning_options,
+    is_grid,
+    run_grid_of_flags,
+    starting_point,
+)
 
 FLAGS = flags.FLAGS
+_logger = logging.getLogger(__name__)
+_ENDINGS = (".tsv", ".csv", ".jsonl")
+_WANTED = {"train": "do_train", "eval": "do_eval", "predict": "do_predict"}
 
 
 def define_flags() -> None:
     flags.DEFINE_string(
-        "data_dir", None, "A folder with train, dev and test files: train.tsv, train.csv or train.jsonl ..."
+        "task_name",
+        None,
+        "A task of GLUE, whose files, columns, labels and scores are known: CoLA, SST-2, MRPC, QQP, STS-B, MNLI, QNLI, "
+        "RTE, WNLI, AX.",
     )
-    flags.DEFINE_string("train_file", None, "Labelled texts to train on. The default is that of data_dir.")
-    flags.DEFINE_string("dev_file", None, "Labelled texts to evaluate on. The default is that of data_dir.")
-    flags.DEFINE_string("test_file", None, "Texts to predict the labels of. The default is that of data_dir.")
+    define_data_file_flags("Labelled texts", "train.tsv, train.csv, train.jsonl ...")
+    flags.DEFINE_enum(
+        "problem_type",
+        "classification",
+        ["classification", "multi_label", "regression"],
+        "What the labels are: one of several classes, any number of them, or a number.",
+    )
     flags.DEFINE_boolean("has_header", True, "Whether the first line of .tsv and .csv files names the columns.")
-    flags.DEFINE_string("text_column", "text", "The column that holds the text: its name, or its number from 0.")
-    flags.DEFINE_string("second_text_column", None, "The column that holds the second text, for pairs.")
-    flags.DEFINE_string("label_column", "label", "The column that holds the label.")
-    flags.DEFINE_boolean("do_eval", False, "Evaluate on dev_file.")
-    flags.DEFINE_integer("eval_batch_size", 8, "Examples per evaluation step.")
+    flags.DEFINE_string(
+        "text_column",
+        None,
+        "The column that holds the text: its name, or its number from 0 (default: text, sentence, sentence1, premise, "
+        "... what there is).",
+    )
+    flags.DEFINE_string(
+        "second_text_column", None, "The column that holds the second text, for pairs (default: sentence2, ...)."
+    )
+    flags.DEFINE_list(
+        "label_column",
+        None,
+        "The column that holds the label (default: label). For multi_label also several columns of 0 and 1.",
+    )
+    flags.DEFINE_string("label_separator", ",", "What parts the labels in one column, for multi_label.")
+    flags.DEFINE_list("labels", None, "The labels in the order of their ids (default: those of train_file, sorted).")
     define_fine_tuning_flags()
+    flags.DEFINE_string("teacher", None, "The model folder of a classifier whose answers are learned (distillation).")
+    flags.DEFINE_float("distillation_alpha", 0.5, "The teacher's share of the loss; the rest is that of the labels.")
+    flags.DEFINE_float("temperature", 2.0, "How soft the teacher's answers are made.")
 
 
 def main() -> None:
-    if not (FLAGS.do_train or FLAGS.do_eval or FLAGS.do_predict):
-        raise InputError("Nothing to do: give --do_train, --do_eval, --do_predict or several of them.")
     # All files are read before TensorFlow is loaded, let alone anything trained.
-    train = _read("train", FLAGS.train_file) if FLAGS.do_train else None
-    dev = _read("dev", FLAGS.dev_file) if FLAGS.do_eval else None
-    test = _read("test", FLAGS.test_file, with_labels=False) if FLAGS.do_predict else None
+    task_name, problem_type = _task()
+    data = _Data(task_name, problem_type, _files(task_name))
+    _check_flags(data)
 
-    from keras_bert.tasks.classification import TextExamples, label_ids, labels_of
-    from keras_bert.training import classification
-
-    train, dev, test = (found and TextExamples(**found) for found in (train, dev, test))
-    if train and dev:
-        # Before the training, not after it.
-        label_ids(dev, labels_of(train))
-    options = fine_tuning_options()
-    if train:
-        classification.train_classifier(FLAGS.output_dir, train, starting_point(), options)
-    model = {"init_checkpoint": FLAGS.init_checkpoint, "max_seq_length": FLAGS.max_seq_length}
-    if dev:
-        classification.evaluate_classifier(FLAGS.output_dir, dev, eval_batch_size=FLAGS.eval_batch_size, **model)
-    if test:
-        classification.predict_classifier(FLAGS.output_dir, test, predict_batch_size=FLAGS.predict_batch_size, **model)
-
-
-def _read(part: str, path: str | None, with_labels: bool = True) -> dict:
-    """Returns the arguments of `TextExamples`."""
-    from data_prep.labelled_text import read_labelled_text
-
-    path = path or _file_of(part)
-    found = read_labelled_text(
-        path,
-        text_column=FLAGS.text_column,
-        second_text_column=FLAGS.second_text_column,
-        label_column=FLAGS.label_column if with_labels else None,
-        has_header=FLAGS.has_header,
+    options = fine_tuning_options(
+        teacher=FLAGS.teacher, distillation_alpha=FLAGS.distillation_alpha, temperature=FLAGS.temperature
     )
-    return {"texts": found.texts, "second_texts": found.second_texts, "labels": found.labels, "source": path}
+    if options.main_score is None and task_name:
+        from keras_bert.evaluation.classification import GLUE_SCORES
 
-
-def _file_of(part: str) -> str:
-    if not FLAGS.data_dir:
-        raise InputError(f"There is nothing to read: give --{part}_file or --data_dir.")
-    names = [f"{part}{ending}" for ending in (".tsv", ".csv", ".jsonl")]
-    paths = [os.path.join(FLAGS.data_dir, name) for name in names]
-    found = [path for path in paths if os.path.isfile(path)]
-    if len(found) != 1:
-        raise InputError(
-            f"{FLAGS.data_dir} should have one of {', '.join(names)}. It has: "
-            f"{', '.join(map(os.path.basename, found)) or 'none of them'}. Name the file with --{part}_file."
+        options = dataclasses.replace(options, main_score=GLUE_SCORES[task_name].main)
+    output_dir = FLAGS.output_dir
+    if is_grid():
+        output_dir = run_grid_of_flags(
+            options, data.train_and_evaluate, options.main_score or _MAIN_SCORES[problem_type]
         )
-    return found[0]
+    elif data.train:
+        data.train_in(output_dir, options)
+    if data.dev and not is_grid():
+        data.evaluate_in(output_dir)
+    data.predict_in(output_dir)
+
+
+_MAIN_SCORES = {"classification": "accuracy", "multi_label": "micro_f1", "regression": "pearson"}
+
+
+class _Data:
+    """The examples of all files that are asked for, read and checked, and what is done with them."""
+
+    def __init__(self, task_name: str | None, problem_type: str, files: dict[str, str]):
+        from data_prep.create_finetuning_data import make_task
+        from data_prep.finetuning_task import FinetuningOptions
+        from data_prep.glue import find_task
+        from keras_bert.tasks.classification import TextExamples
+
+        self.task_name, self.problem_type = task_name, problem_type
+        options = FinetuningOptions(
+            text_column=FLAGS.text_column,
+            second_text_column=FLAGS.second_text_column,
+            label_columns=tuple(FLAGS.label_column or ()),
+            label_separator=FLAGS.label_separator,
+            has_header=FLAGS.has_header,
+            labels=tuple(FLAGS.labels or ()),
+        )
+        reader = make_task(problem_type, options, find_task(task_name)[1] if task_name else None)
+        for part, path in files.items():
+            reader.read(part, path)
+            for note in reader.notes[part]:
+                _logger.warning("%s: %s", path, note)
+        if "train" in files:
+            reader.settle()  # finds the labels, and whether other files have more
+        self.labels = list(reader.labels) or None
+        examples = {
+            part: TextExamples(
+                found.texts, found.second_texts, found.labels, found.source, may_be_empty=part.startswith("predict")
+            )
+            for part, found in reader.examples.items()
+        }
+        self.train = examples.get("train")
+        self.dev = {part: found for part, found in examples.items() if part.startswith("eval")}
+        self.test = {part: found for part, found in examples.items() if part.startswith("predict")}
+
+    def train_in(self, output_dir: str, options) -> None:
+        from keras_bert.training.classification import train_classifier
+
+        train_classifier(
+            output_dir,
+            self.train,
+            starting_point(),
+            options,
+            dev=self.dev.get("eval"),
+            labels=self.labels,
+            problem_type=self.problem_type,
+        )
+
+    def evaluate_in(self, output_dir: str) -> dict[str, float]:
+        from keras_bert.training.classification import evaluate_classifier
+
+        return evaluate_classifier(output_dir, self.dev, eval_batch_size=FLAGS.eval_batch_size, **_model())
+
+    def train_and_evaluate(self, output_dir: str, options) -> dict[str, float]:
+        self.train_in(output_dir, options)
+        return self.evaluate_in(output_dir)
+
+    def predict_in(self, output_dir: str) -> None:
+        from keras_bert.evaluation.glue_submission import submission_name
+        from keras_bert.training.classification import predict_classifier
+
+        for part, test in self.test.items():
+            predict_classifier(
+                output_dir,
+                test,
+                predict_batch_size=FLAGS.predict_batch_size,
+                name=part.replace("predict", "test"),
+                submission=submission_name(self.task_name, part) if self.task_name else None,
+                **_model(),
+            )
+
+
+def _model() -> dict:
+    return {"init_checkpoint": FLAGS.init_checkpoint, "max_seq_length": FLAGS.max_seq_length}
+
+
+def _task() -> tuple[str | None, str]:
+    """Returns the official name of the task, None for other data, and what its labels are."""
+    from data_prep.glue import find_task
+
+    if FLAGS.task_name is None:
+        return None, FLAGS.problem_type
+    name, task = find_task(FLAGS.task_name)
+    if FLAGS["problem_type"].present and FLAGS.problem_type != task.kind:
+        raise InputError(f"{name} is a {task.kind}, not {FLAGS.problem_type}. Leave --problem_type out.")
+    return name, task.kind
+
+
+def _files(task_name: str | None) -> dict[str, str]:
+    """Returns part -> file: "train", "eval" and "predict", and for MNLI "eval_mismatched" and "predict_mismatched"."""
+    from data_prep.glue import find_task
+
+    if not (task_name and FLAGS.data_dir):
+        return data_files(_ENDINGS)
+    named = {"train": FLAGS.train_file, "eval": FLAGS.dev_file, "predict": FLAGS.test_file}
+    in_folder = {}
+    if os.path.isdir(FLAGS.data_dir) and not any(
+        os.path.isfile(os.path.join(FLAGS.data_dir, f"{stem}.jsonl")) for stem in ("train", "test", "validation", "dev")
+    ):
+        in_folder = find_task(task_name)[1].find_files(FLAGS.data_dir)
+    if not in_folder:
+        return data_files(_ENDINGS)
+    wanted = [part for part, flag in _WANTED.items() if FLAGS[flag].value]
+    if not wanted:
+        raise InputError("Nothing to do: give --do_train, --do_eval, --do_predict or several of them.")
+    found = {part: path for part, path in in_folder.items() if part.partition("_")[0] in wanted}
+    found |= {part: named[part] for part in wanted if named[part]}
+    for part in wanted:
+        if part not in found:
+            names = " or ".join(find_task(task_name)[1].files.get(part, ()))
+            raise InputError(f"{FLAGS.data_dir} has no {names or 'file'} to {_WANTED[part].removeprefix('do_')} on.")
+    return found
+
+
+def _check_flags(data: _Data) -> None:
+    if FLAGS.teacher and not FLAGS.do_train:
+        raise InputError("--teacher is for training: give --do_train with it.")
+    if is_grid() and not (data.train and data.dev):
+        raise InputError("A grid of runs trains and evaluates: give --do_train and --do_eval with --grid or --seeds.")
+    best = FLAGS.keep_best or FLAGS.early_stopping_patience or FLAGS.eval_steps
+    if best and data.train and "eval" not in data.dev:
+        raise InputError("To keep the best model, dev examples are needed: give --do_eval with --dev_file.")
 
 
 def command() -> None:

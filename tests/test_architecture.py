@@ -11,12 +11,12 @@ PROJECT = pathlib.Path(__file__).resolve().parent.parent
 
 # Inside keras_bert a module imports only from rows above its own, or from its own family (folder).
 ROWS = [
-    ["errors", "quiet_tensorflow"],
+    ["errors", "quiet_tensorflow", "tensorflow_kernels"],
     ["atomic_output", "command_line"],
-    ["config", "features", "record_files", "optimization"],
+    ["config", "features", "record_files", "optimization", "trainable_parts"],
     ["example_encoding", "masking", "record_form", "tokenization"],
     ["dynamic_masking", "tasks"],
-    ["layers", "losses", "metrics", "input_pipeline", "distributed_model", "text_vectors"],
+    ["evaluation", "layers", "losses", "metrics", "input_pipeline", "distributed_model", "text_vectors"],
     ["models", "summarization", "vector_index", "word_senses"],
     ["checkpoints"],
     ["text_tasks", "vector_files", "word_sense_files"],
@@ -37,7 +37,7 @@ AT_CALL_TIME = {
     ("keras_bert.models.base", "keras_bert.text_tasks.fitting"),
 }
 # These run on every Keras backend.
-CORE = ["config", "layers", "losses", "metrics", "models", "optimization"]
+CORE = ["config", "layers", "losses", "metrics", "models", "optimization", "trainable_parts"]
 
 
 def source_files(package: str):

@@ -69,9 +69,12 @@ def test_scores_must_be_finite():
     [
         (([], []), "there is no example"),
         ((["a"], [["b"]]), "needs two choices or more. Received: 1"),
-        ((["a", "a"], [["b", "c"]]), "as many lists of choices and answers as prompts"),
+        ((["a", "a"], [["b", "c"]]), "2 prompts but choices for 1"),
         ((["a", "a"], [["b", "c"], ["b"]]), "example 2 has 1 choices, but 2 are expected"),
-        ((["a"], [["b", "c"]], [2]), "the answer of example 1 must be a choice, from 0 to 1. Received: 2"),
+        (
+            (["a"], [["b", "c"]], [2]),
+            "the answer of example 1 must be the number of a choice, from 0 to 1. Received: 2",
+        ),
     ],
 )
 def test_choices_that_do_not_fit_are_refused(arguments, message):

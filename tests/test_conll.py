@@ -103,3 +103,34 @@ def test_json_lines_without_lists_are_refused(write):
         read_tagged_sentences(write('{"tokens": "a b", "tags": ["O"]}', "a.jsonl"))
     with pytest.raises(InputError, match="line 1 has 1 words but 2 tags"):
         read_tagged_sentences(write('{"tokens": ["a"], "tags": ["O", "O"]}', "a.jsonl"))
+
+
+def test_lists_of_hugging_face_have_their_own_names_and_numbers(tmp_path):
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"id": "0", "tokens": ["Ada", "wrote"], "ner_tags": [1, 0]}\n')
+    found = read_tagged_sentences(path, labels=["O", "B-PER"])
+    assert (found.words, found.tags) == ([["Ada", "wrote"]], [["B-PER", "O"]])
+    with pytest.raises(InputError, match="line 1: the tags in 'ner_tags' are numbers. Give their names in the order"):
+        read_tagged_sentences(path)
+    with pytest.raises(InputError, match="line 1: the tag 1 in 'ner_tags' has no name: 1 labels are given"):
+        read_tagged_sentences(path, labels=["O"])
+    path.write_text('{"words": ["Ada"], "tags": ["B-PER"]}\n')
+    assert read_tagged_sentences(path).tags == [["B-PER"]]
+    path.write_text('{"words": ["Ada"]}\n')
+    with pytest.raises(InputError, match="there is no column 'tags' for the tags"):
+        read_tagged_sentences(path)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "tags"),
+    [
+        ("a.conll", "Ada B-PER\n", [["B-PER"]]),
+        ("a.conll", "Ada\nwrote\n", None),
+        ("a.jsonl", '{"tokens": ["Ada"], "tags": ["O"]}\n', [["O"]]),
+        ("a.jsonl", '{"tokens": ["Ada"]}\n', None),
+    ],
+)
+def test_tags_are_read_where_there_are_some(tmp_path, name, content, tags):
+    path = tmp_path / name
+    path.write_text(content)
+    assert read_tagged_sentences(path, has_tags=None).tags == tags

@@ -1,5 +1,6 @@
 import json
 import os
+import pathlib
 import random
 import re
 import resource
@@ -48,6 +49,15 @@ def text(tmp_path):
         return str(path), str(tmp_path / "vocab.txt")
 
     return write
+
+
+@pytest.mark.parametrize(
+    "as_argument", [str, pathlib.Path, lambda name: [pathlib.Path(name)], lambda name: f"{name}, "]
+)
+def test_the_text_is_named_by_string_path_or_list(text, tmp_path, as_argument):
+    path, vocab_file = text(make_documents(4))
+    create_pretraining_data(as_argument(path), vocab_file, output_file=[str(tmp_path / "a.tfrecord")])
+    assert list(read_records(str(tmp_path / "a.tfrecord")))
 
 
 def read_records(paths):

@@ -450,6 +450,12 @@ def test_a_model_without_a_vocabulary_is_refused(tmp_path):
     assert os.listdir(tmp_path) == []
 
 
+def test_a_model_of_scores_is_refused(tmp_path):
+    model = BertSequenceClassifier(CONFIG, labels=["score"], problem_type="regression")
+    with pytest.raises(InputError, match="Only classifiers of one label .* Received: .* regression"):
+        model.export_for_serving(tmp_path / "export")
+
+
 def test_a_model_without_a_task_is_refused(tmp_path):
     with pytest.raises(InputError, match="a BertMaskedLM or a BertPretrainer can be exported. Received: BertEncoder"):
         export_for_serving(BertEncoder(CONFIG), tmp_path)

@@ -55,3 +55,12 @@ def test_records_of_another_length_are_refused_by_name():
 def test_bytes_that_are_no_example_are_refused():
     with pytest.raises(InputError, match=r"not tf.train.Example messages"):
         features.lengths_in_record(b"\xff\xff not an example")
+
+
+def test_rows_of_choices_come_apart():
+    record = features.multiple_choice_features(max_seq_length=3, num_choices=2)
+    rows = {name: [2, 7, 3, 2, 8, 3] for name in ("input_ids", "input_mask", "segment_ids")}
+    serialized = serialize({**rows, "label_ids": [1], "is_real_example": [1]}, record)
+    parsed = features.parse(tf.constant([serialized]), record)
+    assert parsed["input_ids"].numpy().tolist() == [[[2, 7, 3], [2, 8, 3]]]
+    assert parsed["label_ids"].shape == (1, 1)

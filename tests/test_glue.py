@@ -1,5 +1,9 @@
+import json
+
 import pytest
 
+from data_prep.create_finetuning_data import make_task
+from data_prep.finetuning_task import FinetuningOptions
 from data_prep.glue import GLUE_TASKS, find_task
 from data_prep.labelled_text import read_labelled_text, read_scored_text
 from keras_bert.errors import InputError
@@ -91,3 +95,35 @@ def test_names_are_found_however_they_are_written():
 def test_a_folder_without_the_files_is_refused(tmp_path):
     with pytest.raises(InputError, match="has none of the task's files: train.tsv, dev.tsv, test.tsv"):
         GLUE_TASKS["RTE"].find_files(tmp_path)
+
+
+def test_labels_of_hugging_face_become_the_official_ones():
+    assert GLUE_TASKS["MNLI"].official_labels(["0", "1", "2", "neutral"]) == [
+        "entailment",
+        "neutral",
+        "contradiction",
+        "neutral",
+    ]
+    assert GLUE_TASKS["WNLI"].official_labels(["entailment", "0"]) == ["1", "0"]
+    assert GLUE_TASKS["CoLA"].official_labels(["unacceptable", "1", "odd"]) == ["0", "1", "odd"]
+
+
+def test_every_task_with_labels_knows_those_of_hugging_face():
+    for name, task in GLUE_TASKS.items():
+        if name != "AX":
+            assert sorted(task.hub_labels.values()) == sorted(task.labels), name
+
+
+def test_json_lines_of_a_task_are_read_by_their_usual_columns(tmp_path):
+    rows = [
+        {"idx": 0, "premise": "It rains.", "hypothesis": "It snows.", "label": 2},
+        {"idx": 1, "premise": "It rains.", "hypothesis": "It is wet.", "label": 0},
+    ]
+    (tmp_path / "train.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    maker = make_task("classification", FinetuningOptions(), GLUE_TASKS["MNLI"])
+    maker.read("train", str(tmp_path / "train.jsonl"))
+    maker.settle()
+    found = maker.examples["train"]
+    assert found.second_texts == ["It snows.", "It is wet."]
+    assert found.labels == ["contradiction", "entailment"]
+    assert maker.labels == ["contradiction", "entailment", "neutral"]

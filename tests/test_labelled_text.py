@@ -182,3 +182,12 @@ def test_texts_may_be_empty_where_that_is_allowed(write):
 
 def test_half_a_surrogate_pair_is_replaced(write):
     assert read_labelled_text(write("a.jsonl", r'{"text": "cut \ud83d", "label": 1}')).texts == ["cut \ufffd"]
+
+
+def test_choices_may_share_their_beginning(tmp_path):
+    path = tmp_path / "swag.csv"
+    path.write_text(
+        "sent1,sent2,ending0,ending1,label\nIt rains.,He,sings,runs,1\nOn stage,,a man sings,a cat runs,0\n"
+    )
+    found = read_choices(path, text_column="sent1", choice_columns=["ending0", "ending1"], choice_prefix_column="sent2")
+    assert found == (["It rains.", "On stage"], [["He sings", "He runs"], ["a man sings", "a cat runs"]], ["1", "0"])

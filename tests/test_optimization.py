@@ -1,5 +1,6 @@
 """AdamW and the learning rate schedule against independent implementations."""
 
+import contextlib
 import json
 import os
 import subprocess
@@ -203,3 +204,41 @@ def test_with_bias_correction_it_is_the_adamw_of_torch():
     for left, right in zip(found, json.loads(answer.stdout), strict=True):
         # torch's clipping divides by norm + 1e-6.
         np.testing.assert_allclose(left, right, rtol=1e-6, atol=1e-8)
+
+
+LAYERED = ["encoder/embeddings/layer_norm", "encoder/layer_0/query", "encoder/layer_1/query", "encoder/pooler", "head"]
+
+
+def layered_variables():
+    variables = []
+    for path in LAYERED:
+        with contextlib.ExitStack() as scopes:
+            for name in path.split("/"):
+                scopes.enter_context(keras.name_scope(name))
+            variables.append(keras.Variable(np.ones((2, 2)), dtype="float64", name="kernel"))
+    return variables
+
+
+def test_layer_decay_gives_each_layer_its_exact_share_of_the_update():
+    gradients = [np.array([[0.3, -0.2], [0.1, 0.4]])] * len(LAYERED)
+    plain, decayed = layered_variables(), layered_variables()
+    AdamW(0.1, weight_decay=0.3).apply([keras.ops.convert_to_tensor(g) for g in gradients], plain)
+    AdamW(0.1, weight_decay=0.3, layer_decay=0.5).apply([keras.ops.convert_to_tensor(g) for g in gradients], decayed)
+    for one, other, share in zip(plain, decayed, [0.125, 0.25, 0.5, 1.0, 1.0], strict=True):
+        np.testing.assert_allclose(1 - to_numpy(other), share * (1 - to_numpy(one)), rtol=1e-7, err_msg=one.path)
+
+
+def test_layer_decay_survives_the_config():
+    assert AdamW.from_config(AdamW(0.1, layer_decay=0.8).get_config()).layer_decay == 0.8
+
+
+@pytest.mark.parametrize("layer_decay", [0.0, 1.5, -1.0])
+def test_a_layer_decay_that_is_no_share_is_refused(layer_decay):
+    with pytest.raises(InputError, match=f"layer_decay must be above 0 and at most 1. Received: {layer_decay}"):
+        AdamW(0.1, layer_decay=layer_decay)
+
+
+def test_layer_decay_without_layers_is_refused():
+    variables = [keras.Variable(np.ones(2), name="kernel")]
+    with pytest.raises(InputError, match="layer_decay is 0.9, but no layer of an encoder is trained"):
+        AdamW(0.1, layer_decay=0.9).build(variables)

@@ -58,7 +58,11 @@ def test_illegal_sequences_are_read_as_conlleval_reads_them(tags, entities):
 def test_other_tags_have_no_scheme():
     assert find_scheme(["NOUN", "VERB", "O"]) is None
     assert find_scheme(["O"]) is None
-    assert find_scheme(["B-PER", "X"]) is None
+
+
+def test_tags_of_which_some_mark_no_entities_are_refused():
+    with pytest.raises(InputError, match=r"a.conll: some tags mark entities .B-PER, .... and others do not: PER, X"):
+        find_scheme(["B-PER", "O", "X", "PER"], "a.conll")
 
 
 def test_two_schemes_in_one_file_are_refused():

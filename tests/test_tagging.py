@@ -5,8 +5,8 @@ import pytest
 
 from data_prep.conll import read_tagged_sentences
 from keras_bert.errors import InputError
-from keras_bert.tasks.tag_schemes import tag_order
-from keras_bert.tasks.tagging import TaggedSentences, encode_sentences, in_one_scheme, tag_ids
+from keras_bert.tasks.tag_schemes import BIOES, tag_order
+from keras_bert.tasks.tagging import TaggedSentences, encode_sentences, in_one_scheme, in_scheme, labels_of, tag_ids
 from keras_bert.tokenization.graph_wordpiece import GraphTokenizer
 from keras_bert.tokenization.vocabulary import Vocabulary
 
@@ -115,3 +115,30 @@ def test_an_unknown_tag_is_refused_with_its_place():
 def test_sentences_that_do_not_fit_are_refused(words, tags, message):
     with pytest.raises(InputError, match=message):
         TaggedSentences(words, tags)
+
+
+def test_labels_are_all_tags_of_the_scheme():
+    def labels(*tags):
+        return labels_of(TaggedSentences([["a"] * len(tags)], [tags]))
+
+    assert labels("O", "B-PER") == ["O", "B-PER", "I-PER"]
+    assert labels("I-PER", "I-LOC") == ["O", "B-LOC", "I-LOC", "B-PER", "I-PER"]
+    assert labels("S-a-b", "O") == ["O", "B-a-b", "E-a-b", "I-a-b", "S-a-b"]
+    assert labels("VERB", "NOUN") == ["NOUN", "VERB"]
+    for tags in ([["O", "O"]], None):
+        with pytest.raises(InputError, match="x.conll: a tagger needs words with two different tags or more"):
+            labels_of(TaggedSentences([["a", "b"]], tags, source="x.conll"))
+
+
+def test_entities_are_written_in_the_scheme_of_the_model():
+    iob1 = TaggedSentences([["a", "b", "c"]], [["I-PER", "I-PER", "O"]])
+    assert in_scheme(iob1, BIOES).tags == [["B-PER", "E-PER", "O"]]
+    assert in_scheme(iob1, None) is iob1
+    others = TaggedSentences([["a"]], [["NOUN"]])
+    assert in_scheme(others, BIOES) is others
+
+
+@pytest.mark.parametrize("weights", [[1.0, 2.0], [-1.0], [float("nan")]])
+def test_weights_that_do_not_fit_are_refused(weights):
+    with pytest.raises(InputError, match="weight"):
+        TaggedSentences([["a"]], weights=weights)

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from keras_bert.checkpoints.pretrained import from_pretrained
 from keras_bert.config import BertConfig
 from keras_bert.errors import InputError
 from keras_bert.models.sequence_classifier import BertSequenceClassifier
@@ -24,6 +25,7 @@ CONFIG = BertConfig(
     max_position_embeddings=32,
     hidden_dropout_prob=0.0,
     attention_probs_dropout_prob=0.0,
+    initializer_range=0.2,
 )
 TEXTS = ["the film was good", "bad", "a very great film", "the very awful film was bad"] * 8
 LABELS = ["positive", "negative"] * 16
@@ -90,13 +92,12 @@ def test_pairs_come_in_a_data_set(model):
 
 def test_several_labels_at_once():
     model = fitted(
-        ["the good film", "bad film", "good", "the"] * 8,
+        ["good film", "film", "good", "the"] * 8,
         [["good", "film"], ["film"], ["good"], []] * 8,
         ["good", "film"],
         "multi_label",
-        epochs=60,
     )
-    answers = model.predict(["the good film", "the", "bad film"])
+    answers = model.predict(["good film", "the", "film"])
     assert [set(answer.labels) for answer in answers] == [{"good", "film"}, set(), {"film"}]
     assert list(answers[0].probabilities) == ["good", "film"]
 
@@ -219,10 +220,12 @@ def test_another_problem_type_is_refused():
         new_model(problem_type="ranking")
 
 
+@pytest.mark.parametrize("format", ["keras_bert", "google", "huggingface"])
 @pytest.mark.parametrize(("problem_type", "labels"), [("multi_label", ["a", "b"]), ("regression", ["score"])])
-def test_the_problem_type_is_saved(tmp_path, problem_type, labels):
+def test_the_problem_type_is_saved(tmp_path, problem_type, labels, format):
     model = new_model(labels, problem_type=problem_type)
-    model.save_pretrained(tmp_path / "model")
+    model.save_pretrained(tmp_path / "model", format=format)
     loaded = BertSequenceClassifier.from_pretrained(tmp_path / "model")
     assert (loaded.problem_type, loaded.labels) == (problem_type, tuple(labels))
-    assert loaded.predict(["good film"]) == model.predict(["good film"])
+    np.testing.assert_array_equal(loaded.classifier.kernel, model.classifier.kernel)
+    assert type(from_pretrained(None, tmp_path / "model")) is BertSequenceClassifier

@@ -87,6 +87,7 @@ class BertCheckpoint:
         tensors: our name, such as `encoder/layer_0/attention/query/kernel` -> tensor in our layout: kernels are
             `[inputs, outputs]`.
         labels: of the classifier or token classifier, or None.
+        problem_type: that of the classifier, as `BertSequenceClassifier` names it.
         model_class: the model that was saved, where the format says it by our names.
         arguments: what its constructor takes beside the config.
         ignored: what is stored there and has no place here, in its own names.
@@ -101,6 +102,7 @@ class BertCheckpoint:
     vocabulary: Vocabulary | None
     tensors: Mapping[str, StoredTensor]
     labels: tuple[str, ...] | None = None
+    problem_type: str = "classification"
     model_class: type | None = None
     arguments: Mapping = dataclasses.field(default_factory=dict)
     ignored: tuple[str, ...] = ()

@@ -100,6 +100,7 @@ def google_checkpoint(prefix: str, variables: Mapping[str, StoredTensor]) -> Ber
     if head != form.MULTIPLE_CHOICE and f"{head}/bias" in tensors:
         count = tensors[f"{head}/bias"].shape[0]
         labels = tuple(map(str, ours.get("labels") or [f"LABEL_{number}" for number in range(count)]))
+    one_output = labels is not None and head == form.CLASSIFIER and len(labels) == 1
     return BertCheckpoint(
         path=prefix,
         kind="Google TensorFlow 1",
@@ -107,6 +108,7 @@ def google_checkpoint(prefix: str, variables: Mapping[str, StoredTensor]) -> Ber
         vocabulary=read_vocabulary(folder),
         tensors=tensors,
         labels=labels,
+        problem_type=ours.get("problem_type", "regression" if one_output else "classification"),
         ignored=tuple(ignored + ([f"{len(slots)} variables of the optimizer"] if slots else [])),
         says_casing=says_casing,
     )
@@ -155,6 +157,8 @@ def write_google(checkpoint: BertCheckpoint, folder: str) -> list[str]:
         variables |= _adam_variables(checkpoint.adam, head)
     if head in checkpoint.heads:
         ours = {"output_weights": head} | ({"labels": list(checkpoint.labels)} if checkpoint.labels else {})
+        if head == form.CLASSIFIER and checkpoint.problem_type != "classification":
+            ours["problem_type"] = checkpoint.problem_type
         config = config.replace(extra={**config.extra, _OUR_KEY: ours})
     config.save(os.path.join(folder, CONFIG_FILE))
     if checkpoint.vocabulary is not None:

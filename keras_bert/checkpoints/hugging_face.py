@@ -84,6 +84,11 @@ _NAMES = [
     *_dense(form.SPAN_CLASSIFIER, "qa_outputs"),
 ]
 _TABLES = {head: NameTable([*_NAMES, *_dense(head, "classifier")]) for head in _CLASSIFIERS.values()}
+_PROBLEM_TYPES = {
+    "single_label_classification": "classification",
+    "multi_label_classification": "multi_label",
+    "regression": "regression",
+}
 _BIAS, _DECODER_BIAS = "cls.predictions.bias", "cls.predictions.decoder.bias"
 _CONSTANTS = re.compile(r".*\bembeddings\.(position_ids|token_type_ids)$")
 
@@ -122,6 +127,7 @@ def read_hugging_face(path: str, trust_pickle: bool = False) -> BertCheckpoint:
         vocabulary=vocabulary,
         tensors=tensors,
         labels=labels,
+        problem_type=_problem_type(values, labels) if head == form.CLASSIFIER else "classification",
         ignored=tuple(ignored),
         remarks=tuple(remarks),
         says_casing=bool(casing),
@@ -214,6 +220,10 @@ def _config_values(checkpoint: BertCheckpoint, architecture: str) -> dict:
     if checkpoint.labels:
         values["id2label"] = {str(number): label for number, label in enumerate(checkpoint.labels)}
         values["label2id"] = {label: number for number, label in enumerate(checkpoint.labels)}
+    if form.CLASSIFIER in checkpoint.heads:
+        values["problem_type"] = next(
+            theirs for theirs, ours in _PROBLEM_TYPES.items() if ours == checkpoint.problem_type
+        )
     return values
 
 
@@ -235,6 +245,13 @@ def _labels(path: str, values: Mapping, kernel: StoredTensor | None) -> tuple[st
             "outputs. The config belongs to another checkpoint."
         )
     return labels
+
+
+def _problem_type(values: Mapping, labels: tuple[str, ...] | None) -> str:
+    """What a classifier is for. transformers takes one with one output for a regression when it is not said."""
+    if values.get("problem_type") in _PROBLEM_TYPES:
+        return _PROBLEM_TYPES[values["problem_type"]]
+    return "regression" if labels and len(labels) == 1 else "classification"
 
 
 def _read_weights(path: str, trust_pickle: bool) -> tuple[str, dict[str, StoredTensor]]:

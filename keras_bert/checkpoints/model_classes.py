@@ -56,4 +56,7 @@ def class_for(checkpoint: BertCheckpoint) -> tuple[type, dict]:
     best = max(_CLASSES, key=lambda name: (len(heads & set(_CLASSES[name][1])), -len(_CLASSES[name][1])))
     model_class = find_class(best, checkpoint.path)
     head = labelled_head(model_class)
-    return model_class, {"labels": list(checkpoint.labels)} if head else {}
+    arguments = {"labels": list(checkpoint.labels)} if head else {}
+    if head == form.CLASSIFIER and checkpoint.problem_type != "classification":
+        arguments["problem_type"] = checkpoint.problem_type
+    return model_class, arguments

@@ -39,6 +39,7 @@ def read_model_folder(path: str) -> BertCheckpoint:
         vocabulary=read_model_vocabulary(path, config),
         tensors={name: tensors[name] for name in layout if name in tensors},
         labels=tuple(labels) if labels else None,
+        problem_type=arguments.get("problem_type", "classification"),
         model_class=model_class,
         arguments=arguments,
         says_casing=True,

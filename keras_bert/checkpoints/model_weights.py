@@ -1,29 +1,37 @@
 """The weights of a model by their names in checkpoints, and how they come to hold what is in a checkpoint."""
 
 import contextlib
+import functools
 from collections.abc import Iterator
 
 import numpy as np
 
 from keras_bert.checkpoints.checkpoint import ENCODER, StoredTensor, numpy_dtype
+from keras_bert.trainable_parts import LORA_WEIGHTS, lora_layers, merged_kernel
 
 
 def model_weights(model) -> dict:
     """Returns name -> Keras variable: `encoder/layer_0/attention/query/kernel`, `masked_lm_head/output_bias`.
 
-    The names do not depend on what the model is called, nor on whether it is an encoder or has one.
+    The names do not depend on what the model is called, nor on whether it is an encoder or has one. The matrices of
+    LoRA are no weights of their own: see `tensors_of`.
     """
     encoder = getattr(model, "encoder", model)
     weights = {f"{ENCODER}/{_inside(weight.path, encoder.name)}": weight for weight in encoder.weights}
     if encoder is not model:
         known = {id(weight) for weight in encoder.weights}
         weights |= {_inside(weight.path, model.name): weight for weight in model.weights if id(weight) not in known}
-    return weights
+    return {name: weight for name, weight in weights.items() if weight.name not in LORA_WEIGHTS}
 
 
 def tensors_of(model) -> dict[str, StoredTensor]:
-    """Returns name -> tensor; each is copied out of the model when it is read."""
-    return {name: tensor_of(weight) for name, weight in model_weights(model).items()}
+    """Returns name -> tensor; each is copied out of the model when it is read. LoRA is merged into the kernels."""
+    tensors = {name: tensor_of(weight) for name, weight in model_weights(model).items()}
+    names = {id(weight): name for name, weight in model_weights(model).items()}
+    for layer in lora_layers(model):
+        name = names[id(layer._kernel)]
+        tensors[name] = StoredTensor(tensors[name].shape, tensors[name].dtype, functools.partial(merged_kernel, layer))
+    return tensors
 
 
 @contextlib.contextmanager

@@ -20,6 +20,7 @@ def from_pretrained(
     *,
     max_position_embeddings: int | None = None,
     new_tokens: Sequence[str] = (),
+    keep_layers: Sequence[int] | None = None,
     do_lower_case: bool | None = None,
     trust_pickle: bool = False,
     **arguments,
@@ -31,6 +32,7 @@ def from_pretrained(
         path: see `formats.read_checkpoint`.
         max_position_embeddings: cuts the table of positions, or extends it by repeating it.
         new_tokens: tokens to add to the vocabulary; each starts as the mean of the pieces that it was cut into.
+        keep_layers: the numbers of the layers to take, from 0; a small model then starts as a part of a large one.
         do_lower_case: the casing, where the files do not say it or say it wrongly.
         trust_pickle: whether a `pytorch_model.bin` may run code.
         **arguments: what the constructor takes beside the config, such as `labels`. The default is what was saved.
@@ -43,7 +45,7 @@ def from_pretrained(
         InputError: what is there cannot be read, or is not what the class needs.
     """
     checkpoint = formats.read_checkpoint(path, do_lower_case, trust_pickle)
-    return model_of(model_class, resized(checkpoint, max_position_embeddings, new_tokens), **arguments)
+    return model_of(model_class, resized(checkpoint, max_position_embeddings, new_tokens, keep_layers), **arguments)
 
 
 def model_of(model_class: type | None, checkpoint: BertCheckpoint, **arguments):
@@ -83,24 +85,35 @@ def save_pretrained(
         InputError: `path` is not empty or cannot be written to, vocabulary and config disagree, or the format cannot
             hold this model or its optimizer.
     """
+    checkpoint = checkpoint_of(model, vocabulary)
+    if include_optimizer:
+        checkpoint = checkpoint.replace(adam=adam_slots_of(model))
+    for note in formats.write_checkpoint(checkpoint, path, format):
+        print(f"{os.fspath(path)}: {note}")
+
+
+def checkpoint_of(model, vocabulary: Vocabulary | None = None) -> BertCheckpoint:
+    """Returns what a model would be saved as; LoRA is merged into the kernels. Tensors are copied when they are read.
+
+    Raises:
+        InputError: vocabulary and config disagree.
+    """
     vocabulary = vocabulary or model.vocabulary
     if vocabulary is not None:
         model.config.check_vocabulary(len(vocabulary))
     arguments = constructor_arguments(model)
     labels = arguments.get("labels")
-    checkpoint = BertCheckpoint(
+    return BertCheckpoint(
         path=class_name(type(model)),
         kind="model",
         config=model.config,
         vocabulary=vocabulary,
         tensors=tensors_of(model),
         labels=tuple(labels) if labels else None,
+        problem_type=arguments.get("problem_type", "classification"),
         model_class=type(model),
         arguments=arguments,
-        adam=adam_slots_of(model) if include_optimizer else None,
     )
-    for note in formats.write_checkpoint(checkpoint, path, format):
-        print(f"{os.fspath(path)}: {note}")
 
 
 def _arguments(model_class: type, checkpoint: BertCheckpoint, given: Mapping) -> tuple[dict, BertCheckpoint]:
@@ -112,6 +125,8 @@ def _arguments(model_class: type, checkpoint: BertCheckpoint, given: Mapping) ->
     if head is None:
         return arguments, checkpoint
     has_head = head in checkpoint.heads
+    if "labels" not in arguments and arguments.get("problem_type") == "regression" and not checkpoint.labels:
+        arguments["labels"] = ["score"]
     if "labels" not in arguments:
         if not has_head or not checkpoint.labels:
             raise InputError(
@@ -119,6 +134,8 @@ def _arguments(model_class: type, checkpoint: BertCheckpoint, given: Mapping) ->
                 "labels=[...]."
             )
         arguments["labels"] = list(checkpoint.labels)
+        if checkpoint.problem_type != "classification":
+            arguments.setdefault("problem_type", checkpoint.problem_type)
     labels = arguments["labels"]
     labels = (labels,) if isinstance(labels, str) else tuple(labels)
     if has_head and not _same_labels(labels, checkpoint.labels):

@@ -1,6 +1,7 @@
-"""Checkpoints with more or fewer positions, and with more tokens."""
+"""Checkpoints with more or fewer positions, with more tokens, with fewer layers."""
 
 import os
+import re
 from collections.abc import Sequence
 
 import numpy as np
@@ -16,11 +17,18 @@ from keras_bert.errors import InputError
 from keras_bert.tokenization.vocabulary import Vocabulary
 from keras_bert.tokenization.wordpiece import WordPieceTokenizer
 
+_LAYER = re.compile(r"(.*/layer_)(\d+)(/.*)")
+
 
 def resized(
-    checkpoint: BertCheckpoint, max_position_embeddings: int | None = None, new_tokens: Sequence[str] = ()
+    checkpoint: BertCheckpoint,
+    max_position_embeddings: int | None = None,
+    new_tokens: Sequence[str] = (),
+    keep_layers: Sequence[int] | None = None,
 ) -> BertCheckpoint:
-    """Returns the checkpoint with so many positions and with these tokens at the end of its vocabulary."""
+    """Returns the checkpoint with so many positions, these tokens at the end of its vocabulary and these layers."""
+    if keep_layers is not None:
+        checkpoint = with_layers(checkpoint, keep_layers)
     if max_position_embeddings is not None and max_position_embeddings != checkpoint.config.max_position_embeddings:
         checkpoint = with_positions(checkpoint, max_position_embeddings)
     return with_new_tokens(checkpoint, new_tokens) if new_tokens else checkpoint
@@ -48,6 +56,33 @@ def with_positions(checkpoint: BertCheckpoint, count: int) -> BertCheckpoint:
         (count, width), lambda rows: rows[np.arange(count) % len(rows)]
     )
     return checkpoint.replace(config=config, tensors={**checkpoint.tensors, POSITION_EMBEDDINGS: table})
+
+
+def with_layers(checkpoint: BertCheckpoint, keep: Sequence[int]) -> BertCheckpoint:
+    """Returns the checkpoint with some of its layers, numbered anew in the order in which they are given.
+
+    >>> with_layers(checkpoint_of_six_layers, [0, 2, 4]).config.num_hidden_layers
+    3
+
+    Raises:
+        InputError: there is no such layer, or none is kept.
+
+    Reference: Sanh et al., 2019 (DistilBERT), section 3, which starts with every second layer of the teacher.
+    """
+    keep, count = [int(number) for number in keep], checkpoint.config.num_hidden_layers
+    if not keep or not all(0 <= number < count for number in keep):
+        raise InputError(f"keep_layers must be numbers from 0 to {count - 1}, one at least. Received: {list(keep)}")
+    tensors = {}
+    for name, tensor in checkpoint.tensors.items():
+        match = _LAYER.fullmatch(name)
+        if match is None:
+            tensors[name] = tensor
+            continue
+        for place, number in enumerate(keep):
+            if number == int(match[2]):
+                tensors[f"{match[1]}{place}{match[3]}"] = tensor
+    config = checkpoint.config.replace(num_hidden_layers=len(keep))
+    return checkpoint.replace(config=config, tensors=tensors)
 
 
 def with_new_tokens(checkpoint: BertCheckpoint, tokens: Sequence[str]) -> BertCheckpoint:

@@ -3,6 +3,8 @@
 import keras
 from keras import ops
 
+from keras_bert.layers.dropout import Dropout
+
 
 @keras.saving.register_keras_serializable(package="keras_bert")
 class SelfAttention(keras.layers.Layer):
@@ -18,12 +20,13 @@ class SelfAttention(keras.layers.Layer):
 
     Call arguments:
         hidden: `[B, S, H]`.
-        attention_bias: `[B, 1, S, S]`, see `numbered_mask.attention_bias`.
+        attention_bias: `[B, 1, F, S]`, see `numbered_mask.attention_bias`.
         training: whether dropout acts.
         return_attention: whether to return the attention probabilities (before dropout) too.
+        looking: `[B, F, H]`, the tokens that gather; all of `hidden` when not given.
 
     Returns:
-        `[B, S, H]`, or a pair of it and `[B, N, S, S]`.
+        `[B, F, H]`, or a pair of it and `[B, N, F, S]`.
 
     Reference: Vaswani et al., 2017, section 3.2.
     """
@@ -32,9 +35,9 @@ class SelfAttention(keras.layers.Layer):
         super().__init__(**kwargs)
         self.num_heads = num_heads
         self.initializer_range = initializer_range
-        self.dropout = keras.layers.Dropout(dropout, dtype=self.dtype_policy, name="dropout")
+        self.dropout = Dropout(dropout, dtype=self.dtype_policy, name="dropout")
 
-    def build(self, hidden_shape, attention_bias_shape=None):
+    def build(self, hidden_shape, attention_bias_shape=None, looking_shape=None):
         self.hidden_size = hidden_shape[-1]
         if self.hidden_size % self.num_heads:
             raise ValueError(
@@ -49,31 +52,33 @@ class SelfAttention(keras.layers.Layer):
             dense.build((None, self.hidden_size))
             setattr(self, name, dense)
 
-    def call(self, hidden, attention_bias, training=False, return_attention=False):
-        # B = batch, S = sequence length, H = hidden size, N = number of heads, D = head size
-        length = ops.shape(hidden)[1]
+    def call(self, hidden, attention_bias, training=False, return_attention=False, looking=None):
+        # B = batch, F = tokens that look, S = sequence length, H = hidden size, N = number of heads, D = head size
+        looking = hidden if looking is None else looking
+        length, num_looking = ops.shape(hidden)[1], ops.shape(looking)[1]
         flat = ops.reshape(hidden, (-1, self.hidden_size))  # [B * S, H]
+        query = self.query(ops.reshape(looking, (-1, self.hidden_size)))  # [B * F, H]
         # Dividing the queries is the same as dividing the scores, on S / D times fewer numbers.
-        query = self._split_heads(self.query(flat) * self.head_size**-0.5, length, (0, 2, 1, 3))  # [B, N, S, D]
+        query = self._split_heads(query * self.head_size**-0.5, num_looking, (0, 2, 1, 3))  # [B, N, F, D]
         key = self._split_heads(self.key(flat), length, (0, 2, 3, 1))  # [B, N, D, S]
         value = self._split_heads(self.value(flat), length, (0, 2, 1, 3))  # [B, N, S, D]
 
         # At least float32: with 8 bits the probabilities of a long row would not add up to 1.
         dtype = keras.backend.result_type(self.compute_dtype, "float32")
-        scores = ops.cast(ops.matmul(query, key), dtype) + ops.cast(attention_bias, dtype)  # [B, N, S, S]
+        scores = ops.cast(ops.matmul(query, key), dtype) + ops.cast(attention_bias, dtype)  # [B, N, F, S]
         probabilities = ops.cast(ops.softmax(scores), self.compute_dtype)
-        gathered = ops.matmul(self.dropout(probabilities, training=training), value)  # [B, N, S, D]
+        gathered = ops.matmul(self.dropout(probabilities, training=training), value)  # [B, N, F, D]
 
-        gathered = ops.reshape(ops.transpose(gathered, (0, 2, 1, 3)), (-1, self.hidden_size))  # [B * S, H]
-        output = ops.reshape(self.output_dense(gathered), ops.shape(hidden))
+        gathered = ops.reshape(ops.transpose(gathered, (0, 2, 1, 3)), (-1, self.hidden_size))  # [B * F, H]
+        output = ops.reshape(self.output_dense(gathered), ops.shape(looking))
         return (output, probabilities) if return_attention else output
 
     def _split_heads(self, flat, length, order):
         """`[B * S, H]` -> `[B, S, N, D]` -> its axes in `order`."""
         return ops.transpose(ops.reshape(flat, (-1, length, self.num_heads, self.head_size)), order)
 
-    def compute_output_shape(self, hidden_shape, attention_bias_shape=None):
-        return hidden_shape
+    def compute_output_shape(self, hidden_shape, attention_bias_shape=None, looking_shape=None):
+        return looking_shape or hidden_shape
 
     def get_config(self):
         return {

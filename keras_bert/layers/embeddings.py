@@ -3,6 +3,7 @@
 import keras
 from keras import ops
 
+from keras_bert.layers.dropout import Dropout
 from keras_bert.layers.layer_norm import LayerNorm
 
 
@@ -52,7 +53,7 @@ class BertEmbeddings(keras.layers.Layer):
         self.num_segments = num_segments
         self.initializer_range = initializer_range
         self.layer_norm = LayerNorm(layer_norm_epsilon, dtype=self.dtype_policy, name="layer_norm")
-        self.dropout = keras.layers.Dropout(dropout, dtype=self.dtype_policy, name="dropout")
+        self.dropout = Dropout(dropout, dtype=self.dtype_policy, name="dropout")
 
     def build(self, input_ids_shape, positions_shape=None, segment_ids_shape=None):
         self.token_embeddings = self._add_table("token_embeddings", self.vocab_size)

@@ -5,6 +5,7 @@ from keras import ops
 
 from keras_bert.layers.activations import hidden_activation
 from keras_bert.layers.attention import SelfAttention
+from keras_bert.layers.dropout import Dropout
 from keras_bert.layers.layer_norm import LayerNorm
 
 
@@ -26,9 +27,11 @@ class TransformerBlock(keras.layers.Layer):
         attention_bias: `[B, 1, S, S]`, see `numbered_mask.attention_bias`.
         training: whether dropout acts.
         return_attention: whether to return the attention probabilities too.
+        first_only: whether to return the vector of the first token alone, which costs a small part. The others are
+            looked at all the same.
 
     Returns:
-        `[B, S, H]`, or a pair of it and `[B, N, S, S]`.
+        `[B, S, H]`, or a pair of it and `[B, N, S, S]`; with `first_only`, `[B, 1, H]` and `[B, N, 1, S]`.
 
     Reference: Devlin et al., 2018, section 3; Vaswani et al., 2017, section 3.1.
     """
@@ -59,7 +62,7 @@ class TransformerBlock(keras.layers.Layer):
             intermediate_size, "intermediate_dense", activation=hidden_activation(activation)
         )
         self.output_layer_norm = self._layer_norm("output_layer_norm")
-        self.dropout = keras.layers.Dropout(dropout, dtype=self.dtype_policy, name="dropout")
+        self.dropout = Dropout(dropout, dtype=self.dtype_policy, name="dropout")
 
     def _layer_norm(self, name):
         return LayerNorm(self.layer_norm_epsilon, dtype=self.dtype_policy, name=name)
@@ -79,8 +82,13 @@ class TransformerBlock(keras.layers.Layer):
         self.output_dense.build((None, self.intermediate_size))
         self.output_layer_norm.build((None, self.hidden_size))
 
-    def call(self, hidden, attention_bias, training=False, return_attention=False):
-        attended, probabilities = self.attention(hidden, attention_bias, training=training, return_attention=True)
+    def call(self, hidden, attention_bias, training=False, return_attention=False, first_only=False):
+        all_tokens = hidden
+        if first_only:
+            hidden, attention_bias = hidden[:, :1], attention_bias[:, :, :1]
+        attended, probabilities = self.attention(
+            all_tokens, attention_bias, training=training, return_attention=True, looking=hidden
+        )
         hidden = self.attention_layer_norm(hidden + self.dropout(attended, training=training))
 
         flat = ops.reshape(hidden, (-1, self.hidden_size))  # two dimensions, for the reason given in SelfAttention

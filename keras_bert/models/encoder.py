@@ -29,6 +29,8 @@ class BertEncoder(BertModel):
             `cls_positions`, int `[B, K]`, for packed rows: where their sequences begin. It may be left out.
             Other keys are ignored.
         training: whether dropout acts.
+        pooled_only: whether `pooled_output` is all that is wanted. In rows that are not packed the last layer then
+            works for the first token alone, and nothing else is returned.
 
     Returns:
         dictionary:
@@ -86,17 +88,24 @@ class BertEncoder(BertModel):
             block.build(hidden_shape)
         self.pooler.build(hidden_shape)
 
-    def call(self, inputs, training=False):
+    def call(self, inputs, training=False, pooled_only=False):
         input_ids, input_mask, segment_ids = (ops.cast(inputs[name], "int32") for name in self.feature_names)
         hidden = self.embeddings(input_ids, position_ids(input_mask), segment_ids, training=training)
         bias = attention_bias(input_mask)
         hidden_states, attentions = [hidden], []
+        first_only = pooled_only and features.CLS_POSITIONS not in inputs
         for block in self.blocks:
-            hidden, attention = block(hidden, bias, training=training, return_attention=True)
+            is_last = block is self.blocks[-1]
+            hidden, attention = block(
+                hidden, bias, training=training, return_attention=True, first_only=first_only and is_last
+            )
             hidden_states.append(hidden)
             attentions.append(attention)
 
-        outputs = {"sequence_output": hidden, "pooled_output": self.pooler(hidden, inputs.get(features.CLS_POSITIONS))}
+        pooled = self.pooler(hidden, inputs.get(features.CLS_POSITIONS))
+        if pooled_only:
+            return {"pooled_output": pooled}
+        outputs = {"sequence_output": hidden, "pooled_output": pooled}
         if self.output_hidden_states:
             outputs["hidden_states"] = hidden_states
         if self.output_attentions:

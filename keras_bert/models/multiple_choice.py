@@ -8,6 +8,7 @@ from keras import ops
 from keras_bert import features
 from keras_bert.config import BertConfig
 from keras_bert.errors import InputError
+from keras_bert.layers.dropout import Dropout
 from keras_bert.losses import accuracy_term, cross_entropy_term
 from keras_bert.models.base import TaskModel, example_weights
 from keras_bert.models.encoder import BertEncoder
@@ -17,9 +18,14 @@ from keras_bert.models.encoder import BertEncoder
 class BertMultipleChoice(TaskModel):
     """The encoder with a dense layer that gives each choice a score, from the pooled output of its row.
 
-    It is trained on pairs `(features, label ids [B])`, or on one dictionary that holds `label_ids` beside the features:
-    the number of the right choice. Records of `features.multiple_choice_features` have the rows of a question one
-    behind the other, `[B, C * S]`; reshape them to `[B, C, S]`.
+    It takes texts, see `text_tasks/multiple_choice.py`:
+
+        model = BertMultipleChoice.from_pretrained("bert-base-uncased")
+        model.fit((prompts, choices), numbers_of_right_choices, epochs=3)
+        model.predict((prompts, choices))[0].text
+
+    or pairs `(features, label ids [B])`, or one dictionary that holds `label_ids` beside the features: the number of
+    the right choice. `features.parse` makes such dictionaries of the records of `features.multiple_choice_features`.
 
     The loss is the weighted mean of the cross-entropy over the choices. Reported are `loss` and `accuracy`.
 
@@ -45,7 +51,7 @@ class BertMultipleChoice(TaskModel):
     def __init__(self, config: BertConfig, **kwargs):
         super().__init__(config, **kwargs)
         self.encoder = BertEncoder(config, dtype=self.dtype_policy, name="encoder")
-        self.dropout = keras.layers.Dropout(config.hidden_dropout_prob, dtype=self.dtype_policy, name="dropout")
+        self.dropout = Dropout(config.hidden_dropout_prob, dtype=self.dtype_policy, name="dropout")
         self.choice_scorer = keras.layers.Dense(
             1,
             kernel_initializer=keras.initializers.TruncatedNormal(stddev=config.initializer_range),
@@ -60,8 +66,8 @@ class BertMultipleChoice(TaskModel):
     def call(self, inputs, training=False):
         _, num_choices, length = ops.shape(inputs[features.INPUT_IDS])
         rows = {name: ops.reshape(inputs[name], (-1, length)) for name in self.feature_names}
-        pooled = self.dropout(self.encoder(rows, training=training)["pooled_output"], training=training)
-        return ops.reshape(self.choice_scorer(pooled), (-1, num_choices))
+        pooled = self.encoder(rows, training=training, pooled_only=True)["pooled_output"]
+        return ops.reshape(self.choice_scorer(self.dropout(pooled, training=training)), (-1, num_choices))
 
     def loss_terms(self, x, y, y_pred, sample_weight):
         weights = example_weights(x, sample_weight)

@@ -8,6 +8,7 @@ from keras import ops
 from keras_bert import features
 from keras_bert.config import BertConfig
 from keras_bert.errors import InputError
+from keras_bert.layers.dropout import Dropout
 from keras_bert.losses import (
     absolute_error_term,
     accuracy_term,
@@ -79,7 +80,7 @@ class BertSequenceClassifier(TaskModel):
         self.problem_type = problem_type
         self.labels = check_labels(labels, fewest=1 if problem_type == "regression" else 2)
         self.encoder = BertEncoder(config, dtype=self.dtype_policy, name="encoder")
-        self.dropout = keras.layers.Dropout(config.hidden_dropout_prob, dtype=self.dtype_policy, name="dropout")
+        self.dropout = Dropout(config.hidden_dropout_prob, dtype=self.dtype_policy, name="dropout")
         self.classifier = keras.layers.Dense(
             len(self.labels),
             kernel_initializer=keras.initializers.TruncatedNormal(stddev=config.initializer_range),
@@ -92,7 +93,7 @@ class BertSequenceClassifier(TaskModel):
         self.classifier.build((None, self.config.hidden_size))
 
     def call(self, inputs, training=False):
-        pooled = self.encoder(inputs, training=training)["pooled_output"]
+        pooled = self.encoder(inputs, training=training, pooled_only=True)["pooled_output"]
         return self.classifier(self.dropout(pooled, training=training))
 
     def loss_terms(self, x, y, y_pred, sample_weight):

@@ -27,12 +27,20 @@ class BertSpanClassifier(TaskModel):
         model.compile(optimizer=AdamW(3e-5))
         model.fit(dataset, epochs=2)
 
+    or on texts, `fit((questions, contexts), answers)`; see `text_tasks/question_answering.py` for these and for what
+    `predict((questions, contexts))` returns.
+
     The loss is the mean of two cross-entropies, over the tokens at which the answer may begin and at which it may end.
     Reported are `loss`, `start_accuracy` and `end_accuracy`. Questions without an answer have both positions at 0,
     which is [CLS].
 
     Args:
         config: a `BertConfig`.
+        null_threshold: how far the score of no answer must exceed that of the best answer for there to be none; None
+            for a model that always answers, as in SQuAD 1.1. `fit` on texts sets it to 0 when some questions have no
+            answer. As the other two it matters to texts only, can be changed and is saved.
+        doc_stride: tokens between the beginnings of two windows of a context.
+        max_query_length: longer questions are cut to this many tokens.
 
     Call arguments:
         inputs: dictionary of `input_ids`, `input_mask` and `segment_ids`, int `[B, S]` (see `BertEncoder`). The labels
@@ -52,8 +60,22 @@ class BertSpanClassifier(TaskModel):
     loss_names = ("span_loss",)
     metric_names = ("start_accuracy", "end_accuracy")
 
-    def __init__(self, config: BertConfig, **kwargs):
+    def __init__(
+        self,
+        config: BertConfig,
+        null_threshold: float | None = None,
+        doc_stride: int = 128,
+        max_query_length: int = 64,
+        **kwargs,
+    ):
         super().__init__(config, **kwargs)
+        if doc_stride < 1 or max_query_length < 1:
+            raise InputError(
+                f"doc_stride and max_query_length must be 1 or more. Received: {doc_stride} and {max_query_length}"
+            )
+        self.null_threshold = None if null_threshold is None else float(null_threshold)
+        self.doc_stride = doc_stride
+        self.max_query_length = max_query_length
         self.encoder = BertEncoder(config, dtype=self.dtype_policy, name="encoder")
         self.encoder.pooler.trainable = False  # no gradient reaches it
         self.span_classifier = keras.layers.Dense(
@@ -98,6 +120,14 @@ class BertSpanClassifier(TaskModel):
         results = super().get_metrics_result()
         del results["span_loss"]  # it is the whole loss
         return results
+
+    def get_config(self):
+        defaults = {"null_threshold": None, "doc_stride": 128, "max_query_length": 64}
+        arguments = {name: getattr(self, name) for name in defaults}
+        return {
+            **super().get_config(),
+            **{name: value for name, value in arguments.items() if value != defaults[name]},
+        }
 
     def _positions(self, x, y, y_pred, sample_weight):
         """Returns the columns of start and end, and their weights, both `[B, 2]`."""

@@ -8,6 +8,7 @@ from keras import ops
 from keras_bert import features
 from keras_bert.config import BertConfig
 from keras_bert.errors import InputError
+from keras_bert.layers.dropout import Dropout
 from keras_bert.losses import accuracy_term, cross_entropy_term
 from keras_bert.models.base import TaskModel, check_labels, example_weights
 from keras_bert.models.encoder import BertEncoder
@@ -17,12 +18,14 @@ from keras_bert.models.encoder import BertEncoder
 class BertTokenClassifier(TaskModel):
     """The encoder with a dense layer on the vector of every token: named entities, parts of speech.
 
-    It is trained on pairs `(features, label ids [B, S])`, or on one dictionary that holds `label_ids` beside the
-    features, as the records of `features.tagging_features` do:
+    It takes texts, see `text_tasks/tagging.py`:
 
-        model = BertTokenClassifier(config, labels=["O", "B-PER", "I-PER"])
-        model.compile(optimizer=AdamW(5e-5))
-        model.fit(dataset, epochs=3)
+        model = BertTokenClassifier.from_pretrained("bert-base-cased", labels=["O", "B-PER", "I-PER"])
+        model.fit(sentences_in_words, tags, epochs=3)
+        model.predict(["Ada Lovelace wrote it."])[0].entities
+
+    or pairs `(features, label ids [B, S])`, or one dictionary that holds `label_ids` beside the features, as the
+    records of `features.tagging_features` do.
 
     Tokens whose label id is negative (`features.NO_LABEL` is -1) have no label and count for nothing. The loss is the
     weighted mean of the cross-entropy over the others: each has the weight of its example. Reported are `loss` and
@@ -56,7 +59,7 @@ class BertTokenClassifier(TaskModel):
         self.labels = check_labels(labels)
         self.encoder = BertEncoder(config, dtype=self.dtype_policy, name="encoder")
         self.encoder.pooler.trainable = False  # no gradient reaches it
-        self.dropout = keras.layers.Dropout(config.hidden_dropout_prob, dtype=self.dtype_policy, name="dropout")
+        self.dropout = Dropout(config.hidden_dropout_prob, dtype=self.dtype_policy, name="dropout")
         self.token_classifier = keras.layers.Dense(
             len(self.labels),
             kernel_initializer=keras.initializers.TruncatedNormal(stddev=config.initializer_range),

@@ -6,6 +6,7 @@ import tempfile
 import tensorflow as tf
 
 from keras_bert.atomic_output import atomic_folder
+from keras_bert.checkpoints.pretrained import checkpoint_of, model_of
 from keras_bert.errors import InputError
 from keras_bert.models.masked_lm import BertMaskedLM
 from keras_bert.models.pretrainer import BertPretrainer
@@ -14,6 +15,7 @@ from keras_bert.serving.canonical_graph import make_canonical
 from keras_bert.serving.signatures import classifier_signatures, fill_mask_signatures
 from keras_bert.serving.versions import next_version_folder
 from keras_bert.tokenization.graph_wordpiece import GraphTokenizer
+from keras_bert.trainable_parts import lora_layers
 
 DEFAULT_TOP_K = 5
 
@@ -47,6 +49,8 @@ def export_for_serving(
     """
     max_seq_length = model.config.max_position_embeddings if max_seq_length is None else max_seq_length
     _check(model, max_seq_length, text_pairs, top_k)
+    if lora_layers(model):
+        model = model_of(type(model), checkpoint_of(model))  # with the matrices of LoRA in its kernels
     version = next_version_folder(path)
     tokenizer = GraphTokenizer(model.vocabulary, do_lower_case=model.config.do_lower_case)
     if isinstance(model, BertSequenceClassifier):
@@ -79,6 +83,11 @@ def _check(model, max_seq_length: int, text_pairs: bool, top_k: int) -> None:
         raise InputError(
             "Only a BertSequenceClassifier, a BertMaskedLM or a BertPretrainer can be exported. Received: "
             f"{type(model).__name__}"
+        )
+    if getattr(model, "problem_type", "classification") != "classification":
+        raise InputError(
+            f"Only classifiers of one label can be exported so far. Received: a model of the problem type "
+            f"{model.problem_type}"
         )
     if model.vocabulary is None:
         raise InputError(

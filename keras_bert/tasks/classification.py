@@ -20,6 +20,7 @@ class TextExamples:
         labels: N labels, N lists of labels or N scores; or None.
         source: where they are from, for messages.
         weights: how much each example counts in training, N numbers; or None.
+        may_be_empty: whether texts may be empty: every line of the test set of a benchmark must get an answer.
 
     Raises:
         InputError: there are none, one is empty, or the numbers disagree.
@@ -30,6 +31,7 @@ class TextExamples:
     labels: Sequence[str] | Sequence[Sequence[str]] | Sequence[float] | None = None
     source: str = "the examples"
     weights: Sequence[float] | None = None
+    may_be_empty: bool = False
 
     def __post_init__(self):
         if not self.texts:
@@ -40,6 +42,8 @@ class TextExamples:
                 continue
             if len(values) != len(self.texts):
                 raise InputError(f"{self.source}: {len(self.texts)} texts but {len(values)} {name}s.")
+            if self.may_be_empty and name.endswith("text"):
+                continue
             empty = next(
                 (n for n, value in enumerate(values, start=1) if isinstance(value, str) and not value.strip()), None
             )

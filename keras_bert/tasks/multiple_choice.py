@@ -1,7 +1,8 @@
 """A prompt and N choices, of which one is right: the rows that the model takes."""
 
 import dataclasses
-from collections.abc import Sequence
+import math
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
@@ -18,36 +19,59 @@ class ChoiceExamples:
         choices: N lists of texts, all equally long.
         answers: for each example the number of the right choice, from 0; or None.
         source: where they are from, for messages.
+        weights: for each example a number of 0 or more, what it counts in training; or None.
 
     Raises:
-        InputError: there are none, the numbers disagree, or an answer is no choice.
+        InputError: there are none, one is empty, the numbers disagree, or an answer is no choice.
     """
 
     prompts: Sequence[str]
     choices: Sequence[Sequence[str]]
     answers: Sequence[int] | None = None
     source: str = "the examples"
+    weights: Sequence[float] | None = None
 
     def __post_init__(self):
         if not self.prompts:
             raise InputError(f"{self.source}: there is no example.")
-        counts = {len(self.choices), len(self.prompts), len(self.prompts if self.answers is None else self.answers)}
-        if len(counts) > 1:
-            raise InputError(f"{self.source}: there must be as many lists of choices and answers as prompts.")
-        if self.num_choices < 2:
-            raise InputError(f"{self.source}: an example needs two choices or more. Received: {self.num_choices}")
-        for number, choices in enumerate(self.choices, start=1):
-            if len(choices) != self.num_choices:
-                raise InputError(
-                    f"{self.source}: example {number} has {len(choices)} choices, but {self.num_choices} are "
-                    "expected, as in the first one."
-                )
+        for name in ("choices", "answers", "weights"):
+            values = getattr(self, name)
+            if values is not None and len(values) != len(self.prompts):
+                raise InputError(f"{self.source}: {len(self.prompts)} prompts but {name} for {len(values)}.")
+        for number, (prompt, choices) in enumerate(zip(self.prompts, self.choices, strict=True), start=1):
+            self._check_choices(number, choices)
+            for text in (prompt, *choices):
+                if not isinstance(text, str) or not text.strip():
+                    raise InputError(
+                        f"{self.source}: the prompt and the choices of example {number} must be texts that are not "
+                        f"empty. Received: {text!r:.100}"
+                    )
         for number, answer in enumerate(self.answers or (), start=1):
-            if not 0 <= answer < self.num_choices:
+            if not isinstance(answer, int) or not 0 <= answer < self.num_choices:
                 raise InputError(
-                    f"{self.source}: the answer of example {number} must be a choice, from 0 to "
-                    f"{self.num_choices - 1}. Received: {answer}"
+                    f"{self.source}: the answer of example {number} must be the number of a choice, from 0 to "
+                    f"{self.num_choices - 1}. Received: {answer!r}"
                 )
+        for number, weight in enumerate(self.weights or (), start=1):
+            if not 0 <= weight < math.inf:
+                raise InputError(
+                    f"{self.source}: the weight of example {number} must be a number of 0 or more. Received: {weight}"
+                )
+
+    def _check_choices(self, number: int, choices: Sequence[str]) -> None:
+        if isinstance(choices, str):
+            raise InputError(
+                f"{self.source}: the choices of example {number} must be a list of texts. Received: {choices!r:.100}"
+            )
+        if len(choices) != len(self.choices[0]):
+            raise InputError(
+                f"{self.source}: example {number} has {len(choices)} choices, but {self.num_choices} are expected, as "
+                "in the first one. All examples of a data set have equally many."
+            )
+        if len(choices) < 2:
+            raise InputError(
+                f"{self.source}: an example needs two choices or more. Received: {len(choices)}, in example {number}"
+            )
 
     def __len__(self):
         return len(self.prompts)
@@ -55,6 +79,33 @@ class ChoiceExamples:
     @property
     def num_choices(self) -> int:
         return len(self.choices[0])
+
+
+def choice_names(labels: Iterable[str], num_choices: int) -> list[str]:
+    """Returns what the choices are called by labels: letters from A, or numbers from 0.
+
+    >>> choice_names(["B", "A"], 3), choice_names(["2"], 3)
+    (['A', 'B', 'C'], ['0', '1', '2'])
+    """
+    letters = [chr(ord("A") + number) for number in range(num_choices)]
+    found = set(labels)
+    return letters if found and found <= set(letters) else [str(number) for number in range(num_choices)]
+
+
+def right_choices(labels: Sequence[str], names: Sequence[str], source: str) -> list[int]:
+    """Returns the number of the right choice for each label.
+
+    Raises:
+        InputError: a label is no name of a choice.
+    """
+    places = {name: number for number, name in enumerate(names)}
+    for number, label in enumerate(labels, start=1):
+        if label not in places:
+            raise InputError(
+                f"{source}: the answer {label!r} of example {number} is none of the choices, which are called "
+                f"{', '.join(names)}. If they have other names, give these in order: --labels=1,2,..."
+            )
+    return [places[label] for label in labels]
 
 
 def encode_choices(

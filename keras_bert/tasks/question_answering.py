@@ -14,10 +14,12 @@ import numpy as np
 
 from keras_bert import features
 from keras_bert.errors import InputError
-from keras_bert.tasks.tokenized_texts import TokenizedTexts, take_ranges, tokenize_texts
+from keras_bert.tasks.tokenized_texts import TokenizedTexts, tokenize_texts
 
 # [CLS] question [SEP] context [SEP]
 _NUM_SPECIAL = 3
+# Windows whose tokens are laid out together: keeps the memory for their places small.
+_RANGES_AT_ONCE = 4096
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,6 +40,7 @@ class QuestionExamples:
         contexts: N texts, none of them empty; questions about the same text repeat it.
         answers: for each question its answers, none for one that the context does not answer; or None.
         source: where they are from, for messages.
+        weights: how much each question counts in training, N numbers; or None.
 
     Raises:
         InputError: there are none, one is empty or there twice, or the numbers disagree.
@@ -48,11 +51,13 @@ class QuestionExamples:
     contexts: Sequence[str]
     answers: Sequence[Sequence[Answer]] | None = None
     source: str = "the examples"
+    weights: Sequence[float] | None = None
 
     def __post_init__(self):
         if not self.questions:
             raise InputError(f"{self.source}: there is no question.")
-        columns = {"ids": self.ids, "questions": self.questions, "contexts": self.contexts, "answers": self.answers}
+        names = ("ids", "questions", "contexts", "answers", "weights")
+        columns = {name: getattr(self, name) for name in names}
         counts = {name: len(values) for name, values in columns.items() if values is not None}
         if len(set(counts.values())) > 1:
             raise InputError(f"{self.source}: there must be as many of each. Received: {counts}")
@@ -70,9 +75,9 @@ class QuestionExamples:
 
     def part(self, first: int, stop: int) -> "QuestionExamples":
         """Returns the questions `first:stop`."""
-        answers = None if self.answers is None else self.answers[first:stop]
+        answers, weights = (values and values[first:stop] for values in (self.answers, self.weights))
         return QuestionExamples(
-            self.ids[first:stop], self.questions[first:stop], self.contexts[first:stop], answers, self.source
+            self.ids[first:stop], self.questions[first:stop], self.contexts[first:stop], answers, self.source, weights
         )
 
 
@@ -130,19 +135,23 @@ class WindowOptions:
 class Windows:
     """The windows of some questions, one question behind the other.
 
-    W windows, Q questions. Context tokens are numbered from 0 in each context.
+    W windows with T tokens together, Q questions. Context tokens are numbered from 0 in each context.
 
     Attributes:
-        rows: `input_ids`, `input_mask`, `segment_ids`, int64 (W, max_seq_length).
+        ids: int32 (T,), the rows one behind the other, with their special tokens and without padding.
+        splits: int64 (W + 1,). Row w is `ids[splits[w]:splits[w + 1]]`.
         question: (W,), the question of each window.
         first_token, num_tokens: (W,), the context tokens that it shows.
         first_column: (W,), the column of the first of them.
         context_of: (Q,), the context of each question, a text of `contexts`.
         contexts: the tokens of the different contexts.
         num_cut_questions: how many questions were cut.
+        max_seq_length: the length of padded rows.
+        pad_id: the id of padding.
     """
 
-    rows: dict[str, np.ndarray]
+    ids: np.ndarray
+    splits: np.ndarray
     question: np.ndarray
     first_token: np.ndarray
     num_tokens: np.ndarray
@@ -150,6 +159,32 @@ class Windows:
     context_of: np.ndarray
     contexts: TokenizedTexts
     num_cut_questions: int
+    max_seq_length: int
+    pad_id: int
+
+    @functools.cached_property
+    def segment_ids(self) -> np.ndarray:
+        """int32 (T,): 0 for [CLS] question [SEP], 1 for context [SEP]."""
+        return (self.columns >= np.repeat(self.first_column, np.diff(self.splits))).astype(np.int32)
+
+    @functools.cached_property
+    def columns(self) -> np.ndarray:
+        """int32 (T,): where each token stands in its row."""
+        lengths = np.diff(self.splits)
+        return np.arange(len(self.ids), dtype=np.int32) - np.repeat(self.splits[:-1].astype(np.int32), lengths)
+
+    @functools.cached_property
+    def rows(self) -> dict[str, np.ndarray]:
+        """The rows with padding: `input_ids`, `input_mask`, `segment_ids`, int64 (W, max_seq_length)."""
+        is_real = np.arange(self.max_seq_length) < np.diff(self.splits)[:, None]
+        rows = {
+            features.INPUT_IDS: np.full(is_real.shape, self.pad_id, np.int64),
+            features.INPUT_MASK: is_real.astype(np.int64),
+            features.SEGMENT_IDS: np.zeros(is_real.shape, np.int64),
+        }
+        rows[features.INPUT_IDS][is_real] = self.ids
+        rows[features.SEGMENT_IDS][is_real] = self.segment_ids
+        return rows
 
     def __len__(self):
         return len(self.question)
@@ -164,8 +199,12 @@ class Windows:
         Args:
             spans: for each question the characters `start:end` of its answer, or None.
         """
-        tokens = [self.tokens_of(question, span) or (-1, -1) for question, span in enumerate(spans)]
-        first, last = np.array(tokens, np.int64).reshape(-1, 2)[self.question].T
+        return self.columns_of([self.tokens_of(question, span) for question, span in enumerate(spans)])
+
+    def columns_of(self, tokens: Sequence[tuple[int, int] | None]) -> tuple[np.ndarray, np.ndarray]:
+        """Returns the same as `positions` for the first and last context token of the answers."""
+        found = np.array([pair or (-1, -1) for pair in tokens], np.int64).reshape(-1, 2)
+        first, last = found[self.question].T
         is_seen = (first >= self.first_token) & (last < self.first_token + self.num_tokens)
         shift = self.first_column - self.first_token
         return np.where(is_seen, first + shift, 0), np.where(is_seen, last + shift, 0)
@@ -222,11 +261,9 @@ def make_windows(questions: Sequence[str], contexts: Sequence[str], tokenizer, o
     number_of = {context: number for number, context in enumerate(dict.fromkeys(contexts))}
     context_of = np.array([number_of[context] for context in contexts], np.int64)
     tokens = tokenize_texts(list(number_of), tokenizer)
-    asked = tokenizer.tokenize(list(questions))
-    asked_ids, asked_lengths = asked.values.numpy(), asked.row_lengths().numpy()
-    asked_firsts = np.cumsum(asked_lengths) - asked_lengths
-    num_cut = int((asked_lengths > options.max_query_length).sum())
-    asked_lengths = np.minimum(asked_lengths, options.max_query_length)
+    asked = tokenize_texts(questions, tokenizer)
+    num_cut = int((asked.lengths > options.max_query_length).sum())
+    asked_lengths = np.minimum(asked.lengths, options.max_query_length)
 
     room = options.max_seq_length - asked_lengths - _NUM_SPECIAL
     step = np.minimum(room, options.doc_stride)
@@ -238,20 +275,40 @@ def make_windows(questions: Sequence[str], contexts: Sequence[str], tokenizer, o
     num_tokens = np.minimum(lengths[question] - first_token, room[question])
     first_column = asked_lengths[question] + 2
 
-    column = np.arange(options.max_seq_length)
-    last_column = first_column + num_tokens
-    is_question = (column >= 1) & (column < first_column[:, None] - 1)
-    is_context = (column >= first_column[:, None]) & (column < last_column[:, None])
-    ids = take_ranges(asked_ids, asked_firsts[question], is_question, np.ones_like(question)).astype(np.int64)
-    ids += take_ranges(tokens.ids, tokens.splits[context_of[question]] + first_token, is_context, first_column)
-    is_separator = (column == first_column[:, None] - 1) | (column == last_column[:, None])
-    is_real = column <= last_column[:, None]
     vocabulary = tokenizer.vocabulary
-    ids = np.where(is_separator, vocabulary.sep_id, np.where(is_real, ids, vocabulary.pad_id))
-    ids[:, 0] = vocabulary.cls_id
-    rows = {
-        features.INPUT_IDS: ids,
-        features.INPUT_MASK: is_real.astype(np.int64),
-        features.SEGMENT_IDS: (is_real & (column >= first_column[:, None])).astype(np.int64),
-    }
-    return Windows(rows, question, first_token, num_tokens, first_column, context_of, tokens, num_cut)
+    splits = np.concatenate([[0], np.cumsum(first_column + num_tokens + 1)])
+    ids = np.full(splits[-1], vocabulary.sep_id, np.int32)
+    ids[splits[:-1]] = vocabulary.cls_id
+    _copy_ranges(ids, splits[:-1] + 1, asked.ids, asked.splits[question], first_column - 2)
+    _copy_ranges(
+        ids, splits[:-1] + first_column, tokens.ids, tokens.splits[context_of[question]] + first_token, num_tokens
+    )
+    return Windows(
+        ids,
+        splits,
+        question,
+        first_token,
+        num_tokens,
+        first_column,
+        context_of,
+        tokens,
+        num_cut,
+        options.max_seq_length,
+        vocabulary.pad_id,
+    )
+
+
+def _copy_ranges(target: np.ndarray, target_firsts, source: np.ndarray, source_firsts, lengths) -> None:
+    """Copies parts of one flat array into another: `lengths[n]` values, from and to the n-th of the places.
+
+    Example:
+        target [0, 0, 0, 0, 0], target_firsts [3, 0], source [7, 8, 9], source_firsts [1, 0], lengths [2, 1]
+        -> target [7, 0, 0, 8, 9]
+    """
+    for first in range(0, len(lengths), _RANGES_AT_ONCE):
+        part = slice(first, first + _RANGES_AT_ONCE)
+        counts = lengths[part]
+        inside = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+        target[np.repeat(target_firsts[part], counts) + inside] = source[
+            np.repeat(source_firsts[part], counts) + inside
+        ]

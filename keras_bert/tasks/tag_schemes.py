@@ -92,12 +92,18 @@ def find_scheme(tags: Iterable[str], source: str = "the examples") -> TagScheme 
     """Returns the scheme that tags are written in (BIO also for IOB1), or None when they mark no entities (NOUN, VERB).
 
     Raises:
-        InputError: some are of one scheme and some of another.
+        InputError: some are of one scheme and some of another, or some mark entities and some do not.
     """
     tags = set(tags) - {OUTSIDE}
     matches = [_TAG.fullmatch(tag) for tag in tags]
-    if not tags or None in matches:
+    if not any(matches):
         return None
+    if not all(matches):
+        others = sorted(tag for tag in tags if not _TAG.fullmatch(tag))
+        raise InputError(
+            f"{source}: some tags mark entities ({min(match[0] for match in matches if match)}, ...) and others do "
+            f"not: {', '.join(others[:10])}. Write O for words outside of entities and B-, I- ... before every type."
+        )
     letters = {match[1] for match in matches}
     for scheme in (BIO, BIOES, BILOU, BMES):
         if letters <= {scheme.begin, scheme.inside, scheme.end, scheme.single}:

@@ -6,6 +6,7 @@ as in TF Model Garden.
 
 import bisect
 import dataclasses
+import math
 from collections import Counter
 from collections.abc import Sequence
 
@@ -27,9 +28,13 @@ class TaggedSentences:
         documents: for each sentence the number of its document, rising; one document when None.
         source: where they are from, for messages.
         places: where each sentence begins, for messages ("line 12"); "sentence 3" when None.
+        weights: for each sentence a number of 0 or more, what it counts in training; or None.
+        texts: for each sentence the plain text that its words were found in, None for one that was given in words; None
+            when all were.
+        spans: with `texts`, for each sentence where its words are in the text, in characters.
 
     Raises:
-        InputError: there are none, one is empty, or words and tags disagree.
+        InputError: there are none, one is empty, words and tags disagree, or a weight is no such number.
     """
 
     words: Sequence[Sequence[str]]
@@ -37,10 +42,22 @@ class TaggedSentences:
     documents: Sequence[int] | None = None
     source: str = "the examples"
     places: Sequence[str] | None = None
+    weights: Sequence[float] | None = None
+    texts: Sequence[str | None] | None = None
+    spans: Sequence[Sequence[tuple[int, int]]] | None = None
 
     def __post_init__(self):
         if not self.words:
             raise InputError(f"{self.source}: there is no sentence.")
+        if self.weights is not None:
+            if len(self.weights) != len(self.words):
+                raise InputError(f"{self.source}: {len(self.words)} sentences but {len(self.weights)} weights.")
+            for number, weight in enumerate(self.weights):
+                if not 0 <= weight < math.inf:
+                    raise InputError(
+                        f"{self.source}: the weight of {self.place(number)} must be a number of 0 or more. "
+                        f"Received: {weight}"
+                    )
         if self.tags is not None and len(self.tags) != len(self.words):
             raise InputError(f"{self.source}: {len(self.words)} sentences but tags of {len(self.tags)}.")
         for number, words in enumerate(self.words):
@@ -87,6 +104,46 @@ def in_one_scheme(sentences: TaggedSentences) -> tuple[TaggedSentences, tag_sche
             f"with I-; they were put right as conlleval reads them. They begin at {places}"
         )
     return dataclasses.replace(sentences, tags=repaired), scheme, [note]
+
+
+def in_scheme(sentences: TaggedSentences, scheme: tag_schemes.TagScheme | None) -> TaggedSentences:
+    """Returns the sentences with their entities written in a scheme, whatever scheme they are in.
+
+    Tags that mark no entities stay as they are, and so do all where `scheme` is None.
+
+    Raises:
+        InputError: the tags are of several schemes.
+    """
+    if scheme is None or tag_schemes.find_scheme(sentences.all_tags, sentences.source) is None:
+        return sentences
+    tags = [tag_schemes.write_tags(tag_schemes.read_entities(tags), len(tags), scheme) for tags in sentences.tags]
+    return dataclasses.replace(sentences, tags=tags)
+
+
+def labels_of(sentences: TaggedSentences) -> list[str]:
+    """Returns the labels of a tagger for these sentences, O first.
+
+    Of entities all tags of the scheme are labels, so that a later file may have an `I-LOC` where this has `B-LOC` only.
+    IOB1 counts as BIO.
+
+    >>> labels_of(TaggedSentences([["Ada", "wrote"]], [["B-PER", "O"]]))
+    ['O', 'B-PER', 'I-PER']
+
+    Raises:
+        InputError: there are no tags, all are the same, or they are of several schemes.
+    """
+    found = set(sentences.all_tags)
+    if len(found) < 2:
+        raise InputError(
+            f"{sentences.source}: a tagger needs words with two different tags or more. Received: "
+            f"{', '.join(found) or 'no tags'}. Was the right column named as the tag?"
+        )
+    scheme = tag_schemes.find_scheme(found, sentences.source)
+    if scheme is not None:
+        letters = {scheme.begin, scheme.inside, scheme.end, scheme.single}
+        types = {tag[2:] for tag in found - {tag_schemes.OUTSIDE}}
+        found = {tag_schemes.OUTSIDE, *(f"{letter}-{name}" for name in types for letter in letters)}
+    return tag_schemes.tag_order(found)
 
 
 def tag_ids(sentences: TaggedSentences, labels: Sequence[str]) -> list[list[int]]:

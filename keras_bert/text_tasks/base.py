@@ -63,6 +63,9 @@ class TextTask:
         """
         raise NotImplementedError
 
+    def before_training(self, examples) -> None:
+        """Sets on the model what follows from the examples that it is going to learn."""
+
     def encode(self, examples, max_seq_length: int | None = None) -> Encoded:
         """Returns the rows of examples.
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from keras_bert import features
 from keras_bert.errors import InputError
+from keras_bert.evaluation.classification import multi_label_scores, regression_scores, single_label_scores
 from keras_bert.tasks import classification
 from keras_bert.tasks.classification import TextExamples
 from keras_bert.tasks.given_texts import as_list
@@ -18,6 +19,7 @@ from keras_bert.text_tasks.base import Encoded, TextTask
 _TEXTS_AT_ONCE = 1024
 # A label of several is given when it is more probable than not.
 _THRESHOLD = 0.5
+_SMALLEST_PROBABILITY = np.finfo(np.float64).tiny
 
 
 @dataclasses.dataclass(frozen=True)
@@ -103,6 +105,13 @@ class ClassificationTask(TextTask):
         return Encoded(rows, notes)
 
     def answers(self, examples: TextExamples, encoded: Encoded, outputs: np.ndarray) -> list:
+        is_number = np.isfinite(outputs).all(axis=1)
+        if not is_number.all():
+            raise InputError(
+                f"{examples.source}: the model's outputs for {int((~is_number).sum())} examples are not numbers, the "
+                f"first is example {int(np.argmin(is_number)) + 1}. The training has diverged (use a lower "
+                "learning_rate), or the weights are damaged."
+            )
         return self._kind.answers(outputs, self.model.labels)
 
     def scores(self, examples: TextExamples, answers: Sequence) -> dict[str, float]:
@@ -144,16 +153,14 @@ class _SingleLabel:
         ]
 
     def scores(self, examples: TextExamples, answers: Sequence[LabelAnswer], labels: Sequence[str]):
-        is_right = [answer.label == label for answer, label in zip(answers, examples.labels, strict=True)]
-        gold_probabilities = [
-            answer.probabilities[label] for answer, label in zip(answers, examples.labels, strict=True)
-        ]
-        loss = -np.log(np.maximum(gold_probabilities, np.finfo(np.float64).tiny)).mean()
-        return {"accuracy": float(np.mean(is_right)), "loss": float(loss)}
+        gold = self.label_ids(examples, labels)
+        ids = {label: number for number, label in enumerate(labels)}
+        predicted = np.array([ids[answer.label] for answer in answers])
+        return {**single_label_scores(gold, predicted, len(labels)), "loss": _loss(probabilities_of(answers), gold)}
 
 
 class _SeveralLabels:
-    main_score = "f1"
+    main_score = "micro_f1"
 
     def as_labels(self, values: list, labels: Sequence[str]) -> list[list[str]]:
         return [_names_of(value, number, labels) for number, value in enumerate(values, start=1)]
@@ -170,6 +177,14 @@ class _SeveralLabels:
             result.append(LabelsAnswer(tuple(reversed(given)), probabilities))
         return result
 
+    def scores(self, examples: TextExamples, answers: Sequence[LabelsAnswer], labels: Sequence[str]):
+        gold = self.label_ids(examples, labels).astype(np.int64)
+        probabilities = probabilities_of(answers)
+        of_gold = np.where(gold == 1, probabilities, 1 - probabilities)
+        loss = -np.log(np.maximum(of_gold, _SMALLEST_PROBABILITY)).mean()
+        scores = multi_label_scores(gold, (probabilities > _THRESHOLD).astype(np.int64))
+        return {**scores, "loss": float(loss)}
+
 
 class _Score:
     main_score = "pearson"
@@ -185,6 +200,20 @@ class _Score:
 
     def answers(self, outputs: np.ndarray, labels: Sequence[str]) -> list[ScoreAnswer]:
         return [ScoreAnswer(score) for score in outputs[:, 0].tolist()]
+
+    def scores(self, examples: TextExamples, answers: Sequence[ScoreAnswer], labels: Sequence[str]):
+        scores = regression_scores(examples.labels, [answer.score for answer in answers])
+        return {**scores, "loss": scores["mean_squared_error"]}
+
+
+def probabilities_of(answers: Sequence[LabelAnswer] | Sequence[LabelsAnswer]) -> np.ndarray:
+    """Returns float64 (examples, labels), in the order of the model's labels."""
+    return np.array([list(answer.probabilities.values()) for answer in answers])
+
+
+def _loss(probabilities: np.ndarray, gold: np.ndarray) -> float:
+    of_gold = probabilities[np.arange(len(gold)), gold]
+    return float(-np.log(np.maximum(of_gold, _SMALLEST_PROBABILITY)).mean())
 
 
 _KINDS = {"classification": _SingleLabel(), "multi_label": _SeveralLabels(), "regression": _Score()}

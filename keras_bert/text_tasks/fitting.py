@@ -72,6 +72,7 @@ def fit_texts(
     """
     task = text_task(model)
     examples = _examples(task, x, y, sample_weight, class_weight)
+    task.before_training(examples)
     rows = said(task.encode(examples, max_seq_length)).rows
     if not rows.labels:
         raise InputError("There are no labels to train on: give fit(texts, labels).")

@@ -142,6 +142,19 @@ def words_of_stretch(stretch: str, do_lower_case: bool) -> list[str]:
     return [text for text, _, _ in _words(stretch, do_lower_case)]
 
 
+def word_spans(text: str) -> list[tuple[int, int]]:
+    """Returns where the words of a text begin and end, in characters, before anything is folded or cut into pieces.
+
+    >>> word_spans("The fox, 字字")
+    [(0, 3), (4, 7), (7, 8), (9, 10), (10, 11)]
+    """
+    return [
+        (match.start() + starts[0], match.start() + ends[-1])
+        for match in _stretch_pattern().finditer(text)
+        for _, starts, ends in _words(match.group(), do_lower_case=False)
+    ]
+
+
 @functools.cache
 def _stretch_pattern() -> re.Pattern:
     separators = "".join(re.escape(chr(point)) for point in sorted(unicode_table.whitespace()))

@@ -3,18 +3,25 @@
 import dataclasses
 import hashlib
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import keras
+import numpy as np
 
+from keras_bert import features
+from keras_bert.atomic_output import atomic_file
 from keras_bert.errors import InputError
 from keras_bert.input_pipeline import rows_dataset
+from keras_bert.models.distiller import Distiller
 from keras_bert.optimization import AdamW, WarmupLinearDecay
 from keras_bert.tasks.token_rows import RowBatches, TokenRows
-from keras_bert.text_tasks.base import Encoded
+from keras_bert.text_tasks.base import Encoded, TextTask
+from keras_bert.text_tasks.distillation import teacher_logits
 from keras_bert.text_tasks.fitting import text_task
 from keras_bert.text_tasks.prediction import predict_rows
+from keras_bert.trainable_parts import count_trained, enable_lora, freeze
+from keras_bert.training.best_model import BestModel, forget_best_weights, kept_step
 from keras_bert.training.resumable_fit import compile_for_training, resumable_fit
 from keras_bert.training.run_folder import RunFolder
 from keras_bert.training.starting_point import StartingPoint, trained_model
@@ -34,6 +41,17 @@ class FineTuningOptions:
         steps_per_execution: updates between two returns to Python.
         seed: that of new weights, dropout and the order of the examples.
         tensorboard: whether to write the training metrics for TensorBoard too.
+        keep_best: evaluate while training and keep the best model, not the last.
+        eval_steps: updates between two of these evaluations; 0: after each epoch.
+        patience: end training after so many evaluations without a better one; 0: never.
+        main_score: the name of the score that decides; `None`: that of the task.
+        class_weight: label -> weight, or "balanced": every class counts the same in sum.
+        layer_decay: what the learning rate is multiplied by from each layer to the one below it, see `AdamW`.
+        freeze_embeddings, freeze_layers, freeze_encoder: what stays as it is, see `trainable_parts.freeze`.
+        lora_rank: train with LoRA of this rank, see `trainable_parts.enable_lora`; 0: without.
+        lora_alpha, lora_parts: its factor (`None`: the rank) and where it goes.
+        teacher: the model folder of a classifier whose answers are learned, see `Distiller`.
+        distillation_alpha, temperature: the teacher's share of the loss, and how soft its answers are.
 
     Raises:
         InputError: a number makes no sense.
@@ -48,6 +66,21 @@ class FineTuningOptions:
     steps_per_execution: int = 1
     seed: int = 12345
     tensorboard: bool = False
+    keep_best: bool = False
+    eval_steps: int = 0
+    patience: int = 0
+    main_score: str | None = None
+    class_weight: Mapping[str, float] | str | None = None
+    layer_decay: float = 1.0
+    freeze_embeddings: bool = False
+    freeze_layers: int = 0
+    freeze_encoder: bool = False
+    lora_rank: int = 0
+    lora_alpha: float | None = None
+    lora_parts: Sequence[str] = ("attention",)
+    teacher: str | os.PathLike | None = None
+    distillation_alpha: float = 0.5
+    temperature: float = 2.0
 
     def __post_init__(self):
         if self.train_batch_size < 1 or self.num_train_epochs <= 0 or not 0 <= self.warmup_proportion <= 1:
@@ -55,11 +88,16 @@ class FineTuningOptions:
                 "train_batch_size must be at least 1, num_train_epochs more than 0 and warmup_proportion between 0 and "
                 f"1. Received: {self.train_batch_size}, {self.num_train_epochs}, {self.warmup_proportion}"
             )
+        if (self.patience or self.eval_steps) and not self.keep_best:
+            raise InputError("eval_steps and patience are about keeping the best model: give keep_best with them.")
+        if self.lora_rank and (self.freeze_embeddings or self.freeze_layers or self.freeze_encoder):
+            raise InputError("LoRA freezes the encoder already: give lora_rank or something to freeze, not both.")
 
     def settings(self) -> dict[str, Any]:
         """Returns what must stay the same for a run to be the same run."""
-        free = ("save_checkpoints_steps", "steps_per_execution", "tensorboard")
-        return {name: value for name, value in dataclasses.asdict(self).items() if name not in free}
+        free = ("save_checkpoints_steps", "steps_per_execution", "tensorboard", "teacher")
+        settings = {name: value for name, value in dataclasses.asdict(self).items() if name not in free}
+        return settings | {"teacher": os.path.abspath(self.teacher) if self.teacher else None}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -85,6 +123,7 @@ def fine_tune(
     output_dir: str | os.PathLike,
     model_class: type,
     train: Any,
+    dev: Any = None,
     *,
     start: StartingPoint,
     options: FineTuningOptions | None = None,
@@ -99,6 +138,7 @@ def fine_tune(
         output_dir: the run's folder, see `RunFolder`; the trained model is in its `model` folder.
         model_class: a task model that takes texts.
         train: examples with labels, of the class that the task has.
+        dev: examples with labels to evaluate on while training; needed for `keep_best`.
         start: what to start with.
         model_arguments: what the constructor takes beside the config, such as the labels.
 
@@ -109,25 +149,39 @@ def fine_tune(
         InputError: examples, folder and model do not go together; the message says which.
     """
     options = options or FineTuningOptions()
+    if options.keep_best and dev is None:
+        raise InputError("To keep the best model, dev examples are needed to evaluate on.")
     model_arguments = dict(model_arguments or {})
     keras.utils.set_random_seed(options.seed)
     model = start.make(model_class, **model_arguments)
     task = text_task(model)
+    if options.class_weight is not None:
+        train = dataclasses.replace(train, weights=task.class_weights(train, options.class_weight))
+    task.before_training(train)
     rows = _said(task.encode(train, options.max_seq_length)).rows
+    _prepare(model, options)
     settings = {
         "run": task.name,
         "train_examples": _content_hash(train),
         "config": model.config.to_dict(),
         "vocabulary": model.vocabulary.sha256,
         "init_checkpoint": os.path.abspath(start.init_checkpoint) if start.init_checkpoint else None,
+        "keep_layers": None if start.keep_layers is None else list(start.keep_layers),
         "model": model_arguments,
         "dtype": keras.mixed_precision.dtype_policy().name,
         **options.settings(),
     }
+    if options.keep_best:
+        settings["dev_examples"] = _content_hash(dev)
     folder = RunFolder(output_dir, settings)
-    _train(model, rows, folder, options)
-    if not os.path.isdir(folder.model_path):
-        model.save_pretrained(folder.model_path)
+    if os.path.isdir(folder.model_path):
+        print(f"{folder.path}: the training is finished")
+        return model_class.from_pretrained(folder.model_path)
+    if options.teacher:
+        rows = rows.with_labels(**{features.TEACHER_LOGITS: _teacher_logits(folder, model, train, options)})
+    _train(model, task, rows, dev, folder, options)
+    model.save_pretrained(folder.model_path)
+    forget_best_weights(folder)
     return model
 
 
@@ -159,41 +213,107 @@ def ask_trained_model(
     return Answered(model, examples, encoded, outputs, task.answers(examples, encoded, outputs, **answer_options))
 
 
-def write_eval_results(output_dir: str | os.PathLike, answered: Answered, **further: Any) -> dict[str, Any]:
+def write_eval_results(
+    output_dir: str | os.PathLike, answered: Answered, scores: Mapping[str, float] | None = None, **further: Any
+) -> dict[str, Any]:
     """Writes the official scores of answers to `eval_results.txt`, each with `eval_` before its name.
+
+    Args:
+        scores: the scores, if they are known already.
+        **further: what is written beside them.
 
     Returns:
         What was written: the scores, `global_step`, `loss` as Google's scripts have it, and `further`.
     """
     folder = RunFolder(output_dir)
-    scores = text_task(answered.model).scores(answered.examples, answered.answers)
+    if scores is None:
+        scores = text_task(answered.model).scores(answered.examples, answered.answers)
     results = {f"eval_{name}": value for name, value in scores.items()} | further
-    results["global_step"] = folder.latest_step()
+    results["global_step"] = kept_step(folder) or folder.latest_step()
     if "loss" in scores:
         results["loss"] = scores["loss"]
     print(folder.write_results(results), end="")
     return results
 
 
-def _train(model, rows: TokenRows, folder: RunFolder, options: FineTuningOptions) -> None:
+def _prepare(model, options: FineTuningOptions) -> None:
+    """Chooses the parts of a model that are trained."""
+    freeze(
+        model,
+        embeddings=options.freeze_embeddings,
+        num_layers=options.freeze_layers,
+        whole_encoder=options.freeze_encoder,
+    )
+    if options.lora_rank:
+        enable_lora(model, options.lora_rank, alpha=options.lora_alpha, parts=options.lora_parts)
+    trained, all_weights = count_trained(model)
+    if trained < all_weights:
+        print(f"{trained:,} of {all_weights:,} numbers are trained ({trained / all_weights:.1%})")
+
+
+def _train(model, task: TextTask, rows: TokenRows, dev, folder: RunFolder, options: FineTuningOptions) -> None:
+    """Trains a model from the newest checkpoint; afterwards it has the weights that are to be kept."""
+    trained = Distiller(model, options.distillation_alpha, options.temperature) if options.teacher else model
     steps_per_epoch = len(RowBatches(rows, options.train_batch_size))
     num_train_steps = max(1, round(steps_per_epoch * options.num_train_epochs))
     schedule = WarmupLinearDecay(
         options.learning_rate, num_train_steps, int(num_train_steps * options.warmup_proportion)
     )
+    optimizer = AdamW(schedule, layer_decay=options.layer_decay)
     # Without XLA: batches are as long as their longest text.
-    compile_for_training(model, AdamW(schedule), with_xla=False, steps_per_execution=options.steps_per_execution)
-    resumable_fit(
-        model,
-        lambda start_step: rows_dataset(
-            rows, options.train_batch_size, shuffle=True, repeat=True, seed=options.seed, start_step=start_step
-        ),
-        folder,
-        num_train_steps=num_train_steps,
-        batch_size=options.train_batch_size,
-        save_checkpoints_steps=options.save_checkpoints_steps,
-        tensorboard=options.tensorboard,
-    )
+    compile_for_training(trained, optimizer, with_xla=False, steps_per_execution=options.steps_per_execution)
+    best = None
+    if options.keep_best:
+        best = BestModel(
+            folder,
+            folder.latest_step(),
+            num_train_steps,
+            model,
+            _evaluation(task, dev, options),
+            options.main_score or task.main_score,
+            evaluate_steps=options.eval_steps or steps_per_epoch,
+            patience=options.patience,
+        )
+    if best is None or not best.is_exhausted:
+        resumable_fit(
+            trained,
+            lambda start_step: rows_dataset(
+                rows, options.train_batch_size, shuffle=True, repeat=True, seed=options.seed, start_step=start_step
+            ),
+            folder,
+            num_train_steps=num_train_steps,
+            batch_size=options.train_batch_size,
+            save_checkpoints_steps=options.save_checkpoints_steps,
+            tensorboard=options.tensorboard,
+            first_callbacks=[best] if best else [],
+        )
+    if best:
+        best.restore()
+
+
+def _evaluation(task: TextTask, dev, options: FineTuningOptions) -> Callable[[], dict[str, float]]:
+    """Returns a function that gives the scores of the task's model as it is."""
+    encoded = _said(task.encode(dev, options.max_seq_length))
+
+    def evaluate():
+        outputs = predict_rows(task.model, encoded.rows, options.train_batch_size)
+        return task.scores(dev, task.answers(dev, encoded, outputs))
+
+    return evaluate
+
+
+def _teacher_logits(folder: RunFolder, student, train, options: FineTuningOptions) -> np.ndarray:
+    """Returns what the teacher says about the examples; asked once in a run, which may be stopped in between."""
+    path = folder.file("teacher_logits.npy")
+    if os.path.isfile(path):
+        return np.load(path)
+    from keras_bert.checkpoints.pretrained import from_pretrained
+
+    teacher = from_pretrained(type(student), options.teacher)
+    logits = teacher_logits(teacher, student, train, options.max_seq_length, 2 * options.train_batch_size)
+    with atomic_file(path) as file:
+        np.save(file, logits)
+    return logits
 
 
 def _content_hash(examples) -> str:

@@ -22,13 +22,15 @@ def resumable_fit(
     batch_size: int,
     save_checkpoints_steps: int,
     tensorboard: bool = False,
+    first_callbacks=(),
     extra_callbacks=(),
 ) -> None:
     """Trains a compiled model up to `num_train_steps` updates, from the newest checkpoint of `folder`.
 
     Args:
         dataset_from: a function from a step to endless batches, those that a run takes after that many updates.
-        extra_callbacks: further Keras callbacks.
+        first_callbacks: Keras callbacks whose work for a step is done before its checkpoint is saved.
+        extra_callbacks: those that are called after it.
 
     Raises:
         InputError: the checkpoint is damaged, the loss is not a number, or the folder cannot be written to.
@@ -45,6 +47,7 @@ def resumable_fit(
         ProgressLine(start_step, num_train_steps, batch_size),
         # Before the checkpoint: what is not a number must not be saved.
         TrainingLog(folder, start_step, num_train_steps, batch_size, log_steps, tensorboard),
+        *first_callbacks,
         SaveCheckpoints(folder, start_step, num_train_steps, save_checkpoints_steps),
         *extra_callbacks,
     ]

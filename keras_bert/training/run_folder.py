@@ -30,8 +30,8 @@ class RunFolder:
     Args:
         path: the folder. Missing or empty, a new run starts in it; with a `run.json` that has the same settings, the
             run in it goes on.
-        settings: what must stay the same for the run to be the same run; JSON values. `None` when nothing is trained,
-            so that any run may be there.
+        settings: what must stay the same for the run to be the same run; JSON values. `None` when nothing is trained:
+            any run, or the results of other evaluations, may be there.
 
     Raises:
         InputError: the folder holds something else, or a run with other settings, or cannot be written to.
@@ -41,7 +41,8 @@ class RunFolder:
         self.path = os.path.abspath(os.fspath(path))
         settings_path = os.path.join(self.path, _SETTINGS_FILE)
         if not os.path.isfile(settings_path):
-            self._check_is_free()
+            if settings is not None or not os.path.isdir(self.path):
+                self._check_is_free()
         elif settings is not None:
             _check_same_settings(self.path, _read_settings(settings_path), _as_json(settings))
         if settings is not None:

@@ -2,6 +2,7 @@
 
 import dataclasses
 import os
+from collections.abc import Sequence
 
 from keras_bert.checkpoints.model_folder import read_model_config
 from keras_bert.config import BertConfig
@@ -19,12 +20,14 @@ class StartingPoint:
         vocabulary: the same.
         init_checkpoint: a checkpoint of any format.
         do_lower_case: the casing; `None` takes that of `init_checkpoint`, else that of the config.
+        keep_layers: the numbers of the layers to take from `init_checkpoint`; `None` takes all.
     """
 
     config: BertConfig | None = None
     vocabulary: Vocabulary | None = None
     init_checkpoint: str | os.PathLike | None = None
     do_lower_case: bool | None = None
+    keep_layers: Sequence[int] | None = None
 
     def make(self, model_class: type, **arguments):
         """Returns a new `model_class`, with the weights of the checkpoint if there is one.
@@ -35,6 +38,8 @@ class StartingPoint:
         Raises:
             InputError: nothing to start with was given, or what was given disagrees.
         """
+        if self.keep_layers is not None and not self.init_checkpoint:
+            raise InputError("keep_layers chooses from the layers of init_checkpoint, which was not given.")
         if self.init_checkpoint:
             model = self._load(model_class, arguments)
         elif self.config:
@@ -53,7 +58,9 @@ class StartingPoint:
 
     def _load(self, model_class: type, arguments: dict):
         path, vocabulary = self.init_checkpoint, self.vocabulary
-        model = model_class.from_pretrained(path, do_lower_case=self.do_lower_case, **arguments)
+        model = model_class.from_pretrained(
+            path, do_lower_case=self.do_lower_case, keep_layers=self.keep_layers, **arguments
+        )
         if self.config:
             _check_same_config(_with_casing_of(model.config, self.config, self.do_lower_case), model.config, path)
         if vocabulary and model.vocabulary and vocabulary.sha256 != model.vocabulary.sha256:

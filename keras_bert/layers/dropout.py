@@ -1,0 +1,26 @@
+"""Dropout that draws 16 random bits for a number instead of 32."""
+
+import keras
+
+
+@keras.saving.register_keras_serializable(package="keras_bert")
+class Dropout(keras.layers.Dropout):
+    """Sets a share of the numbers to 0 in training and scales the others up, as `keras.layers.Dropout`.
+
+    On TensorFlow it draws 16 bits for each number, so `rate` is rounded to a multiple of 1/65536. Keras' own takes twice
+    the time, which is a tenth of a training step. On other backends it is Keras' own.
+
+    Args:
+        rate: the share, at least 0 and below 1.
+
+    Call arguments:
+        inputs: any shape.
+        training: whether dropout acts.
+    """
+
+    def call(self, inputs, training=False):
+        if not training or not self.rate or keras.backend.backend() != "tensorflow" or self.noise_shape is not None:
+            return super().call(inputs, training=training)
+        from keras_bert import tensorflow_kernels
+
+        return tensorflow_kernels.dropout(inputs, self.rate, self.seed_generator.next())

@@ -1,0 +1,105 @@
+"""What Keras' operations do in many passes over memory, in fewer, where Keras runs on TensorFlow.
+
+Fine-tuning on short texts spends as much time on such passes as on matrix products. This is the only module that the
+core calls and that imports TensorFlow; the core does so when `keras.backend.backend()` is "tensorflow", and does the
+same by Keras' operations on other backends.
+"""
+
+import tensorflow as tf
+
+
+def summed_rows(gradient):
+    """Returns the gradient of an embedding with all slices of a row summed in its first one, the others being 0.
+
+    The norm of the slices is then that of the gradient. Other gradients are returned as they are.
+
+    Args:
+        gradient: a tensor, or `tf.IndexedSlices` of T slices of a table.
+    """
+    if not isinstance(gradient, tf.IndexedSlices):
+        return gradient
+    count, num_rows = tf.shape(gradient.indices)[0], tf.cast(gradient.dense_shape[0], tf.int32)
+    # Not tf.unique: XLA has no tensors of unknown length.
+    first_slices = tf.gather(
+        tf.math.unsorted_segment_min(tf.range(count), gradient.indices, num_rows), gradient.indices
+    )
+    values = tf.math.unsorted_segment_sum(gradient.values, first_slices, count)
+    return tf.IndexedSlices(values, gradient.indices, gradient.dense_shape)
+
+
+def dense_gradient(gradient):
+    """Returns the gradient as a tensor of the variable's shape."""
+    if not isinstance(gradient, tf.IndexedSlices):
+        return gradient
+    return tf.math.unsorted_segment_sum(gradient.values, gradient.indices, gradient.dense_shape[0])
+
+
+def clip_by_global_norm(gradients, clip_norm: float) -> list:
+    """Scales all gradients down together so that their norm is at most `clip_norm`; NaN if it is not finite.
+
+    Args:
+        gradients: tensors or `tf.IndexedSlices`; None stays None.
+
+    Returns:
+        the same, the slices summed as by `summed_rows`.
+    """
+    gradients = [summed_rows(gradient) for gradient in gradients]
+    tensors = [gradient.values if isinstance(gradient, tf.IndexedSlices) else gradient for gradient in gradients]
+    # l2_loss is half the sum of squares, without a tensor of the squares.
+    dtype = tf.float64 if any(tensor is not None and tensor.dtype == tf.float64 for tensor in tensors) else tf.float32
+    halves = [tf.cast(tf.nn.l2_loss(tensor), dtype) for tensor in tensors if tensor is not None]
+    norm = tf.sqrt(2.0 * tf.add_n(halves))
+    scale = clip_norm * tf.minimum(1.0 / norm, 1.0 / clip_norm) + (norm - norm)
+    clipped = []
+    for gradient, tensor in zip(gradients, tensors, strict=True):
+        if tensor is not None:
+            tensor = tensor * tf.cast(scale, tensor.dtype)
+        is_sliced = isinstance(gradient, tf.IndexedSlices)
+        clipped.append(tf.IndexedSlices(tensor, gradient.indices, gradient.dense_shape) if is_sliced else tensor)
+    return clipped
+
+
+def adam_update(variable, momentum, velocity, gradient, rate, epsilon, beta_1: float, beta_2: float) -> None:
+    """One step of Adam without bias correction:
+
+        m = beta_1 * m + (1 - beta_1) * g
+        v = beta_2 * v + (1 - beta_2) * g^2
+        w = w - rate * m / (sqrt(v) + epsilon)
+
+    Args:
+        variable, momentum, velocity: `tf.Variable` of one dtype and shape; they are updated.
+        gradient: tensor or `tf.IndexedSlices`.
+        rate, epsilon: scalars of that dtype.
+        beta_1, beta_2: the constants of Adam.
+    """
+    dtype = variable.dtype
+    # With powers of 0 the operation makes no correction of its own: in float32 its 1 - beta^t is inexact.
+    no_power = tf.zeros([], dtype)
+    tf.raw_ops.ResourceApplyAdam(
+        var=variable.handle,
+        m=momentum.handle,
+        v=velocity.handle,
+        beta1_power=no_power,
+        beta2_power=no_power,
+        lr=rate,
+        beta1=tf.constant(beta_1, dtype),
+        beta2=tf.constant(beta_2, dtype),
+        epsilon=epsilon,
+        grad=tf.cast(dense_gradient(gradient), dtype),
+    )
+
+
+def dropout(values, rate: float, seed):
+    """Returns the values, a share of them 0 and the others scaled so that the expected sum stays.
+
+    Args:
+        values: float tensor of any shape.
+        rate: the share, taken as a multiple of 1/65536.
+        seed: int (2,); the same seed drops the same places.
+    """
+    num_dropped = round(rate * 65536)
+    count = tf.size(values)
+    words = tf.random.stateless_uniform([(count + 1) // 2], tf.cast(seed, tf.int32), None, None, tf.int32)
+    halves = tf.reshape(tf.bitcast(words, tf.int16), [-1])[:count]
+    kept = tf.cast(halves >= num_dropped - 32768, values.dtype) * (65536 / (65536 - num_dropped))
+    return values * tf.reshape(kept, tf.shape(values))

@@ -1,0 +1,152 @@
+"""Evaluating while training: the best weights are kept, and training ends when nothing gets better."""
+
+import json
+import math
+import os
+import sys
+from collections.abc import Callable, Mapping
+
+import numpy as np
+
+from keras_bert.atomic_output import atomic_file, say_why_writing_failed
+from keras_bert.errors import InputError
+from keras_bert.training.callbacks import StepCallback, read_history
+from keras_bert.training.run_folder import RunFolder
+
+_EVALUATIONS_FILE = "evaluations.jsonl"
+_WEIGHTS_FILE = "best_weights.npz"
+_BEST_FILE = "best.json"
+
+
+class BestModel(StepCallback):
+    """Evaluates a model every so many updates and after the last, and keeps the best weights.
+
+        evaluations.jsonl   a line per evaluation: the step and the scores
+        best_weights.npz    the weights of the best one, until the model folder is written
+        best.json           the line of the best one, when training is done
+
+    They survive a kill: a run that goes on has its best score so far. Lines of steps after the checkpoint that it goes
+    on from are removed, because those evaluations come again.
+
+    Args:
+        folder: that of the run.
+        start_step, num_train_steps: as for `StepCallback`.
+        model: the model whose weights are kept; the one that is trained, or a part of it.
+        evaluate: returns the scores of the model as it is.
+        main_score: the name of the score that decides; more is better, and the first of equals is kept.
+        evaluate_steps: updates between two evaluations.
+        patience: training ends after so many evaluations without a better one; 0 never ends it.
+
+    Raises:
+        InputError: `evaluate_steps` is below 1 or `patience` below 0.
+    """
+
+    def __init__(
+        self,
+        folder: RunFolder,
+        start_step: int,
+        num_train_steps: int,
+        model,
+        evaluate: Callable[[], Mapping[str, float]],
+        main_score: str,
+        *,
+        evaluate_steps: int,
+        patience: int = 0,
+    ):
+        super().__init__(start_step, num_train_steps)
+        if evaluate_steps < 1 or patience < 0:
+            raise InputError(
+                f"Evaluations need a distance of 1 or more updates and a patience of 0 or more. Received: "
+                f"{evaluate_steps} and {patience}"
+            )
+        self._kept_model = model
+        self._evaluate = evaluate
+        self._main_score = main_score
+        self._evaluate_steps = evaluate_steps
+        self._patience = patience
+        self._path = folder.file(_EVALUATIONS_FILE)
+        self._best_path = folder.file(_BEST_FILE)
+        self._weights_path = folder.file(_WEIGHTS_FILE)
+        self.evaluations = [line for line in read_history(self._path) if line["step"] <= start_step]
+        with atomic_file(self._path) as file:
+            file.writelines((json.dumps(line) + "\n").encode("utf-8") for line in self.evaluations)
+
+    @property
+    def best(self) -> dict | None:
+        """The line of the best evaluation so far, None before the first."""
+        return best_evaluation(self.evaluations, self._main_score)
+
+    @property
+    def is_exhausted(self) -> bool:
+        """Whether there were so many evaluations without a better one that training ends."""
+        if not self._patience or not self.evaluations:
+            return False
+        return len(self.evaluations) - 1 - self.evaluations.index(self.best) >= self._patience
+
+    def on_steps(self, previous, logs):
+        if not self._is_due(previous, self._evaluate_steps):
+            return
+        scores = self._evaluate()
+        if self._main_score not in scores:
+            raise InputError(f"There is no score {self._main_score!r}. The scores are: {', '.join(scores)}")
+        # JSON has no NaN: scores that are undefined are left out.
+        found = {name: float(value) for name, value in scores.items() if math.isfinite(value)}
+        line = {"step": self.step, **found}
+        if best_evaluation([*self.evaluations, line], self._main_score) is line:
+            # Before the line: a kill between the two costs an evaluation, not the weights.
+            with atomic_file(self._weights_path) as file:
+                np.savez(file, **_weights_of(self._kept_model))
+        self.evaluations.append(line)
+        with say_why_writing_failed(self._path), open(self._path, "a", encoding="utf-8") as file:
+            file.write(json.dumps(line) + "\n")
+        is_best = self.best is line
+        print(
+            f"step {self.step:,}: {self._main_score} {scores[self._main_score]:.4f}"
+            + (", the best so far" if is_best else f"; the best is that of step {self.best['step']:,}"),
+            file=sys.stderr,
+        )
+        if self.is_exhausted and self.step < self._num_train_steps:
+            print(f"No better {self._main_score} in {self._patience} evaluations: training ends.", file=sys.stderr)
+            self.model.stop_training = True
+
+    def restore(self) -> int:
+        """Gives the model the best weights, writes `best.json` and returns the step that they are of.
+
+        Raises:
+            InputError: the file is missing or of another model.
+        """
+        try:
+            with open(self._weights_path, "rb") as file, np.load(file) as saved:
+                arrays = {name: saved[name] for name in saved.files}
+            for name, weight in enumerate(self._kept_model.weights):
+                weight.assign(arrays[str(name)])
+        except (OSError, EOFError, KeyError, ValueError) as error:
+            raise InputError(f"{self._weights_path} does not hold the best weights ({error}). Train anew.") from None
+        with atomic_file(self._best_path) as file:
+            file.write((json.dumps({"main_score": self._main_score, **self.best}) + "\n").encode())
+        return self.best["step"]
+
+
+def forget_best_weights(folder: RunFolder) -> None:
+    """Removes the file of the best weights, when the model folder has them."""
+    path = folder.file(_WEIGHTS_FILE)
+    if os.path.exists(path):
+        os.remove(path)
+
+
+def best_evaluation(evaluations: list[dict], main_score: str) -> dict | None:
+    """Returns the first line with the highest score; any score is better than none. None where there is no line."""
+    return max(evaluations, key=lambda line: line.get(main_score, -math.inf), default=None)
+
+
+def kept_step(folder: RunFolder) -> int | None:
+    """Returns the step whose weights a finished run has kept, None when it did not evaluate while training."""
+    path = folder.file(_BEST_FILE)
+    if not os.path.isfile(path):
+        return None
+    with open(path, encoding="utf-8") as file:
+        return json.load(file)["step"]
+
+
+def _weights_of(model) -> dict:
+    return {str(number): weight.value.numpy() for number, weight in enumerate(model.weights)}

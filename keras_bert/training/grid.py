@@ -1,0 +1,180 @@
+"""Many runs with different settings: their scores as a table and a picture, and which is best."""
+
+import dataclasses
+import itertools
+import json
+import math
+import os
+import sys
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+
+from keras_bert.atomic_output import atomic_file
+from keras_bert.errors import InputError
+from keras_bert.evaluation.report_files import aligned, draw, write_table, write_text
+
+_RESULT_FILE = "grid_result.json"
+
+
+@dataclasses.dataclass(frozen=True, order=True)
+class Cell:
+    """The settings of one run."""
+
+    train_batch_size: int
+    learning_rate: float
+    num_train_epochs: float
+    seed: int
+
+    @property
+    def name(self) -> str:
+        """What its folder is called."""
+        return (
+            f"batch{self.train_batch_size}-rate{self.learning_rate:g}-epochs{self.num_train_epochs:g}-seed{self.seed}"
+        )
+
+
+def cells(
+    batch_sizes: Sequence[int] = (16, 32),
+    learning_rates: Sequence[float] = (5e-5, 3e-5, 2e-5),
+    epochs: Sequence[float] = (2, 3, 4),
+    seeds: Sequence[int] = (12345,),
+) -> list[Cell]:
+    """Returns all combinations; by default those of the paper.
+
+    Each number of epochs is a run of its own, because the learning rate falls to 0 at the end of each.
+
+    Raises:
+        InputError: nothing is to be combined, or a value is given twice.
+
+    Reference: Devlin et al., 2018, section A.3.
+    """
+    given = {"batch sizes": batch_sizes, "learning rates": learning_rates, "epochs": epochs, "seeds": seeds}
+    for name, values in given.items():
+        if not values or len(set(values)) < len(values):
+            raise InputError(f"The grid needs different {name}, one at least. Received: {list(values)}")
+    return [Cell(*values) for values in itertools.product(*given.values())]
+
+
+def run_grid(
+    output_dir: str | os.PathLike,
+    grid: Sequence[Cell],
+    run_cell: Callable[[str, Cell], Mapping[str, float]],
+    main_score: str,
+) -> Cell:
+    """Runs every cell in a folder of its own and writes what came of them.
+
+        CELL/            the run folder of a cell
+        grid.tsv         a line per cell
+        grid.txt         a line per setting: mean and deviation over the seeds, the best first
+        grid.png
+
+    Cells that are done are not run again; the one that was stopped goes on. The table is written after each cell.
+
+    Args:
+        run_cell: trains and evaluates in a folder and returns the scores.
+        main_score: the score that decides; more is better.
+
+    Returns:
+        The best cell: of the settings with the highest mean over the seeds, the seed with the highest score.
+
+    Raises:
+        InputError: there is no such score, the files cannot be written, or what `run_cell` raises.
+    """
+    results: dict[Cell, dict[str, float]] = {}
+    for number, cell in enumerate(grid, start=1):
+        folder = os.path.join(output_dir, cell.name)
+        scores = _read_result(folder)
+        if scores is None:
+            print(f"grid: run {number} of {len(grid)}, {cell.name}", file=sys.stderr)
+            scores = {name: float(value) for name, value in run_cell(folder, cell).items()}
+            with atomic_file(os.path.join(folder, _RESULT_FILE)) as file:  # JSON has no NaN
+                file.write(json.dumps({n: v if math.isfinite(v) else None for n, v in scores.items()}).encode())
+        if main_score not in scores:
+            raise InputError(f"There is no score {main_score!r} in {folder}. The scores are: {', '.join(scores)}")
+        results[cell] = scores
+        _write_tables(output_dir, results, main_score, len(grid))
+    _draw(os.path.join(output_dir, "grid.png"), results, main_score)
+    return best_cell(results, main_score)
+
+
+def best_cell(results: Mapping[Cell, Mapping[str, float]], main_score: str) -> Cell:
+    """Returns the best seed of the best settings; see `run_grid`."""
+    best_setting = _settings(results, main_score)[0][0]
+    cells_of_it = [cell for cell in results if _setting(cell) == best_setting]
+    return max(cells_of_it, key=lambda cell: _or_lowest(results[cell][main_score]))
+
+
+def _settings(results, main_score: str) -> list[tuple]:
+    """Returns (setting, scores of its seeds), the highest mean first."""
+    groups: dict[tuple, list[float]] = {}
+    for cell, scores in results.items():
+        groups.setdefault(_setting(cell), []).append(scores[main_score])
+    return sorted(groups.items(), key=lambda item: -_or_lowest(float(np.mean(item[1]))))
+
+
+def _setting(cell: Cell) -> tuple:
+    return cell.train_batch_size, cell.learning_rate, cell.num_train_epochs
+
+
+def _or_lowest(score: float) -> float:
+    return -math.inf if math.isnan(score) else score
+
+
+def _read_result(folder: str) -> dict[str, float] | None:
+    path = os.path.join(folder, _RESULT_FILE)
+    if not os.path.isfile(path):
+        return None
+    with open(path, encoding="utf-8") as file:
+        return {name: math.nan if value is None else value for name, value in json.load(file).items()}
+
+
+def _write_tables(output_dir, results, main_score: str, num_cells: int) -> None:
+    names = list(dict.fromkeys(name for scores in results.values() for name in scores))
+    write_table(
+        os.path.join(output_dir, "grid.tsv"),
+        ["train_batch_size", "learning_rate", "num_train_epochs", "seed", *names, "folder"],
+        [
+            [*_setting(cell), cell.seed, *(scores.get(name, math.nan) for name in names), cell.name]
+            for cell, scores in results.items()
+        ],
+    )
+    rows = [
+        [f"{batch_size}", f"{rate:g}", f"{epochs:g}", len(scores), float(np.mean(scores)), _deviation(scores)]
+        for (batch_size, rate, epochs), scores in _settings(results, main_score)
+    ]
+    best = best_cell(results, main_score)
+    text = aligned(["batch", "rate", "epochs", "seeds", main_score, "deviation"], rows)
+    text += f"\n{len(results)} of {num_cells} runs are done. The best {main_score} of the best settings: "
+    text += f"{results[best][main_score]:.4f}, {best.name}\n"
+    write_text(os.path.join(output_dir, "grid.txt"), text)
+
+
+def _deviation(scores: list[float]) -> float:
+    return float(np.std(scores, ddof=1)) if len(scores) > 1 else math.nan
+
+
+def _draw(path: str, results, main_score: str) -> None:
+    settings = dict(_settings(results, main_score))
+    lines = sorted({(batch_size, epochs) for batch_size, _, epochs in settings})
+
+    def on(axis):
+        rates = sorted({rate for _, rate, _ in settings})
+        for number, (batch_size, epochs) in enumerate(lines):
+            scores = [settings.get((batch_size, rate, epochs), [math.nan]) for rate in rates]
+            axis.errorbar(
+                # Side by side, so that error bars do not hide each other.
+                np.arange(len(rates)) + 0.04 * (number - (len(lines) - 1) / 2),
+                [np.mean(values) for values in scores],
+                yerr=[np.nan_to_num(_deviation(values)) for values in scores],
+                marker="o",
+                capsize=3,
+                label=f"batch {batch_size}, {epochs:g} epochs",
+            )
+        axis.set_xticks(range(len(rates)), [f"{rate:g}" for rate in rates])
+        axis.set_xlabel("learning rate")
+        axis.set_ylabel(main_score)
+        axis.legend(fontsize=9, loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False)
+        axis.set_title(f"{main_score}: mean and deviation over the seeds", loc="left", fontsize=10)
+
+    draw(path, (7.6, 4.2), on)

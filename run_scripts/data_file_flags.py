@@ -1,0 +1,53 @@
+"""The flags that name the files to train on, to evaluate on and to predict, one by one or by their folder."""
+
+from collections.abc import Sequence
+
+from absl import flags
+
+from keras_bert.errors import InputError
+
+FLAGS = flags.FLAGS
+# Part of the data -> the flag that names its file, what is done with it, and the flag that asks for that.
+_PARTS = {
+    "train": ("train_file", "train on", "do_train"),
+    "eval": ("dev_file", "evaluate on", "do_eval"),
+    "predict": ("test_file", "predict", "do_predict"),
+}
+
+
+def define_data_file_flags(examples: str, data_dir: str) -> None:
+    """Defines the flags; the arguments say what the files hold, and what the folder has, in the command's own words."""
+    flags.DEFINE_string("data_dir", None, f"A folder with train, dev and test files: {data_dir}.")
+    flags.DEFINE_string("train_file", None, f"{examples} to train on: a file, or tfds:NAME@SPLIT.")
+    flags.DEFINE_string("dev_file", None, f"{examples} to evaluate on.")
+    flags.DEFINE_string("test_file", None, f"{examples} to predict; labels are not needed.")
+    # As create_finetuning_data calls them.
+    flags.DEFINE_alias("eval_file", "dev_file")
+    flags.DEFINE_alias("predict_file", "test_file")
+    flags.DEFINE_boolean("do_eval", False, "Evaluate on dev_file.")
+    flags.DEFINE_integer("eval_batch_size", 8, "Examples per evaluation step.")
+
+
+def data_files(endings: Sequence[str]) -> dict[str, str]:
+    """Returns the files that are asked for by "train", "eval" and "predict": named ones, else those of the folder.
+
+    Args:
+        endings: those that files of the folder may have.
+
+    Raises:
+        InputError: nothing is asked for, or there is no such file.
+    """
+    from data_prep.data_folder import find_parts
+
+    wanted = [part for part, (_, _, do_it) in _PARTS.items() if FLAGS[do_it].value]
+    if not wanted:
+        raise InputError("Nothing to do: give --do_train, --do_eval, --do_predict or several of them.")
+    found = {part: FLAGS[_PARTS[part][0]].value for part in wanted}
+    missing = [part for part in wanted if not found[part]]
+    in_folder = find_parts(FLAGS.data_dir, endings) if missing and FLAGS.data_dir else {}
+    for part in missing:
+        if part not in in_folder:
+            flag, purpose, _ = _PARTS[part]
+            place = f" in {FLAGS.data_dir}" if FLAGS.data_dir else ""
+            raise InputError(f"There is nothing to {purpose}{place}: give --{flag}{'' if place else ' or --data_dir'}.")
+    return {part: found[part] or in_folder[part] for part in wanted}

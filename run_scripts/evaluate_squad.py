@@ -1,0 +1,105 @@
+"""Scores predicted answers as the official scripts of SQuAD 1.1 and 2.0 do.
+
+Examples:
+  python -m run_scripts.evaluate_squad dev-v2.0.json predictions.json --na_prob_file=null_odds.json
+  python -m run_scripts.evaluate_squad dev-v1.1.json predictions.json --out_file=scores.json
+
+The questions are a SQuAD file, JSON Lines or a tfds: name; the predictions are JSON, {id: text}, with "" for no
+answer. Prints JSON with the keys of the script for 2.0, in percent. Files whose version begins with 1 are scored by the
+rules of 1.1.
+"""
+
+import json
+import sys
+from typing import Any
+
+from absl import flags
+
+from keras_bert.command_line import run_command
+from keras_bert.errors import InputError
+
+FLAGS = flags.FLAGS
+ARGUMENTS = ("data.json", "predictions.json")
+
+
+def define_flags() -> None:
+    flags.DEFINE_string(
+        "na_prob_file", None, "JSON {id: number}: how much speaks for no answer, such as null_odds.json."
+    )
+    flags.DEFINE_float("na_prob_thresh", 1.0, "With na_prob_file: above this number a prediction counts as no answer.")
+    flags.DEFINE_string("out_file", None, "Where to write the figures. The default is to print them.")
+    flags.DEFINE_enum(
+        "mlqa_language",
+        None,
+        ["ar", "de", "en", "es", "hi", "vi", "zh"],
+        "Compare answers by the rules of MLQA for this language, not by those of SQuAD, which are for English.",
+    )
+
+
+def main(data_file: str, predictions_file: str) -> None:
+    from data_prep.squad import read_squad
+    from keras_bert.evaluation import squad
+
+    examples = read_squad(data_file)
+    answers = {
+        name: [answer.text for answer in texts] for name, texts in zip(examples.ids, examples.answers, strict=True)
+    }
+    predictions = _read_by_id(predictions_file, str, "a text")
+    null_odds = _read_by_id(FLAGS.na_prob_file, (int, float), "a number") if FLAGS.na_prob_file else None
+    _say_what_is_missing(answers, predictions, predictions_file)
+    scores = squad.squad_scores(
+        answers,
+        predictions,
+        null_odds=null_odds,
+        null_threshold=FLAGS.na_prob_thresh,
+        as_in_1_1=all(answers.values()) and _version(data_file).startswith("1"),
+        language=FLAGS.mlqa_language,
+    )
+    if FLAGS.out_file:
+        from keras_bert.atomic_output import atomic_file
+
+        with atomic_file(FLAGS.out_file) as file:
+            file.write((json.dumps(scores) + "\n").encode())
+    else:
+        print(json.dumps(scores, indent=2))
+
+
+def _read_by_id(path: str, kind: Any, kind_name: str) -> dict[str, Any]:
+    from data_prep.text_lines import read_text
+
+    try:
+        found = json.loads(read_text(path))
+    except (json.JSONDecodeError, RecursionError) as error:
+        raise InputError(f"{path} is not JSON: {error}") from None
+    if not isinstance(found, dict):
+        raise InputError(f"{path} must be a JSON object {{id: {kind_name}}}. Received: {type(found).__name__}")
+    for name, value in found.items():
+        if not isinstance(value, kind) or isinstance(value, bool) or value != value:
+            raise InputError(f"{path}: the value of {name!r} must be {kind_name}. Received: {value!r}")
+    return found
+
+
+def _version(path: str) -> str:
+    """Returns the version that a SQuAD file names, or an empty text."""
+    from data_prep.text_lines import read_text
+    from data_prep.tfds_text import is_tfds_name
+
+    if is_tfds_name(path) or path.removesuffix(".gz").endswith(".jsonl"):
+        return ""
+    return str(json.loads(read_text(path)).get("version", ""))
+
+
+def _say_what_is_missing(answers, predictions, path: str) -> None:
+    missing = [name for name in answers if name not in predictions]
+    if len(missing) == len(answers):
+        raise InputError(f"{path} has a prediction for none of the questions. Are the ids those of the data?")
+    if missing:
+        print(f"{len(missing)} questions have no prediction and score 0, such as {missing[0]!r}", file=sys.stderr)
+
+
+def command() -> None:
+    run_command(main, define_flags, arguments=ARGUMENTS)
+
+
+if __name__ == "__main__":
+    command()

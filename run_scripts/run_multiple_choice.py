@@ -1,0 +1,133 @@
+"""Trains, evaluates and applies a model that takes the right one of several choices.
+
+Reads .tsv, .csv and .jsonl files with a column for the prompt, one for each choice (or one with a list of them) and one
+that says which is right; --task_name knows the columns of SWAG and CODAH:
+
+    run_multiple_choice --task_name=SWAG --data_dir=swag --init_checkpoint=bert-base-uncased --output_dir=runs/swag \\
+        --do_train --do_eval --learning_rate=2e-5 --train_batch_size=16
+
+Writes into output_dir: model/, eval_results.txt, eval_report/ (which places are taken, the worst errors),
+test_results.tsv (a line per example, a probability per choice, no header), test_predictions.tsv and history.jsonl.
+Killed or stopped, the same command goes on from the newest checkpoint. docs/multiple_choice.md describes all of it.
+"""
+
+import dataclasses
+
+from absl import flags
+
+from keras_bert.command_line import run_command
+from keras_bert.errors import InputError
+from run_scripts.data_file_flags import data_files, define_data_file_flags
+from run_scripts.fine_tuning_flags import define_fine_tuning_flags, fine_tuning_options, starting_point
+
+FLAGS = flags.FLAGS
+_ENDINGS = (".tsv", ".csv", ".jsonl")
+
+
+@dataclasses.dataclass(frozen=True)
+class _Columns:
+    """Where things are in the files of a task."""
+
+    text: str = "text"
+    choices: tuple[str, ...] = ()
+    choice_prefix: str | None = None
+    label: str = "label"
+    has_header: bool = True
+
+
+_TASKS = {
+    # The sentence, and the beginning of the next one with each of four endings (the paper, section 4.4).
+    "swag": _Columns("sent1", ("ending0", "ending1", "ending2", "ending3"), "sent2"),
+    # Category, prompt, four answers, the number of the right one.
+    "codah": _Columns("1", ("2", "3", "4", "5"), None, "6", has_header=False),
+}
+
+
+def define_flags() -> None:
+    flags.DEFINE_string("task_name", None, "SWAG or CODAH, whose columns are known.")
+    define_data_file_flags("Examples", "train.csv, train.tsv, train.jsonl ...")
+    flags.DEFINE_boolean("has_header", True, "Whether the first line of .tsv and .csv files names the columns.")
+    flags.DEFINE_string("text_column", None, "The column of the prompt: a name, or a number from 0 (default: text).")
+    flags.DEFINE_list("choice_columns", None, "The columns of the choices, or one that holds a list (JSON).")
+    flags.DEFINE_string("choice_prefix_column", None, "The column of a text that all choices of a row begin with.")
+    flags.DEFINE_string("label_column", None, "The column that says which choice is right (default: label).")
+    flags.DEFINE_list(
+        "labels", None, "What the choices are called in it, in their order (default: 0,1,2,... or A,B,C,...)."
+    )
+    define_fine_tuning_flags()
+
+
+def main() -> None:
+    # All files are read before TensorFlow is loaded, let alone anything trained.
+    columns, files = _columns(), data_files(_ENDINGS)
+    train, dev = (_read(files[part], columns) if part in files else None for part in ("train", "eval"))
+    test = _read(files["predict"], columns, with_labels=False) if "predict" in files else None
+    if train and dev and train.num_choices != dev.num_choices:
+        raise InputError(
+            f"{dev.source} has {dev.num_choices} choices in each row, but {train.source} has {train.num_choices}."
+        )
+
+    from keras_bert.training import multiple_choice
+
+    options = fine_tuning_options()
+    if train:
+        multiple_choice.train_multiple_choice(FLAGS.output_dir, train, starting_point(), options)
+    model = {"init_checkpoint": FLAGS.init_checkpoint, "max_seq_length": FLAGS.max_seq_length}
+    if dev:
+        multiple_choice.evaluate_multiple_choice(FLAGS.output_dir, dev, eval_batch_size=FLAGS.eval_batch_size, **model)
+    if test:
+        multiple_choice.predict_multiple_choice(
+            FLAGS.output_dir, test, predict_batch_size=FLAGS.predict_batch_size, **model
+        )
+
+
+def _columns() -> _Columns:
+    """Returns the columns of the task, with those that flags name in their place."""
+    name = (FLAGS.task_name or "").lower()
+    if name and name not in _TASKS:
+        raise InputError(f"task_name must be SWAG or CODAH. Received: {FLAGS.task_name}. For other files name columns.")
+    known = _TASKS.get(name, _Columns())
+    columns = _Columns(
+        FLAGS.text_column or known.text,
+        tuple(FLAGS.choice_columns or known.choices),
+        FLAGS.choice_prefix_column or known.choice_prefix,
+        FLAGS.label_column or known.label,
+        FLAGS.has_header and known.has_header,
+    )
+    if not columns.choices:
+        raise InputError(
+            "Name the columns of the choices: --choice_columns=first,second,... or one column that holds a list; or "
+            "give --task_name."
+        )
+    return columns
+
+
+def _read(path: str, columns: _Columns, with_labels: bool = True):
+    from data_prep.labelled_text import read_choices
+    from keras_bert.tasks.multiple_choice import ChoiceExamples, choice_names, right_choices
+
+    prompts, choices, labels = read_choices(
+        path,
+        text_column=columns.text,
+        choice_columns=columns.choices,
+        choice_prefix_column=columns.choice_prefix,
+        label_column=columns.label if with_labels else None,
+        has_header=columns.has_header,
+    )
+    answers = None
+    if labels is not None:
+        names = FLAGS.labels or choice_names(labels, len(choices[0]))
+        if len(names) != len(choices[0]):
+            raise InputError(
+                f"{path}: there are {len(choices[0])} choices in each row but {len(names)} labels: {', '.join(names)}"
+            )
+        answers = right_choices(labels, names, path)
+    return ChoiceExamples(prompts, choices, answers, path)
+
+
+def command() -> None:
+    run_command(main, define_flags)
+
+
+if __name__ == "__main__":
+    command()

@@ -1,0 +1,98 @@
+"""Trains, evaluates and applies a tagger of words: named entities, parts of speech.
+
+Reads CoNLL columns (a word a line, blank lines between sentences; tabs or blanks between columns; BIO, IOB1, BIOES,
+BILOU or BMES), JSON Lines with lists of words and tags, and tensorflow_datasets (tfds:NAME@SPLIT):
+
+    run_ner --train_file=train.conll --dev_file=dev.conll --test_file=test.conll --init_checkpoint=my_bert \\
+        --output_dir=runs/ner --do_train --do_eval --do_predict
+
+Writes into output_dir: model/ (a model folder that knows its labels), eval_results.txt (entity F1, precision and recall
+as conlleval counts them), eval_report/ (a table and a picture of all types, the worst sentences), history.jsonl,
+test_predictions.conll (words, their tags if the file has them, predicted tags) and, of tags, test_results.txt. Killed
+or stopped, the same command goes on from the newest checkpoint. docs/tagging.md describes all of it.
+"""
+
+import logging
+
+from absl import flags
+
+from keras_bert.command_line import run_command
+from run_scripts.data_file_flags import data_files, define_data_file_flags
+from run_scripts.fine_tuning_flags import define_fine_tuning_flags, fine_tuning_options, starting_point
+
+FLAGS = flags.FLAGS
+_logger = logging.getLogger(__name__)
+
+
+def define_flags() -> None:
+    define_data_file_flags("Tagged sentences", "train.conll, train.jsonl ...")
+    flags.DEFINE_string("text_column", None, "The column of the words, from 0, or a name (default: 0, or tokens).")
+    flags.DEFINE_string(
+        "label_column", None, "The column of the tags, from 0, -1 for the last, or a name (default: -1, or tags)."
+    )
+    flags.DEFINE_list(
+        "labels", None, "The tags in the order of their ids (default: those of train_file, or of init_checkpoint)."
+    )
+    define_fine_tuning_flags()
+
+
+def main() -> None:
+    from data_prep.tagging_records import Tagging
+
+    # All files are read before TensorFlow is loaded, let alone anything trained.
+    files = data_files(Tagging.endings)
+    train, dev = (_read(files[part], has_tags=True) if part in files else None for part in ("train", "eval"))
+    test = _read(files["predict"], has_tags=None) if "predict" in files else None
+    labels = FLAGS.labels
+    if train:
+        from keras_bert.tasks.tagging import labels_of
+
+        labels = labels or labels_of(train)
+        for examples in (train, dev):
+            if examples:
+                _check_tags(examples, labels)
+
+    from keras_bert.training import tagging
+
+    options = fine_tuning_options()
+    if train:
+        tagging.train_tagger(FLAGS.output_dir, train, starting_point(), options, labels=labels)
+    model = {"init_checkpoint": FLAGS.init_checkpoint, "max_seq_length": FLAGS.max_seq_length}
+    if dev:
+        tagging.evaluate_tagger(FLAGS.output_dir, dev, eval_batch_size=FLAGS.eval_batch_size, **model)
+    if test:
+        tagging.predict_tagger(FLAGS.output_dir, test, predict_batch_size=FLAGS.predict_batch_size, **model)
+
+
+def _read(path: str, has_tags: bool | None):
+    from data_prep.conll import read_tagged_sentences
+    from keras_bert.tasks.tagging import in_one_scheme
+
+    found = read_tagged_sentences(
+        path,
+        text_column=FLAGS.text_column,
+        label_column=FLAGS.label_column,
+        has_tags=has_tags,
+        labels=FLAGS.labels or (),
+    )
+    if has_tags:
+        found, _, notes = in_one_scheme(found)
+        for note in notes:
+            _logger.warning("%s: %s.", path, note)
+    return found
+
+
+def _check_tags(examples, labels: list[str]) -> None:
+    """Raises `InputError` when there is a tag that is no label: before the training, not after it."""
+    from keras_bert.tasks.tag_schemes import find_scheme
+    from keras_bert.tasks.tagging import in_scheme, tag_ids
+
+    tag_ids(in_scheme(examples, find_scheme(labels, "labels")), labels)
+
+
+def command() -> None:
+    run_command(main, define_flags)
+
+
+if __name__ == "__main__":
+    command()

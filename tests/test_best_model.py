@@ -1,0 +1,106 @@
+"""The best weights are kept, ties and NaN included; patience ends training; a kill loses neither."""
+
+import math
+
+import keras
+import numpy as np
+import pytest
+
+from keras_bert.errors import InputError
+from keras_bert.training.best_model import BestModel, forget_best_weights, kept_step
+from keras_bert.training.run_folder import RunFolder
+
+
+class Weights:
+    """A model of one weight, which is its step."""
+
+    def __init__(self):
+        self.weights = [keras.Variable(0.0)]
+        self.stop_training = False
+
+
+def run(folder, scores, *, start_step=0, num_steps=None, every=1, **options):
+    """Trains `len(scores)` updates whose evaluations give these scores."""
+    model = Weights()
+    num_steps = num_steps or start_step + len(scores)
+    scores = iter(scores)
+    best = BestModel(
+        folder,
+        start_step,
+        num_steps,
+        model,
+        lambda: {"f1": next(scores), "loss": 0.5},
+        "f1",
+        evaluate_steps=every,
+        **options,
+    )
+    best.set_model(model)
+    for batch in range(num_steps - start_step):
+        model.weights[0].assign(start_step + batch + 1)
+        best.on_train_batch_end(batch)
+        if model.stop_training:
+            break
+    return best, model
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return RunFolder(tmp_path / "run", {"a": 1})
+
+
+@pytest.mark.parametrize(
+    ("scores", "best_step"),
+    [([0.1, 0.3, 0.2], 2), ([0.3, 0.3], 1), ([math.nan, -0.5, math.nan], 2), ([math.nan, math.nan], 1)],
+)
+def test_the_first_of_the_best_is_kept(folder, scores, best_step):
+    best, model = run(folder, scores)
+    assert best.restore() == best_step
+    assert float(model.weights[0].value) == best_step
+    assert kept_step(folder) == best_step
+
+
+def test_evaluations_come_every_so_many_updates_and_after_the_last(folder):
+    best, _ = run(folder, [0.1, 0.2, 0.3], num_steps=7, every=3)
+    assert [line["step"] for line in best.evaluations] == [3, 6, 7]
+
+
+def test_training_ends_when_nothing_gets_better(folder, capsys):
+    best, model = run(folder, [0.1, 0.5, 0.4, 0.5, 0.9], num_steps=9, patience=2)
+    assert model.stop_training
+    assert [line["step"] for line in best.evaluations] == [1, 2, 3, 4]
+    assert best.restore() == 2
+    assert "No better f1 in 2 evaluations: training ends." in capsys.readouterr().err
+
+
+def test_a_run_that_goes_on_knows_its_best_score_and_its_patience(folder):
+    run(folder, [0.1, 0.5, 0.4, 0.6], num_steps=4)
+    # The newest checkpoint is that of step 3: step 4 comes again.
+    best, model = run(folder, [0.3], start_step=3, num_steps=9, patience=2)
+    assert model.stop_training
+    assert [line["f1"] for line in best.evaluations] == [0.1, 0.5, 0.4, 0.3]
+
+
+def test_a_run_that_was_killed_after_its_end_does_not_go_on(folder):
+    run(folder, [0.5, 0.4, 0.4], num_steps=9, patience=2)
+    best = BestModel(folder, 3, 9, Weights(), dict, "f1", evaluate_steps=1, patience=2)
+    assert best.is_exhausted
+    assert not BestModel(folder, 3, 9, Weights(), dict, "f1", evaluate_steps=1).is_exhausted
+
+
+def test_weights_that_are_gone_are_missed(folder):
+    best, _ = run(folder, [0.5])
+    forget_best_weights(folder)
+    with pytest.raises(InputError, match="best_weights.npz does not hold the best weights"):
+        best.restore()
+
+
+def test_a_score_that_there_is_not_is_named(folder):
+    best = BestModel(folder, 0, 1, Weights(), lambda: {"f1": np.float32(1)}, "f2", evaluate_steps=1)
+    with pytest.raises(InputError, match="There is no score 'f2'. The scores are: f1"):
+        best.on_train_batch_end(0)
+
+
+@pytest.mark.parametrize("options", [{"every": 0}, {"patience": -1}])
+def test_distances_that_make_no_sense_are_refused(folder, options):
+    with pytest.raises(InputError, match="distance of 1 or more updates and a patience of 0 or more"):
+        run(folder, [0.1], **options)

@@ -1,0 +1,127 @@
+"""Multiple choice of texts: prompts and choices in, the choices that are taken out."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from keras_bert import features
+from keras_bert.config import BertConfig
+from keras_bert.errors import InputError
+from keras_bert.models.multiple_choice import BertMultipleChoice
+from keras_bert.text_tasks.multiple_choice import MultipleChoiceTask
+from keras_bert.tokenization.vocabulary import Vocabulary
+
+VOCABULARY = Vocabulary(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "sky", "grass", "is", "blue", "green", "very"])
+CONFIG = BertConfig(
+    vocab_size=len(VOCABULARY),
+    hidden_size=32,
+    num_hidden_layers=1,
+    num_attention_heads=2,
+    intermediate_size=32,
+    max_position_embeddings=16,
+    hidden_dropout_prob=0.0,
+    attention_probs_dropout_prob=0.0,
+    initializer_range=0.1,
+)
+PROMPTS = ["sky", "grass", "sky", "grass"]
+CHOICES = [["blue", "green", "very"], ["is", "blue", "green"], ["green", "is", "blue"], ["green", "is", "blue"]]
+RIGHT = [0, 2, 2, 0]
+
+
+def new_model():
+    keras.utils.set_random_seed(0)
+    model = BertMultipleChoice(CONFIG)
+    model.vocabulary = VOCABULARY
+    return model
+
+
+@pytest.fixture(scope="module")
+def model():
+    """A model that has learnt the examples by heart."""
+    model = new_model()
+    model.compile(optimizer=keras.optimizers.Adam(5e-3))
+    model.fit((PROMPTS * 4, CHOICES * 4), RIGHT * 4, batch_size=16, epochs=60, verbose=0)
+    return model
+
+
+def test_the_right_choices_are_learnt_and_given_with_their_texts(model):
+    answers = model.predict((PROMPTS, CHOICES))
+    assert [(answer.choice, answer.text) for answer in answers] == [
+        (0, "blue"),
+        (2, "green"),
+        (2, "blue"),
+        (0, "green"),
+    ]
+    for answer in answers:
+        assert answer.probability == max(answer.probabilities)
+        assert sum(answer.probabilities) == pytest.approx(1)
+        assert len(answer.probabilities) == 3
+
+
+def test_scores_are_accuracy_and_the_loss_of_keras(model):
+    right = [0, 2, 0, 0]
+    scores = model.evaluate((PROMPTS, CHOICES), right)
+    task = MultipleChoiceTask(model)
+    batch = task.encode(task.examples((PROMPTS, CHOICES), right)).rows.batch(np.arange(4))
+    assert batch["input_ids"].shape == (4, 3, 8)
+    expected = model.evaluate(tf.data.Dataset.from_tensors(batch), verbose=0, return_dict=True)
+    assert scores == pytest.approx({"accuracy": 0.75, "loss": expected["loss"]}, rel=1e-4)
+
+
+def test_arrays_and_data_sets_are_taken_too(model):
+    expected = model.evaluate((PROMPTS, CHOICES), RIGHT)
+    assert model.evaluate((np.array(PROMPTS), np.array(CHOICES)), np.array(RIGHT)) == expected
+    pairs = tf.data.Dataset.from_tensor_slices(((PROMPTS, CHOICES), RIGHT))
+    assert model.evaluate(pairs) == expected
+    assert model.evaluate(pairs.batch(3)) == expected
+
+
+def test_cut_rows_are_counted(model, capsys):
+    model.predict((["sky"] * 2, [["blue", "very " * 9], ["blue", "green"]]), max_seq_length=8)
+    assert "the examples: 1 of 2 examples have a row that was cut to 8 tokens" in capsys.readouterr().err
+
+
+def test_an_example_counts_with_its_weight():
+    left_out, weighted = new_model(), new_model()
+    for model in (left_out, weighted):
+        model.compile(optimizer="sgd")
+    one = left_out.fit((PROMPTS[:1], CHOICES[:1]), RIGHT[:1], epochs=2, verbose=0).history["loss"]
+    other = weighted.fit((PROMPTS[:2], CHOICES[:2]), RIGHT[:2], epochs=2, verbose=0, sample_weight=[1, 0])
+    assert one == pytest.approx(other.history["loss"], rel=1e-5)
+
+
+def test_records_train_without_reshaping():
+    from example_bytes import serialize
+
+    record = features.multiple_choice_features(max_seq_length=4, num_choices=2)
+    rows = {"input_ids": [2, 5, 8, 3, 2, 5, 9, 3], "input_mask": [1] * 8, "segment_ids": [0, 0, 1, 1] * 2}
+    serialized = [serialize({**rows, "label_ids": [1], "is_real_example": [1]}, record)] * 2
+    dataset = tf.data.Dataset.from_tensor_slices(serialized).batch(2).map(lambda batch: features.parse(batch, record))
+    model = new_model()
+    model.compile(optimizer="sgd")
+    assert model.fit(dataset, verbose=0).history["loss"][0] == pytest.approx(np.log(2), rel=0.5)
+
+
+@pytest.mark.parametrize(
+    ("x", "y", "message"),
+    [
+        (["a", "b"], [0, 0], "Give prompts and choices as a tuple of two columns: .prompts, choices."),
+        ((["a", "b"], [["c", "d"], ["c"]]), [0, 0], "example 2 has 1 choices, but 2 are expected"),
+        ((["a"], [["c"]]), [0], "needs two choices or more. Received: 1, in example 1"),
+        ((["a"], ["cd"]), [0], "the choices of example 1 must be a list of texts"),
+        ((["a"], [["c", " "]]), [0], "of example 1 must be texts that are not empty"),
+        (
+            (["a"], [["c", "d"]]),
+            [2],
+            "the answer of example 1 must be the number of a choice, from 0 to 1. Received: 2",
+        ),
+        ((["a"], [["c", "d"]]), ["c"], "must be the number of a choice, from 0 to 1. Received: 'c'"),
+        ((["a"], [["c", "d"]]), [0, 1], "1 prompts but answers for 2"),
+        ((["a"], [["c", "d"]]), None, "There are no labels to train on"),
+        (([], []), [], "there is no example"),
+    ],
+)
+def test_what_cannot_be_trained_on_is_refused(x, y, message):
+    with pytest.raises(InputError, match=message):
+        new_model().fit(x, y)

@@ -1,0 +1,128 @@
+"""The command that trains, evaluates and applies a model of multiple choice, as a user starts it."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from keras_bert.config import BertConfig
+from keras_bert.evaluation.choice_report import write_choice_report
+from keras_bert.models.multiple_choice import BertMultipleChoice
+from keras_bert.tokenization.vocabulary import Vocabulary
+
+VOCABULARY = Vocabulary(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "sky", "grass", "it", "is", "blue", "green"])
+CONFIG = BertConfig(
+    vocab_size=len(VOCABULARY),
+    hidden_size=8,
+    num_hidden_layers=1,
+    num_attention_heads=2,
+    intermediate_size=16,
+    max_position_embeddings=16,
+)
+HEADER = "video-id,sent1,sent2,ending0,ending1,ending2,ending3,label"
+ROWS = ["1,sky,It is,blue,green,a,b,0", "2,grass,It is,a,blue,green,b,2"]
+
+
+def run(*flags):
+    program = [sys.executable, "-m", "run_scripts.run_multiple_choice", *map(str, flags)]
+    return subprocess.run(program, capture_output=True, text=True)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A folder in the form of SWAG, whose test file has no labels, and a config and a vocabulary."""
+    for name in ("train.csv", "dev.csv"):
+        (tmp_path / name).write_text("\n".join([HEADER, *ROWS * 4]) + "\n")
+    (tmp_path / "test.csv").write_text("\n".join(line.rpartition(",")[0] for line in [HEADER, *ROWS]) + "\n")
+    CONFIG.save(tmp_path / "bert_config.json")
+    VOCABULARY.save(tmp_path / "vocab.txt")
+    return tmp_path
+
+
+def test_files_of_swag_are_trained_on_evaluated_and_predicted(folder):
+    output = folder / "out"
+    result = run(
+        "--task_name=SWAG",
+        f"--data_dir={folder}",
+        f"--output_dir={output}",
+        f"--bert_config_file={folder}/bert_config.json",
+        f"--vocab_file={folder}/vocab.txt",
+        *["--max_seq_length=16", "--do_train", "--do_eval", "--do_predict", "--train_batch_size=4"],
+    )
+    assert result.returncode == 0, result.stderr
+    files = ["checkpoints", "eval_report", "eval_results.txt", "history.jsonl", "model", "run.json"]
+    assert sorted(os.listdir(output)) == [*files, "test_predictions.tsv", "test_results.tsv"]
+    results = (output / "eval_results.txt").read_text()
+    names = ["eval_accuracy", "eval_chance", "eval_loss", "global_step", "loss"]
+    assert [line.split(" = ")[0] for line in results.splitlines()] == names
+    assert "eval_chance = 0.25" in results
+    assert "global_step = 6" in results
+    probabilities = [
+        list(map(float, line.split("\t"))) for line in (output / "test_results.tsv").read_text().splitlines()
+    ]
+    assert [len(row) for row in probabilities] == [4, 4]
+    assert [sum(row) for row in probabilities] == pytest.approx([1, 1])
+    lines = [line.split("\t") for line in (output / "test_predictions.tsv").read_text().splitlines()]
+    assert lines[0] == ["prompt", "choice", "text", "probability"]
+    best = [row.index(max(row)) for row in probabilities]
+    endings = [["blue", "green", "a", "b"], ["a", "blue", "green", "b"]]
+    assert [line[:3] for line in lines[1:]] == [
+        [prompt, str(number), f"It is {its_endings[number]}"]
+        for prompt, number, its_endings in zip(["sky", "grass"], best, endings, strict=True)
+    ]
+    model = BertMultipleChoice.from_pretrained(output / "model")
+    (answer,) = model.predict((["sky"], [[f"It is {ending}" for ending in endings[0]]]))
+    assert answer.probabilities == pytest.approx(probabilities[0], rel=1e-5)
+
+
+def test_the_report_says_which_places_were_taken(tmp_path):
+    choices = [["a", "b"], ["c", "d"], ["e", "f"]]
+    write_choice_report(tmp_path, ["p", "q", "r"], choices, [0, 1, 1], [0, 0, 0], [0.1, 0.9, 2.0], {"accuracy": 1 / 3})
+    assert (tmp_path / "errors.tsv").read_text().splitlines() == [
+        "example\tprompt\tright\tpredicted\tloss",
+        "3\tr\tf\te\t2",
+        "2\tq\td\tc\t0.9",
+    ]
+    text = (tmp_path / "report.txt").read_text()
+    assert "accuracy by chance  0.5000" in text
+    assert "0              1          3        1" in text
+    assert "2 of 3 are wrong: errors.tsv" in text
+
+
+@pytest.mark.parametrize(
+    ("content", "flags", "message"),
+    [
+        (
+            "text\ta\tb\tlabel\np\tx\ty\t2\n",
+            ["--choice_columns=a,b"],
+            "the answer '2' of example 1 is none of the choices",
+        ),
+        ("text\ta\tb\tlabel\np\tx\ty\n", ["--choice_columns=a,b"], "line 2 has 3 columns, but 4 are expected"),
+        ("text\ta\tb\tlabel\np\tx\t\t0\n", ["--choice_columns=a,b"], "line 2: the choice in column 'b' is empty"),
+        ("text\ta\tlabel\np\tx\t0\n", ["--choice_columns=a"], "needs two choices or more. Received: 1, in example 1"),
+        ("text\ta\tb\tlabel\np\tx\ty\t0\n", [], "Name the columns of the choices: --choice_columns=first,second"),
+        ("o\tp\tw\tx\ty\tz\t4\n", ["--task_name=CODAH"], "the answer '4' of example 1 is none of the choices"),
+        ("", ["--task_name=RACE"], "task_name must be SWAG or CODAH. Received: RACE"),
+        (
+            "text\ta\tb\tlabel\np\tx\ty\t1\n",
+            ["--choice_columns=a,b", "--labels=1,2,3"],
+            "there are 2 choices in each row but 3 labels: 1, 2, 3",
+        ),
+    ],
+)
+def test_what_cannot_be_used_is_one_line_and_exit_code_1(tmp_path, content, flags, message):
+    (tmp_path / "train.tsv").write_text(content)
+    result = run(f"--output_dir={tmp_path}/out", "--do_train", f"--data_dir={tmp_path}", *flags)
+    assert result.returncode == 1
+    assert result.stderr.startswith("error: ")
+    assert message in result.stderr
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_row_with_another_number_of_choices_is_refused(tmp_path):
+    path = tmp_path / "train.jsonl"
+    path.write_text('{"text": "p", "choices": ["a", "b"], "label": 0}\n{"text": "p", "choices": ["a"], "label": 0}\n')
+    result = run(f"--output_dir={tmp_path}/out", "--do_train", f"--train_file={path}", "--choice_columns=choices")
+    assert result.returncode == 1
+    assert "train.jsonl: line 2 has 1 choices, but 2 are expected, as in the first row." in result.stderr

@@ -1,0 +1,147 @@
+"""The command that trains, evaluates and applies a tagger, as a user starts it."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from data_prep.conll import read_tagged_sentences
+from keras_bert.config import BertConfig
+from keras_bert.models.token_classifier import BertTokenClassifier
+from keras_bert.tasks.tagging import TaggedSentences
+from keras_bert.tokenization.vocabulary import Vocabulary
+from keras_bert.training.tagging import conll_lines
+
+VOCABULARY = Vocabulary(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "ada", "wrote", "from", "london", "new", "york"])
+CONFIG = BertConfig(
+    vocab_size=len(VOCABULARY),
+    hidden_size=16,
+    num_hidden_layers=1,
+    num_attention_heads=2,
+    intermediate_size=16,
+    max_position_embeddings=16,
+    hidden_dropout_prob=0.0,
+    initializer_range=0.1,
+)
+DOCUMENT = (
+    "-DOCSTART- -X- O\n\nAda N I-PER\nwrote V O\nfrom P O\nLondon N I-LOC\n\nNew N I-LOC\nYork N I-LOC\nwrote V O\n\n"
+)
+
+
+def run(*flags):
+    program = [sys.executable, "-m", "run_scripts.run_ner", *map(str, flags)]
+    return subprocess.run(program, capture_output=True, text=True)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A data folder, and a config and a vocabulary to train from scratch."""
+    (tmp_path / "train.conll").write_text(DOCUMENT * 8)
+    (tmp_path / "dev.jsonl").write_text(
+        '{"tokens": ["Ada", "wrote"], "tags": ["S-PER", "O"]}\n'
+        '{"tokens": ["New", "York", "wrote"], "tags": ["B-LOC", "E-LOC", "O"]}\n'
+    )
+    (tmp_path / "test.conll").write_text(DOCUMENT * 2)
+    CONFIG.save(tmp_path / "bert_config.json")
+    VOCABULARY.save(tmp_path / "vocab.txt")
+    return tmp_path
+
+
+def test_a_data_folder_is_trained_on_evaluated_and_predicted(folder):
+    """IOB1 columns for training, BIOES lists for evaluation, a test file in two documents."""
+    pytest.importorskip("matplotlib")
+    output = folder / "out"
+    result = run(
+        f"--data_dir={folder}",
+        f"--output_dir={output}",
+        f"--bert_config_file={folder}/bert_config.json",
+        f"--vocab_file={folder}/vocab.txt",
+        *["--max_seq_length=16", "--do_train", "--do_eval", "--do_predict"],
+        *["--train_batch_size=4", "--num_train_epochs=15", "--learning_rate=0.01"],
+    )
+    assert result.returncode == 0, result.stderr
+    assert "train.conll: the tags are IOB1, and became BIO." in result.stderr
+    files = ["checkpoints", "eval_report", "eval_results.txt", "history.jsonl", "model", "run.json"]
+    assert sorted(os.listdir(output)) == [*files, "test_predictions.conll", "test_results.txt"]
+    names = [line.split(" = ")[0] for line in (output / "eval_results.txt").read_text().splitlines()]
+    scores = ["accuracy", "f1", "loss", "macro_f1", "precision", "recall"]
+    assert names == [*(f"eval_{name}" for name in scores), "global_step", "loss"]
+    assert "eval_f1 = 1.0\n" in (output / "eval_results.txt").read_text()
+    assert "test_f1 = 1.0\n" in (output / "test_results.txt").read_text()
+    assert sorted(os.listdir(output / "eval_report")) == ["entities.png", "entities.tsv", "errors.tsv", "report.txt"]
+    lines = (output / "test_predictions.conll").read_text().splitlines()
+    assert lines[:8] == [
+        "-DOCSTART- O O",
+        "",
+        "Ada I-PER B-PER",
+        "wrote O O",
+        "from O O",
+        "London I-LOC B-LOC",
+        "",
+        "New I-LOC B-LOC",
+    ]
+    again = read_tagged_sentences(output / "test_predictions.conll")
+    assert list(again.documents) == [0, 0, 1, 1]
+    model = BertTokenClassifier.from_pretrained(output / "model")
+    assert model.labels == ("O", "B-LOC", "I-LOC", "B-PER", "I-PER")
+    (answer,) = model.predict(["Ada wrote from New York"])
+    assert [entity.text for entity in answer.entities] == ["Ada", "New York"]
+
+
+def test_predictions_keep_sentences_and_documents():
+    words = [["New York", "calls"], ["Ada"], ["wrote"]]
+    sentences = TaggedSentences(words, documents=[0, 0, 1])
+    predicted = [["B-LOC", "O"], ["B-PER"], ["O"]]
+    assert list(conll_lines(sentences, predicted)) == [
+        *["-DOCSTART-\tO", "", "New York\tB-LOC", "calls\tO", "", "Ada\tB-PER", ""],
+        *["-DOCSTART-\tO", "", "wrote\tO", ""],
+    ]
+    assert list(conll_lines(TaggedSentences([["a"]], [["X"]]), [["Y"]])) == ["a X Y", ""]
+
+
+@pytest.mark.parametrize(
+    ("make_flags", "message"),
+    [
+        (lambda folder: [], "Nothing to do: give --do_train, --do_eval, --do_predict"),
+        (lambda folder: ["--do_train"], "There is nothing to train on: give --train_file or --data_dir."),
+        (lambda folder: ["--do_train", f"--train_file={folder}/none.conll"], "There is no file"),
+        (
+            lambda folder: ["--do_eval", "--do_train", f"--data_dir={folder}", "--labels=O,B-PER,I-PER"],
+            "train.conll: the tag 'B-LOC' in the sentence at line 3 does not occur in training",
+        ),
+    ],
+)
+def test_what_cannot_be_done_is_one_line_and_exit_code_1(folder, make_flags, message):
+    result = run(f"--output_dir={folder}/out", *make_flags(folder))
+    assert result.returncode == 1
+    last_line = result.stderr.strip().splitlines()[-1]
+    assert last_line.startswith("error: ")
+    assert message in last_line
+    assert not (folder / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("Ada B-PER\nwrote\n", "line 2 has 1 columns, but 2 are expected, as in the first line with a word"),
+        ("Ada B-PER\n\nGrace L-PER\nIBM E-ORG\n", "the tags are of several schemes: their first letters are B, E, L"),
+        ("Ada B-PER\nwrote PER\n", "some tags mark entities (B-PER, ...) and others do not: PER"),
+        ("Ada O\nwrote O\n", "a tagger needs words with two different tags or more. Received: O"),
+        ("\n\n", "has no words"),
+    ],
+)
+def test_files_that_are_wrong_are_refused_before_anything_is_loaded(tmp_path, content, message):
+    (tmp_path / "train.conll").write_text(content)
+    result = run(f"--output_dir={tmp_path}/out", "--do_train", f"--data_dir={tmp_path}")
+    assert result.returncode == 1
+    assert f"error: {tmp_path}/train.conll" in result.stderr
+    assert message in result.stderr
+    assert not (tmp_path / "out").exists()
+
+
+def test_help_lists_the_flags():
+    result = run("--help")
+    assert result.returncode == 0
+    for flag in ("--train_file", "--label_column", "--learning_rate", "--init_checkpoint"):
+        assert flag in result.stdout

@@ -1,0 +1,189 @@
+"""Tagging of texts: words and plain strings in, tags and entities with their places out."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from keras_bert.config import BertConfig
+from keras_bert.errors import InputError
+from keras_bert.models.token_classifier import BertTokenClassifier
+from keras_bert.text_tasks.tagging import TaggingTask
+from keras_bert.tokenization.vocabulary import Vocabulary
+
+WORDS = ["ada", "##love", "lace", "grace", "wrote", "to", "london", "paris", "from", "'", "s", ",", ".", "in"]
+VOCABULARY = Vocabulary(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS])
+CONFIG = BertConfig(
+    vocab_size=len(VOCABULARY),
+    hidden_size=32,
+    num_hidden_layers=1,
+    num_attention_heads=2,
+    intermediate_size=32,
+    max_position_embeddings=40,
+    hidden_dropout_prob=0.0,
+    attention_probs_dropout_prob=0.0,
+    initializer_range=0.1,
+)
+LABELS = ["O", "B-PER", "I-PER", "B-LOC", "I-LOC"]
+SENTENCES = [
+    ["Ada", "Lace", "wrote", "from", "London"],
+    ["Grace", "wrote", "to", "Ada", "Lace"],
+    ["Paris", ",", "to", "London", "'s", "Grace"],
+    ["in", "Adalove", "wrote", "."],
+]
+TAGS = [
+    ["B-PER", "I-PER", "O", "O", "B-LOC"],
+    ["B-PER", "O", "O", "B-PER", "I-PER"],
+    ["B-LOC", "O", "O", "B-LOC", "O", "B-PER"],
+    ["O", "B-PER", "O", "O"],
+]
+
+
+def new_model(labels=LABELS):
+    keras.utils.set_random_seed(0)
+    model = BertTokenClassifier(CONFIG, labels)
+    model.vocabulary = VOCABULARY
+    return model
+
+
+@pytest.fixture(scope="module")
+def model():
+    """A tagger that has learnt the sentences by heart."""
+    model = new_model()
+    model.compile(optimizer=keras.optimizers.Adam(5e-3))
+    model.fit(SENTENCES * 4, TAGS * 4, batch_size=8, epochs=25, verbose=0)
+    return model
+
+
+def found(answer):
+    return [(entity.type, entity.start, entity.end, entity.text) for entity in answer.entities]
+
+
+def test_scores_of_a_tagger_that_knows_its_sentences(model):
+    scores = model.evaluate(SENTENCES, TAGS)
+    assert list(scores) == ["f1", "precision", "recall", "macro_f1", "accuracy", "loss"]
+    assert (scores["f1"], scores["accuracy"]) == (1.0, 1.0)
+    wrong = [[tag.replace("LOC", "PER") for tag in tags] for tags in TAGS]
+    assert model.evaluate(SENTENCES, wrong)["f1"] == pytest.approx(2 * 5 / (8 + 8))
+    # The loss is that which Keras reports, over words, not over sentences.
+    task = TaggingTask(model)
+    batch = task.encode(task.examples(SENTENCES, wrong)).rows.batch(np.arange(4))
+    expected = model.evaluate(tf.data.Dataset.from_tensors(batch), verbose=0, return_dict=True)
+    assert model.evaluate(SENTENCES, wrong)["loss"] == pytest.approx(expected["loss"], rel=1e-5)
+
+
+def test_entities_of_plain_strings_have_their_characters(model):
+    text = "Grace wrote to Ada  Lace, from London's."
+    (answer,) = model.predict([text])
+    assert found(answer) == [("PER", 0, 5, "Grace"), ("PER", 15, 24, "Ada  Lace"), ("LOC", 31, 37, "London")]
+    assert all(text[entity.start : entity.end] == entity.text for entity in answer.entities)
+    assert answer.words == ("Grace", "wrote", "to", "Ada", "Lace", ",", "from", "London", "'s", ".")
+    assert answer.tags[3:5] == ("B-PER", "I-PER")
+    assert all(0.5 < entity.probability <= 1 for entity in answer.entities)
+
+
+def test_entities_of_words_have_the_numbers_of_the_words(model):
+    words, string = model.predict([SENTENCES[0], "Ada Lace wrote"])
+    assert found(words) == [("PER", 0, 2, "Ada Lace"), ("LOC", 4, 5, "London")]
+    assert found(string) == [("PER", 0, 8, "Ada Lace")]
+    assert words.log_probabilities.shape == (5, len(LABELS))
+    np.testing.assert_allclose(np.exp(words.log_probabilities).sum(axis=1), 1, rtol=1e-5)
+    assert words.probabilities == pytest.approx(np.exp(words.log_probabilities).max(axis=1).tolist())
+
+
+def test_a_text_longer_than_a_row_loses_no_word(model, capsys):
+    text = "Ada Lace wrote from London . " * 20
+    (answer,) = model.predict([text], max_seq_length=8)
+    assert len(answer.tags) == 6 * 20
+    assert text[answer.entities[-1].start : answer.entities[-1].end] == "London"
+    assert found(answer)[-1][1] == text.rindex("London")
+    assert "1 of 1 sentences are longer than 8 tokens and were cut between words" in capsys.readouterr().err
+    (whole,) = model.predict([text])  # by default what the model has positions for
+    assert len(whole.tags) == 6 * 20
+
+
+def test_data_sets_arrays_and_numbers_of_tags_are_taken_too(model):
+    expected = model.evaluate(SENTENCES, TAGS)
+    numbers = [[LABELS.index(tag) for tag in tags] for tags in TAGS]
+    assert model.evaluate([np.array(words) for words in SENTENCES], numbers) == expected
+    pairs = tf.data.Dataset.from_generator(
+        lambda: zip(SENTENCES, TAGS, strict=True),
+        output_signature=(tf.TensorSpec([None], tf.string), tf.TensorSpec([None], tf.string)),
+    )
+    assert model.evaluate(pairs) == expected
+    assert model.evaluate(pairs.ragged_batch(3)) == expected
+
+
+def test_every_scheme_is_brought_into_that_of_the_model(model):
+    expected = model.evaluate(SENTENCES, TAGS)
+    bioes = [["B-PER", "E-PER", "O", "O", "S-LOC"], ["S-PER", "O", "O", "B-PER", "E-PER"]]
+    bioes += [["S-LOC", "O", "O", "S-LOC", "O", "S-PER"], ["O", "S-PER", "O", "O"]]
+    assert model.evaluate(SENTENCES, bioes) == expected
+    iob1 = [[tag.replace("B-", "I-") for tag in tags] for tags in TAGS]
+    assert model.evaluate(SENTENCES, iob1) == expected
+
+
+def test_illegal_sequences_are_read_as_conlleval_reads_them():
+    task = TaggingTask(new_model())
+    examples = task.examples([["Ada", "Lace", "wrote"]])
+    encoded = task.encode(examples)
+    outputs = np.zeros((len(encoded.rows.tokens["input_ids"]), len(LABELS)), np.float32)
+    for token, tag in zip(encoded.first_tokens, ["I-PER", "I-LOC", "I-LOC"], strict=True):
+        outputs[token, LABELS.index(tag)] = 9
+    (answer,) = task.answers(examples, encoded, outputs)
+    assert answer.tags == ("B-PER", "B-LOC", "I-LOC")
+    assert found(answer) == [("PER", 0, 1, "Ada"), ("LOC", 1, 3, "Lace wrote")]
+
+
+def test_a_sentence_counts_with_its_weight():
+    """Weights 0 and 1 are the same as leaving the sentence out."""
+    left_out, weighted = new_model(), new_model()
+    for model in (left_out, weighted):
+        model.compile(optimizer="sgd")
+    one = left_out.fit(SENTENCES[:1], TAGS[:1], epochs=2, verbose=0).history["loss"]
+    other = weighted.fit(SENTENCES[:2], TAGS[:2], epochs=2, verbose=0, sample_weight=[1, 0]).history["loss"]
+    assert one == pytest.approx(other, rel=1e-5)
+
+
+def test_tags_that_mark_no_entities_are_scored_by_accuracy():
+    model = new_model(["VERB", "NOUN"])
+    assert TaggingTask(model).main_score == "accuracy"
+    scores = model.evaluate([["Ada", "wrote"]], [["NOUN", "VERB"]])
+    assert list(scores) == ["accuracy", "loss"]
+    (answer,) = model.predict(["Ada wrote"])
+    assert answer.entities == ()
+    assert set(answer.tags) <= {"VERB", "NOUN"}
+
+
+@pytest.mark.parametrize(
+    ("x", "y", "message"),
+    [
+        (["Ada wrote"], [["O", "O"]], "Sentence 1 must be a list of words, since tags belong to words"),
+        ([["Ada"]], [["O", "O"]], "sentence 1 has 1 words but 2 tags"),
+        ([["Ada"]], [["B-ORG"]], "the tag 'B-ORG' in the sentence at sentence 1 does not occur in training"),
+        ([["Ada"]], [[7]], "A tag of sentence 1 must be a name or a number from 0 to 4. Received: 7"),
+        ([["Ada"]], ["O"], "The tags of sentence 1 must be a list"),
+        ([["Ada", "wrote"]], [["L-PER", "E-PER"]], "the tags are of several schemes"),
+        ([["Ada", "wrote"]], [["B-PER", "PER"]], "some tags mark entities .B-PER, .... and others do not: PER"),
+        ([["Ada", ""]], [["O", "O"]], "sentence 1 has no words, or an empty one"),
+        ([["Ada"]], None, "There are no labels to train on"),
+    ],
+)
+def test_what_cannot_be_trained_on_is_refused(x, y, message):
+    with pytest.raises(InputError, match=message):
+        new_model().fit(x, y)
+
+
+@pytest.mark.parametrize(
+    ("x", "message"),
+    [
+        (["Ada", " "], "Text 2 is empty: it has no words"),
+        ([["Ada"], []], "sentence 2 has no words"),
+        ([["Ada", 3]], "Text 1 must be a string or a list of words"),
+        ("Ada wrote", "must be a list"),
+        ([], "there is no sentence"),
+    ],
+)
+def test_what_cannot_be_tagged_is_refused(x, message):
+    with pytest.raises(InputError, match=message):
+        new_model().predict(x)
