@@ -42,7 +42,7 @@ def define_fine_tuning_flags(*, max_seq_length: int = 128, eval_batch_size: int 
 
 
 def _define_flags_of_the_best_model() -> None:
-    flags.DEFINE_boolean("keep_best", False, "Evaluate on dev_file while training, and keep the best model.")
+    flags.DEFINE_boolean("keep_best", False, "Evaluate on the dev examples while training, and keep the best model.")
     flags.DEFINE_integer("eval_steps", 0, "Updates between two of these evaluations (default: one epoch).")
     flags.DEFINE_integer(
         "early_stopping_patience", 0, "End training after so many evaluations without a better one; 0: never."
@@ -74,12 +74,16 @@ def _define_grid_flags() -> None:
     flags.DEFINE_list("seeds", None, "Train with each of these seeds (default: random_seed), with or without --grid.")
 
 
-def check_training_flags(*, has_train: bool, has_dev: bool) -> None:
-    """Raises `InputError` when the flags ask for what needs other files; called before anything is trained."""
+def check_training_flags(*, has_train: bool, has_dev: bool, needed: str = "--do_eval and --dev_file") -> None:
+    """Raises `InputError` when the flags ask for what needs other files; called before anything is trained.
+
+    Args:
+        needed: how examples to evaluate on are given to the command.
+    """
     if (FLAGS.grid or FLAGS.seeds) and not (has_train and has_dev):
-        raise InputError("A grid of runs trains and evaluates: give --do_train and --do_eval with --grid or --seeds.")
+        raise InputError(f"A grid of runs trains and evaluates: give --do_train, {needed} with --grid or --seeds.")
     if (FLAGS.keep_best or FLAGS.early_stopping_patience or FLAGS.eval_steps) and has_train and not has_dev:
-        raise InputError("To keep the best model, dev examples are needed: give --do_eval with --dev_file.")
+        raise InputError(f"To keep the best model, dev examples are needed: give {needed}.")
 
 
 def train_and_evaluate(options, train_in: Callable | None, evaluate_in: Callable | None, main_score: str) -> str:

@@ -15,7 +15,13 @@ from absl import flags
 
 from keras_bert.command_line import run_command
 from keras_bert.errors import InputError
-from run_scripts.fine_tuning_flags import define_fine_tuning_flags, fine_tuning_options, starting_point
+from run_scripts.fine_tuning_flags import (
+    check_training_flags,
+    define_fine_tuning_flags,
+    fine_tuning_options,
+    starting_point,
+    train_and_evaluate,
+)
 
 FLAGS = flags.FLAGS
 
@@ -57,8 +63,14 @@ def main() -> None:
             raise InputError(f"--tune_null_threshold needs answers, and {FLAGS.predict_file} has none.")
         asked = dataclasses.replace(asked, answers=None)
     _check(train)
+    check_training_flags(
+        has_train=bool(train),
+        has_dev=bool(asked and asked.answers),
+        needed="--do_predict and a --predict_file with answers",
+    )
 
     from keras_bert.training import question_answering
+    from keras_bert.training.run_folder import RunFolder
 
     questions = question_answering.QuestionAnsweringOptions(
         FLAGS.version_2_with_negative,
@@ -68,12 +80,14 @@ def main() -> None:
         FLAGS.n_best_size,
         FLAGS.max_answer_length,
     )
-    options = fine_tuning_options()
-    if train:
-        question_answering.train_question_answering(FLAGS.output_dir, train, starting_point(), options, questions)
-    if asked:
+
+    def train_in(folder, options):
+        dev = asked if asked and asked.answers else None
+        question_answering.train_question_answering(folder, train, starting_point(), options, questions, dev=dev)
+
+    def answer_in(folder):
         question_answering.predict_answers(
-            FLAGS.output_dir,
+            folder,
             asked,
             questions=questions,
             tune_null_threshold=FLAGS.tune_null_threshold,
@@ -81,6 +95,9 @@ def main() -> None:
             max_seq_length=FLAGS.max_seq_length,
             predict_batch_size=FLAGS.predict_batch_size,
         )
+        return RunFolder(folder).read_results()
+
+    train_and_evaluate(fine_tuning_options(), train_in if train else None, answer_in if asked else None, "f1")
 
 
 def _read(flag: str, purpose: str):

@@ -130,7 +130,7 @@ def test_a_label_that_training_lacks_is_found_before_training(folder):
         (lambda folder: ["--do_train", f"--data_dir={folder}/out"], "There is no folder"),
         (
             lambda folder: ["--do_train", f"--data_dir={folder}", "--keep_best"],
-            "To keep the best model, dev examples are needed: give --do_eval with --dev_file.",
+            "To keep the best model, dev examples are needed: give --do_eval and --dev_file.",
         ),
         (lambda folder: ["--do_train", f"--data_dir={folder}", "--grid"], "A grid of runs trains and evaluates"),
         (lambda folder: ["--do_eval", f"--data_dir={folder}", "--teacher=large"], "--teacher is for training"),

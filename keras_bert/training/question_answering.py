@@ -56,10 +56,15 @@ def train_question_answering(
     start: StartingPoint,
     options: FineTuningOptions | None = None,
     questions: QuestionAnsweringOptions | None = None,
+    *,
+    dev: QuestionExamples | None = None,
 ) -> BertSpanClassifier:
     """Trains a model that answers questions, as google-research/bert `run_squad.py` does; see `fine_tune`.
 
     An epoch is a pass over all windows; Google's script counts it by questions, and so leaves some windows to the next.
+
+    Args:
+        dev: questions with answers to evaluate on while training, for `options.keep_best`.
 
     Raises:
         InputError: see `check_training_questions` and `fine_tune`.
@@ -70,6 +75,7 @@ def train_question_answering(
         output_dir,
         BertSpanClassifier,
         train,
+        dev,
         start=start,
         options=options,
         model_arguments=questions.model_arguments(),
