@@ -1,6 +1,6 @@
 """Exports a model folder as a SavedModel that TensorFlow Serving takes: text in, answer out.
 
-A classifier answers with a label and probabilities, a pre-trained model with what could stand at [MASK].
+A classifier answers with a label and probabilities, a masked-LM or pre-trained model with what could stand at [MASK].
 
 Example:
   python -m run_scripts.export_saved_model --model_dir=models/sentiment --output_dir=saved_models/sentiment

@@ -17,9 +17,9 @@ ROWS = [
     ["example_encoding", "masking", "record_form", "tokenization"],
     ["dynamic_masking", "tasks"],
     ["evaluation", "layers", "losses", "metrics", "input_pipeline", "distributed_model", "text_vectors"],
-    ["models"],
+    ["models", "summarization", "vector_index", "word_senses"],
     ["checkpoints"],
-    ["text_tasks", "vector_files"],
+    ["text_tasks", "vector_files", "word_sense_files"],
     ["training"],
     ["serving"],
 ]
@@ -33,6 +33,7 @@ DATA_PREP_MAY_IMPORT = {
 AT_CALL_TIME = {
     ("keras_bert.models.base", "keras_bert.checkpoints.pretrained"),
     ("keras_bert.models.base", "keras_bert.serving.export"),
+    ("keras_bert.models.masked_lm", "keras_bert.text_tasks.masked_lm"),
     ("keras_bert.models.base", "keras_bert.text_tasks.fitting"),
 }
 # These run on every Keras backend.

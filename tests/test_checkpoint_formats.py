@@ -15,6 +15,7 @@ from keras_bert.checkpoints.formats import WRITERS, read_checkpoint, write_check
 from keras_bert.checkpoints.pretrained import from_pretrained
 from keras_bert.errors import InputError
 from keras_bert.models.encoder import BertEncoder
+from keras_bert.models.masked_lm import BertMaskedLM
 from keras_bert.models.multiple_choice import BertMultipleChoice
 from keras_bert.models.pretrainer import BertPretrainer
 from keras_bert.models.sequence_classifier import BertSequenceClassifier
@@ -136,7 +137,7 @@ def test_the_saved_model_class_is_found_by_its_heads(tmp_path, capsys):
     for kind, model_class in (
         ("encoder", BertEncoder),
         ("pretrainer", BertPretrainer),
-        ("masked_lm", BertPretrainer),
+        ("masked_lm", BertMaskedLM),
         ("classifier", BertSequenceClassifier),
         ("tagger", BertTokenClassifier),
         ("span", BertSpanClassifier),

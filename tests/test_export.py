@@ -457,7 +457,7 @@ def test_a_model_of_scores_is_refused(tmp_path):
 
 
 def test_a_model_without_a_task_is_refused(tmp_path):
-    with pytest.raises(InputError, match="a BertPretrainer can be exported. Received: BertEncoder"):
+    with pytest.raises(InputError, match="a BertMaskedLM or a BertPretrainer can be exported. Received: BertEncoder"):
         export_for_serving(BertEncoder(CONFIG), tmp_path)
 
 

@@ -35,6 +35,7 @@ PROGRAM = """
 import json, sys
 import keras, numpy as np
 from keras_bert.config import BertConfig
+from keras_bert.models.masked_lm import BertMaskedLM
 from keras_bert.models.multiple_choice import BertMultipleChoice
 from keras_bert.models.pretrainer import BertPretrainer
 from keras_bert.models.sequence_classifier import BertSequenceClassifier
@@ -77,6 +78,9 @@ chooser = BertMultipleChoice(config)
 chooser.compile(optimizer="adam")
 choices = {name: records[name].reshape(2, 3, 9) for name in chooser.feature_names}
 assert np.isfinite(chooser.fit(choices, np.array([0, 2]), verbose=0).history["loss"][0])
+guesser = BertMaskedLM(config)
+guesser.compile(optimizer="adam")
+assert np.isfinite(guesser.fit(records, verbose=0).history["perplexity"][0])
 labels["end_positions"][0] = 9
 assert np.isnan(reader.evaluate(records | labels, verbose=0)[0])
 assert "tensorflow" not in sys.modules, "the core imported TensorFlow"

@@ -11,6 +11,7 @@ from keras_bert.layers.attention import SelfAttention
 from keras_bert.layers.dropout import Dropout
 from keras_bert.layers.embeddings import BertEmbeddings
 from keras_bert.layers.heads import MaskedLanguageModelHead, Pooler
+from keras_bert.layers.layer_mixture import LayerMixture
 from keras_bert.layers.layer_norm import LayerNorm
 from keras_bert.layers.numbered_mask import attention_bias
 from keras_bert.layers.transformer_block import TransformerBlock
@@ -57,6 +58,17 @@ def test_transformer_block_keeps_the_layer_contract(tmp_path):
         "initializer_range": 0.5,
     }
     check_layer(TransformerBlock, arguments, [vectors(2, 5, 6), bias()], (2, 5, 6), tmp_path)
+
+
+def test_layer_mixture_keeps_the_layer_contract(tmp_path):
+    check_layer(LayerMixture, {}, [vectors(2, 5, 3, 6)], (2, 5, 6), tmp_path)
+
+
+def test_layer_mixture_is_the_mean_of_layers_until_it_learns_others():
+    layer, hidden = LayerMixture(), vectors(2, 5, 3, 6)
+    np.testing.assert_allclose(layer(hidden), hidden.mean(axis=2), atol=1e-6)
+    layer.scores.assign([0.0, np.log(2.0), -np.inf])
+    np.testing.assert_allclose(layer(hidden), hidden[:, :, 0] / 3 + hidden[:, :, 1] * 2 / 3, atol=1e-6)
 
 
 def test_pooler_keeps_the_layer_contract(tmp_path):

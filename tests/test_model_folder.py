@@ -11,6 +11,7 @@ from keras_bert.checkpoints import pretrained
 from keras_bert.config import BertConfig
 from keras_bert.errors import InputError
 from keras_bert.models.encoder import BertEncoder
+from keras_bert.models.masked_lm import BertMaskedLM
 from keras_bert.models.pretrainer import BertPretrainer
 from keras_bert.models.sequence_classifier import BertSequenceClassifier
 from keras_bert.optimization import AdamW
@@ -61,9 +62,10 @@ def pretrainer_folder(tmp_path):
     [
         lambda: BertEncoder(CONFIG, output_hidden_states=True),
         lambda: BertPretrainer(CONFIG),
+        lambda: BertMaskedLM(CONFIG),
         lambda: BertSequenceClassifier(CONFIG, labels=["no", "yes", "maybe"]),
     ],
-    ids=["encoder", "pretrainer", "classifier"],
+    ids=["encoder", "pretrainer", "masked_lm", "classifier"],
 )
 def test_a_saved_model_comes_back_with_the_same_outputs(make, tmp_path, capsys):
     model = make()

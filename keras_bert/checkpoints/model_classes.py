@@ -13,6 +13,7 @@ _CLASSES = {
     "BertTokenClassifier": ("keras_bert.models.token_classifier", (form.TOKEN_CLASSIFIER,)),
     "BertSpanClassifier": ("keras_bert.models.span_classifier", (form.SPAN_CLASSIFIER,)),
     "BertMultipleChoice": ("keras_bert.models.multiple_choice", (form.MULTIPLE_CHOICE,)),
+    "BertMaskedLM": ("keras_bert.models.masked_lm", (form.MASKED_LM,)),
     "BertPretrainer": ("keras_bert.models.pretrainer", (form.MASKED_LM, form.NEXT_SENTENCE)),
 }
 _LABELLED = (form.CLASSIFIER, form.TOKEN_CLASSIFIER)

@@ -125,6 +125,8 @@ def _arguments(model_class: type, checkpoint: BertCheckpoint, given: Mapping) ->
     if head is None:
         return arguments, checkpoint
     has_head = head in checkpoint.heads
+    if "labels" not in arguments and arguments.get("problem_type") == "regression" and not checkpoint.labels:
+        arguments["labels"] = ["score"]
     if "labels" not in arguments:
         if not has_head or not checkpoint.labels:
             raise InputError(

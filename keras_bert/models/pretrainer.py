@@ -6,10 +6,10 @@ from keras import ops
 from keras_bert import features
 from keras_bert.config import BertConfig
 from keras_bert.errors import InputError
-from keras_bert.layers.heads import MaskedLanguageModelHead
 from keras_bert.losses import accuracy_term, cross_entropy_term
 from keras_bert.models.base import TaskModel
 from keras_bert.models.encoder import BertEncoder
+from keras_bert.models.masked_lm import masked_lm_head
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")
@@ -52,15 +52,7 @@ class BertPretrainer(TaskModel):
     def __init__(self, config: BertConfig, **kwargs):
         super().__init__(config, **kwargs)
         self.encoder = BertEncoder(config, dtype=self.dtype_policy, name="encoder")
-        self.masked_lm_head = MaskedLanguageModelHead(
-            vocab_size=config.vocab_size,
-            activation=config.hidden_act,
-            layer_norm_epsilon=config.layer_norm_eps,
-            initializer_range=config.initializer_range,
-            tied=config.tie_word_embeddings,
-            dtype=self.dtype_policy,
-            name="masked_lm_head",
-        )
+        self.masked_lm_head = masked_lm_head(config, self.dtype_policy)
         self.next_sentence_head = keras.layers.Dense(
             2,
             kernel_initializer=keras.initializers.TruncatedNormal(stddev=config.initializer_range),

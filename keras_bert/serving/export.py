@@ -8,6 +8,7 @@ import tensorflow as tf
 from keras_bert.atomic_output import atomic_folder
 from keras_bert.checkpoints.pretrained import checkpoint_of, model_of
 from keras_bert.errors import InputError
+from keras_bert.models.masked_lm import BertMaskedLM
 from keras_bert.models.pretrainer import BertPretrainer
 from keras_bert.models.sequence_classifier import BertSequenceClassifier
 from keras_bert.serving.canonical_graph import make_canonical
@@ -34,7 +35,7 @@ def export_for_serving(
     `fingerprint.pb`, which holds a random number.
 
     Args:
-        model: a `BertSequenceClassifier`, or a `BertPretrainer`, whose `vocabulary` is set.
+        model: a `BertSequenceClassifier`, a `BertMaskedLM` or a `BertPretrainer`, whose `vocabulary` is set.
         path: the folder of versions `1`, `2`, ...; it may be a model folder. The new version has the next number, and
             appears whole or not at all.
         text_pairs: whether a classifier takes two texts.
@@ -78,9 +79,10 @@ def _servable(model, tokenizer, asset_folder: str) -> tf.Module:
 
 
 def _check(model, max_seq_length: int, text_pairs: bool, top_k: int) -> None:
-    if not isinstance(model, (BertSequenceClassifier, BertPretrainer)):
+    if not isinstance(model, (BertSequenceClassifier, BertMaskedLM, BertPretrainer)):
         raise InputError(
-            f"Only a BertSequenceClassifier or a BertPretrainer can be exported. Received: {type(model).__name__}"
+            "Only a BertSequenceClassifier, a BertMaskedLM or a BertPretrainer can be exported. Received: "
+            f"{type(model).__name__}"
         )
     if getattr(model, "problem_type", "classification") != "classification":
         raise InputError(

@@ -64,7 +64,7 @@ def classifier_signatures(model, tokenizer, *, max_seq_length: int, text_pairs: 
 
 
 def fill_mask_signatures(model, tokenizer, *, max_seq_length: int, top_k: int) -> dict:
-    """Returns the signatures of a `BertPretrainer`: what could stand where a text says [MASK].
+    """Returns the signatures of a `BertMaskedLM` or `BertPretrainer`: what could stand where a text says [MASK].
 
     Inputs: `text`, strings `[B]`, with any number of literal [MASK]. Or `input_ids`, int32 `[B, S]`, which hold the id
     of [MASK], and `lengths`, int32 `[B]`.

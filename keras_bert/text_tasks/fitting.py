@@ -73,7 +73,7 @@ def fit_texts(
     task = text_task(model)
     examples = _examples(task, x, y, sample_weight, class_weight)
     task.before_training(examples)
-    rows = _said(task.encode(examples, max_seq_length)).rows
+    rows = said(task.encode(examples, max_seq_length)).rows
     if not rows.labels:
         raise InputError("There are no labels to train on: give fit(texts, labels).")
     if validation_data is not None:
@@ -98,7 +98,7 @@ def evaluate_texts(
     """
     task = text_task(model)
     examples = _examples(task, x, y, sample_weight)
-    encoded = _said(task.encode(examples, max_seq_length))
+    encoded = said(task.encode(examples, max_seq_length))
     answers = task.answers(examples, encoded, predict_rows(model, encoded.rows, batch_size))
     return task.scores(examples, answers)
 
@@ -112,7 +112,7 @@ def predict_texts(model, x, batch_size: int = 32, *, max_seq_length: int | None 
     """
     task = text_task(model)
     examples = _examples(task, x)
-    encoded = _said(task.encode(examples, max_seq_length))
+    encoded = said(task.encode(examples, max_seq_length))
     return task.answers(examples, encoded, predict_rows(model, encoded.rows, batch_size), **options)
 
 
@@ -138,7 +138,8 @@ def _validation_dataset(task: TextTask, data, batch_size: int, max_seq_length: i
     return rows_dataset(encoded.rows, batch_size)
 
 
-def _said(encoded):
+def said(encoded):
+    """Returns what was encoded, and says on standard error what was cut or left out."""
     for note in encoded.notes:
         print(note, file=sys.stderr)
     return encoded

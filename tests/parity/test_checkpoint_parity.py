@@ -20,8 +20,10 @@ import pytest
 from tiny_checkpoints import VOCABULARY, assert_same_tensors, random_checkpoint
 
 from keras_bert.checkpoints.formats import read_checkpoint, write_checkpoint
+from keras_bert.checkpoints.pretrained import from_pretrained
 from keras_bert.config import BertConfig
 from keras_bert.models.encoder import BertEncoder
+from keras_bert.models.masked_lm import BertMaskedLM
 from keras_bert.models.multiple_choice import BertMultipleChoice
 from keras_bert.models.pretrainer import BertPretrainer
 from keras_bert.models.sequence_classifier import BertSequenceClassifier
@@ -101,13 +103,16 @@ def made(tmp_path_factory):
 def outputs_here(folder, name, features):
     """Returns what we compute of a checkpoint, under transformers' names."""
     model_class = MODELS[name][0]
-    if model_class in ("BertForPreTraining", "BertForMaskedLM", "BertForNextSentencePrediction"):
-        positions = np.tile(np.arange(17, dtype="int32"), (4, 1))
+    positions = np.tile(np.arange(17, dtype="int32"), (4, 1))
+    if model_class == "BertForMaskedLM":
+        model = from_pretrained(None, folder)
+        assert type(model) is BertMaskedLM
+        return {"logits": model({**features, "masked_lm_positions": positions})["masked_lm_logits"]}
+    if model_class in ("BertForPreTraining", "BertForNextSentencePrediction"):
         outputs = BertPretrainer.from_pretrained(folder)({**features, "masked_lm_positions": positions})
         masked_lm, next_sentence = outputs["masked_lm_logits"], outputs["next_sentence_logits"]
         return {
             "BertForPreTraining": {"prediction_logits": masked_lm, "seq_relationship_logits": next_sentence},
-            "BertForMaskedLM": {"logits": masked_lm},
             "BertForNextSentencePrediction": {"logits": next_sentence},
         }[model_class]
     if model_class == "BertForQuestionAnswering":

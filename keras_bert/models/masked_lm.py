@@ -1,0 +1,137 @@
+"""`BertMaskedLM`: the encoder with the head that guesses masked tokens, and nothing else."""
+
+import keras
+from keras import ops
+
+from keras_bert import features
+from keras_bert.config import BertConfig
+from keras_bert.errors import InputError
+from keras_bert.layers.heads import MaskedLanguageModelHead
+from keras_bert.losses import accuracy_term, cross_entropy_term
+from keras_bert.models.base import TaskModel, example_weights
+from keras_bert.models.encoder import BertEncoder
+from keras_bert.tasks.given_texts import holds_texts
+
+
+def masked_lm_head(config: BertConfig, dtype) -> MaskedLanguageModelHead:
+    """Returns the head of `BertMaskedLM` and `BertPretrainer`, not yet built."""
+    return MaskedLanguageModelHead(
+        vocab_size=config.vocab_size,
+        activation=config.hidden_act,
+        layer_norm_epsilon=config.layer_norm_eps,
+        initializer_range=config.initializer_range,
+        tied=config.tie_word_embeddings,
+        dtype=dtype,
+        name="masked_lm_head",
+    )
+
+
+@keras.saving.register_keras_serializable(package="keras_bert")
+class BertMaskedLM(TaskModel):
+    """Guesses masked tokens: `BertPretrainer` without next sentences.
+
+    It is trained on batches that are one dictionary with the features of a pre-training record; what those say of next
+    sentences is ignored:
+
+        model = BertMaskedLM.from_pretrained("uncased_L-12_H-768_A-12")
+        model.compile(optimizer=AdamW(5e-5))
+        model.fit(pretraining_dataset("records/*.tfrecord", batch_size=32))
+
+    or on texts, in which masks are drawn: `model.fit(texts)`. `model.predict(["Paris is the [MASK] of France."])` says
+    what could stand there.
+
+    The loss is the mean of the cross-entropy over the masked tokens of the whole batch. Reported are `loss`,
+    `masked_lm_accuracy` and `perplexity`, e to the power of the loss over all tokens so far; the last two are NaN when
+    nothing was masked.
+
+    Args:
+        config: a `BertConfig`.
+
+    Call arguments:
+        inputs: dictionary of `input_ids`, `input_mask` and `segment_ids`, int `[B, S]` (see `BertEncoder`), and
+            `masked_lm_positions`, int `[B, P]`. The labels `masked_lm_ids` and `masked_lm_weights`, `[B, P]`, are for
+            training and evaluation. Other keys are ignored.
+        training: whether dropout acts.
+
+    Returns:
+        dictionary of `masked_lm_logits`, float32 `[B, P, vocab_size]`, as that of `BertPretrainer`.
+
+    Reference: Devlin et al., 2018, section 3.1; google-research/bert `run_pretraining.py`, `get_masked_lm_output`.
+    """
+
+    feature_names = (*TaskModel.feature_names, features.MASKED_LM_POSITIONS)
+    loss_names = ("masked_lm_loss",)
+    metric_names = ("masked_lm_accuracy",)
+    text_task = "keras_bert.text_tasks.masked_lm.MaskedLMTask"
+
+    def __init__(self, config: BertConfig, **kwargs):
+        super().__init__(config, **kwargs)
+        self.encoder = BertEncoder(config, dtype=self.dtype_policy, name="encoder")
+        self.encoder.pooler.trainable = False  # no gradient reaches it
+        self.masked_lm_head = masked_lm_head(config, self.dtype_policy)
+        self.build()
+
+    def build(self, input_shape=None):
+        width = self.config.hidden_size
+        self.masked_lm_head.build((None, None, width), (None, None), (self.config.vocab_size, width))
+
+    def call(self, inputs, training=False):
+        tokens = self.encoder(inputs, training=training)["sequence_output"]
+        table = ops.convert_to_tensor(self.encoder.embeddings.token_embeddings)
+        return {"masked_lm_logits": self.masked_lm_head(tokens, inputs[features.MASKED_LM_POSITIONS], table)}
+
+    def compile(self, optimizer, metrics=None, weighted_metrics=None, **kwargs):
+        if metrics is not None or weighted_metrics is not None:
+            raise InputError(
+                "BertMaskedLM reports loss, masked_lm_accuracy and perplexity; Keras' metrics cannot see its labels, "
+                "which are among the features. Call compile(optimizer=...) without metrics."
+            )
+        super().compile(optimizer, **kwargs)
+
+    def fit(self, x=None, *args, **kwargs):
+        """Trains on features, or on texts with masks drawn anew for every batch: see `text_tasks/masked_lm.py`."""
+        if holds_texts(x):
+            from keras_bert.text_tasks import masked_lm
+
+            return masked_lm.fit_texts(self, x, *args, **kwargs)
+        return super().fit(x, *args, **kwargs)
+
+    def evaluate(self, x=None, *args, **kwargs):
+        """Evaluates on features, or on texts: loss, masked_lm_accuracy and perplexity."""
+        if holds_texts(x):
+            from keras_bert.text_tasks import masked_lm
+
+            return masked_lm.evaluate_texts(self, x, *args, **kwargs)
+        return super().evaluate(x, *args, **kwargs)
+
+    def predict(self, x, *args, **kwargs):
+        """Returns logits for features, and for texts what could stand at each [MASK]: see `fill_masks`."""
+        if holds_texts(x):
+            from keras_bert.text_tasks import masked_lm
+
+            return masked_lm.predict_texts(self, x, *args, **kwargs)
+        return super().predict(x, *args, **kwargs)
+
+    def loss_terms(self, x, y, y_pred, sample_weight):
+        # The epsilon is Google's.
+        labels = self._labels(x, sample_weight)
+        return [cross_entropy_term("masked_lm_loss", y_pred["masked_lm_logits"], *labels, epsilon=1e-5)]
+
+    def metric_terms(self, x, y, y_pred, sample_weight):
+        return [accuracy_term("masked_lm_accuracy", y_pred["masked_lm_logits"], *self._labels(x, sample_weight))]
+
+    def get_metrics_result(self):
+        results = super().get_metrics_result()
+        loss = results.pop("masked_lm_loss")  # it is the whole loss
+        nothing_masked = ops.equal(self._reports["masked_lm_loss"].weight, 0)
+        results["perplexity"] = ops.where(nothing_masked, float("nan"), ops.exp(loss))
+        return results
+
+    def _labels(self, x, sample_weight):
+        """Returns the ids and the weights of the masked tokens, both `[B, P]`."""
+        self._check_features(x, (features.MASKED_LM_IDS, features.MASKED_LM_WEIGHTS))
+        weights = ops.cast(x[features.MASKED_LM_WEIGHTS], "float32")
+        row_weights = example_weights(x, sample_weight)
+        if row_weights is not None:
+            weights = weights * ops.expand_dims(ops.cast(row_weights, "float32"), 1)
+        return x[features.MASKED_LM_IDS], weights

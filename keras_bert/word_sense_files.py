@@ -1,0 +1,124 @@
+"""Files about the senses of a word: a table, the vectors, and a picture."""
+
+import importlib.util
+import os
+import warnings
+from collections.abc import Sequence
+
+import numpy as np
+
+from keras_bert.atomic_output import atomic_folder
+from keras_bert.errors import InputError
+from keras_bert.word_senses import WordVectors
+
+TABLE_FILE, VECTORS_FILE, PLOT_FILE = "senses.tsv", "vectors.npy", "senses.png"
+
+_COLOURS = ("#3b6ea5", "#d9822b", "#5b8c5a", "#a23b72", "#8a8a8a", "#b8a13a", "#5f4b8b", "#2a9d8f")
+_MOST_NAMES = 16  # of points in the picture
+_CONTEXT = 24  # characters on either side of the word
+
+
+def check_plotting() -> None:
+    """Raises `InputError` when matplotlib is not installed; long work calls this before it starts."""
+    if importlib.util.find_spec("matplotlib") is None:
+        raise InputError(
+            "The picture needs matplotlib: pip install 'keras-bert-pipeline[plots]', or do without it: --noplot"
+        )
+
+
+def write_word_senses(
+    path: str | os.PathLike,
+    texts: Sequence[str],
+    found: WordVectors,
+    coordinates: np.ndarray,
+    groups: np.ndarray,
+    *,
+    title: str,
+    plot: bool = True,
+) -> None:
+    """Writes a new folder.
+
+    `senses.tsv` has a line for each occurrence: text number from 0, start and end in it, group, coordinates x and y,
+    and the text; `vectors.npy` holds the vectors, float32 [occurrences, H]; `senses.png` shows the coordinates.
+
+    Args:
+        path: a new or empty folder.
+        texts: what the word was looked for in.
+        found: from `word_vectors`.
+        coordinates: float (N, 2), from `project`.
+        groups: int (N,), from `cluster`; all 0 for none.
+        title: of the picture.
+
+    Raises:
+        InputError: the folder cannot be written, or matplotlib is not installed.
+    """
+    with atomic_folder(path) as folder:
+        np.save(os.path.join(folder, VECTORS_FILE), found.vectors)
+        with open(os.path.join(folder, TABLE_FILE), "w", encoding="utf-8") as file:
+            file.write("text\tstart\tend\tgroup\tx\ty\tsentence\n")
+            for one, (x, y), group in zip(found.occurrences, coordinates, groups, strict=True):
+                sentence = " ".join(texts[one.text_number].split())
+                file.write(f"{one.text_number}\t{one.start}\t{one.end}\t{group}\t{x:.5f}\t{y:.5f}\t{sentence}\n")
+        if plot:
+            contexts = contexts_of(texts, found)
+            plot_word_senses(os.path.join(folder, PLOT_FILE), contexts, coordinates, groups, title)
+
+
+def contexts_of(texts: Sequence[str], found: WordVectors) -> list[str]:
+    """Returns each occurrence with a few words on either side: "... on the [bank] of the river ..."."""
+    contexts = []
+    for one in found.occurrences:
+        text = texts[one.text_number]
+        before, after = text[: one.start], text[one.end :]
+        if len(before) > _CONTEXT:
+            before = f"... {before[-_CONTEXT:].partition(' ')[2]}"
+        if len(after) > _CONTEXT:
+            after = f"{after[:_CONTEXT].rpartition(' ')[0]} ..."
+        contexts.append(" ".join(f"{before}[{text[one.start : one.end]}]{after}".split()))
+    return contexts
+
+
+def plot_word_senses(
+    path: str | os.PathLike, contexts: Sequence[str], coordinates: np.ndarray, groups: np.ndarray, title: str
+) -> None:
+    """Draws occurrences as points, a colour for each group, some of them with their context. Raises `InputError`."""
+    check_plotting()
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(10, 7), layout="constrained")
+    FigureCanvasAgg(figure)
+    axis = figure.subplots()
+    axis.set_title(title, loc="left", parse_math=False)
+    axis.set_xlabel("first principal component")
+    axis.set_ylabel("second principal component")
+    axis.spines[["top", "right"]].set_visible(False)
+    axis.margins(x=0.18)
+    for group in np.unique(groups):
+        points = coordinates[groups == group]
+        colour = _COLOURS[int(group) % len(_COLOURS)]
+        label = f"group {group}: {len(points)} occurrences" if groups.max() else f"{len(points)} occurrences"
+        axis.scatter(points[:, 0], points[:, 1], s=26, color=colour, alpha=0.75, linewidths=0, label=label)
+    for number in far_apart(coordinates, _MOST_NAMES):
+        axis.annotate(
+            contexts[number],
+            coordinates[number],
+            xytext=(4, 4),
+            textcoords="offset points",
+            fontsize=7,
+            parse_math=False,
+        )
+    axis.legend(frameon=False, loc="best", fontsize=9)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph .* missing from font")  # of other scripts
+        figure.savefig(path, format="png", dpi=130)
+
+
+def far_apart(coordinates: np.ndarray, count: int) -> list[int]:
+    """Returns the numbers of points that are far from each other: first an outermost one, then always the farthest."""
+    distances = np.linalg.norm(coordinates - coordinates.mean(axis=0), axis=1)
+    chosen: list[int] = []
+    while len(chosen) < min(count, len(coordinates)):
+        chosen.append(int(np.argmax(distances)))
+        distances = np.linalg.norm(coordinates[:, None] - coordinates[None, chosen], axis=2).min(axis=1)
+    return chosen

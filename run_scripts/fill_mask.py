@@ -1,0 +1,68 @@
+"""Says what could stand where a text has [MASK], the likeliest first.
+
+A text may have several masks. Each is guessed by itself; with --joint they are filled one after the other, where the
+model is surest first, and fit together.
+
+Example:
+  python -m run_scripts.fill_mask --init_checkpoint=bert-base --text='Paris is the [MASK] of France.'
+  python -m run_scripts.fill_mask --init_checkpoint=bert-base --text='The [MASK] ran.' --targets=dog,cat,stone
+"""
+
+from absl import flags
+
+from keras_bert.command_line import run_command
+
+
+def define_flags() -> None:
+    flags.DEFINE_string("init_checkpoint", None, "A checkpoint with a masked-LM head, of any format.", required=True)
+    flags.DEFINE_multi_string("text", [], "A text with one [MASK] or more; may be given several times.")
+    flags.DEFINE_string("input_file", None, "Texts, one a line.")
+    flags.DEFINE_string("output_file", None, "Where to write the answers too: JSON Lines, a line for each text.")
+    flags.DEFINE_integer("top_k", 5, "How many tokens for each mask.", lower_bound=1)
+    flags.DEFINE_list("targets", None, "Only these words are scored; each must be one token of the vocabulary.")
+    flags.DEFINE_bool("joint", False, "Whether the masks of a text are filled together.")
+    flags.DEFINE_integer("max_seq_length", None, "Longer texts are cut. The default is all of the model's positions.")
+    flags.DEFINE_integer("batch_size", 32, "Texts computed at once.", lower_bound=1)
+    flags.DEFINE_bool("do_lower_case", None, "The casing, where the checkpoint does not say it or says it wrongly.")
+
+
+def main():
+    from keras_bert.errors import InputError
+    from keras_bert.vector_files import read_texts
+
+    arguments = flags.FLAGS
+    texts = [*arguments.text, *(read_texts(arguments.input_file) if arguments.input_file else [])]
+    if not texts:
+        raise InputError("There is nothing to fill in: give --text or --input_file.")
+
+    import dataclasses
+    import json
+
+    from keras_bert.atomic_output import atomic_file
+    from keras_bert.models.masked_lm import BertMaskedLM
+    from keras_bert.text_tasks.mask_filling import fill_masks
+
+    model = BertMaskedLM.from_pretrained(arguments.init_checkpoint, do_lower_case=arguments.do_lower_case)
+    answers = fill_masks(
+        model,
+        texts,
+        top_k=arguments.top_k,
+        targets=arguments.targets,
+        joint=arguments.joint,
+        max_seq_length=arguments.max_seq_length,
+        batch_size=arguments.batch_size,
+    )
+    if arguments.output_file:
+        with atomic_file(arguments.output_file) as file:
+            for answer in answers:
+                file.write((json.dumps(dataclasses.asdict(answer), ensure_ascii=False) + "\n").encode())
+    for answer in answers:
+        print(f"{answer}\n")
+
+
+def command() -> None:
+    run_command(main, define_flags)
+
+
+if __name__ == "__main__":
+    command()

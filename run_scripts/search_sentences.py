@@ -1,0 +1,71 @@
+"""Finds the texts that mean most nearly what a query says, by sentence embeddings.
+
+With --input_file an index of its lines is made and, with --index_dir, kept; without it, the index in --index_dir is
+asked. An index knows the model that made it and takes no other.
+
+Example:
+  python -m run_scripts.search_sentences --init_checkpoint=minilm --input_file=texts.txt --index_dir=index
+  python -m run_scripts.search_sentences --init_checkpoint=minilm --index_dir=index --query='a kitten on a rug'
+"""
+
+from absl import flags
+
+from keras_bert.command_line import run_command
+
+
+def define_flags() -> None:
+    flags.DEFINE_string("init_checkpoint", None, "A checkpoint of any format, with its vocabulary.", required=True)
+    flags.DEFINE_string("input_file", None, "Texts to search in, one a line; empty lines are left out.")
+    flags.DEFINE_string("index_dir", None, "The folder of the index: to write with --input_file, to read without.")
+    flags.DEFINE_multi_string("query", [], "What to look for; may be given several times.")
+    flags.DEFINE_string("query_file", None, "Queries, one a line.")
+    flags.DEFINE_integer("top_k", 5, "How many texts for each query.", lower_bound=1)
+    flags.DEFINE_enum("pooling", "mean", ["mean", "first"], "The mean of all tokens, or the vector of [CLS].")
+    flags.DEFINE_integer("max_seq_length", 256, "Longer texts are cut to so many tokens.", lower_bound=3)
+    flags.DEFINE_integer("batch_size", 32, "Texts computed at once.", lower_bound=1)
+
+
+def main():
+    from keras_bert.atomic_output import check_output_folder
+    from keras_bert.errors import InputError
+    from keras_bert.vector_files import read_texts
+
+    arguments = flags.FLAGS
+    queries = [*arguments.query, *(read_texts(arguments.query_file) if arguments.query_file else [])]
+    if not arguments.input_file and not arguments.index_dir:
+        raise InputError("There is nothing to search in: give --input_file, or --index_dir of an index.")
+    if not queries and not (arguments.input_file and arguments.index_dir):
+        raise InputError("There is nothing to look for: give --query or --query_file.")
+    texts = [text for text in read_texts(arguments.input_file) if text] if arguments.input_file else None
+    if texts is not None and arguments.index_dir:
+        check_output_folder(arguments.index_dir)
+
+    from keras_bert.vector_index import VectorIndex
+
+    index = VectorIndex.load(arguments.index_dir) if texts is None else None
+
+    from keras_bert.models.encoder import BertEncoder
+
+    encoder = BertEncoder.from_pretrained(arguments.init_checkpoint)
+    if index is None:
+        longest = min(arguments.max_seq_length, encoder.config.max_position_embeddings)
+        index = VectorIndex.build(
+            encoder, texts, pooling=arguments.pooling, max_seq_length=longest, batch_size=arguments.batch_size
+        )
+        if arguments.index_dir:
+            index.save(arguments.index_dir)
+            print(f"{arguments.index_dir}: {len(index):,} texts, vectors of {index.vectors.shape[1]} numbers")
+    if not queries:
+        return
+    for query, hits in zip(queries, index.search(encoder, queries, arguments.top_k), strict=True):
+        print(query)
+        for hit in hits:
+            print(f"  {hit.score:.4f}  {hit.text}")
+
+
+def command() -> None:
+    run_command(main, define_flags)
+
+
+if __name__ == "__main__":
+    command()

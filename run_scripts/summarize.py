@@ -1,0 +1,59 @@
+"""Prints the sentences of a text that say most of what it says, in their order.
+
+Example:
+  python -m run_scripts.summarize --init_checkpoint=minilm --input_file=article.txt --num_sentences=3
+"""
+
+from absl import flags
+
+from keras_bert.command_line import run_command
+
+
+def define_flags() -> None:
+    flags.DEFINE_string("init_checkpoint", None, "A checkpoint of any format, with its vocabulary.", required=True)
+    flags.DEFINE_string("input_file", None, "The text.", required=True)
+    flags.DEFINE_string("output_file", None, "Where to write all sentences too: JSON with scores and offsets.")
+    flags.DEFINE_integer("num_sentences", 3, "How many sentences to choose.", lower_bound=1)
+    flags.DEFINE_enum(
+        "method", "centrality", ["centrality", "centroid"], "As LexRank does, or by similarity to the mean."
+    )
+    flags.DEFINE_float("diversity", 0.3, "What likeness to sentences chosen before costs.", 0.0, 1.0)
+    flags.DEFINE_string("language", "en", "ISO 639 code of the language, for the splitting into sentences.")
+    flags.DEFINE_bool("do_lower_case", None, "The casing, where the checkpoint does not say it or says it wrongly.")
+
+
+def main():
+    from keras_bert.vector_files import read_texts
+
+    arguments = flags.FLAGS
+    text = "\n".join(read_texts(arguments.input_file))
+
+    import dataclasses
+    import json
+
+    from keras_bert.atomic_output import atomic_file
+    from keras_bert.models.encoder import BertEncoder
+    from keras_bert.summarization import summarize
+
+    encoder = BertEncoder.from_pretrained(arguments.init_checkpoint, do_lower_case=arguments.do_lower_case)
+    summary = summarize(
+        encoder,
+        text,
+        arguments.num_sentences,
+        method=arguments.method,
+        diversity=arguments.diversity,
+        language=arguments.language,
+    )
+    if arguments.output_file:
+        with atomic_file(arguments.output_file) as file:
+            file.write((json.dumps(dataclasses.asdict(summary), indent=1, ensure_ascii=False) + "\n").encode())
+    for sentence in summary.chosen:
+        print(sentence.text)
+
+
+def command() -> None:
+    run_command(main, define_flags)
+
+
+if __name__ == "__main__":
+    command()

@@ -1,0 +1,88 @@
+"""Shows the senses of a word apart: a vector for each of its occurrences, as a picture, a table and an array.
+
+Writes into output_dir: senses.png; senses.tsv, a line for each occurrence with its group, coordinates and sentence; and
+vectors.npy.
+
+Example:
+  python -m run_scripts.word_senses --init_checkpoint=bert-base --input_file=texts.txt --word=bank --num_groups=2 \\
+      --output_dir=bank
+"""
+
+from absl import flags
+
+from keras_bert.command_line import run_command
+
+_MOST_SHOWN = 5  # occurrences of each group
+
+
+def define_flags() -> None:
+    flags.DEFINE_string("init_checkpoint", None, "A checkpoint of any format, with its vocabulary.", required=True)
+    flags.DEFINE_string("input_file", None, "Text; its lines are split into sentences.", required=True)
+    flags.DEFINE_list("word", None, "The word, or several forms of it with commas.", required=True)
+    flags.DEFINE_string("output_dir", None, "The folder to write: new or empty.", required=True)
+    flags.DEFINE_integer("num_groups", 1, "How many groups to divide the occurrences into.", lower_bound=1)
+    flags.DEFINE_integer("max_occurrences", 1000, "So many are taken, from the whole file evenly.", lower_bound=1)
+    flags.DEFINE_list("layers", ["-1", "-2", "-3", "-4"], "The mean of which layers: -1 is the last one.")
+    flags.DEFINE_string("language", "en", "ISO 639 code of the language, for the splitting into sentences.")
+    flags.DEFINE_bool("plot", True, "Whether to draw the picture, which needs matplotlib.")
+    flags.DEFINE_integer("batch_size", 32, "Occurrences computed at once.", lower_bound=1)
+    flags.DEFINE_bool("do_lower_case", None, "The casing, where the checkpoint does not say it or says it wrongly.")
+
+
+def main():
+    from keras_bert.atomic_output import check_output_folder
+    from keras_bert.errors import InputError
+    from keras_bert.vector_files import read_texts
+    from keras_bert.word_sense_files import PLOT_FILE, check_plotting, contexts_of, write_word_senses
+
+    arguments = flags.FLAGS
+    try:
+        layers = [int(layer) for layer in arguments.layers]
+    except ValueError:
+        raise InputError(f"--layers are whole numbers. Received: {','.join(arguments.layers)}") from None
+    if arguments.plot:
+        check_plotting()
+    check_output_folder(arguments.output_dir)
+    sentences = _sentences(read_texts(arguments.input_file), arguments.language)
+
+    from keras_bert.models.encoder import BertEncoder
+    from keras_bert.word_senses import cluster, project, word_vectors
+
+    encoder = BertEncoder.from_pretrained(
+        arguments.init_checkpoint, output_hidden_states=True, do_lower_case=arguments.do_lower_case
+    )
+    found = word_vectors(
+        encoder,
+        sentences,
+        arguments.word,
+        layers=layers,
+        max_occurrences=arguments.max_occurrences,
+        batch_size=arguments.batch_size,
+    )
+    groups, coordinates = cluster(found.vectors, arguments.num_groups), project(found.vectors)
+    title = f"{', '.join(arguments.word)} in {arguments.input_file}"
+    write_word_senses(arguments.output_dir, sentences, found, coordinates, groups, title=title, plot=arguments.plot)
+    contexts = contexts_of(sentences, found)
+    for group in sorted(set(groups.tolist())):
+        members = [context for context, its_group in zip(contexts, groups, strict=True) if its_group == group]
+        print(f"group {group}: {len(members)} occurrences")
+        for context in members[:: -(-len(members) // _MOST_SHOWN)]:
+            print(f"  {context}")
+    print(f"written: {arguments.output_dir}{f', with {PLOT_FILE}' if arguments.plot else ''}")
+
+
+def _sentences(lines: list[str], language: str) -> list[str]:
+    from tqdm import tqdm
+
+    from data_prep.sentences import split_sentences
+
+    lines = tqdm(lines, unit=" lines", desc="sentences", mininterval=1, delay=2)
+    return [sentence for line in lines for sentence in split_sentences(line, language)]
+
+
+def command() -> None:
+    run_command(main, define_flags)
+
+
+if __name__ == "__main__":
+    command()

@@ -1,0 +1,114 @@
+"""Extractive summaries."""
+
+import numpy as np
+import pytest
+from tiny_checkpoints import CONFIG, random_checkpoint
+
+from keras_bert import summarization
+from keras_bert.checkpoints.pretrained import model_of
+from keras_bert.errors import InputError
+from keras_bert.models.encoder import BertEncoder
+from keras_bert.summarization import packed_sentence_embeddings, summarize
+from keras_bert.text_vectors import sentence_embeddings
+
+SENTENCES = ["the quick fox", "fox", "the brown fox the quick brown fox the quick", "quickest", "the the brown"] * 3
+
+
+@pytest.fixture(scope="module")
+def encoder():
+    return model_of(BertEncoder, random_checkpoint())
+
+
+@pytest.fixture
+def with_vectors(monkeypatch):
+    """Gives sentences the vectors that a test names: word -> vector."""
+
+    def use(vectors):
+        def embed(model, sentences, **options):
+            found = np.array([vectors[sentence.rstrip(".")] for sentence in sentences], "float32")
+            return found / np.linalg.norm(found, axis=1, keepdims=True)
+
+        monkeypatch.setattr(summarization, "packed_sentence_embeddings", embed)
+
+    return use
+
+
+def test_sentences_packed_in_rows_have_the_vectors_that_they_have_alone(encoder):
+    expected = sentence_embeddings(encoder, SENTENCES)
+    for batch_size in (1, 16):
+        found = packed_sentence_embeddings(encoder, SENTENCES, batch_size=batch_size)
+        np.testing.assert_allclose(found, expected, atol=1e-6)
+    assert len(summarization._pack([4, 9, 5], 10)) == 2
+    assert sorted(sum(summarization._pack([3] * 7, 9), [])) == list(range(7))
+
+
+def test_all_sentences_of_a_text_take_one_pass(encoder, monkeypatch):
+    calls = []
+    call = BertEncoder.call
+    monkeypatch.setattr(
+        BertEncoder, "call", lambda self, *args, **kwargs: calls.append(1) or call(self, *args, **kwargs)
+    )
+    summarize(encoder, ". ".join(SENTENCES) + ".", 2)
+    assert calls == [1]
+
+
+@pytest.mark.parametrize("method", ["centrality", "centroid"])
+def test_the_sentences_that_resemble_most_others_are_chosen_in_the_order_of_the_text(method, with_vectors):
+    # Three about the fox say nearly the same; the others stand alone.
+    with_vectors(
+        {"It rains": [0, 0, 1], "A fox": [1, 0.2, 0], "Foxes": [1, 0, 0.1], "Ice": [0, 1, 0], "Fox": [1, 0, 0]}
+    )
+    text = "It rains.\nA fox. Foxes.\n\nIce. Fox."
+    found = summarize(None, text, 2, method=method, diversity=0.0)
+    assert {sentence.text for sentence in found.chosen} <= {"A fox.", "Foxes.", "Fox."}
+    assert found.chosen[0].number < found.chosen[1].number
+    assert found.text == f"{found.chosen[0].text} {found.chosen[1].text}"
+    parts = [text[sentence.start : sentence.end] for sentence in found.sentences]
+    assert parts == ["It rains.", "A fox.", "Foxes.", "Ice.", "Fox."]
+    assert sum(sentence.score for sentence in found.sentences) == pytest.approx(1.0)
+
+
+def test_diversity_leaves_out_what_has_been_said(with_vectors):
+    with_vectors({"A fox": [1, 0.1], "Foxes": [1, 0], "Fox": [1, 0.05], "Ice": [0.3, 1]})
+    for diversity, has_ice in ((0.7, True), (0.0, False)):
+        chosen = summarize(None, "A fox. Foxes. Fox. Ice.", 2, diversity=diversity).chosen
+        assert ("Ice." in {sentence.text for sentence in chosen}) == has_ice
+
+
+def test_centrality_is_the_stationary_distribution_of_the_walk():
+    similarities = np.array([[1.0, 0.9, 0.8, 0.1], [0.9, 1.0, 0.2, 0.1], [0.8, 0.2, 1.0, 0.1], [0.1, 0.1, 0.1, 1.0]])
+    scores = summarization._centrality(similarities)
+    weights = similarities - np.eye(4)
+    weights = np.maximum(weights - weights.sum() / 12, 0)
+    steps = np.array([row / row.sum() if row.sum() else np.full(4, 0.25) for row in weights])
+    np.testing.assert_allclose(scores, 0.15 / 4 + 0.85 * scores @ steps, atol=1e-12)
+    assert scores.argmax() == 0
+
+
+def test_a_text_of_fewer_sentences_is_its_own_summary(encoder):
+    for text in ("the fox.", "the fox. the brown fox."):
+        assert summarize(encoder, text, 3).text == text
+
+
+@pytest.mark.parametrize(
+    ("text", "arguments", "message"),
+    [
+        (" \n ", {}, "The text has no sentence"),
+        ("a.", {"num_sentences": 0}, "num_sentences must be 1 or more. Received: 0"),
+        ("a.", {"method": "lead"}, "method must be one of centrality, centroid. Received: 'lead'"),
+        ("a.", {"diversity": 1.5}, "diversity must be between 0 and 1. Received: 1.5"),
+        (
+            "a. b.",
+            {"sentences": ["b.", "a."]},
+            "Sentence 2 is empty, or is not in the text behind .* 'a.'",
+        ),
+    ],
+)
+def test_what_cannot_be_summarised_is_said(encoder, text, arguments, message):
+    with pytest.raises(InputError, match=message):
+        summarize(encoder, text, **arguments)
+
+
+def test_a_model_without_a_vocabulary_is_refused():
+    with pytest.raises(InputError, match="The model has no vocabulary"):
+        summarize(BertEncoder(CONFIG), "the fox.")

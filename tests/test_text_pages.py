@@ -1,0 +1,187 @@
+"""What docs/text_prediction.md and docs/embeddings.md say is so: their scripts and commands run as they stand."""
+
+import json
+import pathlib
+import re
+import shlex
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from keras_bert.config import BertConfig
+from keras_bert.models.masked_lm import BertMaskedLM
+from keras_bert.tokenization.vocabulary import Vocabulary
+from keras_bert.vector_index import VectorIndex
+
+PROJECT = pathlib.Path(__file__).resolve().parent.parent
+PAGES = {name: (PROJECT / "docs" / f"{name}.md").read_text("utf-8") for name in ("text_prediction", "embeddings")}
+SCRIPTS = [
+    pytest.param(script, id=f"{name}-{number}")
+    for name, page in PAGES.items()
+    for number, script in enumerate(re.findall(r"```python\n(.*?)```", page, re.S), start=1)
+]
+LETTERS = [chr(number) for number in range(ord("a"), ord("z") + 1)]
+VOCABULARY = Vocabulary(
+    ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "quick", "brown", "bank"]
+    + [*LETTERS, *(f"##{letter}" for letter in LETTERS), *".,"]
+)
+
+# Runs several commands in one process: each is [module, argument, ...].
+RUN_ALL = """
+import importlib, json, sys
+from absl import flags
+for number, (module, *arguments) in enumerate(json.loads(sys.argv[1])):
+    flags.FLAGS.remove_flag_values(list(flags.FLAGS))
+    print(f"=== {number}", flush=True)
+    sys.argv = [module, *arguments]
+    try:
+        importlib.import_module(f"run_scripts.{module}").command()
+    except SystemExit as end:
+        print(f"exit {end.code}", flush=True)
+"""
+
+
+@pytest.fixture(scope="module")
+def my_bert(tmp_path_factory):
+    config = BertConfig(
+        vocab_size=len(VOCABULARY),
+        hidden_size=8,
+        num_hidden_layers=4,
+        num_attention_heads=2,
+        intermediate_size=16,
+        max_position_embeddings=128,
+    )
+    path = tmp_path_factory.mktemp("text_pages") / "my_bert"
+    BertMaskedLM(config).save_pretrained(path, VOCABULARY)
+    return path
+
+
+@pytest.mark.parametrize("script", SCRIPTS)
+def test_ten_lines_run_as_they_stand(script, my_bert, tmp_path, monkeypatch, capsys):
+    assert len([line for line in script.splitlines() if line]) <= 10
+    (tmp_path / "my_bert").symlink_to(my_bert)
+    monkeypatch.chdir(tmp_path)
+    exec(compile(script, "docs", "exec"), names := {})
+    shown = capsys.readouterr().out
+    if "model.evaluate(texts)" in script:
+        assert "perplexity" in shown
+        assert BertMaskedLM.from_pretrained("my_better_bert").vocabulary == VOCABULARY
+    elif "VectorIndex" in script:
+        assert len(VectorIndex.load("my_index")) == 3
+    elif "project" in script:
+        assert shown.count("bank of") == 2
+    elif "LayerMixture" in script:
+        ids = np.array([[2, 5, 6, 3]])
+        tags = names["model"].predict({"input_ids": ids, "input_mask": ids > 0, "segment_ids": 0 * ids}, verbose=0)
+        np.testing.assert_allclose(tags.sum(axis=-1), 1.0, rtol=1e-5)
+        assert len(names["model"].trainable_weights) == 3
+
+
+def test_the_pages_have_a_script_for_each_use():
+    assert len(SCRIPTS) == 9
+
+
+@pytest.fixture(scope="module")
+def answers(my_bert):
+    """Runs the commands and returns what each printed."""
+    folder = my_bert.parent
+    (folder / "texts.txt").write_text(
+        "The quick fox. It sat on the bank.\n\nthe bank lends\nOn a bank of sand.\n", "utf-8"
+    )
+    (folder / "empty.txt").write_text("", "utf-8")
+    model = f"--init_checkpoint={my_bert}"
+    commands = [
+        [
+            "fill_mask",
+            model,
+            "--text=the [MASK] fox [MASK]",
+            "--top_k=2",
+            "--joint",
+            f"--output_file={folder}/fill.jsonl",
+        ],
+        ["fill_mask", model, "--text=the fox"],
+        ["fill_mask", model],
+        ["generate_text", model, "--prompt=the fox", "--length=5", "--num_texts=2", "--random_seed=4"],
+        ["generate_text", model, "--prompt=the fox", "--length=5", "--random_seed=5"],
+        ["word_senses", model, f"--input_file={folder}/texts.txt", "--word=bank", "--num_groups=2"]
+        + [f"--output_dir={folder}/senses", "--noplot"],
+        [
+            "word_senses",
+            model,
+            f"--input_file={folder}/texts.txt",
+            "--word=sun",
+            f"--output_dir={folder}/none",
+            "--noplot",
+        ],
+        [
+            "summarize",
+            model,
+            f"--input_file={folder}/texts.txt",
+            "--num_sentences=2",
+            f"--output_file={folder}/sum.json",
+        ],
+        ["summarize", model, f"--input_file={folder}/empty.txt"],
+        ["search_sentences", model, f"--input_file={folder}/texts.txt", f"--index_dir={folder}/index"],
+        ["search_sentences", model, f"--index_dir={folder}/index", "--query=the bank lends", "--top_k=1"],
+        ["search_sentences", model, f"--index_dir={folder}/senses", "--query=bank"],
+        ["search_sentences", model, "--query=bank"],
+    ]
+    result = subprocess.run(
+        [sys.executable, "-c", RUN_ALL, json.dumps(commands)], capture_output=True, text=True, cwd=PROJECT, timeout=300
+    )
+    assert result.returncode == 0, result.stderr
+    found = [part.partition("\n")[2] for part in result.stdout.split("=== ")[1:]]
+    assert len(found) == len(commands)
+    errors = [line for line in result.stderr.splitlines() if line.startswith("error: ")]
+    return found, errors
+
+
+def test_commands_answer(answers, my_bert):
+    found, _ = answers
+    filled = json.loads((my_bert.parent / "fill.jsonl").read_text("utf-8"))
+    assert filled["text"] == "the [MASK] fox [MASK]"
+    assert filled["filled_text"] in found[0]
+    assert [len(mask["fills"]) for mask in filled["masks"]] == [2, 2]
+    written = found[3].splitlines()
+    assert [line[:7] for line in written] == ["the fox"] * 2
+    assert found[4].splitlines() == written[1:]
+    table = (my_bert.parent / "senses" / "senses.tsv").read_text("utf-8").splitlines()
+    assert [line.split("\t")[0] for line in table] == ["text", "1", "2", "3"]
+    assert table[2].endswith("\tthe bank lends")
+    assert "On a [bank] of sand." in found[5]
+    summary = json.loads((my_bert.parent / "sum.json").read_text("utf-8"))
+    assert found[7].splitlines()[-2:] == [sentence["text"] for sentence in summary["chosen"]]
+    assert len(summary["sentences"]) == 4
+    assert "3 texts, vectors of 8 numbers" in found[9]
+    assert found[10].splitlines()[-2:] == ["the bank lends", "  1.0000  the bank lends"]
+
+
+def test_commands_say_what_is_wrong_in_one_line(answers, my_bert):
+    found, errors = answers
+    assert [number for number, printed in enumerate(found) if "exit 1" in printed] == [1, 2, 6, 8, 11, 12]
+    assert [
+        re.search(start, error) is not None
+        for start, error in zip(
+            [
+                r"Text 1 has no \[MASK\]",
+                "There is nothing to fill in",
+                "'sun' does not occur",
+                "empty.txt is empty",
+                "senses is not an index: it has no index.json, texts.jsonl",
+                "There is nothing to search in",
+            ],
+            errors,
+            strict=True,
+        )
+    ] == [True] * 6
+
+
+def test_every_command_that_the_pages_name_has_the_flags_that_they_name():
+    for page in PAGES.values():
+        for command in re.findall(r"\$ keras-bert-(.*?)(?:\n[^ ]|\n```)", page, re.S):
+            name, *arguments = shlex.split(command.replace("\\\n", " "))
+            source = (PROJECT / "run_scripts" / f"{name.replace('-', '_')}.py").read_text("utf-8")
+            for argument in arguments:
+                assert f'"{argument.removeprefix("--").partition("=")[0]}"' in source, argument
