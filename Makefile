@@ -5,6 +5,11 @@
 # make pretraining-data-proofs GOOGLE_BERT=checkout TEXT=corpus.txt VOCAB=vocab.txt
 #                   speed beside google-research/bert's script, and memory for 100 MB and 2 GB of text (about 10 minutes)
 # make three-seeds  does pre-training help? the quickstart three times, each beside the same model from scratch
+# make finetuning-quality OTHER_PYTHON=python MODEL=minilm DATA=data OUTPUT=quality
+#                   the scores of fine-tuning beside transformers + torch, from the same weights (hours; it goes on where
+#                   it was stopped). OTHER_PYTHON has torch and transformers
+# make finetuning-speed OTHER_PYTHON=python MODEL=minilm DATA=data
+#                   the time of fine-tuning beside theirs (about 20 minutes)
 # All of them first make a virtual environment in .venv; PYTHON names another Python 3.11 to 3.13.
 
 PYTHON ?= python3
@@ -14,7 +19,7 @@ BEAM_VENV := .venv-beam
 TESTS ?= tests
 OUTPUT ?= quickstart
 
-.PHONY: install quickstart test test-beam lint pretraining-data-proofs three-seeds clean
+.PHONY: install quickstart test test-beam lint pretraining-data-proofs three-seeds finetuning-quality finetuning-speed clean
 
 install: $(VENV)/installed
 
@@ -48,6 +53,12 @@ pretraining-data-proofs: install
 
 three-seeds: install
 	PATH="$(CURDIR)/$(BIN):$$PATH" bash benchmarks/three_seeds.sh $(OUTPUT)
+
+finetuning-quality: install
+	$(BIN)/python -m benchmarks.finetuning_quality --other_python=$(OTHER_PYTHON) --model=$(MODEL) --data=$(DATA) --output_dir=$(OUTPUT)
+
+finetuning-speed: install
+	$(BIN)/python -m benchmarks.finetuning_speed --other_python=$(OTHER_PYTHON) --model=$(MODEL) --data=$(DATA)
 
 clean:
 	rm -rf $(VENV) $(BEAM_VENV) build dist *.egg-info .pytest_cache .ruff_cache

@@ -1,5 +1,6 @@
 """The parts of the fine-tuning comparison that its tables rest on: what is read, how it is scored and tabulated."""
 
+import io
 import json
 import pathlib
 import subprocess
@@ -9,6 +10,12 @@ import pytest
 
 from benchmarks import finetuning_examples as examples
 from benchmarks import finetuning_quality as quality
+from benchmarks import finetuning_speed as speed
+from benchmarks import keras_bert_finetuning
+from keras_bert.config import BertConfig
+from keras_bert.errors import InputError
+from keras_bert.models.encoder import BertEncoder
+from keras_bert.tokenization.vocabulary import Vocabulary
 
 PROJECT = pathlib.Path(__file__).resolve().parent.parent
 
@@ -122,3 +129,53 @@ def test_runs_that_are_done_are_not_repeated_and_the_tables_are_printed(data, tm
         "| CoLA | dev Matthews | 100.0 100.0 100.0 | 100.0 100.0 100.0 | 100.00 | 100.00 | +0.00 | 1.00 |"
         in done.stdout
     )
+
+
+def test_the_speed_table_has_medians_over_turns_and_compares_time_per_token():
+    def turn(ours, theirs):
+        return tuple(
+            {"seconds": seconds, "tokens": tokens, "padded_tokens": 0, "all_tokens": 1000}
+            for seconds, tokens in (ours, theirs)
+        )
+
+    turns = [turn((1.0, 100), (2.0, 100)), turn((1.0, 200), (1.0, 100)), turn((3.0, 300), (2.0, 200))]
+    assert speed.table_row("MRPC", turns) == "| MRPC | 100 | 100 | 10 s | 10 s | 0.50 (0.50 to 1.00) |"
+
+
+def test_a_worker_takes_turns_and_one_that_ends_is_named():
+    program = "import sys; print('noise')\nfor n, _ in enumerate(sys.stdin): print(f'{{\"n\": {n}}}', flush=True)"
+    worker = subprocess.Popen([sys.executable, "-c", program], stdin=-1, stdout=-1, text=True)
+    try:
+        assert [speed.take_turn(worker) for _ in range(2)] == [{"n": 0}, {"n": 1}]
+    finally:
+        worker.communicate()
+    broken = subprocess.Popen([sys.executable, "-c", "input(); raise SystemExit(3)"], stdin=-1, stdout=-1, text=True)
+    with pytest.raises(InputError, match="ended with 3. Run it by itself to see why"):
+        speed.take_turn(broken)
+    broken.communicate()
+
+
+def test_our_side_trains_predicts_and_takes_turns(data, tmp_path, monkeypatch, capsys):
+    config = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 8}
+    model = BertEncoder(BertConfig(vocab_size=6, **config))
+    model.save_pretrained(
+        tmp_path / "model", vocabulary=Vocabulary(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "rains"])
+    )
+    (data / "glue/CoLA/train.tsv").write_text((data / "glue/CoLA/dev.tsv").read_text())
+    output = tmp_path / "cola.json"
+    arguments = ["", f"--data={data}", f"--model={tmp_path / 'model'}", "--task=CoLA", f"--output={output}"]
+    monkeypatch.setattr(sys, "argv", arguments)
+    for name in ("TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS"):  # they are set, and here taken back
+        monkeypatch.setenv(name, "2")
+    keras_bert_finetuning.main()
+    result = json.loads(output.read_text())
+    assert len(result["epoch_seconds"]) == len(result["epoch_losses"]) == 3
+    assert set(result["predictions"]["dev"]) <= {0, 1}
+
+    monkeypatch.setattr(sys, "argv", [*arguments, "--steps_on_request=1"])
+    monkeypatch.setattr(sys, "stdin", io.StringIO("\n"))
+    capsys.readouterr()
+    keras_bert_finetuning.main()
+    # Between [CLS] and [SEP]: three tokens, and four.
+    report = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert report["tokens"] == report["all_tokens"] == 5 + 6
