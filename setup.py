@@ -22,6 +22,7 @@ COMMANDS = {
     "run_scripts": [
         "run_pretraining",
         "run_classifier",
+        "run_squad",
         "evaluate_squad",
         "run_ner",
         "run_multiple_choice",

@@ -42,7 +42,7 @@ def define_fine_tuning_flags(*, max_seq_length: int = 128, eval_batch_size: int 
 
 
 def _define_flags_of_the_best_model() -> None:
-    flags.DEFINE_boolean("keep_best", False, "Evaluate on dev_file while training, and keep the best model.")
+    flags.DEFINE_boolean("keep_best", False, "Evaluate on the dev examples while training, and keep the best model.")
     flags.DEFINE_integer("eval_steps", 0, "Updates between two of these evaluations (default: one epoch).")
     flags.DEFINE_integer(
         "early_stopping_patience", 0, "End training after so many evaluations without a better one; 0: never."
@@ -74,23 +74,41 @@ def _define_grid_flags() -> None:
     flags.DEFINE_list("seeds", None, "Train with each of these seeds (default: random_seed), with or without --grid.")
 
 
-def is_grid() -> bool:
-    """Whether the flags ask for several runs."""
-    return bool(FLAGS.grid or FLAGS.seeds)
-
-
-def run_grid_of_flags(options, run_one: Callable, main_score: str) -> str:
-    """Trains and evaluates with all settings that the flags say, and prints the table.
+def check_training_flags(*, has_train: bool, has_dev: bool, needed: str = "--do_eval and --dev_file") -> None:
+    """Raises `InputError` when the flags ask for what needs other files; called before anything is trained.
 
     Args:
-        options: the `FineTuningOptions` of all runs.
-        run_one: a function of a folder and its options that trains and evaluates and returns what is in
-            `eval_results.txt`.
-        main_score: the score that decides, without `eval_`.
+        needed: how examples to evaluate on are given to the command.
+    """
+    if (FLAGS.grid or FLAGS.seeds) and not (has_train and has_dev):
+        raise InputError(f"A grid of runs trains and evaluates: give --do_train, {needed} with --grid or --seeds.")
+    if (FLAGS.keep_best or FLAGS.early_stopping_patience or FLAGS.eval_steps) and has_train and not has_dev:
+        raise InputError(f"To keep the best model, dev examples are needed: give {needed}.")
+
+
+def train_and_evaluate(options, train_in: Callable | None, evaluate_in: Callable | None, main_score: str) -> str:
+    """Trains and evaluates once, or with all settings of the grid that the flags say.
+
+    Args:
+        options: a `FineTuningOptions`.
+        train_in: a function of a folder and options that trains; None to train nothing.
+        evaluate_in: a function of a folder that returns what it writes to `eval_results.txt`; None to evaluate nothing.
+        main_score: the score that decides in a grid, without `eval_`.
 
     Returns:
-        The folder of the best run.
+        The folder of the run, or of the best run of the grid.
     """
+    if FLAGS.grid or FLAGS.seeds:
+        return _run_grid(options, train_in, evaluate_in, options.main_score or main_score)
+    if train_in:
+        train_in(FLAGS.output_dir, options)
+    if evaluate_in:
+        evaluate_in(FLAGS.output_dir)
+    return FLAGS.output_dir
+
+
+def _run_grid(options, train_in: Callable, evaluate_in: Callable, main_score: str) -> str:
+    """Trains and evaluates with all settings that the flags say, and prints the table."""
     import keras
 
     from keras_bert.training import grid
@@ -107,8 +125,10 @@ def run_grid_of_flags(options, run_one: Callable, main_score: str) -> str:
         combined = grid.cells([options.train_batch_size], [options.learning_rate], [options.num_train_epochs], seeds)
 
     def run_cell(folder, cell):
-        keras.backend.clear_session()
-        results = run_one(folder, dataclasses.replace(options, **dataclasses.asdict(cell)))
+        keras.backend.clear_session()  # forgets the dtype as well
+        keras.config.set_dtype_policy(FLAGS.dtype)
+        train_in(folder, dataclasses.replace(options, **dataclasses.asdict(cell)))
+        results = evaluate_in(folder)
         return {name.removeprefix("eval_"): value for name, value in results.items() if name.startswith("eval_")}
 
     best = grid.run_grid(FLAGS.output_dir, combined, run_cell, main_score)

@@ -26,11 +26,11 @@ from keras_bert.command_line import run_command
 from keras_bert.errors import InputError
 from run_scripts.data_file_flags import data_files, define_data_file_flags
 from run_scripts.fine_tuning_flags import (
+    check_training_flags,
     define_fine_tuning_flags,
     fine_tuning_options,
-    is_grid,
-    run_grid_of_flags,
     starting_point,
+    train_and_evaluate,
 )
 
 FLAGS = flags.FLAGS
@@ -80,7 +80,9 @@ def main() -> None:
     # All files are read before TensorFlow is loaded, let alone anything trained.
     task_name, problem_type = _task()
     data = _Data(task_name, problem_type, _files(task_name))
-    _check_flags(data)
+    check_training_flags(has_train=bool(data.train), has_dev="eval" in data.dev)
+    if FLAGS.teacher and not data.train:
+        raise InputError("--teacher is for training: give --do_train with it.")
 
     options = fine_tuning_options(
         teacher=FLAGS.teacher, distillation_alpha=FLAGS.distillation_alpha, temperature=FLAGS.temperature
@@ -89,15 +91,12 @@ def main() -> None:
         from keras_bert.evaluation.classification import GLUE_SCORES
 
         options = dataclasses.replace(options, main_score=GLUE_SCORES[task_name].main)
-    output_dir = FLAGS.output_dir
-    if is_grid():
-        output_dir = run_grid_of_flags(
-            options, data.train_and_evaluate, options.main_score or _MAIN_SCORES[problem_type]
-        )
-    elif data.train:
-        data.train_in(output_dir, options)
-    if data.dev and not is_grid():
-        data.evaluate_in(output_dir)
+    output_dir = train_and_evaluate(
+        options,
+        data.train_in if data.train else None,
+        data.evaluate_in if data.dev else None,
+        _MAIN_SCORES[problem_type],
+    )
     data.predict_in(output_dir)
 
 
@@ -130,6 +129,7 @@ class _Data:
         if "train" in files:
             reader.settle()  # finds the labels, and whether other files have more
         self.labels = list(reader.labels) or None
+        _check_same_columns(list(reader.examples.values()))
         examples = {
             part: TextExamples(
                 found.texts, found.second_texts, found.labels, found.source, may_be_empty=part.startswith("predict")
@@ -158,10 +158,6 @@ class _Data:
 
         return evaluate_classifier(output_dir, self.dev, eval_batch_size=FLAGS.eval_batch_size, **_model())
 
-    def train_and_evaluate(self, output_dir: str, options) -> dict[str, float]:
-        self.train_in(output_dir, options)
-        return self.evaluate_in(output_dir)
-
     def predict_in(self, output_dir: str) -> None:
         from keras_bert.evaluation.glue_submission import submission_name
         from keras_bert.training.classification import predict_classifier
@@ -174,6 +170,18 @@ class _Data:
                 name=part.replace("predict", "test"),
                 submission=submission_name(self.task_name, part) if self.task_name else None,
                 **_model(),
+            )
+
+
+def _check_same_columns(examples: list) -> None:
+    """Raises `InputError` when some files have pairs and others have not."""
+    first, *others = examples
+    for other in others:
+        if (first.second_texts is None) != (other.second_texts is None):
+            single, pairs = (first, other) if first.second_texts is None else (other, first)
+            raise InputError(
+                f"{single.source} has one text in a row, but {pairs.source} has two. Name the columns: --text_column, "
+                "--second_text_column."
             )
 
 
@@ -215,18 +223,10 @@ def _files(task_name: str | None) -> dict[str, str]:
     for part in wanted:
         if part not in found:
             names = " or ".join(find_task(task_name)[1].files.get(part, ()))
-            raise InputError(f"{FLAGS.data_dir} has no {names or 'file'} to {_WANTED[part].removeprefix('do_')} on.")
+            raise InputError(
+                f"--{_WANTED[part]}: {FLAGS.data_dir} has no {names or f'such file, nor has {task_name}'}."
+            )
     return found
-
-
-def _check_flags(data: _Data) -> None:
-    if FLAGS.teacher and not FLAGS.do_train:
-        raise InputError("--teacher is for training: give --do_train with it.")
-    if is_grid() and not (data.train and data.dev):
-        raise InputError("A grid of runs trains and evaluates: give --do_train and --do_eval with --grid or --seeds.")
-    best = FLAGS.keep_best or FLAGS.early_stopping_patience or FLAGS.eval_steps
-    if best and data.train and "eval" not in data.dev:
-        raise InputError("To keep the best model, dev examples are needed: give --do_eval with --dev_file.")
 
 
 def command() -> None:

@@ -18,7 +18,13 @@ from absl import flags
 from keras_bert.command_line import run_command
 from keras_bert.errors import InputError
 from run_scripts.data_file_flags import data_files, define_data_file_flags
-from run_scripts.fine_tuning_flags import define_fine_tuning_flags, fine_tuning_options, starting_point
+from run_scripts.fine_tuning_flags import (
+    check_training_flags,
+    define_fine_tuning_flags,
+    fine_tuning_options,
+    starting_point,
+    train_and_evaluate,
+)
 
 FLAGS = flags.FLAGS
 _ENDINGS = (".tsv", ".csv", ".jsonl")
@@ -66,19 +72,23 @@ def main() -> None:
         raise InputError(
             f"{dev.source} has {dev.num_choices} choices in each row, but {train.source} has {train.num_choices}."
         )
+    check_training_flags(has_train=bool(train), has_dev=bool(dev))
 
     from keras_bert.training import multiple_choice
 
-    options = fine_tuning_options()
-    if train:
-        multiple_choice.train_multiple_choice(FLAGS.output_dir, train, starting_point(), options)
     model = {"init_checkpoint": FLAGS.init_checkpoint, "max_seq_length": FLAGS.max_seq_length}
-    if dev:
-        multiple_choice.evaluate_multiple_choice(FLAGS.output_dir, dev, eval_batch_size=FLAGS.eval_batch_size, **model)
+
+    def train_in(folder, options):
+        multiple_choice.train_multiple_choice(folder, train, starting_point(), options, dev=dev)
+
+    def evaluate_in(folder):
+        return multiple_choice.evaluate_multiple_choice(folder, dev, eval_batch_size=FLAGS.eval_batch_size, **model)
+
+    output_dir = train_and_evaluate(
+        fine_tuning_options(), train_in if train else None, evaluate_in if dev else None, "accuracy"
+    )
     if test:
-        multiple_choice.predict_multiple_choice(
-            FLAGS.output_dir, test, predict_batch_size=FLAGS.predict_batch_size, **model
-        )
+        multiple_choice.predict_multiple_choice(output_dir, test, predict_batch_size=FLAGS.predict_batch_size, **model)
 
 
 def _columns() -> _Columns:

@@ -18,7 +18,13 @@ from absl import flags
 
 from keras_bert.command_line import run_command
 from run_scripts.data_file_flags import data_files, define_data_file_flags
-from run_scripts.fine_tuning_flags import define_fine_tuning_flags, fine_tuning_options, starting_point
+from run_scripts.fine_tuning_flags import (
+    check_training_flags,
+    define_fine_tuning_flags,
+    fine_tuning_options,
+    starting_point,
+    train_and_evaluate,
+)
 
 FLAGS = flags.FLAGS
 _logger = logging.getLogger(__name__)
@@ -43,6 +49,7 @@ def main() -> None:
     files = data_files(Tagging.endings)
     train, dev = (_read(files[part], has_tags=True) if part in files else None for part in ("train", "eval"))
     test = _read(files["predict"], has_tags=None) if "predict" in files else None
+    check_training_flags(has_train=bool(train), has_dev=bool(dev))
     labels = FLAGS.labels
     if train:
         from keras_bert.tasks.tagging import labels_of
@@ -52,16 +59,24 @@ def main() -> None:
             if examples:
                 _check_tags(examples, labels)
 
+    from keras_bert.tasks.tag_schemes import find_scheme
     from keras_bert.training import tagging
 
-    options = fine_tuning_options()
-    if train:
-        tagging.train_tagger(FLAGS.output_dir, train, starting_point(), options, labels=labels)
     model = {"init_checkpoint": FLAGS.init_checkpoint, "max_seq_length": FLAGS.max_seq_length}
-    if dev:
-        tagging.evaluate_tagger(FLAGS.output_dir, dev, eval_batch_size=FLAGS.eval_batch_size, **model)
+
+    def train_in(folder, options):
+        tagging.train_tagger(folder, train, starting_point(), options, dev=dev, labels=labels)
+
+    def evaluate_in(folder):
+        return tagging.evaluate_tagger(folder, dev, eval_batch_size=FLAGS.eval_batch_size, **model)
+
+    # Tags that mark no entities have no entity F1.
+    main_score = "f1" if labels is None or find_scheme(labels, "labels") else "accuracy"
+    output_dir = train_and_evaluate(
+        fine_tuning_options(), train_in if train else None, evaluate_in if dev else None, main_score
+    )
     if test:
-        tagging.predict_tagger(FLAGS.output_dir, test, predict_batch_size=FLAGS.predict_batch_size, **model)
+        tagging.predict_tagger(output_dir, test, predict_batch_size=FLAGS.predict_batch_size, **model)
 
 
 def _read(path: str, has_tags: bool | None):

@@ -35,6 +35,10 @@ def folder(tmp_path):
     rows = ["text\tlabel"] + ["the good film\tyes", "the bad film\tno", "good\tyes"] * 6
     for name in ("train.tsv", "dev.tsv", "test.tsv"):
         (tmp_path / name).write_text("\n".join(rows) + "\n")
+    (tmp_path / "pairs.tsv").write_text("sentence1\tsentence2\tlabel\ngood\tbad\tyes\n")
+    (tmp_path / "ragged.tsv").write_text("text\tlabel\ngood\tyes\nbad\n")
+    (tmp_path / "empty.csv").write_text("text,label\n ,yes\n")
+    (tmp_path / "one.jsonl").write_text('{"sentence": "good", "label": "yes"}\n' * 2)
     CONFIG.save(tmp_path / "bert_config.json")
     VOCABULARY.save(tmp_path / "vocab.txt")
     return tmp_path
@@ -51,10 +55,12 @@ def test_a_data_folder_is_trained_on_evaluated_and_predicted(folder):
     assert result.returncode == 0, result.stderr
     assert sorted(os.listdir(output)) == [
         "checkpoints",
+        "eval_report",
         "eval_results.txt",
         "history.jsonl",
         "model",
         "run.json",
+        "test_predictions.tsv",
         "test_results.tsv",
     ]
     assert "eval_majority_rate = 0.6666666666666666" in (output / "eval_results.txt").read_text()
@@ -85,6 +91,28 @@ def test_pairs_without_a_header_start_from_a_model_folder(folder):
     assert config["keras_bert"] == {"model": "BertSequenceClassifier", "labels": ["0", "1"]}
 
 
+def test_both_test_sets_of_mnli_get_an_answer_for_every_line(folder):
+    model = BertSequenceClassifier(CONFIG, labels=["contradiction", "entailment", "neutral"])
+    model.save_pretrained(folder / "mnli", VOCABULARY)
+    header = "index\tsentence1\tsentence2\n"
+    (folder / "test_matched.tsv").write_text(f"{header}0\tthe film\tgood\n1\t\tbad film\n")
+    (folder / "test_mismatched.tsv").write_text(f"{header}0\tthe film\tbad\n")
+    task = ["--task_name=mnli", f"--data_dir={folder}", "--do_predict", "--max_seq_length=16"]
+    result = run(*task, f"--init_checkpoint={folder}/mnli", f"--output_dir={folder}/out")
+    assert result.returncode == 0, result.stderr
+    assert sorted(os.listdir(folder / "out")) == [
+        "MNLI-m.tsv",
+        "MNLI-mm.tsv",
+        "test_mismatched_predictions.tsv",
+        "test_mismatched_results.tsv",
+        "test_predictions.tsv",
+        "test_results.tsv",
+    ]
+    lines = [line.split("\t") for line in (folder / "out" / "MNLI-m.tsv").read_text().splitlines()]
+    assert [line[0] for line in lines] == ["index", "0", "1"]
+    assert {line[1] for line in lines[1:]} <= set(model.labels)
+
+
 def test_a_label_that_training_lacks_is_found_before_training(folder):
     (folder / "dev.tsv").write_text("text\tlabel\ngood film\tmaybe\n")
     result = run(f"--data_dir={folder}", f"--output_dir={folder}/out", *from_scratch(folder), "--do_train", "--do_eval")
@@ -97,11 +125,37 @@ def test_a_label_that_training_lacks_is_found_before_training(folder):
     ("make_flags", "message"),
     [
         (lambda folder: [], "Nothing to do: give --do_train, --do_eval, --do_predict"),
-        (lambda folder: ["--do_train"], "There is nothing to read: give --train_file or --data_dir."),
+        (lambda folder: ["--do_train"], "There is nothing to train on: give --train_file or --data_dir."),
         (lambda folder: ["--do_train", f"--train_file={folder}/none.tsv"], "There is no file"),
+        (lambda folder: ["--do_train", f"--data_dir={folder}/out"], "There is no folder"),
         (
-            lambda folder: ["--do_train", f"--data_dir={folder}/out"],
-            "should have one of train.tsv, train.csv, train.jsonl",
+            lambda folder: ["--do_train", f"--data_dir={folder}", "--keep_best"],
+            "To keep the best model, dev examples are needed: give --do_eval and --dev_file.",
+        ),
+        (lambda folder: ["--do_train", f"--data_dir={folder}", "--grid"], "A grid of runs trains and evaluates"),
+        (lambda folder: ["--do_eval", f"--data_dir={folder}", "--teacher=large"], "--teacher is for training"),
+        (lambda folder: ["--do_train", "--task_name=SNLI"], "task_name must be a task of GLUE: CoLA, SST-2"),
+        (
+            lambda folder: ["--do_train", "--task_name=STS-B", "--problem_type=multi_label"],
+            "STS-B is a regression, not multi_label",
+        ),
+        (
+            lambda folder: ["--do_predict", "--task_name=MNLI", f"--data_dir={folder}"],
+            "--do_predict: {folder} has no test_matched.tsv.",
+        ),
+        (
+            lambda folder: ["--do_train", f"--data_dir={folder}", "--problem_type=regression"],
+            "train.tsv: line 2: the score in column 'label' must be a number. Received: 'yes'",
+        ),
+        (
+            lambda folder: ["--do_train", "--do_eval", f"--data_dir={folder}", f"--dev_file={folder}/pairs.tsv"],
+            "train.tsv has one text in a row, but",
+        ),
+        (lambda folder: ["--do_train", f"--train_file={folder}/ragged.tsv"], "ragged.tsv: line 3 has 1 columns, but 2"),
+        (lambda folder: ["--do_train", f"--train_file={folder}/empty.csv"], "empty.csv: line 2: the text in column"),
+        (
+            lambda folder: ["--do_train", f"--train_file={folder}/one.jsonl"],
+            "a classifier needs examples of two labels or more. Received: ['yes']",
         ),
         (lambda folder: ["--do_train", f"--data_dir={folder}", "--label_column=stars"], "there is no column 'stars'"),
     ],
@@ -111,7 +165,7 @@ def test_what_cannot_be_read_is_one_line_and_exit_code_1(folder, make_flags, mes
     assert result.returncode == 1
     last_line = result.stderr.strip().splitlines()[-1]
     assert last_line.startswith("error: ")
-    assert message in last_line
+    assert message.replace("{folder}", str(folder)) in last_line
     assert not (folder / "out").exists()
 
 

@@ -93,6 +93,20 @@ def read_model_config(path: str | os.PathLike) -> tuple[BertConfig, type, dict]:
     return config.replace(extra=extra), find_class(ours["model"], config_path), arguments
 
 
+def set_model_arguments(path: str | os.PathLike, **arguments) -> None:
+    """Changes what the constructor of a model folder's class takes beside the config.
+
+    Only for arguments on which no weight depends, such as a threshold.
+
+    Raises:
+        InputError: `path` is no model folder or cannot be written to.
+    """
+    config, model_class, saved = read_model_config(path)
+    ours = {"model": class_name(model_class), **saved, **arguments}
+    changed = config.replace(extra={**config.extra, _OUR_KEY: ours})
+    changed.save(os.path.join(os.fspath(path), CONFIG_FILE))
+
+
 def read_model_vocabulary(path: str | os.PathLike, config: BertConfig) -> Vocabulary | None:
     """Returns the vocabulary of a model folder, None when it has none.
 

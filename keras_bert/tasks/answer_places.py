@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from keras_bert.errors import InputError
 from keras_bert.tasks.question_answering import QuestionExamples, Windows, find_answer
 
 # Names in messages, of those that are many.
@@ -29,6 +30,18 @@ class AnswerPlaces:
     ends: np.ndarray
     is_known: np.ndarray
     notes: Sequence[str]
+
+
+def check_training_questions(train: QuestionExamples, version_2_with_negative: bool) -> None:
+    """Raises `InputError` when there is nothing to learn, or when questions have no answer and that was not said."""
+    if not any(train.answers):
+        raise InputError(f"{train.source}: no question has an answer. There is nothing to train on.")
+    without = next((name for name, answers in zip(train.ids, train.answers, strict=True) if not answers), None)
+    if without is not None and not version_2_with_negative:
+        raise InputError(
+            f"{train.source}: the question {without!r} has no answer. If some questions are meant to have none, as in "
+            "SQuAD 2.0, say so: --version_2_with_negative"
+        )
 
 
 def place_answers(examples: QuestionExamples, windows: Windows) -> AnswerPlaces:

@@ -67,6 +67,12 @@ class FoundAnswer:
         """The best text there is, whatever speaks for no answer."""
         return next((candidate.text for candidate in self.nbest if candidate.text), "")
 
+    def with_threshold(self, null_threshold: float) -> "FoundAnswer":
+        """Returns the answer that another threshold gives, of a model that may give none."""
+        text = self.best_text if self.null_score_difference <= null_threshold else ""
+        chosen = next(candidate for candidate in self.nbest if candidate.text == text)
+        return dataclasses.replace(self, text=text, start=chosen.start, end=chosen.end, probability=chosen.probability)
+
 
 @dataclasses.dataclass(frozen=True)
 class AnswerOptions:
@@ -274,9 +280,7 @@ def _answer(spans: list[_Span], null: tuple[float, float], options: AnswerOption
     ]
     nbest = _with_probabilities(entries)
     difference = null[0] + null[1] - best[3] - best[4] if best else _NOTHING_TO_SAY
-    text = best[0] if best and difference <= options.null_threshold else ""
-    chosen = next(candidate for candidate in nbest if candidate.text == text)
-    return FoundAnswer(text, chosen.start, chosen.end, chosen.probability, difference, nbest)
+    return FoundAnswer("", None, None, 0.0, difference, nbest).with_threshold(options.null_threshold)
 
 
 def _with_probabilities(spans: list[_Span]) -> tuple[Candidate, ...]:

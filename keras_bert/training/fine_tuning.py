@@ -176,6 +176,7 @@ def fine_tune(
     folder = RunFolder(output_dir, settings)
     if os.path.isdir(folder.model_path):
         print(f"{folder.path}: the training is finished")
+        forget_best_weights(folder)  # a kill may have come before it
         return model_class.from_pretrained(folder.model_path)
     if options.teacher:
         rows = rows.with_labels(**{features.TEACHER_LOGITS: _teacher_logits(folder, model, train, options)})

@@ -21,9 +21,11 @@ def train_multiple_choice(
     train: ChoiceExamples,
     start: StartingPoint,
     options: FineTuningOptions | None = None,
+    *,
+    dev: ChoiceExamples | None = None,
 ) -> BertMultipleChoice:
     """Trains a model that takes the right one of several choices; see `fine_tune`."""
-    return fine_tune(output_dir, BertMultipleChoice, train, start=start, options=options)
+    return fine_tune(output_dir, BertMultipleChoice, train, dev, start=start, options=options)
 
 
 def evaluate_multiple_choice(

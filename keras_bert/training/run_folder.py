@@ -114,6 +114,14 @@ class RunFolder:
             file.write(text.encode("utf-8"))
         return text
 
+    def read_results(self, name: str = "eval_results.txt") -> dict[str, float]:
+        """Returns the numbers that `write_results` has written; none when there is no such file."""
+        if not os.path.isfile(self.file(name)):
+            return {}
+        with open(self.file(name), encoding="utf-8") as file:
+            found = dict(line.rstrip("\n").split(" = ", 1) for line in file)
+        return {key: float(value) for key, value in found.items() if _is_number(value)}
+
     def _check_is_free(self):
         try:
             check_output_folder(self.path)
@@ -144,6 +152,14 @@ def _state(model) -> dict:
         for owner, members in variables.items()
         for number, variable in enumerate(members)
     }
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _as_json(settings: Mapping) -> dict:

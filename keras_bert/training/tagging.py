@@ -32,15 +32,19 @@ def train_tagger(
     start: StartingPoint,
     options: FineTuningOptions | None = None,
     *,
+    dev: TaggedSentences | None = None,
     labels: Sequence[str] | None = None,
 ) -> BertTokenClassifier:
     """Trains a tagger; see `fine_tune`.
 
     Args:
+        dev: sentences to evaluate on while training, for `options.keep_best`.
         labels: the tags in the order of their ids; by default those of `train`, see `labels_of`.
     """
     arguments = {"labels": list(labels or labels_of(train))}
-    return fine_tune(output_dir, BertTokenClassifier, train, start=start, options=options, model_arguments=arguments)
+    return fine_tune(
+        output_dir, BertTokenClassifier, train, dev, start=start, options=options, model_arguments=arguments
+    )
 
 
 def evaluate_tagger(

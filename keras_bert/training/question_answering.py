@@ -1,0 +1,203 @@
+"""The runs of `BertSpanClassifier`: questions in; the model, its answers in Google's files and its scores out."""
+
+import dataclasses
+import json
+import os
+from typing import Any
+
+from keras_bert.atomic_output import atomic_file
+from keras_bert.checkpoints.model_folder import set_model_arguments
+from keras_bert.errors import InputError
+from keras_bert.evaluation.squad import score_question
+from keras_bert.models.span_classifier import BertSpanClassifier
+from keras_bert.tasks.answer_places import check_training_questions
+from keras_bert.tasks.answer_spans import FoundAnswer
+from keras_bert.tasks.question_answering import QuestionExamples
+from keras_bert.text_tasks.fitting import text_task
+from keras_bert.text_tasks.prediction import predict_rows
+from keras_bert.training.fine_tuning import Answered, FineTuningOptions, fine_tune, write_eval_results
+from keras_bert.training.run_folder import RunFolder
+from keras_bert.training.starting_point import StartingPoint, trained_model
+
+
+@dataclasses.dataclass(frozen=True)
+class QuestionAnsweringOptions:
+    """What is special to questions and contexts. None: as the model has it.
+
+    Attributes:
+        version_2_with_negative: whether contexts may have no answer, as in SQuAD 2.0.
+        null_threshold: see `AnswerOptions`.
+        doc_stride: tokens between the beginnings of two windows.
+        max_query_length: longer questions are cut to this many tokens.
+        n_best_size, max_answer_length: see `AnswerOptions`.
+    """
+
+    version_2_with_negative: bool = False
+    null_threshold: float | None = None
+    doc_stride: int | None = None
+    max_query_length: int | None = None
+    n_best_size: int = 20
+    max_answer_length: int = 30
+
+    def model_arguments(self) -> dict[str, Any]:
+        """Returns what the constructor of the model takes of these."""
+        threshold = 0.0 if self.version_2_with_negative and self.null_threshold is None else self.null_threshold
+        values = {
+            "null_threshold": threshold,
+            "doc_stride": self.doc_stride,
+            "max_query_length": self.max_query_length,
+        }
+        return {name: value for name, value in values.items() if value is not None}
+
+
+def train_question_answering(
+    output_dir: str | os.PathLike,
+    train: QuestionExamples,
+    start: StartingPoint,
+    options: FineTuningOptions | None = None,
+    questions: QuestionAnsweringOptions | None = None,
+    *,
+    dev: QuestionExamples | None = None,
+) -> BertSpanClassifier:
+    """Trains a model that answers questions, as google-research/bert `run_squad.py` does; see `fine_tune`.
+
+    An epoch is a pass over all windows; Google's script counts it by questions, and so leaves some windows to the next.
+
+    Args:
+        dev: questions with answers to evaluate on while training, for `options.keep_best`.
+
+    Raises:
+        InputError: see `check_training_questions` and `fine_tune`.
+    """
+    questions = questions or QuestionAnsweringOptions()
+    check_training_questions(train, questions.version_2_with_negative)
+    return fine_tune(
+        output_dir,
+        BertSpanClassifier,
+        train,
+        dev,
+        start=start,
+        options=options,
+        model_arguments=questions.model_arguments(),
+    )
+
+
+def predict_answers(
+    output_dir: str | os.PathLike,
+    examples: QuestionExamples,
+    *,
+    questions: QuestionAnsweringOptions | None = None,
+    tune_null_threshold: bool = False,
+    init_checkpoint: str | os.PathLike | None = None,
+    max_seq_length: int = 384,
+    predict_batch_size: int = 8,
+) -> list[FoundAnswer]:
+    """Answers questions and writes `predictions.json` and `nbest_predictions.json`; see docs/question_answering.md.
+
+    From a model that may give no answer also `null_odds.json`; when the examples have answers, `eval_results.txt` with
+    the official figures and `errors.tsv` with what was not answered rightly, the worst and the most certain first.
+
+    Args:
+        output_dir: the folder of a finished run, or an empty one if `init_checkpoint` is given.
+        tune_null_threshold: takes the threshold with the best F1 on these examples, which must have answers, and keeps
+            it in the model folder of the run.
+
+    Raises:
+        InputError: there is no model, or nothing to tune with.
+    """
+    questions = questions or QuestionAnsweringOptions()
+    folder = RunFolder(output_dir)
+    model = trained_model(BertSpanClassifier, folder, init_checkpoint)
+    for name, value in questions.model_arguments().items():
+        if name != "null_threshold" or questions.null_threshold is not None or model.null_threshold is None:
+            setattr(model, name, value)
+    if tune_null_threshold and (model.null_threshold is None or not examples.answers):
+        raise InputError(
+            "The threshold for no answer is tuned on questions with answers, some of them without one, and for a model "
+            "that may give none: train it with --version_2_with_negative, and give a --predict_file with answers."
+        )
+    answered = _ask(model, examples, questions, max_seq_length, predict_batch_size)
+    further = {}
+    if tune_null_threshold:
+        answered, further = _tuned(answered, folder)
+    if examples.answers is not None:
+        write_eval_results(output_dir, answered, **further)
+        _write_errors(folder.file("errors.tsv"), answered)
+    _write_answers(folder, examples.ids, answered.answers)
+    return answered.answers
+
+
+def _ask(model, examples, questions: QuestionAnsweringOptions, max_seq_length: int, batch_size: int) -> Answered:
+    task = text_task(model)
+    encoded = task.encode(examples, max_seq_length)
+    for note in encoded.notes:
+        print(note)
+    outputs = predict_rows(model, encoded.rows, batch_size)
+    answers = task.answers(
+        examples,
+        encoded,
+        outputs,
+        n_best_size=questions.n_best_size,
+        max_answer_length=questions.max_answer_length,
+    )
+    return Answered(model, examples, encoded, outputs, answers)
+
+
+def _tuned(answered: Answered, folder: RunFolder) -> tuple[Answered, dict[str, float]]:
+    """Decides the answers anew by the threshold with the best F1, and keeps it with the run's model."""
+    threshold = text_task(answered.model).scores(answered.examples, answered.answers)["best_f1_thresh"]
+    answered.model.null_threshold = threshold
+    answers = [answer.with_threshold(threshold) for answer in answered.answers]
+    if os.path.isdir(folder.model_path):
+        set_model_arguments(folder.model_path, null_threshold=threshold)
+        print(f"{folder.model_path}: from now on there is no answer where its odds are over {threshold:.6g}")
+    else:
+        print(f"The best threshold is {threshold:.6g}. The run has no model folder to keep it in.")
+    return dataclasses.replace(answered, answers=answers), {"null_score_diff_threshold": threshold}
+
+
+def _write_answers(folder: RunFolder, ids, answers: list[FoundAnswer]) -> None:
+    named = dict(zip(ids, answers, strict=True))
+    _write_json(folder.file("predictions.json"), {name: answer.text for name, answer in named.items()})
+    _write_json(
+        folder.file("nbest_predictions.json"),
+        {
+            name: [
+                {
+                    "text": candidate.text,
+                    "probability": candidate.probability,
+                    "start_logit": candidate.start_logit,
+                    "end_logit": candidate.end_logit,
+                }
+                for candidate in answer.nbest
+            ]
+            for name, answer in named.items()
+        },
+    )
+    if all(answer.null_score_difference is not None for answer in answers):
+        odds = {name: answer.null_score_difference for name, answer in named.items()}
+        _write_json(folder.file("null_odds.json"), odds)
+    print(f"{folder.file('predictions.json')}: {len(answers)} answers")
+
+
+def _write_json(path: str, value: dict) -> None:
+    with atomic_file(path) as file:
+        file.write((json.dumps(value, indent=4, ensure_ascii=False) + "\n").encode("utf-8"))
+
+
+def _write_errors(path: str, answered: Answered) -> None:
+    """Writes the questions whose answer is not exactly right: id, question, right answers, answer, F1, probability."""
+    examples = answered.examples
+    always = all(examples.answers)
+    rows = []
+    for number, answer in enumerate(answered.answers):
+        wanted = [given.text for given in examples.answers[number]]
+        score = score_question(wanted, answer.text, as_in_1_1=always)
+        if not score.exact:
+            texts = (examples.ids[number], examples.questions[number], " | ".join(dict.fromkeys(wanted)), answer.text)
+            rows.append((score.f1, -answer.probability, [" ".join(text.split()) for text in texts]))
+    rows.sort(key=lambda row: row[:2])
+    with atomic_file(path) as file:
+        file.write(b"id\tquestion\tanswers\tpredicted\tf1\tprobability\n")
+        for f1, probability, texts in rows:
+            file.write(("\t".join([*texts, f"{f1:.4f}", f"{-probability:.4f}"]) + "\n").encode("utf-8"))

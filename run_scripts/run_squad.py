@@ -1,0 +1,126 @@
+"""Trains a model that answers questions about texts, as in SQuAD 1.1 and 2.0, and answers questions with it.
+
+    run_squad --train_file=train-v2.0.json --predict_file=dev-v2.0.json --version_2_with_negative \\
+        --init_checkpoint=uncased_L-12_H-768_A-12 --output_dir=runs/squad --do_train --do_predict
+
+Files are SQuAD's JSON, JSON Lines with id, question, context and answers (text, answer_start), or tfds:squad@train.
+Writes into output_dir: model/, predictions.json, nbest_predictions.json, null_odds.json (with
+version_2_with_negative), and if predict_file has answers eval_results.txt and errors.tsv. Killed or stopped, the same
+command goes on from the newest checkpoint.
+"""
+
+import dataclasses
+
+from absl import flags
+
+from keras_bert.command_line import run_command
+from keras_bert.errors import InputError
+from run_scripts.fine_tuning_flags import (
+    check_training_flags,
+    define_fine_tuning_flags,
+    fine_tuning_options,
+    starting_point,
+    train_and_evaluate,
+)
+
+FLAGS = flags.FLAGS
+
+
+def define_flags() -> None:
+    flags.DEFINE_string("train_file", None, "Questions, contexts and answers to train on.")
+    flags.DEFINE_string("predict_file", None, "Questions and contexts to answer; with answers they are scored too.")
+    flags.DEFINE_boolean("version_2_with_negative", False, "Whether some questions have no answer, as in SQuAD 2.0.")
+    flags.DEFINE_float(
+        "null_score_diff_threshold",
+        None,
+        "There is no answer where its score exceeds that of the best answer by more. Default: that of the model, at "
+        "first 0.0.",
+    )
+    flags.DEFINE_boolean(
+        "tune_null_threshold",
+        False,
+        "Take the threshold that has the best F1 on predict_file, and keep it with the model.",
+    )
+    flags.DEFINE_integer(
+        "doc_stride", None, "Tokens between the beginnings of two windows. Default: that of the model, at first 128."
+    )
+    flags.DEFINE_integer(
+        "max_query_length", None, "Longer questions are cut to this. Default: that of the model, at first 64."
+    )
+    flags.DEFINE_integer("n_best_size", 20, "The number of answers in nbest_predictions.json.")
+    flags.DEFINE_integer("max_answer_length", 30, "The most tokens of an answer.")
+    define_fine_tuning_flags(max_seq_length=384)
+
+
+def main() -> None:
+    if not (FLAGS.do_train or FLAGS.do_predict):
+        raise InputError("Nothing to do: give --do_train, --do_predict or both of them.")
+    # All files are read before TensorFlow is loaded, let alone anything trained.
+    train = _read("train_file", "do_train") if FLAGS.do_train else None
+    asked = _read("predict_file", "do_predict") if FLAGS.do_predict else None
+    if asked and not any(asked.answers):
+        if FLAGS.tune_null_threshold:
+            raise InputError(f"--tune_null_threshold needs answers, and {FLAGS.predict_file} has none.")
+        asked = dataclasses.replace(asked, answers=None)
+    _check(train)
+    check_training_flags(
+        has_train=bool(train),
+        has_dev=bool(asked and asked.answers),
+        needed="--do_predict and a --predict_file with answers",
+    )
+
+    from keras_bert.training import question_answering
+    from keras_bert.training.run_folder import RunFolder
+
+    questions = question_answering.QuestionAnsweringOptions(
+        FLAGS.version_2_with_negative,
+        FLAGS.null_score_diff_threshold,
+        FLAGS.doc_stride,
+        FLAGS.max_query_length,
+        FLAGS.n_best_size,
+        FLAGS.max_answer_length,
+    )
+
+    def train_in(folder, options):
+        dev = asked if asked and asked.answers else None
+        question_answering.train_question_answering(folder, train, starting_point(), options, questions, dev=dev)
+
+    def answer_in(folder):
+        question_answering.predict_answers(
+            folder,
+            asked,
+            questions=questions,
+            tune_null_threshold=FLAGS.tune_null_threshold,
+            init_checkpoint=FLAGS.init_checkpoint,
+            max_seq_length=FLAGS.max_seq_length,
+            predict_batch_size=FLAGS.predict_batch_size,
+        )
+        return RunFolder(folder).read_results()
+
+    train_and_evaluate(fine_tuning_options(), train_in if train else None, answer_in if asked else None, "f1")
+
+
+def _read(flag: str, purpose: str):
+    from data_prep.squad import read_squad
+
+    if not FLAGS[flag].value:
+        raise InputError(f"--{purpose} needs --{flag}.")
+    return read_squad(FLAGS[flag].value)
+
+
+def _check(train) -> None:
+    """Refuses before anything is trained what would be refused after it."""
+    from keras_bert.tasks.answer_places import check_training_questions
+    from keras_bert.tasks.answer_spans import AnswerOptions
+
+    AnswerOptions(FLAGS.n_best_size, FLAGS.max_answer_length, FLAGS.null_score_diff_threshold)
+    if train:
+        check_training_questions(train, FLAGS.version_2_with_negative)
+
+
+def command() -> None:
+    run_command(main, define_flags)
+
+
+if __name__ == "__main__":
+    command()

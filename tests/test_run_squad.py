@@ -1,0 +1,201 @@
+"""The command that trains on questions and answers them, as a user starts it, and the files that it writes."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from keras_bert.config import BertConfig
+from keras_bert.models.pretrainer import BertPretrainer
+from keras_bert.models.span_classifier import BertSpanClassifier
+from keras_bert.tokenization.vocabulary import Vocabulary
+from keras_bert.training.question_answering import QuestionAnsweringOptions, predict_answers
+
+NAMES, YEARS = ["ada", "alan", "grace"], ["1815", "1912", "1906"]
+VOCABULARY = Vocabulary(
+    ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "who", "when", "was", "born", "in", "?", ".", *NAMES, *YEARS]
+)
+CONFIG = BertConfig(
+    vocab_size=len(VOCABULARY),
+    hidden_size=32,
+    num_hidden_layers=1,
+    num_attention_heads=2,
+    intermediate_size=64,
+    max_position_embeddings=32,
+    hidden_dropout_prob=0.0,
+    attention_probs_dropout_prob=0.0,
+    initializer_range=0.1,
+)
+
+
+def run(*arguments):
+    program = [sys.executable, "-m", "run_scripts.run_squad", *map(str, arguments)]
+    return subprocess.run(program, capture_output=True, text=True)
+
+
+def squad(path, with_answers=True, with_negatives=True):
+    paragraphs = []
+    for name in NAMES:
+        for year in YEARS:
+            context = f"{name} was born in {year}."
+            questions = [(f"who {name} {year}", "who?", name), (f"when {name} {year}", "when?", year)]
+            paragraphs.append({"context": context, "qas": [squad_question(context, *row) for row in questions]})
+        if with_negatives:
+            context = f"was born in {YEARS[0]}"
+            paragraphs.append({"context": context, "qas": [squad_question(context, f"none {name}", "who?", None)]})
+    if not with_answers:
+        for question in (question for paragraph in paragraphs for question in paragraph["qas"]):
+            del question["answers"]
+            question.pop("is_impossible", None)
+    path.write_text(json.dumps({"version": "v2.0", "data": [{"title": "t", "paragraphs": paragraphs}]}), "utf-8")
+    return path
+
+
+def squad_question(context, name, question, text):
+    answers = [{"text": text, "answer_start": context.index(text)}] if text else []
+    return {"id": name, "question": question, "answers": answers} | ({} if text else {"is_impossible": True})
+
+
+@pytest.fixture
+def start(tmp_path):
+    BertPretrainer(CONFIG).save_pretrained(tmp_path / "start", VOCABULARY)
+    return tmp_path / "start"
+
+
+def read_json(path):
+    return json.loads(path.read_text("utf-8"))
+
+
+def test_squad_2_is_trained_answered_scored_and_tuned(tmp_path, start):
+    data = squad(tmp_path / "squad.json")
+    output = tmp_path / "out"
+    arguments = [f"--train_file={data}", f"--predict_file={data}", f"--output_dir={output}", "--max_seq_length=32"]
+    arguments += [f"--init_checkpoint={start}", "--do_train", "--do_predict", "--version_2_with_negative"]
+    arguments += ["--train_batch_size=7", "--num_train_epochs=40", "--learning_rate=4e-3", "--doc_stride=16"]
+    result = run(*arguments, "--tune_null_threshold")
+    assert result.returncode == 0, result.stderr
+    files = ["checkpoints", "errors.tsv", "eval_results.txt", "history.jsonl", "model", "nbest_predictions.json"]
+    assert sorted(os.listdir(output)) == [*files, "null_odds.json", "predictions.json", "run.json"]
+
+    predictions, odds, nbest = (
+        read_json(output / f"{name}.json") for name in ("predictions", "null_odds", "nbest_predictions")
+    )
+    assert predictions["who alan 1912"] == "alan"
+    assert predictions["none alan"] == ""
+    assert list(predictions) == list(odds) == list(nbest)
+    assert odds["none alan"] > 0 > odds["who alan 1912"]
+    assert list(nbest["who alan 1912"][0]) == ["text", "probability", "start_logit", "end_logit"]
+    assert sum(entry["probability"] for entry in nbest["none alan"]) == pytest.approx(1.0)
+
+    results = dict(line.split(" = ") for line in (output / "eval_results.txt").read_text().splitlines())
+    threshold = float(results["null_score_diff_threshold"])
+    assert BertSpanClassifier.from_pretrained(output / "model").null_threshold == threshold
+    assert float(results["eval_best_f1_thresh"]) == threshold
+    for name, text in predictions.items():
+        assert text == ("" if odds[name] > threshold else next(entry["text"] for entry in nbest[name] if entry["text"]))
+    official = subprocess.run(
+        [sys.executable, "-m", "run_scripts.evaluate_squad", data, output / "predictions.json"],
+        capture_output=True,
+        text=True,
+    )
+    assert json.loads(official.stdout)["f1"] == float(results["eval_f1"]) == float(results["eval_best_f1"])
+
+    # The threshold and the windows are the model's from now on.
+    unanswered = read(squad(tmp_path / "test.json", with_answers=False))
+    again = predict_answers(tmp_path / "again", unanswered, init_checkpoint=output / "model", max_seq_length=32)
+    assert [answer.text for answer in again] == list(predictions.values())
+    assert sorted(os.listdir(tmp_path / "again")) == ["nbest_predictions.json", "null_odds.json", "predictions.json"]
+
+
+def read(path, with_answers=False):
+    from data_prep.squad import read_squad
+
+    return read_squad(path, has_answers=with_answers)
+
+
+def span_model(folder, **arguments):
+    BertSpanClassifier(CONFIG, **arguments).save_pretrained(folder, VOCABULARY)
+    return folder
+
+
+def test_errors_are_listed_with_the_worst_and_most_certain_first(tmp_path):
+    examples = read(squad(tmp_path / "dev.json", with_negatives=False), with_answers=True)
+    answers = predict_answers(tmp_path / "out", examples, init_checkpoint=span_model(tmp_path / "m"), max_seq_length=32)
+    assert not (tmp_path / "out" / "null_odds.json").exists()
+    header, *rows = [line.split("\t") for line in (tmp_path / "out" / "errors.tsv").read_text().splitlines()]
+    assert header == ["id", "question", "answers", "predicted", "f1", "probability"]
+    wrong = dict(zip(examples.ids, answers, strict=True))
+    assert len(rows) > 5
+    assert [(float(row[4]), -float(row[5])) for row in rows] == sorted((float(row[4]), -float(row[5])) for row in rows)
+    for name, question, right, predicted, _, probability in rows:
+        assert question in ("who?", "when?")
+        assert predicted == wrong[name].text != right
+        assert float(probability) == pytest.approx(wrong[name].probability, abs=1e-4)
+
+
+def test_flags_take_precedence_over_what_the_model_has(tmp_path):
+    examples = read(squad(tmp_path / "dev.json", with_negatives=False))
+    folder = span_model(tmp_path / "m", null_threshold=1e6)
+    for threshold, has_answer in ((None, True), (-1e6, False)):
+        options = QuestionAnsweringOptions(True, threshold, n_best_size=3, max_answer_length=2)
+        out = tmp_path / f"out {threshold}"
+        answers = predict_answers(out, examples, questions=options, init_checkpoint=folder, max_seq_length=32)
+        assert {answer.has_answer for answer in answers} == {has_answer}
+        assert max(len(answer.nbest) for answer in answers) <= 4
+        assert max(len(answer.best_text.split()) for answer in answers) <= 2
+
+
+def lines(path, *rows):
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+    return path
+
+
+def test_json_lines_of_hugging_face_are_read(tmp_path):
+    row = {"id": "1", "title": "t", "context": "ada was born in 1815.", "question": "who?"}
+    data = lines(tmp_path / "dev.jsonl", {**row, "answers": {"text": ["ada"], "answer_start": [0]}})
+    (answer,) = predict_answers(
+        tmp_path / "out", read(data, True), init_checkpoint=span_model(tmp_path / "m"), max_seq_length=32
+    )
+    assert row["context"][answer.start : answer.end] == answer.text
+    assert "eval_total = 1" in (tmp_path / "out" / "eval_results.txt").read_text()
+
+
+NO_ANSWER = {"id": "1", "context": "ada", "question": "who?", "answers": {"text": [], "answer_start": []}}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "content", "message"),
+    [
+        ([], None, "Nothing to do: give --do_train, --do_predict or both"),
+        (["--do_train"], None, "--do_train needs --train_file."),
+        (["--do_predict"], None, "--do_predict needs --predict_file."),
+        (["--do_train", "--train_file={file}"], "{", "line 1"),
+        (["--do_train", "--train_file={file}"], json.dumps({**NO_ANSWER, "context": ""}), "line 1: 'context' must be"),
+        (["--do_train", "--train_file={file}"], json.dumps(NO_ANSWER), "no question has an answer"),
+        (
+            ["--do_train", "--train_file={file}"],
+            json.dumps(NO_ANSWER)
+            + "\n"
+            + json.dumps({**NO_ANSWER, "id": "2", "answers": [{"text": "ada", "answer_start": 0}]}),
+            "the question '1' has no answer. If some questions are meant to have none, as in SQuAD 2.0, say so",
+        ),
+        (
+            ["--do_train", "--train_file={file}"],
+            json.dumps(NO_ANSWER) + "\n" + json.dumps(NO_ANSWER),
+            "the id '1' is there twice",
+        ),
+        (["--do_predict", "--predict_file={file}", "--tune_null_threshold"], json.dumps(NO_ANSWER), "needs answers"),
+        (["--do_predict", "--predict_file={file}", "--n_best_size=0"], json.dumps(NO_ANSWER), "must be 1 or more"),
+    ],
+)
+def test_bad_input_ends_in_one_line_before_anything_is_trained(tmp_path, arguments, content, message):
+    path = tmp_path / "data.jsonl"
+    path.write_text(content or "", "utf-8")
+    result = run(*[argument.format(file=path) for argument in arguments], f"--output_dir={tmp_path / 'out'}")
+    assert result.returncode == 1
+    assert result.stderr.startswith("error: ")
+    assert message in result.stderr
+    assert len(result.stderr.splitlines()) == 1
+    assert not (tmp_path / "out").exists()
