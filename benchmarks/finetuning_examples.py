@@ -1,4 +1,4 @@
-"""The examples of the fine-tuning comparison, read by plain Python, so that both sides train and are scored on the same.
+"""The examples of the fine-tuning comparison, read by plain Python, the same for both sides.
 
 Neither TensorFlow nor torch nor keras_bert is needed here: `benchmarks.transformers_finetuning` runs in an environment
 that has none of ours, and a reader of our own would not show our readers to be right.
@@ -52,7 +52,7 @@ N_BEST_SIZE = 20
 
 
 def read_classification(data: pathlib.Path, task: str, split: str) -> tuple[list[str], list[str] | None, list[int]]:
-    """Returns texts, second texts (None for single texts) and labels of MRPC, CoLA or SST-2; `split` is train or dev."""
+    """Returns texts, second texts (None for single ones) and labels of a GLUE task; `split` is train or dev."""
     path = data / "glue" / task / f"{split}.tsv"
     with open(path, encoding="utf-8-sig", newline="") as file:
         rows = list(csv.reader(file, delimiter="\t", quoting=csv.QUOTE_NONE))

@@ -19,7 +19,7 @@ from benchmarks.finetuning_examples import RECIPES
 
 
 def train(model, recipe, seed: int, x, y) -> dict:
-    """Returns `epoch_seconds`, `cpu_seconds`, `epoch_losses`, `fit_seconds` and, if the texts were rows, no tokens."""
+    """Returns `epoch_seconds`, `fit_seconds` with tokenising and tracing, `cpu_seconds` and `epoch_losses`."""
     import keras
 
     clock = {"begin": 0.0, "seconds": []}
@@ -46,21 +46,73 @@ def train(model, recipe, seed: int, x, y) -> dict:
     }
 
 
-def run_classification(arguments, recipe):
-    from keras_bert import BertSequenceClassifier
+def model_and_texts(arguments):
+    """Returns a new model, and the texts and labels that it is trained on, as its `fit` takes them."""
+    from keras_bert import BertMultipleChoice, BertSequenceClassifier, BertSpanClassifier, BertTokenClassifier
 
+    if arguments.task == "WNUT-17":
+        words, tags = examples.read_tagged_sentences(arguments.data, "train")
+        labels = sorted({tag for sentence in tags for tag in sentence})
+        return BertTokenClassifier.from_pretrained(arguments.model, labels=labels), words, tags
+    if arguments.task == "SQuAD":
+        model = BertSpanClassifier.from_pretrained(arguments.model)
+        questions = examples.read_questions(arguments.data, "train")
+        return model, question_columns(questions), [question["answers"][0] for question in questions]
+    if arguments.task == "CODAH":
+        *texts, labels = examples.read_multiple_choice(arguments.data, "train")
+        return BertMultipleChoice.from_pretrained(arguments.model), tuple(texts), labels
     model = BertSequenceClassifier.from_pretrained(arguments.model, labels=["0", "1"])
-
-    def texts(split):
-        first, second, labels = examples.read_classification(arguments.data, arguments.task, split)
-        return (first if second is None else (first, second)), labels
-
-    measured = train(model, recipe, arguments.seed, *texts("train"))
-    answers = model.predict(texts("dev")[0], max_seq_length=recipe.max_seq_length)
-    return measured, {"dev": [int(answer.label) for answer in answers]}
+    return model, *classification_columns(arguments, "train")
 
 
-RUNS = {}
+def question_columns(questions) -> tuple[list[str], list[str]]:
+    return [question["question"] for question in questions], [question["context"] for question in questions]
+
+
+def classification_columns(arguments, split: str):
+    first, second, labels = examples.read_classification(arguments.data, arguments.task, split)
+    return (first if second is None else (first, second)), labels
+
+
+def predictions(model, arguments, max_seq_length: int) -> dict:
+    """Returns what the model says about the held-out data, split -> numbers, tags or texts."""
+    if arguments.task == "WNUT-17":
+        words = {split: examples.read_tagged_sentences(arguments.data, split)[0] for split in ("dev", "test")}
+        answers = {split: model.predict(words[split], max_seq_length=max_seq_length) for split in words}
+        return {split: [list(answer.tags) for answer in answers[split]] for split in words}
+    if arguments.task == "SQuAD":
+        questions = examples.read_questions(arguments.data, "dev")
+        answers = model.predict(question_columns(questions), max_seq_length=max_seq_length)
+        return {"dev": {question["id"]: answer.text for question, answer in zip(questions, answers, strict=True)}}
+    if arguments.task == "CODAH":
+        prompts, choices, _ = examples.read_multiple_choice(arguments.data, "dev")
+        return {"dev": [answer.choice for answer in model.predict((prompts, choices), max_seq_length=max_seq_length)]}
+    texts, _ = classification_columns(arguments, "dev")
+    return {"dev": [int(answer.label) for answer in model.predict(texts, max_seq_length=max_seq_length)]}
+
+
+def train_on_request(model, x, y, recipe, steps: int) -> None:
+    """For each line on standard input takes so many steps, and writes a line of JSON with their time and tokens."""
+    from keras_bert.input_pipeline import rows_dataset
+    from keras_bert.optimization import AdamW, WarmupLinearDecay
+    from keras_bert.tasks.token_rows import RowBatches
+    from keras_bert.text_tasks.fitting import text_task
+
+    task = text_task(model)
+    rows = task.encode(task.examples(x, y), recipe.max_seq_length).rows
+    batches = RowBatches(rows, recipe.batch_size, seed=1).order()
+    schedule = WarmupLinearDecay(examples.PEAK_RATE, len(batches), len(batches) // 10)
+    model.compile(optimizer=AdamW(schedule), jit_compile=False)
+    for number, _ in enumerate(sys.stdin):
+        first = number * steps
+        begin = time.perf_counter()
+        dataset = rows_dataset(rows, recipe.batch_size, shuffle=True, repeat=True, seed=1, start_step=first)
+        model.fit(dataset, steps_per_epoch=steps, verbose=0)
+        seconds = time.perf_counter() - begin
+        batch_masks = [rows.batch(places)["input_mask"] for places in batches[first : first + steps]]
+        report = {"seconds": seconds, "tokens": sum(int(mask.sum()) for mask in batch_masks)}
+        report |= {"padded_tokens": sum(mask.size for mask in batch_masks), "all_tokens": int(rows.splits[-1])}
+        print(json.dumps(report), flush=True)
 
 
 def main():
@@ -70,7 +122,8 @@ def main():
     parser.add_argument("--task", choices=sorted(RECIPES), required=True)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--output", type=pathlib.Path, required=True, help="JSON file to write")
+    parser.add_argument("--output", type=pathlib.Path, help="JSON file to write")
+    parser.add_argument("--steps_on_request", type=int, help="instead train so many steps for each line of input")
     arguments = parser.parse_args()
     os.environ["TF_NUM_INTRAOP_THREADS"] = os.environ["TF_NUM_INTEROP_THREADS"] = str(arguments.threads)
 
@@ -78,14 +131,19 @@ def main():
     import tensorflow as tf
 
     keras.utils.set_random_seed(arguments.seed)
-    measured, predictions = RUNS.get(arguments.task, run_classification)(arguments, RECIPES[arguments.task])
+    recipe = RECIPES[arguments.task]
+    model, x, y = model_and_texts(arguments)
+    if arguments.steps_on_request:
+        train_on_request(model, x, y, recipe, arguments.steps_on_request)
+        return
+    measured = train(model, recipe, arguments.seed, x, y)
     result = {
         "side": f"keras_bert, Keras {keras.__version__}, TensorFlow {tf.__version__}",
         "task": arguments.task,
         "seed": arguments.seed,
         "threads": arguments.threads,
         **measured,
-        "predictions": predictions,
+        "predictions": predictions(model, arguments, recipe.max_seq_length),
     }
     partial = arguments.output.with_suffix(".partial")
     partial.write_text(json.dumps(result, ensure_ascii=False), encoding="utf-8")
@@ -93,4 +151,4 @@ def main():
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

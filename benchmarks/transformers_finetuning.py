@@ -13,6 +13,7 @@ import json
 import math
 import os
 import pathlib
+import sys
 import time
 
 import numpy as np
@@ -49,9 +50,12 @@ class Rows:
 
     def __init__(self, ids, segments, labels, token_labels=None, group=1):
         self.ids, self.segments, self.labels, self.token_labels, self.group = ids, segments, labels, token_labels, group
-        lengths = np.array([len(row) for row in ids])
-        self.lengths = lengths.reshape(-1, group).max(axis=1)
-        self.num_tokens = int(lengths.sum())
+        self.row_lengths = np.array([len(row) for row in ids]).reshape(-1, group)
+        self.lengths = self.row_lengths.max(axis=1)
+        self.num_tokens = int(self.row_lengths.sum())
+
+    def tokens_of(self, places) -> int:
+        return int(self.row_lengths[places].sum())
 
     def batch(self, places) -> dict[str, torch.Tensor]:
         rows = [place * self.group + choice for place in places for choice in range(self.group)]
@@ -275,61 +279,74 @@ def outputs_of(model, rows: Rows, name: str = "logits") -> list[np.ndarray]:
     return result
 
 
-def load(model_class, folder, **options):
-    return model_class.from_pretrained(folder, **options)
+def training_rows(arguments, recipe, tokenizer):
+    """Returns a new model, the rows that it is trained on, and the labels of tagging."""
+    labels = None
+    if arguments.task == "WNUT-17":
+        words, tags = examples.read_tagged_sentences(arguments.data, "train")
+        labels = sorted({tag for sentence in tags for tag in sentence})
+        tag_ids = [[labels.index(tag) for tag in sentence] for sentence in tags]
+        rows, _ = encode_words(tokenizer, words, tag_ids, recipe.max_seq_length)
+        model_class, options = transformers.BertForTokenClassification, {"num_labels": len(labels)}
+    elif arguments.task == "SQuAD":
+        rows, _ = encode_questions(tokenizer, examples.read_questions(arguments.data, "train"), recipe.max_seq_length)
+        model_class, options = transformers.BertForQuestionAnswering, {}
+    elif arguments.task == "CODAH":
+        columns = examples.read_multiple_choice(arguments.data, "train")
+        rows = encode_choices(tokenizer, *columns, recipe.max_seq_length)
+        model_class, options = transformers.BertForMultipleChoice, {}
+    else:
+        columns = examples.read_classification(arguments.data, arguments.task, "train")
+        rows = encode_texts(tokenizer, *columns, recipe.max_seq_length)
+        model_class, options = transformers.BertForSequenceClassification, {"num_labels": 2}
+    return model_class.from_pretrained(arguments.model, **options), rows, labels
 
 
-def run_classification(arguments, recipe, tokenizer):
-    columns = examples.read_classification(arguments.data, arguments.task, "train")
-    rows = encode_texts(tokenizer, *columns, recipe.max_seq_length)
-    model = load(transformers.BertForSequenceClassification, arguments.model, num_labels=2)
-    measured = train(model, rows, recipe, arguments.seed)
-    columns = examples.read_classification(arguments.data, arguments.task, "dev")
-    logits = outputs_of(model, encode_texts(tokenizer, *columns, recipe.max_seq_length))
-    return measured, {"dev": [int(row.argmax()) for row in logits]}
+def predictions(model, labels, arguments, recipe, tokenizer) -> dict:
+    """Returns what the model says about the held-out data, split -> numbers, tags or texts."""
+    if arguments.task == "WNUT-17":
+        return {split: predicted_tags(model, labels, split, arguments, recipe, tokenizer) for split in ("dev", "test")}
+    if arguments.task == "SQuAD":
+        questions = examples.read_questions(arguments.data, "dev")
+        rows, windows = encode_questions(tokenizer, questions, recipe.max_seq_length)
+        outputs = outputs_of(model, rows, "start_logits+end_logits")
+        cut = [values[:, : len(ids)] for values, ids in zip(outputs, rows.ids, strict=True)]
+        return {"dev": best_answers(questions, windows, [values[0] for values in cut], [values[1] for values in cut])}
+    if arguments.task == "CODAH":
+        columns = examples.read_multiple_choice(arguments.data, "dev")
+        rows = encode_choices(tokenizer, *columns, recipe.max_seq_length)
+    else:
+        columns = examples.read_classification(arguments.data, arguments.task, "dev")
+        rows = encode_texts(tokenizer, *columns, recipe.max_seq_length)
+    return {"dev": [int(row.argmax()) for row in outputs_of(model, rows)]}
 
 
-def run_tagging(arguments, recipe, tokenizer):
-    words, tags = examples.read_tagged_sentences(arguments.data, "train")
-    labels = sorted({tag for sentence in tags for tag in sentence})
-    numbers = {label: number for number, label in enumerate(labels)}
-    rows, _ = encode_words(tokenizer, words, [[numbers[tag] for tag in row] for row in tags], recipe.max_seq_length)
-    model = load(transformers.BertForTokenClassification, arguments.model, num_labels=len(labels))
-    measured = train(model, rows, recipe, arguments.seed)
-    predictions = {}
-    for split in ("dev", "test"):
-        words, _ = examples.read_tagged_sentences(arguments.data, split)
-        rows, origins = encode_words(tokenizer, words, [[0] * len(row) for row in words], recipe.max_seq_length)
-        found = [[] for _ in words]
-        for (sentence, _), logits, row in zip(origins, outputs_of(model, rows), rows.token_labels, strict=True):
-            best = logits[: len(row)].argmax(axis=-1)
-            found[sentence] += [labels[label] for label, given in zip(best, row, strict=True) if given != IGNORED_LABEL]
-        predictions[split] = found
-    return measured, predictions
+def predicted_tags(model, labels, split, arguments, recipe, tokenizer) -> list[list[str]]:
+    words, _ = examples.read_tagged_sentences(arguments.data, split)
+    rows, origins = encode_words(tokenizer, words, [[0] * len(row) for row in words], recipe.max_seq_length)
+    found = [[] for _ in words]
+    for (sentence, _), logits, row in zip(origins, outputs_of(model, rows), rows.token_labels, strict=True):
+        best = logits[: len(row)].argmax(axis=-1)
+        found[sentence] += [labels[label] for label, given in zip(best, row, strict=True) if given != IGNORED_LABEL]
+    return found
 
 
-def run_questions(arguments, recipe, tokenizer):
-    rows, _ = encode_questions(tokenizer, examples.read_questions(arguments.data, "train"), recipe.max_seq_length)
-    model = load(transformers.BertForQuestionAnswering, arguments.model)
-    measured = train(model, rows, recipe, arguments.seed)
-    questions = examples.read_questions(arguments.data, "dev")
-    rows, windows = encode_questions(tokenizer, questions, recipe.max_seq_length)
-    outputs = outputs_of(model, rows, "start_logits+end_logits")
-    cut = [values[:, : len(ids)] for values, ids in zip(outputs, rows.ids, strict=True)]
-    return measured, {
-        "dev": best_answers(questions, windows, [values[0] for values in cut], [values[1] for values in cut])
-    }
-
-
-def run_multiple_choice(arguments, recipe, tokenizer):
-    rows = encode_choices(tokenizer, *examples.read_multiple_choice(arguments.data, "train"), recipe.max_seq_length)
-    model = load(transformers.BertForMultipleChoice, arguments.model)
-    measured = train(model, rows, recipe, arguments.seed)
-    rows = encode_choices(tokenizer, *examples.read_multiple_choice(arguments.data, "dev"), recipe.max_seq_length)
-    return measured, {"dev": [int(row.argmax()) for row in outputs_of(model, rows)]}
-
-
-RUNS = {"WNUT-17": run_tagging, "SQuAD": run_questions, "CODAH": run_multiple_choice}
+def train_on_request(model, rows: Rows, recipe: Recipe, steps: int) -> None:
+    """For each line on standard input takes so many steps, and writes a line of JSON with their time and tokens."""
+    batches = length_grouped_batches(rows.lengths, recipe.batch_size, np.random.default_rng([1, 0]))
+    trainer = Trainer(model, len(batches))
+    for number, _ in enumerate(sys.stdin):
+        places = batches[number * steps : (number + 1) * steps]
+        begin = time.perf_counter()
+        padded = 0
+        for some in places:
+            batch = rows.batch(some)
+            padded += batch["input_ids"].numel()
+            trainer.step(batch)
+        seconds = time.perf_counter() - begin
+        tokens = sum(rows.tokens_of(some) for some in places)
+        report = {"seconds": seconds, "tokens": tokens, "padded_tokens": padded, "all_tokens": rows.num_tokens}
+        print(json.dumps(report), flush=True)
 
 
 def main():
@@ -339,20 +356,25 @@ def main():
     parser.add_argument("--task", choices=sorted(RECIPES), required=True)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--output", type=pathlib.Path, required=True, help="JSON file to write")
+    parser.add_argument("--output", type=pathlib.Path, help="JSON file to write")
+    parser.add_argument("--steps_on_request", type=int, help="instead train so many steps for each line of input")
     arguments = parser.parse_args()
     torch.set_num_threads(arguments.threads)
     torch.manual_seed(arguments.seed)
     recipe = RECIPES[arguments.task]
     tokenizer = transformers.AutoTokenizer.from_pretrained(arguments.model)
-    measured, predictions = RUNS.get(arguments.task, run_classification)(arguments, recipe, tokenizer)
+    model, rows, labels = training_rows(arguments, recipe, tokenizer)
+    if arguments.steps_on_request:
+        train_on_request(model, rows, recipe, arguments.steps_on_request)
+        return
+    measured = train(model, rows, recipe, arguments.seed)
     result = {
         "side": f"transformers {transformers.__version__}, torch {torch.__version__}",
         "task": arguments.task,
         "seed": arguments.seed,
         "threads": arguments.threads,
         **measured,
-        "predictions": predictions,
+        "predictions": predictions(model, labels, arguments, recipe, tokenizer),
     }
     partial = arguments.output.with_suffix(".partial")
     partial.write_text(json.dumps(result, ensure_ascii=False), encoding="utf-8")

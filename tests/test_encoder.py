@@ -120,6 +120,32 @@ def test_hidden_states_and_attentions_are_there_only_if_asked_for():
     assert [array.shape for array in with_attentions["attentions"]] == [(6, 3, 8, 8)] * 2
 
 
+def test_the_pooled_output_alone_is_the_same_and_so_are_its_gradients():
+    """The last layer then works for [CLS] alone."""
+    import tensorflow as tf
+
+    encoder = BertEncoder(small_config(hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0))
+    batch = features([[1, 1, 1, 1, 1, 1], [1, 1, 1, 0, 0, 0]])
+    found = []
+    for pooled_only in (True, False):
+        with tf.GradientTape() as tape:
+            outputs = encoder(batch, pooled_only=pooled_only)
+            loss = tf.reduce_sum(tf.square(outputs["pooled_output"]))
+        gradients = tape.gradient(loss, [weight.value for weight in encoder.trainable_variables])
+        assert ("sequence_output" in outputs) == (not pooled_only)
+        found.append([outputs["pooled_output"], *map(tf.convert_to_tensor, gradients)])
+    for alone, among_all in zip(*found, strict=True):
+        np.testing.assert_allclose(alone, among_all, rtol=1e-4, atol=1e-6)
+
+
+def test_the_pooled_output_alone_of_packed_rows_is_that_of_all_their_sequences():
+    encoder = BertEncoder(small_config())
+    batch = features([[1, 1, 1, 2, 2, 2]]) | {"cls_positions": np.array([[0, 3]])}
+    alone = encoder(batch, pooled_only=True)["pooled_output"]
+    np.testing.assert_allclose(alone, encoder(batch)["pooled_output"], rtol=1e-6)
+    assert alone.shape[:2] == (1, 2)
+
+
 def test_dropout_acts_in_training_only():
     encoder = BertEncoder(small_config(hidden_dropout_prob=0.5, attention_probs_dropout_prob=0.5))
     inputs = features(MASKS)

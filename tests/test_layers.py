@@ -1,12 +1,14 @@
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 from layer_contract import check_layer
 from numpy_bert import gelu_erf, gelu_tanh
 
 from keras_bert.errors import InputError
 from keras_bert.layers.activations import hidden_activation
 from keras_bert.layers.attention import SelfAttention
+from keras_bert.layers.dropout import Dropout
 from keras_bert.layers.embeddings import BertEmbeddings
 from keras_bert.layers.heads import MaskedLanguageModelHead, Pooler
 from keras_bert.layers.layer_mixture import LayerMixture
@@ -154,6 +156,28 @@ def test_attention_probabilities_add_up_to_one_and_stay_in_the_sequence():
     assert np.all(first_row[2:4, [0, 1, 4]] == 0)
     assert np.all(first_row[:2, :2] > 0)
     np.testing.assert_array_equal(np.asarray(layer(vectors(2, 5, 6), bias())), np.asarray(outputs))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "mixed_bfloat16"])
+@pytest.mark.parametrize("jit_compile", [False, True])
+def test_dropout_drops_its_share_and_keeps_the_mean(dtype, jit_compile):
+    layer = Dropout(0.1, seed=3, dtype=dtype)
+    values = np.ones((301, 333), "float32")  # an odd number of values
+    run = tf.function(lambda values: layer(values, training=True), jit_compile=jit_compile)
+    first, second = (np.asarray(keras.ops.cast(run(values), "float32")) for _ in range(2))
+    assert np.mean(first == 0) == pytest.approx(0.1, abs=0.005)
+    assert set(np.unique(first)) <= {0.0, first.max()}
+    assert first.max() == pytest.approx(1 / 0.9, rel=0.01)
+    # Neither rows nor columns nor calls drop together.
+    assert np.mean(first == second) == pytest.approx(0.82, abs=0.01)
+    for axis in (0, 1):
+        assert np.std(np.mean(first == 0, axis=axis)) < 0.025
+    np.testing.assert_array_equal(layer(values, training=False), values)
+
+
+def test_dropout_of_the_same_seed_is_the_same():
+    values = np.ones((20, 30), "float32")
+    np.testing.assert_array_equal(*(Dropout(0.5, seed=7)(values, training=True) for _ in range(2)))
 
 
 def test_attention_and_hidden_dropout_are_separate():

@@ -133,6 +133,39 @@ def test_the_norm_of_an_embedding_gradient_is_that_of_the_summed_rows():
     np.testing.assert_allclose(to_numpy(embeddings)[:, 0], -clipped / (clipped + 1.0), rtol=1e-6)
 
 
+@pytest.mark.parametrize("jit_compile", [False, True])
+@pytest.mark.parametrize("clip", [1.0, None])
+def test_slices_of_an_embedding_are_a_gradient_like_any_other(clip, jit_compile):
+    """The same updates from slices, rows 1 and 2 twice among them, and from the tensor that they stand for."""
+    import tensorflow as tf
+
+    start = np.random.default_rng(5).normal(size=(5, 2)).astype("float32")
+
+    def after_three_steps(as_slices):
+        table, other = (keras.Variable(start, name=name) for name in ("embeddings", "kernel"))
+        optimizer = AdamW(0.1, global_clipnorm=clip)
+        optimizer.build([table, other])
+
+        @tf.function(jit_compile=jit_compile)
+        def step(values):
+            slices = tf.IndexedSlices(values, tf.constant([2, 1, 1, 4, 2]), tf.constant([5, 2]))
+            optimizer.apply([slices if as_slices else tf.convert_to_tensor(slices), values], [table, other])
+
+        for number in range(3):
+            step(tf.constant(np.random.default_rng(number).normal(size=(5, 2)), "float32"))
+        return np.concatenate([to_numpy(table), to_numpy(other)])
+
+    found = after_three_steps(as_slices=True)
+    np.testing.assert_allclose(found, after_three_steps(as_slices=False), rtol=1e-5)
+    assert not np.allclose(found[:5], start)
+
+
+def test_a_gradient_that_is_not_finite_makes_the_weights_nan():
+    variable = keras.Variable([1.0, 2.0])
+    AdamW(0.1).apply([keras.ops.convert_to_tensor([1.0, float("inf")])], [variable])
+    assert np.isnan(to_numpy(variable)).all()
+
+
 def test_the_schedule_is_googles_at_every_step():
     schedule = WarmupLinearDecay(peak=2e-4, num_train_steps=50, num_warmup_steps=8)
     for step in range(60):

@@ -1,0 +1,104 @@
+"""Measures the time of fine-tuning beside transformers + torch: the same batches, in turns, on the same threads.
+
+    python -m benchmarks.finetuning_speed --model=FOLDER --data=FOLDER --other_python=PYTHON
+
+Both sides make their batches of rows of like length by the same rule and pad them to their longest. Two processes are
+started for a task, one for each side, and take turns of some steps each while the other waits. The first turns are not
+counted. A line of the table has the medians over the turns: tokens per second without padding, the seconds that an
+epoch takes at that rate, and the ratio of the two sides' times, turn by turn.
+"""
+
+import json
+import os
+import statistics
+import subprocess
+import sys
+
+from absl import flags
+
+from benchmarks.finetuning_examples import RECIPES
+from benchmarks.finetuning_quality import SIDES
+from keras_bert.command_line import run_command
+from keras_bert.errors import InputError
+
+FLAGS = flags.FLAGS
+
+# Steps in a turn.
+STEPS = {"MRPC": 10, "CoLA": 20, "SST-2": 20, "WNUT-17": 15, "CODAH": 5, "SQuAD": 3}
+
+
+def define_flags() -> None:
+    flags.DEFINE_string("model", None, "A Hugging Face folder that both sides start from.", required=True)
+    flags.DEFINE_string("data", None, "A folder with glue, wnut17, squad and codah.", required=True)
+    flags.DEFINE_string("other_python", None, "A Python with torch and transformers.", required=True)
+    flags.DEFINE_list("tasks", ["MRPC", "SST-2", "WNUT-17", "SQuAD"], f"Some of {', '.join(RECIPES)}.")
+    flags.DEFINE_integer("threads", 2, "Threads of each side.")
+    flags.DEFINE_integer("turns", 6, "Turns of each side that are counted.")
+    flags.DEFINE_integer("warm_up_turns", 1, "Turns before these.")
+
+
+def main() -> None:
+    unknown = [task for task in FLAGS.tasks if task not in RECIPES]
+    if unknown:
+        raise InputError(f"--tasks: there is no {', '.join(unknown)}. There are: {', '.join(RECIPES)}")
+    lines = ["| task | tokens/s, ours | tokens/s, transformers | epoch, ours | epoch, transformers | ratio of times |"]
+    lines += ["|---|---|---|---|---|---|"]
+    for task in FLAGS.tasks:
+        lines.append(table_row(task, measure(task)))
+        print(lines[-1], file=sys.stderr, flush=True)
+    print("\n".join(lines))
+
+
+def measure(task: str) -> list[tuple[dict, dict]]:
+    """Returns what both sides reported of each turn."""
+    pythons = {"ours": sys.executable, "transformers": FLAGS.other_python}
+    workers = [start(task, SIDES[side], pythons[side]) for side in SIDES]
+    turns = []
+    try:
+        for _ in range(FLAGS.warm_up_turns + FLAGS.turns):
+            turns.append(tuple(take_turn(worker) for worker in workers))
+    finally:
+        for worker in workers:
+            worker.kill()
+            worker.communicate()
+    return turns[FLAGS.warm_up_turns :]
+
+
+def start(task: str, module: str, python: str) -> subprocess.Popen:
+    arguments = {"model": FLAGS.model, "data": FLAGS.data, "task": task, "threads": FLAGS.threads}
+    arguments["steps_on_request"] = STEPS[task]
+    threads = str(FLAGS.threads)
+    environment = os.environ | {"OMP_NUM_THREADS": threads, "MKL_NUM_THREADS": threads, "TOKENIZERS_PARALLELISM": "0"}
+    return subprocess.Popen(
+        [python, "-m", module, *(f"--{name}={value}" for name, value in arguments.items())],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        env=environment,
+    )
+
+
+def take_turn(worker: subprocess.Popen) -> dict:
+    """Lets a worker train, and returns its report. What else libraries print is passed over."""
+    worker.stdin.write("\n")
+    worker.stdin.flush()
+    for line in worker.stdout:
+        if line.startswith("{"):
+            return json.loads(line)
+    raise InputError(f"{' '.join(worker.args)} ended with {worker.wait()}. Run it by itself to see why.")
+
+
+def table_row(task: str, turns: list[tuple[dict, dict]]) -> str:
+    """Returns a line of the table from the reports of both sides."""
+    rates = [statistics.median(turn[side]["tokens"] / turn[side]["seconds"] for turn in turns) for side in (0, 1)]
+    epochs = [turns[0][side]["all_tokens"] / rates[side] for side in (0, 1)]
+    # The sides cut texts alike, but for single tokens: so times are compared per token.
+    ratios = [ours["seconds"] / ours["tokens"] * theirs["tokens"] / theirs["seconds"] for ours, theirs in turns]
+    cells = [task, *(f"{rate:,.0f}" for rate in rates), *(f"{seconds:.0f} s" for seconds in epochs)]
+    cells.append(f"{statistics.median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f})")
+    return f"| {' | '.join(cells)} |"
+
+
+if __name__ == "__main__":
+    run_command(main, define_flags)
