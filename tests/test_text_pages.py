@@ -18,7 +18,7 @@ from keras_bert.vector_index import VectorIndex
 PROJECT = pathlib.Path(__file__).resolve().parent.parent
 PAGES = {name: (PROJECT / "docs" / f"{name}.md").read_text("utf-8") for name in ("text_prediction", "embeddings")}
 SCRIPTS = [
-    pytest.param(script, id=f"{name}-{number}")
+    pytest.param(name, script, id=f"{name}-{number}")
     for name, page in PAGES.items()
     for number, script in enumerate(re.findall(r"```python\n(.*?)```", page, re.S), start=1)
 ]
@@ -44,24 +44,31 @@ for number, (module, *arguments) in enumerate(json.loads(sys.argv[1])):
 
 
 @pytest.fixture(scope="module")
-def my_bert(tmp_path_factory):
+def models(tmp_path_factory):
+    """Name of a page -> the model that its scripts use; the features of a page are of four layers."""
+    return {
+        name: write_model(tmp_path_factory.mktemp(name) / "my_bert", num_layers)
+        for name, num_layers in (("text_prediction", 1), ("embeddings", 4))
+    }
+
+
+def write_model(path, num_layers):
     config = BertConfig(
         vocab_size=len(VOCABULARY),
         hidden_size=8,
-        num_hidden_layers=4,
+        num_hidden_layers=num_layers,
         num_attention_heads=2,
         intermediate_size=16,
         max_position_embeddings=128,
     )
-    path = tmp_path_factory.mktemp("text_pages") / "my_bert"
     BertMaskedLM(config).save_pretrained(path, VOCABULARY)
     return path
 
 
-@pytest.mark.parametrize("script", SCRIPTS)
-def test_ten_lines_run_as_they_stand(script, my_bert, tmp_path, monkeypatch, capsys):
+@pytest.mark.parametrize(("page", "script"), SCRIPTS)
+def test_ten_lines_run_as_they_stand(page, script, models, tmp_path, monkeypatch, capsys):
     assert len([line for line in script.splitlines() if line]) <= 10
-    (tmp_path / "my_bert").symlink_to(my_bert)
+    (tmp_path / "my_bert").symlink_to(models[page])
     monkeypatch.chdir(tmp_path)
     exec(compile(script, "docs", "exec"), names := {})
     shown = capsys.readouterr().out
@@ -81,6 +88,11 @@ def test_ten_lines_run_as_they_stand(script, my_bert, tmp_path, monkeypatch, cap
 
 def test_the_pages_have_a_script_for_each_use():
     assert len(SCRIPTS) == 9
+
+
+@pytest.fixture(scope="module")
+def my_bert(models):
+    return models["embeddings"]
 
 
 @pytest.fixture(scope="module")
@@ -129,7 +141,7 @@ def answers(my_bert):
         ["search_sentences", model, "--query=bank"],
     ]
     result = subprocess.run(
-        [sys.executable, "-c", RUN_ALL, json.dumps(commands)], capture_output=True, text=True, cwd=PROJECT, timeout=300
+        [sys.executable, "-c", RUN_ALL, json.dumps(commands)], capture_output=True, text=True, cwd=PROJECT, timeout=900
     )
     assert result.returncode == 0, result.stderr
     found = [part.partition("\n")[2] for part in result.stdout.split("=== ")[1:]]

@@ -7,6 +7,7 @@ from typing import Any
 from keras_bert.errors import InputError
 from keras_bert.tasks.token_rows import TokenRows
 from keras_bert.tokenization.graph_wordpiece import GraphTokenizer
+from keras_bert.tokenization.vocabulary import Vocabulary
 
 
 @dataclasses.dataclass(frozen=True)
@@ -20,6 +21,21 @@ class Encoded:
 
     rows: TokenRows
     notes: Sequence[str] = ()
+
+
+# Tokenizers that are kept: a run makes several models with one vocabulary, and a tokenizer takes a second.
+_MOST_TOKENIZERS = 4
+_tokenizers: dict[tuple[str, bool], GraphTokenizer] = {}
+
+
+def shared_tokenizer(vocabulary: Vocabulary, do_lower_case: bool) -> GraphTokenizer:
+    """Returns the tokenizer of a vocabulary, the same one for all models that have it."""
+    key = (vocabulary.sha256, do_lower_case)
+    if key not in _tokenizers:
+        while len(_tokenizers) >= _MOST_TOKENIZERS:
+            del _tokenizers[next(iter(_tokenizers))]
+        _tokenizers[key] = GraphTokenizer(vocabulary, do_lower_case)
+    return _tokenizers[key]
 
 
 class TextTask:
@@ -48,7 +64,7 @@ class TextTask:
                 "from_pretrained, or set model.vocabulary = Vocabulary.from_file(path)."
             )
         self.model = model
-        self.tokenizer = GraphTokenizer(model.vocabulary, model.config.do_lower_case)
+        self.tokenizer = shared_tokenizer(model.vocabulary, model.config.do_lower_case)
 
     def examples(self, x, y=None, sample_weight=None) -> Any:
         """Returns what a user gave to `fit` or `predict` as examples.

@@ -26,7 +26,7 @@ def text_task(model) -> TextTask:
     if not model.text_task:
         raise InputError(f"{type(model).__name__} takes features and no texts.")
     made = getattr(model, "_made_text_task", None)
-    if made is None or made.tokenizer.vocabulary is not model.vocabulary:
+    if made is None or model.vocabulary is None or made.tokenizer.vocabulary.sha256 != model.vocabulary.sha256:
         module, name = model.text_task.rsplit(".", 1)
         made = getattr(importlib.import_module(module), name)(model)
         model._made_text_task = made
