@@ -335,12 +335,12 @@ def test_rows_become_batches_of_like_length():
     batches = list(rows_dataset(rows_of_lengths([3, 9, 2, 8]), 2))
     assert [batch["label_ids"].numpy().tolist() for batch in batches] == [[9, 8], [3, 2]]
     assert {name: (tuple(value.shape), value.dtype.name) for name, value in batches[0].items()} == {
-        "input_ids": ((2, 16), "int32"),
-        "input_mask": ((2, 16), "int32"),
-        "segment_ids": ((2, 16), "int32"),
+        "input_ids": ((2, 9), "int32"),
+        "input_mask": ((2, 9), "int32"),
+        "segment_ids": ((2, 9), "int32"),
         "label_ids": ((2,), "int32"),
     }
-    assert batches[1]["input_ids"].numpy().tolist() == [[1, 2, 3, 0, 0, 0, 0, 0], [1, 2, 0, 0, 0, 0, 0, 0]]
+    assert batches[1]["input_ids"].numpy().tolist() == [[1, 2, 3], [1, 2, 0]]
     assert batches[1]["input_mask"].numpy().sum(axis=1).tolist() == [3, 2]
 
 

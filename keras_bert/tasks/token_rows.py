@@ -8,8 +8,6 @@ import numpy as np
 from keras_bert import features
 from keras_bert.errors import InputError
 
-# Rows are padded to a multiple of this length: matrix products like it, and it costs next to nothing.
-_LENGTH_STEP = 8
 # Examples are sorted by length within this many batches, or within a quarter of all where that is less: else every
 # epoch would have the same batches. transformers' group_by_length has the same numbers.
 _BATCHES_SORTED_TOGETHER = 50
@@ -95,7 +93,8 @@ class TokenRows:
         examples = np.asarray(examples)
         rows = (examples[:, None] * self.rows_per_example + np.arange(self.rows_per_example)).reshape(-1)
         lengths = self.splits[rows + 1] - self.splits[rows]
-        width = -(-int(lengths.max(initial=1)) // _LENGTH_STEP) * _LENGTH_STEP
+        # Not a multiple of 8: short texts would be a third longer. An epoch has some fifty lengths all the same.
+        width = int(lengths.max(initial=1))
         column = np.arange(width)
         is_real = column < lengths[:, None]
         places = (self.splits[rows][:, None] + column)[is_real]
