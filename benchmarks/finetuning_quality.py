@@ -143,6 +143,8 @@ def score_table(results: dict, data: pathlib.Path) -> list[str]:
             if all(columns):
                 cells += [f"{statistics.fmean(columns[0]) - statistics.fmean(columns[1]):+.2f}"]
                 cells += [f"{allowed_difference(columns):.2f}"]
+            else:
+                cells += ["", ""]
             lines.append(f"| {' | '.join(cells)} |")
     return lines
 
