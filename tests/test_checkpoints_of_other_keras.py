@@ -26,6 +26,7 @@ from keras_bert.checkpoints.formats import read_checkpoint
 from keras_bert.checkpoints.pretrained import from_pretrained
 from keras_bert.errors import InputError
 from keras_bert.models.encoder import BertEncoder
+from keras_bert.models.masked_lm import BertMaskedLM
 from keras_bert.models.pretrainer import BertPretrainer
 from keras_bert.models.sequence_classifier import BertSequenceClassifier
 
@@ -125,7 +126,7 @@ def test_a_keras_hub_backbone_is_read_whole(tmp_path, capsys):
 @pytest.mark.parametrize(
     ("task", "head", "labels", "model_class"),
     [
-        ("BertMaskedLM", form.MASKED_LM, None, BertPretrainer),
+        ("BertMaskedLM", form.MASKED_LM, None, BertMaskedLM),
         ("BertTextClassifier", form.CLASSIFIER, ("LABEL_0", "LABEL_1", "LABEL_2"), BertSequenceClassifier),
     ],
 )

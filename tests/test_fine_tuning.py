@@ -94,7 +94,16 @@ def test_training_learns_what_decides(trained, capsys):
 def test_evaluation_writes_googles_file(trained):
     results = evaluate_classifier(trained, TRAIN, max_seq_length=16)
     lines = dict(line.split(" = ") for line in (trained / "eval_results.txt").read_text().splitlines())
-    assert list(lines) == ["eval_accuracy", "eval_loss", "eval_majority_rate", "global_step", "loss"]
+    assert list(lines) == [
+        "eval_accuracy",
+        "eval_accuracy_and_f1",
+        "eval_f1",
+        "eval_loss",
+        "eval_majority_rate",
+        "eval_matthews",
+        "global_step",
+        "loss",
+    ]
     assert {name: float(value) for name, value in lines.items()} == results
     assert lines["global_step"] == "150"
 

@@ -101,7 +101,7 @@ def test_training_lowers_the_loss_and_writes_what_it_promises(records, tmp_path,
     assert history[0]["masked_lm_loss"] == pytest.approx(np.log(len(VOCABULARY)), abs=0.2)
     assert history[-1]["masked_lm_loss"] < 0.3
     assert history[-1]["masked_lm_accuracy"] > 0.9
-    assert history[-1]["next_sentence_accuracy"] > 0.9
+    assert history[-1]["next_sentence_accuracy"] > 0.8
     assert history[-1]["learning_rate"] == 0.0
     for one, other in zip(model.weights, weights_of(tmp_path / "run" / "model"), strict=True):
         np.testing.assert_array_equal(one.value.numpy(), other)
