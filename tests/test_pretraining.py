@@ -101,7 +101,8 @@ def test_training_lowers_the_loss_and_writes_what_it_promises(records, tmp_path,
     assert history[0]["masked_lm_loss"] == pytest.approx(np.log(len(VOCABULARY)), abs=0.2)
     assert history[-1]["masked_lm_loss"] < 0.3
     assert history[-1]["masked_lm_accuracy"] > 0.9
-    assert history[-1]["next_sentence_accuracy"] > 0.8
+    # Of fifty updates: a line has the few examples of five, and lies above or below the bound by chance.
+    assert np.mean([line["next_sentence_accuracy"] for line in history[-10:]]) > 0.9
     assert history[-1]["learning_rate"] == 0.0
     for one, other in zip(model.weights, weights_of(tmp_path / "run" / "model"), strict=True):
         np.testing.assert_array_equal(one.value.numpy(), other)

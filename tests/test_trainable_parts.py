@@ -109,14 +109,14 @@ def test_lora_has_few_numbers_to_train():
 def test_a_saved_lora_model_is_an_ordinary_one_with_the_same_answers(tmp_path, alpha):
     model = new_model()
     enable_lora(model, rank=2, alpha=alpha, parts=("attention", "feed_forward"))
-    train(model, steps=5)
+    train(model, steps=10)
     model.save_pretrained(tmp_path / "model")
     loaded = BertSequenceClassifier.from_pretrained(tmp_path / "model")
     assert not lora_layers(loaded)
     assert set(arrays(loaded)) == set(arrays(new_model()))
     expected = model.predict(INPUTS, verbose=0)
     np.testing.assert_allclose(loaded.predict(INPUTS, verbose=0), expected, atol=1e-6)
-    assert np.abs(expected - new_model().predict(INPUTS, verbose=0)).max() > 0.05
+    assert np.abs(expected - new_model().predict(INPUTS, verbose=0)).max() > 0.1
 
 
 def test_other_formats_get_the_merged_kernels_too(tmp_path):
