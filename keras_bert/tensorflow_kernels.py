@@ -1,6 +1,6 @@
 """What Keras' operations do in many passes over memory, in fewer, where Keras runs on TensorFlow.
 
-Fine-tuning on short texts spends as much time on such passes as on matrix products. This is the only module that the
+On short texts such passes are a large part of a training step. This is the only module that the
 core calls and that imports TensorFlow; the core does so when `keras.backend.backend()` is "tensorflow", and does the
 same by Keras' operations on other backends.
 """

@@ -84,7 +84,7 @@ def word_vectors(
     occurrences, rows, places = [], [], []
     for number, text in enumerate(tqdm(texts, unit=" texts", desc="looking", mininterval=1, delay=2)):
         if text.isascii() and text.isprintable() and not any(beginning in text.lower() for beginning in beginnings):
-            continue  # tokenising would take a hundred times as long
+            continue  # told without tokenising, which is slow
         ids, starts, ends = tokenizer.tokenize_with_offsets(text)
         for first, last in _find(ids, spellings, model.vocabulary.tokens):
             occurrences.append(Occurrence(number, starts[first], ends[last - 1]))

@@ -7,8 +7,8 @@ import keras
 class Dropout(keras.layers.Dropout):
     """Sets a share of the numbers to 0 in training and scales the others up, as `keras.layers.Dropout`.
 
-    On TensorFlow it draws 16 bits for each number, so `rate` is rounded to a multiple of 1/65536. Keras' own draws 32,
-    which takes twice the time. On other backends it is Keras' own.
+    On TensorFlow it draws 16 bits for each number, so `rate` is rounded to a multiple of 1/65536. Keras' own draws 32.
+    On other backends it is Keras' own.
 
     Args:
         rate: the share, at least 0 and below 1.

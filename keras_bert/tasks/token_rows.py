@@ -93,7 +93,7 @@ class TokenRows:
         examples = np.asarray(examples)
         rows = (examples[:, None] * self.rows_per_example + np.arange(self.rows_per_example)).reshape(-1)
         lengths = self.splits[rows + 1] - self.splits[rows]
-        # Not a multiple of 8: short texts would be a third longer. An epoch has some fifty lengths all the same.
+        # Not a multiple of 8: rows of short texts would be mostly padding then.
         width = int(lengths.max(initial=1))
         column = np.arange(width)
         is_real = column < lengths[:, None]

@@ -23,7 +23,7 @@ class Encoded:
     notes: Sequence[str] = ()
 
 
-# Tokenizers that are kept: a run makes several models with one vocabulary, and a tokenizer takes a second.
+# Tokenizers that are kept: a run makes several models with one vocabulary.
 _MOST_TOKENIZERS = 4
 _tokenizers: dict[tuple[str, bool], GraphTokenizer] = {}
 
