@@ -93,7 +93,7 @@ class TokenRows:
         examples = np.asarray(examples)
         rows = (examples[:, None] * self.rows_per_example + np.arange(self.rows_per_example)).reshape(-1)
         lengths = self.splits[rows + 1] - self.splits[rows]
-        # Not a multiple of 8: rows of short texts would be mostly padding then.
+        # Not a multiple of 8: that would lengthen the rows of short texts most.
         width = int(lengths.max(initial=1))
         column = np.arange(width)
         is_real = column < lengths[:, None]

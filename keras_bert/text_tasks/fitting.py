@@ -52,6 +52,7 @@ def fit_texts(
 
     Rows of like length make a batch, which is padded to its longest only. A model that was not compiled gets `AdamW`
     with the paper's learning rate, 5e-5, which rises for a tenth of the updates and then falls to 0.
+    XLA is switched off, whatever `compile` was told: it would compile anew for each of the many lengths.
 
     Args:
         x, y: texts and labels as the task's page in docs/ says; or `x` is a finite `tf.data.Dataset` of both.
@@ -83,7 +84,6 @@ def fit_texts(
         num_steps = num_batches * epochs
         schedule = WarmupLinearDecay(_LEARNING_RATE, num_steps, int(num_steps * _WARMUP_PROPORTION))
         model.compile(optimizer=AdamW(schedule), jit_compile=False)
-    # Batches are of many lengths, for each of which XLA would compile anew.
     model.jit_compile = False
     dataset = rows_dataset(rows, batch_size, shuffle=shuffle, repeat=True, seed=seed)
     return model.fit(dataset, epochs=epochs, steps_per_epoch=num_batches, validation_data=validation_data, **kwargs)
