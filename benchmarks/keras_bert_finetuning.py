@@ -93,6 +93,8 @@ def predictions(model, arguments, max_seq_length: int) -> dict:
 
 def train_on_request(model, x, y, recipe, steps: int) -> None:
     """For each line on standard input takes so many steps, and writes a line of JSON with their time and tokens."""
+    import keras
+
     from keras_bert.input_pipeline import rows_dataset
     from keras_bert.optimization import AdamW, WarmupLinearDecay
     from keras_bert.tasks.token_rows import RowBatches
@@ -100,19 +102,32 @@ def train_on_request(model, x, y, recipe, steps: int) -> None:
 
     task = text_task(model)
     rows = task.encode(task.examples(x, y), recipe.max_seq_length).rows
-    batches = RowBatches(rows, recipe.batch_size, seed=1).order()
-    schedule = WarmupLinearDecay(examples.PEAK_RATE, len(batches), len(batches) // 10)
-    model.compile(optimizer=AdamW(schedule), jit_compile=False)
-    for number, _ in enumerate(sys.stdin):
-        first = number * steps
-        begin = time.perf_counter()
-        dataset = rows_dataset(rows, recipe.batch_size, shuffle=True, repeat=True, seed=1, start_step=first)
-        model.fit(dataset, steps_per_epoch=steps, verbose=0)
-        seconds = time.perf_counter() - begin
-        batch_masks = [rows.batch(places)["input_mask"] for places in batches[first : first + steps]]
-        report = {"seconds": seconds, "tokens": sum(int(mask.sum()) for mask in batch_masks)}
-        report |= {"padded_tokens": sum(mask.size for mask in batch_masks), "all_tokens": int(rows.splits[-1])}
-        print(json.dumps(report), flush=True)
+    order = RowBatches(rows, recipe.batch_size, seed=1).order()
+
+    class Turns(keras.callbacks.Callback):
+        """Waits for a line where a turn begins, and reports where it ends: all turns are one `fit`."""
+
+        def on_train_batch_begin(self, batch, logs=None):
+            if batch % steps == 0:
+                sys.stdin.readline()
+                self.begin = time.perf_counter()
+
+        def on_train_batch_end(self, batch, logs=None):
+            if (batch + 1) % steps:
+                return
+            seconds = time.perf_counter() - self.begin
+            masks = [rows.batch(places)["input_mask"] for places in order[batch + 1 - steps : batch + 1]]
+            report = {"seconds": seconds, "tokens": sum(int(mask.sum()) for mask in masks)}
+            report |= {"padded_tokens": sum(mask.size for mask in masks), "all_tokens": int(rows.splits[-1])}
+            print(json.dumps(report), flush=True)
+
+    model.compile(optimizer=AdamW(WarmupLinearDecay(examples.PEAK_RATE, len(order), len(order) // 10)), jit_compile=False)
+    model.fit(
+        rows_dataset(rows, recipe.batch_size, shuffle=True, seed=1),
+        steps_per_epoch=len(order) // steps * steps,
+        verbose=0,
+        callbacks=[Turns()],
+    )
 
 
 def main():

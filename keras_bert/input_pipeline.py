@@ -90,7 +90,7 @@ def pretraining_dataset(
     )
     if masks is not None:
         batches = masks.apply(batches)
-    return batches.prefetch(tf.data.AUTOTUNE)
+    return _prefetched(batches)
 
 
 def rows_dataset(
@@ -132,7 +132,15 @@ def rows_dataset(
     )
     cardinality = tf.data.INFINITE_CARDINALITY if repeat else max(0, len(batches) - start_step)
     dataset = tf.data.Dataset.from_generator(from_step, output_signature=signature)
-    return dataset.apply(tf.data.experimental.assert_cardinality(cardinality)).prefetch(tf.data.AUTOTUNE)
+    return _prefetched(dataset.apply(tf.data.experimental.assert_cardinality(cardinality)))
+
+
+def _prefetched(dataset: tf.data.Dataset) -> tf.data.Dataset:
+    options = tf.data.Options()
+    # The thread that tunes sleeps, twice as long every time, up to a minute. TensorFlow 2.21 often fails to wake it at
+    # the end: then whoever drops the iterator, as `fit` and `predict` do, waits about as long as it was in use.
+    options.autotune.enabled = False
+    return dataset.prefetch(2).with_options(options)
 
 
 def _check_batch_size(batch_size: int) -> None:

@@ -361,3 +361,10 @@ def test_no_rows_and_no_batch_size_are_refused():
         rows_dataset(TokenRows({"input_ids": np.zeros(0, np.int32)}, np.zeros(1, np.int64)), 1)
     with pytest.raises(InputError, match="batch_size must be 1 or more. Received: 0"):
         rows_dataset(rows_of_lengths([1]), 0)
+
+
+def test_no_thread_tunes_the_input_while_it_is_read(tmp_path):
+    # Dropping an iterator would wait for that thread: up to a minute after `fit`.
+    records = write(tmp_path / "a.tfrecord", range(8))
+    for dataset in (pretraining_dataset(records, batch_size=2), rows_dataset(rows_of_lengths([1, 2]), 2)):
+        assert dataset.options().autotune.enabled is False

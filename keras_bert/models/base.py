@@ -156,6 +156,12 @@ class TaskModel(BertModel):
         self.compile(**keras.saving.deserialize_keras_object(config))
         self.optimizer.build(self.trainable_variables)
 
+    def make_train_function(self, force=False):
+        # If the step made the optimiser's variables while it is traced, it would be traced a second time.
+        if self.optimizer is not None and not self.optimizer.built:
+            self.optimizer.build(self.trainable_variables)
+        return super().make_train_function(force)
+
     def fit(self, x=None, *args, **kwargs):
         """Trains on features, as `keras.Model` does, or on texts: see `text_tasks/fitting.py` for what these may be."""
         self._refuse_replicas()
