@@ -40,13 +40,13 @@ def cross_entropy_term(name, logits, labels, weights=None, epsilon=0.0) -> LossT
         weights: `[...]`; 1 for every label when not given.
     """
     losses = ops.sparse_categorical_crossentropy(labels, logits, from_logits=True)
-    return _weighted_sum(name, losses, weights, epsilon)
+    return _weighted_sum(name, losses, labels, weights, epsilon)
 
 
 def accuracy_term(name, logits, labels, weights=None) -> LossTerm:
     """Returns the share of labels whose logit is the largest, as a `LossTerm` (of which nothing is optimised)."""
     is_right = ops.equal(ops.argmax(logits, axis=-1), ops.cast(labels, "int32"))
-    return _weighted_sum(name, ops.cast(is_right, logits.dtype), weights, 0.0)
+    return _weighted_sum(name, ops.cast(is_right, logits.dtype), labels, weights)
 
 
 def binary_cross_entropy_term(name, logits, labels, weights=None) -> LossTerm:
@@ -59,25 +59,28 @@ def binary_cross_entropy_term(name, logits, labels, weights=None) -> LossTerm:
     """
     # max(x, 0) - x * y + log(1 + exp(-|x|)) overflows nowhere.
     losses = ops.relu(logits) - logits * ops.cast(labels, logits.dtype) + ops.log1p(ops.exp(-ops.abs(logits)))
-    return _weighted_sum(name, ops.mean(losses, axis=-1), weights, 0.0)
+    return _weighted_sum(name, ops.mean(losses, axis=-1), labels[..., 0], weights)
 
 
 def binary_accuracy_term(name, logits, labels, weights=None) -> LossTerm:
     """Returns the share of labels, `[B, C]`, that are 1 where the logit is above 0 and 0 elsewhere."""
     is_right = ops.equal(logits > 0, ops.cast(labels, "bool"))
-    return _weighted_sum(name, ops.mean(ops.cast(is_right, logits.dtype), axis=-1), weights, 0.0)
+    return _weighted_sum(name, ops.mean(ops.cast(is_right, logits.dtype), axis=-1), labels[..., 0], weights)
 
 
 def squared_error_term(name, outputs, targets, weights=None) -> LossTerm:
     """Returns the squared error, its mean over the outputs `[B, C]` of an example, as a `LossTerm`."""
-    return _weighted_sum(name, ops.mean(ops.square(outputs - ops.cast(targets, outputs.dtype)), axis=-1), weights, 0.0)
+    errors = ops.mean(ops.square(outputs - ops.cast(targets, outputs.dtype)), axis=-1)
+    return _weighted_sum(name, errors, targets[..., 0], weights)
 
 
 def absolute_error_term(name, outputs, targets, weights=None) -> LossTerm:
     """Returns the absolute error, its mean over the outputs `[B, C]` of an example, as a `LossTerm`."""
-    return _weighted_sum(name, ops.mean(ops.abs(outputs - ops.cast(targets, outputs.dtype)), axis=-1), weights, 0.0)
+    errors = ops.mean(ops.abs(outputs - ops.cast(targets, outputs.dtype)), axis=-1)
+    return _weighted_sum(name, errors, targets[..., 0], weights)
 
 
-def _weighted_sum(name, values, weights, epsilon):
-    weights = ops.ones_like(values) if weights is None else ops.cast(weights, values.dtype)
+def _weighted_sum(name, values, labels, weights, epsilon=0.0):
+    # Made from the labels and not from the values, so that the sum of the weights needs no prediction.
+    weights = ops.ones_like(labels, dtype=values.dtype) if weights is None else ops.cast(weights, values.dtype)
     return LossTerm(name, ops.sum(values * weights), ops.sum(weights), epsilon)

@@ -15,6 +15,11 @@ from keras_bert.losses import LossTerm
 from keras_bert.metrics import RatioOfSums
 from keras_bert.tasks.given_texts import holds_texts
 
+if keras.backend.backend() == "tensorflow":
+    from keras_bert.distributed_model import DistributedModel
+else:
+    DistributedModel = keras.Model
+
 
 class BertModel(keras.Model):
     """A Keras model made from a `BertConfig`.
@@ -101,7 +106,7 @@ class BertModel(keras.Model):
         return keras.backend.result_type(self.compute_dtype, "float32")
 
 
-class TaskModel(BertModel):
+class TaskModel(DistributedModel, BertModel):
     """A model that knows its own loss and metrics: `compile(optimizer=...)`, then `fit`, `evaluate`, `predict`.
 
     Subclasses set `loss_names` and `metric_names` and say what these mean in `loss_terms` and `metric_terms`. The loss
@@ -134,8 +139,13 @@ class TaskModel(BertModel):
         """Returns what is reported and not optimised, named as in `metric_names`."""
         raise NotImplementedError
 
-    def compile(self, optimizer, loss=None, loss_weights=None, **kwargs):
-        """Says how to train. The loss is the model's own; everything but `optimizer` is as in `keras.Model`."""
+    def compile(self, optimizer, loss=None, loss_weights=None, gradient_accumulation_steps=1, **kwargs):
+        """Says how to train. The loss is the model's own; what is not named here is as in `keras.Model`.
+
+        Args:
+            gradient_accumulation_steps: works through every batch in so many parts, one after the other, which needs
+                the memory of one; the result is the same but for the draws of dropout.
+        """
         if loss is not None or loss_weights is not None:
             raise InputError(
                 f"{type(self).__name__} computes its own loss ({' + '.join(self.loss_names)}). "
@@ -145,26 +155,32 @@ class TaskModel(BertModel):
         inner = getattr(optimizer, "inner_optimizer", optimizer)  # what a LossScaleOptimizer wraps
         if inner is not None and inner.gradient_accumulation_steps:
             raise InputError(
-                "gradient_accumulation_steps is not supported: Keras averages the accumulated batches without regard "
-                "to their numbers of masked tokens. Use a larger batch, or a smaller learning rate."
+                "An optimizer with gradient_accumulation_steps averages batches without regard to their numbers of "
+                "labels. Use a batch of the size of an update and compile(optimizer, gradient_accumulation_steps=...), "
+                "which works through it in so many parts."
             )
-        self._refuse_replicas()
+        self._set_gradient_accumulation(gradient_accumulation_steps, kwargs)
         super().compile(optimizer=optimizer, **kwargs)
+
+    def _set_gradient_accumulation(self, steps: int, compile_arguments) -> None:
+        if not isinstance(steps, int) or steps < 1:
+            raise InputError(f"gradient_accumulation_steps must be a whole number from 1. Received: {steps!r}")
+        if steps > 1 and keras.backend.backend() != "tensorflow":
+            raise InputError("gradient_accumulation_steps works on the TensorFlow backend of Keras only.")
+        if steps > 1 and (compile_arguments.get("metrics") or compile_arguments.get("weighted_metrics")):
+            raise InputError(
+                "With gradient_accumulation_steps there is no moment when all predictions of a batch are there for "
+                "Keras' metrics. Leave metrics out; the model reports its own."
+            )
+        self.gradient_accumulation_steps = steps
 
     def compile_from_config(self, config):
         # Keras calls this when it loads a `.keras` file, and does nothing for a model with a `compile` of its own.
         self.compile(**keras.saving.deserialize_keras_object(config))
         self.optimizer.build(self.trainable_variables)
 
-    def make_train_function(self, force=False):
-        # If the step made the optimiser's variables while it is traced, it would be traced a second time.
-        if self.optimizer is not None and not self.optimizer.built:
-            self.optimizer.build(self.trainable_variables)
-        return super().make_train_function(force)
-
     def fit(self, x=None, *args, **kwargs):
         """Trains on features, as `keras.Model` does, or on texts: see `text_tasks/fitting.py` for what these may be."""
-        self._refuse_replicas()
         if holds_texts(x):
             from keras_bert.text_tasks import fitting
 
@@ -176,7 +192,6 @@ class TaskModel(BertModel):
 
     def evaluate(self, x=None, *args, **kwargs):
         """Evaluates on features, as `keras.Model` does. Of texts and their labels it returns the official scores."""
-        self._refuse_replicas()
         if holds_texts(x):
             from keras_bert.text_tasks import fitting
 
@@ -190,16 +205,6 @@ class TaskModel(BertModel):
 
             return fitting.predict_texts(self, x, *args, **kwargs)
         return super().predict(x, *args, **kwargs)
-
-    def _refuse_replicas(self):
-        # Only the TensorFlow backend of Keras gives models this attribute.
-        strategy = getattr(self, "distribute_strategy", None)
-        if strategy is not None and strategy.num_replicas_in_sync > 1:
-            raise InputError(
-                f"{type(self).__name__} trains on one device so far, and the tf.distribute strategy has "
-                f"{strategy.num_replicas_in_sync} replicas: Keras would average their losses without regard to their "
-                "numbers of masked tokens. Make the model outside the strategy's scope."
-            )
 
     def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
         terms = self.loss_terms(x, y, y_pred, sample_weight)

@@ -59,7 +59,8 @@ class Distiller(TaskModel):
     def loss_terms(self, x, y, y_pred, sample_weight):
         divergences = self._divergences(ops.cast(x[features.TEACHER_LOGITS], y_pred.dtype), y_pred)  # [B]
         weights = example_weights(x, sample_weight)
-        weights = ops.ones_like(divergences) if weights is None else ops.cast(weights, divergences.dtype)
+        weights = ops.ones_like(x[features.TEACHER_LOGITS][:, 0]) if weights is None else weights
+        weights = ops.cast(weights, divergences.dtype)
         terms = [LossTerm("distillation_loss", self.alpha * ops.sum(divergences * weights), ops.sum(weights))]
         if self.alpha < 1:
             (own,) = self.student.loss_terms(x, y, y_pred, sample_weight)

@@ -87,7 +87,7 @@ class BertPretrainer(TaskModel):
         super().compile(optimizer, **kwargs)
 
     def loss_terms(self, x, y, y_pred, sample_weight):
-        masked, next_sentence = self._labels(x, y_pred, sample_weight)
+        masked, next_sentence = self._labels(x, sample_weight)
         return [
             # The epsilon is Google's.
             cross_entropy_term("masked_lm_loss", y_pred["masked_lm_logits"], *masked, epsilon=1e-5),
@@ -95,17 +95,18 @@ class BertPretrainer(TaskModel):
         ]
 
     def metric_terms(self, x, y, y_pred, sample_weight):
-        masked, next_sentence = self._labels(x, y_pred, sample_weight)
+        masked, next_sentence = self._labels(x, sample_weight)
         return [
             accuracy_term("masked_lm_accuracy", y_pred["masked_lm_logits"], *masked),
             accuracy_term("next_sentence_accuracy", y_pred["next_sentence_logits"], *next_sentence),
         ]
 
-    def _labels(self, x, y_pred, sample_weight):
+    def _labels(self, x, sample_weight):
         """Returns (ids, weights) of the masked tokens, `[B, P]`, and (labels, weights) of the next sentences, `[B]` or
         `[B, K]`; these weights may be None, for all 1."""
         self._check_features(x, (features.MASKED_LM_IDS, features.MASKED_LM_WEIGHTS, features.NEXT_SENTENCE_LABELS))
-        sequences = ops.shape(y_pred["next_sentence_logits"])[:-1]
+        # (B,), or (B, K) where rows are packed
+        sequences = ops.shape(x.get(features.CLS_POSITIONS, x[features.INPUT_IDS][:, 0]))
         masked_weights = ops.cast(x[features.MASKED_LM_WEIGHTS], "float32")
         next_weights = x.get(features.NEXT_SENTENCE_WEIGHTS)
         if next_weights is not None:

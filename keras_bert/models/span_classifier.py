@@ -106,11 +106,11 @@ class BertSpanClassifier(TaskModel):
     def loss_terms(self, x, y, y_pred, sample_weight):
         # Starts and ends have the same weights, so the mean of both together is the mean of the two means.
         logits = ops.stack([y_pred["start_logits"], y_pred["end_logits"]], axis=1)
-        positions, weights = self._positions(x, y, y_pred, sample_weight)
+        positions, weights = self._positions(x, y, sample_weight)
         return [cross_entropy_term("span_loss", logits, positions, weights)]
 
     def metric_terms(self, x, y, y_pred, sample_weight):
-        positions, weights = self._positions(x, y, y_pred, sample_weight)
+        positions, weights = self._positions(x, y, sample_weight)
         return [
             accuracy_term("start_accuracy", y_pred["start_logits"], positions[:, 0], weights[:, 0]),
             accuracy_term("end_accuracy", y_pred["end_logits"], positions[:, 1], weights[:, 1]),
@@ -129,7 +129,7 @@ class BertSpanClassifier(TaskModel):
             **{name: value for name, value in arguments.items() if value != defaults[name]},
         }
 
-    def _positions(self, x, y, y_pred, sample_weight):
+    def _positions(self, x, y, sample_weight):
         """Returns the columns of start and end, and their weights, both `[B, 2]`."""
         labels = x if y is None else y
         names = (features.START_POSITIONS, features.END_POSITIONS)
@@ -140,7 +140,7 @@ class BertSpanClassifier(TaskModel):
                 f"and a dictionary of these. Received: {', '.join(given) or 'neither'}"
             )
         positions = ops.stack([ops.reshape(ops.cast(labels[name], "int32"), (-1,)) for name in names], axis=1)
-        last = ops.shape(y_pred["start_logits"])[1] - 1
+        last = ops.shape(x[features.INPUT_IDS])[1] - 1
         # Backends differ in what they make of an index that is out of range; some say nothing.
         is_inside = ops.logical_and(positions >= 0, positions <= last)
         weights = ops.where(is_inside, 1.0, float("nan"))
