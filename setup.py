@@ -21,6 +21,7 @@ COMMANDS = {
     ],
     "run_scripts": [
         "run_pretraining",
+        "launch_workers",
         "run_classifier",
         "run_squad",
         "evaluate_squad",

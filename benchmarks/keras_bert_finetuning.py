@@ -121,7 +121,9 @@ def train_on_request(model, x, y, recipe, steps: int) -> None:
             report |= {"padded_tokens": sum(mask.size for mask in masks), "all_tokens": int(rows.splits[-1])}
             print(json.dumps(report), flush=True)
 
-    model.compile(optimizer=AdamW(WarmupLinearDecay(examples.PEAK_RATE, len(order), len(order) // 10)), jit_compile=False)
+    model.compile(
+        optimizer=AdamW(WarmupLinearDecay(examples.PEAK_RATE, len(order), len(order) // 10)), jit_compile=False
+    )
     model.fit(
         rows_dataset(rows, recipe.batch_size, shuffle=True, seed=1),
         steps_per_epoch=len(order) // steps * steps,

@@ -25,28 +25,34 @@ class DistributedModel(keras.Model):
 
     Subclasses bring `loss_terms` and `metric_terms`, see `TaskModel`, and the metrics in `_reports`.
 
-    With one device and no parts, Keras' own step does the same, and is the one that runs.
+    With one device and one part, Keras' own step does the same, and is the one that runs.
     """
 
     gradient_accumulation_steps = 1
 
     @property
-    def _is_divided(self) -> bool:
-        return self.distribute_strategy.num_replicas_in_sync > 1 or self.gradient_accumulation_steps > 1
+    def _needs_own_step(self) -> bool:
+        if self.distribute_strategy.num_replicas_in_sync > 1 or self.gradient_accumulation_steps > 1:
+            return True
+        # The gradient of an embedding is one slice for every looked-up row. Keras' optimisers clip the slices of a row
+        # that is looked up twice by themselves, which is another gradient.
+        inner = _inner(self.optimizer)
+        clips = inner is not None and (inner.clipnorm or inner.global_clipnorm or inner.clipvalue)
+        return bool(clips) and not getattr(inner, "sums_slices", False)
 
     def _prepare_optimizer(self) -> None:
         """Builds the optimiser: made while the step is traced, its variables would have it traced twice."""
         if self.optimizer is None:
             return
-        inner = getattr(self.optimizer, "inner_optimizer", self.optimizer)
-        if inner._distribution_strategy is not self.distribute_strategy and self._is_divided:
+        inner = _inner(self.optimizer)
+        if inner._distribution_strategy is not self.distribute_strategy and self._needs_own_step:
             raise InputError(
                 "The optimizer was not made for the tf.distribute strategy of the model. Make it within the same "
                 "`with strategy.scope():` as the model."
             )
         with self.distribute_strategy.scope():
             self.optimizer.build(self.trainable_variables)
-        if self._is_divided:
+        if self._needs_own_step:
             # What it is given is the sum over all devices already.
             inner._all_reduce_sum_gradients = list
 
@@ -74,7 +80,7 @@ class DistributedModel(keras.Model):
         if self.train_function is not None and not force:
             return self.train_function
         self._prepare_optimizer()
-        if not self._is_divided:
+        if not self._needs_own_step:
             return super().make_train_function(force)
         self._part_function = self._part_gradients
         if self.jit_compile is True and not self.run_eagerly:
@@ -210,7 +216,9 @@ class DistributedModel(keras.Model):
             tape.watch(values)
             predictions = self(x, training=True)
             terms = self.loss_terms(x, y, predictions, sample_weight)
-            losses = [dataclasses.replace(term, weight=weight).value for term, weight in zip(terms, tf.unstack(weights))]
+            losses = [
+                dataclasses.replace(term, weight=weight).value for term, weight in zip(terms, tf.unstack(weights))
+            ]
             # Those of `add_loss` and regularisers are means or the same everywhere.
             losses += [loss / num_parts for loss in self.losses]
             loss = tf.add_n([tf.cast(loss, weights.dtype) for loss in losses]) * scale
@@ -221,6 +229,11 @@ class DistributedModel(keras.Model):
             terms += self.metric_terms(x, y, predictions, sample_weight)
         sums = {term.name: (term.numerator, term.weight) for term in terms}
         return (gradients, sums) if self._compile_metrics is None else (gradients, sums, predictions)
+
+
+def _inner(optimizer):
+    """Returns what a `LossScaleOptimizer` wraps, or the optimiser itself."""
+    return getattr(optimizer, "inner_optimizer", optimizer)
 
 
 class _Parts:

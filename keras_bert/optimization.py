@@ -55,6 +55,9 @@ class AdamW(keras.optimizers.Optimizer):
     Reference: google-research/bert `optimization.py`; Loshchilov and Hutter, 2019, arXiv 1711.05101.
     """
 
+    # Whether the slices of a row of an embedding are summed before they are clipped, as Keras' optimisers do not.
+    sums_slices = True
+
     def __init__(
         self,
         learning_rate=5e-5,

@@ -155,9 +155,9 @@ class TaskModel(DistributedModel, BertModel):
         inner = getattr(optimizer, "inner_optimizer", optimizer)  # what a LossScaleOptimizer wraps
         if inner is not None and inner.gradient_accumulation_steps:
             raise InputError(
-                "An optimizer with gradient_accumulation_steps averages batches without regard to their numbers of "
-                "labels. Use a batch of the size of an update and compile(optimizer, gradient_accumulation_steps=...), "
-                "which works through it in so many parts."
+                "The optimizer's gradient_accumulation_steps is not supported: it averages batches without regard to "
+                "their numbers of masked tokens. Use batches of the size of an update and compile(optimizer, "
+                "gradient_accumulation_steps=...), which works through each in so many parts."
             )
         self._set_gradient_accumulation(gradient_accumulation_steps, kwargs)
         super().compile(optimizer=optimizer, **kwargs)

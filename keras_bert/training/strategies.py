@@ -1,0 +1,123 @@
+"""tf.distribute strategies by name, and what several processes must agree on before they train."""
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+
+import tensorflow as tf
+
+from keras_bert.errors import InputError
+
+STRATEGIES = ("off", "one_device", "mirrored", "multi_worker_mirrored", "tpu")
+
+
+def make_strategy(name: str = "off", tpu: str = "") -> tf.distribute.Strategy:
+    """Returns the strategy that `--distribution_strategy` names; `off` is TensorFlow's own default.
+
+    A run is started within its scope, `with make_strategy(...).scope():`, so that its model and optimiser are made there.
+
+    `mirrored` takes all GPUs of the machine, or all its logical CPU devices where there is none.
+    `multi_worker_mirrored` reads the variable TF_CONFIG, and must be made before TensorFlow runs anything. `tpu` has
+    never run on a TPU: no TPU was at hand.
+
+    Args:
+        tpu: the TPU's name or address; empty finds that of the machine.
+
+    Raises:
+        InputError: there is no such strategy, TF_CONFIG is missing or wrong, or no TPU answers.
+    """
+    if name not in STRATEGIES:
+        raise InputError(f"distribution_strategy must be one of {', '.join(STRATEGIES)}. Received: {name!r}")
+    if name == "off":
+        return tf.distribute.get_strategy()
+    if name == "one_device":
+        return tf.distribute.OneDeviceStrategy("GPU:0" if tf.config.list_logical_devices("GPU") else "CPU:0")
+    if name == "mirrored":
+        kind = "GPU" if tf.config.list_logical_devices("GPU") else "CPU"
+        return tf.distribute.MirroredStrategy([device.name for device in tf.config.list_logical_devices(kind)])
+    if name == "multi_worker_mirrored":
+        check_tf_config(os.environ.get("TF_CONFIG"))
+        return tf.distribute.MultiWorkerMirroredStrategy()
+    return _tpu_strategy(tpu)
+
+
+def _tpu_strategy(address: str) -> tf.distribute.Strategy:
+    try:
+        resolver = tf.distribute.cluster_resolver.TPUClusterResolver(tpu=address)
+        tf.config.experimental_connect_to_cluster(resolver)
+        tf.tpu.experimental.initialize_tpu_system(resolver)
+    except (ValueError, tf.errors.OpError) as error:
+        raise InputError(
+            f"No TPU answers at {address or 'this machine'} ({str(error).splitlines()[0]}). Give its name or grpc:// "
+            "address in --tpu_name, or take another --distribution_strategy."
+        ) from None
+    return tf.distribute.TPUStrategy(resolver)
+
+
+def check_tf_config(text: str | None) -> None:
+    """Raises `InputError` where TF_CONFIG does not say which of which workers this process is."""
+    example = (
+        '{"cluster": {"worker": ["host1:2222", "host2:2222"]}, "task": {"type": "worker", "index": 0}}, with its own '
+        "index for each worker. python -m run_scripts.launch_workers sets it for workers on one machine."
+    )
+    if not text:
+        raise InputError(f"multi_worker_mirrored needs the environment variable TF_CONFIG, such as {example}")
+    try:
+        config = json.loads(text)
+        workers, task = config["cluster"]["worker"], config["task"]
+        is_right = task["type"] in ("worker", "chief") and isinstance(task["index"], int)
+        is_right = is_right and isinstance(workers, list) and all(":" in address for address in workers)
+        is_right = is_right and task["index"] < len(config["cluster"][task["type"]])
+    except (ValueError, KeyError, TypeError):
+        is_right = False
+    if not is_right:
+        raise InputError(
+            f"TF_CONFIG does not name the workers and which of them this is. Received: {text}. Set {example}"
+        )
+
+
+def is_chief() -> bool:
+    """Returns whether this process is the one that writes files: the only one, or the first worker."""
+    resolver = _workers()
+    if resolver is None:
+        return True
+    has_chief = "chief" in resolver.cluster_spec().jobs
+    return resolver.task_type == "chief" if has_chief else (resolver.task_type, resolver.task_id) == ("worker", 0)
+
+
+def check_batch_size(batch_size: int, num_parts: int = 1) -> None:
+    """Raises `InputError` where a batch cannot be divided evenly among the devices of the current strategy."""
+    num_devices = tf.distribute.get_strategy().num_replicas_in_sync
+    if batch_size % (num_devices * num_parts):
+        raise InputError(
+            f"A batch of {batch_size} cannot be divided evenly among {num_devices} device(s), {num_parts} part(s) each. "
+            f"Take a multiple of {num_devices * num_parts}: the batch size is that of an update, over all devices."
+        )
+
+
+def check_workers_agree(settings: Mapping) -> None:
+    """Raises `InputError` on every worker where one was started with other settings than the others.
+
+    Args:
+        settings: what JSON can say; of a vocabulary its hash.
+    """
+    if _workers() is None:
+        return
+    strategy = tf.distribute.get_strategy()
+    text = json.dumps(settings, sort_keys=True)
+    digest = int.from_bytes(hashlib.sha256(text.encode("utf-8")).digest()[:7], "big")
+    all_digests = strategy.gather(strategy.run(lambda: tf.constant([digest], tf.int64)), axis=0).numpy()
+    if len(set(all_digests.tolist())) > 1:
+        raise InputError(
+            "The workers were started with different settings. Start all with the same command and the same files. "
+            f"Those of this one: {text}"
+        )
+
+
+def _workers():
+    """Returns the resolver of the current strategy where several processes train together, else None."""
+    resolver = getattr(tf.distribute.get_strategy(), "cluster_resolver", None)
+    if resolver is None or not resolver.task_type:
+        return None
+    return resolver if sum(map(len, resolver.cluster_spec().as_dict().values())) > 1 else None

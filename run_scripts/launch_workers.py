@@ -1,0 +1,147 @@
+"""Starts several workers of one training run on this machine, and ends all of them when one fails.
+
+Example:
+  python -m run_scripts.launch_workers --num_workers=2 -- python -m run_scripts.run_pretraining
+      --distribution_strategy=multi_worker_mirrored --input_file=records --output_dir=run
+
+Behind -- stands the command of a worker. Each gets the environment variable TF_CONFIG, which names all workers and
+which of them it is; their output comes with the worker's number in front. SIGTERM and Ctrl-C are passed on to all.
+
+Exit code: 0 when all workers end with 0, else that of the worker that failed first. The same command goes on with the
+run. On several machines Slurm or Kubernetes does what this command does: docs/training.md.
+"""
+
+import contextlib
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+
+from absl import flags
+
+from keras_bert.command_line import run_command
+from keras_bert.errors import InputError
+
+FLAGS = flags.FLAGS
+
+
+def define_flags() -> None:
+    flags.DEFINE_integer("num_workers", None, "How many workers to start.", required=True, lower_bound=1)
+    flags.DEFINE_integer("first_port", 0, "The workers' ports begin here. 0 takes free ones.")
+    flags.DEFINE_integer(
+        "seconds_to_stop", 60, "How long workers that are told to stop may take, before they are killed."
+    )
+
+
+def main(command: list[str]) -> None:
+    if not command:
+        raise InputError(
+            "Behind -- the command of a worker is missing, such as: -- python -m run_scripts.run_pretraining"
+        )
+    addresses = [f"localhost:{port}" for port in _ports(FLAGS.num_workers, FLAGS.first_port)]
+    workers = []
+    try:
+        for index in range(FLAGS.num_workers):
+            workers.append(Worker(command, addresses, index))
+    except OSError as error:
+        _stop(workers)
+        raise InputError(f"The command {command[0]} cannot be started: {error.strerror}") from None
+    with _passing_on_signals(workers):
+        sys.exit(_wait(workers))
+
+
+class Worker:
+    """A worker's process, whose output is printed line by line with its number."""
+
+    def __init__(self, command: list[str], addresses: list[str], index: int):
+        config = {"cluster": {"worker": addresses}, "task": {"type": "worker", "index": index}}
+        self.index = index
+        self.process = subprocess.Popen(
+            command,
+            env=os.environ | {"TF_CONFIG": json.dumps(config), "PYTHONUNBUFFERED": "1"},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            # A Ctrl-C of the terminal comes to this process only, which passes it on: once, not twice.
+            start_new_session=True,
+        )
+        self._reader = threading.Thread(target=self._print_lines, daemon=True)
+        self._reader.start()
+
+    def _print_lines(self) -> None:
+        for line in self.process.stdout:
+            sys.stdout.write(f"[worker {self.index}] {line.decode('utf-8', 'replace')}")
+            sys.stdout.flush()
+
+    def finish_output(self) -> None:
+        self._reader.join(timeout=5)
+
+
+def _ports(count: int, first: int) -> list[int]:
+    if first:
+        return list(range(first, first + count))
+    with contextlib.ExitStack() as stack:
+        sockets = [stack.enter_context(socket.create_server(("localhost", 0))) for _ in range(count)]
+        return [opened.getsockname()[1] for opened in sockets]
+
+
+def _wait(workers: list[Worker]) -> int:
+    """Waits for all workers, stops the others when one fails, and returns the exit code."""
+    while True:
+        codes = [worker.process.poll() for worker in workers]
+        failed = next((worker for worker in workers if worker.process.poll() not in (None, 0)), None)
+        if failed is not None or None not in codes:
+            break
+        time.sleep(0.1)
+    if failed is None:
+        code = 0
+    else:
+        code = failed.process.returncode
+        running = [worker for worker in workers if worker.process.poll() is None]
+        if running:
+            # Without the one that ended, they would wait in their next sum for ever.
+            print(f"Worker {failed.index} ended with {code}: {len(running)} other(s) are stopped.", file=sys.stderr)
+            _stop(workers)
+    for worker in workers:
+        worker.finish_output()
+    return 128 - code if code < 0 else code  # as a shell says it of a signal
+
+
+def _stop(workers: list[Worker]) -> None:
+    deadline = time.monotonic() + FLAGS.seconds_to_stop
+    for worker in workers:
+        if worker.process.poll() is None:
+            worker.process.terminate()
+    for worker in workers:
+        try:
+            worker.process.wait(max(0.0, deadline - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            worker.process.kill()
+            worker.process.wait()
+
+
+@contextlib.contextmanager
+def _passing_on_signals(workers: list[Worker]):
+    def pass_on(number, frame):
+        for worker in workers:
+            if worker.process.poll() is None:
+                worker.process.send_signal(number)
+
+    before = {number: signal.signal(number, pass_on) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def command() -> None:
+    run_command(main, define_flags, passes_on=True)
+
+
+if __name__ == "__main__":
+    command()

@@ -1,0 +1,179 @@
+"""Trains a tiny BERT in several layouts and writes what each ends with: a program, for the tests of distribution.
+
+    python tests/distributed_runs.py --setting=clipped --output=FOLDER one parts4 mirrored2
+
+A layout is `one` (device), `partsN` (gradient accumulation), `mirroredN`, `mirroredN_partsM`, or `workers` (one of
+several processes; TF_CONFIG says which). Logical devices of one CPU stand for several: sums are the same on them.
+"""
+
+import argparse
+import contextlib
+import json
+import os
+import pathlib
+import re
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from keras_bert.config import BertConfig
+from keras_bert.models.pretrainer import BertPretrainer
+from keras_bert.models.sequence_classifier import BertSequenceClassifier
+from keras_bert.models.token_classifier import BertTokenClassifier
+from keras_bert.optimization import AdamW, WarmupLinearDecay
+from keras_bert.trainable_parts import freeze
+
+BATCH, LENGTH, PREDICTIONS, STEPS = 8, 12, 4, 20
+
+
+def config(dropout=0.0) -> BertConfig:
+    return BertConfig(
+        vocab_size=40,
+        hidden_size=16,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        intermediate_size=32,
+        max_position_embeddings=LENGTH,
+        hidden_dropout_prob=dropout,
+        attention_probs_dropout_prob=dropout,
+    )
+
+
+def features() -> dict[str, np.ndarray]:
+    """Twenty batches whose rows have very different numbers of masked tokens, the first quarter of a batch none."""
+    draw = np.random.default_rng(0)
+    rows = BATCH * STEPS
+    lengths = draw.integers(4, LENGTH + 1, rows)
+    mask = (np.arange(LENGTH) < lengths[:, None]).astype(np.int32)
+    share = np.tile(np.linspace(-0.3, 1.0, BATCH), STEPS)[:, None]
+    return {
+        "input_ids": draw.integers(5, 40, (rows, LENGTH)).astype(np.int32) * mask,
+        "input_mask": mask,
+        "segment_ids": draw.integers(0, 2, (rows, LENGTH)).astype(np.int32),
+        "masked_lm_positions": np.sort(draw.integers(1, 4, (rows, PREDICTIONS))).astype(np.int32),
+        "masked_lm_ids": draw.integers(5, 40, (rows, PREDICTIONS)).astype(np.int32),
+        "masked_lm_weights": (draw.random((rows, PREDICTIONS)) < share).astype(np.float32),
+        "next_sentence_labels": draw.integers(0, 2, (rows, 1)).astype(np.int32),
+    }
+
+
+def pretraining_data() -> tf.data.Dataset:
+    return tf.data.Dataset.from_tensor_slices(features()).batch(BATCH, drop_remainder=True)
+
+
+def tagging_data() -> tf.data.Dataset:
+    """Features, tags of which some are none (-1), and weights of the rows; the last batch is smaller."""
+    x = features()
+    draw = np.random.default_rng(1)
+    tags = draw.integers(-1, 3, x["input_ids"].shape).astype(np.int32)
+    x = {name: x[name][:-3] for name in ("input_ids", "input_mask", "segment_ids")}
+    weights = draw.random(len(tags)).astype(np.float32)
+    return tf.data.Dataset.from_tensor_slices((x, tags[:-3], weights[:-3])).batch(BATCH)
+
+
+def classification_data() -> tf.data.Dataset:
+    x = features()
+    labels = x["next_sentence_labels"][:-3, 0]
+    x = {name: x[name][:-3] for name in ("input_ids", "input_mask", "segment_ids")}
+    return tf.data.Dataset.from_tensor_slices((x, labels)).batch(BATCH)
+
+
+def schedule():
+    return WarmupLinearDecay(2e-3, STEPS, 2)
+
+
+def frozen_pretrainer():
+    model = BertPretrainer(config())
+    freeze(model, embeddings=True)
+    return model
+
+
+# name -> (model, optimiser, data, further arguments of compile)
+SETTINGS = {
+    "adamw": (lambda: BertPretrainer(config()), lambda: AdamW(schedule(), bias_correction=False), pretraining_data, {}),
+    "clipped": (
+        lambda: BertPretrainer(config()),
+        lambda: AdamW(schedule(), global_clipnorm=0.02),
+        pretraining_data,
+        {},
+    ),
+    "keras_adam": (
+        lambda: BertPretrainer(config()),
+        lambda: keras.optimizers.Adam(2e-3, global_clipnorm=0.02),
+        pretraining_data,
+        {"steps_per_execution": 3},
+    ),
+    "frozen": (frozen_pretrainer, lambda: AdamW(schedule()), pretraining_data, {}),
+    "float64": (lambda: BertPretrainer(config(), dtype="float64"), lambda: AdamW(schedule()), pretraining_data, {}),
+    "xla": (lambda: BertPretrainer(config()), lambda: AdamW(schedule()), pretraining_data, {"jit_compile": True}),
+    "tagging": (
+        lambda: BertTokenClassifier(config(), labels=["a", "b", "c"]),
+        lambda: AdamW(schedule()),
+        tagging_data,
+        {},
+    ),
+    "metrics": (
+        lambda: BertSequenceClassifier(config(), labels=["a", "b"]),
+        lambda: AdamW(schedule()),
+        classification_data,
+        {"metrics": ["sparse_categorical_accuracy"]},
+    ),
+    "dropout": (lambda: BertPretrainer(config(0.3)), lambda: AdamW(schedule()), pretraining_data, {}),
+}
+
+
+def strategy_and_parts(layout: str):
+    if layout == "workers":
+        return tf.distribute.MultiWorkerMirroredStrategy(), 1
+    match = re.fullmatch(r"(?:one|(?:mirrored(\d+))?_?(?:parts(\d+))?)", layout)
+    devices, parts = (int(number) if number else 1 for number in match.groups())
+    if devices == 1:
+        return None, parts
+    # Collectives of one process would all have to have one size.
+    reduction = tf.distribute.ReductionToOneDevice()
+    names = [f"CPU:{number}" for number in range(devices)]
+    return tf.distribute.MirroredStrategy(names, cross_device_ops=reduction), parts
+
+
+def train(setting: str, layout: str) -> dict:
+    """Returns `logs` of training and evaluation and `weights`, before and after."""
+    make_model, make_optimizer, make_data, arguments = SETTINGS[setting]
+    strategy, parts = strategy_and_parts(layout)
+    with strategy.scope() if strategy else contextlib.nullcontext():
+        keras.utils.set_random_seed(3)
+        model = make_model()
+        before = [variable.numpy() for variable in model.weights]
+        arguments = {"jit_compile": False, **arguments}
+        model.compile(make_optimizer(), gradient_accumulation_steps=parts, **arguments)
+    history = model.fit(make_data(), verbose=0).history
+    evaluated = model.evaluate(make_data(), verbose=0, return_dict=True)
+    logs = {name: float(values[-1]) for name, values in history.items()}
+    logs |= {f"evaluated_{name}": float(value) for name, value in evaluated.items()}
+    return {"logs": logs, "before": before, "after": [variable.numpy() for variable in model.weights]}
+
+
+def write(path: pathlib.Path, result: dict) -> None:
+    arrays = {
+        f"{when}-{number:03d}": value for when in ("before", "after") for number, value in enumerate(result[when])
+    }
+    np.savez(path, logs=json.dumps(result["logs"]), **arrays)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--setting", choices=SETTINGS, required=True)
+    parser.add_argument("--output", type=pathlib.Path, required=True)
+    parser.add_argument("layouts", nargs="+")
+    arguments = parser.parse_args()
+    if "workers" not in arguments.layouts:
+        devices = [tf.config.LogicalDeviceConfiguration()] * 4
+        tf.config.set_logical_device_configuration(tf.config.list_physical_devices("CPU")[0], devices)
+    for layout in arguments.layouts:
+        write(arguments.output / f"{layout}.npz", train(arguments.setting, layout))
+
+
+if __name__ == "__main__":
+    main()

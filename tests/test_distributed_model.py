@@ -1,0 +1,264 @@
+"""One device, several devices, several processes and several parts of a batch compute the same (docs/design.md)."""
+
+import json
+import os
+import pathlib
+import socket
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tiny_tasks
+
+PROGRAM = pathlib.Path(__file__).with_name("distributed_runs.py")
+
+
+def start(setting, folder, *layouts, **environment):
+    command = [sys.executable, str(PROGRAM), f"--setting={setting}", f"--output={folder}", *layouts]
+    return subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=os.environ | environment
+    )
+
+
+def finish(*processes):
+    for process in processes:
+        output, _ = process.communicate(timeout=300)
+        assert process.returncode == 0, output[-3000:]
+
+
+def result(folder, layout):
+    with np.load(folder / f"{layout}.npz") as saved:
+        arrays = {when: [saved[name] for name in saved.files if name.startswith(when)] for when in ("before", "after")}
+        return json.loads(str(saved["logs"])), arrays["before"], arrays["after"]
+
+
+def largest_difference(first, second):
+    return max(np.abs(a.astype(np.float64) - b).max() for a, b in zip(first, second, strict=True))
+
+
+def assert_all_are_as_one_device(folder, layouts, tolerance):
+    logs, before, after = result(folder, "one")
+    # Training did something, or equality would mean nothing.
+    assert largest_difference(before, after) > 1e-3
+    for layout in layouts:
+        other_logs, other_before, other_after = result(folder, layout)
+        assert largest_difference(before, other_before) == 0
+        assert largest_difference(after, other_after) <= tolerance, layout
+        assert other_logs == pytest.approx(logs, rel=max(tolerance, 2e-7), abs=tolerance), layout
+
+
+@pytest.mark.parametrize(
+    ("setting", "layouts"),
+    [
+        ("adamw", ["parts4", "mirrored2", "mirrored4_parts2"]),
+        ("clipped", ["parts2", "mirrored2"]),
+        ("keras_adam", ["parts3", "mirrored2"]),
+        ("frozen", ["parts2", "mirrored2"]),
+        ("tagging", ["parts3", "mirrored2"]),
+        ("xla", ["parts2", "mirrored2"]),
+        ("metrics", ["mirrored2"]),
+    ],
+)
+def test_every_layout_computes_what_one_device_computes(setting, layouts, tmp_path):
+    finish(start(setting, tmp_path, "one", *layouts))
+    assert_all_are_as_one_device(tmp_path, layouts, tolerance=1e-6)
+
+
+def test_in_float64_layouts_are_equal_to_the_last_digits(tmp_path):
+    layouts = ["parts4", "mirrored2"]
+    finish(start("float64", tmp_path, "one", *layouts))
+    assert_all_are_as_one_device(tmp_path, layouts, tolerance=1e-12)
+
+
+def free_ports(count):
+    sockets = [socket.create_server(("localhost", 0)) for _ in range(count)]
+    ports = [opened.getsockname()[1] for opened in sockets]
+    for opened in sockets:
+        opened.close()
+    return ports
+
+
+def start_workers(setting, folder, count=2):
+    addresses = [f"localhost:{port}" for port in free_ports(count)]
+    workers = []
+    for index in range(count):
+        own_folder = folder / str(index)
+        own_folder.mkdir(parents=True)
+        task = {"cluster": {"worker": addresses}, "task": {"type": "worker", "index": index}}
+        workers.append(start(setting, own_folder, "workers", TF_CONFIG=json.dumps(task)))
+    return workers
+
+
+def test_two_processes_compute_what_one_device_computes(tmp_path):
+    one = start("adamw", tmp_path, "one")
+    finish(*start_workers("adamw", tmp_path), one)
+    for index in ("0", "1"):
+        (tmp_path / index / "workers.npz").rename(tmp_path / f"worker{index}.npz")
+    assert_all_are_as_one_device(tmp_path, ["worker0", "worker1"], tolerance=1e-6)
+
+
+def test_with_dropout_a_run_can_be_repeated_and_another_layout_draws_otherwise(tmp_path):
+    for name in ("first", "second"):
+        (tmp_path / name).mkdir()
+    finish(
+        start("dropout", tmp_path / "first", "mirrored2", "parts2"), start("dropout", tmp_path / "second", "mirrored2")
+    )
+    first, second = (result(tmp_path / name, "mirrored2")[2] for name in ("first", "second"))
+    assert largest_difference(first, second) == 0
+    # Two devices and two parts draw the same numbers: part n of N, wherever it is computed.
+    assert largest_difference(first, result(tmp_path / "first", "parts2")[2]) <= 1e-6
+
+
+def in_process(program, tmp_path):
+    """Runs a program in a process of its own, with four logical devices; returns what it prints as JSON."""
+    file = tmp_path / "program.py"
+    file.write_text(PRELUDE + program)
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(PROGRAM.parent), *sys.path])}
+    done = subprocess.run([sys.executable, str(file)], capture_output=True, text=True, env=environment, timeout=300)
+    assert done.returncode == 0, done.stderr[-3000:]
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+PRELUDE = """
+import json
+from distributed_runs import *
+devices = [tf.config.LogicalDeviceConfiguration()] * 4
+tf.config.set_logical_device_configuration(tf.config.list_physical_devices("CPU")[0], devices)
+strategy, _ = strategy_and_parts("mirrored2")
+"""
+
+
+def test_an_overflow_on_one_device_skips_the_step_on_all(tmp_path):
+    program = """
+with strategy.scope():
+    keras.utils.set_random_seed(0)
+    model = BertTokenClassifier(config(), labels=["a", "b"], dtype="mixed_float16")
+    optimizer = keras.optimizers.LossScaleOptimizer(AdamW(1e-2), initial_scale=2.0**28)
+    model.compile(optimizer, jit_compile=False)
+x = {name: values[:BATCH] for name, values in features().items() if not name.startswith(("masked", "next"))}
+# The rows of the second device have all the weight, so its gradients alone are too large for float16.
+weights = np.array([1e-9] * (BATCH // 2) + [1.0] * (BATCH // 2), np.float32)
+tags = np.ones(x["input_ids"].shape, np.int32)
+data = tf.data.Dataset.from_tensors((x, tags, weights))
+
+def is_finite_here(batch):
+    parts = tf.distribute.get_replica_context()
+    x, y, w = batch
+    total = parts.all_reduce("SUM", model._loss_weights(batch, 0))
+    values = [tf.convert_to_tensor(v.value) for v in model.trainable_variables]
+    gradients, _ = model._part_gradients(values, model._seeds(0), batch, total, optimizer.scale_loss(tf.ones([])))
+    return tf.reduce_all([tf.reduce_all(tf.math.is_finite(g)) for g in gradients])
+
+model._prepare_optimizer()
+batch = next(iter(strategy.experimental_distribute_dataset(data.unbatch().batch(BATCH))))
+finite = tf.function(lambda b: strategy.run(is_finite_here, args=(b,)))(batch)
+finite = [bool(flag) for flag in strategy.experimental_local_results(finite)]
+before = [v.numpy() for v in model.trainable_variables]
+scales, moved = [], []
+for _ in range(24):
+    model.fit(data.unbatch().batch(BATCH), verbose=0)
+    scales.append(float(optimizer.dynamic_scale.numpy()))
+    moved.append(float(max(np.abs(v.numpy() - b).max() for v, b in zip(model.trainable_variables, before))))
+copies = [strategy.experimental_local_results(v.value) for v in model.trainable_variables]
+equal = all(np.array_equal(a.numpy(), b.numpy()) for a, b in copies)
+print(json.dumps({"finite": finite, "scales": scales, "moved": moved, "equal": equal}))
+"""
+    found = in_process(program, tmp_path)
+    assert found["finite"] == [True, False]
+    # The first step changes nothing but the scale, which is halved until the gradients are numbers; then it trains.
+    assert found["scales"][0] == 2.0**27
+    assert found["moved"][0] == 0
+    assert found["scales"][-1] == found["scales"][-2]
+    assert 0 < found["moved"][-1] < 1
+    assert found["equal"]
+
+
+def test_devices_and_parts_draw_different_dropout(tmp_path):
+    program = """
+with strategy.scope():
+    keras.utils.set_random_seed(0)
+    model = BertPretrainer(config(0.5))
+    model.compile(AdamW(1e-3), jit_compile=False)
+    model._prepare_optimizer()
+part = {name: values[BATCH - 2 : BATCH] for name, values in features().items()}
+
+def numerator(number):
+    device = tf.distribute.get_replica_context().replica_id_in_sync_group
+    values = [tf.convert_to_tensor(v.value) for v in model.trainable_variables]
+    seeds = model._seeds(device * 2 + number)
+    return model._part_gradients(values, seeds, part, tf.ones([2]), tf.ones([]))[1]["masked_lm_loss"][0]
+
+losses = [strategy.experimental_local_results(tf.function(lambda: strategy.run(numerator, args=(n,)))()) for n in (0, 1, 0)]
+print(json.dumps([[float(v) for v in row] for row in losses]))
+"""
+    first, second, again = in_process(program, tmp_path)
+    assert len({*first, *second}) == 4
+    assert first == again
+
+
+def test_wrong_use_is_refused(tmp_path):
+    program = """
+from keras_bert.errors import InputError
+messages = []
+
+def try_it(use):
+    try:
+        use()
+        messages.append("nothing was refused")
+    except InputError as error:
+        messages.append(str(error))
+
+optimizer = AdamW(1e-3)
+with strategy.scope():
+    model = BertPretrainer(config())
+model.compile(optimizer, jit_compile=False)
+try_it(lambda: model.fit(pretraining_data(), verbose=0))
+with strategy.scope():
+    model.compile(AdamW(1e-3), jit_compile=False)
+try_it(lambda: model.train_on_batch({name: values[:BATCH] for name, values in features().items()}))
+classifier = BertSequenceClassifier(config(), labels=["a", "b"])
+try_it(lambda: classifier.compile(AdamW(1e-3), gradient_accumulation_steps=2, metrics=["accuracy"]))
+try_it(lambda: classifier.compile(AdamW(1e-3), gradient_accumulation_steps=0))
+print(json.dumps(messages))
+"""
+    messages = in_process(program, tmp_path)
+    assert "within the same `with strategy.scope():`" in messages[0]
+    assert "Use fit and evaluate" in messages[1]
+    assert "Leave metrics out" in messages[2]
+    assert "must be a whole number from 1. Received: 0" in messages[3]
+
+
+def test_predictions_of_several_devices_are_in_order(tmp_path):
+    program = """
+predictions = []
+for scope in (contextlib.nullcontext(), strategy.scope()):
+    with scope:
+        keras.utils.set_random_seed(0)
+        model = BertTokenClassifier(config(), labels=["a", "b", "c"])
+    predictions.append(model.predict(tagging_data(), verbose=0))
+print(json.dumps([list(predictions[0].shape), list(predictions[1].shape), float(np.abs(predictions[0] - predictions[1]).max()), float(predictions[0].std())]))
+"""
+    one, two, difference, spread = in_process(program, tmp_path)
+    assert one == two == [157, 12, 3]
+    assert difference < 1e-6 < spread
+
+
+@pytest.mark.parametrize(
+    "kind", ["pretrainer", "packed", "masked_lm", "classes", "many", "number", "tags", "span", "choice"]
+)
+def test_the_weights_of_a_loss_need_no_prediction(kind):
+    """TensorFlow leaves out the forward pass that `_loss_weights` is written with: nothing of it is reached."""
+    model, part = tiny_tasks.model_and_batch(kind)
+    dynamic = tf.nest.map_structure(lambda v: tf.TensorSpec([None] * v.ndim, v.dtype), part)
+    graph = tf.function(lambda part: model._loss_weights(part, 0)).get_concrete_function(dynamic).graph
+    reached, open_tensors = set(), [graph.outputs[0]]
+    while open_tensors:
+        operation = open_tensors.pop().op
+        if operation.name not in reached:
+            reached.add(operation.name)
+            open_tensors.extend(operation.inputs)
+    kinds = {graph.get_operation_by_name(name).type for name in reached}
+    assert not kinds & {"MatMul", "BatchMatMulV2", "ReadVariableOp", "ResourceGather"}
+    assert "MatMul" in {operation.type for operation in graph.get_operations()}
