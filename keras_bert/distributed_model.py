@@ -143,8 +143,9 @@ class DistributedModel(keras.Model):
             for _, _, batches in iterator:
                 data_batch = next(batches)
                 break
-        first_of = lambda values: self.distribute_strategy.experimental_local_results(values)[0]
-        local = keras.tree.map_structure(first_of, data_batch)
+        local = keras.tree.map_structure(
+            lambda values: self.distribute_strategy.experimental_local_results(values)[0], data_batch
+        )
         with self.distribute_strategy.scope():
             self._symbolic_build(data_batch=local)
 
@@ -170,7 +171,9 @@ class DistributedModel(keras.Model):
         for name, (numerator, weight) in sums.items():
             self._reports[name].update_state(numerator, weight)
         gradients = device.all_reduce(tf.distribute.ReduceOp.SUM, gradients)
-        variables = [variable for variable, is_used in zip(self.trainable_variables, self._is_used) if is_used]
+        variables = [
+            variable for variable, is_used in zip(self.trainable_variables, self._is_used, strict=True) if is_used
+        ]
         self.optimizer.apply(gradients, variables)
 
     def _loss_weights(self, part, number) -> tf.Tensor:
@@ -210,15 +213,14 @@ class DistributedModel(keras.Model):
             scale: what the loss is multiplied by before the gradients are taken.
         """
         x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(part)
-        state = [*zip(self.trainable_variables, values), *zip(self._seed_states(), seeds)]
+        state = [*zip(self.trainable_variables, values, strict=True), *zip(self._seed_states(), seeds, strict=True)]
         num_parts = self.distribute_strategy.num_replicas_in_sync * self.gradient_accumulation_steps
         with keras.StatelessScope(state_mapping=state, collect_losses=True), tf.GradientTape() as tape:
             tape.watch(values)
             predictions = self(x, training=True)
             terms = self.loss_terms(x, y, predictions, sample_weight)
-            losses = [
-                dataclasses.replace(term, weight=weight).value for term, weight in zip(terms, tf.unstack(weights))
-            ]
+            shares = zip(terms, tf.unstack(weights), strict=True)
+            losses = [dataclasses.replace(term, weight=weight).value for term, weight in shares]
             # Those of `add_loss` and regularisers are means or the same everywhere.
             losses += [loss / num_parts for loss in self.losses]
             loss = tf.add_n([tf.cast(loss, weights.dtype) for loss in losses]) * scale

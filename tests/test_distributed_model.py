@@ -190,8 +190,11 @@ def numerator(number):
     seeds = model._seeds(device * 2 + number)
     return model._part_gradients(values, seeds, part, tf.ones([2]), tf.ones([]))[1]["masked_lm_loss"][0]
 
-losses = [strategy.experimental_local_results(tf.function(lambda: strategy.run(numerator, args=(n,)))()) for n in (0, 1, 0)]
-print(json.dumps([[float(v) for v in row] for row in losses]))
+def losses_of(number):
+    losses = tf.function(lambda: strategy.run(numerator, args=(number,)))()
+    return [float(loss) for loss in strategy.experimental_local_results(losses)]
+
+print(json.dumps([losses_of(number) for number in (0, 1, 0)]))
 """
     first, second, again = in_process(program, tmp_path)
     assert len({*first, *second}) == 4
@@ -238,7 +241,8 @@ for scope in (contextlib.nullcontext(), strategy.scope()):
         keras.utils.set_random_seed(0)
         model = BertTokenClassifier(config(), labels=["a", "b", "c"])
     predictions.append(model.predict(tagging_data(), verbose=0))
-print(json.dumps([list(predictions[0].shape), list(predictions[1].shape), float(np.abs(predictions[0] - predictions[1]).max()), float(predictions[0].std())]))
+one, two = predictions
+print(json.dumps([one.shape, two.shape, float(np.abs(one - two).max()), float(one.std())]))
 """
     one, two, difference, spread = in_process(program, tmp_path)
     assert one == two == [157, 12, 3]

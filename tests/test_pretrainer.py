@@ -1,5 +1,3 @@
-import types
-
 import h5py
 import keras
 import numpy as np
@@ -246,14 +244,6 @@ def test_records_without_labels_are_refused_by_name():
     del x["masked_lm_positions"]
     with pytest.raises(InputError, match="Missing: masked_lm_positions. Received: input_ids"):
         compiled().predict(x, verbose=0)
-
-
-def test_more_than_one_replica_is_refused():
-    model, x = compiled(), records()
-    model._distribute_strategy = types.SimpleNamespace(num_replicas_in_sync=2)
-    for use in (lambda: model.compile(optimizer="sgd"), lambda: model.fit(x), lambda: model.evaluate(x)):
-        with pytest.raises(InputError, match="one device so far, and the tf.distribute strategy has 2 replicas"):
-            use()
 
 
 def packed(x, rows, length, places):

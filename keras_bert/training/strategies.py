@@ -15,7 +15,7 @@ STRATEGIES = ("off", "one_device", "mirrored", "multi_worker_mirrored", "tpu")
 def make_strategy(name: str = "off", tpu: str = "") -> tf.distribute.Strategy:
     """Returns the strategy that `--distribution_strategy` names; `off` is TensorFlow's own default.
 
-    A run is started within its scope, `with make_strategy(...).scope():`, so that its model and optimiser are made there.
+    A run is started within its scope, `with make_strategy(...).scope():`: its model and optimiser are made there.
 
     `mirrored` takes all GPUs of the machine, or all its logical CPU devices where there is none.
     `multi_worker_mirrored` reads the variable TF_CONFIG, and must be made before TensorFlow runs anything. `tpu` has
@@ -91,8 +91,8 @@ def check_batch_size(batch_size: int, num_parts: int = 1) -> None:
     num_devices = tf.distribute.get_strategy().num_replicas_in_sync
     if batch_size % (num_devices * num_parts):
         raise InputError(
-            f"A batch of {batch_size} cannot be divided evenly among {num_devices} device(s), {num_parts} part(s) each. "
-            f"Take a multiple of {num_devices * num_parts}: the batch size is that of an update, over all devices."
+            f"A batch of {batch_size} cannot be divided evenly among {num_devices} device(s), {num_parts} part(s) "
+            f"each. Take a multiple of {num_devices * num_parts}: the batch size is that of an update, over all devices."
         )
 
 
