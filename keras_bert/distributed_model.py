@@ -271,7 +271,7 @@ class _Parts:
             return None
         size = values.shape[0]
         if size is not None and size % self.count == 0:  # all parts have one shape, as XLA wants it
-            parts = tf.reshape(values, [self.count, size // self.count, *tf.unstack(tf.shape(values)[1:])])
-            return tf.ensure_shape(parts[number], [size // self.count, *values.shape[1:]])
+            lengths = values.shape[1:] if values.shape.is_fully_defined() else tf.unstack(tf.shape(values)[1:])
+            return tf.reshape(values, [self.count, size // self.count, *lengths])[number]
         size = -(-tf.shape(values)[0] // self.count)
         return values[number * size : (number + 1) * size]

@@ -12,6 +12,8 @@ import pytest
 import tensorflow as tf
 import tiny_tasks
 
+from keras_bert import distributed_model
+
 PROGRAM = pathlib.Path(__file__).with_name("distributed_runs.py")
 
 
@@ -266,3 +268,33 @@ def test_the_weights_of_a_loss_need_no_prediction(kind):
     kinds = {graph.get_operation_by_name(name).type for name in reached}
     assert not kinds & {"MatMul", "BatchMatMulV2", "ReadVariableOp", "ResourceGather"}
     assert "MatMul" in {operation.type for operation in graph.get_operations()}
+
+
+def test_a_step_of_fixed_shape_has_no_unknown_dimension_and_compiles():
+    """What TPUs need; none was at hand."""
+    model, part = tiny_tasks.model_and_batch("pretrainer")
+    model.compile("sgd", gradient_accumulation_steps=2)
+    model._prepare_optimizer()
+    values = [tf.convert_to_tensor(variable.value) for variable in model.trainable_variables]
+
+    @tf.function(jit_compile=True, autograph=False)
+    def gradients(values, seeds, part, scale):
+        def of_part(part, number):
+            return model._part_gradients(values, seeds, part, weights, scale)
+
+        parts = distributed_model._Parts(part, 2)
+        weights = parts.sum(model._loss_weights)
+        return parts.sum(of_part)
+
+    arguments = (values, model._seeds(0), tf.nest.map_structure(tf.constant, part), tf.ones([]))
+    graph = gradients.get_concrete_function(*arguments).graph
+    inner = [function.graph for function in graph._functions.values() if hasattr(function, "graph")]
+    tensors = [output for one in (graph, *inner) for operation in one.get_operations() for output in operation.outputs]
+    assert len(tensors) > 500
+    # A while loop's condition is given what its body needs too, and does not look at it.
+    used = [tensor for tensor in tensors if tensor.op.type != "Placeholder" or tensor.consumers()]
+    unknown = [tensor.name for tensor in used if not tensor.shape.is_fully_defined()]
+    assert not unknown
+    found, sums = gradients(*arguments)
+    assert all(np.isfinite(gradient.numpy()).all() for gradient in found)
+    assert float(sums["masked_lm_loss"][1]) == part["masked_lm_weights"].sum()

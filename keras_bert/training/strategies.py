@@ -67,7 +67,7 @@ def check_tf_config(text: str | None) -> None:
         config = json.loads(text)
         workers, task = config["cluster"]["worker"], config["task"]
         is_right = task["type"] in ("worker", "chief") and isinstance(task["index"], int)
-        is_right = is_right and isinstance(workers, list) and all(":" in address for address in workers)
+        is_right = is_right and isinstance(workers, list) and all(":" in worker for worker in workers)
         is_right = is_right and task["index"] < len(config["cluster"][task["type"]])
     except (ValueError, KeyError, TypeError):
         is_right = False
@@ -92,7 +92,7 @@ def check_batch_size(batch_size: int, num_parts: int = 1) -> None:
     if batch_size % (num_devices * num_parts):
         raise InputError(
             f"A batch of {batch_size} cannot be divided evenly among {num_devices} device(s), {num_parts} part(s) "
-            f"each. Take a multiple of {num_devices * num_parts}: the batch size is that of an update, over all devices."
+            f"each. Take a multiple of {num_devices * num_parts}: a batch is that of an update, over all devices."
         )
 
 
