@@ -11,6 +11,7 @@ import numpy as np
 from keras_bert.atomic_output import atomic_file, say_why_writing_failed
 from keras_bert.errors import InputError
 from keras_bert.training.callbacks import StepCallback, read_history
+from keras_bert.training.optimizer_choice import averaged_weights
 from keras_bert.training.run_folder import RunFolder
 
 _EVALUATIONS_FILE = "evaluations.jsonl"
@@ -20,6 +21,8 @@ _BEST_FILE = "best.json"
 
 class BestModel(StepCallback):
     """Evaluates a model every so many updates and after the last, and keeps the best weights.
+
+    If the optimiser averages the weights (`use_ema`), it is the averages that are evaluated and kept.
 
         evaluations.jsonl   a line per evaluation: the step and the scores
         best_weights.npz    the weights of the best one, until the model folder is written
@@ -86,6 +89,14 @@ class BestModel(StepCallback):
     def on_steps(self, previous, logs):
         if not self._is_due(previous, self._evaluate_steps):
             return
+        # Where weights are averaged, the averages are what is evaluated and kept.
+        with averaged_weights(self.model):
+            self._evaluate_and_keep()
+        if self.is_exhausted and self.step < self._num_train_steps:
+            print(f"No better {self._main_score} in {self._patience} evaluations: training ends.", file=sys.stderr)
+            self.model.stop_training = True
+
+    def _evaluate_and_keep(self):
         scores = self._evaluate()
         if self._main_score not in scores:
             raise InputError(f"There is no score {self._main_score!r}. The scores are: {', '.join(scores)}")
@@ -105,9 +116,6 @@ class BestModel(StepCallback):
             + (", the best so far" if is_best else f"; the best is that of step {self.best['step']:,}"),
             file=sys.stderr,
         )
-        if self.is_exhausted and self.step < self._num_train_steps:
-            print(f"No better {self._main_score} in {self._patience} evaluations: training ends.", file=sys.stderr)
-            self.model.stop_training = True
 
     def restore(self) -> int:
         """Gives the model the best weights, writes `best.json` and returns the step that they are of.
