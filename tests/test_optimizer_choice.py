@@ -231,12 +231,13 @@ def test_the_scale_of_float16_is_part_of_the_checkpoint(tmp_path, float16):
     assert int(other.optimizer.iterations) == 2  # the update that was left out does not count
 
 
-def test_the_averaged_weights_are_evaluated_and_kept_and_training_does_not_notice(tmp_path):
+def test_the_averaged_weights_are_evaluated_and_kept_and_training_does_not_notice(tmp_path, capsys):
     options = {name: value for name, value in TEXT_RUN.items() if name not in ("config", "vocabulary")}
     options |= {"learning_rate": 1e-2, "optimizer": OptimizerChoice(ema_momentum=0.5)}
     train, dev, start = reviews(), reviews(24, seed=1), StartingPoint(TEXT_CONFIG, TEXT_VOCABULARY)
     watched = {"keep_best": True, "eval_steps": 4, "main_score": "matthews"}
     classification.train_classifier(tmp_path / "kept", train, start, FineTuningOptions(**options, **watched), dev=dev)
+    assert "The averaged weights are evaluated and kept" in capsys.readouterr().out
     classification.train_classifier(tmp_path / "plain", train, start, FineTuningOptions(**options))
     states = [state_of(tmp_path / name, 12) for name in ("kept", "plain")]
     for name, value in states[0].items():

@@ -1,17 +1,18 @@
 """Evaluating while training: the best weights are kept, and training ends when nothing gets better."""
 
+import contextlib
 import json
 import math
 import os
 import sys
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 
 import numpy as np
 
 from keras_bert.atomic_output import atomic_file, say_why_writing_failed
 from keras_bert.errors import InputError
 from keras_bert.training.callbacks import StepCallback, read_history
-from keras_bert.training.optimizer_choice import averaged_weights
 from keras_bert.training.run_folder import RunFolder
 
 _EVALUATIONS_FILE = "evaluations.jsonl"
@@ -21,8 +22,6 @@ _BEST_FILE = "best.json"
 
 class BestModel(StepCallback):
     """Evaluates a model every so many updates and after the last, and keeps the best weights.
-
-    If the optimiser averages the weights (`use_ema`), it is the averages that are evaluated and kept.
 
         evaluations.jsonl   a line per evaluation: the step and the scores
         best_weights.npz    the weights of the best one, until the model folder is written
@@ -39,6 +38,8 @@ class BestModel(StepCallback):
         main_score: the name of the score that decides; more is better, and the first of equals is kept.
         evaluate_steps: updates between two evaluations.
         patience: training ends after so many evaluations without a better one; 0 never ends it.
+        with_weights: returns a context in which the model has the weights that are evaluated and kept; by default those
+            that are trained on.
 
     Raises:
         InputError: `evaluate_steps` is below 1 or `patience` below 0.
@@ -55,6 +56,7 @@ class BestModel(StepCallback):
         *,
         evaluate_steps: int,
         patience: int = 0,
+        with_weights: Callable[[], AbstractContextManager] = contextlib.nullcontext,
     ):
         super().__init__(start_step, num_train_steps)
         if evaluate_steps < 1 or patience < 0:
@@ -67,6 +69,7 @@ class BestModel(StepCallback):
         self._main_score = main_score
         self._evaluate_steps = evaluate_steps
         self._patience = patience
+        self._with_weights = with_weights
         self._path = folder.file(_EVALUATIONS_FILE)
         self._best_path = folder.file(_BEST_FILE)
         self._weights_path = folder.file(_WEIGHTS_FILE)
@@ -89,8 +92,7 @@ class BestModel(StepCallback):
     def on_steps(self, previous, logs):
         if not self._is_due(previous, self._evaluate_steps):
             return
-        # Where weights are averaged, the averages are what is evaluated and kept.
-        with averaged_weights(self.model):
+        with self._with_weights():
             self._evaluate_and_keep()
         if self.is_exhausted and self.step < self._num_train_steps:
             print(f"No better {self._main_score} in {self._patience} evaluations: training ends.", file=sys.stderr)

@@ -1,6 +1,7 @@
 """The fine-tuning run of every task: examples in; a trained model, its scores and its answers out."""
 
 import dataclasses
+import functools
 import hashlib
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -21,7 +22,7 @@ from keras_bert.text_tasks.fitting import text_task
 from keras_bert.text_tasks.prediction import predict_rows
 from keras_bert.trainable_parts import count_trained, enable_lora, freeze
 from keras_bert.training.best_model import BestModel, forget_best_weights, kept_step
-from keras_bert.training.optimizer_choice import OptimizerChoice, take_averages
+from keras_bert.training.optimizer_choice import OptimizerChoice, averaged_weights, take_averages
 from keras_bert.training.resumable_fit import compile_for_training, resumable_fit
 from keras_bert.training.run_folder import RunFolder
 from keras_bert.training.starting_point import StartingPoint, trained_model
@@ -268,6 +269,8 @@ def _train(model, task: TextTask, rows: TokenRows, dev, folder: RunFolder, optio
     compile_for_training(trained, optimizer, with_xla=False, steps_per_execution=options.steps_per_execution)
     best = None
     if options.keep_best:
+        if options.optimizer.ema_momentum:
+            print("The averaged weights are evaluated and kept (ema_momentum).")
         best = BestModel(
             folder,
             folder.latest_step(),
@@ -277,6 +280,8 @@ def _train(model, task: TextTask, rows: TokenRows, dev, folder: RunFolder, optio
             options.main_score or task.main_score,
             evaluate_steps=options.eval_steps or steps_per_epoch,
             patience=options.patience,
+            # What the model folder will hold is what is evaluated.
+            with_weights=functools.partial(averaged_weights, trained),
         )
     if best is None or not best.is_exhausted:
         resumable_fit(

@@ -106,6 +106,10 @@ def take_averages(model) -> None:
 @contextlib.contextmanager
 def averaged_weights(model) -> Iterator[None]:
     """Inside, the model has the average of its weights, as `take_averages` gives it; afterwards those of before."""
+    optimizer = getattr(model.optimizer, "inner_optimizer", model.optimizer)  # what a LossScaleOptimizer wraps
+    if not optimizer.use_ema:
+        yield
+        return
     trained = [variable.value.numpy() for variable in model.trainable_variables]
     take_averages(model)
     try:
