@@ -33,7 +33,12 @@ _PUBLIC = {
     "word_vectors": "keras_bert.word_senses",
     "pretraining_dataset": "keras_bert.input_pipeline",
     "AdamW": "keras_bert.optimization",
+    "LAMB": "keras_bert.optimization",
     "WarmupLinearDecay": "keras_bert.optimization",
+    "WarmupPolynomialDecay": "keras_bert.optimization",
+    "WarmupCosineDecay": "keras_bert.optimization",
+    "WarmupTrapezoid": "keras_bert.optimization",
+    "WarmupConstant": "keras_bert.optimization",
 }
 
 __all__ = ["__version__", *_PUBLIC]

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from absl import flags
 
 from keras_bert.errors import InputError
+from run_scripts.optimizer_flags import define_optimizer_flags, optimizer_choice, set_precision
 
 FLAGS = flags.FLAGS
 
@@ -31,10 +32,10 @@ def define_fine_tuning_flags(*, max_seq_length: int = 128, eval_batch_size: int 
     flags.DEFINE_integer("save_checkpoints_steps", 1000, "The number of updates between two checkpoints.")
     flags.DEFINE_integer("iterations_per_loop", 1, "Updates between returns to Python (steps_per_execution of Keras).")
     flags.DEFINE_integer("random_seed", 12345, "Seed of the new weights, the dropout and the order of the examples.")
-    flags.DEFINE_enum("dtype", "float32", ["float32", "mixed_bfloat16"], "What to compute in; weights are float32.")
     flags.DEFINE_boolean(
         "tensorboard", False, "Also write the training metrics for TensorBoard, to output_dir/tensorboard."
     )
+    define_optimizer_flags()
     _define_flags_of_the_best_model()
     _define_flags_of_trained_parts()
     _define_grid_flags()
@@ -125,8 +126,8 @@ def _run_grid(options, train_in: Callable, evaluate_in: Callable, main_score: st
         combined = grid.cells([options.train_batch_size], [options.learning_rate], [options.num_train_epochs], seeds)
 
     def run_cell(folder, cell):
-        keras.backend.clear_session()  # forgets the dtype as well
-        keras.config.set_dtype_policy(FLAGS.dtype)
+        keras.backend.clear_session()  # forgets the precision as well
+        set_precision()
         train_in(folder, dataclasses.replace(options, **dataclasses.asdict(cell)))
         results = evaluate_in(folder)
         return {name.removeprefix("eval_"): value for name, value in results.items() if name.startswith("eval_")}
@@ -156,16 +157,14 @@ def _class_weights() -> dict[str, float] | str | None:
 
 
 def fine_tuning_options(**others):
-    """Returns the `FineTuningOptions` that the flags say, and makes Keras compute in `--dtype`.
+    """Returns the `FineTuningOptions` that the flags say, and makes Keras compute in `--precision`.
 
     Args:
         **others: options for which the command has flags of its own.
     """
-    import keras
-
     from keras_bert.training.fine_tuning import FineTuningOptions
 
-    keras.config.set_dtype_policy(FLAGS.dtype)
+    set_precision()
     return FineTuningOptions(
         max_seq_length=FLAGS.max_seq_length,
         train_batch_size=FLAGS.train_batch_size,
@@ -181,6 +180,7 @@ def fine_tuning_options(**others):
         patience=FLAGS.early_stopping_patience,
         main_score=FLAGS.main_score,
         class_weight=_class_weights(),
+        optimizer=optimizer_choice(),
         layer_decay=FLAGS.layer_decay,
         freeze_embeddings=FLAGS.freeze_embeddings,
         freeze_layers=FLAGS.freeze_layers,

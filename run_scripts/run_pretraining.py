@@ -8,6 +8,12 @@ From scratch, with the records of data_prep/create_pretraining_data.py (or those
 It trains on whatever create_pretraining_data writes: packed rows, records without a sentence task, gzip and zstd.
 Records without masks (--dynamic_masking there) get new ones in every epoch; the masking flags are for these only.
 
+Long sequences after short ones, in one run (batch size, rate and share of warm-up are those of the first phase unless
+given; evaluated is what the second one leads to):
+
+    run_pretraining --input_file='short/*.tfrecord' --max_seq_length=128 --num_train_steps=900000 ... \\
+        --input_file_phase2='long/*.tfrecord' --max_seq_length_phase2=512 --num_train_steps_phase2=100000
+
 Killed or stopped, the same command goes on from the newest checkpoint in output_dir. The trained model is in
 output_dir/model: the --init_checkpoint of this command and of run_classifier.
 """
@@ -16,6 +22,7 @@ from absl import flags
 
 from keras_bert.command_line import run_command
 from keras_bert.errors import InputError
+from run_scripts.optimizer_flags import define_optimizer_flags, optimizer_choice, set_precision
 
 FLAGS = flags.FLAGS
 
@@ -28,11 +35,23 @@ _MASKING_FLAGS = (
     "whole_word_actions",
     "replacement_tokens",
 )
+# What a second phase can be told; all end in _phase2, as in NVIDIA's scripts.
+_PHASE_FLAGS = (
+    "input_file",
+    "num_train_steps",
+    "num_warmup_steps",
+    "train_batch_size",
+    "learning_rate",
+    "max_seq_length",
+    "max_predictions_per_seq",
+)
 
 
 def define_flags() -> None:
     flags.DEFINE_string("input_file", None, "TFRecord files to train on: names and globs, separated by commas.")
-    flags.DEFINE_string("eval_input_file", None, "TFRecord files to evaluate on. The default is input_file.")
+    flags.DEFINE_string(
+        "eval_input_file", None, "TFRecord files to evaluate on. The default is those of the last phase."
+    )
     flags.DEFINE_string("output_dir", None, "The folder of this run: new, empty, or that of the run to go on with.")
     flags.DEFINE_string("bert_config_file", None, "bert_config.json of the model. Not needed with init_checkpoint.")
     flags.DEFINE_string("vocab_file", None, "vocab.txt of the records; it goes into the model folder.")
@@ -55,7 +74,8 @@ def define_flags() -> None:
     flags.DEFINE_integer("iterations_per_loop", 1, "Updates between returns to Python (steps_per_execution of Keras).")
     flags.DEFINE_integer("max_eval_steps", 100, "The most evaluation steps.")
     flags.DEFINE_integer("random_seed", 12345, "Seed of the weights, the dropout and the order of the records.")
-    flags.DEFINE_enum("dtype", "float32", ["float32", "mixed_bfloat16"], "What to compute in; weights are float32.")
+    define_optimizer_flags()
+    _define_flags_of_the_second_phase()
     flags.DEFINE_float("masked_lm_prob", None, "Records without masks: share of the tokens to predict (default: 0.15).")
     flags.DEFINE_boolean("do_whole_word_mask", None, "Records without masks: mask all pieces of a word together.")
     flags.DEFINE_integer("max_ngram_size", None, "Records without masks: mask spans of up to this many whole words.")
@@ -80,27 +100,55 @@ def define_flags() -> None:
     flags.mark_flags_as_required(["input_file", "output_dir"])
 
 
+def _define_flags_of_the_second_phase() -> None:
+    flags.DEFINE_string("input_file_phase2", None, "TFRecord files to train on afterwards, as a second phase.")
+    flags.DEFINE_integer("num_train_steps_phase2", None, "The number of updates of the second phase.")
+    flags.DEFINE_integer("num_warmup_steps_phase2", None, "Those of them in which the learning rate rises.")
+    flags.DEFINE_integer("train_batch_size_phase2", None, "Sequences per update in the second phase.")
+    flags.DEFINE_float("learning_rate_phase2", None, "The highest learning rate of the second phase.")
+    flags.DEFINE_integer("max_seq_length_phase2", None, "As max_seq_length, for the second phase.")
+    flags.DEFINE_integer("max_predictions_per_seq_phase2", None, "As max_predictions_per_seq, for the second phase.")
+
+
+def _second_phase():
+    """Returns the `PretrainingPhase` that the flags say, None where they say none."""
+    from keras_bert.training.pretraining_phase import PretrainingPhase
+
+    given = {name: FLAGS[f"{name}_phase2"].value for name in _PHASE_FLAGS}
+    if not any(value is not None for value in given.values()):
+        return None
+    for name in ("input_file", "num_train_steps"):
+        if given[name] is None:
+            raise InputError(
+                f"A second phase needs --input_file_phase2 and --num_train_steps_phase2: give --{name}_phase2."
+            )
+    return PretrainingPhase(given.pop("input_file"), **given)
+
+
 def main() -> None:
     if not FLAGS.do_train and not FLAGS.do_eval:
         raise InputError("Nothing to do: give --do_train, --do_eval or both.")
-
-    import keras
 
     from keras_bert.config import BertConfig
     from keras_bert.record_form import look_at_files
     from keras_bert.tokenization.vocabulary import Vocabulary
     from keras_bert.training.pretraining import evaluate_pretrainer, train_pretrainer
 
-    keras.config.set_dtype_policy(FLAGS.dtype)
+    set_precision()
+    second_phase = _second_phase()
     lengths = {
         "max_seq_length": FLAGS.max_seq_length,
         "max_predictions_per_seq": FLAGS.max_predictions_per_seq,
     }
+    eval_files, eval_lengths = FLAGS.eval_input_file or FLAGS.input_file, lengths
+    if second_phase:
+        eval_files = FLAGS.eval_input_file or second_phase.train_files
+        eval_lengths = {name: getattr(second_phase, name) for name in lengths}
     masking = {name: FLAGS[name].value for name in _MASKING_FLAGS if FLAGS[name].value is not None}
     eval_masking = masking
     if FLAGS.do_eval:
         # Looked at now: after the training it would be late to find that they cannot be used.
-        _, eval_form = look_at_files(FLAGS.eval_input_file or FLAGS.input_file, **lengths)
+        _, eval_form = look_at_files(eval_files, **eval_lengths)
         if FLAGS.do_train and eval_form.max_predictions_per_seq:
             eval_masking = None  # the flags are for the training records
     vocabulary = Vocabulary.from_file(FLAGS.vocab_file) if FLAGS.vocab_file else None
@@ -122,14 +170,16 @@ def main() -> None:
             steps_per_execution=FLAGS.iterations_per_loop,
             seed=FLAGS.random_seed,
             tensorboard=FLAGS.tensorboard,
+            optimizer=optimizer_choice(),
+            second_phase=second_phase,
         )
     if FLAGS.do_eval:
         evaluate_pretrainer(
             FLAGS.output_dir,
-            FLAGS.eval_input_file or FLAGS.input_file,
+            eval_files,
             vocabulary=vocabulary,
             init_checkpoint=FLAGS.init_checkpoint,
-            **lengths,
+            **eval_lengths,
             masking=eval_masking,
             eval_batch_size=FLAGS.eval_batch_size,
             max_eval_steps=FLAGS.max_eval_steps,

@@ -23,7 +23,7 @@ from keras_bert.config import BertConfig
 from keras_bert.models.pretrainer import BertPretrainer
 from keras_bert.models.sequence_classifier import BertSequenceClassifier
 from keras_bert.models.token_classifier import BertTokenClassifier
-from keras_bert.optimization import AdamW, WarmupLinearDecay
+from keras_bert.optimization import LAMB, AdamW, WarmupLinearDecay
 from keras_bert.trainable_parts import freeze
 
 BATCH, LENGTH, PREDICTIONS, STEPS = 8, 12, 4, 20
@@ -105,6 +105,12 @@ SETTINGS = {
         lambda: keras.optimizers.Adam(2e-3, global_clipnorm=0.02),
         pretraining_data,
         {"steps_per_execution": 3},
+    ),
+    "lamb": (
+        lambda: BertPretrainer(config()),
+        lambda: LAMB(WarmupLinearDecay(1e-2, STEPS, 2), global_clipnorm=0.5, use_ema=True, ema_momentum=0.9),
+        pretraining_data,
+        {},
     ),
     "frozen": (frozen_pretrainer, lambda: AdamW(schedule()), pretraining_data, {}),
     "float64": (lambda: BertPretrainer(config(), dtype="float64"), lambda: AdamW(schedule()), pretraining_data, {}),

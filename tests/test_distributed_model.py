@@ -57,6 +57,7 @@ def assert_all_are_as_one_device(folder, layouts, tolerance):
         ("adamw", ["parts4", "mirrored2", "mirrored4_parts2"]),
         ("clipped", ["parts2", "mirrored2"]),
         ("keras_adam", ["parts3", "mirrored2"]),
+        ("lamb", ["parts2", "mirrored2"]),
         ("frozen", ["parts2", "mirrored2"]),
         ("tagging", ["parts3", "mirrored2"]),
         ("xla", ["parts2", "mirrored2"]),

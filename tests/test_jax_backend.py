@@ -14,6 +14,8 @@ import keras
 import numpy as np
 import pytest
 from numpy_bert import scatter_weights
+from test_lamb import paper_steps
+from test_optimization import NAMES, random_problem
 
 from keras_bert.config import BertConfig
 from keras_bert.models.pretrainer import BertPretrainer
@@ -150,3 +152,59 @@ def test_predictions_metrics_and_training_steps_equal_those_of_tensorflow(tmp_pa
     model.fit(records, batch_size=4, epochs=1, shuffle=False, verbose=0)
     for index, weight in enumerate(model.get_weights()):
         np.testing.assert_allclose(theirs[f"after:{index}"], weight, atol=1e-5)
+
+
+# Takes jitted steps of LAMB with averaged weights, then gives the weights their averages.
+LAMB_PROGRAM = """
+import json, sys
+import jax, keras
+from keras_bert.optimization import LAMB, PhasedSchedule, WarmupConstant, WarmupPolynomialDecay, WarmupTrapezoid
+
+assert keras.config.backend() == "jax"
+problem = json.load(sys.stdin)
+variables = [keras.Variable(w, dtype="float64", name=n) for w, n in zip(problem["weights"], problem["names"])]
+schedule = PhasedSchedule(
+    WarmupPolynomialDecay(0.1, 4, 2, power=0.5), WarmupTrapezoid(0.2, 4, 1, num_decay_steps=2), num_first_steps=4
+)
+optimizer = LAMB(schedule, weight_decay=0.3, use_ema=True, ema_momentum=0.9)
+optimizer.build(variables)
+step = jax.jit(optimizer.stateless_apply)
+for gradients in problem["gradients"]:
+    gradients = [keras.ops.convert_to_tensor(gradient, "float64") for gradient in gradients]
+    values = step([v.value for v in optimizer.variables], gradients, [v.value for v in variables])
+    for variable, value in zip([*variables, *optimizer.variables], [*values[0], *values[1]]):
+        variable.assign(value)
+trained = [variable.numpy().tolist() for variable in variables]
+optimizer.finalize_variable_values(variables)
+json.dump({"trained": trained, "averaged": [variable.numpy().tolist() for variable in variables]}, sys.stdout)
+assert "tensorflow" not in sys.modules, "the core imported TensorFlow"
+"""
+
+
+@pytest.mark.skipif(jax_python() is None, reason="jax is not installed, and KERAS_BERT_JAX_PYTHON names no Python")
+def test_lamb_its_schedules_and_averaged_weights_are_the_formulas_on_jax_too():
+    weights, gradients = random_problem(num_steps=8)
+    problem = {
+        "names": NAMES,
+        "weights": [weight.tolist() for weight in weights],
+        "gradients": [[gradient.tolist() for gradient in step] for step in gradients],
+    }
+    environment = {"KERAS_BACKEND": "jax", "PYTHONPATH": str(PROJECT), "JAX_PLATFORMS": "cpu", "JAX_ENABLE_X64": "1"}
+    result = subprocess.run(
+        [jax_python(), "-c", LAMB_PROGRAM],
+        input=json.dumps(problem),
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert result.returncode == 0, result.stderr[-3000:]
+    found = json.loads(result.stdout)
+    rates = [0.0, 0.05, 0.1 * 0.5**0.5, 0.1 * 0.25**0.5, 0.0, 0.2, 0.2, 0.1]
+    after = [paper_steps(weights, gradients[:count], rates[:count], decay=0.3) for count in range(1, 9)]
+    averages = after[0]
+    for step_weights in after[1:]:
+        averages = [0.9 * average + 0.1 * weight for average, weight in zip(averages, step_weights, strict=True)]
+    for name, expected in (("trained", after[-1]), ("averaged", averages)):
+        for left, right in zip(found[name], expected, strict=True):
+            np.testing.assert_allclose(left, right, rtol=1e-5, atol=1e-7)

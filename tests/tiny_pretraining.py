@@ -29,11 +29,12 @@ def write_records(path, num_records=64, seed=0, length=LENGTH, masked=True):
             first, second, is_random = draw.integers(5, 13), draw.integers(5, 13), draw.integers(2)
             second = second if is_random else first
             ids = [2, *[first] * 4, 3, *[second] * 3, 3][:length]
+            padding = [0] * (length - len(ids))
             if masked:
                 ids[2] = ids[7] = 4
             values = {
-                "input_ids": ids,
-                "input_mask": [1] * length,
+                "input_ids": ids + padding,
+                "input_mask": [1] * len(ids) + padding,
                 "segment_ids": [0] * 6 + [1] * (length - 6),
                 "masked_lm_positions": [2, 7],
                 "masked_lm_ids": [first, second],

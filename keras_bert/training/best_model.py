@@ -1,10 +1,12 @@
 """Evaluating while training: the best weights are kept, and training ends when nothing gets better."""
 
+import contextlib
 import json
 import math
 import os
 import sys
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 
 import numpy as np
 
@@ -36,6 +38,8 @@ class BestModel(StepCallback):
         main_score: the name of the score that decides; more is better, and the first of equals is kept.
         evaluate_steps: updates between two evaluations.
         patience: training ends after so many evaluations without a better one; 0 never ends it.
+        with_weights: returns a context in which the model has the weights that are evaluated and kept; by default those
+            that are trained on.
 
     Raises:
         InputError: `evaluate_steps` is below 1 or `patience` below 0.
@@ -52,6 +56,7 @@ class BestModel(StepCallback):
         *,
         evaluate_steps: int,
         patience: int = 0,
+        with_weights: Callable[[], AbstractContextManager] = contextlib.nullcontext,
     ):
         super().__init__(start_step, num_train_steps)
         if evaluate_steps < 1 or patience < 0:
@@ -64,6 +69,7 @@ class BestModel(StepCallback):
         self._main_score = main_score
         self._evaluate_steps = evaluate_steps
         self._patience = patience
+        self._with_weights = with_weights
         self._path = folder.file(_EVALUATIONS_FILE)
         self._best_path = folder.file(_BEST_FILE)
         self._weights_path = folder.file(_WEIGHTS_FILE)
@@ -86,6 +92,13 @@ class BestModel(StepCallback):
     def on_steps(self, previous, logs):
         if not self._is_due(previous, self._evaluate_steps):
             return
+        with self._with_weights():
+            self._evaluate_and_keep()
+        if self.is_exhausted and self.step < self._num_train_steps:
+            print(f"No better {self._main_score} in {self._patience} evaluations: training ends.", file=sys.stderr)
+            self.model.stop_training = True
+
+    def _evaluate_and_keep(self):
         scores = self._evaluate()
         if self._main_score not in scores:
             raise InputError(f"There is no score {self._main_score!r}. The scores are: {', '.join(scores)}")
@@ -105,9 +118,6 @@ class BestModel(StepCallback):
             + (", the best so far" if is_best else f"; the best is that of step {self.best['step']:,}"),
             file=sys.stderr,
         )
-        if self.is_exhausted and self.step < self._num_train_steps:
-            print(f"No better {self._main_score} in {self._patience} evaluations: training ends.", file=sys.stderr)
-            self.model.stop_training = True
 
     def restore(self) -> int:
         """Gives the model the best weights, writes `best.json` and returns the step that they are of.

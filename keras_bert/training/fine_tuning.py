@@ -1,6 +1,7 @@
 """The fine-tuning run of every task: examples in; a trained model, its scores and its answers out."""
 
 import dataclasses
+import functools
 import hashlib
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -14,7 +15,6 @@ from keras_bert.atomic_output import atomic_file
 from keras_bert.errors import InputError
 from keras_bert.input_pipeline import rows_dataset
 from keras_bert.models.distiller import Distiller
-from keras_bert.optimization import AdamW, WarmupLinearDecay
 from keras_bert.tasks.token_rows import RowBatches, TokenRows
 from keras_bert.text_tasks.base import Encoded, TextTask
 from keras_bert.text_tasks.distillation import teacher_logits
@@ -22,6 +22,7 @@ from keras_bert.text_tasks.fitting import text_task
 from keras_bert.text_tasks.prediction import predict_rows
 from keras_bert.trainable_parts import count_trained, enable_lora, freeze
 from keras_bert.training.best_model import BestModel, forget_best_weights, kept_step
+from keras_bert.training.optimizer_choice import OptimizerChoice, averaged_weights, take_averages
 from keras_bert.training.resumable_fit import compile_for_training, resumable_fit
 from keras_bert.training.run_folder import RunFolder
 from keras_bert.training.starting_point import StartingPoint, trained_model
@@ -46,6 +47,7 @@ class FineTuningOptions:
         patience: end training after so many evaluations without a better one; 0: never.
         main_score: the name of the score that decides; `None`: that of the task.
         class_weight: label -> weight, or "balanced": every class counts the same in sum.
+        optimizer: the optimiser, its learning rates, and whether weights are averaged.
         layer_decay: what the learning rate is multiplied by from each layer to the one below it, see `AdamW`.
         freeze_embeddings, freeze_layers, freeze_encoder: what stays as it is, see `trainable_parts.freeze`.
         lora_rank: train with LoRA of this rank, see `trainable_parts.enable_lora`; 0: without.
@@ -71,6 +73,7 @@ class FineTuningOptions:
     patience: int = 0
     main_score: str | None = None
     class_weight: Mapping[str, float] | str | None = None
+    optimizer: OptimizerChoice = OptimizerChoice()
     layer_decay: float = 1.0
     freeze_embeddings: bool = False
     freeze_layers: int = 0
@@ -95,9 +98,10 @@ class FineTuningOptions:
 
     def settings(self) -> dict[str, Any]:
         """Returns what must stay the same for a run to be the same run."""
-        free = ("save_checkpoints_steps", "steps_per_execution", "tensorboard", "teacher")
+        free = ("save_checkpoints_steps", "steps_per_execution", "tensorboard", "teacher", "optimizer")
         settings = {name: value for name, value in dataclasses.asdict(self).items() if name not in free}
-        return settings | {"teacher": os.path.abspath(self.teacher) if self.teacher else None}
+        teacher = {"teacher": os.path.abspath(self.teacher) if self.teacher else None}
+        return settings | teacher | self.optimizer.settings()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -257,14 +261,16 @@ def _train(model, task: TextTask, rows: TokenRows, dev, folder: RunFolder, optio
     trained = Distiller(model, options.distillation_alpha, options.temperature) if options.teacher else model
     steps_per_epoch = len(RowBatches(rows, options.train_batch_size))
     num_train_steps = max(1, round(steps_per_epoch * options.num_train_epochs))
-    schedule = WarmupLinearDecay(
+    schedule = options.optimizer.schedule(
         options.learning_rate, num_train_steps, int(num_train_steps * options.warmup_proportion)
     )
-    optimizer = AdamW(schedule, layer_decay=options.layer_decay)
+    optimizer = options.optimizer.make(schedule, layer_decay=options.layer_decay)
     # Without XLA: batches are as long as their longest text.
     compile_for_training(trained, optimizer, with_xla=False, steps_per_execution=options.steps_per_execution)
     best = None
     if options.keep_best:
+        if options.optimizer.ema_momentum:
+            print("The averaged weights are evaluated and kept (ema_momentum).")
         best = BestModel(
             folder,
             folder.latest_step(),
@@ -274,6 +280,8 @@ def _train(model, task: TextTask, rows: TokenRows, dev, folder: RunFolder, optio
             options.main_score or task.main_score,
             evaluate_steps=options.eval_steps or steps_per_epoch,
             patience=options.patience,
+            # What the model folder will hold is what is evaluated.
+            with_weights=functools.partial(averaged_weights, trained),
         )
     if best is None or not best.is_exhausted:
         resumable_fit(
@@ -290,6 +298,8 @@ def _train(model, task: TextTask, rows: TokenRows, dev, folder: RunFolder, optio
         )
     if best:
         best.restore()
+    else:
+        take_averages(trained)
 
 
 def _evaluation(task: TextTask, dev, options: FineTuningOptions) -> Callable[[], dict[str, float]]:

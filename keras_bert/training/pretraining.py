@@ -1,5 +1,6 @@
 """The pre-training run: TFRecords in, model folder and `eval_results.txt` out."""
 
+import functools
 import math
 import os
 from collections.abc import Mapping, Sequence
@@ -13,8 +14,10 @@ from keras_bert.config import BertConfig
 from keras_bert.errors import InputError
 from keras_bert.input_pipeline import naming_damaged_records, pretraining_dataset
 from keras_bert.models.pretrainer import BertPretrainer
-from keras_bert.optimization import AdamW, WarmupLinearDecay
+from keras_bert.optimization import PhasedSchedule
 from keras_bert.tokenization.vocabulary import Vocabulary
+from keras_bert.training.optimizer_choice import OptimizerChoice, take_averages
+from keras_bert.training.pretraining_phase import PretrainingPhase
 from keras_bert.training.resumable_fit import compile_for_training, resumable_fit
 from keras_bert.training.run_folder import RunFolder
 from keras_bert.training.starting_point import StartingPoint, trained_model
@@ -50,6 +53,8 @@ def train_pretrainer(
     seed: int = 12345,
     masking: Mapping[str, object] | None = None,
     tensorboard: bool = False,
+    optimizer: OptimizerChoice | None = None,
+    second_phase: PretrainingPhase | None = None,
 ) -> BertPretrainer:
     """Pre-trains a BERT on masked words and next sentences, as google-research/bert `run_pretraining.py` does.
 
@@ -68,64 +73,117 @@ def train_pretrainer(
         max_seq_length, max_predictions_per_seq, masking: as `pretraining_dataset` takes them.
         adam_beta_2: how long Adam remembers the squares of the gradients; 0.98 is common where training is short.
         steps_per_execution: updates between two returns to Python.
+        optimizer: the optimiser, its learning rates, and whether weights are averaged.
+        second_phase: records of another length to go on with, with the same weights and moments, as in the paper:
+            nine tenths of the updates with short sequences, one tenth with long ones.
 
     Returns:
-        The trained model.
+        The trained model: with `ema_momentum`, the averaged weights.
 
     Raises:
         InputError: files, folder, config and vocabulary do not go together; the message says which.
     """
-    schedule = WarmupLinearDecay(learning_rate, num_train_steps, num_warmup_steps)
-    if train_batch_size < 1:
-        raise InputError(f"train_batch_size must be at least 1. Received: {train_batch_size}")
+    optimizer = optimizer or OptimizerChoice()
+    phases = [
+        PretrainingPhase(
+            train_files,
+            num_train_steps,
+            num_warmup_steps,
+            train_batch_size,
+            learning_rate,
+            max_seq_length,
+            max_predictions_per_seq,
+        )
+    ]
+    if second_phase:
+        phases.append(second_phase.like(phases[0]))
+    schedule = _schedule(phases, optimizer)
     keras.utils.set_random_seed(seed)
     model = StartingPoint(config, vocabulary, init_checkpoint).make(BertPretrainer)
     if model.vocabulary is None:
         print("No vocabulary was given: the model folder will have no vocab.txt, so it takes token ids and no text.")
-    dataset = pretraining_dataset(
-        train_files,
-        train_batch_size,
-        max_seq_length=max_seq_length,
-        max_predictions_per_seq=max_predictions_per_seq,
+    # All are made now: after the first phase it would be late to find that the second one cannot be.
+    datasets = [_dataset(phase, model, seed, masking) for phase in phases]
+    settings = {
+        "run": "pretraining",
+        "config": model.config.to_dict(),
+        "vocabulary": model.vocabulary.sha256 if model.vocabulary else None,
+        "init_checkpoint": os.path.abspath(init_checkpoint) if init_checkpoint else None,
+        "adam_beta_2": adam_beta_2,
+        "random_seed": seed,
+        "masking": dict(masking) if masking else None,
+        "dtype": keras.mixed_precision.dtype_policy().name,
+        **optimizer.settings(),
+    }
+    for suffix, phase, dataset in zip(("", "_phase2"), phases, datasets, strict=False):
+        of_phase = phase.settings(dataset.element_spec[features.MASKED_LM_IDS].shape[1])
+        settings |= {name + suffix: value for name, value in of_phase.items()}
+    folder = RunFolder(output_dir, settings)
+    # All batches of a phase have one shape. By the length of the whole run, so that a resumed one computes the same.
+    compile_for_training(
+        model,
+        optimizer.make(schedule, beta_2=adam_beta_2, bias_correction=False),
+        with_xla=sum(phase.num_train_steps for phase in phases) >= _MIN_STEPS_FOR_XLA,
+        steps_per_execution=steps_per_execution,
+    )
+    _train(model, phases, datasets, folder, save_checkpoints_steps=save_checkpoints_steps, tensorboard=tensorboard)
+    take_averages(model)
+    if not os.path.isdir(folder.model_path):
+        model.save_pretrained(folder.model_path)
+    return model
+
+
+def _schedule(phases: Sequence[PretrainingPhase], optimizer: OptimizerChoice):
+    """Returns the learning rates of a run; those of a second phase begin with its own warm-up."""
+    schedules = []
+    for number, phase in enumerate(phases, start=1):
+        try:
+            schedules.append(optimizer.schedule(phase.learning_rate, phase.num_train_steps, phase.num_warmup_steps))
+        except InputError as error:
+            raise error if len(phases) == 1 else InputError(f"Phase {number}: {error}") from None
+    return PhasedSchedule(*schedules, phases[0].num_train_steps) if len(phases) > 1 else schedules[0]
+
+
+def _dataset(phase: PretrainingPhase, model: BertPretrainer, seed: int, masking: Mapping[str, object] | None):
+    return pretraining_dataset(
+        phase.train_files,
+        phase.train_batch_size,
+        max_seq_length=phase.max_seq_length,
+        max_predictions_per_seq=phase.max_predictions_per_seq,
         seed=seed,
         config=model.config,
         vocabulary=model.vocabulary,
         masking=masking,
     )
-    settings = {
-        "run": "pretraining",
-        "train_files": train_files if isinstance(train_files, str) else list(train_files),
-        "config": model.config.to_dict(),
-        "vocabulary": model.vocabulary.sha256 if model.vocabulary else None,
-        "init_checkpoint": os.path.abspath(init_checkpoint) if init_checkpoint else None,
-        "train_batch_size": train_batch_size,
-        "learning_rate": learning_rate,
-        "adam_beta_2": adam_beta_2,
-        "num_train_steps": num_train_steps,
-        "num_warmup_steps": num_warmup_steps,
-        "random_seed": seed,
-        "max_predictions_per_seq": dataset.element_spec[features.MASKED_LM_IDS].shape[1],
-        "masking": dict(masking) if masking else None,
-        "dtype": keras.mixed_precision.dtype_policy().name,
-    }
-    folder = RunFolder(output_dir, settings)
-    optimizer = AdamW(schedule, beta_2=adam_beta_2, bias_correction=False)
-    # All batches have one shape. By the length of the whole run, so that a resumed one computes the same.
-    with_xla = num_train_steps >= _MIN_STEPS_FOR_XLA
-    compile_for_training(model, optimizer, with_xla=with_xla, steps_per_execution=steps_per_execution)
-    with naming_damaged_records(train_files):
-        resumable_fit(
-            model,
-            dataset.skip,
-            folder,
-            num_train_steps=num_train_steps,
-            batch_size=train_batch_size,
-            save_checkpoints_steps=save_checkpoints_steps,
-            tensorboard=tensorboard,
-        )
-    if not os.path.isdir(folder.model_path):
-        model.save_pretrained(folder.model_path)
-    return model
+
+
+def _train(
+    model, phases: Sequence[PretrainingPhase], datasets: Sequence[tf.data.Dataset], folder: RunFolder, **options
+):
+    """Trains a compiled model in one phase after the other, from the newest checkpoint of any of them."""
+    end = 0
+    for number, (phase, dataset) in enumerate(zip(phases, datasets, strict=True), start=1):
+        start, end = end, end + phase.num_train_steps
+        if number < len(phases) and folder.latest_step() >= end:
+            continue
+        if number > 1:
+            print(f"phase {number}: steps {start} to {end}")
+            # A graph of its own, as in a process that is started in this phase: the shapes are others.
+            model.make_train_function(force=True)
+        with naming_damaged_records(phase.train_files):
+            resumable_fit(
+                model,
+                functools.partial(_after, dataset, start),
+                folder,
+                num_train_steps=end,
+                batch_size=phase.train_batch_size,
+                **options,
+            )
+
+
+def _after(dataset: tf.data.Dataset, start: int, step: int) -> tf.data.Dataset:
+    """Returns the batches of a phase that begins at step `start`, from step `step` of the run on."""
+    return dataset.skip(step - start)
 
 
 def evaluate_pretrainer(

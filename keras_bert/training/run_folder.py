@@ -144,7 +144,8 @@ class RunFolder:
 
 def _state(model) -> dict:
     """Returns name -> variable for weights, random states and the optimiser, in an order that is always the same."""
-    model.optimizer.build(model.trainable_variables)
+    if not model.optimizer.built:  # Keras' LossScaleOptimizer would make its variables a second time
+        model.optimizer.build(model.trainable_variables)
     variables = {"model": model.variables, "optimizer": model.optimizer.variables}
     # By number, not by path: Keras puts into names how many models and dropouts the process has made before.
     return {

@@ -1,0 +1,79 @@
+"""LAMB: Adam whose step has, in each layer, the size of its weights. For large batches."""
+
+import keras
+from keras import ops
+
+from keras_bert.optimization.moments import MomentOptimizer, on_tensorflow, one_minus_power, tensorflow_kernels
+
+
+@keras.saving.register_keras_serializable(package="keras_bert")
+class LAMB(MomentOptimizer):
+    """LAMB as published, with BERT's exclusions.
+
+    The t-th step, for a weight `w` with gradient `g` (clipped together with all others to `global_clipnorm`):
+
+        m = beta_1 * m + (1 - beta_1) * g
+        v = beta_2 * v + (1 - beta_2) * g^2
+        update = (m / (1 - beta_1^t)) / (sqrt(v / (1 - beta_2^t)) + epsilon) + weight_decay * w
+        w = w - learning_rate * |w| / |update| * update
+
+    The norms are those of the whole variable; where one of them is 0, the ratio is 1. LayerNorm, biases and what a user
+    names with `exclude_from_weight_decay` have neither decay nor ratio, as in Google's code.
+
+    Learning rates are larger than Adam's: a rate of 0.01 changes a weight by a hundredth of its norm. The `LAMB` of
+    Keras adds the decay outside the ratio and gives a ratio to biases, too.
+
+    Args:
+        learning_rate: number or `keras.optimizers.schedules.LearningRateSchedule`.
+        weight_decay: 0 switches decay off.
+        beta_1, beta_2, epsilon: the constants of Adam; `epsilon` is added outside the root.
+        global_clipnorm: the norm of all gradients together is scaled down to this; `None` switches clipping off.
+        **kwargs: what every Keras optimiser takes, such as `use_ema`.
+
+    Example:
+        >>> schedule = WarmupPolynomialDecay(peak=5e-3, num_train_steps=1000, num_warmup_steps=100, power=0.5)
+        >>> model.compile(optimizer=LAMB(schedule))
+
+    Reference: You et al., 2019, arXiv 1904.00962, algorithm 2.
+    """
+
+    def __init__(
+        self,
+        learning_rate=1e-3,
+        weight_decay=0.01,
+        beta_1=0.9,
+        beta_2=0.999,
+        epsilon=1e-6,
+        global_clipnorm=1.0,
+        name="lamb",
+        **kwargs,
+    ):
+        super().__init__(learning_rate, weight_decay, beta_1, beta_2, epsilon, global_clipnorm, name, **kwargs)
+
+    def update_step(self, gradient, variable, learning_rate):
+        index = self._get_variable_index(variable)
+        dtype = variable.dtype
+        if on_tensorflow():
+            gradient = tensorflow_kernels().dense_gradient(gradient)
+        gradient = ops.cast(gradient, dtype)
+        momentum = self.beta_1 * self._momentums[index] + (1 - self.beta_1) * gradient
+        velocity = self.beta_2 * self._velocities[index] + (1 - self.beta_2) * ops.square(gradient)
+        self.assign(self._momentums[index], momentum)
+        self.assign(self._velocities[index], velocity)
+        step = ops.cast(self.iterations + 1, dtype)
+        root = ops.sqrt(velocity / one_minus_power(self.beta_2, step))
+        update = momentum / one_minus_power(self.beta_1, step) / (root + self.epsilon)
+        rate = ops.cast(learning_rate, dtype)
+        if not self._is_excluded[index]:
+            weights = ops.convert_to_tensor(variable)
+            if self.weight_decay:
+                update = update + self.weight_decay * weights
+            rate = rate * _trust_ratio(weights, update)
+        self.assign_sub(variable, rate * update)
+
+
+def _trust_ratio(weights, update):
+    """Returns `|weights| / |update|`, 1 where a norm is 0; a scalar of their dtype."""
+    weights_norm, update_norm = (ops.sqrt(ops.sum(ops.square(tensor))) for tensor in (weights, update))
+    both = ops.logical_and(weights_norm > 0, update_norm > 0)
+    return ops.where(both, weights_norm / update_norm, ops.ones_like(update_norm))

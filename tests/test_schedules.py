@@ -1,0 +1,102 @@
+"""Learning rates at every step of a run, against their formulas in plain Python."""
+
+import json
+import math
+
+import keras
+import pytest
+
+from keras_bert.errors import InputError
+from keras_bert.optimization import (
+    PhasedSchedule,
+    WarmupConstant,
+    WarmupCosineDecay,
+    WarmupLinearDecay,
+    WarmupPolynomialDecay,
+    WarmupTrapezoid,
+)
+
+
+def in_warmup_or(after, peak, warmup):
+    return lambda step: peak * step / warmup if step < warmup else after(step)
+
+
+# The schedule, and the same as a function of the step.
+SCHEDULES = {
+    "linear": (
+        WarmupLinearDecay(2e-4, 50, 8),
+        in_warmup_or(lambda step: 2e-4 * (1 - min(step, 50) / 50), 2e-4, 8),
+    ),
+    "polynomial": (
+        WarmupPolynomialDecay(6e-3, 50, 8, power=0.5),
+        in_warmup_or(lambda step: 6e-3 * math.sqrt(1 - min(step, 50) / 50), 6e-3, 8),
+    ),
+    "polynomial with an end": (
+        WarmupPolynomialDecay(1e-3, 40, 4, power=2.0, end_rate=2e-4),
+        in_warmup_or(lambda step: 8e-4 * (1 - min(step, 40) / 40) ** 2 + 2e-4, 1e-3, 4),
+    ),
+    "cosine": (
+        WarmupCosineDecay(1e-3, 50, 10),
+        in_warmup_or(lambda step: 1e-3 * (1 + math.cos(math.pi * (min(step, 50) - 10) / 40)) / 2, 1e-3, 10),
+    ),
+    "cosine without a fall": (
+        WarmupCosineDecay(1e-3, 10, 10),
+        in_warmup_or(lambda step: 0.0, 1e-3, 10),
+    ),
+    "trapezoid": (
+        WarmupTrapezoid(1e-3, 50, 10, num_decay_steps=20),
+        in_warmup_or(lambda step: 1e-3 if step < 30 else 1e-3 * (50 - min(step, 50)) / 20, 1e-3, 10),
+    ),
+    "constant": (WarmupConstant(1e-3, 50, 10), in_warmup_or(lambda step: 1e-3, 1e-3, 10)),
+    "phases": (
+        PhasedSchedule(WarmupLinearDecay(1e-3, 30, 5), WarmupCosineDecay(4e-4, 20, 4), 30),
+        lambda step: (
+            in_warmup_or(lambda s: 1e-3 * (1 - s / 30), 1e-3, 5)(step)
+            if step < 30
+            else in_warmup_or(lambda s: 2e-4 * (1 + math.cos(math.pi * (min(s, 20) - 4) / 16)), 4e-4, 4)(step - 30)
+        ),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SCHEDULES)
+def test_every_step_has_the_rate_of_the_formula(name):
+    schedule, expected = SCHEDULES[name]
+    peak = max(expected(step) for step in range(60))
+    for step in range(60):
+        assert float(schedule(step)) == pytest.approx(expected(step), rel=1e-5, abs=1e-6 * peak), step
+
+
+@pytest.mark.parametrize("name", SCHEDULES)
+def test_a_schedule_survives_serialisation(name):
+    schedule, _ = SCHEDULES[name]
+    copy = keras.saving.deserialize_keras_object(json.loads(json.dumps(keras.saving.serialize_keras_object(schedule))))
+    assert type(copy) is type(schedule)
+    assert [float(copy(step)) for step in range(60)] == [float(schedule(step)) for step in range(60)]
+
+
+def test_a_polynomial_of_power_1_is_the_line():
+    line, polynomial = WarmupLinearDecay(1e-3, 50, 5), WarmupPolynomialDecay(1e-3, 50, 5)
+    assert [float(line(step)) for step in range(55)] == [float(polynomial(step)) for step in range(55)]
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: WarmupCosineDecay(-1.0, 5), "must not be negative. Received: -1.0"),
+        (lambda: WarmupCosineDecay(math.nan, 5), "must not be negative. Received: nan"),
+        (lambda: WarmupConstant(1.0, 0), "num_train_steps must be at least 1. Received: 0"),
+        (lambda: WarmupConstant(1.0, 5, 6), "between 0 and num_train_steps=5. Received: 6"),
+        (lambda: WarmupPolynomialDecay(1.0, 5, power=0.0), "power of the decay must be above 0. Received: 0.0"),
+        (
+            lambda: WarmupPolynomialDecay(1.0, 5, end_rate=2.0),
+            "between 0 and the highest learning rate 1.0. Received: 2",
+        ),
+        (lambda: WarmupTrapezoid(1.0, 10, 4, num_decay_steps=7), "between 1 and .* = 6. Received: 7"),
+        (lambda: WarmupTrapezoid(1.0, 10, 4, num_decay_steps=0), "between 1 and .* = 6. Received: 0"),
+        (lambda: PhasedSchedule(None, None, 0), "first phase must have at least 1 step. Received: 0"),
+    ],
+)
+def test_numbers_that_make_no_schedule_are_refused(make, message):
+    with pytest.raises(InputError, match=message):
+        make()
