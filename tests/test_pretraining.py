@@ -91,6 +91,7 @@ def test_training_lowers_the_loss_and_writes_what_it_promises(records, tmp_path,
         "checkpoints",
         "history.jsonl",
         "model",
+        "record_index.npz",
         "run.json",
     ]
     kept = sorted(path.name for path in (tmp_path / "run" / "checkpoints").iterdir())

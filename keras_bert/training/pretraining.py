@@ -1,5 +1,6 @@
 """The pre-training run: TFRecords in, model folder and `eval_results.txt` out."""
 
+import functools
 import math
 import os
 from collections.abc import Mapping, Sequence
@@ -21,6 +22,8 @@ from keras_bert.training.starting_point import StartingPoint, trained_model
 
 # Compiling the step takes as long as some dozens of steps.
 _MIN_STEPS_FOR_XLA = 200
+# Where the records begin: a run that goes on does not count them again.
+_INDEX_FILE = "record_index.npz"
 
 METRICS = (
     "loss",
@@ -82,7 +85,8 @@ def train_pretrainer(
     model = StartingPoint(config, vocabulary, init_checkpoint).make(BertPretrainer)
     if model.vocabulary is None:
         print("No vocabulary was given: the model folder will have no vocab.txt, so it takes token ids and no text.")
-    dataset = pretraining_dataset(
+    dataset_from = functools.partial(
+        pretraining_dataset,
         train_files,
         train_batch_size,
         max_seq_length=max_seq_length,
@@ -104,7 +108,7 @@ def train_pretrainer(
         "num_train_steps": num_train_steps,
         "num_warmup_steps": num_warmup_steps,
         "random_seed": seed,
-        "max_predictions_per_seq": dataset.element_spec[features.MASKED_LM_IDS].shape[1],
+        "max_predictions_per_seq": dataset_from().element_spec[features.MASKED_LM_IDS].shape[1],
         "masking": dict(masking) if masking else None,
         "dtype": keras.mixed_precision.dtype_policy().name,
     }
@@ -116,7 +120,7 @@ def train_pretrainer(
     with naming_damaged_records(train_files):
         resumable_fit(
             model,
-            dataset.skip,
+            lambda start_step: dataset_from(start_step=start_step, index_path=folder.file(_INDEX_FILE)),
             folder,
             num_train_steps=num_train_steps,
             batch_size=train_batch_size,
