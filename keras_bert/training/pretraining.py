@@ -17,7 +17,7 @@ from keras_bert.models.pretrainer import BertPretrainer
 from keras_bert.optimization import AdamW, WarmupLinearDecay
 from keras_bert.tokenization.vocabulary import Vocabulary
 from keras_bert.training.resumable_fit import compile_for_training, resumable_fit
-from keras_bert.training.run_folder import RunFolder
+from keras_bert.training.run_folder import KEEP_CHECKPOINT_MAX, RunFolder
 from keras_bert.training.starting_point import StartingPoint, trained_model
 
 # Compiling the step takes as long as some dozens of steps.
@@ -49,6 +49,7 @@ def train_pretrainer(
     num_train_steps: int = 100_000,
     num_warmup_steps: int = 10_000,
     save_checkpoints_steps: int = 1000,
+    keep_checkpoint_max: int = KEEP_CHECKPOINT_MAX,
     steps_per_execution: int = 1,
     seed: int = 12345,
     masking: Mapping[str, object] | None = None,
@@ -70,6 +71,7 @@ def train_pretrainer(
         init_checkpoint: a checkpoint of any format to start from; the casing is taken from it.
         max_seq_length, max_predictions_per_seq, masking: as `pretraining_dataset` takes them.
         adam_beta_2: how long Adam remembers the squares of the gradients; 0.98 is common where training is short.
+        keep_checkpoint_max: how many checkpoints are kept, the newest; 0: all.
         steps_per_execution: updates between two returns to Python.
 
     Returns:
@@ -112,7 +114,7 @@ def train_pretrainer(
         "masking": dict(masking) if masking else None,
         "dtype": keras.mixed_precision.dtype_policy().name,
     }
-    folder = RunFolder(output_dir, settings)
+    folder = RunFolder(output_dir, settings, keep_checkpoint_max)
     optimizer = AdamW(schedule, beta_2=adam_beta_2, bias_correction=False)
     # All batches have one shape. By the length of the whole run, so that a resumed one computes the same.
     with_xla = num_train_steps >= _MIN_STEPS_FOR_XLA
