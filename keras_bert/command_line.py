@@ -30,7 +30,8 @@ def run_command(
 
     With `passes_on`, what stands behind `--` on the command line belongs to another system: `main` gets it as a list.
 
-    Exit codes: 0 done, 1 input that cannot be used (one line on standard error), 2 wrong flags, 130 stopped by Ctrl-C.
+    Exit codes: 0 done, 1 input that cannot be used (one line on standard error), 2 wrong flags, 130 stopped by Ctrl-C;
+    143 training that SIGTERM stopped, see `training/checkpointing.py`.
 
     absl's own `app.run` shows no flags in `--help` when a console script starts it, prints a traceback for bad input,
     and exits with 1 for wrong flags.

@@ -50,8 +50,9 @@ class DistributedModel(keras.Model):
                 "The optimizer was not made for the tf.distribute strategy of the model. Make it within the same "
                 "`with strategy.scope():` as the model."
             )
-        with self.distribute_strategy.scope():
-            self.optimizer.build(self.trainable_variables)
+        if not self.optimizer.built:
+            with self.distribute_strategy.scope():
+                self.optimizer.build(self.trainable_variables)
         if self._needs_own_step:
             # What it is given is the sum over all devices already.
             inner._all_reduce_sum_gradients = list

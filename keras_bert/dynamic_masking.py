@@ -55,12 +55,13 @@ class DynamicMasking:
         self._is_special[[vocabulary.pad_id, vocabulary.cls_id, vocabulary.sep_id]] = True
         self._seed = seed % 2**64
 
-    def apply(self, batches: tf.data.Dataset) -> tf.data.Dataset:
+    def apply(self, batches: tf.data.Dataset, start_step: int = 0) -> tf.data.Dataset:
         """Masks a dataset of parsed records: dict name -> tensor (batch, length), int32.
 
-        Batches are counted from the beginning of the dataset, so repeating is to come before.
+        Batches are counted from the beginning of the dataset, so repeating is to come before; the first has the number
+        `start_step`.
         """
-        return batches.enumerate().map(self._mask, num_parallel_calls=tf.data.AUTOTUNE)
+        return batches.enumerate(start_step).map(self._mask, num_parallel_calls=tf.data.AUTOTUNE)
 
     def _mask(self, number: tf.Tensor, batch: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
         rows = batch[features.INPUT_IDS], batch[features.INPUT_MASK]

@@ -3,6 +3,7 @@
 import contextlib
 import functools
 import itertools
+import os
 import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,15 +15,13 @@ from keras_bert import features
 from keras_bert.config import BertConfig
 from keras_bert.dynamic_masking import DynamicMasking
 from keras_bert.errors import InputError
+from keras_bert.record_checks import check_fits, check_is_whole
 from keras_bert.record_files import detect_compression, iterate_records
 from keras_bert.record_form import look_at_files
+from keras_bert.record_order import RecordOrder
 from keras_bert.tasks.token_rows import RowBatches, TokenRows
 from keras_bert.tokenization.vocabulary import Vocabulary
 
-# Records that are mixed: about 10 MB at length 128.
-_SHUFFLE_BUFFER = 10_000
-# Files that are read at once.
-_MOST_OPEN_FILES = 16
 # Records that are handed from Python to TensorFlow at once.
 _RECORDS_AT_ONCE = 256
 
@@ -39,6 +38,10 @@ def pretraining_dataset(
     config: BertConfig | None = None,
     vocabulary: Vocabulary | None = None,
     masking: Mapping[str, object] | None = None,
+    start_step: int = 0,
+    shard_index: int = 0,
+    num_shards: int = 1,
+    index_path: str | os.PathLike | None = None,
 ) -> tf.data.Dataset:
     """Reads pre-training records, those of google-research/bert and of TF Model Garden alike, plain, gzip or zstd.
 
@@ -49,7 +52,8 @@ def pretraining_dataset(
         patterns: files, folders (all `*.tfrecord*` in them) or patterns; one, several with commas, or a sequence.
         max_seq_length, max_predictions_per_seq: lengths in the records; taken from the first record when None. Where
             records have no masks, how many a row is to get at most; by default enough for all its sequences.
-        shuffle: mixes the files and their records, anew in every epoch. Without it they come in order.
+        shuffle: mixes the files and their records, anew in every epoch; `RecordOrder` says how. The records are counted
+            first. Without it they come in order.
         repeat: starts over for ever and gives full batches only, for training. Without it one epoch is given whole,
             its last batch as small as it comes, for evaluation.
         seed: the same seed gives the same batches in the same order, with the same masks.
@@ -58,6 +62,12 @@ def pretraining_dataset(
             the host and by NumPy, anew in every epoch; see `DynamicMasking`.
         masking: how records without masks are masked, name -> value: `masked_lm_prob`, `do_whole_word_mask`,
             `max_ngram_size` and the other fields of `MaskingOptions`, and `replacement_tokens`.
+        start_step: the number of batches that were taken before: what follows is what would have followed. With
+            `shuffle` nothing of what came before is parsed or masked, and at most one window of records is read for it.
+        shard_index, num_shards: of every batch, the rows from `shard_index * batch_size // num_shards` on to those of
+            the next shard: all shards together are the batch that one alone would have, with the same masks. Each
+            reads all records, and masks the whole batch where records have no masks. `batch_size` is that of all.
+        index_path: with `shuffle`, a file to keep the records' number and places in, so that they are counted once.
 
     Returns:
         A dataset of dict name -> tensor (batch, length) with all pre-training features: int32, and
@@ -67,7 +77,7 @@ def pretraining_dataset(
     Raises:
         InputError: nothing matches; a file holds no records or is cut off; its records lack a feature, or have other
             lengths than asked for or another form than the other files, or ids that the config's vocabulary does not
-            have; the vocabulary is missing, or `masking` is given for records that have masks.
+            have; there is no such shard; the vocabulary is missing, or `masking` is given for records that have masks.
 
     Example:
         >>> dataset = pretraining_dataset("records", batch_size=32)
@@ -76,21 +86,36 @@ def pretraining_dataset(
     _check_batch_size(batch_size)
     first_records, form = look_at_files(patterns, max_seq_length, max_predictions_per_seq)
     for path, record in first_records.items():
-        _check_is_whole(path, record)
+        check_is_whole(path, record)
         if config is not None:
-            _check_fits(features.parse([record], form.features, form.aliases), config, path)
+            check_fits(features.parse([record], form.features, form.aliases), config, path)
 
     masks = _masks_to_make(form, next(iter(first_records)), max_predictions_per_seq, vocabulary, masking, seed)
-    records = _read_files(list(first_records), shuffle, seed)
-    if repeat:
-        # After the shuffle: an epoch ends before the next begins, and each is in an order of its own.
-        records = records.repeat()
-    batches = records.batch(batch_size, drop_remainder=repeat).map(
+    rows = _rows_of_shard(batch_size, shard_index, num_shards)
+    # The masks of a row depend on those of the whole batch.
+    read_rows = (0, batch_size) if masks else rows
+    if shuffle:
+        order = RecordOrder(list(first_records), seed, index_path)
+        batches = _mixed_batches(order, batch_size, read_rows, start_step, repeat)
+    else:
+        batches = _batches_in_order(list(first_records), batch_size, read_rows, start_step, repeat)
+    batches = batches.map(
         lambda batch: features.parse(batch, form.features, form.aliases), num_parallel_calls=tf.data.AUTOTUNE
     )
     if masks is not None:
-        batches = masks.apply(batches)
+        batches = masks.apply(batches, start_step)
+        if num_shards > 1:
+            batches = batches.map(lambda batch: {name: values[slice(*rows)] for name, values in batch.items()})
     return _prefetched(batches)
+
+
+def _rows_of_shard(batch_size: int, shard_index: int, num_shards: int) -> tuple[int, int]:
+    if not 0 <= shard_index < num_shards <= batch_size:
+        raise InputError(
+            f"A batch of {batch_size} has no part {shard_index} of {num_shards}. There must be a row for each part, "
+            "and parts are counted from 0."
+        )
+    return shard_index * batch_size // num_shards, (shard_index + 1) * batch_size // num_shards
 
 
 def rows_dataset(
@@ -206,21 +231,31 @@ def _masks_to_make(form, path, max_predictions_per_seq, vocabulary, masking, see
     )
 
 
-def _read_files(paths: list[str], shuffle: bool, seed: int) -> tf.data.Dataset:
-    """The serialised records of all files, in order or mixed; the same seed gives the same order."""
+def _mixed_batches(
+    order: RecordOrder, batch_size: int, rows: tuple[int, int], start_step: int, repeat: bool
+) -> tf.data.Dataset:
+    """Batches of serialised records in their mixed order, from a step on."""
+    several = functools.partial(order.batches, batch_size, rows, start_step, None if repeat else 1)
+    # Nothing here is for AutoGraph to convert, and looking for it takes two seconds.
+    several = tf.autograph.experimental.do_not_convert(several)
+    spec = tf.TensorSpec([None, rows[1] - rows[0] if repeat else None], tf.string)
+    batches = tf.data.Dataset.from_generator(several, output_signature=spec).unbatch()
+    # Keras would warn that an endless dataset has ended, if it did not know.
+    return batches.apply(tf.data.experimental.assert_cardinality(tf.data.INFINITE_CARDINALITY)) if repeat else batches
+
+
+def _batches_in_order(
+    paths: Sequence[str], batch_size: int, rows: tuple[int, int], start_step: int, repeat: bool
+) -> tf.data.Dataset:
+    """Batches of serialised records as they stand in the files; what comes before the step is read and passed over."""
     compressions = [detect_compression(path) for path in paths]
     # TensorFlow's reader takes no zstd. A dataset cannot choose its reader by the file, so one such file decides.
     read = _read_in_python if "ZSTD" in compressions else tf.data.TFRecordDataset
-    files = tf.data.Dataset.from_tensor_slices((paths, compressions))
-    if not shuffle:
-        return files.flat_map(read)
-    records = files.shuffle(len(paths), seed=seed, reshuffle_each_iteration=True).interleave(
-        read,
-        cycle_length=min(len(paths), _MOST_OPEN_FILES),
-        num_parallel_calls=tf.data.AUTOTUNE,
-        deterministic=True,
-    )
-    return records.shuffle(_SHUFFLE_BUFFER, seed=seed, reshuffle_each_iteration=True)
+    records = tf.data.Dataset.from_tensor_slices((list(paths), compressions)).flat_map(read)
+    if repeat:
+        records = records.repeat()
+    batches = records.batch(batch_size, drop_remainder=repeat).skip(start_step)
+    return batches if rows == (0, batch_size) else batches.map(lambda batch: batch[slice(*rows)])
 
 
 def _read_in_python(path: tf.Tensor, compression: tf.Tensor) -> tf.data.Dataset:
@@ -237,44 +272,3 @@ def _record_chunks(path: bytes) -> Iterator[np.ndarray]:
     records = iterate_records(path.decode())
     while chunk := list(itertools.islice(records, _RECORDS_AT_ONCE)):
         yield np.array(chunk, object)
-
-
-def _check_is_whole(path: str, first_record: bytes) -> None:
-    """Raises `InputError` when the end of a file is missing. What is packed shows that only when all of it is read."""
-    if not detect_compression(path) and not _ends_with_a_record(path, len(first_record)):
-        raise InputError(f"{path} is cut off in the middle of a record: whatever wrote it was stopped. Make it again.")
-
-
-def _ends_with_a_record(path: str, first_length: int) -> bool:
-    """Whether the end of the file is the end of a record; found without reading what is before the last one.
-
-    A record is framed by its length (8 bytes), a checksum (4), its bytes, and a checksum (4). So 16 bytes and a
-    record's length before the end, that very length must stand.
-    """
-    size = tf.io.gfile.stat(path).length
-    # The last record may be longer than the first: numbers take one to three bytes each, mostly two.
-    tail_size = min(size, 1024 + 16 * first_length)
-    with tf.io.gfile.GFile(path, "rb") as file:
-        file.seek(size - tail_size)
-        tail = np.frombuffer(file.read(tail_size), np.uint8)
-    windows = np.lib.stride_tricks.sliding_window_view(tail, 8)
-    lengths = np.ascontiguousarray(windows).view("<u8").ravel()
-    return bool((lengths + np.uint64(16) == tail_size - np.arange(len(lengths), dtype=np.uint64)).any())
-
-
-def _check_fits(record: Mapping[str, tf.Tensor], config: BertConfig, path: str) -> None:
-    """Raises `InputError` when the first record of a file is not for a model of this config."""
-    try:
-        config.check_sequence_length(record[features.INPUT_IDS].shape[1])
-    except InputError as error:
-        raise InputError(f"{path}: {error}") from None
-    for name in (features.INPUT_IDS, features.MASKED_LM_IDS):
-        if name not in record:  # without masks
-            continue
-        ids = record[name].numpy()
-        if ids.min() < 0 or ids.max() >= config.vocab_size:
-            raise InputError(
-                f"{path}: {name} holds {ids.max() if ids.min() >= 0 else ids.min()}, but the ids of this config go "
-                f"from 0 to {config.vocab_size - 1} (vocab_size={config.vocab_size}). Use the config and vocabulary "
-                "that the records were made with."
-            )

@@ -25,7 +25,8 @@ _FOOTER = struct.Struct("<I")
 _READ_BYTES = 1 << 18
 # zstd makes a run of zeros 30,000 times smaller: this bounds what one step of unpacking can give.
 _ZSTD_READ_BYTES = 1 << 14
-_BYTES_BETWEEN_REPORTS = 1 << 20
+# Of records, unpacked.
+_BYTES_BETWEEN_REPORTS = 1 << 19
 _HINT = "Fetch or make the file again."
 
 
@@ -72,7 +73,10 @@ def detect_compression(path: str | os.PathLike) -> str:
 
 
 def iterate_records(
-    path: str | os.PathLike, *, on_progress: Callable[[int], None] = lambda num_bytes: None
+    path: str | os.PathLike,
+    *,
+    start: tuple[int, int] = (0, 0),
+    on_progress: Callable[[int], None] = lambda num_bytes: None,
 ) -> Iterator[bytes]:
     """Yields the records of a TFRecord file in order, with both checksums of each compared.
 
@@ -80,6 +84,8 @@ def iterate_records(
 
     Args:
         path: plain, gzip or zstd (the package zstandard); local, or whatever `tf.io.gfile` opens.
+        start: how many records to pass over, and where in the unpacked file they end; see `record_places`. In a packed
+            file, all before that is unpacked and thrown away.
         on_progress: called now and then with the number of bytes read from the disk since the last call. The sum of
             all calls is the size of the file.
 
@@ -94,16 +100,49 @@ def iterate_records(
     path = os.fspath(path)
     with _open(path) as raw_file:
         compression = _compression(_read_start(raw_file, path))
-        raw_file.seek(0)
+        num_passed, position = start
+        raw_file.seek(0 if compression else position)
         reported = 0
         file = _unpack(raw_file, compression, path)  # kept by name: a buffer that is dropped closes the file below it
-        for record in _frames(file, path, compression):
+        if compression:
+            _throw_away(file, position, path, compression)
+        unreported = 0
+        for record in _frames(file, path, compression, num_passed, position):
             yield record
-            position = raw_file.tell()
-            if position - reported >= _BYTES_BETWEEN_REPORTS:
-                on_progress(position - reported)
-                reported = position
+            unreported += len(record)
+            if unreported >= _BYTES_BETWEEN_REPORTS:
+                on_progress(raw_file.tell() - reported)
+                reported, unreported = raw_file.tell(), 0
         on_progress(raw_file.tell() - reported)
+
+
+def record_places(path: str | os.PathLike, every: int) -> tuple[int, list[int]]:
+    """Counts the records of a file, without reading more of a plain local one than their lengths.
+
+    Returns:
+        the number of records, and where in the unpacked file the records 0, `every`, 2 * `every`, ... begin.
+
+    Raises:
+        InputError: as `iterate_records`; of what is in the records nothing is checked.
+    """
+    path = os.fspath(path)
+    places, number, position = [], 0, 0
+    with _open(path) as raw_file:
+        compression = _compression(_read_start(raw_file, path))
+        raw_file.seek(0)
+        file = _unpack(raw_file, compression, path)
+        can_jump = isinstance(raw_file, io.RawIOBase) and not compression
+        while header := _read(file, _HEADER.size, path, compression, number, position):
+            length = _checked_length(header, path, compression, number, position) + _FOOTER.size
+            if number % every == 0:
+                places.append(position)
+            if can_jump:
+                file.seek(length - 1, os.SEEK_CUR)
+            num_read = len(_read(file, 1 if can_jump else length, path, compression, number, position))
+            if num_read < (1 if can_jump else length):
+                raise _cut_off(path, compression, number, position)
+            number, position = number + 1, position + _HEADER.size + length
+    return number, places
 
 
 def _open(path: str) -> BinaryIO:
@@ -190,37 +229,58 @@ class _ZstdReader(io.RawIOBase):
             self._frame = None
 
 
-def _frames(file: BinaryIO, path: str, compression: str) -> Iterator[bytes]:
-    number = 1
-    start = 0
-    while True:
-        where = f"{path}: record {number}" + ("" if compression else f" (at byte {start:,})")
-        header = _read(file, _HEADER.size, path, where)
-        if not header:
-            return
-        if len(header) < _HEADER.size:
-            raise InputError(f"{where} is cut off: whatever wrote the file was stopped. Make it again.")
-        length, checksum = _HEADER.unpack(header)
-        # Only then is the length to be trusted: a wrong one may be any number of exabytes.
-        if _masked_crc32c(header[:8]) != checksum:
-            if number == 1:
-                raise InputError(f"{path} is not a TFRecord file: it does not begin with a length and its checksum.")
-            raise InputError(f"{where} is damaged: the checksum of its length is wrong. {_HINT}")
-        body = _read(file, length + _FOOTER.size, path, where)
+def _frames(file: BinaryIO, path: str, compression: str, number: int, position: int) -> Iterator[bytes]:
+    """Yields the records from the place of a file on, which is `position` and has `number` records before it."""
+    while header := _read(file, _HEADER.size, path, compression, number, position):
+        length = _checked_length(header, path, compression, number, position)
+        body = _read(file, length + _FOOTER.size, path, compression, number, position)
         if len(body) < length + _FOOTER.size:
-            raise InputError(f"{where} is cut off: whatever wrote the file was stopped. Make it again.")
+            raise _cut_off(path, compression, number, position)
         record = body[:length]
         if _masked_crc32c(record) != _FOOTER.unpack_from(body, length)[0]:
+            where = _where(path, compression, number, position)
             raise InputError(f"{where} is damaged: its checksum is wrong. {_HINT}")
         yield record
         number += 1
-        start += _HEADER.size + len(body)
+        position += _HEADER.size + len(body)
 
 
-def _read(file: BinaryIO, num_bytes: int, path: str, where: str) -> bytes:
+def _checked_length(header: bytes, path: str, compression: str, number: int, position: int) -> int:
+    """Returns the length that a header says, once its checksum is right: a wrong one may be any number of exabytes."""
+    if len(header) < _HEADER.size:
+        raise _cut_off(path, compression, number, position)
+    length, checksum = _HEADER.unpack(header)
+    if _masked_crc32c(header[:8]) != checksum:
+        if not number:
+            raise InputError(f"{path} is not a TFRecord file: it does not begin with a length and its checksum.")
+        where = _where(path, compression, number, position)
+        raise InputError(f"{where} is damaged: the checksum of its length is wrong. {_HINT}")
+    return length
+
+
+def _cut_off(path: str, compression: str, number: int, position: int) -> InputError:
+    where = _where(path, compression, number, position)
+    return InputError(f"{where} is cut off: whatever wrote the file was stopped. Make it again.")
+
+
+def _where(path: str, compression: str, number: int, position: int) -> str:
+    """Names a record, in words of a person: the first of a file is record 1."""
+    return f"{path}: record {number + 1}" + ("" if compression else f" (at byte {position:,})")
+
+
+def _throw_away(file: BinaryIO, num_bytes: int, path: str, compression: str) -> None:
+    while num_bytes:
+        thrown = len(_read(file, min(num_bytes, _READ_BYTES), path, compression, 0, 0))
+        if not thrown:
+            return  # the file has become shorter: what comes next sees its end
+        num_bytes -= thrown
+
+
+def _read(file: BinaryIO, num_bytes: int, path: str, compression: str, number: int, position: int) -> bytes:
     try:
         return file.read(num_bytes)
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        where = _where(path, compression, number, position)
         raise InputError(f"{where} cannot be unpacked: {error}. {_HINT}") from None
     except OSError as error:
         raise InputError(f"Cannot read {path}: {error.strerror or error}") from None

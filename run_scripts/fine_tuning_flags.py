@@ -30,6 +30,7 @@ def define_fine_tuning_flags(*, max_seq_length: int = 128, eval_batch_size: int 
     flags.DEFINE_float("num_train_epochs", 3.0, "Passes over the training examples.")
     flags.DEFINE_float("warmup_proportion", 0.1, "The part of training in which the learning rate rises.")
     flags.DEFINE_integer("save_checkpoints_steps", 1000, "The number of updates between two checkpoints.")
+    flags.DEFINE_integer("keep_checkpoint_max", 2, "How many checkpoints are kept, the newest; 0: all.")
     flags.DEFINE_integer("iterations_per_loop", 1, "Updates between returns to Python (steps_per_execution of Keras).")
     flags.DEFINE_integer("random_seed", 12345, "Seed of the new weights, the dropout and the order of the examples.")
     flags.DEFINE_boolean(
@@ -172,6 +173,7 @@ def fine_tuning_options(**others):
         num_train_epochs=FLAGS.num_train_epochs,
         warmup_proportion=FLAGS.warmup_proportion,
         save_checkpoints_steps=FLAGS.save_checkpoints_steps,
+        keep_checkpoint_max=FLAGS.keep_checkpoint_max,
         steps_per_execution=FLAGS.iterations_per_loop,
         seed=FLAGS.random_seed,
         tensorboard=FLAGS.tensorboard,

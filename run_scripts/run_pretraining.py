@@ -71,6 +71,7 @@ def define_flags() -> None:
     flags.DEFINE_integer("num_train_steps", 100_000, "The number of updates.")
     flags.DEFINE_integer("num_warmup_steps", 10_000, "The number of updates in which the learning rate rises.")
     flags.DEFINE_integer("save_checkpoints_steps", 1000, "The number of updates between two checkpoints.")
+    flags.DEFINE_integer("keep_checkpoint_max", 2, "How many checkpoints are kept, the newest; 0: all.")
     flags.DEFINE_integer("iterations_per_loop", 1, "Updates between returns to Python (steps_per_execution of Keras).")
     flags.DEFINE_integer("max_eval_steps", 100, "The most evaluation steps.")
     flags.DEFINE_integer("random_seed", 12345, "Seed of the weights, the dropout and the order of the records.")
@@ -167,6 +168,7 @@ def main() -> None:
             num_train_steps=FLAGS.num_train_steps,
             num_warmup_steps=FLAGS.num_warmup_steps,
             save_checkpoints_steps=FLAGS.save_checkpoints_steps,
+            keep_checkpoint_max=FLAGS.keep_checkpoint_max,
             steps_per_execution=FLAGS.iterations_per_loop,
             seed=FLAGS.random_seed,
             tensorboard=FLAGS.tensorboard,

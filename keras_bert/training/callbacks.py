@@ -1,4 +1,4 @@
-"""What happens beside the updates: the progress line, the log, the checkpoints."""
+"""What is seen of a run while it trains: the progress line and the log."""
 
 import importlib.util
 import json
@@ -126,19 +126,6 @@ class TrainingLog(StepCallback):
         self.model.reset_metrics()
         self._logged_step = self.step
         self._time = time.monotonic()
-
-
-class SaveCheckpoints(StepCallback):
-    """Saves a checkpoint every `save_checkpoints_steps` updates and after the last."""
-
-    def __init__(self, folder: RunFolder, start_step: int, num_train_steps: int, save_checkpoints_steps: int):
-        super().__init__(start_step, num_train_steps)
-        self._folder = folder
-        self._save_checkpoints_steps = save_checkpoints_steps
-
-    def on_steps(self, previous, logs):
-        if self._is_due(previous, self._save_checkpoints_steps):
-            self._folder.save_checkpoint(self.model, self.step)
 
 
 def read_history(path: str | os.PathLike) -> list[dict]:

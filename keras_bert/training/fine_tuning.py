@@ -24,7 +24,7 @@ from keras_bert.trainable_parts import count_trained, enable_lora, freeze
 from keras_bert.training.best_model import BestModel, forget_best_weights, kept_step
 from keras_bert.training.optimizer_choice import OptimizerChoice, averaged_weights, take_averages
 from keras_bert.training.resumable_fit import compile_for_training, resumable_fit
-from keras_bert.training.run_folder import RunFolder
+from keras_bert.training.run_folder import KEEP_CHECKPOINT_MAX, RunFolder
 from keras_bert.training.starting_point import StartingPoint, trained_model
 
 
@@ -39,6 +39,7 @@ class FineTuningOptions:
         num_train_epochs: passes over the examples; may be a fraction.
         warmup_proportion: the part of training in which the learning rate rises.
         save_checkpoints_steps: updates between two checkpoints.
+        keep_checkpoint_max: how many checkpoints are kept, the newest; 0: all.
         steps_per_execution: updates between two returns to Python.
         seed: that of new weights, dropout and the order of the examples.
         tensorboard: whether to write the training metrics for TensorBoard too.
@@ -65,6 +66,7 @@ class FineTuningOptions:
     num_train_epochs: float = 3.0
     warmup_proportion: float = 0.1
     save_checkpoints_steps: int = 1000
+    keep_checkpoint_max: int = KEEP_CHECKPOINT_MAX
     steps_per_execution: int = 1
     seed: int = 12345
     tensorboard: bool = False
@@ -98,7 +100,14 @@ class FineTuningOptions:
 
     def settings(self) -> dict[str, Any]:
         """Returns what must stay the same for a run to be the same run."""
-        free = ("save_checkpoints_steps", "steps_per_execution", "tensorboard", "teacher", "optimizer")
+        free = (
+            "save_checkpoints_steps",
+            "keep_checkpoint_max",
+            "steps_per_execution",
+            "tensorboard",
+            "teacher",
+            "optimizer",
+        )
         settings = {name: value for name, value in dataclasses.asdict(self).items() if name not in free}
         teacher = {"teacher": os.path.abspath(self.teacher) if self.teacher else None}
         return settings | teacher | self.optimizer.settings()
@@ -177,7 +186,7 @@ def fine_tune(
     }
     if options.keep_best:
         settings["dev_examples"] = _content_hash(dev)
-    folder = RunFolder(output_dir, settings)
+    folder = RunFolder(output_dir, settings, options.keep_checkpoint_max)
     if os.path.isdir(folder.model_path):
         print(f"{folder.path}: the training is finished")
         forget_best_weights(folder)  # a kill may have come before it
@@ -273,7 +282,7 @@ def _train(model, task: TextTask, rows: TokenRows, dev, folder: RunFolder, optio
             print("The averaged weights are evaluated and kept (ema_momentum).")
         best = BestModel(
             folder,
-            folder.latest_step(),
+            folder.restore_checkpoint(trained),  # not the newest there is, if that one is damaged
             num_train_steps,
             model,
             _evaluation(task, dev, options),

@@ -3,7 +3,7 @@
 import functools
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import keras
 import numpy as np
@@ -19,11 +19,12 @@ from keras_bert.tokenization.vocabulary import Vocabulary
 from keras_bert.training.optimizer_choice import OptimizerChoice, take_averages
 from keras_bert.training.pretraining_phase import PretrainingPhase
 from keras_bert.training.resumable_fit import compile_for_training, resumable_fit
-from keras_bert.training.run_folder import RunFolder
+from keras_bert.training.run_folder import KEEP_CHECKPOINT_MAX, RunFolder
 from keras_bert.training.starting_point import StartingPoint, trained_model
 
 # Compiling the step takes as long as some dozens of steps.
 _MIN_STEPS_FOR_XLA = 200
+# Where the records begin: a run that goes on does not count them again.
 
 METRICS = (
     "loss",
@@ -49,6 +50,7 @@ def train_pretrainer(
     num_train_steps: int = 100_000,
     num_warmup_steps: int = 10_000,
     save_checkpoints_steps: int = 1000,
+    keep_checkpoint_max: int = KEEP_CHECKPOINT_MAX,
     steps_per_execution: int = 1,
     seed: int = 12345,
     masking: Mapping[str, object] | None = None,
@@ -72,6 +74,7 @@ def train_pretrainer(
         init_checkpoint: a checkpoint of any format to start from; the casing is taken from it.
         max_seq_length, max_predictions_per_seq, masking: as `pretraining_dataset` takes them.
         adam_beta_2: how long Adam remembers the squares of the gradients; 0.98 is common where training is short.
+        keep_checkpoint_max: how many checkpoints are kept, the newest; 0: all.
         steps_per_execution: updates between two returns to Python.
         optimizer: the optimiser, its learning rates, and whether weights are averaged.
         second_phase: records of another length to go on with, with the same weights and moments, as in the paper:
@@ -102,8 +105,9 @@ def train_pretrainer(
     model = StartingPoint(config, vocabulary, init_checkpoint).make(BertPretrainer)
     if model.vocabulary is None:
         print("No vocabulary was given: the model folder will have no vocab.txt, so it takes token ids and no text.")
+    datasets_from = [_dataset_from(phase, model, seed, masking) for phase in phases]
     # All are made now: after the first phase it would be late to find that the second one cannot be.
-    datasets = [_dataset(phase, model, seed, masking) for phase in phases]
+    datasets = [dataset_from() for dataset_from in datasets_from]
     settings = {
         "run": "pretraining",
         "config": model.config.to_dict(),
@@ -118,7 +122,7 @@ def train_pretrainer(
     for suffix, phase, dataset in zip(("", "_phase2"), phases, datasets, strict=False):
         of_phase = phase.settings(dataset.element_spec[features.MASKED_LM_IDS].shape[1])
         settings |= {name + suffix: value for name, value in of_phase.items()}
-    folder = RunFolder(output_dir, settings)
+    folder = RunFolder(output_dir, settings, keep_checkpoint_max)
     # All batches of a phase have one shape. By the length of the whole run, so that a resumed one computes the same.
     compile_for_training(
         model,
@@ -126,7 +130,7 @@ def train_pretrainer(
         with_xla=sum(phase.num_train_steps for phase in phases) >= _MIN_STEPS_FOR_XLA,
         steps_per_execution=steps_per_execution,
     )
-    _train(model, phases, datasets, folder, save_checkpoints_steps=save_checkpoints_steps, tensorboard=tensorboard)
+    _train(model, phases, datasets_from, folder, save_checkpoints_steps=save_checkpoints_steps, tensorboard=tensorboard)
     take_averages(model)
     if not os.path.isdir(folder.model_path):
         model.save_pretrained(folder.model_path)
@@ -144,8 +148,10 @@ def _schedule(phases: Sequence[PretrainingPhase], optimizer: OptimizerChoice):
     return PhasedSchedule(*schedules, phases[0].num_train_steps) if len(phases) > 1 else schedules[0]
 
 
-def _dataset(phase: PretrainingPhase, model: BertPretrainer, seed: int, masking: Mapping[str, object] | None):
-    return pretraining_dataset(
+def _dataset_from(phase: PretrainingPhase, model: BertPretrainer, seed: int, masking: Mapping[str, object] | None):
+    """Returns `pretraining_dataset` with the arguments of a phase."""
+    return functools.partial(
+        pretraining_dataset,
         phase.train_files,
         phase.train_batch_size,
         max_seq_length=phase.max_seq_length,
@@ -158,14 +164,12 @@ def _dataset(phase: PretrainingPhase, model: BertPretrainer, seed: int, masking:
 
 
 def _train(
-    model, phases: Sequence[PretrainingPhase], datasets: Sequence[tf.data.Dataset], folder: RunFolder, **options
-):
+    model, phases: Sequence[PretrainingPhase], datasets_from: Sequence[Callable], folder: RunFolder, **options
+) -> None:
     """Trains a compiled model in one phase after the other, from the newest checkpoint of any of them."""
     end = 0
-    for number, (phase, dataset) in enumerate(zip(phases, datasets, strict=True), start=1):
+    for number, (phase, dataset_from) in enumerate(zip(phases, datasets_from, strict=True), start=1):
         start, end = end, end + phase.num_train_steps
-        if number < len(phases) and folder.latest_step() >= end:
-            continue
         if number > 1:
             print(f"phase {number}: steps {start} to {end}")
             # A graph of its own, as in a process that is started in this phase: the shapes are others.
@@ -173,7 +177,7 @@ def _train(
         with naming_damaged_records(phase.train_files):
             resumable_fit(
                 model,
-                functools.partial(_after, dataset, start),
+                functools.partial(_after, dataset_from, folder.file(f"record_index_{number}.npz"), start),
                 folder,
                 num_train_steps=end,
                 batch_size=phase.train_batch_size,
@@ -181,9 +185,9 @@ def _train(
             )
 
 
-def _after(dataset: tf.data.Dataset, start: int, step: int) -> tf.data.Dataset:
+def _after(dataset_from: Callable, index_path: str, start: int, step: int) -> tf.data.Dataset:
     """Returns the batches of a phase that begins at step `start`, from step `step` of the run on."""
-    return dataset.skip(step - start)
+    return dataset_from(start_step=step - start, index_path=index_path)
 
 
 def evaluate_pretrainer(

@@ -5,7 +5,14 @@ from collections.abc import Callable
 import keras
 
 from keras_bert.errors import InputError
-from keras_bert.training.callbacks import ProgressLine, SaveCheckpoints, TrainingLog
+from keras_bert.training.callbacks import ProgressLine, TrainingLog
+from keras_bert.training.checkpointing import (
+    SIGTERM_EXIT_CODE,
+    ContinueMetrics,
+    SaveCheckpoints,
+    SigtermListener,
+    StopAfterSigterm,
+)
 from keras_bert.training.run_folder import RunFolder
 
 # A run is logged at least this many times, and at least every hundred updates, as often as Google's Estimator did.
@@ -33,7 +40,9 @@ def resumable_fit(
         extra_callbacks: those that are called after it.
 
     Raises:
-        InputError: the checkpoint is damaged, the loss is not a number, or the folder cannot be written to.
+        InputError: all checkpoints are damaged, the loss is not a number, or the last checkpoint cannot be written.
+        SystemExit: SIGTERM came, as before a machine is taken away. The step was finished and its checkpoint saved; the
+            code is `SIGTERM_EXIT_CODE`.
     """
     if save_checkpoints_steps < 1:
         raise InputError(f"save_checkpoints_steps must be at least 1. Received: {save_checkpoints_steps}")
@@ -43,21 +52,28 @@ def resumable_fit(
     if start_step >= num_train_steps:
         return
     log_steps = max(1, min(_MAX_LOG_STEPS, num_train_steps // _MIN_LOG_LINES))
+    listener = SigtermListener()
     callbacks = [
+        ContinueMetrics(model),
         ProgressLine(start_step, num_train_steps, batch_size),
         # Before the checkpoint: what is not a number must not be saved.
         TrainingLog(folder, start_step, num_train_steps, batch_size, log_steps, tensorboard),
         *first_callbacks,
         SaveCheckpoints(folder, start_step, num_train_steps, save_checkpoints_steps),
+        StopAfterSigterm(folder, start_step, num_train_steps, listener),
         *extra_callbacks,
     ]
     # The end of the dataset ends the run: with steps_per_epoch, Keras rounds up to a multiple of steps_per_execution.
     remaining = dataset_from(start_step).take(num_train_steps - start_step)
     try:
-        model.fit(remaining, callbacks=callbacks, shuffle=False, verbose=0)
+        with listener:
+            model.fit(remaining, callbacks=callbacks, shuffle=False, verbose=0)
     except KeyboardInterrupt:
         print(f"\nStopped. The same command goes on from step {folder.latest_step()}.")
         raise
+    if listener.has_heard:
+        print(f"\nStopped by SIGTERM. The same command goes on from step {folder.latest_step()}.", flush=True)
+        raise SystemExit(SIGTERM_EXIT_CODE)
 
 
 def compile_for_training(

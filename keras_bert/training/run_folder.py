@@ -4,26 +4,27 @@ import json
 import os
 import re
 import shutil
-import zipfile
+import sys
 from collections.abc import Mapping
 
 import numpy as np
 
-from keras_bert.atomic_output import atomic_file, atomic_folder, check_output_folder
+from keras_bert.atomic_output import PARTIAL, atomic_file, atomic_folder, check_output_folder
 from keras_bert.errors import InputError
 
 _SETTINGS_FILE = "run.json"
 _CHECKPOINT = re.compile(r"step-(\d+)")
 # The newest, and one more in case the disk failed under the newest.
-_NUM_KEPT_CHECKPOINTS = 2
+KEEP_CHECKPOINT_MAX = 2
 
 
 class RunFolder:
     """Reads and writes the `output_dir` of a training run.
 
         run.json              the settings that started the run
-        checkpoints/step-N/   weights, optimiser, step and random state: the same command goes on from here
+        checkpoints/step-N/   weights, optimiser, step, random state, metrics: the same command goes on from here
         history.jsonl         one line per logged step
+        record_index_1.npz    pre-training: the number of records in each file, and where they begin, for each phase
         model/                the model folder, when training is done
         eval_results.txt      Google's form: `key = value`, sorted
 
@@ -32,12 +33,22 @@ class RunFolder:
             run in it goes on.
         settings: what must stay the same for the run to be the same run; JSON values. `None` when nothing is trained:
             any run, or the results of other evaluations, may be there.
+        keep_checkpoint_max: how many checkpoints are kept, the newest; 0: all.
 
     Raises:
-        InputError: the folder holds something else, or a run with other settings, or cannot be written to.
+        InputError: the folder holds something else, or a run with other settings, or cannot be written to; or
+            `keep_checkpoint_max` is below 0.
     """
 
-    def __init__(self, path: str | os.PathLike, settings: Mapping | None = None):
+    def __init__(
+        self,
+        path: str | os.PathLike,
+        settings: Mapping | None = None,
+        keep_checkpoint_max: int = KEEP_CHECKPOINT_MAX,
+    ):
+        if keep_checkpoint_max < 0:
+            raise InputError(f"keep_checkpoint_max must be 0 (all) or more. Received: {keep_checkpoint_max}")
+        self._keep_checkpoint_max = keep_checkpoint_max
         self.path = os.path.abspath(os.fspath(path))
         settings_path = os.path.join(self.path, _SETTINGS_FILE)
         if not os.path.isfile(settings_path):
@@ -76,36 +87,33 @@ class RunFolder:
         with atomic_folder(self._checkpoint_path(step)) as folder:
             arrays = {name: variable.value.numpy() for name, variable in _state(model).items()}
             np.savez(os.path.join(folder, "state.npz"), **arrays)
-        for old_step in sorted(self._steps())[:-_NUM_KEPT_CHECKPOINTS]:
-            shutil.rmtree(self._checkpoint_path(old_step), ignore_errors=True)
+        if self._keep_checkpoint_max:
+            for old_step in sorted(self._steps())[: -self._keep_checkpoint_max]:
+                shutil.rmtree(self._checkpoint_path(old_step), ignore_errors=True)
 
     def restore_checkpoint(self, model) -> int:
         """Loads the newest checkpoint into a compiled model and returns its step; 0 when there is none.
 
+        One that is damaged is said on standard error and set aside, and the one before it is loaded. What killed runs
+        have left half-written is removed.
+
         Raises:
-            InputError: the checkpoint is damaged or was written by another model.
+            InputError: all checkpoints are damaged, or the newest that is not was written by another model.
         """
-        step = self.latest_step()
-        if not step:
-            return 0
-        path = self._checkpoint_path(step)
-        state = _state(model)
-        try:
-            with open(os.path.join(path, "state.npz"), "rb") as file, np.load(file) as saved:
-                arrays = {name: saved[name] for name in saved.files}
-        except (OSError, EOFError, ValueError, zipfile.BadZipFile) as error:
-            raise InputError(
-                f"The checkpoint {path} is damaged ({error}). Remove it to go on from the one before it."
-            ) from None
-        for name, variable in state.items():
-            if name not in arrays or arrays[name].shape != tuple(variable.shape):
-                raise InputError(
-                    f"The checkpoint {path} belongs to another model: it has no {variable.path} of shape "
-                    f"{tuple(variable.shape)}."
-                )
-        for name, variable in state.items():
-            variable.assign(arrays[name])
-        return step
+        folder = os.path.dirname(self._checkpoint_path(0))
+        for name in os.listdir(folder) if os.path.isdir(folder) else []:
+            if name.startswith(".") and PARTIAL in name:
+                shutil.rmtree(os.path.join(folder, name), ignore_errors=True)
+        for step in sorted(self._steps(), reverse=True):
+            path = self._checkpoint_path(step)
+            try:
+                arrays = _read_arrays(os.path.join(path, "state.npz"))
+            except Exception as error:  # zipfile and NumPy have many for what they cannot read
+                self._set_aside(step, error)
+                continue
+            _assign(_state(model), arrays, path)
+            return step
+        return 0
 
     def write_results(self, results: Mapping[str, object], name: str = "eval_results.txt") -> str:
         """Writes `key = value` lines, sorted, as Google's scripts do, and returns the text."""
@@ -133,6 +141,21 @@ class RunFolder:
                 ) from None
             raise error
 
+    def _set_aside(self, step: int, error: Exception) -> None:
+        """Says that a checkpoint is damaged and renames it, so that the one of its step can be written again."""
+        path = self._checkpoint_path(step)
+        if min(self._steps()) == step:
+            raise InputError(
+                f"The checkpoint {path} is damaged ({error}), and there is none before it. Remove it to start anew."
+            ) from None
+        shutil.rmtree(f"{path}.damaged", ignore_errors=True)
+        os.rename(path, f"{path}.damaged")
+        print(
+            f"The checkpoint {path} is damaged ({error}); it is called {os.path.basename(path)}.damaged now. Going on "
+            "from the one before it.",
+            file=sys.stderr,
+        )
+
     def _checkpoint_path(self, step: int) -> str:
         return os.path.join(self.path, "checkpoints", f"step-{step:08d}")
 
@@ -143,16 +166,32 @@ class RunFolder:
 
 
 def _state(model) -> dict:
-    """Returns name -> variable for weights, random states and the optimiser, in an order that is always the same."""
+    """Returns name -> variable for weights, random states, optimiser and metrics, always in the same order."""
     if not model.optimizer.built:  # Keras' LossScaleOptimizer would make its variables a second time
         model.optimizer.build(model.trainable_variables)
-    variables = {"model": model.variables, "optimizer": model.optimizer.variables}
+    variables = {"model": model.variables, "optimizer": model.optimizer.variables, "metrics": model.metrics_variables}
     # By number, not by path: Keras puts into names how many models and dropouts the process has made before.
     return {
         f"{owner}/{number:05d}": variable
         for owner, members in variables.items()
         for number, variable in enumerate(members)
     }
+
+
+def _read_arrays(path: str) -> dict[str, np.ndarray]:
+    with open(path, "rb") as file, np.load(file) as saved:
+        return {name: saved[name] for name in saved.files}
+
+
+def _assign(state: Mapping, arrays: Mapping[str, np.ndarray], path: str) -> None:
+    for name, variable in state.items():
+        if name not in arrays or arrays[name].shape != tuple(variable.shape):
+            raise InputError(
+                f"The checkpoint {path} belongs to another model: it has no {variable.path} of shape "
+                f"{tuple(variable.shape)}."
+            )
+    for name, variable in state.items():
+        variable.assign(arrays[name])
 
 
 def _is_number(text: str) -> bool:

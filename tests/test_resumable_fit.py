@@ -1,0 +1,277 @@
+"""Runs that are stopped in every way there is, and end as if nothing had happened."""
+
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+import keras
+import numpy as np
+import pytest
+from tiny_pretraining import CONFIG, VOCABULARY, write_records
+
+from keras_bert.errors import InputError
+from keras_bert.training.callbacks import read_history
+from keras_bert.training.pretraining import train_pretrainer
+from keras_bert.training.resumable_fit import resumable_fit
+
+RUN = {
+    "config": CONFIG,
+    "vocabulary": VOCABULARY,
+    "train_batch_size": 16,
+    "learning_rate": 1e-2,
+    "num_train_steps": 60,
+    "num_warmup_steps": 2,
+    "save_checkpoints_steps": 10,
+    "seed": 7,
+}
+NUM_KILLS = 10
+# The run of the command: below 200 steps, for from there on XLA would compile for longer than all steps take.
+WHOLE = {"num_train_steps": 180, "num_warmup_steps": 20, "save_checkpoints_steps": 3}
+FLAGS = ["--do_train", "--train_batch_size=16", "--learning_rate=1e-2", "--random_seed=7"]
+FLAGS += [f"--{name}={value}" for name, value in WHOLE.items()]
+# Of a line of history.jsonl: what is no affair of the clock.
+TIMES = ("sequences_per_second",)
+
+
+@pytest.fixture(scope="module")
+def records(tmp_path_factory):
+    return write_records(tmp_path_factory.mktemp("records") / "train.tfrecord")
+
+
+@pytest.fixture(scope="module")
+def finished(records, tmp_path_factory):
+    """The folder of a run that nobody stopped."""
+    path = tmp_path_factory.mktemp("finished") / "run"
+    train_pretrainer(path, records, **RUN)
+    return path
+
+
+def state_of(run, step):
+    with np.load(run / "checkpoints" / f"step-{step:08d}" / "state.npz") as state:
+        return dict(state)
+
+
+def history_of(run):
+    return [{k: v for k, v in line.items() if k not in TIMES} for line in read_history(run / "history.jsonl")]
+
+
+def assert_same_run(left, right, last_step):
+    """Weights, optimiser, random states and metrics are equal, array by array, and so is what was logged."""
+    one, other = state_of(left, last_step), state_of(right, last_step)
+    assert list(one) == list(other)
+    for name in one:
+        np.testing.assert_array_equal(one[name], other[name], err_msg=name)
+    assert history_of(left) == history_of(right)
+
+
+class At(keras.callbacks.Callback):
+    """Calls something when so many updates of a `fit` are made."""
+
+    def __init__(self, step, call):
+        super().__init__()
+        self._step, self._call = step, call
+
+    def on_train_batch_end(self, batch, logs=None):
+        if batch + 1 == self._step:
+            self._call()
+
+
+class Killed(Exception):
+    pass
+
+
+def kill():
+    raise Killed
+
+
+def train(monkeypatch, path, records, first_callbacks=(), **changes):
+    """Trains with callbacks that are called before a checkpoint is saved."""
+    with monkeypatch.context() as patch:
+        patch.setattr(
+            "keras_bert.training.pretraining.resumable_fit",
+            lambda *arguments, **keywords: resumable_fit(*arguments, **keywords, first_callbacks=first_callbacks),
+        )
+        train_pretrainer(path, records, **{**RUN, **changes})
+
+
+def checkpoints(run):
+    return sorted(os.listdir(run / "checkpoints"))
+
+
+def test_the_newest_checkpoints_are_kept(records, tmp_path, monkeypatch):
+    train(monkeypatch, tmp_path / "run", records, num_train_steps=10, save_checkpoints_steps=2, keep_checkpoint_max=3)
+    assert checkpoints(tmp_path / "run") == ["step-00000006", "step-00000008", "step-00000010"]
+    train(monkeypatch, tmp_path / "all", records, num_train_steps=10, save_checkpoints_steps=2, keep_checkpoint_max=0)
+    assert len(checkpoints(tmp_path / "all")) == 5
+    with pytest.raises(InputError, match=r"keep_checkpoint_max must be 0 \(all\) or more. Received: -1"):
+        train(monkeypatch, tmp_path / "none", records, keep_checkpoint_max=-1)
+
+
+def test_a_run_killed_between_two_lines_of_its_log_logs_what_the_whole_one_did(
+    records, finished, tmp_path, monkeypatch
+):
+    # A line comes after every update, so the log of this run has larger steps.
+    monkeypatch.setattr("keras_bert.training.resumable_fit._MIN_LOG_LINES", 60 // 7)
+    train(monkeypatch, tmp_path / "whole", records)
+    with pytest.raises(Killed):
+        train(monkeypatch, tmp_path / "killed", records, [At(25, kill)])
+    train(monkeypatch, tmp_path / "killed", records)
+    assert [line["step"] for line in history_of(tmp_path / "whole")] == [7, 14, 21, 28, 35, 42, 49, 56, 60]
+    assert_same_run(tmp_path / "whole", tmp_path / "killed", 60)
+
+
+DAMAGES = {
+    "cut off": lambda path: path.write_bytes(path.read_bytes()[:5000]),
+    "a wrong byte": lambda path: path.write_bytes(path.read_bytes()[:9000] + b"?" + path.read_bytes()[9001:]),
+    "empty": lambda path: path.write_bytes(b""),
+    "missing": lambda path: path.unlink(),
+}
+
+
+@pytest.fixture(scope="module")
+def killed(records, tmp_path_factory):
+    """The folder of a run that was killed after 25 updates; to be copied."""
+    path = tmp_path_factory.mktemp("killed") / "run"
+    with pytest.MonkeyPatch.context() as monkeypatch, pytest.raises(Killed):
+        train(monkeypatch, path, records, [At(25, kill)])
+    return path
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_damaged_checkpoint_is_said_and_the_one_before_it_used(
+    records, finished, killed, tmp_path, monkeypatch, capsys, damage
+):
+    run = shutil.copytree(killed, tmp_path / "run")
+    DAMAGES[damage](run / "checkpoints" / "step-00000020" / "state.npz")
+    capsys.readouterr()
+    train(monkeypatch, run, records)
+    out, err = capsys.readouterr()
+    assert "step-00000020 is damaged (" in err
+    assert "is called step-00000020.damaged now. Going on from the one before it." in err
+    assert "going on from step 10 of 60" in out
+    assert_same_run(finished, run, 60)
+
+
+def test_with_no_other_checkpoint_a_damaged_one_is_an_error(records, killed, tmp_path, monkeypatch):
+    run = shutil.copytree(killed, tmp_path / "run")
+    shutil.rmtree(run / "checkpoints" / "step-00000010")
+    DAMAGES["cut off"](run / "checkpoints" / "step-00000020" / "state.npz")
+    with pytest.raises(InputError, match=r"step-00000020 is damaged .* there is none before it. Remove it to start"):
+        train(monkeypatch, run, records)
+
+
+def test_a_checkpoint_of_another_model_is_an_error(records, killed, tmp_path, monkeypatch):
+    run = shutil.copytree(killed, tmp_path / "run")
+    smaller = {name: values[:1] for name, values in state_of(run, 20).items() if values.ndim}
+    np.savez(run / "checkpoints" / "step-00000020" / "state.npz", **smaller)
+    with pytest.raises(InputError, match=r"step-00000020 belongs to another model: it has no .* of shape \(13, 16\)"):
+        train(monkeypatch, run, records)
+
+
+def test_training_goes_on_when_a_checkpoint_cannot_be_written(records, finished, tmp_path, monkeypatch, capsys):
+    resource = pytest.importorskip("resource")
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+
+    def allow(size):
+        resource.setrlimit(resource.RLIMIT_FSIZE, (size, limits[1]))
+
+    try:
+        train(monkeypatch, tmp_path / "run", records, [At(8, lambda: allow(20_000)), At(32, lambda: allow(limits[0]))])
+    finally:
+        allow(limits[0])
+    lines = [line for line in capsys.readouterr().err.splitlines() if "is not saved" in line]
+    assert len(lines) == 3
+    assert "The checkpoint of step 10 is not saved. Cannot write " in lines[0]
+    assert "a file grew over the size limit" in lines[0]
+    assert "Training goes on; the next is due at step 20." in lines[0]
+    assert checkpoints(tmp_path / "run") == ["step-00000050", "step-00000060"]
+    assert_same_run(finished, tmp_path / "run", 60)
+
+
+def test_the_last_checkpoint_must_be_written(records, tmp_path, monkeypatch):
+    resource = pytest.importorskip("resource")
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, limits[1]))
+    try:
+        with pytest.raises(InputError, match="its last checkpoint is not saved. Cannot write .*: a file grew over the"):
+            train(monkeypatch, tmp_path / "run", records, num_train_steps=12)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert checkpoints(tmp_path / "run") == []
+    assert not (tmp_path / "run" / "model").exists()
+
+
+def test_sigterm_ends_a_run_after_the_step_and_the_same_call_goes_on(records, finished, tmp_path, monkeypatch, capsys):
+    handler = signal.getsignal(signal.SIGTERM)
+    with pytest.raises(SystemExit) as caught:
+        train(monkeypatch, tmp_path / "run", records, [At(33, lambda: os.kill(os.getpid(), signal.SIGTERM))])
+    assert caught.value.code == 143
+    assert signal.getsignal(signal.SIGTERM) is handler
+    assert checkpoints(tmp_path / "run")[-1] == "step-00000033"
+    assert "Stopped by SIGTERM. The same command goes on from step 33.\n" in capsys.readouterr().out
+    train(monkeypatch, tmp_path / "run", records)
+    assert signal.getsignal(signal.SIGTERM) is handler
+    assert_same_run(finished, tmp_path / "run", 60)
+
+
+@pytest.fixture
+def command(records, tmp_path):
+    """The command line of a run in a folder."""
+    CONFIG.save(tmp_path / "bert_config.json")
+    VOCABULARY.save(tmp_path / "vocab.txt")
+    start = [sys.executable, "-m", "run_scripts.run_pretraining", f"--input_file={records}", *FLAGS]
+    files = [f"--bert_config_file={tmp_path / 'bert_config.json'}", f"--vocab_file={tmp_path / 'vocab.txt'}"]
+    return lambda run: [*start, *files, f"--output_dir={run}"]
+
+
+def start_and_wait(command, run, num_steps):
+    """Starts a process and returns it when it has made `num_steps` updates or more, or when it is done."""
+    first = newest_step(run)
+    process = subprocess.Popen(command(run), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    deadline = time.monotonic() + 120
+    while newest_step(run) < first + num_steps and process.poll() is None:
+        assert time.monotonic() < deadline
+        time.sleep(0.002)
+    return process
+
+
+def newest_step(run):
+    folder = run / "checkpoints"
+    names = os.listdir(folder) if folder.is_dir() else []
+    return max([int(name[5:]) for name in names if name.startswith("step-")], default=0)
+
+
+@pytest.mark.slow
+def test_a_run_that_is_killed_ten_times_and_asked_to_stop_once_ends_as_one_that_is_not(records, command, tmp_path):
+    run = tmp_path / "killed"
+    draw = random.Random(0)
+    for _ in range(NUM_KILLS):
+        process = start_and_wait(command, run, draw.randrange(1, 13))
+        # Anywhere in a step, in the log or in the next checkpoint.
+        time.sleep(draw.random() * 0.03)
+        assert process.poll() is None, process.communicate()
+        process.send_signal(signal.SIGKILL)
+        process.communicate()
+        assert process.returncode == -signal.SIGKILL
+
+    process = start_and_wait(command, run, 6)
+    process.send_signal(signal.SIGTERM)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 143, err
+    step = newest_step(run)
+    assert 3 * NUM_KILLS < step < 180
+    assert out.splitlines()[-1] == f"Stopped by SIGTERM. The same command goes on from step {step}."
+    assert "Traceback" not in err
+
+    result = subprocess.run(command(run), capture_output=True, text=True, timeout=120)
+    assert result.returncode == 0, result.stderr
+    assert f"going on from step {step} of 180" in result.stdout
+    assert not [name for name in os.listdir(run / "checkpoints") if name.startswith(".")], "half-written"
+
+    train_pretrainer(tmp_path / "whole", records, **{**RUN, **WHOLE})
+    assert_same_run(tmp_path / "whole", run, 180)
+    assert (run / "model" / "vocab.txt").exists()
