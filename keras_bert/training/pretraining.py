@@ -24,7 +24,8 @@ from keras_bert.training.starting_point import StartingPoint, trained_model
 
 # Compiling the step takes as long as some dozens of steps.
 _MIN_STEPS_FOR_XLA = 200
-# Where the records begin: a run that goes on does not count them again.
+# Where the records of each phase begin: a run that goes on does not count them again.
+_INDEX_FILES = ("record_index.npz", "record_index_phase2.npz")
 
 METRICS = (
     "loss",
@@ -177,7 +178,7 @@ def _train(
         with naming_damaged_records(phase.train_files):
             resumable_fit(
                 model,
-                functools.partial(_after, dataset_from, folder.file(f"record_index_{number}.npz"), start),
+                functools.partial(_after, dataset_from, folder.file(_INDEX_FILES[number - 1]), start),
                 folder,
                 num_train_steps=end,
                 batch_size=phase.train_batch_size,

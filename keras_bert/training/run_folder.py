@@ -24,7 +24,7 @@ class RunFolder:
         run.json              the settings that started the run
         checkpoints/step-N/   weights, optimiser, step, random state, metrics: the same command goes on from here
         history.jsonl         one line per logged step
-        record_index_1.npz    pre-training: the number of records in each file, and where they begin, for each phase
+        record_index.npz      pre-training: the number of records in each file, and where they begin
         model/                the model folder, when training is done
         eval_results.txt      Google's form: `key = value`, sorted
 
