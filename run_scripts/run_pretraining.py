@@ -23,6 +23,7 @@ from absl import flags
 from keras_bert.command_line import run_command
 from keras_bert.errors import InputError
 from run_scripts.optimizer_flags import define_optimizer_flags, optimizer_choice, set_precision
+from run_scripts.strategy_flags import define_strategy_flags, strategy_scope
 
 FLAGS = flags.FLAGS
 
@@ -76,6 +77,7 @@ def define_flags() -> None:
     flags.DEFINE_integer("max_eval_steps", 100, "The most evaluation steps.")
     flags.DEFINE_integer("random_seed", 12345, "Seed of the weights, the dropout and the order of the records.")
     define_optimizer_flags()
+    define_strategy_flags()
     _define_flags_of_the_second_phase()
     flags.DEFINE_float("masked_lm_prob", None, "Records without masks: share of the tokens to predict (default: 0.15).")
     flags.DEFINE_boolean("do_whole_word_mask", None, "Records without masks: mask all pieces of a word together.")
@@ -130,6 +132,11 @@ def main() -> None:
     if not FLAGS.do_train and not FLAGS.do_eval:
         raise InputError("Nothing to do: give --do_train, --do_eval or both.")
 
+    with strategy_scope():
+        _train_and_evaluate()
+
+
+def _train_and_evaluate() -> None:
     from keras_bert.config import BertConfig
     from keras_bert.record_form import look_at_files
     from keras_bert.tokenization.vocabulary import Vocabulary
@@ -170,6 +177,7 @@ def main() -> None:
             save_checkpoints_steps=FLAGS.save_checkpoints_steps,
             keep_checkpoint_max=FLAGS.keep_checkpoint_max,
             steps_per_execution=FLAGS.iterations_per_loop,
+            gradient_accumulation_steps=FLAGS.gradient_accumulation_steps,
             seed=FLAGS.random_seed,
             tensorboard=FLAGS.tensorboard,
             optimizer=optimizer_choice(),

@@ -9,6 +9,7 @@ import keras
 from keras_bert.errors import InputError
 from keras_bert.training.callbacks import StepCallback
 from keras_bert.training.run_folder import RunFolder
+from keras_bert.training.strategies import is_any
 
 # What a shell reports for a program that SIGTERM ended: 128 + 15. Schedulers know it, and start the program again.
 SIGTERM_EXIT_CODE = 143
@@ -101,6 +102,7 @@ class StopAfterSigterm(StepCallback):
         self._listener = listener
 
     def on_steps(self, previous, logs):
-        if self._listener.has_heard:
+        if is_any(self._listener.has_heard):  # in which worker it may be
+            self._listener.has_heard = True
             self._folder.save_checkpoint(self.model, self.step)
             self.model.stop_training = True

@@ -21,6 +21,7 @@ from keras_bert.training.pretraining_phase import PretrainingPhase
 from keras_bert.training.resumable_fit import compile_for_training, resumable_fit
 from keras_bert.training.run_folder import KEEP_CHECKPOINT_MAX, RunFolder
 from keras_bert.training.starting_point import StartingPoint, trained_model
+from keras_bert.training.strategies import check_batch_size, is_chief, wait_for_all
 
 # Compiling the step takes as long as some dozens of steps.
 _MIN_STEPS_FOR_XLA = 200
@@ -53,6 +54,7 @@ def train_pretrainer(
     save_checkpoints_steps: int = 1000,
     keep_checkpoint_max: int = KEEP_CHECKPOINT_MAX,
     steps_per_execution: int = 1,
+    gradient_accumulation_steps: int = 1,
     seed: int = 12345,
     masking: Mapping[str, object] | None = None,
     tensorboard: bool = False,
@@ -65,7 +67,8 @@ def train_pretrainer(
     and records without masks, which get new ones in every epoch.
 
     Called again with the same arguments it goes on from the newest checkpoint in `output_dir`, and returns at once what
-    is finished.
+    is finished. Called within the scope of a tf.distribute strategy, it trains on the devices of that, and computes
+    what one device would: it may go on with another number of them. Batch sizes are those of an update.
 
     Args:
         output_dir: the run's folder, see `RunFolder`; the trained model is in its `model` folder.
@@ -77,6 +80,7 @@ def train_pretrainer(
         adam_beta_2: how long Adam remembers the squares of the gradients; 0.98 is common where training is short.
         keep_checkpoint_max: how many checkpoints are kept, the newest; 0: all.
         steps_per_execution: updates between two returns to Python.
+        gradient_accumulation_steps: the parts in which every batch is worked through.
         optimizer: the optimiser, its learning rates, and whether weights are averaged.
         second_phase: records of another length to go on with, with the same weights and moments, as in the paper:
             nine tenths of the updates with short sequences, one tenth with long ones.
@@ -101,6 +105,8 @@ def train_pretrainer(
     ]
     if second_phase:
         phases.append(second_phase.like(phases[0]))
+    for phase in phases:
+        check_batch_size(phase.train_batch_size, gradient_accumulation_steps)
     schedule = _schedule(phases, optimizer)
     keras.utils.set_random_seed(seed)
     model = StartingPoint(config, vocabulary, init_checkpoint).make(BertPretrainer)
@@ -130,11 +136,13 @@ def train_pretrainer(
         optimizer.make(schedule, beta_2=adam_beta_2, bias_correction=False),
         with_xla=sum(phase.num_train_steps for phase in phases) >= _MIN_STEPS_FOR_XLA,
         steps_per_execution=steps_per_execution,
+        gradient_accumulation_steps=gradient_accumulation_steps,
     )
     _train(model, phases, datasets_from, folder, save_checkpoints_steps=save_checkpoints_steps, tensorboard=tensorboard)
     take_averages(model)
-    if not os.path.isdir(folder.model_path):
+    if is_chief() and not os.path.isdir(folder.model_path):
         model.save_pretrained(folder.model_path)
+    wait_for_all()
     return model
 
 

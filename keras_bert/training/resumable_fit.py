@@ -14,6 +14,7 @@ from keras_bert.training.checkpointing import (
     StopAfterSigterm,
 )
 from keras_bert.training.run_folder import RunFolder
+from keras_bert.training.strategies import is_chief
 
 # A run is logged at least this many times, and at least every hundred updates, as often as Google's Estimator did.
 _MIN_LOG_LINES = 50
@@ -55,9 +56,9 @@ def resumable_fit(
     listener = SigtermListener()
     callbacks = [
         ContinueMetrics(model),
-        ProgressLine(start_step, num_train_steps, batch_size),
+        *([ProgressLine(start_step, num_train_steps, batch_size)] if is_chief() else []),
         # Before the checkpoint: what is not a number must not be saved.
-        TrainingLog(folder, start_step, num_train_steps, batch_size, log_steps, tensorboard),
+        TrainingLog(folder, start_step, num_train_steps, batch_size, log_steps, tensorboard and is_chief()),
         *first_callbacks,
         SaveCheckpoints(folder, start_step, num_train_steps, save_checkpoints_steps),
         StopAfterSigterm(folder, start_step, num_train_steps, listener),
@@ -77,7 +78,12 @@ def resumable_fit(
 
 
 def compile_for_training(
-    model, optimizer: keras.optimizers.Optimizer, *, with_xla: bool, steps_per_execution: int = 1
+    model,
+    optimizer: keras.optimizers.Optimizer,
+    *,
+    with_xla: bool,
+    steps_per_execution: int = 1,
+    gradient_accumulation_steps: int = 1,
 ) -> None:
     """Compiles a task model, which brings its own loss and metrics.
 
@@ -87,4 +93,9 @@ def compile_for_training(
     """
     if steps_per_execution < 1:
         raise InputError(f"iterations_per_loop must be at least 1. Received: {steps_per_execution}")
-    model.compile(optimizer=optimizer, steps_per_execution=steps_per_execution, jit_compile=with_xla)
+    model.compile(
+        optimizer=optimizer,
+        steps_per_execution=steps_per_execution,
+        gradient_accumulation_steps=gradient_accumulation_steps,
+        jit_compile=with_xla,
+    )

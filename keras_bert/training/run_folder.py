@@ -11,6 +11,7 @@ import numpy as np
 
 from keras_bert.atomic_output import PARTIAL, atomic_file, atomic_folder, check_output_folder
 from keras_bert.errors import InputError
+from keras_bert.training.strategies import check_workers_agree, is_chief, worker_suffix
 
 _SETTINGS_FILE = "run.json"
 _CHECKPOINT = re.compile(r"step-(\d+)")
@@ -48,7 +49,10 @@ class RunFolder:
     ):
         if keep_checkpoint_max < 0:
             raise InputError(f"keep_checkpoint_max must be 0 (all) or more. Received: {keep_checkpoint_max}")
+        if settings is not None:
+            check_workers_agree(_as_json(settings))
         self._keep_checkpoint_max = keep_checkpoint_max
+        self._newest_step = None  # of the checkpoints that this process has read or written
         self.path = os.path.abspath(os.fspath(path))
         settings_path = os.path.join(self.path, _SETTINGS_FILE)
         if not os.path.isfile(settings_path):
@@ -56,7 +60,7 @@ class RunFolder:
                 self._check_is_free()
         elif settings is not None:
             _check_same_settings(self.path, _read_settings(settings_path), _as_json(settings))
-        if settings is not None:
+        if settings is not None and is_chief():
             with atomic_file(settings_path) as file:
                 file.write((json.dumps(_as_json(settings), indent=2) + "\n").encode("utf-8"))
 
@@ -66,7 +70,7 @@ class RunFolder:
 
     @property
     def history_path(self) -> str:
-        return os.path.join(self.path, "history.jsonl")
+        return os.path.join(self.path, f"history{worker_suffix()}.jsonl")
 
     @property
     def tensorboard_path(self) -> str:
@@ -82,10 +86,17 @@ class RunFolder:
 
     def save_checkpoint(self, model, step: int) -> None:
         """Writes all that training needs to go on after `step` updates; old checkpoints are removed afterwards."""
-        if step in self._steps():
+        # Not what the disk holds: workers must agree, and one may look while another writes.
+        if step == self._newest_step:
             return
+        # Read by all workers, which add up what each has counted, and written by one.
+        arrays = {name: variable.value.numpy() for name, variable in _state(model).items()}
+        if is_chief():
+            self._write_checkpoint(arrays, step)
+        self._newest_step = step
+
+    def _write_checkpoint(self, arrays: Mapping[str, np.ndarray], step: int) -> None:
         with atomic_folder(self._checkpoint_path(step)) as folder:
-            arrays = {name: variable.value.numpy() for name, variable in _state(model).items()}
             np.savez(os.path.join(folder, "state.npz"), **arrays)
         if self._keep_checkpoint_max:
             for old_step in sorted(self._steps())[: -self._keep_checkpoint_max]:
@@ -112,14 +123,17 @@ class RunFolder:
                 self._set_aside(step, error)
                 continue
             _assign(_state(model), arrays, path)
-            return step
-        return 0
+            self._newest_step = step
+            break
+        check_workers_agree({"path of the run": self.path, "step of its newest checkpoint": self._newest_step or 0})
+        return self._newest_step or 0
 
     def write_results(self, results: Mapping[str, object], name: str = "eval_results.txt") -> str:
         """Writes `key = value` lines, sorted, as Google's scripts do, and returns the text."""
         text = "".join(f"{key} = {results[key]}\n" for key in sorted(results))
-        with atomic_file(self.file(name)) as file:
-            file.write(text.encode("utf-8"))
+        if is_chief():
+            with atomic_file(self.file(name)) as file:
+                file.write(text.encode("utf-8"))
         return text
 
     def read_results(self, name: str = "eval_results.txt") -> dict[str, float]:
@@ -148,6 +162,8 @@ class RunFolder:
             raise InputError(
                 f"The checkpoint {path} is damaged ({error}), and there is none before it. Remove it to start anew."
             ) from None
+        if not is_chief():
+            return
         shutil.rmtree(f"{path}.damaged", ignore_errors=True)
         os.rename(path, f"{path}.damaged")
         print(

@@ -104,15 +104,36 @@ def check_workers_agree(settings: Mapping) -> None:
     """
     if _workers() is None:
         return
-    strategy = tf.distribute.get_strategy()
     text = json.dumps(settings, sort_keys=True)
     digest = int.from_bytes(hashlib.sha256(text.encode("utf-8")).digest()[:7], "big")
-    all_digests = strategy.gather(strategy.run(lambda: tf.constant([digest], tf.int64)), axis=0).numpy()
-    if len(set(all_digests.tolist())) > 1:
+    if len(set(_of_all_workers(digest).tolist())) > 1:
         raise InputError(
             "The workers were started with different settings. Start all with the same command and the same files. "
             f"Those of this one: {text}"
         )
+
+
+def is_any(flag: bool) -> bool:
+    """Returns whether the flag is set in any of the processes that train together; all must call it at once."""
+    if _workers() is None:
+        return flag
+    return bool(_of_all_workers(int(flag)).any())
+
+
+def wait_for_all() -> None:
+    """Returns when all processes that train together have called this."""
+    if _workers() is not None:
+        _of_all_workers(0)
+
+
+def worker_suffix() -> str:
+    """Returns what the names of files get that every worker writes for itself: nothing for the chief."""
+    return "" if is_chief() else f"-worker{_workers().task_id}"
+
+
+def _of_all_workers(number: int):
+    strategy = tf.distribute.get_strategy()
+    return strategy.gather(strategy.run(lambda: tf.constant([number], tf.int64)), axis=0).numpy()
 
 
 def _workers():

@@ -1,0 +1,26 @@
+"""The flags of all commands that train: which devices, and in how many parts."""
+
+from absl import flags
+
+FLAGS = flags.FLAGS
+
+
+def define_strategy_flags() -> None:
+    flags.DEFINE_enum(
+        "distribution_strategy",
+        "off",
+        ["off", "one_device", "mirrored", "multi_worker_mirrored", "tpu"],
+        "The devices to train on: TensorFlow's default one, one, all GPUs of the machine, those of all machines that "
+        "TF_CONFIG names, or a TPU.",
+    )
+    flags.DEFINE_string("tpu_name", "", "With --distribution_strategy=tpu: its name or address.")
+    flags.DEFINE_integer(
+        "gradient_accumulation_steps", 1, "Work through a batch in so many parts, which takes the memory of one."
+    )
+
+
+def strategy_scope():
+    """Returns the scope in which a run is to be started. To be called before TensorFlow does anything."""
+    from keras_bert.training.strategies import make_strategy
+
+    return make_strategy(FLAGS.distribution_strategy, FLAGS.tpu_name).scope()
