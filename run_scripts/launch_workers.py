@@ -12,6 +12,7 @@ run. On several machines Slurm or Kubernetes does what this command does: docs/t
 """
 
 import contextlib
+import io
 import json
 import os
 import signal
@@ -73,8 +74,9 @@ class Worker:
         self._reader.start()
 
     def _print_lines(self) -> None:
-        for line in self.process.stdout:
-            sys.stdout.write(f"[worker {self.index}] {line.decode('utf-8', 'replace')}")
+        # A progress line ends with a carriage return, which counts as the end of a line here.
+        for line in io.TextIOWrapper(self.process.stdout, encoding="utf-8", errors="replace"):
+            sys.stdout.write(f"[worker {self.index}] {line}")
             sys.stdout.flush()
 
     def finish_output(self) -> None:

@@ -36,6 +36,13 @@ def test_every_worker_knows_all_and_itself():
     assert all(config["cluster"] == {"worker": addresses} for config in configs)
 
 
+def test_a_progress_line_is_shown_as_it_moves():
+    process = launch("import time; print('1 of 2', end='\\r', flush=True); time.sleep(600)", num_workers=1)
+    assert process.stdout.readline() == "[worker 0] 1 of 2\n"
+    process.terminate()
+    lines_of(process)
+
+
 def test_ports_can_be_chosen():
     lines, _ = lines_of(launch("import os; print(os.environ['TF_CONFIG'])", "--first_port=23456"))
     assert '"localhost:23456", "localhost:23457"' in lines[0]

@@ -21,7 +21,7 @@ from keras_bert.training.pretraining_phase import PretrainingPhase
 from keras_bert.training.resumable_fit import compile_for_training, resumable_fit
 from keras_bert.training.run_folder import KEEP_CHECKPOINT_MAX, RunFolder
 from keras_bert.training.starting_point import StartingPoint, trained_model
-from keras_bert.training.strategies import check_batch_size, is_chief, wait_for_all
+from keras_bert.training.strategies import check_batch_size
 
 # Compiling the step takes as long as some dozens of steps.
 _MIN_STEPS_FOR_XLA = 200
@@ -140,9 +140,7 @@ def train_pretrainer(
     )
     _train(model, phases, datasets_from, folder, save_checkpoints_steps=save_checkpoints_steps, tensorboard=tensorboard)
     take_averages(model)
-    if is_chief() and not os.path.isdir(folder.model_path):
-        model.save_pretrained(folder.model_path)
-    wait_for_all()
+    folder.save_model(model)
     return model
 
 

@@ -1,17 +1,19 @@
 """The folder of one training run: what started it, how far it got, what came of it."""
 
+import contextlib
 import json
 import os
 import re
 import shutil
 import sys
+import tempfile
 from collections.abc import Mapping
 
 import numpy as np
 
 from keras_bert.atomic_output import PARTIAL, atomic_file, atomic_folder, check_output_folder
 from keras_bert.errors import InputError
-from keras_bert.training.strategies import check_workers_agree, is_chief, worker_suffix
+from keras_bert.training.strategies import check_workers_agree, is_any, is_chief, wait_for_all, worker_suffix
 
 _SETTINGS_FILE = "run.json"
 _CHECKPOINT = re.compile(r"step-(\d+)")
@@ -127,6 +129,15 @@ class RunFolder:
             break
         check_workers_agree({"path of the run": self.path, "step of its newest checkpoint": self._newest_step or 0})
         return self._newest_step or 0
+
+    def save_model(self, model) -> None:
+        """Writes the model folder, unless it is there. Where several workers train, all call this and one writes."""
+        is_there = os.path.isdir(self.model_path)
+        if is_any(not is_there):
+            # All go through the motions: what workers count together can only be read together.
+            with contextlib.nullcontext() if is_chief() else tempfile.TemporaryDirectory() as elsewhere:
+                model.save_pretrained(os.path.join(elsewhere, "model") if elsewhere else self.model_path)
+        wait_for_all()
 
     def write_results(self, results: Mapping[str, object], name: str = "eval_results.txt") -> str:
         """Writes `key = value` lines, sorted, as Google's scripts do, and returns the text."""

@@ -1,0 +1,158 @@
+"""`run_pretraining` in several processes: the same weights as in one, after kills and with another number of workers."""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+import tiny_pretraining
+
+from keras_bert.training.run_folder import RunFolder
+
+NUM_STEPS = 30
+# One kill takes the start of all processes: the target kill-proofs of the Makefile asks for more.
+NUM_KILLS = int(os.environ.get("KERAS_BERT_KILLS", "2"))
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("records")
+    for number in range(2):
+        tiny_pretraining.write_records(folder / f"{number}.tfrecord", num_records=40, seed=number)
+    (folder / "bert_config.json").write_text(json.dumps(tiny_pretraining.CONFIG.to_dict()))
+    return folder
+
+
+def command(files, output, *flags, num_workers=2, **changed):
+    options = {
+        "do_train": True,
+        "input_file": files / "*.tfrecord",
+        "bert_config_file": files / "bert_config.json",
+        "output_dir": output,
+        "train_batch_size": 8,
+        "num_train_steps": NUM_STEPS,
+        "num_warmup_steps": 3,
+        "learning_rate": 1e-3,
+        "save_checkpoints_steps": 3,
+        **changed,
+    }
+    run = [sys.executable, "-m", "run_scripts.run_pretraining", *(f"--{name}={value}" for name, value in options.items())]
+    if num_workers == 1:
+        return [*run, *flags]
+    launcher = [sys.executable, "-m", "run_scripts.launch_workers", f"--num_workers={num_workers}"]
+    return [*launcher, "--seconds_to_stop=20", "--", *run, "--distribution_strategy=multi_worker_mirrored", *flags]
+
+
+def start(*arguments, **options):
+    return subprocess.Popen(
+        command(*arguments, **options), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True
+    )
+
+
+def finish(process, code=0):
+    output, _ = process.communicate(timeout=300)
+    assert process.returncode == code, output[-3000:]
+    return output
+
+
+def last_arrays(folder):
+    step = RunFolder(folder).latest_step()
+    with np.load(folder / "checkpoints" / f"step-{step:08d}" / "state.npz") as saved:
+        return step, {name: saved[name] for name in saved.files}
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(files, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("run") / "two"
+    finish(start(files, folder))
+    return folder
+
+
+def wait_for_step(process, folder, step):
+    deadline = time.monotonic() + 200
+    while time.monotonic() < deadline and process.poll() is None:
+        if (folder / "run.json").is_file() and RunFolder(folder).latest_step() >= step:
+            return
+        time.sleep(0.05)
+
+
+def test_two_workers_train_what_one_process_trains(files, uninterrupted, tmp_path):
+    # Without dropout: devices draw their own.
+    config = tiny_pretraining.CONFIG.replace(hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
+    (tmp_path / "bert_config.json").write_text(json.dumps(config.to_dict()))
+    changed = {"bert_config_file": tmp_path / "bert_config.json"}
+    two = start(files, tmp_path / "two", **changed)
+    finish(start(files, tmp_path / "one", num_workers=1, **changed))
+    output = finish(two)
+    step, one = last_arrays(tmp_path / "one")
+    assert step == NUM_STEPS
+    step, two = last_arrays(tmp_path / "two")
+    assert step == NUM_STEPS
+    weights = [name for name in one if name.startswith("model/") and one[name].dtype == np.float32]
+    assert len(weights) > 20
+    assert max(np.abs(one[name] - two[name]).max() for name in weights) <= 1e-6
+    assert "[worker 0] " in output
+    assert (tmp_path / "two" / "model" / "model.weights.h5").is_file()
+
+
+def test_killed_workers_go_on_to_the_same_weights(files, uninterrupted, tmp_path):
+    draw = random.Random(7)
+    for number in range(NUM_KILLS):
+        process = start(files, tmp_path / "run")
+        wait_for_step(process, tmp_path / "run", 3 * draw.randrange(1, NUM_STEPS // 3 - 1) * (number + 1) // NUM_KILLS)
+        time.sleep(draw.random() * 0.5)
+        # Of one worker, now the first and now the second; the launcher stops the others.
+        workers = subprocess.run(["pgrep", "-P", str(process.pid)], capture_output=True, text=True).stdout.split()
+        if len(workers) == 2:
+            os.kill(int(workers[number % 2]), signal.SIGKILL)
+        process.communicate(timeout=300)
+    finish(start(files, tmp_path / "run"))
+    step, expected = last_arrays(uninterrupted)
+    found_step, found = last_arrays(tmp_path / "run")
+    assert found_step == step == NUM_STEPS
+    assert found.keys() == expected.keys()
+    different = [name for name in expected if not np.array_equal(expected[name], found[name])]
+    assert not different
+
+
+def test_sigterm_ends_all_workers_at_one_step_and_one_process_goes_on(files, tmp_path):
+    run = tmp_path / "run"
+    endless = {"save_checkpoints_steps": 10, "num_train_steps": 100_000}
+    process = start(files, run, **endless)
+    wait_for_step(process, run, 10)
+    os.kill(process.pid, signal.SIGTERM)
+    output = finish(process, code=143)
+    stopped = RunFolder(run).latest_step()
+    assert stopped > 0, output
+    assert f"goes on from step {stopped}" in output
+    # One process goes on with what two have begun.
+    alone = start(files, run, num_workers=1, **endless)
+    for line in alone.stdout:
+        if f"going on from step {stopped}" in line:
+            break
+    else:
+        pytest.fail("it did not go on")
+    os.killpg(alone.pid, signal.SIGKILL)
+    alone.communicate()
+
+
+def test_workers_with_other_settings_are_refused_at_the_start(files, tmp_path):
+    program = "import os, json, subprocess, sys; n = json.loads(os.environ['TF_CONFIG'])['task']['index']\n"
+    worker = command(files, tmp_path / "run", num_workers=1)
+    worker.append("--distribution_strategy=multi_worker_mirrored")
+    program += f"sys.exit(subprocess.run({[str(part) for part in worker]!r} + [f'--learning_rate={{1e-3 * (n + 1)}}']).returncode)"
+    launcher = [sys.executable, "-m", "run_scripts.launch_workers", "--num_workers=2", "--", sys.executable, "-c", program]
+    done = subprocess.run(launcher, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 1
+    assert "The workers were started with different settings" in done.stdout
+    assert '"learning_rate": 0.002' in done.stdout
+
+
+def test_a_batch_that_the_devices_cannot_share_is_refused(files, tmp_path):
+    process = start(files, tmp_path / "run", train_batch_size=9)
+    assert "A batch of 9 cannot be divided evenly among 2 device(s)" in finish(process, code=1)
