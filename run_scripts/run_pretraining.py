@@ -78,6 +78,7 @@ def define_flags() -> None:
     flags.DEFINE_boolean(
         "tensorboard", False, "Also write the training metrics for TensorBoard, to output_dir/tensorboard."
     )
+    flags.DEFINE_float("stuck_input_seconds", 300.0, "Say what is waited for when a batch takes longer than this.")
     flags.mark_flags_as_required(["input_file", "output_dir"])
 
 
@@ -124,6 +125,7 @@ def main() -> None:
             steps_per_execution=FLAGS.iterations_per_loop,
             seed=FLAGS.random_seed,
             tensorboard=FLAGS.tensorboard,
+            stuck_input_seconds=FLAGS.stuck_input_seconds,
         )
     if FLAGS.do_eval:
         evaluate_pretrainer(

@@ -54,6 +54,7 @@ def train_pretrainer(
     seed: int = 12345,
     masking: Mapping[str, object] | None = None,
     tensorboard: bool = False,
+    stuck_input_seconds: float = 300.0,
 ) -> BertPretrainer:
     """Pre-trains a BERT on masked words and next sentences, as google-research/bert `run_pretraining.py` does.
 
@@ -73,6 +74,7 @@ def train_pretrainer(
         adam_beta_2: how long Adam remembers the squares of the gradients; 0.98 is common where training is short.
         keep_checkpoint_max: how many checkpoints are kept, the newest; 0: all.
         steps_per_execution: updates between two returns to Python.
+        stuck_input_seconds: after so long a wait for a batch it is said on standard error what is waited for.
 
     Returns:
         The trained model.
@@ -128,6 +130,8 @@ def train_pretrainer(
             batch_size=train_batch_size,
             save_checkpoints_steps=save_checkpoints_steps,
             tensorboard=tensorboard,
+            source=f"the records {train_files}",
+            stuck_input_seconds=stuck_input_seconds,
         )
     if not os.path.isdir(folder.model_path):
         model.save_pretrained(folder.model_path)
