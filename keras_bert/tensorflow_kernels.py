@@ -34,6 +34,22 @@ def dense_gradient(gradient):
     return tf.math.unsorted_segment_sum(gradient.values, gradient.indices, gradient.dense_shape[0])
 
 
+def global_norm(gradients):
+    """Returns the norm of all gradients together, a scalar; of float32 unless some are float64.
+
+    Args:
+        gradients: tensors or `tf.IndexedSlices`; None counts for nothing.
+    """
+    tensors = [_values(summed_rows(gradient)) for gradient in gradients if gradient is not None]
+    dtype = tf.float64 if any(tensor.dtype == tf.float64 for tensor in tensors) else tf.float32
+    # l2_loss is half the sum of squares, without a tensor of the squares.
+    return tf.sqrt(2.0 * tf.add_n([tf.cast(tf.nn.l2_loss(tensor), dtype) for tensor in tensors]))
+
+
+def _values(gradient):
+    return gradient.values if isinstance(gradient, tf.IndexedSlices) else gradient
+
+
 def clip_by_global_norm(gradients, clip_norm: float) -> list:
     """Scales all gradients down together so that their norm is at most `clip_norm`; NaN if it is not finite.
 
@@ -44,8 +60,7 @@ def clip_by_global_norm(gradients, clip_norm: float) -> list:
         the same, the slices summed as by `summed_rows`.
     """
     gradients = [summed_rows(gradient) for gradient in gradients]
-    tensors = [gradient.values if isinstance(gradient, tf.IndexedSlices) else gradient for gradient in gradients]
-    # l2_loss is half the sum of squares, without a tensor of the squares.
+    tensors = [_values(gradient) for gradient in gradients]
     dtype = tf.float64 if any(tensor is not None and tensor.dtype == tf.float64 for tensor in tensors) else tf.float32
     halves = [tf.cast(tf.nn.l2_loss(tensor), dtype) for tensor in tensors if tensor is not None]
     norm = tf.sqrt(2.0 * tf.add_n(halves))

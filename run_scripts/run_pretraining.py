@@ -100,6 +100,7 @@ def define_flags() -> None:
     flags.DEFINE_boolean(
         "tensorboard", False, "Also write the training metrics for TensorBoard, to output_dir/tensorboard."
     )
+    flags.DEFINE_float("stuck_input_seconds", 300.0, "Say what is waited for when a batch takes longer than this.")
     flags.mark_flags_as_required(["input_file", "output_dir"])
 
 
@@ -182,6 +183,7 @@ def _train_and_evaluate() -> None:
             tensorboard=FLAGS.tensorboard,
             optimizer=optimizer_choice(),
             second_phase=second_phase,
+            stuck_input_seconds=FLAGS.stuck_input_seconds,
         )
     if FLAGS.do_eval:
         evaluate_pretrainer(

@@ -41,7 +41,12 @@ def command(files, output, *flags, num_workers=2, **changed):
         "save_checkpoints_steps": 3,
         **changed,
     }
-    run = [sys.executable, "-m", "run_scripts.run_pretraining", *(f"--{name}={value}" for name, value in options.items())]
+    run = [
+        sys.executable,
+        "-m",
+        "run_scripts.run_pretraining",
+        *(f"--{name}={value}" for name, value in options.items()),
+    ]
     if num_workers == 1:
         return [*run, *flags]
     launcher = [sys.executable, "-m", "run_scripts.launch_workers", f"--num_workers={num_workers}"]
@@ -50,7 +55,11 @@ def command(files, output, *flags, num_workers=2, **changed):
 
 def start(*arguments, **options):
     return subprocess.Popen(
-        command(*arguments, **options), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True
+        command(*arguments, **options),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
     )
 
 
@@ -110,7 +119,7 @@ def test_killed_workers_go_on_to_the_same_weights(files, uninterrupted, tmp_path
         workers = subprocess.run(["pgrep", "-P", str(process.pid)], capture_output=True, text=True).stdout.split()
         if len(workers) == 2:
             os.kill(int(workers[number % 2]), signal.SIGKILL)
-        process.communicate(timeout=300)
+        process.wait(timeout=300)
     finish(start(files, tmp_path / "run"))
     step, expected = last_arrays(uninterrupted)
     found_step, found = last_arrays(tmp_path / "run")
@@ -132,13 +141,10 @@ def test_sigterm_ends_all_workers_at_one_step_and_one_process_goes_on(files, tmp
     assert f"goes on from step {stopped}" in output
     # One process goes on with what two have begun.
     alone = start(files, run, num_workers=1, **endless)
-    for line in alone.stdout:
-        if f"going on from step {stopped}" in line:
-            break
-    else:
-        pytest.fail("it did not go on")
+    wait_for_step(alone, run, stopped + 10)
+    assert f"going on from step {stopped}" in alone.log.read_text()
     os.killpg(alone.pid, signal.SIGKILL)
-    alone.communicate()
+    alone.wait()
 
 
 def test_workers_with_other_settings_are_refused_at_the_start(files, tmp_path):
@@ -146,7 +152,16 @@ def test_workers_with_other_settings_are_refused_at_the_start(files, tmp_path):
     worker = command(files, tmp_path / "run", num_workers=1)
     worker.append("--distribution_strategy=multi_worker_mirrored")
     program += f"sys.exit(subprocess.run({[str(part) for part in worker]!r} + [f'--learning_rate={{1e-3 * (n + 1)}}']).returncode)"
-    launcher = [sys.executable, "-m", "run_scripts.launch_workers", "--num_workers=2", "--", sys.executable, "-c", program]
+    launcher = [
+        sys.executable,
+        "-m",
+        "run_scripts.launch_workers",
+        "--num_workers=2",
+        "--",
+        sys.executable,
+        "-c",
+        program,
+    ]
     done = subprocess.run(launcher, capture_output=True, text=True, timeout=300)
     assert done.returncode == 1
     assert "The workers were started with different settings" in done.stdout

@@ -14,7 +14,7 @@ import pytest
 from tiny_pretraining import CONFIG, VOCABULARY, write_records
 
 from keras_bert.errors import InputError
-from keras_bert.training.callbacks import read_history
+from keras_bert.training.callbacks import TIMED, read_history
 from keras_bert.training.pretraining import train_pretrainer
 from keras_bert.training.resumable_fit import resumable_fit
 
@@ -33,8 +33,6 @@ NUM_KILLS = 10
 WHOLE = {"num_train_steps": 180, "num_warmup_steps": 20, "save_checkpoints_steps": 3}
 FLAGS = ["--do_train", "--train_batch_size=16", "--learning_rate=1e-2", "--random_seed=7"]
 FLAGS += [f"--{name}={value}" for name, value in WHOLE.items()]
-# Of a line of history.jsonl: what is no affair of the clock.
-TIMES = ("sequences_per_second",)
 
 
 @pytest.fixture(scope="module")
@@ -56,7 +54,7 @@ def state_of(run, step):
 
 
 def history_of(run):
-    return [{k: v for k, v in line.items() if k not in TIMES} for line in read_history(run / "history.jsonl")]
+    return [{k: v for k, v in line.items() if k not in TIMED} for line in read_history(run / "history.jsonl")]
 
 
 def assert_same_run(left, right, last_step):

@@ -10,7 +10,19 @@ import keras
 
 from keras_bert.atomic_output import atomic_file, say_why_writing_failed
 from keras_bert.errors import InputError
+from keras_bert.training.gradient_norm import GradientNorm
+from keras_bert.training.input_probe import InputProbe
 from keras_bert.training.run_folder import RunFolder
+from keras_bert.training.throughput import ModelFlops, measured_peak
+
+# What of a line of the log depends on the machine and its other work, and not on the run.
+TIMED = (
+    "sequences_per_second",
+    "tokens_per_second",
+    "model_flops_per_second",
+    "share_of_measured_peak",
+    "input_wait",
+)
 
 
 class StepCallback(keras.callbacks.Callback):
@@ -43,10 +55,11 @@ class StepCallback(keras.callbacks.Callback):
 
 
 class ProgressLine(StepCallback):
-    """Shows sequences per second, the time left and the loss on standard error."""
+    """Shows sequences per second, the time left, the loss and the newest line of the log on standard error."""
 
-    def __init__(self, start_step: int, num_train_steps: int, batch_size: int):
+    def __init__(self, start_step: int, num_train_steps: int, batch_size: int, log: "TrainingLog"):
         super().__init__(start_step, num_train_steps)
+        self._log = log
         self._batch_size = batch_size
         self._bar = None
 
@@ -63,7 +76,8 @@ class ProgressLine(StepCallback):
         )
 
     def on_steps(self, previous, logs):
-        self._bar.set_postfix_str(f"step {self.step}/{self._num_train_steps}, loss {logs['loss']:.4f}", refresh=False)
+        text = f"step {self.step}/{self._num_train_steps}, loss {logs['loss']:.4f}"
+        self._bar.set_postfix_str(text + _short(self._log.last_line), refresh=False)
         self._bar.update((self.step - previous) * self._batch_size)
 
     def on_train_end(self, logs=None):
@@ -73,12 +87,19 @@ class ProgressLine(StepCallback):
 class TrainingLog(StepCallback):
     """Writes the metrics of every `log_steps` updates to `history.jsonl`, and to TensorBoard if asked.
 
-    A line holds `step`, `learning_rate`, `sequences_per_second` and the averages of the model's metrics since the line
-    before, but for those that nothing was measured of. Lines after `start_step`, which a killed run has left, are
-    removed at the start.
+    A line holds `step`, `learning_rate`, `gradient_norm` of the last update before clipping, and the averages of the
+    model's metrics since the line before, but for those that nothing was measured of. Of the time since the line
+    before it holds `TIMED`: sequences and tokens (padding left out) a second; the model's operations a second, see
+    `ModelFlops`, and what share that is of what large matrix products reach here; and the share of the time in
+    which the step waited for its batch. Lines after `start_step`, which a killed run has left, are removed at the
+    start.
+
+    Args:
+        gradient_norm: None: it is not measured.
+        probe: what counts the batches; None: only sequences are counted.
 
     Raises:
-        InputError: the loss is not a number, the file cannot be written, or TensorBoard is not installed.
+        InputError: the file cannot be written, or TensorBoard is not installed.
     """
 
     def __init__(
@@ -89,8 +110,13 @@ class TrainingLog(StepCallback):
         batch_size: int,
         log_steps: int,
         tensorboard: bool = False,
+        gradient_norm: GradientNorm | None = None,
+        probe: InputProbe | None = None,
     ):
         super().__init__(start_step, num_train_steps)
+        self.last_line = {}
+        self._gradient_norm = gradient_norm
+        self._probe = probe
         self._path = folder.history_path
         self._batch_size = batch_size
         self._log_steps = log_steps
@@ -100,32 +126,61 @@ class TrainingLog(StepCallback):
             file.writelines((json.dumps(line) + "\n").encode("utf-8") for line in lines)
 
     def on_train_begin(self, logs=None):
-        self._logged_step = self.step
-        self._time = time.monotonic()
+        if self._probe is not None:
+            self._flops = ModelFlops(getattr(self.model, "student", self.model))
+            self._peak = measured_peak(self.model.compute_dtype)
+        self._start_interval()
 
     def on_steps(self, previous, logs):
         if not self._is_due(previous, self._log_steps):
             return
-        if not math.isfinite(logs["loss"]):
-            raise InputError(
-                f"The loss is {logs['loss']} at step {self.step}. Use a lower learning_rate, or a longer warm-up. "
-                "The newest checkpoint is from before."
-            )
-        seconds = time.monotonic() - self._time
         line = {
             "step": self.step,
             "learning_rate": float(self.model.optimizer.learning_rate),
-            "sequences_per_second": round((self.step - self._logged_step) * self._batch_size / seconds, 2),
+            **({} if self._gradient_norm is None else {"gradient_norm": float(self._gradient_norm)}),
+            **self._timed(),
             # Without a sentence task its accuracy is NaN, which JSON does not have.
-            **{name: float(value) for name, value in logs.items() if math.isfinite(value)},
+            **{name: float(value) for name, value in logs.items()},
         }
+        line = {name: value for name, value in line.items() if math.isfinite(value)}
         with say_why_writing_failed(self._path), open(self._path, "a", encoding="utf-8") as file:
             file.write(json.dumps(line) + "\n")
         if self._writer is not None:
             _write_scalars(self._writer, line)
+        self.last_line = line
         self.model.reset_metrics()
+        self._start_interval()
+
+    def _start_interval(self) -> None:
         self._logged_step = self.step
         self._time = time.monotonic()
+        self._counted = self._probe.sums() if self._probe is not None else {}
+
+    def _timed(self) -> dict[str, float]:
+        seconds = time.monotonic() - self._time
+        found = {"sequences_per_second": round((self.step - self._logged_step) * self._batch_size / seconds, 2)}
+        if self._probe is None:
+            return found
+        counted = {name: value - self._counted[name] for name, value in self._probe.sums().items()}
+        flops = self._flops.of(counted["tokens"], counted["attended_pairs"], counted["predictions"]) / seconds
+        return found | {
+            "tokens_per_second": round(counted["tokens"] / seconds, 1),
+            "model_flops_per_second": round(flops),
+            "share_of_measured_peak": round(flops / self._peak, 5),
+            "input_wait": round(counted["wait_seconds"] / seconds, 4),
+        }
+
+
+def _short(line: dict) -> str:
+    """What of a line of the log the progress line has room for."""
+    parts = {
+        "learning_rate": "rate {:.3g}",
+        "gradient_norm": "gradient {:.3g}",
+        "tokens_per_second": "{:,.0f} tokens/s",
+        "share_of_measured_peak": "{:.1%} of measured peak",
+        "input_wait": "{:.0%} input wait",
+    }
+    return "".join(", " + form.format(line[name]) for name, form in parts.items() if name in line)
 
 
 def read_history(path: str | os.PathLike) -> list[dict]:

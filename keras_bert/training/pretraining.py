@@ -60,6 +60,7 @@ def train_pretrainer(
     tensorboard: bool = False,
     optimizer: OptimizerChoice | None = None,
     second_phase: PretrainingPhase | None = None,
+    stuck_input_seconds: float = 300.0,
 ) -> BertPretrainer:
     """Pre-trains a BERT on masked words and next sentences, as google-research/bert `run_pretraining.py` does.
 
@@ -84,6 +85,7 @@ def train_pretrainer(
         optimizer: the optimiser, its learning rates, and whether weights are averaged.
         second_phase: records of another length to go on with, with the same weights and moments, as in the paper:
             nine tenths of the updates with short sequences, one tenth with long ones.
+        stuck_input_seconds: after so long a wait for a batch it is said on standard error what is waited for.
 
     Returns:
         The trained model: with `ema_momentum`, the averaged weights.
@@ -138,7 +140,15 @@ def train_pretrainer(
         steps_per_execution=steps_per_execution,
         gradient_accumulation_steps=gradient_accumulation_steps,
     )
-    _train(model, phases, datasets_from, folder, save_checkpoints_steps=save_checkpoints_steps, tensorboard=tensorboard)
+    _train(
+        model,
+        phases,
+        datasets_from,
+        folder,
+        save_checkpoints_steps=save_checkpoints_steps,
+        tensorboard=tensorboard,
+        stuck_input_seconds=stuck_input_seconds,
+    )
     take_averages(model)
     folder.save_model(model)
     return model
@@ -188,6 +198,7 @@ def _train(
                 folder,
                 num_train_steps=end,
                 batch_size=phase.train_batch_size,
+                source=f"the records {phase.train_files}",
                 **options,
             )
 

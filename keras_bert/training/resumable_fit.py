@@ -1,5 +1,6 @@
 """`model.fit` that goes on where a killed run stopped."""
 
+import contextlib
 from collections.abc import Callable
 
 import keras
@@ -13,6 +14,9 @@ from keras_bert.training.checkpointing import (
     SigtermListener,
     StopAfterSigterm,
 )
+from keras_bert.training.gradient_norm import GradientNorm
+from keras_bert.training.input_probe import InputProbe
+from keras_bert.training.non_finite import StopWhenNotFinite
 from keras_bert.training.run_folder import RunFolder
 from keras_bert.training.strategies import is_chief
 
@@ -30,6 +34,8 @@ def resumable_fit(
     batch_size: int,
     save_checkpoints_steps: int,
     tensorboard: bool = False,
+    source: str = "the examples",
+    stuck_input_seconds: float = 300.0,
     first_callbacks=(),
     extra_callbacks=(),
 ) -> None:
@@ -37,6 +43,8 @@ def resumable_fit(
 
     Args:
         dataset_from: a function from a step to endless batches, those that a run takes after that many updates.
+        source: where the batches come from, in words, for when none comes.
+        stuck_input_seconds: after so long a wait for a batch it is said on standard error what is waited for.
         first_callbacks: Keras callbacks whose work for a step is done before its checkpoint is saved.
         extra_callbacks: those that are called after it.
 
@@ -48,17 +56,27 @@ def resumable_fit(
     if save_checkpoints_steps < 1:
         raise InputError(f"save_checkpoints_steps must be at least 1. Received: {save_checkpoints_steps}")
     start_step = folder.restore_checkpoint(model)
+    if stuck_input_seconds <= 0:
+        raise InputError(f"stuck_input_seconds must be above 0. Received: {stuck_input_seconds}")
     if start_step:
         print(f"{folder.path}: going on from step {start_step} of {num_train_steps}")
     if start_step >= num_train_steps:
         return
     log_steps = max(1, min(_MAX_LOG_STEPS, num_train_steps // _MIN_LOG_LINES))
+    # On several devices TensorFlow rewrites the dataset, and what is handed over is not what one step takes.
+    probe = InputProbe(source, stuck_input_seconds) if model.distribute_strategy.num_replicas_in_sync == 1 else None
+    with model.distribute_strategy.scope():
+        norm = GradientNorm.of(model.optimizer)
+    log = TrainingLog(
+        folder, start_step, num_train_steps, batch_size, log_steps, tensorboard and is_chief(), norm, probe
+    )
     listener = SigtermListener()
     callbacks = [
         ContinueMetrics(model),
-        *([ProgressLine(start_step, num_train_steps, batch_size)] if is_chief() else []),
         # Before the checkpoint: what is not a number must not be saved.
-        TrainingLog(folder, start_step, num_train_steps, batch_size, log_steps, tensorboard and is_chief()),
+        StopWhenNotFinite(folder, start_step, num_train_steps, dataset_from),
+        *([ProgressLine(start_step, num_train_steps, batch_size, log)] if is_chief() else []),
+        log,
         *first_callbacks,
         SaveCheckpoints(folder, start_step, num_train_steps, save_checkpoints_steps),
         StopAfterSigterm(folder, start_step, num_train_steps, listener),
@@ -67,8 +85,8 @@ def resumable_fit(
     # The end of the dataset ends the run: with steps_per_epoch, Keras rounds up to a multiple of steps_per_execution.
     remaining = dataset_from(start_step).take(num_train_steps - start_step)
     try:
-        with listener:
-            model.fit(remaining, callbacks=callbacks, shuffle=False, verbose=0)
+        with listener, probe or contextlib.nullcontext():
+            model.fit(probe.watch(remaining) if probe else remaining, callbacks=callbacks, shuffle=False, verbose=0)
     except KeyboardInterrupt:
         print(f"\nStopped. The same command goes on from step {folder.latest_step()}.")
         raise

@@ -28,6 +28,7 @@ class RunFolder:
         checkpoints/step-N/   weights, optimiser, step, random state, metrics: the same command goes on from here
         history.jsonl         one line per logged step
         record_index.npz      pre-training: the number of records in each file, and where they begin
+        batch_of_step_N.npz   the batch of a loss that was not a number
         model/                the model folder, when training is done
         eval_results.txt      Google's form: `key = value`, sorted
 

@@ -1,0 +1,49 @@
+"""What happens when the loss is not a number: the run stops at once, and the batch is kept."""
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+from keras_bert.atomic_output import atomic_file
+from keras_bert.errors import InputError
+from keras_bert.training.callbacks import StepCallback
+from keras_bert.training.run_folder import RunFolder
+
+
+class StopWhenNotFinite(StepCallback):
+    """Ends a run whose loss is infinite or not a number, and writes the batch to `batch_of_step_N.npz`.
+
+    With several updates in one execution it is one of them, and all their batches are written.
+
+    Args:
+        dataset_from: as `resumable_fit` takes it: the batches are read again.
+
+    Raises:
+        InputError: the loss is not a number.
+    """
+
+    def __init__(self, folder: RunFolder, start_step: int, num_train_steps: int, dataset_from: Callable):
+        super().__init__(start_step, num_train_steps)
+        self._folder = folder
+        self._dataset_from = dataset_from
+
+    def on_steps(self, previous, logs):
+        if math.isfinite(logs["loss"]):
+            return
+        paths, broken = [], set()
+        for step, batch in enumerate(self._dataset_from(previous).take(self.step - previous), start=previous + 1):
+            arrays = {name: values.numpy() for name, values in batch.items()}
+            broken |= {name for name, values in arrays.items() if not np.isfinite(values).all()}
+            paths.append(self._folder.file(f"batch_of_step_{step}.npz"))
+            with atomic_file(paths[-1]) as file:
+                np.savez(file, **arrays)
+        hint = (
+            f"The batch itself holds values in {', '.join(sorted(broken))} that are not finite: make the records anew."
+            if broken
+            else "Use a lower learning_rate, or a longer warm-up."
+        )
+        raise InputError(
+            f"The loss is {logs['loss']} at step {self.step}. {hint} The batch is in {', '.join(paths)}; the newest "
+            f"checkpoint is that of step {self._folder.latest_step()}."
+        )

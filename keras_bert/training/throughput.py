@@ -1,0 +1,64 @@
+"""How much a training run computes in a second, and how much the device can."""
+
+import functools
+import re
+import time
+
+import keras
+import tensorflow as tf
+
+_LAYER_KERNEL = re.compile(r"(?:^|/)layer_\d+/.*kernel$")
+_PEAK_SECONDS = 0.1
+
+
+class ModelFlops:
+    """The floating-point operations that training takes by the model's formulas, however they are computed.
+
+        6 * (weights of the layers' matrices * tokens + weights of the masked-LM head * predictions)
+        + 12 * layers * hidden size * attended pairs
+
+    A product with a matrix of N weights takes 2 N operations a token, and twice as many for its gradients (Kaplan et
+    al., 2020, arXiv 2001.08361, section 2.1). Scores and weighted sums of attention take 4 times the hidden size for
+    every pair of tokens forward, and twice as many backward (Chowdhery et al., 2022, arXiv 2204.02311, appendix B).
+    Padding counts for nothing; embeddings, LayerNorm, the pooler and classifiers are left out.
+
+    Args:
+        model: a task model.
+    """
+
+    def __init__(self, model):
+        config = model.config
+        matrices = [weight for weight in model.weights if _LAYER_KERNEL.search(weight.path)]
+        self._layer_weights = sum(int(keras.ops.size(weight)) for weight in matrices)
+        self._head_weights = config.hidden_size * (config.hidden_size + config.vocab_size)
+        self._per_pair = 12 * config.num_hidden_layers * config.hidden_size
+
+    def of(self, tokens: float, attended_pairs: float, predictions: float) -> float:
+        """Returns the operations for so much input, see `InputProbe.sums`."""
+        linear = 6 * (self._layer_weights * tokens + self._head_weights * predictions)
+        return linear + self._per_pair * attended_pairs
+
+
+@functools.cache
+def measured_peak(dtype: str) -> float:
+    """Returns the operations a second of products of large square matrices, in a tenth of a second or two."""
+    size, peak, spent = 512, 0.0, 0.0
+
+    @tf.function(autograph=False, reduce_retracing=False)
+    def multiply(matrix):
+        return tf.reduce_sum(tf.matmul(matrix, matrix)[0])
+
+    while spent < _PEAK_SECONDS and size <= 8192:
+        matrix = tf.ones([size, size], dtype)
+        multiply(matrix).numpy()
+        seconds = min(_timed(multiply, matrix) for _ in range(3))
+        spent += 4 * seconds
+        peak = max(peak, 2 * size**3 / seconds)
+        size *= 2
+    return peak
+
+
+def _timed(function, argument) -> float:
+    start = time.perf_counter()
+    function(argument).numpy()
+    return time.perf_counter() - start

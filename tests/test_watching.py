@@ -1,0 +1,175 @@
+"""What is seen of a run: speed, gradients, waiting for input, losses that are not numbers."""
+
+import time
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+from tiny_pretraining import CONFIG, LENGTH, VOCABULARY, write_records
+
+from keras_bert.errors import InputError
+from keras_bert.input_pipeline import pretraining_dataset
+from keras_bert.models.pretrainer import BertPretrainer
+from keras_bert.optimization import AdamW
+from keras_bert.training.callbacks import TIMED, read_history
+from keras_bert.training.pretraining import train_pretrainer
+from keras_bert.training.resumable_fit import compile_for_training, resumable_fit
+from keras_bert.training.run_folder import RunFolder
+from keras_bert.training.throughput import measured_peak
+
+STILL = CONFIG.replace(hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
+RUN = {
+    "config": STILL,
+    "vocabulary": VOCABULARY,
+    "train_batch_size": 16,
+    "num_train_steps": 6,
+    "num_warmup_steps": 0,
+    "seed": 7,
+}
+
+
+@pytest.fixture(scope="module")
+def records(tmp_path_factory):
+    return write_records(tmp_path_factory.mktemp("records") / "train.tfrecord")
+
+
+@pytest.fixture(scope="module")
+def lines(records, tmp_path_factory):
+    """What a run has logged, a line for each update."""
+    path = tmp_path_factory.mktemp("run") / "run"
+    train_pretrainer(path, records, **RUN)
+    return read_history(path / "history.jsonl")
+
+
+def test_every_line_says_what_there_is_to_see(lines):
+    losses = {"loss", "masked_lm_loss", "next_sentence_loss", "masked_lm_accuracy", "next_sentence_accuracy"}
+    for line in lines:
+        assert set(line) == {"step", "learning_rate", "gradient_norm", *losses, *TIMED}
+        assert 0 <= line["input_wait"] <= 1
+
+
+def test_tokens_and_operations_are_those_of_the_formulas(lines):
+    # Rows of 10 tokens without padding. A layer: four matrices of 16 x 16, two of 16 x 32; two masked tokens a row, for
+    # each a matrix of 16 x 16 and one of 16 x 13; attention over 10 columns.
+    layer, head = 4 * 16 * 16 + 2 * 16 * 32, 16 * 16 + 16 * len(VOCABULARY)
+    of_row = 6 * (layer * LENGTH + head * 2) + 12 * 16 * LENGTH * LENGTH
+    for line in lines:
+        assert line["tokens_per_second"] == pytest.approx(LENGTH * line["sequences_per_second"], rel=1e-3)
+        assert line["model_flops_per_second"] == pytest.approx(of_row * line["sequences_per_second"], rel=1e-3)
+        share = line["model_flops_per_second"] / measured_peak("float32")
+        assert line["share_of_measured_peak"] == pytest.approx(share, abs=1e-5)
+
+
+def test_the_gradient_norm_is_that_before_clipping(records, lines):
+    keras.utils.set_random_seed(7)
+    model = BertPretrainer(STILL)
+    batch = next(iter(pretraining_dataset(records, 16, seed=7)))
+    with tf.GradientTape() as tape:
+        loss = sum(term.value for term in model.loss_terms(batch, None, model(batch, training=True), None))
+    gradients = tape.gradient(loss, [weight.value for weight in model.trainable_variables])
+    squares = [np.square(tf.convert_to_tensor(gradient).numpy().astype(np.float64)).sum() for gradient in gradients]
+    assert lines[0]["gradient_norm"] == pytest.approx(np.sqrt(sum(squares)), rel=1e-4)
+    assert lines[0]["gradient_norm"] > 1.0, "else clipping would change nothing and this would prove little"
+
+
+def test_the_measured_peak_is_measured_once():
+    assert measured_peak("float32") == measured_peak("float32") > 1e8
+
+
+def fit(folder, dataset, num_train_steps=8, callbacks=(), **options):
+    model = BertPretrainer(CONFIG)
+    compile_for_training(model, AdamW(1e-3), with_xla=False)
+    resumable_fit(
+        model,
+        lambda start_step: dataset,
+        RunFolder(folder, {"run": "test"}),
+        num_train_steps=num_train_steps,
+        batch_size=16,
+        save_checkpoints_steps=100,
+        first_callbacks=callbacks,
+        **options,
+    )
+    return read_history(folder / "history.jsonl")
+
+
+@pytest.fixture(scope="module")
+def batch(records):
+    return next(iter(pretraining_dataset(records, 16)))
+
+
+def slow(batch, seconds, only=None):
+    """Endless batches, each of which takes its time, or only that of one number."""
+
+    def give():
+        for number in range(10_000):
+            if only is None or number == only:
+                time.sleep(seconds)
+            yield batch
+
+    signature = tf.nest.map_structure(tf.TensorSpec.from_tensor, batch)
+    batches = tf.data.Dataset.from_generator(give, output_signature=signature)
+    return batches.apply(tf.data.experimental.assert_cardinality(tf.data.INFINITE_CARDINALITY))
+
+
+class Work(keras.callbacks.Callback):
+    """Time that is not spent on waiting for a batch."""
+
+    def on_train_batch_end(self, batch, logs=None):
+        time.sleep(0.1)
+
+
+def test_waiting_for_input_is_told_from_computing(batch, tmp_path):
+    waiting = fit(tmp_path / "waiting", slow(batch, 0.2))
+    assert all(line["input_wait"] > 0.5 for line in waiting[1:])
+    computing = fit(tmp_path / "computing", tf.data.Dataset.from_tensors(batch).repeat(), callbacks=[Work()])
+    assert all(line["input_wait"] < 0.2 for line in computing[1:])
+
+
+def test_an_input_that_is_stuck_is_reported_and_waited_for(batch, tmp_path, capsys):
+    options = {"stuck_input_seconds": 0.4, "source": "the records of this test"}
+    assert len(fit(tmp_path / "run", slow(batch, 1.5, only=5), **options)) == 8
+    err = capsys.readouterr().err
+    assert "No batch for " in err
+    assert "training waits for batch 6 since its start, from the records of this test. It goes on waiting." in err
+    with pytest.raises(InputError, match="stuck_input_seconds must be above 0. Received: 0"):
+        fit(tmp_path / "run", slow(batch, 0), stuck_input_seconds=0)
+
+
+def test_an_input_that_is_not_stuck_is_not_reported(batch, tmp_path, capsys):
+    fit(tmp_path / "run", slow(batch, 0.3), stuck_input_seconds=5.0)
+    assert "No batch" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("steps_per_execution", [1, 4])
+def test_the_batch_of_a_loss_that_is_not_a_number_can_be_replayed(tmp_path, steps_per_execution):
+    path = tmp_path / "train.tfrecord"
+    write_records(path)
+    records = list(tf.data.TFRecordDataset(str(path)).as_numpy_iterator())
+    broken = tf.train.Example.FromString(records[40])
+    broken.features.feature["masked_lm_weights"].float_list.value[1] = np.inf
+    records[40] = broken.SerializeToString()
+    with tf.io.TFRecordWriter(str(path)) as writer:
+        for record in records:
+            writer.write(record)
+    # Which step meets it follows from the order alone.
+    dataset = pretraining_dataset(str(path), 16, seed=7)
+    steps = [np.isinf(batch["masked_lm_weights"]).any() for batch in dataset.take(4)]
+    step = steps.index(True) + 1
+
+    with pytest.raises(InputError, match="The loss is nan at step") as caught:
+        train_pretrainer(tmp_path / "run", str(path), **RUN, steps_per_execution=steps_per_execution)
+    assert "holds values in masked_lm_weights that are not finite: make the records anew" in str(caught.value)
+    assert f"at step {max(step, steps_per_execution)}." in str(caught.value)
+    kept = tmp_path / "run" / f"batch_of_step_{step}.npz"
+    assert str(kept) in str(caught.value)
+    assert not (tmp_path / "run" / "model").exists()
+
+    with np.load(kept) as arrays:
+        batch = dict(arrays)
+    model = BertPretrainer(STILL)
+    model.compile(optimizer=None)
+    assert not np.isfinite(model.test_on_batch(batch, return_dict=True)["loss"])
+    batch["masked_lm_weights"] = np.where(np.isinf(batch["masked_lm_weights"]), 0, batch["masked_lm_weights"])
+    model.reset_metrics()
+    assert np.isfinite(model.test_on_batch(batch, return_dict=True)["loss"])
