@@ -1,4 +1,4 @@
-"""`run_pretraining` in several processes: the same weights as in one, after kills and with another number of workers."""
+"""`run_pretraining` in several processes: the weights of one, after kills and with another number of workers."""
 
 import json
 import os
@@ -53,18 +53,19 @@ def command(files, output, *flags, num_workers=2, **changed):
     return [*launcher, "--seconds_to_stop=20", "--", *run, "--distribution_strategy=multi_worker_mirrored", *flags]
 
 
-def start(*arguments, **options):
-    return subprocess.Popen(
-        command(*arguments, **options),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        start_new_session=True,
-    )
+def start(files, output, *flags, **options):
+    """Starts a run, whose process has `log`, the path of what it prints."""
+    log = output.with_name(f"{output.name}-{time.monotonic_ns()}.log")
+    with open(log, "w") as file:  # a pipe that nobody reads would stop it
+        arguments = command(files, output, *flags, **options)
+        process = subprocess.Popen(arguments, stdout=file, stderr=subprocess.STDOUT, start_new_session=True)
+    process.log = log
+    return process
 
 
 def finish(process, code=0):
-    output, _ = process.communicate(timeout=300)
+    process.wait(timeout=300)
+    output = process.log.read_text()
     assert process.returncode == code, output[-3000:]
     return output
 
@@ -148,24 +149,18 @@ def test_sigterm_ends_all_workers_at_one_step_and_one_process_goes_on(files, tmp
 
 
 def test_workers_with_other_settings_are_refused_at_the_start(files, tmp_path):
-    program = "import os, json, subprocess, sys; n = json.loads(os.environ['TF_CONFIG'])['task']['index']\n"
-    worker = command(files, tmp_path / "run", num_workers=1)
+    worker = [str(part) for part in command(files, tmp_path / "run", num_workers=1)]
     worker.append("--distribution_strategy=multi_worker_mirrored")
-    program += f"sys.exit(subprocess.run({[str(part) for part in worker]!r} + [f'--learning_rate={{1e-3 * (n + 1)}}']).returncode)"
-    launcher = [
-        sys.executable,
-        "-m",
-        "run_scripts.launch_workers",
-        "--num_workers=2",
-        "--",
-        sys.executable,
-        "-c",
-        program,
-    ]
-    done = subprocess.run(launcher, capture_output=True, text=True, timeout=300)
+    program = f"""
+import json, os, subprocess, sys
+index = json.loads(os.environ["TF_CONFIG"])["task"]["index"]
+sys.exit(subprocess.run({worker!r} + [f"--learning_rate={{(index + 1) / 1000}}"]).returncode)
+"""
+    launcher = [sys.executable, "-m", "run_scripts.launch_workers", "--num_workers=2", "--"]
+    done = subprocess.run([*launcher, sys.executable, "-c", program], capture_output=True, text=True, timeout=300)
     assert done.returncode == 1
     assert "The workers were started with different settings" in done.stdout
-    assert '"learning_rate": 0.002' in done.stdout
+    assert "0.002" in done.stdout
 
 
 def test_a_batch_that_the_devices_cannot_share_is_refused(files, tmp_path):

@@ -37,4 +37,4 @@ class GradientNorm:
         return note_and_clip
 
     def __float__(self) -> float:
-        return float(self._norm.value)
+        return float(self._norm.value.numpy())
