@@ -299,3 +299,26 @@ def test_a_step_of_fixed_shape_has_no_unknown_dimension_and_compiles():
     found, sums = gradients(*arguments)
     assert all(np.isfinite(gradient.numpy()).all() for gradient in found)
     assert float(sums["masked_lm_loss"][1]) == part["masked_lm_weights"].sum()
+
+
+def test_fit_on_texts_works_within_a_scope(tmp_path):
+    program = """
+from keras_bert.tokenization.vocabulary import Vocabulary
+words = ["good", "bad", "the", "film", "was", "very"]
+vocabulary = Vocabulary(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *words])
+texts = ["the film was good", "bad", "a very good film", "the very bad film was bad", "good"] * 5
+labels = ["yes", "no", "yes", "no", "yes"] * 5
+answers = []
+for scope in (contextlib.nullcontext(), strategy.scope()):
+    with scope:
+        keras.utils.set_random_seed(0)
+        model = BertSequenceClassifier(config().replace(vocab_size=len(vocabulary)), labels=["no", "yes"])
+        model.vocabulary = vocabulary
+        model.compile(AdamW(1e-2), jit_compile=False)
+        model.fit(texts, labels, batch_size=8, epochs=12, seed=1, verbose=0)
+        answers.append([answer.probabilities["yes"] for answer in model.predict(texts[:5])])
+print(json.dumps(answers))
+"""
+    one, two = in_process(program, tmp_path)
+    assert two == pytest.approx(one, abs=1e-5)
+    assert max(one) - min(one) > 0.1

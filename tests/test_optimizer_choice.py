@@ -1,8 +1,6 @@
 """What all runs can be told about their updates: optimiser, learning rates, averaged weights, float16."""
 
 import json
-import pathlib
-import re
 
 import keras
 import numpy as np
@@ -266,19 +264,3 @@ def test_fine_tuning_commands_have_the_flags(folder):  # noqa: F811
     assert result.returncode == 1
     assert result.stderr.splitlines()[-1].startswith("error: decay_power is for the learning_rate_schedule polynomial")
     assert not (folder / "other").exists()
-
-
-def test_the_page_names_flags_that_exist_and_its_script_runs():
-    project = pathlib.Path(__file__).resolve().parent.parent
-    page = (project / "docs" / "training.md").read_text("utf-8")
-    sources = [project / "run_scripts" / f"{name}_flags.py" for name in ("optimizer", "fine_tuning")]
-    code = "".join(path.read_text("utf-8") for path in [*sources, project / "run_scripts" / "run_pretraining.py"])
-    defined = set(re.findall(r'DEFINE_\w+\(\s*"(\w+)"', code))
-    named = set(re.findall(r"--(\w+)", page))
-    assert named <= defined, f"docs/training.md names flags that there are not: {named - defined}"
-    shared = set(re.findall(r'DEFINE_\w+\(\s*"(\w+)"', sources[0].read_text("utf-8")))
-    assert shared <= named, f"docs/training.md leaves out {shared - named}"
-    (program,) = re.findall(r"```python\n(.*?)```", page, re.S)
-    names = {}
-    exec(compile(program, "docs/training.md", "exec"), names)
-    assert names["options"].settings()["learning_rate_schedule"] == "cosine"
