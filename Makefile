@@ -10,6 +10,9 @@
 #                   it was stopped). OTHER_PYTHON has torch and transformers
 # make finetuning-speed OTHER_PYTHON=python MODEL=minilm DATA=data
 #                   the time of fine-tuning beside theirs (about 20 minutes)
+# make gpu-benchmark OTHER_PYTHON=python JAX_PYTHON=python
+#                   the encoder and pre-training on JAX beside transformers + torch, on one GPU. JAX_PYTHON has jax for it,
+#                   keras and absl-py, OTHER_PYTHON torch and transformers
 # All of them first make a virtual environment in .venv; PYTHON names another Python 3.11 to 3.13.
 
 PYTHON ?= python3
@@ -19,7 +22,7 @@ BEAM_VENV := .venv-beam
 TESTS ?= tests
 OUTPUT ?= quickstart
 
-.PHONY: install quickstart test test-beam lint pretraining-data-proofs three-seeds finetuning-quality finetuning-speed clean
+.PHONY: install quickstart test test-beam lint pretraining-data-proofs three-seeds finetuning-quality finetuning-speed gpu-benchmark clean
 
 install: $(VENV)/installed
 
@@ -59,6 +62,9 @@ finetuning-quality: install
 
 finetuning-speed: install
 	$(BIN)/python -m benchmarks.finetuning_speed --other_python=$(OTHER_PYTHON) --model=$(MODEL) --data=$(DATA)
+
+gpu-benchmark: install
+	$(BIN)/python -m benchmarks.gpu_core --python=$(JAX_PYTHON) --other_python=$(OTHER_PYTHON)
 
 clean:
 	rm -rf $(VENV) $(BEAM_VENV) build dist *.egg-info .pytest_cache .ruff_cache

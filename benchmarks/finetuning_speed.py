@@ -8,8 +8,6 @@ counted. A line of the table has the medians over the turns: tokens per second w
 epoch takes at that rate, and the ratio of the two sides' times, turn by turn.
 """
 
-import json
-import os
 import statistics
 import subprocess
 import sys
@@ -18,6 +16,7 @@ from absl import flags
 
 from benchmarks.finetuning_examples import RECIPES
 from benchmarks.finetuning_quality import SIDES
+from benchmarks.workers_in_turns import end_workers, start_worker, take_turn
 from keras_bert.command_line import run_command
 from keras_bert.errors import InputError
 
@@ -58,9 +57,7 @@ def measure(task: str) -> list[tuple[dict, dict]]:
         for _ in range(FLAGS.warm_up_turns + FLAGS.turns):
             turns.append(tuple(take_turn(worker) for worker in workers))
     finally:
-        for worker in workers:
-            worker.kill()
-            worker.communicate()
+        end_workers(workers)
     return turns[FLAGS.warm_up_turns :]
 
 
@@ -68,25 +65,8 @@ def start(task: str, module: str, python: str) -> subprocess.Popen:
     arguments = {"model": FLAGS.model, "data": FLAGS.data, "task": task, "threads": FLAGS.threads}
     arguments["steps_on_request"] = STEPS[task]
     threads = str(FLAGS.threads)
-    environment = os.environ | {"OMP_NUM_THREADS": threads, "MKL_NUM_THREADS": threads, "TOKENIZERS_PARALLELISM": "0"}
-    return subprocess.Popen(
-        [python, "-m", module, *(f"--{name}={value}" for name, value in arguments.items())],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-        env=environment,
-    )
-
-
-def take_turn(worker: subprocess.Popen) -> dict:
-    """Lets a worker train, and returns its report. What else libraries print is passed over."""
-    worker.stdin.write("\n")
-    worker.stdin.flush()
-    for line in worker.stdout:
-        if line.startswith("{"):
-            return json.loads(line)
-    raise InputError(f"{' '.join(worker.args)} ended with {worker.wait()}. Run it by itself to see why.")
+    environment = {"OMP_NUM_THREADS": threads, "MKL_NUM_THREADS": threads, "TOKENIZERS_PARALLELISM": "0"}
+    return start_worker(python, module, arguments, environment)
 
 
 def table_row(task: str, turns: list[tuple[dict, dict]]) -> str:

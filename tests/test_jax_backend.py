@@ -89,6 +89,16 @@ assert "tensorflow" not in sys.modules, "the core imported TensorFlow"
 """
 
 
+def test_the_bases_of_the_models_fit_together_where_the_backend_is_not_tensorflow():
+    # It is only told so: where jax is not installed, Keras has no other, and the tests below do not run.
+    program = (
+        "import keras; keras.backend.backend = lambda: 'jax'; import keras_bert.models.base as b; print(b.TaskModel)"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(PROJECT)}
+    result = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True)
+    assert "TaskModel" in result.stdout, result.stderr[-3000:]
+
+
 def jax_python():
     if "KERAS_BERT_JAX_PYTHON" in os.environ:
         return os.environ["KERAS_BERT_JAX_PYTHON"]

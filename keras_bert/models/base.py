@@ -18,7 +18,9 @@ from keras_bert.tasks.given_texts import holds_texts
 if keras.backend.backend() == "tensorflow":
     from keras_bert.distributed_model import DistributedModel
 else:
-    DistributedModel = keras.Model
+
+    class DistributedModel(keras.Model):
+        """Keras' own step. `keras.Model` itself cannot stand before `BertModel` among the bases of a class."""
 
 
 class BertModel(keras.Model):

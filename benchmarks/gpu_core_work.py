@@ -1,0 +1,62 @@
+"""What both sides of `gpu_core` share: their flags, their batch, and answering requests. Needs NumPy only."""
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Callable
+
+import numpy as np
+
+FIRST_WORD = 5  # ids below are left to [PAD], [UNK], [CLS], [SEP], [MASK]
+
+
+def arguments_of_side(description: str) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=description.split("\n")[0])
+    parser.add_argument("--config", type=json.loads, required=True, help="the keys of bert_config.json, as JSON")
+    parser.add_argument("--batch_size", type=int, required=True)
+    parser.add_argument("--length", type=int, required=True)
+    parser.add_argument("--predictions", type=int, required=True, help="masked tokens in a row")
+    parser.add_argument("--steps", type=int, required=True, help="steps in a turn")
+    parser.add_argument("--matmul_size", type=int, required=True)
+    return parser.parse_args()
+
+
+def random_batch(batch_size: int, length: int, predictions: int, vocab_size: int) -> dict[str, np.ndarray]:
+    """Returns a batch of random rows without padding, with the names of a pre-training record; the same every time."""
+    generator = np.random.default_rng(1)
+    positions = [np.sort(generator.permutation(length)[:predictions]) for _ in range(batch_size)]
+    columns = {
+        "input_ids": generator.integers(FIRST_WORD, vocab_size, (batch_size, length)),
+        "input_mask": np.ones((batch_size, length)),
+        "segment_ids": np.tile(np.arange(length) >= length // 2, (batch_size, 1)),
+        "masked_lm_positions": np.stack(positions),
+        "masked_lm_ids": generator.integers(FIRST_WORD, vocab_size, (batch_size, predictions)),
+        "next_sentence_labels": generator.integers(0, 2, (batch_size, 1)),
+    }
+    batch = {name: column.astype("int32") for name, column in columns.items()}
+    return batch | {"masked_lm_weights": np.ones((batch_size, predictions), "float32")}
+
+
+def answer_requests(
+    about: dict[str, str], jobs: dict[str, Callable[[], object]], steps: int, wait: Callable[[object], None]
+) -> None:
+    """Answers each line of standard input with a line of JSON.
+
+    To the name of a job: the `seconds` that it took to do it `steps` times; to an empty line: `about`.
+
+    Args:
+        about: what this side is, and where it runs.
+        jobs: each starts one step and returns what is to be waited for.
+        wait: returns when this has been computed, and so what was started before: a device keeps the order.
+    """
+    for line in sys.stdin:
+        report = about
+        if line.strip():
+            job = jobs[line.strip()]
+            begin = time.perf_counter()
+            for _ in range(steps):
+                result = job()
+            wait(result)
+            report = {"seconds": time.perf_counter() - begin, "steps": steps}
+        print(json.dumps(report), flush=True)
