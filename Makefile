@@ -5,6 +5,7 @@
 # make pretraining-data-proofs GOOGLE_BERT=checkout TEXT=corpus.txt VOCAB=vocab.txt
 #                   speed beside google-research/bert's script, and memory for 100 MB and 2 GB of text (about 10 minutes)
 # make three-seeds  does pre-training help? the quickstart three times, each beside the same model from scratch
+# make kill-proofs   kills runs of one and of two processes ten times each, and compares their weights with undisturbed ones
 # make finetuning-quality OTHER_PYTHON=python MODEL=minilm DATA=data OUTPUT=quality
 #                   the scores of fine-tuning beside transformers + torch, from the same weights (hours; it goes on where
 #                   it was stopped). OTHER_PYTHON has torch and transformers
@@ -22,7 +23,7 @@ BEAM_VENV := .venv-beam
 TESTS ?= tests
 OUTPUT ?= quickstart
 
-.PHONY: install quickstart test test-beam lint pretraining-data-proofs three-seeds finetuning-quality finetuning-speed gpu-benchmark clean
+.PHONY: install quickstart test test-beam lint pretraining-data-proofs three-seeds kill-proofs finetuning-quality finetuning-speed gpu-benchmark clean
 
 install: $(VENV)/installed
 
@@ -56,6 +57,9 @@ pretraining-data-proofs: install
 
 three-seeds: install
 	PATH="$(CURDIR)/$(BIN):$$PATH" bash benchmarks/three_seeds.sh $(OUTPUT)
+
+kill-proofs: install
+	KERAS_BERT_KILLS=10 $(BIN)/python -m pytest tests/test_distributed_pretraining.py tests/test_resumable_fit.py
 
 finetuning-quality: install
 	$(BIN)/python -m benchmarks.finetuning_quality --other_python=$(OTHER_PYTHON) --model=$(MODEL) --data=$(DATA) --output_dir=$(OUTPUT)
