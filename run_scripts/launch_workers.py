@@ -12,9 +12,9 @@ run. On several machines Slurm or Kubernetes does what this command does: docs/t
 """
 
 import contextlib
-import io
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -74,10 +74,17 @@ class Worker:
         self._reader.start()
 
     def _print_lines(self) -> None:
-        # A progress line ends with a carriage return, which counts as the end of a line here.
-        for line in io.TextIOWrapper(self.process.stdout, encoding="utf-8", errors="replace"):
-            sys.stdout.write(f"[worker {self.index}] {line}")
-            sys.stdout.flush()
+        rest = b""
+        while chunk := self.process.stdout.read1(65536):
+            # A progress line ends with a carriage return.
+            *lines, rest = re.split(rb"[\r\n]", rest + chunk)
+            self._print(lines)
+        self._print([rest])
+
+    def _print(self, lines: list[bytes]) -> None:
+        text = "".join(f"[worker {self.index}] {line.decode('utf-8', 'replace')}\n" for line in lines if line)
+        sys.stdout.write(text)
+        sys.stdout.flush()
 
     def finish_output(self) -> None:
         self._reader.join(timeout=5)
