@@ -57,13 +57,20 @@ class RunFolder:
         self._keep_checkpoint_max = keep_checkpoint_max
         self._newest_step = None  # of the checkpoints that this process has read or written
         self.path = os.path.abspath(os.fspath(path))
+        # By one worker alone: another would see what this one has half-written.
+        if settings is None or is_chief():
+            self._check_and_write(settings)
+        if settings is not None:
+            wait_for_all()
+
+    def _check_and_write(self, settings: Mapping | None) -> None:
         settings_path = os.path.join(self.path, _SETTINGS_FILE)
         if not os.path.isfile(settings_path):
             if settings is not None or not os.path.isdir(self.path):
                 self._check_is_free()
         elif settings is not None:
             _check_same_settings(self.path, _read_settings(settings_path), _as_json(settings))
-        if settings is not None and is_chief():
+        if settings is not None:
             with atomic_file(settings_path) as file:
                 file.write((json.dumps(_as_json(settings), indent=2) + "\n").encode("utf-8"))
 
@@ -88,15 +95,26 @@ class RunFolder:
         return max(self._steps(), default=0)
 
     def save_checkpoint(self, model, step: int) -> None:
-        """Writes all that training needs to go on after `step` updates; old checkpoints are removed afterwards."""
+        """Writes all that training needs to go on after `step` updates; old checkpoints are removed afterwards.
+
+        Raises:
+            InputError, OSError: it cannot be written; only the worker that writes says so.
+        """
         # Not what the disk holds: workers must agree, and one may look while another writes.
         if step == self._newest_step:
             return
         # Read by all workers, which add up what each has counted, and written by one.
         arrays = {name: variable.value.numpy() for name, variable in _state(model).items()}
+        failure = None
         if is_chief():
-            self._write_checkpoint(arrays, step)
-        self._newest_step = step
+            try:
+                self._write_checkpoint(arrays, step)
+            except (InputError, OSError) as error:
+                failure = error
+        if not is_any(failure is not None):  # or workers would not agree on what is saved when they are asked again
+            self._newest_step = step
+        if failure is not None:
+            raise failure
 
     def _write_checkpoint(self, arrays: Mapping[str, np.ndarray], step: int) -> None:
         with atomic_folder(self._checkpoint_path(step)) as folder:
