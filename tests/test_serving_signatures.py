@@ -2,8 +2,9 @@
 
 import tensorflow as tf
 
-from keras_bert.serving.masked_text import mask_positions, tokenize_with_masks
-from keras_bert.serving.signatures import classifier_signatures
+from keras_bert.serving.signatures.classification import classifier_signatures
+from keras_bert.serving.signatures.masked_text import mask_positions, tokenize_with_masks
+from keras_bert.serving.signatures.rows import SignatureOptions
 from keras_bert.tokenization.graph_wordpiece import GraphTokenizer
 from keras_bert.tokenization.vocabulary import Vocabulary
 
@@ -28,12 +29,12 @@ def width_teller(max_length):
 
 def test_a_batch_is_padded_to_its_longest_text_only_and_cut_to_the_maximum():
     tokenizer = GraphTokenizer(VOCABULARY)
-    single = classifier_signatures(width_teller(16), tokenizer, max_seq_length=16, text_pairs=False)["serving_default"]
+    single = classifier_signatures(width_teller(16), tokenizer, SignatureOptions(16, False))["serving_default"]
     assert single(["the fox", "the", ""])["label"].numpy().tolist() == [b"4"] * 3
     assert single(["the " * 50])["label"].numpy().tolist() == [b"16"]
-    shorter = classifier_signatures(width_teller(16), tokenizer, max_seq_length=5, text_pairs=False)["serving_default"]
+    shorter = classifier_signatures(width_teller(16), tokenizer, SignatureOptions(5, False))["serving_default"]
     assert shorter(["the " * 50])["label"].numpy().tolist() == [b"5"]
-    pairs = classifier_signatures(width_teller(16), tokenizer, max_seq_length=16, text_pairs=True)["serving_default"]
+    pairs = classifier_signatures(width_teller(16), tokenizer, SignatureOptions(16, True))["serving_default"]
     assert pairs(["the fox"], [""])["label"].numpy().tolist() == [b"4"]
     assert pairs(["the fox", "the"], ["", "the foxes"])["label"].numpy().tolist() == [b"7"] * 2
 

@@ -12,12 +12,21 @@ from keras_bert.models.masked_lm import BertMaskedLM
 from keras_bert.models.pretrainer import BertPretrainer
 from keras_bert.models.sequence_classifier import BertSequenceClassifier
 from keras_bert.serving.canonical_graph import make_canonical
-from keras_bert.serving.signatures import classifier_signatures, fill_mask_signatures
+from keras_bert.serving.signatures.classification import classifier_signatures
+from keras_bert.serving.signatures.masked_lm import fill_mask_signatures
+from keras_bert.serving.signatures.rows import SignatureOptions
 from keras_bert.serving.versions import next_version_folder
 from keras_bert.tokenization.graph_wordpiece import GraphTokenizer
 from keras_bert.trainable_parts import lora_layers
 
 DEFAULT_TOP_K = 5
+
+# What each kind of model can be asked.
+_SIGNATURES = {
+    BertSequenceClassifier: classifier_signatures,
+    BertMaskedLM: fill_mask_signatures,
+    BertPretrainer: fill_mask_signatures,
+}
 
 
 def export_for_serving(
@@ -53,10 +62,8 @@ def export_for_serving(
         model = model_of(type(model), checkpoint_of(model))  # with the matrices of LoRA in its kernels
     version = next_version_folder(path)
     tokenizer = GraphTokenizer(model.vocabulary, do_lower_case=model.config.do_lower_case)
-    if isinstance(model, BertSequenceClassifier):
-        signatures = classifier_signatures(model, tokenizer, max_seq_length=max_seq_length, text_pairs=text_pairs)
-    else:
-        signatures = fill_mask_signatures(model, tokenizer, max_seq_length=max_seq_length, top_k=top_k)
+    make_signatures = next(make for kind, make in _SIGNATURES.items() if isinstance(model, kind))
+    signatures = make_signatures(model, tokenizer, SignatureOptions(max_seq_length, text_pairs, top_k))
     with atomic_folder(version) as folder, tempfile.TemporaryDirectory() as assets:
         tf.saved_model.save(_servable(model, tokenizer, assets), folder, signatures=signatures)
         make_canonical(folder)
