@@ -35,6 +35,8 @@ _SIGNATURES = {
     BertPretrainer: fill_mask_signatures,
     BertEncoder: embedding_signatures,
 }
+# TensorFlow Serving's names of the calls that these signatures are for.
+_METHOD_NAMES = {"classify": "tensorflow/serving/classify", "regress": "tensorflow/serving/regress"}
 _TAKE_PAIRS = (BertSequenceClassifier, BertEncoder)
 
 
@@ -79,7 +81,7 @@ def export_for_serving(
     signatures["examples"] = of_examples(signatures["serving_default"])
     with atomic_folder(version) as folder, tempfile.TemporaryDirectory() as assets:
         tf.saved_model.save(_servable(model, tokenizer, assets), folder, signatures=signatures)
-        make_canonical(folder)
+        make_canonical(folder, _METHOD_NAMES)
     return version
 
 
