@@ -9,7 +9,9 @@ import collections
 import concurrent.futures
 import http.server
 import json
+import pathlib
 import socket
+import ssl
 import struct
 import threading
 import time
@@ -50,6 +52,8 @@ def toy_model(signature: str, inputs: dict) -> dict:
         return {"sum": inputs["a"] + inputs["b"], "places": np.arange(len(inputs["a"]), dtype=np.int64)}
     if signature == "echo":
         return {"value_bytes": inputs["value_bytes"], "text": inputs["value_bytes"]}
+    if inputs["text"].dtype != object:
+        raise Refused("INVALID_ARGUMENT", "Expects arg[0] to be string but float is provided")
     texts = inputs["text"].tolist()
     if signature == "length":
         return {"length": np.array([len(text) for text in texts], np.int32)}
@@ -91,22 +95,34 @@ class FakeTfServing:
 
     What is given to `misbehave`: an HTTP status; "close" (without an answer), "reset", "cut" (half an answer), "drip"
     (byte by byte), bytes (the body of a 200), or a number of seconds (as a float) to wait before the usual answer.
+    With `certificate`, the files (certificate, key) in PEM, both transports speak TLS.
     """
 
-    def __init__(self):
+    def __init__(self, certificate: tuple[str, str] | None = None):
         self.requests: list = []
         self.misbehaviour: collections.deque = collections.deque()
         self.grpc_misbehaviour: collections.deque = collections.deque()
         self.connections = 0
         self._http = http.server.ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
         self._http.daemon_threads = True
+        if certificate:
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.load_cert_chain(*certificate)
+            # The handshake belongs to the thread of the connection.
+            self._http.socket = context.wrap_socket(self._http.socket, server_side=True, do_handshake_on_connect=False)
+        self.url = f"{'https' if certificate else 'http'}://127.0.0.1:{self._http.server_address[1]}"
         self._thread = threading.Thread(target=self._http.serve_forever, args=(0.02,))
         self._thread.start()
-        self.url = f"http://127.0.0.1:{self._http.server_address[1]}"
         self._grpc = grpc.server(concurrent.futures.ThreadPoolExecutor(8))
         self._grpc.add_generic_rpc_handlers([_Methods(self)])
-        self.address = f"127.0.0.1:{self._grpc.add_insecure_port('127.0.0.1:0')}"
+        self.address = f"127.0.0.1:{self._grpc_port(certificate)}"
         self._grpc.start()
+
+    def _grpc_port(self, certificate) -> int:
+        if not certificate:
+            return self._grpc.add_insecure_port("127.0.0.1:0")
+        pem, key = (pathlib.Path(name).read_bytes() for name in certificate)
+        return self._grpc.add_secure_port("127.0.0.1:0", grpc.ssl_server_credentials([(key, pem)]))
 
     def misbehave(self, *kinds) -> None:
         self.misbehaviour.extend(kinds)

@@ -79,15 +79,7 @@ def test_what_cannot_be_asked_is_one_clear_line(server):
         ),
         (["--model=toy", "--text=a", "--text_b=b"], "The model toy takes single texts, and a second text was given"),
         (["--model=toy"], "No text was given. Use --text=..., or write texts to standard input"),
-        (["--model=toy", "--text=a", "--version=3", "--label=stable"], "a version has a number or a label"),
-        (
-            ["--model=toy", "--url=https://127.0.0.1:1", "--ca_file=none.pem", "--text=a"],
-            "Cannot read --ca_file=none.pem",
-        ),
-        (
-            ["--model=toy", "--url=https://127.0.0.1:1", f"--ca_file={__file__}", "--text=a"],
-            "has no certificates in PEM",
-        ),
+        (["--model=toy", "--url=https://h", "--ca_file=no.pem", "--text=a"], "Cannot read --ca_file=no.pem"),
         (["--model=toy", "--url=ftp://127.0.0.1:1", "--grpc", "--text=a"], "with --grpc; write host:port"),
         (["--model=toy", "--url=127.0.0.1:8501", "--text=a"], "is no URL of a server. Write http://host:port"),
     ]:
@@ -182,9 +174,6 @@ def test_tokens_are_shown_with_their_parts_of_the_text():
         "starts": [[-1, 0, 2, -1, -1]],
         "ends": [[-1, 2, 6, -1, -1]],
     }
-    assert lines(outputs, text="\u00e9 ab") == ["  101 \u00e9/7  ab/8 102"] or lines(outputs, text="\u00e9fox!") == [
-        "  101 \u00e9/7 fox!/8 102"
-    ]
     assert lines(outputs, text="\u00e9fox!") == ["  101 \u00e9/7 fox!/8 102"]
     assert lines(outputs, text="a", text_b="b") == ["  101 7 8 102"]
 

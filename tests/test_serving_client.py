@@ -3,7 +3,10 @@
 import asyncio
 import concurrent.futures
 import json
+import pathlib
+import shutil
 import socket
+import ssl
 import subprocess
 import sys
 import threading
@@ -454,6 +457,45 @@ def test_headers_are_sent(server, kind):
     with make_client(kind, server, headers={"X-Key": "secret"}) as client:
         client.predict(text=["a"])
     assert {name.lower(): value for name, value in server.requests[-1][-1].items()}["x-key"] == "secret"
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory):
+    """The files of a certificate for 127.0.0.1 that signs itself, and of its key."""
+    if shutil.which("openssl") is None:
+        pytest.skip("openssl, which makes the certificate, is not installed")
+    folder = tmp_path_factory.mktemp("certificate")
+    files = (str(folder / "certificate.pem"), str(folder / "key.pem"))
+    command = "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=toy -addext"
+    subject = "subjectAltName=IP:127.0.0.1"
+    line = [*command.split(), subject, "-out", files[0], "-keyout", files[1]]
+    subprocess.run(line, check=True, capture_output=True)
+    return files
+
+
+@pytest.fixture(scope="module")
+def tls_server(certificate):
+    server = FakeTfServing(certificate)
+    yield server
+    server.close()
+
+
+def test_tls_checks_the_certificate(tls_server, certificate):
+    import grpc
+
+    trusted = ssl.create_default_context(cafile=certificate[0])
+    credentials = grpc.ssl_channel_credentials(pathlib.Path(certificate[0]).read_bytes())
+    for kind, tls in (("rest", {"tls": trusted}), ("grpc", {"credentials": credentials})):
+        with make_client(kind, tls_server, **tls) as client:
+            for _ in range(2):
+                assert client.predict(text=["a"])["label"].tolist() == ["short"]
+        # Certificates of the system do not have this one.
+        other = {} if kind == "rest" else {"credentials": grpc.ssl_channel_credentials()}
+        with make_client(kind, tls_server, retries=0, **other) as client, pytest.raises(Unavailable):
+            client.predict(text=["a"])
+    plain = RestClient(tls_server.url.replace("https", "http"), "toy", retries=0)
+    with plain, pytest.raises(Unavailable):
+        plain.predict(text=["a"])
 
 
 def test_the_json_of_requests_is_as_documented():
