@@ -4,6 +4,7 @@ import asyncio
 import concurrent.futures
 import json
 import pathlib
+import re
 import shutil
 import socket
 import ssl
@@ -623,3 +624,18 @@ def test_without_grpcio_a_grpc_client_says_what_to_install():
     result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert "InputError: grpcio is not installed" in result.stderr
     assert "pip install 'keras-bert-pipeline[client]'" in result.stderr
+
+
+def test_the_scripts_of_the_page_run_as_they_stand(server, capsys):
+    page = (pathlib.Path(__file__).parent.parent / "docs" / "serving_client.md").read_text("utf-8")
+    for script in re.findall(r"```python\n(.*?)```", page, re.S):
+        script = script.replace("http://127.0.0.1:8501", server.url).replace("127.0.0.1:8500", server.address)
+        exec(compile(script.replace('"sentiment"', '"toy"'), "serving_client.md", "exec"), namespace := {})
+        if "client" in namespace:
+            namespace["client"].close()
+    shown = capsys.readouterr().out.splitlines()
+    assert shown[0] == "long 0.800000012"
+    assert "serving_default ['text'] -> ['label', 'labels', 'probabilities', 'probability']" in shown
+    assert "[(2, 'END'), (3, 'AVAILABLE')]" in shown
+    assert "100 100" in shown
+    assert shown[-1].startswith("NOT_FOUND - http://127.0.0.1:")
