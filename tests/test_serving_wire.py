@@ -247,6 +247,12 @@ def test_too_few_values_are_filled_up_with_the_last_as_tensorflow_does():
                 assert ours.tolist() == theirs.tolist(), (data_type, count)
 
 
+def test_booleans_that_are_neither_0_nor_1_are_true():
+    proto = messages.TensorProto(dtype=NUMBER_OF_TYPE["bool"], tensor_content=b"\x02\x00\xff")
+    proto.tensor_shape.dim.add(size=3)
+    assert tensor_proto_to_array(proto).view(np.uint8).tolist() == [1, 0, 1]
+
+
 def test_strings_as_content_are_read_as_tensorflow_reads_them():
     values = [b"", b"a", b"x" * 300, b"\xff\0"]
     lengths = bytes([0, 1, 0xAC, 0x02, 2])
@@ -276,6 +282,8 @@ def test_tensors_that_cannot_be_are_one_clear_error():
             "takes more than 2147483648 bytes",
         ),
         ("dtype: DT_STRING tensor_shape { dim { size: 1000000000 } }", "takes more than 2147483648 bytes"),
+        ("dtype: DT_FLOAT tensor_shape {" + "dim { size: 1 }" * 65 + "}", "has 65 axes; the most are 64"),
+        ("dtype: DT_FLOAT tensor_shape { dim { size: 0 } dim { size: 4611686018427387904 } }", "which is too large"),
     ]:
         with pytest.raises(InputError, match=message):
             tensor_proto_to_array(proto(text))
