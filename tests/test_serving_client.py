@@ -4,6 +4,7 @@ import asyncio
 import concurrent.futures
 import json
 import pathlib
+import random
 import re
 import shutil
 import socket
@@ -441,6 +442,17 @@ def test_threads_share_a_client_and_get_their_own_answers(server, kind):
             )
 
         assert all(pool.map(ask, range(200)))
+
+
+@pytest.mark.parametrize("kind", ["rest", "grpc"])
+def test_nothing_is_lost_or_mixed_up_on_a_server_that_fails_now_and_then(server, kind):
+    chance, count = random.Random(1), 600
+    server.misbehave(*chance.choices([None, 503, 429, "close", "reset", "cut"], [20, 1, 1, 1, 1, 1], k=count))
+    server.grpc_misbehaviour.extend(chance.choices([None, "UNAVAILABLE", "RESOURCE_EXHAUSTED"], [10, 1, 1], k=count))
+    texts = ["x" * (number % 50) for number in range(count)]
+    with make_client(kind, server, retries=10) as client, concurrent.futures.ThreadPoolExecutor(32) as pool:
+        found = list(pool.map(lambda text: client.predict(text=[text])["probabilities"][0], texts))
+    assert np.array(found, np.float32).tobytes() == probabilities(texts).tobytes()
 
 
 def test_the_error_of_a_part_says_which_rows(server, kind):
