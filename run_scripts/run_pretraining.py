@@ -23,7 +23,7 @@ from absl import flags
 from keras_bert.command_line import run_command
 from keras_bert.errors import InputError
 from run_scripts.optimizer_flags import define_optimizer_flags, optimizer_choice, set_precision
-from run_scripts.strategy_flags import define_strategy_flags, strategy_scope
+from run_scripts.strategy_flags import define_strategy_flags, strategy_of_flags
 
 FLAGS = flags.FLAGS
 
@@ -133,7 +133,7 @@ def main() -> None:
     if not FLAGS.do_train and not FLAGS.do_eval:
         raise InputError("Nothing to do: give --do_train, --do_eval or both.")
 
-    with strategy_scope():
+    with strategy_of_flags().scope():
         _train_and_evaluate()
 
 
