@@ -18,7 +18,8 @@ from keras_bert.errors import InputError
 from keras_bert.models.pretrainer import BertPretrainer
 from keras_bert.tokenization.vocabulary import Vocabulary
 from keras_bert.training.callbacks import TIMED, read_history
-from keras_bert.training.pretraining import METRICS, evaluate_pretrainer, train_pretrainer
+from keras_bert.training.pretraining import evaluate_pretrainer, train_pretrainer
+from keras_bert.training.pretraining_evaluation import METRICS
 from keras_bert.training.resumable_fit import resumable_fit
 
 RUN = {

@@ -37,7 +37,8 @@ class BestModel(StepCallback):
         start_step, num_train_steps: as for `StepCallback`.
         model: the model whose weights are kept; the one that is trained, or a part of it.
         evaluate: returns the scores of the model as it is; with several processes, the same in all.
-        main_score: the name of the score that decides; more is better, and the first of equals is kept.
+        main_score: the name of the score that decides; the first of equals is kept.
+        less_is_better: whether it is a loss.
         evaluate_steps: updates between two evaluations.
         patience: training ends after so many evaluations without a better one; 0 never ends it.
         with_weights: returns a context in which the model has the weights that are evaluated and kept; by default those
@@ -56,6 +57,7 @@ class BestModel(StepCallback):
         evaluate: Callable[[], Mapping[str, float]],
         main_score: str,
         *,
+        less_is_better: bool = False,
         evaluate_steps: int,
         patience: int = 0,
         with_weights: Callable[[], AbstractContextManager] = contextlib.nullcontext,
@@ -69,6 +71,7 @@ class BestModel(StepCallback):
         self._kept_model = model
         self._evaluate = evaluate
         self._main_score = main_score
+        self._less_is_better = less_is_better
         self._evaluate_steps = evaluate_steps
         self._patience = patience
         self._with_weights = with_weights
@@ -85,8 +88,9 @@ class BestModel(StepCallback):
 
     @property
     def best(self) -> dict | None:
-        """The line of the best evaluation so far, None before the first."""
-        return best_evaluation(self.evaluations, self._main_score)
+        """The line of the best evaluation so far, None before the first. Any score is better than none."""
+        sign = -1 if self._less_is_better else 1
+        return max(self.evaluations, key=lambda line: sign * line.get(self._main_score, -sign * math.inf), default=None)
 
     @property
     def is_exhausted(self) -> bool:
@@ -154,11 +158,6 @@ def forget_best_weights(folder: RunFolder) -> None:
     path = folder.file(_WEIGHTS_FILE)
     if is_chief() and os.path.exists(path):
         os.remove(path)
-
-
-def best_evaluation(evaluations: list[dict], main_score: str) -> dict | None:
-    """Returns the first line with the highest score; any score is better than none. None where there is no line."""
-    return max(evaluations, key=lambda line: line.get(main_score, -math.inf), default=None)
 
 
 def kept_step(folder: RunFolder) -> int | None:
