@@ -368,3 +368,5 @@ def test_the_command_says_what_is_wrong_in_one_line(tmp_path):
     assert "Traceback" not in err
     process = run_command("--input_file=none.tfrecord", f"--output_dir={tmp_path}")
     assert "Nothing to do: give --do_train, --do_eval or both." in process.communicate(timeout=60)[1]
+    process = run_command("--input_file=none.tfrecord", f"--output_dir={tmp_path}", "--do_train", "--keep_best")
+    assert "To keep the best model, records are needed that it is not trained on" in process.communicate(timeout=60)[1]
