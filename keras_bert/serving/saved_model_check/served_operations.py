@@ -1,8 +1,8 @@
 """Which operations a stock TensorFlow Serving has.
 
 TensorFlow Serving links TensorFlow and the target `ops_lib` of a fixed TensorFlow Text, named in its workspace.bzl:
-2.7.3 in TensorFlow Serving 2.10, 2.8.2 in 2.11, 2.12.1 from 2.12 to 2.19, 2.20.0 since 2.20. TensorFlow's own operations
-are those of the packages 2.12.1, 2.20.0 and 2.21.0.
+2.7.3 in TensorFlow Serving 2.10, 2.8.2 in 2.11, 2.12.1 from 2.12 to 2.19, 2.20.0 since 2.20. TensorFlow's own
+operations are those of the packages 2.12.1, 2.20.0 and 2.21.0.
 """
 
 FIRST_VERSION, LAST_VERSION = 10, 21
@@ -28,17 +28,16 @@ _TEXT_SINCE = {
 }
 TEXT_SINCE = {operation: minor for minor, names in _TEXT_SINCE.items() for operation in names.split()}
 
-# Operations of TensorFlow 2.20 that 2.12 does not have; when each came between them was not looked up. Those of TPUs
-# have names that start with one of NOT_SERVED.
-NEWER_THAN_2_12 = frozenset(
-    """
+# Operations of TensorFlow 2.20 that 2.12 does not have, without those for TPUs; when each came between the two was not
+# looked up.
+_NEWER_THAN_2_12 = """
     CalibrationStatisticsSaver CheckPinned CollectiveAllToAllV2 Conv DatasetFingerprint DebugIdentityV3 DecodeWebP
     DumpTensor FFTND GlobalIterId GlobalShuffleDataset IFFTND IndexFlatMapDataset IRFFTND IteratorGetModelProto
     ListSnapshotChunksDataset RaggedFillEmptyRows RaggedFillEmptyRowsGrad RelayoutLike RFFTND SegmentMaxV2 SegmentMinV2
     SnapshotChunkDataset SparseSegmentMeanGradV2 SparseSegmentSqrtNGradV2 SparseSegmentSumGradV2 StochasticCastToInt
     TFRecordDatasetV2 WeightedFlatMapDataset XlaLaunchV2
-    """.split()
-)
+"""
+NEWER_THAN_2_12 = frozenset(_NEWER_THAN_2_12.split())
 NEWER_THAN_2_20 = frozenset(["DecodeJxl"])
 
 # They run a function of the Python process that made the graph.

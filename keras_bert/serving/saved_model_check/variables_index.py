@@ -1,4 +1,4 @@
-"""The list of what a checkpoint holds, from `variables.index`: with sizes and checksums, which TensorFlow keeps to itself.
+"""What a checkpoint holds, from `variables.index`: with sizes and checksums, which TensorFlow keeps to itself.
 
 The file is a sorted table as LevelDB writes it (`tensorflow/core/lib/io/table.h`), from the names of tensors to
 `BundleEntryProto`s.

@@ -1,4 +1,4 @@
-"""Traps in the requests that a server answers before it takes a version into use. One that fails keeps it from loading."""
+"""Traps in the warm-up file: requests that a server answers before it takes a version into use."""
 
 import os
 from collections.abc import Iterator

@@ -70,8 +70,8 @@ def _doubled(folder: str, num_shards: int, tensors: list[StoredTensor]) -> Itera
             WARNING,
             "doubled-variables",
             f"{INDEX_FILE}, {first[0].name} and {first[1].name}",
-            f"{len(groups)} variables are stored more than once with the same values: {wasted:,} of {total:,} bytes are "
-            "copies. Servers hold them in memory too. model.export of Keras does this (keras#23553).",
+            f"{len(groups)} variables are stored more than once with the same values: {wasted:,} of {total:,} bytes "
+            "are copies. Servers hold them in memory too. model.export of Keras does this (keras#23553).",
             "save a tf.Module that holds each variable once, as export_for_serving does.",
         )
 
@@ -108,8 +108,8 @@ def _constants(model: SavedModelFiles) -> Iterator[Finding]:
             WARNING,
             "weights-in-graph",
             f"saved_model.pb, {large[0][1]}",
-            f"{len(large)} constants of numbers hold {sum(size for size, _ in large):,} bytes. A graph over 2 GB cannot "
-            "be read, loads slowly, and each copy of a constant takes memory of its own.",
+            f"{len(large)} constants of numbers hold {sum(size for size, _ in large):,} bytes. A graph over 2 GB "
+            "cannot be read, loads slowly, and each copy of a constant takes memory of its own.",
             "keep weights in tf.Variables that the saved object holds.",
         )
     graph_bytes = model.meta_graph.ByteSize()
