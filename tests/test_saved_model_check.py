@@ -153,6 +153,17 @@ def test_an_operation_that_nobody_links_is_an_error(copied):
     assert "saved_model.pb changed" in findings[1].happens
 
 
+def test_functions_that_servers_never_call_may_have_any_operation(copied):
+    # TensorFlow's C++ loader was seen to load such a model, and to refuse one where a signature calls the function.
+    def add_function(graph):
+        function = graph.graph_def.library.function.add()
+        function.signature.name = "only_for_python"
+        function.node_def.add(name="node", op="MyOwnOperation")
+
+    edit_graph(copied, add_function)
+    assert found(check(copied)) == [("warning", "stale-fingerprint")]
+
+
 def test_a_signature_that_names_a_tensor_that_is_not_there_is_an_error(copied):
     def break_name(graph):
         graph.signature_def["serving_default"].outputs["score"].name = "Nowhere:0"

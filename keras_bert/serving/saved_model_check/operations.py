@@ -43,7 +43,7 @@ def check_operations(model: SavedModelFiles, versions: Sequence[str]) -> Iterato
     """Yields operations that some of the `versions` of TensorFlow Serving lack or cannot run."""
     minors = serving_minors(versions)
     places = collections.defaultdict(list)
-    for function, node in model.all_nodes():
+    for function, node in model.served_nodes():
         if node.op not in model.functions:
             places[node.op].append((function, node.name))
     for operation in sorted(places):
@@ -114,7 +114,7 @@ def check_compiled(model: SavedModelFiles) -> Iterator[Finding]:
 
 def check_paths(model: SavedModelFiles) -> Iterator[Finding]:
     """Yields operations that read a file by a path of the machine that made the graph."""
-    for function, node in model.all_nodes():
+    for function, node in model.served_nodes():
         if node.op != "Const" or len(node.attr["value"].tensor.string_val) != 1:
             continue
         text = node.attr["value"].tensor.string_val[0].decode("utf-8", "replace")

@@ -60,6 +60,11 @@ class SavedModelFiles:
             for node in function.node_def:
                 yield name, node
 
+    def served_nodes(self) -> Iterator[tuple[str, object]]:
+        """Yields what `all_nodes` does, without the functions that only Python calls: servers never look at them."""
+        _, functions = self._walk(self.nodes)
+        return ((function, node) for function, node in self.all_nodes() if not function or function in functions)
+
     def reached(self, signature: str) -> tuple[set[str], set[str]]:
         """Returns the names of the nodes of the graph, and of the functions, that a call of `signature` can run."""
         return self._reached[signature]
