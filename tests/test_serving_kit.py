@@ -292,7 +292,7 @@ printf '%s\\n' "$@" > "${RECORD}/arguments"
 for argument in "$@"; do
   case "${argument}" in --model_config_file=*) cp "${argument#*=}" "${RECORD}/models.config" ;; esac
 done
-if [ -n "${WAIT:-}" ]; then touch "${RECORD}/started"; trap 'echo stopped > "${RECORD}/stopped"; exit 0' TERM
+if [ -n "${WAIT:-}" ]; then trap 'echo stopped > "${RECORD}/stopped"; exit 0' TERM; touch "${RECORD}/started"
   for _ in $(seq 300); do sleep 0.1; done; fi
 exit 7
 """

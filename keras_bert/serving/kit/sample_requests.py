@@ -18,21 +18,24 @@ def made_up_text(num_words: int, draw: random.Random) -> str:
     return " ".join(draw.choice(_WORDS) for _ in range(num_words))
 
 
-def made_up_row(signature, num_words: int, draw: random.Random) -> dict:
-    """Returns a row of made-up values for the text inputs of a signature: input -> text, or list of texts.
+def made_up_row(inputs: Mapping[str, tuple[str, int | None]], num_words: int, draw: random.Random) -> dict:
+    """Returns a row of made-up values for text inputs: input -> text, or list of texts.
+
+    Args:
+        inputs: name -> (type in small letters, number of axes or None).
+        num_words: the length of each text.
 
     Raises:
-        InputError: the signature takes other things than texts.
+        InputError: an input is no text.
     """
     row = {}
-    for name, tensor in sorted(signature.inputs.items()):
-        shape = shape_of(tensor)
-        if type_name(tensor) != "STRING" or shape is None or len(shape) not in (1, 2):
+    for name, (dtype, rank) in sorted(inputs.items()):
+        if dtype != "string" or rank not in (1, 2):
             raise InputError(
                 f"The input {name} is no text, so requests cannot be made up for it. Give some of your own."
             )
-        texts = [made_up_text(num_words, draw) for _ in range(1 if len(shape) == 1 else 2)]
-        row[name] = texts[0] if len(shape) == 1 else texts
+        texts = [made_up_text(num_words, draw) for _ in range(rank)]
+        row[name] = texts[0] if rank == 1 else texts
     return row
 
 

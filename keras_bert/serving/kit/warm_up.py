@@ -19,7 +19,7 @@ from keras_bert.serving.kit.sample_requests import (
 )
 from keras_bert.serving.saved_model_check.operations import check_compiled
 from keras_bert.serving.saved_model_check.reading import SavedModelFiles, read_saved_model
-from keras_bert.serving.saved_model_check.signatures import DEFAULT_SIGNATURE
+from keras_bert.serving.saved_model_check.signatures import DEFAULT_SIGNATURE, shape_of, type_name
 from keras_bert.serving.saved_model_check.warm_up import MOST_RECORDS, WARM_UP_FILE
 
 DEFAULT_BATCH_SIZES = (1, 2, 8, 32)
@@ -97,9 +97,7 @@ def replay(version_folder: str, logs: Sequence) -> None:
 
 
 def _logs(model: SavedModelFiles, examples: list[Mapping], batch_sizes: Sequence[int]) -> Iterator:
-    default = model.signatures[DEFAULT_SIGNATURE]
-    draw = random.Random(0)
-    groups = [examples] if examples else [[made_up_row(default, length, draw)] for length in DEFAULT_LENGTHS]
+    groups = [examples] if examples else _made_up_groups(model.signatures[DEFAULT_SIGNATURE])
     # A signature that XLA must compile would keep a stock server from loading the model.
     compiled = {finding.where.removeprefix("signature ").split(",")[0] for finding in check_compiled(model)}
     for rows in groups:
@@ -112,6 +110,16 @@ def _logs(model: SavedModelFiles, examples: list[Mapping], batch_sizes: Sequence
     for name in model.signatures:
         if name not in (DEFAULT_SIGNATURE, *_EXAMPLE_LOGS) and name not in compiled:
             yield _predict_log(name, made_up_inputs(model, name, groups[0][:1]))
+
+
+def _made_up_groups(signature) -> list[list[Mapping]]:
+    draw = random.Random(0)
+    shapes = {name: shape_of(tensor) for name, tensor in signature.inputs.items()}
+    inputs = {
+        name: (type_name(tensor).lower(), None if shapes[name] is None else len(shapes[name]))
+        for name, tensor in signature.inputs.items()
+    }
+    return [[made_up_row(inputs, length, draw)] for length in DEFAULT_LENGTHS]
 
 
 def _predict_log(signature: str, inputs: Mapping):
