@@ -38,7 +38,7 @@ def main():
     from keras_bert.atomic_output import atomic_file
     from keras_bert.serving.batching_proposal import propose_batching
     from keras_bert.serving.client import GrpcClient, RestClient, ServingError
-    from keras_bert.serving.load_test import made_up_rows, measure_all
+    from keras_bert.serving.load_measurement import made_up_rows, measure_all
     from run_scripts.make_serving_kit import read_examples
 
     arguments = flags.FLAGS

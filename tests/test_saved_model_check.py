@@ -13,12 +13,13 @@ import tensorflow as tf
 from absl import flags
 from trapped_models import BATCH, graph, save, sound_signature, spec, trapped_signatures
 
+import keras_bert.serving
 from keras_bert.config import BertConfig
 from keras_bert.errors import InputError
 from keras_bert.models.pretrainer import BertPretrainer
 from keras_bert.models.sequence_classifier import BertSequenceClassifier
 from keras_bert.serving.export import export_for_serving
-from keras_bert.serving.saved_model_check.checking import check
+from keras_bert.serving.saved_model_check.checking import check, require_servable
 from keras_bert.serving.saved_model_check.served_operations import NEWER_THAN_2_12, NEWER_THAN_2_20, TEXT_SINCE
 from keras_bert.serving.saved_model_check.variables_index import read_index
 from keras_bert.serving.wire import messages
@@ -151,6 +152,18 @@ def test_an_operation_that_nobody_links_is_an_error(copied):
     assert [finding.trap for finding in findings] == ["custom-operation", "stale-fingerprint"]
     assert "MyOwnOperation, in signature serving_default" in findings[0].where
     assert "saved_model.pb changed" in findings[1].happens
+
+
+def test_an_export_that_cannot_be_served_is_refused_with_its_errors(sound, trapped):
+    require_servable(sound)
+    with pytest.raises(InputError, match=r"cannot be served\. composite-output, signature composite-output, output"):
+        require_servable(trapped[1].path)
+
+
+def test_the_check_is_a_name_of_the_serving_package(sound):
+    assert keras_bert.serving.check(sound).is_clean()
+    with pytest.raises(AttributeError, match="no attribute 'chekc'"):
+        keras_bert.serving.chekc  # noqa: B018
 
 
 def test_functions_that_servers_never_call_may_have_any_operation(copied):

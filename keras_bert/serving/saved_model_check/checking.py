@@ -49,6 +49,14 @@ def check(path: str | os.PathLike, serving_versions: Sequence[str] = DEFAULT_VER
     return Report(folder or os.fspath(path), versions, sorted_findings(findings))
 
 
+def require_servable(folder: str | os.PathLike) -> None:
+    """Raises `InputError` with all that `check` calls an error, if there is any. For what has just been exported."""
+    report = check(folder)
+    if report.errors:
+        found = " ".join(f"{finding.trap}, {finding.where}: {finding.happens}" for finding in report.errors)
+        raise InputError(f"What was exported cannot be served. {found}")
+
+
 def _find(path: str) -> tuple[str | None, list[Finding]]:
     if not os.path.exists(path):
         raise InputError(f"There is no SavedModel {path}: no such folder.")

@@ -14,7 +14,7 @@ from absl import flags
 from keras_bert.errors import InputError
 from keras_bert.serving.batching_proposal import Measurement, best_batch_size, propose_batching
 from keras_bert.serving.kit.server_files import read_batching
-from keras_bert.serving.load_test import measure
+from keras_bert.serving.load_measurement import measure
 from run_scripts import load_test_server
 
 
@@ -217,6 +217,6 @@ def test_bad_input_is_one_clear_line(tmp_path, monkeypatch, capsys):
 
 
 def test_a_load_test_needs_no_tensorflow():
-    program = "import sys, keras_bert.serving.load_test; print(set(sys.modules) & {'tensorflow', 'keras'})"
+    program = "import sys, keras_bert.serving.load_measurement; print(set(sys.modules) & {'tensorflow', 'keras'})"
     result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert result.stdout.strip() == "set()"
