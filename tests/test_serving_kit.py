@@ -278,6 +278,8 @@ def test_padding_by_the_server_is_on_where_it_does_no_harm_and_refused_elsewhere
     assert not (tmp_path / "kit").exists()
     made = make_serving_kit(folder, tmp_path / "kit")
     assert not read_batching(pathlib.Path(made, "config", "batching.config").read_text()).pad_variable_length_inputs
+    assert "must have the same number of columns" in pathlib.Path(made, "README.md").read_text()
+    assert "Requests of different lengths are joined" in (kit / "README.md").read_text()
 
 
 def test_a_model_that_cannot_be_served_gets_no_kit(tmp_path):

@@ -47,6 +47,8 @@ curl http://localhost:8501/v1/models/{name}
 curl -d '{request}' http://localhost:8501/v1/models/{name}:predict
 ```
 
+{joining}
+
 A new version is a new folder `models/{name}/{next_version}`. Copy it under a name that is no number, then rename it:
 the server takes it within ten seconds and drops the old one when the new one answers.
 
@@ -54,6 +56,13 @@ Both scripts and the image listen without a password and without encryption. The
 only, unless `LISTEN=0.0.0.0` is set for Docker; `serve.sh` has no such setting, since `tensorflow_model_server` always
 listens on all addresses: keep a firewall before it.
 """
+
+_JOINS_ANY_LENGTH = """\
+Requests of different lengths are joined: `pad_variable_length_inputs` is on in `config/batching.config`."""
+_JOINS_EQUAL_LENGTHS = """\
+`pad_variable_length_inputs` is off in `config/batching.config`. Requests with a variable second axis (ids, lists of
+texts) that come at once must have the same number of columns, or the server refuses them. Plain texts have no such
+axis."""
 
 
 def make_serving_kit(
@@ -116,6 +125,7 @@ def make_serving_kit(
             metrics_path=metrics_path,
             image=image,
             request=_sample_request(copy),
+            joining=_JOINS_ANY_LENGTH if batching.pad_variable_length_inputs else _JOINS_EQUAL_LENGTHS,
         )
         _write(os.path.join(folder, "README.md"), readme)
     return os.fspath(output_dir)
