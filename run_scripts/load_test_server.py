@@ -29,6 +29,7 @@ def define_flags() -> None:
     flags.DEFINE_list("concurrency", ["1", "2", "4", "8"], "Clients at once.")
     flags.DEFINE_float("seconds", 3.0, "How long each measurement takes.", lower_bound=0.01)
     flags.DEFINE_float("timeout", 30.0, "Seconds after which a request has failed.", lower_bound=0.001)
+    flags.DEFINE_float("wait", 0.0, "Seconds to wait first until the model is there.", lower_bound=0.0)
     flags.DEFINE_float("latency_ms", None, "99 of 100 batches shall be answered within that time.", lower_bound=0.001)
     flags.DEFINE_string("output_file", None, "Where the measurements and the proposal are written as JSON.")
     flags.DEFINE_string("batching_file", None, "Where the proposal is written as a batching file of the server.")
@@ -48,6 +49,8 @@ def main():
     options = {"timeout": arguments.timeout, "retries": 0, "batch_size": None, "max_in_flight": most}
     try:
         with kind(arguments.url, arguments.model, **options) as client:
+            if arguments.wait:
+                client.wait_until_available(arguments.wait)
             if arguments.examples:
                 rows = read_examples(arguments.examples)
             else:

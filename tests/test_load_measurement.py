@@ -45,6 +45,8 @@ def test_the_smallest_batch_that_is_nearly_the_best_is_proposed_with_its_threads
     assert proposal.batching.num_batch_threads == 2
     assert proposal.batching.max_enqueued_batches == 100  # 2 at a time, 20 ms each, in a second
     assert len(proposal.reasons) == 5
+    assert "Larger ones" not in proposal.reasons[0]
+    assert "Larger ones were not tried" in propose_batching(BY_SIZE[:3]).reasons[0]
     assert read_batching(proposal.batching.text()) == proposal.batching
 
 

@@ -84,6 +84,7 @@ def propose_batching(measurements: Sequence[Measurement], latency_ms: float | No
         reasons.append(
             f"max_batch_size {best.batch_size}: the smallest that gives {_GOOD_ENOUGH:.0%} of the most rows a second; "
             f"{gain:.1f} times those of {single.batch_size}, in {best.p50_ms:.1f} ms instead of {single.p50_ms:.1f}."
+            + (" Larger ones were not tried or take too long." if best is by_size[-1] else "")
         )
         timeout = round(single.p50_ms * 1000 * _WAITING_SHARE)
         reasons.append(
