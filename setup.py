@@ -38,6 +38,9 @@ COMMANDS = {
         "export_saved_model",
         "ask_saved_model",
         "query_server",
+        "check_saved_model",
+        "make_serving_kit",
+        "load_test_server",
         "quickstart_report",
     ],
 }
