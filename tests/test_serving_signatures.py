@@ -21,6 +21,7 @@ def width_teller(max_length):
 
     class Model:
         vocabulary = VOCABULARY
+        problem_type = "classification"
         labels = [str(number) for number in range(max_length + 1)]
         __call__ = staticmethod(call)
 
