@@ -66,7 +66,12 @@ def test_words_are_parted_and_joined_as_in_python(graph_words):
 
 def test_words_of_random_texts_are_those_of_python(graph_words):
     rng = random.Random(0)
-    pools = ["aZ1", ".-_&@/,:'\u2019!", " ", "\u00c9\u00b2\u2167\u24b6\u4e00\ufa6e\u0301\u200b\u20ac\U0001f600\ufffd\x85"]
+    pools = [
+        "aZ1",
+        ".-_&@/,:'\u2019!",
+        " ",
+        "\u00c9\u00b2\u2167\u24b6\u4e00\ufa6e\u0301\u200b\u20ac\U0001f600\ufffd\x85",
+    ]
     made = ["".join(rng.choice(rng.choice(pools)) for _ in range(rng.randint(1, 30))) for _ in range(3000)]
     assert_same(graph_words, made)
     generated = [text.decode(errors="ignore") for _, text in itertools.islice(generated_texts(3), 1500)]
@@ -79,7 +84,9 @@ def test_words_of_real_text_are_those_of_python(graph_words, shared_data):
 
 
 def test_bytes_that_are_no_utf_8_are_in_no_word(graph_words):
-    texts = [text for kind, text in itertools.islice(generated_texts(4), 600) if kind in ("invalid UTF-8", "random bytes")]
+    texts = [
+        text for kind, text in itertools.islice(generated_texts(4), 600) if kind in ("invalid UTF-8", "random bytes")
+    ]
     for text, found in zip(texts, graph_words(texts), strict=True):
         expected = [word for word, _, _ in words_in_python(text.decode(errors="ignore"))]
         assert [word for word, _, _ in found] == expected, text

@@ -8,8 +8,8 @@ but for what the usual corpora (CoNLL, the Penn Treebank) keep together:
 * an apostrophe with the letters behind it: `London 's`, `they 're`;
 * the same punctuation several times: `...`, `!!!`.
 
-What is a letter, a capital or a digit is what the frozen Unicode table says. `serving/signatures/graph_words.py` has the
-same as a TensorFlow graph.
+What is a letter, a capital or a digit is what the frozen Unicode table says. `serving/signatures/graph_words.py` finds
+the same words in a TensorFlow graph.
 """
 
 from keras_bert.tokenization import unicode_table

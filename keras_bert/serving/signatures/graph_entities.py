@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from keras_bert.tasks.tag_schemes import OUTSIDE, TagScheme, read_entities, write_tags
+from keras_bert.tasks.tag_schemes import OUTSIDE, Entity, TagScheme, read_entities, write_tags
 
 _NO_TYPE = -1
 
@@ -43,22 +43,17 @@ class EntityReader:
     """
 
     def __init__(self, labels: Sequence[str], scheme: TagScheme):
-        read = [read_entities([label]) for label in labels]
-        types = sorted({entity.type for entities in read for entity in entities})
-        self._types = types
-        self._type = np.array([types.index(found[0].type) if found else _NO_TYPE for found in read], np.int32)
-        # What two words with this label and type are: one entity or two. It says whether the label goes on with what
-        # came before, and whether it lets anything go on behind it.
-        self._goes_on = np.array([_is_one(f"I-{found[0].type}", label) if found else False for label, found in zip(labels, read, strict=True)])
-        self._stays_open = np.array([_is_one(label, f"I-{found[0].type}") if found else False for label, found in zip(labels, read, strict=True)])
-        # Of a single word, the first, the last and a middle one: `_Place` below.
-        self._tags = [
-            tag
-            for entity_type in types
-            for tag in _tags_by_place(entity_type, scheme)
-        ]
-        # Every letter of the type counts, also those of labels that are no beginning.
-        self._of_type = np.array([[label[2:] == name for name in types] for label in labels], np.float64)
+        self._types = sorted({entity.type for label in labels for entity in read_entities([label])})
+        self._type = np.full(len(labels), _NO_TYPE, np.int32)
+        # Whether a label goes on with an entity of its type, and whether such an entity can go on behind it.
+        self._goes_on, self._stays_open = np.zeros((2, len(labels)), bool)
+        for number, label in enumerate(labels):
+            for entity in read_entities([label]):
+                self._type[number] = self._types.index(entity.type)
+                self._goes_on[number] = len(read_entities([f"I-{entity.type}", label])) == 1
+                self._stays_open[number] = len(read_entities([label, f"I-{entity.type}"])) == 1
+        self._tags = [tag for name in self._types for tag in _tags_by_place(name, scheme)]
+        self._is_of_type = np.array([[label[2:] == name for name in self._types] for label in labels], np.float64)
 
     def __call__(self, label_ids: tf.Tensor, probabilities: tf.Tensor, rows: tf.Tensor) -> tuple[tf.Tensor, Entities]:
         """Returns the tags of words, put right, strings (W,), and their entities.
@@ -79,7 +74,7 @@ class EntityReader:
         tags = tf.where(is_inside, tf.gather(self._tags, 4 * tf.maximum(types, 0) + place), OUTSIDE)
 
         numbers = tf.boolean_mask(tf.cumsum(tf.cast(begins, tf.int32)) - 1, is_inside)
-        by_type = tf.boolean_mask(tf.matmul(probabilities, self._of_type), is_inside)
+        by_type = tf.boolean_mask(tf.matmul(probabilities, self._is_of_type), is_inside)
         of_words = tf.gather(by_type, tf.boolean_mask(types, is_inside), batch_dims=1)
         return tags, Entities(
             tf.where(begins)[:, 0],
@@ -91,14 +86,8 @@ class EntityReader:
         )
 
 
-def _is_one(first: str, second: str) -> bool:
-    return len(read_entities([first, second])) == 1
-
-
 def _tags_by_place(entity_type: str, scheme: TagScheme) -> list[str]:
     """Returns the tag of a single word, of the first, of the last and of a middle one of several."""
-    from keras_bert.tasks.tag_schemes import Entity
-
     single = write_tags([Entity(0, 1, entity_type)], 1, scheme)
     first, middle, last = write_tags([Entity(0, 3, entity_type)], 3, scheme)
     return [*single, first, last, middle]

@@ -110,9 +110,7 @@ def _goes_on(points, properties, firsts, ends, rows):
     is_single = tf.equal(ends - firsts, 1)
     # The character that touches it from behind.
     touched = tf.concat([touches[1:], tf.zeros_like(touches[:1])], 0)
-    after_point, after_kind = (
-        tf.where(touched, tf.concat([values[1:], values[:1]], 0), 0) for values in (point, kind)
-    )
+    after_point, after_kind = (tf.where(touched, tf.concat([values[1:], values[:1]], 0), 0) for values in (point, kind))
     is_alphanumeric = _has(kind, _ALPHANUMERIC)
 
     # Punctuation several times. Whatever repeats is a span for each of its characters.

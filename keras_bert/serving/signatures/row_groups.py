@@ -35,7 +35,9 @@ def run_in_groups(forward, rows: tf.RaggedTensor, second_columns, pad_id: int, n
         input_mask = tf.cast(is_real, tf.int32)
         segment_ids = tf.zeros_like(input_ids)
         if second_columns is not None:
-            segment_ids = input_mask * tf.cast(columns >= tf.cast(second_columns[group], tf.int32)[:, tf.newaxis], tf.int32)
+            segment_ids = input_mask * tf.cast(
+                columns >= tf.cast(second_columns[group], tf.int32)[:, tf.newaxis], tf.int32
+            )
         result = tf.cast(forward(input_ids, input_mask, segment_ids), tf.float32)
         return number + 1, outputs.write(number, tf.boolean_mask(result, is_real))
 
