@@ -39,7 +39,7 @@ CONFIG = BertConfig(
 SERVER = """
 import ctypes, json, sys
 
-FLOAT, INT32, STRING = 1, 3, 7
+FLOAT, INT32, STRING, BOOL = 1, 3, 7, 10
 
 
 class Output(ctypes.Structure):
@@ -125,7 +125,8 @@ def values_of(tensor):
     data, kind = call("TF_TensorData", tensor), call("TF_TensorType", tensor, result=ctypes.c_int)
     if kind == STRING:
         return shape, [text_at(data + 24 * index).decode() for index in range(count)]
-    return shape, list((({FLOAT: ctypes.c_float, INT32: ctypes.c_int32}[kind]) * count).from_address(data or 1)[:])
+    number = {FLOAT: ctypes.c_float, INT32: ctypes.c_int32, BOOL: ctypes.c_bool}[kind]
+    return shape, list((number * count).from_address(data or 1)[:])
 
 
 def answer(folder, feeds, fetches):

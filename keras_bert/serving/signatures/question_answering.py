@@ -21,11 +21,11 @@ def question_answering_signatures(model, tokenizer, options: SignatureOptions) -
     Inputs: `question` and `context`, strings `[B]`.
 
     Outputs: `answer`, strings `[B]`, "" where there is none; `start` and `end`, int32 `[B]`, where it is in the
-    context, in bytes, -1 where there is none; its `probability`, float32 `[B]`. The best answers, N at most, those with equal
-    texts being one: `answers`, strings `[B, N]`, `starts`, `ends` and `probabilities`, and `is_null`, bool `[B, N]`,
-    whether this one is no answer. Behind fewer stand "", -1, 0 and false. From a model that may give no answer also
-    `null_score_difference`, float32 `[B]`: over the model's threshold there is none. Without a question or a context
-    there is no answer.
+    context, in bytes, -1 where there is none; its `probability`, float32 `[B]`. The best answers, N at most, those
+    with equal texts being one: `answers`, strings `[B, N]`, `starts`, `ends` and `probabilities`, and `is_null`, bool
+    `[B, N]`, whether this one is no answer. Behind fewer stand "", -1, 0 and false. From a model that may give no
+    answer also `null_score_difference`, float32 `[B]`: over the model's threshold there is none. Without a question or
+    a context there is no answer.
 
     `tokens` takes `input_ids` and `segment_ids`, int32 `[B, S]`, a window each, and `lengths`, int32 `[B]`; it gives
     `start_logits` and `end_logits`, float32 `[B, S]`, far below all others for padding.
