@@ -1,16 +1,19 @@
 """Asks a SavedModel written by export_saved_model, and prints its answers.
 
-Texts come from --text, which can be repeated, or from standard input, one a line. A model of pairs takes --text_b too,
-or lines with a tab between the two texts; a missing second text means a single text.
+What the model takes is given by flags of the same names, or on standard input, one question a line, with tabs between
+its columns: a text; a text and a second one, or none; a question and its context; a prompt and its choices.
 
 Examples:
   python -m run_scripts.ask_saved_model --saved_model=saved_models/sentiment --text="a wonderful film"
   python -m run_scripts.ask_saved_model --saved_model=saved_models/bert --text="the capital of france is [MASK] ."
+  python -m run_scripts.ask_saved_model --saved_model=saved_models/squad --question="Who?" --context="Ada wrote it."
+  python -m run_scripts.ask_saved_model --saved_model=saved_models/swag --prompt="It rains." --choices="We stay in." \
+      --choices="We swim."
 """
 
 import itertools
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from absl import flags
 
@@ -22,52 +25,88 @@ def define_flags() -> None:
     flags.DEFINE_string("saved_model", None, "A version of a SavedModel, or the folder of its versions.", required=True)
     flags.DEFINE_multi_string("text", [], "A text to ask")
     flags.DEFINE_multi_string("text_b", [], "The second text of a pair, as often as --text")
+    flags.DEFINE_multi_string("question", [], "A question about a text")
+    flags.DEFINE_multi_string("context", [], "The text that it is about, as often as --question")
+    flags.DEFINE_multi_string("prompt", [], "What the choices go with, once")
+    flags.DEFINE_multi_string("choices", [], "A choice; give several")
 
 
 _BATCH_SIZE = 32
+_COLUMNS = ("text", "text_b", "question", "context", "prompt", "choices")
 
 
 def main():
     arguments = flags.FLAGS
-    if arguments.text_b and len(arguments.text_b) != len(arguments.text):
-        raise InputError(
-            f"--text is given {len(arguments.text)} times and --text_b {len(arguments.text_b)} times. "
-            'Give them equally often; --text_b="" means a single text.'
-        )
+    given = {name: getattr(arguments, name) for name in _COLUMNS if getattr(arguments, name)}
+    _check(given)
     from keras_bert.serving.ask import SavedModel
 
     model = SavedModel(arguments.saved_model)
-    if arguments.text:
-        texts = zip(arguments.text, arguments.text_b or [None] * len(arguments.text), strict=True)
+    if given:
+        rows = _rows_of_flags(given, model)
         batch_size = _BATCH_SIZE
     else:
-        texts = read_texts(sys.stdin.buffer, model.takes_pairs)
+        rows = read_rows(sys.stdin.buffer, model.columns)
         # A person wants the answer to a line before writing the next one.
         batch_size = 1 if sys.stdin.isatty() else _BATCH_SIZE
         if sys.stdin.isatty():
-            print("Write one text a line. Ctrl-D ends.", file=sys.stderr)
-    if not print_answers(model, texts, batch_size):
+            print(f"Write one line for each: {', tab, '.join(model.columns)}. Ctrl-D ends.", file=sys.stderr)
+    if not print_answers(model, rows, batch_size):
         raise InputError("No text was given. Use --text=..., or write texts to standard input, one a line.")
 
 
-def read_texts(lines, pairs: bool) -> Iterator[tuple[bytes, bytes | None]]:
-    """Yields a text, and a second one if the model takes pairs, for each line that is not blank."""
+def _check(given: dict[str, list[str]]) -> None:
+    for first, second, hint in (
+        ("text", "text_b", ' Give them equally often; --text_b="" means a single text.'),
+        ("question", "context", " Give them equally often."),
+    ):
+        counts = [len(given.get(name, ())) for name in (first, second)]
+        if second in given and counts[0] != counts[1]:
+            raise InputError(f"--{first} is given {counts[0]} times and --{second} {counts[1]} times.{hint}")
+    if len(given.get("prompt", ())) > 1:
+        raise InputError("--prompt is given more than once. Write several to standard input, one a line.")
+
+
+def _rows_of_flags(given: dict[str, list[str]], model) -> list[tuple]:
+    """Returns a tuple of columns for each question, as `read_rows` does."""
+    wanted = " and ".join(f"--{name}" for name in model.columns)
+    if set(given) - set(model.columns):
+        wrong = ", ".join(f"--{name}" for name in given if name not in model.columns)
+        takes = "takes single texts, and a second text was given" if wrong == "--text_b" else f"takes {wanted}"
+        raise InputError(f"{model.folder} {takes}. Received: {wrong}")
+    if "choices" in model.columns:
+        if len(given) < 2:
+            raise InputError(f"{model.folder} takes {wanted}. Received: --{next(iter(given))}")
+        return [(given["prompt"][0], given["choices"])]
+    if model.columns[0] not in given or (len(given) < len(model.columns) and model.columns[-1] != "text_b"):
+        raise InputError(f"{model.folder} takes {wanted}. Received: --{next(iter(given))}")
+    columns = [given.get(name, [""] * len(given[model.columns[0]])) for name in model.columns]
+    return list(zip(*columns, strict=True))
+
+
+def read_rows(lines, columns: Sequence[str]) -> Iterator[tuple]:
+    """Yields a tuple of columns, bytes or, for choices, a list of bytes, for each line that is not blank."""
     for line in lines:
         line = line.rstrip(b"\r\n")
-        if line.strip():
-            text, tab, text_b = line.partition(b"\t") if pairs else (line, b"", b"")
-            yield text, text_b if tab else None
+        if not line.strip():
+            continue
+        if len(columns) == 1:
+            yield (line,)
+            continue
+        first, _, rest = line.partition(b"\t")
+        if columns[-1] == "context" and not rest:
+            raise InputError(f"A line has no tab between question and context: {_readable(line)!r:.100}")
+        yield first, [choice for choice in rest.split(b"\t") if choice] if columns[-1] == "choices" else rest
 
 
-def print_answers(model, texts, batch_size: int) -> int:
-    """Prints every text with its answer, and returns how many there were."""
-    texts, count = iter(texts), 0
-    while batch := list(itertools.islice(texts, batch_size)):
-        first, second = zip(*batch, strict=True)
-        has_second = any(text is not None for text in second)
-        answers = model.ask(first, [text or "" for text in second] if has_second else None)
-        for (text, text_b), answer in zip(batch, answers, strict=True):
-            question = _readable(text) + (f"  |  {_readable(text_b)}" if text_b else "")
+def print_answers(model, rows, batch_size: int) -> int:
+    """Prints every question with its answer, and returns how many there were."""
+    rows, count = iter(rows), 0
+    while batch := list(itertools.islice(rows, batch_size)):
+        answers = model.ask(*zip(*batch, strict=True))
+        for row, answer in zip(batch, answers, strict=True):
+            # Choices are printed with the answer.
+            question = "  |  ".join(_readable(column) for column in row if column and not isinstance(column, list))
             print(f"{question}\n{answer}\n", flush=True)
         count += len(batch)
     return count

@@ -17,6 +17,7 @@ from keras_bert.models.sequence_classifier import BertSequenceClassifier
 from keras_bert.models.span_classifier import BertSpanClassifier
 from keras_bert.models.token_classifier import BertTokenClassifier
 from keras_bert.serving.canonical_graph import make_canonical
+from keras_bert.serving.eight_bit_weights import EightBitModel
 from keras_bert.serving.signatures.classification import classifier_signatures
 from keras_bert.serving.signatures.embedding import embedding_signatures
 from keras_bert.serving.signatures.examples import of_examples
@@ -40,10 +41,14 @@ _SIGNATURES = {
     BertPretrainer: fill_mask_signatures,
     BertEncoder: embedding_signatures,
 }
+# TensorFlow Serving's names of the calls that these signatures are for.
+_METHOD_NAMES = {"classify": "tensorflow/serving/classify", "regress": "tensorflow/serving/regress"}
 _TAKE_PAIRS = (BertSequenceClassifier, BertEncoder)
 
 
-def export_for_serving(model, path: str | os.PathLike, **options) -> str:
+def export_for_serving(
+    model, path: str | os.PathLike, *, dtype: str | None = None, weights: str | None = None, **options
+) -> str:
     """Writes the next version of a SavedModel that TensorFlow Serving takes, and returns its folder.
 
     What it answers is described in `keras_bert.serving.signatures`. The tokenizer is in the graph; `vocab.txt` and
@@ -54,6 +59,10 @@ def export_for_serving(model, path: str | os.PathLike, **options) -> str:
         model: a model of any task, or a `BertEncoder`, whose `vocabulary` is set.
         path: the folder of versions `1`, `2`, ...; it may be a model folder. The new version has the next number, and
             appears whole or not at all.
+        dtype: `float32`, or `bfloat16` to store the weights and to compute in it: half the disk, and faster where the
+            processor has it. The default is what the model computes in, with its weights as they are. Outputs are
+            float32 in either case.
+        weights: `int8` stores matrices with 8 bits: about a quarter of the disk. It computes in float32.
         **options: those of `SignatureOptions`.
 
     Raises:
@@ -61,9 +70,14 @@ def export_for_serving(model, path: str | os.PathLike, **options) -> str:
             `path` is a file or cannot be written to, or no space is left.
     """
     make_signatures = _check_model(model)
+    _check_precision(dtype, weights)
     options = _checked_options(model, options)
-    if lora_layers(model):
-        model = model_of(type(model), checkpoint_of(model))  # with the matrices of LoRA in its kernels
+    if lora_layers(model) or dtype is not None:
+        # With the matrices of LoRA in its kernels, and with weights and computation in `dtype`.
+        dtype = model.dtype_policy if dtype is None else dtype
+        model = model_of(type(model), checkpoint_of(model), dtype=dtype, name=model.name)
+    if weights == "int8":
+        model = EightBitModel(model)
     version = next_version_folder(path)
     tokenizer = GraphTokenizer(model.vocabulary, do_lower_case=model.config.do_lower_case)
     signatures = {
@@ -73,7 +87,7 @@ def export_for_serving(model, path: str | os.PathLike, **options) -> str:
     signatures["examples"] = of_examples(signatures["serving_default"])
     with atomic_folder(version) as folder, tempfile.TemporaryDirectory() as assets:
         tf.saved_model.save(_servable(model, tokenizer, assets), folder, signatures=signatures)
-        make_canonical(folder)
+        make_canonical(folder, _METHOD_NAMES)
     return version
 
 
@@ -81,7 +95,8 @@ def _servable(model, tokenizer, asset_folder: str) -> tf.Module:
     """Returns what the SavedModel consists of beside its functions: weights, tokenizer and files."""
     # `model.export` and ExportArchive write every variable twice and drop the files (keras#23553).
     servable = tf.Module()
-    servable.weights = [weight.value for weight in model.weights]
+    is_eight_bit = isinstance(model, EightBitModel)
+    servable.weights = model.stored if is_eight_bit else [weight.value for weight in model.weights]
     servable.tokenizer = tokenizer
     vocabulary_file = os.path.join(asset_folder, "vocab.txt")
     model.vocabulary.save(vocabulary_file)
@@ -105,6 +120,15 @@ def _check_model(model):
         )
     model.config.check_vocabulary(len(model.vocabulary))
     return make_signatures
+
+
+def _check_precision(dtype: str | None, weights: str | None) -> None:
+    if dtype not in (None, "float32", "bfloat16"):
+        raise InputError(f"dtype must be float32 or bfloat16. Received: {dtype!r}")
+    if weights not in (None, "int8"):
+        raise InputError(f"weights must be int8, or not given. Received: {weights!r}")
+    if weights == "int8" and dtype == "bfloat16":
+        raise InputError("weights=int8 computes in float32: leave out dtype=bfloat16, or weights=int8.")
 
 
 def _checked_options(model, given: dict) -> SignatureOptions:
