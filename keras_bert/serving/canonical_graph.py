@@ -14,7 +14,8 @@ from keras_bert.atomic_output import atomic_file
 # __inference_<name>_<number> is a traced function, <operation>_<branch>_<number> a branch of a condition, and inside a
 # branch <operation>_<number> is a value from outside.
 _NUMBERED_NAME = re.compile(r"^(.+)_\d+$")
-_NUMBERS_AT_THE_END = re.compile(r"^(.+?)(?:_\d+)+$")
+# What a loop is given and does not use ends in the number of the loop and one of its own.
+_NUMBERS_AT_THE_END = re.compile(r"^(.+?)(?:_\d+)+(?:(___redundant_placeholder)\d+)?$")
 _USER_NAME = "_user_specified_name"
 
 
@@ -151,4 +152,4 @@ def _rename_arguments(function) -> None:
 def _numbered(name: str, place: int) -> str:
     """Puts a place instead of the numbers that a name ends in, if there are any: while_5619_0, 27 -> while_27."""
     match = _NUMBERS_AT_THE_END.match(name)
-    return f"{match[1]}_{place}" if match else name
+    return f"{match[1]}{match[2] or ''}_{place}" if match else name

@@ -61,18 +61,17 @@ def _first_words(piece_splits, splits, room: int) -> tf.Tensor:
     next_firsts = tf.concat([tf.minimum(fitting, sentence_ends), [num_words]], 0)
     ends = splits[1:]
 
-    def following(words):
-        return tf.where(words < ends, tf.gather(next_firsts, words), words)
+    def step(words, found):
+        # A sentence that is finished stays at its end.
+        words = tf.where(words < ends, tf.gather(next_firsts, words), words)
+        return words, tf.concat([found, tf.boolean_mask(words, words < ends)], 0)
 
-    def step(number, words, found):
-        words = following(words)
-        return number + 1, words, found.write(number, words)
-
-    found = tf.TensorArray(tf.int64, 1, dynamic_size=True, infer_shape=False, element_shape=[None])
-    _, _, found = tf.while_loop(
-        lambda number, words, found: tf.reduce_any(following(words) < ends),
+    # No TensorArray that grows: servers before TensorFlow 2.13 have none.
+    begins = splits[:-1]
+    _, found = tf.while_loop(
+        lambda words, _: tf.reduce_any(words < ends),
         step,
-        (1, splits[:-1], found.write(0, splits[:-1])),
+        (begins, tf.boolean_mask(begins, begins < ends)),
+        shape_invariants=(tf.TensorShape([None]), tf.TensorShape([None])),
     )
-    firsts = tf.transpose(found.stack())  # [B, most rows of a sentence]
-    return tf.boolean_mask(firsts, firsts < ends[:, tf.newaxis])
+    return tf.sort(found)
