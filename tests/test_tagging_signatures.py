@@ -90,7 +90,7 @@ def assert_as_predicted(server, model, texts):
 
 def test_entities_of_any_texts_are_those_of_predict(server, model):
     texts = ["the London", "Zoé's hotel in Londonon, the U.S.", "the A. Lee " * 40, "\x00 a", "a" * 300, "東東 the"]
-    generated = (text.decode(errors="ignore") for _, text in itertools.islice(generated_texts(7), 220))
+    generated = (text.decode(errors="ignore") for _, text in itertools.islice(generated_texts(7), 150))
     assert_as_predicted(server, model, texts + [text for text in generated if words_of_text(text)])
     assert sum(len(answer.entities) for answer in model.predict(texts)) > 20
 
@@ -100,9 +100,9 @@ def test_entities_of_real_texts_are_those_of_predict(shared_data):
 
     vocabulary = Vocabulary.from_file(shared_data("vocab/bert-base-cased-vocab.txt"))
     model = new_model(labels_of("BI"), vocabulary)
-    sentences = read_tagged_sentences(shared_data("wnut17/emerging.test.annotated")).words[:250]
+    sentences = read_tagged_sentences(shared_data("wnut17/emerging.test.annotated")).words[:120]
     articles = shared_data("corpus/wikipedia_articles.txt").read_text("utf-8")[:200_000].split("\n")
-    texts = [" ".join(words) for words in sentences] + [text for text in articles if len(text) > 400][:50]
+    texts = [" ".join(words) for words in sentences] + [text for text in articles if len(text) > 400][:20]
     server = new_server(model)
     assert_as_predicted(server, model, texts)
     # In words, as the annotators gave them.

@@ -51,6 +51,9 @@ def question_answering_signatures(model, tokenizer, options: SignatureOptions) -
         ids, starts, ends = tokenizer.tokenize_with_offsets(context)
         windows = graph_windows(asked, ids, vocabulary, window_options)
         logits = run_in_groups(logits_of, windows.rows, windows.first_columns, vocabulary.pad_id, 2)
+        logits = tf.debugging.check_numerics(
+            logits, "The model gives scores that are not finite numbers (NaN or infinite)"
+        )
         tokens = ContextTokens(context, starts, ends)
         return find_answers(windows, tokens, logits[:, 0], logits[:, 1], answer_options)
 

@@ -31,18 +31,31 @@ def tagging_signatures(model, tokenizer, options: SignatureOptions) -> dict:
     `[B, S, L]`, 0 for padding, and `labels`, strings `[B, L]`, the same in every row.
     """
     check_room(options, 1)
-    scheme = find_scheme(model.labels, "the labels of the model")
-    read_entities = None if scheme is None else EntityReader(model.labels, scheme)
-    graph_words = GraphWords()
 
     @tf.function(input_signature=[IDS, IDS, IDS], autograph=False)
     def logits_of(input_ids, input_mask, segment_ids):
         return tf.cast(model(model_inputs(input_ids, input_mask, segment_ids), training=False), tf.float32)
 
+    tag = _tagger(model, tokenizer, logits_of, options.max_seq_length)
+    return {
+        "serving_default": _of_texts(tag),
+        "words": _of_words(tag),
+        "tokens": _of_tokens(logits_of, model.labels, options.max_seq_length),
+    }
+
+
+def _tagger(model, tokenizer, logits_of, max_seq_length: int):
+    """Returns a function from words, strings `[W]`, and the splits of sentences, int64 `[B + 1]`.
+
+    It gives the tags of the words, their probabilities, and a dictionary of the parts of `Entities`, an empty one where
+    tags mark none.
+    """
+    scheme = find_scheme(model.labels, "the labels of the model")
+    read_entities = None if scheme is None else EntityReader(model.labels, scheme)
+
     @tf.function(input_signature=[_WORDS, _SPLITS], autograph=False)
     def tag(words, splits):
-        """Returns the tags of words `[W]`, their probabilities and, as a dictionary, the entities."""
-        rows, first_tokens = sentence_rows(words, splits, tokenizer.tokenize, model.vocabulary, options.max_seq_length)
+        rows, first_tokens = sentence_rows(words, splits, tokenizer.tokenize, model.vocabulary, max_seq_length)
         logits = run_in_groups(logits_of, rows, None, model.vocabulary.pad_id, len(model.labels))
         # As `predict` computes them, so that nearly equal numbers are in the same order.
         probabilities = tf.nn.softmax(tf.cast(tf.gather(logits, first_tokens), tf.float64))
@@ -53,6 +66,12 @@ def tagging_signatures(model, tokenizer, options: SignatureOptions) -> dict:
         sentences = tf.repeat(tf.range(tf.size(splits) - 1), splits[1:] - splits[:-1])
         tags, entities = read_entities(label_ids, probabilities, sentences)
         return tags, best, entities._asdict()
+
+    return tag
+
+
+def _of_texts(tag):
+    graph_words = GraphWords()
 
     @signature(text=([None], tf.string))
     def tag_text(text):
@@ -74,6 +93,10 @@ def tagging_signatures(model, tokenizer, options: SignatureOptions) -> dict:
         }
         return _in_rows(values, _entity_splits(firsts, splits))
 
+    return tag_text
+
+
+def _of_words(tag):
     @signature(words=([None, None], tf.string), num_words=([None], tf.int32))
     def tag_words(words, num_words):
         is_word = tf.sequence_mask(num_words, tf.shape(words)[1])
@@ -98,18 +121,22 @@ def tagging_signatures(model, tokenizer, options: SignatureOptions) -> dict:
         }
         return {**outputs, **_in_rows(values, entity_splits)}
 
+    return tag_words
+
+
+def _of_tokens(logits_of, labels, max_seq_length: int):
     @signature(input_ids=([None, None], tf.int32), lengths=([None], tf.int32))
     def tag_tokens(input_ids, lengths):
-        rows = cut(input_ids, tf.zeros_like(input_ids), lengths, options.max_seq_length)
+        rows = cut(input_ids, tf.zeros_like(input_ids), lengths, max_seq_length)
         is_real = tf.cast(rows[1], tf.bool)[:, :, tf.newaxis]
         probabilities = tf.where(is_real, tf.nn.softmax(logits_of(*rows)), 0.0)
         missing = tf.maximum(tf.shape(input_ids)[1] - tf.shape(probabilities)[1], 0)
         return {
             "tag_probabilities": tf.pad(probabilities, [[0, 0], [0, missing], [0, 0]]),
-            "labels": tf.tile([model.labels], [tf.shape(input_ids)[0], 1]),
+            "labels": tf.tile([labels], [tf.shape(input_ids)[0], 1]),
         }
 
-    return {"serving_default": tag_text, "words": tag_words, "tokens": tag_tokens}
+    return tag_tokens
 
 
 def _entity_splits(firsts, splits):
