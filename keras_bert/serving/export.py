@@ -14,6 +14,8 @@ from keras_bert.models.masked_lm import BertMaskedLM
 from keras_bert.models.multiple_choice import BertMultipleChoice
 from keras_bert.models.pretrainer import BertPretrainer
 from keras_bert.models.sequence_classifier import BertSequenceClassifier
+from keras_bert.models.span_classifier import BertSpanClassifier
+from keras_bert.models.token_classifier import BertTokenClassifier
 from keras_bert.serving.canonical_graph import make_canonical
 from keras_bert.serving.eight_bit_weights import EightBitModel
 from keras_bert.serving.signatures.classification import classifier_signatures
@@ -21,7 +23,9 @@ from keras_bert.serving.signatures.embedding import embedding_signatures
 from keras_bert.serving.signatures.examples import of_examples
 from keras_bert.serving.signatures.masked_lm import fill_mask_signatures
 from keras_bert.serving.signatures.multiple_choice import multiple_choice_signatures
+from keras_bert.serving.signatures.question_answering import question_answering_signatures
 from keras_bert.serving.signatures.rows import SignatureOptions
+from keras_bert.serving.signatures.tagging import tagging_signatures
 from keras_bert.serving.signatures.tokenize import tokenize_signature
 from keras_bert.serving.versions import next_version_folder
 from keras_bert.tokenization.graph_wordpiece import GraphTokenizer
@@ -31,6 +35,8 @@ from keras_bert.trainable_parts import lora_layers
 # What each kind of model can be asked: (model, tokenizer, options) -> name -> signature.
 _SIGNATURES = {
     BertSequenceClassifier: classifier_signatures,
+    BertTokenClassifier: tagging_signatures,
+    BertSpanClassifier: question_answering_signatures,
     BertMultipleChoice: multiple_choice_signatures,
     BertMaskedLM: fill_mask_signatures,
     BertPretrainer: fill_mask_signatures,
