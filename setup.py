@@ -95,6 +95,8 @@ setup(
         # Its own environment: it keeps protobuf, pyarrow, pillow and python-dateutil below the versions of the others.
         # 2.77 is the first that was tried; gs:// and Dataflow need apache-beam[gcp] too.
         "beam": ["apache-beam>=2.77,<3"],
+        # The gRPC client and the messages it shares with servers; both come with TensorFlow.
+        "client": ["grpcio>=1.66,<2", "protobuf>=5.28,<8"],
         # Comes with tokenizers; named for those who read hf://.
         "hub": ["huggingface_hub>=1,<3"],
         "plots": ["matplotlib>=3.9,<4"],
