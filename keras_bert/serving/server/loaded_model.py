@@ -119,7 +119,7 @@ class LoadedModel:
             raise
         except tf.errors.OpError as error:
             self.close()
-            raise StatusError(Code(error.code), error.message) from None
+            raise _status_error(error) from None
         except DecodeError:
             self.close()
             raise StatusError(Code.DATA_LOSS, f"Can't parse {folder}/saved_model.pb as binary proto") from None
@@ -144,7 +144,7 @@ class LoadedModel:
         try:
             outputs = self._session.run(fetches, {feeds[name]: array for name, array in inputs.items()})
         except tf.errors.OpError as error:
-            raise StatusError(Code(error.code), error.message) from None
+            raise _status_error(error) from None
         except (ValueError, TypeError) as error:
             raise StatusError(Code.INVALID_ARGUMENT, _first_line(error)) from None
         # A scalar string comes as bytes.
@@ -157,6 +157,12 @@ class LoadedModel:
             self._session = None
             self._tensors = {}
             gc.collect()  # graphs refer to themselves
+
+
+def _status_error(error) -> StatusError:
+    # What Python's session adds to TensorFlow's message is not in TensorFlow Serving's.
+    message = error.message.removeprefix("Graph execution error:\n\n").partition("\n\nOriginal stack trace")[0]
+    return StatusError(Code(error.error_code), message)
 
 
 def _array(value) -> np.ndarray:
