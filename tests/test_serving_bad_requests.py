@@ -34,6 +34,12 @@ def client(port):
         yield client
 
 
+def http_request(body: bytes, headers: str = "", length: int | None = None) -> bytes:
+    length = len(body) if length is None else length
+    head = f"POST /v1/models/{MODEL}:predict HTTP/1.1\r\nHost: x\r\n{headers}Content-Length: {length}\r\n\r\n"
+    return head.encode() + body
+
+
 def still_answers(port) -> bool:
     with HttpClient(port) as client:
         return client.ask({"instances": [2.0]}) == (200, {"predictions": [3.0]})
@@ -42,12 +48,12 @@ def still_answers(port) -> bool:
 def exchange(port, data: bytes, wait: float = 5) -> bytes:
     """Sends bytes and returns what comes back until the server closes, or is silent for `wait` seconds."""
     with socket.create_connection(("127.0.0.1", port), timeout=wait) as connection:
-        connection.sendall(data)
         parts = []
         try:
+            connection.sendall(data)
             while part := connection.recv(1 << 16):
                 parts.append(part)
-        except TimeoutError:
+        except (TimeoutError, ConnectionResetError):
             pass
     return b"".join(parts)
 
@@ -74,9 +80,8 @@ def test_a_body_of_100_mb_is_413_and_memory_does_not_grow(port, client):
     assert still_answers(port)
 
 
-def test_clients_that_send_slowly_are_told_and_let_go(port, client):
-    head = f"POST {client.path}:predict HTTP/1.1\r\nHost: x\r\nContent-Length: 30\r\n\r\n".encode()
-    answer = exchange(port, head + b'{"inst')
+def test_clients_that_send_slowly_are_told_and_let_go(port):
+    answer = exchange(port, http_request(b'{"inst', length=30))
     assert answer.startswith(b"HTTP/1.1 408 ")
     assert b"The body did not arrive within 0.5 seconds." in answer
     assert still_answers(port)
@@ -89,10 +94,8 @@ def test_headers_that_never_end_close_the_connection(port):
 
 
 def test_more_requests_than_allowed_are_429(port):
-    body = json.dumps({"signature_name": "slow", "instances": [200_000]}).encode()
-    request = (
-        f"POST /v1/models/{MODEL}:predict HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: {len(body)}\r\n\r\n"
-    ).encode() + body
+    body = json.dumps({"signature_name": "slow", "instances": [60_000]}).encode()
+    request = http_request(body, "Connection: close\r\n")
     connections = [socket.create_connection(("127.0.0.1", port), timeout=30) for _ in range(6)]
     for connection in connections:
         connection.sendall(request)
@@ -149,8 +152,10 @@ def test_what_is_no_http_is_refused(port):
 
 
 def random_json(draw: random.Random, depth: int = 0):
-    kinds = [lambda: draw.choice([0, -1, 1.5, 1e38, 2**31, 2**63, 2**64, 10**30, True, False, None]),
-             lambda: "".join(chr(draw.choice([0, 34, 65, 92, 233, 0x1F600])) for _ in range(draw.randrange(5)))]  # fmt: skip
+    kinds = [
+        lambda: draw.choice([0, -1, 1.5, 1e38, 2**31, 2**63, 2**64, 10**30, True, False, None]),
+        lambda: "".join(chr(draw.choice([0, 34, 65, 92, 233, 0x1F600])) for _ in range(draw.randrange(5))),
+    ]
     if depth < 5:
         kinds += [
             lambda: [random_json(draw, depth + 1) for _ in range(draw.randrange(4))],
