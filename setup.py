@@ -37,6 +37,7 @@ COMMANDS = {
         "search_sentences",
         "export_saved_model",
         "ask_saved_model",
+        "query_server",
         "quickstart_report",
     ],
 }

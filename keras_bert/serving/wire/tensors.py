@@ -10,6 +10,7 @@ import numpy as np
 
 from keras_bert.errors import InputError
 from keras_bert.serving.wire import messages
+from keras_bert.serving.wire.strings import string_to_bytes
 
 # numpy's name of a type -> DataType, and the field that holds its values.
 _TYPES = {
@@ -115,19 +116,6 @@ def tensor_proto_to_array(proto: "messages.TensorProto", max_bytes: int = MAX_BY
     else:
         flat = _filled(_numbers(proto, name, dtype), count, dtype, 0)
     return flat.reshape(shape)
-
-
-def string_to_bytes(value: str | bytes) -> bytes:
-    """Returns a string as the bytes that are sent: `bytes` as they are, `str` as UTF-8."""
-    if isinstance(value, bytes):
-        return value
-    if isinstance(value, str):
-        try:
-            # Python holds bytes of a command line or a file that are not UTF-8 as surrogates.
-            return value.encode("utf-8", "surrogateescape")
-        except UnicodeEncodeError as error:
-            raise InputError(f"The text {value!r} has half a surrogate pair, which UTF-8 does not have.") from error
-    raise InputError(f"A tensor of strings holds {value!r}, which is neither str nor bytes.")
 
 
 def _numbers(proto, name: str, dtype: np.dtype) -> np.ndarray:
