@@ -249,7 +249,7 @@ class _ImpatientProtocol(HttpToolsProtocol):
     _waiting, _num_bytes = None, 0
 
     def connection_made(self, transport) -> None:
-        super().connection_made(transport)
+        super().connection_made(_JoinedWrites(transport, self.loop))
         self._wait_for_headers()
 
     def connection_lost(self, exc) -> None:
@@ -279,6 +279,34 @@ class _ImpatientProtocol(HttpToolsProtocol):
         if self._waiting is not None:
             self._waiting.cancel()
             self._waiting = None
+
+
+class _JoinedWrites:
+    """A transport that sends what is written in one step of the loop at once.
+
+    uvicorn writes the headers and the body of an answer one after the other. Each is a system call, after which the
+    thread has to wait for its turn among those that run models.
+    """
+
+    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop):
+        self._transport, self._loop, self._parts = transport, loop, []
+
+    def __getattr__(self, name: str):
+        return getattr(self._transport, name)
+
+    def write(self, data: bytes) -> None:
+        if not self._parts:
+            self._loop.call_soon(self._send)
+        self._parts.append(data)
+
+    def close(self) -> None:
+        self._send()
+        self._transport.close()
+
+    def _send(self) -> None:
+        if self._parts:
+            self._transport.write(b"".join(self._parts))
+            self._parts = []
 
 
 async def _watch_config(store: ModelStore, path: str, seconds: float) -> None:
