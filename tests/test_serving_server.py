@@ -16,6 +16,7 @@ from keras_bert.serving.server.loaded_model import LoadedModel
 from keras_bert.serving.server.model_config import ModelConfig
 from keras_bert.serving.server.run_server import ServerOptions, background_server
 from keras_bert.serving.server.status import Code, StatusError
+from keras_bert.serving.server.warm_up import WARM_UP_FILE, load_and_warm_up, replay
 from keras_bert.serving.wire import messages
 from keras_bert.serving.wire.methods import METHODS
 from keras_bert.serving.wire.tensors import array_to_tensor_proto, tensor_proto_to_array
@@ -433,6 +434,43 @@ def test_versions_change_under_load_without_a_lost_or_wrong_answer(base_path, tm
         states = {part["version"]: part["state"] for part in answer["model_version_status"]}
         assert states["5"] == "AVAILABLE"
         assert states["1"] in ("END", "UNLOADING")
+
+
+def write_warm_up(folder, records) -> None:
+    import tensorflow as tf
+
+    (folder / "assets.extra").mkdir(exist_ok=True)
+    with tf.io.TFRecordWriter(str(folder / WARM_UP_FILE)) as writer:
+        for record in records:
+            writer.write(record)
+
+
+def test_a_version_answers_its_warm_up_file_before_it_is_served(base_path, tmp_path):
+    folder = tmp_path / "1"
+    shutil.copytree(base_path / "1", folder)
+    example = messages.Example()
+    example.features.feature["x"].float_list.value.append(80)
+    given = messages.Input(example_list=messages.ExampleList(examples=[example]))
+    good = messages.PredictionLog()
+    good.predict_log.request.CopyFrom(predict_request(x=np.float32([1])))
+    regress = messages.PredictionLog()
+    regress.regress_log.request.model_spec.signature_name = "regress"
+    regress.regress_log.request.input.CopyFrom(given)
+    write_warm_up(folder, [good.SerializeToString(), regress.SerializeToString()])
+    model = load_and_warm_up(str(folder))
+    assert replay(model) == 2
+    model.close()
+    bad = messages.PredictionLog()
+    bad.predict_log.request.CopyFrom(predict_request(z=np.float32([1])))
+    for records, error in [
+        ([bad.SerializeToString()], "input size does not match signature"),
+        ([b"\xff"], "it is no PredictionLog"),
+        ([good.SerializeToString()] * 1001, r"exceeds the maximum \(1000\)"),
+        ([b""], "Unsupported log_type"),
+    ]:
+        write_warm_up(folder, records)
+        with pytest.raises(StatusError, match=error):
+            load_and_warm_up(str(folder))
 
 
 def test_damaged_saved_models_are_errors_that_say_what_is_wrong(base_path, tmp_path):

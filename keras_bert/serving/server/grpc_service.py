@@ -7,15 +7,14 @@ from collections.abc import Awaitable, Callable
 
 import grpc
 
-from keras_bert.errors import InputError
 from keras_bert.serving.server.inference import Inference, ModelSpec, signature_or_default
 from keras_bert.serving.server.model_config import model_configs
-from keras_bert.serving.server.model_messages import metadata_message, status_message
+from keras_bert.serving.server.model_messages import arrays_of, metadata_message, serialized_examples, status_message
 from keras_bert.serving.server.model_store import ModelVersion
 from keras_bert.serving.server.status import Code, StatusError, invalid_argument
 from keras_bert.serving.wire import messages
 from keras_bert.serving.wire.methods import METHODS
-from keras_bert.serving.wire.tensors import array_to_tensor_proto, tensor_proto_to_array
+from keras_bert.serving.wire.tensors import array_to_tensor_proto
 
 logger = logging.getLogger(__name__)
 
@@ -64,15 +63,13 @@ class GrpcService:
 
     async def predict(self, request, context):
         """Answers a `PredictRequest`."""
-        if request.predict_streamed_options if hasattr(request, "predict_streamed_options") else False:
-            raise StatusError(Code.UNIMPLEMENTED, "Streamed answers are not supported.")
         version = self._find(request)
         signature_name = signature_or_default(request.model_spec.signature_name)
         with version.in_use():
             signature = version.model.signatures.get(signature_name)
             if signature is None:
                 raise StatusError(Code.FAILED_PRECONDITION, f'Serving signature key "{signature_name}" not found.')
-            inputs = await _in_thread_if_large(request, _arrays, request)
+            inputs = await _in_thread_if_large(request, arrays_of, request)
             wanted = list(request.output_filter)
             for number, name in enumerate(wanted):
                 if name not in signature.outputs:
@@ -95,7 +92,7 @@ class GrpcService:
         signature_name = signature_or_default(request.model_spec.signature_name)
         with version.in_use():
             rows = await self._inference.classify(
-                version, signature_name, _examples(request.input), context.time_remaining()
+                version, signature_name, serialized_examples(request.input), context.time_remaining()
             )
         response = messages.ClassificationResponse()
         _fill_spec(response.model_spec, version, signature_name)
@@ -108,7 +105,7 @@ class GrpcService:
         signature_name = signature_or_default(request.model_spec.signature_name)
         with version.in_use():
             values = await self._inference.regress(
-                version, signature_name, _examples(request.input), context.time_remaining()
+                version, signature_name, serialized_examples(request.input), context.time_remaining()
             )
         response = messages.RegressionResponse()
         _fill_spec(response.model_spec, version, signature_name)
@@ -209,16 +206,6 @@ async def _in_thread_if_large(message, function: Callable, *arguments):
     return await asyncio.to_thread(function, *arguments)
 
 
-def _arrays(request) -> dict:
-    arrays = {}
-    for name, tensor in request.inputs.items():
-        try:
-            arrays[name] = tensor_proto_to_array(tensor)
-        except InputError:
-            raise invalid_argument("tensor parsing error: ", name) from None
-    return arrays
-
-
 def _spec(model_spec) -> ModelSpec:
     chosen = model_spec.WhichOneof("version_choice")
     return ModelSpec(
@@ -239,13 +226,3 @@ def _fill_classes(result, rows) -> None:
         classes = result.classifications.add().classes
         for name, score in row:
             classes.add(label=name.decode("utf-8", "replace"), score=score)
-
-
-def _examples(given) -> list[bytes]:
-    """Returns the serialised examples of an `Input`, the features of its context before them."""
-    kind = given.WhichOneof("kind")
-    if kind is None:
-        return []
-    examples = getattr(given, kind)
-    context = examples.context.SerializeToString() if kind == "example_list_with_context" else b""
-    return [context + example.SerializeToString() for example in examples.examples]

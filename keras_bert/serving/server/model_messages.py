@@ -1,9 +1,35 @@
-"""Metadata and status of models as TensorFlow Serving's messages, and as the JSON that its REST API prints."""
+"""TensorFlow Serving's messages: what requests hold, and metadata and status of models, as messages and as JSON."""
 
 from collections.abc import Iterable
 
+import numpy as np
+
+from keras_bert.errors import InputError
 from keras_bert.serving.server.model_store import ModelVersion
+from keras_bert.serving.server.status import invalid_argument
 from keras_bert.serving.wire import messages
+from keras_bert.serving.wire.tensors import tensor_proto_to_array
+
+
+def arrays_of(request) -> dict[str, np.ndarray]:
+    """Returns the inputs of a `PredictRequest`. Raises INVALID_ARGUMENT if a tensor is damaged."""
+    arrays = {}
+    for name, tensor in request.inputs.items():
+        try:
+            arrays[name] = tensor_proto_to_array(tensor)
+        except InputError:
+            raise invalid_argument("tensor parsing error: ", name) from None
+    return arrays
+
+
+def serialized_examples(given) -> list[bytes]:
+    """Returns the examples of an `Input`, the features of its context before those of each."""
+    kind = given.WhichOneof("kind")
+    if kind is None:
+        return []
+    examples = getattr(given, kind)
+    context = examples.context.SerializeToString() if kind == "example_list_with_context" else b""
+    return [context + example.SerializeToString() for example in examples.examples]
 
 
 def metadata_message(version: ModelVersion):

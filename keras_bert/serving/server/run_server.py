@@ -25,6 +25,7 @@ from keras_bert.serving.server.model_store import ModelStore
 from keras_bert.serving.server.rest_app import DEFAULT_MAX_BODY_BYTES, DEFAULT_METRICS_PATH, RestApi, make_app
 from keras_bert.serving.server.server_metrics import ServerMetrics
 from keras_bert.serving.server.status import StatusError
+from keras_bert.serving.server.warm_up import load_and_warm_up
 from keras_bert.serving.wire import messages
 
 logger = logging.getLogger(__name__)
@@ -151,6 +152,7 @@ class _Server:
         options = self._options
         store = ModelStore(
             self._configs,
+            load=load_and_warm_up,
             retry_seconds=options.load_retry_seconds,
             allow_labels_for_unavailable=options.allow_labels_for_unavailable,
         )
