@@ -7,6 +7,7 @@ with n bytes, "long" has the probability n / (n + 4).
 import base64
 import collections
 import concurrent.futures
+import contextlib
 import http.server
 import json
 import pathlib
@@ -102,7 +103,8 @@ class FakeTfServing:
         self.requests: list = []
         self.misbehaviour: collections.deque = collections.deque()
         self.grpc_misbehaviour: collections.deque = collections.deque()
-        self.connections = 0
+        self.connections = self.at_work = self.most_at_work = 0
+        self._lock = threading.Lock()
         self._http = http.server.ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
         self._http.daemon_threads = True
         if certificate:
@@ -123,6 +125,18 @@ class FakeTfServing:
             return self._grpc.add_insecure_port("127.0.0.1:0")
         pem, key = (pathlib.Path(name).read_bytes() for name in certificate)
         return self._grpc.add_secure_port("127.0.0.1:0", grpc.ssl_server_credentials([(key, pem)]))
+
+    @contextlib.contextmanager
+    def working(self):
+        """Counts the requests that are under way at once."""
+        with self._lock:
+            self.at_work += 1
+            self.most_at_work = max(self.most_at_work, self.at_work)
+        try:
+            yield
+        finally:
+            with self._lock:
+                self.at_work -= 1
 
     def misbehave(self, *kinds) -> None:
         self.misbehaviour.extend(kinds)
@@ -146,10 +160,12 @@ def _handler(server: FakeTfServing):
             server.connections += 1
 
         def do_GET(self):
-            self._answer(b"")
+            self.do_POST()
 
         def do_POST(self):
-            self._answer(self.rfile.read(int(self.headers["Content-Length"])))
+            body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            with server.working():
+                self._answer(body)
 
         def _answer(self, body):
             server.requests.append((self.command, self.path, body, dict(self.headers)))
@@ -297,11 +313,15 @@ class _Methods(grpc.GenericRpcHandler):
         for name, (path, request, _) in METHODS.items():
             if path == details.method:
                 return grpc.unary_unary_rpc_method_handler(
-                    lambda message, context, name=name: self._call(name, message, context, details),
+                    lambda message, context, name=name: self._count_and_call(name, message, context, details),
                     request_deserializer=getattr(messages, request).FromString,
                     response_serializer=lambda message: message.SerializeToString(),
                 )
         return None
+
+    def _count_and_call(self, *arguments):
+        with self._server.working():
+            return self._call(*arguments)
 
     def _call(self, name, message, context, details):
         self._server.requests.append((name, message, dict(details.invocation_metadata)))

@@ -4,6 +4,7 @@ import asyncio
 import concurrent.futures
 import json
 import pathlib
+import re
 import shutil
 import socket
 import ssl
@@ -181,18 +182,15 @@ def test_many_rows_go_as_several_requests_and_keep_their_order(server, kind):
 
 
 def test_several_requests_are_under_way_at_once_and_no_more_than_allowed(server, kind):
-    seconds = {}
-    for in_flight in (1, 4):
-        server.misbehave(*[0.1] * 8)
-        server.grpc_misbehaviour.extend([0.1] * 8)
+    for in_flight, least, most in ((1, 1, 1), (4, 2, 4)):
+        server.most_at_work = 0
+        server.misbehave(*[0.05] * 8)
+        server.grpc_misbehaviour.extend([0.05] * 8)
         with make_client(kind, server, batch_size=1, max_in_flight=in_flight) as client:
-            start = time.monotonic()
             client.predict(text=["a"] * 8)
-            seconds[in_flight] = time.monotonic() - start
+        assert least <= server.most_at_work <= most
         server.misbehaviour.clear()
         server.grpc_misbehaviour.clear()
-    assert seconds[1] >= 0.8
-    assert 0.2 <= seconds[4] < 0.7
 
 
 def test_outputs_of_other_widths_are_filled_up_as_a_server_fills_them(server, kind):
@@ -357,7 +355,7 @@ def test_slow_answers_end_at_the_deadline(server, kind):
         start = time.monotonic()
         with pytest.raises(DeadlineExceeded, match="Allow more time"):
             client.predict(text=["a"])
-        assert 0.25 < time.monotonic() - start < 0.8
+        assert 0.25 < time.monotonic() - start < 0.95  # the answer comes after 1.0
         assert client.predict(text=["a"])["label"].tolist() == ["short"]
 
 
@@ -367,7 +365,7 @@ def test_an_answer_that_trickles_in_ends_at_the_deadline(server):
         start = time.monotonic()
         with pytest.raises(DeadlineExceeded):
             client.predict(text=["a"])
-        assert 0.3 < time.monotonic() - start < 1.0
+        assert 0.3 < time.monotonic() - start < 3.0  # the answer takes 10
 
 
 def test_connections_are_kept_and_those_that_the_server_has_closed_are_replaced(server):
@@ -426,9 +424,10 @@ def test_answers_that_are_none_of_tf_serving_are_shown(server):
         with make_client("rest", server) as client, pytest.raises(ServingError, match="not one of TF Serving's API"):
             getattr(client, method)()
     for verb in ("classify", "regress"):
-        server.misbehave(b'{"results": ["a", {}]}')
-        with make_client("rest", server) as client, pytest.raises(ServingError, match="not one of TF Serving's API"):
-            getattr(client, verb)(text=["a"])
+        for results in (b'["a", {}]', b'[[["a", 0.5], [1, 0.5]]]', b"[1" + b"0" * 400 + b"]"):
+            server.misbehave(b'{"results": ' + results + b"}")
+            with make_client("rest", server) as client, pytest.raises(ServingError, match="not one of TF Serving's"):
+                getattr(client, verb)(text=["a"])
 
 
 def test_threads_share_a_client_and_get_their_own_answers(server, kind):
@@ -623,3 +622,18 @@ def test_without_grpcio_a_grpc_client_says_what_to_install():
     result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert "InputError: grpcio is not installed" in result.stderr
     assert "pip install 'keras-bert-pipeline[client]'" in result.stderr
+
+
+def test_the_scripts_of_the_page_run_as_they_stand(server, capsys):
+    page = (pathlib.Path(__file__).parent.parent / "docs" / "serving_client.md").read_text("utf-8")
+    for script in re.findall(r"```python\n(.*?)```", page, re.S):
+        script = script.replace("http://127.0.0.1:8501", server.url).replace("127.0.0.1:8500", server.address)
+        exec(compile(script.replace('"sentiment"', '"toy"'), "serving_client.md", "exec"), namespace := {})
+        if "client" in namespace:
+            namespace["client"].close()
+    shown = capsys.readouterr().out.splitlines()
+    assert shown[0] == "long 0.800000012"
+    assert "serving_default ['text'] -> ['label', 'labels', 'probabilities', 'probability']" in shown
+    assert "[(2, 'END'), (3, 'AVAILABLE')]" in shown
+    assert "100 100" in shown
+    assert shown[-1].startswith("NOT_FOUND - http://127.0.0.1:")

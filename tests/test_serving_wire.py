@@ -1,5 +1,6 @@
 """TF Serving's messages and tensors, held against TensorFlow's and TF Serving's own."""
 
+import random
 import subprocess
 import sys
 
@@ -8,6 +9,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from google.protobuf import text_format
+from google.protobuf.message import DecodeError
 
 from keras_bert.errors import InputError
 from keras_bert.serving.wire import message_fields, messages
@@ -247,6 +249,12 @@ def test_too_few_values_are_filled_up_with_the_last_as_tensorflow_does():
                 assert ours.tolist() == theirs.tolist(), (data_type, count)
 
 
+def test_booleans_that_are_neither_0_nor_1_are_true():
+    proto = messages.TensorProto(dtype=NUMBER_OF_TYPE["bool"], tensor_content=b"\x02\x00\xff")
+    proto.tensor_shape.dim.add(size=3)
+    assert tensor_proto_to_array(proto).view(np.uint8).tolist() == [1, 0, 1]
+
+
 def test_strings_as_content_are_read_as_tensorflow_reads_them():
     values = [b"", b"a", b"x" * 300, b"\xff\0"]
     lengths = bytes([0, 1, 0xAC, 0x02, 2])
@@ -276,6 +284,8 @@ def test_tensors_that_cannot_be_are_one_clear_error():
             "takes more than 2147483648 bytes",
         ),
         ("dtype: DT_STRING tensor_shape { dim { size: 1000000000 } }", "takes more than 2147483648 bytes"),
+        ("dtype: DT_FLOAT tensor_shape {" + "dim { size: 1 }" * 65 + "}", "has 65 axes; the most are 64"),
+        ("dtype: DT_FLOAT tensor_shape { dim { size: 0 } dim { size: 4611686018427387904 } }", "which is too large"),
     ]:
         with pytest.raises(InputError, match=message):
             tensor_proto_to_array(proto(text))
@@ -305,3 +315,28 @@ def test_messages_need_no_tensorflow_and_live_beside_it():
     with pytest.raises(AttributeError, match="no message 'Predict' here"):
         messages.Predict  # noqa: B018
     assert {"PredictRequest", "TensorProto", "POOL"} <= set(dir(messages))
+
+
+def test_damaged_tensors_are_an_input_error_or_an_array():
+    chance = random.Random(1)
+    arrays = [np.arange(6).reshape(2, 3).astype(name) for name in ("float32", "int8", "bool", "complex64", "uint16")]
+    arrays.append(np.array([b"a", b"bb"], object))
+    sound = [array_to_tensor_proto(array).SerializeToString() for array in arrays]
+    read = refused = 0
+    for _ in range(4000):
+        data = bytearray(chance.choice(sound))
+        for _ in range(chance.randint(1, 4)):
+            data[chance.randrange(len(data))] = chance.randrange(256)
+        try:
+            proto = messages.TensorProto.FromString(bytes(data))
+        except DecodeError:
+            continue
+        try:
+            array = tensor_proto_to_array(proto, max_bytes=1 << 16)
+        except InputError:
+            refused += 1
+            continue
+        read += 1
+        assert list(array.shape) == [dim.size for dim in proto.tensor_shape.dim]
+    assert read > 200
+    assert refused > 100

@@ -19,6 +19,8 @@ from keras_bert.serving.client.model_info import ModelMetadata, ModelVersion, Si
 from keras_bert.serving.wire.strings import bytes_to_string, map_strings
 
 _SHOWN_CHARACTERS = 200
+# What taking apart JSON of another form ends with.
+_MALFORMED = (TypeError, ValueError, KeyError, AttributeError, OverflowError)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -64,18 +66,18 @@ class RestFormat:
         try:
             rows = [[(label, float(score)) for label, score in row] for row in self._results(answer)]
             scores = np.array([[score for _, score in row] for row in rows], np.float64)
-        except (TypeError, ValueError) as error:
+            classes = np.array([[_python_string(label) for label, _ in row] for row in rows], object)
+            return {"classes": classes.reshape(scores.shape), "scores": scores}
+        except _MALFORMED as error:
             raise self._strange(answer) from error
-        classes = np.array([[_python_string(label) for label, _ in row] for row in rows], object)
-        return {"classes": classes.reshape(scores.shape), "scores": scores}
 
     def regress(self, signature_name: str, inputs: Mapping[str, np.ndarray]) -> HttpRequest:
         return self._post("regress", {"signature_name": signature_name, "examples": _examples(inputs)})
 
     def read_regress(self, answer: bytes) -> np.ndarray:
         try:
-            return np.array(self._results(answer), np.float64)
-        except (TypeError, ValueError) as error:
+            return np.array([float(score) for score in self._results(answer)])
+        except _MALFORMED as error:
             raise self._strange(answer) from error
 
     def status(self) -> HttpRequest:
@@ -92,7 +94,7 @@ class RestFormat:
                 )
                 for version in self._member(self._read(answer), "model_version_status")
             ]
-        except (TypeError, KeyError, ValueError, AttributeError) as error:
+        except _MALFORMED as error:
             raise self._strange(answer) from error
 
     def metadata(self) -> HttpRequest:
@@ -110,7 +112,7 @@ class RestFormat:
                 for name, signature in whole["metadata"]["signature_def"]["signature_def"].items()
             }
             return ModelMetadata(whole["model_spec"]["name"], int(whole["model_spec"]["version"]), signatures)
-        except (TypeError, KeyError, ValueError, AttributeError) as error:
+        except _MALFORMED as error:
             raise self._strange(answer) from error
 
     def checked(self, status: int, answer: bytes) -> bytes:
@@ -152,7 +154,7 @@ class RestFormat:
             if not isinstance(first, (str, dict)):
                 return _numbers(value)
             return map_strings(_python_string, np.array(value, object))
-        except (TypeError, ValueError) as error:
+        except _MALFORMED as error:
             raise self._strange(json.dumps(value).encode()) from error
 
     def _strange(self, answer: bytes):

@@ -38,6 +38,8 @@ TYPE_OF_NUMBER = {number: name for name, number in NUMBER_OF_TYPE.items()}
 _NEVER_AS_CONTENT = {"object", "bool", "uint16", "complex64", "complex128"}
 # What the server would refuse anyway, and no shape of a few bytes can ask for more memory than this.
 MAX_BYTES = 1 << 31
+# numpy's limit; TensorFlow's is 254.
+_MOST_AXES = 64
 
 
 def array_to_tensor_proto(array: np.ndarray) -> "messages.TensorProto":
@@ -97,6 +99,8 @@ def tensor_proto_to_array(proto: "messages.TensorProto", max_bytes: int = MAX_BY
     if name is None:
         raise InputError(f"A tensor has the data type {proto.dtype}, which cannot be read here.")
     shape = [dim.size for dim in proto.tensor_shape.dim]
+    if len(shape) > _MOST_AXES:
+        raise InputError(f"A tensor has {len(shape)} axes; the most are {_MOST_AXES}.")
     if proto.tensor_shape.unknown_rank or any(size < 0 for size in shape):
         raise InputError(f"A tensor has the shape {shape}, which is not fully known.")
     dtype = _bfloat16() if name == "bfloat16" else np.dtype(name)
@@ -112,10 +116,15 @@ def tensor_proto_to_array(proto: "messages.TensorProto", max_bytes: int = MAX_BY
                 f"A tensor of shape {shape} and type {name} has {len(proto.tensor_content)} bytes of content, "
                 f"not {count * dtype.itemsize}."
             )
-        flat = np.frombuffer(proto.tensor_content, dtype.newbyteorder("<")).astype(dtype)
+        # As bytes first, because a bool of another value than 0 and 1 would stay one.
+        stored = np.uint8 if name == "bool" else dtype.newbyteorder("<")
+        flat = np.frombuffer(proto.tensor_content, stored).astype(dtype)
     else:
         flat = _filled(_numbers(proto, name, dtype), count, dtype, 0)
-    return flat.reshape(shape)
+    try:
+        return flat.reshape(shape)
+    except ValueError as error:  # no rows of a size that no array has
+        raise InputError(f"A tensor has the shape {shape}, which is too large.") from error
 
 
 def _numbers(proto, name: str, dtype: np.dtype) -> np.ndarray:
