@@ -41,8 +41,9 @@ BATCHING = "max_batch_size { value: 64 }\nbatch_timeout_micros { value: 1000 }\n
 TOLERANCE = 1e-5
 WARM_UP = 20
 HEADER = [
-    "| model | requests joined | requests/s | median ms | 99 % ms | memory after a tenth | at the end | wrong | lost |",
-    "|---|---|---|---|---|---|---|---|---|",
+    "| model | requests joined | requests/s | median ms | 99 % ms | memory after a tenth | at the end "
+    "| largest difference | wrong | refused | lost |",
+    "|---|---|---|---|---|---|---|---|---|---|---|",
 ]
 
 
@@ -162,7 +163,8 @@ def _load(name: str, joined: bool, port: int, server: psutil.Process, texts, exp
     print(
         f"| {name} | {'yes' if joined else 'no'} | {speed:,.0f} | {times[len(times) // 2] * 1e3:.1f} | "
         f"{times[int(len(times) * 0.99)] * 1e3:.1f} | {at_tenth / 2**20:,.0f} MB | {memory[-1][1] / 2**20:,.0f} MB | "
-        f"{sum(result['wrong'] for result in results)} | {lost} |",
+        f"{max(result['difference'] for result in results):.1e} | {sum(result['wrong'] for result in results)} | "
+        f"{sum(result['refused'] for result in results)} | {lost} |",
         flush=True,
     )
     return speed
@@ -174,7 +176,7 @@ async def _be_clients(path: str) -> None:
         asked = json.load(file)
     bodies = [json.dumps({"instances": [text]}).encode() for text in asked["texts"]]
     numbers = iter(random.Random(asked["seed"]).choices(range(len(bodies)), k=asked["requests"]))
-    result = {"times": [], "wrong": 0, "start": time.time()}
+    result = {"times": [], "wrong": 0, "refused": 0, "difference": 0.0, "start": time.time()}
 
     async def client() -> None:
         reader, writer = await asyncio.open_connection("127.0.0.1", asked["port"])
@@ -182,10 +184,13 @@ async def _be_clients(path: str) -> None:
             start = time.perf_counter()
             status, body = await _ask(reader, writer, bodies[number])
             result["times"].append(time.perf_counter() - start)
-            answer = json.loads(body)["predictions"][0] if status == 200 else None
-            right = asked["expected"][number]
-            if answer is None or np.abs(np.subtract(answer["probabilities"], right)).max() > TOLERANCE:
-                result["wrong"] += 1
+            if status != 200:
+                result["refused"] += 1
+                continue
+            answer = json.loads(body)["predictions"][0]["probabilities"]
+            difference = float(np.abs(np.subtract(answer, asked["expected"][number])).max())
+            result["difference"] = max(difference, result["difference"])
+            result["wrong"] += difference > TOLERANCE
         writer.close()
 
     await asyncio.gather(*(client() for _ in range(asked["clients"])))
