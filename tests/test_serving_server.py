@@ -9,11 +9,13 @@ import time
 import grpc
 import numpy as np
 import pytest
+from google.protobuf import text_format
 from served_models import MODEL, HttpClient, save_model
 
+from keras_bert.errors import InputError
 from keras_bert.serving.server.batching import BatchingOptions
 from keras_bert.serving.server.loaded_model import LoadedModel
-from keras_bert.serving.server.model_config import ModelConfig
+from keras_bert.serving.server.model_config import ModelConfig, read_model_configs
 from keras_bert.serving.server.run_server import ServerOptions, background_server
 from keras_bert.serving.server.status import Code, StatusError
 from keras_bert.serving.server.warm_up import WARM_UP_FILE, load_and_warm_up, replay
@@ -434,6 +436,57 @@ def test_versions_change_under_load_without_a_lost_or_wrong_answer(base_path, tm
         states = {part["version"]: part["state"] for part in answer["model_version_status"]}
         assert states["5"] == "AVAILABLE"
         assert states["1"] in ("END", "UNLOADING")
+
+
+def test_a_port_that_is_taken_is_one_clear_error(base_path, server):
+    for ports in ({"port": server.port, "grpc_port": None}, {"port": None, "grpc_port": server.grpc_port}):
+        with (
+            pytest.raises(InputError, match=r"cannot listen on 127.0.0.1:\d+.* Name another --"),
+            background_server([ModelConfig(MODEL, str(base_path))], ServerOptions(**ports)),
+        ):
+            pass
+
+
+def test_the_models_change_with_the_config_file_and_by_grpc(base_path, tmp_path):
+    file = tmp_path / "models.config"
+
+    def config(*names):
+        entry = 'config {{ name: "{}" base_path: "{}" model_platform: "tensorflow" }}'
+        return f"model_config_list {{ {' '.join(entry.format(name, base_path) for name in names)} }}"
+
+    def status(port, name) -> int:
+        with HttpClient(port, name) as client:
+            return client.ask({"instances": [1]})[0]
+
+    def wait_for(port, name, expected: int) -> None:
+        for _ in range(400):
+            if status(port, name) == expected:
+                return
+            time.sleep(0.05)
+        raise AssertionError(f"{name} does not answer with {expected}")
+
+    file.write_text(config("a"))
+    options = ServerOptions(port=0, grpc_port=0, model_config_file=str(file), config_poll_seconds=0.1)
+    with background_server(read_model_configs(str(file)), options) as addresses:
+        wait_for(addresses.port, "a", 200)
+        file.write_text("no config")
+        time.sleep(0.3)
+        assert status(addresses.port, "a") == 200, "a wrong file changes nothing"
+        file.write_text(config("b"))
+        wait_for(addresses.port, "b", 200)
+        wait_for(addresses.port, "a", 404)
+        file.unlink()
+        request = messages.ReloadConfigRequest()
+        text_format.Parse(config("a", "a"), request.config, descriptor_pool=messages.POOL)
+        path, _, _ = METHODS["HandleReloadConfigRequest"]
+        with grpc.insecure_channel(f"127.0.0.1:{addresses.grpc_port}") as channel:
+            reload = channel.unary_unary(path, None, messages.ReloadConfigResponse.FromString)
+            answer = reload(request.SerializeToString(), timeout=30)
+            assert answer.status.error_code == Code.INVALID_ARGUMENT
+            assert answer.status.error_message == "Illegal to list model a multiple times in config list"
+            del request.config.model_config_list.config[1:]
+            assert reload(request.SerializeToString(), timeout=30).status.error_code == Code.OK
+        assert status(addresses.port, "a") == 200, "the call returns when the model is there"
 
 
 def write_warm_up(folder, records) -> None:

@@ -75,7 +75,10 @@ class ModelVersion:
         files = await asyncio.to_thread(_files_of, self.folder)
         try:
             self.model = await asyncio.to_thread(load, self.folder)
-        except StatusError as error:
+        except Exception as failure:
+            error = failure
+            if not isinstance(failure, StatusError):
+                error = StatusError(Code.INTERNAL, f"{type(failure).__name__}: {failure}")
             if self.error is None or self.error.message != error.message:
                 logger.warning("%s version %d cannot be loaded: %s", self.name, self.number, error)
             self.state, self.error = END, error
@@ -197,7 +200,10 @@ class ModelStore:
     async def watch(self, poll_seconds: float) -> None:
         """Polls for ever."""
         while True:
-            await self.poll()
+            try:
+                await self.poll()
+            except Exception:
+                logger.exception("Looking for versions failed; it is tried again.")
             await asyncio.sleep(poll_seconds)
 
     async def unload_all(self) -> None:

@@ -18,7 +18,8 @@ from keras_bert.serving.server.json_text import error_body, format_error, parse_
 from keras_bert.serving.server.model_messages import metadata_body, status_body
 from keras_bert.serving.server.model_store import ModelVersion
 from keras_bert.serving.server.page import PAGE_HEADERS, page_html
-from keras_bert.serving.server.status import Code, StatusError, http_status, invalid_argument
+from keras_bert.serving.server.status import Code, StatusError, invalid_argument
+from keras_bert.serving.wire.methods import http_status
 
 logger = logging.getLogger(__name__)
 
@@ -63,7 +64,7 @@ class RestApi:
         try:
             body = await self._answer(scope, receive)
         except StatusError as error:
-            status, body = http_status(error.code), error_body(error.message)
+            status, body = http_status(error.code.name), error_body(error.message)
         except TooLarge:
             text = f"The body is larger than {self._max_body_bytes} bytes, the most that this server takes."
             status, body, headers = 413, error_body(text), [(b"connection", b"close")]

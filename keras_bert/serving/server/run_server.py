@@ -13,12 +13,12 @@ from collections.abc import Callable, Iterator, Sequence
 
 import grpc
 import uvicorn
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from keras_bert.errors import InputError
 from keras_bert.serving.ask import load_text_operations
 from keras_bert.serving.server.batching import BatchingOptions
 from keras_bert.serving.server.grpc_service import GrpcService
+from keras_bert.serving.server.http_protocol import ImpatientProtocol, RestServer
 from keras_bert.serving.server.inference import Inference
 from keras_bert.serving.server.model_config import ModelConfig, read_model_configs, read_text_message
 from keras_bert.serving.server.model_store import ModelStore
@@ -29,9 +29,6 @@ from keras_bert.serving.server.warm_up import load_and_warm_up
 from keras_bert.serving.wire import messages
 
 logger = logging.getLogger(__name__)
-
-_HEADER_SECONDS = 30
-_MAX_HEADER_BYTES = 1 << 20
 
 
 @dataclasses.dataclass(frozen=True)
@@ -100,9 +97,16 @@ def run_server(
     """
 
     async def serve() -> None:
-        stop = asyncio.Event()
-        for number in (signal.SIGINT, signal.SIGTERM):
-            asyncio.get_running_loop().add_signal_handler(number, stop.set)
+        loop, stop = asyncio.get_running_loop(), asyncio.Event()
+        signals = (signal.SIGINT, signal.SIGTERM)
+
+        def end() -> None:
+            stop.set()
+            for number in signals:
+                loop.remove_signal_handler(number)  # the second one ends at once
+
+        for number in signals:
+            loop.add_signal_handler(number, end)
         await _Server(configs, options).run(on_start, stop)
 
     asyncio.run(serve())
@@ -167,10 +171,16 @@ class _Server:
             timeout_seconds=options.timeout_seconds,
         )
         rest = rest_socket = grpc_server = grpc_port = None
-        if options.grpc_port is not None:
-            grpc_server, grpc_port = await self._start_grpc(inference)
         if options.port is not None:
             rest_socket = _listen(options.host, options.port)
+        try:
+            if options.grpc_port is not None:
+                grpc_server, grpc_port = await self._start_grpc(inference)
+        except InputError:
+            if rest_socket is not None:
+                rest_socket.close()
+            raise
+        if rest_socket is not None:
             rest = asyncio.ensure_future(self._rest_server(inference).serve(sockets=[rest_socket]))
         watchers = [asyncio.ensure_future(work) for work in self._watchers(store)]
         port = rest_socket.getsockname()[1] if rest_socket else None
@@ -183,12 +193,12 @@ class _Server:
         await store.unload_all()
         inference.close()
 
-    def _rest_server(self, inference: Inference) -> "_RestServer":
+    def _rest_server(self, inference: Inference) -> "RestServer":
         options = self._options
         api = RestApi(inference, max_body_bytes=options.max_body_bytes, body_seconds=options.body_seconds)
         config = uvicorn.Config(
             make_app(inference, api, metrics_path=options.metrics_path),
-            http=_ImpatientProtocol,
+            http=ImpatientProtocol,
             ws="none",
             lifespan="off",
             log_config=None,
@@ -197,7 +207,7 @@ class _Server:
             server_header=False,
             proxy_headers=False,
         )
-        self._rest = _RestServer(config)
+        self._rest = RestServer(config)
         return self._rest
 
     async def _start_grpc(self, inference: Inference):
@@ -211,7 +221,8 @@ class _Server:
         )
         server.add_generic_rpc_handlers(tuple(GrpcService(inference).handlers()))
         try:
-            port = server.add_insecure_port(f"{options.host}:{options.grpc_port}")
+            host = f"[{options.host}]" if ":" in options.host else options.host
+            port = server.add_insecure_port(f"{host}:{options.grpc_port}")
         except RuntimeError:
             raise InputError(
                 f"The gRPC server cannot listen on {options.host}:{options.grpc_port}. Is another one there? "
@@ -237,80 +248,6 @@ class _Server:
         await inference.wait_until_idle(self._options.shutdown_seconds)
 
 
-class _RestServer(uvicorn.Server):
-    """uvicorn's server, whose signals are handled here for both APIs together."""
-
-    @contextlib.contextmanager
-    def capture_signals(self):
-        yield
-
-
-class _ImpatientProtocol(HttpToolsProtocol):
-    """uvicorn's protocol, which closes connections whose headers do not arrive in time, or never end."""
-
-    _waiting, _num_bytes = None, 0
-
-    def connection_made(self, transport) -> None:
-        super().connection_made(_JoinedWrites(transport, self.loop))
-        self._wait_for_headers()
-
-    def connection_lost(self, exc) -> None:
-        self._stop_waiting()
-        super().connection_lost(exc)
-
-    def data_received(self, data: bytes) -> None:
-        if self._waiting is not None:
-            self._num_bytes += len(data)
-        super().data_received(data)
-        if self._waiting is not None and self._num_bytes > _MAX_HEADER_BYTES:
-            self.transport.close()
-
-    def on_message_begin(self) -> None:
-        self._wait_for_headers()
-        super().on_message_begin()
-
-    def on_headers_complete(self) -> None:
-        self._stop_waiting()
-        super().on_headers_complete()
-
-    def _wait_for_headers(self) -> None:
-        self._stop_waiting()
-        self._waiting, self._num_bytes = self.loop.call_later(_HEADER_SECONDS, self.transport.close), 0
-
-    def _stop_waiting(self) -> None:
-        if self._waiting is not None:
-            self._waiting.cancel()
-            self._waiting = None
-
-
-class _JoinedWrites:
-    """A transport that sends what is written in one step of the loop at once.
-
-    uvicorn writes the headers and the body of an answer one after the other. Each is a system call, after which the
-    thread has to wait for its turn among those that run models.
-    """
-
-    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop):
-        self._transport, self._loop, self._parts = transport, loop, []
-
-    def __getattr__(self, name: str):
-        return getattr(self._transport, name)
-
-    def write(self, data: bytes) -> None:
-        if not self._parts:
-            self._loop.call_soon(self._send)
-        self._parts.append(data)
-
-    def close(self) -> None:
-        self._send()
-        self._transport.close()
-
-    def _send(self) -> None:
-        if self._parts:
-            self._transport.write(b"".join(self._parts))
-            self._parts = []
-
-
 async def _watch_config(store: ModelStore, path: str, seconds: float) -> None:
     last = None
     while True:
@@ -326,17 +263,20 @@ async def _watch_config(store: ModelStore, path: str, seconds: float) -> None:
 
 
 def _listen(host: str, port: int) -> socket.socket:
+    listener = None
     try:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
         # asyncio answers without delay only on sockets that name their protocol.
         listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind((host, port))
+        listener.listen(2048)
     except OSError as error:
+        if listener is not None:
+            listener.close()
         raise InputError(
             f"The server cannot listen on {host}:{port}: {error.strerror}. Is another one there? Name another --port."
         ) from None
-    listener.listen(2048)
     return listener
 
 

@@ -25,30 +25,6 @@ class Code(enum.IntEnum):
     UNAUTHENTICATED = 16
 
 
-# As TensorFlow Serving's http_server.cc has it; what is not named is 500.
-_HTTP_STATUS = {
-    Code.OK: 200,
-    Code.CANCELLED: 499,
-    Code.INVALID_ARGUMENT: 400,
-    Code.DEADLINE_EXCEEDED: 504,
-    Code.NOT_FOUND: 404,
-    Code.ALREADY_EXISTS: 409,
-    Code.PERMISSION_DENIED: 403,
-    Code.RESOURCE_EXHAUSTED: 429,
-    Code.FAILED_PRECONDITION: 400,
-    Code.ABORTED: 409,
-    Code.OUT_OF_RANGE: 400,
-    Code.UNIMPLEMENTED: 501,
-    Code.UNAVAILABLE: 503,
-    Code.UNAUTHENTICATED: 401,
-}
-
-
-def http_status(code: int) -> int:
-    """Returns the HTTP status of a code of gRPC: 3 -> 400."""
-    return _HTTP_STATUS.get(code, 500)
-
-
 class StatusError(Exception):
     """A request or a load ended with another status than OK.
 
