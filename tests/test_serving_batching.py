@@ -75,6 +75,21 @@ def test_while_the_thread_is_busy_a_batch_fills_up():
     assert asyncio.run(go()) == [[0], [1, 2, 3, 4]]
 
 
+def test_a_batch_that_may_still_wait_is_not_started_when_another_ends():
+    async def go():
+        model = Doubler()
+        options = BatchingOptions(max_batch_size=2, batch_timeout_micros=5_000_000, num_batch_threads=1)
+        batcher = Batcher(model, options, BatchScheduler(1))
+        first = asyncio.ensure_future(batcher.run({"x": np.array([[1, 2]])}))
+        await asyncio.sleep(0)
+        await batcher.run({"x": np.array([[3], [4]])})
+        await asyncio.sleep(0.01)
+        await asyncio.gather(first, batcher.run({"x": np.array([[5, 6]])}))
+        return model.batches
+
+    assert asyncio.run(asyncio.wait_for(go(), 4)) == [[[3], [4]], [[1, 2], [5, 6]]]
+
+
 def test_rows_of_different_lengths_share_no_batch_unless_they_are_padded():
     requests = [[[1, 2, 3]], [[4, 5]], [[6, 7, 8]]]
     answers = [[[2, 4, 6]], [[8, 10]], [[12, 14, 16]]]
