@@ -107,6 +107,7 @@ setup(
             "pytest>=9,<10",
             "pytest-xdist>=3.6,<4",
             "zstandard>=0.23,<1",
+            "pyyaml>=6,<7",
             "ruff==0.17.5",  # formatting differs between versions
             *SERVING,
         ],

@@ -141,6 +141,11 @@ class FakeTfServing:
     def misbehave(self, *kinds) -> None:
         self.misbehaviour.extend(kinds)
 
+    def forget(self) -> None:
+        """Forgets what came and what was to be done wrong, for the next test."""
+        for kept in (self.requests, self.misbehaviour, self.grpc_misbehaviour):
+            kept.clear()
+
     def close(self) -> None:
         self._http.shutdown()
         self._http.server_close()

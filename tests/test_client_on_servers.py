@@ -11,7 +11,7 @@ import pytest
 from fake_tf_serving import FakeTfServing
 from serving_client_cases import CASES, ServedClassifier
 
-from keras_bert.serving.client import RestClient
+from keras_bert.serving.client import RestClient, ServingError
 
 MODEL_SERVER = os.environ.get("KERAS_BERT_MODEL_SERVER")
 
@@ -48,6 +48,16 @@ def write_classifier(folder) -> None:
     export_for_serving(model, folder)
 
 
+def wait_for(client, process, log) -> None:
+    for _ in range(60):
+        try:
+            client.wait_until_available(timeout=2)
+            return
+        except ServingError:
+            assert process.poll() is None, f"the server has ended:\n{log.read_text('utf-8', 'replace')}"
+    raise AssertionError(f"the server does not serve:\n{log.read_text('utf-8', 'replace')}")
+
+
 @pytest.fixture(scope="module")
 def model_server(tmp_path_factory):
     if not MODEL_SERVER:
@@ -64,7 +74,7 @@ def model_server(tmp_path_factory):
         try:
             place = ServedClassifier(f"http://127.0.0.1:{ports[0]}", f"127.0.0.1:{ports[1]}", "toy")
             with RestClient(place.url, "toy") as client:
-                client.wait_until_available(timeout=120)
+                wait_for(client, process, folder / "log")
             yield place
         finally:
             process.terminate()

@@ -78,6 +78,7 @@ def test_what_cannot_be_asked_is_one_clear_line(server):
             "takes a, b in add, which cannot be asked from a command line",
         ),
         (["--model=toy", "--text=a", "--text_b=b"], "The model toy takes single texts, and a second text was given"),
+        (["--model=toy", "--text=a", "--version=2"], "Servable not found for request: Specific(toy, 2)"),
         (["--model=toy"], "No text was given. Use --text=..., or write texts to standard input"),
         (["--model=toy", "--url=https://h", "--ca_file=no.pem", "--text=a"], "Cannot read --ca_file=no.pem"),
         (["--model=toy", "--url=ftp://127.0.0.1:1", "--grpc", "--text=a"], "with --grpc; write host:port"),
@@ -175,7 +176,7 @@ def test_tokens_are_shown_with_their_parts_of_the_text():
         "ends": [[-1, 2, 6, -1, -1]],
     }
     assert lines(outputs, text="\u00e9fox!") == ["  101 \u00e9/7 fox!/8 102"]
-    assert lines(outputs, text="a", text_b="b") == ["  101 7 8 102"]
+    assert lines(outputs, text="\u00e9fox!", text_b="b") == ["  101 7 8 102"]
 
 
 def test_outputs_of_other_models_are_listed():

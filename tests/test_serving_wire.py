@@ -134,14 +134,30 @@ def test_a_request_has_the_bytes_that_tf_servings_own_package_writes():
     assert log.SerializeToString(deterministic=True).hex() == GOLDEN_LOG
 
 
-def test_batching_parameters_and_model_lists_are_text_as_tf_serving_reads_it():
-    text = "max_batch_size { value: 8 }\nenable_large_batch_splitting { value: true }\nallowed_batch_sizes: 8\n"
-    parsed = text_format.Parse(text, messages.BatchingParameters(), descriptor_pool=messages.POOL)
-    assert parsed.max_batch_size.value == 8
-    assert parsed.enable_large_batch_splitting.value is True
-    assert list(parsed.allowed_batch_sizes) == [8]
-    # Field 8 with a BoolValue, field 6 packed.
-    assert parsed.SerializeToString(deterministic=True) == bytes.fromhex("0a0208083201084202 0801")
+def test_the_configurations_of_a_server_are_text_and_bytes_as_tf_serving_reads_them():
+    for message, text, data in (
+        (
+            messages.BatchingParameters(),
+            "max_batch_size { value: 8 } batch_timeout_micros { value: 1 } max_enqueued_batches { value: 2 } "
+            "num_batch_threads { value: 3 } thread_pool_name { value: 'p' } allowed_batch_sizes: 1 "
+            "allowed_batch_sizes: 8 pad_variable_length_inputs: true enable_large_batch_splitting { value: true } "
+            "max_execution_batch_size { value: 4 }",
+            "0a020808 12020801 1a020802 22020803 2a030a0170 32020108 3801 42020801 4a020804",
+        ),
+        (
+            messages.MonitoringConfig(),
+            "prometheus_config { enable: true path: '/m' }",
+            "0a06 0801 1202 2f6d",
+        ),
+        (
+            messages.SSLConfig(),
+            "server_key: 'k' server_cert: 'c' custom_ca: 'a' client_verify: true",
+            "0a016b 120163 1a0161 2001",
+        ),
+    ):
+        parsed = text_format.Parse(text, message, descriptor_pool=messages.POOL)
+        # The numbers of the fields in TF Serving's .proto files, written by hand.
+        assert parsed.SerializeToString(deterministic=True) == bytes.fromhex(data)
     config = messages.ModelServerConfig()
     model = config.model_config_list.config.add(name="toy", base_path="/models/toy", model_platform="tensorflow")
     model.model_version_policy.specific.versions.extend([1, 2])
