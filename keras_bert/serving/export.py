@@ -18,6 +18,7 @@ from keras_bert.models.span_classifier import BertSpanClassifier
 from keras_bert.models.token_classifier import BertTokenClassifier
 from keras_bert.serving.canonical_graph import make_canonical
 from keras_bert.serving.eight_bit_weights import EightBitModel
+from keras_bert.serving.saved_model_check.checking import require_servable
 from keras_bert.serving.signatures.classification import classifier_signatures
 from keras_bert.serving.signatures.embedding import embedding_signatures
 from keras_bert.serving.signatures.examples import of_examples
@@ -54,7 +55,7 @@ def export_for_serving(
 
     What it answers is described in `keras_bert.serving.signatures`. The tokenizer is in the graph; `vocab.txt` and
     `bert_config.json` lie in its `assets` for people and clients. The same model gives the same bytes, except for
-    `fingerprint.pb`, which holds a random number.
+    `fingerprint.pb`, which holds a random number. What was written is read again and checked (`saved_model_check`).
 
     Args:
         model: a model of any task, or a `BertEncoder`, whose `vocabulary` is set.
@@ -89,6 +90,7 @@ def export_for_serving(
     with atomic_folder(version) as folder, tempfile.TemporaryDirectory() as assets:
         tf.saved_model.save(_servable(model, tokenizer, assets), folder, signatures=signatures)
         make_canonical(folder, _METHOD_NAMES)
+        require_servable(folder)
     return version
 
 
