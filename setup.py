@@ -39,6 +39,9 @@ COMMANDS = {
         "ask_saved_model",
         "serve",
         "query_server",
+        "check_saved_model",
+        "make_serving_kit",
+        "load_test_server",
         "quickstart_report",
     ],
 }

@@ -1,103 +1,189 @@
-"""Tiny SavedModels for the tests of the server, and a client of plain sockets and http.client."""
+"""Tiny exported models of every kind, and questions for all their signatures, for tests in several runtimes.
 
-import http.client
+Questions are plain lists of numbers and strings, so that they travel as JSON; bytes that are no UTF-8 are surrogates.
+"""
+
+import dataclasses
+import functools
 import json
-import os
+import pathlib
 
-MODEL = "half_plus_two"
+import keras
+import numpy as np
+import tensorflow as tf
 
+from keras_bert.config import BertConfig
+from keras_bert.models.encoder import BertEncoder
+from keras_bert.models.multiple_choice import BertMultipleChoice
+from keras_bert.models.pretrainer import BertPretrainer
+from keras_bert.models.sequence_classifier import BertSequenceClassifier
+from keras_bert.serving import export
+from keras_bert.tokenization.vocabulary import Vocabulary
 
-def save_model(folder, plus: float = 2.0) -> str:
-    """Writes a SavedModel whose signatures are what the tests need; y = x / 2 + plus."""
-    import tensorflow as tf
-
-    module = tf.Module()
-    module.plus = tf.Variable(plus)
-
-    def signature(*specs):
-        return lambda function: tf.function(function, input_signature=list(specs))
-
-    def spec(name, dtype=tf.float32, shape=None):
-        return tf.TensorSpec(shape, dtype, name=name)
-
-    def parsed(examples):
-        return tf.io.parse_example(examples, {"x": tf.io.FixedLenFeature([], tf.float32)})["x"] * 0.5 + module.plus
-
-    types = [tf.int8, tf.uint8, tf.int16, tf.int32, tf.int64, tf.uint32, tf.uint64, tf.double, tf.bool]
-
-    @signature(spec("x"))
-    def half_plus_two(x):
-        return {"y": x * 0.5 + module.plus}
-
-    @signature(spec("inputs", tf.string, [None]))
-    def regress(inputs):
-        return {"outputs": parsed(inputs)}
-
-    @signature(spec("inputs", tf.string, [None]))
-    def classify(inputs):
-        scores = parsed(inputs)[:, None]
-        return {"scores": tf.concat([scores, -scores], 1), "classes": tf.fill(tf.shape(scores) * [1, 2], "a")}
-
-    @signature(spec("inputs", tf.string, [None]))
-    def scores_only(inputs):
-        return {"scores": parsed(inputs)[:, None]}
-
-    @signature(spec("a", shape=[None, 2]), spec("b", tf.string, [None]))
-    def pair(a, b):
-        return {"sum": tf.reduce_sum(a, 1), "text": b, "text_bytes": b, "length": tf.strings.length(b)}
-
-    @signature(*(spec(kind.name, kind, [None]) for kind in types))
-    def kinds(*values):
-        return {kind.name: value for kind, value in zip(types, values, strict=True)}
-
-    @signature(spec("rows", shape=[None, None]))
-    def rows(rows):
-        return {"sum": tf.reduce_sum(rows, 1), "batch": tf.fill([tf.shape(rows)[0]], tf.shape(rows)[0])}
-
-    @signature(spec("x", shape=[None]))
-    def scalar(x):
-        return {"sum": tf.reduce_sum(x), "y": x}
-
-    @signature(spec("x", shape=[None]))
-    def half(x):
-        return {"y": tf.cast(x, tf.bfloat16)}
-
-    @signature(spec("steps", tf.int32, [None]))
-    def slow(steps):
-        last = tf.while_loop(lambda i, _: i < steps[0], lambda i, v: (i + 1, tf.sin(v)), [0, tf.ones([64])])
-        return {"y": steps + tf.cast(last[1][0], tf.int32)}
-
-    signatures = {
-        "serving_default": half_plus_two, "regress": regress, "classify": classify, "scores_only": scores_only,
-        "pair": pair, "kinds": kinds, "rows": rows, "scalar": scalar, "half": half, "slow": slow,
-    }  # fmt: skip
-    tf.saved_model.save(module, os.fspath(folder), signatures=signatures)
-    return os.fspath(folder)
+LETTERS = "abcdefghijklmnopqrstuvwxyz0123456789"
+# Every word of small letters can be cut into pieces, so texts differ in their tokens as real ones do.
+VOCABULARY = Vocabulary(
+    ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *LETTERS, *(f"##{letter}" for letter in LETTERS)]
+    + ["the", "of", "and", "##ing", "##ed", "##er", "##tion", "fox", "中", "文", "и", "##и", "м", *".,:;!?()[]'\"-/@#"]
+)
+# Large starting weights make answers that differ from text to text.
+CONFIG = BertConfig(
+    vocab_size=len(VOCABULARY),
+    hidden_size=16,
+    num_hidden_layers=2,
+    num_attention_heads=2,
+    intermediate_size=32,
+    max_position_embeddings=48,
+    initializer_range=0.4,
+)
+# News, code, a table, other scripts, accents, composed and decomposed, an emoji, control characters, too long a text.
+TEXTS = [
+    "The council of the city voted on Tuesday, 7 to 2, and the mayor signed at 10:45.",
+    "for (i = 0; i < n; i++) total += price[i];  // sum",
+    "Größe\tñandú\u00a0Ångström e\u0301te\u0301 ﬁnd",
+    "中文和 English 混在一起。 Москва и мир, العربية, עברית",
+    "\u200bzero\u0000width 👩‍🚀 http://example.org/?q=1#x",
+    "fox " * 100,
+    "x" * 300,
+    "the",
+    "",
+]
+SECOND_TEXTS = ["and the fox", "is it?", "中", "ok", "A " * 60, "fox", "walking", "of", "tested"]
+MASKED_TEXTS = ["the [MASK] fox [MASK].", "[MASK]", "no mask of it", "a" + " b" * 60 + " [MASK]", "中[MASK]文"]
+CHOICES = [["the fox", "and so on", "中文"], ["a", "walked " * 30, "?"], ["one", "two", "three"]]
 
 
-class HttpClient:
-    """Asks a server; the answer is (status, parsed body)."""
+@dataclasses.dataclass(frozen=True)
+class Question:
+    """A model by name, one of its signatures, and the inputs by name."""
 
-    def __init__(self, port: int, model: str = MODEL, timeout: float = 30):
-        self.port, self.path = port, f"/v1/models/{model}"
-        self._connection = http.client.HTTPConnection("127.0.0.1", port, timeout=timeout)
+    model: str
+    signature: str
+    inputs: dict
 
-    def raw(self, method: str, path: str, body=None, headers=None) -> tuple[int, bytes]:
-        self._connection.request(method, path, body, headers or {})
-        response = self._connection.getresponse()
-        return response.status, response.read()
 
-    def ask(self, body, what: str = "predict", where: str = "") -> tuple[int, dict]:
-        body = body if isinstance(body, bytes) else json.dumps(body).encode()
-        status, answer = self.raw("POST", f"{self.path}{where}:{what}", body)
-        return status, json.loads(answer)
+def make_models() -> dict:
+    """Returns name -> (model, options of its export)."""
+    keras.utils.set_random_seed(1)
+    single = BertSequenceClassifier(CONFIG, labels=["animal", "none", "größer"])
+    models = {
+        "single": (single, {}),
+        "several": (
+            BertSequenceClassifier(CONFIG, labels=["a", "b"], problem_type="multi_label"),
+            {"text_pairs": True},
+        ),
+        "score": (BertSequenceClassifier(CONFIG, problem_type="regression"), {"max_seq_length": 20}),
+        "choice": (BertMultipleChoice(CONFIG), {}),
+        "masked": (BertPretrainer(CONFIG), {"top_k": 3}),
+        "encoder": (BertEncoder(CONFIG), {}),
+        "int8": (single, {"weights": "int8"}),
+        "bfloat16": (single, {"dtype": "bfloat16"}),
+    }
+    for model, _ in models.values():
+        model.vocabulary = VOCABULARY
+    return models
 
-    def look(self, where: str = "") -> tuple[int, dict]:
-        status, answer = self.raw("GET", self.path + where)
-        return status, json.loads(answer)
 
-    def __enter__(self):
-        return self
+def export_all(models: dict, folder) -> dict[str, str]:
+    """Exports the models that `make_models` returns; returns name -> folder of the SavedModel."""
+    make_tokenizer = export.make_tokenizer
+    # Making the tokenizer is most of the time of an export.
+    export.make_tokenizer = functools.cache(make_tokenizer)
+    try:
+        return {
+            name: model.export_for_serving(pathlib.Path(folder) / name, **options)
+            for name, (model, options) in models.items()
+        }
+    finally:
+        export.make_tokenizer = make_tokenizer
 
-    def __exit__(self, *_) -> None:
-        self._connection.close()
+
+def example(**features: list[str]) -> str:
+    """A serialised tf.train.Example of bytes features, as text."""
+    lists = {name: tf.train.BytesList(value=[as_bytes(value) for value in values]) for name, values in features.items()}
+    features = tf.train.Features(feature={name: tf.train.Feature(bytes_list=values) for name, values in lists.items()})
+    return tf.train.Example(features=features).SerializeToString().decode("utf-8", "surrogateescape")
+
+
+def as_bytes(text: str) -> bytes:
+    return text.encode("utf-8", "surrogateescape")
+
+
+def questions() -> list[Question]:
+    """Questions for every signature of every model, empty batches among them."""
+    texts = {"text": [*TEXTS, "\udcff the \udcc3 fox"]}
+    rows = {"input_ids": [[2, 5, 40, 45, 3], [2, 80, 4, 3, 2]], "lengths": [5, 4]}
+    pair_rows = {**rows, "segment_ids": [[0, 0, 0, 1, 1], [0, 0, 1, 1, 0]]}
+    examples = [example(text=[text]) for text in TEXTS]
+    pair_examples = [example(text=["the"], text_b=["fox"]), example(text=["the"])]
+    choice_rows = {
+        "input_ids": [[[2, 5, 3, 6, 3], [2, 5, 3, 7, 3]]],
+        "segment_ids": [[[0, 0, 0, 1, 1], [0, 0, 0, 1, 1]]],
+        "lengths": [[5, 5]],
+    }
+    choice_examples = [example(prompt=["the"], choices=["a", "b"]), example(prompt=["fox"], choices=["c", "d", "e"])]
+    asked = {
+        "single": [("serving_default", texts), ("tokens", rows), ("tokenize", texts)],
+        "several": [
+            ("serving_default", {"text": TEXTS, "text_b": SECOND_TEXTS}),
+            ("tokens", pair_rows),
+            ("examples", {"examples": pair_examples}),
+            ("classify", {"inputs": pair_examples}),
+        ],
+        "score": [("regress", {"inputs": examples})],
+        "choice": [
+            ("serving_default", {"prompt": TEXTS[:3], "choices": CHOICES}),
+            ("examples", {"examples": choice_examples}),
+            ("tokens", choice_rows),
+        ],
+        "masked": [("serving_default", {"text": MASKED_TEXTS}), ("tokens", rows), ("tokenize", {"text": MASKED_TEXTS})],
+        "encoder": [("serving_default", texts), ("features", texts)],
+        "int8": [("serving_default", texts)],
+        "bfloat16": [("examples", {"examples": examples})],
+    }
+    empty = [
+        *(("single", signature, {"text": []}) for signature in ("serving_default", "tokenize")),
+        *(("single", "examples", {"examples": []}), ("encoder", "features", {"text": []})),
+        *(("masked", "serving_default", {"text": []}), ("several", "classify", {"inputs": []})),
+    ]
+    full = [(model, *question) for model, of_model in asked.items() for question in of_model]
+    return [Question(*question) for question in full + empty]
+
+
+def as_tensors(inputs: dict) -> dict[str, tf.Tensor]:
+    """The inputs of a question as tensors: int32 or strings. An empty list is of strings."""
+    tensors = {}
+    for name, values in inputs.items():
+        # As objects: an array of str would lose NULs at the end.
+        array = np.array(values, object)
+        is_number = array.size > 0 and isinstance(array.reshape(-1)[0], int)
+        encoded = array if is_number else np.vectorize(as_bytes, otypes=[object])(array)
+        tensors[name] = tf.constant(encoded.tolist(), tf.int32 if is_number else tf.string, array.shape)
+    return tensors
+
+
+def as_lists(outputs: dict) -> dict[str, tuple[list[int], list]]:
+    """Arrays by name as name -> (shape, flat list), with text for bytes."""
+    return {
+        name: (
+            list(np.shape(values)),
+            [value.decode("utf-8", "surrogateescape") if isinstance(value, bytes) else value for value in flat],
+        )
+        for name, values in outputs.items()
+        for flat in [np.asarray(values).reshape(-1).tolist()]
+    }
+
+
+def assert_same(answer: dict, expected: dict, tolerance: float = 1e-5) -> None:
+    """Compares two results of `as_lists`."""
+    assert set(answer) == set(expected)
+    for name, (shape, values) in expected.items():
+        assert list(answer[name][0]) == shape, name
+        if values and isinstance(values[0], float):
+            np.testing.assert_allclose(answer[name][1], values, atol=tolerance, err_msg=name)
+        else:
+            assert list(answer[name][1]) == values, name
+
+
+def as_json(questions: list[Question], folders: dict[str, str]) -> str:
+    return json.dumps([[folders[question.model], question.signature, question.inputs] for question in questions])

@@ -7,7 +7,7 @@ import threading
 import time
 
 import pytest
-from served_models import MODEL, HttpClient, save_model
+from small_saved_models import MODEL, HttpClient, save_model
 
 
 def start(*arguments, **options):

@@ -6,7 +6,7 @@ import socket
 import time
 
 import pytest
-from served_models import MODEL, HttpClient, save_model
+from small_saved_models import MODEL, HttpClient, save_model
 
 from keras_bert.serving.server.model_config import ModelConfig
 from keras_bert.serving.server.run_server import ServerOptions, background_server

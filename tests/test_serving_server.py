@@ -10,7 +10,7 @@ import grpc
 import numpy as np
 import pytest
 from google.protobuf import text_format
-from served_models import MODEL, HttpClient, save_model
+from small_saved_models import MODEL, HttpClient, save_model
 
 from keras_bert.errors import InputError
 from keras_bert.serving.server.batching import BatchingOptions

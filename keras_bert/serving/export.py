@@ -14,6 +14,8 @@ from keras_bert.models.masked_lm import BertMaskedLM
 from keras_bert.models.multiple_choice import BertMultipleChoice
 from keras_bert.models.pretrainer import BertPretrainer
 from keras_bert.models.sequence_classifier import BertSequenceClassifier
+from keras_bert.models.span_classifier import BertSpanClassifier
+from keras_bert.models.token_classifier import BertTokenClassifier
 from keras_bert.serving.canonical_graph import make_canonical
 from keras_bert.serving.eight_bit_weights import EightBitModel
 from keras_bert.serving.signatures.classification import classifier_signatures
@@ -21,15 +23,20 @@ from keras_bert.serving.signatures.embedding import embedding_signatures
 from keras_bert.serving.signatures.examples import of_examples
 from keras_bert.serving.signatures.masked_lm import fill_mask_signatures
 from keras_bert.serving.signatures.multiple_choice import multiple_choice_signatures
+from keras_bert.serving.signatures.question_answering import question_answering_signatures
 from keras_bert.serving.signatures.rows import SignatureOptions
+from keras_bert.serving.signatures.tagging import tagging_signatures
 from keras_bert.serving.signatures.tokenize import tokenize_signature
 from keras_bert.serving.versions import next_version_folder
 from keras_bert.tokenization.graph_wordpiece import GraphTokenizer
+from keras_bert.tokenization.vocabulary import Vocabulary
 from keras_bert.trainable_parts import lora_layers
 
 # What each kind of model can be asked: (model, tokenizer, options) -> name -> signature.
 _SIGNATURES = {
     BertSequenceClassifier: classifier_signatures,
+    BertTokenClassifier: tagging_signatures,
+    BertSpanClassifier: question_answering_signatures,
     BertMultipleChoice: multiple_choice_signatures,
     BertMaskedLM: fill_mask_signatures,
     BertPretrainer: fill_mask_signatures,
@@ -73,7 +80,7 @@ def export_for_serving(
     if weights == "int8":
         model = EightBitModel(model)
     version = next_version_folder(path)
-    tokenizer = GraphTokenizer(model.vocabulary, do_lower_case=model.config.do_lower_case)
+    tokenizer = make_tokenizer(model.vocabulary, model.config.do_lower_case)
     signatures = {
         "tokenize": tokenize_signature(tokenizer.tokenize_with_offsets, model.vocabulary, options.max_seq_length),
         **make_signatures(model, tokenizer, options),
@@ -83,6 +90,15 @@ def export_for_serving(
         tf.saved_model.save(_servable(model, tokenizer, assets), folder, signatures=signatures)
         make_canonical(folder, _METHOD_NAMES)
     return version
+
+
+def make_tokenizer(vocabulary: Vocabulary, do_lower_case: bool) -> GraphTokenizer:
+    """Returns a tokenizer whose graphs are made once, however many signatures have them inside."""
+    tokenizer = GraphTokenizer(vocabulary, do_lower_case)
+    texts = [tf.TensorSpec([None], tf.string, name="texts")]
+    tokenizer.tokenize = tf.function(tokenizer.tokenize, texts, autograph=False)
+    tokenizer.tokenize_with_offsets = tf.function(tokenizer.tokenize_with_offsets, texts, autograph=False)
+    return tokenizer
 
 
 def _servable(model, tokenizer, asset_folder: str) -> tf.Module:

@@ -7,7 +7,7 @@ import shutil
 import time
 
 import pytest
-from served_models import HttpClient
+from small_saved_models import HttpClient
 from web_driver import Browser
 
 from keras_bert.serving.server.model_config import ModelConfig
