@@ -149,13 +149,14 @@ def _load(name: str, joined: bool, port: int, server: psutil.Process, texts, exp
         with open(path, "w") as file:
             json.dump({**asked, "requests": FLAGS.requests // FLAGS.client_processes, "seed": number}, file)
         command = [sys.executable, "-m", "benchmarks.serving_load", f"--client={path}"]
-        clients.append(subprocess.Popen(command, stdout=subprocess.PIPE, text=True))
+        clients.append(subprocess.Popen(command))
     while any(client.poll() is None for client in clients):
         memory.append((time.perf_counter() - start, server.memory_info().rss))
         time.sleep(0.2)
-    results = [json.loads(client.stdout.read()) for client in clients]
-    for client in clients:
-        client.stdout.close()
+    results = []
+    for number in range(FLAGS.client_processes):
+        with open(os.path.join(folder, f"client{number}.json.answer")) as file:
+            results.append(json.load(file))
     times = sorted(time for result in results for time in result["times"])
     seconds = max(result["end"] for result in results) - min(result["start"] for result in results)
     speed = len(times) / seconds
@@ -172,7 +173,7 @@ def _load(name: str, joined: bool, port: int, server: psutil.Process, texts, exp
 
 
 async def _be_clients(path: str) -> None:
-    """Asks as the file says, and prints the times and what was wrong."""
+    """Asks as the file says, and writes the times and what was wrong beside it."""
     with open(path) as file:
         asked = json.load(file)
     bodies = [json.dumps({"instances": [text]}).encode() for text in asked["texts"]]
@@ -195,7 +196,9 @@ async def _be_clients(path: str) -> None:
         writer.close()
 
     await asyncio.gather(*(client() for _ in range(asked["clients"])))
-    print(json.dumps({**result, "end": time.time()}))
+    # Not to a pipe: it would fill up before anybody reads.
+    with open(f"{path}.answer", "w") as file:
+        json.dump({**result, "end": time.time()}, file)
 
 
 async def _ask(reader, writer, body: bytes) -> tuple[int, bytes]:

@@ -1,0 +1,32 @@
+"""The clients against the development server, with and without batching: the cases that every server must pass."""
+
+import pytest
+from serving_client_cases import CASES, ServedClassifier
+from test_client_on_servers import write_classifier
+
+from keras_bert.serving.client import RestClient
+from keras_bert.serving.server.batching import BatchingOptions
+from keras_bert.serving.server.model_config import ModelConfig
+from keras_bert.serving.server.run_server import ServerOptions, background_server
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("served") / "toy"
+    write_classifier(folder)
+    return folder
+
+
+@pytest.fixture(scope="module", params=[None, BatchingOptions()], ids=["alone", "joined"])
+def place(folder, request):
+    options = ServerOptions(port=0, grpc_port=0, batching=request.param)
+    with background_server([ModelConfig("toy", str(folder))], options) as addresses:
+        place = ServedClassifier(f"http://127.0.0.1:{addresses.port}", f"127.0.0.1:{addresses.grpc_port}", "toy")
+        with RestClient(place.url, "toy") as client:
+            client.wait_until_available(timeout=60)
+        yield place
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.__name__)
+def test_the_clients_get_what_they_must_get(case, place):
+    case(place)
