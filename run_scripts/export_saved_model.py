@@ -11,6 +11,7 @@ Examples:
 from absl import flags
 
 from keras_bert.command_line import run_command
+from keras_bert.errors import InputError
 
 
 def define_flags() -> None:
@@ -49,10 +50,28 @@ def main():
     model_class = {None: None, "encoder": BertEncoder, "masked_lm": BertMaskedLM}[arguments.model_class]
     model = from_pretrained(model_class, arguments.model_dir)
     options = {name: getattr(arguments, name) for name in _OPTIONS if getattr(arguments, name) is not None}
+    if arguments.hub_pair:
+        _export_hub_pair(model, options)
+        return
     version = export_for_serving(
         model, arguments.output_dir, dtype=arguments.dtype, weights=arguments.weights, **options
     )
     print(f"{type(model).__name__} exported to {version}")
+
+
+def _export_hub_pair(model, options: dict) -> None:
+    from keras_bert.serving.hub_pair import export_hub_pair
+
+    arguments = flags.FLAGS
+    seq_length = options.pop("max_seq_length", None)
+    wrong = [name for name, value in (("dtype", arguments.dtype), ("weights", arguments.weights)) if value]
+    wrong += list(options)
+    if wrong:
+        raise InputError(
+            f"--hub_pair takes --max_seq_length only. Received: {', '.join(f'--{name}' for name in wrong)}"
+        )
+    for folder in export_hub_pair(model, arguments.output_dir, seq_length=seq_length):
+        print(f"{type(model).__name__} exported to {folder}")
 
 
 def command() -> None:

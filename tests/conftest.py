@@ -35,3 +35,12 @@ def python_tokenizer(monkeypatch):
     monkeypatch.setattr("data_prep.tokenize_text.graph_encoder", python_encoder)
     yield
     tokenize_text._encoder.cache_clear()
+
+
+@pytest.fixture(scope="session")
+def served(tmp_path_factory):
+    """Models of every kind and their exports: (name -> (model, options), name -> folder); see served_models.py."""
+    from served_models import export_all, make_models
+
+    models = make_models()
+    return models, export_all(models, tmp_path_factory.mktemp("served"))

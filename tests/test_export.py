@@ -78,7 +78,7 @@ def encoder(config=CONFIG, vocabulary=VOCABULARY):
 def one_tokenizer():
     """Making the tokenizer is most of the time of an export, and the tests export one vocabulary many times."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(export, "GraphTokenizer", functools.cache(export.GraphTokenizer))
+        patch.setattr(export, "make_tokenizer", functools.cache(export.make_tokenizer))
         yield
 
 

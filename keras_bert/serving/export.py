@@ -29,6 +29,7 @@ from keras_bert.serving.signatures.tagging import tagging_signatures
 from keras_bert.serving.signatures.tokenize import tokenize_signature
 from keras_bert.serving.versions import next_version_folder
 from keras_bert.tokenization.graph_wordpiece import GraphTokenizer
+from keras_bert.tokenization.vocabulary import Vocabulary
 from keras_bert.trainable_parts import lora_layers
 
 # What each kind of model can be asked: (model, tokenizer, options) -> name -> signature.
@@ -79,7 +80,7 @@ def export_for_serving(
     if weights == "int8":
         model = EightBitModel(model)
     version = next_version_folder(path)
-    tokenizer = GraphTokenizer(model.vocabulary, do_lower_case=model.config.do_lower_case)
+    tokenizer = make_tokenizer(model.vocabulary, model.config.do_lower_case)
     signatures = {
         "tokenize": tokenize_signature(tokenizer.tokenize_with_offsets, model.vocabulary, options.max_seq_length),
         **make_signatures(model, tokenizer, options),
@@ -89,6 +90,15 @@ def export_for_serving(
         tf.saved_model.save(_servable(model, tokenizer, assets), folder, signatures=signatures)
         make_canonical(folder, _METHOD_NAMES)
     return version
+
+
+def make_tokenizer(vocabulary: Vocabulary, do_lower_case: bool) -> GraphTokenizer:
+    """Returns a tokenizer whose graphs are made once, however many signatures have them inside."""
+    tokenizer = GraphTokenizer(vocabulary, do_lower_case)
+    texts = [tf.TensorSpec([None], tf.string, name="texts")]
+    tokenizer.tokenize = tf.function(tokenizer.tokenize, texts, autograph=False)
+    tokenizer.tokenize_with_offsets = tf.function(tokenizer.tokenize_with_offsets, texts, autograph=False)
+    return tokenizer
 
 
 def _servable(model, tokenizer, asset_folder: str) -> tf.Module:

@@ -23,7 +23,8 @@ def pack_segments(
     Args:
         segments: one or two RaggedTensors of ids, shape `(rows, None)`.
         max_seq_length: most tokens in a row, [CLS] and [SEP] included. Of two segments the longer one is cut, at its
-            end, until they fit or are equally long; then both in turn, the second one first.
+            end, until they fit or are equally long; then both in turn, the second one first. It may be an int32 scalar
+            in the graph, which is not checked.
         vocabulary: `Vocabulary`, for the ids of [CLS], [SEP] and [PAD].
         pad_to_max: rows have `max_seq_length` columns; otherwise as many as the longest row needs.
 
@@ -40,13 +41,13 @@ def pack_segments(
     if len(segments) not in (1, 2):
         raise ValueError(f"A row holds one or two segments. Received: {len(segments)}")
     room = max_seq_length - 1 - len(segments)
-    if room < 0:
+    if not tf.is_tensor(room) and room < 0:
         raise ValueError(
             f"max_seq_length must be at least {1 + len(segments)}, for [CLS] and {len(segments)} [SEP]. "
             f"Received: {max_seq_length}"
         )
     segments = [tf.cast(segment, tf.int32) for segment in segments]
-    lengths = _lengths_that_fit([segment.row_lengths() for segment in segments], room)
+    lengths = _lengths_that_fit([segment.row_lengths() for segment in segments], tf.cast(room, tf.int64))
     rows = segments[0].nrows()
     separators = tf.fill([rows, 1], vocabulary.sep_id)
     parts = [tf.fill([rows, 1], vocabulary.cls_id)]

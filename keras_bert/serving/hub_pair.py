@@ -1,0 +1,178 @@
+"""A preprocessor and an encoder as TF-Hub has them: two reusable SavedModels, for models that others build on top.
+
+They have the interface of TF-Hub's BERT models, so what takes those takes these: `hub.KerasLayer(folder)`,
+`keras.layers.TFSMLayer` and `tf.saved_model.load`. The encoder can be trained further. Its inputs have the names of TF
+Model Garden, and a mask instead of lengths, because the interface is fixed; for TensorFlow Serving there is
+`export_for_serving`.
+
+Reference: TF-Hub, "Common SavedModel APIs for text", and its bert_en_uncased_preprocess/3 and
+bert_en_uncased_L-12_H-768_A-12/4.
+"""
+
+import os
+import tempfile
+
+import tensorflow as tf
+
+from keras_bert import features
+from keras_bert.atomic_output import atomic_folder
+from keras_bert.checkpoints.pretrained import checkpoint_of, model_of
+from keras_bert.errors import InputError
+from keras_bert.models.encoder import BertEncoder
+from keras_bert.serving.canonical_graph import make_canonical
+from keras_bert.tokenization.graph_wordpiece import GraphTokenizer
+from keras_bert.tokenization.segments import pack_segments
+
+PREPROCESS, ENCODER = "preprocess", "encoder"
+DEFAULT_SEQ_LENGTH = 128
+
+# TF-Hub's name -> ours.
+_NAMES = {**features.GARDEN_NAMES, features.INPUT_MASK: features.INPUT_MASK}
+_SEGMENTS = (1, 2)
+_CONTINUATION = "##"
+
+
+def export_hub_pair(model, path: str | os.PathLike, *, seq_length: int | None = None) -> tuple[str, str]:
+    """Writes `path/preprocess` and `path/encoder`, both or neither, and returns these folders.
+
+    `preprocess` takes strings `[B]` and gives a dictionary of `input_word_ids`, `input_mask` and `input_type_ids`,
+    int32 `[B, seq_length]`. It has two attributes: `tokenize`, strings `[B]` -> ids, int32 RaggedTensor
+    `[B, words, pieces]`; and `bert_pack_inputs(segments, seq_length)`, one or two of these, or of `[B, pieces]`, ->
+    such a dictionary.
+
+    `encoder` takes this dictionary, of any length, and `training`, and gives a dictionary: `pooled_output` and
+    `default`, float32 `[B, H]`; `sequence_output`, float32 `[B, S, H]`; `encoder_outputs`, a list of what comes out of
+    each layer. It has `variables`, `trainable_variables` and `regularization_losses`. For `TFSMLayer` there are
+    `encode` and `encode_in_training`, each of the dictionary alone.
+
+    Args:
+        model: a `BertEncoder`, or a model that has one; its vocabulary is set.
+        path: a new or empty folder.
+        seq_length: columns of what `preprocess` gives; the default is 128, or all of the model's positions if fewer.
+
+    Raises:
+        InputError: the model has no vocabulary, `seq_length` is out of range, or `path` cannot be written to.
+    """
+    if model.vocabulary is None:
+        raise InputError("The model has no vocabulary. Set model.vocabulary = Vocabulary.from_file(path).")
+    if seq_length is None:
+        seq_length = min(DEFAULT_SEQ_LENGTH, model.config.max_position_embeddings)
+    model.config.check_sequence_length(seq_length)
+    if seq_length < 5:
+        raise InputError(f"seq_length must be at least 5. Received: {seq_length}")
+    encoder = model_of(BertEncoder, checkpoint_of(model), output_hidden_states=True, name="encoder")
+    with atomic_folder(path) as folder, tempfile.TemporaryDirectory() as assets:
+        vocabulary_file = os.path.join(assets, "vocab.txt")
+        model.vocabulary.save(vocabulary_file)
+        for name, servable, signature in (
+            (PREPROCESS, *_preprocess(encoder, seq_length)),
+            (ENCODER, *_encoder(encoder)),
+        ):
+            servable.vocabulary_file = tf.saved_model.Asset(vocabulary_file)
+            tf.saved_model.save(servable, os.path.join(folder, name), signatures=signature)
+            make_canonical(os.path.join(folder, name))
+    return os.path.join(os.fspath(path), PREPROCESS), os.path.join(os.fspath(path), ENCODER)
+
+
+def _preprocess(model, default_length: int):
+    """Returns the object to save, and its signature for those who ask it by name: `text` -> the dictionary."""
+    vocabulary = model.vocabulary
+    tokenizer = GraphTokenizer(vocabulary, do_lower_case=model.config.do_lower_case)
+    is_continuation = tf.constant([token.startswith(_CONTINUATION) for token in vocabulary.tokens])
+
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.string, name="sentences")], autograph=False)
+    def tokenize(sentences):
+        return group_words(tokenizer.tokenize(sentences), is_continuation)
+
+    @tf.function(autograph=False)
+    def bert_pack_inputs(inputs, seq_length=default_length):
+        segments = [segment if segment.ragged_rank == 1 else segment.merge_dims(1, 2) for segment in inputs]
+        return _packed(segments, seq_length, vocabulary)
+
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.string, name="sentences")], autograph=False)
+    def preprocess(sentences):
+        return _packed([tokenizer.tokenize(sentences)], tf.constant(default_length), vocabulary)
+
+    for rank in (1, 2):
+        segment = tf.RaggedTensorSpec([None] * (rank + 1), tf.int32, ragged_rank=rank)
+        for number in _SEGMENTS:
+            bert_pack_inputs.get_concrete_function([segment] * number, tf.TensorSpec([], tf.int32))
+            bert_pack_inputs.get_concrete_function([segment] * number)
+    # A tf.Module would not take attributes of these names; a Checkpoint holds whatever it is given.
+    servable = tf.train.Checkpoint()
+    servable.__call__ = preprocess
+    servable.tokenize = tokenize
+    servable.bert_pack_inputs = bert_pack_inputs
+    servable.tokenizer = tokenizer
+    return servable, preprocess
+
+
+def group_words(ids: tf.RaggedTensor, is_continuation: tf.Tensor) -> tf.RaggedTensor:
+    """Groups the pieces of each text into words: int32 `[B, pieces]` -> `[B, words, pieces]`.
+
+    Example, where 7 is "##es": [[5, 6, 7], []] -> [[[5], [6, 7]], []]
+    """
+    begins = ~tf.gather(is_continuation, ids.values)
+    words_of_rows = tf.reduce_sum(ids.with_values(tf.cast(begins, tf.int64)), axis=1)
+    numbers = tf.cumsum(tf.cast(begins, tf.int64)) - 1
+    words = tf.RaggedTensor.from_value_rowids(ids.values, numbers, nrows=tf.reduce_sum(words_of_rows), validate=False)
+    return tf.RaggedTensor.from_row_lengths(words, words_of_rows, validate=False)
+
+
+def _packed(segments: list, seq_length, vocabulary) -> dict:
+    """Makes rows of `seq_length` columns, an int32 scalar."""
+    shortest = 1 + len(segments)
+    check = tf.debugging.assert_greater_equal(
+        seq_length, shortest, f"seq_length must be at least {shortest}: room for [CLS] and [SEP]"
+    )
+    with tf.control_dependencies([check] if check is not None else []):
+        packed = pack_segments(segments, tf.identity(seq_length), vocabulary, pad_to_max=False)
+    missing = seq_length - tf.shape(packed[features.INPUT_IDS])[1]
+
+    fillings = {features.INPUT_IDS: vocabulary.pad_id, features.INPUT_MASK: 0, features.SEGMENT_IDS: 0}
+    return {
+        hub_name: tf.pad(packed[name], [[0, 0], [0, missing]], constant_values=fillings[name])
+        for hub_name, name in _NAMES.items()
+    }
+
+
+def _encoder(model):
+    """Returns the object to save, and its signature for those who ask it by name: all but the list of layers."""
+    rows = {name: tf.TensorSpec([None, None], tf.int32, name=name) for name in _NAMES}
+
+    def outputs_of(inputs, training: bool) -> dict:
+        outputs = model({_NAMES[name]: value for name, value in inputs.items()}, training=training)
+        pooled = tf.cast(outputs["pooled_output"], tf.float32)
+        return {
+            "pooled_output": pooled,
+            "default": pooled,
+            "sequence_output": tf.cast(outputs["sequence_output"], tf.float32),
+            "encoder_outputs": [tf.cast(hidden, tf.float32) for hidden in outputs["hidden_states"][1:]],
+        }
+
+    @tf.function(autograph=False)
+    def call(inputs, training=False):
+        return outputs_of(inputs, bool(training))
+
+    @tf.function(input_signature=[rows], autograph=False)
+    def encode(inputs):
+        return outputs_of(inputs, training=False)
+
+    @tf.function(input_signature=[rows], autograph=False)
+    def encode_in_training(inputs):
+        return outputs_of(inputs, training=True)
+
+    @tf.function(input_signature=[rows], autograph=False)
+    def named_outputs(inputs):
+        return {name: value for name, value in encode(inputs).items() if name != "encoder_outputs"}
+
+    for training in (True, False):
+        call.get_concrete_function(rows, training=training)
+    servable = tf.train.Checkpoint()
+    servable.__call__ = call
+    servable.encode = encode
+    servable.encode_in_training = encode_in_training
+    servable.variables = [variable.value for variable in model.variables]
+    servable.trainable_variables = [variable.value for variable in model.trainable_variables]
+    servable.regularization_losses = []
+    return servable, named_outputs

@@ -1,0 +1,268 @@
+"""Every kind of exported model answers as it does in Python, alone and in batches that a server filled up."""
+
+import numpy as np
+import pytest
+import served_models
+import tensorflow as tf
+from served_models import CHOICES, MASKED_TEXTS, VOCABULARY
+
+from keras_bert.serving.eight_bit_weights import quantize
+from keras_bert.text_tasks.mask_filling import fill_masks
+from keras_bert.text_vectors import encode_texts, sentence_embeddings
+from keras_bert.tokenization.wordpiece import WordPieceTokenizer
+
+# `predict` refuses the empty text that stands last.
+TEXTS, SECOND_TEXTS = served_models.TEXTS[:-1], served_models.SECOND_TEXTS[:-1]
+
+
+@pytest.fixture(scope="module")
+def ask(served):
+    """Calls a signature of an exported model with plain lists, and returns arrays."""
+    loaded = {name: tf.saved_model.load(folder) for name, folder in served[1].items()}
+
+    def call(name, signature="serving_default", **inputs):
+        outputs = loaded[name].signatures[signature](**served_models.as_tensors(inputs))
+        return {key: value.numpy() for key, value in outputs.items()}
+
+    return call
+
+
+def model_of(served, name):
+    return served[0][name][0]
+
+
+def strings(values):
+    return np.vectorize(bytes.decode, otypes=[object])(values).tolist()
+
+
+def test_one_label_is_that_of_predict(served, ask):
+    answer = ask("single", text=TEXTS)
+    expected = model_of(served, "single").predict(TEXTS)
+    assert strings(answer["label"]) == [row.label for row in expected]
+    np.testing.assert_allclose(answer["probability"], [row.probability for row in expected], atol=1e-5)
+    np.testing.assert_allclose(
+        answer["probabilities"], [list(row.probabilities.values()) for row in expected], atol=1e-5
+    )
+    assert len({row.label for row in expected}) > 1, "the answers must differ for this test to mean something"
+
+
+def test_several_labels_of_pairs_are_those_of_predict(served, ask):
+    answer = ask("several", text=TEXTS, text_b=SECOND_TEXTS)
+    expected = model_of(served, "several").predict((TEXTS, SECOND_TEXTS))
+    np.testing.assert_allclose(
+        answer["probabilities"], [list(row.probabilities.values()) for row in expected], atol=1e-5
+    )
+    given = [[label in row.labels for label in ("a", "b")] for row in expected]
+    assert answer["is_given"].tolist() == given
+    assert 0 < answer["is_given"].sum() < answer["is_given"].size
+    assert strings(answer["labels"]) == [["a", "b"]] * len(TEXTS)
+
+
+def test_a_score_is_that_of_predict_with_texts_cut_to_the_length_of_the_export(served, ask):
+    expected = model_of(served, "score").predict(TEXTS, max_seq_length=20)
+    np.testing.assert_allclose(ask("score", text=TEXTS)["score"], [row.score for row in expected], atol=1e-5)
+
+
+def test_the_likeliest_choice_is_that_of_predict(served, ask):
+    answer = ask("choice", prompt=TEXTS[:3], choices=CHOICES)
+    expected = model_of(served, "choice").predict((TEXTS[:3], CHOICES))
+    assert answer["choice"].tolist() == [row.choice for row in expected]
+    assert strings(answer["text"]) == [row.text for row in expected]
+    np.testing.assert_allclose(answer["probability"], [row.probability for row in expected], atol=1e-5)
+    np.testing.assert_allclose(answer["probabilities"], [row.probabilities for row in expected], atol=1e-5)
+
+
+def test_prompts_may_have_fewer_choices_than_others_or_none(ask):
+    fewer = ask("choice", prompt=["the", "fox", "of"], choices=[["a", "b", "c"], ["d", "e", ""], ["", "", ""]])
+    alone = ask("choice", prompt=["fox"], choices=[["d", "e"]])
+    np.testing.assert_allclose(fewer["probabilities"][1], [*alone["probabilities"][0], 0], atol=1e-5)
+    assert fewer["choice"].tolist()[1:] == [alone["choice"][0], -1]
+    assert (fewer["text"][2], fewer["probability"][2]) == (b"", 0)
+    examples = [served_models.example(prompt=["the"], choices=["a", "b", "c"]), served_models.example(prompt=["of"])]
+    from_examples = ask("choice", "examples", examples=examples)
+    np.testing.assert_allclose(from_examples["probabilities"], fewer["probabilities"][[0, 2]], atol=1e-5)
+
+
+def test_masks_are_filled_as_in_python(served, ask):
+    texts = [MASKED_TEXTS[0], MASKED_TEXTS[1], MASKED_TEXTS[4]]
+    answer = ask("masked", text=texts)
+    for row, expected in enumerate(fill_masks(model_of(served, "masked"), texts, top_k=3)):
+        for place, mask in enumerate(expected.masks):
+            assert strings(answer["tokens"][row, place]) == [fill.token for fill in mask.fills]
+            np.testing.assert_allclose(
+                answer["probabilities"][row, place], [fill.score for fill in mask.fills], atol=1e-5
+            )
+
+
+def test_embeddings_are_those_of_python(served, ask):
+    expected = sentence_embeddings(model_of(served, "encoder"), TEXTS)
+    np.testing.assert_allclose(ask("encoder", text=TEXTS)["embedding"], expected, atol=1e-5)
+
+
+def test_features_have_a_vector_and_the_bytes_of_every_token(served, ask):
+    encoder, tokenizer = model_of(served, "encoder"), WordPieceTokenizer(VOCABULARY)
+    answer = ask("encoder", "features", text=TEXTS)
+    for row, (text, encoded) in enumerate(zip(TEXTS, encode_texts(encoder, TEXTS), strict=True)):
+        length, ids = answer["lengths"][row], np.array([encoded.ids])
+        assert length == len(encoded.ids)
+        inputs = {"input_ids": ids, "input_mask": np.ones_like(ids), "segment_ids": 0 * ids}
+        np.testing.assert_allclose(answer["vectors"][row, :length], encoder(inputs)["sequence_output"][0], atol=1e-5)
+        assert not answer["vectors"][row, length:].any()
+        spans = [(-1, -1), *byte_spans(tokenizer, text)[: length - 2], (-1, -1)]
+        found = list(zip(answer["starts"][row].tolist(), answer["ends"][row].tolist(), strict=True))
+        assert found == spans + [(-1, -1)] * (len(found) - len(spans))
+
+
+def byte_spans(tokenizer, text):
+    """Where the tokens of the reference tokenizer lie, in bytes."""
+    _, starts, ends = tokenizer.tokenize_with_offsets(text)
+    return [(len(text[:start].encode()), len(text[:end].encode())) for start, end in zip(starts, ends, strict=True)]
+
+
+def test_what_tokenize_gives_is_what_tokens_takes(ask):
+    for name, texts in (("single", TEXTS), ("masked", MASKED_TEXTS), ("encoder", TEXTS), ("score", TEXTS)):
+        rows = ask(name, "tokenize", text=texts)
+        from_rows = ask(name, "tokens", input_ids=rows["input_ids"].tolist(), lengths=rows["lengths"].tolist())
+        for key, values in ask(name, text=texts).items():
+            if values.dtype == np.float32:
+                np.testing.assert_allclose(from_rows[key], values, atol=1e-5)
+            else:
+                assert from_rows[key].tolist() == values.tolist()
+
+
+def test_a_mask_has_the_bytes_that_it_stands_in(ask):
+    rows = ask("masked", "tokenize", text=["中[MASK] fox[MASK]", "[MASK]a"])
+    assert rows["input_ids"][0].tolist()[1:6] == [
+        VOCABULARY.ids[token] for token in ("中", "[MASK]", "fox", "[MASK]")
+    ] + [VOCABULARY.sep_id]
+    assert rows["starts"].tolist() == [[-1, 0, 3, 10, 13, -1], [-1, 0, 6, -1, -1, -1]]
+    assert rows["ends"].tolist() == [[-1, 3, 9, 13, 19, -1], [-1, 6, 7, -1, -1, -1]]
+
+
+def test_serving_apis_have_their_fixed_names(ask):
+    examples = [served_models.example(text=[text]) for text in TEXTS]
+    classified, answer = ask("int8", "classify", inputs=examples), ask("int8", text=TEXTS)
+    assert classified.keys() == {"classes", "scores"}
+    np.testing.assert_allclose(classified["scores"], answer["probabilities"], atol=1e-6)
+    assert classified["classes"].tolist() == answer["labels"].tolist()
+    regressed = ask("score", "regress", inputs=examples)
+    np.testing.assert_allclose(regressed["outputs"], ask("score", text=TEXTS)["score"], atol=1e-6)
+
+
+def test_an_example_without_its_text_is_refused(ask):
+    with pytest.raises(tf.errors.InvalidArgumentError, match="text .* is required but could not be found"):
+        ask("single", "examples", examples=[served_models.example(other=["x"])])
+    with pytest.raises(tf.errors.InvalidArgumentError, match="Could not parse example input"):
+        ask("single", "examples", examples=["no example"])
+
+
+def test_empty_batches_and_rows_without_columns_are_fine(served):
+    [single, choice] = [tf.saved_model.load(served[1][name]).signatures for name in ("single", "choice")]
+    for num_rows in (0, 2):
+        lengths = tf.zeros([num_rows], tf.int32)
+        answer = single["tokens"](input_ids=tf.zeros([num_rows, 0], tf.int32), lengths=lengths)
+        assert answer["probabilities"].shape == (num_rows, 3)
+        for num_choices in (0, 2):
+            prompt, choices = tf.fill([num_rows], "the"), tf.fill([num_rows, num_choices], "")
+            answer = choice["serving_default"](prompt=prompt, choices=choices)
+            assert answer["probabilities"].shape == (num_rows, num_choices)
+            assert answer["choice"].numpy().tolist() == [-1] * num_rows
+
+
+def filled_up(requests: list[dict]) -> dict:
+    """Joins requests as TensorFlow Serving's `pad_variable_length_inputs`: with the first element of each tensor."""
+    joined = {}
+    for name in requests[0]:
+        arrays = [np.array(request[name]) for request in requests]
+        widest = np.max([array.shape[1:] for array in arrays], axis=0)
+        joined[name] = np.concatenate(
+            [
+                np.pad(
+                    array,
+                    [(0, 0), *((0, most - size) for most, size in zip(widest, array.shape[1:], strict=True))],
+                    constant_values=array.reshape(-1)[0],
+                )
+                for array in arrays
+            ]
+        ).tolist()
+    return joined
+
+
+def choice_rows(num_choices, length):
+    ids = np.full((1, num_choices, length), 7)
+    ids[:, :, 0], ids[:, :, -1] = VOCABULARY.cls_id, VOCABULARY.sep_id
+    ids[0, :, 1] = 5 + np.arange(num_choices)
+    segments = np.zeros_like(ids)
+    segments[:, :, 2:] = 1
+    return {"input_ids": ids, "segment_ids": segments, "lengths": np.full((1, num_choices), length)}
+
+
+def rows(*lengths, segments=False):
+    request = {"input_ids": [[2, *range(5, 3 + length), 3] for length in lengths], "lengths": list(lengths)}
+    return {**request, "segment_ids": [[0, 0, *[1] * (length - 2)] for length in lengths]} if segments else request
+
+
+MASKED_ROWS = [{"input_ids": [[2, 4, 9, 3]], "lengths": [4]}, {"input_ids": [[2, 8, 4, 9, 4, 4, 3]], "lengths": [7]}]
+
+
+@pytest.mark.parametrize(
+    ("name", "signature", "requests"),
+    [
+        ("single", "tokens", [rows(4), rows(9), rows(6, 6)]),
+        ("several", "tokens", [rows(4, segments=True), rows(9, segments=True)]),
+        ("encoder", "tokens", [rows(4), rows(9)]),
+        ("masked", "tokens", MASKED_ROWS),
+        ("choice", "tokens", [choice_rows(2, 5), choice_rows(4, 8), choice_rows(3, 4)]),
+        (
+            "choice",
+            "serving_default",
+            [{"prompt": ["the"], "choices": [["a", "b"]]}, {"prompt": ["fox"], "choices": [["a", "c", "d", "of"]]}],
+        ),
+    ],
+)
+def test_a_batch_that_a_server_filled_up_has_the_answers_of_its_requests(ask, name, signature, requests):
+    together = ask(name, signature, **filled_up(requests))
+    first = 0
+    for request in requests:
+        alone = ask(name, signature, **{key: np.array(values).tolist() for key, values in request.items()})
+        for key, values in alone.items():
+            part = together[key][first : first + len(values)]
+            inside = part[tuple(slice(size) for size in values.shape)]
+            if values.dtype == np.float32:
+                np.testing.assert_allclose(inside, values, atol=1e-5, err_msg=key)
+            else:
+                assert inside.tolist() == values.tolist(), key
+            # What is beside it in its rows is filling: 0, "" or -1.
+            assert part.size == values.size or set(np.delete(part, np.s_[: values.shape[1]], axis=1).reshape(-1)) <= {
+                0.0,
+                b"",
+                -1,
+            }
+        first += len(next(iter(alone.values())))
+
+
+def test_eight_bits_are_the_nearest_that_there_are():
+    numbers, scale = quantize(np.array([[1.27, 0], [-0.5, 0], [0.004, 0]]), axis=0)
+    assert numbers.tolist() == [[127, 0], [-50, 0], [0, 0]]
+    np.testing.assert_allclose(scale, [[0.01, 1]], rtol=1e-6)
+    matrix = np.random.default_rng(0).normal(size=(50, 7)).astype(np.float32)
+    for axis in (0, 1):
+        numbers, scale = quantize(matrix, axis)
+        assert (numbers.dtype, scale.size) == (np.int8, matrix.shape[1 - axis])
+        assert np.abs(numbers).max(axis=axis).tolist() == [127] * scale.size
+        assert (np.abs(numbers * scale - matrix) <= scale / 2 * (1 + 1e-5)).all()
+
+
+def test_variants_are_smaller_and_nearly_as_right(served, ask):
+    sizes = {name: variables_size(served[1][name]) for name in ("single", "int8", "bfloat16")}
+    exact = ask("single", text=TEXTS)["probabilities"]
+    for name, share, tolerance in (("int8", 0.6, 0.1), ("bfloat16", 0.6, 0.1)):
+        assert sizes[name] < share * sizes["single"], "the vectors of a tiny model are much of it"
+        answer = ask(name, text=TEXTS)["probabilities"]
+        assert answer.dtype == np.float32
+        difference = np.abs(answer - exact).max()
+        assert 1e-6 < difference < tolerance
+
+
+def variables_size(folder):
+    return tf.io.gfile.stat(f"{folder}/variables/variables.data-00000-of-00001").length
