@@ -147,7 +147,7 @@ def questions() -> list[Question]:
             ("examples", {"examples": examples}),
         ],
         "answerer": [
-            ("serving_default", {"question": SECOND_TEXTS, "context": TEXTS[:-1]}),
+            ("serving_default", {"question": SECOND_TEXTS, "context": TEXTS}),
             ("tokens", pair_rows),
             ("examples", {"examples": [example(question=["is it?"], context=["the fox " * 50])]}),
         ],
