@@ -17,6 +17,8 @@ from keras_bert.models.encoder import BertEncoder
 from keras_bert.models.multiple_choice import BertMultipleChoice
 from keras_bert.models.pretrainer import BertPretrainer
 from keras_bert.models.sequence_classifier import BertSequenceClassifier
+from keras_bert.models.span_classifier import BertSpanClassifier
+from keras_bert.models.token_classifier import BertTokenClassifier
 from keras_bert.serving import export
 from keras_bert.tokenization.vocabulary import Vocabulary
 
@@ -78,6 +80,8 @@ def make_models() -> dict:
         "encoder": (BertEncoder(CONFIG), {}),
         "int8": (single, {"weights": "int8"}),
         "bfloat16": (single, {"dtype": "bfloat16"}),
+        "tagger": (BertTokenClassifier(CONFIG, ["O", "B-PER", "I-PER", "B-LOC", "I-LOC"]), {}),
+        "answerer": (BertSpanClassifier(CONFIG, null_threshold=0.0, doc_stride=8, max_query_length=10), {}),
     }
     for model, _ in models.values():
         model.vocabulary = VOCABULARY
@@ -136,6 +140,17 @@ def questions() -> list[Question]:
             ("examples", {"examples": choice_examples}),
             ("tokens", choice_rows),
         ],
+        "tagger": [
+            ("serving_default", texts),
+            ("words", {"words": [["the", "fox", "中"], ["a", "the", "the"]], "num_words": [3, 1]}),
+            ("tokens", rows),
+            ("examples", {"examples": examples}),
+        ],
+        "answerer": [
+            ("serving_default", {"question": SECOND_TEXTS, "context": TEXTS}),
+            ("tokens", pair_rows),
+            ("examples", {"examples": [example(question=["is it?"], context=["the fox " * 50])]}),
+        ],
         "masked": [("serving_default", {"text": MASKED_TEXTS}), ("tokens", rows), ("tokenize", {"text": MASKED_TEXTS})],
         "encoder": [("serving_default", texts), ("features", texts)],
         "int8": [("serving_default", texts)],
@@ -145,6 +160,10 @@ def questions() -> list[Question]:
         *(("single", signature, {"text": []}) for signature in ("serving_default", "tokenize")),
         *(("single", "examples", {"examples": []}), ("encoder", "features", {"text": []})),
         *(("masked", "serving_default", {"text": []}), ("several", "classify", {"inputs": []})),
+        *(
+            ("tagger", "serving_default", {"text": []}),
+            ("answerer", "serving_default", {"question": [], "context": []}),
+        ),
     ]
     full = [(model, *question) for model, of_model in asked.items() for question in of_model]
     return [Question(*question) for question in full + empty]

@@ -5,6 +5,7 @@ import types
 
 import numpy as np
 import pytest
+from served_models import Question
 from test_export_in_c_api import serve, text_libraries
 from test_question_answering_signatures import assert_as_predicted, squad, with_threshold_in_the_middle
 from test_question_answering_signatures import new_model as new_answerer
@@ -29,16 +30,18 @@ def asked(shared_data, tmp_path_factory):
     asked.answerer, asked.expected_answers = with_threshold_in_the_middle(
         new_answerer(vocabulary), asked.questions, asked.contexts
     )
-    tagger = export_for_serving(asked.tagger, tmp_path_factory.mktemp("tagger"))
-    answerer = export_for_serving(asked.answerer, tmp_path_factory.mktemp("answerer"))
+    folders = {
+        "tagger": export_for_serving(asked.tagger, tmp_path_factory.mktemp("tagger")),
+        "answerer": export_for_serving(asked.answerer, tmp_path_factory.mktemp("answerer")),
+    }
     requests = [
-        (tagger, "serving_default", {"text": asked.texts}),
-        (tagger, "words", {"words": SENTENCES, "num_words": [3, 3]}),
-        (tagger, "serving_default", {"text": ["", "\udcff"]}),
-        (answerer, "serving_default", {"question": asked.questions, "context": asked.contexts}),
-        (answerer, "serving_default", {"question": ["", "who?"], "context": ["He.", ""]}),
+        Question("tagger", "serving_default", {"text": asked.texts}),
+        Question("tagger", "words", {"words": SENTENCES, "num_words": [3, 3]}),
+        Question("tagger", "serving_default", {"text": ["", "\udcff"]}),
+        Question("answerer", "serving_default", {"question": asked.questions, "context": asked.contexts}),
+        Question("answerer", "serving_default", {"question": ["", "who?"], "context": ["He.", ""]}),
     ]
-    result = serve(requests, text_libraries("_fast_bert_normalizer", "_fast_wordpiece_tokenizer"))
+    result = serve(requests, folders, text_libraries("_fast_bert_normalizer", "_fast_wordpiece_tokenizer"))
     assert result.returncode == 0, result.stderr
     result = json.loads(result.stdout)
     assert not result["tensorflow"]
