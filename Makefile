@@ -11,6 +11,7 @@
 #                   it was stopped). OTHER_PYTHON has torch and transformers
 # make finetuning-speed OTHER_PYTHON=python MODEL=minilm DATA=data
 #                   the time of fine-tuning beside theirs (about 20 minutes)
+# make page-test    the page of the development server in a real browser (Debian: apt-get install chromium chromium-driver)
 # make gpu-benchmark OTHER_PYTHON=python JAX_PYTHON=python
 #                   the encoder and pre-training on JAX beside transformers + torch, on one GPU. JAX_PYTHON has jax for it,
 #                   keras and absl-py, OTHER_PYTHON torch and transformers
@@ -23,7 +24,7 @@ BEAM_VENV := .venv-beam
 TESTS ?= tests
 OUTPUT ?= quickstart
 
-.PHONY: install quickstart test test-beam lint pretraining-data-proofs three-seeds kill-proofs finetuning-quality finetuning-speed gpu-benchmark clean
+.PHONY: install quickstart test test-beam page-test lint pretraining-data-proofs three-seeds kill-proofs finetuning-quality finetuning-speed gpu-benchmark clean
 
 install: $(VENV)/installed
 
@@ -46,6 +47,9 @@ $(BEAM_VENV)/installed: setup.py constraints-beam.txt $(VENV)/installed
 
 test-beam: $(BEAM_VENV)/installed
 	KERAS_BERT_BEAM_PYTHON=$(CURDIR)/$(BEAM_VENV)/bin/python $(BIN)/python -m pytest tests/test_beam_pretraining_data.py
+
+page-test: install
+	KERAS_BERT_PAGE_TEST=1 KERAS_BERT_PICTURES=$(CURDIR)/docs/pictures $(BIN)/python -m pytest tests/end_to_end/test_serving_page.py
 
 lint: install
 	$(BIN)/ruff check .

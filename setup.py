@@ -37,12 +37,29 @@ COMMANDS = {
         "search_sentences",
         "export_saved_model",
         "ask_saved_model",
+        "serve",
+        "query_server",
+        "check_saved_model",
+        "make_serving_kit",
+        "load_test_server",
         "quickstart_report",
     ],
 }
 
 # Where TensorFlow Text has no wheel the package still installs: the Python tokenizer, the models and the training work.
 HAS_TENSORFLOW_TEXT = "platform_system != 'Windows'"
+
+# The development server. The ranges begin with the first that were tried.
+SERVING = [
+    "starlette>=1,<2",
+    # Our protocol class, which closes slow connections, is a subclass of uvicorn's.
+    "uvicorn>=0.54,<0.60",
+    "httptools>=0.6.4,<1",
+    "prometheus_client>=0.22,<1",
+    "grpcio>=1.70,<2",
+    # TensorFlow 2.21 takes 6 and 7.
+    "protobuf>=6.31.1,<8",
+]
 
 setup(
     name="keras-bert-pipeline",
@@ -53,7 +70,11 @@ setup(
     license="Apache-2.0",
     python_requires=">=3.11,<3.14",
     packages=find_packages(include=["keras_bert", "keras_bert.*", "data_prep", "data_prep.*", "run_scripts"]),
-    package_data={"keras_bert.tokenization": ["*.npz"], "run_scripts": ["*.sh"]},
+    package_data={
+        "keras_bert.tokenization": ["*.npz"],
+        "keras_bert.serving.server": ["*.html"],
+        "run_scripts": ["*.sh"],
+    },
     install_requires=[
         # 2.21 is the first that has wheels for Python 3.11 to 3.13 together with a TensorFlow Text that imports.
         "tensorflow>=2.21,<2.22",
@@ -89,12 +110,17 @@ setup(
             "pytest>=9,<10",
             "pytest-xdist>=3.6,<4",
             "zstandard>=0.23,<1",
+            "pyyaml>=6,<7",
             "ruff==0.17.5",  # formatting differs between versions
+            *SERVING,
         ],
+        "serving": SERVING,
         "zstd": ["zstandard>=0.23,<1"],
         # Its own environment: it keeps protobuf, pyarrow, pillow and python-dateutil below the versions of the others.
         # 2.77 is the first that was tried; gs:// and Dataflow need apache-beam[gcp] too.
         "beam": ["apache-beam>=2.77,<3"],
+        # The gRPC client and the messages it shares with servers; both come with TensorFlow.
+        "client": ["grpcio>=1.66,<2", "protobuf>=5.28,<8"],
         # Comes with tokenizers; named for those who read hf://.
         "hub": ["huggingface_hub>=1,<3"],
         "plots": ["matplotlib>=3.9,<4"],

@@ -19,6 +19,7 @@ def run_command(
     *,
     passes_on: bool = False,
     arguments: Sequence[str] = (),
+    repeated: str = "",
 ) -> None:
     """Defines the flags, parses the command line, runs `main()` and exits.
 
@@ -27,6 +28,7 @@ def run_command(
     refuses two flags of one name.
 
     `arguments` names what must stand on the command line beside flags, in this order; `main` gets the values.
+    `repeated` names what may stand there any number of times; `main` gets a list of them.
 
     With `passes_on`, what stands behind `--` on the command line belongs to another system: `main` gets it as a list.
 
@@ -51,9 +53,11 @@ def run_command(
         own, others = sys.argv[:place], sys.argv[place + 1 :]
     try:
         given = flags.FLAGS(own)[1:]
-        if len(given) > len(arguments):
+        if repeated:
+            given = [given]
+        elif len(given) > len(arguments):
             raise flags.Error(f"Unexpected argument {given[len(arguments)]!r}. Flags are written --name=value.")
-        if len(given) < len(arguments):
+        elif len(given) < len(arguments):
             raise flags.Error(f"Expected: {' '.join(arguments)}. Missing: {' '.join(arguments[len(given) :])}.")
     except flags.Error as error:
         _fail(f"{str(error).strip()} See --help.", 2)

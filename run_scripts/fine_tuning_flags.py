@@ -8,6 +8,7 @@ from absl import flags
 
 from keras_bert.errors import InputError
 from run_scripts.optimizer_flags import define_optimizer_flags, optimizer_choice, set_precision
+from run_scripts.strategy_flags import define_strategy_flags, strategy_of_flags
 
 FLAGS = flags.FLAGS
 
@@ -37,6 +38,7 @@ def define_fine_tuning_flags(*, max_seq_length: int = 128, eval_batch_size: int 
         "tensorboard", False, "Also write the training metrics for TensorBoard, to output_dir/tensorboard."
     )
     define_optimizer_flags()
+    define_strategy_flags()
     _define_flags_of_the_best_model()
     _define_flags_of_trained_parts()
     _define_grid_flags()
@@ -84,33 +86,60 @@ def check_training_flags(*, has_train: bool, has_dev: bool, needed: str = "--do_
     """
     if (FLAGS.grid or FLAGS.seeds) and not (has_train and has_dev):
         raise InputError(f"A grid of runs trains and evaluates: give --do_train, {needed} with --grid or --seeds.")
+    if FLAGS.distribution_strategy == "tpu":
+        raise InputError(
+            "Fine-tuning makes batches as long as their longest text, and a TPU would compile the step anew for each "
+            "length. Leave --distribution_strategy=tpu to run_pretraining, and take mirrored here."
+        )
+    if (FLAGS.grid or FLAGS.seeds) and FLAGS.distribution_strategy == "multi_worker_mirrored":
+        raise InputError(
+            "A grid is for one process. With multi_worker_mirrored give one of its settings, or take mirrored."
+        )
     if (FLAGS.keep_best or FLAGS.early_stopping_patience or FLAGS.eval_steps) and has_train and not has_dev:
         raise InputError(f"To keep the best model, dev examples are needed: give {needed}.")
 
 
-def train_and_evaluate(options, train_in: Callable | None, evaluate_in: Callable | None, main_score: str) -> str:
-    """Trains and evaluates once, or with all settings of the grid that the flags say.
+def train_evaluate_predict(
+    options,
+    train_in: Callable | None,
+    evaluate_in: Callable | None,
+    main_score: str,
+    predict_in: Callable | None = None,
+) -> None:
+    """Trains and evaluates once, or with all settings of the grid that the flags say; then predicts.
+
+    It is trained on all devices of `--distribution_strategy`. One evaluates and predicts, the first worker's, as it
+    would without the others.
 
     Args:
         options: a `FineTuningOptions`.
         train_in: a function of a folder and options that trains; None to train nothing.
         evaluate_in: a function of a folder that returns what it writes to `eval_results.txt`; None to evaluate nothing.
         main_score: the score that decides in a grid, without `eval_`.
-
-    Returns:
-        The folder of the run, or of the best run of the grid.
+        predict_in: a function of a folder, that of the run or of the best run of the grid; None to predict nothing.
     """
+    from keras_bert.training.strategies import run_in_chief
+
+    strategy = strategy_of_flags()
+
+    def train_with(folder, options):
+        with strategy.scope():
+            train_in(folder, options)
+
+    output_dir = FLAGS.output_dir
     if FLAGS.grid or FLAGS.seeds:
-        return _run_grid(options, train_in, evaluate_in, options.main_score or main_score)
-    if train_in:
-        train_in(FLAGS.output_dir, options)
-    if evaluate_in:
-        evaluate_in(FLAGS.output_dir)
-    return FLAGS.output_dir
+        output_dir = _run_grid(options, train_with, evaluate_in, options.main_score or main_score)
+    else:
+        if train_in:
+            train_with(output_dir, options)
+        if evaluate_in:
+            run_in_chief(strategy, lambda: evaluate_in(output_dir))
+    if predict_in:
+        run_in_chief(strategy, lambda: predict_in(output_dir))
 
 
 def _run_grid(options, train_in: Callable, evaluate_in: Callable, main_score: str) -> str:
-    """Trains and evaluates with all settings that the flags say, and prints the table."""
+    """Trains and evaluates with all settings of the grid, prints the table, and returns the folder of the best run."""
     import keras
 
     from keras_bert.training import grid
@@ -175,6 +204,7 @@ def fine_tuning_options(**others):
         save_checkpoints_steps=FLAGS.save_checkpoints_steps,
         keep_checkpoint_max=FLAGS.keep_checkpoint_max,
         steps_per_execution=FLAGS.iterations_per_loop,
+        gradient_accumulation_steps=FLAGS.gradient_accumulation_steps,
         seed=FLAGS.random_seed,
         tensorboard=FLAGS.tensorboard,
         keep_best=FLAGS.keep_best or bool(FLAGS.early_stopping_patience or FLAGS.eval_steps),

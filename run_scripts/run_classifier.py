@@ -30,7 +30,7 @@ from run_scripts.fine_tuning_flags import (
     define_fine_tuning_flags,
     fine_tuning_options,
     starting_point,
-    train_and_evaluate,
+    train_evaluate_predict,
 )
 
 FLAGS = flags.FLAGS
@@ -91,13 +91,13 @@ def main() -> None:
         from keras_bert.evaluation.classification import GLUE_SCORES
 
         options = dataclasses.replace(options, main_score=GLUE_SCORES[task_name].main)
-    output_dir = train_and_evaluate(
+    train_evaluate_predict(
         options,
         data.train_in if data.train else None,
         data.evaluate_in if data.dev else None,
         _MAIN_SCORES[problem_type],
+        data.predict_in if data.test else None,
     )
-    data.predict_in(output_dir)
 
 
 _MAIN_SCORES = {"classification": "accuracy", "multi_label": "micro_f1", "regression": "pearson"}

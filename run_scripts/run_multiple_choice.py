@@ -23,7 +23,7 @@ from run_scripts.fine_tuning_flags import (
     define_fine_tuning_flags,
     fine_tuning_options,
     starting_point,
-    train_and_evaluate,
+    train_evaluate_predict,
 )
 
 FLAGS = flags.FLAGS
@@ -84,11 +84,16 @@ def main() -> None:
     def evaluate_in(folder):
         return multiple_choice.evaluate_multiple_choice(folder, dev, eval_batch_size=FLAGS.eval_batch_size, **model)
 
-    output_dir = train_and_evaluate(
-        fine_tuning_options(), train_in if train else None, evaluate_in if dev else None, "accuracy"
+    def predict_in(folder):
+        multiple_choice.predict_multiple_choice(folder, test, predict_batch_size=FLAGS.predict_batch_size, **model)
+
+    train_evaluate_predict(
+        fine_tuning_options(),
+        train_in if train else None,
+        evaluate_in if dev else None,
+        "accuracy",
+        predict_in if test else None,
     )
-    if test:
-        multiple_choice.predict_multiple_choice(output_dir, test, predict_batch_size=FLAGS.predict_batch_size, **model)
 
 
 def _columns() -> _Columns:

@@ -23,7 +23,7 @@ from run_scripts.fine_tuning_flags import (
     define_fine_tuning_flags,
     fine_tuning_options,
     starting_point,
-    train_and_evaluate,
+    train_evaluate_predict,
 )
 
 FLAGS = flags.FLAGS
@@ -70,13 +70,18 @@ def main() -> None:
     def evaluate_in(folder):
         return tagging.evaluate_tagger(folder, dev, eval_batch_size=FLAGS.eval_batch_size, **model)
 
+    def predict_in(folder):
+        tagging.predict_tagger(folder, test, predict_batch_size=FLAGS.predict_batch_size, **model)
+
     # Tags that mark no entities have no entity F1.
     main_score = "f1" if labels is None or find_scheme(labels, "labels") else "accuracy"
-    output_dir = train_and_evaluate(
-        fine_tuning_options(), train_in if train else None, evaluate_in if dev else None, main_score
+    train_evaluate_predict(
+        fine_tuning_options(),
+        train_in if train else None,
+        evaluate_in if dev else None,
+        main_score,
+        predict_in if test else None,
     )
-    if test:
-        tagging.predict_tagger(output_dir, test, predict_batch_size=FLAGS.predict_batch_size, **model)
 
 
 def _read(path: str, has_tags: bool | None):

@@ -23,7 +23,7 @@ from absl import flags
 from keras_bert.command_line import run_command
 from keras_bert.errors import InputError
 from run_scripts.optimizer_flags import define_optimizer_flags, optimizer_choice, set_precision
-from run_scripts.strategy_flags import define_strategy_flags, strategy_scope
+from run_scripts.strategy_flags import define_strategy_flags, strategy_of_flags
 
 FLAGS = flags.FLAGS
 
@@ -75,6 +75,10 @@ def define_flags() -> None:
     flags.DEFINE_integer("keep_checkpoint_max", 2, "How many checkpoints are kept, the newest; 0: all.")
     flags.DEFINE_integer("iterations_per_loop", 1, "Updates between returns to Python (steps_per_execution of Keras).")
     flags.DEFINE_integer("max_eval_steps", 100, "The most evaluation steps.")
+    flags.DEFINE_boolean(
+        "keep_best", False, "Evaluate on eval_input_file while training, and keep the model with the lowest loss."
+    )
+    flags.DEFINE_integer("eval_steps", 0, "Updates between two of these evaluations (default: save_checkpoints_steps).")
     flags.DEFINE_integer("random_seed", 12345, "Seed of the weights, the dropout and the order of the records.")
     define_optimizer_flags()
     define_strategy_flags()
@@ -132,8 +136,13 @@ def _second_phase():
 def main() -> None:
     if not FLAGS.do_train and not FLAGS.do_eval:
         raise InputError("Nothing to do: give --do_train, --do_eval or both.")
+    if (FLAGS.keep_best or FLAGS.eval_steps) and not (FLAGS.do_train and FLAGS.do_eval and FLAGS.eval_input_file):
+        raise InputError(
+            "To keep the best model, records are needed that it is not trained on: give --do_train, --do_eval and "
+            "--eval_input_file."
+        )
 
-    with strategy_scope():
+    with strategy_of_flags().scope():
         _train_and_evaluate()
 
 
@@ -142,6 +151,7 @@ def _train_and_evaluate() -> None:
     from keras_bert.record_form import look_at_files
     from keras_bert.tokenization.vocabulary import Vocabulary
     from keras_bert.training.pretraining import evaluate_pretrainer, train_pretrainer
+    from keras_bert.training.pretraining_evaluation import PretrainingEvaluation
 
     set_precision()
     second_phase = _second_phase()
@@ -161,6 +171,13 @@ def _train_and_evaluate() -> None:
         if FLAGS.do_train and eval_form.max_predictions_per_seq:
             eval_masking = None  # the flags are for the training records
     vocabulary = Vocabulary.from_file(FLAGS.vocab_file) if FLAGS.vocab_file else None
+    evaluated = {
+        **eval_lengths,
+        "vocabulary": vocabulary,
+        "masking": eval_masking,
+        "eval_batch_size": FLAGS.eval_batch_size,
+        "max_eval_steps": FLAGS.max_eval_steps,
+    }
     if FLAGS.do_train:
         train_pretrainer(
             FLAGS.output_dir,
@@ -184,18 +201,11 @@ def _train_and_evaluate() -> None:
             optimizer=optimizer_choice(),
             second_phase=second_phase,
             stuck_input_seconds=FLAGS.stuck_input_seconds,
+            keep_best=PretrainingEvaluation(eval_files, **evaluated) if FLAGS.keep_best or FLAGS.eval_steps else None,
+            eval_steps=FLAGS.eval_steps,
         )
     if FLAGS.do_eval:
-        evaluate_pretrainer(
-            FLAGS.output_dir,
-            eval_files,
-            vocabulary=vocabulary,
-            init_checkpoint=FLAGS.init_checkpoint,
-            **eval_lengths,
-            masking=eval_masking,
-            eval_batch_size=FLAGS.eval_batch_size,
-            max_eval_steps=FLAGS.max_eval_steps,
-        )
+        evaluate_pretrainer(FLAGS.output_dir, eval_files, init_checkpoint=FLAGS.init_checkpoint, **evaluated)
 
 
 def command() -> None:

@@ -20,7 +20,7 @@ from run_scripts.fine_tuning_flags import (
     define_fine_tuning_flags,
     fine_tuning_options,
     starting_point,
-    train_and_evaluate,
+    train_evaluate_predict,
 )
 
 FLAGS = flags.FLAGS
@@ -97,7 +97,7 @@ def main() -> None:
         )
         return RunFolder(folder).read_results()
 
-    train_and_evaluate(fine_tuning_options(), train_in if train else None, answer_in if asked else None, "f1")
+    train_evaluate_predict(fine_tuning_options(), train_in if train else None, answer_in if asked else None, "f1")
 
 
 def _read(flag: str, purpose: str):

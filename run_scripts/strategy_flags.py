@@ -19,8 +19,8 @@ def define_strategy_flags() -> None:
     )
 
 
-def strategy_scope():
-    """Returns the scope in which a run is to be started. To be called before TensorFlow does anything."""
+def strategy_of_flags():
+    """Returns the strategy in whose scope a run is to be started. To be called before TensorFlow does anything."""
     from keras_bert.training.strategies import make_strategy
 
-    return make_strategy(FLAGS.distribution_strategy, FLAGS.tpu_name).scope()
+    return make_strategy(FLAGS.distribution_strategy, FLAGS.tpu_name)

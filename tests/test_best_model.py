@@ -59,6 +59,11 @@ def test_the_first_of_the_best_is_kept(folder, scores, best_step):
     assert kept_step(folder) == best_step
 
 
+def test_of_losses_the_first_of_the_lowest_is_kept(folder):
+    best, _ = run(folder, [0.5, math.nan, 0.3, 0.4, 0.3], less_is_better=True)
+    assert best.restore() == 3
+
+
 def test_evaluations_come_every_so_many_updates_and_after_the_last(folder):
     best, _ = run(folder, [0.1, 0.2, 0.3], num_steps=7, every=3)
     assert [line["step"] for line in best.evaluations] == [3, 6, 7]

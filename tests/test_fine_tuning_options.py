@@ -52,7 +52,7 @@ class Kill(keras.callbacks.Callback):
 def eagerly(monkeypatch):
     """For runs of a few updates: making a graph takes longer than they do."""
 
-    def compile_eagerly(model, optimizer, *, with_xla, steps_per_execution):
+    def compile_eagerly(model, optimizer, **_):
         model.compile(optimizer=optimizer, run_eagerly=True)
 
     monkeypatch.setattr(fine_tuning, "compile_for_training", compile_eagerly)
@@ -187,6 +187,10 @@ def test_a_teacher_of_other_labels_is_refused(teacher):
         ({"freeze_layers": 3}, "The encoder has 2 layers. Received: freeze 3"),
         ({"class_weight": {"neutral": 2.0}}, "class_weight names labels that there are not"),
         ({"layer_decay": 2.0}, "layer_decay must be above 0"),
+        (
+            {"gradient_accumulation_steps": 3},
+            r"A batch of 8 cannot be divided evenly among 1 device\(s\), 3 part\(s\)",
+        ),
     ],
 )
 def test_options_that_make_no_sense_are_refused(tmp_path, changes, message):

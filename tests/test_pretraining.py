@@ -18,7 +18,8 @@ from keras_bert.errors import InputError
 from keras_bert.models.pretrainer import BertPretrainer
 from keras_bert.tokenization.vocabulary import Vocabulary
 from keras_bert.training.callbacks import TIMED, read_history
-from keras_bert.training.pretraining import METRICS, evaluate_pretrainer, train_pretrainer
+from keras_bert.training.pretraining import evaluate_pretrainer, train_pretrainer
+from keras_bert.training.pretraining_evaluation import METRICS
 from keras_bert.training.resumable_fit import resumable_fit
 
 RUN = {
@@ -367,3 +368,5 @@ def test_the_command_says_what_is_wrong_in_one_line(tmp_path):
     assert "Traceback" not in err
     process = run_command("--input_file=none.tfrecord", f"--output_dir={tmp_path}")
     assert "Nothing to do: give --do_train, --do_eval or both." in process.communicate(timeout=60)[1]
+    process = run_command("--input_file=none.tfrecord", f"--output_dir={tmp_path}", "--do_train", "--keep_best")
+    assert "To keep the best model, records are needed that it is not trained on" in process.communicate(timeout=60)[1]

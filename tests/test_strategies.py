@@ -13,6 +13,8 @@ from keras_bert.training.strategies import (
     check_workers_agree,
     is_chief,
     make_strategy,
+    of_chief,
+    run_in_chief,
 )
 
 WORKERS = {"worker": ["localhost:1", "localhost:2"]}
@@ -95,6 +97,16 @@ def test_a_batch_that_cannot_be_divided_is_refused():
 
 def test_one_process_agrees_with_itself():
     check_workers_agree({"train_batch_size": 8})
+
+
+def test_a_single_process_is_its_own_chief():
+    assert of_chief(lambda: [1, None]) == [1, None]
+    with pytest.raises(InputError, match="not so"):
+        run_in_chief(tf.distribute.get_strategy(), refuse)
+
+
+def refuse():
+    raise InputError("not so")
 
 
 class FakeTpu:

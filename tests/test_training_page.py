@@ -1,10 +1,15 @@
 """What docs/training.md says is so: its flags exist, its scripts run."""
 
 import json
+import os
 import pathlib
 import re
+import subprocess
 
 import tiny_pretraining
+import yaml
+
+from keras_bert.training.strategies import check_tf_config
 
 PROJECT = pathlib.Path(__file__).resolve().parent.parent
 PAGE = (PROJECT / "docs" / "training.md").read_text("utf-8")
@@ -45,3 +50,56 @@ def test_the_script_for_several_devices_runs(tmp_path, monkeypatch, capsys):
     shown = capsys.readouterr().out
     assert "Epoch 2/2" in shown
     assert "masked_lm_accuracy" in shown
+
+
+# What stands in for a cluster of two nodes, and for the training: it says what it was started with.
+STAND_INS = {
+    "scontrol": 'printf "node-a\\nnode-b\\n"',
+    "srun": 'shift; for SLURM_PROCID in 0 1; do export SLURM_PROCID; "$@"; done',
+    "python": 'printf "%s\\n%s\\n" "$TF_CONFIG" "$*"',
+}
+
+
+def started(program, folder, **environment):
+    """Returns the TF_CONFIG and the flags of every worker that a shell script starts."""
+    folder.mkdir(exist_ok=True)
+    for name, script in STAND_INS.items():
+        (folder / name).write_text(f"#!/bin/bash\n{script}\n")
+        (folder / name).chmod(0o755)
+    environment = os.environ | {"PATH": f"{folder}:{os.environ['PATH']}"} | environment
+    done = subprocess.run(["bash", "-c", program], env=environment, capture_output=True, text=True, check=True)
+    lines = done.stdout.splitlines()
+    for config in lines[::2]:
+        check_tf_config(config)
+    return [json.loads(config) for config in lines[::2]], lines[1::2]
+
+
+def check_workers(configs, commands, addresses):
+    assert [config["task"]["index"] for config in configs] == [0, 1]
+    assert all(config["cluster"] == {"worker": addresses} for config in configs)
+    for command in commands:
+        assert command.startswith("-m run_scripts.run_pretraining --do_train --distribution_strategy=multi_worker_")
+        assert command.endswith("--output_dir=/shared/runs/base")
+
+
+def test_the_script_for_slurm_tells_each_worker_which_it_is(tmp_path):
+    (script,) = re.findall(r"```bash\n(.*?)```", PAGE, re.S)
+    configs, commands = started(script, tmp_path / "bin", SLURM_JOB_NODELIST="node-[a-b]")
+    check_workers(configs, commands, ["node-a:2222", "node-b:2222"])
+
+
+def test_the_job_for_kubernetes_tells_each_worker_which_it_is(tmp_path):
+    (page,) = re.findall(r"```yaml\n(.*?)```", PAGE, re.S)
+    service, job = yaml.safe_load_all(page)
+    name, spec = job["metadata"]["name"], job["spec"]
+    assert spec["completionMode"] == "Indexed"
+    assert service["spec"]["selector"] == {"job-name": name}  # the label that a Job gives its pods
+    pod = spec["template"]["spec"]
+    assert pod["subdomain"] == service["metadata"]["name"]
+    (container,) = pod["containers"]
+    assert container["command"] == ["bash", "-c"]
+    (script,) = container["args"]
+    found = [started(script, tmp_path / "bin", JOB_COMPLETION_INDEX=str(index)) for index in range(spec["completions"])]
+    configs, commands = ([pair[part][0] for pair in found] for part in (0, 1))
+    # An indexed Job calls its pods after itself and their index.
+    check_workers(configs, commands, [f"{name}-{index}.{pod['subdomain']}:2222" for index in range(len(found))])

@@ -1,5 +1,9 @@
 """What is seen of a run: speed, gradients, waiting for input, losses that are not numbers."""
 
+import pathlib
+import signal
+import subprocess
+import sys
 import time
 
 import keras
@@ -139,6 +143,41 @@ def test_an_input_that_is_stuck_is_reported_and_waited_for(batch, tmp_path, caps
 def test_an_input_that_is_not_stuck_is_not_reported(batch, tmp_path, capsys):
     fit(tmp_path / "run", slow(batch, 0.3), stuck_input_seconds=5.0)
     assert "No batch" not in capsys.readouterr().err
+
+
+STUCK = """
+import sys, threading
+sys.path.insert(0, {tests!r})
+import test_watching as own
+
+batch = next(iter(own.pretraining_dataset({records!r}, 16)))
+never = threading.Event()
+three = iter(range(3))
+
+def give():
+    for number in three:
+        yield batch
+    print("stuck", flush=True)
+    never.wait()
+
+signature = own.tf.nest.map_structure(own.tf.TensorSpec.from_tensor, batch)
+stuck = own.tf.data.Dataset.from_generator(give, output_signature=signature)
+own.fit(own.pathlib.Path({run!r}), stuck.apply(own.tf.data.experimental.assert_cardinality(-1)))
+"""
+
+
+def test_sigterm_ends_a_run_whose_input_is_stuck(records, tmp_path):
+    run = tmp_path / "run"
+    program = STUCK.format(tests=str(pathlib.Path(__file__).parent), records=records, run=str(run))
+    process = subprocess.Popen(
+        [sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    )
+    assert process.stdout.readline() == "stuck\n"
+    process.send_signal(signal.SIGTERM)
+    out, _ = process.communicate(timeout=60)
+    assert process.returncode == 143
+    assert out.endswith("Stopped by SIGTERM. The same command goes on from step 3.\n")
+    assert [path.name for path in (run / "checkpoints").iterdir()] == ["step-00000003"]
 
 
 @pytest.mark.parametrize("steps_per_execution", [1, 4])

@@ -13,7 +13,7 @@ from keras_bert.models.base import TaskModel, example_weights
 from keras_bert.models.encoder import BertEncoder
 
 # The logit of padding: its probability is exactly 0, and a row of nothing but padding has no NaN.
-_PADDING_LOGIT = -30000.0
+PADDING_LOGIT = -30000.0
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")
@@ -92,7 +92,7 @@ class BertSpanClassifier(TaskModel):
     def call(self, inputs, training=False):
         logits = self.span_classifier(self.encoder(inputs, training=training)["sequence_output"])
         is_token = ops.expand_dims(ops.not_equal(ops.cast(inputs[features.INPUT_MASK], "int32"), 0), 2)
-        logits = ops.where(is_token, logits, ops.cast(_PADDING_LOGIT, logits.dtype))
+        logits = ops.where(is_token, logits, ops.cast(PADDING_LOGIT, logits.dtype))
         return {"start_logits": logits[..., 0], "end_logits": logits[..., 1]}
 
     def compile(self, optimizer, metrics=None, weighted_metrics=None, **kwargs):

@@ -14,6 +14,8 @@ from keras_bert.atomic_output import atomic_file
 # __inference_<name>_<number> is a traced function, <operation>_<branch>_<number> a branch of a condition, and inside a
 # branch <operation>_<number> is a value from outside.
 _NUMBERED_NAME = re.compile(r"^(.+)_\d+$")
+# What a loop is given and does not use ends in the number of the loop and one of its own.
+_NUMBERS_AT_THE_END = re.compile(r"^(.+?)(?:_\d+)+(?:(___redundant_placeholder)\d+)?$")
 _USER_NAME = "_user_specified_name"
 
 
@@ -132,13 +134,22 @@ def _rename_functions(meta_graph, new_names: dict[str, str]) -> None:
 
 
 def _rename_arguments(function) -> None:
-    """Gives the arguments of one function their place in it as the number of their name."""
+    """Gives the arguments and the results of one function their place in it as the number of their name."""
     new_names = {}
     for place, argument in enumerate(function.signature.input_arg):
-        match = _NUMBERED_NAME.match(argument.name)
-        if match:
-            new_names[argument.name] = argument.name = f"{match[1]}_{place}"
+        new_names[argument.name] = argument.name = _numbered(argument.name, place)
     for node in function.node_def:
         node.input[:] = [new_names.get(name, name) for name in node.input]
-    for output, name in function.ret.items():
-        function.ret[output] = new_names.get(name, name)
+    results = {output: new_names.get(name, name) for output, name in function.ret.items()}
+    function.ret.clear()
+    # A loop hands on what it does not change, under the name of the argument.
+    for place, result in enumerate(function.signature.output_arg):
+        name = _numbered(result.name, place)
+        function.ret[name] = results[result.name]
+        result.name = name
+
+
+def _numbered(name: str, place: int) -> str:
+    """Puts a place instead of the numbers that a name ends in, if there are any: while_5619_0, 27 -> while_27."""
+    match = _NUMBERS_AT_THE_END.match(name)
+    return f"{match[1]}{match[2] or ''}_{place}" if match else name

@@ -14,14 +14,19 @@ from keras_bert.models.masked_lm import BertMaskedLM
 from keras_bert.models.multiple_choice import BertMultipleChoice
 from keras_bert.models.pretrainer import BertPretrainer
 from keras_bert.models.sequence_classifier import BertSequenceClassifier
+from keras_bert.models.span_classifier import BertSpanClassifier
+from keras_bert.models.token_classifier import BertTokenClassifier
 from keras_bert.serving.canonical_graph import make_canonical
 from keras_bert.serving.eight_bit_weights import EightBitModel
+from keras_bert.serving.saved_model_check.checking import require_servable
 from keras_bert.serving.signatures.classification import classifier_signatures
 from keras_bert.serving.signatures.embedding import embedding_signatures
 from keras_bert.serving.signatures.examples import of_examples
 from keras_bert.serving.signatures.masked_lm import fill_mask_signatures
 from keras_bert.serving.signatures.multiple_choice import multiple_choice_signatures
+from keras_bert.serving.signatures.question_answering import question_answering_signatures
 from keras_bert.serving.signatures.rows import SignatureOptions
+from keras_bert.serving.signatures.tagging import tagging_signatures
 from keras_bert.serving.signatures.tokenize import tokenize_signature
 from keras_bert.serving.versions import next_version_folder
 from keras_bert.tokenization.graph_wordpiece import GraphTokenizer
@@ -31,6 +36,8 @@ from keras_bert.trainable_parts import lora_layers
 # What each kind of model can be asked: (model, tokenizer, options) -> name -> signature.
 _SIGNATURES = {
     BertSequenceClassifier: classifier_signatures,
+    BertTokenClassifier: tagging_signatures,
+    BertSpanClassifier: question_answering_signatures,
     BertMultipleChoice: multiple_choice_signatures,
     BertMaskedLM: fill_mask_signatures,
     BertPretrainer: fill_mask_signatures,
@@ -48,7 +55,7 @@ def export_for_serving(
 
     What it answers is described in `keras_bert.serving.signatures`. The tokenizer is in the graph; `vocab.txt` and
     `bert_config.json` lie in its `assets` for people and clients. The same model gives the same bytes, except for
-    `fingerprint.pb`, which holds a random number.
+    `fingerprint.pb`, which holds a random number. What was written is read again and checked (`saved_model_check`).
 
     Args:
         model: a model of any task, or a `BertEncoder`, whose `vocabulary` is set.
@@ -83,6 +90,7 @@ def export_for_serving(
     with atomic_folder(version) as folder, tempfile.TemporaryDirectory() as assets:
         tf.saved_model.save(_servable(model, tokenizer, assets), folder, signatures=signatures)
         make_canonical(folder, _METHOD_NAMES)
+        require_servable(folder)
     return version
 
 

@@ -16,7 +16,7 @@ from keras_bert.tasks.question_answering import Windows
 # Windows whose candidates are formed together: 400 each, for the 20 best starts and ends.
 _WINDOWS_AT_ONCE = 1024
 # What speaks for no answer where the context has not one token to answer with. Finite, for JSON.
-_NOTHING_TO_SAY = 1e6
+NOTHING_TO_SAY = 1e6
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -279,7 +279,7 @@ def _answer(spans: list[_Span], null: tuple[float, float], options: AnswerOption
         span for span in (best, ("", None, None, *null)) if span and span[0] not in {text for text, *_ in entries}
     ]
     nbest = _with_probabilities(entries)
-    difference = null[0] + null[1] - best[3] - best[4] if best else _NOTHING_TO_SAY
+    difference = null[0] + null[1] - best[3] - best[4] if best else NOTHING_TO_SAY
     return FoundAnswer("", None, None, 0.0, difference, nbest).with_threshold(options.null_threshold)
 
 

@@ -17,7 +17,7 @@ from keras_bert.errors import InputError
 from keras_bert.tasks.tokenized_texts import TokenizedTexts, tokenize_texts
 
 # [CLS] question [SEP] context [SEP]
-_NUM_SPECIAL = 3
+NUM_SPECIAL = 3
 # Windows whose tokens are laid out together: keeps the memory for their places small.
 _RANGES_AT_ONCE = 4096
 
@@ -123,12 +123,18 @@ class WindowOptions:
                 "doc_stride and max_query_length must be 1 or more. "
                 f"Received: {self.doc_stride} and {self.max_query_length}"
             )
-        if self.max_seq_length <= self.max_query_length + _NUM_SPECIAL:
+        if self.max_seq_length <= self.max_query_length + NUM_SPECIAL:
             raise InputError(
                 f"A window of max_seq_length={self.max_seq_length} tokens has no room for a context beside a question "
-                f"of max_query_length={self.max_query_length} and {_NUM_SPECIAL} special tokens. Raise the one or "
+                f"of max_query_length={self.max_query_length} and {NUM_SPECIAL} special tokens. Raise the one or "
                 "lower the other."
             )
+
+    @classmethod
+    def of_model(cls, model, max_seq_length: int) -> "WindowOptions":
+        """Returns those of a `BertSpanClassifier`. At least half of a row is for the context."""
+        max_query_length = max(1, min(model.max_query_length, (max_seq_length - NUM_SPECIAL) // 2))
+        return cls(max_seq_length, model.doc_stride, max_query_length)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -265,7 +271,7 @@ def make_windows(questions: Sequence[str], contexts: Sequence[str], tokenizer, o
     num_cut = int((asked.lengths > options.max_query_length).sum())
     asked_lengths = np.minimum(asked.lengths, options.max_query_length)
 
-    room = options.max_seq_length - asked_lengths - _NUM_SPECIAL
+    room = options.max_seq_length - asked_lengths - NUM_SPECIAL
     step = np.minimum(room, options.doc_stride)
     lengths = tokens.lengths[context_of]
     num_windows = 1 + np.maximum(0, -(-(lengths - room) // step))

@@ -7,13 +7,17 @@ but for what the usual corpora (CoNLL, the Penn Treebank) keep together:
 * the period behind a single capital: `J. Smith`, `U.S.`;
 * an apostrophe with the letters behind it: `London 's`, `they 're`;
 * the same punctuation several times: `...`, `!!!`.
+
+What is a letter, a capital or a digit is what the frozen Unicode table says. `serving/signatures/graph_words.py` finds
+the same words in a TensorFlow graph.
 """
 
+from keras_bert.tokenization import unicode_table
 from keras_bert.tokenization.wordpiece import word_spans
 
-_JOINERS = frozenset(".-_&@/")
-_DIGIT_JOINERS = frozenset(",:")
-_APOSTROPHES = frozenset("'\u2019")
+JOINERS = frozenset(".-_&@/")
+DIGIT_JOINERS = frozenset(",:")
+APOSTROPHES = frozenset("'\u2019")
 
 
 def words_of_text(text: str) -> list[tuple[int, int]]:
@@ -39,16 +43,24 @@ def words_of_text(text: str) -> list[tuple[int, int]]:
 def _belongs_together(word: str, following: str, after: str) -> bool:
     """Whether `following` goes on with `word`, which it touches. `after` is the character that touches it, or empty."""
     last = word[-1]
-    if following[0].isalnum():
+    if _is_alphanumeric(following[0]):
         # Punctuation that was joined to a word for what stands behind it, or an apostrophe.
-        return word in _APOSTROPHES or (last in _JOINERS | _DIGIT_JOINERS and word[-2:-1].isalnum())
-    if following == last and not any(character.isalnum() for character in word):
+        return word in APOSTROPHES or (last in JOINERS | DIGIT_JOINERS and _is_alphanumeric(word[-2:-1]))
+    if following == last and not any(map(_is_alphanumeric, word)):
         return True
-    if not last.isalnum():
+    if not _is_alphanumeric(last):
         return False
-    is_initial = last.isupper() and (len(word) == 1 or word[-2] == ".") and after != "."
+    is_initial = ord(last) in unicode_table.uppercase() and (len(word) == 1 or word[-2] == ".") and after != "."
     return (
-        (following in _JOINERS and after.isalnum())
-        or (following in _DIGIT_JOINERS and last.isdigit() and after.isdigit())
+        (following in JOINERS and _is_alphanumeric(after))
+        or (following in DIGIT_JOINERS and _is_digit(last) and _is_digit(after))
         or (following == "." and is_initial)
     )
+
+
+def _is_alphanumeric(character: str) -> bool:
+    return character != "" and ord(character) in unicode_table.alphanumeric()
+
+
+def _is_digit(character: str) -> bool:
+    return character != "" and ord(character) in unicode_table.digits()

@@ -57,7 +57,7 @@ class QuestionAnsweringTask(TextTask):
             self.model.null_threshold = 0.0
 
     def encode(self, examples: QuestionExamples, max_seq_length: int | None = None) -> EncodedQuestions:
-        options = self._window_options(self.checked_length(max_seq_length))
+        options = WindowOptions.of_model(self.model, self.checked_length(max_seq_length))
         windows = make_windows(examples.questions, examples.contexts, self.tokenizer, options)
         notes = _length_notes(examples, windows, options)
         tokens = {features.INPUT_IDS: windows.ids, features.SEGMENT_IDS: windows.segment_ids}
@@ -108,11 +108,6 @@ class QuestionAnsweringTask(TextTask):
             with_odds = squad_scores(wanted, best, null_odds=odds)
             scores |= {name: value for name, value in with_odds.items() if name.startswith("best_")}
         return scores
-
-    def _window_options(self, max_seq_length: int) -> WindowOptions:
-        # At least half of a row is for the context.
-        max_query_length = max(1, min(self.model.max_query_length, (max_seq_length - 3) // 2))
-        return WindowOptions(max_seq_length, self.model.doc_stride, max_query_length)
 
 
 def _check_texts(name: str, values: list) -> None:

@@ -44,15 +44,19 @@ class StandIns:
         return token.translate(self.table)
 
 
-class _CodePointTable(tf.Module):
-    """Code point -> number, in two stages: blocks of 128 that are alike are stored once."""
+class CodePointTable(tf.Module):
+    """Code point -> number, in two stages: blocks of 128 that are alike are stored once.
+
+    Args:
+        numbers: array (0x110000,), a number for each code point.
+    """
 
     def __init__(self, numbers: np.ndarray):
         super().__init__()
         blocks: dict[bytes, int] = {}
         starts = [blocks.setdefault(block.tobytes(), len(blocks) * _BLOCK) for block in numbers.reshape(-1, _BLOCK)]
         self._starts = tf.constant(starts, tf.int32)
-        self._numbers = tf.constant(np.frombuffer(b"".join(blocks), np.int32))
+        self._numbers = tf.constant(np.frombuffer(b"".join(blocks), numbers.dtype))
 
     def __call__(self, points: tf.Tensor) -> tf.Tensor:
         return tf.gather(self._numbers, tf.gather(self._starts, points // _BLOCK) + points % _BLOCK)
@@ -73,14 +77,14 @@ class ExactTokenizer(tf.Module):
         self._pieces = pieces
         self._unk_id = unk_id
         self._do_lower_case = do_lower_case
-        self._properties = _CodePointTable(_property_numbers())
+        self._properties = CodePointTable(_property_numbers())
         # The 0 keeps the search defined when no character of the vocabulary has a stand-in.
         replaced = {0: 0, **stand_ins.table}
         self._replaced = tf.constant(sorted(replaced), tf.int32)
         self._replacements = tf.constant([replaced[point] for point in sorted(replaced)], tf.int32)
         if do_lower_case:
             rows, lengths, values = _folding()
-            self._fold_rows = _CodePointTable(rows)
+            self._fold_rows = CodePointTable(rows)
             self._fold_lengths = tf.constant(lengths, tf.int32)
             self._fold_starts = tf.constant(np.cumsum(lengths) - lengths, tf.int32)
             self._fold_values = tf.constant(values, tf.int32)

@@ -40,6 +40,9 @@ def tables() -> Iterable[tuple[str, str, str]]:
     yield "YOUNG_PUNCTUATION", "Punctuation that was none, or not there, in Unicode 3.2.", ranges(is_young_punctuation)
     yield "CASED", "Cased letters that are not case-ignorable, for the final sigma.", ranges(is_cased_letter)
     yield "CASE_IGNORABLE", "Skipped when looking for a cased letter beside a sigma.", ranges(is_case_ignorable)
+    yield "ALPHANUMERIC", "What Python's str.isalnum says: letters, digits and other numbers.", ranges(is_alphanumeric)
+    yield "UPPERCASE", "Those of them that str.isupper says are capitals.", ranges(is_uppercase)
+    yield "DIGITS", "Those of them that str.isdigit says are digits.", ranges(lambda point: chr(point).isdigit())
     yield "COMBINING_CLASSES", "Canonical combining classes other than 0, as range:decimal.", combining_classes()
     yield (
         "FOLDED",
@@ -60,6 +63,14 @@ def is_removed(point: int) -> bool:
 def is_punctuation(point: int) -> bool:
     is_ascii_symbol = 33 <= point <= 47 or 58 <= point <= 64 or 91 <= point <= 96 or 123 <= point <= 126
     return is_ascii_symbol or unicodedata.category(chr(point)).startswith("P")
+
+
+def is_alphanumeric(point: int) -> bool:
+    return chr(point).isalnum()
+
+
+def is_uppercase(point: int) -> bool:
+    return chr(point).isupper() and is_alphanumeric(point)
 
 
 def is_young_punctuation(point: int) -> bool:

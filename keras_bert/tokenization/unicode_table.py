@@ -93,6 +93,24 @@ def case_ignorable() -> frozenset[int]:
 
 
 @functools.cache
+def alphanumeric() -> frozenset[int]:
+    """Letters, digits and other numbers, as `str.isalnum` has them."""
+    return _points(unicode_data.ALPHANUMERIC)
+
+
+@functools.cache
+def uppercase() -> frozenset[int]:
+    """Capital letters, as `str.isupper` has them; alphanumeric ones only."""
+    return _points(unicode_data.UPPERCASE)
+
+
+@functools.cache
+def digits() -> frozenset[int]:
+    """Digits, as `str.isdigit` has them."""
+    return _points(unicode_data.DIGITS)
+
+
+@functools.cache
 def combining_classes() -> dict[int, int]:
     """Code point -> canonical combining class, where that is not 0."""
     table = {}

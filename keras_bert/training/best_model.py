@@ -14,6 +14,7 @@ from keras_bert.atomic_output import atomic_file, say_why_writing_failed
 from keras_bert.errors import InputError
 from keras_bert.training.callbacks import StepCallback, read_history
 from keras_bert.training.run_folder import RunFolder
+from keras_bert.training.strategies import is_chief, of_chief
 
 _EVALUATIONS_FILE = "evaluations.jsonl"
 _WEIGHTS_FILE = "best_weights.npz"
@@ -28,14 +29,16 @@ class BestModel(StepCallback):
         best.json           the line of the best one, when training is done
 
     They survive a kill: a run that goes on has its best score so far. Lines of steps after the checkpoint that it goes
-    on from are removed, because those evaluations come again.
+    on from are removed, because those evaluations come again. Where several processes train, all call this and one
+    writes.
 
     Args:
         folder: that of the run.
         start_step, num_train_steps: as for `StepCallback`.
         model: the model whose weights are kept; the one that is trained, or a part of it.
-        evaluate: returns the scores of the model as it is.
-        main_score: the name of the score that decides; more is better, and the first of equals is kept.
+        evaluate: returns the scores of the model as it is; with several processes, the same in all.
+        main_score: the name of the score that decides; the first of equals is kept.
+        less_is_better: whether it is a loss.
         evaluate_steps: updates between two evaluations.
         patience: training ends after so many evaluations without a better one; 0 never ends it.
         with_weights: returns a context in which the model has the weights that are evaluated and kept; by default those
@@ -54,6 +57,7 @@ class BestModel(StepCallback):
         evaluate: Callable[[], Mapping[str, float]],
         main_score: str,
         *,
+        less_is_better: bool = False,
         evaluate_steps: int,
         patience: int = 0,
         with_weights: Callable[[], AbstractContextManager] = contextlib.nullcontext,
@@ -67,20 +71,26 @@ class BestModel(StepCallback):
         self._kept_model = model
         self._evaluate = evaluate
         self._main_score = main_score
+        self._less_is_better = less_is_better
         self._evaluate_steps = evaluate_steps
         self._patience = patience
         self._with_weights = with_weights
         self._path = folder.file(_EVALUATIONS_FILE)
         self._best_path = folder.file(_BEST_FILE)
         self._weights_path = folder.file(_WEIGHTS_FILE)
-        self.evaluations = [line for line in read_history(self._path) if line["step"] <= start_step]
+        self.evaluations = of_chief(self._evaluations_so_far)
+
+    def _evaluations_so_far(self) -> list[dict]:
+        lines = [line for line in read_history(self._path) if line["step"] <= self.step]
         with atomic_file(self._path) as file:
-            file.writelines((json.dumps(line) + "\n").encode("utf-8") for line in self.evaluations)
+            file.writelines((json.dumps(line) + "\n").encode("utf-8") for line in lines)
+        return lines
 
     @property
     def best(self) -> dict | None:
-        """The line of the best evaluation so far, None before the first."""
-        return best_evaluation(self.evaluations, self._main_score)
+        """The line of the best evaluation so far, None before the first. Any score is better than none."""
+        sign = -1 if self._less_is_better else 1
+        return max(self.evaluations, key=lambda line: sign * line.get(self._main_score, -sign * math.inf), default=None)
 
     @property
     def is_exhausted(self) -> bool:
@@ -105,14 +115,16 @@ class BestModel(StepCallback):
         # JSON has no NaN: scores that are undefined are left out.
         found = {name: float(value) for name, value in scores.items() if math.isfinite(value)}
         line = {"step": self.step, **found}
-        if best_evaluation([*self.evaluations, line], self._main_score) is line:
+        self.evaluations.append(line)
+        is_best = self.best is line
+        if not is_chief():
+            return
+        if is_best:
             # Before the line: a kill between the two costs an evaluation, not the weights.
             with atomic_file(self._weights_path) as file:
                 np.savez(file, **_weights_of(self._kept_model))
-        self.evaluations.append(line)
         with say_why_writing_failed(self._path), open(self._path, "a", encoding="utf-8") as file:
             file.write(json.dumps(line) + "\n")
-        is_best = self.best is line
         print(
             f"step {self.step:,}: {self._main_score} {scores[self._main_score]:.4f}"
             + (", the best so far" if is_best else f"; the best is that of step {self.best['step']:,}"),
@@ -132,21 +144,20 @@ class BestModel(StepCallback):
                 weight.assign(arrays[str(name)])
         except (OSError, EOFError, KeyError, ValueError) as error:
             raise InputError(f"{self._weights_path} does not hold the best weights ({error}). Train anew.") from None
+        if is_chief():
+            self._write_best()
+        return self.best["step"]
+
+    def _write_best(self) -> None:
         with atomic_file(self._best_path) as file:
             file.write((json.dumps({"main_score": self._main_score, **self.best}) + "\n").encode())
-        return self.best["step"]
 
 
 def forget_best_weights(folder: RunFolder) -> None:
     """Removes the file of the best weights, when the model folder has them."""
     path = folder.file(_WEIGHTS_FILE)
-    if os.path.exists(path):
+    if is_chief() and os.path.exists(path):
         os.remove(path)
-
-
-def best_evaluation(evaluations: list[dict], main_score: str) -> dict | None:
-    """Returns the first line with the highest score; any score is better than none. None where there is no line."""
-    return max(evaluations, key=lambda line: line.get(main_score, -math.inf), default=None)
 
 
 def kept_step(folder: RunFolder) -> int | None:

@@ -26,6 +26,7 @@ from keras_bert.training.optimizer_choice import OptimizerChoice, averaged_weigh
 from keras_bert.training.resumable_fit import compile_for_training, resumable_fit
 from keras_bert.training.run_folder import KEEP_CHECKPOINT_MAX, RunFolder
 from keras_bert.training.starting_point import StartingPoint, trained_model
+from keras_bert.training.strategies import check_batch_size, is_any, is_chief, of_chief, wait_for_all
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,6 +42,7 @@ class FineTuningOptions:
         save_checkpoints_steps: updates between two checkpoints.
         keep_checkpoint_max: how many checkpoints are kept, the newest; 0: all.
         steps_per_execution: updates between two returns to Python.
+        gradient_accumulation_steps: the parts in which every batch is worked through.
         seed: that of new weights, dropout and the order of the examples.
         tensorboard: whether to write the training metrics for TensorBoard too.
         keep_best: evaluate while training and keep the best model, not the last.
@@ -68,6 +70,7 @@ class FineTuningOptions:
     save_checkpoints_steps: int = 1000
     keep_checkpoint_max: int = KEEP_CHECKPOINT_MAX
     steps_per_execution: int = 1
+    gradient_accumulation_steps: int = 1
     seed: int = 12345
     tensorboard: bool = False
     keep_best: bool = False
@@ -104,6 +107,7 @@ class FineTuningOptions:
             "save_checkpoints_steps",
             "keep_checkpoint_max",
             "steps_per_execution",
+            "gradient_accumulation_steps",
             "tensorboard",
             "teacher",
             "optimizer",
@@ -145,7 +149,8 @@ def fine_tune(
     """Trains a task model on examples.
 
     Called again with the same arguments it goes on from the newest checkpoint in `output_dir`, and returns at once what
-    is finished.
+    is finished. Called within the scope of a tf.distribute strategy, it trains on the devices of that, and computes
+    what one device would; with several workers the first one evaluates and writes.
 
     Args:
         output_dir: the run's folder, see `RunFolder`; the trained model is in its `model` folder.
@@ -164,6 +169,7 @@ def fine_tune(
     options = options or FineTuningOptions()
     if options.keep_best and dev is None:
         raise InputError("To keep the best model, dev examples are needed to evaluate on.")
+    check_batch_size(options.train_batch_size, options.gradient_accumulation_steps)
     model_arguments = dict(model_arguments or {})
     keras.utils.set_random_seed(options.seed)
     model = start.make(model_class, **model_arguments)
@@ -173,7 +179,23 @@ def fine_tune(
     task.before_training(train)
     rows = _said(task.encode(train, options.max_seq_length)).rows
     _prepare(model, options)
-    settings = {
+    settings = _settings(model, task, train, dev, start, options, model_arguments)
+    folder = RunFolder(output_dir, settings, options.keep_checkpoint_max)
+    if is_any(os.path.isdir(folder.model_path)):
+        print(f"{folder.path}: the training is finished")
+        forget_best_weights(folder)  # a kill may have come before it
+        return model_class.from_pretrained(folder.model_path)
+    if options.teacher:
+        rows = rows.with_labels(**{features.TEACHER_LOGITS: _teacher_logits(folder, model, train, options)})
+    _train(model, task, rows, dev, folder, options)
+    folder.save_model(model)
+    forget_best_weights(folder)
+    return model
+
+
+def _settings(model, task: TextTask, train, dev, start: StartingPoint, options, model_arguments) -> dict[str, Any]:
+    """Returns what must stay the same for a run to be the same run; its arguments are those of `fine_tune`."""
+    return {
         "run": task.name,
         "train_examples": _content_hash(train),
         "config": model.config.to_dict(),
@@ -183,20 +205,8 @@ def fine_tune(
         "model": model_arguments,
         "dtype": keras.mixed_precision.dtype_policy().name,
         **options.settings(),
+        **({"dev_examples": _content_hash(dev)} if options.keep_best else {}),
     }
-    if options.keep_best:
-        settings["dev_examples"] = _content_hash(dev)
-    folder = RunFolder(output_dir, settings, options.keep_checkpoint_max)
-    if os.path.isdir(folder.model_path):
-        print(f"{folder.path}: the training is finished")
-        forget_best_weights(folder)  # a kill may have come before it
-        return model_class.from_pretrained(folder.model_path)
-    if options.teacher:
-        rows = rows.with_labels(**{features.TEACHER_LOGITS: _teacher_logits(folder, model, train, options)})
-    _train(model, task, rows, dev, folder, options)
-    model.save_pretrained(folder.model_path)
-    forget_best_weights(folder)
-    return model
 
 
 def ask_trained_model(
@@ -275,23 +285,16 @@ def _train(model, task: TextTask, rows: TokenRows, dev, folder: RunFolder, optio
     )
     optimizer = options.optimizer.make(schedule, layer_decay=options.layer_decay)
     # Without XLA: batches are as long as their longest text.
-    compile_for_training(trained, optimizer, with_xla=False, steps_per_execution=options.steps_per_execution)
+    compile_for_training(
+        trained,
+        optimizer,
+        with_xla=False,
+        steps_per_execution=options.steps_per_execution,
+        gradient_accumulation_steps=options.gradient_accumulation_steps,
+    )
     best = None
     if options.keep_best:
-        if options.optimizer.ema_momentum:
-            print("The averaged weights are evaluated and kept (ema_momentum).")
-        best = BestModel(
-            folder,
-            folder.restore_checkpoint(trained),  # not the newest there is, if that one is damaged
-            num_train_steps,
-            model,
-            _evaluation(task, dev, options),
-            options.main_score or task.main_score,
-            evaluate_steps=options.eval_steps or steps_per_epoch,
-            patience=options.patience,
-            # What the model folder will hold is what is evaluated.
-            with_weights=functools.partial(averaged_weights, trained),
-        )
+        best = _best_model(trained, task, dev, folder, options, num_train_steps, steps_per_epoch)
     if best is None or not best.is_exhausted:
         resumable_fit(
             trained,
@@ -311,29 +314,55 @@ def _train(model, task: TextTask, rows: TokenRows, dev, folder: RunFolder, optio
         take_averages(trained)
 
 
+def _best_model(
+    trained, task: TextTask, dev, folder: RunFolder, options: FineTuningOptions, num_train_steps, steps_per_epoch
+) -> BestModel:
+    """Returns what evaluates the task's model while `trained`, that or its `Distiller`, is trained."""
+    if options.optimizer.ema_momentum:
+        print("The averaged weights are evaluated and kept (ema_momentum).")
+    return BestModel(
+        folder,
+        folder.restore_checkpoint(trained),  # not the newest there is, if that one is damaged
+        num_train_steps,
+        task.model,
+        _evaluation(task, dev, options),
+        options.main_score or task.main_score,
+        evaluate_steps=options.eval_steps or steps_per_epoch,
+        patience=options.patience,
+        # What the model folder will hold is what is evaluated.
+        with_weights=functools.partial(averaged_weights, trained),
+    )
+
+
 def _evaluation(task: TextTask, dev, options: FineTuningOptions) -> Callable[[], dict[str, float]]:
     """Returns a function that gives the scores of the task's model as it is."""
     encoded = _said(task.encode(dev, options.max_seq_length))
 
     def evaluate():
         outputs = predict_rows(task.model, encoded.rows, options.train_batch_size)
-        return task.scores(dev, task.answers(dev, encoded, outputs))
+        scores = task.scores(dev, task.answers(dev, encoded, outputs))
+        return {name: float(value) for name, value in scores.items()}
 
-    return evaluate
+    return functools.partial(of_chief, evaluate)
 
 
 def _teacher_logits(folder: RunFolder, student, train, options: FineTuningOptions) -> np.ndarray:
-    """Returns what the teacher says about the examples; asked once in a run, which may be stopped in between."""
+    """Returns what the teacher says about the examples; asked once in a run, which may be stopped in between.
+
+    Where several workers train, all ask, and take what the first one has written.
+    """
     path = folder.file("teacher_logits.npy")
-    if os.path.isfile(path):
+    if not is_any(not os.path.isfile(path)):
         return np.load(path)
     from keras_bert.checkpoints.pretrained import from_pretrained
 
     teacher = from_pretrained(type(student), options.teacher)
     logits = teacher_logits(teacher, student, train, options.max_seq_length, 2 * options.train_batch_size)
-    with atomic_file(path) as file:
-        np.save(file, logits)
-    return logits
+    if is_chief():
+        with atomic_file(path) as file:
+            np.save(file, logits)
+    wait_for_all()
+    return np.load(path)
 
 
 def _content_hash(examples) -> str:

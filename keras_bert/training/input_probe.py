@@ -47,6 +47,12 @@ class InputProbe:
         """
         return dict(zip(_SUMS, self._sums.numpy().tolist(), strict=True))
 
+    def waited_for(self) -> int | None:
+        """Returns the number of the batch that is waited for, from 1, or None when none is."""
+        got = self.sums()["batches"]  # before what was asked for: that one may come in between
+        asked = float(self._asked.numpy())
+        return int(asked) if asked > got else None
+
     def __enter__(self):
         self._is_done = threading.Event()
         self._thread = threading.Thread(target=self._look_out, daemon=True)

@@ -6,7 +6,6 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 
 import keras
-import numpy as np
 import tensorflow as tf
 
 from keras_bert import features
@@ -16,25 +15,21 @@ from keras_bert.input_pipeline import naming_damaged_records, pretraining_datase
 from keras_bert.models.pretrainer import BertPretrainer
 from keras_bert.optimization import PhasedSchedule
 from keras_bert.tokenization.vocabulary import Vocabulary
-from keras_bert.training.optimizer_choice import OptimizerChoice, take_averages
+from keras_bert.training.best_model import BestModel, forget_best_weights, kept_step
+from keras_bert.training.optimizer_choice import OptimizerChoice, averaged_weights, take_averages
+from keras_bert.training.pretraining_evaluation import PretrainingEvaluation
 from keras_bert.training.pretraining_phase import PretrainingPhase
 from keras_bert.training.resumable_fit import compile_for_training, resumable_fit
 from keras_bert.training.run_folder import KEEP_CHECKPOINT_MAX, RunFolder
 from keras_bert.training.starting_point import StartingPoint, trained_model
-from keras_bert.training.strategies import check_batch_size
+from keras_bert.training.strategies import check_batch_size, is_any
 
 # Compiling the step takes as long as some dozens of steps.
 _MIN_STEPS_FOR_XLA = 200
 # Where the records of each phase begin: a run that goes on does not count them again.
 _INDEX_FILES = ("record_index.npz", "record_index_phase2.npz")
-
-METRICS = (
-    "loss",
-    "masked_lm_accuracy",
-    "masked_lm_loss",
-    "next_sentence_accuracy",
-    "next_sentence_loss",
-)
+# The score of the best model: what is optimised.
+_MAIN_SCORE = "loss"
 
 
 def train_pretrainer(
@@ -61,6 +56,8 @@ def train_pretrainer(
     optimizer: OptimizerChoice | None = None,
     second_phase: PretrainingPhase | None = None,
     stuck_input_seconds: float = 300.0,
+    keep_best: PretrainingEvaluation | None = None,
+    eval_steps: int = 0,
 ) -> BertPretrainer:
     """Pre-trains a BERT on masked words and next sentences, as google-research/bert `run_pretraining.py` does.
 
@@ -86,6 +83,8 @@ def train_pretrainer(
         second_phase: records of another length to go on with, with the same weights and moments, as in the paper:
             nine tenths of the updates with short sequences, one tenth with long ones.
         stuck_input_seconds: after so long a wait for a batch it is said on standard error what is waited for.
+        keep_best: records to evaluate on while training: the model with the lowest loss is kept, not the last.
+        eval_steps: updates between two of these evaluations; 0: between two checkpoints.
 
     Returns:
         The trained model: with `ema_momentum`, the averaged weights.
@@ -117,6 +116,48 @@ def train_pretrainer(
     datasets_from = [_dataset_from(phase, model, seed, masking) for phase in phases]
     # All are made now: after the first phase it would be late to find that the second one cannot be.
     datasets = [dataset_from() for dataset_from in datasets_from]
+    settings = _settings(model, init_checkpoint, adam_beta_2, seed, masking, optimizer, phases, datasets)
+    if keep_best:
+        settings |= {"keep_best": keep_best.settings(), "eval_steps": eval_steps}
+    folder = RunFolder(output_dir, settings, keep_checkpoint_max)
+    if keep_best and is_any(os.path.isdir(folder.model_path)):
+        print(f"{folder.path}: the training is finished")
+        forget_best_weights(folder)  # a kill may have come before it
+        return BertPretrainer.from_pretrained(folder.model_path)
+    # All batches of a phase have one shape. By the length of the whole run, so that a resumed one computes the same.
+    compile_for_training(
+        model,
+        optimizer.make(schedule, beta_2=adam_beta_2, bias_correction=False),
+        with_xla=sum(phase.num_train_steps for phase in phases) >= _MIN_STEPS_FOR_XLA,
+        steps_per_execution=steps_per_execution,
+        gradient_accumulation_steps=gradient_accumulation_steps,
+    )
+    best_from = None
+    if keep_best:
+        best_from = _best_model_from(model, folder, keep_best, eval_steps or save_checkpoints_steps)
+    best = _train(
+        model,
+        phases,
+        datasets_from,
+        folder,
+        best_from,
+        save_checkpoints_steps=save_checkpoints_steps,
+        tensorboard=tensorboard,
+        stuck_input_seconds=stuck_input_seconds,
+    )
+    if best:
+        best.restore()
+    else:
+        take_averages(model)
+    folder.save_model(model)
+    forget_best_weights(folder)
+    return model
+
+
+def _settings(
+    model: BertPretrainer, init_checkpoint, adam_beta_2, seed, masking, optimizer: OptimizerChoice, phases, datasets
+) -> dict[str, object]:
+    """Returns what must stay the same for a run to be the same run; its arguments are those of `train_pretrainer`."""
     settings = {
         "run": "pretraining",
         "config": model.config.to_dict(),
@@ -131,27 +172,27 @@ def train_pretrainer(
     for suffix, phase, dataset in zip(("", "_phase2"), phases, datasets, strict=False):
         of_phase = phase.settings(dataset.element_spec[features.MASKED_LM_IDS].shape[1])
         settings |= {name + suffix: value for name, value in of_phase.items()}
-    folder = RunFolder(output_dir, settings, keep_checkpoint_max)
-    # All batches of a phase have one shape. By the length of the whole run, so that a resumed one computes the same.
-    compile_for_training(
-        model,
-        optimizer.make(schedule, beta_2=adam_beta_2, bias_correction=False),
-        with_xla=sum(phase.num_train_steps for phase in phases) >= _MIN_STEPS_FOR_XLA,
-        steps_per_execution=steps_per_execution,
-        gradient_accumulation_steps=gradient_accumulation_steps,
-    )
-    _train(
-        model,
-        phases,
-        datasets_from,
-        folder,
-        save_checkpoints_steps=save_checkpoints_steps,
-        tensorboard=tensorboard,
-        stuck_input_seconds=stuck_input_seconds,
-    )
-    take_averages(model)
-    folder.save_model(model)
-    return model
+    return settings
+
+
+def _best_model_from(model: BertPretrainer, folder: RunFolder, evaluation: PretrainingEvaluation, eval_steps: int):
+    """Returns a function from the last step of a phase to the `BestModel` that evaluates in it."""
+    dataset = evaluation.dataset(model)
+
+    def best_model(end: int) -> BestModel:
+        return BestModel(
+            folder,
+            folder.restore_checkpoint(model),  # not the newest there is, if that one is damaged
+            end,
+            model,
+            functools.partial(evaluation.results, model, dataset),
+            _MAIN_SCORE,
+            less_is_better=True,
+            evaluate_steps=eval_steps,
+            with_weights=functools.partial(averaged_weights, model),
+        )
+
+    return best_model
 
 
 def _schedule(phases: Sequence[PretrainingPhase], optimizer: OptimizerChoice):
@@ -181,16 +222,26 @@ def _dataset_from(phase: PretrainingPhase, model: BertPretrainer, seed: int, mas
 
 
 def _train(
-    model, phases: Sequence[PretrainingPhase], datasets_from: Sequence[Callable], folder: RunFolder, **options
-) -> None:
-    """Trains a compiled model in one phase after the other, from the newest checkpoint of any of them."""
-    end = 0
+    model,
+    phases: Sequence[PretrainingPhase],
+    datasets_from: Sequence[Callable],
+    folder: RunFolder,
+    best_from: Callable[[int], BestModel] | None,
+    **options,
+) -> BestModel | None:
+    """Trains a compiled model in one phase after the other, from the newest checkpoint of any of them.
+
+    Returns:
+        What has kept the best weights, if `best_from` makes such a callback for a phase that ends at a step.
+    """
+    end, best = 0, None
     for number, (phase, dataset_from) in enumerate(zip(phases, datasets_from, strict=True), start=1):
         start, end = end, end + phase.num_train_steps
         if number > 1:
             print(f"phase {number}: steps {start} to {end}")
             # A graph of its own, as in a process that is started in this phase: the shapes are others.
             model.make_train_function(force=True)
+        best = best_from(end) if best_from else None
         with naming_damaged_records(phase.train_files):
             resumable_fit(
                 model,
@@ -199,8 +250,10 @@ def _train(
                 num_train_steps=end,
                 batch_size=phase.train_batch_size,
                 source=f"the records {phase.train_files}",
+                **({"first_callbacks": [best]} if best else {}),
                 **options,
             )
+    return best
 
 
 def _after(dataset_from: Callable, index_path: str, start: int, step: int) -> tf.data.Dataset:
@@ -238,30 +291,14 @@ def evaluate_pretrainer(
     Raises:
         InputError: there is no model, or the files do not go with it.
     """
-    if max_eval_steps < 1:
-        raise InputError(f"max_eval_steps must be at least 1. Received: {max_eval_steps}")
+    evaluation = PretrainingEvaluation(
+        eval_files, eval_batch_size, max_eval_steps, max_seq_length, max_predictions_per_seq, masking, vocabulary
+    )
     folder = RunFolder(output_dir)
     model = trained_model(BertPretrainer, folder, init_checkpoint)
-    dataset = pretraining_dataset(
-        eval_files,
-        eval_batch_size,
-        max_seq_length=max_seq_length,
-        max_predictions_per_seq=max_predictions_per_seq,
-        shuffle=False,
-        repeat=False,
-        config=model.config,
-        vocabulary=model.vocabulary or vocabulary,
-        masking=masking,
-    )
+    dataset = evaluation.dataset(model)
     model.compile(optimizer=None)
-    dataset = dataset.take(max_eval_steps)
-    with naming_damaged_records(eval_files):
-        # Counted first: Keras warns at the end of a dataset of unknown length.
-        num_steps = dataset.reduce(np.int64(0), lambda count, _: count + 1)
-        found = model.evaluate(
-            dataset.apply(tf.data.experimental.assert_cardinality(num_steps)), return_dict=True, verbose=0
-        )
-    results = {name: float(found[name]) for name in METRICS} | {"global_step": folder.latest_step()}
+    results = evaluation.results(model, dataset) | {"global_step": kept_step(folder) or folder.latest_step()}
     written = {name: "n/a" if math.isnan(value) else value for name, value in results.items()}
     print(folder.write_results(written), end="")
     return results

@@ -10,9 +10,11 @@ from keras_bert.training.callbacks import ProgressLine, TrainingLog
 from keras_bert.training.checkpointing import (
     SIGTERM_EXIT_CODE,
     ContinueMetrics,
+    LeaveWhileWaiting,
     SaveCheckpoints,
     SigtermListener,
     StopAfterSigterm,
+    say_stopped,
 )
 from keras_bert.training.gradient_norm import GradientNorm
 from keras_bert.training.input_probe import InputProbe
@@ -51,7 +53,7 @@ def resumable_fit(
     Raises:
         InputError: all checkpoints are damaged, the loss is not a number, or the last checkpoint cannot be written.
         SystemExit: SIGTERM came, as before a machine is taken away. The step was finished and its checkpoint saved; the
-            code is `SIGTERM_EXIT_CODE`.
+            code is `SIGTERM_EXIT_CODE`. Where the step waits for a batch, see `LeaveWhileWaiting`.
     """
     if save_checkpoints_steps < 1:
         raise InputError(f"save_checkpoints_steps must be at least 1. Received: {save_checkpoints_steps}")
@@ -62,24 +64,20 @@ def resumable_fit(
         print(f"{folder.path}: going on from step {start_step} of {num_train_steps}")
     if start_step >= num_train_steps:
         return
-    log_steps = max(1, min(_MAX_LOG_STEPS, num_train_steps // _MIN_LOG_LINES))
     # On several devices TensorFlow rewrites the dataset, and what is handed over is not what one step takes.
     probe = InputProbe(source, stuck_input_seconds) if model.distribute_strategy.num_replicas_in_sync == 1 else None
-    with model.distribute_strategy.scope():
-        norm = GradientNorm.of(model.optimizer)
-    log = TrainingLog(
-        folder, start_step, num_train_steps, batch_size, log_steps, tensorboard and is_chief(), norm, probe
-    )
-    listener = SigtermListener()
+    steps = (start_step, num_train_steps)
+    log = _training_log(model, folder, steps, batch_size, tensorboard and is_chief(), probe)
+    listener = _sigterm_listener(model, folder, log, probe)
     callbacks = [
         ContinueMetrics(model),
         # Before the checkpoint: what is not a number must not be saved.
-        StopWhenNotFinite(folder, start_step, num_train_steps, dataset_from),
-        *([ProgressLine(start_step, num_train_steps, batch_size, log)] if is_chief() else []),
+        StopWhenNotFinite(folder, *steps, dataset_from),
+        *([ProgressLine(*steps, batch_size, log)] if is_chief() else []),
         log,
         *first_callbacks,
-        SaveCheckpoints(folder, start_step, num_train_steps, save_checkpoints_steps),
-        StopAfterSigterm(folder, start_step, num_train_steps, listener),
+        SaveCheckpoints(folder, *steps, save_checkpoints_steps),
+        StopAfterSigterm(folder, *steps, listener),
         *extra_callbacks,
     ]
     # The end of the dataset ends the run: with steps_per_epoch, Keras rounds up to a multiple of steps_per_execution.
@@ -91,8 +89,22 @@ def resumable_fit(
         print(f"\nStopped. The same command goes on from step {folder.latest_step()}.")
         raise
     if listener.has_heard:
-        print(f"\nStopped by SIGTERM. The same command goes on from step {folder.latest_step()}.", flush=True)
+        say_stopped(folder.latest_step())
         raise SystemExit(SIGTERM_EXIT_CODE)
+
+
+def _training_log(model, folder: RunFolder, steps: tuple[int, int], batch_size: int, tensorboard: bool, probe):
+    log_steps = max(1, min(_MAX_LOG_STEPS, steps[1] // _MIN_LOG_LINES))
+    with model.distribute_strategy.scope():
+        norm = GradientNorm.of(model.optimizer)
+    return TrainingLog(folder, *steps, batch_size, log_steps, tensorboard, norm, probe)
+
+
+def _sigterm_listener(model, folder: RunFolder, log: TrainingLog, probe: InputProbe | None) -> SigtermListener:
+    # In an execution of several steps, some may be made when a batch is waited for.
+    if probe is None or model.steps_per_execution > 1:
+        return SigtermListener()
+    return SigtermListener(LeaveWhileWaiting(folder, model, probe, log))
 
 
 def compile_for_training(

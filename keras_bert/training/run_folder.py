@@ -7,7 +7,7 @@ import re
 import shutil
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import numpy as np
 
@@ -94,17 +94,25 @@ class RunFolder:
         """Returns the step of the newest checkpoint, 0 when there is none."""
         return max(self._steps(), default=0)
 
-    def save_checkpoint(self, model, step: int) -> None:
+    def save_checkpoint(self, model, step: int, is_still_so: Callable[[], bool] = lambda: True) -> bool:
         """Writes all that training needs to go on after `step` updates; old checkpoints are removed afterwards.
+
+        Args:
+            is_still_so: asked when all is read from the model; where it says no, nothing is written.
+
+        Returns:
+            Whether there is a checkpoint of this step now.
 
         Raises:
             InputError, OSError: it cannot be written; only the worker that writes says so.
         """
         # Not what the disk holds: workers must agree, and one may look while another writes.
         if step == self._newest_step:
-            return
+            return True
         # Read by all workers, which add up what each has counted, and written by one.
         arrays = {name: variable.value.numpy() for name, variable in _state(model).items()}
+        if not is_still_so():
+            return False
         failure = None
         if is_chief():
             try:
@@ -115,6 +123,7 @@ class RunFolder:
             self._newest_step = step
         if failure is not None:
             raise failure
+        return True
 
     def _write_checkpoint(self, arrays: Mapping[str, np.ndarray], step: int) -> None:
         with atomic_folder(self._checkpoint_path(step)) as folder:

@@ -1,9 +1,11 @@
 """tf.distribute strategies by name, and what several processes must agree on before they train."""
 
+import functools
 import hashlib
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import tensorflow as tf
 
@@ -106,7 +108,7 @@ def check_workers_agree(settings: Mapping) -> None:
         return
     text = json.dumps(settings, sort_keys=True)
     digest = int.from_bytes(hashlib.sha256(text.encode("utf-8")).digest()[:7], "big")
-    if len(set(_of_all_workers(digest).tolist())) > 1:
+    if len(set(_of_all_workers([digest]))) > 1:
         raise InputError(
             "The workers were started with different settings. Start all with the same command and the same files. "
             f"Those of this one: {text}"
@@ -117,13 +119,13 @@ def is_any(flag: bool) -> bool:
     """Returns whether the flag is set in any of the processes that train together; all must call it at once."""
     if _workers() is None:
         return flag
-    return bool(_of_all_workers(int(flag)).any())
+    return any(_of_all_workers([int(flag)]))
 
 
 def wait_for_all() -> None:
     """Returns when all processes that train together have called this."""
     if _workers() is not None:
-        _of_all_workers(0)
+        _of_all_workers([0])
 
 
 def worker_suffix() -> str:
@@ -131,9 +133,69 @@ def worker_suffix() -> str:
     return "" if is_chief() else f"-worker{_workers().task_id}"
 
 
-def _of_all_workers(number: int):
-    strategy = tf.distribute.get_strategy()
-    return strategy.gather(strategy.run(lambda: tf.constant([number], tf.int64)), axis=0).numpy()
+def of_chief(function: Callable[[], Any]) -> Any:
+    """Returns in all processes what `function` returns in the chief, which alone calls it; all must call this at once.
+
+    What it computes must not be shared by several processes: those that only wait would not do their part.
+
+    Args:
+        function: returns what JSON can say.
+
+    Raises:
+        InputError: what `function` raises in the chief is raised in all.
+    """
+    if _workers() is None:
+        return function()
+    said = {}
+    if is_chief():
+        try:
+            said = {"value": function()}
+        except InputError as error:
+            said = {"error": str(error)}
+    codes = _of_all_workers(list(json.dumps(said).encode("utf-8")) if said else [])
+    # A chief with several devices says it once for each.
+    said, _ = json.JSONDecoder().raw_decode(bytes(codes).decode("utf-8"))
+    if "error" in said:
+        raise InputError(said["error"])
+    return said["value"]
+
+
+def run_in_chief(strategy: tf.distribute.Strategy, function: Callable[[], Any]) -> None:
+    """Calls `function` in the chief of a strategy and outside of its scope, on one device; the others wait for it.
+
+    Raises:
+        InputError: what `function` raises in the chief is raised in all.
+    """
+    with strategy.scope():
+        is_mine = is_chief()
+    failure = None
+    if is_mine:
+        try:
+            function()
+        except InputError as error:
+            failure = error
+    with strategy.scope():
+        of_chief(functools.partial(_raise, failure))
+
+
+def _raise(failure: InputError | None) -> None:
+    if failure is not None:
+        raise failure
+
+
+def _of_all_workers(numbers: list[int]) -> list[int]:
+    """Returns the numbers of all workers, those of the first one first, once for each of its devices."""
+    return _gathering(tf.distribute.get_strategy())(tf.constant(numbers, tf.int64)).numpy().tolist()
+
+
+@functools.cache
+def _gathering(strategy: tf.distribute.Strategy):
+    # Traced once: `gather` by itself makes a new graph for every call.
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.int64)], autograph=False)
+    def gather(numbers):
+        return strategy.gather(strategy.run(lambda: numbers), axis=0)
+
+    return gather
 
 
 def _workers():

@@ -1,0 +1,1 @@
+"""A development server: TensorFlow Serving's REST and gRPC API for any SavedModel."""

@@ -1,0 +1,84 @@
+"""TensorFlow Serving's messages: what requests hold, and metadata and status of models, as messages and as JSON."""
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from keras_bert.errors import InputError
+from keras_bert.serving.server.model_store import ModelVersion
+from keras_bert.serving.server.status import invalid_argument
+from keras_bert.serving.wire import messages
+from keras_bert.serving.wire.tensors import tensor_proto_to_array
+
+
+def arrays_of(request) -> dict[str, np.ndarray]:
+    """Returns the inputs of a `PredictRequest`. Raises INVALID_ARGUMENT if a tensor is damaged."""
+    arrays = {}
+    for name, tensor in request.inputs.items():
+        try:
+            arrays[name] = tensor_proto_to_array(tensor)
+        except InputError:
+            raise invalid_argument("tensor parsing error: ", name) from None
+    return arrays
+
+
+def serialized_examples(given) -> list[bytes]:
+    """Returns the examples of an `Input`, the features of its context before those of each."""
+    kind = given.WhichOneof("kind")
+    if kind is None:
+        return []
+    examples = getattr(given, kind)
+    context = examples.context.SerializeToString() if kind == "example_list_with_context" else b""
+    return [context + example.SerializeToString() for example in examples.examples]
+
+
+def metadata_message(version: ModelVersion):
+    """Returns the `GetModelMetadataResponse` of a version that is in use."""
+    signatures = messages.SignatureDefMap()
+    for name, signature in version.model.signatures.items():
+        signatures.signature_def[name].ParseFromString(signature.definition.SerializeToString())
+        signatures.signature_def[name].ClearField("defaults")  # as TensorFlow Serving: they are not told
+    response = messages.GetModelMetadataResponse()
+    response.model_spec.name = version.name
+    response.model_spec.version.value = version.number
+    response.metadata["signature_def"].Pack(signatures)
+    return response
+
+
+def metadata_body(version: ModelVersion) -> bytes:
+    """Returns the body of the answer to GET .../metadata."""
+    response = metadata_message(version)
+    signatures = messages.SignatureDefMap()
+    response.metadata["signature_def"].Unpack(signatures)
+    spec, signatures = _json(response.model_spec), _json(signatures)
+    return f'{{\n"model_spec":{spec}\n,\n"metadata": {{"signature_def": {signatures}\n}}\n}}\n'.encode()
+
+
+def status_message(versions: Iterable[ModelVersion]):
+    """Returns the `GetModelStatusResponse` of versions."""
+    response = messages.GetModelStatusResponse()
+    for version in versions:
+        status = response.model_version_status.add()
+        status.version = version.number
+        status.state = status.DESCRIPTOR.fields_by_name["state"].enum_type.values_by_name[version.state].number
+        status.status.error_code = version.error.code if version.error else 0
+        status.status.error_message = version.error.message if version.error else ""
+    return response
+
+
+def status_body(versions: Iterable[ModelVersion]) -> bytes:
+    """Returns the body of the answer to GET /v1/models/NAME."""
+    return (_json(status_message(versions)) + "\n").encode()
+
+
+def _json(message) -> str:
+    from google.protobuf import json_format
+
+    return json_format.MessageToJson(
+        message,
+        preserving_proto_field_name=True,
+        always_print_fields_with_no_presence=True,
+        indent=1,
+        ensure_ascii=False,
+        descriptor_pool=messages.POOL,
+    )

@@ -1,0 +1,86 @@
+"""Replays the requests of a version's warm-up file before the version answers, as TensorFlow Serving does."""
+
+import os
+
+import numpy as np
+
+from keras_bert.errors import InputError
+from keras_bert.record_files import iterate_records
+from keras_bert.serving.server.loaded_model import DEFAULT_SIGNATURE, LoadedModel
+from keras_bert.serving.server.model_messages import arrays_of, serialized_examples
+from keras_bert.serving.server.status import Code, StatusError, invalid_argument
+from keras_bert.serving.wire import messages
+
+WARM_UP_FILE = os.path.join("assets.extra", "tf_serving_warmup_requests")
+MAX_RECORDS = 1000
+
+
+def load_and_warm_up(folder: str) -> LoadedModel:
+    """Returns the SavedModel of a folder when it has answered the requests of its warm-up file, if it has one.
+
+    Raises:
+        StatusError: it cannot be loaded, or a request of the file cannot be answered.
+    """
+    model = LoadedModel(folder)
+    try:
+        replay(model)
+    except BaseException:
+        model.close()
+        raise
+    return model
+
+
+def replay(model: LoadedModel) -> int:
+    """Runs the requests of the model's warm-up file, and returns how many there are.
+
+    Raises:
+        StatusError: the file is damaged or has too many records, or one that the model cannot answer.
+    """
+    path, count = os.path.join(model.folder, WARM_UP_FILE), 0
+    if not os.path.isfile(path):
+        return 0
+    try:
+        for record in iterate_records(path):
+            count += 1
+            if count > MAX_RECORDS:
+                raise invalid_argument("Number of warmup records exceeds the maximum (", MAX_RECORDS, ") at ", path)
+            _run(model, record)
+    except InputError as error:
+        raise StatusError(Code.DATA_LOSS, f"Failed to read warmup record: {error}") from None
+    return count
+
+
+def _run(model: LoadedModel, record: bytes) -> None:
+    from google.protobuf.message import DecodeError
+
+    try:
+        log = messages.PredictionLog.FromString(record)
+    except DecodeError:
+        raise invalid_argument("Failed to parse warmup record: it is no PredictionLog.") from None
+    kind = log.WhichOneof("log_type")
+    if kind == "predict_log":
+        request = log.predict_log.request
+        _ask(model, request.model_spec, arrays_of(request))
+    elif kind in ("classify_log", "regress_log"):
+        request = getattr(log, kind).request
+        _ask(model, request.model_spec, _inputs(request))
+    elif kind == "multi_inference_log":
+        request = log.multi_inference_log.request
+        for task in request.tasks:
+            _ask(model, task.model_spec, _inputs(request))
+    else:
+        raise StatusError(Code.UNIMPLEMENTED, f"Unsupported log_type for warmup: {kind}")
+
+
+def _inputs(request) -> dict[str, np.ndarray]:
+    examples = serialized_examples(request.input)
+    array = np.empty(len(examples), object)
+    array[:] = examples
+    return {"inputs": array}
+
+
+def _ask(model: LoadedModel, model_spec, inputs: dict[str, np.ndarray]) -> None:
+    name = model_spec.signature_name or DEFAULT_SIGNATURE
+    if name not in model.signatures:
+        raise StatusError(Code.FAILED_PRECONDITION, f'Serving signature key "{name}" not found.')
+    model.run(name, model.signatures[name].checked(inputs))

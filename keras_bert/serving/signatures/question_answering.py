@@ -1,0 +1,67 @@
+"""What an exported `BertSpanClassifier` can be asked."""
+
+import tensorflow as tf
+
+from keras_bert.errors import InputError
+from keras_bert.models.span_classifier import PADDING_LOGIT
+from keras_bert.serving.signatures.answer_search import ContextTokens, find_answers
+from keras_bert.serving.signatures.answer_windows import graph_windows
+from keras_bert.serving.signatures.row_groups import run_in_groups
+from keras_bert.serving.signatures.rows import IDS, SignatureOptions, check_pairs, cut, model_inputs, signature
+from keras_bert.tasks.answer_spans import AnswerOptions
+from keras_bert.tasks.question_answering import WindowOptions
+
+# [CLS], a token of the question, [SEP], one of the context, [SEP].
+_SHORTEST = 5
+
+
+def question_answering_signatures(model, tokenizer, options: SignatureOptions) -> dict:
+    """Returns the signatures of a `BertSpanClassifier`. Contexts of any length are read, in windows that overlap.
+
+    Inputs: `question` and `context`, strings `[B]`.
+
+    Outputs: `answer`, strings `[B]`, "" where there is none; `start` and `end`, int32 `[B]`, where it is in the
+    context, in bytes, -1 where there is none; its `probability`, float32 `[B]`. The best answers, N at most, those
+    with equal texts being one: `answers`, strings `[B, N]`, `starts`, `ends` and `probabilities`, and `is_null`, bool
+    `[B, N]`, whether this one is no answer. Behind fewer stand "", -1, 0 and false. From a model that may give no
+    answer also `null_score_difference`, float32 `[B]`: over the model's threshold there is none. Without a question or
+    a context there is no answer.
+
+    `tokens` takes `input_ids` and `segment_ids`, int32 `[B, S]`, a window each, and `lengths`, int32 `[B]`; it gives
+    `start_logits` and `end_logits`, float32 `[B, S]`, far below all others for padding.
+    """
+    check_pairs(model)
+    if options.max_seq_length < _SHORTEST:
+        raise InputError(f"max_seq_length must be at least {_SHORTEST}. Received: {options.max_seq_length}")
+    window_options = WindowOptions.of_model(model, options.max_seq_length)
+    answer_options = AnswerOptions(null_threshold=model.null_threshold)
+    vocabulary = model.vocabulary
+
+    @tf.function(input_signature=[IDS, IDS, IDS], autograph=False)
+    def logits_of(input_ids, input_mask, segment_ids):
+        """Returns the logits of start and end, float32 `[r, S, 2]`."""
+        outputs = model(model_inputs(input_ids, input_mask, segment_ids), training=False)
+        return tf.cast(tf.stack([outputs["start_logits"], outputs["end_logits"]], axis=2), tf.float32)
+
+    @signature(question=([None], tf.string), context=([None], tf.string))
+    def answer(question, context):
+        asked = tokenizer.tokenize(question)
+        # Without a question nothing is looked for.
+        context = tf.where(asked.row_lengths() > 0, context, "")
+        ids, starts, ends = tokenizer.tokenize_with_offsets(context)
+        windows = graph_windows(asked, ids, vocabulary, window_options)
+        logits = run_in_groups(logits_of, windows.rows, windows.first_columns, vocabulary.pad_id, 2)
+        logits = tf.debugging.check_numerics(
+            logits, "The model gives scores that are not finite numbers (NaN or infinite)"
+        )
+        tokens = ContextTokens(context, starts, ends)
+        return find_answers(windows, tokens, logits[:, 0], logits[:, 1], answer_options)
+
+    @signature(input_ids=([None, None], tf.int32), segment_ids=([None, None], tf.int32), lengths=([None], tf.int32))
+    def token_logits(input_ids, segment_ids, lengths):
+        logits = logits_of(*cut(input_ids, segment_ids, lengths, options.max_seq_length))
+        missing = tf.maximum(tf.shape(input_ids)[1] - tf.shape(logits)[1], 0)
+        padded = tf.pad(logits, [[0, 0], [0, missing], [0, 0]], constant_values=PADDING_LOGIT)
+        return {"start_logits": padded[:, :, 0], "end_logits": padded[:, :, 1]}
+
+    return {"serving_default": answer, "tokens": token_logits}

@@ -1,0 +1,163 @@
+"""What an exported `BertTokenClassifier` can be asked."""
+
+import tensorflow as tf
+
+from keras_bert.serving.signatures.graph_entities import EntityReader
+from keras_bert.serving.signatures.graph_words import GraphWords, spell
+from keras_bert.serving.signatures.row_groups import run_in_groups
+from keras_bert.serving.signatures.rows import IDS, SignatureOptions, check_room, cut, model_inputs, signature
+from keras_bert.serving.signatures.sentence_rows import sentence_rows
+from keras_bert.tasks.tag_schemes import find_scheme
+
+_WORDS = tf.TensorSpec([None], tf.string)
+_SPLITS = tf.TensorSpec([None], tf.int64)
+
+
+def tagging_signatures(model, tokenizer, options: SignatureOptions) -> dict:
+    """Returns the signatures of a `BertTokenClassifier`. Texts of any length are read whole, in rows cut between words.
+
+    Input: `text`, strings `[B]`.
+
+    Outputs, where E is the most entities in a text of the batch, and texts with fewer have "", -1 and 0 behind them:
+    `entities`, strings `[B, E]`, the text of each; their `types`, strings `[B, E]`; `starts` and `ends`, int32
+    `[B, E]`, where they are in the text, in bytes; `probabilities`, float32 `[B, E]`. Where the tags of a model mark no
+    entities: `words` and their `tags`, strings `[B, W]`, `starts`, `ends` and `probabilities`.
+
+    `words` takes `words`, strings `[B, W]`, and `num_words`, int32 `[B]`, how many of them count; it gives `tags`,
+    strings `[B, W]`, `probabilities`, float32 `[B, W]`, and for tags of entities `entities`, `types`, `starts`, `ends`
+    (words), and `entity_probabilities`, `[B, E]`.
+
+    `tokens` takes `input_ids`, int32 `[B, S]`, and `lengths`, int32 `[B]`; it gives `tag_probabilities`, float32
+    `[B, S, L]`, 0 for padding, and `labels`, strings `[B, L]`, the same in every row.
+    """
+    check_room(options, 1)
+
+    @tf.function(input_signature=[IDS, IDS, IDS], autograph=False)
+    def logits_of(input_ids, input_mask, segment_ids):
+        return tf.cast(model(model_inputs(input_ids, input_mask, segment_ids), training=False), tf.float32)
+
+    tag = _tagger(model, tokenizer, logits_of, options.max_seq_length)
+    return {
+        "serving_default": _of_texts(tag),
+        "words": _of_words(tag),
+        "tokens": _of_tokens(logits_of, model.labels, options.max_seq_length),
+    }
+
+
+def _tagger(model, tokenizer, logits_of, max_seq_length: int):
+    """Returns a function from words, strings `[W]`, and the splits of sentences, int64 `[B + 1]`.
+
+    It gives the tags of the words, their probabilities, and a dictionary of the parts of `Entities`, an empty one where
+    tags mark none.
+    """
+    scheme = find_scheme(model.labels, "the labels of the model")
+    read_entities = None if scheme is None else EntityReader(model.labels, scheme)
+
+    @tf.function(input_signature=[_WORDS, _SPLITS], autograph=False)
+    def tag(words, splits):
+        rows, first_tokens = sentence_rows(words, splits, tokenizer.tokenize, model.vocabulary, max_seq_length)
+        logits = run_in_groups(logits_of, rows, None, model.vocabulary.pad_id, len(model.labels))
+        # As `predict` computes them, so that nearly equal numbers are in the same order.
+        probabilities = tf.nn.softmax(tf.cast(tf.gather(logits, first_tokens), tf.float64))
+        label_ids = tf.argmax(probabilities, axis=1)
+        best = tf.cast(tf.reduce_max(probabilities, axis=1), tf.float32)
+        if read_entities is None:
+            return tf.gather(model.labels, label_ids), best, {}
+        sentences = tf.repeat(tf.range(tf.size(splits) - 1), splits[1:] - splits[:-1])
+        tags, entities = read_entities(label_ids, probabilities, sentences)
+        return tags, best, entities._asdict()
+
+    return tag
+
+
+def _of_texts(tag):
+    graph_words = GraphWords()
+
+    @signature(text=([None], tf.string))
+    def tag_text(text):
+        found = graph_words(text)
+        words = spell(found.points, found.first_points, found.end_points)
+        splits = found.starts.row_splits
+        tags, probabilities, entities = tag(words, splits)
+        if not entities:
+            values = {"words": words, "tags": tags, "probabilities": probabilities}
+            places = {"starts": found.starts.values, "ends": found.ends.values}
+            return _in_rows({**values, **places}, splits)
+        firsts, lasts = entities["firsts"], entities["ends"] - 1
+        values = {
+            "entities": spell(found.points, tf.gather(found.first_points, firsts), tf.gather(found.end_points, lasts)),
+            "types": entities["types"],
+            "starts": tf.gather(found.starts.values, firsts),
+            "ends": tf.gather(found.ends.values, lasts),
+            "probabilities": entities["probabilities"],
+        }
+        return _in_rows(values, _entity_splits(firsts, splits))
+
+    return tag_text
+
+
+def _of_words(tag):
+    @signature(words=([None, None], tf.string), num_words=([None], tf.int32))
+    def tag_words(words, num_words):
+        is_word = tf.sequence_mask(num_words, tf.shape(words)[1])
+        lengths = tf.reduce_sum(tf.cast(is_word, tf.int64), axis=1)
+        splits = tf.concat([[0], tf.cumsum(lengths)], 0)
+        flat = _valid(tf.boolean_mask(words, is_word))
+        tags, probabilities, entities = tag(flat, splits)
+        outputs = _in_rows({"tags": tags, "probabilities": probabilities}, splits, tf.shape(words)[1])
+        if not entities:
+            return outputs
+        entity_splits = _entity_splits(entities["firsts"], splits)
+        sentence_firsts = tf.repeat(splits[:-1], entity_splits[1:] - entity_splits[:-1])
+        inside = tf.boolean_mask(flat, entities["is_inside"])
+        values = {
+            "entities": tf.strings.unsorted_segment_join(
+                inside, entities["numbers"], tf.size(entities["firsts"]), separator=" "
+            ),
+            "types": entities["types"],
+            "starts": entities["firsts"] - sentence_firsts,
+            "ends": entities["ends"] - sentence_firsts,
+            "entity_probabilities": entities["probabilities"],
+        }
+        return {**outputs, **_in_rows(values, entity_splits)}
+
+    return tag_words
+
+
+def _of_tokens(logits_of, labels, max_seq_length: int):
+    @signature(input_ids=([None, None], tf.int32), lengths=([None], tf.int32))
+    def tag_tokens(input_ids, lengths):
+        rows = cut(input_ids, tf.zeros_like(input_ids), lengths, max_seq_length)
+        is_real = tf.cast(rows[1], tf.bool)[:, :, tf.newaxis]
+        probabilities = tf.where(is_real, tf.nn.softmax(logits_of(*rows)), 0.0)
+        missing = tf.maximum(tf.shape(input_ids)[1] - tf.shape(probabilities)[1], 0)
+        return {
+            "tag_probabilities": tf.pad(probabilities, [[0, 0], [0, missing], [0, 0]]),
+            "labels": tf.tile([labels], [tf.shape(input_ids)[0], 1]),
+        }
+
+    return tag_tokens
+
+
+def _entity_splits(firsts, splits):
+    """Where the entities of each sentence begin, int64 `[B + 1]`, from the first word of each entity."""
+    return tf.searchsorted(firsts, splits, out_type=tf.int64)
+
+
+def _in_rows(values: dict, splits, width=None) -> dict:
+    """Lays flat values into rows, as they go over the wire: "", -1 for whole numbers and 0 for others behind them."""
+    result = {}
+    for name, value in values.items():
+        if value.dtype.is_floating:
+            value, nothing = tf.cast(value, tf.float32), 0.0
+        else:
+            value, nothing = (value, "") if value.dtype == tf.string else (tf.cast(value, tf.int32), -1)
+        rows = tf.RaggedTensor.from_row_splits(value, splits, validate=False)
+        shape = None if width is None else tf.stack([-1, width])
+        result[name] = rows.to_tensor(nothing, shape=shape)
+    return result
+
+
+def _valid(texts):
+    """Leaves out the bytes that are no UTF-8."""
+    return tf.strings.unicode_encode(tf.strings.unicode_decode(texts, "UTF-8", errors="ignore"), "UTF-8")

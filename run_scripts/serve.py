@@ -1,0 +1,122 @@
+"""Serves SavedModels as TensorFlow Serving does: its REST and gRPC API, and a page to try them on.
+
+Arguments: folders of versions, each as FOLDER or NAME=FOLDER. The name is the folder's unless it is given.
+
+Examples:
+  python -m run_scripts.serve saved_models/sentiment
+  python -m run_scripts.serve sentiment=saved_models/sentiment bert=runs/bert --port=8080
+  python -m run_scripts.serve --model_config_file=models.config --enable_batching
+
+Then http://127.0.0.1:8501/ is the page, and any client of TensorFlow Serving gets its answers:
+  curl -d '{"instances": ["a wonderful film"]}' http://127.0.0.1:8501/v1/models/sentiment:predict
+
+A new version in a folder is loaded as soon as it is there, and the old one unloaded then. SIGTERM and Ctrl-C end the
+server when the requests under way are answered. This is a server for development and tests; docs/serving_server.md says
+what it does otherwise than TensorFlow Serving.
+"""
+
+import os
+
+from absl import flags
+
+from keras_bert.command_line import run_command
+from keras_bert.errors import InputError
+
+
+def define_flags() -> None:
+    flags.DEFINE_string("host", "127.0.0.1", "The address to listen on. Others than this machine reach 0.0.0.0.")
+    flags.DEFINE_integer("port", 8501, "The port of REST and the page. 0 takes a free one.", 0, 65535)
+    flags.DEFINE_integer("grpc_port", 8500, "The port of gRPC. 0 takes a free one, -1 does without gRPC.", -1, 65535)
+    flags.DEFINE_string("model_config_file", None, "TensorFlow Serving's models.config, instead of folders.")
+    flags.DEFINE_float(
+        "model_config_file_poll_wait_seconds", 0, "How often that file is read again. 0 reads it once.", lower_bound=0
+    )
+    flags.DEFINE_float(
+        "file_system_poll_wait_seconds", 1, "How often to look for new versions. 0 looks once.", lower_bound=0
+    )
+    flags.DEFINE_bool(
+        "allow_version_labels_for_unavailable_models", False, "Whether labels may name versions that are not loaded."
+    )
+    flags.DEFINE_float(
+        "load_retry_seconds", 60, "When to try a version again that failed, unless its files change.", lower_bound=0
+    )
+    flags.DEFINE_bool("enable_batching", False, "Whether requests of several clients are computed together.")
+    flags.DEFINE_string("batching_parameters_file", None, "TensorFlow Serving's batching file.")
+    flags.DEFINE_string(
+        "monitoring_config_file", None, "TensorFlow Serving's monitoring file: the path of the metrics."
+    )
+    flags.DEFINE_integer(
+        "num_threads", os.cpu_count() or 1, "Requests computed at a time, without batching.", lower_bound=1
+    )
+    flags.DEFINE_integer("max_requests", 1000, "Requests under way at a time; more are refused.", lower_bound=1)
+    flags.DEFINE_integer("rest_api_timeout_in_ms", 30_000, "How long a request may take.", lower_bound=1)
+    flags.DEFINE_integer("max_body_bytes", 64 << 20, "The largest request.", lower_bound=1)
+    flags.DEFINE_float("body_seconds", 60, "How long a request may take to arrive.", lower_bound=0.001)
+    flags.DEFINE_float("shutdown_seconds", 30, "How long to wait for answers under way at the end.", lower_bound=0)
+
+
+def main(folders: list[str]) -> None:
+    arguments = flags.FLAGS
+    if bool(folders) == bool(arguments.model_config_file):
+        raise InputError("Give folders of SavedModels, or --model_config_file: one of the two. See --help.")
+    try:
+        from keras_bert.serving.server import run_server as server
+        from keras_bert.serving.server.batching import BatchingOptions, read_batching_options
+        from keras_bert.serving.server.model_config import model_config_of_argument, read_model_configs
+    except ModuleNotFoundError as error:
+        raise InputError(
+            f"The server needs {error.name}, which is not installed. Run: pip install 'keras-bert-pipeline[serving]'"
+        ) from None
+    if arguments.batching_parameters_file and not arguments.enable_batching:
+        raise InputError("--batching_parameters_file says how to batch. Give --enable_batching with it.")
+    batching = None
+    if arguments.enable_batching:
+        path = arguments.batching_parameters_file
+        batching = read_batching_options(path) if path else BatchingOptions()
+    if folders:
+        configs = [model_config_of_argument(folder) for folder in folders]
+        if len({config.name for config in configs}) < len(configs):
+            raise InputError("Two models have one name. Write NAME=folder.")
+    else:
+        configs = read_model_configs(arguments.model_config_file)
+    options = server.ServerOptions(
+        host=arguments.host,
+        port=arguments.port,
+        grpc_port=None if arguments.grpc_port < 0 else arguments.grpc_port,
+        poll_seconds=arguments.file_system_poll_wait_seconds,
+        model_config_file=arguments.model_config_file,
+        config_poll_seconds=arguments.model_config_file_poll_wait_seconds,
+        load_retry_seconds=arguments.load_retry_seconds,
+        batching=batching,
+        num_threads=arguments.num_threads,
+        max_requests=arguments.max_requests,
+        timeout_seconds=arguments.rest_api_timeout_in_ms / 1000,
+        max_body_bytes=arguments.max_body_bytes,
+        body_seconds=arguments.body_seconds,
+        shutdown_seconds=arguments.shutdown_seconds,
+        metrics_path=server.metrics_path_of(arguments.monitoring_config_file),
+        allow_labels_for_unavailable=arguments.allow_version_labels_for_unavailable_models,
+    )
+    server.run_server(configs, options, on_start=_announce)
+
+
+def _announce(addresses) -> None:
+    from keras_bert.serving.server.run_server import is_loopback
+
+    host = f"[{addresses.host}]" if ":" in addresses.host else addresses.host
+    print(f"REST and page: http://{host}:{addresses.port}/", flush=True)
+    if addresses.grpc_port is not None:
+        print(f"gRPC: {host}:{addresses.grpc_port}", flush=True)
+    if not is_loopback(addresses.host):
+        print(
+            "Warning: other machines can reach this server, which asks nobody for a password and does not encrypt.",
+            flush=True,
+        )
+
+
+def command() -> None:
+    run_command(main, define_flags, repeated="FOLDER")
+
+
+if __name__ == "__main__":
+    command()

@@ -1,0 +1,225 @@
+"""The server's page in a real browser. `make page-test` runs this; docs/pictures gets its pictures from it."""
+
+import os
+import pathlib
+import re
+import shutil
+import time
+
+import pytest
+from small_saved_models import HttpClient
+from web_driver import Browser
+
+from keras_bert.serving.server.model_config import ModelConfig
+from keras_bert.serving.server.run_server import ServerOptions, background_server
+
+DRIVER = shutil.which("chromedriver")
+if not os.environ.get("KERAS_BERT_PAGE_TEST"):
+    pytest.skip("make page-test runs this", allow_module_level=True)
+if DRIVER is None:
+    pytest.skip("no browser: chromedriver is not installed (Debian: chromium-driver)", allow_module_level=True)
+
+TEXT = "Zoë Müller of Größe AG met Ольга 😀 in Paris."
+CONTEXT = "Der Eiffelturm steht in Paris – 東京 ist weit. <b>Paris</b>!"
+
+
+def span(text: str, part: str) -> tuple[int, int]:
+    start = text.encode().index(part.encode())
+    return start, start + len(part.encode())
+
+
+def entity_outputs():
+    parts = [("Zoë Müller", "PER", 0.98), ("Größe AG", "ORG", 0.91), ("Ольга", "PER", 0.77), ("Paris", "LOC", 0.99)]
+    starts, ends = zip(*(span(TEXT, part) for part, _, _ in parts), strict=True)
+    return {
+        "entities": [[*(part for part, _, _ in parts), ""]],
+        "types": [[*(kind for _, kind, _ in parts), ""]],
+        "starts": [[*starts, -1]],
+        "ends": [[*ends, -1]],
+        "probabilities": [[*(number for _, _, number in parts), 0.0]],
+    }
+
+
+def answer_outputs():
+    start, end = span(CONTEXT, "東京")
+    return {
+        "answer": ["東京"], "start": [start], "end": [end], "probability": [0.8], "null_score_difference": [-3.0],
+        "answers": [["東京", "", "Paris"]], "starts": [[start, -1, 0]], "ends": [[end, -1, 3]],
+        "probabilities": [[0.8, 0.15, 0.05]], "is_null": [[False, True, False]],
+    }  # fmt: skip
+
+
+# Model -> (its inputs, what it always answers): the names of docs/serving.md.
+MODELS = {
+    "answers": (["question", "context"], answer_outputs()),
+    "choices": (
+        ["prompt", "choices"],
+        {"choice": [1], "text": ["<i>two</i>"], "probability": [0.7], "probabilities": [[0.3, 0.7]]},
+    ),
+    "embedding": (["text"], {"embedding": [[0.6, 0.8] + [0.0] * 10]}),
+    "entities": (["text"], entity_outputs()),
+    "masks": (
+        ["text"],
+        {
+            "tokens": [[["paris", "rome"], ["river", "sea"], ["", ""]]],
+            "probabilities": [[[0.6, 0.2], [0.5, 0.3], [0.0, 0.0]]],
+            "positions": [[3, 7, -1]],
+        },
+    ),
+    "score": (["text", "text_b"], {"score": [3.25]}),
+    "sentiment": (
+        ["text"],
+        {
+            "label": ["positive"],
+            "probability": [0.9],
+            "labels": [["negative", "positive"]],
+            "probabilities": [[0.1, 0.9]],
+        },
+    ),
+    "several": (["text"], {"labels": [["a", "b"]], "probabilities": [[0.2, 0.9]], "is_given": [[False, True]]}),
+    "unknown": (["x"], {"y": [[1, 2, 3]]}),
+}
+
+
+def save_constant_model(folder: pathlib.Path, inputs, outputs) -> None:
+    import tensorflow as tf
+
+    specs = [tf.TensorSpec([None, None] if name == "choices" else [None], tf.string, name=name) for name in inputs]
+
+    def answer(*values):
+        batch = tf.shape(values[0])[0]
+        return {name: tf.repeat(tf.constant(value), batch, axis=0) for name, value in outputs.items()}
+
+    function = tf.function(answer, input_signature=specs)
+    tf.saved_model.save(tf.Module(), str(folder), signatures={"serving_default": function})
+
+
+@pytest.fixture(scope="module")
+def url(tmp_path_factory):
+    configs = []
+    for name, (inputs, outputs) in MODELS.items():
+        folder = tmp_path_factory.mktemp("models") / name
+        save_constant_model(folder / "1", inputs, outputs)
+        configs.append(ModelConfig(name, str(folder)))
+    with background_server(configs, ServerOptions(port=0, grpc_port=None)) as addresses:
+        for _ in range(600):
+            with HttpClient(addresses.port) as client:
+                if client.raw("GET", "/healthz/ready")[0] == 200:
+                    break
+            time.sleep(0.1)
+        yield f"http://127.0.0.1:{addresses.port}/"
+
+
+@pytest.fixture(scope="module")
+def browser(url):
+    with Browser(DRIVER) as browser:
+        browser.open(url)
+        yield browser
+
+
+def ask(browser, model: str, **fields) -> str:
+    """Returns the text of the answer that a person sees."""
+    browser.wait_for("return document.querySelectorAll('#model option').length > 1")
+    browser.run(
+        "const s = document.getElementById('model'); s.value = arguments[0]; s.dispatchEvent(new Event('change'))",
+        model,
+    )
+    names = ",".join(f"#in-{name}" for name in fields)
+    fields_are_there = f"document.querySelectorAll({names!r}).length === {len(fields)}"
+    browser.wait_for(f"return {fields_are_there} && !document.getElementById('ask').disabled")
+    for name, text in fields.items():
+        browser.run("document.getElementById(arguments[0]).value = arguments[1]", f"in-{name}", text)
+    browser.run("document.getElementById('ask').click()")
+    browser.wait_for("return !document.getElementById('answer').hidden || !document.getElementById('error').hidden")
+    assert browser.run("return document.getElementById('error').innerText") == ""
+    text = browser.run("return document.getElementById('answer').innerText")
+    return re.sub(r"\s*\t\s*", " | ", text)  # between the cells of a table
+
+
+def marks(browser) -> list[str]:
+    return browser.run("return [...document.querySelectorAll('mark')].map(mark => mark.firstChild.data)")
+
+
+def save_picture(browser, name: str) -> None:
+    folder = os.environ.get("KERAS_BERT_PICTURES")
+    if folder:
+        pathlib.Path(folder).mkdir(parents=True, exist_ok=True)
+        pathlib.Path(folder, name).write_bytes(browser.screenshot())
+
+
+def test_entities_are_marked_where_they_are_though_letters_have_several_bytes(browser):
+    answer = ask(browser, "entities", text=TEXT)
+    assert marks(browser) == ["Zoë Müller", "Größe AG", "Ольга", "Paris"]
+    notes = browser.run("return [...document.querySelectorAll('mark small')].map(note => note.innerText)")
+    assert notes == ["PER", "ORG", "PER", "LOC"]
+    assert browser.run("return document.querySelector('.text').textContent") == (
+        "Zoë MüllerPER of Größe AGORG met ОльгаPER 😀 in ParisLOC."
+    )
+    assert "Paris · LOC | 99.0 %" in answer
+    save_picture(browser, "serving_page.png")
+
+
+def test_the_answer_is_highlighted_and_markup_is_text(browser):
+    answer = ask(browser, "answers", question="Where?", context=CONTEXT)
+    assert marks(browser) == ["東京"]
+    assert browser.run("return document.querySelector('.text').textContent") == CONTEXT
+    assert browser.run("return document.querySelectorAll('#answer b, #answer i').length") == 0
+    assert "no answer | 15.0 %" in answer
+
+
+def test_masks_are_filled(browser):
+    answer = ask(browser, "masks", text="in [MASK] the [MASK] é")
+    assert marks(browser) == ["paris", "river"]
+    assert browser.run("return document.querySelector('.text').textContent") == "in paris the river é"
+    assert "rome | 20.0 %" in answer
+
+
+def test_every_other_kind_is_shown(browser):
+    answer = ask(browser, "sentiment", text="a <b>film</b>")
+    assert answer.startswith("positive\n\npositive | 90.0 %\nnegative | 10.0 %")
+    assert ask(browser, "several", text="x").startswith("b\n")
+    assert ask(browser, "score", text="a", text_b="b").startswith("3.25")
+    assert ask(browser, "embedding", text="a").startswith("12 numbers, length 1.0000")
+    assert ask(browser, "choices", prompt="p", choices="one\n<i>two</i>").startswith("<i>two</i>\n")
+    assert "[\n   1,\n   2,\n   3\n  ]" in ask(browser, "unknown", x='["a"]')
+
+
+def test_errors_are_shown_and_the_next_question_works(browser):
+    ask(browser, "unknown", x='["a"]')
+    browser.run("document.getElementById('in-x').value = '[['")
+    browser.run("document.getElementById('ask').click()")
+    text = browser.wait_for("return document.getElementById('error').innerText")
+    assert text.startswith("x is not JSON.")
+    browser.run("document.getElementById('in-x').value = '[5]'")
+    browser.run("document.getElementById('ask').click()")
+    assert "is not of expected type: string" in browser.wait_for(
+        "const e = document.getElementById('error'); return e.innerText.includes('JSON Value') && e.innerText"
+    )
+    assert ask(browser, "sentiment", text="a").startswith("positive")
+
+
+def test_it_can_be_used_by_keyboard_and_by_those_who_hear_it(browser):
+    ask(browser, "sentiment", text="a")
+    browser.run("document.getElementById('answer').hidden = true")
+    browser.type("#in-text", "typed\ue009\ue007")  # Ctrl + Enter
+    browser.wait_for("return !document.getElementById('answer').hidden")
+    unlabelled = (
+        "return [...document.querySelectorAll('textarea, select')].filter(field => !field.labels.length).length"
+    )
+    assert browser.run(unlabelled) == 0
+    assert browser.run("return document.getElementById('answer').getAttribute('aria-live')") == "polite"
+
+
+def test_nothing_is_loaded_from_elsewhere_and_the_console_is_quiet(browser, url):
+    resources = browser.run("return performance.getEntriesByType('resource').map(entry => entry.name)")
+    assert all(name.startswith((url, "data:")) for name in resources)
+    assert [line for line in browser.complaints() if "400 (Bad Request)" not in line] == []
+
+
+def test_it_is_dark_where_people_want_it_dark(browser, url):
+    with Browser(DRIVER, dark=True) as dark:
+        dark.open(url)
+        ask(dark, "entities", text=TEXT)
+        assert dark.run("return matchMedia('(prefers-color-scheme: dark)').matches")
+        assert dark.run("return getComputedStyle(document.body).backgroundColor") == "rgb(22, 24, 27)"
+        save_picture(dark, "serving_page_dark.png")

@@ -1,0 +1,145 @@
+"""The fine-tuning commands on several devices and in several processes: the weights, scores and answers of one."""
+
+import json
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from keras_bert.config import BertConfig
+from keras_bert.models.sequence_classifier import BertSequenceClassifier
+from keras_bert.tokenization.vocabulary import Vocabulary
+
+VOCABULARY = Vocabulary(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "good", "bad", "film", "the", "very"])
+# Without dropout: devices draw their own.
+CONFIG = BertConfig(
+    vocab_size=len(VOCABULARY),
+    hidden_size=16,
+    num_hidden_layers=1,
+    num_attention_heads=2,
+    intermediate_size=32,
+    max_position_embeddings=16,
+    hidden_dropout_prob=0.0,
+    attention_probs_dropout_prob=0.0,
+)
+LAUNCHER = ["-m", "run_scripts.launch_workers", "--num_workers=2", "--seconds_to_stop=20", "--", sys.executable]
+# Two logical devices of one CPU stand for two.
+TWO_DEVICES = """
+import runpy, sys
+import tensorflow as tf
+devices = [tf.config.LogicalDeviceConfiguration()] * 2
+tf.config.set_logical_device_configuration(tf.config.list_physical_devices("CPU")[0], devices)
+sys.argv[1:] = sys.argv[2:]
+runpy.run_module("run_scripts.run_classifier", run_name="__main__")
+"""
+LAYOUTS = {
+    "one": (["-m", "run_scripts.run_classifier"], []),
+    "devices": (["-c", TWO_DEVICES, "--"], ["--distribution_strategy=mirrored", "--gradient_accumulation_steps=2"]),
+    "workers": (
+        [*LAUNCHER, "-m", "run_scripts.run_classifier"],
+        ["--distribution_strategy=multi_worker_mirrored"],
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Texts of many lengths, 21 of them: the last batch of an epoch is smaller, and its devices' shares are uneven."""
+    folder = tmp_path_factory.mktemp("texts")
+    draw = np.random.default_rng(0)
+    for name, number in (("train.tsv", 21), ("dev.tsv", 9), ("test.tsv", 5)):
+        rows = ["text\tlabel"]
+        for _ in range(number):
+            label = draw.choice(["good", "bad"])
+            words = draw.permutation([label, *draw.choice(["film", "the", "very"], size=draw.integers(1, 9))])
+            rows.append(f"{' '.join(words)}\t{label}")
+        (folder / name).write_text("\n".join(rows) + "\n")
+    CONFIG.save(folder / "bert_config.json")
+    VOCABULARY.save(folder / "vocab.txt")
+    return folder
+
+
+def run(folder, output, layout, *flags, code=0):
+    program, of_layout = LAYOUTS[layout]
+    own = {
+        "data_dir": folder,
+        "output_dir": output,
+        "bert_config_file": folder / "bert_config.json",
+        "vocab_file": folder / "vocab.txt",
+        "max_seq_length": 16,
+        "train_batch_size": 8,
+        "learning_rate": 3e-3,
+        "num_train_epochs": 3,
+    }
+    parts = ["--do_train", "--do_eval", "--do_predict", *(f"--{name}={value}" for name, value in own.items())]
+    done = subprocess.run(
+        [sys.executable, *program, *parts, *of_layout, *flags],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == code, done.stdout[-3000:]
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def runs(folder):
+    """layout -> what it has printed; the runs are folders of these names."""
+    return {layout: run(folder, folder / layout, layout, "--keep_best") for layout in LAYOUTS}
+
+
+@pytest.mark.parametrize("layout", ["devices", "workers"])
+def test_several_train_what_one_trains(folder, runs, layout):
+    one, several = (BertSequenceClassifier.from_pretrained(folder / name / "model") for name in ("one", layout))
+    assert len(one.weights) > 20
+    for weight, other in zip(one.weights, several.weights, strict=True):
+        np.testing.assert_allclose(other.value.numpy(), weight.value.numpy(), rtol=0, atol=1e-6)
+    lines = [json.loads((folder / name / "best.json").read_text()) for name in ("one", layout)]
+    assert lines[0]["step"] == lines[1]["step"]
+
+
+@pytest.mark.parametrize("layout", ["devices", "workers"])
+def test_the_first_evaluates_and_predicts_as_one_process_does(folder, runs, layout):
+    one, several = (np.loadtxt(folder / name / "test_results.tsv") for name in ("one", layout))
+    np.testing.assert_allclose(several, one, atol=1e-5)
+    one, several = (
+        dict(line.split(" = ") for line in (folder / name / "eval_results.txt").read_text().splitlines())
+        for name in ("one", layout)
+    )
+    assert one.keys() == several.keys()
+    for name in one:
+        assert float(several[name]) == pytest.approx(float(one[name]), abs=1e-5)
+    assert sorted(os.listdir(folder / layout)) == sorted(
+        [*os.listdir(folder / "one"), *(["history-worker1.jsonl"] if layout == "workers" else [])]
+    )
+
+
+def test_the_first_worker_alone_says_what_it_finds(runs):
+    assert runs["workers"].count("eval_accuracy = ") == runs["one"].count("eval_accuracy = ") == 1
+    assert "[worker 0] eval_accuracy = " in runs["workers"]
+    assert "retracing" not in runs["workers"]
+
+
+def test_what_the_first_worker_cannot_use_ends_all(folder, runs):
+
+    (folder / "workers" / "eval_results.txt").unlink(missing_ok=True)
+    (folder / "workers" / "eval_results.txt").mkdir()
+    output = run(folder, folder / "workers", "workers", "--keep_best", code=1)
+    assert "is finished" in output
+    assert output.count("it is a folder. Give the name of a file") == 2
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--distribution_strategy=tpu"], "Fine-tuning makes batches as long as their longest text, and a TPU would"),
+        (["--distribution_strategy=multi_worker_mirrored", "--seeds=1,2"], "A grid is for one process."),
+    ],
+)
+def test_what_cannot_be_is_one_line(folder, tmp_path, flags, message):
+    output = run(folder, tmp_path / "run", "one", *flags, code=1)
+    assert f"error: {message}" in output
+    assert "Traceback" not in output

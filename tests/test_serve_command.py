@@ -1,0 +1,79 @@
+"""The command: it starts, says where, ends when it is told to, and refuses what it cannot do in one line."""
+
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+from small_saved_models import MODEL, HttpClient, save_model
+
+
+def start(*arguments, **options):
+    return subprocess.Popen(
+        [sys.executable, "-m", "run_scripts.serve", *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        **options,
+    )
+
+
+def test_sigterm_answers_what_is_under_way_and_exits_with_0(tmp_path):
+    save_model(tmp_path / MODEL / "1")
+    with start(str(tmp_path / MODEL), "--port=0", "--grpc_port=0") as process:
+        try:
+            port = int(process.stdout.readline().rstrip("/\n").rpartition(":")[2])
+            assert process.stdout.readline().startswith("gRPC: 127.0.0.1:")
+            while True:
+                with HttpClient(port) as client:
+                    if client.raw("GET", "/healthz/ready")[0] == 200:
+                        break
+                time.sleep(0.05)
+            answers = []
+
+            def ask():
+                with HttpClient(port) as client:
+                    answers.append(client.ask({"signature_name": "slow", "instances": [400_000]}))
+
+            thread = threading.Thread(target=ask)
+            thread.start()
+            time.sleep(0.5)
+            process.send_signal(signal.SIGTERM)
+            thread.join(60)
+            assert answers[0][0] == 200
+            assert 400_000 <= answers[0][1]["predictions"][0] <= 400_001
+            assert process.wait(30) == 0
+            assert "Traceback" not in process.stderr.read()
+        finally:
+            process.kill()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        ([], "error: Give folders of SavedModels, or --model_config_file"),
+        (["{}/none"], "error: There is no folder"),
+        (["{}", "--batching_parameters_file=x"], "error: --batching_parameters_file says how to batch."),
+        (["{}", "--enable_batching", "--batching_parameters_file={}/x"], "error: Cannot read"),
+        (["{}", "{}"], "error: Two models have one name."),
+        (["--model_config_file={}/x"], "error: Cannot read"),
+    ],
+)
+def test_what_cannot_be_served_is_one_line(tmp_path, monkeypatch, capsys, arguments, error):
+    from absl import flags
+
+    from run_scripts import serve
+
+    values = flags.FlagValues()
+    monkeypatch.setattr(flags, "FLAGS", values)
+    monkeypatch.setattr("keras_bert.command_line.flags.FLAGS", values)
+    monkeypatch.setattr(sys, "argv", ["serve", *(argument.format(tmp_path) for argument in arguments)])
+    for name in ("DEFINE_string", "DEFINE_integer", "DEFINE_float", "DEFINE_bool"):
+        define = getattr(flags, name)
+        monkeypatch.setattr(flags, name, lambda *a, define=define, **k: define(*a, flag_values=values, **k))
+    with pytest.raises(SystemExit) as caught:
+        serve.command()
+    assert caught.value.code == 1
+    assert capsys.readouterr().err.startswith(error)

@@ -1,0 +1,193 @@
+"""Requests that nobody should send: no crash, no 500, no hanging, and never another client's answer."""
+
+import json
+import random
+import socket
+import time
+
+import pytest
+from small_saved_models import MODEL, HttpClient, save_model
+
+from keras_bert.serving.server.model_config import ModelConfig
+from keras_bert.serving.server.run_server import ServerOptions, background_server
+
+
+@pytest.fixture(scope="module")
+def port(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("served")
+    save_model(folder / "1")
+    options = ServerOptions(
+        port=0, grpc_port=None, max_body_bytes=1 << 20, body_seconds=0.5, max_requests=3, num_threads=1
+    )
+    with background_server([ModelConfig(MODEL, str(folder))], options) as addresses:
+        for _ in range(600):
+            with HttpClient(addresses.port) as client:
+                if client.raw("GET", "/healthz/ready")[0] == 200:
+                    break
+            time.sleep(0.05)
+        yield addresses.port
+
+
+@pytest.fixture
+def client(port):
+    with HttpClient(port) as client:
+        yield client
+
+
+def http_request(body: bytes, headers: str = "", length: int | None = None) -> bytes:
+    length = len(body) if length is None else length
+    head = f"POST /v1/models/{MODEL}:predict HTTP/1.1\r\nHost: x\r\n{headers}Content-Length: {length}\r\n\r\n"
+    return head.encode() + body
+
+
+def still_answers(port) -> bool:
+    with HttpClient(port) as client:
+        return client.ask({"instances": [2.0]}) == (200, {"predictions": [3.0]})
+
+
+def exchange(port, data: bytes, wait: float = 5) -> bytes:
+    """Sends bytes and returns what comes back until the server closes, or is silent for `wait` seconds."""
+    with socket.create_connection(("127.0.0.1", port), timeout=wait) as connection:
+        parts = []
+        try:
+            connection.sendall(data)
+            while part := connection.recv(1 << 16):
+                parts.append(part)
+        except (TimeoutError, ConnectionResetError):
+            pass
+    return b"".join(parts)
+
+
+def test_a_body_of_100_mb_is_413_and_memory_does_not_grow(port, client):
+    import psutil
+
+    process = psutil.Process()
+    before = process.memory_info().rss
+    chunk = b" " * (1 << 20)
+    status, body = client.raw("POST", client.path + ":predict", iter([chunk] * 4))
+    assert status == 413
+    assert json.loads(body) == {"error": "The body is larger than 1048576 bytes, the most that this server takes."}
+    with socket.create_connection(("127.0.0.1", port), timeout=20) as connection:
+        connection.sendall(
+            f"POST {client.path}:predict HTTP/1.1\r\nHost: x\r\nContent-Length: {100 << 20}\r\n\r\n".encode()
+        )
+        try:
+            for _ in range(100):
+                connection.sendall(chunk)
+        except OSError:
+            pass  # it has closed the connection
+    assert process.memory_info().rss - before < 50 << 20
+    assert still_answers(port)
+
+
+def test_clients_that_send_slowly_are_told_and_let_go(port):
+    answer = exchange(port, http_request(b'{"inst', length=30))
+    assert answer.startswith(b"HTTP/1.1 408 ")
+    assert b"The body did not arrive within 0.5 seconds." in answer
+    assert still_answers(port)
+
+
+def test_headers_that_never_end_close_the_connection(port):
+    answer = exchange(port, b"GET / HTTP/1.1\r\nX: " + b"a" * (3 << 20))
+    assert b"200" not in answer[:20]
+    assert still_answers(port)
+
+
+def test_more_requests_than_allowed_are_429(port):
+    body = json.dumps({"signature_name": "slow", "instances": [60_000]}).encode()
+    request = http_request(body, "Connection: close\r\n")
+    connections = [socket.create_connection(("127.0.0.1", port), timeout=30) for _ in range(6)]
+    for connection in connections:
+        connection.sendall(request)
+    answers = []
+    for connection in connections:
+        with connection:
+            answers.append(b"".join(iter(lambda connection=connection: connection.recv(1 << 16), b"")))
+    codes = sorted(answer.split()[1] for answer in answers)
+    assert codes == [b"200"] * 3 + [b"429"] * 3
+    assert any(b"3 requests are under way; try again later." in answer for answer in answers)
+    assert still_answers(port)
+
+
+def test_a_client_that_goes_away_leaves_no_answer_to_the_next(port):
+    body = json.dumps({"signature_name": "slow", "instances": [100_000]}).encode()
+    request = (
+        f"POST /v1/models/{MODEL}:predict HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body
+    )
+    for _ in range(2):
+        with socket.create_connection(("127.0.0.1", port)) as connection:
+            connection.sendall(request)
+    time.sleep(0.05)
+    for _ in range(100):
+        with HttpClient(port) as client:
+            status, answer = client.ask({"instances": [2.0]})
+        if status != 429:
+            break
+        time.sleep(0.05)
+    assert (status, answer) == (200, {"predictions": [3.0]})
+
+
+def test_nul_and_bytes_that_are_no_utf8_reach_the_model_as_they_are(client):
+    body = b'{"signature_name": "pair", "inputs": {"a": [[1, 2]], "b": ["\xc3\x28\\u0000\xff"]}}'
+    status, answer = client.raw("POST", client.path + ":predict", body)
+    assert status == 200
+    assert json.loads(answer.decode("utf-8", "surrogateescape"))["outputs"]["text_bytes"] == [{"b64": "wygA/w=="}]
+
+
+RAW = [
+    b"\r\n\r\n", b"GET\r\n\r\n", b"\x00\x01\x02\xff" * 50, b"POST /v1/models/x:predict HTTP/9.9\r\n\r\n",
+    b"GET /v1/models/%zz%00%ff HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n",
+    b"GET /\xff\xfe HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n",
+    b"POST / HTTP/1.1\r\nContent-Length: -5\r\n\r\n", b"POST / HTTP/1.1\r\nContent-Length: 5, 6\r\n\r\nhello",
+    b"POST /v1/models/m:predict HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+    b"GET /v1/models HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n",
+]  # fmt: skip
+
+
+def test_what_is_no_http_is_refused(port):
+    for data in RAW:
+        answer = exchange(port, data, wait=0.7)
+        assert not answer.startswith((b"HTTP/1.1 200", b"HTTP/1.1 5")), data
+    assert still_answers(port)
+
+
+def random_json(draw: random.Random, depth: int = 0):
+    kinds = [
+        lambda: draw.choice([0, -1, 1.5, 1e38, 2**31, 2**63, 2**64, 10**30, True, False, None]),
+        lambda: "".join(chr(draw.choice([0, 34, 65, 92, 233, 0x1F600])) for _ in range(draw.randrange(5))),
+    ]
+    if depth < 5:
+        kinds += [
+            lambda: [random_json(draw, depth + 1) for _ in range(draw.randrange(4))],
+            lambda: {draw.choice(["x", "a", "b", "b64", "y", ""]): random_json(draw, depth + 1) for _ in range(3)},
+        ] * 2
+    return draw.choice(kinds)()
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_random_requests_are_answered_and_never_with_500(port, client, seed):
+    draw = random.Random(seed)
+    names = ["serving_default", "pair", "kinds", "rows", "regress", "classify", "x", "", 5]
+    for _ in range(150):
+        keys = ["instances", "inputs", "examples", "context", "signature_name"]
+        body = {key: random_json(draw) for key in draw.sample(keys, draw.randrange(1, 4))}
+        if draw.random() < 0.8:
+            body["signature_name"] = draw.choice(names)
+        data = json.dumps(body, ensure_ascii=draw.random() < 0.5).encode()
+        if draw.random() < 0.3:
+            data = bytearray(data)
+            for _ in range(draw.randrange(1, 5)):
+                data[draw.randrange(len(data))] = draw.randrange(256)
+        status, answer = client.raw(
+            "POST", client.path + draw.choice([":predict", ":classify", ":regress"]), bytes(data)
+        )
+        assert status in (200, 400), (data, status, answer)
+        json.loads(answer.decode("utf-8", "replace"))
+    assert still_answers(port)
+
+
+def test_random_bytes_are_answered_with_400(client):
+    draw = random.Random(0)
+    for _ in range(200):
+        data = draw.randbytes(draw.randrange(200))
+        assert client.raw("POST", client.path + ":predict", data)[0] == 400

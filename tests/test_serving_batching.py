@@ -1,0 +1,164 @@
+"""Joining requests and cutting their answers up, with a model that is one line."""
+
+import asyncio
+
+import numpy as np
+import pytest
+
+from keras_bert.errors import InputError
+from keras_bert.serving.server.batching import Batcher, BatchingOptions, BatchScheduler, read_batching_options
+from keras_bert.serving.server.status import Code, StatusError
+
+
+class Doubler:
+    """A model: y = 2 x. It keeps what it was given, and fails where a row has -1."""
+
+    def __init__(self):
+        self.batches = []
+        self.may_go_on = asyncio.Event()
+        self.may_go_on.set()
+
+    async def __call__(self, inputs):
+        self.batches.append(inputs["x"].tolist())
+        await self.may_go_on.wait()
+        if (inputs["x"] == -1).any():
+            raise StatusError(Code.INVALID_ARGUMENT, "a row has -1")
+        return {"y": inputs["x"] * 2}
+
+
+def run(requests, **options):
+    """Returns the answers (or errors) of requests that arrive together, and the batches they became."""
+
+    async def go():
+        model, chosen = Doubler(), BatchingOptions(**{"num_batch_threads": 1, **options})
+        batcher = Batcher(model, chosen, BatchScheduler(chosen.num_batch_threads))
+        asked = [batcher.run({"x": np.array(request)}) for request in requests]
+        answers = await asyncio.wait_for(asyncio.gather(*asked, return_exceptions=True), 10)
+        return [a if isinstance(a, Exception) else a["y"].tolist() for a in answers], model.batches
+
+    return asyncio.run(go())
+
+
+def test_requests_that_arrive_together_are_one_batch_and_each_gets_its_rows():
+    assert run([[1], [2, 3], [4]]) == ([[2], [4, 6], [8]], [[1, 2, 3, 4]])
+
+
+def test_a_batch_has_no_more_rows_than_allowed():
+    assert run([[1], [2], [3], [4, 5], [6]], max_batch_size=2)[1] == [[1, 2], [3], [4, 5], [6]]
+
+
+def test_an_alone_request_waits_no_longer_than_the_time_out():
+    async def go():
+        loop = asyncio.get_running_loop()
+        batcher = Batcher(Doubler(), BatchingOptions(batch_timeout_micros=100_000), BatchScheduler(1))
+        start = loop.time()
+        await batcher.run({"x": np.array([1])})
+        return loop.time() - start
+
+    assert 0.09 < asyncio.run(go()) < 5
+
+
+def test_while_the_thread_is_busy_a_batch_fills_up():
+    async def go():
+        model = Doubler()
+        batcher = Batcher(model, BatchingOptions(num_batch_threads=1), BatchScheduler(1))
+        model.may_go_on.clear()
+        asked = [asyncio.ensure_future(batcher.run({"x": np.array([number])})) for number in range(1)]
+        await asyncio.sleep(0.01)
+        for number in range(1, 5):
+            asked.append(asyncio.ensure_future(batcher.run({"x": np.array([number])})))
+            await asyncio.sleep(0.001)
+        model.may_go_on.set()
+        await asyncio.gather(*asked)
+        return model.batches
+
+    assert asyncio.run(go()) == [[0], [1, 2, 3, 4]]
+
+
+def test_a_batch_that_may_still_wait_is_not_started_when_another_ends():
+    async def go():
+        model = Doubler()
+        options = BatchingOptions(max_batch_size=2, batch_timeout_micros=5_000_000, num_batch_threads=1)
+        batcher = Batcher(model, options, BatchScheduler(1))
+        first = asyncio.ensure_future(batcher.run({"x": np.array([[1, 2]])}))
+        await asyncio.sleep(0)
+        await batcher.run({"x": np.array([[3], [4]])})
+        await asyncio.sleep(0.01)
+        await asyncio.gather(first, batcher.run({"x": np.array([[5, 6]])}))
+        return model.batches
+
+    assert asyncio.run(asyncio.wait_for(go(), 4)) == [[[3], [4]], [[1, 2], [5, 6]]]
+
+
+def test_rows_of_different_lengths_share_no_batch_unless_they_are_padded():
+    requests = [[[1, 2, 3]], [[4, 5]], [[6, 7, 8]]]
+    answers = [[[2, 4, 6]], [[8, 10]], [[12, 14, 16]]]
+    assert run(requests) == (answers, [[[1, 2, 3], [6, 7, 8]], [[4, 5]]])
+    _, batches = run(requests, pad_variable_length_inputs=True)
+    assert batches == [[[1, 2, 3], [4, 5, 4], [6, 7, 8]]], "TensorFlow Serving fills up with the first element"
+
+
+def test_batches_are_filled_up_to_an_allowed_size():
+    answers, batches = run([[1], [2, 3]], allowed_batch_sizes=(2, 8), max_batch_size=8)
+    assert (answers, batches) == ([[2], [4, 6]], [[1, 2, 3, 1, 1, 1, 1, 1]])
+
+
+def test_larger_requests_are_refused_or_cut_up():
+    (error,), _ = run([[1, 2, 3]], max_batch_size=2)
+    assert error.message == "Task size 3 is larger than maximum input batch size 2"
+    options = {"max_batch_size": 8, "max_execution_batch_size": 2, "enable_large_batch_splitting": True}
+    assert run([[1, 2, 3]], **options) == ([[2, 4, 6]], [[1, 2], [3]])
+
+
+def test_one_bad_request_spoils_no_other():
+    (first, bad, last), batches = run([[1], [-1], [3]])
+    assert (first, last) == ([2], [6])
+    assert bad.message == "a row has -1"
+    assert batches == [[1, -1, 3], [1], [-1], [3]]
+
+
+def test_a_full_queue_refuses():
+    answers, _ = run([[1], [2], [3]], max_batch_size=1, max_enqueued_batches=2)
+    assert answers[:2] == [[2], [4]]
+    assert answers[2].code == Code.UNAVAILABLE
+    assert answers[2].message == "The batch scheduling queue to which this task was submitted is full"
+
+
+def test_inputs_without_common_rows_are_refused_and_an_empty_batch_is_not():
+    async def go(**inputs):
+        async def model(given):
+            return given
+
+        return await Batcher(model, BatchingOptions(), BatchScheduler(1)).run(inputs)
+
+    for inputs in ({"a": np.zeros(2), "b": np.zeros(3)}, {"a": np.zeros(())}):
+        with pytest.raises(StatusError, match="must have equal 0th-dimension size"):
+            asyncio.run(go(**inputs))
+    assert asyncio.run(go(a=np.zeros((0, 3))))["a"].shape == (0, 3)
+
+
+def test_a_batching_file_is_read(tmp_path):
+    path = tmp_path / "batching.txt"
+    path.write_text("max_batch_size { value: 8 }\nbatch_timeout_micros { value: 500 }\nallowed_batch_sizes: [2, 8]\n")
+    options = read_batching_options(str(path))
+    assert (options.max_batch_size, options.batch_timeout_micros, options.allowed_batch_sizes) == (8, 500, (2, 8))
+    assert options.max_enqueued_batches == 10
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        ("max_batch_size: 8", "is no BatchingParameters in protobuf's text format"),
+        ("max_batch_size { value: 0 }", "max_batch_size is 0; a number from 1 on was expected"),
+        ("allowed_batch_sizes: [8, 2]", "must be monotonically increasing"),
+        ("allowed_batch_sizes: 2", "Last entry in allowed_batch_sizes must match max_batch_size"),
+        ("batch_timeout_micros { value: -1 }", "cannot be negative"),
+        (None, "Cannot read"),
+    ],
+)
+def test_a_wrong_batching_file_is_one_line(tmp_path, text, error):
+    path = tmp_path / "batching.txt"
+    if text is not None:
+        path.write_text(text)
+    with pytest.raises(InputError, match=error):
+        read_batching_options(str(path))

@@ -1,0 +1,222 @@
+"""What an exported tagger answers is what `predict` says, with bytes in the place of characters."""
+
+import itertools
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+from generated_texts import generated_texts
+
+from keras_bert.config import BertConfig
+from keras_bert.models.token_classifier import BertTokenClassifier
+from keras_bert.serving.signatures.graph_entities import EntityReader
+from keras_bert.serving.signatures.rows import SignatureOptions
+from keras_bert.serving.signatures.sentence_rows import sentence_rows
+from keras_bert.serving.signatures.tagging import tagging_signatures
+from keras_bert.tasks import tag_schemes
+from keras_bert.tasks.tagging import encode_sentences
+from keras_bert.tasks.text_words import words_of_text
+from keras_bert.text_tasks.tagging import TaggingTask
+from keras_bert.tokenization.vocabulary import Vocabulary
+
+TYPES = ["LOC", "PER", "a-b"]
+SCHEMES = {"BIO": "BI", "BIOES": "BIES", "BILOU": "BILU", "BMES": "BMES"}
+PIECES = [piece for letter in "adehlnorstuyAGLPZ.,'-1239é東" for piece in (letter, f"##{letter}")]
+VOCABULARY = Vocabulary(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "in", "London", "##on", *PIECES])
+
+
+def labels_of(letters):
+    return ["O", *(f"{letter}-{name}" for name in TYPES for letter in letters)]
+
+
+def new_model(labels, vocabulary=VOCABULARY):
+    config = BertConfig(
+        vocab_size=len(vocabulary),
+        hidden_size=16,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        intermediate_size=16,
+        max_position_embeddings=24,
+        initializer_range=0.5,
+        do_lower_case=False,
+    )
+    keras.utils.set_random_seed(1)
+    model = BertTokenClassifier(config, labels)
+    model.vocabulary = vocabulary
+    return model
+
+
+def new_server(model):
+    """The signatures of a model."""
+    return tagging_signatures(model, TaggingTask(model).tokenizer, SignatureOptions(24))
+
+
+@pytest.fixture(scope="module")
+def model():
+    return new_model(labels_of("BIES"))
+
+
+@pytest.fixture(scope="module")
+def server(model):
+    return new_server(model)
+
+
+def texts_tensor(texts):
+    return tf.constant([text.encode() for text in texts], tf.string, shape=[len(texts)])
+
+
+def assert_entities(outputs, number, entities, place=lambda characters: characters, probabilities="probabilities"):
+    """Row `number` has these entities and nothing behind them."""
+    row = {name: values[number].numpy().tolist() for name, values in outputs.items()}
+    empty = row["types"].count(b"")
+    assert len(row["types"]) == len(entities) + empty
+    assert [text.decode() for text in row["entities"]] == [entity.text for entity in entities] + [""] * empty
+    assert [name.decode() for name in row["types"]] == [entity.type for entity in entities] + [""] * empty
+    assert row["starts"] == [place(entity.start) for entity in entities] + [-1] * empty
+    assert row["ends"] == [place(entity.end) for entity in entities] + [-1] * empty
+    expected = [entity.probability for entity in entities] + [0] * empty
+    np.testing.assert_allclose(row[probabilities], expected, atol=1e-5)
+
+
+def assert_as_predicted(server, model, texts):
+    """Batches of 50, so that texts of one word and of hundreds stand side by side."""
+    for first in range(0, len(texts), 50):
+        part = texts[first : first + 50]
+        outputs = server["serving_default"](texts_tensor(part))
+        for number, (text, answer) in enumerate(zip(part, model.predict(part), strict=True)):
+            assert_entities(outputs, number, answer.entities, lambda end, text=text: len(text[:end].encode()))
+
+
+def test_entities_of_any_texts_are_those_of_predict(server, model):
+    texts = ["the London", "Zoé's hotel in Londonon, the U.S.", "the A. Lee " * 40, "\x00 a", "a" * 300, "東東 the"]
+    generated = (text.decode(errors="ignore") for _, text in itertools.islice(generated_texts(7), 150))
+    assert_as_predicted(server, model, texts + [text for text in generated if words_of_text(text)])
+    assert sum(len(answer.entities) for answer in model.predict(texts)) > 20
+
+
+def test_entities_of_real_texts_are_those_of_predict(shared_data):
+    from data_prep.conll import read_tagged_sentences
+
+    vocabulary = Vocabulary.from_file(shared_data("vocab/bert-base-cased-vocab.txt"))
+    model = new_model(labels_of("BI"), vocabulary)
+    sentences = read_tagged_sentences(shared_data("wnut17/emerging.test.annotated")).words[:120]
+    articles = shared_data("corpus/wikipedia_articles.txt").read_text("utf-8")[:200_000].split("\n")
+    texts = [" ".join(words) for words in sentences] + [text for text in articles if len(text) > 400][:20]
+    server = new_server(model)
+    assert_as_predicted(server, model, texts)
+    # In words, as the annotators gave them.
+    answers = model.predict([list(words) for words in sentences[:60]])
+    assert_words(server, sentences[:60], answers)
+
+
+def assert_words(server, sentences, answers, filling=""):
+    longest = max(map(len, sentences))
+    lengths = tf.constant([len(words) for words in sentences])
+    words = [list(words) + [filling or words[0]] * (longest - len(words)) for words in sentences]
+    outputs = server["words"](tf.constant(words), lengths)
+    for number, answer in enumerate(answers):
+        tags = [tag.decode() for tag in outputs["tags"][number].numpy()]
+        assert tags == [*answer.tags, *[""] * (longest - len(answer.tags))]
+        expected = [*answer.probabilities, *[0.0] * (longest - len(answer.tags))]
+        np.testing.assert_allclose(outputs["probabilities"][number], expected, atol=1e-5)
+        assert_entities(
+            {name: values for name, values in outputs.items() if name not in ("tags", "probabilities")},
+            number,
+            answer.entities,
+            probabilities="entity_probabilities",
+        )
+
+
+def test_a_batch_of_words_filled_up_by_the_server_is_answered_as_each_sentence_alone(server, model):
+    sentences = [["London"], ["the", "Lee", "in", "A.", "London", "on", "a"] * 6, ["the", "Lee"]]
+    answers = model.predict(sentences)
+    assert_words(server, sentences, answers)
+    assert_words(server, sentences, answers, filling="London")
+    for words, answer in zip(sentences, answers, strict=True):
+        assert_words(server, [words], [answer])
+    outputs = server["words"](tf.constant([["a", b"L\xff\xc3ee"], ["a", "b"]]), tf.constant([2, 0]))
+    assert b"".join(outputs["entities"].numpy().reshape(-1)).decode() is not None
+    assert set(outputs["tags"][1].numpy()) == {b""}
+
+
+def test_tokens_have_the_probabilities_of_their_tags(server, model):
+    ids = np.array([[2, 5, 6, 7, 3], [2, 7, 3, 2, 2]], np.int32)  # the second row filled up as a server does
+    outputs = server["tokens"](tf.constant(ids), tf.constant([5, 3]))
+    for number, length in enumerate([5, 3]):
+        row = ids[number : number + 1, :length]
+        features = {"input_ids": row, "input_mask": np.ones_like(row), "segment_ids": np.zeros_like(row)}
+        expected = tf.nn.softmax(model(features))[0]
+        np.testing.assert_allclose(outputs["tag_probabilities"][number, :length], expected, atol=1e-6)
+    assert not outputs["tag_probabilities"][1, 3:].numpy().any()
+    assert [label.decode() for label in outputs["labels"][1].numpy()] == list(model.labels)
+    assert server["tokens"](tf.zeros([1, 40], tf.int32), tf.constant([40]))["tag_probabilities"].shape == (1, 40, 13)
+
+
+def test_nothing_and_broken_text_have_no_entities(server):
+    for texts in ([], [b""], [b"", b" \n"], [b"", b"London", b"\xff\xc3"]):
+        outputs = server["serving_default"](tf.constant(texts, tf.string, shape=[len(texts)]))
+        assert outputs["entities"].shape[0] == len(texts)
+        assert all(
+            set(row.numpy()) <= {b""} for row, text in zip(outputs["types"], texts, strict=True) if text != b"London"
+        )
+    outputs = server["serving_default"](tf.constant([b"\xffLon\xc3don\xf0 the Lee"]))
+    assert b"".join(outputs["entities"].numpy()[0]).decode() is not None
+
+
+def test_a_model_of_parts_of_speech_names_the_tag_of_every_word():
+    model = new_model(["DET", "NOUN", "VERB"])
+    server = new_server(model)
+    texts = ["the U.S. Lee", "London", "é東"]
+    outputs = server["serving_default"](texts_tensor(texts))
+    assert set(outputs) == {"words", "tags", "starts", "ends", "probabilities"}
+    for number, (text, answer) in enumerate(zip(texts, model.predict(texts), strict=True)):
+        length = len(answer.words)
+        assert tuple(word.decode() for word in outputs["words"][number].numpy()[:length]) == answer.words
+        assert tuple(tag.decode() for tag in outputs["tags"][number].numpy()[:length]) == answer.tags
+        np.testing.assert_allclose(outputs["probabilities"][number][:length], answer.probabilities, atol=1e-5)
+        places = zip(outputs["starts"][number].numpy(), outputs["ends"][number].numpy(), strict=True)
+        found = [text.encode()[start:end].decode() for start, end in places if start >= 0]
+        assert tuple(found) == answer.words
+    assert set(server["words"](tf.constant([["the"]]), tf.constant([1]))) == {"tags", "probabilities"}
+
+
+@pytest.mark.parametrize("letters", SCHEMES.values(), ids=SCHEMES)
+def test_every_sequence_of_tags_is_read_as_conlleval_reads_it(letters):
+    labels = labels_of(letters)
+    scheme = tag_schemes.find_scheme(labels)
+    draw = np.random.default_rng(0)
+    # Sentences of up to 5 words, over few labels, so that all neighbours occur.
+    lengths = draw.integers(0, 6, 600)
+    label_ids = draw.integers(0, 2 * len(letters) + 1, lengths.sum())
+    probabilities = draw.dirichlet(np.ones(len(labels)), len(label_ids))
+    rows = np.repeat(np.arange(600), lengths)
+    tags, found = EntityReader(labels, scheme)(*map(tf.constant, (label_ids, probabilities, rows)))
+    expected_tags, expected = [], []
+    for first, length in zip(np.cumsum(lengths) - lengths, lengths, strict=True):
+        entities = tag_schemes.read_entities([labels[number] for number in label_ids[first : first + length]])
+        expected_tags += tag_schemes.write_tags(entities, length, scheme)
+        expected += [(entity.type, first + entity.start, first + entity.end) for entity in entities]
+    assert [tag.decode() for tag in tags.numpy()] == expected_tags
+    columns = [name.decode() for name in found.types.numpy()], found.firsts.numpy(), found.ends.numpy()
+    assert list(zip(*columns, strict=True)) == expected
+    for number, (name, start, end) in enumerate(expected):
+        of_type = [label[2:] == name for label in labels]
+        mean = probabilities[start:end][:, of_type].sum(axis=1).mean()
+        assert found.probabilities.numpy()[number] == pytest.approx(mean)
+
+
+def test_rows_of_sentences_are_those_of_training(model):
+    tokenizer = TaggingTask(model).tokenizer
+    draw = np.random.default_rng(1)
+    words = ["the", "London", "Londonon", "\x00", "a" * 9, "é", "in"]
+    sentences = [draw.choice(words, length).tolist() for length in draw.integers(1, 30, 60)]
+    for max_seq_length in (3, 5, 10):
+        batch, _ = encode_sentences(sentences, None, tokenizer, max_seq_length)
+        flat = tf.constant([word for sentence in sentences for word in sentence])
+        splits = tf.constant(np.cumsum([0, *map(len, sentences)]))
+        rows, first_tokens = sentence_rows(flat, splits, tokenizer.tokenize, VOCABULARY, max_seq_length)
+        mask = batch["input_mask"].astype(bool)
+        np.testing.assert_array_equal(rows.values, batch["input_ids"][mask])
+        np.testing.assert_array_equal(rows.row_lengths(), mask.sum(axis=1))
+        np.testing.assert_array_equal(first_tokens, np.flatnonzero(batch["label_ids"][mask] >= 0))

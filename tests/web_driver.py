@@ -1,0 +1,86 @@
+"""A browser without a window, driven by the W3C WebDriver protocol that chromedriver speaks."""
+
+import base64
+import json
+import re
+import subprocess
+import time
+import urllib.request
+
+
+class Browser:
+    """Chromium, started by chromedriver; ends with the context.
+
+    Args:
+        driver: the path of chromedriver.
+        dark: whether pages are asked for in dark colours.
+    """
+
+    def __init__(self, driver: str, dark: bool = False):
+        self._process = subprocess.Popen(
+            [driver, "--port=0"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+        )
+        port = next(match[1] for line in self._process.stdout if (match := re.search(r"on port (\d+)\.", line)))
+        self._url = f"http://127.0.0.1:{port}"
+        arguments = [
+            "--headless=new",
+            "--no-sandbox",
+            "--disable-gpu",
+            "--disable-dev-shm-usage",
+            "--window-size=800,780",
+        ]
+        arguments += ["--force-dark-mode", "--blink-settings=preferredColorScheme=0"] if dark else []
+        options = {"goog:chromeOptions": {"args": arguments}, "goog:loggingPrefs": {"browser": "ALL"}}
+        answer = self._call("POST", "/session", {"capabilities": {"alwaysMatch": options}})
+        self._url += f"/session/{answer['sessionId']}"
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_) -> None:
+        try:
+            self._call("DELETE", "")
+        finally:
+            self._process.terminate()
+            self._process.wait()
+            self._process.stdout.close()
+
+    def _call(self, method: str, path: str, body=None):
+        data = None if method != "POST" else json.dumps(body or {}).encode()
+        request = urllib.request.Request(self._url + path, data, {"Content-Type": "application/json"}, method=method)
+        with urllib.request.urlopen(request, timeout=60) as response:
+            return json.load(response)["value"]
+
+    def open(self, url: str) -> None:
+        self._call("POST", "/url", {"url": url})
+
+    def run(self, script: str, *arguments):
+        """Returns what a piece of JavaScript returns."""
+        return self._call("POST", "/execute/sync", {"script": script, "args": list(arguments)})
+
+    def wait_for(self, script: str, seconds: float = 20):
+        """Returns the first true value of a piece of JavaScript."""
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            if value := self.run(script):
+                return value
+            time.sleep(0.05)
+        raise AssertionError(
+            f"not true within {seconds} seconds: {script}\n{self.run('return document.body.innerText')}"
+        )
+
+    def type(self, selector: str, text: str) -> None:
+        """Types a text, key by key, into what the selector finds."""
+        found = self._call("POST", "/element", {"using": "css selector", "value": selector})
+        (identifier,) = found.values()
+        self._call("POST", f"/element/{identifier}/clear")
+        self._call("POST", f"/element/{identifier}/value", {"text": text})
+
+    def screenshot(self) -> bytes:
+        """Returns a PNG."""
+        return base64.b64decode(self._call("GET", "/screenshot"))
+
+    def complaints(self) -> list[str]:
+        """Returns what the browser's console says of errors."""
+        entries = self._call("POST", "/se/log", {"type": "browser"})
+        return [entry["message"] for entry in entries if entry["level"] == "SEVERE"]
