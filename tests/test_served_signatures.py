@@ -43,7 +43,9 @@ def test_one_label_is_that_of_predict(served, ask):
     np.testing.assert_allclose(
         answer["probabilities"], [list(row.probabilities.values()) for row in expected], atol=1e-5
     )
-    assert len({row.label for row in expected}) > 1, "the answers must differ for this test to mean something"
+    assert len({round(row.probability, 2) for row in expected}) > 5, (
+        "the answers must differ for this to mean something"
+    )
 
 
 def test_several_labels_of_pairs_are_those_of_predict(served, ask):
