@@ -37,6 +37,10 @@ COMMANDS = {
         "search_sentences",
         "export_saved_model",
         "ask_saved_model",
+        "query_server",
+        "check_saved_model",
+        "make_serving_kit",
+        "load_test_server",
         "quickstart_report",
     ],
 }
@@ -96,6 +100,8 @@ setup(
         # Its own environment: it keeps protobuf, pyarrow, pillow and python-dateutil below the versions of the others.
         # 2.77 is the first that was tried; gs:// and Dataflow need apache-beam[gcp] too.
         "beam": ["apache-beam>=2.77,<3"],
+        # The gRPC client and the messages it shares with servers; both come with TensorFlow.
+        "client": ["grpcio>=1.66,<2", "protobuf>=5.28,<8"],
         # Comes with tokenizers; named for those who read hf://.
         "hub": ["huggingface_hub>=1,<3"],
         "plots": ["matplotlib>=3.9,<4"],

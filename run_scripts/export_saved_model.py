@@ -1,9 +1,11 @@
 """Exports a model folder as a SavedModel that TensorFlow Serving takes: text in, answer out.
 
-A classifier answers with a label and probabilities, a masked-LM or pre-trained model with what could stand at [MASK].
+What each kind of model answers is listed in saved_models/README.md.
 
-Example:
+Examples:
   python -m run_scripts.export_saved_model --model_dir=models/sentiment --output_dir=saved_models/sentiment
+  python -m run_scripts.export_saved_model --model_dir=all-MiniLM-L6-v2 --model_class=encoder \
+      --output_dir=saved_models/embeddings --weights=int8
 """
 
 from absl import flags
@@ -16,25 +18,39 @@ def define_flags() -> None:
     flags.DEFINE_string(
         "output_dir", None, "Folder of the versions 1, 2, ...; the new one gets the next number.", required=True
     )
-    flags.DEFINE_bool("text_pairs", False, "Whether the classifier takes two texts.")
-    flags.DEFINE_integer("top_k", 5, "How many tokens a pre-trained model proposes for each [MASK].", lower_bound=1)
+    flags.DEFINE_enum(
+        "model_class", None, ["encoder", "masked_lm"], "What to make of a checkpoint; the default is what was saved."
+    )
     flags.DEFINE_integer(
         "max_seq_length", None, "Longer texts are cut to so many tokens. The default is all of the model's positions."
     )
+    flags.DEFINE_enum(
+        "dtype", None, ["float32", "bfloat16"], "What weights are stored and computed in; bfloat16 is half the disk."
+    )
+    flags.DEFINE_enum("weights", None, ["int8"], "Stores matrices with 8 bits: a quarter of the disk.")
+    flags.DEFINE_bool("hub_pair", False, "Writes a preprocessor and an encoder as TF-Hub has them instead.")
+    flags.DEFINE_bool("text_pairs", None, "Whether a classifier or an encoder takes two texts.")
+    flags.DEFINE_integer("top_k", None, "How many tokens a pre-trained model proposes for each [MASK].", lower_bound=1)
+    flags.DEFINE_enum("pooling", None, ["mean", "first"], "How an encoder makes one vector of a text.")
+    flags.DEFINE_bool("normalize", None, "Whether an encoder divides vectors by their length; the default is to do so.")
+
+
+# Those of SignatureOptions: what is not given is left to it.
+_OPTIONS = ("max_seq_length", "text_pairs", "top_k", "pooling", "normalize")
 
 
 def main():
     from keras_bert.checkpoints.pretrained import from_pretrained
+    from keras_bert.models.encoder import BertEncoder
+    from keras_bert.models.masked_lm import BertMaskedLM
     from keras_bert.serving.export import export_for_serving
 
     arguments = flags.FLAGS
-    model = from_pretrained(None, arguments.model_dir)
+    model_class = {None: None, "encoder": BertEncoder, "masked_lm": BertMaskedLM}[arguments.model_class]
+    model = from_pretrained(model_class, arguments.model_dir)
+    options = {name: getattr(arguments, name) for name in _OPTIONS if getattr(arguments, name) is not None}
     version = export_for_serving(
-        model,
-        arguments.output_dir,
-        text_pairs=arguments.text_pairs,
-        top_k=arguments.top_k,
-        max_seq_length=arguments.max_seq_length,
+        model, arguments.output_dir, dtype=arguments.dtype, weights=arguments.weights, **options
     )
     print(f"{type(model).__name__} exported to {version}")
 

@@ -12,7 +12,8 @@ from keras_bert.config import BertConfig
 from keras_bert.errors import InputError
 from keras_bert.models.pretrainer import BertPretrainer
 from keras_bert.models.sequence_classifier import BertSequenceClassifier
-from keras_bert.serving.ask import Classification, FilledMasks, SavedModel
+from keras_bert.serving.answers import Classification, FilledMasks
+from keras_bert.serving.ask import SavedModel
 from keras_bert.serving.export import export_for_serving
 from keras_bert.tokenization.vocabulary import Vocabulary
 

@@ -67,6 +67,13 @@ def pretrainer(config=CONFIG, vocabulary=VOCABULARY):
     return model
 
 
+def encoder(config=CONFIG, vocabulary=VOCABULARY):
+    keras.utils.set_random_seed(3)
+    model = BertEncoder(config, name="bert_encoder")
+    model.vocabulary = vocabulary
+    return model
+
+
 @pytest.fixture(scope="module", autouse=True)
 def one_tokenizer():
     """Making the tokenizer is most of the time of an export, and the tests export one vocabulary many times."""
@@ -246,7 +253,8 @@ def test_masks_in_tokens_are_filled_up_to_the_length(ask):
 def test_signatures_are_what_servers_and_clients_can_use(exports, name):
     saved_model = read_saved_model(exports[name][1])
     signatures = saved_model.meta_graphs[0].signature_def
-    assert set(signatures) - {"__saved_model_init_op"} == {"serving_default", "tokens"}
+    names = {"serving_default", "tokens", "tokenize", "examples"} | ({"classify"} if name != "masked" else set())
+    assert set(signatures) - {"__saved_model_init_op"} == names
     texts = ["text", "text_b"] if name == "pairs" else ["text"]
     assert sorted(signatures["serving_default"].inputs) == texts
     ids = ["input_ids", "lengths", "segment_ids"] if name == "pairs" else ["input_ids", "lengths"]
@@ -450,15 +458,14 @@ def test_a_model_without_a_vocabulary_is_refused(tmp_path):
     assert os.listdir(tmp_path) == []
 
 
-def test_a_model_of_scores_is_refused(tmp_path):
-    model = BertSequenceClassifier(CONFIG, labels=["score"], problem_type="regression")
-    with pytest.raises(InputError, match="Only classifiers of one label .* Received: .* regression"):
-        model.export_for_serving(tmp_path / "export")
+def test_a_model_that_only_trains_is_refused(tmp_path):
+    with pytest.raises(InputError, match="Only these models can be exported: BertSequence.* Received: Sequential"):
+        export_for_serving(keras.Sequential(), tmp_path)
 
 
-def test_a_model_without_a_task_is_refused(tmp_path):
-    with pytest.raises(InputError, match="a BertMaskedLM or a BertPretrainer can be exported. Received: BertEncoder"):
-        export_for_serving(BertEncoder(CONFIG), tmp_path)
+def test_an_unknown_option_is_refused_with_those_that_there_are(tmp_path):
+    with pytest.raises(InputError, match="Exports have no option top_n. There are: max_seq_length, text_pairs, top_k"):
+        export_for_serving(classifier(), tmp_path, top_n=3)
 
 
 @pytest.mark.parametrize(
@@ -466,9 +473,13 @@ def test_a_model_without_a_task_is_refused(tmp_path):
     [
         (pretrainer, {"top_k": 0}, "top_k must be between 1 and the vocabulary's 17. Received: 0"),
         (pretrainer, {"top_k": 18}, "top_k must be between 1 and the vocabulary's 17. Received: 18"),
-        (pretrainer, {"text_pairs": True}, "text_pairs is for classifiers. Received: a BertPretrainer"),
+        (pretrainer, {"text_pairs": True}, "text_pairs is for classifiers and encoders. Received: a BertPretrainer"),
         (classifier, {"max_seq_length": 17}, "A sequence length of 17 is more than this model's 16 positions"),
         (classifier, {"max_seq_length": 2}, "max_seq_length must be at least 3. Received: 2"),
+        (classifier, {"dtype": "float16"}, "dtype must be float32 or bfloat16. Received: 'float16'"),
+        (classifier, {"weights": "int4"}, "weights must be int8, or not given. Received: 'int4'"),
+        (classifier, {"weights": "int8", "dtype": "bfloat16"}, "weights=int8 computes in float32"),
+        (lambda: encoder(), {"pooling": "max"}, "pooling must be one of mean, first. Received: 'max'"),
         (classifier, {"max_seq_length": 4, "text_pairs": True}, "max_seq_length must be at least 5. Received: 4"),
     ],
 )

@@ -72,11 +72,9 @@ def test_keras_file_brings_the_model_back(tmp_path):
     np.testing.assert_array_equal(keras.models.load_model(tmp_path / "choice.keras")(X), model(X))
 
 
-def test_wrong_shapes_missing_labels_and_an_export_are_refused(tmp_path):
+def test_wrong_shapes_and_missing_labels_are_refused():
     model = compiled()
     with pytest.raises(InputError, match=r"must be an array \[batch, choices, length\]. Received the shape \(4, 6\)"):
         model({name: array[:, 0] for name, array in X.items()})
     with pytest.raises(InputError, match="on pairs .features, label ids., or on features that hold label_ids"):
         model.fit(X, verbose=0)
-    with pytest.raises(InputError, match="can be exported. Received: BertMultipleChoice"):
-        model.export_for_serving(tmp_path / "served")

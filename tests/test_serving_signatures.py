@@ -2,6 +2,7 @@
 
 import tensorflow as tf
 
+from keras_bert.config import BertConfig
 from keras_bert.serving.signatures.classification import classifier_signatures
 from keras_bert.serving.signatures.masked_text import mask_positions, tokenize_with_masks
 from keras_bert.serving.signatures.rows import SignatureOptions
@@ -21,6 +22,8 @@ def width_teller(max_length):
 
     class Model:
         vocabulary = VOCABULARY
+        problem_type = "classification"
+        config = BertConfig.from_size("tiny", vocab_size=len(VOCABULARY))
         labels = [str(number) for number in range(max_length + 1)]
         __call__ = staticmethod(call)
 

@@ -1,41 +1,21 @@
 """Asks an exported model. It needs TensorFlow and the text operations, no model code: as a server does."""
 
-import dataclasses
 import glob
 import importlib.util
 import os
 from collections.abc import Sequence
 
+import numpy as np
+
 from keras_bert.errors import InputError
+from keras_bert.serving.answers import can_read, read_answers
 from keras_bert.serving.versions import find_version_folder
 
-TEXT, TEXT_B = "text", "text_b"
-
-
-@dataclasses.dataclass(frozen=True)
-class Classification:
-    """The answer of a classifier: (label, probability), the likeliest first."""
-
-    probabilities: list[tuple[str, float]]
-
-    def __str__(self) -> str:
-        width = max(len(label) for label, _ in self.probabilities)
-        return "\n".join(f"  {label:<{width}}  {probability:.4f}" for label, probability in self.probabilities)
-
-
-@dataclasses.dataclass(frozen=True)
-class FilledMasks:
-    """The answer of a pre-trained model: for each [MASK], (token, probability), the likeliest first."""
-
-    masks: list[list[tuple[str, float]]]
-
-    def __str__(self) -> str:
-        if not self.masks:
-            return "  (no [MASK] to fill)"
-        return "\n".join(
-            f"  [MASK] {number}:  " + "   ".join(f"{token} {probability:.4f}" for token, probability in tokens)
-            for number, tokens in enumerate(self.masks, start=1)
-        )
+# What exports of ours take: the columns of a question, in the order in which people give them.
+QUESTIONS = (("text",), ("text", "text_b"), ("question", "context"), ("prompt", "choices"))
+# The column that holds several strings for each row.
+CHOICES = "choices"
+_MAY_BE_LEFT_OUT = "text_b"
 
 
 class SavedModel:
@@ -46,7 +26,7 @@ class SavedModel:
 
     Attributes:
         folder: what was loaded.
-        takes_pairs: whether the model was exported for pairs of texts.
+        columns: what it takes: `text`, or `text` and `text_b`, `question` and `context`, `prompt` and `choices`.
 
     Raises:
         InputError: there is no SavedModel, it is damaged, or it answers other questions than ours do.
@@ -71,43 +51,39 @@ class SavedModel:
             raise InputError(f"Cannot load the SavedModel {self.folder}: {_first_line(error)}") from error
         self._signature = self._loaded.signatures.get("serving_default")
         inputs, outputs = self._names()
-        self.takes_pairs = TEXT_B in inputs
-        if inputs not in ({TEXT}, {TEXT, TEXT_B}) or not ({"labels"} <= outputs or {"tokens"} <= outputs):
+        self.columns = next((columns for columns in QUESTIONS if set(columns) == inputs), ())
+        if not self.columns or not can_read(outputs):
             raise InputError(
                 f"{self.folder} is a SavedModel, but not one that takes text and was written by export_for_serving. "
                 f"Its serving_default takes {_listed(inputs)} and gives {_listed(outputs)}."
             )
 
-    def ask(
-        self, texts: Sequence[str | bytes], texts_b: Sequence[str | bytes] | None = None
-    ) -> list[Classification | FilledMasks]:
-        """Returns one answer for each text, or for each pair; an empty second text means a single text.
+    def ask(self, *columns: Sequence) -> list:
+        """Returns one answer for each row; see `answers.py`.
 
         Args:
-            texts, texts_b: strings, or bytes that need not be UTF-8.
+            *columns: those of `columns`, N strings each, which may be bytes that need not be UTF-8; of choices, N lists
+                of strings. `text_b` may be left out, or None; an empty second text means a single text.
 
         Raises:
-            InputError: second texts are given to a model of single texts, or are not as many as the first ones.
+            InputError: the model takes other columns, or they are not equally long.
         """
         import tensorflow as tf
 
-        if texts_b is not None and not self.takes_pairs:
+        if len(columns) == 2 and columns[1] is None:
+            columns = columns[:1]
+        if len(columns) == 2 and len(self.columns) == 1:
             raise InputError(f"{self.folder} takes single texts, and a second text was given.")
-        texts_b = [""] * len(texts) if texts_b is None else texts_b
-        if len(texts) != len(texts_b):
-            raise InputError(f"There are {len(texts)} first and {len(texts_b)} second texts. Give as many of each.")
-        inputs = {TEXT: tf.constant(_bytes(texts), tf.string, shape=[len(texts)])}
-        if self.takes_pairs:
-            inputs[TEXT_B] = tf.constant(_bytes(texts_b), tf.string, shape=[len(texts)])
-        answers = {name: values.numpy() for name, values in self._signature(**inputs).items()}
-        if "labels" in answers:
-            rows = zip(answers["labels"], answers["probabilities"], strict=True)
-            return [Classification(sorted(_pairs(*row), key=lambda pair: -pair[1])) for row in rows]
-        rows = zip(answers["tokens"], answers["probabilities"], answers["positions"] >= 0, strict=True)
-        return [
-            FilledMasks(list(map(_pairs, tokens[is_mask], probabilities[is_mask])))
-            for tokens, probabilities, is_mask in rows
-        ]
+        if len(columns) == 1 and self.columns[-1] == _MAY_BE_LEFT_OUT:
+            columns = (columns[0], [""] * len(columns[0]))
+        if len(columns) != len(self.columns):
+            raise InputError(f"{self.folder} takes {_listed(self.columns)}. Received {len(columns)} column(s).")
+        first, last = len(columns[0]), len(columns[-1])
+        if first != last:
+            raise InputError(f"There are {first} first and {last} second texts. Give as many of each.")
+        asked = dict(zip(self.columns, columns, strict=True))
+        outputs = self._signature(**{name: tf.constant(_as_array(name, values)) for name, values in asked.items()})
+        return read_answers({name: values.numpy() for name, values in outputs.items()}, asked)
 
     def _names(self) -> tuple[set[str], set[str]]:
         if self._signature is None:
@@ -138,12 +114,20 @@ def _bytes(texts: Sequence[str | bytes]) -> list[bytes]:
     return [text if isinstance(text, bytes) else text.encode("utf-8", "surrogateescape") for text in texts]
 
 
-def _pairs(names, probabilities) -> list[tuple[str, float]]:
-    return [(name.decode(), float(number)) for name, number in zip(names, probabilities, strict=True)]
+def _as_array(name: str, values: Sequence) -> np.ndarray:
+    """Returns bytes `[N]`, or of choices `[N, C]`, filled up with empty ones."""
+    if name != CHOICES:
+        return np.array(_bytes(values), object)
+    wrong = next((row for row in values if isinstance(row, (str, bytes))), None)
+    if wrong is not None:
+        raise InputError(f"Choices are a list of strings for each prompt. Received: {wrong!r:.100}")
+    most = max((len(row) for row in values), default=0)
+    rows = [_bytes(row) + [b""] * (most - len(row)) for row in values]
+    return np.array(rows, object).reshape(len(rows), most)
 
 
-def _listed(names: set[str]) -> str:
-    return ", ".join(sorted(names)) or "nothing"
+def _listed(names) -> str:
+    return ", ".join(sorted(names) if isinstance(names, set) else names) or "nothing"
 
 
 def _first_line(error: Exception) -> str:

@@ -7,7 +7,7 @@ function. Here functions are numbered anew, in the order in which the graph call
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from keras_bert.atomic_output import atomic_file
 
@@ -17,11 +17,13 @@ _NUMBERED_NAME = re.compile(r"^(.+)_\d+$")
 _USER_NAME = "_user_specified_name"
 
 
-def make_canonical(version_folder: str | os.PathLike) -> None:
+def make_canonical(version_folder: str | os.PathLike, method_names: Mapping[str, str] | None = None) -> None:
     """Renames and reorders the functions of a SavedModel in place, and writes its fingerprint anew.
 
     Args:
         version_folder: holds `saved_model.pb`, just written by `tf.saved_model.save`.
+        method_names: signature -> what it is called with, where that is not TensorFlow Serving's Predict. A server can
+            be told to check it (`--enable_signature_method_name_check`).
     """
     from tensorflow.core.protobuf import saved_model_pb2
     from tensorflow.python.saved_model import fingerprinting_utils
@@ -32,6 +34,9 @@ def make_canonical(version_folder: str | os.PathLike) -> None:
     for meta_graph in saved_model.meta_graphs:
         _rename_functions(meta_graph, _new_names(meta_graph))
         meta_graph.graph_def.library.function.sort(key=lambda function: function.signature.name)
+        for signature, method_name in (method_names or {}).items():
+            if signature in meta_graph.signature_def:
+                meta_graph.signature_def[signature].method_name = method_name
     with atomic_file(path) as file:
         file.write(saved_model.SerializeToString(deterministic=True))
     # The one that TensorFlow wrote has the hash of the graph as it was. There is no public function for this.

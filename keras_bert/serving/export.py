@@ -1,5 +1,6 @@
 """A model becomes a SavedModel: text in, answer out, with nothing of Python, Keras or this package inside."""
 
+import dataclasses
 import os
 import tempfile
 
@@ -8,34 +9,39 @@ import tensorflow as tf
 from keras_bert.atomic_output import atomic_folder
 from keras_bert.checkpoints.pretrained import checkpoint_of, model_of
 from keras_bert.errors import InputError
+from keras_bert.models.encoder import BertEncoder
 from keras_bert.models.masked_lm import BertMaskedLM
+from keras_bert.models.multiple_choice import BertMultipleChoice
 from keras_bert.models.pretrainer import BertPretrainer
 from keras_bert.models.sequence_classifier import BertSequenceClassifier
 from keras_bert.serving.canonical_graph import make_canonical
+from keras_bert.serving.eight_bit_weights import EightBitModel
 from keras_bert.serving.signatures.classification import classifier_signatures
+from keras_bert.serving.signatures.embedding import embedding_signatures
+from keras_bert.serving.signatures.examples import of_examples
 from keras_bert.serving.signatures.masked_lm import fill_mask_signatures
+from keras_bert.serving.signatures.multiple_choice import multiple_choice_signatures
 from keras_bert.serving.signatures.rows import SignatureOptions
+from keras_bert.serving.signatures.tokenize import tokenize_signature
 from keras_bert.serving.versions import next_version_folder
 from keras_bert.tokenization.graph_wordpiece import GraphTokenizer
 from keras_bert.trainable_parts import lora_layers
 
-DEFAULT_TOP_K = 5
-
-# What each kind of model can be asked.
+# What each kind of model can be asked: (model, tokenizer, options) -> name -> signature.
 _SIGNATURES = {
     BertSequenceClassifier: classifier_signatures,
+    BertMultipleChoice: multiple_choice_signatures,
     BertMaskedLM: fill_mask_signatures,
     BertPretrainer: fill_mask_signatures,
+    BertEncoder: embedding_signatures,
 }
+# TensorFlow Serving's names of the calls that these signatures are for.
+_METHOD_NAMES = {"classify": "tensorflow/serving/classify", "regress": "tensorflow/serving/regress"}
+_TAKE_PAIRS = (BertSequenceClassifier, BertEncoder)
 
 
 def export_for_serving(
-    model,
-    path: str | os.PathLike,
-    *,
-    text_pairs: bool = False,
-    top_k: int = DEFAULT_TOP_K,
-    max_seq_length: int | None = None,
+    model, path: str | os.PathLike, *, dtype: str | None = None, weights: str | None = None, **options
 ) -> str:
     """Writes the next version of a SavedModel that TensorFlow Serving takes, and returns its folder.
 
@@ -44,29 +50,38 @@ def export_for_serving(
     `fingerprint.pb`, which holds a random number.
 
     Args:
-        model: a `BertSequenceClassifier`, a `BertMaskedLM` or a `BertPretrainer`, whose `vocabulary` is set.
+        model: a model of any task, or a `BertEncoder`, whose `vocabulary` is set.
         path: the folder of versions `1`, `2`, ...; it may be a model folder. The new version has the next number, and
             appears whole or not at all.
-        text_pairs: whether a classifier takes two texts.
-        top_k: how many tokens a pre-trained model proposes for each [MASK].
-        max_seq_length: longer texts are cut to so many tokens; the default is all of the model's positions. Give the
-            length that a model was trained with if it has seen no longer ones.
+        dtype: `float32`, or `bfloat16` to store the weights and to compute in it: half the disk, and faster where the
+            processor has it. The default is what the model computes in, with its weights as they are. Outputs are
+            float32 in either case.
+        weights: `int8` stores matrices with 8 bits: about a quarter of the disk. It computes in float32.
+        **options: those of `SignatureOptions`.
 
     Raises:
-        InputError: the model has no vocabulary or is none that can be exported, an argument is out of range, `path` is
-            a file or cannot be written to, or no space is left.
+        InputError: the model has no vocabulary or is none that can be exported, an option is unknown or out of range,
+            `path` is a file or cannot be written to, or no space is left.
     """
-    max_seq_length = model.config.max_position_embeddings if max_seq_length is None else max_seq_length
-    _check(model, max_seq_length, text_pairs, top_k)
-    if lora_layers(model):
-        model = model_of(type(model), checkpoint_of(model))  # with the matrices of LoRA in its kernels
+    make_signatures = _check_model(model)
+    _check_precision(dtype, weights)
+    options = _checked_options(model, options)
+    if lora_layers(model) or dtype is not None:
+        # With the matrices of LoRA in its kernels, and with weights and computation in `dtype`.
+        dtype = model.dtype_policy if dtype is None else dtype
+        model = model_of(type(model), checkpoint_of(model), dtype=dtype, name=model.name)
+    if weights == "int8":
+        model = EightBitModel(model)
     version = next_version_folder(path)
     tokenizer = GraphTokenizer(model.vocabulary, do_lower_case=model.config.do_lower_case)
-    make_signatures = next(make for kind, make in _SIGNATURES.items() if isinstance(model, kind))
-    signatures = make_signatures(model, tokenizer, SignatureOptions(max_seq_length, text_pairs, top_k))
+    signatures = {
+        "tokenize": tokenize_signature(tokenizer.tokenize_with_offsets, model.vocabulary, options.max_seq_length),
+        **make_signatures(model, tokenizer, options),
+    }
+    signatures["examples"] = of_examples(signatures["serving_default"])
     with atomic_folder(version) as folder, tempfile.TemporaryDirectory() as assets:
         tf.saved_model.save(_servable(model, tokenizer, assets), folder, signatures=signatures)
-        make_canonical(folder)
+        make_canonical(folder, _METHOD_NAMES)
     return version
 
 
@@ -74,7 +89,8 @@ def _servable(model, tokenizer, asset_folder: str) -> tf.Module:
     """Returns what the SavedModel consists of beside its functions: weights, tokenizer and files."""
     # `model.export` and ExportArchive write every variable twice and drop the files (keras#23553).
     servable = tf.Module()
-    servable.weights = [weight.value for weight in model.weights]
+    is_eight_bit = isinstance(model, EightBitModel)
+    servable.weights = model.stored if is_eight_bit else [weight.value for weight in model.weights]
     servable.tokenizer = tokenizer
     vocabulary_file = os.path.join(asset_folder, "vocab.txt")
     model.vocabulary.save(vocabulary_file)
@@ -85,31 +101,39 @@ def _servable(model, tokenizer, asset_folder: str) -> tf.Module:
     return servable
 
 
-def _check(model, max_seq_length: int, text_pairs: bool, top_k: int) -> None:
-    if not isinstance(model, (BertSequenceClassifier, BertMaskedLM, BertPretrainer)):
-        raise InputError(
-            "Only a BertSequenceClassifier, a BertMaskedLM or a BertPretrainer can be exported. Received: "
-            f"{type(model).__name__}"
-        )
-    if getattr(model, "problem_type", "classification") != "classification":
-        raise InputError(
-            f"Only classifiers of one label can be exported so far. Received: a model of the problem type "
-            f"{model.problem_type}"
-        )
+def _check_model(model):
+    """Returns what makes the signatures of such a model."""
+    make_signatures = next((make for kind, make in _SIGNATURES.items() if isinstance(model, kind)), None)
+    if make_signatures is None:
+        kinds = ", ".join(kind.__name__ for kind in _SIGNATURES)
+        raise InputError(f"Only these models can be exported: {kinds}. Received: {type(model).__name__}")
     if model.vocabulary is None:
         raise InputError(
             "The model has no vocabulary, so an export of it could not take text. Set model.vocabulary = "
             "Vocabulary.from_file(path), or put vocab.txt into the model folder."
         )
     model.config.check_vocabulary(len(model.vocabulary))
-    model.config.check_sequence_length(max_seq_length)
-    # [CLS], a token and [SEP], and for pairs a second token and a second [SEP].
-    shortest = 5 if text_pairs else 3
-    if max_seq_length < shortest:
-        raise InputError(f"max_seq_length must be at least {shortest}. Received: {max_seq_length}")
-    if text_pairs and not isinstance(model, BertSequenceClassifier):
-        raise InputError(f"text_pairs is for classifiers. Received: a {type(model).__name__}")
-    if text_pairs and model.config.type_vocab_size < 2:
-        raise InputError("The model knows one segment only (type_vocab_size=1), so it cannot take pairs of texts.")
-    if not 1 <= top_k <= model.config.vocab_size:
-        raise InputError(f"top_k must be between 1 and the vocabulary's {model.config.vocab_size}. Received: {top_k}")
+    return make_signatures
+
+
+def _check_precision(dtype: str | None, weights: str | None) -> None:
+    if dtype not in (None, "float32", "bfloat16"):
+        raise InputError(f"dtype must be float32 or bfloat16. Received: {dtype!r}")
+    if weights not in (None, "int8"):
+        raise InputError(f"weights must be int8, or not given. Received: {weights!r}")
+    if weights == "int8" and dtype == "bfloat16":
+        raise InputError("weights=int8 computes in float32: leave out dtype=bfloat16, or weights=int8.")
+
+
+def _checked_options(model, given: dict) -> SignatureOptions:
+    names = [field.name for field in dataclasses.fields(SignatureOptions)]
+    unknown = [name for name in given if name not in names]
+    if unknown:
+        raise InputError(f"Exports have no option {', '.join(unknown)}. There are: {', '.join(names)}")
+    options = SignatureOptions(**given)
+    if options.max_seq_length is None:
+        options = dataclasses.replace(options, max_seq_length=model.config.max_position_embeddings)
+    model.config.check_sequence_length(options.max_seq_length)
+    if options.text_pairs and not isinstance(model, _TAKE_PAIRS):
+        raise InputError(f"text_pairs is for classifiers and encoders. Received: a {type(model).__name__}")
+    return options

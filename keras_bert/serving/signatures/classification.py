@@ -2,16 +2,20 @@
 
 import tensorflow as tf
 
+from keras_bert.serving.signatures.examples import of_examples
 from keras_bert.serving.signatures.rows import (
     IDS,
     SignatureOptions,
-    choose_rows,
-    cut,
+    check_pairs,
+    check_room,
     model_inputs,
     packer,
-    signature,
-    trim,
+    text_signature,
+    tokens_signature,
 )
+
+# A label of several is given when it is more probable than not.
+_THRESHOLD = 0.5
 
 
 def classifier_signatures(model, tokenizer, options: SignatureOptions) -> dict:
@@ -20,42 +24,73 @@ def classifier_signatures(model, tokenizer, options: SignatureOptions) -> dict:
     Inputs: `text`, strings `[B]`, and for pairs `text_b`, strings `[B]`, where an empty one means a single text. Or
     `input_ids`, for pairs `segment_ids`, int32 `[B, S]`, and `lengths`, int32 `[B]`.
 
-    Outputs: `label`, strings `[B]`, and its `probability`, float32 `[B]`; `labels`, strings `[B, L]`, the same in every
-    row, and their `probabilities`, float32 `[B, L]`.
+    Outputs, where L is the number of labels:
+        one label: `label`, strings `[B]`, and its `probability`, float32 `[B]`; `labels`, strings `[B, L]`, the same
+            in every row, and their `probabilities`, float32 `[B, L]`.
+        several labels: `labels` and `probabilities` as above, each label on its own; `is_given`, bool `[B, L]`:
+            whether it is more probable than not.
+        a score: `score`, float32 `[B]`. Several scores: `labels`, their names, and `scores`, float32 `[B, L]`.
+
+    For TensorFlow Serving's Classify and Regress: `classify` takes `inputs`, serialised `tf.train.Example`, and gives
+    `classes`, strings `[B, L]`, and `scores`, float32 `[B, L]`; `regress` gives `outputs`, float32 `[B]`.
     """
+    check_room(options, 1 + options.text_pairs)
+    if options.text_pairs:
+        check_pairs(model)
+    outputs_of = _OUTPUTS[model.problem_type]
 
     @tf.function(input_signature=[IDS, IDS, IDS], autograph=False)
-    def classify(input_ids, input_mask, segment_ids):
+    def answer(input_ids, input_mask, segment_ids):
         logits = model(model_inputs(input_ids, input_mask, segment_ids), training=False)
-        probabilities = tf.nn.softmax(tf.cast(logits, tf.float32))
-        labels = tf.constant(model.labels)
-        return {
-            "label": tf.gather(labels, tf.argmax(probabilities, axis=1)),
-            "probability": tf.reduce_max(probabilities, axis=1),
-            "labels": tf.tile(labels[tf.newaxis], [tf.shape(input_ids)[0], 1]),
-            "probabilities": probabilities,
-        }
+        return outputs_of(tf.cast(logits, tf.float32), tf.constant(list(model.labels)))
 
     pack = packer(model.vocabulary, options.max_seq_length)
+    of_text = text_signature(pack, tokenizer.tokenize, answer, options.text_pairs)
+    of_tokens = tokens_signature(answer, options.max_seq_length, options.text_pairs)
+    apis = _of_serving_apis(of_text, model.problem_type, len(model.labels))
+    return {"serving_default": of_text, "tokens": of_tokens, **apis}
 
-    @signature(text=([None], tf.string))
-    def classify_text(text):
-        return classify(*trim(*pack([tokenizer.tokenize(text)])))
 
-    @signature(text=([None], tf.string), text_b=([None], tf.string))
-    def classify_text_pair(text, text_b):
-        first, second = tokenizer.tokenize(text), tokenizer.tokenize(text_b)
-        is_pair = second.row_lengths() > 0
-        return classify(*trim(*choose_rows(is_pair, pack([first, second]), pack([first]))))
+def _one_label(logits, labels):
+    probabilities = tf.nn.softmax(logits)
+    return {
+        "label": tf.gather(labels, tf.argmax(probabilities, axis=1)),
+        "probability": tf.reduce_max(probabilities, axis=1),
+        "labels": _in_every_row(labels, logits),
+        "probabilities": probabilities,
+    }
 
-    @signature(input_ids=([None, None], tf.int32), lengths=([None], tf.int32))
-    def classify_tokens(input_ids, lengths):
-        return classify(*cut(input_ids, tf.zeros_like(input_ids), lengths, options.max_seq_length))
 
-    @signature(input_ids=([None, None], tf.int32), segment_ids=([None, None], tf.int32), lengths=([None], tf.int32))
-    def classify_token_pair(input_ids, segment_ids, lengths):
-        return classify(*cut(input_ids, segment_ids, lengths, options.max_seq_length))
+def _several_labels(logits, labels):
+    probabilities = tf.sigmoid(logits)
+    return {
+        "labels": _in_every_row(labels, logits),
+        "probabilities": probabilities,
+        "is_given": probabilities > _THRESHOLD,
+    }
 
-    if options.text_pairs:
-        return {"serving_default": classify_text_pair, "tokens": classify_token_pair}
-    return {"serving_default": classify_text, "tokens": classify_tokens}
+
+def _scores(outputs, labels):
+    if labels.shape[0] == 1:
+        return {"score": outputs[:, 0]}
+    return {"labels": _in_every_row(labels, outputs), "scores": outputs}
+
+
+_OUTPUTS = {"classification": _one_label, "multi_label": _several_labels, "regression": _scores}
+
+
+def _in_every_row(labels, logits):
+    return tf.tile(labels[tf.newaxis], [tf.shape(logits)[0], 1])
+
+
+def _of_serving_apis(of_text, problem_type: str, num_labels: int) -> dict:
+    """Returns what TensorFlow Serving's Classify or Regress call, in which inputs and outputs have fixed names."""
+    if problem_type != "regression":
+        return {
+            "classify": of_examples(
+                of_text, "inputs", lambda outputs: {"classes": outputs["labels"], "scores": outputs["probabilities"]}
+            )
+        }
+    if num_labels > 1:
+        return {}  # Regress gives one number for an example
+    return {"regress": of_examples(of_text, "inputs", lambda outputs: {"outputs": outputs["score"]})}

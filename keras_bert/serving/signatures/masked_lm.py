@@ -3,8 +3,22 @@
 import tensorflow as tf
 
 from keras_bert import features
-from keras_bert.serving.signatures.masked_text import mask_positions, tokenize_with_masks
-from keras_bert.serving.signatures.rows import IDS, SignatureOptions, cut, model_inputs, packer, signature, trim
+from keras_bert.errors import InputError
+from keras_bert.serving.signatures.masked_text import (
+    mask_positions,
+    tokenize_with_masks,
+    tokenize_with_masks_and_offsets,
+)
+from keras_bert.serving.signatures.rows import (
+    IDS,
+    SignatureOptions,
+    check_room,
+    model_inputs,
+    packer,
+    text_signature,
+    tokens_signature,
+)
+from keras_bert.serving.signatures.tokenize import tokenize_signature
 from keras_bert.tokenization.vocabulary import MASK
 
 
@@ -12,7 +26,7 @@ def fill_mask_signatures(model, tokenizer, options: SignatureOptions) -> dict:
     """Returns the signatures of a `BertMaskedLM` or `BertPretrainer`: what could stand where a text says [MASK].
 
     Inputs: `text`, strings `[B]`, with any number of literal [MASK]. Or `input_ids`, int32 `[B, S]`, which hold the id
-    of [MASK], and `lengths`, int32 `[B]`.
+    of [MASK], and `lengths`, int32 `[B]`. `tokenize` makes these of texts with [MASK].
 
     Outputs, where M is the most masks in a text of the batch: `tokens`, strings `[B, M, top_k]`, the likeliest first,
     as they are in the vocabulary; their `probabilities`, float32 `[B, M, top_k]`; and `positions`, int32 `[B, M]`, the
@@ -20,6 +34,11 @@ def fill_mask_signatures(model, tokenizer, options: SignatureOptions) -> dict:
     it does not need. A mask that is cut off, because the text is longer than the model, has no place.
     """
     vocabulary = model.vocabulary
+    check_room(options, 1)
+    if not 1 <= options.top_k <= model.config.vocab_size:
+        raise InputError(
+            f"top_k must be between 1 and the vocabulary's {model.config.vocab_size}. Received: {options.top_k}"
+        )
 
     @tf.function(input_signature=[IDS, IDS, IDS], autograph=False)
     def fill(input_ids, input_mask, segment_ids):
@@ -35,14 +54,15 @@ def fill_mask_signatures(model, tokenizer, options: SignatureOptions) -> dict:
             "positions": positions,
         }
 
+    def tokenize(text):
+        return tokenize_with_masks(tokenizer, text, MASK, vocabulary.mask_id)
+
+    def with_offsets(text):
+        return tokenize_with_masks_and_offsets(tokenizer, text, MASK, vocabulary.mask_id)
+
     pack = packer(vocabulary, options.max_seq_length)
-
-    @signature(text=([None], tf.string))
-    def fill_text(text):
-        return fill(*trim(*pack([tokenize_with_masks(tokenizer, text, MASK, vocabulary.mask_id)])))
-
-    @signature(input_ids=([None, None], tf.int32), lengths=([None], tf.int32))
-    def fill_tokens(input_ids, lengths):
-        return fill(*cut(input_ids, tf.zeros_like(input_ids), lengths, options.max_seq_length))
-
-    return {"serving_default": fill_text, "tokens": fill_tokens}
+    return {
+        "serving_default": text_signature(pack, tokenize, fill, text_pairs=False),
+        "tokens": tokens_signature(fill, options.max_seq_length, text_pairs=False),
+        "tokenize": tokenize_signature(with_offsets, vocabulary, options.max_seq_length),
+    }

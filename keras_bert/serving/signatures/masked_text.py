@@ -22,15 +22,44 @@ def tokenize_with_masks(tokenizer, text, mask_token: str, mask_id: int):
     """
     # P = pieces of text between the masks, of all rows together
     pieces = tf.strings.split(text, sep=mask_token)  # [B, None]
-    tokens = tokenizer.tokenize(pieces.flat_values)  # [P, None]
-    in_row = pieces.row_lengths()
-    # Every piece but the last of its row is followed by one mask.
-    number_in_row = tf.ragged.range(in_row).flat_values
-    masks_behind = tf.cast(number_in_row + 1 < tf.repeat(in_row, in_row), tf.int64)  # [P]
-    masks = tf.RaggedTensor.from_row_lengths(
-        tf.fill([tf.reduce_sum(masks_behind)], tf.constant(mask_id, tokens.dtype)), masks_behind, validate=False
+    return _with_masks(pieces, tokenizer.tokenize(pieces.flat_values), mask_id)
+
+
+def tokenize_with_masks_and_offsets(tokenizer, text, mask_token: str, mask_id: int):
+    """Is `tokenize_with_masks` with byte offsets: ids, starts and ends, int32 RaggedTensors `[B, None]`.
+
+    Example:
+        ["the [MASK] fox"] -> [[the, mask_id, fox]], [[0, 4, 11]], [[3, 10, 14]]
+    """
+    pieces = tf.strings.split(text, sep=mask_token)  # [B, None]
+    ids, starts, ends = tokenizer.tokenize_with_offsets(pieces.flat_values)  # [P, None]
+    # Where the pieces begin in their texts, and so where the masks behind them begin.
+    lengths = pieces.with_flat_values(tf.strings.length(pieces.flat_values))
+    behind = tf.ragged.map_flat_values(tf.add, lengths, len(mask_token))
+    piece_ends = tf.cumsum(behind.flat_values) - len(mask_token)  # counted through all texts
+    before_row = tf.gather(tf.concat([[0], tf.cumsum(behind.flat_values)], 0), behind.row_splits[:-1])
+    mask_starts = piece_ends - tf.repeat(before_row, pieces.row_lengths())  # [P]
+    piece_starts = (mask_starts - lengths.flat_values)[:, tf.newaxis]
+    return (
+        _with_masks(pieces, ids, mask_id),
+        _with_masks(pieces, starts + tf.cast(piece_starts, starts.dtype), mask_starts),
+        _with_masks(pieces, ends + tf.cast(piece_starts, ends.dtype), mask_starts + len(mask_token)),
     )
-    return pieces.with_flat_values(tf.concat([tokens, masks], axis=1)).merge_dims(1, 2)
+
+
+def _with_masks(pieces, of_tokens, of_masks):
+    """Joins what belongs to the tokens of the pieces, `[P, None]`, with what belongs to the masks behind them, `[P]`.
+
+    The last piece of a row has no mask behind it.
+    """
+    in_row = pieces.row_lengths()
+    number_in_row = tf.ragged.range(in_row).flat_values
+    has_mask = number_in_row + 1 < tf.repeat(in_row, in_row)  # [P]
+    of_masks = tf.broadcast_to(tf.cast(of_masks, of_tokens.dtype), tf.shape(has_mask))
+    masks = tf.RaggedTensor.from_row_lengths(
+        tf.boolean_mask(of_masks, has_mask), tf.cast(has_mask, tf.int64), validate=False
+    )
+    return pieces.with_flat_values(tf.concat([of_tokens, masks], axis=1)).merge_dims(1, 2)
 
 
 def mask_positions(input_ids, input_mask, mask_id: int):

@@ -1,0 +1,163 @@
+"""How a server should join requests, from how long it takes for requests of different sizes."""
+
+import dataclasses
+import math
+from collections.abc import Sequence
+
+from keras_bert.errors import InputError
+from keras_bert.serving.kit.server_files import Batching
+
+# As good as the best: less than this share of its rows a second is not worth longer answers.
+_GOOD_ENOUGH = 0.85
+# Joining requests must give at least so many times the rows a second of single ones.
+_WORTH_JOINING = 1.2
+# A lone request may wait so much of its own time for company.
+_WAITING_SHARE = 0.1
+# Filling a batch up to the next size must not make it slower than this.
+_FILLED_UP_COSTS = 1.1
+# Who would wait longer is told to come again.
+_LONGEST_QUEUE_SECONDS = 1.0
+
+
+@dataclasses.dataclass(frozen=True)
+class Measurement:
+    """How a server answered requests of `batch_size` rows from `concurrency` clients at once.
+
+    Attributes:
+        batch_size: rows of a request.
+        concurrency: clients, each with one request under way.
+        requests, failed: how many were answered, and how many were not.
+        seconds: how long the measurement took.
+        p50_ms, p90_ms, p99_ms: so many of 100 answers came within that time.
+    """
+
+    batch_size: int
+    concurrency: int
+    requests: int
+    failed: int
+    seconds: float
+    p50_ms: float
+    p90_ms: float
+    p99_ms: float
+
+    @property
+    def rows_per_second(self) -> float:
+        return self.batch_size * self.requests / self.seconds
+
+
+@dataclasses.dataclass(frozen=True)
+class Proposal:
+    """A batching file, and for each of its values a sentence that says why."""
+
+    batching: Batching
+    reasons: tuple[str, ...]
+
+
+def propose_batching(measurements: Sequence[Measurement], latency_ms: float | None = None) -> Proposal:
+    """Proposes batching parameters from what was measured.
+
+    Args:
+        measurements: with one client for several batch sizes, and with several clients for the largest of these that
+            is of use (`best_batch_size`).
+        latency_ms: 99 of 100 batches shall be answered within that time; None sets no limit.
+
+    Raises:
+        InputError: nothing was measured with one client, or nothing answers within `latency_ms`.
+
+    Example:
+        1 row in 10 ms, 8 rows in 20 ms, 16 rows in 40 ms; 2 clients get twice as much as 1, and 4 no more
+        -> max_batch_size 8, batch_timeout_micros 1000, num_batch_threads 2
+    """
+    by_size = _with_one_client(measurements, latency_ms)
+    single, best = by_size[0], _best(by_size)
+    reasons = []
+    gain = best.rows_per_second / single.rows_per_second
+    if gain < _WORTH_JOINING:
+        best = single
+        reasons.append(
+            f"max_batch_size {best.batch_size}: larger batches give {gain:.2f} times the rows a second, which is not "
+            "worth the waiting: switch batching off (leave out --enable_batching), or use this file."
+        )
+        timeout = 0
+        reasons.append("batch_timeout_micros 0: nothing is gained by waiting.")
+    else:
+        reasons.append(
+            f"max_batch_size {best.batch_size}: the smallest that gives {_GOOD_ENOUGH:.0%} of the most rows a second; "
+            f"{gain:.1f} times those of {single.batch_size}, in {best.p50_ms:.1f} ms instead of {single.p50_ms:.1f}."
+            + (" Larger ones were not tried or take too long." if best is by_size[-1] else "")
+        )
+        timeout = round(single.p50_ms * 1000 * _WAITING_SHARE)
+        reasons.append(
+            f"batch_timeout_micros {timeout}: {_WAITING_SHARE:.0%} of the {single.p50_ms:.1f} ms of a lone request. "
+            "While the server is busy, requests gather without waiting."
+        )
+    threads, reason = _threads(measurements, best)
+    reasons.append(reason)
+    queue = max(threads, math.ceil(threads * _LONGEST_QUEUE_SECONDS * 1000 / best.p50_ms))
+    reasons.append(
+        f"max_enqueued_batches {queue}: {threads} at a time, {best.p50_ms:.1f} ms each, are done in "
+        f"{_LONGEST_QUEUE_SECONDS:g} s; who would wait longer is refused at once and can try again."
+    )
+    sizes, reason = _allowed_sizes([one for one in by_size if one.batch_size <= best.batch_size])
+    reasons.append(reason)
+    batching = Batching(
+        max_batch_size=best.batch_size,
+        batch_timeout_micros=timeout,
+        num_batch_threads=threads,
+        max_enqueued_batches=queue,
+        allowed_batch_sizes=sizes,
+    )
+    return Proposal(batching, tuple(reasons))
+
+
+def best_batch_size(measurements: Sequence[Measurement], latency_ms: float | None = None) -> int:
+    """Returns the batch size that `propose_batching` looks at: the smallest that is nearly as good as the best."""
+    return _best(_with_one_client(measurements, latency_ms)).batch_size
+
+
+def _with_one_client(measurements: Sequence[Measurement], latency_ms: float | None) -> list[Measurement]:
+    by_size = sorted((one for one in measurements if one.concurrency == 1), key=lambda one: one.batch_size)
+    if not by_size:
+        raise InputError("Batching can be proposed only from measurements with one client, and there are none.")
+    in_time = [one for one in by_size if latency_ms is None or one.p99_ms <= latency_ms]
+    if not in_time:
+        raise InputError(
+            f"Not even {by_size[0].batch_size} row(s) are answered within {latency_ms:g} ms in 99 of 100 cases: it "
+            f"takes {by_size[0].p99_ms:.1f} ms. Allow more, or use a smaller model or a faster machine."
+        )
+    return in_time
+
+
+def _best(by_size: Sequence[Measurement]) -> Measurement:
+    most = max(one.rows_per_second for one in by_size)
+    return next(one for one in by_size if one.rows_per_second >= _GOOD_ENOUGH * most)
+
+
+def _threads(measurements: Sequence[Measurement], best: Measurement) -> tuple[int, str]:
+    by_clients = [one for one in measurements if one.batch_size == best.batch_size]
+    by_clients.sort(key=lambda one: one.concurrency)
+    most = max(one.rows_per_second for one in by_clients)
+    enough = next(one for one in by_clients if one.rows_per_second >= _GOOD_ENOUGH * most)
+    return enough.concurrency, (
+        f"num_batch_threads {enough.concurrency}: so many batches of {best.batch_size} at once give "
+        f"{enough.rows_per_second:.0f} rows a second; of up to {by_clients[-1].concurrency}, the most is {most:.0f}."
+    )
+
+
+def _allowed_sizes(by_size: Sequence[Measurement]) -> tuple[tuple[int, ...], str]:
+    pairs = zip(by_size, by_size[1:], strict=False)
+    costs = [(one, following, following.p50_ms / one.p50_ms) for one, following in pairs]
+    dear = [(one, following, cost) for one, following, cost in costs if cost > _FILLED_UP_COSTS]
+    if dear or not costs:
+        if not costs:
+            return (), "allowed_batch_sizes not set: there is one size only."
+        one, following, cost = max(dear, key=lambda item: item[2])
+        return (), (
+            f"allowed_batch_sizes not set: {following.batch_size} rows take {cost:.1f} times as long as "
+            f"{one.batch_size}, so filling batches up would cost time."
+        )
+    sizes = tuple(one.batch_size for one in by_size)
+    return sizes, (
+        f"allowed_batch_sizes {', '.join(map(str, sizes))}: filling a batch up to the next size costs almost nothing, "
+        "and the server meets few shapes."
+    )

@@ -1,0 +1,87 @@
+"""What a check of a SavedModel has found."""
+
+import dataclasses
+import json
+
+# Requests fail, or answers are wrong.
+ERROR = "error"
+# Requests fail under some settings, or something costs or misleads.
+WARNING = "warning"
+# Worth knowing; may be as it is meant.
+NOTE = "note"
+_SEVERITIES = (ERROR, WARNING, NOTE)
+
+
+@dataclasses.dataclass(frozen=True)
+class Finding:
+    """One trap.
+
+    Attributes:
+        severity: `ERROR`, `WARNING` or `NOTE`.
+        trap: a short name, the same for every SavedModel: docs/serving_check.md has the list.
+        where: the signature, tensor, operation or file.
+        happens: what is there, and what TensorFlow Serving makes of it.
+        remedy: what to do.
+    """
+
+    severity: str
+    trap: str
+    where: str
+    happens: str
+    remedy: str
+
+    def __str__(self) -> str:
+        return f"{self.severity}: {self.trap}, {self.where}\n  {self.happens}\n  Do: {self.remedy}"
+
+
+@dataclasses.dataclass(frozen=True)
+class Report:
+    """All findings about one SavedModel, the gravest first.
+
+    Attributes:
+        path: the folder that was checked: one version.
+        serving_versions: the versions of TensorFlow Serving that it was checked for.
+        findings: what was found.
+    """
+
+    path: str
+    serving_versions: tuple[str, ...]
+    findings: tuple[Finding, ...]
+
+    @property
+    def errors(self) -> list[Finding]:
+        return self._of(ERROR)
+
+    @property
+    def warnings(self) -> list[Finding]:
+        return self._of(WARNING)
+
+    @property
+    def notes(self) -> list[Finding]:
+        return self._of(NOTE)
+
+    def is_clean(self, strict: bool = False) -> bool:
+        """Whether there is no error and, if `strict`, no warning either. Notes never count."""
+        return not self.errors and not (strict and self.warnings)
+
+    def to_json(self) -> str:
+        """Returns the report for programs: its fields by name, and a list of findings with theirs."""
+        return json.dumps(dataclasses.asdict(self), indent=2)
+
+    def __str__(self) -> str:
+        counts = ", ".join(
+            f"{len(found)} {name}{'' if len(found) == 1 else 's'}"
+            for name, found in (("error", self.errors), ("warning", self.warnings), ("note", self.notes))
+        )
+        versions = f"TensorFlow Serving {self.serving_versions[0]} to {self.serving_versions[-1]}"
+        if len(self.serving_versions) == 1:
+            versions = f"TensorFlow Serving {self.serving_versions[0]}"
+        return "\n\n".join([*map(str, self.findings), f"{self.path}: {counts}, for {versions}"])
+
+    def _of(self, severity: str) -> list[Finding]:
+        return [finding for finding in self.findings if finding.severity == severity]
+
+
+def sorted_findings(findings) -> tuple[Finding, ...]:
+    """Returns the findings with errors first, else in the order in which they were made."""
+    return tuple(sorted(findings, key=lambda finding: _SEVERITIES.index(finding.severity)))

@@ -1,0 +1,46 @@
+"""Which operations a stock TensorFlow Serving has.
+
+TensorFlow Serving links TensorFlow and the target `ops_lib` of a fixed TensorFlow Text, named in its workspace.bzl:
+2.7.3 in TensorFlow Serving 2.10, 2.8.2 in 2.11, 2.12.1 from 2.12 to 2.19, 2.20.0 since 2.20. TensorFlow's own
+operations are those of the packages 2.12.1, 2.20.0 and 2.21.0.
+"""
+
+FIRST_VERSION, LAST_VERSION = 10, 21
+VERSIONS = tuple(f"2.{minor}" for minor in range(FIRST_VERSION, LAST_VERSION + 1))
+DEFAULT_VERSIONS = tuple(version for version in VERSIONS if int(version[2:]) >= 12)
+
+# Operation of TensorFlow Text -> the first TensorFlow Serving that links it.
+_TEXT_SINCE = {
+    10: """
+    ConstrainedSequence FastWordpieceTokenizeWithOffsets TFText>FastWordpieceDetokenize MaxSpanningTree CaseFoldUTF8
+    FindSourceOffsets NormalizeUTF8 NormalizeUTF8WithOffsetsMap RegexSplitWithOffsets SentenceFragments
+    SentenceFragmentsV2 SentencepieceDetokenizeOp SentencepieceIdToStringOp SentencepieceOp SentencepieceStringToIdOp
+    SentencepieceTokenizeOp SentencepieceTokenizeWithOffsetsOp SentencepieceVocabSizeOp TokenizerFromLogits
+    SplitMergeTokenizeWithOffsets UnicodeScriptTokenizeWithOffsets WhitespaceTokenizeWithOffsets
+    TFText>WhitespaceTokenizeWithOffsetsV2 WordpieceTokenizeWithOffsets
+    """,
+    12: """
+    FastBertNormalize TFText>BoiseTagsToOffsets TFText>OffsetsToBoiseTags TFText>ByteSplitByOffsets
+    TFText>ByteSplitWithOffsets TFText>FastSentencepieceDetokenize TFText>FastSentencepieceTokenize
+    TFText>NgramsStringJoin PhraseTokenize TFText>PhraseDetokenize
+    """,
+    20: "TFText>RoundRobinGenerateMasks TFText>RoundRobinTrim TFText>Utf8Binarize",
+}
+TEXT_SINCE = {operation: minor for minor, names in _TEXT_SINCE.items() for operation in names.split()}
+
+# Operations of TensorFlow 2.20 that 2.12 does not have, without those for TPUs; when each came between the two was not
+# looked up.
+_NEWER_THAN_2_12 = """
+    CalibrationStatisticsSaver CheckPinned CollectiveAllToAllV2 Conv DatasetFingerprint DebugIdentityV3 DecodeWebP
+    DumpTensor FFTND GlobalIterId GlobalShuffleDataset IFFTND IndexFlatMapDataset IRFFTND IteratorGetModelProto
+    ListSnapshotChunksDataset RaggedFillEmptyRows RaggedFillEmptyRowsGrad RelayoutLike RFFTND SegmentMaxV2 SegmentMinV2
+    SnapshotChunkDataset SparseSegmentMeanGradV2 SparseSegmentSqrtNGradV2 SparseSegmentSumGradV2 StochasticCastToInt
+    TFRecordDatasetV2 WeightedFlatMapDataset XlaLaunchV2
+"""
+NEWER_THAN_2_12 = frozenset(_NEWER_THAN_2_12.split())
+NEWER_THAN_2_20 = frozenset(["DecodeJxl"])
+
+# They run a function of the Python process that made the graph.
+PYTHON_OPERATIONS = frozenset(["PyFunc", "PyFuncStateless", "EagerPyFunc"])
+# TensorFlow Decision Forests, which stock servers link too.
+FOREST_PREFIX = "SimpleML"

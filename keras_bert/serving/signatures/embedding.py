@@ -1,0 +1,78 @@
+"""What an exported `BertEncoder` can be asked."""
+
+import tensorflow as tf
+
+from keras_bert.errors import InputError
+from keras_bert.serving.signatures.rows import (
+    IDS,
+    SignatureOptions,
+    check_pairs,
+    check_room,
+    model_inputs,
+    packer,
+    signature,
+    text_signature,
+    tokens_signature,
+)
+from keras_bert.serving.signatures.tokenize import token_rows
+from keras_bert.text_vectors import POOLINGS
+
+_SHORTEST_VECTOR = 1e-12  # a vector of zeros stays one
+
+
+def embedding_signatures(model, tokenizer, options: SignatureOptions) -> dict:
+    """Returns the signatures of a `BertEncoder`: vectors of texts and of their tokens.
+
+    Inputs: `text`, strings `[B]`, and for pairs `text_b`, strings `[B]`, where an empty one means a single text. Or
+    `input_ids`, for pairs `segment_ids`, int32 `[B, S]`, and `lengths`, int32 `[B]`.
+
+    Output: `embedding`, float32 `[B, H]`, as `text_vectors.sentence_embeddings` makes it.
+
+    `features` takes `text` and gives `vectors`, float32 `[B, S, H]`, one for each token; `lengths`, int32 `[B]`, the
+    number of tokens of each text, [CLS] and [SEP] included; and `starts` and `ends`, int32 `[B, S]`, the bytes of the
+    text that each token came from, -1 for [CLS], [SEP] and padding. Vectors of padding are 0.
+    """
+    check_room(options, 1 + options.text_pairs)
+    if options.text_pairs:
+        check_pairs(model)
+    if options.pooling not in POOLINGS:
+        raise InputError(f"pooling must be one of {', '.join(POOLINGS)}. Received: {options.pooling!r}")
+
+    @tf.function(input_signature=[IDS, IDS, IDS], autograph=False)
+    def vectors_of(input_ids, input_mask, segment_ids):
+        hidden = model(model_inputs(input_ids, input_mask, segment_ids), training=False)["sequence_output"]
+        return tf.where(input_mask[:, :, tf.newaxis] > 0, tf.cast(hidden, tf.float32), 0.0)
+
+    def embed(input_ids, input_mask, segment_ids):
+        vectors = vectors_of(input_ids, input_mask, segment_ids)  # [B, S, H]
+        if options.pooling == "first":
+            pooled = vectors[:, 0]
+        else:
+            counts = tf.cast(tf.reduce_sum(input_mask, axis=1, keepdims=True), tf.float32)
+            pooled = tf.math.divide_no_nan(tf.reduce_sum(vectors, axis=1), counts)
+        if options.normalize:
+            pooled /= tf.maximum(tf.norm(pooled, axis=1, keepdims=True), _SHORTEST_VECTOR)
+        return {"embedding": pooled}
+
+    @signature(text=([None], tf.string))
+    def features(text):
+        rows = tokenizer.tokenize_with_offsets(text)
+        ids, starts, ends = token_rows(*rows, model.vocabulary, options.max_seq_length)
+        lengths = tf.cast(ids.row_lengths(), tf.int32)
+        width = tf.reduce_max(tf.concat([lengths, [1]], 0))  # there is no model of no tokens
+        mask = tf.sequence_mask(lengths, width, tf.int32)
+        shape = tf.stack([-1, width])
+        input_ids = ids.to_tensor(model.vocabulary.pad_id, shape=shape)
+        return {
+            "vectors": vectors_of(input_ids, mask, tf.zeros_like(mask)),
+            "lengths": lengths,
+            "starts": starts.to_tensor(-1, shape=shape),
+            "ends": ends.to_tensor(-1, shape=shape),
+        }
+
+    pack = packer(model.vocabulary, options.max_seq_length)
+    return {
+        "serving_default": text_signature(pack, tokenizer.tokenize, embed, options.text_pairs),
+        "tokens": tokens_signature(embed, options.max_seq_length, options.text_pairs),
+        "features": features,
+    }

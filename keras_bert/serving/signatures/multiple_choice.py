@@ -1,0 +1,92 @@
+"""What an exported `BertMultipleChoice` can be asked."""
+
+import tensorflow as tf
+
+from keras_bert.serving.signatures.rows import (
+    SignatureOptions,
+    check_pairs,
+    check_room,
+    cut,
+    model_inputs,
+    packer,
+    signature,
+    trim,
+)
+
+_CHOICE_IDS = tf.TensorSpec([None, None, None], tf.int32)
+_IS_CHOICE = tf.TensorSpec([None, None], tf.bool)
+
+
+def multiple_choice_signatures(model, tokenizer, options: SignatureOptions) -> dict:
+    """Returns the signatures of a `BertMultipleChoice`.
+
+    Inputs: `prompt`, strings `[B]`, and `choices`, strings `[B, C]`. Prompts with fewer choices than others have ""
+    behind them. Choices at the end of a row that repeat its first one do not count either: they are what a server
+    fills a batch up with. Or `input_ids` and `segment_ids`, int32 `[B, C, S]`, and `lengths`, int32 `[B, C]`, where a
+    choice of length 0, or one that is nothing but repeated [CLS], does not count.
+
+    Outputs: `choice`, int32 `[B]`, the number of the likeliest choice, -1 if there is none; `text`, strings `[B]`, the
+    choice itself (not of tokens); its `probability`, float32 `[B]`; and `probabilities`, float32 `[B, C]`, 0 for what
+    does not count.
+    """
+    check_pairs(model)
+    check_room(options, 2)
+
+    @tf.function(input_signature=[_CHOICE_IDS, _CHOICE_IDS, _CHOICE_IDS, _IS_CHOICE], autograph=False)
+    def choose(input_ids, input_mask, segment_ids, is_choice):
+        num_choices = tf.shape(is_choice)[1]
+        # A question without any choice has a column of padding, because there is no model of no choices.
+        missing = [[0, 0], [0, tf.maximum(1 - num_choices, 0)], [0, 0]]
+        rows = [tf.pad(row, missing) for row in (input_ids, input_mask, segment_ids)]
+        logits = tf.cast(model(model_inputs(*rows), training=False), tf.float32)[:, :num_choices]
+        logits = tf.where(is_choice, logits, logits.dtype.min)
+        probabilities = tf.where(is_choice, tf.nn.softmax(logits), 0.0)
+        has_choice = tf.reduce_any(is_choice, axis=1)
+        # One column more, so that there is a largest number of no choices too.
+        padded = tf.pad(logits, missing[:2], constant_values=logits.dtype.min)
+        return {
+            "choice": tf.where(has_choice, tf.argmax(padded, axis=1, output_type=tf.int32), -1),
+            "probability": tf.reduce_max(tf.pad(probabilities, missing[:2]), axis=1),
+            "probabilities": probabilities,
+        }
+
+    pack = packer(model.vocabulary, options.max_seq_length)
+
+    @signature(prompt=([None], tf.string), choices=([None, None], tf.string))
+    def choose_text(prompt, choices):
+        shape = tf.shape(choices)
+        prompts = tf.gather(tokenizer.tokenize(prompt), tf.repeat(tf.range(shape[0]), shape[1]))
+        rows = trim(*pack([prompts, tokenizer.tokenize(tf.reshape(choices, [-1]))]))
+        rows = [tf.reshape(row, [shape[0], shape[1], tf.shape(row)[1]]) for row in rows]
+        answer = choose(*rows, _counted(choices))
+        # A column of "" is the text of no choice.
+        texts = tf.concat([choices, tf.fill([shape[0], 1], "")], axis=1)
+        number = tf.where(answer["choice"] < 0, shape[1], answer["choice"])
+        return {**answer, "text": tf.gather(texts, number, batch_dims=1)}
+
+    @signature(
+        input_ids=([None, None, None], tf.int32),
+        segment_ids=([None, None, None], tf.int32),
+        lengths=([None, None], tf.int32),
+    )
+    def choose_tokens(input_ids, segment_ids, lengths):
+        shape = tf.shape(input_ids)
+        flat = [tf.reshape(value, [shape[0] * shape[1], shape[2]]) for value in (input_ids, segment_ids)]
+        rows = cut(*flat, tf.reshape(lengths, [-1]), options.max_seq_length)
+        rows = [tf.reshape(row, [shape[0], shape[1], tf.shape(row)[1]]) for row in rows]
+        is_real = tf.sequence_mask(lengths, shape[2]) & (input_ids != model.vocabulary.cls_id)
+        return choose(*rows, tf.reduce_any(is_real, axis=2))
+
+    return {"serving_default": choose_text, "tokens": choose_tokens}
+
+
+def _counted(choices):
+    """Returns which choices are some, bool `[B, C]`: not "", and not a repetition of the first one at the end.
+
+    Example:
+        [["a", "b", ""], ["a", "b", "a"], ["a", "a", "a"]] -> [[yes, yes, no], [yes, yes, no], [yes, no, no]]
+    """
+    is_filling = (choices == "") | ((choices == choices[:, :1]) & (tf.range(tf.shape(choices)[1]) > 0))
+    # Filling counts as such only when there is nothing but filling behind it.
+    is_tail = tf.math.cumprod(tf.cast(is_filling, tf.int32), axis=1, reverse=True)
+    return tf.equal(is_tail, 0)

@@ -1,0 +1,48 @@
+"""Checks a SavedModel, of any origin, for everything that goes wrong in TensorFlow Serving. The model is not loaded.
+
+Exit code 0: nothing that matters; 1: errors, or with --strict warnings; 2: wrong flags, or no SavedModel to read.
+What can be found is listed in docs/serving_check.md.
+
+Examples:
+  python -m run_scripts.check_saved_model saved_models/sentiment
+  python -m run_scripts.check_saved_model saved_models/sentiment --strict --serving_versions=2.19 --json
+"""
+
+import sys
+
+from absl import flags
+
+from keras_bert.command_line import run_command
+from keras_bert.errors import InputError
+
+
+def define_flags() -> None:
+    flags.DEFINE_bool("strict", False, "Whether warnings make the exit code 1 too.")
+    flags.DEFINE_bool("json", False, "Prints the report as JSON.")
+    flags.DEFINE_list(
+        "serving_versions", None, "Versions of TensorFlow Serving, such as 2.19,2.20. The default is 2.12 to 2.21."
+    )
+
+
+def main(path: str):
+    from keras_bert.serving.saved_model_check.checking import check
+    from keras_bert.serving.saved_model_check.served_operations import DEFAULT_VERSIONS
+
+    arguments = flags.FLAGS
+    try:
+        report = check(path, arguments.serving_versions or DEFAULT_VERSIONS)
+    except InputError as error:
+        # In CI, "could not be checked" must differ from "was checked and is bad".
+        print(f"error: {error}", file=sys.stderr)
+        sys.exit(2)
+    print(report.to_json() if arguments.json else report)
+    if not report.is_clean(arguments.strict):
+        sys.exit(1)
+
+
+def command() -> None:
+    run_command(main, define_flags, arguments=["PATH"])
+
+
+if __name__ == "__main__":
+    command()

@@ -1,0 +1,114 @@
+"""Measures a server under load, and proposes how it should join requests.
+
+Every batch size is asked by one client, then one row and the best batch size by several clients at once. Ask a server
+whose own batching is off; client and server should not share a machine, if the numbers are to mean anything elsewhere.
+
+Examples:
+  python -m run_scripts.load_test_server --url=http://127.0.0.1:8501 --model=sentiment
+  python -m run_scripts.load_test_server --url=127.0.0.1:8500 --grpc --model=sentiment --examples=requests.jsonl \\
+      --latency_ms=50 --output_file=load.json --batching_file=batching.config
+"""
+
+import dataclasses
+import json
+
+from absl import flags
+
+from keras_bert.command_line import run_command
+from keras_bert.errors import InputError
+
+
+def define_flags() -> None:
+    flags.DEFINE_string("url", "http://127.0.0.1:8501", "The server: http://host:port; with --grpc host:port.")
+    flags.DEFINE_bool("grpc", False, "Asks over gRPC.")
+    flags.DEFINE_string("model", None, "The name of the model on the server.", required=True)
+    flags.DEFINE_string("signature", "serving_default", "What is asked; it must take texts.")
+    flags.DEFINE_string("examples", None, 'Real requests, a row a line: {"text": "a wonderful film"}.')
+    flags.DEFINE_list("lengths", ["4", "24", "96"], "Words of the texts that are made up without --examples.")
+    flags.DEFINE_list("batch_sizes", ["1", "2", "4", "8", "16", "32"], "Rows of a request.")
+    flags.DEFINE_list("concurrency", ["1", "2", "4", "8"], "Clients at once.")
+    flags.DEFINE_float("seconds", 3.0, "How long each measurement takes.", lower_bound=0.01)
+    flags.DEFINE_float("timeout", 30.0, "Seconds after which a request has failed.", lower_bound=0.001)
+    flags.DEFINE_float("wait", 0.0, "Seconds to wait first until the model is there.", lower_bound=0.0)
+    flags.DEFINE_float("latency_ms", None, "99 of 100 batches shall be answered within that time.", lower_bound=0.001)
+    flags.DEFINE_string("output_file", None, "Where the measurements and the proposal are written as JSON.")
+    flags.DEFINE_string("batching_file", None, "Where the proposal is written as a batching file of the server.")
+
+
+def main():
+    from keras_bert.atomic_output import atomic_file
+    from keras_bert.serving.batching_proposal import propose_batching
+    from keras_bert.serving.client import GrpcClient, RestClient, ServingError
+    from keras_bert.serving.load_measurement import made_up_rows, measure_all
+    from run_scripts.make_serving_kit import read_examples
+
+    arguments = flags.FLAGS
+    sizes, clients = _numbers("batch_sizes"), _numbers("concurrency")
+    kind = GrpcClient if arguments.grpc else RestClient
+    most = max(clients)
+    options = {"timeout": arguments.timeout, "retries": 0, "batch_size": None, "max_in_flight": most}
+    try:
+        with kind(arguments.url, arguments.model, **options) as client:
+            if arguments.wait:
+                client.wait_until_available(arguments.wait)
+            if arguments.examples:
+                rows = read_examples(arguments.examples)
+            else:
+                signatures = client.metadata().signatures
+                if arguments.signature not in signatures:
+                    raise InputError(
+                        f"{arguments.model} has no signature {arguments.signature}. It has: {', '.join(signatures)}."
+                    )
+                rows = made_up_rows(signatures[arguments.signature], _numbers("lengths"))
+            print(_HEADER, flush=True)
+            measurements = measure_all(
+                lambda inputs: client.predict(arguments.signature, **inputs),
+                rows,
+                sizes,
+                clients,
+                arguments.seconds,
+                lambda measurement: print(_line(measurement), flush=True),
+                arguments.latency_ms,
+            )
+    except ServingError as error:
+        raise InputError(str(error)) from error
+    proposal = propose_batching(measurements, arguments.latency_ms)
+    print("\nProposed for --batching_parameters_file:\n\n" + proposal.batching.text())
+    print("\n".join(f"* {reason}" for reason in proposal.reasons))
+    if arguments.output_file:
+        with atomic_file(arguments.output_file) as file:
+            file.write((_as_json(measurements, proposal) + "\n").encode())
+    if arguments.batching_file:
+        with atomic_file(arguments.batching_file) as file:
+            file.write(proposal.batching.text().encode())
+
+
+_HEADER = "  rows  clients  requests  failed    p50 ms    p90 ms    p99 ms    rows/s"
+
+
+def _line(one) -> str:
+    return (
+        f"{one.batch_size:6} {one.concurrency:8} {one.requests:9} {one.failed:7} {one.p50_ms:9.2f} {one.p90_ms:9.2f} "
+        f"{one.p99_ms:9.2f} {one.rows_per_second:9.1f}"
+    )
+
+
+def _as_json(measurements, proposal) -> str:
+    rows = [dataclasses.asdict(one) | {"rows_per_second": one.rows_per_second} for one in measurements]
+    batching = dataclasses.asdict(proposal.batching)
+    return json.dumps({"measurements": rows, "proposal": batching, "reasons": proposal.reasons}, indent=2)
+
+
+def _numbers(name: str) -> list[int]:
+    values = getattr(flags.FLAGS, name)
+    if not values or not all(value.isascii() and value.isdigit() and int(value) for value in values):
+        raise InputError(f"--{name} are whole numbers from 1, such as 1,8. Received: {','.join(values) or 'nothing'}")
+    return [int(value) for value in values]
+
+
+def command() -> None:
+    run_command(main, define_flags)
+
+
+if __name__ == "__main__":
+    command()

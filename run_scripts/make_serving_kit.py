@@ -1,0 +1,85 @@
+"""Makes a folder with which TensorFlow Serving serves a SavedModel: with warm-up requests, configuration files, start
+scripts for Docker and for an installed server, and a Kubernetes manifest.
+
+Examples:
+  python -m run_scripts.make_serving_kit --saved_model=saved_models/sentiment --output_dir=serving_kit
+  python -m run_scripts.make_serving_kit --saved_model=saved_models/sentiment --output_dir=serving_kit \
+      --examples=requests.jsonl --batching_file=batching.config
+"""
+
+import json
+
+from absl import flags
+
+from keras_bert.command_line import run_command
+from keras_bert.errors import InputError
+
+
+def define_flags() -> None:
+    flags.DEFINE_string("saved_model", None, "A version of a SavedModel, or the folder of its versions.", required=True)
+    flags.DEFINE_string("output_dir", None, "The kit; it must not exist yet.", required=True)
+    flags.DEFINE_string("model_name", None, "What requests call the model. The default is the name of its folder.")
+    flags.DEFINE_string(
+        "examples",
+        None,
+        'Real requests for the warm-up, a row a line: {"text": "a wonderful film"}. The default is made-up texts.',
+    )
+    flags.DEFINE_list("warm_up_batch_sizes", ["1", "2", "8", "32"], "How many rows the warm-up requests have.")
+    flags.DEFINE_string(
+        "batching_file", None, "A batching file of TensorFlow Serving, such as load_test_server proposes."
+    )
+    flags.DEFINE_string("image", None, "The Docker image of TensorFlow Serving.")
+    flags.DEFINE_string("metrics_path", None, "Where the server gives metrics for Prometheus.")
+
+
+def main():
+    from keras_bert.serving.kit.making import make_serving_kit
+    from keras_bert.serving.kit.server_files import read_batching
+
+    arguments = flags.FLAGS
+    sizes = arguments.warm_up_batch_sizes
+    if not all(size.isascii() and size.isdigit() for size in sizes):
+        raise InputError(f"--warm_up_batch_sizes are whole numbers, such as 1,8. Received: {','.join(sizes)}")
+    options = {"image": arguments.image, "metrics_path": arguments.metrics_path}
+    kit = make_serving_kit(
+        arguments.saved_model,
+        arguments.output_dir,
+        name=arguments.model_name,
+        batching=read_batching(_read(arguments.batching_file)) if arguments.batching_file else None,
+        examples=read_examples(arguments.examples) if arguments.examples else (),
+        warm_up_batch_sizes=[int(size) for size in sizes],
+        **{name: value for name, value in options.items() if value},
+    )
+    print(f"Serving kit written to {kit}. Start the server with {kit}/serve_with_docker.sh")
+
+
+def read_examples(path: str) -> list[dict]:
+    """Returns the rows of a JSON Lines file. Raises `InputError` with the number of the line that is none."""
+    rows = []
+    for number, line in enumerate(_read(path).splitlines(), start=1):
+        if line.strip():
+            try:
+                rows.append(json.loads(line))
+            except json.JSONDecodeError as error:
+                raise InputError(f"{path}, line {number} is not JSON: {error}") from error
+            if not isinstance(rows[-1], dict):
+                raise InputError(f'{path}, line {number} must be an object such as {{"text": "..."}}.')
+    if not rows:
+        raise InputError(f"{path} has no rows.")
+    return rows
+
+
+def _read(path: str) -> str:
+    try:
+        with open(path, encoding="utf-8") as file:
+            return file.read()
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"Cannot read {path}: {error}") from error
+
+
+def command() -> None:
+    run_command(main, define_flags)
+
+
+if __name__ == "__main__":
+    command()

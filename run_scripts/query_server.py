@@ -1,0 +1,163 @@
+"""Asks a model on a server that speaks TF Serving's API, and prints its answers.
+
+What the model takes is given by flags of the same names, or on standard input, one question a line, with tabs between
+its columns: a text; a text and a second one, or none; a question and its context; a prompt and its choices.
+
+Examples:
+  python -m run_scripts.query_server --url=http://127.0.0.1:8501 --model=sentiment --text="a wonderful film"
+  python -m run_scripts.query_server --url=127.0.0.1:8500 --grpc --model=squad --question="Who?" \\
+      --context="Ada wrote it."
+  python -m run_scripts.query_server --url=http://127.0.0.1:8501 --model=sentiment --status
+"""
+
+import json
+
+from absl import flags
+
+from keras_bert.command_line import run_command
+from keras_bert.errors import InputError
+from run_scripts.questions import answer_questions, define_question_flags, given_questions
+
+
+def define_flags() -> None:
+    flags.DEFINE_string("url", "http://127.0.0.1:8501", "The server: http://host:port or https://host:port")
+    flags.DEFINE_bool("grpc", False, "Ask over gRPC; --url is then host:port, or https://host:port for TLS")
+    flags.DEFINE_string("ca_file", None, "For TLS: the certificates to trust, as PEM. Without it those of the system")
+    flags.DEFINE_string("model", None, "The name of the model on the server", required=True)
+    flags.DEFINE_integer("version", None, "A version of it. Without it the newest", lower_bound=0)
+    flags.DEFINE_string("label", None, "A label of a version, in place of --version")
+    flags.DEFINE_string("signature", "serving_default", "What is asked; any signature that takes texts")
+    flags.DEFINE_float("timeout", 30.0, "Seconds for an answer", lower_bound=0.001)
+    flags.DEFINE_float("wait", 0.0, "Seconds to wait first until the model is there", lower_bound=0.0)
+    flags.DEFINE_bool("json", False, "Print the outputs of each question as one line of JSON")
+    flags.DEFINE_bool("status", False, "Print the versions of the model and their states, and ask nothing")
+    flags.DEFINE_bool("metadata", False, "Print what the model takes and gives, and ask nothing")
+    define_question_flags()
+
+
+def main():
+    arguments = flags.FLAGS
+    given = given_questions()
+    from keras_bert.serving.client import ServingError
+
+    try:
+        with _client(arguments) as client:
+            if arguments.wait:
+                client.wait_until_available(arguments.wait)
+            if arguments.status:
+                _print_status(client.status())
+            elif arguments.metadata:
+                _print_metadata(client.metadata())
+            else:
+                model = _ServedModel(client, arguments.model, arguments.signature, arguments.json)
+                answer_questions(given, model, with_questions=not arguments.json)
+    except ServingError as error:
+        raise InputError(str(error)) from error
+
+
+def _client(arguments):
+    from keras_bert.serving.client import GrpcClient, RestClient
+
+    choice = {"version": arguments.version, "label": arguments.label, "timeout": arguments.timeout}
+    if not arguments.grpc:
+        return RestClient(arguments.url, arguments.model, tls=_tls(arguments.ca_file), **choice)
+    scheme, _, address = arguments.url.rpartition("://")
+    credentials = None
+    if scheme == "https":
+        import grpc
+
+        credentials = grpc.ssl_channel_credentials(_read(arguments.ca_file) if arguments.ca_file else None)
+    elif scheme not in ("", "http"):
+        raise InputError(f"--url={arguments.url} with --grpc; write host:port, or https://host:port for TLS.")
+    return GrpcClient(address.rstrip("/"), arguments.model, credentials=credentials, **choice)
+
+
+def _tls(ca_file: str | None):
+    import ssl
+
+    if ca_file is None:
+        return None
+    try:
+        return ssl.create_default_context(cadata=_read(ca_file).decode("ascii", "replace"))
+    except ssl.SSLError as error:
+        raise InputError(f"--ca_file={ca_file} has no certificates in PEM form.") from error
+
+
+def _read(path: str) -> bytes:
+    try:
+        with open(path, "rb") as file:
+            return file.read()
+    except OSError as error:
+        raise InputError(f"Cannot read --ca_file={path}: {error.strerror}") from error
+
+
+class _ServedModel:
+    """A model on a server, as `answer_questions` wants one."""
+
+    def __init__(self, client, name: str, signature: str, as_json: bool):
+        from keras_bert.serving.ask import QUESTIONS
+
+        metadata = client.metadata()
+        self.folder, self._client, self._signature, self._as_json = f"The model {name}", client, signature, as_json
+        if signature not in metadata.signatures:
+            raise InputError(
+                f"The model {name} has no signature {signature!r}. It has {', '.join(sorted(metadata.signatures))}."
+            )
+        inputs = set(metadata.signatures[signature].inputs)
+        self.columns = next((columns for columns in QUESTIONS if set(columns) == inputs), ())
+        if not self.columns:
+            raise InputError(
+                f"{self.folder} takes {', '.join(sorted(inputs)) or 'nothing'} in {signature}, which cannot be asked "
+                f"from a command line. Use a client of keras_bert.serving.client."
+            )
+
+    def ask(self, *columns) -> list[str]:
+        from keras_bert.serving.readable_answers import readable_answers
+
+        asked = {name: list(values) for name, values in zip(self.columns, columns, strict=True)}
+        outputs = self._client.predict(self._signature, **{name: _filled(values) for name, values in asked.items()})
+        return _json_lines(outputs) if self._as_json else readable_answers(outputs, asked)
+
+
+def _filled(values: list) -> list:
+    """Lists of choices as long as the longest of them; texts as they are."""
+    if not values or not isinstance(values[0], list):
+        return values
+    most = max(map(len, values))
+    return [row + [b""] * (most - len(row)) for row in values]
+
+
+def _json_lines(outputs: dict) -> list[str]:
+    rows = zip(*([(name, value) for value in values.tolist()] for name, values in outputs.items()), strict=True)
+    return [json.dumps(dict(row), ensure_ascii=False, default=_json_bytes) for row in rows]
+
+
+def _json_bytes(data: bytes) -> dict:
+    import base64
+
+    return {"b64": base64.b64encode(data).decode("ascii")}
+
+
+def _print_status(versions) -> None:
+    for version in sorted(versions, key=lambda version: version.version):
+        error = "" if version.error_code == "OK" else f"  {version.error_code}: {version.error_message}"
+        print(f"version {version.version}  {version.state}{error}")
+
+
+def _print_metadata(metadata) -> None:
+    print(f"{metadata.name}, version {metadata.version}")
+    for name, signature in sorted(metadata.signatures.items()):
+        print(f"\n{name}")
+        for direction, tensors in (("takes", signature.inputs), ("gives", signature.outputs)):
+            for key, tensor in sorted(tensors.items()):
+                sizes = ["?" if size is None else str(size) for size in tensor.shape or ()]
+                shape = "of any shape" if tensor.shape is None else f"[{', '.join(sizes)}]"
+                print(f"  {direction} {key}  {tensor.dtype} {shape}")
+
+
+def command() -> None:
+    run_command(main, define_flags)
+
+
+if __name__ == "__main__":
+    command()

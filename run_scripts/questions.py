@@ -1,0 +1,122 @@
+"""Questions to an exported model, as the commands that ask one take them: from flags or from standard input."""
+
+import itertools
+import sys
+from collections.abc import Iterator, Sequence
+
+from absl import flags
+
+from keras_bert.errors import InputError
+
+BATCH_SIZE = 32
+_COLUMNS = ("text", "text_b", "question", "context", "prompt", "choices")
+
+
+def define_question_flags() -> None:
+    flags.DEFINE_multi_string("text", [], "A text to ask")
+    flags.DEFINE_multi_string("text_b", [], "The second text of a pair, as often as --text")
+    flags.DEFINE_multi_string("question", [], "A question about a text")
+    flags.DEFINE_multi_string("context", [], "The text that it is about, as often as --question")
+    flags.DEFINE_multi_string("prompt", [], "What the choices go with, once")
+    flags.DEFINE_multi_string("choices", [], "A choice; give several")
+
+
+def given_questions() -> dict[str, list[str]]:
+    """Returns the columns that the flags give.
+
+    Raises:
+        InputError: columns that belong together are not given equally often.
+    """
+    given = {name: getattr(flags.FLAGS, name) for name in _COLUMNS if getattr(flags.FLAGS, name)}
+    _check(given)
+    return given
+
+
+def answer_questions(given: dict[str, list[str]], model, *, with_questions: bool = True) -> None:
+    """Prints the answers to the questions of the flags, or, without any, to those of standard input.
+
+    Args:
+        given: from `given_questions`.
+        model: has `columns`, the names of what it takes; `ask(*columns)`, which returns an answer for each row; and
+            `folder`, its name for errors.
+        with_questions: print every question above its answer, and an empty line below.
+
+    Raises:
+        InputError: there is no question, or the model takes others.
+    """
+    if given:
+        rows = _rows_of_flags(given, model)
+        batch_size = BATCH_SIZE
+    else:
+        rows = read_rows(sys.stdin.buffer, model.columns)
+        # A person wants the answer to a line before writing the next one.
+        batch_size = 1 if sys.stdin.isatty() else BATCH_SIZE
+        if sys.stdin.isatty():
+            print(f"Write one line for each: {', tab, '.join(model.columns)}. Ctrl-D ends.", file=sys.stderr)
+    if not print_answers(model, rows, batch_size, with_questions):
+        raise InputError("No text was given. Use --text=..., or write texts to standard input, one a line.")
+
+
+def _check(given: dict[str, list[str]]) -> None:
+    for first, second, hint in (
+        ("text", "text_b", ' Give them equally often; --text_b="" means a single text.'),
+        ("question", "context", " Give them equally often."),
+    ):
+        counts = [len(given.get(name, ())) for name in (first, second)]
+        if second in given and counts[0] != counts[1]:
+            raise InputError(f"--{first} is given {counts[0]} times and --{second} {counts[1]} times.{hint}")
+    if len(given.get("prompt", ())) > 1:
+        raise InputError("--prompt is given more than once. Write several to standard input, one a line.")
+
+
+def _rows_of_flags(given: dict[str, list[str]], model) -> list[tuple]:
+    """Returns a tuple of columns for each question, as `read_rows` does."""
+    wanted = " and ".join(f"--{name}" for name in model.columns)
+    if set(given) - set(model.columns):
+        wrong = ", ".join(f"--{name}" for name in given if name not in model.columns)
+        takes = "takes single texts, and a second text was given" if wrong == "--text_b" else f"takes {wanted}"
+        raise InputError(f"{model.folder} {takes}. Received: {wrong}")
+    if "choices" in model.columns:
+        if len(given) < 2:
+            raise InputError(f"{model.folder} takes {wanted}. Received: --{next(iter(given))}")
+        return [(given["prompt"][0], given["choices"])]
+    if model.columns[0] not in given or (len(given) < len(model.columns) and model.columns[-1] != "text_b"):
+        raise InputError(f"{model.folder} takes {wanted}. Received: --{next(iter(given))}")
+    columns = [given.get(name, [""] * len(given[model.columns[0]])) for name in model.columns]
+    return list(zip(*columns, strict=True))
+
+
+def read_rows(lines, columns: Sequence[str]) -> Iterator[tuple]:
+    """Yields a tuple of columns, bytes or, for choices, a list of bytes, for each line that is not blank."""
+    for line in lines:
+        line = line.rstrip(b"\r\n")
+        if not line.strip():
+            continue
+        if len(columns) == 1:
+            yield (line,)
+            continue
+        first, _, rest = line.partition(b"\t")
+        if columns[-1] == "context" and not rest:
+            raise InputError(f"A line has no tab between question and context: {_readable(line)!r:.100}")
+        yield first, [choice for choice in rest.split(b"\t") if choice] if columns[-1] == "choices" else rest
+
+
+def print_answers(model, rows, batch_size: int, with_questions: bool) -> int:
+    """Prints every question with its answer, and returns how many there were."""
+    rows, count = iter(rows), 0
+    while batch := list(itertools.islice(rows, batch_size)):
+        answers = model.ask(*zip(*batch, strict=True))
+        for row, answer in zip(batch, answers, strict=True):
+            if not with_questions:
+                print(answer, flush=True)
+                continue
+            # Choices are printed with the answer.
+            question = "  |  ".join(_readable(column) for column in row if column and not isinstance(column, list))
+            print(f"{question}\n{answer}\n", flush=True)
+        count += len(batch)
+    return count
+
+
+def _readable(text: str | bytes) -> str:
+    data = text if isinstance(text, bytes) else text.encode("utf-8", "surrogateescape")
+    return data.decode("utf-8", "replace")

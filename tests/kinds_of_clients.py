@@ -1,0 +1,47 @@
+"""The four clients behind one face, for tests that are true of all."""
+
+import asyncio
+import threading
+
+from keras_bert.serving.client import AsyncGrpcClient, AsyncRestClient, GrpcClient, RestClient
+
+KINDS = ["rest", "grpc", "async rest", "async grpc"]
+
+
+class Waiting:
+    """An async client that is used as the others are: every call runs in an event loop of its own thread."""
+
+    def __init__(self, kind, *arguments, **options):
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever)
+        self._thread.start()
+
+        async def make():
+            return kind(*arguments, **options)
+
+        self._client = self._run(make())
+
+    def _run(self, coroutine):
+        return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result()
+
+    def __getattr__(self, name):
+        return lambda *arguments, **options: self._run(getattr(self._client, name)(*arguments, **options))
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+
+def make_client(kind: str, server, model="toy", **options):
+    if kind == "rest":
+        return RestClient(server.url, model, **options)
+    if kind == "grpc":
+        return GrpcClient(server.address, model, **options)
+    if kind == "async rest":
+        return Waiting(AsyncRestClient, server.url, model, **options)
+    return Waiting(AsyncGrpcClient, server.address, model, **options)

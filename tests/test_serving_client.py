@@ -1,0 +1,301 @@
+"""The clients against a small TF Serving of our own: what they send, return and raise; threads; the page about them."""
+
+import concurrent.futures
+import pathlib
+import re
+
+import numpy as np
+import pytest
+from fake_tf_serving import FakeTfServing, probabilities
+from kinds_of_clients import KINDS, make_client
+
+from keras_bert.serving.client import (
+    DeadlineExceeded,
+    InvalidRequest,
+    NotFound,
+    RestClient,
+    ServingError,
+    Unavailable,
+)
+from keras_bert.serving.client.model_info import Tensor
+
+TEXTS = ["a", "", "a long text", "caf\u00e9", "NUL \0", "\u2028\U0001f600"]
+
+
+@pytest.fixture(scope="module")
+def running():
+    server = FakeTfServing()
+    yield server
+    server.close()
+
+
+@pytest.fixture
+def server(running):
+    running.forget()
+    return running
+
+
+@pytest.fixture(params=KINDS)
+def kind(request):
+    return request.param
+
+
+def test_three_lines_suffice(server):
+    with RestClient(server.url, "toy") as client:
+        answer = client.predict(text=["a wonderful film"])
+        assert (answer["label"][0], round(answer["probability"][0], 4)) == ("long", 0.8)
+
+
+def test_outputs_have_names_and_strings_are_text(server, kind):
+    with make_client(kind, server) as client:
+        answer = client.predict(text=TEXTS)
+    expected = probabilities([text.encode() for text in TEXTS])
+    assert answer["probabilities"].astype(np.float32).tobytes() == expected.tobytes()
+    assert answer["labels"].tolist() == [["short", "long"]] * 6
+    assert answer["label"].tolist() == [["short", "long"][row.argmax()] for row in expected]
+    assert all(type(label) is str for label in answer["label"])
+
+
+def test_strings_that_are_not_utf_8_arrive_and_come_back_as_they_were(server, kind):
+    values = [b"\xff\0", "caf\u00e9", b"", "\udcfe", b"a\0"]
+    with make_client(kind, server) as client:
+        answer = client.predict("echo", value_bytes=values)
+        assert answer["value_bytes"].tolist() == [b"\xff\0", "caf\u00e9".encode(), b"", b"\xfe", b"a\0"]
+        assert answer["text"].tolist() == [b"\xff\0", "caf\u00e9", "", b"\xfe", "a\0"]
+
+
+def test_numbers_of_json_have_the_widths_of_json_and_grpc_has_its_own(server):
+    given = np.array([[0.1, np.nan], [np.inf, -1e30]], np.float32)
+    with make_client("rest", server) as rest, make_client("grpc", server) as grpc:
+        by_rest, by_grpc = (client.predict("add", a=given, b=np.zeros_like(given)) for client in (rest, grpc))
+    assert (by_rest["sum"].dtype, by_grpc["sum"].dtype) == (np.float64, np.float32)
+    assert by_rest["places"].dtype == by_grpc["places"].dtype == np.int64
+    assert by_rest["sum"].astype(np.float32).tobytes() == by_grpc["sum"].tobytes() == given.tobytes()
+
+
+def test_an_only_output_has_its_name(server, kind):
+    with make_client(kind, server) as client:
+        assert {name: array.tolist() for name, array in client.predict("length", text=TEXTS[:3]).items()} == {
+            "length": [1, 0, 11]
+        }
+        count = len(server.requests)
+        client.predict("length", text=["a"])
+        assert len(server.requests) == count + 1  # the name is asked for once
+
+
+def test_classify_and_regress_take_rows_of_features(server, kind):
+    expected = probabilities([text.encode() for text in TEXTS])
+    with make_client(kind, server, batch_size=4) as client:
+        answer = client.classify(text=TEXTS)
+        assert answer["classes"].tolist() == [["short", "long"]] * 6
+        assert answer["scores"].astype(np.float32).tobytes() == expected.tobytes()
+        scores = client.regress(text=TEXTS)
+        assert scores.astype(np.float32).tobytes() == np.ascontiguousarray(expected[:, 1]).tobytes()
+        assert client.classify(text=[b"\xff"])["scores"].astype(np.float32).tolist() == probabilities([b"1"]).tolist()
+
+
+def test_examples_on_the_wire_are_tensorflows_own(server):
+    import tensorflow as tf
+
+    with make_client("grpc", server) as client:
+        client.classify(text=["a", b"\xff\0"], number=np.array([[1, 2], [3, 4]]), weight=[0.5, 1.5])
+    [(_, message, _)] = server.requests
+    rows = [tf.train.Example.FromString(x.SerializeToString()) for x in message.input.example_list.examples]
+    assert rows[1] == tf.train.Example(
+        features=tf.train.Features(
+            feature={
+                "text": tf.train.Feature(bytes_list=tf.train.BytesList(value=[b"\xff\0"])),
+                "number": tf.train.Feature(int64_list=tf.train.Int64List(value=[3, 4])),
+                "weight": tf.train.Feature(float_list=tf.train.FloatList(value=[1.5])),
+            }
+        )
+    )
+    assert len(rows) == 2
+
+
+def test_many_rows_go_as_several_requests_and_keep_their_order(server, kind):
+    texts = ["x" * (number % 23) for number in range(1000)]
+    server.misbehave(0.1)  # the first is overtaken
+    with make_client(kind, server, batch_size=30, max_in_flight=5) as client:
+        answer = client.predict(text=texts)
+    assert len(server.requests) == 34
+    assert answer["probabilities"].astype(np.float32).tobytes() == probabilities(texts).tobytes()
+
+
+def test_several_requests_are_under_way_at_once_and_no_more_than_allowed(server, kind):
+    for in_flight, least, most in ((1, 1, 1), (4, 2, 4)):
+        server.most_at_work = 0
+        server.misbehave(*[0.05] * 8)
+        server.grpc_misbehaviour.extend([0.05] * 8)
+        with make_client(kind, server, batch_size=1, max_in_flight=in_flight) as client:
+            client.predict(text=["a"] * 8)
+        assert least <= server.most_at_work <= most
+        server.misbehaviour.clear()
+        server.grpc_misbehaviour.clear()
+
+
+def test_outputs_of_other_widths_are_filled_up_as_a_server_fills_them(server, kind):
+    with make_client(kind, server, batch_size=1) as client:
+        parts = client.predict("pieces", text=["a", "b cd e", "f g"])
+    with make_client(kind, server) as client:
+        whole = client.predict("pieces", text=["a", "b cd e", "f g"])
+    assert whole["starts"].tolist() == [[0, -1, -1], [0, 2, 5], [0, 2, -1]]
+    assert {name: array.tolist() for name, array in parts.items()} == {
+        name: array.tolist() for name, array in whole.items()
+    }
+
+
+def test_no_rows_are_asked_too(server, kind):
+    with make_client(kind, server) as client:
+        answer = client.predict(text=[])
+    assert [len(answer[name]) for name in ("label", "probability", "labels", "probabilities")] == [0, 0, 0, 0]
+
+
+def test_metadata_and_status_say_what_is_there(server, kind):
+    with make_client(kind, server) as client:
+        metadata = client.metadata()
+        assert (metadata.name, metadata.version) == ("toy", 3)
+        signature = metadata.signatures["serving_default"]
+        assert signature.inputs == {"text": Tensor("string", (None,))}
+        assert signature.outputs["probabilities"] == Tensor("float", (None, None))
+        assert signature.method_name == "tensorflow/serving/predict"
+        assert [(version.version, version.state, version.error_code) for version in client.status()] == [
+            (2, "END", "OK"),
+            (3, "AVAILABLE", "OK"),
+        ]
+        assert client.wait_until_available(timeout=5) == 3
+
+
+def test_versions_and_labels_choose(server, kind):
+    for chosen in ({"version": 3}, {"label": "stable"}):
+        with make_client(kind, server, **chosen) as client:
+            assert client.predict(text=["a"])["label"].tolist() == ["short"]
+    for chosen in ({"version": 2}, {"label": "canary"}):
+        with make_client(kind, server, **chosen) as client, pytest.raises(NotFound, match="Servable not found for"):
+            client.predict(text=["a"])
+
+
+def test_names_of_models_may_hold_any_sign(server):
+    with RestClient(server.url + "/", "a/b c\u00e9", label="x y") as client, pytest.raises(NotFound):
+        client.predict(text=["a"])
+    assert server.requests[-1][1] == "/v1/models/a%2Fb%20c%C3%A9/labels/x%20y:predict"
+    below = RestClient(server.url + "/below/", "toy")
+    with below, pytest.raises(InvalidRequest, match="Malformed request: GET /below/v1/models/toy"):
+        below.status()
+
+
+def test_what_the_request_has_wrong_is_said_and_not_tried_again(server, kind):
+    with make_client(kind, server, model="other") as client, pytest.raises(NotFound) as caught:
+        client.predict(text=["a"])
+    assert caught.value.code == "NOT_FOUND"
+    assert caught.value.server_text == "Servable not found for request: Latest(other)"
+    assert "Check the name of the model" in str(caught.value)
+    with make_client(kind, server) as client:
+        with pytest.raises(InvalidRequest, match='signature.* "none" ?not found|key "none" not found'):
+            client.predict("none", text=["a"])
+        with pytest.raises(InvalidRequest, match="issing.*text"):
+            client.predict(txt=["a"])
+    assert len(server.requests) == 3
+
+
+def test_every_status_has_its_error(server):
+    found = {}
+    with make_client("rest", server, retries=0) as client:
+        for status in (400, 401, 403, 404, 409, 413, 418, 429, 499, 500, 501, 503, 504):
+            server.misbehave(status)
+            with pytest.raises(ServingError) as caught:
+                client.predict(text=["a"])
+            found[status] = (caught.value.code, type(caught.value).__name__)
+            assert caught.value.http_status == status
+            assert f"HTTP {status}): told to answer {status}." in str(caught.value)
+    assert found == {
+        400: ("INVALID_ARGUMENT", "InvalidRequest"),
+        401: ("UNAUTHENTICATED", "ServingError"),
+        403: ("PERMISSION_DENIED", "ServingError"),
+        404: ("NOT_FOUND", "NotFound"),
+        409: ("ALREADY_EXISTS", "ServingError"),
+        413: ("UNKNOWN", "ServingError"),
+        418: ("UNKNOWN", "ServingError"),
+        429: ("RESOURCE_EXHAUSTED", "Unavailable"),
+        499: ("CANCELLED", "ServingError"),
+        500: ("INTERNAL", "ServingError"),
+        501: ("UNIMPLEMENTED", "ServingError"),
+        503: ("UNAVAILABLE", "Unavailable"),
+        504: ("DEADLINE_EXCEEDED", "DeadlineExceeded"),
+    }
+    with make_client("grpc", server, retries=0) as client:
+        for code, error in [
+            ("INVALID_ARGUMENT", InvalidRequest),
+            ("FAILED_PRECONDITION", InvalidRequest),
+            ("OUT_OF_RANGE", InvalidRequest),
+            ("NOT_FOUND", NotFound),
+            ("RESOURCE_EXHAUSTED", Unavailable),
+            ("UNAVAILABLE", Unavailable),
+            ("DEADLINE_EXCEEDED", DeadlineExceeded),
+            ("INTERNAL", ServingError),
+        ]:
+            server.grpc_misbehaviour.append(code)
+            with pytest.raises(ServingError, match=f"gave {code}: told to answer {code}") as caught:
+                client.predict(text=["a"])
+            assert type(caught.value) is error
+
+
+def test_answers_that_are_none_of_tf_serving_are_shown(server):
+    for body in (b"<html>", b"[1]", b'{"outputs": {"a": [[1], [1, 2]]}}', b'{"outputs": [null]}', b'{"outputs": [{}]}'):
+        server.misbehave(body)
+        with make_client("rest", server) as client:
+            with pytest.raises(ServingError, match="the answer is not one of TF Serving's API: ") as caught:
+                client.predict(text=["a"])
+            assert caught.value.code == "UNKNOWN"
+    for method, body in [("status", b"{}"), ("status", b'{"model_version_status": [1]}'), ("metadata", b"[]")]:
+        server.misbehave(body)
+        with make_client("rest", server) as client, pytest.raises(ServingError, match="not one of TF Serving's API"):
+            getattr(client, method)()
+    for verb in ("classify", "regress"):
+        for results in (b'["a", {}]', b'[[["a", 0.5], [1, 0.5]]]', b"[1" + b"0" * 400 + b"]"):
+            server.misbehave(b'{"results": ' + results + b"}")
+            with make_client("rest", server) as client, pytest.raises(ServingError, match="not one of TF Serving's"):
+                getattr(client, verb)(text=["a"])
+
+
+def test_threads_share_a_client_and_get_their_own_answers(server, kind):
+    with make_client(kind, server) as client, concurrent.futures.ThreadPoolExecutor(12) as pool:
+
+        def ask(number):
+            text = "x" * (number % 40)
+            return (
+                client.predict(text=[text])["probabilities"].astype(np.float32).tolist()
+                == probabilities([text]).tolist()
+            )
+
+        assert all(pool.map(ask, range(200)))
+
+
+def test_the_error_of_a_part_says_which_rows(server, kind):
+    server.misbehave(0.05, 500)
+    server.grpc_misbehaviour.extend([0.05, "INTERNAL"])
+    client = make_client(kind, server, batch_size=10, max_in_flight=1)
+    with client, pytest.raises(ServingError, match="for rows 10 to 19: told") as caught:
+        client.predict(text=["a"] * 35)
+    assert caught.value.rows == range(10, 20)
+
+
+def test_headers_are_sent(server, kind):
+    with make_client(kind, server, headers={"X-Key": "secret"}) as client:
+        client.predict(text=["a"])
+    assert {name.lower(): value for name, value in server.requests[-1][-1].items()}["x-key"] == "secret"
+
+
+def test_the_scripts_of_the_page_run_as_they_stand(server, capsys):
+    page = (pathlib.Path(__file__).parent.parent / "docs" / "serving_client.md").read_text("utf-8")
+    for script in re.findall(r"```python\n(.*?)```", page, re.S):
+        script = script.replace("http://127.0.0.1:8501", server.url).replace("127.0.0.1:8500", server.address)
+        exec(compile(script.replace('"sentiment"', '"toy"'), "serving_client.md", "exec"), namespace := {})
+        if "client" in namespace:
+            namespace["client"].close()
+    shown = capsys.readouterr().out.splitlines()
+    assert shown[0] == "long 0.800000012"
+    assert "serving_default ['text'] -> ['label', 'labels', 'probabilities', 'probability']" in shown
+    assert "[(2, 'END'), (3, 'AVAILABLE')]" in shown
+    assert "100 100" in shown
+    assert shown[-1].startswith("NOT_FOUND - http://127.0.0.1:")

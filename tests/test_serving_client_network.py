@@ -1,0 +1,185 @@
+"""The clients on a bad network: busy, slow and broken servers, connections that are closed, TLS."""
+
+import concurrent.futures
+import pathlib
+import random
+import shutil
+import socket
+import ssl
+import subprocess
+import threading
+import time
+
+import numpy as np
+import pytest
+from fake_tf_serving import FakeTfServing, probabilities
+from kinds_of_clients import KINDS, make_client
+
+from keras_bert.serving.client import (
+    DeadlineExceeded,
+    RestClient,
+    ServingError,
+    Unavailable,
+)
+
+
+@pytest.fixture(params=KINDS)
+def kind(request):
+    return request.param
+
+
+@pytest.fixture(scope="module")
+def running():
+    server = FakeTfServing()
+    yield server
+    server.close()
+
+
+@pytest.fixture
+def server(running):
+    running.forget()
+    return running
+
+
+def test_a_busy_server_is_asked_again_until_it_answers(server, kind):
+    server.misbehave(503, 429, "close")
+    server.grpc_misbehaviour.extend(["UNAVAILABLE", "RESOURCE_EXHAUSTED", "UNAVAILABLE"])
+    with make_client(kind, server) as client:
+        assert client.predict(text=["a"])["label"].tolist() == ["short"]
+    assert len(server.requests) == 4
+
+
+def test_patience_ends_with_the_retries(server, kind):
+    server.misbehave(503, 503, 503)
+    server.grpc_misbehaviour.extend(["UNAVAILABLE"] * 3)
+    with make_client(kind, server, retries=1) as client, pytest.raises(Unavailable, match="after 2 attempts"):
+        client.predict(text=["a"])
+    assert len(server.requests) == 2
+
+
+def test_no_server_is_unavailable(kind):
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+
+    class Nobody:
+        url, address = f"http://127.0.0.1:{port}", f"127.0.0.1:{port}"
+
+    with make_client(kind, Nobody, retries=1) as client:
+        with pytest.raises(Unavailable, match="after 2 attempts: .*Check that the server runs at this address"):
+            client.predict(text=["a"])
+        with pytest.raises(DeadlineExceeded, match=r"no version was available within 0.3 seconds: .*onnect"):
+            client.wait_until_available(timeout=0.3)
+
+
+def test_slow_answers_end_at_the_deadline(server, kind):
+    server.misbehave(1.0)
+    server.grpc_misbehaviour.append(1.0)
+    with make_client(kind, server, timeout=0.3) as client:
+        start = time.monotonic()
+        with pytest.raises(DeadlineExceeded, match="Allow more time"):
+            client.predict(text=["a"])
+        assert 0.25 < time.monotonic() - start < 0.95  # the answer comes after 1.0
+        assert client.predict(text=["a"])["label"].tolist() == ["short"]
+
+
+def test_an_answer_that_trickles_in_ends_at_the_deadline(server):
+    server.misbehave("drip")
+    with make_client("rest", server, timeout=0.4) as client:
+        start = time.monotonic()
+        with pytest.raises(DeadlineExceeded):
+            client.predict(text=["a"])
+        assert 0.3 < time.monotonic() - start < 3.0  # the answer takes 10
+
+
+def test_connections_are_kept_and_those_that_the_server_has_closed_are_replaced(server):
+    server.connections = 0
+    with make_client("rest", server, retries=0) as client:
+        for _ in range(20):
+            client.predict(text=["a"])
+        assert server.connections == 1
+        for kind in ("close", "reset"):  # without retries: it is not the server that failed
+            server.misbehave(kind)
+            assert client.predict(text=["a"])["label"].tolist() == ["short"]
+        assert server.connections == 3
+    with make_client("rest", server, retries=0) as client:
+        server.misbehave("close")
+        with pytest.raises(Unavailable, match="no connection, or it broke"):
+            client.predict(text=["a"])
+
+
+def test_half_an_answer_is_no_answer(server):
+    server.misbehave("cut", "cut")
+    with make_client("rest", server, retries=1) as client, pytest.raises(Unavailable, match="IncompleteRead"):
+        client.predict(text=["a"])
+    server.misbehave("cut")
+    with make_client("rest", server, retries=1) as client:
+        assert client.predict(text=["a"])["label"].tolist() == ["short"]
+
+
+def test_a_server_may_refuse_a_large_body_before_it_has_read_it():
+    def refuse(listener):
+        connection, _ = listener.accept()
+        connection.recv(1000)
+        text = b'{"error": "too large"}'
+        connection.sendall(b"HTTP/1.1 413 Too Large\r\nContent-Length: %d\r\n\r\n" % len(text) + text)
+        connection.shutdown(socket.SHUT_WR)
+        time.sleep(0.3)
+        connection.close()
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=refuse, args=(listener,))
+        thread.start()
+        client = RestClient(f"http://127.0.0.1:{listener.getsockname()[1]}", "toy", retries=0, timeout=5)
+        with client, pytest.raises(ServingError, match="HTTP 413.*too large"):
+            client.predict(text=["x" * 20_000_000])
+        thread.join()
+
+
+@pytest.mark.parametrize("kind", ["rest", "grpc"])
+def test_nothing_is_lost_or_mixed_up_on_a_server_that_fails_now_and_then(server, kind):
+    chance, count = random.Random(1), 600
+    server.misbehave(*chance.choices([None, 503, 429, "close", "reset", "cut"], [20, 1, 1, 1, 1, 1], k=count))
+    server.grpc_misbehaviour.extend(chance.choices([None, "UNAVAILABLE", "RESOURCE_EXHAUSTED"], [10, 1, 1], k=count))
+    texts = ["x" * (number % 50) for number in range(count)]
+    with make_client(kind, server, retries=10) as client, concurrent.futures.ThreadPoolExecutor(32) as pool:
+        found = list(pool.map(lambda text: client.predict(text=[text])["probabilities"][0], texts))
+    assert np.array(found, np.float32).tobytes() == probabilities(texts).tobytes()
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory):
+    """The files of a certificate for 127.0.0.1 that signs itself, and of its key."""
+    if shutil.which("openssl") is None:
+        pytest.skip("openssl, which makes the certificate, is not installed")
+    folder = tmp_path_factory.mktemp("certificate")
+    files = (str(folder / "certificate.pem"), str(folder / "key.pem"))
+    command = "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=toy -addext"
+    subject = "subjectAltName=IP:127.0.0.1"
+    line = [*command.split(), subject, "-out", files[0], "-keyout", files[1]]
+    subprocess.run(line, check=True, capture_output=True)
+    return files
+
+
+@pytest.fixture(scope="module")
+def tls_server(certificate):
+    server = FakeTfServing(certificate)
+    yield server
+    server.close()
+
+
+def test_tls_checks_the_certificate(tls_server, certificate):
+    import grpc
+
+    trusted = ssl.create_default_context(cafile=certificate[0])
+    credentials = grpc.ssl_channel_credentials(pathlib.Path(certificate[0]).read_bytes())
+    for kind, tls in (("rest", {"tls": trusted}), ("grpc", {"credentials": credentials})):
+        with make_client(kind, tls_server, **tls) as client:
+            for _ in range(2):
+                assert client.predict(text=["a"])["label"].tolist() == ["short"]
+        # Certificates of the system do not have this one.
+        other = {} if kind == "rest" else {"credentials": grpc.ssl_channel_credentials()}
+        with make_client(kind, tls_server, retries=0, **other) as client, pytest.raises(Unavailable):
+            client.predict(text=["a"])
+    plain = RestClient(tls_server.url.replace("https", "http"), "toy", retries=0)
+    with plain, pytest.raises(Unavailable):
+        plain.predict(text=["a"])

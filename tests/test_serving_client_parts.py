@@ -1,0 +1,166 @@
+"""The parts of the clients that need no server: formats, rows, pauses, arguments, what is imported."""
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from keras_bert.errors import InputError
+from keras_bert.serving.client import (
+    DeadlineExceeded,
+    GrpcClient,
+    InvalidRequest,
+    RestClient,
+    Unavailable,
+)
+from keras_bert.serving.client.rest_format import RestFormat
+from keras_bert.serving.client.retrying import Attempts
+from keras_bert.serving.client.rows import as_arrays, join_rows, split_rows
+
+
+def test_pauses_double_with_chance_and_the_deadline_holds_for_all_attempts():
+    now = [0.0]
+    attempts = Attempts(10.0, 100, clock=lambda: now[0], draw=lambda: 1.0)
+    pauses = []
+    for _ in range(6):
+        pauses.append(attempts.pause_after(Unavailable("server", "UNAVAILABLE", "busy")))
+        now[0] += pauses[-1]
+    with pytest.raises(DeadlineExceeded, match="no answer within 10 seconds; the last attempt ended with: busy"):
+        attempts.pause_after(Unavailable("server", "UNAVAILABLE", "busy"))
+    assert pauses == pytest.approx([0.1, 0.2, 0.4, 0.8, 1.6, 3.2])
+    assert attempts.remaining() == pytest.approx(10.0 - sum(pauses))
+    half = Attempts(10.0, 1, clock=lambda: 0.0, draw=lambda: 0.0)
+    assert half.pause_after(Unavailable("server", "UNAVAILABLE", "busy")) == pytest.approx(0.05)
+    with pytest.raises(Unavailable):
+        half.pause_after(Unavailable("server", "UNAVAILABLE", "busy"))
+    with pytest.raises(InvalidRequest):
+        Attempts(10.0, 5).pause_after(InvalidRequest("server", "INVALID_ARGUMENT", "wrong"))
+
+
+def test_the_json_of_requests_is_as_documented():
+    form = RestFormat("http://h:1", "", "m", None, None)
+    request = form.predict("s", as_arrays({"text": ["a\u00e9", b"\xff"], "n": np.array([[1], [2]], np.int32)}))
+    assert request.path == "/v1/models/m:predict"
+    assert request.body.decode() == (
+        '{"signature_name": "s", "inputs": {"text": ["a\u00e9", {"b64": "/w=="}], "n": [[1], [2]]}}'
+    )
+    request = form.classify("s", as_arrays({"text": ["a"], "x": [1.5]}))
+    assert request.body.decode() == '{"signature_name": "s", "examples": [{"text": "a", "x": 1.5}]}'
+    assert form.status().path == "/v1/models/m"
+    assert form.metadata().path == "/v1/models/m/metadata"
+    odd = np.array([np.nan, np.inf, -np.inf], np.float32)
+    assert b"[NaN, Infinity, -Infinity]" in form.predict("s", {"x": odd}).body
+
+
+def test_answers_are_read_as_tf_serving_prints_them():
+    form = RestFormat("http://h:1", "", "m", 3, None)
+    answer = (
+        b'{\n    "outputs": {\n        "p": [9e+06, 999999.0, NaN, -Infinity],\n        "n": [1, -1],\n "s": ["a"]}}'
+    )
+    outputs = form.read_predict(answer)
+    assert outputs["p"].tolist()[:2] == [9e6, 999999.0]
+    assert np.isnan(outputs["p"][2])
+    assert outputs["p"][3] == -np.inf
+    assert (outputs["n"].dtype, outputs["n"].tolist(), outputs["s"].tolist()) == (np.int64, [1, -1], ["a"])
+    assert form.read_predict(b'{"outputs": {"b64": "/w=="}}')[None].tolist() == b"\xff"
+    status = (
+        b'{"model_version_status":[{"version":"123","state":"AVAILABLE",'
+        b'"status":{"error_code":"OK","error_message":""}}]}'
+    )
+    [version] = form.read_status(status)
+    assert (version.version, version.state, version.error_code, version.error_message) == (123, "AVAILABLE", "OK", "")
+    assert json.loads(form.predict("s", {"x": np.zeros([0, 2])}).body)["inputs"] == {"x": []}
+
+
+def test_lists_are_read_as_tensorflow_reads_them():
+    import tensorflow as tf
+
+    for value in ([1, 2], [[1.5], [2]], [2**40], [True], [1, 2.5], ["a", b"b"], [["a"], ["b"]], [np.int64(3)]):
+        expected = tf.constant(value).numpy() if not isinstance(value[0], np.int64) else np.array([3])
+        [array] = as_arrays({"x": value}).values()
+        assert array.dtype == expected.dtype, value
+        assert array.tolist() == expected.tolist()
+    assert as_arrays({"x": []})["x"].dtype == object
+    assert as_arrays({"x": np.array(["a", "\u00e9"])})["x"].tolist() == [b"a", "\u00e9".encode()]
+    assert as_arrays({"x": ("a\0", b"b")})["x"].tolist() == [b"a\0", b"b"]
+
+
+@pytest.mark.parametrize(
+    ("inputs", "message"),
+    [
+        ({}, "No input was given"),
+        ({"text": "a film"}, r"text is a single text; give a list of texts: text=\['a film'\]"),
+        ({"text": [["a"], ["b", "c"]]}, "The rows of text have different lengths; fill the short ones up"),
+        ({"x": [[1], [1, 2]]}, "The rows of x have different lengths"),
+        ({"text": ["a", None]}, "text: A tensor of strings holds None"),
+        ({"text": ["a", 1]}, "text: A tensor of strings holds 1"),
+        ({"text": ["\ud800"]}, "half a surrogate pair"),
+        ({"x": [2**70]}, "x has a whole number that does not fit into 64 bits"),
+        ({"a": ["a"], "b": ["b", "c"]}, "All inputs must have equally many rows: a has 1, b has 2"),
+        ({"a": ["a"], "b": np.float32(1)}, "a has 1, b is a single value"),
+    ],
+)
+def test_inputs_that_cannot_be_sent_are_one_clear_error(inputs, message):
+    with pytest.raises(InputError, match=message):
+        list(split_rows(as_arrays(inputs), 8))
+
+
+def test_what_cannot_be_a_client_is_one_clear_error():
+    for arguments, message in [
+        (("localhost:8501", "m"), "is no URL of a server. Write http://host:port"),
+        (("http://", "m"), "is no URL of a server"),
+        (("http://h:port", "m"), "is no URL"),
+        (("http://h", ""), "The model is ''; give its name"),
+        (("http://h", "m", 1, "stable"), "a version has a number or a label"),
+        (("http://h", "m", -1), "a version is a whole number that is not negative"),
+    ]:
+        with pytest.raises(InputError, match=message):
+            RestClient(*arguments)
+    with pytest.raises(InputError, match="the retries not negative"):
+        RestClient("http://h", "m", retries=-1)
+    with pytest.raises(InputError, match="The header 'a': 'b.*' cannot be sent"):
+        RestClient("http://h", "m", headers={"a": "b\r\nc: d"})
+    with pytest.raises(InputError, match="is no address of a gRPC server. Write host:port"):
+        GrpcClient("http://h:1", "m")
+    with RestClient("http://h:1", "m", batch_size=0) as client, pytest.raises(InputError, match="batch_size is 0"):
+        client.predict(text=["a"])
+    with RestClient("http://h:1", "m") as client, pytest.raises(InputError, match="JSON has no values for arrays of"):
+        client.predict(x=np.zeros(1, np.complex64))
+
+
+def test_outputs_without_rows_cannot_be_joined():
+    with pytest.raises(InputError, match="The output x cannot be joined: it has no rows. Use batch_size=None"):
+        join_rows([{"x": np.array(1)}, {"x": np.array(2)}])
+    joined = join_rows([{"x": np.zeros([1, 0])}, {"x": np.array([["a", "b"]], object)}, {"x": np.zeros([2, 0])}])
+    assert joined["x"].tolist() == [["", ""], ["a", "b"], ["", ""], ["", ""]]
+
+
+def test_a_client_needs_no_tensorflow_and_rest_no_protobuf_either():
+    program = (
+        "import sys, keras_bert.serving.client as c\n"
+        "heavy = lambda: [m for m in ('tensorflow', 'keras', 'grpc', 'google.protobuf', 'numpy') if m in sys.modules]\n"
+        "print(heavy())\n"
+        "c.RestClient('http://127.0.0.1:1', 'm'); c.AsyncRestClient('http://127.0.0.1:1', 'm'); print(heavy())\n"
+        "c.GrpcClient('127.0.0.1:1', 'm'); print(heavy())\n"
+        "print(sorted(c.__all__) == dir(c))\n"
+    )
+    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert result.stdout.splitlines() == [
+        "[]",
+        "['numpy']",
+        "['grpc', 'google.protobuf', 'numpy']",
+        "True",
+    ], result.stderr
+
+
+def test_without_grpcio_a_grpc_client_says_what_to_install():
+    program = (
+        "import sys; sys.modules['grpc'] = None\n"
+        "from keras_bert.serving.client import GrpcClient\n"
+        "GrpcClient('127.0.0.1:1', 'm')\n"
+    )
+    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert "InputError: grpcio is not installed" in result.stderr
+    assert "pip install 'keras-bert-pipeline[client]'" in result.stderr

@@ -1,0 +1,161 @@
+"""SavedModels with traps in them: each signature of one model has one, and so does each copy of another's files."""
+
+import os
+
+import tensorflow as tf
+
+BATCH = [None]
+ROWS = [None, None]
+
+
+def spec(shape, dtype, name):
+    return tf.TensorSpec(shape, dtype, name=name)
+
+
+def graph(*specs, **options):
+    return tf.function(input_signature=list(specs), autograph=False, **options)
+
+
+def save(folder, signatures, **attributes):
+    """Saves functions, and what they use, and returns the folder."""
+    module = tf.Module()
+    for name, value in attributes.items():
+        setattr(module, name, value)
+    module.functions = list(signatures.values())
+    tf.saved_model.save(module, os.fspath(folder), signatures=signatures)
+    return os.fspath(folder)
+
+
+def sound_signature(weights):
+    """Text in, numbers out, with names: nothing to complain about."""
+
+    @graph(spec(BATCH, tf.string, "text"))
+    def score(text):
+        lengths = tf.cast(tf.strings.length(text), tf.float32)
+        return {"score": lengths[:, tf.newaxis] * tf.reduce_sum(weights, axis=1)}
+
+    return score
+
+
+def trapped_signatures() -> dict:
+    """Returns trap -> (severity, signature). Each signature has that trap and no other."""
+    import tensorflow_text as tf_text
+
+    text, ids = spec(BATCH, tf.string, "text"), spec(ROWS, tf.int32, "input_ids")
+
+    @graph(spec(BATCH, tf.int32, None))
+    def unnamed_input(*args):
+        return {"y": args[0] + 1}
+
+    @graph(text)
+    def unnamed_output(text):
+        return tf.strings.length(text)
+
+    @graph(text)
+    def ragged(text):
+        return {"words": tf.strings.split(text)}
+
+    @graph(text)
+    def bfloat16(text):
+        return {"y": tf.cast(tf.strings.length(text), tf.bfloat16)}
+
+    @graph(spec(BATCH, tf.float16, "x"))
+    def half(x):
+        return {"y": tf.cast(x, tf.float32)}
+
+    @graph(ids, spec(ROWS, tf.int32, "input_mask"))
+    def mask(input_ids, input_mask):
+        return {"y": tf.reduce_sum(input_ids * input_mask, axis=1)}
+
+    @graph(ids)
+    def only_ids(input_ids):
+        return {"y": tf.reduce_sum(input_ids, axis=1)}
+
+    @graph(spec(ROWS, tf.string, "choices"))
+    def choices(choices):
+        return {"y": tf.strings.reduce_join(choices, axis=1)}
+
+    @graph(spec([None, 7], tf.int32, "input_ids"))
+    def frozen_length(input_ids):
+        return {"y": tf.reduce_sum(input_ids, axis=1)}
+
+    @graph(spec([4, 1], tf.int32, "x"))
+    def frozen_batch(x):
+        return {"y": x[:, 0]}
+
+    @graph(spec(BATCH, tf.float32, "word_ids"))
+    def float_ids(word_ids):
+        return {"y": tf.cast(word_ids, tf.int32)}
+
+    @graph(text, spec([], tf.int32, "top_k"))
+    def scalar_input(text, top_k):
+        return {"y": tf.strings.length(text) + top_k}
+
+    @graph(text)
+    def scalar_output(text):
+        return {"y": tf.size(text)}
+
+    @graph(text)
+    def labels_once(text):
+        return {"labels": tf.constant(["a", "b"]), "y": tf.strings.length(text)}
+
+    @graph(text, spec(BATCH, tf.int32, "shape"))
+    def unknown_rank(text, shape):
+        return {"y": tf.reshape(tf.strings.length(text), shape)}
+
+    @graph(text)
+    def text_bytes(text):
+        return {"answer_bytes": tf.strings.lower(text)}
+
+    @graph(text)
+    def picture(text):
+        return {"picture": tf.io.decode_base64(text)}
+
+    @graph(text)
+    def trimmer(text):
+        words = tf.strings.split(text)
+        return {"y": tf_text.RoundRobinTrimmer(4).trim([words, words])[0].to_tensor()}
+
+    @graph(text)
+    def python(text):
+        return {"y": tf.ensure_shape(tf.numpy_function(lambda text: text, [text], tf.string), BATCH)}
+
+    @graph(text)
+    def newer_operation(text):
+        data = tf.raw_ops.SegmentMaxV2(
+            data=tf.strings.length(text), segment_ids=tf.range(tf.size(text)), num_segments=tf.size(text)
+        )
+        return {"y": tf.ensure_shape(data, BATCH)}
+
+    @graph(spec(BATCH, tf.float32, "x"), jit_compile=True)
+    def compiled(x):
+        return {"y": x + 1.0}
+
+    @graph(text)
+    def reads_a_file(text):
+        return {"y": tf.fill(tf.shape(text), tf.io.read_file("/home/somebody/models/vocab.txt"))}
+
+    return {
+        "unnamed-input": ("warning", unnamed_input),
+        "unnamed-output": ("warning", unnamed_output),
+        "composite-output": ("error", ragged),
+        "output-type": ("error", bfloat16),
+        "input-type": ("error", half),
+        "padded-mask": ("warning", mask),
+        "padded-ids": ("warning", only_ids),
+        "padded-rows": ("note", choices),
+        "frozen-length": ("warning", frozen_length),
+        "frozen-batch": ("warning", frozen_batch),
+        "float-ids": ("warning", float_ids),
+        "input-without-batch": ("warning", scalar_input),
+        "output-without-batch": ("error", scalar_output),
+        "other-batch": ("error", labels_once),
+        "unknown-shape": ("warning", unknown_rank),
+        "text-named-bytes": ("warning", text_bytes),
+        "bytes-named-text": ("warning", picture),
+        "missing-operation": ("error", trimmer),
+        "python-operation": ("error", python),
+        "newer-operation": ("warning", newer_operation),
+        "must-compile": ("warning", compiled),
+        "absolute-path": ("error", reads_a_file),
+    }
