@@ -8,6 +8,7 @@ import pytest
 
 from benchmarks.pretraining_memory import anonymous_memory, write_copies
 from benchmarks.sample_text import write_sample
+from benchmarks.training_loop import table
 
 DOCUMENTS = [
     [f"Paragraph {number} of document {name}. It has two sentences." for number in range(4)]
@@ -69,3 +70,8 @@ def test_memory_is_that_of_the_process_and_its_grandchildren():
         os.killpg(process.pid, 9)
         process.wait()
         process.stdout.close()
+
+
+def test_the_loop_is_compared_turn_by_turn():
+    turns = {"bare": [(0.1, None), (0.2, None), (0.1, None)], "fit": [(0.11, 0.0011), (0.21, 0.0), (0.13, 0.0026)]}
+    assert table(turns)[2:] == ["| bare | 100.00 | +0.0% | - |", "| fit | 130.00 | +10.0% | 1.00% |"]

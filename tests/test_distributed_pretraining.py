@@ -95,7 +95,8 @@ def test_two_workers_train_what_one_process_trains(files, uninterrupted, tmp_pat
     # Without dropout: devices draw their own.
     config = tiny_pretraining.CONFIG.replace(hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
     (tmp_path / "bert_config.json").write_text(json.dumps(config.to_dict()))
-    changed = {"bert_config_file": tmp_path / "bert_config.json"}
+    # One file of records: there are fewer than workers.
+    changed = {"bert_config_file": tmp_path / "bert_config.json", "input_file": files / "0.tfrecord"}
     two = start(files, tmp_path / "two", **changed)
     finish(start(files, tmp_path / "one", num_workers=1, **changed))
     output = finish(two)

@@ -118,6 +118,7 @@ def train_pretrainer(
     datasets = [dataset_from() for dataset_from in datasets_from]
     settings = _settings(model, init_checkpoint, adam_beta_2, seed, masking, optimizer, phases, datasets)
     if keep_best:
+        eval_steps = eval_steps or save_checkpoints_steps
         settings |= {"keep_best": keep_best.settings(), "eval_steps": eval_steps}
     folder = RunFolder(output_dir, settings, keep_checkpoint_max)
     if keep_best and is_any(os.path.isdir(folder.model_path)):
@@ -132,9 +133,7 @@ def train_pretrainer(
         steps_per_execution=steps_per_execution,
         gradient_accumulation_steps=gradient_accumulation_steps,
     )
-    best_from = None
-    if keep_best:
-        best_from = _best_model_from(model, folder, keep_best, eval_steps or save_checkpoints_steps)
+    best_from = _best_model_from(model, folder, keep_best, eval_steps) if keep_best else None
     best = _train(
         model,
         phases,
