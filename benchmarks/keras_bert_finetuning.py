@@ -4,11 +4,14 @@ The flags and the file written are those of `transformers_finetuning`:
 
     python -m benchmarks.keras_bert_finetuning --model FOLDER --data FOLDER --task MRPC --seed 1 --output mrpc-1.json
 
-A model that was not compiled takes the paper's recipe by itself: AdamW, 5e-5, a tenth of warm-up, linear decay.
+With --optimizer=same it is compiled with what transformers trains with: its learning rates and its epsilon. With
+--optimizer=default it is not compiled, and takes the paper's recipe by itself: AdamW, 5e-5, a tenth of warm-up, linear
+decay as in Google's code, where the line begins at step 0.
 """
 
 import argparse
 import json
+import math
 import os
 import pathlib
 import sys
@@ -91,6 +94,22 @@ def predictions(model, arguments, max_seq_length: int) -> dict:
     return {"dev": [int(answer.label) for answer in model.predict(texts, max_seq_length=max_seq_length)]}
 
 
+def compile_as_transformers(model, recipe, x, y) -> None:
+    """Compiles a model with the rates and the epsilon of `transformers_finetuning`."""
+    from keras_bert.optimization import AdamW, WarmupTrapezoid
+    from keras_bert.text_tasks.fitting import text_task
+
+    task = text_task(model)
+    num_rows = len(task.encode(task.examples(x, y), recipe.max_seq_length).rows)
+    num_steps = math.ceil(num_rows / recipe.batch_size) * recipe.epochs
+    num_warmup_steps = math.ceil(examples.WARMUP_PART * num_steps)
+    # Without a flat part: up to the peak, and from there down to 0.
+    rates = WarmupTrapezoid(
+        examples.PEAK_RATE, num_steps, num_warmup_steps, num_decay_steps=num_steps - num_warmup_steps
+    )
+    model.compile(optimizer=AdamW(rates, epsilon=1e-8), jit_compile=False)
+
+
 def train_on_request(model, x, y, recipe, steps: int) -> None:
     """For each line on standard input takes so many steps, and writes a line of JSON with their time and tokens."""
     import keras
@@ -139,6 +158,7 @@ def main():
     parser.add_argument("--task", choices=sorted(RECIPES), required=True)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--optimizer", choices=["same", "default"], default="same")
     parser.add_argument("--output", type=pathlib.Path, help="JSON file to write")
     parser.add_argument("--steps_on_request", type=int, help="instead train so many steps for each line of input")
     arguments = parser.parse_args()
@@ -153,12 +173,15 @@ def main():
     if arguments.steps_on_request:
         train_on_request(model, x, y, recipe, arguments.steps_on_request)
         return
+    if arguments.optimizer == "same":
+        compile_as_transformers(model, recipe, x, y)
     measured = train(model, recipe, arguments.seed, x, y)
     result = {
         "side": f"keras_bert, Keras {keras.__version__}, TensorFlow {tf.__version__}",
         "task": arguments.task,
         "seed": arguments.seed,
         "threads": arguments.threads,
+        "optimizer": arguments.optimizer,
         **measured,
         "predictions": predictions(model, arguments, recipe.max_seq_length),
     }
