@@ -1,5 +1,8 @@
 """The clients against the development server, with and without batching: the cases that every server must pass."""
 
+import pathlib
+import re
+
 import pytest
 from serving_client_cases import CASES, ServedClassifier
 from test_client_on_servers import write_classifier
@@ -30,3 +33,14 @@ def place(folder, request):
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.__name__)
 def test_the_clients_get_what_they_must_get(case, place):
     case(place)
+
+
+def test_the_script_of_the_readme_prints_an_answer(place, capsys):
+    page = (pathlib.Path(__file__).parent.parent / "README.md").read_text("utf-8")
+    (script,) = [text for text in re.findall(r"```python\n(.*?)```", page, re.S) if "RestClient" in text]
+    script = script.replace("http://127.0.0.1:8501", place.url).replace('"sentiment"', '"toy"')
+    exec(compile(script, "README.md", "exec"), namespace := {})
+    namespace["client"].close()
+    label, probability = capsys.readouterr().out.strip().rsplit(" ", 1)
+    assert label in ("animal", "no animal")
+    assert 0.5 <= float(probability) <= 1

@@ -12,7 +12,7 @@ README = (PROJECT / "README.md").read_text("utf-8")
 
 
 def test_ten_lines_of_ones_own_train_and_save_a_model(tmp_path, monkeypatch, capsys):
-    (program,) = re.findall(r"```python\n(.*?)```", README, re.S)
+    program, _ = re.findall(r"```python\n(.*?)```", README, re.S)  # the other asks a server
     assert len([line for line in program.splitlines() if line]) <= 10
     VOCABULARY.save(tmp_path / "vocab.txt")
     (tmp_path / "records").mkdir()
