@@ -121,7 +121,7 @@ def test_padding_is_never_chosen_in_mixed_precision_either():
     assert np.isfinite(term.value)
 
 
-def test_missing_labels_keras_metrics_and_an_export_are_refused(tmp_path):
+def test_missing_labels_and_keras_metrics_are_refused():
     model = compiled()
     with pytest.raises(InputError, match="hold start_positions and end_positions, .* Received: neither"):
         model.fit(X, np.zeros(2), verbose=0)
@@ -129,5 +129,3 @@ def test_missing_labels_keras_metrics_and_an_export_are_refused(tmp_path):
         model.fit(X, verbose=0)
     with pytest.raises(InputError, match="Keras' metrics cannot see labels"):
         model.compile(optimizer="sgd", metrics=["accuracy"])
-    with pytest.raises(InputError, match="can be exported. Received: BertSpanClassifier"):
-        model.export_for_serving(tmp_path / "served")
