@@ -152,6 +152,11 @@ def test_a_batching_file_is_read(tmp_path):
         ("max_batch_size { value: 0 }", "max_batch_size is 0; a number from 1 on was expected"),
         ("allowed_batch_sizes: [8, 2]", "must be monotonically increasing"),
         ("allowed_batch_sizes: 2", "Last entry in allowed_batch_sizes must match max_batch_size"),
+        (
+            "max_batch_size { value: 8 } enable_large_batch_splitting { value: true } "
+            "max_execution_batch_size { value: 4 } allowed_batch_sizes: 4",
+            "last entry was 4; expected 8",
+        ),
         ("batch_timeout_micros { value: -1 }", "cannot be negative"),
         (None, "Cannot read"),
     ],

@@ -51,11 +51,11 @@ class BatchingOptions:
         sizes = self.allowed_batch_sizes
         if sizes and (list(sizes) != sorted(set(sizes)) or sizes[0] < 1):
             raise InputError(f"allowed_batch_sizes entries must be monotonically increasing; they are {list(sizes)}.")
-        if sizes and sizes[-1] != self.largest:
-            name = "max_execution_batch_size" if self.enable_large_batch_splitting else "max_batch_size"
+        # Of requests that are cut up, too: bundle_factory_util.cc.
+        if sizes and sizes[-1] != self.max_batch_size:
             raise InputError(
-                f"Last entry in allowed_batch_sizes must match {name}; last entry was {sizes[-1]}; "
-                f"expected {self.largest}."
+                f"Last entry in allowed_batch_sizes must match max_batch_size; last entry was {sizes[-1]}; "
+                f"expected {self.max_batch_size}."
             )
 
     @property
