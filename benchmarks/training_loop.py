@@ -3,7 +3,7 @@
     python -m benchmarks.training_loop --size=mini --batch_size=32 --length=128
 
 * bare: a `tf.function` written by hand over batches that are in memory: forward with dropout, loss, gradients,
-  clipping, AdamW; no metrics, no callbacks, no input.
+  clipping, AdamW, and the metrics' terms (not with --nobare_metrics); no callbacks, no input.
 * fit: `model.fit` on `pretraining_dataset`, which reads, mixes and parses records; and the same with several steps in
   an execution.
 * run: what `run_pretraining` does: `resumable_fit`, with the progress line, the log, the watch for SIGTERM and for
@@ -54,6 +54,7 @@ def define_flags() -> None:
     flags.DEFINE_integer("steps", 20, "Counted steps of a turn.", lower_bound=1)
     flags.DEFINE_integer("turns", 12, "Turns of each side that are counted.", lower_bound=1)
     flags.DEFINE_integer("steps_per_execution", 10, "Of the side that has several.", lower_bound=2)
+    flags.DEFINE_boolean("bare_metrics", True, "Let the bare step compute the accuracies, too.")
     flags.DEFINE_boolean("xla", False, "Compile the steps of all sides with XLA.")
 
 
@@ -112,7 +113,8 @@ def bare_side(config: BertConfig, rows: dict[str, np.ndarray]) -> Callable[[int]
             loss = tf.add_n([term.value for term in model.loss_terms(batch, None, predictions, None)])
         gradients = tape.gradient(loss, [variable.value for variable in model.trainable_variables])
         optimizer.apply(gradients, model.trainable_variables)  # clips by the norm of all
-        return loss
+        metrics = model.metric_terms(batch, None, predictions, None) if FLAGS.bare_metrics else []
+        return [loss, *(term.value for term in metrics)]
 
     endless = itertools.cycle(batches)
 
@@ -120,7 +122,7 @@ def bare_side(config: BertConfig, rows: dict[str, np.ndarray]) -> Callable[[int]
         step(next(endless))
         start = time.perf_counter()
         for _ in range(steps):
-            loss = step(next(endless))
+            loss, *_ = step(next(endless))
         float(loss)
         return (time.perf_counter() - start) / steps, None
 
