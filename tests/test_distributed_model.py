@@ -54,7 +54,7 @@ def assert_all_are_as_one_device(folder, layouts, tolerance):
 @pytest.mark.parametrize(
     ("setting", "layouts"),
     [
-        ("adamw", ["parts4", "mirrored2", "mirrored2_parts2"]),
+        ("adamw", ["parts4", "mirrored2", "mirrored4_parts2"]),
         ("clipped", ["parts2", "mirrored2"]),
         ("keras_adam", ["parts3", "mirrored2"]),
         ("lamb", ["parts2", "mirrored2"]),
