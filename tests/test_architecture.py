@@ -11,7 +11,7 @@ PROJECT = pathlib.Path(__file__).resolve().parent.parent
 
 # Inside keras_bert a module imports only from rows above its own, or from its own family (folder).
 ROWS = [
-    ["errors", "quiet_tensorflow", "tensorflow_kernels"],
+    ["errors", "quiet_tensorflow", "tensorflow_kernels", "unpadding"],
     ["atomic_output", "command_line"],
     ["config", "features", "record_files", "optimization", "trainable_parts"],
     ["example_encoding", "masking", "record_checks", "record_form", "record_index", "tokenization"],

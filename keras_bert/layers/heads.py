@@ -7,6 +7,7 @@ import keras
 from keras import ops
 
 from keras_bert.layers.activations import hidden_activation
+from keras_bert.layers.gathering import vectors_at
 from keras_bert.layers.layer_norm import LayerNorm
 
 
@@ -45,7 +46,7 @@ class Pooler(keras.layers.Layer):
         if cls_positions is None:
             return self.dense(hidden[:, 0, :])
         # B = batch, K = sequences of a row, H = hidden size
-        pooled = self.dense(_vectors_at(hidden, cls_positions))  # [B * K, H]
+        pooled = self.dense(ops.reshape(vectors_at(hidden, cls_positions), (-1, hidden.shape[-1])))
         return ops.reshape(pooled, (ops.shape(hidden)[0], -1, hidden.shape[-1]))
 
     def compute_output_shape(self, hidden_shape, cls_positions_shape=None):
@@ -115,7 +116,9 @@ class MaskedLanguageModelHead(keras.layers.Layer):
 
     def call(self, hidden, positions, token_embeddings):
         # B = batch, P = predictions of a row, H = hidden size, V = vocabulary
-        masked = self.layer_norm(self.dense(_vectors_at(hidden, positions)))  # [B * P, H]
+        masked = self.layer_norm(
+            self.dense(ops.reshape(vectors_at(hidden, positions), (-1, self.hidden_size)))
+        )  # [B * P, H]
         table = token_embeddings if self.tied else ops.convert_to_tensor(self.output_embeddings)
         logits = ops.matmul(masked, ops.transpose(table))  # [B * P, V]
         dtype = keras.backend.result_type(self.compute_dtype, "float32")
@@ -134,11 +137,3 @@ class MaskedLanguageModelHead(keras.layers.Layer):
             "initializer_range": self.initializer_range,
             "tied": self.tied,
         }
-
-
-def _vectors_at(hidden, positions):
-    """Gathers `[B, S, H]` at the columns `[B, P]`: `[B * P, H]`."""
-    batch_size, length = ops.shape(hidden)[0], ops.shape(hidden)[1]
-    first_rows = ops.expand_dims(ops.arange(batch_size, dtype="int32") * length, 1)  # [B, 1]
-    rows = ops.reshape(ops.cast(positions, "int32") + first_rows, (-1,))
-    return ops.take(ops.reshape(hidden, (-1, hidden.shape[-1])), rows, axis=0)

@@ -11,7 +11,7 @@ from keras import ops
 _MASKED = -30000.0
 
 
-def attention_bias(input_mask, dtype="float32"):
+def attention_bias(input_mask, dtype="float32", looking_mask=None):
     """Returns what is added to the attention scores: 0 where a token may look, a large negative number elsewhere.
 
     A token looks at the tokens with its own non-zero number. Padding may look nowhere: all its scores are lowered
@@ -19,9 +19,10 @@ def attention_bias(input_mask, dtype="float32"):
 
     Args:
         input_mask: int `[B, S]`.
+        looking_mask: int `[B, F]`, the numbers of the tokens that look; all of `input_mask` when not given.
 
     Returns:
-        `dtype`, `[B, 1, S, S]`: row, (any head), the token that looks, the token looked at.
+        `dtype`, `[B, 1, F, S]`: row, (any head), the token that looks, the token looked at.
 
     Example:
         one row `[1, 1, 2, 0]` lets tokens look as
@@ -30,7 +31,7 @@ def attention_bias(input_mask, dtype="float32"):
              [., ., x, .],
              [., ., ., .]]
     """
-    looking = ops.expand_dims(input_mask, 2)
+    looking = ops.expand_dims(input_mask if looking_mask is None else looking_mask, 2)
     looked_at = ops.expand_dims(input_mask, 1)
     allowed = ops.logical_and(ops.equal(looking, looked_at), ops.not_equal(looked_at, 0))
     return ops.expand_dims((1.0 - ops.cast(allowed, dtype)) * _MASKED, 1)

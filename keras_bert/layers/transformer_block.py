@@ -6,6 +6,7 @@ from keras import ops
 from keras_bert.layers.activations import hidden_activation
 from keras_bert.layers.attention import SelfAttention
 from keras_bert.layers.dropout import Dropout
+from keras_bert.layers.gathering import vectors_at
 from keras_bert.layers.layer_norm import LayerNorm
 
 
@@ -24,14 +25,14 @@ class TransformerBlock(keras.layers.Layer):
 
     Call arguments:
         hidden: `[B, S, H]`.
-        attention_bias: `[B, 1, S, S]`, see `numbered_mask.attention_bias`.
+        attention_bias: `[B, 1, F, S]`, see `numbered_mask.attention_bias`.
         training: whether dropout acts.
         return_attention: whether to return the attention probabilities too.
-        first_only: whether to return the vector of the first token alone, which costs a small part. The others are
-            looked at all the same.
+        columns: int `[B, F]`, the tokens whose vectors are wanted, if they are not all. A few cost a small part; the
+            others are looked at all the same.
 
     Returns:
-        `[B, S, H]`, or a pair of it and `[B, N, S, S]`; with `first_only`, `[B, 1, H]` and `[B, N, 1, S]`.
+        `[B, F, H]`, or a pair of it and `[B, N, F, S]`. Without `columns`, F is S.
 
     Reference: Devlin et al., 2018, section 3; Vaswani et al., 2017, section 3.1.
     """
@@ -82,19 +83,19 @@ class TransformerBlock(keras.layers.Layer):
         self.output_dense.build((None, self.intermediate_size))
         self.output_layer_norm.build((None, self.hidden_size))
 
-    def call(self, hidden, attention_bias, training=False, return_attention=False, first_only=False):
-        all_tokens = hidden
-        if first_only:
-            hidden, attention_bias = hidden[:, :1], attention_bias[:, :, :1]
+    def call(self, hidden, attention_bias, training=False, return_attention=False, columns=None):
+        looking = hidden if columns is None else vectors_at(hidden, columns)
         attended, probabilities = self.attention(
-            all_tokens, attention_bias, training=training, return_attention=True, looking=hidden
+            hidden, attention_bias, training=training, return_attention=True, looking=looking
         )
-        hidden = self.attention_layer_norm(hidden + self.dropout(attended, training=training))
+        looking = self.attention_layer_norm(looking + self.dropout(attended, training=training))
 
-        flat = ops.reshape(hidden, (-1, self.hidden_size))  # two dimensions, for the reason given in SelfAttention
-        transformed = ops.reshape(self.output_dense(self.intermediate_dense(flat)), ops.shape(hidden))
-        hidden = self.output_layer_norm(hidden + self.dropout(transformed, training=training))
-        return (hidden, probabilities) if return_attention else hidden
+        # Two dimensions, for the reason given in SelfAttention. The sum becomes a part of the product too.
+        flat = ops.reshape(looking, (-1, self.hidden_size))
+        transformed = self.output_dense(self.intermediate_dense(flat))
+        flat = self.output_layer_norm(flat + self.dropout(transformed, training=training))
+        output = ops.reshape(flat, ops.shape(looking))
+        return (output, probabilities) if return_attention else output
 
     def compute_output_shape(self, hidden_shape, attention_bias_shape=None):
         return hidden_shape

@@ -5,6 +5,7 @@ from keras import ops
 
 from keras_bert import features
 from keras_bert.config import BertConfig
+from keras_bert.errors import InputError
 from keras_bert.layers.embeddings import BertEmbeddings
 from keras_bert.layers.heads import Pooler
 from keras_bert.layers.numbered_mask import attention_bias, position_ids
@@ -20,6 +21,8 @@ class BertEncoder(BertModel):
         config: a `BertConfig`.
         output_hidden_states: whether to return what goes into and comes out of every layer.
         output_attentions: whether to return the attention probabilities of every layer.
+        unpadded: whether to compute without padding: outside of training the rows of a batch are packed into fewer
+            ones, and taken out again. For batches of mixed lengths, on TensorFlow without XLA.
 
     Call arguments:
         inputs: dictionary of int `[B, S]`:
@@ -49,10 +52,13 @@ class BertEncoder(BertModel):
     Reference: Devlin et al., 2018.
     """
 
-    def __init__(self, config: BertConfig, *, output_hidden_states=False, output_attentions=False, **kwargs):
+    def __init__(
+        self, config: BertConfig, *, output_hidden_states=False, output_attentions=False, unpadded=False, **kwargs
+    ):
         super().__init__(config, **kwargs)
         self.output_hidden_states = output_hidden_states
         self.output_attentions = output_attentions
+        self.unpadded = unpadded
         self.embeddings = BertEmbeddings(
             vocab_size=config.vocab_size,
             hidden_size=config.hidden_size,
@@ -88,26 +94,70 @@ class BertEncoder(BertModel):
             block.build(hidden_shape)
         self.pooler.build(hidden_shape)
 
+    @property
+    def unpadded(self) -> bool:
+        return self._unpadded
+
+    @unpadded.setter
+    def unpadded(self, unpadded: bool):
+        if unpadded and keras.backend.backend() != "tensorflow":
+            raise InputError(f"unpadded=True needs Keras on TensorFlow. It runs on {keras.backend.backend()}.")
+        if unpadded and self.output_attentions:
+            raise InputError("An encoder computes without padding or returns attentions. Set one of the two to False.")
+        self._unpadded = unpadded
+        # Keras otherwise compiles `predict` with XLA, which needs to know all shapes beforehand.
+        self.supports_jit = not unpadded
+
     def call(self, inputs, training=False, pooled_only=False):
         input_ids, input_mask, segment_ids = (ops.cast(inputs[name], "int32") for name in self.feature_names)
-        hidden = self.embeddings(input_ids, position_ids(input_mask), segment_ids, training=training)
-        bias = attention_bias(input_mask)
-        hidden_states, attentions = [hidden], []
-        first_only = pooled_only and features.CLS_POSITIONS not in inputs
-        for block in self.blocks:
-            is_last = block is self.blocks[-1]
-            hidden, attention = block(
-                hidden, bias, training=training, return_attention=True, first_only=first_only and is_last
-            )
-            hidden_states.append(hidden)
-            attentions.append(attention)
+        positions, cls_positions = position_ids(input_mask), inputs.get(features.CLS_POSITIONS)
+        if self.unpadded and not training and cls_positions is None:
+            return self._call_unpadded(input_ids, input_mask, positions, segment_ids, pooled_only)
+        if not pooled_only or cls_positions is not None:
+            columns = None
+        else:
+            columns = ops.zeros((ops.shape(input_ids)[0], 1), "int32")
+        states, attentions = self._run_layers(input_ids, input_mask, positions, segment_ids, columns, training)
+        return self._outputs(states, attentions, self.pooler(states[-1], cls_positions), pooled_only)
 
-        pooled = self.pooler(hidden, inputs.get(features.CLS_POSITIONS))
+    def _call_unpadded(self, input_ids, input_mask, positions, segment_ids, pooled_only):
+        from keras_bert.unpadding import pack_rows, unpack
+
+        packed = pack_rows(input_ids, input_mask, positions, segment_ids, self.config.hidden_size)
+        columns = packed.first_columns if pooled_only else None
+        states, _ = self._run_layers(*packed[:4], columns, training=False)
+        if pooled_only:
+            first = unpack(states[-1], packed.first_places)  # [B, H]
+        else:
+            states = [unpack(state, packed.places) for state in states]
+            first = states[-1][:, 0]
+        return self._outputs(states, None, self.pooler(first[:, None]), pooled_only)
+
+    def _run_layers(self, input_ids, input_mask, positions, segment_ids, columns, training):
+        """Returns what goes into and comes out of every layer, and the attentions.
+
+        The last layer works for the tokens at `columns`, int `[B, F]`, alone; None: for all.
+        """
+        hidden = self.embeddings(input_ids, positions, segment_ids, training=training)
+        bias = attention_bias(input_mask)
+        states, attentions = [hidden], []
+        for block in self.blocks:
+            is_short = columns is not None and block is self.blocks[-1]
+            if is_short:
+                bias = attention_bias(input_mask, looking_mask=ops.take_along_axis(input_mask, columns, axis=1))
+            hidden, attention = block(
+                hidden, bias, training=training, return_attention=True, columns=columns if is_short else None
+            )
+            states.append(hidden)
+            attentions.append(attention)
+        return states, attentions
+
+    def _outputs(self, states, attentions, pooled, pooled_only):
         if pooled_only:
             return {"pooled_output": pooled}
-        outputs = {"sequence_output": hidden, "pooled_output": pooled}
+        outputs = {"sequence_output": states[-1], "pooled_output": pooled}
         if self.output_hidden_states:
-            outputs["hidden_states"] = hidden_states
+            outputs["hidden_states"] = states
         if self.output_attentions:
             outputs["attentions"] = attentions
         return outputs
@@ -117,4 +167,5 @@ class BertEncoder(BertModel):
             **super().get_config(),
             "output_hidden_states": self.output_hidden_states,
             "output_attentions": self.output_attentions,
+            "unpadded": self.unpadded,
         }

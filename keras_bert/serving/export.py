@@ -1,5 +1,6 @@
 """A model becomes a SavedModel: text in, answer out, with nothing of Python, Keras or this package inside."""
 
+import contextlib
 import dataclasses
 import os
 import tempfile
@@ -78,6 +79,7 @@ def export_for_serving(
         # With the matrices of LoRA in its kernels, and with weights and computation in `dtype`.
         dtype = model.dtype_policy if dtype is None else dtype
         model = model_of(type(model), checkpoint_of(model), dtype=dtype, name=model.name)
+    unpadded = _unpadded(model)
     if weights == "int8":
         model = EightBitModel(model)
     version = next_version_folder(path)
@@ -87,11 +89,23 @@ def export_for_serving(
         **make_signatures(model, tokenizer, options),
     }
     signatures["examples"] = of_examples(signatures["serving_default"])
-    with atomic_folder(version) as folder, tempfile.TemporaryDirectory() as assets:
+    with unpadded, atomic_folder(version) as folder, tempfile.TemporaryDirectory() as assets:
         tf.saved_model.save(_servable(model, tokenizer, assets), folder, signatures=signatures)
         make_canonical(folder, _METHOD_NAMES)
         require_servable(folder)
     return version
+
+
+@contextlib.contextmanager
+def _unpadded(model):
+    """Lets a model compute without padding: servers join requests of any length."""
+    encoder = model if isinstance(model, BertEncoder) else model.encoder
+    before = encoder.unpadded
+    encoder.unpadded = not encoder.output_attentions
+    try:
+        yield
+    finally:
+        encoder.unpadded = before
 
 
 def make_tokenizer(vocabulary: Vocabulary, do_lower_case: bool) -> GraphTokenizer:

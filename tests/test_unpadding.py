@@ -1,0 +1,185 @@
+import collections
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+from numpy_bert import scatter_weights
+from tensorflow.python.eager import context
+from test_encoder import MASKS, features, small_config
+
+from keras_bert.errors import InputError
+from keras_bert.models.encoder import BertEncoder
+from keras_bert.models.sequence_classifier import BertSequenceClassifier
+from keras_bert.unpadding import lay_out, pack_rows
+
+# Those of the encoder's tests, and a row without a token.
+MIXED_MASKS = [*MASKS, [0, 0, 0, 0, 0, 0, 0, 0]]
+
+
+def first_fit(counts, width):
+    """The layout that is meant, written as one would say it: (row, column) of every sequence."""
+    room, places = [], {}
+    for number in sorted(range(len(counts)), key=lambda number: -counts[number]):
+        fitting = [row for row, free in enumerate(room) if free >= counts[number]]
+        if not fitting:
+            fitting = [len(room)]
+            room.append(width)
+        places[number] = (fitting[0], width - room[fitting[0]])
+        room[fitting[0]] -= counts[number]
+    return [places[number] for number in range(len(counts))], len(room)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_layout_is_first_fit_of_the_cheapest_width(seed):
+    generator = np.random.default_rng(seed)
+    counts = generator.integers(1, generator.integers(2, 60), generator.integers(1, 40)).astype("int32")
+    hidden_size = int(generator.choice([8, 64, 768]))
+    rows, columns, width = (value.numpy() for value in lay_out(tf.constant(counts), tf.constant(hidden_size)))
+
+    longest = int(counts.max())
+    candidates = [longest, longest + -(-longest // 4), longest + -(-longest // 2)]
+    costs = [first_fit(counts, one)[1] * one * (2 * hidden_size + one) for one in candidates]
+    best = candidates[int(np.argmin(costs))]
+    assert width == best
+    assert list(zip(rows, columns, strict=True)) == first_fit(counts, best)[0]
+
+
+def encoders(**arguments):
+    # ReLU: TensorFlow's GELUs round their constants to float32, in float64 too.
+    padded = BertEncoder(small_config(hidden_act="relu"), dtype="float64", **arguments)
+    scatter_weights(padded)
+    unpadded = BertEncoder(padded.config, dtype="float64", unpadded=True, **arguments)
+    unpadded.set_weights(padded.get_weights())
+    return padded, unpadded
+
+
+@pytest.mark.parametrize("masks", [MIXED_MASKS, [[1, 1, 1]], [[1, 1, 1], [1, 1, 1]], [[3, 0, 0], [0, 2, 2]]])
+def test_real_tokens_get_the_vectors_of_padded_rows(masks):
+    padded, unpadded = encoders(output_hidden_states=True)
+    inputs = features(masks)
+    expected, received = padded(inputs), unpadded(inputs)
+    real = inputs["input_mask"] > 0
+    for one, other in zip(expected["hidden_states"], received["hidden_states"], strict=True):
+        np.testing.assert_allclose(np.asarray(other)[real], np.asarray(one)[real], rtol=0, atol=1e-12)
+    np.testing.assert_array_equal(
+        np.asarray(received["sequence_output"])[real], np.asarray(received["hidden_states"][-1])[real]
+    )
+    begins = real[:, 0]
+    np.testing.assert_allclose(
+        np.asarray(received["pooled_output"])[begins], np.asarray(expected["pooled_output"])[begins], rtol=0, atol=1e-12
+    )
+    only = unpadded(inputs, pooled_only=True)
+    assert list(only) == ["pooled_output"]
+    np.testing.assert_allclose(only["pooled_output"], received["pooled_output"], rtol=0, atol=1e-12)
+
+
+def test_padding_gets_nothing_of_other_rows():
+    _, unpadded = encoders()
+    inputs = features([[1, 1, 1, 1], [1, 1, 0, 0], [0, 1, 1, 0]])
+    outputs = np.asarray(unpadded(inputs)["sequence_output"])
+    for row in range(3):
+        alone = unpadded({name: values[row : row + 1] for name, values in inputs.items()})["sequence_output"]
+        np.testing.assert_allclose(outputs[row], np.asarray(alone)[0], rtol=0, atol=1e-12)
+
+
+def test_a_batch_without_rows():
+    _, unpadded = encoders()
+    inputs = {name: tf.constant(values[:0]) for name, values in features([[1, 1]]).items()}
+    specs = [{name: tf.TensorSpec([None, None], tf.int32) for name in inputs}]
+    encode = tf.function(unpadded, input_signature=specs, autograph=False)  # as served
+    assert encode(inputs)["sequence_output"].shape == (0, 2, 12)
+    pool = tf.function(lambda x: unpadded(x, pooled_only=True), input_signature=specs, autograph=False)
+    assert pool(inputs)["pooled_output"].shape == (0, 12)
+
+
+def test_rows_are_few():
+    # The lengths of SST-2, MRPC and SQuAD mixed: most short, some long.
+    generator = np.random.default_rng(0)
+    counts = np.concatenate(
+        [generator.integers(5, 50, 13), generator.integers(30, 90, 10), generator.integers(90, 257, 9)]
+    )
+    mask = (np.arange(256) < counts[:, None]).astype("int32")
+    packed = pack_rows(mask, tf.constant(mask), mask, mask, 384)
+    assert tf.size(packed.input_ids) < 1.15 * counts.sum() < 0.5 * mask.size
+
+
+def test_training_keeps_the_rows_and_draws_as_before():
+    padded, unpadded = encoders()
+    inputs = features(MASKS)
+    np.testing.assert_array_equal(
+        unpadded(inputs, training=True)["sequence_output"].shape, padded(inputs, training=True)["sequence_output"].shape
+    )
+    no_dropout = small_config(hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
+    one, other = BertEncoder(no_dropout), BertEncoder(no_dropout, unpadded=True)
+    other.set_weights(one.get_weights())
+    np.testing.assert_array_equal(
+        one(inputs, training=True)["sequence_output"], other(inputs, training=True)["sequence_output"]
+    )
+
+
+def test_predict_of_keras():
+    model = BertSequenceClassifier(small_config(), labels=["a", "b"])
+    inputs = features(MASKS[:2])
+    expected = model.predict(inputs, verbose=0)
+    other = BertSequenceClassifier(small_config(), labels=["a", "b"])
+    other.set_weights(model.get_weights())
+    other.encoder.unpadded = True
+    np.testing.assert_allclose(other.predict(inputs, verbose=0), expected, rtol=0, atol=1e-6)
+
+
+def test_the_choice_is_saved(tmp_path):
+    encoder = BertEncoder(small_config(), unpadded=True)
+    encoder.save(tmp_path / "encoder.keras")
+    assert keras.saving.load_model(tmp_path / "encoder.keras").unpadded is True
+
+
+def test_attentions_of_packed_rows_are_refused():
+    with pytest.raises(InputError, match="or returns attentions"):
+        BertEncoder(small_config(), unpadded=True, output_attentions=True)
+
+
+def operations_that_run(function, *arguments):
+    """Counts the operations of the graphs that TensorFlow made of a function for this machine."""
+    context.context().enable_graph_collection()
+    try:
+        function(*arguments)
+        graphs = context.context().export_run_metadata().function_graphs
+    finally:
+        context.context().disable_graph_collection()
+    counts = collections.Counter()
+    for node in (node for graph in graphs for partition in graph.partition_graphs for node in partition.node):
+        fused = [name.decode() for name in node.attr["fused_ops"].list.s] if "fused_ops" in node.attr else []
+        counts[" + ".join([node.op.replace("_MklNative", "_").replace("_Mkl", ""), *fused])] += 1
+    return counts
+
+
+@pytest.mark.parametrize(("activation", "fused"), [("gelu", "GeluApproximate"), ("gelu_erf", "GeluExact")])
+@pytest.mark.parametrize("unpadded", [False, True])
+def test_what_tensorflow_makes_of_a_layer(activation, fused, unpadded):
+    """Guards the speed: a change that breaks a fusion, or adds a change of layout, changes these numbers."""
+    config = small_config(hidden_act=activation)
+    inputs = {name: tf.constant(values) for name, values in features(MASKS).items()}
+    counts = []
+    for num_layers in (1, 2):
+        encoder = BertEncoder(config.replace(num_hidden_layers=num_layers), unpadded=unpadded)
+        specs = [{name: tf.TensorSpec([None, None], tf.int32) for name in inputs}]
+        function = tf.function(
+            lambda x, encoder=encoder: encoder(x)["sequence_output"], input_signature=specs, autograph=False
+        )
+        counts.append(operations_that_run(function, inputs))
+    layer = counts[1] - counts[0]
+    if not any("Gelu" in name for name in layer):
+        pytest.skip("TensorFlow runs without oneDNN here, and fuses less.")
+    fusions = {name: number for name, number in layer.items() if "FusedMatMul" in name}
+    assert fusions == {
+        "_FusedMatMul + BiasAdd": 4,  # query, key, value, and what attention puts out
+        f"_FusedMatMul + BiasAdd + {fused}": 1,
+        "_FusedMatMul + BiasAdd + Add": 1,
+    }
+    assert layer["BatchMatMulV2"] == 2 and layer["Softmax"] == 1
+    assert layer["Transpose"] == 4  # query, key, value, and back
+    assert layer["MatMul"] + layer["Cast"] + layer["Tile"] + layer["Einsum"] == 0
+    # LayerNorms: 2 means, 1 difference, 1 square and 1 root each. Sums: 2 in each, 1 residual, 1 of the scores.
+    assert (layer["Mean"], layer["Sub"], layer["Square"], layer["Rsqrt"]) == (4, 2, 2, 2)
+    assert (layer["AddV2"], layer["Mul"]) == (6, 5)
