@@ -37,8 +37,8 @@ def test_the_layout_is_first_fit_of_the_cheapest_width(seed):
     hidden_size = int(generator.choice([8, 64, 768]))
     rows, columns, width = (value.numpy() for value in lay_out(tf.constant(counts), tf.constant(hidden_size)))
 
-    longest = int(counts.max())
-    candidates = [longest, longest + -(-longest // 4), longest + -(-longest // 2)]
+    longest = -(-int(counts.max()) // 8) * 8
+    candidates = [longest, *(-(-int(longest * factor) // 8) * 8 for factor in (1.25, 1.5))]
     costs = [first_fit(counts, one)[1] * one * (2 * hidden_size + one) for one in candidates]
     best = candidates[int(np.argmin(costs))]
     assert width == best
