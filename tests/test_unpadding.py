@@ -139,6 +139,12 @@ def test_attentions_of_packed_rows_are_refused():
         BertEncoder(small_config(), unpadded=True, output_attentions=True)
 
 
+def test_other_backends_are_refused(monkeypatch):
+    monkeypatch.setattr(keras.backend, "backend", lambda: "jax")
+    with pytest.raises(InputError, match="needs Keras on TensorFlow. It runs on jax"):
+        BertEncoder(small_config()).unpadded = True
+
+
 def operations_that_run(function, *arguments):
     """Counts the operations of the graphs that TensorFlow made of a function for this machine."""
     context.context().enable_graph_collection()
