@@ -55,7 +55,7 @@ QUICK_SIDES = ("ours", "plain", "products_tensorflow")
 
 
 def config_of_size(size: str, hidden_act: str = "") -> BertConfig:
-    """Returns the config of a published size, of `minilm` (MiniLM-L6, exact GELU), or of `smoke`, which is for tests."""
+    """Returns the config of a published size, of `minilm` (MiniLM-L6, exact GELU), or of `smoke`, for tests."""
     changes = {"hidden_act": hidden_act} if hidden_act else {}
     if size == "minilm":
         return BertConfig(vocab_size=VOCAB_SIZE, **MINILM, **{"hidden_act": "gelu_erf"} | changes)
@@ -116,7 +116,7 @@ class RunningSides:
     def _start(self, name: str) -> None:
         side = SIDES[name]
         python = python_of(side.environment, self.environments)
-        self.said[name] = self._files.enter_context(tempfile.TemporaryFile("w+"))
+        self.said[name] = self._files.enter_context(tempfile.TemporaryFile("w+"))  # noqa: SIM115
         self.workers[name] = start_worker(
             python,
             f"benchmarks.sides.{side.module}",
@@ -192,18 +192,18 @@ class RunningSides:
         if worker := self.workers.pop(name, None):
             end_workers([worker])
 
-    def turns(self, requests: dict[str, list[dict]], num_turns: int) -> dict[str, list[float]]:
+    def turns(self, requests: dict[str, list[dict]], num_turns: int, uncounted: int = 1) -> dict[str, list[float]]:
         """Lets the sides take turns, each with its next request; returns the seconds of each turn of each side.
 
-        The first turn of all is not counted. The order changes from turn to turn: who was first is last in the next.
+        The first turns are not counted. The order changes from turn to turn: who was first is last in the next.
 
         Args:
             requests: side -> its requests, used again and again: `time` of `benchmarks.sides.answering`.
         """
         seconds = {name: [] for name in requests}
         names = [name for name in requests if self._worker_of(name) in self.workers]
-        for number in range(-1, num_turns):
-            for name in names[(number + 1) % len(names) :] + names[: (number + 1) % len(names)]:
+        for number in range(-uncounted, num_turns):
+            for name in names[number % len(names) :] + names[: number % len(names)]:
                 worker = self._worker_of(name)
                 if worker not in self.workers:
                     continue

@@ -4,8 +4,8 @@ from keras_bert.atomic_output import atomic_file
 from keras_bert.errors import InputError
 
 
-def subplots(**kwargs):
-    """Returns matplotlib's `subplots(**kwargs)`. Raises `InputError`: there is no matplotlib."""
+def subplots(*args, **kwargs):
+    """Returns matplotlib's `subplots(*args, **kwargs)`. Raises `InputError`: there is no matplotlib."""
     try:
         import matplotlib
     except ImportError:
@@ -13,7 +13,7 @@ def subplots(**kwargs):
     matplotlib.use("agg")
     import matplotlib.pyplot
 
-    return matplotlib.pyplot.subplots(**kwargs)
+    return matplotlib.pyplot.subplots(*args, **kwargs)
 
 
 def save_figure(figure, path: str) -> None:
