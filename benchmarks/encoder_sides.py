@@ -31,7 +31,7 @@ LARGEST_DIFFERENCE_OF_GELUS = 5e-2
 
 @dataclasses.dataclass(frozen=True)
 class Side:
-    """A module of `benchmarks.sides`, and the environment that it runs in; "" is our own."""
+    """A module that answers as `benchmarks.sides.answering` says, and the environment it runs in; "" is our own."""
 
     module: str
     environment: str = ""
@@ -40,15 +40,15 @@ class Side:
 
 
 SIDES = {
-    "ours": Side("keras_bert_encoder"),
-    "ours_unpadded": Side("keras_bert_encoder", arguments={"unpadded": 1}),
-    "plain": Side("plain_encoder"),
-    "keras_hub": Side("keras_hub_encoder", "keras_hub"),
-    "transformers": Side("transformers_encoder", "torch"),
-    "onnxruntime": Side("onnxruntime_encoder", "onnx"),
-    "openvino": Side("openvino_encoder", "onnx"),
-    "products_tensorflow": Side("tensorflow_products", computes_vectors=False),
-    "products_torch": Side("torch_products", "torch", computes_vectors=False),
+    "ours": Side("benchmarks.sides.keras_bert_encoder"),
+    "ours_unpadded": Side("benchmarks.sides.keras_bert_encoder", arguments={"unpadded": 1}),
+    "plain": Side("benchmarks.sides.plain_encoder"),
+    "keras_hub": Side("benchmarks.sides.keras_hub_encoder", "keras_hub"),
+    "transformers": Side("benchmarks.sides.transformers_encoder", "torch"),
+    "onnxruntime": Side("benchmarks.sides.onnxruntime_encoder", "onnx"),
+    "openvino": Side("benchmarks.sides.openvino_encoder", "onnx"),
+    "products_tensorflow": Side("benchmarks.sides.tensorflow_products", computes_vectors=False),
+    "products_torch": Side("benchmarks.sides.torch_products", "torch", computes_vectors=False),
 }
 OTHERS = ("keras_hub", "transformers", "onnxruntime", "openvino")
 QUICK_SIDES = ("ours", "plain", "products_tensorflow")
@@ -72,6 +72,12 @@ def python_of(environment: str, environments: str) -> str:
     if not os.path.exists(python):
         raise InputError(f"there is no {os.path.join(environments, environment)}, which `make benchmark` makes")
     return os.path.abspath(python)
+
+
+def environment_of_sides() -> dict[str, str]:
+    """Returns the environment variables that let every Python find this checkout, and TensorFlow say less."""
+    path = os.pathsep.join(filter(None, [str(PROJECT), os.environ.get("PYTHONPATH")]))
+    return {"PYTHONPATH": path, "TF_CPP_MIN_LOG_LEVEL": "2"}
 
 
 def write_model(folder: str, config: BertConfig) -> None:
@@ -119,9 +125,9 @@ class RunningSides:
         self.said[name] = self._files.enter_context(tempfile.TemporaryFile("w+"))  # noqa: SIM115
         self.workers[name] = start_worker(
             python,
-            f"benchmarks.sides.{side.module}",
+            side.module,
             side.arguments,
-            {"PYTHONPATH": str(PROJECT), "TF_CPP_MIN_LOG_LEVEL": "2", "KERAS_BACKEND": "tensorflow"},
+            environment_of_sides() | {"KERAS_BACKEND": "tensorflow"},
             self.said[name],
         )
 
@@ -162,7 +168,7 @@ class RunningSides:
                 [python, "-m", "benchmarks.sides.export_onnx", folder],
                 capture_output=True,
                 text=True,
-                env=os.environ | {"PYTHONPATH": str(PROJECT)},
+                env=os.environ | environment_of_sides(),
             )
             if done.returncode:
                 raise InputError(_last_line(done.stderr))

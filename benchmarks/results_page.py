@@ -23,8 +23,8 @@ def replace_section(path: str | os.PathLike, name: str, lines: Sequence[str]) ->
     begin = f"<!-- benchmark {name} -->"
     if text.count(begin) != 1:
         raise InputError(
-            f"{os.fspath(path)} has {text.count(begin)} lines {begin}, and one is needed. Write it where the results of "
-            f"{name} belong, and {END} below it."
+            f"{os.fspath(path)} has {text.count(begin)} lines {begin}, and one is needed. Write it where the results "
+            f"of {name} belong, and {END} below it."
         )
     before, after = text.split(begin)
     old, end, after = after.partition(END)

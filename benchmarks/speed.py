@@ -91,7 +91,7 @@ def run_suite(name: str, command: list[str]) -> list[str] | None:
         [sys.executable, *command],
         stdout=subprocess.PIPE,
         text=True,
-        env=os.environ | {"PYTHONPATH": os.pathsep.join([str(PROJECT), os.environ.get("PYTHONPATH", "")])},
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, [str(PROJECT), os.environ.get("PYTHONPATH")]))},
     )
     if done.returncode:
         return None
