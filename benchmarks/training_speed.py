@@ -60,7 +60,7 @@ def define_flags() -> None:
     flags.DEFINE_integer("tokens", 2048, "Tokens of a batch.", lower_bound=16)
     flags.DEFINE_integer("steps", 2, "Steps of a turn.", lower_bound=1)
     flags.DEFINE_boolean("forms", True, "Compare packed rows with padded ones, too.")
-    flags.DEFINE_integer("num_train_steps", 60, "Updates of each form.", lower_bound=8)
+    flags.DEFINE_integer("num_train_steps", 60, "Updates of each form.", lower_bound=40)
 
 
 def main() -> None:
