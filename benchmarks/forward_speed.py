@@ -60,7 +60,7 @@ def main() -> None:
     if unknown:
         raise InputError(f"--sizes: there is no {', '.join(unknown)}. There are: minilm, {', '.join(SIZES)}")
     measured, num_left_out = [], 0
-    with RunningSides(names, os.path.abspath(FLAGS.environments)) as sides, tempfile.TemporaryDirectory() as folder:
+    with RunningSides(names, FLAGS.environments) as sides, tempfile.TemporaryDirectory() as folder:
         for size in sizes:
             config = config_of_size(size, FLAGS.hidden_act)
             cases = [(length, rows) for length in lengths for rows in batch_sizes]
@@ -154,7 +154,8 @@ def draw(measured: list[tuple], path: str) -> None:
     axes.set_xticks([0.5, 0.7, 1, 1.5, 2, 3, 5], ["0.5", "0.7", "1", "1.5", "2", "3", "5"])
     axes.minorticks_off()
     axes.set_xlabel("time of the side / time of ours (right of 1: ours is faster)")
-    axes.legend(loc="upper left", bbox_to_anchor=(1, 1))
+    if axes.lines[:-1]:  # the last is that of 1
+        axes.legend(loc="upper left", bbox_to_anchor=(1, 1))
     save_figure(figure, path)
 
 

@@ -51,7 +51,7 @@ def main() -> None:
     rounds, size = (1, "smoke") if FLAGS.quick else (FLAGS.turns, FLAGS.size)
     names = FLAGS.sides or (QUICK_SIDES if FLAGS.quick else TEXT_SIDES)
     lines, rates = [], {}
-    with RunningSides(names, os.path.abspath(FLAGS.environments)) as sides, tempfile.TemporaryDirectory() as folder:
+    with RunningSides(names, FLAGS.environments) as sides, tempfile.TemporaryDirectory() as folder:
         for mix in FLAGS.mixes:
             if FLAGS.quick:
                 texts, vocabulary, about = real_texts.documentation_mix(("absl",), 1000, FLAGS.seed)

@@ -103,7 +103,7 @@ def measure(config, length: int, names, turns: int, versions: dict, left_out: di
                 module, environment, xla = TRAINING_SIDES[name]
                 said = files.enter_context(tempfile.TemporaryFile("w+"))
                 try:
-                    python = python_of(environment, os.path.abspath(FLAGS.environments))
+                    python = python_of(environment, FLAGS.environments)
                     own = arguments | {"xla": xla}
                     workers[name] = start_worker(
                         python, f"benchmarks.sides.{module}", own, environment_of_sides(), said
