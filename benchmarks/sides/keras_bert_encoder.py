@@ -15,9 +15,13 @@ class KerasBertEncoder(Encoder):
 
     def load(self, folder):
         encoder = BertEncoder.from_pretrained(folder)
-        forward = unpadded_forward(encoder) if self.unpadded else padded_forward(encoder)
+        encoder.unpadded = self.unpadded
         spec = {name: tf.TensorSpec((None, None), tf.int32) for name in NAMES}
-        self.forward = tf.function(forward, autograph=False, input_signature=[spec])
+        self.forward = tf.function(
+            lambda features: encoder(features, training=False)["sequence_output"],
+            autograph=False,
+            input_signature=[spec],
+        )
         self.forward.get_concrete_function()
         return f"keras_bert, Keras {keras.__version__}, TensorFlow {tf.__version__}"
 
@@ -26,17 +30,6 @@ class KerasBertEncoder(Encoder):
 
     def run(self, prepared):
         return self.forward(prepared).numpy()
-
-
-def padded_forward(encoder: BertEncoder):
-    return lambda features: encoder(features, training=False)["sequence_output"]
-
-
-def unpadded_forward(encoder: BertEncoder):
-    """Returns what computes the vectors without those of padding. THE ONE PLACE that knows how that is asked for."""
-    unpadded = BertEncoder(encoder.config, unpadded=True)
-    unpadded.set_weights(encoder.get_weights())
-    return padded_forward(unpadded)
 
 
 if __name__ == "__main__":
