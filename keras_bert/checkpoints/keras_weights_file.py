@@ -17,6 +17,8 @@ from keras_bert.checkpoints.model_weights import model_weights
 from keras_bert.config import BertConfig
 from keras_bert.errors import InputError
 
+_FIRST_LAYER, _SECOND_LAYER = "/layer_0/", "/layer_1/"
+
 
 def read_keras_weights(path: str | os.PathLike) -> dict[str, StoredTensor]:
     """Returns Keras' name -> tensor; the bytes are read later, one tensor at a time.
@@ -62,14 +64,16 @@ def write_keras_weights(path: str | os.PathLike, tensors: Mapping[str, StoredTen
 def keras_layout(model_class: type, config: BertConfig, arguments: Mapping) -> dict[str, str]:
     """Returns our name of every weight of a model -> Keras' name in its weights file.
 
-    A model of the same layers, all of width 1, is saved with the weights' numbers as their values.
+    A model of the same layers, all of width 1, is saved with the weights' numbers as their values. Of the encoder's
+    layers it has two at most: the others are named as these, with another number.
     """
     import keras
 
+    num_layers = min(config.num_hidden_layers, 2)
     ones = ("vocab_size", "hidden_size", "num_attention_heads", "intermediate_size")
     ones = {name: 1 for name in (*ones, "max_position_embeddings", "type_vocab_size")}
     # With a name of its own, it does not make Keras number the models that come after it.
-    model = model_class(config.replace(**ones), **arguments, name="layout")
+    model = model_class(config.replace(**ones, num_hidden_layers=num_layers), **arguments, name="layout")
     weights = model_weights(model)
     for number, variable in enumerate(weights.values()):
         variable.assign(np.full(variable.shape, number))
@@ -83,7 +87,17 @@ def keras_layout(model_class: type, config: BertConfig, arguments: Mapping) -> d
 
     with h5py.File(file, "r") as content:
         content.visititems(note)
-    return layout
+    for name in [name for name in layout if _SECOND_LAYER in name]:
+        for number in range(2, config.num_hidden_layers):
+            of_first, of_second = layout[name.replace(_SECOND_LAYER, _FIRST_LAYER)], layout[name]
+            layout[name.replace(_SECOND_LAYER, f"/layer_{number}/")] = _of_layer(number, of_first, of_second)
+    return dict(sorted(layout.items(), key=lambda names: names[1].split("/")))
+
+
+def _of_layer(number: int, of_first: str, of_second: str) -> str:
+    """(7, "encoder/blocks/block/kernel", "encoder/blocks/block_1/kernel") -> "encoder/blocks/block_7/kernel"."""
+    parts = zip(of_first.split("/"), of_second.split("/"), strict=True)
+    return "/".join(first if first == second else f"{first}_{number}" for first, second in parts)
 
 
 def _wide(array: np.ndarray) -> np.ndarray:

@@ -80,18 +80,12 @@ class AdamW(MomentOptimizer):
     def update_step(self, gradient, variable, learning_rate):
         index = self._get_variable_index(variable)
         momentum, velocity = self._momentums[index], self._velocities[index]
-        dtype = variable.dtype
-        rate, epsilon = ops.cast(learning_rate, dtype), ops.cast(self.epsilon, dtype)
-        if self._rate_multipliers[index] != 1.0:
-            rate = rate * self._rate_multipliers[index]
+        dtype, multiplier = variable.dtype, self._rate_multipliers[index]
+        decay, rate, epsilon = self._once_per_update(
+            (dtype, multiplier), lambda: self._rates(dtype, learning_rate, multiplier)
+        )
         if self.weight_decay and not self._is_excluded[index]:
-            self.assign_sub(variable, ops.convert_to_tensor(variable) * (rate * self.weight_decay))
-        if self.bias_correction:
-            # m / c1 / (sqrt(v / c2) + epsilon) = sqrt(c2) / c1 * m / (sqrt(v) + sqrt(c2) * epsilon), where the
-            # factors are of numbers instead of tensors.
-            step = ops.cast(self.iterations + 1, dtype)
-            root = ops.sqrt(one_minus_power(self.beta_2, step))
-            rate, epsilon = rate * root / one_minus_power(self.beta_1, step), epsilon * root
+            self.assign_sub(variable, ops.convert_to_tensor(variable) * decay)
         if on_tensorflow():
             tensorflow_kernels().adam_update(
                 variable, momentum.value, velocity.value, gradient, rate, epsilon, self.beta_1, self.beta_2
@@ -101,6 +95,20 @@ class AdamW(MomentOptimizer):
         self.assign(momentum, self.beta_1 * momentum + (1 - self.beta_1) * gradient)
         self.assign(velocity, self.beta_2 * velocity + (1 - self.beta_2) * ops.square(gradient))
         self.assign_sub(variable, rate * momentum / (ops.sqrt(velocity) + epsilon))
+
+    def _rates(self, dtype, learning_rate, multiplier: float):
+        """Returns what decay multiplies weights by, the rate of the update, and its epsilon: scalars of the dtype."""
+        rate, epsilon = ops.cast(learning_rate, dtype), ops.cast(self.epsilon, dtype)
+        if multiplier != 1.0:
+            rate = rate * multiplier
+        decay = rate * self.weight_decay if self.weight_decay else None
+        if self.bias_correction:
+            # m / c1 / (sqrt(v / c2) + epsilon) = sqrt(c2) / c1 * m / (sqrt(v) + sqrt(c2) * epsilon), where the
+            # factors are of numbers instead of tensors.
+            step = ops.cast(self.iterations + 1, dtype)
+            root = ops.sqrt(one_minus_power(self.beta_2, step))
+            rate, epsilon = rate * root / one_minus_power(self.beta_1, step), epsilon * root
+        return decay, rate, epsilon
 
     def get_config(self):
         return {

@@ -60,9 +60,8 @@ class LAMB(MomentOptimizer):
         velocity = self.beta_2 * self._velocities[index] + (1 - self.beta_2) * ops.square(gradient)
         self.assign(self._momentums[index], momentum)
         self.assign(self._velocities[index], velocity)
-        step = ops.cast(self.iterations + 1, dtype)
-        root = ops.sqrt(velocity / one_minus_power(self.beta_2, step))
-        update = momentum / one_minus_power(self.beta_1, step) / (root + self.epsilon)
+        correction_1, correction_2 = self._once_per_update(dtype, lambda: self._corrections(dtype))
+        update = momentum / correction_1 / (ops.sqrt(velocity / correction_2) + self.epsilon)
         rate = ops.cast(learning_rate, dtype)
         if not self._is_excluded[index]:
             weights = ops.convert_to_tensor(variable)
@@ -70,6 +69,11 @@ class LAMB(MomentOptimizer):
                 update = update + self.weight_decay * weights
             rate = rate * _trust_ratio(weights, update)
         self.assign_sub(variable, rate * update)
+
+    def _corrections(self, dtype):
+        """Returns the sums of the weights that the averages m and v have given to gradients so far."""
+        step = ops.cast(self.iterations + 1, dtype)
+        return one_minus_power(self.beta_1, step), one_minus_power(self.beta_2, step)
 
 
 def _trust_ratio(weights, update):

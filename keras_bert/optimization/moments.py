@@ -38,6 +38,7 @@ class MomentOptimizer(keras.optimizers.Optimizer):
         self.beta_1 = beta_1
         self.beta_2 = beta_2
         self.epsilon = epsilon
+        self._once = None
 
     def build(self, variables):
         if self.built:
@@ -59,6 +60,21 @@ class MomentOptimizer(keras.optimizers.Optimizer):
 
     def _apply_weight_decay(self, variables):
         """Does nothing: the decay is a term of `update_step`."""
+
+    def _backend_update_step(self, grads, trainable_variables, learning_rate):
+        self._once = _OnceEach()
+        try:
+            super()._backend_update_step(grads, trainable_variables, learning_rate)
+        finally:
+            self._once = None
+
+    def _once_per_update(self, key, make):
+        """Returns `make()`, which is called for the first variable of an update that asks for this key.
+
+        What depends on the step alone would otherwise be in the graph once for each variable, and TensorFlow takes
+        its time over every operation before the first step.
+        """
+        return make() if self._once is None else self._once.get(key, make)
 
     def apply(self, grads, trainable_variables=None):
         # TensorFlow gives the gradient of an embedding as slices, one per looked-up row. Keras would accumulate and
@@ -89,6 +105,18 @@ class MomentOptimizer(keras.optimizers.Optimizer):
             "beta_2": self.beta_2,
             "epsilon": self.epsilon,
         }
+
+
+class _OnceEach:
+    """Values by key. A dictionary would be an attribute that Keras tracks and saves."""
+
+    def __init__(self):
+        self._values = {}
+
+    def get(self, key, make):
+        if key not in self._values:
+            self._values[key] = make()
+        return self._values[key]
 
 
 def on_tensorflow() -> bool:

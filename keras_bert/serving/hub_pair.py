@@ -12,6 +12,7 @@ bert_en_uncased_L-12_H-768_A-12/4.
 import os
 import tempfile
 
+import keras
 import tensorflow as tf
 
 from keras_bert import features
@@ -61,6 +62,7 @@ def export_hub_pair(model, path: str | os.PathLike, *, seq_length: int | None = 
     if seq_length < 5:
         raise InputError(f"seq_length must be at least 5. Received: {seq_length}")
     encoder = model_of(BertEncoder, checkpoint_of(model), output_hidden_states=True, name="encoder")
+    _number_generators(encoder)
     with atomic_folder(path) as folder, tempfile.TemporaryDirectory() as assets:
         vocabulary_file = os.path.join(assets, "vocab.txt")
         model.vocabulary.save(vocabulary_file)
@@ -72,6 +74,17 @@ def export_hub_pair(model, path: str | os.PathLike, *, seq_length: int | None = 
             tf.saved_model.save(servable, os.path.join(folder, name), signatures=signature)
             make_canonical(os.path.join(folder, name))
     return os.path.join(os.fspath(path), PREPROCESS), os.path.join(os.fspath(path), ENCODER)
+
+
+def _number_generators(model) -> None:
+    """Numbers the random states of a model's dropout, by which they are named and from which they start.
+
+    Keras names and draws them through the life of the process, and the same model would have other bytes every time.
+    """
+    layers = [layer for layer in model._flatten_layers() if isinstance(layer, keras.layers.Dropout) and layer.rate]
+    for number, layer in enumerate(layers):
+        start = keras.ops.array([number, 0], layer.seed_generator.state.dtype)
+        layer.seed_generator.state = keras.Variable(start, trainable=False, name=f"dropout_{number}")
 
 
 def _preprocess(model, default_length: int):

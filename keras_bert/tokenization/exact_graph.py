@@ -105,7 +105,7 @@ class ExactTokenizer(tf.Module):
         is_punctuation = tf.not_equal(self._properties(points) & _PUNCTUATION, 0)
         word_starts = changes(tokens) | is_punctuation | _after(is_punctuation)
         ids, piece_words, first, last = self._cut(self._with_stand_ins(points), word_starts)
-        piece_rows = tf.gather(tf.boolean_mask(rows, word_starts), piece_words)
+        piece_rows = tf.gather(flagged(word_starts, rows)[0], piece_words)
         splits = tf.searchsorted(piece_rows, tf.range(tf.size(texts, tf.int64) + 1), out_type=tf.int64)
         return ids, splits, tf.gather(starts, first), tf.gather(ends, last)
 
@@ -122,12 +122,10 @@ class ExactTokenizer(tf.Module):
         is_space = tf.not_equal(properties & _WHITESPACE, 0)
         breaks = changes(rows) | is_space
         stretches = tf.cumsum(tf.cast(breaks, tf.int32)) - 1
-        stretch_ends = _stretch_ends(tf.boolean_mask(starts, breaks), tf.boolean_mask(rows, breaks), texts)
+        stretch_ends = _stretch_ends(*flagged(breaks, starts, rows), texts)
         kept = tf.equal(properties & (_REMOVED | _WHITESPACE), 0)
-        points, starts, stretches, rows, is_cjk = (
-            tf.boolean_mask(values, kept)
-            for values in (points, starts, stretches, rows, tf.not_equal(properties & _CJK, 0))
-        )
+        is_cjk = tf.not_equal(properties & _CJK, 0)
+        points, starts, stretches, rows, is_cjk = flagged(kept, points, starts, stretches, rows, is_cjk)
         tokens = tf.cumsum(tf.cast(changes(stretches) | is_cjk | _after(is_cjk), tf.int32))
         return points, starts, stretches, tokens, rows, stretch_ends
 
@@ -151,14 +149,14 @@ class ExactTokenizer(tf.Module):
 
         def in_canonical_order():
             order = _canonical_order(tf.gather(tokens, sources), tf.bitwise.right_shift(properties, _CLASS_SHIFT))
-            left = tf.boolean_mask(order, tf.gather(stays, order))
+            (left,) = flagged(tf.gather(stays, order), order)
             # The marks change places; the places in the source stay in order.
             return tf.gather(points, left), tf.sort(tf.gather(sources, left))
 
         return tf.cond(
             tf.reduce_any(stays & (properties >= 1 << _CLASS_SHIFT)),
             in_canonical_order,
-            lambda: (tf.boolean_mask(points, stays), tf.boolean_mask(sources, stays)),
+            lambda: tuple(flagged(stays, points, sources)),
         )
 
     def _with_final_sigmas(self, points, tokens):
@@ -173,7 +171,7 @@ class ExactTokenizer(tf.Module):
         cased_before = _after(is_cased) & ~is_first
         cased_after = tf.concat([is_cased[1:], tf.zeros_like(is_cased[:1])], 0) & ~is_last
         is_sigma = tf.equal(tf.gather(points, places), unicode_table.CAPITAL_SIGMA)
-        final = tf.boolean_mask(places, is_sigma & cased_before & ~cased_after)
+        (final,) = flagged(is_sigma & cased_before & ~cased_after, places)
         return tf.tensor_scatter_nd_update(
             points, final[:, tf.newaxis], tf.fill(tf.shape(final), unicode_table.FINAL_SIGMA)
         )
@@ -244,6 +242,12 @@ def _folding() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return rows, lengths, values
 
 
+def flagged(flags: tf.Tensor, *values: tf.Tensor) -> list[tf.Tensor]:
+    """[True, False, True], [5, 6, 7] -> [[5, 7]]: as `tf.boolean_mask`, in fewer operations."""
+    places = tf.reshape(tf.where(flags), [-1])
+    return [tf.gather(tensor, places) for tensor in values]
+
+
 def changes(values: tf.Tensor) -> tf.Tensor:
     """[5, 5, 7, 7] -> [True, False, True, False]"""
     return tf.concat([tf.ones_like(values[:1], tf.bool), tf.not_equal(values[1:], values[:-1])], 0)
@@ -264,7 +268,7 @@ def _stretch_ends(break_starts, break_rows, texts):
 
 def _source_ends(starts, stretches, stretch_ends, sources):
     """End of each source character: where the next one starts that left something, or the end of its stretch."""
-    distinct = tf.boolean_mask(sources, changes(sources))
+    (distinct,) = flagged(changes(sources), sources)
     left_starts, left_stretches = tf.gather(starts, distinct), tf.gather(stretches, distinct)
     joins = tf.concat(
         [tf.equal(left_stretches[1:], left_stretches[:-1]), tf.zeros_like(left_stretches[:1], tf.bool)], 0

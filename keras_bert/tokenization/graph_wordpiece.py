@@ -14,7 +14,7 @@ import tensorflow as tf
 
 from keras_bert.errors import InputError
 from keras_bert.tokenization import fast_normalizer
-from keras_bert.tokenization.exact_graph import ExactTokenizer, StandIns, changes
+from keras_bert.tokenization.exact_graph import ExactTokenizer, StandIns, changes, flagged
 from keras_bert.tokenization.vocabulary import UNK, Vocabulary
 from keras_bert.tokenization.wordpiece import MAX_CHARACTERS_PER_WORD
 
@@ -55,7 +55,12 @@ class GraphTokenizer(tf.Module):
             token_out_type=tf.int32,
             unknown_token=UNK,
         )
-        self._exact = ExactTokenizer(self._pieces, stand_ins, vocabulary.unk_id, do_lower_case)
+        # A function, so that graphs that have both kinds of tokenisation have its many operations once.
+        self._exact = tf.function(
+            ExactTokenizer(self._pieces, stand_ins, vocabulary.unk_id, do_lower_case).__call__,
+            input_signature=[tf.TensorSpec([None], tf.string)],
+            autograph=False,
+        )
 
     def tokenize(self, texts) -> tf.RaggedTensor:
         """Returns the ids of each text, int32 `(texts, None)`, without [CLS] and [SEP].
@@ -89,17 +94,19 @@ class GraphTokenizer(tf.Module):
 
     def _with_exact_rows(self, texts, is_exact, fast: list[tf.RaggedTensor]) -> list[tf.RaggedTensor]:
         """Replaces the rows that need the exact path. `fast` is ids, or ids, starts, ends."""
+        count = tf.size(texts)
 
         def replaced():
-            ids, splits, starts, ends = self._exact(tf.boolean_mask(texts, is_exact))
-            # Row i comes from place i of the fast rows, or from the next of the exact ones behind them.
-            exact_places = tf.cumsum(tf.cast(is_exact, tf.int32)) - 1 + tf.size(texts)
-            places = tf.where(is_exact, exact_places, tf.range(tf.size(texts)))
-            rows = [
-                tf.gather(tf.concat([old, tf.RaggedTensor.from_row_splits(new, splits, validate=False)], 0), places)
-                for old, new in zip(fast, (ids, starts, ends), strict=False)
-            ]
-            return [rows[0].row_splits, *(row.values for row in rows)]
+            ids, splits, starts, ends = self._exact(*flagged(is_exact, texts))
+            # Row i is row i of the fast ones, or the next of the exact ones, which stand behind all of them.
+            lengths = tf.concat([fast[0].row_lengths(), splits[1:] - splits[:-1]], 0)
+            begins = tf.concat([fast[0].row_starts(), splits[:-1] + fast[0].row_splits[-1]], 0)
+            rows = tf.where(is_exact, tf.cumsum(tf.cast(is_exact, tf.int32)) - 1 + count, tf.range(count))
+            begins, lengths = tf.gather(begins, rows), tf.gather(lengths, rows)
+            places = tf.ragged.range(begins, begins + lengths)
+            pairs = zip(fast, (ids, starts, ends), strict=False)
+            values = [tf.gather(tf.concat([old.values, new], 0), places.values) for old, new in pairs]
+            return [places.row_splits, *values]
 
         splits, *values = tf.cond(
             tf.reduce_any(is_exact), replaced, lambda: [fast[0].row_splits, *(row.values for row in fast)]
@@ -113,7 +120,7 @@ def _next_source(sources: tf.RaggedTensor, places: tf.Tensor) -> tf.Tensor:
     All bytes that a character became map to its start: [0, 0, 0, 3, 4] -> 3 for place 0, 1 or 2.
     """
     is_new = changes(sources.values)
-    distinct = tf.boolean_mask(sources.values, is_new)
+    (distinct,) = flagged(is_new, sources.values)
     return tf.gather(distinct, tf.gather(tf.cumsum(tf.cast(is_new, tf.int32)), places))
 
 

@@ -46,21 +46,17 @@ def pack_segments(
             f"max_seq_length must be at least {1 + len(segments)}, for [CLS] and {len(segments)} [SEP]. "
             f"Received: {max_seq_length}"
         )
-    segments = [tf.cast(segment, tf.int32) for segment in segments]
     lengths = _lengths_that_fit([segment.row_lengths() for segment in segments], tf.cast(room, tf.int64))
-    rows = segments[0].nrows()
-    separators = tf.fill([rows, 1], vocabulary.sep_id)
-    parts = [tf.fill([rows, 1], vocabulary.cls_id)]
-    for segment, length in zip(segments, lengths, strict=True):
-        parts += [_first_columns(segment, length), separators]
-    ids = tf.concat(parts, 1)
-    first_length = lengths[0] + 2
-    width = max_seq_length if pad_to_max else tf.cast(tf.reduce_max(tf.concat([ids.row_lengths(), [0]], 0)), tf.int32)
-    is_real = tf.sequence_mask(ids.row_lengths(), width)
+    row_lengths = tf.add_n(lengths) + 1 + len(segments)
+    longest = tf.reduce_max(tf.concat([row_lengths, [0]], 0))
+    columns = tf.range(max_seq_length if pad_to_max else longest, dtype=tf.int64)
+    ids = _joined(segments, lengths, columns, vocabulary)
+    is_real = columns < row_lengths[:, tf.newaxis]
+    is_first = columns < lengths[0][:, tf.newaxis] + 2
     return {
-        INPUT_IDS: ids.to_tensor(vocabulary.pad_id, shape=[None, width] if pad_to_max else None),
+        INPUT_IDS: ids,
         INPUT_MASK: tf.cast(is_real, tf.int32),
-        SEGMENT_IDS: tf.cast(is_real & ~tf.sequence_mask(first_length, width), tf.int32),
+        SEGMENT_IDS: tf.cast(is_real & ~is_first, tf.int32),
     }
 
 
@@ -75,9 +71,23 @@ def _lengths_that_fit(lengths: list, room: int) -> list:
     return [tf.minimum(lengths[0], room - second), second]
 
 
-def _first_columns(segment, lengths):
-    """Cuts row i of a RaggedTensor to `lengths[i]` values, which it has."""
+def _joined(segments: Sequence, lengths: list, columns, vocabulary: Vocabulary):
+    """Returns int32 `(rows, columns)`: [CLS], then of each segment so many ids and [SEP], then padding.
+
+    Every place of the result is looked up in one list of all ids, which takes TensorFlow few operations.
+    """
     import tensorflow as tf
 
-    places = tf.ragged.range(segment.row_starts(), segment.row_starts() + lengths)
-    return places.with_values(tf.gather(segment.values, places.values))
+    values = [tf.cast(segment.values, tf.int32) for segment in segments]
+    offsets = [0, *(tf.size(ids, tf.int64) for ids in values)]
+    cls_place = tf.add_n(offsets[1:])
+    sep_place, pad_place = cls_place + 1, cls_place + 2
+    values = tf.concat([*values, [vocabulary.cls_id, vocabulary.sep_id, vocabulary.pad_id]], 0)
+    places, begin = tf.where(tf.equal(columns, 0), cls_place, pad_place), tf.ones_like(lengths[0])[:, tf.newaxis]
+    for segment, length, offset in zip(segments, lengths, offsets, strict=False):
+        end = begin + length[:, tf.newaxis]
+        place = offset + segment.row_starts()[:, tf.newaxis] + columns - begin
+        places = tf.where((columns >= begin) & (columns < end), place, places)
+        places = tf.where(tf.equal(columns, end), sep_place, places)
+        begin = end + 1
+    return tf.gather(values, places)

@@ -57,18 +57,11 @@ def embedding_signatures(model, tokenizer, options: SignatureOptions) -> dict:
     @signature(text=([None], tf.string))
     def features(text):
         rows = tokenizer.tokenize_with_offsets(text)
-        ids, starts, ends = token_rows(*rows, model.vocabulary, options.max_seq_length)
-        lengths = tf.cast(ids.row_lengths(), tf.int32)
-        width = tf.reduce_max(tf.concat([lengths, [1]], 0))  # there is no model of no tokens
-        mask = tf.sequence_mask(lengths, width, tf.int32)
-        shape = tf.stack([-1, width])
-        input_ids = ids.to_tensor(model.vocabulary.pad_id, shape=shape)
-        return {
-            "vectors": vectors_of(input_ids, mask, tf.zeros_like(mask)),
-            "lengths": lengths,
-            "starts": starts.to_tensor(-1, shape=shape),
-            "ends": ends.to_tensor(-1, shape=shape),
-        }
+        # There is no model of no tokens.
+        found = token_rows(*rows, model.vocabulary, options.max_seq_length, shortest=1)
+        input_ids = found.pop("input_ids")
+        mask = tf.sequence_mask(found["lengths"], tf.shape(input_ids)[1], tf.int32)
+        return {"vectors": vectors_of(input_ids, mask, tf.zeros_like(mask)), **found}
 
     pack = packer(model.vocabulary, options.max_seq_length)
     return {

@@ -19,26 +19,36 @@ def tokenize_signature(tokenize_with_offsets, vocabulary, max_seq_length: int):
 
     @signature(text=([None], tf.string))
     def tokenize(text):
-        ids, starts, ends = token_rows(*tokenize_with_offsets(text), vocabulary, max_seq_length)
-        return {
-            "input_ids": ids.to_tensor(vocabulary.pad_id),
-            "lengths": tf.cast(ids.row_lengths(), tf.int32),
-            "starts": starts.to_tensor(-1),
-            "ends": ends.to_tensor(-1),
-        }
+        return token_rows(*tokenize_with_offsets(text), vocabulary, max_seq_length)
 
     return tokenize
 
 
-def token_rows(ids, starts, ends, vocabulary, max_seq_length: int) -> list[tf.RaggedTensor]:
-    """Cuts tokens to what a row has room for, and puts [CLS] before and [SEP] behind them.
+def token_rows(ids, starts, ends, vocabulary, max_seq_length: int, shortest: int = 0) -> dict[str, tf.Tensor]:
+    """Cuts tokens to what a row has room for, puts [CLS] before and [SEP] behind them, and fills up to one length.
+
+    `shortest` is how many columns there are at least.
 
     Example, with [CLS] = 2, [SEP] = 3 and rows of 4:
-        ids [[5, 6, 7]], starts [[0, 4, 8]], ends [[3, 7, 9]] -> [[2, 5, 6, 3]], [[-1, 0, 4, -1]], [[-1, 3, 7, -1]]
+        ids [[5, 6, 7]], starts [[0, 4, 8]], ends [[3, 7, 9]] ->
+        input_ids [[2, 5, 6, 3]], lengths [4], starts [[-1, 0, 4, -1]], ends [[-1, 3, 7, -1]]
     """
+    kept = tf.minimum(tf.cast(ids.row_lengths(), tf.int32), max_seq_length - 2)
+    lengths = kept + 2
+    columns = tf.range(tf.reduce_max(tf.concat([lengths, [shortest]], 0)))
+    is_piece = (columns > 0) & (columns <= kept[:, tf.newaxis])
+    # What is no piece is looked up behind all pieces.
+    first = tf.cast(ids.row_starts(), tf.int32)[:, tf.newaxis]
+    places = tf.where(is_piece, first + columns - 1, tf.size(ids.values))
 
-    def row(values, first: int, last: int):
-        of_rows = [values.nrows(), 1]
-        return tf.concat([tf.fill(of_rows, first), values[:, : max_seq_length - 2], tf.fill(of_rows, last)], axis=1)
+    def rows(values, elsewhere: int):
+        return tf.gather(tf.concat([values.values, [elsewhere]], 0), places)
 
-    return [row(ids, vocabulary.cls_id, vocabulary.sep_id), row(starts, -1, -1), row(ends, -1, -1)]
+    is_end = tf.equal(columns, lengths[:, tf.newaxis] - 1)
+    input_ids = tf.where(is_end, vocabulary.sep_id, rows(ids, vocabulary.pad_id))
+    return {
+        "input_ids": tf.where(tf.equal(columns, 0), vocabulary.cls_id, input_ids),
+        "lengths": lengths,
+        "starts": rows(starts, -1),
+        "ends": rows(ends, -1),
+    }

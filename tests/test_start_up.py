@@ -1,0 +1,69 @@
+"""What keeps starts short: how many operations TensorFlow has to be told, and how much is made to be thrown away."""
+
+import keras
+import pytest
+import tensorflow as tf
+
+from benchmarks import start_up
+from keras_bert.checkpoints import keras_weights_file
+from keras_bert.checkpoints.keras_weights_file import keras_layout
+from keras_bert.checkpoints.model_weights import model_weights
+from keras_bert.config import BertConfig
+from keras_bert.models.sequence_classifier import BertSequenceClassifier
+from keras_bert.optimization import LAMB, AdamW
+from keras_bert.serving.export import make_tokenizer
+from keras_bert.serving.signatures.rows import packer
+from keras_bert.serving.signatures.tokenize import tokenize_signature
+from keras_bert.tokenization.exact_graph import ExactTokenizer
+from keras_bert.tokenization.vocabulary import Vocabulary
+
+CONFIG = BertConfig(vocab_size=8, hidden_size=4, num_hidden_layers=4, num_attention_heads=1, intermediate_size=4)
+VOCABULARY = Vocabulary(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "fox", "##es"])
+
+
+@pytest.mark.parametrize("optimizer", [AdamW, LAMB])
+def test_corrections_are_in_a_training_step_once_and_not_for_each_variable(optimizer):
+    optimizer = optimizer(1e-3)
+    variables = [keras.Variable([1.0, 2.0], name=f"kernel_{number}") for number in range(5)]
+    optimizer.build(variables)
+
+    @tf.function
+    def step(gradient):
+        optimizer.apply([gradient] * len(variables))
+
+    operations = step.get_concrete_function(tf.constant([0.1, 0.2])).graph.get_operations()
+    assert [operation.type for operation in operations].count("Expm1") == 2
+
+
+def test_all_signatures_share_one_trace_of_the_exact_tokenizer(monkeypatch):
+    traced, exact = [], ExactTokenizer.__call__
+    monkeypatch.setattr(ExactTokenizer, "__call__", lambda self, texts: (traced.append(texts), exact(self, texts))[1])
+    tokenizer = make_tokenizer(VOCABULARY, do_lower_case=True)
+    tokenize_signature(tokenizer.tokenize_with_offsets, VOCABULARY, 16).get_concrete_function()
+    pack, texts = packer(VOCABULARY, 16), [tf.TensorSpec([None], tf.string)]
+    tf.function(lambda texts: pack([tokenizer.tokenize(texts)]), texts).get_concrete_function()
+    assert len(traced) == 1
+
+
+def test_the_layout_of_a_deep_model_is_found_out_by_two_layers(monkeypatch, tmp_path):
+    made = []
+    saved = keras.saving.save_weights
+    monkeypatch.setattr(keras.saving, "save_weights", lambda model, path: (made.append(model), saved(model, path)))
+    found = keras_layout(BertSequenceClassifier, CONFIG, {"labels": ["a", "b"]})
+    assert [model.config.num_hidden_layers for model in made] == [2]
+    model = BertSequenceClassifier(CONFIG, labels=["a", "b"])
+    model.save_weights(tmp_path / "model.weights.h5")
+    stored = keras_weights_file.read_keras_weights(tmp_path / "model.weights.h5")
+    assert list(found.values()) == [name for name in stored if not name.startswith("optimizer")]
+    for name, weight in model_weights(model).items():
+        assert (stored[found[name]].read() == weight.numpy()).all(), name
+
+
+def test_the_table_has_medians_and_the_ratio_to_importing_tensorflow():
+    seconds = {start_up.BASELINE: [2.0, 4.0, 3.0], ("tiny", "ours_predict", "load"): [1.0, 9.0, 1.5]}
+    lines = start_up._table(seconds)
+    assert "medians of 3 turns" in lines[0]
+    assert lines[-2:] == [
+        "| - | import tensorflow | import tensorflow | 3.00 | 2.00 - 4.00 | 1.00 |",
+        "| tiny | ours predict | load | 1.50 | 1.00 - 9.00 | 0.50 |",
+    ]
