@@ -8,6 +8,7 @@ from keras_bert.config import BertConfig
 from keras_bert.layers.embeddings import BertEmbeddings
 from keras_bert.layers.heads import Pooler
 from keras_bert.layers.numbered_mask import attention_bias, position_ids
+from keras_bert.layers.recomputation import call_recomputed
 from keras_bert.layers.transformer_block import TransformerBlock
 from keras_bert.models.base import BertModel
 
@@ -46,8 +47,14 @@ class BertEncoder(BertModel):
         >>> outputs["sequence_output"].shape, outputs["pooled_output"].shape
         (TensorShape([1, 5, 128]), TensorShape([1, 128]))
 
+    Attributes:
+        gradient_checkpointing: whether training keeps what goes into a layer only, and computes the layer again in the
+            backward pass: less memory, more time, the same result. It is no part of the model's config.
+
     Reference: Devlin et al., 2018.
     """
+
+    gradient_checkpointing = False
 
     def __init__(self, config: BertConfig, *, output_hidden_states=False, output_attentions=False, **kwargs):
         super().__init__(config, **kwargs)
@@ -94,11 +101,17 @@ class BertEncoder(BertModel):
         bias = attention_bias(input_mask)
         hidden_states, attentions = [hidden], []
         first_only = pooled_only and features.CLS_POSITIONS not in inputs
+        call = call_recomputed if training and self.gradient_checkpointing else TransformerBlock.__call__
         for block in self.blocks:
-            is_last = block is self.blocks[-1]
-            hidden, attention = block(
-                hidden, bias, training=training, return_attention=True, first_only=first_only and is_last
+            outputs = call(
+                block,
+                hidden,
+                bias,
+                training=training,
+                return_attention=self.output_attentions,
+                first_only=first_only and block is self.blocks[-1],
             )
+            hidden, attention = outputs if self.output_attentions else (outputs, None)
             hidden_states.append(hidden)
             attentions.append(attention)
 
