@@ -74,6 +74,11 @@ def clip_by_global_norm(gradients, clip_norm: float) -> list:
     return clipped
 
 
+def computed_after(gradient):
+    """Returns a context whose operations wait for a gradient, a tensor or `tf.IndexedSlices`."""
+    return tf.control_dependencies([_values(gradient)])
+
+
 def adam_update(variable, momentum, velocity, gradient, rate, epsilon, beta_1: float, beta_2: float) -> None:
     """One step of Adam without bias correction:
 

@@ -7,7 +7,13 @@ import keras
 from keras import ops
 
 from keras_bert.errors import InputError
-from keras_bert.optimization.moments import MomentOptimizer, on_tensorflow, one_minus_power, tensorflow_kernels
+from keras_bert.optimization.moments import (
+    MomentOptimizer,
+    computed_after,
+    on_tensorflow,
+    one_minus_power,
+    tensorflow_kernels,
+)
 
 # The names that `BertEncoder` gives its parts.
 _LAYER = re.compile(r"(?:^|/)layer_(\d+)/")
@@ -85,7 +91,8 @@ class AdamW(MomentOptimizer):
         if self._rate_multipliers[index] != 1.0:
             rate = rate * self._rate_multipliers[index]
         if self.weight_decay and not self._is_excluded[index]:
-            self.assign_sub(variable, ops.convert_to_tensor(variable) * (rate * self.weight_decay))
+            with computed_after(gradient):
+                self.assign_sub(variable, ops.convert_to_tensor(variable) * (rate * self.weight_decay))
         if self.bias_correction:
             # m / c1 / (sqrt(v / c2) + epsilon) = sqrt(c2) / c1 * m / (sqrt(v) + sqrt(c2) * epsilon), where the
             # factors are of numbers instead of tensors.

@@ -3,7 +3,13 @@
 import keras
 from keras import ops
 
-from keras_bert.optimization.moments import MomentOptimizer, on_tensorflow, one_minus_power, tensorflow_kernels
+from keras_bert.optimization.moments import (
+    MomentOptimizer,
+    computed_after,
+    on_tensorflow,
+    one_minus_power,
+    tensorflow_kernels,
+)
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")
@@ -51,6 +57,10 @@ class LAMB(MomentOptimizer):
         super().__init__(learning_rate, weight_decay, beta_1, beta_2, epsilon, global_clipnorm, name, **kwargs)
 
     def update_step(self, gradient, variable, learning_rate):
+        with computed_after(gradient):
+            self._update(gradient, variable, learning_rate)
+
+    def _update(self, gradient, variable, learning_rate):
         index = self._get_variable_index(variable)
         dtype = variable.dtype
         if on_tensorflow():
