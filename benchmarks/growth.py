@@ -10,9 +10,10 @@ answering with one long text. Texts are made up, models are small and untrained.
 apart: 1 and as many as there are cores, on the same text.
 
 The sizes take turns, smallest to largest and back; the first turn is not counted. A table has the median time at every
-size, and the exponent of the power law through the three largest (least squares on logarithms): 1 is linear. Small exponents say that a fixed cost weighs more. Memory is what the
-process has at its peak beyond what it had before (VmHWM of Linux), after heap that is free was given back; below 4 MB
-it has no exponent. An exponent more than 0.25 above its order is marked.
+size, and the exponent of the power law through the three largest (least squares on logarithms): 1 is linear. Small
+exponents say that a fixed cost weighs more. Memory is what the process has at its peak beyond what it had before
+(VmHWM of Linux), after heap that is free was given back; below 4 MB it has no exponent. An exponent more than 0.25
+above its order is marked.
 """
 
 import ctypes
