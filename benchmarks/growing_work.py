@@ -66,9 +66,9 @@ def growths(folder: str) -> list[Growth]:
         Growth("tokenizer, one line", "kB", (64, 128, 256, 512), 1, text.tokens_of_line),
         Growth("tokenizer, one word", "kB", (64, 128, 256, 512), 1, text.tokens_of_word),
         Growth("tokenizer in the graph, one line", "kB", (64, 128, 256, 512), 1, text.graph_tokens_of_line),
-        Growth("tokenizer in the graph, one word", "kB", (64, 128, 256, 512), 1, text.graph_tokens_of_word),
-        Growth("served tagger, one text", "kB", (8, 16, 32, 64), 1, models.tagged_text),
-        Growth("served answers, one context", "kB", (8, 16, 32, 64), 1, models.answered_context),
+        Growth("tokenizer in the graph, one word", "kB", (256, 512, 1024, 2048), 1, text.graph_tokens_of_word),
+        Growth("served tagger, one text", "kB", (64, 128, 256, 512), 1, models.tagged_text),
+        Growth("served answers, one context", "kB", (64, 128, 256, 512), 1, models.answered_context),
     ]
 
 
