@@ -20,6 +20,9 @@ def arguments_of_side(description: str) -> argparse.Namespace:
     parser.add_argument("--steps", type=int, required=True, help="steps in a turn")
     parser.add_argument("--matmul_size", type=int, default=0)
     parser.add_argument("--xla", type=int, default=0, help="1: XLA compiles the step, where a side leaves the choice")
+    parser.add_argument(
+        "--gradient_checkpointing", type=int, default=0, help="1: compute layers again, where a side can"
+    )
     return parser.parse_args()
 
 

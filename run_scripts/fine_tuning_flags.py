@@ -205,6 +205,7 @@ def fine_tuning_options(**others):
         keep_checkpoint_max=FLAGS.keep_checkpoint_max,
         steps_per_execution=FLAGS.iterations_per_loop,
         gradient_accumulation_steps=FLAGS.gradient_accumulation_steps,
+        gradient_checkpointing=FLAGS.gradient_checkpointing,
         seed=FLAGS.random_seed,
         tensorboard=FLAGS.tensorboard,
         keep_best=FLAGS.keep_best or bool(FLAGS.early_stopping_patience or FLAGS.eval_steps),

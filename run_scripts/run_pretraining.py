@@ -196,6 +196,7 @@ def _train_and_evaluate() -> None:
             keep_checkpoint_max=FLAGS.keep_checkpoint_max,
             steps_per_execution=FLAGS.iterations_per_loop,
             gradient_accumulation_steps=FLAGS.gradient_accumulation_steps,
+            gradient_checkpointing=FLAGS.gradient_checkpointing,
             seed=FLAGS.random_seed,
             tensorboard=FLAGS.tensorboard,
             optimizer=optimizer_choice(),

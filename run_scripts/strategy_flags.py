@@ -1,4 +1,4 @@
-"""The flags of all commands that train: which devices, and in how many parts."""
+"""The flags of all commands that train: which devices, in how many parts, and what is kept in memory."""
 
 from absl import flags
 
@@ -16,6 +16,11 @@ def define_strategy_flags() -> None:
     flags.DEFINE_string("tpu_name", "", "With --distribution_strategy=tpu: its name or address.")
     flags.DEFINE_integer(
         "gradient_accumulation_steps", 1, "Work through a batch in so many parts, which takes the memory of one."
+    )
+    flags.DEFINE_boolean(
+        "gradient_checkpointing",
+        False,
+        "Keep what goes into each layer only, and compute it again in the backward pass: less memory, more time.",
     )
 
 

@@ -8,9 +8,10 @@ import subprocess
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from keras_bert.errors import InputError
-from keras_bert.optimization import AdamW, WarmupLinearDecay
+from keras_bert.optimization import LAMB, AdamW, WarmupLinearDecay
 
 NAMES = ["kernel", "bias", "gamma"]
 SHAPES = [(3, 4), (4,), (4,)]
@@ -237,6 +238,26 @@ def test_with_bias_correction_it_is_the_adamw_of_torch():
     for left, right in zip(found, json.loads(answer.stdout), strict=True):
         # torch's clipping divides by norm + 1e-6.
         np.testing.assert_allclose(left, right, rtol=1e-6, atol=1e-8)
+
+
+@pytest.mark.parametrize("optimizer", [AdamW, LAMB])
+def test_nothing_as_large_as_the_weights_is_computed_before_the_gradient(optimizer):
+    # It would be kept until then: a copy of all weights.
+    made = optimizer(0.1, weight_decay=0.3)
+    variable = keras.Variable(np.ones((7, 5)), dtype="float32", name="kernel")
+    made.build([variable])
+
+    @tf.function(autograph=False)
+    def step(gradient):
+        made.apply([gradient], [variable])
+
+    graph = step.get_concrete_function(tf.TensorSpec((7, 5))).graph
+    gradient, after = graph.inputs[0].op, set()
+    for node in graph.get_operations():  # in the order in which they were made
+        if node is gradient or any(op in after for op in [*(x.op for x in node.inputs), *node.control_inputs]):
+            after.add(node)
+    early = [node for node in graph.get_operations() if node not in after and node.type != "ReadVariableOp"]
+    assert [node.name for node in early if any(output.shape == (7, 5) for output in node.outputs)] == []
 
 
 LAYERED = ["encoder/embeddings/layer_norm", "encoder/layer_0/query", "encoder/layer_1/query", "encoder/pooler", "head"]

@@ -16,7 +16,9 @@ def main():
     config = BertConfig.from_dict(arguments.config)
     batch = random_batch(arguments.batch_size, arguments.length, arguments.predictions, config.vocab_size)
     model = BertPretrainer(config)
-    compile_for_training(model, AdamW(1e-4), with_xla=bool(arguments.xla))
+    compile_for_training(
+        model, AdamW(1e-4), with_xla=bool(arguments.xla), gradient_checkpointing=bool(arguments.gradient_checkpointing)
+    )
     model.optimizer.build(model.trainable_variables)
     model.make_train_function()
     iterator = iter(tf.data.Dataset.from_tensors(batch).repeat())

@@ -19,6 +19,8 @@ def main():
     config = transformers.BertConfig(**arguments.config | {"hidden_act": act})
     batch = random_batch(arguments.batch_size, arguments.length, arguments.predictions, config.vocab_size)
     model = transformers.AutoModelForPreTraining.from_config(config, attn_implementation="sdpa").train()
+    if arguments.gradient_checkpointing:
+        model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
     optimizer = torch.optim.AdamW(decayed_and_other_weights(model), lr=1e-4)
     tensors = {name: torch.from_numpy(column) for name, column in batch.items()}
     names = {"input_ids": "input_ids", "attention_mask": "input_mask", "token_type_ids": "segment_ids"}

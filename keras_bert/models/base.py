@@ -141,12 +141,22 @@ class TaskModel(DistributedModel, BertModel):
         """Returns what is reported and not optimised, named as in `metric_names`."""
         raise NotImplementedError
 
-    def compile(self, optimizer, loss=None, loss_weights=None, gradient_accumulation_steps=1, **kwargs):
+    def compile(
+        self,
+        optimizer,
+        loss=None,
+        loss_weights=None,
+        gradient_accumulation_steps=1,
+        gradient_checkpointing=False,
+        **kwargs,
+    ):
         """Says how to train. The loss is the model's own; what is not named here is as in `keras.Model`.
 
         Args:
             gradient_accumulation_steps: works through every batch in so many parts, one after the other, which needs
                 the memory of one; the result is the same but for the draws of dropout.
+            gradient_checkpointing: keeps of every layer what goes into it only, and computes it again in the backward
+                pass: less memory, more time, the same result (`benchmarks/training_memory.py`).
         """
         if loss is not None or loss_weights is not None:
             raise InputError(
@@ -162,6 +172,9 @@ class TaskModel(DistributedModel, BertModel):
                 "gradient_accumulation_steps=...), which works through each in so many parts."
             )
         self._set_gradient_accumulation(gradient_accumulation_steps, kwargs)
+        for layer in self._flatten_layers():
+            if hasattr(layer, "gradient_checkpointing"):  # a BertEncoder
+                layer.gradient_checkpointing = bool(gradient_checkpointing)
         super().compile(optimizer=optimizer, **kwargs)
 
     def _set_gradient_accumulation(self, steps: int, compile_arguments) -> None:

@@ -9,6 +9,7 @@ from keras_bert.errors import InputError
 from keras_bert.layers.embeddings import BertEmbeddings
 from keras_bert.layers.heads import Pooler
 from keras_bert.layers.numbered_mask import attention_bias, position_ids
+from keras_bert.layers.recomputation import call_recomputed
 from keras_bert.layers.transformer_block import TransformerBlock
 from keras_bert.models.base import BertModel
 
@@ -49,8 +50,14 @@ class BertEncoder(BertModel):
         >>> outputs["sequence_output"].shape, outputs["pooled_output"].shape
         (TensorShape([1, 5, 128]), TensorShape([1, 128]))
 
+    Attributes:
+        gradient_checkpointing: whether training keeps what goes into a layer only, and computes the layer again in the
+            backward pass: less memory, more time, the same result. It is no part of the model's config.
+
     Reference: Devlin et al., 2018.
     """
+
+    gradient_checkpointing = False
 
     def __init__(
         self, config: BertConfig, *, output_hidden_states=False, output_attentions=False, unpadded=False, **kwargs
@@ -141,13 +148,14 @@ class BertEncoder(BertModel):
         hidden = self.embeddings(input_ids, positions, segment_ids, training=training)
         bias = attention_bias(input_mask)
         states, attentions = [hidden], []
+        call = call_recomputed if training and self.gradient_checkpointing else TransformerBlock.__call__
         for block in self.blocks:
-            is_short = columns is not None and block is self.blocks[-1]
-            if is_short:
+            arguments = {"training": training, "return_attention": self.output_attentions}
+            if columns is not None and block is self.blocks[-1]:
+                arguments["columns"] = columns
                 bias = attention_bias(input_mask, looking_mask=ops.take_along_axis(input_mask, columns, axis=1))
-            hidden, attention = block(
-                hidden, bias, training=training, return_attention=True, columns=columns if is_short else None
-            )
+            outputs = call(block, hidden, bias, **arguments)
+            hidden, attention = outputs if self.output_attentions else (outputs, None)
             states.append(hidden)
             attentions.append(attention)
         return states, attentions

@@ -7,7 +7,13 @@ import keras
 from keras import ops
 
 from keras_bert.errors import InputError
-from keras_bert.optimization.moments import MomentOptimizer, on_tensorflow, one_minus_power, tensorflow_kernels
+from keras_bert.optimization.moments import (
+    MomentOptimizer,
+    computed_after,
+    on_tensorflow,
+    one_minus_power,
+    tensorflow_kernels,
+)
 
 # The names that `BertEncoder` gives its parts.
 _LAYER = re.compile(r"(?:^|/)layer_(\d+)/")
@@ -85,7 +91,8 @@ class AdamW(MomentOptimizer):
             (dtype, multiplier), lambda: self._rates(dtype, learning_rate, multiplier)
         )
         if self.weight_decay and not self._is_excluded[index]:
-            self.assign_sub(variable, ops.convert_to_tensor(variable) * decay)
+            with computed_after(gradient):
+                self.assign_sub(variable, ops.convert_to_tensor(variable) * decay)
         if on_tensorflow():
             tensorflow_kernels().adam_update(
                 variable, momentum.value, velocity.value, gradient, rate, epsilon, self.beta_1, self.beta_2

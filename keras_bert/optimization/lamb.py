@@ -3,7 +3,13 @@
 import keras
 from keras import ops
 
-from keras_bert.optimization.moments import MomentOptimizer, on_tensorflow, one_minus_power, tensorflow_kernels
+from keras_bert.optimization.moments import (
+    MomentOptimizer,
+    computed_after,
+    on_tensorflow,
+    one_minus_power,
+    tensorflow_kernels,
+)
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")
@@ -51,6 +57,11 @@ class LAMB(MomentOptimizer):
         super().__init__(learning_rate, weight_decay, beta_1, beta_2, epsilon, global_clipnorm, name, **kwargs)
 
     def update_step(self, gradient, variable, learning_rate):
+        corrections = self._once_per_update(variable.dtype, lambda: self._corrections(variable.dtype))
+        with computed_after(gradient):
+            self._update(gradient, variable, learning_rate, *corrections)
+
+    def _update(self, gradient, variable, learning_rate, correction_1, correction_2):
         index = self._get_variable_index(variable)
         dtype = variable.dtype
         if on_tensorflow():
@@ -60,7 +71,6 @@ class LAMB(MomentOptimizer):
         velocity = self.beta_2 * self._velocities[index] + (1 - self.beta_2) * ops.square(gradient)
         self.assign(self._momentums[index], momentum)
         self.assign(self._velocities[index], velocity)
-        correction_1, correction_2 = self._once_per_update(dtype, lambda: self._corrections(dtype))
         update = momentum / correction_1 / (ops.sqrt(velocity / correction_2) + self.epsilon)
         rate = ops.cast(learning_rate, dtype)
         if not self._is_excluded[index]:

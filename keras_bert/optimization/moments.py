@@ -1,5 +1,6 @@
 """What AdamW and LAMB share: two moments of each gradient, BERT's exclusions, clipping of all gradients together."""
 
+import contextlib
 import math
 import re
 
@@ -127,6 +128,14 @@ def tensorflow_kernels():
     from keras_bert import tensorflow_kernels
 
     return tensorflow_kernels
+
+
+def computed_after(gradient):
+    """Returns a context whose operations wait for the gradient.
+
+    TensorFlow begins a step with all that can be computed then. Products of the weights would be kept to its end.
+    """
+    return tensorflow_kernels().computed_after(gradient) if on_tensorflow() else contextlib.nullcontext()
 
 
 def one_minus_power(beta, step):

@@ -43,6 +43,7 @@ class FineTuningOptions:
         keep_checkpoint_max: how many checkpoints are kept, the newest; 0: all.
         steps_per_execution: updates between two returns to Python.
         gradient_accumulation_steps: the parts in which every batch is worked through.
+        gradient_checkpointing: whether layers are computed again in the backward pass, which takes less memory.
         seed: that of new weights, dropout and the order of the examples.
         tensorboard: whether to write the training metrics for TensorBoard too.
         keep_best: evaluate while training and keep the best model, not the last.
@@ -71,6 +72,7 @@ class FineTuningOptions:
     keep_checkpoint_max: int = KEEP_CHECKPOINT_MAX
     steps_per_execution: int = 1
     gradient_accumulation_steps: int = 1
+    gradient_checkpointing: bool = False
     seed: int = 12345
     tensorboard: bool = False
     keep_best: bool = False
@@ -108,6 +110,7 @@ class FineTuningOptions:
             "keep_checkpoint_max",
             "steps_per_execution",
             "gradient_accumulation_steps",
+            "gradient_checkpointing",
             "tensorboard",
             "teacher",
             "optimizer",
@@ -291,6 +294,7 @@ def _train(model, task: TextTask, rows: TokenRows, dev, folder: RunFolder, optio
         with_xla=False,
         steps_per_execution=options.steps_per_execution,
         gradient_accumulation_steps=options.gradient_accumulation_steps,
+        gradient_checkpointing=options.gradient_checkpointing,
     )
     best = None
     if options.keep_best:

@@ -50,6 +50,7 @@ def train_pretrainer(
     keep_checkpoint_max: int = KEEP_CHECKPOINT_MAX,
     steps_per_execution: int = 1,
     gradient_accumulation_steps: int = 1,
+    gradient_checkpointing: bool = False,
     seed: int = 12345,
     masking: Mapping[str, object] | None = None,
     tensorboard: bool = False,
@@ -79,6 +80,7 @@ def train_pretrainer(
         keep_checkpoint_max: how many checkpoints are kept, the newest; 0: all.
         steps_per_execution: updates between two returns to Python.
         gradient_accumulation_steps: the parts in which every batch is worked through.
+        gradient_checkpointing: whether layers are computed again in the backward pass, which takes less memory.
         optimizer: the optimiser, its learning rates, and whether weights are averaged.
         second_phase: records of another length to go on with, with the same weights and moments, as in the paper:
             nine tenths of the updates with short sequences, one tenth with long ones.
@@ -132,6 +134,7 @@ def train_pretrainer(
         with_xla=sum(phase.num_train_steps for phase in phases) >= _MIN_STEPS_FOR_XLA,
         steps_per_execution=steps_per_execution,
         gradient_accumulation_steps=gradient_accumulation_steps,
+        gradient_checkpointing=gradient_checkpointing,
     )
     best_from = _best_model_from(model, folder, keep_best, eval_steps) if keep_best else None
     best = _train(

@@ -114,6 +114,7 @@ def compile_for_training(
     with_xla: bool,
     steps_per_execution: int = 1,
     gradient_accumulation_steps: int = 1,
+    gradient_checkpointing: bool = False,
 ) -> None:
     """Compiles a task model, which brings its own loss and metrics.
 
@@ -127,5 +128,6 @@ def compile_for_training(
         optimizer=optimizer,
         steps_per_execution=steps_per_execution,
         gradient_accumulation_steps=gradient_accumulation_steps,
+        gradient_checkpointing=gradient_checkpointing,
         jit_compile=with_xla,
     )

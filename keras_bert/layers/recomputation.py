@@ -1,0 +1,47 @@
+"""Gradient checkpointing: the backward pass of a layer computes again what the forward pass did not keep."""
+
+import keras
+from keras import ops
+
+
+def call_recomputed(layer, hidden, *inputs, **arguments):
+    """Returns `layer(hidden, *inputs, **arguments)`, of which only `hidden` is kept for the backward pass.
+
+    That pass calls the layer a second time, with the seeds of the first, and so with the same dropout. What it computes
+    is what it would have computed without this, bit for bit.
+
+    The weights are handed over as tensors: gradients then reach them whether they are variables, as in Keras' own
+    step, or values of a `StatelessScope`, as in that of `DistributedModel` and on JAX. The seeds are those from before
+    the call, and are moved on outside of what is computed twice.
+
+    Args:
+        layer: a built layer without losses of its own.
+        hidden: float tensor, the input through which gradients flow.
+        inputs: further tensors, which get no gradient.
+        arguments: what else the layer's `call` takes.
+
+    Reference: Chen et al., 2016, arXiv 1604.06174.
+    """
+    seeds = [variable for variable in layer.variables if variable.path.endswith("seed_generator_state")]
+    is_seed = {id(seed) for seed in seeds}
+    weights = [variable for variable in layer.variables if id(variable) not in is_seed]
+
+    def compute(hidden, seed_values, weight_values):
+        given = [*zip(seeds, seed_values, strict=True), *zip(weights, weight_values, strict=True)]
+        with keras.StatelessScope(given) as scope:
+            outputs = layer(hidden, *inputs, **arguments)
+        return outputs, [scope.get_current_value(seed) for seed in seeds]
+
+    values = ([ops.convert_to_tensor(variable) for variable in group] for group in (seeds, weights))
+    outputs, next_seeds = _recomputed(compute)(hidden, *values)
+    for seed, value in zip(seeds, next_seeds, strict=True):
+        seed.assign(value)
+    return outputs
+
+
+def _recomputed(function):
+    if keras.backend.backend() != "tensorflow":
+        return keras.remat(function)
+    from keras_bert import tensorflow_kernels
+
+    return tensorflow_kernels.recomputed(function)

@@ -1,0 +1,138 @@
+"""Layers that are computed again in the backward pass give what layers give whose insides are kept."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+import tiny_tasks
+from distributed_runs import config, pretraining_data
+from test_distributed_model import in_process, largest_difference
+
+from keras_bert import tensorflow_kernels, trainable_parts
+from keras_bert.models.distiller import Distiller
+from keras_bert.models.encoder import BertEncoder
+from keras_bert.models.pretrainer import BertPretrainer
+from keras_bert.models.sequence_classifier import BertSequenceClassifier
+from keras_bert.optimization import AdamW
+
+
+def trained(gradient_checkpointing, steps=2, layers=1, prepare=None, **arguments):
+    """Returns all variables after some steps of pre-training, the states of the random generators among them."""
+    keras.utils.set_random_seed(3)
+    model = BertPretrainer(config(0.3).replace(num_hidden_layers=layers), dtype="float64")
+    if prepare:
+        prepare(model)
+    model.compile(AdamW(1e-2), gradient_checkpointing=gradient_checkpointing, jit_compile=False, **arguments)
+    if steps:
+        model.fit(pretraining_data().take(steps), verbose=0)
+    return [np.asarray(variable) for variable in model.variables]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"layers": 2},
+        {"gradient_accumulation_steps": 3},
+        {"run_eagerly": True, "steps": 1},
+        {"prepare": lambda model: trainable_parts.enable_lora(model, 2)},  # all but these and the head is frozen
+    ],
+    ids=["dropout", "parts", "eager", "lora"],
+)
+def test_training_is_the_same_with_recomputed_layers(arguments):
+    kept, recomputed = (trained(choice, **arguments) for choice in (False, True))
+    assert largest_difference(kept, recomputed) <= 1e-12
+    # Training did something, or equality would mean nothing.
+    assert largest_difference(kept, trained(False, **arguments | {"steps": 0})) > 1e-3
+
+
+def test_two_devices_compute_the_same_with_recomputed_layers(tmp_path):
+    program = """
+ends = []
+for choice in (False, True):
+    with strategy.scope():
+        keras.utils.set_random_seed(3)
+        model = BertPretrainer(config(0.3), dtype="float64")
+        before = [variable.numpy() for variable in model.weights]
+        model.compile(AdamW(1e-2), gradient_checkpointing=choice, jit_compile=False)
+    model.fit(pretraining_data().take(1), verbose=0)
+    ends.append([variable.numpy() for variable in model.weights])
+differences = [max(float(np.abs(a - b).max()) for a, b in zip(*pair)) for pair in (ends, (before, ends[0]))]
+print(json.dumps(differences))
+"""
+    between_both, by_training = in_process(program, tmp_path)
+    assert between_both <= 1e-12
+    assert by_training > 1e-3
+
+
+def gradients_of_encoder(gradient_checkpointing, jit_compile):
+    keras.utils.set_random_seed(1)
+    encoder = BertEncoder(config(0.3), dtype="float64")
+    encoder.gradient_checkpointing = gradient_checkpointing
+    ids = np.arange(24, dtype="int32").reshape(2, 12) + 5
+
+    @tf.function(autograph=False, jit_compile=jit_compile)
+    def gradients():
+        with tf.GradientTape() as tape:
+            vectors = encoder({"input_ids": ids, "input_mask": ids // ids, "segment_ids": 0 * ids}, training=True)
+            loss = tf.reduce_sum(vectors["sequence_output"][:, 3] ** 3)
+        return tape.gradient(loss, [block.attention.key.kernel.value for block in encoder.blocks])
+
+    return gradients()
+
+
+def test_with_xla_gradients_are_the_same():
+    kept, recomputed = gradients_of_encoder(False, False), gradients_of_encoder(True, True)
+    assert np.abs(kept[0]).max() > 1e-3
+    assert largest_difference([x.numpy() for x in kept], [x.numpy() for x in recomputed]) <= 1e-12
+
+
+def test_the_second_computation_is_not_optimised_away():
+    def function(hidden, seeds, weights):
+        noise = tf.cast(tf.tile([seeds[0]], [4, 2]), "float32")  # [4, 4]
+        return [tf.sin(hidden @ weights[0]) * (noise @ noise)], seeds
+
+    def count_products(computed):
+        """Counts the matrix products in what XLA makes of the gradients; it computes equal ones once."""
+
+        @tf.function(autograph=False, jit_compile=True)
+        def gradients(hidden, seed, weight):
+            with tf.GradientTape() as tape:
+                tape.watch([hidden, weight])
+                (output,), _ = computed(hidden, [seed], [weight])
+                loss = tf.reduce_sum(output**2)
+            return tape.gradient(loss, [hidden, weight])
+
+        program = gradients.experimental_get_compiler_ir(tf.ones((4, 4)), tf.constant([1, 2]), tf.ones((4, 4)))
+        return program("optimized_hlo").count(" dot(")
+
+    assert count_products(function) == 2 + 2  # two, and two for the gradients
+    assert count_products(tensorflow_kernels.recomputed(function)) == 2 + 2 + 2
+
+
+@pytest.mark.parametrize("kind", ["pretrainer", "masked_lm", "classes", "tags", "span", "choice"])
+def test_every_model_can_be_told_to_recompute(kind):
+    model, batch = tiny_tasks.model_and_batch(kind)
+    model.compile(AdamW(1e-3), gradient_checkpointing=True, jit_compile=False)
+    assert model.encoder.gradient_checkpointing
+    assert "gradient_checkpointing" not in str(model.get_config())
+    model.compile(AdamW(1e-3))
+    assert not model.encoder.gradient_checkpointing
+
+
+def test_a_distiller_recomputes_the_layers_of_its_student():
+    student = BertSequenceClassifier(config(), labels=["a", "b"])
+    Distiller(student).compile(AdamW(1e-3), gradient_checkpointing=True)
+    assert student.encoder.gradient_checkpointing
+
+
+def test_attentions_and_hidden_states_are_given_by_recomputed_layers():
+    ids = np.full((2, 5), 7, "int32")
+    outputs = []
+    for gradient_checkpointing in (False, True):
+        keras.utils.set_random_seed(1)
+        encoder = BertEncoder(config(0.3), output_attentions=True, output_hidden_states=True)
+        encoder.gradient_checkpointing = gradient_checkpointing
+        outputs.append(encoder({"input_ids": ids, "input_mask": ids, "segment_ids": 0 * ids}, training=True))
+    for name in ("sequence_output", "hidden_states", "attentions"):
+        for kept, recomputed in zip(*(tf.nest.flatten(output[name]) for output in outputs), strict=True):
+            np.testing.assert_array_equal(kept, recomputed)
