@@ -19,7 +19,12 @@ from keras_bert.command_line import run_command
 from keras_bert.errors import InputError
 
 FLAGS = flags.FLAGS
-VARIANTS = {"float32": {"dtype": "float32"}, "bfloat16": {"dtype": "bfloat16"}, "int8": {"weights": "int8"}, "int8 computed": {"compute": "int8"}}
+VARIANTS = {
+    "float32": {"dtype": "float32"},
+    "bfloat16": {"dtype": "bfloat16"},
+    "int8": {"weights": "int8"},
+    "int8 computed": {"compute": "int8"},
+}
 BATCH_SIZES = (1, 8)
 
 

@@ -30,7 +30,10 @@ def define_flags() -> None:
     )
     flags.DEFINE_enum("weights", None, ["int8"], "Stores matrices with 8 bits: a quarter of the disk.")
     flags.DEFINE_enum(
-        "compute", None, ["int8"], "Multiplies 8-bit numbers: faster on CPUs with VNNI or AMX, for servers from 2.20 on."
+        "compute",
+        None,
+        ["int8"],
+        "Multiplies 8-bit numbers: faster on CPUs with VNNI or AMX, for servers from 2.20 on.",
     )
     flags.DEFINE_bool("hub_pair", False, "Writes a preprocessor and an encoder as TF-Hub has them instead.")
     flags.DEFINE_bool("text_pairs", None, "Whether a classifier or an encoder takes two texts.")

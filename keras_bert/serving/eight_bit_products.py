@@ -7,20 +7,22 @@ arithmetic (tests/test_eight_bit_products.py): with whole numbers x and W from -
     activation(sum(x * W[:, n]) * r_x / 127 * r_W[n] / 127 + bias[n])
 
 in float32, the sum being exact. TensorFlow 2.20 has it, 2.12 does not. It is the only quantised product that takes a
-range for each column and does GELU in the same pass; with GELU as a pass of its own nothing would be won.
+range for each column and does GELU in the same pass; with GELU as a pass of its own little would be won.
 """
 
 import keras
+import numpy as np
 import tensorflow as tf
 from tensorflow.python.framework import op_def_library
 
-from keras_bert.serving.eight_bit_weights import LARGEST, quantize
+from keras_bert.serving.eight_bit_weights import LARGEST, computed_by, quantize
 
 SERVING_VERSIONS = ("2.20", "2.21")
 # The activation of `BertConfig` -> what the operation does after the sum.
 _FUSED = {"gelu": ["GeluApproximate"], "gelu_erf": ["GeluExact"], "relu": ["Relu"], "tanh": ["Tanh"], "linear": []}
 # A range must not be empty, and a batch may be.
 _SMALLEST_RANGE = 1e-30
+_RANDOM_TOKENS = (16, 64)
 
 
 class EightBitDense:
@@ -33,6 +35,8 @@ class EightBitDense:
         name: of the variables.
         dense: a built `keras.layers.Dense` with a bias.
         activation: of the layer, as `BertConfig.hidden_act` names it.
+        shrinking: float32 `[inputs]`, by which inputs are divided and the rows of the kernel multiplied; see
+            `outlier_sizes`. The product is the same, its rounding is not. Not given, all are 1.
 
     Attributes:
         stored: what a SavedModel has to hold in the place of the kernel: numbers and ranges.
@@ -44,16 +48,22 @@ class EightBitDense:
         float32 `[M, outputs]`.
     """
 
-    def __init__(self, name: str, dense, activation: str = "linear"):
-        numbers, scale = quantize(keras.ops.convert_to_numpy(dense.kernel), axis=0)
+    def __init__(self, name: str, dense, activation: str = "linear", shrinking=None):
+        kernel = keras.ops.convert_to_numpy(dense.kernel)
+        self.stored, self._factors = [], None
+        if shrinking is not None:
+            kernel = kernel * shrinking[:, None]
+            self._factors = tf.Variable(1 / shrinking, trainable=False, name=f"{name}_factors")
+            self.stored = [self._factors]
+        numbers, scale = quantize(kernel, axis=0)
         self._numbers = tf.Variable(numbers, trainable=False, name=f"{name}_numbers")
         self._ranges = tf.Variable(scale[0] * LARGEST, trainable=False, name=f"{name}_ranges")
         self._bias = dense.bias
         self._fused = ["BiasAdd", *_FUSED[activation], "Dequantize"]
-        self.stored = [self._numbers, self._ranges]
+        self.stored += [self._numbers, self._ranges]
 
     def __call__(self, inputs, training=None):
-        numbers, largest = quantized(inputs)
+        numbers, smallest, largest = quantized(inputs if self._factors is None else inputs * self._factors)
         ranges = self._ranges.read_value()
         (product,), _ = op_def_library.apply_op(
             "_QuantizedMatMul",
@@ -61,7 +71,7 @@ class EightBitDense:
             device_inputs=[numbers, tf.bitcast(self._numbers, tf.qint8), tf.convert_to_tensor(self._bias)],
             # Smallest and largest value of each: the larger absolute one counts. TensorFlow keeps what it prepared by
             # the address of the ranges, so these are the variable itself and nothing computed from it.
-            host_inputs=[largest, largest, ranges, ranges],
+            host_inputs=[smallest, largest, ranges, ranges],
             Tdevice_outputs=[tf.float32],
             Thost_outputs=[],
             T1=tf.qint8,
@@ -82,35 +92,89 @@ class EightBitDense:
 
 
 def quantized(values):
-    """Returns whole numbers from -127 to 127, and what 127 stands for: the largest absolute value.
+    """Returns whole numbers from -127 to 127, and what -127 and 127 stand for: the largest absolute value.
 
     Args:
         values: float32 tensor of any shape.
 
     Returns:
-        qint8 of that shape and a float32 scalar.
+        qint8 of that shape and two float32 scalars.
     """
-    largest = tf.maximum(tf.maximum(tf.reduce_max(values), -tf.reduce_min(values)), _SMALLEST_RANGE)
-    numbers = tf.raw_ops.QuantizeV2(
+    return tf.raw_ops.QuantizeV2(
         input=values,
-        min_range=-largest,
-        max_range=largest,
+        min_range=tf.minimum(tf.reduce_min(values), 0.0),
+        max_range=tf.maximum(tf.reduce_max(values), _SMALLEST_RANGE),
         T=tf.qint8,
         mode="SCALED",
         round_mode="HALF_TO_EVEN",
         narrow_range=True,
         ensure_minimum_range=0.0,
     )
-    return numbers.output, largest
 
 
 def eight_bit_dense_layers(model) -> list[tuple]:
     """Returns the dense layers of a model's transformer blocks, each with the `EightBitDense` made from it."""
+    encoder = getattr(model, "encoder", model)
+    feed_forward = [layer for block in encoder.blocks for layer in (block.intermediate_dense, block.output_dense)]
+    shrinking = {
+        id(layer): outlier_sizes(sizes)
+        for layer, sizes in zip(feed_forward, _input_sizes(encoder, feed_forward), strict=True)
+    }
     pairs = []
-    for number, block in enumerate(getattr(model, "encoder", model).blocks):
+    for number, block in enumerate(encoder.blocks):
         attention = block.attention
-        layers = [attention.query, attention.key, attention.value, attention.output_dense, block.output_dense]
-        activations = ["linear"] * len(layers)
-        for dense, activation in zip([*layers, block.intermediate_dense], [*activations, block.activation], strict=True):
-            pairs.append((dense, EightBitDense(f"layer_{number}_{dense.name}", dense, activation)))
+        for dense in (
+            attention.query,
+            attention.key,
+            attention.value,
+            attention.output_dense,
+            block.intermediate_dense,
+            block.output_dense,
+        ):
+            activation = block.activation if dense is block.intermediate_dense else "linear"
+            part = "attention_" if dense is attention.output_dense else ""
+            name = f"layer_{number}_{part}{dense.name}"
+            pairs.append((dense, EightBitDense(name, dense, activation, shrinking.get(id(dense)))))
     return pairs
+
+
+def outlier_sizes(largest: np.ndarray) -> np.ndarray:
+    """Returns by what inputs have to be divided so that none reaches beyond twice the usual size.
+
+    A few inputs of a layer are many times as large as the others in every text, and would leave these few numbers.
+
+    Args:
+        largest: float `[inputs]`, the largest absolute value that each input had.
+
+    Returns:
+        float32 `[inputs]`, 1 for most.
+
+    Example:
+        [1, 0.5, 1, 8] -> [1, 1, 1, 4]
+    """
+    usual = 2 * np.median(largest)
+    return np.maximum(largest / usual, 1).astype(np.float32) if usual > 0 else np.ones_like(largest, np.float32)
+
+
+def _input_sizes(encoder, layers) -> list[np.ndarray]:
+    """Returns the largest absolute value of each input of the layers, `[inputs]`, in rows of random tokens.
+
+    Which inputs are the large ones is a matter of the weights, not of the text: random tokens show it.
+    """
+    found = {}
+
+    def watching(layer):
+        call = layer.call
+
+        def watched(inputs, training=None):
+            found[id(layer)] = np.abs(keras.ops.convert_to_numpy(inputs)).max(axis=0)
+            return call(inputs, training=training)
+
+        return watched
+
+    vocabulary = encoder.config.vocab_size
+    length = min(_RANDOM_TOKENS[1], encoder.config.max_position_embeddings)
+    ids = np.random.default_rng(0).integers(vocabulary, size=(_RANDOM_TOKENS[0], length))
+    with computed_by([(layer, watching(layer)) for layer in layers]):
+        encoder({"input_ids": ids, "input_mask": np.ones_like(ids), "segment_ids": np.zeros_like(ids)})
+    return [found[id(layer)] for layer in layers]

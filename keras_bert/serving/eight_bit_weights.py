@@ -70,7 +70,7 @@ class EightBitModel:
 
     def __call__(self, inputs, training=False):
         matrices = [(weight, matrix.read()) for weight, matrix in self._matrices]
-        with keras.StatelessScope(matrices), _computed_by(self._replaced):
+        with keras.StatelessScope(matrices), computed_by(self._replaced):
             return self._model(inputs, training=training)
 
     def __getattr__(self, name: str):
@@ -78,7 +78,7 @@ class EightBitModel:
 
 
 @contextlib.contextmanager
-def _computed_by(replaced):
+def computed_by(replaced):
     """Inside, a layer's `call` is what it is paired with."""
     for layer, replacement in replaced:
         layer.call = replacement

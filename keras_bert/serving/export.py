@@ -157,7 +157,9 @@ def _check_precision(dtype: str | None, weights: str | None, compute: str | None
     if compute not in (None, "int8"):
         raise InputError(f"compute must be int8, or not given. Received: {compute!r}")
     if compute == "int8" and dtype == "bfloat16":
-        raise InputError("compute=int8 has float32 beside its 8-bit numbers: leave out dtype=bfloat16, or compute=int8.")
+        raise InputError(
+            "compute=int8 has float32 beside its 8-bit numbers: leave out dtype=bfloat16, or compute=int8."
+        )
 
 
 def _checked_options(model, given: dict) -> SignatureOptions:
