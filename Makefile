@@ -11,6 +11,11 @@
 #                   it was stopped). OTHER_PYTHON has torch and transformers
 # make finetuning-speed OTHER_PYTHON=python MODEL=minilm DATA=data
 #                   the time of fine-tuning beside theirs (about 20 minutes)
+# make benchmark DATA=folder
+#                   speed beside keras-hub, transformers + torch, ONNX Runtime and OpenVINO, each in an environment of its
+#                   own (.venv-benchmark): tables and plots in docs/results.md. Without DATA (shared/data's form, see
+#                   benchmarks/real_texts.py) the texts are those of the quickstart. BENCHMARK="--suites=forward" and the
+#                   like: flags of benchmarks/speed.py
 # make page-test    the page of the development server in a real browser (Debian: apt-get install chromium chromium-driver)
 # make gpu-benchmark OTHER_PYTHON=python JAX_PYTHON=python
 #                   the encoder and pre-training on JAX beside transformers + torch, on one GPU. JAX_PYTHON has jax for it,
@@ -21,10 +26,15 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 BEAM_VENV := .venv-beam
+BENCHMARK_VENV := .venv-benchmark
+ENGINES := keras_hub torch onnx
+PACKAGES_keras_hub := keras-hub safetensors tensorflow tensorflow-text
+PACKAGES_torch := torch transformers onnx onnxscript
+PACKAGES_onnx := onnxruntime openvino
 TESTS ?= tests
 OUTPUT ?= quickstart
 
-.PHONY: install quickstart test test-beam page-test lint pretraining-data-proofs three-seeds kill-proofs finetuning-quality finetuning-speed gpu-benchmark clean
+.PHONY: install quickstart test test-beam page-test lint pretraining-data-proofs three-seeds kill-proofs finetuning-quality finetuning-speed gpu-benchmark benchmark clean
 
 install: $(VENV)/installed
 
@@ -74,5 +84,15 @@ finetuning-speed: install
 gpu-benchmark: install
 	$(BIN)/python -m benchmarks.gpu_core --python=$(JAX_PYTHON) --other_python=$(OTHER_PYTHON)
 
+$(BENCHMARK_VENV)/%/installed: constraints.txt constraints-benchmark.txt $(VENV)/installed
+	$(PYTHON) -m venv $(@D)
+	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --constraint constraints-benchmark.txt $(PACKAGES_$*)
+	@touch $@
+
+# An engine that cannot be installed is left out, and the tables say so.
+benchmark: install
+	-@$(MAKE) --no-print-directory --keep-going $(ENGINES:%=$(BENCHMARK_VENV)/%/installed)
+	$(BIN)/python -m benchmarks.speed --environments=$(BENCHMARK_VENV) $(if $(DATA),--data=$(DATA)) $(BENCHMARK)
+
 clean:
-	rm -rf $(VENV) $(BEAM_VENV) build dist *.egg-info .pytest_cache .ruff_cache
+	rm -rf $(VENV) $(BEAM_VENV) $(BENCHMARK_VENV) build dist *.egg-info .pytest_cache .ruff_cache

@@ -18,7 +18,8 @@ def arguments_of_side(description: str) -> argparse.Namespace:
     parser.add_argument("--length", type=int, required=True)
     parser.add_argument("--predictions", type=int, required=True, help="masked tokens in a row")
     parser.add_argument("--steps", type=int, required=True, help="steps in a turn")
-    parser.add_argument("--matmul_size", type=int, required=True)
+    parser.add_argument("--matmul_size", type=int, default=0)
+    parser.add_argument("--xla", type=int, default=0, help="1: XLA compiles the step, where a side leaves the choice")
     return parser.parse_args()
 
 

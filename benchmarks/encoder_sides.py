@@ -1,0 +1,237 @@
+"""The engines that run one and the same encoder, as processes that take turns.
+
+Every side is a module of `benchmarks.sides` in the environment of its engine; `make benchmark` makes these. All load
+the same folder, which we write in the format of transformers, so all compute with the same weights; the ONNX file is
+torch's export of it. A side that cannot start, ends, or computes something else is left out with its reason.
+"""
+
+import contextlib
+import dataclasses
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+
+import numpy as np
+
+from benchmarks.workers_in_turns import end_workers, start_worker, take_turn
+from keras_bert.config import BertConfig
+from keras_bert.errors import InputError
+
+VOCAB_SIZE = 30522  # of Google's uncased models
+PROJECT = pathlib.Path(__file__).resolve().parent.parent
+MINILM = {"hidden_size": 384, "num_hidden_layers": 6, "num_attention_heads": 12, "intermediate_size": 1536}
+# How far the vectors of real tokens may be from ours; they are about 1 in size.
+LARGEST_DIFFERENCE = 1e-3
+LARGEST_DIFFERENCE_OF_GELUS = 5e-2
+
+
+@dataclasses.dataclass(frozen=True)
+class Side:
+    """A module that answers as `benchmarks.sides.answering` says, and the environment it runs in; "" is our own."""
+
+    module: str
+    environment: str = ""
+    arguments: Mapping[str, object] = dataclasses.field(default_factory=dict)
+    computes_vectors: bool = True
+
+
+SIDES = {
+    "ours": Side("benchmarks.sides.keras_bert_encoder"),
+    "ours_unpadded": Side("benchmarks.sides.keras_bert_encoder", arguments={"unpadded": 1}),
+    "plain": Side("benchmarks.sides.plain_encoder"),
+    "keras_hub": Side("benchmarks.sides.keras_hub_encoder", "keras_hub"),
+    "transformers": Side("benchmarks.sides.transformers_encoder", "torch"),
+    "onnxruntime": Side("benchmarks.sides.onnxruntime_encoder", "onnx"),
+    "openvino": Side("benchmarks.sides.openvino_encoder", "onnx"),
+    "products_tensorflow": Side("benchmarks.sides.tensorflow_products", computes_vectors=False),
+    "products_torch": Side("benchmarks.sides.torch_products", "torch", computes_vectors=False),
+}
+OTHERS = ("keras_hub", "transformers", "onnxruntime", "openvino")
+QUICK_SIDES = ("ours", "plain", "products_tensorflow")
+
+
+def config_of_size(size: str, hidden_act: str = "") -> BertConfig:
+    """Returns the config of a published size, of `minilm` (MiniLM-L6, exact GELU), or of `smoke`, for tests."""
+    changes = {"hidden_act": hidden_act} if hidden_act else {}
+    if size == "minilm":
+        return BertConfig(vocab_size=VOCAB_SIZE, **MINILM, **{"hidden_act": "gelu_erf"} | changes)
+    if size == "smoke":
+        return BertConfig.from_size("tiny", 1000, hidden_size=32, intermediate_size=64, **changes)
+    return BertConfig.from_size(size, VOCAB_SIZE, **changes)
+
+
+def python_of(environment: str, environments: str) -> str:
+    """Returns the Python of an environment, our own for "". Raises `InputError`: it has not been made."""
+    if not environment:
+        return sys.executable
+    python = os.path.join(environments, environment, "bin", "python")
+    if not os.path.exists(python):
+        raise InputError(f"there is no {os.path.join(environments, environment)}, which `make benchmark` makes")
+    return os.path.abspath(python)
+
+
+def environment_of_sides() -> dict[str, str]:
+    """Returns the environment variables that let every Python find this checkout, and TensorFlow say less."""
+    path = os.pathsep.join(filter(None, [str(PROJECT), os.environ.get("PYTHONPATH")]))
+    return {"PYTHONPATH": path, "TF_CPP_MIN_LOG_LEVEL": "2"}
+
+
+def write_model(folder: str, config: BertConfig) -> None:
+    """Writes an encoder with random weights, biases too, in the format of transformers."""
+    import keras
+
+    from keras_bert.models.encoder import BertEncoder
+
+    keras.utils.set_random_seed(1)
+    encoder = BertEncoder(config)
+    generator = np.random.default_rng(1)
+    for variable in encoder.trainable_variables:
+        if len(variable.shape) == 1:
+            variable.assign_add(generator.normal(0, 0.02, variable.shape))
+    encoder.save_pretrained(folder, format="huggingface")
+
+
+def write_batch(path: str, rows: list[list[int]], segments: list[list[int]]) -> None:
+    """Writes rows of token ids, padded to the longest, as a batch file of `benchmarks.sides.answering`."""
+    batch = {name: np.zeros((len(rows), max(map(len, rows))), "int32") for name in ("input_ids", "segment_ids")}
+    batch["input_mask"] = np.zeros_like(batch["input_ids"])
+    for number, (ids, segment_ids) in enumerate(zip(rows, segments, strict=True)):
+        batch["input_ids"][number, : len(ids)] = ids
+        batch["segment_ids"][number, : len(ids)] = segment_ids
+        batch["input_mask"][number, : len(ids)] = 1
+    np.savez(path, **batch)
+
+
+class RunningSides:
+    """Some of `SIDES`, started: a context manager. What is left out stands in `left_out`, side -> reason."""
+
+    def __init__(self, names, environments: str):
+        self.environments = environments
+        self.workers, self.said, self.left_out, self.versions = {}, {}, {}, {}
+        self._files = contextlib.ExitStack()
+        for name in names:
+            if name not in SIDES:
+                raise InputError(f"There is no side {name!r}. There are: {', '.join(SIDES)}")
+        for name in names:
+            self._try(name, self._start, name)
+
+    def _start(self, name: str) -> None:
+        side = SIDES[name]
+        python = python_of(side.environment, self.environments)
+        self.said[name] = self._files.enter_context(tempfile.TemporaryFile("w+"))  # noqa: SIM115
+        self.workers[name] = start_worker(
+            python,
+            side.module,
+            side.arguments,
+            environment_of_sides() | {"KERAS_BACKEND": "tensorflow"},
+            self.said[name],
+        )
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        end_workers(list(self.workers.values()))
+        self._files.close()
+
+    def load(self, folder: str, config: BertConfig, batch: str) -> None:
+        """Lets all sides load a model, and compares what they make of a batch with what `ours` makes of it."""
+        if any(SIDES[name].environment == "onnx" for name in self.workers):
+            self._export(folder)
+        wanted = None
+        with np.load(batch) as columns:
+            is_token = columns["input_mask"] > 0
+        for name in list(self.workers):
+            report = self._try(name, self.ask, name, {"load": folder})
+            if report is None or not SIDES[name].computes_vectors:
+                self.versions |= {name: report["side"]} if report else {}
+                continue
+            self.versions[name] = report["side"]
+            path = os.path.join(folder, f"{name}.npy")
+            if self._try(name, self.ask, name, {"outputs": [batch], "to": path}) is None:
+                continue
+            found = np.load(path)[is_token]
+            if wanted is None:
+                wanted = found
+                continue
+            self._try(name, _check_difference, found, wanted, name, config)
+
+    def _export(self, folder: str) -> None:
+        """Lets torch write the model for the sides that read ONNX."""
+        try:
+            python = python_of("torch", self.environments)
+            done = subprocess.run(
+                [python, "-m", "benchmarks.sides.export_onnx", folder],
+                capture_output=True,
+                text=True,
+                env=os.environ | environment_of_sides(),
+            )
+            if done.returncode:
+                raise InputError(_last_line(done.stderr))
+        except InputError as error:
+            for name in [name for name in self.workers if SIDES[name].environment == "onnx"]:
+                self.leave_out(name, f"torch could not export the model: {error}")
+
+    def ask(self, name: str, request: dict) -> dict:
+        """Returns the report of a side. Raises `InputError` with the last line that it wrote if it ended."""
+        try:
+            return take_turn(self.workers[name], json.dumps(request))
+        except InputError:
+            self.said[name].seek(0)
+            raise InputError(_last_line(self.said[name].read())) from None
+
+    def _try(self, name: str, function, *arguments):
+        """Returns what the function returns; leaves the side out, and returns None, where it raises `InputError`."""
+        try:
+            return function(*arguments)
+        except InputError as error:
+            self.leave_out(name, str(error))
+            return None
+
+    def leave_out(self, name: str, reason: str) -> None:
+        print(f"{name} is left out: {reason}", file=sys.stderr, flush=True)
+        self.left_out[name] = reason
+        if worker := self.workers.pop(name, None):
+            end_workers([worker])
+
+    def turns(self, requests: dict[str, list[dict]], num_turns: int, uncounted: int = 1) -> dict[str, list[float]]:
+        """Lets the sides take turns, each with its next request; returns the seconds of each turn of each side.
+
+        The first turns are not counted. The order changes from turn to turn: who was first is last in the next.
+
+        Args:
+            requests: side -> its requests, used again and again: `time` of `benchmarks.sides.answering`.
+        """
+        seconds = {name: [] for name in requests}
+        names = [name for name in requests if self._worker_of(name) in self.workers]
+        for number in range(-uncounted, num_turns):
+            for name in names[number % len(names) :] + names[: number % len(names)]:
+                worker = self._worker_of(name)
+                if worker not in self.workers:
+                    continue
+                own = requests[name]
+                report = self._try(worker, self.ask, worker, own[number % len(own)])
+                if report and number >= 0:
+                    seconds[name].append(report["seconds"])
+        return {name: found for name, found in seconds.items() if len(found) == num_turns}
+
+    def _worker_of(self, name: str) -> str:
+        """The same worker can take part under two names, `transformers` and `transformers, sorted`."""
+        return name.split(",")[0]
+
+
+def _check_difference(found: np.ndarray, wanted: np.ndarray, name: str, config: BertConfig) -> None:
+    allowed = LARGEST_DIFFERENCE
+    if name == "keras_hub" and config.hidden_act == "gelu_erf":
+        allowed = LARGEST_DIFFERENCE_OF_GELUS  # it has the tanh approximation only
+    largest = np.abs(found - wanted).max() if found.shape == wanted.shape else np.inf
+    if not largest <= allowed:
+        raise InputError(f"its vectors differ from ours by up to {largest:.2g}, and {allowed:g} was allowed")
+
+
+def _last_line(text: str) -> str:
+    return ([line.strip() for line in text.splitlines() if line.strip()] or ["it ended and said nothing"])[-1]

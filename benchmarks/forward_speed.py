@@ -1,0 +1,166 @@
+"""Measures the encoder's forward pass on full rows beside other engines, and beside the machine's matrix products.
+
+    python -m benchmarks.forward_speed --sizes=minilm --lengths=128 --batch_sizes=16
+
+All sides compute the last layer's vectors of the same random rows with the same weights in float32, on all cores; what
+they compute is compared first. Each is what a user of the engine would run on a CPU:
+
+* ours: `BertEncoder` in a `tf.function`, as `predict` and exports run it.
+* plain: the same computation by hand in TensorFlow's operations (`benchmarks.plain_tensorflow`).
+* keras_hub: KerasHub's `BertBackbone` in a `tf.function`. transformers: `BertModel` on torch, inference mode, SDPA.
+* onnxruntime, openvino: torch's export of that model.
+* products: the matrix products alone (`benchmarks.sides.tensorflow_products`, `torch_products`), whichever library is
+  faster. Our share of the ceiling is their time divided by ours.
+
+Sides are processes that take turns. In a turn a side works for --settle seconds that are not counted and then for
+--seconds that are; the first turn is not counted. Cells have the milliseconds of a call, the median over the turns; and
+behind it how many times as fast as this side ours was, turn by turn: the median, the smallest and the largest.
+
+Cases of more than --most_gflop operations are left out; --most_gflop=0 takes them all, which is a matter of hours.
+"""
+
+import os
+import statistics
+import sys
+import tempfile
+
+import numpy as np
+from absl import flags
+
+from benchmarks.encoder_sides import OTHERS, QUICK_SIDES, SIDES, RunningSides, config_of_size, write_batch, write_model
+from benchmarks.gpu_core import model_flops
+from benchmarks.suite_flags import define_suite_flags, machine_lines, numbers_of_flag, version_lines
+from keras_bert.command_line import run_command
+from keras_bert.config import SIZES, BertConfig
+from keras_bert.errors import InputError
+
+FLAGS = flags.FLAGS
+FORWARD_SIDES = ("ours", "plain", *OTHERS, "products_tensorflow", "products_torch")
+ALL_SIZES = ["tiny", "mini", "minilm", "small", "medium", "base"]
+
+
+def define_flags() -> None:
+    define_suite_flags(turns=5)
+    flags.DEFINE_list("sizes", ALL_SIZES, f"Some of minilm, {', '.join(SIZES)}.")
+    flags.DEFINE_list("lengths", ["32", "128", "512"], "Tokens of a row.")
+    flags.DEFINE_list("batch_sizes", ["1", "16"], "Rows of a batch.")
+    flags.DEFINE_enum("hidden_act", "", ["", "gelu", "gelu_erf"], "The GELU of all sizes: the tanh or the exact one.")
+    flags.DEFINE_float("most_gflop", 110, "Cases of more operations than this, in billions, are left out; 0: none.")
+    flags.DEFINE_float("settle", 0.1, "Seconds of a turn that are not counted.", lower_bound=0)
+    flags.DEFINE_float("seconds", 0.3, "Seconds of a turn that are counted, at least.", lower_bound=0)
+
+
+def main() -> None:
+    lengths, batch_sizes = numbers_of_flag("lengths", 2, 512), numbers_of_flag("batch_sizes", 1, 4096)
+    sizes, names, turns = FLAGS.sizes, FLAGS.sides or FORWARD_SIDES, FLAGS.turns
+    if FLAGS.quick:
+        sizes, lengths, batch_sizes, turns = ["smoke"], [8], [2], 1
+        names = FLAGS.sides or QUICK_SIDES
+    unknown = [size for size in sizes if size not in ("smoke", "minilm", *SIZES)]
+    if unknown:
+        raise InputError(f"--sizes: there is no {', '.join(unknown)}. There are: minilm, {', '.join(SIZES)}")
+    measured, num_left_out = [], 0
+    with RunningSides(names, os.path.abspath(FLAGS.environments)) as sides, tempfile.TemporaryDirectory() as folder:
+        for size in sizes:
+            config = config_of_size(size, FLAGS.hidden_act)
+            cases = [(length, rows) for length in lengths for rows in batch_sizes]
+            kept = [case for case in cases if not FLAGS.most_gflop or gflop(config, *case) <= FLAGS.most_gflop]
+            num_left_out += len(cases) - len(kept)
+            for case, seconds in measure(sides, config, os.path.join(folder, size), kept, turns):
+                measured.append((size, *case, seconds))
+        print("\n".join([*machine_lines(), *version_lines(sides.versions, sides.left_out), "", *table(measured)]))
+    if num_left_out:
+        print(f"\n{num_left_out} cases of more than {FLAGS.most_gflop:g} billion operations were left out.")
+    if FLAGS.plot:
+        draw(measured, FLAGS.plot)
+
+
+def gflop(config: BertConfig, length: int, rows: int) -> float:
+    """Returns the billions of operations of the encoder's matrix products for so many rows."""
+    return model_flops(config, rows, length, 0, "forward") / 1e9
+
+
+def measure(sides: RunningSides, config: BertConfig, folder: str, cases: list[tuple[int, int]], turns: int):
+    """Yields each case of (length, rows) with the seconds of a call in every turn of each side."""
+    if not cases:
+        return
+    os.makedirs(folder)
+    write_model(folder, config)
+    paths = []
+    for length, rows in cases:
+        paths.append(os.path.join(folder, f"{length}x{rows}.npz"))
+        ids = np.random.default_rng(1).integers(5, config.vocab_size, (rows, length)).tolist()
+        write_batch(paths[-1], ids, [[0] * (length // 2) + [1] * (length - length // 2)] * rows)
+    sides.load(folder, config, paths[0])
+    for (length, rows), path in zip(cases, paths, strict=True):
+        print(f"{os.path.basename(folder)}, {rows} rows of {length}", file=sys.stderr, flush=True)
+        request = {"time": [path], "settle": FLAGS.settle, "seconds": FLAGS.seconds}
+        yield (length, rows), sides.turns({name: [request] for name in sides.workers}, turns)
+
+
+def ceiling(seconds: dict[str, list[float]]) -> list[float]:
+    """Returns the seconds of the matrix products alone in every turn, those of the faster library."""
+    products = [found for name, found in seconds.items() if not SIDES[name].computes_vectors]
+    return min(products, key=statistics.median, default=[])
+
+
+def table(measured: list[tuple]) -> list[str]:
+    """Returns the lines of the table; `measured` has (size, length, rows, {side: seconds in every turn})."""
+    names = [
+        name for name in FORWARD_SIDES if SIDES[name].computes_vectors and any(name in case[-1] for case in measured)
+    ]
+    lines = [f"| size | rows | length | {' | '.join(names)} | products | our share of the ceiling |"]
+    lines.append("|---" * (len(names) + 5) + "|")
+    for size, length, rows, seconds in measured:
+        ours, least = seconds.get("ours", []), ceiling(seconds)
+        cells = [size, str(rows), str(length)]
+        cells += [cell(seconds.get(name, []), ours if name != "ours" else []) for name in names]
+        shares = [product / own for product, own in zip(least, ours, strict=False)]
+        cells += [cell(least, []), f"{statistics.median(shares):.0%}" if shares else "-"]
+        lines.append(f"| {' | '.join(cells)} |")
+    return lines
+
+
+def cell(seconds: list[float], ours: list[float]) -> str:
+    """Returns milliseconds and, where ours are given, how many times as fast those were: `262: 1.10 (1.05 to 1.20)`."""
+    if not seconds:
+        return "-"
+    milliseconds = 1000 * statistics.median(seconds)
+    text = f"{milliseconds:.0f}" if milliseconds >= 100 else f"{milliseconds:.3g}"
+    if not ours:
+        return text
+    ratios = [other / own for other, own in zip(seconds, ours, strict=True)]
+    return f"{text}: {statistics.median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f})"
+
+
+def draw(measured: list[tuple], path: str) -> None:
+    """Draws how many times as fast as each other side ours was, case by case."""
+    from benchmarks.pictures import save_figure, subplots
+
+    labels = [f"{size} {rows} x {length}" for size, length, rows, _ in measured]
+    figure, axes = subplots(figsize=(9, 1.2 + 0.28 * len(labels)))
+    for name in FORWARD_SIDES[1:]:
+        points = [
+            (statistics.median(np.divide(seconds[name], seconds["ours"])), place)
+            for place, (*_, seconds) in enumerate(measured)
+            if SIDES[name].computes_vectors and name in seconds and "ours" in seconds
+        ]
+        if points:
+            axes.plot(*zip(*points, strict=True), "o", label=name, alpha=0.8)
+    axes.axvline(1, color="black", linewidth=1)
+    axes.set_yticks(range(len(labels)), labels)
+    axes.invert_yaxis()
+    axes.set_xscale("log")
+    axes.set_xticks([0.5, 0.7, 1, 1.5, 2, 3, 5], ["0.5", "0.7", "1", "1.5", "2", "3", "5"])
+    axes.minorticks_off()
+    axes.set_xlabel("time of the side / time of ours (right of 1: ours is faster)")
+    axes.legend(loc="upper left", bbox_to_anchor=(1, 1))
+    save_figure(figure, path)
+
+
+def command() -> None:
+    run_command(main, define_flags)
+
+
+if __name__ == "__main__":
+    command()

@@ -1,0 +1,32 @@
+"""Our side of `training_speed`: the function that `fit` runs for a batch of a `BertPretrainer`, on TensorFlow."""
+
+import keras
+import tensorflow as tf
+
+from benchmarks.gpu_core_work import answer_requests, arguments_of_side, random_batch
+from keras_bert.config import BertConfig
+from keras_bert.models.pretrainer import BertPretrainer
+from keras_bert.optimization import AdamW
+from keras_bert.training.resumable_fit import compile_for_training
+
+
+def main():
+    arguments = arguments_of_side(__doc__)
+    keras.utils.set_random_seed(1)
+    config = BertConfig.from_dict(arguments.config)
+    batch = random_batch(arguments.batch_size, arguments.length, arguments.predictions, config.vocab_size)
+    model = BertPretrainer(config)
+    compile_for_training(model, AdamW(1e-4), with_xla=bool(arguments.xla))
+    model.optimizer.build(model.trainable_variables)
+    model.make_train_function()
+    iterator = iter(tf.data.Dataset.from_tensors(batch).repeat())
+
+    def train():
+        return model.train_function(iterator)
+
+    about = {"side": f"keras_bert, Keras {keras.__version__}, TensorFlow {tf.__version__}"}
+    answer_requests(about, {"train": train}, arguments.steps, lambda logs: [float(value) for value in logs.values()])
+
+
+if __name__ == "__main__":
+    main()

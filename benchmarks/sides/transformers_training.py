@@ -1,0 +1,43 @@
+"""The side `transformers` of `training_speed`: `BertForPreTraining` on torch in float32, with its own loss.
+
+Its masked-LM loss scores the vocabulary at every token. Gradients are clipped by their norm; AdamW is torch's, without
+decay for biases and layer norms.
+"""
+
+import torch
+import transformers
+
+from benchmarks.gpu_core_work import answer_requests, arguments_of_side, random_batch
+from benchmarks.transformers_finetuning import IGNORED_LABEL, decayed_and_other_weights
+
+
+def main():
+    arguments = arguments_of_side(__doc__)
+    torch.manual_seed(1)
+    # Our "gelu" is the tanh approximation.
+    act = {"gelu": "gelu_pytorch_tanh", "gelu_erf": "gelu"}[arguments.config["hidden_act"]]
+    config = transformers.BertConfig(**arguments.config | {"hidden_act": act})
+    batch = random_batch(arguments.batch_size, arguments.length, arguments.predictions, config.vocab_size)
+    model = transformers.AutoModelForPreTraining.from_config(config, attn_implementation="sdpa").train()
+    optimizer = torch.optim.AdamW(decayed_and_other_weights(model), lr=1e-4)
+    tensors = {name: torch.from_numpy(column) for name, column in batch.items()}
+    names = {"input_ids": "input_ids", "attention_mask": "input_mask", "token_type_ids": "segment_ids"}
+    inputs = {theirs: tensors[ours].long() for theirs, ours in names.items()}
+    inputs["labels"] = torch.full_like(inputs["input_ids"], IGNORED_LABEL)
+    inputs["labels"].scatter_(1, tensors["masked_lm_positions"].long(), tensors["masked_lm_ids"].long())
+    inputs["next_sentence_label"] = tensors["next_sentence_labels"][:, 0].long()
+
+    def train():
+        loss = model(**inputs).loss
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        optimizer.zero_grad()
+        return loss
+
+    about = {"side": f"transformers {transformers.__version__}, torch {torch.__version__}"}
+    answer_requests(about, {"train": train}, arguments.steps, lambda loss: loss.item())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,112 @@
+"""Measures speed side by side with other engines, and writes tables and plots into docs/results.md: `make benchmark`.
+
+    python -m benchmarks.speed
+    python -m benchmarks.speed --suites=forward -- --sizes=minilm --lengths=128 --batch_sizes=16 --turns=9
+
+Each suite is a command of its own, whose docstring says what is compared, and how; its flags stand behind `--`. Its
+lines, with the command that made them, replace what stands between `<!-- benchmark NAME -->` and `<!-- end -->` in the
+page of results. A suite that fails is said, and the others go on.
+
+To join: a module that prints Markdown on standard output, with the flags --quick (a smoke run), --plot=PATH (a
+picture), and --data=FOLDER if it says so in `SUITES`; a row in `SUITES`; and the two comments in docs/results.md.
+"""
+
+import dataclasses
+import os
+import pathlib
+import shlex
+import subprocess
+import sys
+
+from absl import flags
+
+from benchmarks.results_page import replace_section
+from keras_bert.command_line import run_command
+from keras_bert.errors import InputError
+
+FLAGS = flags.FLAGS
+PROJECT = pathlib.Path(__file__).resolve().parent.parent
+
+
+@dataclasses.dataclass(frozen=True)
+class Suite:
+    """A command that measures something, and which of the flags of this one it knows."""
+
+    module: str
+    flags: tuple[str, ...] = ("environments",)
+    has_plot: bool = True
+
+
+SUITES = {
+    "forward": Suite("benchmarks.forward_speed"),
+    "texts": Suite("benchmarks.text_speed", flags=("environments", "data")),
+    "training": Suite("benchmarks.training_speed", flags=("environments", "data")),
+}
+
+
+def define_flags() -> None:
+    flags.DEFINE_list("suites", list(SUITES), "Which suites; flags behind `--` are for each of them.")
+    flags.DEFINE_string("environments", ".venv-benchmark", "The folder of the engines' environments.")
+    flags.DEFINE_string("data", os.environ.get("KERAS_BERT_DATA"), "A folder with GLUE, SQuAD and a vocabulary.")
+    flags.DEFINE_string("results", str(PROJECT / "docs" / "results.md"), "The page that is written; empty: none.")
+    flags.DEFINE_string("pictures", str(PROJECT / "docs" / "pictures"), "The folder of the plots; empty: none.")
+    flags.DEFINE_boolean("quick", False, "Smoke runs: tiny models, one turn.")
+
+
+def main(passed_on: list[str]) -> None:
+    unknown = [name for name in FLAGS.suites if name not in SUITES]
+    if unknown:
+        raise InputError(f"--suites: there is no {', '.join(unknown)}. There are: {', '.join(SUITES)}")
+    failed = []
+    for name in FLAGS.suites:
+        command = command_of(SUITES[name], plot_of(name), passed_on)
+        lines = run_suite(name, command)
+        if lines is None:
+            failed.append(name)
+            continue
+        print("\n".join(lines), flush=True)
+        if FLAGS.results:
+            replace_section(FLAGS.results, name, lines)
+    if failed:
+        raise InputError(f"These suites failed, and said above why: {', '.join(failed)}. The others are done.")
+
+
+def plot_of(name: str) -> str:
+    """Returns where the picture of a suite goes, or an empty string."""
+    return os.path.join(FLAGS.pictures, f"benchmark_{name}.png") if FLAGS.pictures and SUITES[name].has_plot else ""
+
+
+def command_of(suite: Suite, plot: str, passed_on: list[str]) -> list[str]:
+    """Returns the command of a suite, without the Python that runs it."""
+    command = ["-m", suite.module]
+    command += [f"--{name}={FLAGS[name].value}" for name in suite.flags if FLAGS[name].value]
+    command += ["--quick"] if FLAGS.quick else []
+    return command + ([f"--plot={plot}"] if plot else []) + passed_on
+
+
+def run_suite(name: str, command: list[str]) -> list[str] | None:
+    """Returns the lines of the section of a suite, or None if it failed."""
+    print(f"=== {name}: python {shlex.join(command)}", file=sys.stderr, flush=True)
+    done = subprocess.run(
+        [sys.executable, *command],
+        stdout=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, [str(PROJECT), os.environ.get("PYTHONPATH")]))},
+    )
+    if done.returncode:
+        return None
+    # What a reader can type: no folders of this machine.
+    own = [part for part in command if not part.startswith(("--plot=", "--data=", "--environments="))]
+    lines = [f"    python {shlex.join(own)}{' --data=DATA' if len(own) < len(command) and FLAGS.data else ''}", ""]
+    lines += done.stdout.rstrip("\n").split("\n")
+    if plot := plot_of(name):
+        lines += ["", f"![{name}]({os.path.relpath(plot, os.path.dirname(FLAGS.results or plot))})"]
+    return lines
+
+
+def command() -> None:
+    run_command(main, define_flags, passes_on=True)
+
+
+if __name__ == "__main__":
+    command()

@@ -1,0 +1,224 @@
+"""Measures a step of pre-training beside other engines, and what packed rows gain on real text.
+
+    python -m benchmarks.training_speed --size=minilm --lengths=128,512 --text=wikipedia_articles.txt
+
+The step: masked LM and next sentence on a random batch of full rows in float32, dropout 0.1, gradients clipped by their
+norm, AdamW, on all cores. Every side is what its user gets:
+
+* ours: the function that `fit` runs for a batch of `BertPretrainer`.
+* keras_hub: the same of `BertMaskedLM`, which has no next-sentence head, and so a little less to do.
+* transformers: `BertForPreTraining` on torch with its own loss, which scores the vocabulary at every token.
+* "XLA" behind a name: Keras' jit_compile=True, which is the default of `keras.Model.compile`.
+
+Sides are processes that take turns of --steps steps; the first turn is not counted. A cell has the milliseconds of a
+step, the median over the turns; a ratio is of a side's time to ours without XLA, turn by turn: median, smallest and
+largest. Memory is the largest resident set that the process had, libraries included.
+
+Rows of real text: `benchmarks.record_forms` trains a BERT-tiny on the same text as padded and as packed rows of 512,
+with the same number of tokens in an update, and reports tokens a second without padding, and the losses. The text
+comes twice: as its documents, and with every paragraph as a document of its own, which is what short documents are
+like. It is --text, else the Wikipedia corpus of --data, else the documentation of installed packages.
+"""
+
+import contextlib
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+
+from absl import flags
+
+from benchmarks.encoder_sides import config_of_size, environment_of_sides, python_of
+from benchmarks.gpu_core import num_predictions
+from benchmarks.suite_flags import define_suite_flags, machine_lines, numbers_of_flag, version_lines
+from benchmarks.workers_in_turns import end_workers, start_worker, take_turn
+from keras_bert.command_line import run_command
+from keras_bert.config import SIZES
+from keras_bert.errors import InputError
+
+FLAGS = flags.FLAGS
+# side -> (module of benchmarks.sides, environment, XLA)
+TRAINING_SIDES = {
+    "ours": ("keras_bert_training", "", 0),
+    "ours, XLA": ("keras_bert_training", "", 1),
+    "keras_hub": ("keras_hub_training", "keras_hub", 0),
+    "keras_hub, XLA": ("keras_hub_training", "keras_hub", 1),
+    "transformers": ("transformers_training", "torch", 0),
+}
+QUICK_SIDES = ("ours",)
+DOCUMENTATION_PACKAGES = ("numpy", "python")
+
+
+def define_flags() -> None:
+    define_suite_flags(turns=4)
+    flags.DEFINE_string("data", os.environ.get("KERAS_BERT_DATA"), "A folder with corpus/wikipedia_articles.txt.")
+    flags.DEFINE_string("text", None, "A file of paragraphs, a blank line between documents.")
+    flags.DEFINE_enum("size", "minilm", ["smoke", "minilm", *SIZES], "The model.")
+    flags.DEFINE_list("lengths", ["128", "512"], "Tokens of a row.")
+    flags.DEFINE_integer("tokens", 2048, "Tokens of a batch.", lower_bound=16)
+    flags.DEFINE_integer("steps", 2, "Steps of a turn.", lower_bound=1)
+    flags.DEFINE_boolean("forms", True, "Compare packed rows with padded ones, too.")
+    flags.DEFINE_integer("num_train_steps", 60, "Updates of each form.", lower_bound=8)
+
+
+def main() -> None:
+    lengths, size, names, turns = numbers_of_flag("lengths", 8, 512), FLAGS.size, FLAGS.sides, FLAGS.turns
+    if FLAGS.quick:
+        lengths, size, names, turns = [16], "smoke", names or QUICK_SIDES, 1
+    unknown = [name for name in names or () if name not in TRAINING_SIDES]
+    if unknown:
+        raise InputError(f"--sides: there is no {', '.join(unknown)}. There are: {', '.join(TRAINING_SIDES)}")
+    lines, left_out, versions, measured = [], {}, {}, {}
+    for length in lengths:
+        print(f"{size}, rows of {length}", file=sys.stderr, flush=True)
+        measured[length] = measure(config_of_size(size), length, names or TRAINING_SIDES, turns, versions, left_out)
+        lines += table(size, batch_size_of(length), length, measured[length])
+    print("\n".join([*machine_lines(), *version_lines(versions, left_out), "", *HEADER, *lines]), flush=True)
+    if FLAGS.forms and not FLAGS.quick:
+        print("\n".join(["", *compare_forms()]))
+    if FLAGS.plot:
+        draw(measured, FLAGS.plot)
+
+
+def batch_size_of(length: int) -> int:
+    return max(1, FLAGS.tokens // length)
+
+
+HEADER = [
+    "| size | rows x length | side | ms a step | times ours | tokens/s | memory, MB |",
+    "|---|---|---|---|---|---|---|",
+]
+
+
+def measure(config, length: int, names, turns: int, versions: dict, left_out: dict) -> dict[str, tuple]:
+    """Returns side -> (seconds of a step in every turn, peak memory in bytes); notes versions and reasons."""
+    arguments = {"config": json.dumps(config.to_dict()), "batch_size": batch_size_of(length)}
+    arguments |= {"length": length, "predictions": num_predictions(length), "steps": FLAGS.steps}
+    workers, found = {}, {}
+    with contextlib.ExitStack() as files:
+        try:
+            for name in names:
+                module, environment, xla = TRAINING_SIDES[name]
+                said = files.enter_context(tempfile.TemporaryFile("w+"))
+                try:
+                    python = python_of(environment, os.path.abspath(FLAGS.environments))
+                    own = arguments | {"xla": xla}
+                    workers[name] = start_worker(
+                        python, f"benchmarks.sides.{module}", own, environment_of_sides(), said
+                    )
+                    versions[name] = take_turn(workers[name])["side"]
+                    take_turn(workers[name], "train")
+                    found[name] = []
+                except InputError as error:
+                    said.seek(0)
+                    left_out[name] = ([line.strip() for line in said if line.strip()] or [str(error)])[-1]
+            order = list(found)
+            for number in range(turns):
+                for name in order[number % len(order) :] + order[: number % len(order)]:
+                    found[name].append(take_turn(workers[name], "train")["seconds"] / FLAGS.steps)
+            return {name: (seconds, peak_memory(workers[name].pid)) for name, seconds in found.items()}
+        finally:
+            end_workers(list(workers.values()))
+
+
+def peak_memory(pid: int) -> int:
+    """Returns the largest resident set that a process has had, in bytes; 0 where the system does not say."""
+    try:
+        with open(f"/proc/{pid}/status", encoding="utf-8") as file:
+            return next(int(line.split()[1]) * 1024 for line in file if line.startswith("VmHWM:"))
+    except (OSError, StopIteration):
+        return 0
+
+
+def table(size: str, rows: int, length: int, measured: dict[str, tuple]) -> list[str]:
+    """Returns the lines of the table of one length; `measured` is what `measure` returned."""
+    lines = []
+    for name, (seconds, memory) in measured.items():
+        step = statistics.median(seconds)
+        ratio = "-"
+        if "ours" in measured and name != "ours":
+            ratios = [other / own for other, own in zip(seconds, measured["ours"][0], strict=True)]
+            ratio = f"{statistics.median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f})"
+        cells = [size, f"{rows} x {length}", name, f"{1000 * step:.0f}", ratio, f"{rows * length / step:,.0f}"]
+        lines.append(f"| {' | '.join([*cells, f'{memory / 1e6:,.0f}' if memory else '-'])} |")
+    return lines
+
+
+def compare_forms() -> list[str]:
+    """Returns the lines on padded and packed rows of real text."""
+    lines = []
+    with tempfile.TemporaryDirectory() as folder:
+        for kind, about, path in texts_of_both_kinds(folder):
+            print(f"padded and packed rows, {kind}", file=sys.stderr, flush=True)
+            arguments = [f"--text={path}", f"--work_dir={os.path.join(folder, kind.replace(' ', '_'))}"]
+            arguments += ["--forms=padded,packed", "--max_seq_length=512", "--train_batch_size=16"]
+            arguments += [f"--num_train_steps={FLAGS.num_train_steps}"]
+            done = subprocess.run(
+                [sys.executable, "-m", "benchmarks.record_forms", *arguments],
+                stdout=subprocess.PIPE,
+                text=True,
+                env=os.environ | environment_of_sides(),
+            )
+            if done.returncode:
+                raise InputError("benchmarks.record_forms failed, and said above why.")
+            rows = [line for line in done.stdout.splitlines() if line.startswith("|")]
+            lines += [
+                f"Rows of 512, {kind} of {about}: packed rows have {gain(rows):.2f} times the tokens a second.",
+                "",
+            ]
+            lines += [*rows, ""]
+    return lines[:-1]
+
+
+def texts_of_both_kinds(folder: str) -> list[tuple[str, str, str]]:
+    """Writes the text with every paragraph as a document, and returns (kind, where it is from, path) of both."""
+    text, about = FLAGS.text, os.path.basename(FLAGS.text or "")
+    if not text and FLAGS.data:
+        text, about = os.path.join(FLAGS.data, "corpus", "wikipedia_articles.txt"), "Wikipedia"
+    if not text:
+        from data_prep.documentation_text import read_packages
+
+        text = os.path.join(folder, "documentation.txt")
+        about = f"the documentation of {', '.join(DOCUMENTATION_PACKAGES)}"
+        with open(text, "w", encoding="utf-8") as file:
+            for module in read_packages(DOCUMENTATION_PACKAGES):
+                file.write("".join(f"{paragraph}\n" for paragraph in module.paragraphs) + "\n")
+    paragraphs = os.path.join(folder, "paragraphs.txt")
+    try:
+        with open(text, encoding="utf-8") as source, open(paragraphs, "w", encoding="utf-8") as target:
+            target.writelines(f"{line.strip()}\n\n" for line in source if line.strip())
+    except OSError as error:
+        raise InputError(f"{text} cannot be read: {error.strerror}") from None
+    return [("documents", about, text), ("paragraphs", about, paragraphs)]
+
+
+def gain(rows: list[str]) -> float:
+    """Returns how many times the tokens a second of padded rows packed ones have, from the lines of `record_forms`."""
+    header, _, padded, packed = ([cell.strip() for cell in row.strip("|").split("|")] for row in rows)
+    place = header.index("tokens/s")
+    return float(packed[place].replace(",", "")) / float(padded[place].replace(",", ""))
+
+
+def draw(measured: dict[int, dict[str, tuple]], path: str) -> None:
+    """Draws the tokens a second of every side, a panel for each length."""
+    from benchmarks.pictures import save_figure, subplots
+
+    figure, panels = subplots(1, len(measured), figsize=(1 + 4.5 * len(measured), 2.5), squeeze=False)
+    for axes, (length, sides) in zip(panels[0], measured.items(), strict=True):
+        rows = batch_size_of(length)
+        axes.barh(list(sides), [rows * length / statistics.median(seconds) for seconds, _ in sides.values()])
+        axes.invert_yaxis()
+        axes.set_xlabel("tokens a second")
+        axes.set_title(f"a training step, {rows} x {length}")
+    figure.tight_layout()
+    save_figure(figure, path)
+
+
+def command() -> None:
+    run_command(main, define_flags)
+
+
+if __name__ == "__main__":
+    command()

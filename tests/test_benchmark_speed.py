@@ -1,0 +1,299 @@
+"""The benchmark command: what its tables rest on, and a smoke run. No test here looks at a time."""
+
+import json
+import pathlib
+import re
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from benchmarks import encoder_sides, forward_speed, results_page, speed, text_speed, training_speed
+from benchmarks.encoder_sides import RunningSides, Side
+from benchmarks.plain_tensorflow import plain_encoder
+from benchmarks.real_texts import read_mix, token_rows
+from benchmarks.sides.answering import seconds_of_a_run
+from benchmarks.sides.tensorflow_products import TensorFlowProducts
+from keras_bert.config import BertConfig
+from keras_bert.errors import InputError
+from keras_bert.models.encoder import BertEncoder
+from keras_bert.tokenization.vocabulary import Vocabulary
+
+PROJECT = pathlib.Path(__file__).resolve().parent.parent
+CONFIG = BertConfig(vocab_size=50, hidden_size=16, num_hidden_layers=3, num_attention_heads=2, intermediate_size=32)
+
+
+@pytest.mark.parametrize("hidden_act", ["gelu", "gelu_erf"])
+def test_the_computation_by_hand_agrees_with_the_encoder(hidden_act):
+    encoder = BertEncoder(CONFIG.replace(hidden_act=hidden_act, initializer_range=0.5))
+    generator = np.random.default_rng(1)
+    for variable in encoder.trainable_variables:
+        if len(variable.shape) == 1:
+            variable.assign_add(generator.normal(0, 0.2, variable.shape))
+    ids = generator.integers(0, 50, (4, 12)).astype("int32")
+    mask = (np.arange(12) < np.array([[12], [5], [1], [9]])).astype("int32")
+    segments = generator.integers(0, 2, (4, 12)).astype("int32")
+    ours = encoder({"input_ids": ids, "input_mask": mask, "segment_ids": segments})["sequence_output"].numpy()
+    plain = plain_encoder(encoder)(*map(tf.constant, (ids, mask, segments))).numpy()
+    np.testing.assert_allclose(plain[mask > 0], ours[mask > 0], atol=1e-5)
+
+
+def test_the_ceiling_is_all_matrix_products_and_nothing_else_that_costs(tmp_path):
+    (tmp_path / "config.json").write_text(json.dumps(CONFIG.to_dict()))
+    products = TensorFlowProducts()
+    products.load(str(tmp_path))
+    types = [node.type for node in products.products.graph.get_operations()]
+    assert types.count("MatMul") == 6 * 3
+    assert types.count("BatchMatMulV2") == 2 * 3
+    assert not set(types) & {"Transpose", "Mul", "AddV2", "BiasAdd", "Softmax", "GatherV2"}
+    outputs = products.products(
+        *products.prepare({name: np.ones((2, 4), "int32") for name in ("input_ids", "input_mask", "segment_ids")})
+    )
+    assert [tuple(output.shape) for output in outputs] == [(8, 16), *[(4, 4, 8)] * 3]
+    # Numbers that grew or died out from layer to layer would be multiplied at another speed.
+    assert 0.1 < np.std(outputs[0]) < 10
+
+
+class Clock:
+    """A clock that a run moves."""
+
+    def __init__(self, seconds_of_runs):
+        self.now, self.seconds, self.batches = 0.0, iter(seconds_of_runs), []
+
+    def __call__(self):
+        return self.now
+
+    def run(self, batch):
+        self.now += next(self.seconds)
+        self.batches.append(batch)
+
+
+def test_runs_are_counted_only_after_the_side_has_settled():
+    clock = Clock([9, 1, 2, 2, 4, 4])
+    request = {"settle": 10, "seconds": 7}
+    assert seconds_of_a_run(clock.run, ["only"], request, clock) == pytest.approx((2 + 2 + 4) / 3)
+
+
+def test_a_sweep_takes_every_batch_once():
+    clock = Clock([1, 2, 3])
+    assert seconds_of_a_run(clock.run, ["a", "b", "c"], {"settle": 0, "sweeps": 1}, clock) == 6
+    assert clock.batches == ["a", "b", "c"]
+
+
+FAKE_SIDE = """
+import sys
+import numpy as np
+from benchmarks.sides.answering import Encoder, answer
+
+class Fake(Encoder):
+    def load(self, folder):
+        print("a library says something")
+        if "--dies=1" in sys.argv:
+            raise ValueError("no such kernel")
+        return "fake 1.0"
+
+    def prepare(self, batch):
+        return batch["input_ids"]
+
+    def run(self, ids):
+        return np.eye(4, dtype="float32")[ids] + float("--off=1" in sys.argv)
+
+answer(Fake())
+"""
+
+
+@pytest.fixture
+def fake_sides(tmp_path, monkeypatch):
+    (tmp_path / "fake_side.py").write_text(FAKE_SIDE)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    sides = {
+        "ours": Side("fake_side"),
+        "good": Side("fake_side"),
+        "off": Side("fake_side", arguments={"off": 1}),
+        "dies": Side("fake_side", arguments={"dies": 1}),
+        "elsewhere": Side("fake_side", "torch"),
+    }
+    monkeypatch.setattr(encoder_sides, "SIDES", sides)
+    encoder_sides.write_batch(str(tmp_path / "a.npz"), [[1, 2], [3]], [[0, 1], [0]])
+    return tmp_path
+
+
+def test_sides_that_cannot_take_part_are_left_out_with_the_reason_and_the_others_go_on(fake_sides):
+    batch = str(fake_sides / "a.npz")
+    with RunningSides(encoder_sides.SIDES, str(fake_sides / "none")) as sides:
+        sides.load(str(fake_sides), CONFIG, batch)
+        found = sides.turns({name: [{"time": [batch], "settle": 0, "sweeps": 1}] for name in sides.workers}, 3)
+    assert {name: len(seconds) for name, seconds in found.items()} == {"ours": 3, "good": 3}
+    assert sides.versions["good"] == "fake 1.0"
+    assert sides.left_out == {
+        "elsewhere": f"there is no {fake_sides / 'none' / 'torch'}, which `make benchmark` makes",
+        "off": "its vectors differ from ours by up to 1, and 0.001 was allowed",
+        "dies": "ValueError: no such kernel",
+    }
+
+
+def test_turns_change_their_order_and_the_first_are_not_counted(fake_sides, monkeypatch):
+    asked = []
+
+    def ask(self, name, request):
+        asked.append((name, request["n"]))
+        return {"seconds": len(asked)}
+
+    monkeypatch.setattr(RunningSides, "ask", ask)
+    requests = {"ours": [{"n": 0}, {"n": 1}], "good": [{"n": 2}], "good, sorted": [{"n": 3}]}
+    with RunningSides(["ours", "good"], "") as sides:
+        found = sides.turns(requests, 2, uncounted=2)
+    assert [name for name, _ in asked[:3]] == ["good", "good", "ours"]
+    assert asked[6:9] == [("ours", 0), ("good", 2), ("good", 3)]
+    assert asked[9:] == [("good", 2), ("good", 3), ("ours", 1)]
+    assert found == {"ours": [7, 12], "good": [8, 10], "good, sorted": [9, 11]}
+
+
+def test_an_unknown_side_is_refused():
+    with pytest.raises(InputError, match="There is no side 'jax'. There are: ours"):
+        RunningSides(["jax"], "")
+
+
+def test_every_engine_of_the_sides_has_an_environment_in_the_makefile():
+    (line,) = re.findall(r"^ENGINES := (.*)$", (PROJECT / "Makefile").read_text(), re.M)
+    needed = {side.environment for side in encoder_sides.SIDES.values()}
+    needed |= {environment for _, environment, _ in training_speed.TRAINING_SIDES.values()}
+    assert needed - {""} == set(line.split())
+
+
+def test_a_line_of_the_forward_table():
+    seconds = {"ours": [0.2, 0.1, 0.3], "plain": [0.1, 0.1, 0.15], "transformers": [0.3, 0.2, 0.3]}
+    seconds |= {"products_tensorflow": [0.1, 0.05, 0.15], "products_torch": [0.2, 0.2, 0.2]}
+    lines = forward_speed.table([("mini", 128, 16, seconds)])
+    assert lines == [
+        "| size | rows | length | ours | plain | transformers | products | our share of the ceiling |",
+        "|---|---|---|---|---|---|---|---|",
+        "| mini | 16 | 128 | 200 | 100: 0.50 (0.50 to 1.00) | 300: 1.50 (1.00 to 2.00) | 100 | 50% |",
+    ]
+
+
+def test_the_billions_of_operations_of_minilm():
+    config = encoder_sides.config_of_size("minilm")
+    layers = 6 * (4 * 384**2 + 2 * 384 * 1536) * 2 * 16 * 128
+    attention = 6 * 4 * 384 * 128**2 * 16
+    assert forward_speed.gflop(config, 128, 16) == pytest.approx((layers + attention) / 1e9, rel=1e-3)
+
+
+def test_the_text_table_compares_with_the_best_other_that_has_no_sorted_texts():
+    rates = {"ours": [20.0, 30.0], "keras_hub": [5.0, 5.0], "transformers": [10.0, 20.0]}
+    rates["transformers, sorted"] = [80.0, 80.0]
+    assert text_speed.table(rates)[2:] == [
+        "| ours | 25.0 | 1.75 (1.50 to 2.00) |",
+        "| keras_hub | 5.0 | 0.38 (0.25 to 0.50) |",
+        "| transformers | 15.0 | 1.00 (1.00 to 1.00) |",
+        "| transformers, sorted | 80.0 | 6.00 (4.00 to 8.00) |",
+    ]
+
+
+def test_batches_are_padded_to_their_longest_text_and_hold_every_text_once(tmp_path):
+    rows = [(np.full(length, 7), np.zeros(length)) for length in (3, 1, 5, 2, 2)]
+    paths = text_speed.write_batches(str(tmp_path / "batches"), rows, 2)
+    batches = [np.load(path) for path in paths]
+    assert [batch["input_ids"].shape for batch in batches] == [(2, 3), (2, 5), (1, 2)]
+    assert sum(batch["input_mask"].sum() for batch in batches) == 3 + 1 + 5 + 2 + 2
+    assert text_speed.columns_of(paths) == 6 + 10 + 2
+    assert batches[1]["input_ids"].tolist() == [[7, 7, 7, 7, 7], [7, 7, 0, 0, 0]]
+
+
+def test_texts_and_pairs_become_rows_in_their_order():
+    tokens = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "quick", "fox"]
+    texts = [("the fox", "quick"), ("quick",), ("the the the the", "fox fox fox fox")]
+    rows = token_rows(texts, Vocabulary(tokens), 8)
+    assert [ids.tolist() for ids, _ in rows[:2]] == [[2, 5, 7, 3, 6, 3], [2, 6, 3]]
+    assert rows[0][1].tolist() == [0, 0, 0, 0, 1, 1]
+    assert len(rows[2][0]) == 8
+
+
+def test_mixes_need_data_and_say_what_is_missing(tmp_path):
+    with pytest.raises(InputError, match="The mix 'squad' needs --data"):
+        read_mix("squad", None)
+    with pytest.raises(InputError, match=r"SST-2/dev.tsv cannot be read: No such file"):
+        read_mix("mixed", str(tmp_path))
+    with pytest.raises(InputError, match="There is no mix 'imdb'. There are: mixed"):
+        read_mix("imdb", None)
+
+
+def test_the_training_table_and_the_gain_of_packed_rows():
+    measured = {"ours": ([0.5, 1.0], 2_000_000), "transformers": ([1.0, 3.0], 0)}
+    rows = training_speed.table("mini", 16, 128, measured)
+    assert rows[0] == "| mini | 16 x 128 | ours | 750 | - | 2,731 | 2 |"
+    assert rows[1] == "| mini | 16 x 128 | transformers | 2000 | 2.50 (2.00 to 3.00) | 1,024 | - |"
+    forms = ["| records | tokens/s |", "|---|---|", "| padded | 1,000 |", "| packed | 2,500 |"]
+    assert training_speed.gain(forms) == 2.5
+
+
+PAGE = "# Results\n\n<!-- benchmark one -->\nold\n<!-- end -->\n\n<!-- benchmark two -->\nother\n<!-- end -->\nlast\n"
+
+
+def test_a_section_is_replaced_and_the_rest_of_the_page_stays(tmp_path):
+    page = tmp_path / "results.md"
+    page.write_text(PAGE)
+    results_page.replace_section(page, "one", ["| a |", "|---|"])
+    assert page.read_text() == PAGE.replace("-->\nold\n<", "-->\n\n| a |\n|---|\n\n<")
+    results_page.replace_section(page, "one", ["| b |"])
+    assert page.read_text() == PAGE.replace("-->\nold\n<", "-->\n\n| b |\n\n<")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("no comments", "has 0 lines <!-- benchmark one -->"),
+        (PAGE.replace("two", "one"), "has 2 lines <!-- benchmark one -->"),
+        (PAGE.replace("old\n<!-- end -->", "old"), "<!-- end --> is missing below <!-- benchmark one -->"),
+    ],
+)
+def test_a_page_without_the_section_is_left_alone(tmp_path, text, message):
+    page = tmp_path / "results.md"
+    page.write_text(text)
+    with pytest.raises(InputError, match=message):
+        results_page.replace_section(page, "one", ["new"])
+    assert page.read_text() == text
+
+
+def test_every_suite_has_its_place_on_the_page_of_results():
+    text = (PROJECT / "docs" / "results.md").read_text("utf-8")
+    for name in speed.SUITES:
+        assert text.count(f"<!-- benchmark {name} -->") == 1
+
+
+def run_speed(tmp_path, *arguments):
+    page = tmp_path / "results.md"
+    page.write_text("".join(f"<!-- benchmark {name} -->\n<!-- end -->\n" for name in speed.SUITES))
+    command = [sys.executable, "-m", "benchmarks.speed", f"--results={page}", f"--pictures={tmp_path}", *arguments]
+    return page, subprocess.run(command, capture_output=True, text=True, cwd=PROJECT)
+
+
+@pytest.mark.slow
+def test_a_smoke_run_writes_table_and_plot_into_the_page(tmp_path):
+    page, done = run_speed(
+        tmp_path, "--suites=forward", "--quick", "--", "--sides=ours,plain,keras_hub", f"--environments={tmp_path}"
+    )
+    assert done.returncode == 0, done.stderr
+    text = page.read_text()
+    assert "    python -m benchmarks.forward_speed --quick --sides=ours,plain,keras_hub\n" in text
+    assert re.search(r"^\| smoke \| 2 \| 8 \| [\d.]+ \| [\d.]+: [\d.]+ \([\d.]+ to [\d.]+\) \| - \| - \|$", text, re.M)
+    assert f"Left out: keras_hub, because there is no {tmp_path}/keras_hub" in text
+    assert "![forward](benchmark_forward.png)" in text
+    assert (tmp_path / "benchmark_forward.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_suite_that_fails_is_said_and_nothing_is_written_for_it(tmp_path):
+    page, done = run_speed(tmp_path, "--suites=forward", "--", "--sizes=huge")
+    assert done.returncode == 1
+    assert "error: --sizes: there is no huge. There are: minilm, tiny" in done.stderr
+    assert "error: These suites failed, and said above why: forward. The others are done." in done.stderr
+    assert "Traceback" not in done.stderr
+    assert "huge" not in page.read_text()
+
+
+def test_unknown_suites_are_refused(tmp_path):
+    _, done = run_speed(tmp_path, "--suites=forwards")
+    assert done.returncode == 1
+    assert "error: --suites: there is no forwards. There are: forward, texts, training" in done.stderr
