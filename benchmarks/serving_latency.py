@@ -61,12 +61,15 @@ def main() -> None:
     if unknown or "ours" not in names:
         raise InputError(f"--sides takes ours and some of {', '.join(OURS | OTHERS)}. Received: {', '.join(names)}")
     with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
-        words = write_exports(folder, size, names)
+        with contextlib.redirect_stdout(sys.stderr):
+            words = write_exports(folder, size, names)
         workers, left_out, versions = start_sides(folder, names)
         stack.callback(lambda: end_workers(list(workers.values())))
         rows = {case: np.random.default_rng(1).integers(5, len(words), case) for case in cases}
         cosines = compare(workers, rows[cases[0]], words)
         measured = {case: measure(workers, rows[case], words, turns) for case in cases}
+    if FLAGS.plot:
+        draw(measured, FLAGS.plot)
     print("\n".join([*machine_lines(), *version_lines(versions, left_out), "", *table(measured), "", *cosines]))
 
 
@@ -179,6 +182,19 @@ def table(measured: dict) -> list[str]:
             cells.append(text + ratio)
         lines.append(f"| {rows} | {length} | {' | '.join(cells)} |")
     return lines
+
+
+def draw(measured: dict, path: str) -> None:
+    """Draws the medians of each side, case by case."""
+    from benchmarks.pictures import save_figure, subplots
+
+    figure, axes = subplots()
+    for name in next(iter(measured.values())):
+        axes.plot([np.median(found[name]) for found in measured.values()], "o-", label=name)
+    axes.set_xticks(range(len(measured)), [f"{rows} x {length}" for rows, length in measured])
+    axes.set(yscale="log", ylabel="milliseconds, median", xlabel="rows x length")
+    axes.legend()
+    save_figure(figure, path)
 
 
 def command() -> None:

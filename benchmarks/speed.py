@@ -40,6 +40,7 @@ class Suite:
 SUITES = {
     "forward": Suite("benchmarks.forward_speed"),
     "texts": Suite("benchmarks.text_speed", flags=("environments", "data")),
+    "serving": Suite("benchmarks.serving_latency"),
     "training": Suite("benchmarks.training_speed", flags=("environments", "data")),
 }
 

@@ -2,6 +2,9 @@
 
 import json
 import math
+import os
+import subprocess
+import sys
 
 import keras
 import numpy as np
@@ -15,7 +18,13 @@ from keras_bert.config import BertConfig
 from keras_bert.errors import InputError
 from keras_bert.models.encoder import BertEncoder
 from keras_bert.models.sequence_classifier import BertSequenceClassifier
-from keras_bert.serving.eight_bit_products import EightBitDense, eight_bit_dense_layers, outlier_sizes, quantized
+from keras_bert.serving.eight_bit_products import (
+    LARGEST_OF_KERNELS,
+    EightBitDense,
+    eight_bit_dense_layers,
+    outlier_sizes,
+    quantized,
+)
 from keras_bert.serving.eight_bit_weights import quantize
 from keras_bert.serving.export import export_for_serving
 from keras_bert.serving.saved_model_check.checking import check
@@ -56,7 +65,7 @@ def test_a_product_is_the_exact_one_of_whole_numbers(activation, rows):
     dense = new_dense()
     values = np.random.default_rng(rows).normal(size=(rows, 48)).astype(np.float32)
     numbers, unit = whole_numbers(values)
-    kernel, scale = quantize(dense.get_weights()[0], axis=0)
+    kernel, scale = quantize(dense.get_weights()[0], 0, LARGEST_OF_KERNELS)
     product = numbers.astype(np.int64) @ kernel.astype(np.int64)
     expected = ACTIVATIONS[activation](product * unit * scale.astype(np.float64) + dense.get_weights()[1])
     found = in_graph(EightBitDense("dense", dense, activation), values)
@@ -66,7 +75,7 @@ def test_a_product_is_the_exact_one_of_whole_numbers(activation, rows):
 def test_ranges_that_change_from_call_to_call_are_those_of_the_call():
     dense = new_dense()
     call = tf.function(EightBitDense("dense", dense), [tf.TensorSpec([None, 48])], autograph=False)
-    kernel, scale = quantize(dense.get_weights()[0], axis=0)
+    kernel, scale = quantize(dense.get_weights()[0], 0, LARGEST_OF_KERNELS)
     values = np.random.default_rng(0).normal(size=(5, 48)).astype(np.float32)
     for size in (1, 3, 1e-6, 1e6, 1):
         numbers, unit = whole_numbers(values * np.float32(size))
@@ -74,11 +83,28 @@ def test_ranges_that_change_from_call_to_call_are_those_of_the_call():
         np.testing.assert_allclose(call(values * np.float32(size)), expected, rtol=1e-5, atol=1e-5)
 
 
+def test_sums_do_not_overflow_on_processors_without_8_bit_products():
+    # In a process of its own: oneDNN looks at the variable once.
+    program = """
+import keras, numpy as np, tensorflow as tf
+from keras_bert.serving.eight_bit_products import EightBitDense
+dense = keras.layers.Dense(16)
+dense.build((None, 384))
+dense.set_weights([np.ones((384, 16)), np.zeros(16)])
+call = tf.function(EightBitDense("dense", dense), [tf.TensorSpec([None, 384])], autograph=False)
+for sign in (1, -1):
+    np.testing.assert_allclose(call(sign * np.ones((64, 384), np.float32)), sign * 384 * np.ones((64, 16)), rtol=1e-6)
+"""
+    environment = os.environ | {"ONEDNN_MAX_CPU_ISA": "AVX2"}
+    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=environment)
+    assert result.returncode == 0, result.stderr
+
+
 def test_rounding_costs_no_more_than_half_a_unit_of_each_factor():
     dense = new_dense()
     kernel, bias = (weight.astype(np.float64) for weight in dense.get_weights())
     values = np.random.default_rng(0).normal(size=(20, 48))
-    half, half_kernel = np.abs(values).max() / 254, np.abs(kernel).max(axis=0) / 254
+    half, half_kernel = np.abs(values).max() / 254, np.abs(kernel).max(axis=0) / (2 * LARGEST_OF_KERNELS)
     bound = half * np.abs(kernel).sum(axis=0) + half_kernel * np.abs(values).sum(axis=1, keepdims=True)
     bound += 48 * half * half_kernel
     difference = np.abs(in_graph(EightBitDense("dense", dense), values.astype(np.float32)) - (values @ kernel + bias))

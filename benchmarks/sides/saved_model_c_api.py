@@ -2,8 +2,8 @@
 
 This process has no TensorFlow for Python. Requests, each an object with one of these keys:
 
-* `load`: the folder of a SavedModel, with `inputs` and `outputs`, the names of the tensors of a signature by their names
-  on the wire. Replies with the `side`.
+* `load`: the folder of a SavedModel, with `inputs` and `outputs`, the names of the tensors of a signature by their
+  names on the wire. Replies with the `side`.
 * `calls`: so many calls with a batch, an object of lists of strings or of int32 `[B]` or `[B, S]` by name in `batch`.
   Replies with the `milliseconds` of every call and the first output's `values` of the last one.
 """

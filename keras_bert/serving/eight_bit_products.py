@@ -1,13 +1,14 @@
 """Dense layers that multiply 8-bit whole numbers, which processors with VNNI or AMX do several times faster.
 
 The operation is TensorFlow's own, `_QuantizedMatMul`, which has no documentation. As found out against integer
-arithmetic (tests/test_eight_bit_products.py): with whole numbers x and W from -127 to 127, and `r` the value that
-127 stands for, the scale of x is r_x / 127, that of column n of W is r_W[n] / 127, and it gives
+arithmetic (tests/test_eight_bit_products.py): with whole numbers x and W from -127 to 127, and `r` the value that 127
+stands for, the scale of x is r_x / 127, that of column n of W is r_W[n] / 127, and it gives
 
     activation(sum(x * W[:, n]) * r_x / 127 * r_W[n] / 127 + bias[n])
 
-in float32, the sum being exact. TensorFlow 2.20 has it, 2.12 does not. It is the only quantised product that takes a
-range for each column and does GELU in the same pass; with GELU as a pass of its own little would be won.
+in float32. The sum is exact with VNNI, with AMX and without oneDNN; elsewhere if no number of W is beyond 64.
+TensorFlow 2.20 has the operation, 2.12 does not. It is the only quantised product that takes a range for each column
+and does GELU in the same pass; with GELU as a pass of its own little would be won.
 """
 
 import keras
@@ -22,6 +23,9 @@ SERVING_VERSIONS = ("2.20", "2.21")
 _FUSED = {"gelu": ["GeluApproximate"], "gelu_erf": ["GeluExact"], "relu": ["Relu"], "tanh": ["Tanh"], "linear": []}
 # A range must not be empty, and a batch may be.
 _SMALLEST_RANGE = 1e-30
+# Processors without VNNI add two products in 16 bits, after inputs were made positive: 2 * 255 * 64 still fits. With 127
+# they would give wrong sums without a word.
+LARGEST_OF_KERNELS = 64
 _RANDOM_TOKENS = (16, 64)
 
 
@@ -55,7 +59,7 @@ class EightBitDense:
             kernel = kernel * shrinking[:, None]
             self._factors = tf.Variable(1 / shrinking, trainable=False, name=f"{name}_factors")
             self.stored = [self._factors]
-        numbers, scale = quantize(kernel, axis=0)
+        numbers, scale = quantize(kernel, 0, LARGEST_OF_KERNELS)
         self._numbers = tf.Variable(numbers, trainable=False, name=f"{name}_numbers")
         self._ranges = tf.Variable(scale[0] * LARGEST, trainable=False, name=f"{name}_ranges")
         self._bias = dense.bias

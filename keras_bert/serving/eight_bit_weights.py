@@ -17,12 +17,13 @@ import tensorflow as tf
 LARGEST = 127  # so that numbers lie symmetrically around 0
 
 
-def quantize(matrix: np.ndarray, axis: int) -> tuple[np.ndarray, np.ndarray]:
+def quantize(matrix: np.ndarray, axis: int, largest: int = LARGEST) -> tuple[np.ndarray, np.ndarray]:
     """Returns whole numbers and their scales, so that numbers * scales is nearest to a matrix.
 
     Args:
         matrix: float `[rows, columns]`.
         axis: along which values share a scale: 0 for one scale a column, 1 for one a row.
+        largest: the largest whole number.
 
     Returns:
         int8 `[rows, columns]` and float32 `[1, columns]` or `[rows, 1]`.
@@ -31,9 +32,9 @@ def quantize(matrix: np.ndarray, axis: int) -> tuple[np.ndarray, np.ndarray]:
         [[1.27, 0], [-0.5, 0]], 0 -> [[127, 0], [-50, 0]], [[0.01, 1]]
     """
     matrix = np.asarray(matrix, np.float32)
-    scale = np.abs(matrix).max(axis=axis, keepdims=True) / np.float32(LARGEST)
+    scale = np.abs(matrix).max(axis=axis, keepdims=True) / np.float32(largest)
     scale = np.where(scale > 0, scale, np.float32(1))
-    return np.clip(np.rint(matrix / scale), -LARGEST, LARGEST).astype(np.int8), scale
+    return np.clip(np.rint(matrix / scale), -largest, largest).astype(np.int8), scale
 
 
 class EightBitModel:
