@@ -40,8 +40,8 @@ class Suite:
 SUITES = {
     "forward": Suite("benchmarks.forward_speed"),
     "texts": Suite("benchmarks.text_speed", flags=("environments", "data")),
-    "serving": Suite("benchmarks.serving_latency"),
     "training": Suite("benchmarks.training_speed", flags=("environments", "data")),
+    "serving": Suite("benchmarks.serving_latency"),
 }
 
 

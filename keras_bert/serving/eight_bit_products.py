@@ -23,8 +23,8 @@ SERVING_VERSIONS = ("2.20", "2.21")
 _FUSED = {"gelu": ["GeluApproximate"], "gelu_erf": ["GeluExact"], "relu": ["Relu"], "tanh": ["Tanh"], "linear": []}
 # A range must not be empty, and a batch may be.
 _SMALLEST_RANGE = 1e-30
-# Processors without VNNI add two products in 16 bits, after inputs were made positive: 2 * 255 * 64 still fits. With 127
-# they would give wrong sums without a word.
+# Processors without VNNI add two products in 16 bits, after inputs were made positive: 2 * 255 * 64 still fits. With
+# 127 they would give wrong sums without a word.
 LARGEST_OF_KERNELS = 64
 _RANDOM_TOKENS = (16, 64)
 
