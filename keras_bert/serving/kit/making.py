@@ -142,7 +142,7 @@ def _version_and_name(source: str) -> tuple[int, str]:
 
 
 def _versions_of(image: str) -> tuple[str, ...]:
-    """Returns the versions of TensorFlow Serving that a SavedModel must fit: one, if the tag of another image says it."""
+    """Returns the versions of TensorFlow Serving that a SavedModel must fit: one, if another image names it."""
     tag = re.search(r":(2\.\d+)(?![^.-])", image)
     return (tag[1],) if image != DEFAULT_IMAGE and tag and tag[1] in VERSIONS else DEFAULT_VERSIONS
 
