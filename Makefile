@@ -30,7 +30,7 @@ BENCHMARK_VENV := .venv-benchmark
 ENGINES := keras_hub torch onnx
 PACKAGES_keras_hub := keras-hub safetensors tensorflow tensorflow-text
 PACKAGES_torch := torch transformers onnx onnxscript
-PACKAGES_onnx := onnxruntime openvino
+PACKAGES_onnx := onnxruntime onnx openvino
 TESTS ?= tests
 OUTPUT ?= quickstart
 

@@ -1,17 +1,21 @@
 """What the variants of an export cost and lose: size on disk, time of a request, accuracy.
 
   python -m benchmarks.export_variants --model_dir=runs/sst2/model --data=glue/SST-2/dev.tsv
+  python -m benchmarks.export_variants --model_dir=runs/squad/model --data=squad/dev-v1.1.json --examples=500
 
-The model is a classifier; the file has the columns `sentence` and `label`, as those of GLUE. Requests are sentences of
-the file, one or eight at a time, called through the SavedModel's signature in this process, the variants in turns;
-printed are medians.
+The model is a classifier, and the file has the columns `sentence` and `label`, as those of GLUE; or it answers
+questions, and the file is one of SQuAD, of whose questions the first `--examples` of a shuffled list are taken: what is
+printed is then F1. Requests are examples of the file, one or eight at a time, called through the SavedModel's signature
+in this process, the variants in turns; printed are medians.
 """
 
 import csv
 import os
+import random
 import statistics
 import tempfile
 import time
+from collections.abc import Callable
 
 from absl import flags
 
@@ -19,69 +23,104 @@ from keras_bert.command_line import run_command
 from keras_bert.errors import InputError
 
 FLAGS = flags.FLAGS
-VARIANTS = {"float32": {"dtype": "float32"}, "bfloat16": {"dtype": "bfloat16"}, "int8": {"weights": "int8"}}
+VARIANTS = {
+    "float32": {"dtype": "float32"},
+    "bfloat16": {"dtype": "bfloat16"},
+    "int8 stored": {"weights": "int8"},
+    "int8 computed": {"compute": "int8"},
+}
 BATCH_SIZES = (1, 8)
 
 
 def define_flags() -> None:
-    flags.DEFINE_string("model_dir", None, "The model folder of a classifier.", required=True)
-    flags.DEFINE_string("data", None, "A TSV file with the columns sentence and label.", required=True)
+    flags.DEFINE_string(
+        "model_dir", None, "The model folder of a classifier, or of one that answers questions.", required=True
+    )
+    flags.DEFINE_string("data", None, "A TSV file with the columns sentence and label, or SQuAD.", required=True)
     flags.DEFINE_integer("max_seq_length", 128, "Longer sentences are cut to so many tokens.")
     flags.DEFINE_integer("requests", 200, "Timed requests of each size.", lower_bound=1)
-    flags.DEFINE_integer("examples", None, "Only so many sentences; the default is all.")
+    flags.DEFINE_integer("examples", None, "Only so many sentences or questions; the default is all.")
 
 
 def main() -> None:
-    sentences, labels = read_sentences(FLAGS.data, FLAGS.examples)
     from keras_bert.checkpoints.pretrained import from_pretrained
+    from keras_bert.models.span_classifier import BertSpanClassifier
     from keras_bert.serving.ask import SavedModel
     from keras_bert.serving.export import export_for_serving
 
     model = from_pretrained(None, FLAGS.model_dir)
+    if isinstance(model, BertSpanClassifier):
+        columns, score = read_questions(FLAGS.data, FLAGS.examples)
+    else:
+        columns, score = read_sentences(FLAGS.data, FLAGS.examples)
     with tempfile.TemporaryDirectory() as folder:
         exported = {}
         for name, options in VARIANTS.items():
             path = os.path.join(folder, name)
             exported[name] = export_for_serving(model, path, max_seq_length=FLAGS.max_seq_length, **options)
         loaded = {name: SavedModel(path) for name, path in exported.items()}
-        times = {size: _milliseconds(loaded, sentences, size) for size in BATCH_SIZES}
-        print(f"{'':10}{'megabytes':>12}{'ms, 1 text':>12}{'ms, 8 texts':>12}{'accuracy':>12}{'differing':>12}")
-        answers = {name: _labels(variant, sentences) for name, variant in loaded.items()}
+        signatures = {name: variant._signature for name, variant in loaded.items()}
+        times = {size: _milliseconds(signatures, columns, size) for size in BATCH_SIZES}
+        answers = {name: _answers(signature, columns) for name, signature in signatures.items()}
+        print(f"{'':14}{'megabytes':>12}{'ms, 1 text':>12}{'ms, 8 texts':>12}{'score':>12}{'differing':>12}")
         for name, found in answers.items():
-            right = statistics.mean(map(str.__eq__, found, labels))
             differing = sum(map(str.__ne__, found, answers["float32"]))
             milliseconds = "".join(f"{times[size][name]:12.2f}" for size in BATCH_SIZES)
-            print(f"{name:10}{_megabytes(exported[name]):12.1f}{milliseconds}{right:12.4f}{differing:12d}")
-    print(f"{len(sentences)} sentences; differing: labels other than those of float32")
+            print(f"{name:14}{_megabytes(exported[name]):12.1f}{milliseconds}{score(found):12.4f}{differing:12d}")
+    print(f"{len(found)} texts; differing: answers other than those of float32")
 
 
-def read_sentences(path: str, most: int | None = None) -> tuple[list[str], list[str]]:
-    """Returns the columns `sentence` and `label` of a TSV file."""
+def read_sentences(path: str, most: int | None = None) -> tuple[dict, Callable]:
+    """Returns the column `text` of a TSV file, and what gives the share of right labels."""
     with open(path, encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))[:most]
     if not rows or not {"sentence", "label"} <= rows[0].keys():
         raise InputError(f"{path} must be a TSV file with the columns sentence and label.")
-    return [row["sentence"] for row in rows], [row["label"] for row in rows]
+    labels = [row["label"] for row in rows]
+    return {"text": [row["sentence"] for row in rows]}, lambda found: statistics.mean(map(str.__eq__, found, labels))
 
 
-def _labels(model, sentences: list[str]) -> list[str]:
-    starts = range(0, len(sentences), 32)
-    answers = [answer for start in starts for answer in model.ask(sentences[start : start + 32])]
-    return [answer.probabilities[0][0] for answer in answers]
+def read_questions(path: str, most: int | None = None) -> tuple[dict, Callable]:
+    """Returns the columns `question` and `context` of a SQuAD file, and what gives F1 of answers, from 0 to 1."""
+    from data_prep.squad import read_squad
+    from keras_bert.evaluation.squad import squad_scores
+
+    examples = read_squad(path)
+    order = random.Random(1).sample(range(len(examples.ids)), len(examples.ids))[:most]
+    answers = {examples.ids[place]: [answer.text for answer in examples.answers[place]] for place in order}
+
+    def score(found):
+        return (
+            squad_scores(answers, dict(zip(answers, found, strict=True)), as_in_1_1=all(answers.values()))["f1"] / 100
+        )
+
+    columns = {"question": examples.questions, "context": examples.contexts}
+    return {name: [texts[place] for place in order] for name, texts in columns.items()}, score
 
 
-def _milliseconds(models: dict, sentences: list[str], size: int) -> dict[str, float]:
-    """Returns the median time of a request of `size` sentences."""
+def _part(columns: dict, start: int, size: int) -> dict:
     import tensorflow as tf
 
-    signatures = {name: model._signature for name, model in models.items()}
-    found: dict[str, list[float]] = {name: [] for name in models}
+    return {name: tf.constant(texts[start : start + size]) for name, texts in columns.items()}
+
+
+def _answers(signature, columns: dict) -> list[str]:
+    found = []
+    for start in range(0, len(next(iter(columns.values()))), 16):
+        outputs = signature(**_part(columns, start, 16))
+        found += [text.decode() for text in outputs["answer" if "answer" in outputs else "label"].numpy()]
+    return found
+
+
+def _milliseconds(signatures: dict, columns: dict, size: int) -> dict[str, float]:
+    """Returns the median time of a request of `size` texts."""
+    found: dict[str, list[float]] = {name: [] for name in signatures}
+    count = len(next(iter(columns.values())))
     for number in range(FLAGS.requests + 5):
-        start = number * size % max(len(sentences) - size, 1)
-        texts = tf.constant(sentences[start : start + size])
+        texts = _part(columns, number * size % max(count - size, 1), size)
         for name, signature in signatures.items():
             begin = time.perf_counter()
-            signature(text=texts)["probabilities"].numpy()
+            next(iter(signature(**texts).values())).numpy()
             if number >= 5:  # the first ones build what later ones use
                 found[name].append(1000 * (time.perf_counter() - begin))
     return {name: statistics.median(times) for name, times in found.items()}

@@ -41,6 +41,8 @@ SUITES = {
     "forward": Suite("benchmarks.forward_speed"),
     "texts": Suite("benchmarks.text_speed", flags=("environments", "data")),
     "training": Suite("benchmarks.training_speed", flags=("environments", "data")),
+    "serving": Suite("benchmarks.serving_latency"),
+    "start_up": Suite("benchmarks.start_up"),
     "memory": Suite("benchmarks.training_memory"),
     "growth": Suite("benchmarks.growth", flags=()),
 }

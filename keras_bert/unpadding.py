@@ -12,7 +12,6 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-
 # Rows are a multiple of so many columns long.
 _COLUMNS = 8
 

@@ -29,6 +29,12 @@ def define_flags() -> None:
         "dtype", None, ["float32", "bfloat16"], "What weights are stored and computed in; bfloat16 is half the disk."
     )
     flags.DEFINE_enum("weights", None, ["int8"], "Stores matrices with 8 bits: a quarter of the disk.")
+    flags.DEFINE_enum(
+        "compute",
+        None,
+        ["int8"],
+        "Multiplies 8-bit numbers: faster on CPUs with VNNI or AMX, for servers from 2.20 on.",
+    )
     flags.DEFINE_bool("hub_pair", False, "Writes a preprocessor and an encoder as TF-Hub has them instead.")
     flags.DEFINE_bool("text_pairs", None, "Whether a classifier or an encoder takes two texts.")
     flags.DEFINE_integer("top_k", None, "How many tokens a pre-trained model proposes for each [MASK].", lower_bound=1)
@@ -36,6 +42,7 @@ def define_flags() -> None:
     flags.DEFINE_bool("normalize", None, "Whether an encoder divides vectors by their length; the default is to do so.")
 
 
+_PRECISION = ("dtype", "weights", "compute")
 # Those of SignatureOptions: what is not given is left to it.
 _OPTIONS = ("max_seq_length", "text_pairs", "top_k", "pooling", "normalize")
 
@@ -53,9 +60,8 @@ def main():
     if arguments.hub_pair:
         _export_hub_pair(model, options)
         return
-    version = export_for_serving(
-        model, arguments.output_dir, dtype=arguments.dtype, weights=arguments.weights, **options
-    )
+    precision = {name: getattr(arguments, name) for name in _PRECISION}
+    version = export_for_serving(model, arguments.output_dir, **precision, **options)
     print(f"{type(model).__name__} exported to {version}")
 
 
@@ -64,7 +70,7 @@ def _export_hub_pair(model, options: dict) -> None:
 
     arguments = flags.FLAGS
     seq_length = options.pop("max_seq_length", None)
-    wrong = [name for name, value in (("dtype", arguments.dtype), ("weights", arguments.weights)) if value]
+    wrong = [name for name in _PRECISION if getattr(arguments, name)]
     wrong += list(options)
     if wrong:
         raise InputError(

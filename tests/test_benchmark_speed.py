@@ -284,6 +284,15 @@ def test_a_smoke_run_writes_table_and_plot_into_the_page(tmp_path):
     assert (tmp_path / "benchmark_forward.png").read_bytes().startswith(b"\x89PNG")
 
 
+@pytest.mark.slow
+def test_a_smoke_run_measures_exports_in_the_c_api(tmp_path):
+    page, done = run_speed(tmp_path, "--suites=serving", "--quick")
+    assert done.returncode == 0, done.stderr
+    text = page.read_text()
+    assert re.search(r"^\| 2 \| 8( \| [\d.]+ / [\d.]+ / [\d.]+){3} \|$", text, re.M)
+    assert re.search(r"ours 1.0000, ours_text 1.0000, ours_int8 0.99\d+|ours_int8 1.0000", text)
+
+
 def test_a_suite_that_fails_is_said_and_nothing_is_written_for_it(tmp_path):
     page, done = run_speed(tmp_path, "--suites=forward", "--", "--sizes=huge")
     assert done.returncode == 1

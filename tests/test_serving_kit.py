@@ -19,6 +19,7 @@ from keras_bert.config import BertConfig
 from keras_bert.errors import InputError
 from keras_bert.models.sequence_classifier import BertSequenceClassifier
 from keras_bert.serving.export import export_for_serving
+from keras_bert.serving.kit import making
 from keras_bert.serving.kit.kubernetes import kubernetes_name
 from keras_bert.serving.kit.making import make_serving_kit
 from keras_bert.serving.kit.server_files import (
@@ -32,6 +33,7 @@ from keras_bert.serving.kit.server_files import (
 from keras_bert.serving.kit.warm_up import write_warm_up
 from keras_bert.serving.saved_model_check.checking import check
 from keras_bert.serving.saved_model_check.reading import read_saved_model
+from keras_bert.serving.saved_model_check.served_operations import DEFAULT_VERSIONS
 from keras_bert.serving.wire import messages
 from keras_bert.serving.wire.tensors import tensor_proto_to_array
 from keras_bert.tokenization.vocabulary import Vocabulary
@@ -459,3 +461,10 @@ def test_the_command_makes_a_kit_from_files(with_examples, tmp_path, monkeypatch
         code, shown = run(*arguments)
         assert (code, shown.err.count("\n")) == (1, 1)
         assert reason in shown.err
+
+
+def test_a_kit_with_another_image_fits_that_version_only():
+    assert making._versions_of("tensorflow/serving:2.20.0") == ("2.20",)
+    assert making._versions_of("registry:5000/serving:2.21.0-gpu") == ("2.21",)
+    for image in (making.DEFAULT_IMAGE, "tensorflow/serving", "tensorflow/serving:latest", "serving:2.200"):
+        assert making._versions_of(image) == DEFAULT_VERSIONS

@@ -7,19 +7,23 @@ The products are made once, when a model is loaded: TensorFlow runs the initiali
 tables, after it has restored the variables. So a request costs what it costs with float32 weights.
 """
 
+import contextlib
+from collections.abc import Sequence
+
 import keras
 import numpy as np
 import tensorflow as tf
 
-_LARGEST = 127  # so that numbers lie symmetrically around 0
+LARGEST = 127  # so that numbers lie symmetrically around 0
 
 
-def quantize(matrix: np.ndarray, axis: int) -> tuple[np.ndarray, np.ndarray]:
+def quantize(matrix: np.ndarray, axis: int, largest: int = LARGEST) -> tuple[np.ndarray, np.ndarray]:
     """Returns whole numbers and their scales, so that numbers * scales is nearest to a matrix.
 
     Args:
         matrix: float `[rows, columns]`.
         axis: along which values share a scale: 0 for one scale a column, 1 for one a row.
+        largest: the largest whole number.
 
     Returns:
         int8 `[rows, columns]` and float32 `[1, columns]` or `[rows, 1]`.
@@ -28,9 +32,9 @@ def quantize(matrix: np.ndarray, axis: int) -> tuple[np.ndarray, np.ndarray]:
         [[1.27, 0], [-0.5, 0]], 0 -> [[127, 0], [-50, 0]], [[0.01, 1]]
     """
     matrix = np.asarray(matrix, np.float32)
-    scale = np.abs(matrix).max(axis=axis, keepdims=True) / np.float32(_LARGEST)
+    scale = np.abs(matrix).max(axis=axis, keepdims=True) / np.float32(largest)
     scale = np.where(scale > 0, scale, np.float32(1))
-    return np.clip(np.rint(matrix / scale), -_LARGEST, _LARGEST).astype(np.int8), scale
+    return np.clip(np.rint(matrix / scale), -largest, largest).astype(np.int8), scale
 
 
 class EightBitModel:
@@ -38,30 +42,52 @@ class EightBitModel:
 
     Args:
         model: a `BertModel`.
+        replaced: dense layers of it, each with what is called instead; see `eight_bit_products`. Their kernels are left
+            out, and the `stored` of what replaces them takes that place.
 
     Attributes:
         stored: what a SavedModel has to hold: the resources and variables, in the order of `model.weights`.
     """
 
-    def __init__(self, model):
+    def __init__(self, model, replaced: Sequence[tuple] = ()):
         self._model = model
+        self._replaced = replaced
+        kernels = {dense.kernel.path: replacement for dense, replacement in replaced}
         self._matrices = [
             (weight, _DequantizedMatrix(f"matrix_{number}", weight))
             for number, weight in enumerate(model.weights)
-            if len(weight.shape) == 2
+            if len(weight.shape) == 2 and weight.path not in kernels
         ]
         matrices = {weight.path: matrix for weight, matrix in self._matrices}
         self.stored = []
         for weight in model.weights:
-            matrix = matrices.get(weight.path)
-            self.stored += [weight.value] if matrix is None else [matrix, matrix.numbers, matrix.scale]
+            if weight.path in kernels:
+                self.stored += kernels[weight.path].stored
+            elif weight.path in matrices:
+                matrix = matrices[weight.path]
+                self.stored += [matrix, matrix.numbers, matrix.scale]
+            else:
+                self.stored.append(weight.value)
 
     def __call__(self, inputs, training=False):
-        with keras.StatelessScope([(weight, matrix.read()) for weight, matrix in self._matrices]):
+        matrices = [(weight, matrix.read()) for weight, matrix in self._matrices]
+        with keras.StatelessScope(matrices), computed_by(self._replaced):
             return self._model(inputs, training=training)
 
     def __getattr__(self, name: str):
         return getattr(self._model, name)
+
+
+@contextlib.contextmanager
+def computed_by(replaced):
+    """Inside, a layer's `call` is what it is paired with."""
+    for layer, replacement in replaced:
+        layer.call = replacement
+    try:
+        yield
+    finally:
+        for layer, _ in replaced:
+            del layer.call
 
 
 class _DequantizedMatrix(tf.saved_model.experimental.TrackableResource):

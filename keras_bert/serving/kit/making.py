@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 from collections.abc import Mapping, Sequence
 
@@ -21,6 +22,7 @@ from keras_bert.serving.kit.warm_up import DEFAULT_BATCH_SIZES, write_warm_up
 from keras_bert.serving.saved_model_check.checking import check
 from keras_bert.serving.saved_model_check.padding import unsafe_inputs
 from keras_bert.serving.saved_model_check.reading import read_saved_model
+from keras_bert.serving.saved_model_check.served_operations import DEFAULT_VERSIONS, VERSIONS
 from keras_bert.serving.saved_model_check.signatures import DEFAULT_SIGNATURE, shape_of
 from keras_bert.serving.versions import find_version_folder
 
@@ -88,7 +90,8 @@ def make_serving_kit(
             signature says where a row ends, so that padding does no harm.
         examples: rows for warm-up requests, see `write_warm_up`.
         warm_up_batch_sizes: how many rows these requests have.
-        image: the Docker image of TensorFlow Serving.
+        image: the Docker image of TensorFlow Serving. If its tag begins with another version than the default's, the
+            SavedModel has to fit that one only.
         metrics_path: where the server gives its metrics.
 
     Raises:
@@ -100,7 +103,7 @@ def make_serving_kit(
     name = folder_name if name is None else name
     check_model_name(name)
     check_output_folder(output_dir)
-    batching = _checked_batching(source, batching)
+    batching = _checked_batching(source, batching, _versions_of(image))
     config = {
         "models.config": models_text([ServedModel(name, f"/models/{name}")]),
         "batching.config": batching.text(),
@@ -138,9 +141,15 @@ def _version_and_name(source: str) -> tuple[int, str]:
     return 1, last
 
 
-def _checked_batching(source: str, batching: Batching | None) -> Batching:
+def _versions_of(image: str) -> tuple[str, ...]:
+    """Returns the versions of TensorFlow Serving that a SavedModel must fit: one, if another image names it."""
+    tag = re.search(r":(2\.\d+)(?![^.-])", image)
+    return (tag[1],) if image != DEFAULT_IMAGE and tag and tag[1] in VERSIONS else DEFAULT_VERSIONS
+
+
+def _checked_batching(source: str, batching: Batching | None, versions: Sequence[str]) -> Batching:
     """Returns how the server is to join requests to a SavedModel, which is checked too."""
-    report = check(source)
+    report = check(source, versions)
     if report.errors:
         raise InputError(
             f"TensorFlow Serving cannot serve {source}: {report.errors[0].where}: {report.errors[0].happens} "

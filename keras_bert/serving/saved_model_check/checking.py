@@ -49,9 +49,9 @@ def check(path: str | os.PathLike, serving_versions: Sequence[str] = DEFAULT_VER
     return Report(folder or os.fspath(path), versions, sorted_findings(findings))
 
 
-def require_servable(folder: str | os.PathLike) -> None:
+def require_servable(folder: str | os.PathLike, serving_versions: Sequence[str] = DEFAULT_VERSIONS) -> None:
     """Raises `InputError` with all that `check` calls an error, if there is any. For what has just been exported."""
-    report = check(folder)
+    report = check(folder, serving_versions)
     if report.errors:
         found = " ".join(f"{finding.trap}, {finding.where}: {finding.happens}" for finding in report.errors)
         raise InputError(f"What was exported cannot be served. {found}")

@@ -35,7 +35,7 @@ _NEWER_THAN_2_12 = """
     DumpTensor FFTND GlobalIterId GlobalShuffleDataset IFFTND IndexFlatMapDataset IRFFTND IteratorGetModelProto
     ListSnapshotChunksDataset RaggedFillEmptyRows RaggedFillEmptyRowsGrad RelayoutLike RFFTND SegmentMaxV2 SegmentMinV2
     SnapshotChunkDataset SparseSegmentMeanGradV2 SparseSegmentSqrtNGradV2 SparseSegmentSumGradV2 StochasticCastToInt
-    TFRecordDatasetV2 WeightedFlatMapDataset XlaLaunchV2
+    TFRecordDatasetV2 WeightedFlatMapDataset XlaLaunchV2 _QuantizedMatMul
 """
 NEWER_THAN_2_12 = frozenset(_NEWER_THAN_2_12.split())
 NEWER_THAN_2_20 = frozenset(["DecodeJxl"])

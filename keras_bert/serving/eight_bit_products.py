@@ -1,0 +1,184 @@
+"""Dense layers that multiply 8-bit whole numbers, which processors with VNNI or AMX do several times faster.
+
+The operation is TensorFlow's own, `_QuantizedMatMul`, which has no documentation. As found out against integer
+arithmetic (tests/test_eight_bit_products.py): with whole numbers x and W from -127 to 127, and `r` the value that 127
+stands for, the scale of x is r_x / 127, that of column n of W is r_W[n] / 127, and it gives
+
+    activation(sum(x * W[:, n]) * r_x / 127 * r_W[n] / 127 + bias[n])
+
+in float32. The sum is exact with VNNI, with AMX and without oneDNN; elsewhere if no number of W is beyond 64.
+TensorFlow 2.20 has the operation, 2.12 does not. It is the only quantised product that takes a range for each column
+and does GELU in the same pass; with GELU as a pass of its own little would be won.
+"""
+
+import keras
+import numpy as np
+import tensorflow as tf
+from tensorflow.python.framework import op_def_library
+
+from keras_bert.serving.eight_bit_weights import LARGEST, computed_by, quantize
+
+SERVING_VERSIONS = ("2.20", "2.21")
+# The activation of `BertConfig` -> what the operation does after the sum.
+_FUSED = {"gelu": ["GeluApproximate"], "gelu_erf": ["GeluExact"], "relu": ["Relu"], "tanh": ["Tanh"], "linear": []}
+# A range must not be empty, and a batch may be.
+_SMALLEST_RANGE = 1e-30
+# Processors without VNNI add two products in 16 bits, after inputs were made positive: 2 * 255 * 64 still fits. With
+# 127 they would give wrong sums without a word.
+LARGEST_OF_KERNELS = 64
+_RANDOM_TOKENS = (16, 64)
+
+
+class EightBitDense:
+    """What a dense layer computes, with its kernel and its inputs rounded to 8 bits.
+
+    A kernel has a range for each column, inputs have one for the whole batch: their largest absolute value, found anew
+    in every call. So an answer depends, within that rounding, on the texts that it is computed together with.
+
+    Args:
+        name: of the variables.
+        dense: a built `keras.layers.Dense` with a bias.
+        activation: of the layer, as `BertConfig.hidden_act` names it.
+        shrinking: float32 `[inputs]`, by which inputs are divided and the rows of the kernel multiplied; see
+            `outlier_sizes`. The product is the same, its rounding is not. Not given, all are 1.
+
+    Attributes:
+        stored: what a SavedModel has to hold in the place of the kernel: numbers and ranges.
+
+    Call arguments:
+        inputs: float32 `[M, inputs]`.
+
+    Returns:
+        float32 `[M, outputs]`.
+    """
+
+    def __init__(self, name: str, dense, activation: str = "linear", shrinking=None):
+        kernel = keras.ops.convert_to_numpy(dense.kernel)
+        self.stored, self._factors = [], None
+        if shrinking is not None:
+            kernel = kernel * shrinking[:, None]
+            self._factors = tf.Variable(1 / shrinking, trainable=False, name=f"{name}_factors")
+            self.stored = [self._factors]
+        numbers, scale = quantize(kernel, 0, LARGEST_OF_KERNELS)
+        self._numbers = tf.Variable(numbers, trainable=False, name=f"{name}_numbers")
+        self._ranges = tf.Variable(scale[0] * LARGEST, trainable=False, name=f"{name}_ranges")
+        self._bias = dense.bias
+        self._fused = ["BiasAdd", *_FUSED[activation], "Dequantize"]
+        self.stored += [self._numbers, self._ranges]
+
+    def __call__(self, inputs, training=None):
+        numbers, smallest, largest = quantized(inputs if self._factors is None else inputs * self._factors)
+        ranges = self._ranges.read_value()
+        (product,), _ = op_def_library.apply_op(
+            "_QuantizedMatMul",
+            name="eight_bit_product",
+            device_inputs=[numbers, tf.bitcast(self._numbers, tf.qint8), tf.convert_to_tensor(self._bias)],
+            # Smallest and largest value of each: the larger absolute one counts. TensorFlow keeps what it prepared by
+            # the address of the ranges, so these are the variable itself and nothing computed from it.
+            host_inputs=[smallest, largest, ranges, ranges],
+            Tdevice_outputs=[tf.float32],
+            Thost_outputs=[],
+            T1=tf.qint8,
+            T2=tf.qint8,
+            Tbias=tf.float32,
+            U=tf.float32,
+            Tout=tf.float32,
+            fused_ops=self._fused,
+            input_quant_mode="SCALED",
+            output_quant_mode="SCALED",
+            is_weight_const=True,
+            is_bias_const=True,
+            transpose_a=False,
+            transpose_b=False,
+            leakyrelu_alpha=0.0,
+        )
+        return product
+
+
+def quantized(values):
+    """Returns whole numbers from -127 to 127, and what -127 and 127 stand for: the largest absolute value.
+
+    Args:
+        values: float32 tensor of any shape.
+
+    Returns:
+        qint8 of that shape and two float32 scalars.
+    """
+    return tf.raw_ops.QuantizeV2(
+        input=values,
+        min_range=tf.minimum(tf.reduce_min(values), 0.0),
+        max_range=tf.maximum(tf.reduce_max(values), _SMALLEST_RANGE),
+        T=tf.qint8,
+        mode="SCALED",
+        round_mode="HALF_TO_EVEN",
+        narrow_range=True,
+        ensure_minimum_range=0.0,
+    )
+
+
+def eight_bit_dense_layers(model) -> list[tuple]:
+    """Returns the dense layers of a model's transformer blocks, each with the `EightBitDense` made from it."""
+    encoder = getattr(model, "encoder", model)
+    feed_forward = [layer for block in encoder.blocks for layer in (block.intermediate_dense, block.output_dense)]
+    shrinking = {
+        id(layer): outlier_sizes(sizes)
+        for layer, sizes in zip(feed_forward, _input_sizes(encoder, feed_forward), strict=True)
+    }
+    pairs = []
+    for number, block in enumerate(encoder.blocks):
+        attention = block.attention
+        for dense in (
+            attention.query,
+            attention.key,
+            attention.value,
+            attention.output_dense,
+            block.intermediate_dense,
+            block.output_dense,
+        ):
+            activation = block.activation if dense is block.intermediate_dense else "linear"
+            part = "attention_" if dense is attention.output_dense else ""
+            name = f"layer_{number}_{part}{dense.name}"
+            pairs.append((dense, EightBitDense(name, dense, activation, shrinking.get(id(dense)))))
+    return pairs
+
+
+def outlier_sizes(largest: np.ndarray) -> np.ndarray:
+    """Returns by what inputs have to be divided so that none reaches beyond twice the usual size.
+
+    A few inputs of a layer are many times as large as the others in every text, and would leave these few numbers.
+
+    Args:
+        largest: float `[inputs]`, the largest absolute value that each input had.
+
+    Returns:
+        float32 `[inputs]`, 1 for most.
+
+    Example:
+        [1, 0.5, 1, 8] -> [1, 1, 1, 4]
+    """
+    usual = 2 * np.median(largest)
+    return np.maximum(largest / usual, 1).astype(np.float32) if usual > 0 else np.ones_like(largest, np.float32)
+
+
+def _input_sizes(encoder, layers) -> list[np.ndarray]:
+    """Returns the largest absolute value of each input of the layers, `[inputs]`, in rows of random tokens.
+
+    Which inputs are the large ones is a matter of the weights, not of the text: random tokens show it.
+    """
+    found = {}
+
+    def watching(layer):
+        call = layer.call
+
+        def watched(inputs, training=None):
+            found[id(layer)] = np.abs(keras.ops.convert_to_numpy(inputs)).max(axis=0)
+            return call(inputs, training=training)
+
+        return watched
+
+    vocabulary = encoder.config.vocab_size
+    length = min(_RANDOM_TOKENS[1], encoder.config.max_position_embeddings)
+    ids = np.random.default_rng(0).integers(vocabulary, size=(_RANDOM_TOKENS[0], length))
+    with computed_by([(layer, watching(layer)) for layer in layers]):
+        encoder({"input_ids": ids, "input_mask": np.ones_like(ids), "segment_ids": np.zeros_like(ids)})
+    return [found[id(layer)] for layer in layers]
