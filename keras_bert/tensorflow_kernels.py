@@ -5,6 +5,8 @@ core calls and that imports TensorFlow; the core does so when `keras.backend.bac
 same by Keras' operations on other backends.
 """
 
+import math
+
 import tensorflow as tf
 
 
@@ -121,8 +123,81 @@ def dropout(values, rate: float, seed):
     count = tf.size(values)
     words = tf.random.stateless_uniform([(count + 1) // 2], tf.cast(seed, tf.int32), None, None, tf.int32)
     halves = tf.reshape(tf.bitcast(words, tf.int16), [-1])[:count]
-    kept = tf.cast(halves >= num_dropped - 32768, values.dtype) * (65536 / (65536 - num_dropped))
-    return values * tf.reshape(kept, tf.shape(values))
+    is_kept = tf.reshape(halves >= num_dropped - 32768, tf.shape(values))
+
+    @tf.custom_gradient
+    def drop(values):
+        def scaled(values):
+            return values * (tf.cast(is_kept, values.dtype) * (65536 / (65536 - num_dropped)))
+
+        return scaled(values), scaled  # by itself, TensorFlow would keep the factors instead of one byte for each
+
+    return drop(values)
+
+
+def gelu(values, approximate: bool):
+    """Returns GELU, of which the backward pass keeps two tensors instead of five.
+
+        y = x h,  dy/dx = h + x dh/dx
+        tanh form:  h = (1 + tanh(c (x + a x^3))) / 2,  dh/dx = 2 h (1 - h) c (1 + 3 a x^2)
+        exact:      h = (1 + erf(x / sqrt(2))) / 2,     dh/dx = exp(-x^2 / 2) / sqrt(2 pi)
+
+    with c = sqrt(2 / pi) and a = 0.044715.
+
+    Args:
+        values: float tensor of any shape.
+        approximate: whether to compute the tanh form.
+
+    Reference: Hendrycks and Gimpel, 2016, arXiv 1606.08415, section 2.
+    """
+    factor, cubic = math.sqrt(2 / math.pi), 0.044715
+
+    @tf.custom_gradient
+    def forward(x):
+        if approximate:
+            share = 0.5 * tf.tanh(x * (tf.square(x) * (factor * cubic) + factor)) + 0.5
+        else:
+            share = 0.5 * tf.math.erf(x * math.sqrt(0.5)) + 0.5
+
+        def gradient(upstream):
+            if approximate:
+                slope = (share - tf.square(share)) * (tf.square(x) * (6 * cubic * factor) + 2 * factor)
+            else:
+                slope = tf.exp(-0.5 * tf.square(x)) * (1 / math.sqrt(2 * math.pi))
+            return upstream * (share + x * slope)
+
+        return x * share, gradient
+
+    return forward(values)
+
+
+def layer_norm(values, gamma, beta, epsilon: float):
+    """Returns `gamma * n + beta`, n being `(x - mean) / sqrt(variance + epsilon)`, of which the backward pass keeps n.
+
+        dx = (dn - mean(dn) - n mean(dn n)) / sqrt(variance + epsilon),  dn = gamma dy
+
+    Args:
+        values: float `[..., H]`.
+        gamma, beta: `[H]` of that dtype.
+        epsilon: what is added to the variance.
+    """
+
+    @tf.custom_gradient
+    def forward(x, gamma, beta):
+        centred = x - tf.reduce_mean(x, axis=-1, keepdims=True)
+        scale = tf.math.rsqrt(tf.reduce_mean(tf.square(centred), axis=-1, keepdims=True) + epsilon)
+        normal = centred * scale
+
+        def gradient(upstream):
+            axes = list(range(len(x.shape) - 1))
+            to_normal = upstream * gamma
+            along = tf.reduce_mean(to_normal * normal, axis=-1, keepdims=True)
+            to_x = (to_normal - tf.reduce_mean(to_normal, axis=-1, keepdims=True) - normal * along) * scale
+            return to_x, tf.reduce_sum(upstream * normal, axes), tf.reduce_sum(upstream, axes)
+
+        return normal * gamma + beta, gradient
+
+    return forward(values, gamma, beta)
 
 
 def recomputed(function):

@@ -17,6 +17,31 @@ _ACTIVATIONS = {
 }
 
 
+@keras.saving.register_keras_serializable(package="keras_bert")
+class ActivatedDense(keras.layers.Dense):
+    """`keras.layers.Dense` whose GELU keeps less for the backward pass, where Keras runs on TensorFlow.
+
+    Outside of training it is Keras' own, which TensorFlow computes in one operation.
+
+    Args:
+        activation_name: as in `BertConfig.hidden_act`.
+        arguments: as of `keras.layers.Dense`.
+    """
+
+    def __init__(self, units, activation_name, **arguments):
+        super().__init__(units, activation=hidden_activation(activation_name), **arguments)
+        self.activation_name = activation_name
+
+    def call(self, inputs, training=None):
+        is_gelu = self.activation_name in ("gelu", "gelu_erf")
+        if not training or not is_gelu or keras.backend.backend() != "tensorflow":
+            return super().call(inputs, training=training)
+        from keras_bert import tensorflow_kernels
+
+        values = keras.ops.add(keras.ops.matmul(inputs, self.kernel), self.bias)
+        return tensorflow_kernels.gelu(values, approximate=self.activation_name == "gelu")
+
+
 def hidden_activation(name: str) -> Callable:
     """Returns the function that `hidden_act` names.
 

@@ -76,7 +76,8 @@ class BertEmbeddings(keras.layers.Layer):
         # A product with a table of two rows is cheaper than a gather, whose gradient adds up thousands of rows in two.
         segments = ops.one_hot(ops.reshape(segment_ids, (-1,)), self.num_segments, dtype=tokens.dtype)
         segments = ops.reshape(ops.matmul(segments, self.segment_embeddings), ops.shape(tokens))
-        return self.dropout(self.layer_norm(tokens + places + segments), training=training)
+        vectors = self.layer_norm(tokens + places + segments, training=training)
+        return self.dropout(vectors, training=training)
 
     def compute_output_shape(self, input_ids_shape, positions_shape=None, segment_ids_shape=None):
         return (*input_ids_shape, self.hidden_size)

@@ -16,6 +16,7 @@ class LayerNorm(keras.layers.Layer):
 
     Call arguments:
         inputs: `[..., H]`.
+        training: whether a backward pass follows, for which TensorFlow then keeps less.
 
     Returns:
         the same shape.
@@ -31,9 +32,14 @@ class LayerNorm(keras.layers.Layer):
         self.gamma = self.add_weight(name="gamma", shape=input_shape[-1:], initializer="ones", autocast=False)
         self.beta = self.add_weight(name="beta", shape=input_shape[-1:], initializer="zeros", autocast=False)
 
-    def call(self, inputs):
+    def call(self, inputs, training=False):
         dtype = keras.backend.result_type(self.compute_dtype, "float32")
         inputs = ops.cast(inputs, dtype)
+        if training and keras.backend.backend() == "tensorflow":
+            from keras_bert import tensorflow_kernels
+
+            gamma, beta = ops.cast(self.gamma, dtype), ops.cast(self.beta, dtype)
+            return ops.cast(tensorflow_kernels.layer_norm(inputs, gamma, beta, self.epsilon), self.compute_dtype)
         centred = inputs - ops.mean(inputs, axis=-1, keepdims=True)
         variance = ops.mean(ops.square(centred), axis=-1, keepdims=True)
         normal = centred * ops.rsqrt(variance + self.epsilon)

@@ -3,7 +3,7 @@
 import keras
 from keras import ops
 
-from keras_bert.layers.activations import hidden_activation
+from keras_bert.layers.activations import ActivatedDense
 from keras_bert.layers.attention import SelfAttention
 from keras_bert.layers.dropout import Dropout
 from keras_bert.layers.gathering import vectors_at
@@ -59,8 +59,12 @@ class TransformerBlock(keras.layers.Layer):
             num_heads, attention_dropout, initializer_range, dtype=self.dtype_policy, name="attention"
         )
         self.attention_layer_norm = self._layer_norm("attention_layer_norm")
-        self.intermediate_dense = self._dense(
-            intermediate_size, "intermediate_dense", activation=hidden_activation(activation)
+        self.intermediate_dense = ActivatedDense(
+            intermediate_size,
+            activation,
+            kernel_initializer=keras.initializers.TruncatedNormal(stddev=initializer_range),
+            dtype=self.dtype_policy,
+            name="intermediate_dense",
         )
         self.output_layer_norm = self._layer_norm("output_layer_norm")
         self.dropout = Dropout(dropout, dtype=self.dtype_policy, name="dropout")
@@ -68,15 +72,14 @@ class TransformerBlock(keras.layers.Layer):
     def _layer_norm(self, name):
         return LayerNorm(self.layer_norm_epsilon, dtype=self.dtype_policy, name=name)
 
-    def _dense(self, width, name, activation=None):
-        initializer = keras.initializers.TruncatedNormal(stddev=self.initializer_range)
-        return keras.layers.Dense(
-            width, activation=activation, kernel_initializer=initializer, dtype=self.dtype_policy, name=name
-        )
-
     def build(self, hidden_shape, attention_bias_shape=None):
         self.hidden_size = hidden_shape[-1]
-        self.output_dense = self._dense(self.hidden_size, "output_dense")
+        self.output_dense = keras.layers.Dense(
+            self.hidden_size,
+            kernel_initializer=keras.initializers.TruncatedNormal(stddev=self.initializer_range),
+            dtype=self.dtype_policy,
+            name="output_dense",
+        )
         self.attention.build(hidden_shape)
         self.attention_layer_norm.build((None, self.hidden_size))
         self.intermediate_dense.build((None, self.hidden_size))
@@ -88,12 +91,12 @@ class TransformerBlock(keras.layers.Layer):
         attended, probabilities = self.attention(
             hidden, attention_bias, training=training, return_attention=True, looking=looking
         )
-        looking = self.attention_layer_norm(looking + self.dropout(attended, training=training))
+        looking = self.attention_layer_norm(looking + self.dropout(attended, training=training), training=training)
 
         # Two dimensions, for the reason given in SelfAttention. The sum becomes a part of the product too.
         flat = ops.reshape(looking, (-1, self.hidden_size))
-        transformed = self.output_dense(self.intermediate_dense(flat))
-        flat = self.output_layer_norm(flat + self.dropout(transformed, training=training))
+        transformed = self.output_dense(self.intermediate_dense(flat, training=training))
+        flat = self.output_layer_norm(flat + self.dropout(transformed, training=training), training=training)
         output = ops.reshape(flat, ops.shape(looking))
         return (output, probabilities) if return_attention else output
 

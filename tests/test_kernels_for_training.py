@@ -1,0 +1,114 @@
+"""What training computes in its own way: the same numbers and gradients as plain operations, and less that is kept."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+from test_encoder import features, small_config
+
+from keras_bert import tensorflow_kernels
+from keras_bert.layers.activations import ActivatedDense
+from keras_bert.layers.layer_norm import LayerNorm
+from keras_bert.layers.transformer_block import TransformerBlock
+from keras_bert.models.encoder import BertEncoder
+
+
+def with_gradients(function, *inputs):
+    """Returns what a function gives, and the gradients of a weighted sum of it."""
+    inputs = [tf.convert_to_tensor(given) for given in inputs]
+    with tf.GradientTape() as tape:
+        tape.watch(inputs)
+        outputs = function(*inputs)
+    weights = np.random.default_rng(1).normal(size=outputs.shape)
+    return [outputs, *tape.gradient(outputs, inputs, output_gradients=tf.cast(weights, outputs.dtype))]
+
+
+def check_same(one, other, tolerance):
+    for first, second in zip(one, other, strict=True):
+        np.testing.assert_allclose(first, second, rtol=0, atol=tolerance)
+
+
+def plain_tanh_gelu(x):
+    return 0.5 * x * (1 + tf.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3)))
+
+
+def plain_exact_gelu(x):
+    return 0.5 * x * (1 + tf.math.erf(x / np.sqrt(2)))
+
+
+@pytest.mark.parametrize(("approximate", "plain"), [(True, plain_tanh_gelu), (False, plain_exact_gelu)])
+def test_gelu(approximate, plain):
+    x = np.concatenate([np.linspace(-12, 12, 2001), [0.0]])
+    check_same(with_gradients(lambda x: tensorflow_kernels.gelu(x, approximate), x), with_gradients(plain, x), 1e-12)
+
+
+def plain_layer_norm(x, gamma, beta):
+    mean, variance = tf.nn.moments(x, -1, keepdims=True)
+    return (x - mean) / tf.sqrt(variance + 1e-12) * gamma + beta
+
+
+@pytest.mark.parametrize("shape", [(7, 16), (2, 3, 16)])
+def test_layer_norm(shape):
+    generator = np.random.default_rng(0)
+    inputs = [3 + 2 * generator.normal(size=shape), generator.normal(size=16), generator.normal(size=16)]
+    ours = with_gradients(lambda *given: tensorflow_kernels.layer_norm(*given, 1e-12), *inputs)
+    check_same(ours, with_gradients(plain_layer_norm, *inputs), 1e-12)
+
+
+def test_dropout_has_the_gradient_of_its_factors():
+    values = np.random.default_rng(0).normal(size=(40, 50)) + 10
+    outputs, gradient = with_gradients(lambda x: tensorflow_kernels.dropout(x, 0.25, [3, 4]), values)
+    weights = np.random.default_rng(1).normal(size=values.shape)
+    np.testing.assert_allclose(gradient, weights * outputs / values, rtol=0, atol=1e-12)
+    assert 0.2 < np.mean(np.asarray(outputs) == 0) < 0.3
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "mixed_bfloat16"])
+def test_layers_compute_in_training_what_they_compute_otherwise(dtype):
+    hidden = np.random.default_rng(0).normal(size=(6, 8))
+    for layer in (
+        ActivatedDense(12, "gelu", dtype=dtype),
+        ActivatedDense(12, "gelu_erf", dtype=dtype),
+        LayerNorm(dtype=dtype),
+    ):
+        trained, used = layer(hidden, training=True), layer(hidden, training=False)
+        assert trained.dtype == used.dtype == layer.compute_dtype
+        tolerance = 0.05 if dtype == "mixed_bfloat16" else 1e-6
+        np.testing.assert_allclose(tf.cast(trained, "float64"), tf.cast(used, "float64"), rtol=0, atol=tolerance)
+
+
+def test_gradients_of_an_encoder_without_dropout_are_those_outside_of_training():
+    config = small_config(hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
+    encoder = BertEncoder(config, dtype="float64")
+    inputs = features([[1, 1, 1, 0], [1, 1, 1, 1]])
+    found = []
+    for training in (True, False):
+        with tf.GradientTape() as tape:
+            outputs = encoder(inputs, training=training)
+            loss = tf.reduce_sum(outputs["sequence_output"][:, :3] ** 2) + tf.reduce_sum(outputs["pooled_output"])
+        gradients = tape.gradient(loss, [weight.value for weight in encoder.trainable_weights])
+        found.append([tf.convert_to_tensor(gradient) for gradient in gradients])
+    check_same(*found, 1e-5)  # TensorFlow's GELU rounds its constants to float32
+
+
+def test_what_a_layer_keeps_for_its_backward_pass():
+    """Guards the memory of training: counts the numbers that a block hands from its forward to its backward pass."""
+    block = TransformerBlock(2, 64, dropout=0.1, attention_dropout=0.1)
+    block.build((None, None, 16))
+    hidden, bias = tf.ones((3, 8, 16)), tf.zeros((3, 1, 8, 8))
+
+    forward = tf.function(lambda hidden: block(hidden, bias, training=True), autograph=False)
+
+    @tf.function(autograph=False)
+    def step(hidden):
+        with tf.GradientTape() as tape:
+            tape.watch(hidden)
+            output = forward(hidden)
+        return tape.gradient(output, hidden)
+
+    calls = [op for op in step.get_concrete_function(hidden).graph.get_operations() if "PartitionedCall" in op.type]
+    handed_on = [(tuple(output.shape), output.dtype.name) for output in calls[0].outputs[1:]]
+    # The input of GELU, its share, and the output twice, once under the name of an identity.
+    assert handed_on.count(((24, 64), "float32")) == 4, handed_on
+    # What dropout kept: a byte for a number.
+    assert [shape for shape, dtype in handed_on if dtype == "bool"] == [(24, 16), (3, 8, 16), (3, 2, 8, 8)], handed_on
