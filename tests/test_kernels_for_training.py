@@ -1,6 +1,5 @@
 """What training computes in its own way: the same numbers and gradients as plain operations, and less that is kept."""
 
-import keras
 import numpy as np
 import pytest
 import tensorflow as tf
