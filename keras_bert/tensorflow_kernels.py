@@ -111,6 +111,19 @@ def adam_update(variable, momentum, velocity, gradient, rate, epsilon, beta_1: f
     )
 
 
+def swap_middle_axes(values, sizes):
+    """`[B, X, Y, D]` -> `[B, Y, X, D]`, by gathering vectors of D numbers.
+
+    oneDNN's transposition prepares itself anew at each call, which takes longer than transposing a short text does.
+
+    Args:
+        values: any dtype.
+        sizes: B, X and Y, whole numbers or int32 scalars. D is known when the graph is made.
+    """
+    rows = tf.reshape(tf.range(sizes[0] * sizes[1] * sizes[2]), sizes)
+    return tf.gather(tf.reshape(values, [-1, values.shape[-1]]), tf.transpose(rows, [0, 2, 1]))
+
+
 def dropout(values, rate: float, seed):
     """Returns the values, a share of them 0 and the others scaled so that the expected sum stays.
 

@@ -55,27 +55,31 @@ class SelfAttention(keras.layers.Layer):
     def call(self, hidden, attention_bias, training=False, return_attention=False, looking=None):
         # B = batch, F = tokens that look, S = sequence length, H = hidden size, N = number of heads, D = head size
         looking = hidden if looking is None else looking
-        length, num_looking = ops.shape(hidden)[1], ops.shape(looking)[1]
+        # Of the bias, which all layers share: so what follows from the sizes alone is computed once for all layers.
+        batch_size, _, num_looking, length = ops.shape(attention_bias)
         flat = ops.reshape(hidden, (-1, self.hidden_size))  # [B * S, H]
         query = self.query(ops.reshape(looking, (-1, self.hidden_size)))  # [B * F, H]
         # Dividing the queries is the same as dividing the scores, on S / D times fewer numbers.
-        query = self._split_heads(query * self.head_size**-0.5, num_looking, (0, 2, 1, 3))  # [B, N, F, D]
-        key = self._split_heads(self.key(flat), length, (0, 2, 3, 1))  # [B, N, D, S]
-        value = self._split_heads(self.value(flat), length, (0, 2, 1, 3))  # [B, N, S, D]
+        query = ops.reshape(query * self.head_size**-0.5, (-1, num_looking, self.num_heads, self.head_size))
+        key, value = (
+            ops.reshape(dense(flat), (-1, length, self.num_heads, self.head_size)) for dense in (self.key, self.value)
+        )
+        query = _swap_middle_axes(query, (batch_size, num_looking, self.num_heads), training)  # [B, N, F, D]
+        key = _swap_middle_axes(key, (batch_size, length, self.num_heads), training)  # [B, N, S, D]
+        value = _swap_middle_axes(value, (batch_size, length, self.num_heads), training)
 
         # At least float32: with 8 bits the probabilities of a long row would not add up to 1.
         dtype = keras.backend.result_type(self.compute_dtype, "float32")
-        scores = ops.cast(ops.matmul(query, key), dtype) + ops.cast(attention_bias, dtype)  # [B, N, F, S]
+        scores = ops.cast(ops.matmul(query, ops.swapaxes(key, 2, 3)), dtype) + ops.cast(
+            attention_bias, dtype
+        )  # [B, N, F, S]
         probabilities = ops.cast(ops.softmax(scores), self.compute_dtype)
         gathered = ops.matmul(self.dropout(probabilities, training=training), value)  # [B, N, F, D]
 
-        gathered = ops.reshape(ops.transpose(gathered, (0, 2, 1, 3)), (-1, self.hidden_size))  # [B * F, H]
+        gathered = _swap_middle_axes(gathered, (batch_size, self.num_heads, num_looking), training)  # [B, F, N, D]
+        gathered = ops.reshape(gathered, (-1, self.hidden_size))
         output = ops.reshape(self.output_dense(gathered), ops.shape(looking))
         return (output, probabilities) if return_attention else output
-
-    def _split_heads(self, flat, length, order):
-        """`[B * S, H]` -> `[B, S, N, D]` -> its axes in `order`."""
-        return ops.transpose(ops.reshape(flat, (-1, length, self.num_heads, self.head_size)), order)
 
     def compute_output_shape(self, hidden_shape, attention_bias_shape=None, looking_shape=None):
         return looking_shape or hidden_shape
@@ -87,3 +91,12 @@ class SelfAttention(keras.layers.Layer):
             "dropout": self.dropout.rate,
             "initializer_range": self.initializer_range,
         }
+
+
+def _swap_middle_axes(values, sizes, training):
+    """`[B, X, Y, D]` -> `[B, Y, X, D]`; `sizes` are B, X and Y."""
+    if training or keras.backend.backend() != "tensorflow":
+        return ops.transpose(values, (0, 2, 1, 3))
+    from keras_bert import tensorflow_kernels
+
+    return tensorflow_kernels.swap_middle_axes(values, sizes)
