@@ -100,8 +100,9 @@ def run_suite(name: str, command: list[str]) -> list[str] | None:
     if done.returncode:
         return None
     # What a reader can type: no folders of this machine.
+    takes_data = any(part.startswith("--data=") for part in command)
     own = [part for part in command if not part.startswith(("--plot=", "--data=", "--environments="))]
-    lines = [f"    python {shlex.join(own)}{' --data=DATA' if len(own) < len(command) and FLAGS.data else ''}", ""]
+    lines = [f"    python {shlex.join(own)}{' --data=DATA' if takes_data else ''}", ""]
     lines += done.stdout.rstrip("\n").split("\n")
     if plot := plot_of(name):
         lines += ["", f"![{name}]({os.path.relpath(plot, os.path.dirname(FLAGS.results or plot))})"]
