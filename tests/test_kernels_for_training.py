@@ -76,6 +76,17 @@ def test_layers_compute_in_training_what_they_compute_otherwise(dtype):
         np.testing.assert_allclose(tf.cast(trained, "float64"), tf.cast(used, "float64"), rtol=0, atol=tolerance)
 
 
+def test_an_activated_dense_layer_is_made_again_from_its_config():
+    layer = ActivatedDense(12, "gelu_erf", name="one")
+    again = ActivatedDense.from_config(layer.get_config())
+    assert (again.units, again.activation_name, again.activation, again.name) == (
+        12,
+        "gelu_erf",
+        layer.activation,
+        "one",
+    )
+
+
 def test_gradients_of_an_encoder_without_dropout_are_those_outside_of_training():
     config = small_config(hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
     encoder = BertEncoder(config, dtype="float64")

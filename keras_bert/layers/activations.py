@@ -41,6 +41,11 @@ class ActivatedDense(keras.layers.Dense):
         values = keras.ops.add(keras.ops.matmul(inputs, self.kernel), self.bias)
         return tensorflow_kernels.gelu(values, approximate=self.activation_name == "gelu")
 
+    def get_config(self):
+        config = super().get_config()
+        del config["activation"]
+        return {**config, "activation_name": self.activation_name}
+
 
 def hidden_activation(name: str) -> Callable:
     """Returns the function that `hidden_act` names.
