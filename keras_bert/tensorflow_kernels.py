@@ -5,6 +5,7 @@ core calls and that imports TensorFlow; the core does so when `keras.backend.bac
 same by Keras' operations on other backends.
 """
 
+import contextlib
 import math
 
 import tensorflow as tf
@@ -111,6 +112,25 @@ def adam_update(variable, momentum, velocity, gradient, rate, epsilon, beta_1: f
     )
 
 
+_traces_own_gradients = True
+
+
+@contextlib.contextmanager
+def plain_gradients():
+    """Inside, what is traced has TensorFlow's gradients only: a SavedModel cannot hold others."""
+    global _traces_own_gradients
+    before, _traces_own_gradients = _traces_own_gradients, False
+    try:
+        yield
+    finally:
+        _traces_own_gradients = before
+
+
+def _with_own_gradient(forward):
+    """`tf.custom_gradient`, but inside of `plain_gradients`."""
+    return tf.custom_gradient(forward) if _traces_own_gradients else lambda *inputs: forward(*inputs)[0]
+
+
 def swap_middle_axes(values, sizes):
     """`[B, X, Y, D]` -> `[B, Y, X, D]`, by gathering vectors of D numbers.
 
@@ -138,7 +158,7 @@ def dropout(values, rate: float, seed):
     halves = tf.reshape(tf.bitcast(words, tf.int16), [-1])[:count]
     is_kept = tf.reshape(halves >= num_dropped - 32768, tf.shape(values))
 
-    @tf.custom_gradient
+    @_with_own_gradient
     def drop(values):
         def scaled(values):
             return values * (tf.cast(is_kept, values.dtype) * (65536 / (65536 - num_dropped)))
@@ -165,7 +185,7 @@ def gelu(values, approximate: bool):
     """
     factor, cubic = math.sqrt(2 / math.pi), 0.044715
 
-    @tf.custom_gradient
+    @_with_own_gradient
     def forward(x):
         if approximate:
             share = 0.5 * tf.tanh(x * (tf.square(x) * (factor * cubic) + factor)) + 0.5
@@ -195,7 +215,7 @@ def layer_norm(values, gamma, beta, epsilon: float):
         epsilon: what is added to the variance.
     """
 
-    @tf.custom_gradient
+    @_with_own_gradient
     def forward(x, gamma, beta):
         centred = x - tf.reduce_mean(x, axis=-1, keepdims=True)
         scale = tf.math.rsqrt(tf.reduce_mean(tf.square(centred), axis=-1, keepdims=True) + epsilon)

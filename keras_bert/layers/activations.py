@@ -29,16 +29,17 @@ class ActivatedDense(keras.layers.Dense):
     """
 
     def __init__(self, units, activation_name, **arguments):
-        super().__init__(units, activation=hidden_activation(activation_name), **arguments)
+        super().__init__(units, **arguments)
         self.activation_name = activation_name
+        self._activate = hidden_activation(activation_name)
 
     def call(self, inputs, training=None):
+        values = super().call(inputs, training=training)
         is_gelu = self.activation_name in ("gelu", "gelu_erf")
         if not training or not is_gelu or keras.backend.backend() != "tensorflow":
-            return super().call(inputs, training=training)
+            return self._activate(values)
         from keras_bert import tensorflow_kernels
 
-        values = keras.ops.add(keras.ops.matmul(inputs, self.kernel), self.bias)
         return tensorflow_kernels.gelu(values, approximate=self.activation_name == "gelu")
 
     def get_config(self):

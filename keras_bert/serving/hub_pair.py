@@ -21,6 +21,7 @@ from keras_bert.checkpoints.pretrained import checkpoint_of, model_of
 from keras_bert.errors import InputError
 from keras_bert.models.encoder import BertEncoder
 from keras_bert.serving.canonical_graph import make_canonical
+from keras_bert.tensorflow_kernels import plain_gradients
 from keras_bert.tokenization.graph_wordpiece import GraphTokenizer
 from keras_bert.tokenization.segments import pack_segments
 
@@ -154,7 +155,8 @@ def _encoder(model):
     rows = {name: tf.TensorSpec([None, None], tf.int32, name=name) for name in _NAMES}
 
     def outputs_of(inputs, training: bool) -> dict:
-        outputs = model({_NAMES[name]: value for name, value in inputs.items()}, training=training)
+        with plain_gradients():
+            outputs = model({_NAMES[name]: value for name, value in inputs.items()}, training=training)
         pooled = tf.cast(outputs["pooled_output"], tf.float32)
         return {
             "pooled_output": pooled,
