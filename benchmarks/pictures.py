@@ -1,5 +1,7 @@
 """Pictures of benchmarks: matplotlib (the extra `plots`) without a screen, saved whole or not at all."""
 
+from collections.abc import Mapping
+
 from keras_bert.atomic_output import atomic_file
 from keras_bert.errors import InputError
 
@@ -14,6 +16,18 @@ def subplots(*args, **kwargs):
     import matplotlib.pyplot
 
     return matplotlib.pyplot.subplots(*args, **kwargs)
+
+
+def save_bars(panels: Mapping[str, Mapping[str, float]], label: str, path: str) -> None:
+    """Draws a panel for each title, with a bar for each name; `label` says what is measured."""
+    figure, all_axes = subplots(1, len(panels), figsize=(1 + 4.5 * len(panels), 3), squeeze=False)
+    for axes, (title, bars) in zip(all_axes[0], panels.items(), strict=True):
+        axes.barh(list(bars), list(bars.values()))
+        axes.invert_yaxis()
+        axes.set_xlabel(label)
+        axes.set_title(title)
+    figure.tight_layout()
+    save_figure(figure, path)
 
 
 def save_figure(figure, path: str) -> None:

@@ -6,6 +6,7 @@ write it with operations that stock TensorFlow has, and so stands for what a BER
 * Products with weights are two-dimensional, `[T, H] x [H, .]` for all T = B * S tokens, with tf.nn.bias_add behind
   them: TensorFlow's optimiser makes one kernel of product, bias and GELU.
 * Query, key and value are products of their own: one product of three times the width has to be cut up again.
+* Heads are gathered: a transposition prepares itself anew at each call.
 * LayerNorm is a batch normalisation whose channels are the tokens: that is one kernel instead of seven.
 
 Tried and no faster on two cores: weights as constants, one product for query, key and value, softmax written out,
@@ -54,14 +55,21 @@ def _embeddings(weights, config, input_ids, segment_ids, length):
 
 
 def _attention(weights, name, config, hidden, bias, batch, length):
-    split = (batch, length, config.num_attention_heads, config.head_size)
+    num_heads, head_size = config.num_attention_heads, config.head_size
     query, key, value = (
-        tf.transpose(tf.reshape(_dense(weights, f"{name}/{part}", hidden), split), order)
-        for part, order in (("query", (0, 2, 1, 3)), ("key", (0, 2, 3, 1)), ("value", (0, 2, 1, 3)))
+        _swapped(_dense(weights, f"{name}/{part}", hidden), batch, length, num_heads, head_size)
+        for part in ("query", "key", "value")
     )
-    scores = tf.matmul(query * config.head_size**-0.5, key)  # [B, N, S, S]
-    gathered = tf.transpose(tf.matmul(tf.nn.softmax(scores + bias), value), (0, 2, 1, 3))
+    scores = tf.matmul(query * head_size**-0.5, key, transpose_b=True)  # [B, N, S, S]
+    gathered = tf.matmul(tf.nn.softmax(scores + bias), value)  # [B, N, S, D]
+    gathered = _swapped(gathered, batch, num_heads, length, head_size)
     return _dense(weights, f"{name}/output_dense", tf.reshape(gathered, (-1, config.hidden_size)))
+
+
+def _swapped(values, batch, first, second, size):
+    """Numbers of the shape `[batch, first, second, size]` -> `[batch, second, first, size]`."""
+    rows = tf.reshape(tf.range(batch * first * second), (batch, first, second))
+    return tf.gather(tf.reshape(values, (-1, size)), tf.transpose(rows, (0, 2, 1)))
 
 
 def _dense(weights, name, values):

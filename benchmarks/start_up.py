@@ -29,6 +29,7 @@ import urllib.request
 
 from absl import flags
 
+from benchmarks.pictures import save_figure, subplots
 from benchmarks.start_up_stages import LABELS, PROGRAMS
 from keras_bert.command_line import run_command
 from keras_bert.errors import InputError
@@ -199,11 +200,6 @@ def _table(seconds: dict) -> list[str]:
 
 def _draw(seconds: dict, path: str) -> None:
     """Draws a bar for each program and size, of its stages one after the other."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
     bars = {}
     for (size, program, stage), values in seconds.items():
         if program != "commands":
@@ -213,7 +209,7 @@ def _draw(seconds: dict, path: str) -> None:
     colours = {
         stage: f"C{number % 10}" for number, stage in enumerate({s: 0 for stages in bars.values() for s in stages})
     }
-    figure, axis = pyplot.subplots(figsize=(9, 0.32 * len(bars) + 1.6))
+    figure, axis = subplots(figsize=(9, 0.32 * len(bars) + 1.6))
     drawn = set()
     for place, stages in enumerate(bars.values()):
         left = 0.0
@@ -226,8 +222,7 @@ def _draw(seconds: dict, path: str) -> None:
     axis.set_xlabel("seconds")
     axis.legend(fontsize=7)
     figure.tight_layout()
-    os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
-    figure.savefig(path, dpi=110)
+    save_figure(figure, path)
 
 
 def command() -> None:

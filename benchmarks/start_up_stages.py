@@ -148,18 +148,12 @@ def transformers_predict(folder: str, stages: Stages) -> None:
 def keras_hub_predict(folder: str, stages: Stages) -> None:
     import keras_hub
 
+    from benchmarks.sides.keras_hub_backbone import backbone_of
+
     keras_hub.models.BertTextClassifier  # noqa: B018
     stages.end("import")
     with open(os.path.join(folder, "ours", "bert_config.json")) as file:
-        config = json.load(file)
-    backbone = keras_hub.models.BertBackbone(
-        vocabulary_size=config["vocab_size"],
-        num_layers=config["num_hidden_layers"],
-        num_heads=config["num_attention_heads"],
-        hidden_dim=config["hidden_size"],
-        intermediate_dim=config["intermediate_size"],
-        max_sequence_length=config["max_position_embeddings"],
-    )
+        backbone = backbone_of(json.load(file), dropout=0.1)
     tokenizer = keras_hub.models.BertTokenizer(vocabulary=os.path.join(folder, "ours", "vocab.txt"))
     preprocessor = keras_hub.models.BertTextClassifierPreprocessor(tokenizer, sequence_length=32)
     model = keras_hub.models.BertTextClassifier(backbone, num_classes=2, preprocessor=preprocessor)

@@ -25,6 +25,7 @@ from absl import flags
 
 from benchmarks import real_texts
 from benchmarks.encoder_sides import OTHERS, RunningSides, config_of_size, write_batch, write_model
+from benchmarks.pictures import save_bars
 from benchmarks.suite_flags import define_suite_flags, machine_lines, version_lines
 from keras_bert.command_line import run_command
 from keras_bert.config import SIZES
@@ -132,16 +133,10 @@ def table(rates: dict[str, list[float]]) -> list[str]:
 
 def draw(rates: dict[str, dict[str, list[float]]], path: str) -> None:
     """Draws the texts a second of every side, a panel for each mix."""
-    from benchmarks.pictures import save_figure, subplots
-
-    figure, panels = subplots(1, len(rates), figsize=(1 + 4.5 * len(rates), 3), squeeze=False)
-    for axes, (mix, found) in zip(panels[0], rates.items(), strict=True):
-        axes.barh(list(found), [statistics.median(numbers) for numbers in found.values()])
-        axes.invert_yaxis()
-        axes.set_xlabel("texts a second")
-        axes.set_title(mix)
-    figure.tight_layout()
-    save_figure(figure, path)
+    medians = {
+        mix: {name: statistics.median(numbers) for name, numbers in found.items()} for mix, found in rates.items()
+    }
+    save_bars(medians, "texts a second", path)
 
 
 def command() -> None:

@@ -32,6 +32,7 @@ from absl import flags
 
 from benchmarks.encoder_sides import config_of_size, environment_of_sides, python_of
 from benchmarks.gpu_core import num_predictions
+from benchmarks.pictures import save_bars
 from benchmarks.suite_flags import define_suite_flags, machine_lines, numbers_of_flag, version_lines
 from benchmarks.workers_in_turns import end_workers, start_worker, take_turn
 from keras_bert.command_line import run_command
@@ -203,17 +204,12 @@ def gain(rows: list[str]) -> float:
 
 def draw(measured: dict[int, dict[str, tuple]], path: str) -> None:
     """Draws the tokens a second of every side, a panel for each length."""
-    from benchmarks.pictures import save_figure, subplots
-
-    figure, panels = subplots(1, len(measured), figsize=(1 + 4.5 * len(measured), 2.5), squeeze=False)
-    for axes, (length, sides) in zip(panels[0], measured.items(), strict=True):
+    panels = {}
+    for length, sides in measured.items():
         rows = batch_size_of(length)
-        axes.barh(list(sides), [rows * length / statistics.median(seconds) for seconds, _ in sides.values()])
-        axes.invert_yaxis()
-        axes.set_xlabel("tokens a second")
-        axes.set_title(f"a training step, {rows} x {length}")
-    figure.tight_layout()
-    save_figure(figure, path)
+        bars = {name: rows * length / statistics.median(seconds) for name, (seconds, _) in sides.items()}
+        panels[f"a training step, {rows} x {length}"] = bars
+    save_bars(panels, "tokens a second", path)
 
 
 def command() -> None:

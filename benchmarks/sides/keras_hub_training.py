@@ -9,6 +9,7 @@ import keras_hub
 import tensorflow as tf
 
 from benchmarks.gpu_core_work import answer_requests, arguments_of_side, random_batch
+from benchmarks.sides.keras_hub_backbone import backbone_of
 
 
 def main():
@@ -16,15 +17,7 @@ def main():
     keras.utils.set_random_seed(1)
     config = arguments.config
     batch = random_batch(arguments.batch_size, arguments.length, arguments.predictions, config["vocab_size"])
-    backbone = keras_hub.models.BertBackbone(
-        vocabulary_size=config["vocab_size"],
-        num_layers=config["num_hidden_layers"],
-        num_heads=config["num_attention_heads"],
-        hidden_dim=config["hidden_size"],
-        intermediate_dim=config["intermediate_size"],
-        dropout=config["hidden_dropout_prob"],
-        max_sequence_length=config["max_position_embeddings"],
-    )
+    backbone = backbone_of(config, config["hidden_dropout_prob"])
     model = keras_hub.models.BertMaskedLM(backbone, preprocessor=None)
     optimizer = keras.optimizers.AdamW(1e-4, weight_decay=0.01, epsilon=1e-6, global_clipnorm=1.0)
     optimizer.exclude_from_weight_decay(var_names=["bias", "gamma", "beta"])

@@ -103,6 +103,7 @@ class BertEncoder(BertModel):
 
     @property
     def unpadded(self) -> bool:
+        """Whether batches are computed without padding. It can be set; `InputError`: this encoder cannot do it."""
         return self._unpadded
 
     @unpadded.setter

@@ -1,0 +1,18 @@
+"""KerasHub's encoder with random weights, in the shape that one of our configs says."""
+
+from collections.abc import Mapping
+
+
+def backbone_of(config: Mapping, dropout: float):
+    """Returns a `BertBackbone`; `config` is what `BertConfig.to_dict` returned."""
+    import keras_hub
+
+    return keras_hub.models.BertBackbone(
+        vocabulary_size=config["vocab_size"],
+        num_layers=config["num_hidden_layers"],
+        num_heads=config["num_attention_heads"],
+        hidden_dim=config["hidden_size"],
+        intermediate_dim=config["intermediate_size"],
+        dropout=dropout,
+        max_sequence_length=config["max_position_embeddings"],
+    )
