@@ -169,7 +169,7 @@ def dropout(values, rate: float, seed):
 
 
 def gelu(values, approximate: bool):
-    """Returns GELU, of which the backward pass keeps two tensors instead of five.
+    """Returns GELU, of which the backward pass keeps two tensors; of the operations by themselves it keeps more.
 
         y = x h,  dy/dx = h + x dh/dx
         tanh form:  h = (1 + tanh(c (x + a x^3))) / 2,  dh/dx = 2 h (1 - h) c (1 + 3 a x^2)

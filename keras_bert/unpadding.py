@@ -113,7 +113,7 @@ def lay_out(counts, hidden_size):
 
 
 def _multiple(width):
-    """Rounds up: oneDNN makes and keeps code for every shape, a millisecond and half a megabyte for each."""
+    """Rounds up: oneDNN makes and keeps code for every shape."""
     return (width + _COLUMNS - 1) // _COLUMNS * _COLUMNS
 
 
