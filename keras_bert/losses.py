@@ -3,6 +3,7 @@
 import dataclasses
 from typing import Any
 
+import keras
 from keras import ops
 
 
@@ -39,13 +40,24 @@ def cross_entropy_term(name, logits, labels, weights=None, epsilon=0.0) -> LossT
         labels: int `[...]`, each below C.
         weights: `[...]`; 1 for every label when not given.
     """
-    losses = ops.sparse_categorical_crossentropy(labels, logits, from_logits=True)
+    if keras.backend.backend() == "tensorflow":
+        from keras_bert import tensorflow_kernels
+
+        losses = tensorflow_kernels.cross_entropy(logits, labels)
+    else:
+        losses = ops.sparse_categorical_crossentropy(labels, logits, from_logits=True)
     return _weighted_sum(name, losses, labels, weights, epsilon)
 
 
 def accuracy_term(name, logits, labels, weights=None) -> LossTerm:
     """Returns the share of labels whose logit is the largest, as a `LossTerm` (of which nothing is optimised)."""
-    is_right = ops.equal(ops.argmax(logits, axis=-1), ops.cast(labels, "int32"))
+    if keras.backend.backend() == "tensorflow":
+        from keras_bert import tensorflow_kernels
+
+        best = tensorflow_kernels.argmax(logits)
+    else:
+        best = ops.argmax(logits, axis=-1)
+    is_right = ops.equal(best, ops.cast(labels, "int32"))
     return _weighted_sum(name, ops.cast(is_right, logits.dtype), labels, weights)
 
 

@@ -144,6 +144,33 @@ def swap_middle_axes(values, sizes):
     return tf.gather(tf.reshape(values, [-1, values.shape[-1]]), tf.transpose(rows, [0, 2, 1]))
 
 
+def drawn_places(shape, rate: float, seed):
+    """Draws which places dropout keeps, from 16 bits for each, the lower eight of which all places of a row share.
+
+    So each place is kept with the same chance, to the 65536th, for little more than eight bits.
+
+    Args:
+        shape: whole numbers or int32 scalars; the last is the length of a row.
+        rate: the share of places that are not kept, taken as a multiple of 1/65536.
+        seed: int (2,); the same seed draws the same places.
+
+    Returns:
+        bool of that shape, and what the kept numbers are multiplied by.
+    """
+    num_dropped, length = round(rate * 65536), shape[-1]
+    num_rows = tf.reduce_prod(shape[:-1])
+    words = tf.random.stateless_uniform(
+        [(num_rows * (length + 1) + 3) // 4], tf.cast(seed, tf.int32), None, None, tf.int32
+    )
+    drawn = tf.reshape(tf.bitcast(words, tf.int8), [-1])[: num_rows * (length + 1)]
+    lower = tf.cast(drawn[:num_rows], tf.int32) + 128
+    upper = tf.reshape(drawn[num_rows:], [num_rows, length])
+    # 256 * upper + lower is at least num_dropped, counted from -128; 128 is the least where nearly all are dropped.
+    dtype = tf.int8 if num_dropped <= 255 * 256 else tf.int16
+    is_kept = tf.cast(upper, dtype) >= tf.cast((num_dropped - lower + 255) // 256 - 128, dtype)[:, None]
+    return tf.reshape(is_kept, shape), 65536 / (65536 - num_dropped)
+
+
 def dropout(values, rate: float, seed):
     """Returns the values, a share of them 0 and the others scaled so that the expected sum stays.
 
@@ -152,20 +179,120 @@ def dropout(values, rate: float, seed):
         rate: the share, taken as a multiple of 1/65536.
         seed: int (2,); the same seed drops the same places.
     """
-    num_dropped = round(rate * 65536)
-    count = tf.size(values)
-    words = tf.random.stateless_uniform([(count + 1) // 2], tf.cast(seed, tf.int32), None, None, tf.int32)
-    halves = tf.reshape(tf.bitcast(words, tf.int16), [-1])[:count]
-    is_kept = tf.reshape(halves >= num_dropped - 32768, tf.shape(values))
+    is_kept, scale = drawn_places(tf.shape(values), rate, seed)
 
     @_with_own_gradient
     def drop(values):
         def scaled(values):
-            return values * (tf.cast(is_kept, values.dtype) * (65536 / (65536 - num_dropped)))
+            return values * (tf.cast(is_kept, values.dtype) * scale)
 
         return scaled(values), scaled  # by itself, TensorFlow would keep the factors instead of one byte for each
 
     return drop(values)
+
+
+def attention(query, key, value, bias, rate: float, seed):
+    """Returns what every token gathers from the tokens that it looks at, with dropout on the probabilities.
+
+        P = softmax(Q K' + bias),  M = P where it is kept, else 0,  G = s M V,  s = 1 / (1 - rate)
+
+    The backward pass keeps P and M, and takes the sums that the softmax asks for over the head size instead of over
+    the sequence: the sum of dM M over a row is that of dG G.
+
+        dM = s dG V',  dS = dM M - sum(dG G) P,  dQ = dS K,  dK = dS' Q,  dV = s M' dG
+
+    Args:
+        query: `[B, N, F, D]`, divided by the root of D.
+        key, value: `[B, N, S, D]`.
+        bias: `[B, 1, F, S]`, which gets no gradient.
+        rate: the share of probabilities that are set to 0, taken as a multiple of 1/65536.
+        seed: int (2,); not read where the rate is 0.
+
+    Returns:
+        `[B, N, F, D]`.
+
+    Reference: Vaswani et al., 2017, section 3.2.1; the sums are those of Dao et al., 2022, arXiv 2205.14135.
+    """
+    scores = tf.shape(query)[0], query.shape[1], tf.shape(query)[2], tf.shape(key)[2]
+    is_kept, scale = drawn_places(scores, rate, seed) if rate else (None, 1.0)
+
+    @_with_own_gradient
+    def forward(query, key, value):
+        # At least float32: with 8 bits the probabilities of a long row would not add up to 1.
+        dtype = tf.float64 if query.dtype == tf.float64 else tf.float32
+        probabilities = tf.cast(
+            tf.nn.softmax(tf.cast(tf.matmul(query, key, transpose_b=True), dtype) + tf.cast(bias, dtype)), query.dtype
+        )
+        kept = tf.where(is_kept, probabilities, tf.zeros([], query.dtype)) if rate else probabilities
+        gathered = tf.matmul(kept, value) * scale
+
+        def gradient(upstream):
+            to_kept = tf.matmul(upstream * scale, value, transpose_b=True)
+            sums = tf.reduce_sum(upstream * gathered, axis=-1, keepdims=True)
+            to_scores = to_kept * kept - sums * probabilities
+            return (
+                tf.matmul(to_scores, key),
+                tf.matmul(to_scores, query, transpose_a=True),
+                tf.matmul(kept, upstream * scale, transpose_a=True),
+            )
+
+        return gathered, gradient
+
+    return forward(query, key, value)
+
+
+def cross_entropy(logits, labels):
+    """Returns `log(sum(exp(x))) - x[label]` for every row of logits.
+
+    The sum is found in the largest of the softmax's shares, which is 1 / sum(exp(x - max(x))): a softmax is quick.
+
+    Args:
+        logits: float `[..., C]`.
+        labels: int `[...]`, each below C. On a CPU others are an error, elsewhere their cross-entropy is NaN.
+
+    Raises:
+        ValueError: the shapes do not fit each other.
+    """
+    labels = tf.convert_to_tensor(labels)
+    labels.shape.assert_is_compatible_with(logits.shape[:-1])
+    num_classes = tf.shape(logits)[-1]
+    columns = tf.cast(tf.reshape(labels, [-1]), tf.int32)
+    places = tf.stack([tf.range(tf.size(columns)), columns], axis=1)
+    is_class = (columns >= 0) & (columns < num_classes)
+
+    @_with_own_gradient
+    def forward(logits):
+        shares = tf.nn.softmax(logits)
+        largest, largest_share = tf.reduce_max(logits, axis=-1), tf.reduce_max(shares, axis=-1)
+        losses = largest - tf.gather_nd(logits, places) - tf.math.log(largest_share)
+
+        def gradient(upstream):
+            return tf.tensor_scatter_nd_sub(shares * upstream[:, None], places, upstream)
+
+        return tf.where(is_class, losses, math.nan), gradient
+
+    return tf.reshape(forward(tf.reshape(logits, [-1, num_classes])), tf.shape(labels))
+
+
+def argmax(values):
+    """Returns the place of the largest number along the last axis, the first of several, int32 `[...]`.
+
+    Keras' own tells 0.0 from -0.0, which takes several passes.
+    """
+    return tf.argmax(values, axis=-1, output_type=tf.int32)
+
+
+def product_with_rows(vectors, table):
+    """Returns the product of every vector with every row of a table, whose gradient then comes as rows.
+
+    Args:
+        vectors: `[T, H]`.
+        table: `[V, H]`.
+
+    Returns:
+        `[T, V]`.
+    """
+    return tf.matmul(vectors, table, transpose_b=True)
 
 
 def gelu(values, approximate: bool):
@@ -222,15 +349,20 @@ def layer_norm(values, gamma, beta, epsilon: float):
         normal = centred * scale
 
         def gradient(upstream):
-            axes = list(range(len(x.shape) - 1))
             to_normal = upstream * gamma
             along = tf.reduce_mean(to_normal * normal, axis=-1, keepdims=True)
             to_x = (to_normal - tf.reduce_mean(to_normal, axis=-1, keepdims=True) - normal * along) * scale
-            return to_x, tf.reduce_sum(upstream * normal, axes), tf.reduce_sum(upstream, axes)
+            return to_x, _sum_of_vectors(upstream * normal), _sum_of_vectors(upstream)
 
         return normal * gamma + beta, gradient
 
     return forward(values, gamma, beta)
+
+
+def _sum_of_vectors(values):
+    """`[..., H]` -> `[H]`, by a product, which is quicker than TensorFlow's sums over the first axis."""
+    values = tf.reshape(values, [-1, values.shape[-1]])
+    return tf.matmul(tf.ones([1, tf.shape(values)[0]], values.dtype), values)[0]
 
 
 def recomputed(function):

@@ -146,6 +146,43 @@ def test_the_pooled_output_alone_of_packed_rows_is_that_of_all_their_sequences()
     assert alone.shape[:2] == (1, 2)
 
 
+@pytest.mark.parametrize("cls_positions", [None, [[0, 0], [0, 3], [0, 4]]])
+def test_vectors_at_chosen_columns_are_the_same_and_so_are_their_gradients(cls_positions):
+    """The last layer then works for these and for [CLS] alone."""
+    import tensorflow as tf
+
+    config = small_config(hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
+    encoder = BertEncoder(config, output_hidden_states=True, dtype="float64")
+    batch = features([[1, 1, 1, 1, 1, 1], [1, 1, 1, 2, 2, 0], [0, 1, 1, 1, 3, 3]])
+    if cls_positions:
+        batch["cls_positions"] = np.array(cls_positions)
+    columns = np.array([[5, 1, 1, 0], [3, 4, 0, 2], [2, 5, 3, 4]])  # out of order, and one twice
+    found = []
+    for given in ({"columns": columns}, {}):
+        with tf.GradientTape() as tape:
+            outputs = encoder(batch, training=True, **given)
+            vectors = outputs["sequence_output"]
+            if not given:
+                vectors = tf.gather(vectors, columns, batch_dims=1)
+            loss = tf.reduce_sum(vectors**3) + tf.reduce_sum(outputs["pooled_output"] ** 2)
+        gradients = tape.gradient(loss, [weight.value for weight in encoder.trainable_variables])
+        assert ("hidden_states" in outputs) == (not given)
+        found.append([vectors, outputs["pooled_output"], *map(tf.convert_to_tensor, gradients)])
+    for chosen, among_all in zip(*found, strict=True):
+        np.testing.assert_allclose(chosen, among_all, rtol=0, atol=1e-11)
+
+
+def test_the_last_layer_computes_for_chosen_columns_alone():
+    import tensorflow as tf
+
+    encoder = BertEncoder(small_config())
+    columns = tf.constant([[2, 7]] * len(MASKS))
+    graph = tf.function(lambda inputs: encoder(inputs, training=True, columns=columns), autograph=False)
+    operations = graph.get_concrete_function(features(MASKS)).graph.get_operations()
+    rows = [op.outputs[0].shape[0] for op in operations if op.type == "MatMul" and op.outputs[0].shape[1] == 20]
+    assert rows == [len(MASKS) * 8, len(MASKS) * 3]  # the wide products of two layers; [CLS] and two columns
+
+
 def test_dropout_acts_in_training_only():
     encoder = BertEncoder(small_config(hidden_dropout_prob=0.5, attention_probs_dropout_prob=0.5))
     inputs = features(MASKS)

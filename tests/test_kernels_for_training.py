@@ -62,6 +62,85 @@ def test_dropout_has_the_gradient_of_its_factors():
     assert 0.2 < np.mean(np.asarray(outputs) == 0) < 0.3
 
 
+@pytest.mark.parametrize("rate", [0.1, 0.5, 0.9, 0.999, 1 / 65536])
+def test_every_place_is_kept_with_the_same_chance(rate):
+    shape = (400, 3, 700)
+    is_kept, scale = tensorflow_kernels.drawn_places(shape, rate, [5, 6])
+    share = round(rate * 65536) / 65536
+    dropped = 1 - np.asarray(is_kept, "float64")
+    assert scale == 1 / (1 - share)
+    # Six standard deviations each: of all places, of those in one column, and of those in one row. In a row the share
+    # itself varies by less than 1/256.
+    assert abs(dropped.mean() - share) < 6 * np.sqrt(share / dropped.size)
+    assert np.abs(dropped.mean((0, 1)) - share).max() < 6 * np.sqrt(share / 1200) + 6 / 1200
+    assert np.abs(dropped.mean(2) - share).max() < 6 * np.sqrt(share / 700) + 1 / 256 + 6 / 700
+
+
+def test_places_are_dropped_independently_of_their_neighbours_and_of_other_seeds():
+    draws = [1 - np.asarray(tensorflow_kernels.drawn_places((600, 700), 0.2, [1, n])[0], "float64") for n in (1, 1, 2)]
+    np.testing.assert_array_equal(draws[0], draws[1])
+    bound = 6 * 0.2 / np.sqrt(draws[0].size)
+    pairs = [(draws[0], draws[2]), (draws[0][1:], draws[0][:-1]), (draws[0][:, 1:], draws[0][:, :-1])]
+    for one, other in pairs:
+        assert abs(np.mean(one * other) - 0.04) < bound
+
+
+def plain_attention(query, key, value, bias, factors):
+    return tf.matmul(tf.nn.softmax(tf.matmul(query, key, transpose_b=True) + bias) * factors, value)
+
+
+@pytest.mark.parametrize("rate", [0.0, 0.3])
+def test_attention(rate):
+    generator = np.random.default_rng(0)
+    query, key, value = (generator.normal(size=(2, 3, length, 4)) for length in (5, 7, 7))
+    bias = np.where(generator.random((2, 1, 5, 7)) < 0.3, -30000.0, 0.0)
+    factors = np.ones((2, 3, 5, 7))
+    if rate:
+        is_kept, scale = tensorflow_kernels.drawn_places((2, 3, 5, 7), rate, [7, 8])
+        factors = np.asarray(is_kept) * scale
+        assert 0 < np.mean(factors == 0) < 0.6
+    ours = with_gradients(lambda *given: tensorflow_kernels.attention(*given, bias, rate, [7, 8]), query, key, value)
+    check_same(ours, with_gradients(lambda *given: plain_attention(*given, bias, factors), query, key, value), 1e-12)
+
+
+@pytest.mark.parametrize("shape", [(6,), (2, 3)])
+def test_cross_entropy(shape):
+    generator = np.random.default_rng(0)
+    logits, labels = 5 * generator.normal(size=(*shape, 11)), generator.integers(0, 11, shape)
+    plain = with_gradients(lambda x: tf.nn.sparse_softmax_cross_entropy_with_logits(labels, x), logits)
+    check_same(with_gradients(lambda x: tensorflow_kernels.cross_entropy(x, tf.constant(labels)), logits), plain, 1e-12)
+
+
+def test_cross_entropy_of_logits_far_apart():
+    logits = tf.constant([[1e4, -1e4, 0.0], [-1e4, -1e4, -1e4], [0.0, 90.0, -90.0]])
+    losses = tensorflow_kernels.cross_entropy(logits, tf.constant([1, 0, 1]))
+    np.testing.assert_allclose(losses, [2e4, np.log(3), 0], rtol=1e-6)
+
+
+def test_labels_that_are_no_class_are_not_taken_for_one():
+    for label in (-1, 3):
+        with pytest.raises(tf.errors.InvalidArgumentError):
+            tensorflow_kernels.cross_entropy(tf.zeros((2, 3)), tf.constant([0, label]))
+    with pytest.raises(ValueError, match="incompatible"):
+        tensorflow_kernels.cross_entropy(tf.zeros((2, 3)), tf.constant([0, 1, 2]))
+
+
+def test_argmax_takes_the_first_of_several():
+    values = tf.constant([[1.0, 3.0, 3.0], [0.0, -0.0, -1.0]])
+    assert tensorflow_kernels.argmax(values).numpy().tolist() == [1, 0]
+
+
+def test_product_with_rows_has_a_gradient_of_rows():
+    generator = np.random.default_rng(0)
+    vectors, table = generator.normal(size=(3, 4)), generator.normal(size=(5, 4))
+    plain = with_gradients(lambda v, t: tf.matmul(v, tf.transpose(t)), vectors, table)
+    check_same(with_gradients(tensorflow_kernels.product_with_rows, vectors, table), plain, 1e-12)
+    graph = tf.function(
+        lambda v, t: tf.gradients(tensorflow_kernels.product_with_rows(v, t), t), autograph=False
+    ).get_concrete_function(tf.constant(vectors), tf.constant(table))
+    assert "Transpose" not in [op.type for op in graph.graph.get_operations()]
+
+
 @pytest.mark.parametrize("dtype", ["float32", "float64", "mixed_bfloat16"])
 def test_layers_compute_in_training_what_they_compute_otherwise(dtype):
     hidden = np.random.default_rng(0).normal(size=(6, 8))
@@ -100,7 +179,7 @@ def test_what_a_layer_keeps_for_its_backward_pass():
     """Guards the memory of training: counts the numbers that a block hands from its forward to its backward pass."""
     block = TransformerBlock(2, 64, dropout=0.1, attention_dropout=0.1)
     block.build((None, None, 16))
-    hidden, bias = tf.ones((3, 8, 16)), tf.zeros((3, 1, 8, 8))
+    hidden, bias = tf.ones((3, 6, 16)), tf.zeros((3, 1, 6, 6))
 
     forward = tf.function(lambda hidden: block(hidden, bias, training=True), autograph=False)
 
@@ -114,6 +193,8 @@ def test_what_a_layer_keeps_for_its_backward_pass():
     calls = [op for op in step.get_concrete_function(hidden).graph.get_operations() if "PartitionedCall" in op.type]
     handed_on = [(tuple(output.shape), output.dtype.name) for output in calls[0].outputs[1:]]
     # The input of GELU, its share, and the output twice, once under the name of an identity.
-    assert handed_on.count(((24, 64), "float32")) == 4, handed_on
+    assert handed_on.count(((18, 64), "float32")) == 4, handed_on
+    # The probabilities, and those that dropout kept.
+    assert handed_on.count(((3, 2, 6, 6), "float32")) == 2, handed_on
     # What dropout kept: a byte for a number.
-    assert [shape for shape, dtype in handed_on if dtype == "bool"] == [(24, 16), (3, 8, 16), (3, 2, 8, 8)], handed_on
+    assert [shape for shape, dtype in handed_on if dtype == "bool"] == [(18, 16), (3, 6, 16)], handed_on

@@ -109,7 +109,7 @@ def test_lora_has_few_numbers_to_train():
 def test_a_saved_lora_model_is_an_ordinary_one_with_the_same_answers(tmp_path, alpha):
     model = new_model()
     enable_lora(model, rank=2, alpha=alpha, parts=("attention", "feed_forward"))
-    train(model, steps=10)
+    train(model, steps=20)
     model.save_pretrained(tmp_path / "model")
     loaded = BertSequenceClassifier.from_pretrained(tmp_path / "model")
     assert not lora_layers(loaded)

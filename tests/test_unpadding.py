@@ -72,6 +72,12 @@ def test_real_tokens_get_the_vectors_of_padded_rows(masks):
     only = unpadded(inputs, pooled_only=True)
     assert list(only) == ["pooled_output"]
     np.testing.assert_allclose(only["pooled_output"], received["pooled_output"], rtol=0, atol=1e-12)
+    columns = np.argsort(~real, axis=1, kind="stable")[:, :2]  # of tokens, where a row has two
+    chosen = unpadded(inputs, columns=columns)
+    assert set(chosen) == {"sequence_output", "pooled_output"}
+    np.testing.assert_array_equal(
+        chosen["sequence_output"], np.take_along_axis(np.asarray(received["sequence_output"]), columns[..., None], 1)
+    )
 
 
 def test_padding_gets_nothing_of_other_rows():

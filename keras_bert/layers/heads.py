@@ -60,7 +60,7 @@ class Pooler(keras.layers.Layer):
 class MaskedLanguageModelHead(keras.layers.Layer):
     """Scores every token of the vocabulary at the masked positions.
 
-    The vectors at those positions pass a dense layer, the activation and a LayerNorm; their products with the token
+    The vectors of those positions pass a dense layer, the activation and a LayerNorm; their products with the token
     embeddings, plus a bias for each token, are the logits. The table of token embeddings is the encoder's own: it is
     given to `call`, so it exists once, in the optimiser and on disk too.
 
@@ -72,8 +72,7 @@ class MaskedLanguageModelHead(keras.layers.Layer):
         tied: whether the table given to `call` is used; else the head has one of its own.
 
     Call arguments:
-        hidden: `[B, S, H]`.
-        positions: int32 `[B, P]`, each below S.
+        hidden: `[B, P, H]`, the encoder's vectors at the masked positions.
         token_embeddings: `[vocab_size, H]`.
 
     Returns:
@@ -92,7 +91,7 @@ class MaskedLanguageModelHead(keras.layers.Layer):
         self.initializer_range = initializer_range
         self.tied = tied
 
-    def build(self, hidden_shape, positions_shape=None, token_embeddings_shape=None):
+    def build(self, hidden_shape, token_embeddings_shape=None):
         self.hidden_size = hidden_shape[-1]
         self.dense = keras.layers.Dense(
             self.hidden_size,
@@ -114,19 +113,17 @@ class MaskedLanguageModelHead(keras.layers.Layer):
                 initializer=keras.initializers.TruncatedNormal(stddev=self.initializer_range),
             )
 
-    def call(self, hidden, positions, token_embeddings):
+    def call(self, hidden, token_embeddings):
         # B = batch, P = predictions of a row, H = hidden size, V = vocabulary
-        masked = self.layer_norm(
-            self.dense(ops.reshape(vectors_at(hidden, positions), (-1, self.hidden_size)))
-        )  # [B * P, H]
+        masked = self.layer_norm(self.dense(ops.reshape(hidden, (-1, self.hidden_size))))  # [B * P, H]
         table = token_embeddings if self.tied else ops.convert_to_tensor(self.output_embeddings)
-        logits = ops.matmul(masked, ops.transpose(table))  # [B * P, V]
+        logits = _product_with_rows(masked, table)  # [B * P, V]
         dtype = keras.backend.result_type(self.compute_dtype, "float32")
         logits = ops.cast(logits, dtype) + ops.cast(self.output_bias, dtype)
         return ops.reshape(logits, (ops.shape(hidden)[0], -1, self.vocab_size))
 
-    def compute_output_shape(self, hidden_shape, positions_shape, token_embeddings_shape=None):
-        return (*positions_shape, self.vocab_size)
+    def compute_output_shape(self, hidden_shape, token_embeddings_shape=None):
+        return (*hidden_shape[:-1], self.vocab_size)
 
     def get_config(self):
         return {
@@ -137,3 +134,11 @@ class MaskedLanguageModelHead(keras.layers.Layer):
             "initializer_range": self.initializer_range,
             "tied": self.tied,
         }
+
+
+def _product_with_rows(vectors, table):
+    if keras.backend.backend() != "tensorflow":
+        return ops.matmul(vectors, ops.transpose(table))
+    from keras_bert import tensorflow_kernels
+
+    return tensorflow_kernels.product_with_rows(vectors, table)

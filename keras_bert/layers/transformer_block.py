@@ -88,9 +88,10 @@ class TransformerBlock(keras.layers.Layer):
 
     def call(self, hidden, attention_bias, training=False, return_attention=False, columns=None):
         looking = hidden if columns is None else vectors_at(hidden, columns)
-        attended, probabilities = self.attention(
-            hidden, attention_bias, training=training, return_attention=True, looking=looking
+        attended = self.attention(
+            hidden, attention_bias, training=training, return_attention=return_attention, looking=looking
         )
+        attended, probabilities = attended if return_attention else (attended, None)
         looking = self.attention_layer_norm(looking + self.dropout(attended, training=training), training=training)
 
         # Two dimensions, for the reason given in SelfAttention. The sum becomes a part of the product too.

@@ -7,6 +7,7 @@ from keras_bert import features
 from keras_bert.config import BertConfig
 from keras_bert.errors import InputError
 from keras_bert.layers.embeddings import BertEmbeddings
+from keras_bert.layers.gathering import vectors_at
 from keras_bert.layers.heads import Pooler
 from keras_bert.layers.numbered_mask import attention_bias, position_ids
 from keras_bert.layers.recomputation import call_recomputed
@@ -33,12 +34,14 @@ class BertEncoder(BertModel):
             `cls_positions`, int `[B, K]`, for packed rows: where their sequences begin. It may be left out.
             Other keys are ignored.
         training: whether dropout acts.
-        pooled_only: whether `pooled_output` is all that is wanted. In rows that are not packed the last layer then
-            works for the first token alone, and nothing else is returned.
+        columns: int `[B, F]`, the tokens whose vectors are wanted, if they are not all. The last layer then works for
+            them and for the first tokens alone, and neither hidden states nor attentions are returned.
+        pooled_only: whether `pooled_output` is all that is wanted: as `columns` with F = 0.
 
     Returns:
         dictionary:
-            `sequence_output`: `[B, S, H]`. Vectors of padding are finite and mean nothing.
+            `sequence_output`: `[B, S, H]`, and `[B, F, H]` with `columns`. Vectors of padding are finite and mean
+                nothing.
             `pooled_output`: `[B, H]`, made from the first token of each row; with `cls_positions`, `[B, K, H]`.
             `hidden_states`: list of L + 1 tensors `[B, S, H]`, the embeddings first, if asked for.
             `attentions`: list of L tensors `[B, N, S, S]`, if asked for.
@@ -116,30 +119,39 @@ class BertEncoder(BertModel):
         # Keras otherwise compiles `predict` with XLA, which needs to know all shapes beforehand.
         self.supports_jit = not unpadded
 
-    def call(self, inputs, training=False, pooled_only=False):
+    def call(self, inputs, training=False, columns=None, pooled_only=False):
         input_ids, input_mask, segment_ids = (ops.cast(inputs[name], "int32") for name in self.feature_names)
         positions, cls_positions = position_ids(input_mask), inputs.get(features.CLS_POSITIONS)
         if self.unpadded and not training and cls_positions is None:
-            return self._call_unpadded(input_ids, input_mask, positions, segment_ids, pooled_only)
-        if not pooled_only or cls_positions is not None:
-            columns = None
-        else:
-            columns = ops.zeros((ops.shape(input_ids)[0], 1), "int32")
-        states, attentions = self._run_layers(input_ids, input_mask, positions, segment_ids, columns, training)
-        return self._outputs(states, attentions, self.pooler(states[-1], cls_positions), pooled_only)
+            return self._call_unpadded(input_ids, input_mask, positions, segment_ids, columns, pooled_only)
+        if columns is None and not pooled_only:
+            states, attentions = self._run_layers(input_ids, input_mask, positions, segment_ids, None, training)
+            return self._outputs(states, attentions, self.pooler(states[-1], cls_positions))
 
-    def _call_unpadded(self, input_ids, input_mask, positions, segment_ids, pooled_only):
+        is_packed = cls_positions is not None
+        first = ops.cast(cls_positions, "int32") if is_packed else ops.zeros((ops.shape(input_ids)[0], 1), "int32")
+        wanted = ops.concatenate([first, ops.cast(columns, "int32")], axis=1) if columns is not None else first
+        states, _ = self._run_layers(input_ids, input_mask, positions, segment_ids, wanted, training)
+        num_first = ops.shape(first)[1]
+        pooled = self.pooler(states[-1], ops.zeros_like(first) + ops.arange(num_first) if is_packed else None)
+        return {"pooled_output": pooled} | ({} if pooled_only else {"sequence_output": states[-1][:, num_first:]})
+
+    def _call_unpadded(self, input_ids, input_mask, positions, segment_ids, columns, pooled_only):
         from keras_bert.unpadding import pack_rows, unpack
 
         packed = pack_rows(input_ids, input_mask, positions, segment_ids, self.config.hidden_size)
-        columns = packed.first_columns if pooled_only else None
-        states, _ = self._run_layers(*packed[:4], columns, training=False)
+        states, _ = self._run_layers(*packed[:4], packed.first_columns if pooled_only else None, training=False)
         if pooled_only:
             first = unpack(states[-1], packed.first_places)  # [B, H]
-        else:
-            states = [unpack(state, packed.places) for state in states]
-            first = states[-1][:, 0]
-        return self._outputs(states, None, self.pooler(first[:, None]), pooled_only)
+            return {"pooled_output": self.pooler(first[:, None])}
+        states = [unpack(state, packed.places) for state in states]
+        outputs = self._outputs(states, None, self.pooler(states[-1]))
+        if columns is None:
+            return outputs
+        return {
+            "sequence_output": vectors_at(outputs["sequence_output"], columns),
+            "pooled_output": outputs["pooled_output"],
+        }
 
     def _run_layers(self, input_ids, input_mask, positions, segment_ids, columns, training):
         """Returns what goes into and comes out of every layer, and the attentions.
@@ -161,9 +173,7 @@ class BertEncoder(BertModel):
             attentions.append(attention)
         return states, attentions
 
-    def _outputs(self, states, attentions, pooled, pooled_only):
-        if pooled_only:
-            return {"pooled_output": pooled}
+    def _outputs(self, states, attentions, pooled):
         outputs = {"sequence_output": states[-1], "pooled_output": pooled}
         if self.output_hidden_states:
             outputs["hidden_states"] = states

@@ -73,12 +73,12 @@ class BertMaskedLM(TaskModel):
 
     def build(self, input_shape=None):
         width = self.config.hidden_size
-        self.masked_lm_head.build((None, None, width), (None, None), (self.config.vocab_size, width))
+        self.masked_lm_head.build((None, None, width), (self.config.vocab_size, width))
 
     def call(self, inputs, training=False):
-        tokens = self.encoder(inputs, training=training)["sequence_output"]
+        masked = self.encoder(inputs, training=training, columns=inputs[features.MASKED_LM_POSITIONS])
         table = ops.convert_to_tensor(self.encoder.embeddings.token_embeddings)
-        return {"masked_lm_logits": self.masked_lm_head(tokens, inputs[features.MASKED_LM_POSITIONS], table)}
+        return {"masked_lm_logits": self.masked_lm_head(masked["sequence_output"], table)}
 
     def compile(self, optimizer, metrics=None, weighted_metrics=None, **kwargs):
         if metrics is not None or weighted_metrics is not None:

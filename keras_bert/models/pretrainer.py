@@ -63,15 +63,13 @@ class BertPretrainer(TaskModel):
 
     def build(self, input_shape=None):
         width = self.config.hidden_size
-        self.masked_lm_head.build((None, None, width), (None, None), (self.config.vocab_size, width))
+        self.masked_lm_head.build((None, None, width), (self.config.vocab_size, width))
         self.next_sentence_head.build((None, width))
 
     def call(self, inputs, training=False):
-        encoded = self.encoder(inputs, training=training)
+        encoded = self.encoder(inputs, training=training, columns=inputs[features.MASKED_LM_POSITIONS])
         masked_lm_logits = self.masked_lm_head(
-            encoded["sequence_output"],
-            inputs[features.MASKED_LM_POSITIONS],
-            ops.convert_to_tensor(self.encoder.embeddings.token_embeddings),
+            encoded["sequence_output"], ops.convert_to_tensor(self.encoder.embeddings.token_embeddings)
         )
         return {
             "masked_lm_logits": masked_lm_logits,
