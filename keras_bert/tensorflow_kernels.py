@@ -144,42 +144,43 @@ def swap_middle_axes(values, sizes):
     return tf.gather(tf.reshape(values, [-1, values.shape[-1]]), tf.transpose(rows, [0, 2, 1]))
 
 
-def drawn_places(shape, rate: float, seed):
+def drawn_places(num_rows, length, rate: float, seed):
     """Draws which places dropout keeps, from 16 bits for each, the lower eight of which all places of a row share.
 
     So each place is kept with the same chance, to the 65536th, for little more than eight bits.
 
     Args:
-        shape: whole numbers or int32 scalars; the last is the length of a row.
+        num_rows, length: whole numbers or int32 scalars.
         rate: the share of places that are not kept, taken as a multiple of 1/65536.
         seed: int (2,); the same seed draws the same places.
 
     Returns:
-        bool of that shape, and what the kept numbers are multiplied by.
+        bool `[num_rows, length]`, and what the kept numbers are multiplied by.
     """
-    num_dropped, length = round(rate * 65536), shape[-1]
-    num_rows = tf.reduce_prod(shape[:-1])
+    num_dropped, num_places = round(rate * 65536), num_rows * length
     words = tf.random.stateless_uniform(
-        [(num_rows * (length + 1) + 3) // 4], tf.cast(seed, tf.int32), None, None, tf.int32
+        [(num_rows + num_places + 3) // 4], tf.cast(seed, tf.int32), None, None, tf.int32
     )
-    drawn = tf.reshape(tf.bitcast(words, tf.int8), [-1])[: num_rows * (length + 1)]
-    lower = tf.cast(drawn[:num_rows], tf.int32) + 128
-    upper = tf.reshape(drawn[num_rows:], [num_rows, length])
-    # 256 * upper + lower is at least num_dropped, counted from -128; 128 is the least where nearly all are dropped.
+    lower, upper, _ = tf.split(tf.reshape(tf.bitcast(words, tf.int8), [-1]), [num_rows, num_places, -1])
+    # What `upper` must be at least, counted from -128. Where nearly all are dropped that can be 128: beyond 8 bits.
     dtype = tf.int8 if num_dropped <= 255 * 256 else tf.int16
-    is_kept = tf.cast(upper, dtype) >= tf.cast((num_dropped - lower + 255) // 256 - 128, dtype)[:, None]
-    return tf.reshape(is_kept, shape), 65536 / (65536 - num_dropped)
+    least = (num_dropped + 127 - tf.cast(lower, tf.int32)) // 256 - 128
+    is_kept = tf.cast(tf.reshape(upper, [num_rows, length]), dtype) >= tf.cast(least, dtype)[:, None]
+    return is_kept, 65536 / (65536 - num_dropped)
 
 
 def dropout(values, rate: float, seed):
     """Returns the values, a share of them 0 and the others scaled so that the expected sum stays.
 
     Args:
-        values: float tensor of any shape.
+        values: float tensor; the last axis, of known length, has the rows of `drawn_places`.
         rate: the share, taken as a multiple of 1/65536.
         seed: int (2,); the same seed drops the same places.
     """
-    is_kept, scale = drawn_places(tf.shape(values), rate, seed)
+    length = values.shape[-1]
+    is_kept, scale = drawn_places(tf.size(values) // length, length, rate, seed)
+    if values.shape.rank != 2:
+        is_kept = tf.reshape(is_kept, tf.shape(values))
 
     @_with_own_gradient
     def drop(values):
@@ -191,7 +192,7 @@ def dropout(values, rate: float, seed):
     return drop(values)
 
 
-def attention(query, key, value, bias, rate: float, seed):
+def attention(query, key, value, bias, sizes, rate: float, seed):
     """Returns what every token gathers from the tokens that it looks at, with dropout on the probabilities.
 
         P = softmax(Q K' + bias),  M = P where it is kept, else 0,  G = s M V,  s = 1 / (1 - rate)
@@ -205,6 +206,7 @@ def attention(query, key, value, bias, rate: float, seed):
         query: `[B, N, F, D]`, divided by the root of D.
         key, value: `[B, N, S, D]`.
         bias: `[B, 1, F, S]`, which gets no gradient.
+        sizes: B, N, F and S, whole numbers or int32 scalars.
         rate: the share of probabilities that are set to 0, taken as a multiple of 1/65536.
         seed: int (2,); not read where the rate is 0.
 
@@ -213,8 +215,11 @@ def attention(query, key, value, bias, rate: float, seed):
 
     Reference: Vaswani et al., 2017, section 3.2.1; the sums are those of Dao et al., 2022, arXiv 2205.14135.
     """
-    scores = tf.shape(query)[0], query.shape[1], tf.shape(query)[2], tf.shape(key)[2]
-    is_kept, scale = drawn_places(scores, rate, seed) if rate else (None, 1.0)
+    scale = 1.0
+    if rate:
+        batch_size, num_heads, num_looking, length = sizes
+        is_kept, scale = drawn_places(batch_size * num_heads * num_looking, length, rate, seed)
+        is_kept = tf.reshape(is_kept, sizes)
 
     @_with_own_gradient
     def forward(query, key, value):
@@ -315,7 +320,7 @@ def gelu(values, approximate: bool):
     @_with_own_gradient
     def forward(x):
         if approximate:
-            share = 0.5 * tf.tanh(x * (tf.square(x) * (factor * cubic) + factor)) + 0.5
+            share = tf.sigmoid(x * (tf.square(x) * (2 * factor * cubic) + 2 * factor))  # tanh, scaled and moved
         else:
             share = 0.5 * tf.math.erf(x * math.sqrt(0.5)) + 0.5
 

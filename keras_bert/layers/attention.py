@@ -68,19 +68,21 @@ class SelfAttention(keras.layers.Layer):
         key = _swap_middle_axes(key, (batch_size, length, self.num_heads), training)  # [B, N, S, D]
         value = _swap_middle_axes(value, (batch_size, length, self.num_heads), training)
 
-        gathered, probabilities = self._gather(query, key, value, attention_bias, training, return_attention)
+        sizes = (batch_size, self.num_heads, num_looking, length)
+        gathered, probabilities = self._gather(query, key, value, attention_bias, sizes, training, return_attention)
         gathered = _swap_middle_axes(gathered, (batch_size, self.num_heads, num_looking), training)  # [B, F, N, D]
         gathered = ops.reshape(gathered, (-1, self.hidden_size))
         output = ops.reshape(self.output_dense(gathered), ops.shape(looking))
         return (output, probabilities) if return_attention else output
 
-    def _gather(self, query, key, value, attention_bias, training, return_attention):
+    def _gather(self, query, key, value, attention_bias, sizes, training, return_attention):
         """Returns what the tokens gather, `[B, N, F, D]`, and the probabilities: None if nobody asks for them."""
         if training and not return_attention and keras.backend.backend() == "tensorflow":
             from keras_bert import tensorflow_kernels
 
             seed = self.dropout.seed_generator.next() if self.dropout.rate else None
-            return tensorflow_kernels.attention(query, key, value, attention_bias, self.dropout.rate, seed), None
+            rate = self.dropout.rate
+            return tensorflow_kernels.attention(query, key, value, attention_bias, sizes, rate, seed), None
         # At least float32: with 8 bits the probabilities of a long row would not add up to 1.
         dtype = keras.backend.result_type(self.compute_dtype, "float32")
         scores = ops.cast(ops.matmul(query, ops.swapaxes(key, 2, 3)), dtype) + ops.cast(
