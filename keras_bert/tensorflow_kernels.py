@@ -205,11 +205,11 @@ def attention(query, key, value, bias, sizes, rate: float, seed):
     Reference: Vaswani et al., 2017, section 3.2.1; the sums are those of Dao et al., 2022, arXiv 2205.14135.
     """
     is_kept, scale = drawn_places(sizes, rate, seed) if rate else (None, 1.0)
+    # At least float32: with 8 bits the probabilities of a long row would not add up to 1.
+    dtype = tf.float64 if query.dtype == tf.float64 else tf.float32
 
     @_with_own_gradient
     def forward(query, key, value):
-        # At least float32: with 8 bits the probabilities of a long row would not add up to 1.
-        dtype = tf.float64 if query.dtype == tf.float64 else tf.float32
         probabilities = tf.cast(
             tf.nn.softmax(tf.cast(tf.matmul(query, key, transpose_b=True), dtype) + tf.cast(bias, dtype)), query.dtype
         )
@@ -217,9 +217,10 @@ def attention(query, key, value, bias, sizes, rate: float, seed):
         gathered = tf.matmul(kept, value) * scale
 
         def gradient(upstream):
-            to_kept = tf.matmul(upstream * scale, value, transpose_b=True)
-            sums = tf.reduce_sum(upstream * gathered, axis=-1, keepdims=True)
-            to_scores = to_kept * kept - sums * probabilities
+            to_kept = tf.cast(tf.matmul(upstream * scale, value, transpose_b=True), dtype)
+            sums = tf.reduce_sum(tf.cast(upstream, dtype) * tf.cast(gathered, dtype), axis=-1, keepdims=True)
+            to_scores = to_kept * tf.cast(kept, dtype) - sums * tf.cast(probabilities, dtype)
+            to_scores = tf.cast(to_scores, query.dtype)
             return (
                 tf.matmul(to_scores, key),
                 tf.matmul(to_scores, query, transpose_a=True),

@@ -103,6 +103,28 @@ def test_attention(rate):
     check_same(ours, with_gradients(lambda *given: plain_attention(*given, bias, factors), query, key, value), 1e-12)
 
 
+def error(found, expected):
+    """The root of the mean square error, as a share of the numbers themselves."""
+    return np.sqrt(np.mean((tf.cast(found, "float64") - expected) ** 2) / np.mean(expected**2))
+
+
+def test_attention_in_sixteen_bits_is_about_as_exact_as_that_of_plain_operations():
+    generator = np.random.default_rng(0)
+    inputs = [generator.normal(size=(2, 3, 300, 8)) for _ in range(3)]
+    bias, sizes = np.zeros((2, 1, 300, 300)), (2, 3, 300, 300)
+    halves = [tf.cast(given, tf.bfloat16) for given in inputs]
+
+    def plain(query, key, value):
+        scores = tf.cast(tf.matmul(query, key, transpose_b=True), tf.float32)
+        return tf.matmul(tf.cast(tf.nn.softmax(scores), tf.bfloat16), value)
+
+    exact = with_gradients(lambda *given: plain_attention(*given, bias, 1.0), *inputs)
+    ours = with_gradients(lambda *given: tensorflow_kernels.attention(*given, bias, sizes, 0.0, None), *halves)
+    for found, other, expected in zip(ours, with_gradients(plain, *halves), exact, strict=True):
+        assert found.dtype == tf.bfloat16
+        assert error(found, expected) < 1.25 * error(other, expected) < 0.02
+
+
 @pytest.mark.parametrize("shape", [(6,), (2, 3)])
 def test_cross_entropy(shape):
     generator = np.random.default_rng(0)
