@@ -13,8 +13,8 @@ milliseconds of a step, the ratio of the two sides' times, turn by turn, and the
 The peak is that of a large bfloat16 matrix product, measured by each side's own library; the largest of them counts.
 
 What is counted as the model's work is what `model_flops` says. transformers scores the vocabulary at every token, we at
-the masked ones only, so a step of theirs is more work, and their share counts it: times say which side is faster,
-shares say how well each uses the device for what it computes.
+the masked ones only, for which and for [CLS] alone our last layer works; so a step of theirs is more work, and their
+share counts it: times say which side is faster, shares say how well each uses the device for what it computes.
 
 It runs on a CPU too, which shows that it works: --sizes=tiny --lengths=16 --batch_size=2 --matmul_size=256
 """
@@ -86,11 +86,14 @@ def num_predictions(length: int) -> int:
     return math.ceil(MASKED_SHARE * length)
 
 
-def model_flops(config: BertConfig, batch_size: int, length: int, num_scored: int, step: str) -> int:
+def model_flops(
+    config: BertConfig, batch_size: int, length: int, num_scored: int, step: str, num_wanted: int | None = None
+) -> int:
     """Returns the floating-point operations of a step: those of all matrix products, two for each multiplication.
 
-    forward = 2 * 12 L H^2 * B S            query, key, value, output (4 H^2) and the two of width 4 H (8 H^2)
-            + 4 L H S^2 * B                 queries with keys, probabilities with values
+    forward = 2 * 12 (L - 1) H^2 * B S      query, key, value, output (4 H^2) and the two of width 4 H (8 H^2)
+            + 2 * (2 H^2 * B S + 10 H^2 * B num_wanted)                     the last layer: keys and values of all
+            + 4 H S * ((L - 1) S + num_wanted) * B                          queries with keys, probabilities with values
             + 2 (H^2 + H V) * B num_scored  masked LM: dense layer, product with the table of tokens
             + 2 (H^2 + 2 H) * B             pooler and next sentence
     train = 3 * forward                     each product has two in the backward pass
@@ -100,14 +103,17 @@ def model_flops(config: BertConfig, batch_size: int, length: int, num_scored: in
 
     Args:
         num_scored: tokens of a row for which the vocabulary is scored.
+        num_wanted: tokens of a row for which the last layer works; all of them when not given.
         step: "forward" or "train".
 
     Reference: Kaplan et al., 2020, arXiv 2001.08361, section 2.1; Chowdhery et al., 2022, arXiv 2204.02311, appendix B.
     """
     layers, hidden = config.num_hidden_layers, config.hidden_size
     layer_weights = 4 * hidden**2 + 2 * hidden * config.intermediate_size
-    forward = 2 * layers * layer_weights * batch_size * length
-    forward += 4 * layers * hidden * length**2 * batch_size
+    num_wanted = length if num_wanted is None else num_wanted
+    forward = 2 * (layers - 1) * layer_weights * batch_size * length
+    forward += 2 * (2 * hidden**2 * length + (layer_weights - 2 * hidden**2) * num_wanted) * batch_size
+    forward += 4 * hidden * length * ((layers - 1) * length + num_wanted) * batch_size
     forward += 2 * (hidden**2 + hidden * config.vocab_size) * batch_size * num_scored
     forward += 2 * (hidden**2 + 2 * hidden) * batch_size
     return forward * {"forward": 1, "train": 3}[step]
@@ -180,8 +186,11 @@ def table(measured: list[tuple], peak: float) -> list[str]:
         config = BertConfig.from_size(size, VOCAB_SIZE)
         for work in WORK:
             seconds = [median_step(turns, work, side) for side in (0, 1)]
-            scored = [num_predictions(length), length]
-            flops = [model_flops(config, batch_size, length, number, work) for number in scored]
+            masked = num_predictions(length)
+            flops = [
+                model_flops(config, batch_size, length, scored, work, wanted)
+                for scored, wanted in ((masked, masked + 1), (length, length))
+            ]
             reports = [[report["seconds"] / report["steps"] for report in turn[work]] for turn in turns]
             ratios = [first / second for first, second in reports]
             cells = [size, str(length), str(batch_size), work, *(f"{1000 * second:.2f} ms" for second in seconds)]
