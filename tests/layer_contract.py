@@ -17,7 +17,6 @@ def check_layer(layer_class, arguments, inputs, expected_shape, tmp_path, output
         tmp_path: an empty folder.
         output_dtype: for layers that choose it themselves; else it is the compute dtype.
     """
-    keras.utils.set_random_seed(1)  # what 8 bits lose depends on the weights
     layer = layer_class(**arguments)
     outputs = np.asarray(layer(*inputs))
     assert outputs.shape == expected_shape

@@ -85,7 +85,8 @@ def test_layer_norm_keeps_the_layer_contract(tmp_path):
 
 
 def test_masked_language_model_head_keeps_the_layer_contract(tmp_path):
-    arguments = {"vocab_size": 2, "activation": "relu", "layer_norm_epsilon": 1e-6, "initializer_range": 0.5}
+    # Not relu: where it leaves nothing of a vector, LayerNorm makes much of what 16 bits have lost.
+    arguments = {"vocab_size": 2, "activation": "tanh", "layer_norm_epsilon": 1e-6, "initializer_range": 0.5}
     # The table has as many rows as there are examples, so that it passes for one more batched input.
     inputs = [vectors(2, 3, 6), vectors(2, 6)]
     check_layer(MaskedLanguageModelHead, arguments, inputs, (2, 3, 2), tmp_path, output_dtype="float32")
