@@ -1,8 +1,8 @@
 """What Keras' operations do in many passes over memory, in fewer, where Keras runs on TensorFlow.
 
-On short texts such passes are a large part of a training step. This is the only module that the
-core calls and that imports TensorFlow; the core does so when `keras.backend.backend()` is "tensorflow", and does the
-same by Keras' operations on other backends.
+On short texts such passes are a large part of a training step. This is the only module that the core calls and that
+imports TensorFlow. The core takes it from `backend`, which has None for it on other backends; there the core does the
+same by Keras' operations.
 """
 
 import contextlib

@@ -12,7 +12,7 @@ PROJECT = pathlib.Path(__file__).resolve().parent.parent
 # Inside keras_bert a module imports only from rows above its own, or from its own family (folder).
 ROWS = [
     ["errors", "quiet_tensorflow", "tensorflow_kernels", "unpadding"],
-    ["atomic_output", "command_line"],
+    ["atomic_output", "backend", "command_line"],
     ["config", "features", "record_files", "optimization", "trainable_parts"],
     ["example_encoding", "masking", "record_checks", "record_form", "record_index", "tokenization"],
     ["dynamic_masking", "record_order", "tasks"],
@@ -37,7 +37,7 @@ AT_CALL_TIME = {
     ("keras_bert.models.base", "keras_bert.text_tasks.fitting"),
 }
 # These run on every Keras backend.
-CORE = ["config", "layers", "losses", "metrics", "models", "optimization", "trainable_parts"]
+CORE = ["backend", "config", "layers", "losses", "metrics", "models", "optimization", "trainable_parts"]
 
 
 def source_files(package: str):

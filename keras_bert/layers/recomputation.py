@@ -3,6 +3,8 @@
 import keras
 from keras import ops
 
+from keras_bert.backend import tensorflow_kernels
+
 
 def call_recomputed(layer, hidden, *inputs, **arguments):
     """Returns `layer(hidden, *inputs, **arguments)`, of which only `hidden` is kept for the backward pass.
@@ -33,15 +35,8 @@ def call_recomputed(layer, hidden, *inputs, **arguments):
         return outputs, [scope.get_current_value(seed) for seed in seeds]
 
     values = ([ops.convert_to_tensor(variable) for variable in group] for group in (seeds, weights))
-    outputs, next_seeds = _recomputed(compute)(hidden, *values)
+    recomputed = tensorflow_kernels.recomputed if tensorflow_kernels else keras.remat
+    outputs, next_seeds = recomputed(compute)(hidden, *values)
     for seed, value in zip(seeds, next_seeds, strict=True):
         seed.assign(value)
     return outputs
-
-
-def _recomputed(function):
-    if keras.backend.backend() != "tensorflow":
-        return keras.remat(function)
-    from keras_bert import tensorflow_kernels
-
-    return tensorflow_kernels.recomputed(function)
