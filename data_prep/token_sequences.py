@@ -9,7 +9,7 @@ import dataclasses
 import numpy as np
 
 from keras_bert import features
-from keras_bert.masking import concatenated_ranges
+from keras_bert.masked_positions import concatenated_ranges
 from keras_bert.tokenization.vocabulary import Vocabulary
 
 

@@ -13,7 +13,7 @@ PROJECT = pathlib.Path(__file__).resolve().parent.parent
 ROWS = [
     ["errors", "quiet_tensorflow", "tensorflow_kernels", "unpadding"],
     ["atomic_output", "backend", "command_line"],
-    ["config", "features", "record_files", "optimization", "trainable_parts"],
+    ["config", "features", "masked_positions", "record_files", "optimization", "trainable_parts"],
     ["example_encoding", "masking", "record_checks", "record_form", "record_index", "tokenization"],
     ["dynamic_masking", "record_order", "tasks"],
     ["evaluation", "layers", "losses", "metrics", "input_pipeline", "distributed_model", "text_vectors"],
@@ -26,7 +26,7 @@ ROWS = [
 ROW = {name: number for number, row in enumerate(ROWS) for name in row}
 # The offline tools know the records, the text and nothing of the models.
 DATA_PREP_MAY_IMPORT = {
-    *("config", "features", "record_files", "example_encoding", "masking", "tokenization", "tasks"),
+    *("config", "features", "record_files", "example_encoding", "masked_positions", "masking", "tokenization", "tasks"),
     *("errors", "atomic_output", "command_line", "quiet_tensorflow"),
 }
 # Conveniences of models that belong to lower rows; imported when they are called.
