@@ -5,9 +5,12 @@
 
 import keras
 
-ON_TENSORFLOW = keras.backend.backend() == "tensorflow"
 
-if ON_TENSORFLOW:
+def on_tensorflow() -> bool:
+    return keras.backend.backend() == "tensorflow"
+
+
+if on_tensorflow():
     from keras_bert import tensorflow_kernels
 else:
     tensorflow_kernels = None

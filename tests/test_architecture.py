@@ -44,6 +44,10 @@ def source_files(package: str):
     return sorted((PROJECT / package).rglob("*.py"))
 
 
+def files_of(family: str):
+    return source_files(f"keras_bert/{family}") or [PROJECT / "keras_bert" / f"{family}.py"]
+
+
 def module_name(path: pathlib.Path) -> str:
     return ".".join(path.relative_to(PROJECT).with_suffix("").parts).removesuffix(".__init__")
 
@@ -103,11 +107,14 @@ def test_data_prep_knows_records_and_text_only():
 
 @pytest.mark.parametrize("family", CORE)
 def test_the_core_does_not_import_tensorflow(family):
-    folder = PROJECT / "keras_bert" / family
-    for path in sorted(folder.rglob("*.py")) if folder.is_dir() else [folder.with_suffix(".py")]:
-        if path.exists():
-            heavy = [name for name in imports_of(path) if name.split(".")[0] in ("tensorflow", "tensorflow_text")]
-            assert not heavy, f"{path.name} imports {heavy}: the core uses keras and keras.ops only"
+    for path in files_of(family):
+        heavy = [name for name in imports_of(path) if name.split(".")[0] in ("tensorflow", "tensorflow_text")]
+        assert not heavy, f"{path.name} imports {heavy}: the core uses keras and keras.ops only"
+
+
+def test_the_core_asks_in_one_place_whether_keras_runs_on_tensorflow():
+    for path in (path for family in CORE if family != "backend" for path in files_of(family)):
+        assert "keras_bert.tensorflow_kernels" not in imports_of(path), f"{path.name}: take it from keras_bert.backend"
 
 
 def test_importing_keras_bert_is_light():

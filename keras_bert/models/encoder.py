@@ -4,7 +4,7 @@ import keras
 from keras import ops
 
 from keras_bert import features
-from keras_bert.backend import ON_TENSORFLOW
+from keras_bert.backend import on_tensorflow
 from keras_bert.config import BertConfig
 from keras_bert.errors import InputError
 from keras_bert.layers.embeddings import BertEmbeddings
@@ -112,7 +112,7 @@ class BertEncoder(BertModel):
 
     @unpadded.setter
     def unpadded(self, unpadded: bool):
-        if unpadded and not ON_TENSORFLOW:
+        if unpadded and not on_tensorflow():
             raise InputError(f"unpadded=True needs Keras on TensorFlow. It runs on {keras.backend.backend()}.")
         if unpadded and self.output_attentions:
             raise InputError("An encoder computes without padding or returns attentions. Set one of the two to False.")
