@@ -1,6 +1,7 @@
 """Whether Keras runs on TensorFlow: the one place where the core asks.
 
-`tensorflow_kernels` is the module of that name, or None on other backends, where Keras' operations do the same.
+`tensorflow_kernels` and `tensorflow_functions` are the modules of those names, or None on other backends, where Keras'
+operations do the same.
 """
 
 import keras
@@ -11,6 +12,6 @@ def on_tensorflow() -> bool:
 
 
 if on_tensorflow():
-    from keras_bert import tensorflow_kernels
+    from keras_bert import tensorflow_functions, tensorflow_kernels
 else:
-    tensorflow_kernels = None
+    tensorflow_functions = tensorflow_kernels = None
