@@ -82,7 +82,13 @@ def computed_after(gradient):
     return tf.control_dependencies([_values(gradient)])
 
 
-def adam_update(variable, momentum, velocity, gradient, rate, epsilon, beta_1: float, beta_2: float) -> None:
+def adam_constants(dtype, beta_1: float, beta_2: float) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+    """Returns what `adam_update` takes of Adam itself, which a graph needs once for all variables of a dtype."""
+    # With powers of 0 the operation makes no correction of its own: in float32 its 1 - beta^t is inexact.
+    return tf.zeros([], dtype), tf.constant(beta_1, dtype), tf.constant(beta_2, dtype)
+
+
+def adam_update(variable, momentum, velocity, gradient, rate, epsilon, constants) -> None:
     """One step of Adam without bias correction:
 
         m = beta_1 * m + (1 - beta_1) * g
@@ -93,11 +99,9 @@ def adam_update(variable, momentum, velocity, gradient, rate, epsilon, beta_1: f
         variable, momentum, velocity: `tf.Variable` of one dtype and shape; they are updated.
         gradient: tensor or `tf.IndexedSlices`.
         rate, epsilon: scalars of that dtype.
-        beta_1, beta_2: the constants of Adam.
+        constants: see `adam_constants`.
     """
-    dtype = variable.dtype
-    # With powers of 0 the operation makes no correction of its own: in float32 its 1 - beta^t is inexact.
-    no_power = tf.zeros([], dtype)
+    no_power, beta_1, beta_2 = constants
     tf.raw_ops.ResourceApplyAdam(
         var=variable.handle,
         m=momentum.handle,
@@ -105,10 +109,10 @@ def adam_update(variable, momentum, velocity, gradient, rate, epsilon, beta_1: f
         beta1_power=no_power,
         beta2_power=no_power,
         lr=rate,
-        beta1=tf.constant(beta_1, dtype),
-        beta2=tf.constant(beta_2, dtype),
+        beta1=beta_1,
+        beta2=beta_2,
         epsilon=epsilon,
-        grad=tf.cast(dense_gradient(gradient), dtype),
+        grad=tf.cast(dense_gradient(gradient), variable.dtype),
     )
 
 

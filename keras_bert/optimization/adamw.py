@@ -89,9 +89,10 @@ class AdamW(MomentOptimizer):
             with computed_after(gradient):
                 self.assign_sub(variable, ops.convert_to_tensor(variable) * decay)
         if tensorflow_kernels:
-            tensorflow_kernels.adam_update(
-                variable, momentum.value, velocity.value, gradient, rate, epsilon, self.beta_1, self.beta_2
+            constants = self._once_per_update(
+                dtype, lambda: tensorflow_kernels.adam_constants(dtype, self.beta_1, self.beta_2)
             )
+            tensorflow_kernels.adam_update(variable, momentum.value, velocity.value, gradient, rate, epsilon, constants)
             return
         gradient = ops.cast(gradient, dtype)
         self.assign(momentum, self.beta_1 * momentum + (1 - self.beta_1) * gradient)
