@@ -31,6 +31,9 @@ def define_flags() -> None:
     flags.DEFINE_string("data", None, "A folder with glue, wnut17, squad and codah.", required=True)
     flags.DEFINE_string("other_python", None, "A Python with torch and transformers.", required=True)
     flags.DEFINE_list("tasks", ["MRPC", "SST-2", "WNUT-17", "SQuAD"], f"Some of {', '.join(RECIPES)}.")
+    flags.DEFINE_enum(
+        "precision", "float32", ["float32", "bfloat16"], "What both sides compute in; weights are float32."
+    )
     flags.DEFINE_integer("threads", 2, "Threads of each side.")
     flags.DEFINE_integer("turns", 6, "Turns of each side that are counted.")
     flags.DEFINE_integer("warm_up_turns", 1, "Turns before these.")
@@ -63,7 +66,7 @@ def measure(task: str) -> list[tuple[dict, dict]]:
 
 def start(task: str, module: str, python: str) -> subprocess.Popen:
     arguments = {"model": FLAGS.model, "data": FLAGS.data, "task": task, "threads": FLAGS.threads}
-    arguments["steps_on_request"] = STEPS[task]
+    arguments |= {"steps_on_request": STEPS[task], "precision": FLAGS.precision}
     threads = str(FLAGS.threads)
     environment = {"OMP_NUM_THREADS": threads, "MKL_NUM_THREADS": threads, "TOKENIZERS_PARALLELISM": "0"}
     return start_worker(python, module, arguments, environment)

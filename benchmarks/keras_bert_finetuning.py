@@ -159,6 +159,7 @@ def main():
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--optimizer", choices=["same", "default"], default="same")
+    parser.add_argument("--precision", choices=["float32", "bfloat16"], default="float32")
     parser.add_argument("--output", type=pathlib.Path, help="JSON file to write")
     parser.add_argument("--steps_on_request", type=int, help="instead train so many steps for each line of input")
     arguments = parser.parse_args()
@@ -168,6 +169,8 @@ def main():
     import tensorflow as tf
 
     keras.utils.set_random_seed(arguments.seed)
+    if arguments.precision == "bfloat16":
+        keras.config.set_dtype_policy("mixed_bfloat16")
     recipe = RECIPES[arguments.task]
     model, x, y = model_and_texts(arguments)
     if arguments.steps_on_request:
@@ -182,6 +185,7 @@ def main():
         "seed": arguments.seed,
         "threads": arguments.threads,
         "optimizer": arguments.optimizer,
+        "precision": arguments.precision,
         **measured,
         "predictions": predictions(model, arguments, recipe.max_seq_length),
     }

@@ -210,10 +210,15 @@ def decayed_and_other_weights(model) -> list[dict]:
 
 
 class Trainer:
-    """AdamW with the recipe's schedule; `step` takes a batch and returns the loss."""
+    """AdamW with the recipe's schedule; `step` takes a batch and returns the loss.
 
-    def __init__(self, model, total_steps: int):
+    Args:
+        precision: "float32", or "bfloat16" for autocast, as transformers' Trainer computes with `bf16=True`.
+    """
+
+    def __init__(self, model, total_steps: int, precision: str = "float32"):
         self.model = model
+        self.autocast = torch.autocast("cpu", torch.bfloat16, enabled=precision == "bfloat16")
         self.optimizer = torch.optim.AdamW(
             decayed_and_other_weights(model), lr=examples.PEAK_RATE, eps=1e-8, fused=True
         )
@@ -223,7 +228,8 @@ class Trainer:
         model.train()
 
     def step(self, batch) -> float:
-        loss = self.model(**batch).loss
+        with self.autocast:
+            loss = self.model(**batch).loss
         loss.backward()
         torch.nn.utils.clip_grad_norm_(self.model.parameters(), examples.MAX_GRADIENT_NORM)
         self.optimizer.step()
@@ -232,10 +238,10 @@ class Trainer:
         return loss.item()
 
 
-def train(model, rows: Rows, recipe: Recipe, seed: int) -> dict:
+def train(model, rows: Rows, recipe: Recipe, seed: int, precision: str) -> dict:
     """Returns `epoch_seconds`, `cpu_seconds`, `epoch_losses`, `steps`, `tokens` and `padded_tokens` (of all epochs)."""
     steps_per_epoch = math.ceil(len(rows.lengths) / recipe.batch_size)
-    trainer = Trainer(model, steps_per_epoch * recipe.epochs)
+    trainer = Trainer(model, steps_per_epoch * recipe.epochs, precision)
     seconds, losses, padded = [], [], 0
     cpu_begin = time.process_time()
     for epoch in range(recipe.epochs):
@@ -331,10 +337,10 @@ def predicted_tags(model, labels, split, arguments, recipe, tokenizer) -> list[l
     return found
 
 
-def train_on_request(model, rows: Rows, recipe: Recipe, steps: int) -> None:
+def train_on_request(model, rows: Rows, recipe: Recipe, steps: int, precision: str) -> None:
     """For each line on standard input takes so many steps, and writes a line of JSON with their time and tokens."""
     batches = length_grouped_batches(rows.lengths, recipe.batch_size, np.random.default_rng([1, 0]))
-    trainer = Trainer(model, len(batches))
+    trainer = Trainer(model, len(batches), precision)
     for number, _ in enumerate(sys.stdin):
         places = batches[number * steps : (number + 1) * steps]
         begin = time.perf_counter()
@@ -356,6 +362,7 @@ def main():
     parser.add_argument("--task", choices=sorted(RECIPES), required=True)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--precision", choices=["float32", "bfloat16"], default="float32")
     parser.add_argument("--output", type=pathlib.Path, help="JSON file to write")
     parser.add_argument("--steps_on_request", type=int, help="instead train so many steps for each line of input")
     arguments = parser.parse_args()
@@ -365,14 +372,15 @@ def main():
     tokenizer = transformers.AutoTokenizer.from_pretrained(arguments.model)
     model, rows, labels = training_rows(arguments, recipe, tokenizer)
     if arguments.steps_on_request:
-        train_on_request(model, rows, recipe, arguments.steps_on_request)
+        train_on_request(model, rows, recipe, arguments.steps_on_request, arguments.precision)
         return
-    measured = train(model, rows, recipe, arguments.seed)
+    measured = train(model, rows, recipe, arguments.seed, arguments.precision)
     result = {
         "side": f"transformers {transformers.__version__}, torch {torch.__version__}",
         "task": arguments.task,
         "seed": arguments.seed,
         "threads": arguments.threads,
+        "precision": arguments.precision,
         **measured,
         "predictions": predictions(model, labels, arguments, recipe, tokenizer),
     }

@@ -90,13 +90,9 @@ def create_finetuning_data(
         raise InputError(f"max_seq_length must be 4 or more. Received: {options.max_seq_length}")
     check_output_folder(output_dir)
     vocabulary = Vocabulary.from_file(vocab_file)
-    glue = find_task(task_name)[1] if task_name else None
+    processor_type, glue = find_task(task_name) if task_name else ("text", None)
     maker = make_task(task, options, glue)
-    if not files:
-        raise InputError("There is nothing to read: give --train_file, --eval_file, --predict_file or --data_dir.")
-    for part, path in files.items():
-        maker.read(part, path)
-    maker.settle()
+    _read_files(maker, files)
 
     from keras_bert.tokenization.graph_wordpiece import GraphTokenizer
 
@@ -107,7 +103,7 @@ def create_finetuning_data(
             for part, path in files.items()
         }
         metadata = {
-            **_garden_metadata(maker, written, find_task(task_name)[0] if task_name else "text"),
+            **_garden_metadata(maker, written, processor_type),
             "task": task,
             "files": written,
             "vocabulary": {"num_tokens": len(vocabulary), "sha256": vocabulary.sha256},
@@ -135,6 +131,15 @@ def make_task(task: str, options: "FinetuningOptions", glue: "GlueTask | None" =
     if task not in makers:
         raise InputError(f"task must be one of {', '.join(KINDS)}. Received: {task!r}")
     return makers[task](options, glue)
+
+
+def _read_files(maker: "FinetuningTask", files: Mapping[str, str]) -> None:
+    """Reads all files, then finds and checks their labels."""
+    if not files:
+        raise InputError("There is nothing to read: give --train_file, --eval_file, --predict_file or --data_dir.")
+    for part, path in files.items():
+        maker.read(part, path)
+    maker.settle()
 
 
 def _write_part(

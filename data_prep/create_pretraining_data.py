@@ -29,6 +29,7 @@ from keras_bert.errors import InputError
 if TYPE_CHECKING:
     import numpy as np
 
+    from data_prep.pretraining_plan import ShardSizes
     from data_prep.pretraining_records import PretrainingOptions
     from data_prep.record_folder import FinishedShard, PretrainingDataSummary, RecordFolder
     from data_prep.shard_pool import ShardJob
@@ -101,6 +102,7 @@ def create_pretraining_data(
     if output_dir is not None and not folder.is_begun():
         plan.check_nothing_else(output_dir, _TOKENIZED_CORPUS_NAME)
 
+    keep_corpus = tokenized_corpus is not None
     with _output_place(prefix) as place:
         needs = plan.DiskNeeds(place, vocabulary, options, compression)
         corpus = tokenize_text(
@@ -113,18 +115,12 @@ def create_pretraining_data(
             show_progress=show_progress,
         )
         paths = list(output_file) if output_file else plan.shard_paths(output_dir, num_shards, corpus, options)
-        try:
-            sizes = plan.check_text(corpus, options, len(paths))
-        except InputError:
-            # Nothing can come of this text, so nothing of it stays.
-            if tokenized_corpus is None:
-                shutil.rmtree(corpus.path)
-            raise
+        sizes = _checked_sizes(corpus, options, len(paths), keep_corpus)
         if not done:
             needs.announce_for_corpus(corpus)
         job = ShardJob(corpus.path, options, paths, compression, use_v2_feature_names)
         shards = _write_shards(job, sizes.num_tokens, folder, done, num_processes, show_progress)
-        return _finish(job, corpus, folder, shards, output_dir, keep_corpus=tokenized_corpus is not None)
+        return _finish(job, corpus, folder, shards, output_dir, keep_corpus)
 
 
 @contextlib.contextmanager
@@ -143,6 +139,20 @@ def _output_place(prefix: str) -> Iterator[str]:
             os.rmdir(place)  # only when it is empty
         if any(os.path.exists(prefix + name) for name in (PROGRESS_NAME, _TOKENIZED_CORPUS_NAME)):
             _logger.warning("What is finished stays in %s: the same command goes on from there.", place)
+        raise
+
+
+def _checked_sizes(
+    corpus: "TokenizedCorpus", options: "PretrainingOptions", num_shards: int, keep_corpus: bool
+) -> "ShardSizes":
+    """Checks the text and returns the sizes of its shards. Nothing stays of a text that no record can be made of."""
+    from data_prep.pretraining_plan import check_text
+
+    try:
+        return check_text(corpus, options, num_shards)
+    except InputError:
+        if not keep_corpus:
+            shutil.rmtree(corpus.path)
         raise
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 
 from data_prep.tokenized_corpus import TokenizedCorpus
-from keras_bert.masking import concatenated_ranges
+from keras_bert.masked_positions import concatenated_ranges
 
 # A block is closed when it has this many tokens. Part of what decides the bytes of records.
 BLOCK_TOKENS = 4_000_000

@@ -3,7 +3,7 @@
 import numpy as np
 
 from data_prep.token_sequences import TokenSequences
-from keras_bert.masking import concatenated_ranges
+from keras_bert.masked_positions import concatenated_ranges
 
 
 def draw_full_sentences(

@@ -13,7 +13,8 @@ from data_prep.token_sequences import TokenSequences, lay_out_rows
 from data_prep.tokenized_corpus import TokenizedCorpus
 from keras_bert import features
 from keras_bert.errors import InputError
-from keras_bert.masking import MaskingOptions, MaskingVocabulary, mask_batch
+from keras_bert.masked_positions import MaskingOptions
+from keras_bert.masking import MaskingVocabulary, mask_batch
 from keras_bert.tokenization.vocabulary import Vocabulary
 
 # Rows that are made in one array operation, and tokens: larger arrays fall out of the processor's cache. Part of what

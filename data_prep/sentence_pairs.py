@@ -33,8 +33,6 @@ def draw_sentence_pairs(
     ALBERT does; the label is 1 for a swapped pair. With a single document, too, no random second segment exists. In
     both cases chunks have two sentences at least, and a single sentence left at the end of a document is dropped.
 
-    All documents walk side by side, one pair each per round, so that a round is a few array operations.
-
     Args:
         sentence_offsets, document_offsets: as in `DocumentBlock`.
 
@@ -54,21 +52,10 @@ def draw_sentence_pairs(
     is_short = rng.random(num_documents) < short_seq_prob
     targets[is_short] = 2 + (rng.random(int(is_short.sum())) * (room - 1)).astype(np.int64)
 
-    rounds = [tuple(np.zeros(0, np.int64) for _ in range(5))]
-    active = np.arange(num_documents)
-    sentence = document_offsets[:-1]
     has_random = num_documents > 1 and not in_order
-    while len(active):
-        drawn, sentence = _draw_one_pair_each(
-            sentence_offsets, document_offsets, active, sentence, targets[active], has_random, rng
-        )
-        rounds.append(drawn)
-        unfinished = sentence < document_offsets[active + 1]
-        active, sentence = active[unfinished], sentence[unfinished]
-    first_starts, first_lengths, second_starts, second_lengths, is_random = (
-        np.concatenate(column) for column in zip(*rounds, strict=True)
+    first_starts, first_lengths, second_starts, second_lengths, labels = _walk_through_documents(
+        sentence_offsets, document_offsets, targets, has_random, rng
     )
-    labels = is_random
     if in_order:
         is_swapped = rng.random(len(labels)) < 0.5
         first_starts, second_starts = _swap(is_swapped, first_starts, second_starts)
@@ -82,6 +69,28 @@ def draw_sentence_pairs(
         cut_second,
         labels,
     )
+
+
+def _walk_through_documents(sentence_offsets, document_offsets, targets, has_random, rng):
+    """Cuts every document into pairs; `targets` are the lengths of its chunks.
+
+    All documents walk side by side, one pair each per round, so that a round is a few array operations.
+
+    Returns:
+        starts and lengths of the first segments, starts and lengths of the second ones, and whether these are random:
+        five arrays (N,).
+    """
+    rounds = [tuple(np.zeros(0, np.int64) for _ in range(5))]
+    active = np.arange(len(targets))
+    sentence = document_offsets[:-1]
+    while len(active):
+        drawn, sentence = _draw_one_pair_each(
+            sentence_offsets, document_offsets, active, sentence, targets[active], has_random, rng
+        )
+        rounds.append(drawn)
+        unfinished = sentence < document_offsets[active + 1]
+        active, sentence = active[unfinished], sentence[unfinished]
+    return [np.concatenate(column) for column in zip(*rounds, strict=True)]
 
 
 def _draw_one_pair_each(sentence_offsets, document_offsets, active, sentence, targets, has_random, rng):

@@ -9,7 +9,7 @@ import dataclasses
 import numpy as np
 
 from keras_bert import features
-from keras_bert.masking import concatenated_ranges
+from keras_bert.masked_positions import concatenated_ranges
 from keras_bert.tokenization.vocabulary import Vocabulary
 
 
@@ -84,18 +84,11 @@ def lay_out_rows(
         segments `em ##bed` and `is fun`, length 8 -> `[CLS] em ##bed [SEP] is fun [SEP] [PAD]`,
         mask 1 1 1 1 1 1 1 0, segments 0 0 0 0 1 1 1 0
     """
-    num_rows = len(row_offsets) - 1
-    num_columns = max_seq_length
+    num_rows, num_columns = len(row_offsets) - 1, max_seq_length
     lengths = sequences.lengths()
-    ends_in_all = np.cumsum(lengths)
     row = np.repeat(np.arange(num_rows), np.diff(row_offsets))
-    used_before = np.concatenate([[0], ends_in_all])[row_offsets]
-    # Positions in the flattened rows: of each sequence, then of each range.
-    starts = num_columns * row + ends_in_all - lengths - used_before[row]
-    range_costs = sequences.range_lengths + 1
-    costs_before = np.cumsum(range_costs) - range_costs
-    num_ranges = np.diff(sequences.range_offsets)
-    range_begins = costs_before + np.repeat(starts + 1 - costs_before[sequences.range_offsets[:-1]], num_ranges)
+    starts = _sequence_starts(lengths, row, row_offsets, num_columns)
+    range_begins = _range_begins(sequences, starts)
     range_ends = range_begins + sequences.range_lengths
 
     is_text = _between(range_begins, range_ends, num_rows * num_columns)
@@ -126,6 +119,21 @@ def lay_out_rows(
         features.NEXT_SENTENCE_WEIGHTS: weights,
     }
     return rows, is_text.reshape(shape)
+
+
+def _sequence_starts(lengths: np.ndarray, row: np.ndarray, row_offsets: np.ndarray, num_columns: int) -> np.ndarray:
+    """Where in the flattened rows the sequences of these lengths start: (N,); `row` is the row of each."""
+    ends_in_all = np.cumsum(lengths)
+    used_before = np.concatenate([[0], ends_in_all])[row_offsets]
+    return num_columns * row + ends_in_all - lengths - used_before[row]
+
+
+def _range_begins(sequences: TokenSequences, starts: np.ndarray) -> np.ndarray:
+    """Where the ranges begin, (R,), of sequences whose [CLS] stand at `starts`, (N,); each range has a [SEP] behind."""
+    range_costs = sequences.range_lengths + 1
+    costs_before = np.cumsum(range_costs) - range_costs
+    num_ranges = np.diff(sequences.range_offsets)
+    return costs_before + np.repeat(starts + 1 - costs_before[sequences.range_offsets[:-1]], num_ranges)
 
 
 def _between(begins: np.ndarray, ends: np.ndarray, size: int) -> np.ndarray:

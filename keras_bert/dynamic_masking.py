@@ -9,7 +9,8 @@ import tensorflow as tf
 
 from keras_bert import features
 from keras_bert.errors import InputError
-from keras_bert.masking import MaskingOptions, MaskingVocabulary, mask_batch
+from keras_bert.masked_positions import MaskingOptions
+from keras_bert.masking import MaskingVocabulary, mask_batch
 from keras_bert.record_form import RecordForm
 from keras_bert.tokenization.vocabulary import Vocabulary
 

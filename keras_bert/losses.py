@@ -3,8 +3,9 @@
 import dataclasses
 from typing import Any
 
-import keras
 from keras import ops
+
+from keras_bert.backend import tensorflow_kernels
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,9 +41,7 @@ def cross_entropy_term(name, logits, labels, weights=None, epsilon=0.0) -> LossT
         labels: int `[...]`, each below C.
         weights: `[...]`; 1 for every label when not given.
     """
-    if keras.backend.backend() == "tensorflow":
-        from keras_bert import tensorflow_kernels
-
+    if tensorflow_kernels:
         losses = tensorflow_kernels.cross_entropy(logits, labels)
     else:
         losses = ops.sparse_categorical_crossentropy(labels, logits, from_logits=True)
@@ -51,12 +50,7 @@ def cross_entropy_term(name, logits, labels, weights=None, epsilon=0.0) -> LossT
 
 def accuracy_term(name, logits, labels, weights=None) -> LossTerm:
     """Returns the share of labels whose logit is the largest, as a `LossTerm` (of which nothing is optimised)."""
-    if keras.backend.backend() == "tensorflow":
-        from keras_bert import tensorflow_kernels
-
-        best = tensorflow_kernels.argmax(logits)
-    else:
-        best = ops.argmax(logits, axis=-1)
+    best = tensorflow_kernels.argmax(logits) if tensorflow_kernels else ops.argmax(logits, axis=-1)
     is_right = ops.equal(best, ops.cast(labels, "int32"))
     return _weighted_sum(name, ops.cast(is_right, logits.dtype), labels, weights)
 

@@ -1,8 +1,8 @@
 """What Keras' operations do in many passes over memory, in fewer, where Keras runs on TensorFlow.
 
-On short texts such passes are a large part of a training step. This is the only module that the
-core calls and that imports TensorFlow; the core does so when `keras.backend.backend()` is "tensorflow", and does the
-same by Keras' operations on other backends.
+On short texts such passes are a large part of a training step. This is the only module that the core calls and that
+imports TensorFlow. The core takes it from `backend`, which has None for it on other backends; there the core does the
+same by Keras' operations.
 """
 
 import contextlib
@@ -82,7 +82,13 @@ def computed_after(gradient):
     return tf.control_dependencies([_values(gradient)])
 
 
-def adam_update(variable, momentum, velocity, gradient, rate, epsilon, beta_1: float, beta_2: float) -> None:
+def adam_constants(dtype, beta_1: float, beta_2: float) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+    """Returns what `adam_update` takes of Adam itself, which a graph needs once for all variables of a dtype."""
+    # With powers of 0 the operation makes no correction of its own: in float32 its 1 - beta^t is inexact.
+    return tf.zeros([], dtype), tf.constant(beta_1, dtype), tf.constant(beta_2, dtype)
+
+
+def adam_update(variable, momentum, velocity, gradient, rate, epsilon, constants) -> None:
     """One step of Adam without bias correction:
 
         m = beta_1 * m + (1 - beta_1) * g
@@ -93,11 +99,9 @@ def adam_update(variable, momentum, velocity, gradient, rate, epsilon, beta_1: f
         variable, momentum, velocity: `tf.Variable` of one dtype and shape; they are updated.
         gradient: tensor or `tf.IndexedSlices`.
         rate, epsilon: scalars of that dtype.
-        beta_1, beta_2: the constants of Adam.
+        constants: see `adam_constants`.
     """
-    dtype = variable.dtype
-    # With powers of 0 the operation makes no correction of its own: in float32 its 1 - beta^t is inexact.
-    no_power = tf.zeros([], dtype)
+    no_power, beta_1, beta_2 = constants
     tf.raw_ops.ResourceApplyAdam(
         var=variable.handle,
         m=momentum.handle,
@@ -105,10 +109,10 @@ def adam_update(variable, momentum, velocity, gradient, rate, epsilon, beta_1: f
         beta1_power=no_power,
         beta2_power=no_power,
         lr=rate,
-        beta1=tf.constant(beta_1, dtype),
-        beta2=tf.constant(beta_2, dtype),
+        beta1=beta_1,
+        beta2=beta_2,
         epsilon=epsilon,
-        grad=tf.cast(dense_gradient(gradient), dtype),
+        grad=tf.cast(dense_gradient(gradient), variable.dtype),
     )
 
 
@@ -353,42 +357,3 @@ def layer_norm(values, gamma, beta, epsilon: float):
 def _sum_of_vectors(values):
     """`[..., H]` -> `[H]`: what TensorFlow's sum over the first axes computes, in less time."""
     return tf.raw_ops.BiasAddGrad(out_backprop=values)
-
-
-def recomputed(function):
-    """Returns `function`, whose backward pass calls it again instead of keeping what it has computed.
-
-    `tf.recompute_grad`, by which Keras does this, gives no gradients to tensors that a function takes from around
-    it, and fails where integers are among its arguments.
-
-    Args:
-        function: takes (a float tensor, a list of int tensors, a list of float tensors), and returns (a structure of
-            float tensors, a list of int tensors). Gradients flow from the first to both kinds of floats.
-    """
-
-    def call(values, numbers, weights):
-        # Variables are read here: what is around a variable, such as its gradient, is not custom_gradient's affair.
-        numbers, weights = ([tf.convert_to_tensor(given) for given in group] for group in (numbers, weights))
-
-        @tf.custom_gradient
-        def with_gradient(values, *weights):
-            outputs, counts = function(values, numbers, weights)
-            num_outputs = len(tf.nest.flatten(outputs))
-
-            def gradient(*gradients):
-                gradients = [tf.convert_to_tensor(given) for given in gradients[:num_outputs]]
-                # 0, known only when the gradient is. Without it, equal operations of both passes would be computed once
-                # (by Grappler and by XLA, which heeds no control dependencies) and so be kept.
-                zero = tf.cast(tf.reduce_any(tf.math.is_nan(tf.reshape(gradients[0], [-1])[:1])), tf.int32)
-                later_values = values + tf.cast(zero, values.dtype)
-                later_numbers = [number + tf.cast(zero, number.dtype) for number in numbers]
-                with tf.GradientTape(watch_accessed_variables=False) as tape:
-                    tape.watch([later_values, *weights])
-                    again = tf.nest.flatten(function(later_values, later_numbers, weights)[0])
-                return tape.gradient(again, [later_values, *weights], output_gradients=gradients)
-
-            return (outputs, counts), gradient
-
-        return with_gradient(values, *weights)
-
-    return call

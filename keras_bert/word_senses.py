@@ -5,7 +5,7 @@ A word has one row in the table of tokens, whatever it means. What comes out of 
 """
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from tqdm import tqdm
@@ -79,28 +79,16 @@ def word_vectors(
     longest = model.config.max_position_embeddings if max_seq_length is None else max_seq_length
     model.config.check_sequence_length(longest)
     tokenizer = WordPieceTokenizer(model.vocabulary, model.config.do_lower_case)
-    spellings = [_spelling(word, tokenizer, longest) for word in words]
-    beginnings = [words_of_stretch(split_at_white_space(word)[0], True)[0] for word in words]
-    occurrences, rows, places = [], [], []
-    for number, text in enumerate(tqdm(texts, unit=" texts", desc="looking", mininterval=1, delay=2)):
-        if text.isascii() and text.isprintable() and not any(beginning in text.lower() for beginning in beginnings):
-            continue  # told without tokenising, which is slow
-        ids, starts, ends = tokenizer.tokenize_with_offsets(text)
-        for first, last in _find(ids, spellings, model.vocabulary.tokens):
-            occurrences.append(Occurrence(number, starts[first], ends[last - 1]))
-            window = _window(first, last, len(ids), longest - 2)
-            row = [model.vocabulary.cls_id, *ids[window], model.vocabulary.sep_id]
-            rows.append(EncodedText(row, [0] * len(row)))
-            places.append(slice(first - window.start + 1, last - window.start + 1))
-    if not occurrences:
+    found = list(_find_in_texts(words, texts, tokenizer, longest))
+    if not found:
         raise InputError(f"{' and '.join(map(repr, words))} does not occur in the {len(texts)} texts.")
-    if max_occurrences is not None and len(rows) > max_occurrences:
-        taken = np.linspace(0, len(rows) - 1, max_occurrences).astype(int)
-        occurrences, rows, places = ([column[number] for number in taken] for column in (occurrences, rows, places))
+    if max_occurrences is not None and len(found) > max_occurrences:
+        found = [found[number] for number in np.linspace(0, len(found) - 1, max_occurrences).astype(int)]
+    occurrences, rows, places = zip(*found, strict=True)
     features = token_features(model, rows, layers, batch_size)
     features = tqdm(features, total=len(rows), unit=" occurrences", desc="vectors", mininterval=1, delay=2)
     vectors = [array[place].mean(axis=(0, 1)) for array, place in zip(features, places, strict=True)]
-    return WordVectors(tuple(occurrences), np.array(vectors, np.float32))
+    return WordVectors(occurrences, np.array(vectors, np.float32))
 
 
 def project(vectors: np.ndarray, dimensions: int = 2) -> np.ndarray:
@@ -167,6 +155,24 @@ def nearest_neighbour_accuracy(vectors: np.ndarray, senses: Sequence) -> float:
     similarities = unit @ unit.T
     np.fill_diagonal(similarities, -np.inf)
     return float(np.mean(senses[similarities.argmax(axis=1)] == senses))
+
+
+def _find_in_texts(
+    words: Sequence[str], texts: Sequence[str], tokenizer: WordPieceTokenizer, longest: int
+) -> Iterator[tuple[Occurrence, EncodedText, slice]]:
+    """Yields every occurrence, the `longest` tokens around it as a row for the model, and its place in that row."""
+    vocabulary = tokenizer.vocabulary
+    spellings = [_spelling(word, tokenizer, longest) for word in words]
+    beginnings = [words_of_stretch(split_at_white_space(word)[0], True)[0] for word in words]
+    for number, text in enumerate(tqdm(texts, unit=" texts", desc="looking", mininterval=1, delay=2)):
+        if text.isascii() and text.isprintable() and not any(beginning in text.lower() for beginning in beginnings):
+            continue  # told without tokenising, which is slow
+        ids, starts, ends = tokenizer.tokenize_with_offsets(text)
+        for first, last in _find(ids, spellings, vocabulary.tokens):
+            window = _window(first, last, len(ids), longest - 2)
+            row = [vocabulary.cls_id, *ids[window], vocabulary.sep_id]
+            place = slice(first - window.start + 1, last - window.start + 1)
+            yield Occurrence(number, starts[first], ends[last - 1]), EncodedText(row, [0] * len(row)), place
 
 
 def _spelling(word: str, tokenizer: WordPieceTokenizer, longest: int) -> list[int]:

@@ -45,13 +45,14 @@ def main(command: list[str]) -> None:
         )
     addresses = [f"localhost:{port}" for port in _ports(FLAGS.num_workers, FLAGS.first_port)]
     workers = []
-    try:
-        for index in range(FLAGS.num_workers):
-            workers.append(Worker(command, addresses, index))
-    except OSError as error:
-        _stop(workers)
-        raise InputError(f"The command {command[0]} cannot be started: {error.strerror}") from None
-    with _passing_on_signals(workers):
+    with _passing_on_signals(workers) as pass_on:
+        try:
+            for index in range(FLAGS.num_workers):
+                workers.append(Worker(command, addresses, index))
+        except OSError as error:
+            _stop(workers)
+            raise InputError(f"The command {command[0]} cannot be started: {error.strerror}") from None
+        pass_on()
         sys.exit(_wait(workers))
 
 
@@ -135,14 +136,30 @@ def _stop(workers: list[Worker]) -> None:
 
 @contextlib.contextmanager
 def _passing_on_signals(workers: list[Worker]):
-    def pass_on(number, frame):
-        for worker in workers:
-            if worker.process.poll() is None:
-                worker.process.send_signal(number)
+    """Passes signals on to the workers, once each: those that come before all have started when `pass_on()` is called.
 
-    before = {number: signal.signal(number, pass_on) for number in (signal.SIGTERM, signal.SIGINT)}
+    From the first worker on there must be no moment at which a signal ends the launcher alone.
+    """
+    received = []
+    all_started = False
+
+    def receive(number, frame):
+        received.append(number)
+        if all_started:
+            pass_on()
+
+    def pass_on():
+        nonlocal all_started
+        all_started = True
+        while received:
+            number = received.pop()
+            for worker in workers:
+                if worker.process.poll() is None:
+                    worker.process.send_signal(number)
+
+    before = {number: signal.signal(number, receive) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
-        yield
+        yield pass_on
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

@@ -48,53 +48,55 @@ def _kinds(tokens: Sequence[str]) -> dict[str, Callable[[random.Random], str | b
     ]
     pieces = [token.removeprefix("##") for token in tokens]
 
-    def join(rng: random.Random, pools: Sequence[Sequence[str]], longest: int = 20) -> str:
-        return "".join(rng.choice(rng.choice(pools)) for _ in range(rng.randint(0, longest)))
-
     def script_words(rng: random.Random) -> str:
         script = rng.choice(scripts)
-        return " ".join(join(rng, [script], 8) for _ in range(rng.randint(1, 4)))
-
-    def sigmas(rng: random.Random) -> str:
-        return join(
-            rng, [[SIGMA, SIGMA, "\u03c3", "\u03c2"], ["A", "\u03b1", " ", "1", "\u4e00"], ["'", ".", "\u0345"]]
-        )
-
-    def long_word(rng: random.Random) -> str:
-        length = rng.choice([99, 100, 101, 128, 199, 200, 201, 202, 250])
-        letters = rng.choice(["a", "ab", "\u044f\u0416", "e\u0301", "\u00e9", "\uac01", "\U0001f600", "\u0a15\u0a3e"])
-        word = (letters * length)[: length * (2 if letters == "e\u0301" else 1)]
-        return join(rng, [pieces, " "], 3) + word + rng.choice(["", ".", " ok", "\u0301", "\u4e00", "\u200b"])
+        return " ".join(_join(rng, [script], 8) for _ in range(rng.randint(1, 4)))
 
     def invalid(rng: random.Random) -> bytes:
-        data = bytearray(join(rng, [letters, marks, hidden, separators, "ab.," + SIGMA], 10).encode())
+        data = bytearray(_join(rng, [letters, marks, hidden, separators, "ab.," + SIGMA], 10).encode())
         for _ in range(rng.randint(1, 4)):
             byte = rng.choice([0x00, 0x41, 0x80, 0xBF, 0xC0, 0xC3, 0xE0, 0xE2, 0xED, 0xF0, 0xF4, 0xF5, 0xFF])
             position = rng.randint(0, len(data))
             data[position : position + rng.randint(0, 1)] = bytes([byte])
         return bytes(data)
 
-    def glued_tokens(rng: random.Random) -> str:
-        parts = [piece.upper() if rng.random() < 0.2 else piece for piece in rng.choices(pieces, k=rng.randint(1, 8))]
-        return "".join(part + rng.choice(["", "", "", " ", "\u0301", ",", "\u00ad", "#", "##"]) for part in parts)
-
     return {
-        "every category": lambda rng: join(rng, list(by_category.values())),
-        "control and format": lambda rng: join(rng, [hidden, separators, "abcdefgh", [SIGMA]]),
-        "CJK": lambda rng: join(rng, [_CJK, ["a", " ", "\u3002"], compatible[-600:], marks]),
-        "combining marks": lambda rng: join(rng, ["aeiou", marks, moving, moving, " "]),
-        "decomposable": lambda rng: join(rng, [compatible, compatible, marks, "ab .,"]),
-        "full-width and ligatures": lambda rng: join(rng, [_WIDE, _LIGATURES, "ab "]),
-        "emoji": lambda rng: join(rng, [_EMOJI, _EMOJI_PARTS, _EMOJI_PARTS, " a"]),
+        "every category": lambda rng: _join(rng, list(by_category.values())),
+        "control and format": lambda rng: _join(rng, [hidden, separators, "abcdefgh", [SIGMA]]),
+        "CJK": lambda rng: _join(rng, [_CJK, ["a", " ", "\u3002"], compatible[-600:], marks]),
+        "combining marks": lambda rng: _join(rng, ["aeiou", marks, moving, moving, " "]),
+        "decomposable": lambda rng: _join(rng, [compatible, compatible, marks, "ab .,"]),
+        "full-width and ligatures": lambda rng: _join(rng, [_WIDE, _LIGATURES, "ab "]),
+        "emoji": lambda rng: _join(rng, [_EMOJI, _EMOJI_PARTS, _EMOJI_PARTS, " a"]),
         "letters of one script": script_words,
-        "letters of all scripts": lambda rng: join(rng, [letters]),
-        "sigmas": sigmas,
-        "long words": long_word,
+        "letters of all scripts": lambda rng: _join(rng, [letters]),
+        "sigmas": _sigmas,
+        "long words": lambda rng: _long_word(rng, pieces),
         "invalid UTF-8": invalid,
         "random bytes": lambda rng: rng.randbytes(rng.randint(0, 12)),
-        "tokens of the vocabulary": glued_tokens,
-        "symbols": lambda rng: join(rng, ["#" * 3, by_category["Po"], by_category["Sm"], "[MASK]", "a ", hidden]),
+        "tokens of the vocabulary": lambda rng: _glued_tokens(rng, pieces),
+        "symbols": lambda rng: _join(rng, ["#" * 3, by_category["Po"], by_category["Sm"], "[MASK]", "a ", hidden]),
     }
+
+
+def _join(rng: random.Random, pools: Sequence[Sequence[str]], longest: int = 20) -> str:
+    return "".join(rng.choice(rng.choice(pools)) for _ in range(rng.randint(0, longest)))
+
+
+def _sigmas(rng: random.Random) -> str:
+    return _join(rng, [[SIGMA, SIGMA, "\u03c3", "\u03c2"], ["A", "\u03b1", " ", "1", "\u4e00"], ["'", ".", "\u0345"]])
+
+
+def _long_word(rng: random.Random, pieces: Sequence[str]) -> str:
+    length = rng.choice([99, 100, 101, 128, 199, 200, 201, 202, 250])
+    letters = rng.choice(["a", "ab", "\u044f\u0416", "e\u0301", "\u00e9", "\uac01", "\U0001f600", "\u0a15\u0a3e"])
+    word = (letters * length)[: length * (2 if letters == "e\u0301" else 1)]
+    return _join(rng, [pieces, " "], 3) + word + rng.choice(["", ".", " ok", "\u0301", "\u4e00", "\u200b"])
+
+
+def _glued_tokens(rng: random.Random, pieces: Sequence[str]) -> str:
+    parts = [piece.upper() if rng.random() < 0.2 else piece for piece in rng.choices(pieces, k=rng.randint(1, 8))]
+    return "".join(part + rng.choice(["", "", "", " ", "\u0301", ",", "\u00ad", "#", "##"]) for part in parts)
 
 
 _CJK = [chr(point) for start in (0x3400, 0x4E00, 0xF900, 0x20000, 0x2F800) for point in range(start, start + 200)]

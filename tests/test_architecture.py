@@ -11,9 +11,9 @@ PROJECT = pathlib.Path(__file__).resolve().parent.parent
 
 # Inside keras_bert a module imports only from rows above its own, or from its own family (folder).
 ROWS = [
-    ["errors", "quiet_tensorflow", "tensorflow_kernels", "unpadding"],
-    ["atomic_output", "command_line"],
-    ["config", "features", "record_files", "optimization", "trainable_parts"],
+    ["errors", "quiet_tensorflow", "tensorflow_functions", "tensorflow_kernels", "unpadding"],
+    ["atomic_output", "backend", "command_line"],
+    ["config", "features", "masked_positions", "record_files", "optimization", "trainable_parts"],
     ["example_encoding", "masking", "record_checks", "record_form", "record_index", "tokenization"],
     ["dynamic_masking", "record_order", "tasks"],
     ["evaluation", "layers", "losses", "metrics", "input_pipeline", "distributed_model", "text_vectors"],
@@ -26,7 +26,7 @@ ROWS = [
 ROW = {name: number for number, row in enumerate(ROWS) for name in row}
 # The offline tools know the records, the text and nothing of the models.
 DATA_PREP_MAY_IMPORT = {
-    *("config", "features", "record_files", "example_encoding", "masking", "tokenization", "tasks"),
+    *("config", "features", "record_files", "example_encoding", "masked_positions", "masking", "tokenization", "tasks"),
     *("errors", "atomic_output", "command_line", "quiet_tensorflow"),
 }
 # Conveniences of models that belong to lower rows; imported when they are called.
@@ -37,11 +37,15 @@ AT_CALL_TIME = {
     ("keras_bert.models.base", "keras_bert.text_tasks.fitting"),
 }
 # These run on every Keras backend.
-CORE = ["config", "layers", "losses", "metrics", "models", "optimization", "trainable_parts"]
+CORE = ["backend", "config", "layers", "losses", "metrics", "models", "optimization", "trainable_parts"]
 
 
 def source_files(package: str):
     return sorted((PROJECT / package).rglob("*.py"))
+
+
+def files_of(family: str):
+    return source_files(f"keras_bert/{family}") or [PROJECT / "keras_bert" / f"{family}.py"]
 
 
 def module_name(path: pathlib.Path) -> str:
@@ -103,11 +107,15 @@ def test_data_prep_knows_records_and_text_only():
 
 @pytest.mark.parametrize("family", CORE)
 def test_the_core_does_not_import_tensorflow(family):
-    folder = PROJECT / "keras_bert" / family
-    for path in sorted(folder.rglob("*.py")) if folder.is_dir() else [folder.with_suffix(".py")]:
-        if path.exists():
-            heavy = [name for name in imports_of(path) if name.split(".")[0] in ("tensorflow", "tensorflow_text")]
-            assert not heavy, f"{path.name} imports {heavy}: the core uses keras and keras.ops only"
+    for path in files_of(family):
+        heavy = [name for name in imports_of(path) if name.split(".")[0] in ("tensorflow", "tensorflow_text")]
+        assert not heavy, f"{path.name} imports {heavy}: the core uses keras and keras.ops only"
+
+
+def test_the_core_asks_in_one_place_whether_keras_runs_on_tensorflow():
+    for path in (path for family in CORE if family != "backend" for path in files_of(family)):
+        imported = {"keras_bert.tensorflow_functions", "keras_bert.tensorflow_kernels"} & set(imports_of(path))
+        assert not imported, f"{path.name} imports {imported}: take them from keras_bert.backend"
 
 
 def test_importing_keras_bert_is_light():

@@ -5,7 +5,6 @@ there.
 """
 
 import gzip
-import io
 import json
 import os
 import pathlib
@@ -214,90 +213,13 @@ def test_output_that_cannot_be_made_is_refused_before_anything_runs(tmp_path, te
     assert not (tmp_path / "new").exists()
 
 
-@pytest.fixture(scope="module")
-def memory_file_system():
-    """A class that Beam finds as the file system of memory://. Like HDFS, it replaces no file."""
-    from apache_beam.io.filesystem import BeamIOError, FileMetadata, FileSystem
-
-    files = {}
-
-    class Writer(io.BytesIO):
-        def __init__(self, path):
-            super().__init__()
-            self.path = path
-
-        def close(self):
-            if not self.closed:
-                files[self.path] = self.getvalue()
-            super().close()
-
-    class MemoryFileSystem(FileSystem):
-        @classmethod
-        def scheme(cls):
-            return "memory"
-
-        def join(self, basepath, *paths):
-            return "/".join([basepath.rstrip("/"), *paths])
-
-        def split(self, path):
-            folder, _, name = path.rpartition("/")
-            return folder, name
-
-        def _list(self, dir_or_prefix):
-            for path, data in list(files.items()):
-                if path.startswith(dir_or_prefix):
-                    yield FileMetadata(path, len(data), 0.0)
-
-        def create(self, path, mime_type=None, compression_type=None):
-            return Writer(path)
-
-        def open(self, path, mime_type=None, compression_type=None):
-            return io.BytesIO(files[path])
-
-        def rename(self, source_file_names, destination_file_names):
-            for source, destination in zip(source_file_names, destination_file_names, strict=True):
-                if destination in files:
-                    raise BeamIOError(f"{destination} exists")
-                files[destination] = files.pop(source)
-
-        def exists(self, path):
-            return path in files
-
-        def size(self, path):
-            return len(files[path])
-
-        def last_updated(self, path):
-            return 0.0
-
-        def metadata(self, path):
-            return FileMetadata(path, len(files[path]), 0.0)
-
-        def delete(self, paths):
-            for path in paths:
-                del files[path]
-
-        def has_dirs(self):
-            return False
-
-        def mkdirs(self, path):
-            raise NotImplementedError
-
-        def copy(self, source_file_names, destination_file_names):
-            raise NotImplementedError
-
-        def checksum(self, path):
-            raise NotImplementedError
-
-    # Beam alone does not keep the class alive.
-    return MemoryFileSystem, files
-
-
 @pytest.fixture
-def memory_files(memory_file_system):
+def memory_files():
     """The files of an object store in memory: path -> bytes."""
-    _, files = memory_file_system
-    files.clear()
-    return files
+    from memory_file_system import FILES
+
+    FILES.clear()
+    return FILES
 
 
 def test_text_and_records_may_be_in_an_object_store(tmp_path, text, vocab_file, small_chunks, memory_files):

@@ -194,7 +194,7 @@ def test_packed_rows_have_masks_for_each_sequence(tmp_path):
 @pytest.mark.parametrize(("places", "shortest", "share"), [(10, 3, 0.15), (8, 4, 0.15), (10, 3, 0.05), (4, 8, 0.35)])
 def test_by_default_there_is_room_for_the_masks_of_all_sequences(tmp_path, places, shortest, share):
     from keras_bert.dynamic_masking import DynamicMasking
-    from keras_bert.masking import count_by_sequence
+    from keras_bert.masked_positions import count_by_sequence
     from keras_bert.record_form import RecordForm
 
     form = RecordForm(SEQ, 0, places, True, {})

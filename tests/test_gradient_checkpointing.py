@@ -8,7 +8,7 @@ import tiny_tasks
 from distributed_runs import config, pretraining_data
 from test_distributed_model import in_process, largest_difference
 
-from keras_bert import tensorflow_kernels, trainable_parts
+from keras_bert import tensorflow_functions, trainable_parts
 from keras_bert.models.distiller import Distiller
 from keras_bert.models.encoder import BertEncoder
 from keras_bert.models.pretrainer import BertPretrainer
@@ -106,7 +106,7 @@ def test_the_second_computation_is_not_optimised_away():
         return program("optimized_hlo").count(" dot(")
 
     assert count_products(function) == 2 + 2  # two, and two for the gradients
-    assert count_products(tensorflow_kernels.recomputed(function)) == 2 + 2 + 2
+    assert count_products(tensorflow_functions.recomputed(function)) == 2 + 2 + 2
 
 
 @pytest.mark.parametrize("kind", ["pretrainer", "masked_lm", "classes", "tags", "span", "choice"])

@@ -64,6 +64,25 @@ def test_a_worker_that_is_killed_ends_all_and_one_that_does_not_stop_is_killed()
     assert process.returncode == 128 + signal.SIGKILL
 
 
+def test_a_signal_that_comes_while_workers_start_ends_all():
+    # The launcher gets it as soon as the first worker is there.
+    program = (
+        "import os, signal\n"
+        "from run_scripts import launch_workers\n"
+        "class Worker(launch_workers.Worker):\n"
+        "    def __init__(self, command, addresses, index):\n"
+        "        super().__init__(command, addresses, index)\n"
+        "        if index == 0: os.kill(os.getpid(), signal.SIGTERM)\n"
+        "launch_workers.Worker = Worker\n"
+        "launch_workers.command()\n"
+    )
+    worker = [sys.executable, "-c", "import time; time.sleep(600)"]
+    command = [sys.executable, "-c", program, "--num_workers=2", "--", *worker]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    lines_of(process)
+    assert process.returncode == 128 + signal.SIGTERM  # of a worker; the signal itself would be -15
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_signals_come_to_all_workers_once(number):
     program = (

@@ -2,17 +2,15 @@ import numpy as np
 import pytest
 
 from keras_bert.errors import InputError
-from keras_bert.masking import (
+from keras_bert.masked_positions import (
     MaskingOptions,
-    MaskingVocabulary,
     choose_tokens,
     choose_words,
     concatenated_ranges,
     count_by_sequence,
     count_predictions,
-    mask_batch,
-    text_token_ids,
 )
+from keras_bert.masking import MaskingVocabulary, mask_batch, text_token_ids
 
 MASK_ID = 4
 

@@ -15,7 +15,8 @@ from data_prep.document_block import DocumentBlock
 from data_prep.pretraining_records import PretrainingOptions, block_batches
 from data_prep.sentence_pairs import draw_sentence_pairs
 from data_prep.tokenize_text import TextSettings, tokenize_text
-from keras_bert.masking import MaskingOptions, MaskingVocabulary, choose_words, text_token_ids
+from keras_bert.masked_positions import MaskingOptions, choose_words
+from keras_bert.masking import MaskingVocabulary, text_token_ids
 from keras_bert.tokenization.vocabulary import Vocabulary
 
 LEAST_P = 1e-4

@@ -342,6 +342,31 @@ def test_the_bare_script_passes_a_signal_on_and_cleans_up(kit, fake, tmp_path):
     assert not list(tmp_path.glob("tmp.*"))
 
 
+@pytest.mark.parametrize("moment", ['server_process="$!"', "wait *", '[ -n "${signalled}" ]', 'exit "${status}"'])
+def test_a_signal_at_any_moment_ends_the_server_and_cleans_up(kit, fake, tmp_path, moment):
+    # Bash runs this before each command of the script: the signal comes just before that one.
+    pattern = "".join(letter if letter == "*" else f"\\{letter}" for letter in moment)
+    (tmp_path / "before").write_text(
+        f"""if [[ "$0" == */serve.sh ]]; then
+trap 'case "$BASH_COMMAND" in {pattern})
+  for _ in $(seq 100); do if [ -e "$RECORD/started" ]; then break; fi; sleep 0.1; done
+  trap - DEBUG; kill -TERM $$;; esac' DEBUG
+fi
+"""
+    )
+    fake |= {"WAIT": "1", "BASH_ENV": str(tmp_path / "before")}
+    if moment.startswith("exit"):
+        fake["WAIT"] = ""  # the server ends by itself, with 7
+        (tmp_path / "started").touch()
+    result = subprocess.run([kit / "serve.sh"], env=fake, timeout=20)
+    if moment.startswith("exit"):
+        assert result.returncode == 7
+    else:
+        assert result.returncode == 0
+        assert (tmp_path / "stopped").exists()
+    assert not list(tmp_path.glob("tmp.*"))
+
+
 def test_the_bare_script_says_when_no_server_is_installed(kit):
     environment = {**os.environ, "MODEL_SERVER": "no_such_server"}
     result = subprocess.run([kit / "serve.sh"], env=environment, capture_output=True, text=True)

@@ -53,24 +53,15 @@ def write_label_report(
     matrix = [[label, *row] for label, row in zip(labels, confusion.tolist(), strict=True)]
     write_table(os.path.join(folder, "confusion_matrix.tsv"), ["right \\ predicted", *labels], matrix)
     write_table(os.path.join(folder, "labels.tsv"), _TABLE_HEADER, table)
-    header, columns = _text_columns(texts, second_texts)
     wrong = [number for number in np.argsort(-losses, kind="stable") if predicted[number] != gold[number]]
-    write_table(
-        os.path.join(folder, "errors.tsv"),
-        ["example", *header, "right", "predicted", "probability_of_right", "probability_of_predicted", "loss"],
-        (
-            [
-                number + 1,
-                *(column[number] for column in columns),
-                labels[gold[number]],
-                labels[predicted[number]],
-                float(of_gold[number]),
-                float(probabilities[number, predicted[number]]),
-                float(losses[number]),
-            ]
-            for number in wrong
-        ),
-    )
+    columns = {
+        "right": [labels[label] for label in gold],
+        "predicted": [labels[label] for label in predicted],
+        "probability_of_right": of_gold,
+        "probability_of_predicted": probabilities.max(axis=1),
+        "loss": losses,
+    }
+    _write_errors(folder, texts, second_texts, columns, wrong)
     text = _scores_text(scores, len(gold)) + "\n" + aligned(_TABLE_HEADER, table)
     if len(labels) <= _MOST_LABELS_WITH_NUMBERS:
         text += "\nRows are right labels, columns are predicted ones.\n" + aligned(["", *labels], matrix)
@@ -104,28 +95,18 @@ def write_label_set_report(
     of_gold = np.where(gold, probabilities, 1 - probabilities)
     losses = -np.log(np.maximum(of_gold, _SMALLEST_PROBABILITY)).mean(axis=1)
     write_table(os.path.join(folder, "labels.tsv"), _TABLE_HEADER, table)
-    header, columns = _text_columns(texts, second_texts)
     wrong = [number for number in np.argsort(-losses, kind="stable") if (predicted[number] != gold[number]).any()]
-
-    def named(row):
-        return ", ".join(label for label, is_on in zip(labels, row, strict=True) if is_on)
-
-    write_table(
-        os.path.join(folder, "errors.tsv"),
-        ["example", *header, "right", "predicted", "missed", "wrongly_predicted", "loss"],
-        (
-            [
-                number + 1,
-                *(column[number] for column in columns),
-                named(gold[number]),
-                named(predicted[number]),
-                named(gold[number] & ~predicted[number]),
-                named(predicted[number] & ~gold[number]),
-                float(losses[number]),
-            ]
-            for number in wrong
-        ),
-    )
+    label_sets = {
+        "right": gold,
+        "predicted": predicted,
+        "missed": gold & ~predicted,
+        "wrongly_predicted": predicted & ~gold,
+    }
+    columns = {
+        name: [", ".join(label for label, is_on in zip(labels, row, strict=True) if is_on) for row in rows]
+        for name, rows in label_sets.items()
+    }
+    _write_errors(folder, texts, second_texts, columns | {"loss": losses}, wrong)
     text = _scores_text(scores, len(gold)) + "\n" + aligned(_TABLE_HEADER, table)
     text += f"\nThe labels of {len(wrong)} of {len(gold)} texts are not exactly right: errors.tsv\n"
     write_text(os.path.join(folder, "report.txt"), text)
@@ -149,22 +130,8 @@ def write_regression_report(
     gold = _checked(gold, "right scores")
     predicted = _checked(predicted, "predicted scores")
     losses = (predicted - gold) ** 2
-    header, columns = _text_columns(texts, second_texts)
-    write_table(
-        os.path.join(folder, "errors.tsv"),
-        ["example", *header, "right", "predicted", "difference", "loss"],
-        (
-            [
-                number + 1,
-                *(column[number] for column in columns),
-                float(gold[number]),
-                float(predicted[number]),
-                float(predicted[number] - gold[number]),
-                float(losses[number]),
-            ]
-            for number in np.argsort(-losses, kind="stable")
-        ),
-    )
+    columns = {"right": gold, "predicted": predicted, "difference": predicted - gold, "loss": losses}
+    _write_errors(folder, texts, second_texts, columns, np.argsort(-losses, kind="stable"))
     summary = [
         [name, float(values.mean()), float(values.std()), float(values.min()), float(values.max())]
         for name, values in (("right", gold), ("predicted", predicted))
@@ -214,8 +181,17 @@ def _checked(values, name: str) -> np.ndarray:
     return values
 
 
-def _text_columns(texts, second_texts) -> tuple[list[str], list[Sequence[str]]]:
-    return (["text"], [texts]) if second_texts is None else (["text", "second_text"], [texts, second_texts])
+def _write_errors(
+    folder: str | os.PathLike,
+    texts: Sequence[str],
+    second_texts: Sequence[str] | None,
+    columns: Mapping[str, Sequence],
+    wrong: Sequence[int],
+) -> None:
+    """Writes `errors.tsv`: of the N texts those whose numbers are in `wrong`, with their values of each column."""
+    columns = {"text": texts} | ({} if second_texts is None else {"second_text": second_texts}) | dict(columns)
+    rows = ([number + 1, *(column[number] for column in columns.values())] for number in wrong)
+    write_table(os.path.join(folder, "errors.tsv"), ["example", *columns], rows)
 
 
 def _scores_text(scores: Mapping[str, float], num_examples: int) -> str:

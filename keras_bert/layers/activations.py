@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 import keras
 
+from keras_bert.backend import tensorflow_kernels
 from keras_bert.errors import InputError
 
 _ACTIVATIONS = {
@@ -35,12 +36,9 @@ class ActivatedDense(keras.layers.Dense):
 
     def call(self, inputs, training=None):
         values = super().call(inputs, training=training)
-        is_gelu = self.activation_name in ("gelu", "gelu_erf")
-        if not training or not is_gelu or keras.backend.backend() != "tensorflow":
-            return self._activate(values)
-        from keras_bert import tensorflow_kernels
-
-        return tensorflow_kernels.gelu(values, approximate=self.activation_name == "gelu")
+        if tensorflow_kernels and training and self.activation_name in ("gelu", "gelu_erf"):
+            return tensorflow_kernels.gelu(values, approximate=self.activation_name == "gelu")
+        return self._activate(values)
 
     def get_config(self):
         config = super().get_config()

@@ -3,6 +3,7 @@
 import keras
 from keras import ops
 
+from keras_bert.backend import tensorflow_kernels
 from keras_bert.layers.dropout import Dropout
 
 
@@ -77,9 +78,7 @@ class SelfAttention(keras.layers.Layer):
 
     def _gather(self, query, key, value, attention_bias, sizes, training, return_attention):
         """Returns what the tokens gather, `[B, N, F, D]`, and the probabilities: None if nobody asks for them."""
-        if training and not return_attention and keras.backend.backend() == "tensorflow":
-            from keras_bert import tensorflow_kernels
-
+        if tensorflow_kernels and training and not return_attention:
             seed = self.dropout.seed_generator.next() if self.dropout.rate else None
             rate = self.dropout.rate
             return tensorflow_kernels.attention(query, key, value, attention_bias, sizes, rate, seed), None
@@ -106,8 +105,6 @@ class SelfAttention(keras.layers.Layer):
 
 def _swap_middle_axes(values, sizes, training):
     """`[B, X, Y, D]` -> `[B, Y, X, D]`; `sizes` are B, X and Y."""
-    if training or keras.backend.backend() != "tensorflow":
-        return ops.transpose(values, (0, 2, 1, 3))
-    from keras_bert import tensorflow_kernels
-
-    return tensorflow_kernels.swap_middle_axes(values, sizes)
+    if tensorflow_kernels and not training:
+        return tensorflow_kernels.swap_middle_axes(values, sizes)
+    return ops.transpose(values, (0, 2, 1, 3))

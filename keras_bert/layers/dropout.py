@@ -2,6 +2,8 @@
 
 import keras
 
+from keras_bert.backend import tensorflow_kernels
+
 
 @keras.saving.register_keras_serializable(package="keras_bert")
 class Dropout(keras.layers.Dropout):
@@ -19,8 +21,6 @@ class Dropout(keras.layers.Dropout):
     """
 
     def call(self, inputs, training=False):
-        if not training or not self.rate or keras.backend.backend() != "tensorflow" or self.noise_shape is not None:
-            return super().call(inputs, training=training)
-        from keras_bert import tensorflow_kernels
-
-        return tensorflow_kernels.dropout(inputs, self.rate, self.seed_generator.next())
+        if tensorflow_kernels and training and self.rate and self.noise_shape is None:
+            return tensorflow_kernels.dropout(inputs, self.rate, self.seed_generator.next())
+        return super().call(inputs, training=training)

@@ -6,6 +6,7 @@ The next-sentence head and a classifier are single dense layers, and are written
 import keras
 from keras import ops
 
+from keras_bert.backend import tensorflow_kernels
 from keras_bert.layers.activations import hidden_activation
 from keras_bert.layers.gathering import vectors_at
 from keras_bert.layers.layer_norm import LayerNorm
@@ -137,8 +138,6 @@ class MaskedLanguageModelHead(keras.layers.Layer):
 
 
 def _product_with_rows(vectors, table):
-    if keras.backend.backend() != "tensorflow":
-        return ops.matmul(vectors, ops.transpose(table))
-    from keras_bert import tensorflow_kernels
-
-    return tensorflow_kernels.product_with_rows(vectors, table)
+    if tensorflow_kernels:
+        return tensorflow_kernels.product_with_rows(vectors, table)
+    return ops.matmul(vectors, ops.transpose(table))

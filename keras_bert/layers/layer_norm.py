@@ -3,6 +3,8 @@
 import keras
 from keras import ops
 
+from keras_bert.backend import tensorflow_kernels
+
 
 @keras.saving.register_keras_serializable(package="keras_bert")
 class LayerNorm(keras.layers.Layer):
@@ -35,9 +37,7 @@ class LayerNorm(keras.layers.Layer):
     def call(self, inputs, training=False):
         dtype = keras.backend.result_type(self.compute_dtype, "float32")
         inputs = ops.cast(inputs, dtype)
-        if training and keras.backend.backend() == "tensorflow":
-            from keras_bert import tensorflow_kernels
-
+        if tensorflow_kernels and training:
             gamma, beta = ops.cast(self.gamma, dtype), ops.cast(self.beta, dtype)
             return ops.cast(tensorflow_kernels.layer_norm(inputs, gamma, beta, self.epsilon), self.compute_dtype)
         centred = inputs - ops.mean(inputs, axis=-1, keepdims=True)

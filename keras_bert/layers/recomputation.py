@@ -1,7 +1,12 @@
 """Gradient checkpointing: the backward pass of a layer computes again what the forward pass did not keep."""
 
+import functools
+
 import keras
 from keras import ops
+
+from keras_bert.backend import tensorflow_functions
+from keras_bert.layers.state import call_with_state, seeds_and_weights
 
 
 def call_recomputed(layer, hidden, *inputs, **arguments):
@@ -22,26 +27,15 @@ def call_recomputed(layer, hidden, *inputs, **arguments):
 
     Reference: Chen et al., 2016, arXiv 1604.06174.
     """
-    seeds = [variable for variable in layer.variables if variable.path.endswith("seed_generator_state")]
-    is_seed = {id(seed) for seed in seeds}
-    weights = [variable for variable in layer.variables if id(variable) not in is_seed]
+    seeds, weights = seeds_and_weights(layer)
 
     def compute(hidden, seed_values, weight_values):
-        given = [*zip(seeds, seed_values, strict=True), *zip(weights, weight_values, strict=True)]
-        with keras.StatelessScope(given) as scope:
-            outputs = layer(hidden, *inputs, **arguments)
-        return outputs, [scope.get_current_value(seed) for seed in seeds]
+        call = functools.partial(layer, hidden, *inputs, **arguments)
+        return call_with_state(call, seeds, seed_values, weights, weight_values)
 
     values = ([ops.convert_to_tensor(variable) for variable in group] for group in (seeds, weights))
-    outputs, next_seeds = _recomputed(compute)(hidden, *values)
+    recomputed = tensorflow_functions.recomputed if tensorflow_functions else keras.remat
+    outputs, next_seeds = recomputed(compute)(hidden, *values)
     for seed, value in zip(seeds, next_seeds, strict=True):
         seed.assign(value)
     return outputs
-
-
-def _recomputed(function):
-    if keras.backend.backend() != "tensorflow":
-        return keras.remat(function)
-    from keras_bert import tensorflow_kernels
-
-    return tensorflow_kernels.recomputed(function)

@@ -26,10 +26,10 @@ class TransformerBlock(keras.layers.Layer):
     Call arguments:
         hidden: `[B, S, H]`.
         attention_bias: `[B, 1, F, S]`, see `numbered_mask.attention_bias`.
-        training: whether dropout acts.
-        return_attention: whether to return the attention probabilities too.
         columns: int `[B, F]`, the tokens whose vectors are wanted, if they are not all. A few cost a small part; the
             others are looked at all the same.
+        training: whether dropout acts.
+        return_attention: whether to return the attention probabilities too.
 
     Returns:
         `[B, F, H]`, or a pair of it and `[B, N, F, S]`. Without `columns`, F is S.
@@ -72,7 +72,7 @@ class TransformerBlock(keras.layers.Layer):
     def _layer_norm(self, name):
         return LayerNorm(self.layer_norm_epsilon, dtype=self.dtype_policy, name=name)
 
-    def build(self, hidden_shape, attention_bias_shape=None):
+    def build(self, hidden_shape, attention_bias_shape=None, columns_shape=None):
         self.hidden_size = hidden_shape[-1]
         self.output_dense = keras.layers.Dense(
             self.hidden_size,
@@ -86,7 +86,7 @@ class TransformerBlock(keras.layers.Layer):
         self.output_dense.build((None, self.intermediate_size))
         self.output_layer_norm.build((None, self.hidden_size))
 
-    def call(self, hidden, attention_bias, training=False, return_attention=False, columns=None):
+    def call(self, hidden, attention_bias, columns=None, training=False, return_attention=False):
         looking = hidden if columns is None else vectors_at(hidden, columns)
         attended = self.attention(
             hidden, attention_bias, training=training, return_attention=return_attention, looking=looking
@@ -101,8 +101,8 @@ class TransformerBlock(keras.layers.Layer):
         output = ops.reshape(flat, ops.shape(looking))
         return (output, probabilities) if return_attention else output
 
-    def compute_output_shape(self, hidden_shape, attention_bias_shape=None):
-        return hidden_shape
+    def compute_output_shape(self, hidden_shape, attention_bias_shape=None, columns_shape=None):
+        return hidden_shape if columns_shape is None else (*columns_shape, hidden_shape[-1])
 
     def get_config(self):
         return {

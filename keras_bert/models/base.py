@@ -9,13 +9,14 @@ from collections.abc import Mapping, Sequence
 import keras
 
 from keras_bert import features
+from keras_bert.backend import on_tensorflow
 from keras_bert.config import BertConfig
 from keras_bert.errors import InputError
 from keras_bert.losses import LossTerm
 from keras_bert.metrics import RatioOfSums
 from keras_bert.tasks.given_texts import holds_texts
 
-if keras.backend.backend() == "tensorflow":
+if on_tensorflow():
     from keras_bert.distributed_model import DistributedModel
 else:
 
@@ -180,7 +181,7 @@ class TaskModel(DistributedModel, BertModel):
     def _set_gradient_accumulation(self, steps: int, compile_arguments) -> None:
         if not isinstance(steps, int) or steps < 1:
             raise InputError(f"gradient_accumulation_steps must be a whole number from 1. Received: {steps!r}")
-        if steps > 1 and keras.backend.backend() != "tensorflow":
+        if steps > 1 and not on_tensorflow():
             raise InputError("gradient_accumulation_steps works on the TensorFlow backend of Keras only.")
         if steps > 1 and (compile_arguments.get("metrics") or compile_arguments.get("weighted_metrics")):
             raise InputError(

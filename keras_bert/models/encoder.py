@@ -4,6 +4,7 @@ import keras
 from keras import ops
 
 from keras_bert import features
+from keras_bert.backend import on_tensorflow
 from keras_bert.config import BertConfig
 from keras_bert.errors import InputError
 from keras_bert.layers.embeddings import BertEmbeddings
@@ -11,8 +12,12 @@ from keras_bert.layers.gathering import vectors_at
 from keras_bert.layers.heads import Pooler
 from keras_bert.layers.numbered_mask import attention_bias, position_ids
 from keras_bert.layers.recomputation import call_recomputed
+from keras_bert.layers.shared_trace import shared_trace
 from keras_bert.layers.transformer_block import TransformerBlock
 from keras_bert.models.base import BertModel
+
+# From how many layers on it is quicker to trace one of them and to call it.
+FEWEST_SHARING = 3
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")
@@ -111,7 +116,7 @@ class BertEncoder(BertModel):
 
     @unpadded.setter
     def unpadded(self, unpadded: bool):
-        if unpadded and keras.backend.backend() != "tensorflow":
+        if unpadded and not on_tensorflow():
             raise InputError(f"unpadded=True needs Keras on TensorFlow. It runs on {keras.backend.backend()}.")
         if unpadded and self.output_attentions:
             raise InputError("An encoder computes without padding or returns attentions. Set one of the two to False.")
@@ -162,12 +167,14 @@ class BertEncoder(BertModel):
         bias = attention_bias(input_mask)
         states, attentions = [hidden], []
         call = call_recomputed if training and self.gradient_checkpointing else TransformerBlock.__call__
+        if training and len(self.blocks) >= FEWEST_SHARING:
+            call = shared_trace(call)
         for block in self.blocks:
-            arguments = {"training": training, "return_attention": self.output_attentions}
+            inputs = (hidden, bias)
             if columns is not None and block is self.blocks[-1]:
-                arguments["columns"] = columns
-                bias = attention_bias(input_mask, looking_mask=ops.take_along_axis(input_mask, columns, axis=1))
-            outputs = call(block, hidden, bias, **arguments)
+                looking_mask = ops.take_along_axis(input_mask, columns, axis=1)
+                inputs = hidden, attention_bias(input_mask, looking_mask=looking_mask), columns
+            outputs = call(block, *inputs, training=training, return_attention=self.output_attentions)
             hidden, attention = outputs if self.output_attentions else (outputs, None)
             states.append(hidden)
             attentions.append(attention)

@@ -6,14 +6,9 @@ from collections.abc import Sequence
 import keras
 from keras import ops
 
+from keras_bert.backend import tensorflow_kernels
 from keras_bert.errors import InputError
-from keras_bert.optimization.moments import (
-    MomentOptimizer,
-    computed_after,
-    on_tensorflow,
-    one_minus_power,
-    tensorflow_kernels,
-)
+from keras_bert.optimization.moments import MomentOptimizer, computed_after, one_minus_power
 
 # The names that `BertEncoder` gives its parts.
 _LAYER = re.compile(r"(?:^|/)layer_(\d+)/")
@@ -93,10 +88,11 @@ class AdamW(MomentOptimizer):
         if self.weight_decay and not self._is_excluded[index]:
             with computed_after(gradient):
                 self.assign_sub(variable, ops.convert_to_tensor(variable) * decay)
-        if on_tensorflow():
-            tensorflow_kernels().adam_update(
-                variable, momentum.value, velocity.value, gradient, rate, epsilon, self.beta_1, self.beta_2
+        if tensorflow_kernels:
+            constants = self._once_per_update(
+                dtype, lambda: tensorflow_kernels.adam_constants(dtype, self.beta_1, self.beta_2)
             )
+            tensorflow_kernels.adam_update(variable, momentum.value, velocity.value, gradient, rate, epsilon, constants)
             return
         gradient = ops.cast(gradient, dtype)
         self.assign(momentum, self.beta_1 * momentum + (1 - self.beta_1) * gradient)

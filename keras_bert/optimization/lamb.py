@@ -3,13 +3,8 @@
 import keras
 from keras import ops
 
-from keras_bert.optimization.moments import (
-    MomentOptimizer,
-    computed_after,
-    on_tensorflow,
-    one_minus_power,
-    tensorflow_kernels,
-)
+from keras_bert.backend import tensorflow_kernels
+from keras_bert.optimization.moments import MomentOptimizer, computed_after, one_minus_power
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")
@@ -64,8 +59,8 @@ class LAMB(MomentOptimizer):
     def _update(self, gradient, variable, learning_rate, correction_1, correction_2):
         index = self._get_variable_index(variable)
         dtype = variable.dtype
-        if on_tensorflow():
-            gradient = tensorflow_kernels().dense_gradient(gradient)
+        if tensorflow_kernels:
+            gradient = tensorflow_kernels.dense_gradient(gradient)
         gradient = ops.cast(gradient, dtype)
         momentum = self.beta_1 * self._momentums[index] + (1 - self.beta_1) * gradient
         velocity = self.beta_2 * self._velocities[index] + (1 - self.beta_2) * ops.square(gradient)

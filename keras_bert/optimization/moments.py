@@ -7,6 +7,8 @@ import re
 import keras
 from keras import ops
 
+from keras_bert.backend import tensorflow_kernels
+
 # Google excludes what matches "LayerNorm", "layer_norm" or "bias". Keras calls the two weights of a LayerNorm gamma and
 # beta whatever the layer is called, so those names are excluded too.
 _EXCLUDED = re.compile(r"(layer_?norm(alization)?|bias|/gamma$|/beta$|^gamma$|^beta$)", re.IGNORECASE)
@@ -80,16 +82,16 @@ class MomentOptimizer(keras.optimizers.Optimizer):
     def apply(self, grads, trainable_variables=None):
         # TensorFlow gives the gradient of an embedding as slices, one per looked-up row. Keras would accumulate and
         # clip the slices, not their sums.
-        if on_tensorflow() and not self._clips_slices():
-            grads = [tensorflow_kernels().dense_gradient(gradient) for gradient in grads]
+        if tensorflow_kernels and not self._clips_slices():
+            grads = [tensorflow_kernels.dense_gradient(gradient) for gradient in grads]
         super().apply(grads, trainable_variables)
 
     def _clips_slices(self):
         return bool(self.global_clipnorm) and not self.gradient_accumulation_steps and self.loss_scale_factor is None
 
     def _clip_gradients(self, grads):
-        if on_tensorflow() and self._clips_slices():
-            return tensorflow_kernels().clip_by_global_norm(grads, self.global_clipnorm)
+        if tensorflow_kernels and self._clips_slices():
+            return tensorflow_kernels.clip_by_global_norm(grads, self.global_clipnorm)
         return super()._clip_gradients(grads)
 
     def finalize_variable_values(self, var_list):
@@ -120,22 +122,12 @@ class _OnceEach:
         return self._values[key]
 
 
-def on_tensorflow() -> bool:
-    return keras.backend.backend() == "tensorflow"
-
-
-def tensorflow_kernels():
-    from keras_bert import tensorflow_kernels
-
-    return tensorflow_kernels
-
-
 def computed_after(gradient):
     """Returns a context whose operations wait for the gradient.
 
     TensorFlow begins a step with all that can be computed then. Products of the weights would be kept to its end.
     """
-    return tensorflow_kernels().computed_after(gradient) if on_tensorflow() else contextlib.nullcontext()
+    return tensorflow_kernels.computed_after(gradient) if tensorflow_kernels else contextlib.nullcontext()
 
 
 def one_minus_power(beta, step):

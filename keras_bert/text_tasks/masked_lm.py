@@ -7,7 +7,8 @@ import tensorflow as tf
 
 from keras_bert import features
 from keras_bert.errors import InputError
-from keras_bert.masking import MaskingOptions, MaskingVocabulary, mask_batch
+from keras_bert.masked_positions import MaskingOptions
+from keras_bert.masking import MaskingVocabulary, mask_batch
 from keras_bert.optimization import AdamW, WarmupLinearDecay
 from keras_bert.tasks.given_texts import as_list, collect
 from keras_bert.tasks.token_rows import RowBatches, TokenRows

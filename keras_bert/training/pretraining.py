@@ -95,19 +95,16 @@ def train_pretrainer(
         InputError: files, folder, config and vocabulary do not go together; the message says which.
     """
     optimizer = optimizer or OptimizerChoice()
-    phases = [
-        PretrainingPhase(
-            train_files,
-            num_train_steps,
-            num_warmup_steps,
-            train_batch_size,
-            learning_rate,
-            max_seq_length,
-            max_predictions_per_seq,
-        )
-    ]
-    if second_phase:
-        phases.append(second_phase.like(phases[0]))
+    first_phase = PretrainingPhase(
+        train_files,
+        num_train_steps,
+        num_warmup_steps,
+        train_batch_size,
+        learning_rate,
+        max_seq_length,
+        max_predictions_per_seq,
+    )
+    phases = [first_phase, second_phase.like(first_phase)] if second_phase else [first_phase]
     for phase in phases:
         check_batch_size(phase.train_batch_size, gradient_accumulation_steps)
     schedule = _schedule(phases, optimizer)
@@ -124,9 +121,7 @@ def train_pretrainer(
         settings |= {"keep_best": keep_best.settings(), "eval_steps": eval_steps}
     folder = RunFolder(output_dir, settings, keep_checkpoint_max)
     if keep_best and is_any(os.path.isdir(folder.model_path)):
-        print(f"{folder.path}: the training is finished")
-        forget_best_weights(folder)  # a kill may have come before it
-        return BertPretrainer.from_pretrained(folder.model_path)
+        return _finished_model(folder)
     # All batches of a phase have one shape. By the length of the whole run, so that a resumed one computes the same.
     compile_for_training(
         model,
@@ -147,13 +142,25 @@ def train_pretrainer(
         tensorboard=tensorboard,
         stuck_input_seconds=stuck_input_seconds,
     )
+    _save_trained(model, folder, best)
+    return model
+
+
+def _finished_model(folder: RunFolder) -> BertPretrainer:
+    """Returns the best model of a run that is finished."""
+    print(f"{folder.path}: the training is finished")
+    forget_best_weights(folder)  # a kill may have come before it
+    return BertPretrainer.from_pretrained(folder.model_path)
+
+
+def _save_trained(model: BertPretrainer, folder: RunFolder, best: BestModel | None) -> None:
+    """Gives the model the weights that the run has found, the best, averaged or last ones, and saves it."""
     if best:
         best.restore()
     else:
         take_averages(model)
     folder.save_model(model)
     forget_best_weights(folder)
-    return model
 
 
 def _settings(

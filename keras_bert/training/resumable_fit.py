@@ -82,9 +82,14 @@ def resumable_fit(
     ]
     # The end of the dataset ends the run: with steps_per_epoch, Keras rounds up to a multiple of steps_per_execution.
     remaining = dataset_from(start_step).take(num_train_steps - start_step)
+    _fit_until_stopped(model, remaining, callbacks, folder, listener, probe)
+
+
+def _fit_until_stopped(model, batches, callbacks, folder: RunFolder, listener, probe: InputProbe | None) -> None:
+    """Trains on all batches, and says where the same command goes on when Ctrl-C or SIGTERM comes before their end."""
     try:
         with listener, probe or contextlib.nullcontext():
-            model.fit(probe.watch(remaining) if probe else remaining, callbacks=callbacks, shuffle=False, verbose=0)
+            model.fit(probe.watch(batches) if probe else batches, callbacks=callbacks, shuffle=False, verbose=0)
     except KeyboardInterrupt:
         print(f"\nStopped. The same command goes on from step {folder.latest_step()}.")
         raise

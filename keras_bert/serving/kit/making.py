@@ -120,16 +120,7 @@ def make_serving_kit(
         _write(os.path.join(folder, "kubernetes.yaml"), manifest)
         _write(os.path.join(folder, "serve_with_docker.sh"), docker_script(name, image), executable=True)
         _write(os.path.join(folder, "serve.sh"), bare_script(name), executable=True)
-        readme = _README.format(
-            name=name,
-            version=version,
-            next_version=version + 1,
-            num_requests=num_requests,
-            metrics_path=metrics_path,
-            image=image,
-            request=_sample_request(copy),
-            joining=_JOINS_ANY_LENGTH if batching.pad_variable_length_inputs else _JOINS_EQUAL_LENGTHS,
-        )
+        readme = _readme_text(name, version, num_requests, image, metrics_path, _sample_request(copy), batching)
         _write(os.path.join(folder, "README.md"), readme)
     return os.fspath(output_dir)
 
@@ -167,6 +158,21 @@ def _checked_batching(source: str, batching: Batching | None, versions: Sequence
             f"{', '.join(inputs)} with its first value, and nothing says where a row ends. Leave it off."
         )
     return batching
+
+
+def _readme_text(
+    name: str, version: int, num_requests: int, image: str, metrics_path: str, request: str, batching: Batching
+) -> str:
+    return _README.format(
+        name=name,
+        version=version,
+        next_version=version + 1,
+        num_requests=num_requests,
+        metrics_path=metrics_path,
+        image=image,
+        request=request,
+        joining=_JOINS_ANY_LENGTH if batching.pad_variable_length_inputs else _JOINS_EQUAL_LENGTHS,
+    )
 
 
 def _sample_request(folder: str) -> str:

@@ -59,17 +59,28 @@ MODEL_FLAGS
   --monitoring_config_file="${here}/config/monitoring.config"
 )
 
-# Not exec: the temporary folder is removed when the server ends. A signal to this script ends the server too.
+# Not exec: the temporary folder is removed when the server ends. A signal to this script ends the server too, from the
+# moment at which it starts.
+server_process=""
+signalled=""
+stop_server() {
+  signalled="yes"
+  if [ -n "${server_process}" ]; then kill -TERM "${server_process}" 2> /dev/null || true; fi
+}
+trap stop_server INT TERM
 "${server}" "${flags[@]}" "$@" &
 server_process="$!"
-trap 'kill -TERM "${server_process}"' INT TERM
-status=0
-wait "${server_process}" || status="$?"
-# A signal ends the waiting before the server has ended.
-if kill -0 "${server_process}" 2> /dev/null; then
-  status=0
-  wait "${server_process}" || status="$?"
-fi
+if [ -n "${signalled}" ]; then stop_server; fi
+
+# A signal ends the waiting before the server has ended. Of a server that was waited for to its end, wait says 127.
+status=127
+signalled="yes"
+while [ -n "${signalled}" ]; do
+  signalled=""
+  waited=0
+  wait "${server_process}" 2> /dev/null || waited="$?"
+  if [ "${waited}" -ne 127 ]; then status="${waited}"; fi
+done
 exit "${status}"
 """
 
