@@ -14,10 +14,11 @@ import tensorflow as tf
 
 # Rows are a multiple of so many columns long.
 _COLUMNS = 8
+_SIZES = [*range(1, 9), *(size * 2**power for power in range(1, 26) for size in (5, 6, 7, 8))]
 
 
 class PackedRows(NamedTuple):
-    """A batch `[B, S]` in R rows of W columns, of which K or fewer sequences begin in each.
+    """A batch `[B, S]` in R rows of W columns, of which K or fewer sequences begin in each; of few such shapes.
 
     Attributes:
         input_ids, input_mask, positions, segment_ids: int32 `[R, W]`, what the encoder reads. Numbers of the mask are
@@ -50,7 +51,7 @@ def pack_rows(input_ids, input_mask, positions, segment_ids, hidden_size: int) -
     is_token = (input_mask != 0) | (is_empty & (tf.range(length) == 0))
     counts = tf.reduce_sum(tf.cast(is_token, tf.int32), axis=1)
     rows, columns, width = lay_out(counts, tf.constant(hidden_size))
-    num_packed = _largest(rows) + 1
+    num_packed = few_sizes([_largest(rows) + 1])[0]
 
     starts = (rows * width + columns)[:, None]
     places = starts + tf.where(is_token, tf.cumsum(tf.cast(is_token, tf.int32), axis=1) - 1, 0)
@@ -63,6 +64,7 @@ def pack_rows(input_ids, input_mask, positions, segment_ids, hidden_size: int) -
     earlier = (rows[:, None] == rows[None, :]) & (columns[None, :] < columns[:, None])
     order = tf.reduce_sum(tf.cast(earlier, tf.int32), axis=1)
     most = tf.maximum(_largest(order) + 1, 1)
+    most = tf.where(most > 1, _multiple(most), 1)
     first_places = rows * most + order
     first_columns = tf.scatter_nd(first_places[:, None], columns, [num_packed * most])
     return PackedRows(
@@ -79,8 +81,9 @@ def pack_rows(input_ids, input_mask, positions, segment_ids, hidden_size: int) -
 def lay_out(counts, hidden_size):
     """Decides which row each sequence goes to: the longest first, into the first row that has room.
 
-    It is tried with rows as long as the longest sequence, a quarter longer, and half longer, all rounded up; what costs
-    least is taken.
+    It is tried with rows as long as the longest sequence, a quarter longer, and half longer, all rounded up to
+    `few_sizes` of 8 columns; what costs least is taken. A batch of one row is rounded up to 8 columns only: there are
+    few of these, and nothing would fill it.
     A column costs the dense layers 24 H^2 operations in a layer, and attention about 12 H W, as many of its operations
     being slow ones; H is the hidden size and W the length of the rows.
 
@@ -92,7 +95,8 @@ def lay_out(counts, hidden_size):
         rows, columns, width: int32 `[B]`, `[B]` and a scalar.
     """
     num_rows, longest = tf.size(counts), _multiple(tf.maximum(_largest(counts), 1))
-    widths = tf.stack([longest, _multiple(longest + longest // 4), _multiple(longest + longest // 2)])  # [C]
+    widths = _multiple(tf.stack([longest, longest + longest // 4, longest + longest // 2]))  # [C]
+    widths = tf.where(num_rows > 1, few_sizes(widths // _COLUMNS) * _COLUMNS, widths)
     order = tf.argsort(counts, direction="DESCENDING", stable=True)
 
     def lay(number, room, rows, columns):  # room, rows, columns: [C, B]
@@ -107,14 +111,24 @@ def lay_out(counts, hidden_size):
     _, _, rows, columns = tf.while_loop(
         lambda number, *_: number < num_rows, lay, [0, room, nothing, nothing], parallel_iterations=1
     )
-    costs = (tf.reduce_max(rows, axis=1) + 1) * widths * (2 * hidden_size + widths)
+    costs = few_sizes(tf.reduce_max(rows, axis=1) + 1) * widths * (2 * hidden_size + widths)
     best = tf.argmin(costs)
     return rows[best], columns[best], widths[best]
 
 
-def _multiple(width):
-    """Rounds up: oneDNN makes and keeps code for every shape."""
-    return (width + _COLUMNS - 1) // _COLUMNS * _COLUMNS
+def few_sizes(numbers):
+    """Rounds up to 1 to 8, and to four sizes for each power of 2 beyond: [7, 9, 17, 33] -> [7, 10, 20, 40].
+
+    oneDNN makes and keeps code for every shape.
+
+    Args:
+        numbers: int32 `[N]`.
+    """
+    return tf.gather(_SIZES, tf.searchsorted(_SIZES, numbers))
+
+
+def _multiple(numbers):
+    return (numbers + _COLUMNS - 1) // _COLUMNS * _COLUMNS
 
 
 def _largest(values):

@@ -11,7 +11,7 @@ from test_encoder import MASKS, features, small_config
 from keras_bert.errors import InputError
 from keras_bert.models.encoder import BertEncoder
 from keras_bert.models.sequence_classifier import BertSequenceClassifier
-from keras_bert.unpadding import lay_out, pack_rows
+from keras_bert.unpadding import few_sizes, lay_out, pack_rows
 
 # Those of the encoder's tests, and a row without a token.
 MIXED_MASKS = [*MASKS, [0, 0, 0, 0, 0, 0, 0, 0]]
@@ -30,6 +30,19 @@ def first_fit(counts, width):
     return [places[number] for number in range(len(counts))], len(room)
 
 
+def rounded(number):
+    """The next of 1, ..., 8, 10, 12, 14, 16, 20, 24, 28, 32, 40, ..."""
+    unit = 1
+    while number > 8 * unit:
+        unit *= 2
+    return -(-number // unit) * unit
+
+
+def test_sizes_are_rounded_up():
+    numbers = list(range(1, 2000))
+    assert few_sizes(tf.constant(numbers)).numpy().tolist() == [rounded(number) for number in numbers]
+
+
 @pytest.mark.parametrize("seed", range(20))
 def test_the_layout_is_first_fit_of_the_cheapest_width(seed):
     generator = np.random.default_rng(seed)
@@ -38,8 +51,9 @@ def test_the_layout_is_first_fit_of_the_cheapest_width(seed):
     rows, columns, width = (value.numpy() for value in lay_out(tf.constant(counts), tf.constant(hidden_size)))
 
     longest = -(-int(counts.max()) // 8) * 8
-    candidates = [longest, *(-(-int(longest * factor) // 8) * 8 for factor in (1.25, 1.5))]
-    costs = [first_fit(counts, one)[1] * one * (2 * hidden_size + one) for one in candidates]
+    candidates = [-(-int(longest * factor) // 8) for factor in (1, 1.25, 1.5)]
+    candidates = [8 * (rounded(one) if len(counts) > 1 else one) for one in candidates]
+    costs = [rounded(first_fit(counts, one)[1]) * one * (2 * hidden_size + one) for one in candidates]
     best = candidates[int(np.argmin(costs))]
     assert width == best
     assert list(zip(rows, columns, strict=True)) == first_fit(counts, best)[0]
@@ -108,6 +122,23 @@ def test_rows_are_few():
     mask = (np.arange(256) < counts[:, None]).astype("int32")
     packed = pack_rows(mask, tf.constant(mask), mask, mask, 384)
     assert tf.size(packed.input_ids) < 1.15 * counts.sum() < 0.5 * mask.size
+
+
+def test_joined_requests_have_few_shapes():
+    # Each has compiled code, which is kept: a server's memory grows with them.
+    generator = np.random.default_rng(0)
+    spec = tf.TensorSpec([None, None], tf.int32)
+    pack = tf.function(lambda *rows: pack_rows(*rows, 384), input_signature=[spec] * 4, autograph=False)
+    rows_and_widths, shapes = set(), set()
+    for _ in range(200):
+        counts = generator.integers(3, 103, generator.integers(17, 65))
+        mask = tf.constant(np.arange(counts.max()) < counts[:, None], tf.int32)
+        packed = pack(mask, mask, mask, mask)
+        assert len(set(packed.first_places.numpy())) == len(counts)
+        rows_and_widths.add(tuple(packed.input_ids.shape))
+        shapes.add((*packed.input_ids.shape, packed.first_columns.shape[1]))
+    assert len(rows_and_widths) <= 40
+    assert len(shapes) <= 40
 
 
 def test_training_keeps_the_rows_and_draws_as_before():
