@@ -3,10 +3,9 @@
 import functools
 
 import keras
-from keras import ops
 
 from keras_bert.backend import tensorflow_functions
-from keras_bert.layers.state import call_with_state, seeds_and_weights
+from keras_bert.layers.state import call_with_state, run_with_state, seeds_and_weights
 
 
 def call_recomputed(layer, hidden, *inputs, **arguments):
@@ -15,9 +14,7 @@ def call_recomputed(layer, hidden, *inputs, **arguments):
     That pass calls the layer a second time, with the seeds of the first, and so with the same dropout. What it computes
     is what it would have computed without this, bit for bit.
 
-    The weights are handed over as tensors: gradients then reach them whether they are variables, as in Keras' own
-    step, or values of a `StatelessScope`, as in that of `DistributedModel` and on JAX. The seeds are those from before
-    the call, and are moved on outside of what is computed twice.
+    The seeds are those from before the call, and are moved on outside of what is computed twice.
 
     Args:
         layer: a built layer without losses of its own.
@@ -33,9 +30,5 @@ def call_recomputed(layer, hidden, *inputs, **arguments):
         call = functools.partial(layer, hidden, *inputs, **arguments)
         return call_with_state(call, seeds, seed_values, weights, weight_values)
 
-    values = ([ops.convert_to_tensor(variable) for variable in group] for group in (seeds, weights))
     recomputed = tensorflow_functions.recomputed if tensorflow_functions else keras.remat
-    outputs, next_seeds = recomputed(compute)(hidden, *values)
-    for seed, value in zip(seeds, next_seeds, strict=True):
-        seed.assign(value)
-    return outputs
+    return run_with_state(recomputed(compute), hidden, seeds, weights)

@@ -6,10 +6,8 @@ their weights alone.
 
 import functools
 
-from keras import ops
-
 from keras_bert.backend import tensorflow_functions
-from keras_bert.layers.state import call_with_state, seeds_and_weights
+from keras_bert.layers.state import call_with_state, run_with_state, seeds_and_weights
 
 
 def shared_trace(call):
@@ -33,11 +31,7 @@ class _SharedTrace:
         key = _structure(layer), *sorted(arguments.items())
         if key not in self._functions:
             self._functions[key] = self._function(layer, seeds, weights, arguments)
-        values = ([ops.convert_to_tensor(variable.value) for variable in group] for group in (seeds, weights))
-        outputs, next_seeds = self._functions[key](inputs, *values)
-        for seed, value in zip(seeds, next_seeds, strict=True):
-            seed.assign(value)
-        return outputs
+        return run_with_state(self._functions[key], inputs, seeds, weights)
 
     def _function(self, layer, seeds, weights, arguments):
         def compute(inputs, seed_values, weight_values):

@@ -1,6 +1,7 @@
 """A layer as a function of its weights and of the seeds of its dropout."""
 
 import keras
+from keras import ops
 
 
 def seeds_and_weights(layer) -> tuple[list[keras.Variable], list[keras.Variable]]:
@@ -25,3 +26,20 @@ def call_with_state(call, seeds, seed_values, weights, weight_values):
     with keras.StatelessScope(given) as scope:
         outputs = call()
     return outputs, [scope.get_current_value(seed) for seed in seeds]
+
+
+def run_with_state(function, inputs, seeds, weights):
+    """Returns what a function of inputs, seed values and weight values returns first, and moves the seeds on.
+
+    Args:
+        function: takes `(inputs, seed_values, weight_values)` and returns (outputs, the seeds that follow), as
+            `call_with_state` does.
+        inputs: what it is given.
+        seeds, weights: variables of a layer, handed over as tensors: gradients reach these whether they are variables,
+            as in Keras' own step, or values of a `StatelessScope`, as in that of `DistributedModel` and on JAX.
+    """
+    values = ([ops.convert_to_tensor(variable.value) for variable in group] for group in (seeds, weights))
+    outputs, next_seeds = function(inputs, *values)
+    for seed, value in zip(seeds, next_seeds, strict=True):
+        seed.assign(value)
+    return outputs
