@@ -78,6 +78,17 @@ def test_float32_stays_within_1e_5_of_the_paper_in_float64():
     np.testing.assert_allclose(ours[real], expected[real], rtol=0, atol=1e-5)
 
 
+def test_padding_is_as_exact_as_tokens_are():
+    config = small_config(hidden_size=48, num_hidden_layers=4, intermediate_size=192)
+    encoder, exact = BertEncoder(config), BertEncoder(config, dtype="float64")
+    scatter_weights(encoder, spread=0.1)
+    exact.set_weights(encoder.get_weights())
+    inputs = features(MASKS)
+    found, expected = (np.asarray(each(inputs)["sequence_output"]) for each in (encoder, exact))
+    assert [found.dtype, expected.dtype] == ["float32", "float64"]
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5)
+
+
 def test_a_packed_row_gives_what_its_sequences_give_alone():
     encoder = BertEncoder(small_config())
     scatter_weights(encoder)

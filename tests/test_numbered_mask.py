@@ -30,10 +30,10 @@ def test_positions_of_random_rows_are_those_read_from_left_to_right():
     np.testing.assert_array_equal(np.asarray(position_ids(masks)), expected)
 
 
-def test_tokens_look_at_their_own_sequence_only():
+def test_tokens_look_at_their_own_sequence_only_and_padding_at_all_tokens():
     allowed = np.asarray(attention_bias(np.array([[1, 1, 2, 0]], "int32"))) == 0
     assert allowed.shape == (1, 1, 4, 4)
-    assert allowed[0, 0].astype(int).tolist() == [[1, 1, 0, 0], [1, 1, 0, 0], [0, 0, 1, 0], [0, 0, 0, 0]]
+    assert allowed[0, 0].astype(int).tolist() == [[1, 1, 0, 0], [1, 1, 0, 0], [0, 0, 1, 0], [1, 1, 1, 0]]
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])

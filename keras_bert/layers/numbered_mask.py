@@ -14,8 +14,9 @@ _MASKED = -30000.0
 def attention_bias(input_mask, dtype="float32", looking_mask=None):
     """Returns what is added to the attention scores: 0 where a token may look, a large negative number elsewhere.
 
-    A token looks at the tokens with its own non-zero number. Padding may look nowhere: all its scores are lowered
-    alike, so what it gets is finite and means nothing.
+    A token looks at the tokens with its own non-zero number. Padding looks at all tokens of its row, as in Google's
+    code, where the mask is one of what is looked at: its vector means nothing, but is exact. (With all scores lowered
+    alike, they would be rounded to multiples of 0.002 in float32.)
 
     Args:
         input_mask: int `[B, S]`.
@@ -29,11 +30,12 @@ def attention_bias(input_mask, dtype="float32", looking_mask=None):
             [[x, x, ., .],
              [x, x, ., .],
              [., ., x, .],
-             [., ., ., .]]
+             [x, x, x, .]]
     """
     looking = ops.expand_dims(input_mask if looking_mask is None else looking_mask, 2)
     looked_at = ops.expand_dims(input_mask, 1)
-    allowed = ops.logical_and(ops.equal(looking, looked_at), ops.not_equal(looked_at, 0))
+    allowed = ops.logical_or(ops.equal(looking, looked_at), ops.equal(looking, 0))
+    allowed = ops.logical_and(allowed, ops.not_equal(looked_at, 0))
     return ops.expand_dims((1.0 - ops.cast(allowed, dtype)) * _MASKED, 1)
 
 

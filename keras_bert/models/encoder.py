@@ -45,8 +45,8 @@ class BertEncoder(BertModel):
 
     Returns:
         dictionary:
-            `sequence_output`: `[B, S, H]`, and `[B, F, H]` with `columns`. Vectors of padding are finite and mean
-                nothing.
+            `sequence_output`: `[B, S, H]`, and `[B, F, H]` with `columns`. Vectors of padding are
+                those of other BERTs, with `unpadded` that of their row's first token, and mean nothing.
             `pooled_output`: `[B, H]`, made from the first token of each row; with `cls_positions`, `[B, K, H]`.
             `hidden_states`: list of L + 1 tensors `[B, S, H]`, the embeddings first, if asked for.
             `attentions`: list of L tensors `[B, N, S, S]`, if asked for.
