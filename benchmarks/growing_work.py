@@ -64,7 +64,7 @@ def growths(folder: str) -> list[Growth]:
         Growth("pre-training records, tiny documents", "kB of text", (250, 500, 1000, 2000), 1, text.records_of_many),
         Growth("vocabulary", "kB of text", (250, 500, 1000, 2000), 1, text.vocabulary_of_text),
         Growth("tokenizer, one line", "kB", (64, 128, 256, 512), 1, text.tokens_of_line),
-        Growth("tokenizer, one word", "kB", (64, 128, 256, 512), 1, text.tokens_of_word),
+        Growth("tokenizer, one word", "kB", (256, 512, 1024, 2048), 1, text.tokens_of_word),
         Growth("tokenizer in the graph, one line", "kB", (64, 128, 256, 512), 1, text.graph_tokens_of_line),
         Growth("tokenizer in the graph, one word", "kB", (256, 512, 1024, 2048), 1, text.graph_tokens_of_word),
         Growth("served tagger, one text", "kB", (64, 128, 256, 512), 1, models.tagged_text),

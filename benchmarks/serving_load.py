@@ -5,8 +5,8 @@
 For a tiny classifier and one of MiniLM's size, both with random weights, the server runs in a process of its own, once
 with requests joined (--enable_batching) and once without. Clients run in further processes and ask one text at a time
 over kept connections, of 1 to 100 words. Every answer is compared with what the SavedModel says in this process, one
-text a call. Printed are requests a second, latencies, the server's memory after a tenth of the requests and at the end,
-and wrong and lost answers; then what a REST request costs over a direct call, in turns, one client, medians.
+text a call. Printed are requests a second, latencies, the server's memory after each tenth of the time, and wrong and
+lost answers; then what a REST request costs over a direct call, in turns, one client, medians.
 """
 
 import asyncio
@@ -41,9 +41,9 @@ BATCHING = "max_batch_size { value: 64 }\nbatch_timeout_micros { value: 1000 }\n
 TOLERANCE = 1e-5
 WARM_UP = 20
 HEADER = [
-    "| model | requests joined | requests/s | median ms | 99 % ms | memory after a tenth | at the end "
+    "| model | requests joined | requests/s | median ms | 99 % ms | memory, MB, after each tenth "
     "| largest difference | wrong | refused | lost |",
-    "|---|---|---|---|---|---|---|---|---|---|---|",
+    "|---|---|---|---|---|---|---|---|---|---|",
 ]
 
 
@@ -143,7 +143,7 @@ def _load(name: str, joined: bool, port: int, server: psutil.Process, texts, exp
     """Has clients ask, prints a line of the table and returns requests a second."""
     share = FLAGS.clients // FLAGS.client_processes or 1
     asked = {"port": port, "texts": texts, "expected": expected, "clients": share}
-    memory, start, clients = [], time.perf_counter(), []
+    memory, clients = [], []
     for number in range(FLAGS.client_processes):
         path = os.path.join(folder, f"client{number}.json")
         with open(path, "w") as file:
@@ -151,7 +151,7 @@ def _load(name: str, joined: bool, port: int, server: psutil.Process, texts, exp
         command = [sys.executable, "-m", "benchmarks.serving_load", f"--client={path}"]
         clients.append(subprocess.Popen(command))
     while any(client.poll() is None for client in clients):
-        memory.append((time.perf_counter() - start, server.memory_info().rss))
+        memory.append(server.memory_info().rss)
         time.sleep(0.2)
     results = []
     for number in range(FLAGS.client_processes):
@@ -161,10 +161,10 @@ def _load(name: str, joined: bool, port: int, server: psutil.Process, texts, exp
     seconds = max(result["end"] for result in results) - min(result["start"] for result in results)
     speed = len(times) / seconds
     lost = FLAGS.requests // FLAGS.client_processes * FLAGS.client_processes - len(times)
-    at_tenth = memory[len(memory) // 10][1]
+    tenths = [memory[min(len(memory) * tenth // 10, len(memory) - 1)] / 2**20 for tenth in range(1, 11)]
     print(
         f"| {name} | {'yes' if joined else 'no'} | {speed:,.0f} | {times[len(times) // 2] * 1e3:.1f} | "
-        f"{times[int(len(times) * 0.99)] * 1e3:.1f} | {at_tenth / 2**20:,.0f} MB | {memory[-1][1] / 2**20:,.0f} MB | "
+        f"{times[int(len(times) * 0.99)] * 1e3:.1f} | {' '.join(f'{size:,.0f}' for size in tenths)} | "
         f"{max(result['difference'] for result in results):.1e} | {sum(result['wrong'] for result in results)} | "
         f"{sum(result['refused'] for result in results)} | {lost} |",
         flush=True,

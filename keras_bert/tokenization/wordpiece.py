@@ -14,6 +14,7 @@ them in the same stretch without white space, and at the start of a stretch to n
 """
 
 import functools
+import itertools
 import re
 from collections.abc import Iterable
 
@@ -176,21 +177,21 @@ def _words(stretch: str, do_lower_case: bool) -> Iterable[_Word]:
     for token in _split_at(kept, unicode_table.is_cjk):
         letters = _fold(token) if do_lower_case else token
         words += _split_at(letters, unicode_table.punctuation().__contains__)
-    ends = _ends([start for word in words for _, start in word], len(stretch))
+    ends = iter(_ends([start for word in words for _, start in word], len(stretch)))
     for word in words:
         starts = [start for _, start in word]
-        yield "".join(chr(point) for point, _ in word), starts, [ends[start] for start in starts]
+        yield "".join(chr(point) for point, _ in word), starts, list(itertools.islice(ends, len(word)))
 
 
 def _split_at(letters: list[tuple[int, int]], is_separate) -> list[list[tuple[int, int]]]:
     """Cuts so that each separate character stands alone: "a,b" -> "a" "," "b". There are no empty parts."""
     parts: list[list[tuple[int, int]]] = []
     joins = False
-    for point, start in letters:
-        separate = is_separate(point)
+    for letter in letters:
+        separate = is_separate(letter[0])
         if separate or not joins:
             parts.append([])
-        parts[-1].append((point, start))
+        parts[-1].append(letter)
         joins = not separate
     return parts
 
@@ -240,7 +241,11 @@ def _in_canonical_order(letters: list[tuple[int, int]]) -> list[tuple[int, int]]
     return ordered + sorted(run, key=lambda mark: classes[mark[0]])
 
 
-def _ends(starts: list[int], length: int) -> dict[int, int]:
-    """Start of a source character -> where the next one starts that left something: [0, 0, 3], 5 -> {0: 3, 3: 5}."""
-    distinct = sorted(set(starts))
-    return dict(zip(distinct, [*distinct, length][1:], strict=True))
+def _ends(starts: list[int], length: int) -> list[int]:
+    """Where the next character of the source starts that left something: [0, 0, 3], 5 -> [3, 3, 5]."""
+    ends, end, following = [], length, length
+    for start in reversed(starts):
+        if start < following:
+            end, following = following, start
+        ends.append(end)
+    return ends[::-1]
