@@ -51,7 +51,12 @@ def saves_time_by_calls() -> bool:
 
     XLA compiles the products of a function that is called from several places to slow loops of its own.
     """
-    return not tf.executing_eagerly() and not GraphOrParentsInXlaContext(tf.compat.v1.get_default_graph())
+    return not tf.executing_eagerly() and lengths_may_vary()
+
+
+def lengths_may_vary() -> bool:
+    """Returns whether tensors may have lengths that are known only when they are there, as XLA's may not."""
+    return not GraphOrParentsInXlaContext(tf.compat.v1.get_default_graph())
 
 
 def traced_once(function):

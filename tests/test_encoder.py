@@ -183,15 +183,45 @@ def test_vectors_at_chosen_columns_are_the_same_and_so_are_their_gradients(cls_p
         np.testing.assert_allclose(chosen, among_all, rtol=0, atol=1e-11)
 
 
-def test_the_last_layer_computes_for_chosen_columns_alone():
+@pytest.mark.parametrize("places", [[9, 0, 16, 7, 7], []])  # out of order, and one twice
+def test_vectors_at_chosen_places_are_the_same_and_so_are_their_gradients(places):
+    import tensorflow as tf
+
+    config = small_config(hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
+    encoder = BertEncoder(config, output_hidden_states=True, dtype="float64")
+    batch, places = features([[1, 1, 1, 1, 1, 1], [1, 1, 1, 2, 2, 0], [0, 1, 1, 1, 3, 3]]), np.array(places, "int32")
+    found = []
+    for given in ({"places": places}, {}):
+        with tf.GradientTape() as tape:
+            outputs = encoder(batch, training=True, **given)
+            vectors = outputs["sequence_output"]
+            if given:
+                assert list(outputs) == ["sequence_output"]
+            else:
+                vectors = tf.gather(tf.reshape(vectors, [-1, vectors.shape[-1]]), places)
+            loss = tf.reduce_sum(vectors**3)
+        weights = [weight.value for weight in encoder.trainable_variables if "pooler" not in weight.path]
+        found.append([vectors, *map(tf.convert_to_tensor, tape.gradient(loss, weights))])
+    for chosen, among_all in zip(*found, strict=True):
+        np.testing.assert_allclose(chosen, among_all, rtol=0, atol=1e-11)
+    unpadded = BertEncoder(config, unpadded=True, dtype="float64")
+    unpadded.set_weights(encoder.get_weights())
+    np.testing.assert_allclose(unpadded(batch, places=places)["sequence_output"], found[0][0], rtol=0, atol=1e-11)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "number"),
+    [({"columns": [[2, 7]] * len(MASKS)}, len(MASKS) * 3), ({"places": [2, 7, 30]}, 3)],  # [CLS] and two columns
+)
+def test_the_last_layer_computes_for_chosen_tokens_alone(wanted, number):
     import tensorflow as tf
 
     encoder = BertEncoder(small_config())
-    columns = tf.constant([[2, 7]] * len(MASKS))
-    graph = tf.function(lambda inputs: encoder(inputs, training=True, columns=columns), autograph=False)
+    wanted = {name: tf.constant(tokens) for name, tokens in wanted.items()}
+    graph = tf.function(lambda inputs: encoder(inputs, training=True, **wanted), autograph=False)
     operations = graph.get_concrete_function(features(MASKS)).graph.get_operations()
     rows = [op.outputs[0].shape[0] for op in operations if op.type == "MatMul" and op.outputs[0].shape[1] == 20]
-    assert rows == [len(MASKS) * 8, len(MASKS) * 3]  # the wide products of two layers; [CLS] and two columns
+    assert rows == [len(MASKS) * 8, number]  # the wide products of two layers
 
 
 def test_dropout_acts_in_training_only():

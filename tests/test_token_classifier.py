@@ -69,6 +69,30 @@ def test_a_token_without_a_label_does_not_matter():
         np.testing.assert_array_equal(one, other)
 
 
+@pytest.mark.parametrize("label_ids", [LABEL_IDS, np.full_like(LABEL_IDS, -1)])
+@pytest.mark.parametrize("jit_compile", [False, True])
+def test_labels_among_the_features_train_as_those_of_the_pair_do(label_ids, jit_compile):
+    """Without XLA the last layer then works for the tokens that have a label."""
+    weights, losses = [], []
+    for given in ((X, label_ids), ({**X, "label_ids": label_ids},)):
+        model = compiled(hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
+        model.jit_compile = jit_compile
+        losses.append(model.fit(*given, shuffle=False, epochs=3, verbose=0).history["loss"])
+        weights.append(model.get_weights())
+    assert losses[0] == pytest.approx(losses[1], rel=1e-5)
+    for one, other in zip(*weights, strict=True):
+        np.testing.assert_allclose(one, other, rtol=0, atol=1e-6)
+
+
+def test_labels_among_the_features_say_which_logits_are_computed_in_training():
+    model = compiled(hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
+    inputs, expected = {**X, "label_ids": LABEL_IDS}, np.asarray(model(X))
+    np.testing.assert_array_equal(model(inputs), expected)
+    logits, is_labelled = np.asarray(model(inputs, training=True)), LABEL_IDS >= 0
+    np.testing.assert_allclose(logits[is_labelled], expected[is_labelled], rtol=0, atol=1e-6)
+    assert not logits[~is_labelled].any()
+
+
 def test_weights_of_examples_are_weights_of_their_tokens():
     model, weights, labelled = compiled(), np.array([3.0, 0.5], "float32"), LABEL_IDS >= 0
     losses = -log_likelihood(reference_logits(model)[labelled], LABEL_IDS[labelled])

@@ -25,9 +25,10 @@ class SelfAttention(keras.layers.Layer):
         training: whether dropout acts.
         return_attention: whether to return the attention probabilities (before dropout) too.
         looking: `[B, F, H]`, the tokens that gather; all of `hidden` when not given.
+        wanted: int `[T]`, counted through all of `[B, F]`: of what these gather alone an output is made.
 
     Returns:
-        `[B, F, H]`, or a pair of it and `[B, N, F, S]`.
+        `[B, F, H]`, or `[T, H]` with `wanted`; or a pair of it and `[B, N, F, S]`.
 
     Reference: Vaswani et al., 2017, section 3.2.
     """
@@ -38,7 +39,7 @@ class SelfAttention(keras.layers.Layer):
         self.initializer_range = initializer_range
         self.dropout = Dropout(dropout, dtype=self.dtype_policy, name="dropout")
 
-    def build(self, hidden_shape, attention_bias_shape=None, looking_shape=None):
+    def build(self, hidden_shape, attention_bias_shape=None, looking_shape=None, wanted_shape=None):
         self.hidden_size = hidden_shape[-1]
         if self.hidden_size % self.num_heads:
             raise ValueError(
@@ -53,7 +54,7 @@ class SelfAttention(keras.layers.Layer):
             dense.build((None, self.hidden_size))
             setattr(self, name, dense)
 
-    def call(self, hidden, attention_bias, training=False, return_attention=False, looking=None):
+    def call(self, hidden, attention_bias, training=False, return_attention=False, looking=None, wanted=None):
         # B = batch, F = tokens that look, S = sequence length, H = hidden size, N = number of heads, D = head size
         looking = hidden if looking is None else looking
         # Of the bias, which all layers share: so what follows from the sizes alone is computed once for all layers.
@@ -73,7 +74,10 @@ class SelfAttention(keras.layers.Layer):
         gathered, probabilities = self._gather(query, key, value, attention_bias, sizes, training, return_attention)
         gathered = _swap_middle_axes(gathered, (batch_size, self.num_heads, num_looking), training)  # [B, F, N, D]
         gathered = ops.reshape(gathered, (-1, self.hidden_size))
-        output = ops.reshape(self.output_dense(gathered), ops.shape(looking))
+        if wanted is None:
+            output = ops.reshape(self.output_dense(gathered), ops.shape(looking))
+        else:
+            output = self.output_dense(ops.take(gathered, wanted, axis=0))
         return (output, probabilities) if return_attention else output
 
     def _gather(self, query, key, value, attention_bias, sizes, training, return_attention):
@@ -91,8 +95,8 @@ class SelfAttention(keras.layers.Layer):
         gathered = ops.matmul(self.dropout(probabilities, training=training), value)  # [B, N, F, D]
         return gathered, probabilities
 
-    def compute_output_shape(self, hidden_shape, attention_bias_shape=None, looking_shape=None):
-        return looking_shape or hidden_shape
+    def compute_output_shape(self, hidden_shape, attention_bias_shape=None, looking_shape=None, wanted_shape=None):
+        return (*wanted_shape, hidden_shape[-1]) if wanted_shape else looking_shape or hidden_shape
 
     def get_config(self):
         return {

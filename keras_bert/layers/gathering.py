@@ -1,18 +1,20 @@
-"""Vectors at chosen columns of every row."""
+"""Vectors of chosen tokens."""
 
 from keras import ops
 
 
-def vectors_at(hidden, columns):
-    """Gathers `hidden[b, columns[b, k]]`.
+def vectors_at(hidden, wanted):
+    """Gathers `hidden[b, wanted[b, k]]`, or the tokens that are counted through all rows.
 
     Args:
         hidden: `[B, S, H]`.
-        columns: int `[B, K]`, each below S.
+        wanted: int `[B, K]`, each below S; or int `[T]`, each below B * S.
 
     Returns:
-        `[B, K, H]`.
+        `[B, K, H]`, or `[T, H]`.
     """
-    batch_size, length = ops.shape(hidden)[0], ops.shape(hidden)[1]
-    first_rows = ops.expand_dims(ops.arange(batch_size, dtype="int32") * length, 1)  # [B, 1]
-    return ops.take(ops.reshape(hidden, (-1, hidden.shape[-1])), ops.cast(columns, "int32") + first_rows, axis=0)
+    places = ops.cast(wanted, "int32")
+    if len(wanted.shape) == 2:
+        batch_size, length = ops.shape(hidden)[0], ops.shape(hidden)[1]
+        places += ops.expand_dims(ops.arange(batch_size, dtype="int32") * length, 1)
+    return ops.take(ops.reshape(hidden, (-1, hidden.shape[-1])), places, axis=0)

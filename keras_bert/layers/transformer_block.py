@@ -26,13 +26,14 @@ class TransformerBlock(keras.layers.Layer):
     Call arguments:
         hidden: `[B, S, H]`.
         attention_bias: `[B, 1, F, S]`, see `numbered_mask.attention_bias`.
-        columns: int `[B, F]`, the tokens whose vectors are wanted, if they are not all. A few cost a small part; the
-            others are looked at all the same.
+        wanted: the tokens whose vectors are wanted, if they are not all; the others are looked at all the same. Either
+            int `[B, F]`, columns of each row; a few cost a small part. Or int `[T]`, counted through all rows, F being
+            S: then all look, and the dense layers behind that work for these.
         training: whether dropout acts.
         return_attention: whether to return the attention probabilities too.
 
     Returns:
-        `[B, F, H]`, or a pair of it and `[B, N, F, S]`. Without `columns`, F is S.
+        `[B, F, H]`, or `[T, H]`; or a pair of it and `[B, N, F, S]`. Without `wanted`, F is S.
 
     Reference: Devlin et al., 2018, section 3; Vaswani et al., 2017, section 3.1.
     """
@@ -72,7 +73,7 @@ class TransformerBlock(keras.layers.Layer):
     def _layer_norm(self, name):
         return LayerNorm(self.layer_norm_epsilon, dtype=self.dtype_policy, name=name)
 
-    def build(self, hidden_shape, attention_bias_shape=None, columns_shape=None):
+    def build(self, hidden_shape, attention_bias_shape=None, wanted_shape=None):
         self.hidden_size = hidden_shape[-1]
         self.output_dense = keras.layers.Dense(
             self.hidden_size,
@@ -86,23 +87,24 @@ class TransformerBlock(keras.layers.Layer):
         self.output_dense.build((None, self.intermediate_size))
         self.output_layer_norm.build((None, self.hidden_size))
 
-    def call(self, hidden, attention_bias, columns=None, training=False, return_attention=False):
-        looking = hidden if columns is None else vectors_at(hidden, columns)
-        attended = self.attention(
-            hidden, attention_bias, training=training, return_attention=return_attention, looking=looking
-        )
+    def call(self, hidden, attention_bias, wanted=None, training=False, return_attention=False):
+        options, vectors = {"training": training, "return_attention": return_attention}, hidden
+        if wanted is not None:
+            vectors = vectors_at(hidden, wanted)
+            options |= {"looking": vectors} if len(wanted.shape) == 2 else {"wanted": wanted}
+        attended = self.attention(hidden, attention_bias, **options)
         attended, probabilities = attended if return_attention else (attended, None)
-        looking = self.attention_layer_norm(looking + self.dropout(attended, training=training), training=training)
+        vectors = self.attention_layer_norm(vectors + self.dropout(attended, training=training), training=training)
 
         # Two dimensions, for the reason given in SelfAttention. The sum becomes a part of the product too.
-        flat = ops.reshape(looking, (-1, self.hidden_size))
+        flat = ops.reshape(vectors, (-1, self.hidden_size))
         transformed = self.output_dense(self.intermediate_dense(flat, training=training))
         flat = self.output_layer_norm(flat + self.dropout(transformed, training=training), training=training)
-        output = ops.reshape(flat, ops.shape(looking))
+        output = ops.reshape(flat, ops.shape(vectors))
         return (output, probabilities) if return_attention else output
 
-    def compute_output_shape(self, hidden_shape, attention_bias_shape=None, columns_shape=None):
-        return hidden_shape if columns_shape is None else (*columns_shape, hidden_shape[-1])
+    def compute_output_shape(self, hidden_shape, attention_bias_shape=None, wanted_shape=None):
+        return hidden_shape if wanted_shape is None else (*wanted_shape, hidden_shape[-1])
 
     def get_config(self):
         return {

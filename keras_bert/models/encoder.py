@@ -42,12 +42,15 @@ class BertEncoder(BertModel):
         columns: int `[B, F]`, the tokens whose vectors are wanted, if they are not all. The last layer then works for
             them and for the first tokens alone, and neither hidden states nor attentions are returned.
         pooled_only: whether `pooled_output` is all that is wanted: as `columns` with F = 0.
+        places: int `[T]`, the tokens whose vectors are all that is wanted, counted through all rows of the batch. The
+            dense layers behind the last attention work for them alone. XLA would compile anew for every T.
 
     Returns:
         dictionary:
-            `sequence_output`: `[B, S, H]`, and `[B, F, H]` with `columns`. Vectors of padding are
+            `sequence_output`: `[B, S, H]`, `[B, F, H]` with `columns`, `[T, H]` with `places`. Vectors of padding are
                 those of other BERTs, with `unpadded` that of their row's first token, and mean nothing.
-            `pooled_output`: `[B, H]`, made from the first token of each row; with `cls_positions`, `[B, K, H]`.
+            `pooled_output`: `[B, H]`, made from the first token of each row; with `cls_positions`, `[B, K, H]`; not
+                with `places`.
             `hidden_states`: list of L + 1 tensors `[B, S, H]`, the embeddings first, if asked for.
             `attentions`: list of L tensors `[B, N, S, S]`, if asked for.
 
@@ -124,11 +127,15 @@ class BertEncoder(BertModel):
         # Keras otherwise compiles `predict` with XLA, which needs to know all shapes beforehand.
         self.supports_jit = not unpadded
 
-    def call(self, inputs, training=False, columns=None, pooled_only=False):
+    def call(self, inputs, training=False, columns=None, pooled_only=False, places=None):
         input_ids, input_mask, segment_ids = (ops.cast(inputs[name], "int32") for name in self.feature_names)
         positions, cls_positions = position_ids(input_mask), inputs.get(features.CLS_POSITIONS)
         if self.unpadded and not training and cls_positions is None:
-            return self._call_unpadded(input_ids, input_mask, positions, segment_ids, columns, pooled_only)
+            outputs = self._call_unpadded(input_ids, input_mask, positions, segment_ids, columns, pooled_only)
+            return outputs if places is None else {"sequence_output": vectors_at(outputs["sequence_output"], places)}
+        if places is not None:
+            states, _ = self._run_layers(input_ids, input_mask, positions, segment_ids, places, training)
+            return {"sequence_output": states[-1]}
         if columns is None and not pooled_only:
             states, attentions = self._run_layers(input_ids, input_mask, positions, segment_ids, None, training)
             return self._outputs(states, attentions, self.pooler(states[-1], cls_positions))
@@ -158,10 +165,10 @@ class BertEncoder(BertModel):
             "pooled_output": outputs["pooled_output"],
         }
 
-    def _run_layers(self, input_ids, input_mask, positions, segment_ids, columns, training):
+    def _run_layers(self, input_ids, input_mask, positions, segment_ids, wanted, training):
         """Returns what goes into and comes out of every layer, and the attentions.
 
-        The last layer works for the tokens at `columns`, int `[B, F]`, alone; None: for all.
+        The last layer works for the wanted tokens alone, columns `[B, F]` or places `[T]`; None: for all.
         """
         hidden = self.embeddings(input_ids, positions, segment_ids, training=training)
         bias = attention_bias(input_mask)
@@ -171,9 +178,10 @@ class BertEncoder(BertModel):
             call = shared_trace(call)
         for block in self.blocks:
             inputs = (hidden, bias)
-            if columns is not None and block is self.blocks[-1]:
-                looking_mask = ops.take_along_axis(input_mask, columns, axis=1)
-                inputs = hidden, attention_bias(input_mask, looking_mask=looking_mask), columns
+            if wanted is not None and block is self.blocks[-1]:
+                if len(wanted.shape) == 2:
+                    bias = attention_bias(input_mask, looking_mask=ops.take_along_axis(input_mask, wanted, axis=1))
+                inputs = hidden, bias, wanted
             outputs = call(block, *inputs, training=training, return_attention=self.output_attentions)
             hidden, attention = outputs if self.output_attentions else (outputs, None)
             states.append(hidden)

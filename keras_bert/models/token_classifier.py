@@ -6,6 +6,7 @@ import keras
 from keras import ops
 
 from keras_bert import features
+from keras_bert.backend import tensorflow_functions
 from keras_bert.config import BertConfig
 from keras_bert.errors import InputError
 from keras_bert.layers.dropout import Dropout
@@ -38,6 +39,7 @@ class BertTokenClassifier(TaskModel):
     Call arguments:
         inputs: dictionary of `input_ids`, `input_mask` and `segment_ids`, int `[B, S]` (see `BertEncoder`). Other keys
             are ignored.
+            In training `label_ids` among them say which logits are wanted: those of tokens without a label are 0.
         training: whether dropout acts.
 
     Returns:
@@ -72,8 +74,17 @@ class BertTokenClassifier(TaskModel):
         self.token_classifier.build((None, None, self.config.hidden_size))
 
     def call(self, inputs, training=False):
-        tokens = self.encoder(inputs, training=training)["sequence_output"]
-        return self.token_classifier(self.dropout(tokens, training=training))
+        label_ids = inputs.get(features.LABEL_IDS) if training else None
+        if label_ids is None or not (tensorflow_functions and tensorflow_functions.lengths_may_vary()):
+            tokens = self.encoder(inputs, training=training)["sequence_output"]
+            return self.token_classifier(self.dropout(tokens, training=training))
+        # Every second token or so is the first of its word.
+        places = ops.cast(ops.nonzero(ops.reshape(label_ids, (-1,)) >= 0)[0], "int32")
+        tokens = self.encoder(inputs, training=training, places=places)["sequence_output"]
+        logits = self.token_classifier(self.dropout(tokens, training=training))
+        rows, length = ops.shape(label_ids)
+        logits = ops.scatter(ops.expand_dims(places, 1), logits, (rows * length, len(self.labels)))
+        return ops.reshape(logits, (rows, length, len(self.labels)))
 
     def compile(self, optimizer, metrics=None, weighted_metrics=None, **kwargs):
         if metrics is not None or weighted_metrics is not None:
