@@ -132,8 +132,11 @@ class BertEncoder(BertModel):
         positions, cls_positions = position_ids(input_mask), inputs.get(features.CLS_POSITIONS)
         if self.unpadded and not training and cls_positions is None:
             outputs = self._call_unpadded(input_ids, input_mask, positions, segment_ids, columns, pooled_only)
-            return outputs if places is None else {"sequence_output": vectors_at(outputs["sequence_output"], places)}
+            if places is None:
+                return outputs
+            return {"sequence_output": vectors_at(outputs["sequence_output"], ops.cast(places, "int32"))}
         if places is not None:
+            places = ops.cast(places, "int32")
             states, _ = self._run_layers(input_ids, input_mask, positions, segment_ids, places, training)
             return {"sequence_output": states[-1]}
         if columns is None and not pooled_only:
