@@ -93,6 +93,17 @@ def test_labels_among_the_features_say_which_logits_are_computed_in_training():
     assert not logits[~is_labelled].any()
 
 
+@pytest.mark.parametrize("jit_compile", [False, True])
+def test_xla_is_given_no_lengths_that_depend_on_the_labels(jit_compile):
+    import tensorflow as tf
+
+    model = compiled()
+    graph = tf.function(lambda inputs: model(inputs, training=True), autograph=False, jit_compile=jit_compile)
+    inputs = {name: tf.constant(values) for name, values in {**X, "label_ids": LABEL_IDS}.items()}
+    operations = [operation.type for operation in graph.get_concrete_function(inputs).graph.get_operations()]
+    assert operations.count("Where") == (not jit_compile)
+
+
 def test_weights_of_examples_are_weights_of_their_tokens():
     model, weights, labelled = compiled(), np.array([3.0, 0.5], "float32"), LABEL_IDS >= 0
     losses = -log_likelihood(reference_logits(model)[labelled], LABEL_IDS[labelled])
