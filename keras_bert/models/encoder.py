@@ -130,13 +130,13 @@ class BertEncoder(BertModel):
     def call(self, inputs, training=False, columns=None, pooled_only=False, places=None):
         input_ids, input_mask, segment_ids = (ops.cast(inputs[name], "int32") for name in self.feature_names)
         positions, cls_positions = position_ids(input_mask), inputs.get(features.CLS_POSITIONS)
+        places = None if places is None else ops.cast(places, "int32")
         if self.unpadded and not training and cls_positions is None:
             outputs = self._call_unpadded(input_ids, input_mask, positions, segment_ids, columns, pooled_only)
             if places is None:
                 return outputs
-            return {"sequence_output": vectors_at(outputs["sequence_output"], ops.cast(places, "int32"))}
+            return {"sequence_output": vectors_at(outputs["sequence_output"], places)}
         if places is not None:
-            places = ops.cast(places, "int32")
             states, _ = self._run_layers(input_ids, input_mask, positions, segment_ids, places, training)
             return {"sequence_output": states[-1]}
         if columns is None and not pooled_only:

@@ -78,7 +78,7 @@ class BertTokenClassifier(TaskModel):
         if label_ids is None or not (tensorflow_functions and tensorflow_functions.lengths_may_vary()):
             tokens = self.encoder(inputs, training=training)["sequence_output"]
             return self.token_classifier(self.dropout(tokens, training=training))
-        # Every second token or so is the first of its word.
+        # Loss and accuracy look at tokens with a label only: the first of each word.
         places = ops.cast(ops.nonzero(ops.reshape(label_ids, (-1,)) >= 0)[0], "int32")
         tokens = self.encoder(inputs, training=training, places=places)["sequence_output"]
         logits = self.token_classifier(self.dropout(tokens, training=training))
