@@ -3,10 +3,11 @@
     python -m benchmarks.serving_load --requests=50000 --clients=64
 
 For a tiny classifier and one of MiniLM's size, both with random weights, the server runs in a process of its own, once
-with requests joined (--enable_batching) and once without. Clients run in further processes and ask one text at a time
-over kept connections, of 1 to 100 words. Every answer is compared with what the SavedModel says in this process, one
-text a call. Printed are requests a second, latencies, the server's memory after each tenth of the time, and wrong and
-lost answers; then what a REST request costs over a direct call, in turns, one client, medians.
+with requests joined (--enable_batching) and once without; --joined=yes leaves out the other. Clients run in further
+processes and ask one text at a time over kept connections, of 1 to 100 words. Every answer is compared with what the
+SavedModel says in this process, one text a call. Printed are requests a second, latencies, the server's memory after
+each tenth of the time, and wrong and lost answers; then what a REST request costs over a direct call, in turns, one
+client, medians.
 """
 
 import asyncio
@@ -35,6 +36,7 @@ SIZES = {
     "tiny": {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 32},
     "minilm": {"hidden_size": 384, "num_hidden_layers": 6, "num_attention_heads": 12, "intermediate_size": 1536},
 }
+JOINED = {"yes": True, "no": False}
 NUM_TEXTS = 500
 MAX_WORDS = 100
 BATCHING = "max_batch_size { value: 64 }\nbatch_timeout_micros { value: 1000 }\nmax_enqueued_batches { value: 100 }\n"
@@ -49,6 +51,7 @@ HEADER = [
 
 def define_flags() -> None:
     flags.DEFINE_list("models", list(SIZES), f"Some of {', '.join(SIZES)}.")
+    flags.DEFINE_list("joined", list(JOINED), "Some of yes (with --enable_batching) and no.")
     flags.DEFINE_integer("requests", 50_000, "Requests to each server.", lower_bound=1)
     flags.DEFINE_integer("clients", 64, "Clients that ask at a time.", lower_bound=1)
     flags.DEFINE_integer("client_processes", 2, "Processes that the clients run in.", lower_bound=1)
@@ -63,6 +66,8 @@ def main() -> None:
     unknown = set(FLAGS.models) - set(SIZES)
     if unknown:
         raise InputError(f"--models has {', '.join(sorted(unknown))}; there are {', '.join(SIZES)}.")
+    if not FLAGS.joined or set(FLAGS.joined) - set(JOINED):
+        raise InputError(f"--joined takes {' and '.join(JOINED)}. Received: {', '.join(FLAGS.joined) or 'nothing'}")
     overheads = []
     print("\n".join(HEADER))
     with tempfile.TemporaryDirectory() as folder:
@@ -71,13 +76,15 @@ def main() -> None:
             texts = _export(path, SIZES[name])
             direct, expected = _direct_answers(path, texts)
             speeds = {}
-            for joined in (True, False):
+            for joined in [JOINED[answer] for answer in FLAGS.joined]:
                 with _server(path, folder, joined) as (port, process):
                     _overhead(name, port, texts[:WARM_UP], direct)  # the first calls of a model take long
                     speeds[joined] = _load(name, joined, port, process, texts, expected, folder)
                     if not joined:
                         overheads.append(_overhead(name, port, texts, direct))
-            print(f"{name}: joining gives {speeds[True] / speeds[False]:.2f} times the requests a second", flush=True)
+            if len(speeds) == 2:
+                times = speeds[True] / speeds[False]
+                print(f"{name}: joining gives {times:.2f} times the requests a second", flush=True)
     print("\n".join(overheads))
 
 

@@ -14,11 +14,13 @@ import tensorflow as tf
 
 # Rows are a multiple of so many columns long.
 _COLUMNS = 8
-_SIZES = [*range(1, 9), *(size * 2**power for power in range(1, 26) for size in (5, 6, 7, 8))]
+# Where there are to be few shapes: numbers of rows, and their lengths in `_COLUMNS`.
+_NUMBERS = [*range(1, 9), *(size * 2**power for power in range(1, 26) for size in (5, 6, 7, 8))]
+_LENGTHS = [1, 2, *(size * 2**power for power in range(26) for size in (3, 4))]
 
 
 class PackedRows(NamedTuple):
-    """A batch `[B, S]` in R rows of W columns, of which K or fewer sequences begin in each; of few such shapes.
+    """A batch `[B, S]` in R rows of W columns, of which K or fewer sequences begin in each.
 
     Attributes:
         input_ids, input_mask, positions, segment_ids: int32 `[R, W]`, what the encoder reads. Numbers of the mask are
@@ -38,20 +40,25 @@ class PackedRows(NamedTuple):
     first_places: tf.Tensor
 
 
-def pack_rows(input_ids, input_mask, positions, segment_ids, hidden_size: int) -> PackedRows:
+def pack_rows(input_ids, input_mask, positions, segment_ids, hidden_size: int, few_shapes: bool = False) -> PackedRows:
     """Lays the rows of a batch into as few rows as it finds.
+
+    oneDNN makes and keeps code for every shape, so a server's memory grows with the shapes that come. With
+    `few_shapes` numbers of rows are rounded up to 1 to 8, and to four sizes for each power of 2 beyond, lengths to 1, 2
+    and two sizes for each power of 2 (times 8 columns), and sequences in a row to 1 or a multiple of 8.
 
     Args:
         input_ids, input_mask, positions, segment_ids: int32 `[B, S]`. Tokens are where `input_mask` is not 0; a row
             without any keeps its first column.
         hidden_size: the width of the encoder, which decides how much longer rows may cost.
+        few_shapes: whether R, W and K are rounded up, as above.
     """
     num_rows, length = tf.shape(input_mask)[0], tf.shape(input_mask)[1]
     is_empty = tf.reduce_all(tf.equal(input_mask, 0), axis=1, keepdims=True)
     is_token = (input_mask != 0) | (is_empty & (tf.range(length) == 0))
     counts = tf.reduce_sum(tf.cast(is_token, tf.int32), axis=1)
-    rows, columns, width = lay_out(counts, tf.constant(hidden_size))
-    num_packed = few_sizes([_largest(rows) + 1])[0]
+    rows, columns, width = lay_out(counts, tf.constant(hidden_size), tf.constant(few_shapes))
+    num_packed = _round_up(_largest(rows) + 1, _NUMBERS) if few_shapes else _largest(rows) + 1
 
     starts = (rows * width + columns)[:, None]
     places = starts + tf.where(is_token, tf.cumsum(tf.cast(is_token, tf.int32), axis=1) - 1, 0)
@@ -64,7 +71,8 @@ def pack_rows(input_ids, input_mask, positions, segment_ids, hidden_size: int) -
     earlier = (rows[:, None] == rows[None, :]) & (columns[None, :] < columns[:, None])
     order = tf.reduce_sum(tf.cast(earlier, tf.int32), axis=1)
     most = tf.maximum(_largest(order) + 1, 1)
-    most = tf.where(most > 1, _multiple(most), 1)
+    if few_shapes:
+        most = tf.where(most > 1, _multiple(most), 1)
     first_places = rows * most + order
     first_columns = tf.scatter_nd(first_places[:, None], columns, [num_packed * most])
     return PackedRows(
@@ -76,27 +84,30 @@ def pack_rows(input_ids, input_mask, positions, segment_ids, hidden_size: int) -
 
 
 @tf.function(
-    input_signature=[tf.TensorSpec([None], tf.int32), tf.TensorSpec([], tf.int32)], autograph=False, jit_compile=False
+    input_signature=[tf.TensorSpec([None], tf.int32), tf.TensorSpec([], tf.int32), tf.TensorSpec([], tf.bool)],
+    autograph=False,
+    jit_compile=False,
 )
-def lay_out(counts, hidden_size):
+def lay_out(counts, hidden_size, few_shapes):
     """Decides which row each sequence goes to: the longest first, into the first row that has room.
 
-    It is tried with rows as long as the longest sequence, a quarter longer, and half longer, all rounded up to
-    `few_sizes` of 8 columns; what costs least is taken. A batch of one row is rounded up to 8 columns only: there are
-    few of these, and nothing would fill it.
+    It is tried with rows as long as the longest sequence, a quarter longer, and half longer, all rounded up to 8
+    columns or, with `few_shapes`, further; what costs least is taken. A batch of one row is rounded up to 8 columns in
+    any case: there are few such lengths, and nothing would fill it.
     A column costs the dense layers 24 H^2 operations in a layer, and attention about 12 H W, as many of its operations
     being slow ones; H is the hidden size and W the length of the rows.
 
     Args:
         counts: int32 `[B]`, numbers of tokens, each at least 1.
         hidden_size: int32 scalar.
+        few_shapes: bool scalar, as in `pack_rows`.
 
     Returns:
         rows, columns, width: int32 `[B]`, `[B]` and a scalar.
     """
     num_rows, longest = tf.size(counts), _multiple(tf.maximum(_largest(counts), 1))
     widths = _multiple(tf.stack([longest, longest + longest // 4, longest + longest // 2]))  # [C]
-    widths = tf.where(num_rows > 1, few_sizes(widths // _COLUMNS) * _COLUMNS, widths)
+    widths = tf.where(few_shapes & (num_rows > 1), _round_up(widths // _COLUMNS, _LENGTHS) * _COLUMNS, widths)
     order = tf.argsort(counts, direction="DESCENDING", stable=True)
 
     def lay(number, room, rows, columns):  # room, rows, columns: [C, B]
@@ -111,20 +122,16 @@ def lay_out(counts, hidden_size):
     _, _, rows, columns = tf.while_loop(
         lambda number, *_: number < num_rows, lay, [0, room, nothing, nothing], parallel_iterations=1
     )
-    costs = few_sizes(tf.reduce_max(rows, axis=1) + 1) * widths * (2 * hidden_size + widths)
-    best = tf.argmin(costs)
+    num_packed = tf.reduce_max(rows, axis=1) + 1
+    num_packed = tf.where(few_shapes, _round_up(num_packed, _NUMBERS), num_packed)
+    best = tf.argmin(num_packed * widths * (2 * hidden_size + widths))
     return rows[best], columns[best], widths[best]
 
 
-def few_sizes(numbers):
-    """Rounds up to 1 to 8, and to four sizes for each power of 2 beyond: [7, 9, 17, 33] -> [7, 10, 20, 40].
-
-    oneDNN makes and keeps code for every shape.
-
-    Args:
-        numbers: int32 `[N]`.
-    """
-    return tf.gather(_SIZES, tf.searchsorted(_SIZES, numbers))
+def _round_up(numbers, sizes: list[int]):
+    """Returns the next of the sizes, which are in ascending order, for int32 of any shape."""
+    numbers = tf.convert_to_tensor(numbers)
+    return tf.reshape(tf.gather(sizes, tf.searchsorted(sizes, tf.reshape(numbers, [-1]))), tf.shape(numbers))
 
 
 def _multiple(numbers):

@@ -1,4 +1,5 @@
 import collections
+import functools
 
 import keras
 import numpy as np
@@ -11,7 +12,7 @@ from test_encoder import MASKS, features, small_config
 from keras_bert.errors import InputError
 from keras_bert.models.encoder import BertEncoder
 from keras_bert.models.sequence_classifier import BertSequenceClassifier
-from keras_bert.unpadding import few_sizes, lay_out, pack_rows
+from keras_bert.unpadding import lay_out, pack_rows
 
 # Those of the encoder's tests, and a row without a token.
 MIXED_MASKS = [*MASKS, [0, 0, 0, 0, 0, 0, 0, 0]]
@@ -30,47 +31,47 @@ def first_fit(counts, width):
     return [places[number] for number in range(len(counts))], len(room)
 
 
-def rounded(number):
-    """The next of 1, ..., 8, 10, 12, 14, 16, 20, 24, 28, 32, 40, ..."""
+def rounded(number, sizes_of_a_power):
+    """The next of the numbers with so many sizes from each power of 2 to the next; with two: 1, 2, 3, 4, 6, 8, 12."""
     unit = 1
-    while number > 8 * unit:
+    while number > 2 * sizes_of_a_power * unit:
         unit *= 2
     return -(-number // unit) * unit
 
 
-def test_sizes_are_rounded_up():
-    numbers = list(range(1, 2000))
-    assert few_sizes(tf.constant(numbers)).numpy().tolist() == [rounded(number) for number in numbers]
-
-
+@pytest.mark.parametrize("few_shapes", [False, True])
 @pytest.mark.parametrize("seed", range(20))
-def test_the_layout_is_first_fit_of_the_cheapest_width(seed):
+def test_the_layout_is_first_fit_of_the_cheapest_width(seed, few_shapes):
     generator = np.random.default_rng(seed)
     counts = generator.integers(1, generator.integers(2, 60), generator.integers(1, 40)).astype("int32")
     hidden_size = int(generator.choice([8, 64, 768]))
-    rows, columns, width = (value.numpy() for value in lay_out(tf.constant(counts), tf.constant(hidden_size)))
+    found = lay_out(tf.constant(counts), tf.constant(hidden_size), tf.constant(few_shapes))
+    rows, columns, width = (value.numpy() for value in found)
 
     longest = -(-int(counts.max()) // 8) * 8
     candidates = [-(-int(longest * factor) // 8) for factor in (1, 1.25, 1.5)]
-    candidates = [8 * (rounded(one) if len(counts) > 1 else one) for one in candidates]
-    costs = [rounded(first_fit(counts, one)[1]) * one * (2 * hidden_size + one) for one in candidates]
+    candidates = [8 * (rounded(one, 2) if few_shapes and len(counts) > 1 else one) for one in candidates]
+    numbers = [first_fit(counts, one)[1] for one in candidates]
+    numbers = [rounded(number, 4) if few_shapes else number for number in numbers]
+    costs = [number * one * (2 * hidden_size + one) for number, one in zip(numbers, candidates, strict=True)]
     best = candidates[int(np.argmin(costs))]
     assert width == best
     assert list(zip(rows, columns, strict=True)) == first_fit(counts, best)[0]
 
 
-def encoders(**arguments):
+def encoders(unpadded=True, **arguments):
     # ReLU: TensorFlow's GELUs round their constants to float32, in float64 too.
     padded = BertEncoder(small_config(hidden_act="relu"), dtype="float64", **arguments)
     scatter_weights(padded)
-    unpadded = BertEncoder(padded.config, dtype="float64", unpadded=True, **arguments)
+    unpadded = BertEncoder(padded.config, dtype="float64", unpadded=unpadded, **arguments)
     unpadded.set_weights(padded.get_weights())
     return padded, unpadded
 
 
 @pytest.mark.parametrize("masks", [MIXED_MASKS, [[1, 1, 1]], [[1, 1, 1], [1, 1, 1]], [[3, 0, 0], [0, 2, 2]]])
-def test_real_tokens_get_the_vectors_of_padded_rows(masks):
-    padded, unpadded = encoders(output_hidden_states=True)
+@pytest.mark.parametrize("unpadded", [True, "few_shapes"])
+def test_real_tokens_get_the_vectors_of_padded_rows(masks, unpadded):
+    padded, unpadded = encoders(unpadded, output_hidden_states=True)
     inputs = features(masks)
     expected, received = padded(inputs), unpadded(inputs)
     real = inputs["input_mask"] > 0
@@ -103,8 +104,9 @@ def test_padding_gets_nothing_of_other_rows():
         np.testing.assert_allclose(outputs[row], np.asarray(alone)[0], rtol=0, atol=1e-12)
 
 
-def test_a_batch_without_rows():
-    _, unpadded = encoders()
+@pytest.mark.parametrize("unpadded", [True, "few_shapes"])
+def test_a_batch_without_rows(unpadded):
+    _, unpadded = encoders(unpadded)
     inputs = {name: tf.constant(values[:0]) for name, values in features([[1, 1]]).items()}
     specs = [{name: tf.TensorSpec([None, None], tf.int32) for name in inputs}]
     encode = tf.function(unpadded, input_signature=specs, autograph=False)  # as served
@@ -128,7 +130,8 @@ def test_joined_requests_have_few_shapes():
     # Each has compiled code, which is kept: a server's memory grows with them.
     generator = np.random.default_rng(0)
     spec = tf.TensorSpec([None, None], tf.int32)
-    pack = tf.function(lambda *rows: pack_rows(*rows, 384), input_signature=[spec] * 4, autograph=False)
+    pack = functools.partial(pack_rows, hidden_size=384, few_shapes=True)
+    pack = tf.function(pack, input_signature=[spec] * 4, autograph=False)
     rows_and_widths, shapes = set(), set()
     for _ in range(200):
         counts = generator.integers(3, 103, generator.integers(17, 65))
@@ -137,8 +140,10 @@ def test_joined_requests_have_few_shapes():
         assert len(set(packed.first_places.numpy())) == len(counts)
         rows_and_widths.add(tuple(packed.input_ids.shape))
         shapes.add((*packed.input_ids.shape, packed.first_columns.shape[1]))
-    assert len(rows_and_widths) <= 40
-    assert len(shapes) <= 40
+        assert packed.input_ids.shape[0] == rounded(packed.input_ids.shape[0], 4)
+        assert packed.input_ids.shape[1] == 8 * rounded(packed.input_ids.shape[1] // 8, 2)
+    assert len(rows_and_widths) <= 24
+    assert len(shapes) <= 30
 
 
 def test_training_keeps_the_rows_and_draws_as_before():
@@ -165,10 +170,16 @@ def test_predict_of_keras():
     np.testing.assert_allclose(other.predict(inputs, verbose=0), expected, rtol=0, atol=1e-6)
 
 
-def test_the_choice_is_saved(tmp_path):
-    encoder = BertEncoder(small_config(), unpadded=True)
+@pytest.mark.parametrize("unpadded", [True, "few_shapes"])
+def test_the_choice_is_saved(tmp_path, unpadded):
+    encoder = BertEncoder(small_config(), unpadded=unpadded)
     encoder.save(tmp_path / "encoder.keras")
-    assert keras.saving.load_model(tmp_path / "encoder.keras").unpadded is True
+    assert keras.saving.load_model(tmp_path / "encoder.keras").unpadded == unpadded
+
+
+def test_an_unknown_choice_is_refused():
+    with pytest.raises(InputError, match="must be False, True or 'few_shapes'. Received: 'some'"):
+        BertEncoder(small_config(), unpadded="some")
 
 
 def test_attentions_of_packed_rows_are_refused():

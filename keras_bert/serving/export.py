@@ -10,7 +10,7 @@ import tensorflow as tf
 from keras_bert.atomic_output import atomic_folder
 from keras_bert.checkpoints.pretrained import checkpoint_of, model_of
 from keras_bert.errors import InputError
-from keras_bert.models.encoder import BertEncoder
+from keras_bert.models.encoder import FEW_SHAPES, BertEncoder
 from keras_bert.models.masked_lm import BertMaskedLM
 from keras_bert.models.multiple_choice import BertMultipleChoice
 from keras_bert.models.pretrainer import BertPretrainer
@@ -114,7 +114,7 @@ def _unpadded(model):
     """Lets a model compute without padding: servers join requests of any length."""
     encoder = model if isinstance(model, BertEncoder) else model.encoder
     before = encoder.unpadded
-    encoder.unpadded = not encoder.output_attentions
+    encoder.unpadded = False if encoder.output_attentions else FEW_SHAPES
     try:
         yield
     finally:
