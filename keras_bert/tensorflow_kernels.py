@@ -198,7 +198,7 @@ def attention(query, key, value, bias, sizes, rate: float, seed):
     Args:
         query: `[B, N, F, D]`, divided by the root of D.
         key, value: `[B, N, S, D]`.
-        bias: `[B, 1, F, S]`, which gets no gradient.
+        bias: `[B, 1, F, S]` or `[B, 1, 1, S]`, which gets no gradient.
         sizes: B, N, F and S, whole numbers or int32 scalars.
         rate: the share of probabilities that are set to 0, taken as a multiple of 1/65536.
         seed: int (2,); not read where the rate is 0.

@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+import tensorflow as tf
 from numpy_bert import positions_of
 
 from keras_bert.layers.numbered_mask import attention_bias, position_ids
@@ -34,6 +35,22 @@ def test_tokens_look_at_their_own_sequence_only_and_padding_at_all_tokens():
     allowed = np.asarray(attention_bias(np.array([[1, 1, 2, 0]], "int32"))) == 0
     assert allowed.shape == (1, 1, 4, 4)
     assert allowed[0, 0].astype(int).tolist() == [[1, 1, 0, 0], [1, 1, 0, 0], [0, 0, 1, 0], [1, 1, 1, 0]]
+
+
+def test_rows_of_one_sequence_have_one_bias_for_all_their_tokens():
+    masks = np.array([[1, 1, 0], [0, 1, 1], [0, 0, 0], [1, 1, 1]], "int32")
+    one = np.asarray(attention_bias(masks))
+    assert one.shape == (4, 1, 1, 3)
+    # Beside a row of several, each token has its own.
+    each = np.asarray(attention_bias(np.concatenate([masks, [[1, 2, 2]]])))
+    assert each.shape == (5, 1, 3, 3)
+    np.testing.assert_array_equal(np.broadcast_to(one, (4, 1, 3, 3)), each[:4])
+
+
+def test_xla_gets_the_same_shape_for_all_rows():
+    compiled = tf.function(attention_bias, jit_compile=True)
+    for mask in ([[1, 1, 0]], [[1, 2, 2]]):
+        assert compiled(tf.constant(mask)).shape == (1, 1, 3, 3)
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])

@@ -21,7 +21,7 @@ class SelfAttention(keras.layers.Layer):
 
     Call arguments:
         hidden: `[B, S, H]`.
-        attention_bias: `[B, 1, F, S]`, see `numbered_mask.attention_bias`.
+        attention_bias: `[B, 1, F, S]` or `[B, 1, 1, S]`, see `numbered_mask.attention_bias`.
         training: whether dropout acts.
         return_attention: whether to return the attention probabilities (before dropout) too.
         looking: `[B, F, H]`, the tokens that gather; all of `hidden` when not given.
@@ -58,7 +58,8 @@ class SelfAttention(keras.layers.Layer):
         # B = batch, F = tokens that look, S = sequence length, H = hidden size, N = number of heads, D = head size
         looking = hidden if looking is None else looking
         # Of the bias, which all layers share: so what follows from the sizes alone is computed once for all layers.
-        batch_size, _, num_looking, length = ops.shape(attention_bias)
+        batch_size, _, _, length = ops.shape(attention_bias)
+        num_looking = length if looking is hidden else ops.shape(looking)[1]
         flat = ops.reshape(hidden, (-1, self.hidden_size))  # [B * S, H]
         query = self.query(ops.reshape(looking, (-1, self.hidden_size)))  # [B * F, H]
         # Dividing the queries is the same as dividing the scores, on S / D times fewer numbers.

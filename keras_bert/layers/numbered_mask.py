@@ -6,6 +6,8 @@ rule covers padded batches and packed rows, and there is no second attention pat
 
 from keras import ops
 
+from keras_bert.backend import tensorflow_functions
+
 # Added to a score, it leaves a probability of exactly 0. Minus infinity would make the softmax of a padding token NaN,
 # and a larger number would become infinite in float16.
 _MASKED = -30000.0
@@ -23,7 +25,8 @@ def attention_bias(input_mask, dtype="float32", looking_mask=None):
         looking_mask: int `[B, F]`, the numbers of the tokens that look; all of `input_mask` when not given.
 
     Returns:
-        `dtype`, `[B, 1, F, S]`: row, (any head), the token that looks, the token looked at.
+        `dtype`, `[B, 1, F, S]`: row, (any head), the token that looks, the token looked at. Or `[B, 1, 1, S]`: the
+        same for all tokens of a row, where no row has several sequences and lengths may vary.
 
     Example:
         one row `[1, 1, 2, 0]` lets tokens look as
@@ -32,7 +35,11 @@ def attention_bias(input_mask, dtype="float32", looking_mask=None):
              [., ., x, .],
              [x, x, x, .]]
     """
-    looking = ops.expand_dims(input_mask if looking_mask is None else looking_mask, 2)
+    looking = input_mask if looking_mask is None else looking_mask
+    if looking_mask is None and tensorflow_functions and tensorflow_functions.lengths_may_vary():
+        # The first token stands for all of its row where none has several sequences.
+        looking = looking[:, : ops.where(_is_packed(input_mask), ops.shape(input_mask)[1], 1)]
+    looking = ops.expand_dims(looking, 2)
     looked_at = ops.expand_dims(input_mask, 1)
     allowed = ops.logical_or(ops.equal(looking, looked_at), ops.equal(looking, 0))
     allowed = ops.logical_and(allowed, ops.not_equal(looked_at, 0))
@@ -56,6 +63,19 @@ def position_ids(input_mask):
          [0, 0, 1, 1, 1, 1]]  ->   [0, 1, 2, 3, 4, 5]]
     """
     columns = ops.arange(ops.shape(input_mask)[1], dtype="int32")
+    return ops.cond(
+        _is_packed(input_mask),
+        lambda: _positions_in_packed_rows(input_mask, columns),
+        lambda: ops.zeros_like(input_mask) + columns,
+    )
+
+
+def _is_packed(input_mask):
+    """Returns bool `[]`: whether a row may have several sequences."""
+    return ops.any(ops.greater(input_mask, 1))
+
+
+def _positions_in_packed_rows(input_mask, columns):
     is_token = ops.not_equal(input_mask, 0)
     # Running maxima, written as a comparison of all pairs of columns: Keras has none that takes an unknown length, and
     # the attention scores hold as many numbers for every head of every layer.

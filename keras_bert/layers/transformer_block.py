@@ -25,7 +25,7 @@ class TransformerBlock(keras.layers.Layer):
 
     Call arguments:
         hidden: `[B, S, H]`.
-        attention_bias: `[B, 1, F, S]`, see `numbered_mask.attention_bias`.
+        attention_bias: `[B, 1, F, S]` or `[B, 1, 1, S]`, see `numbered_mask.attention_bias`.
         wanted: the tokens whose vectors are wanted, if they are not all; the others are looked at all the same. Either
             int `[B, F]`, columns of each row; a few cost a small part. Or int `[T]`, counted through all rows, F being
             S: then all look, and the dense layers behind that work for these.
