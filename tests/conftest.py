@@ -1,5 +1,6 @@
 """What all tests share: the real data, and a quiet TensorFlow."""
 
+import multiprocessing
 import os
 import pathlib
 
@@ -44,3 +45,12 @@ def served(tmp_path_factory):
 
     models = make_models()
     return models, export_all(models, tmp_path_factory.mktemp("served"))
+
+
+@pytest.fixture(scope="module")
+def on_four_devices():
+    """Calls a function in a process that has four logical devices; the tests of a module share it."""
+    from distributed_runs import make_devices
+
+    with multiprocessing.get_context("spawn").Pool(1, make_devices) as process:
+        yield lambda function, *arguments: process.apply_async(function, arguments).get(timeout=300)

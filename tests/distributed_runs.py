@@ -8,10 +8,12 @@ several processes; TF_CONFIG says which). Logical devices of one CPU stand for s
 
 import argparse
 import contextlib
+import io
 import json
 import os
 import pathlib
 import re
+import runpy
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
@@ -131,6 +133,12 @@ SETTINGS = {
 }
 
 
+def make_devices() -> None:
+    """Has the CPU count as four devices: before TensorFlow's first operation."""
+    devices = [tf.config.LogicalDeviceConfiguration()] * 4
+    tf.config.set_logical_device_configuration(tf.config.list_physical_devices("CPU")[0], devices)
+
+
 def strategy_and_parts(layout: str):
     if layout == "workers":
         return tf.distribute.MultiWorkerMirroredStrategy(), 1
@@ -168,6 +176,13 @@ def write(path: pathlib.Path, result: dict) -> None:
     np.savez(path, logs=json.dumps(result["logs"]), **arrays)
 
 
+def printed_by(file: str) -> str:
+    """Runs a program of Python and returns what it prints."""
+    with contextlib.redirect_stdout(io.StringIO()) as printed:
+        runpy.run_path(file)
+    return printed.getvalue()
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--setting", choices=SETTINGS, required=True)
@@ -175,8 +190,7 @@ def main() -> None:
     parser.add_argument("layouts", nargs="+")
     arguments = parser.parse_args()
     if "workers" not in arguments.layouts:
-        devices = [tf.config.LogicalDeviceConfiguration()] * 4
-        tf.config.set_logical_device_configuration(tf.config.list_physical_devices("CPU")[0], devices)
+        make_devices()
     for layout in arguments.layouts:
         write(arguments.output / f"{layout}.npz", train(arguments.setting, layout))
 

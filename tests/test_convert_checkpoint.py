@@ -1,9 +1,9 @@
 """The command, and models of the hub."""
 
 import os
-import subprocess
 import sys
 
+import loaded_commands
 import pytest
 from tiny_checkpoints import VOCABULARY, assert_same_tensors, random_checkpoint
 
@@ -16,8 +16,7 @@ from keras_bert.models.encoder import BertEncoder
 
 
 def run_command(*arguments):
-    command = [sys.executable, "-m", "run_scripts.convert_checkpoint", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120)
+    return loaded_commands.run("run_scripts.convert_checkpoint", *arguments, timeout=120)
 
 
 def test_the_command_converts_and_verifies(tmp_path):

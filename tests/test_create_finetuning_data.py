@@ -3,9 +3,8 @@
 import json
 import logging
 import os
-import subprocess
-import sys
 
+import loaded_commands
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -422,8 +421,7 @@ def test_labels_must_be_given_where_there_is_no_training_file(folder):
 
 
 def run(*flags):
-    program = [sys.executable, "-m", "data_prep.create_finetuning_data", *map(str, flags)]
-    return subprocess.run(program, capture_output=True, text=True)
+    return loaded_commands.run("data_prep.create_finetuning_data", *flags)
 
 
 def test_the_command_reads_a_folder_and_says_what_it_made(folder):

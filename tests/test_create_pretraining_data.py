@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 
+import loaded_commands
 import pytest
 import tensorflow as tf
 from python_encoder import write_corpus
@@ -444,14 +445,8 @@ def test_a_full_disk_leaves_no_half_file(tmp_path, text):
     assert not (tmp_path / "second.unfinished.json").exists()
 
 
-def run(*arguments, **options):
-    return subprocess.run(
-        [sys.executable, "-m", "data_prep.create_pretraining_data", *arguments],
-        capture_output=True,
-        text=True,
-        check=False,
-        **options,
-    )
+def run(*arguments):
+    return loaded_commands.run("data_prep.create_pretraining_data", *arguments)
 
 
 def test_the_command_makes_records_that_the_input_pipeline_reads(tmp_path, text):

@@ -1,5 +1,6 @@
 """One device, several devices, several processes and several parts of a batch compute the same (docs/design.md)."""
 
+import functools
 import json
 import os
 import pathlib
@@ -7,6 +8,7 @@ import socket
 import subprocess
 import sys
 
+import distributed_runs
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -14,11 +16,17 @@ import tiny_tasks
 
 from keras_bert import distributed_model
 
-PROGRAM = pathlib.Path(__file__).with_name("distributed_runs.py")
+PROGRAM = pathlib.Path(distributed_runs.__file__)
 
 
-def start(setting, folder, *layouts, **environment):
-    command = [sys.executable, str(PROGRAM), f"--setting={setting}", f"--output={folder}", *layouts]
+@pytest.fixture(scope="module")
+def trained(on_four_devices):
+    """(setting, layout) -> what the run ends with. None is made twice."""
+    return functools.cache(lambda setting, layout: on_four_devices(distributed_runs.train, setting, layout))
+
+
+def start(setting, folder, layout, **environment):
+    command = [sys.executable, str(PROGRAM), f"--setting={setting}", f"--output={folder}", layout]
     return subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=os.environ | environment
     )
@@ -33,22 +41,20 @@ def finish(*processes):
 def result(folder, layout):
     with np.load(folder / f"{layout}.npz") as saved:
         arrays = {when: [saved[name] for name in saved.files if name.startswith(when)] for when in ("before", "after")}
-        return json.loads(str(saved["logs"])), arrays["before"], arrays["after"]
+        return {"logs": json.loads(str(saved["logs"])), **arrays}
 
 
 def largest_difference(first, second):
     return max(np.abs(a.astype(np.float64) - b).max() for a, b in zip(first, second, strict=True))
 
 
-def assert_all_are_as_one_device(folder, layouts, tolerance):
-    logs, before, after = result(folder, "one")
+def assert_all_are_as_one_device(one, others, tolerance):
     # Training did something, or equality would mean nothing.
-    assert largest_difference(before, after) > 1e-3
-    for layout in layouts:
-        other_logs, other_before, other_after = result(folder, layout)
-        assert largest_difference(before, other_before) == 0
-        assert largest_difference(after, other_after) <= tolerance, layout
-        assert other_logs == pytest.approx(logs, rel=max(tolerance, 2e-7), abs=tolerance), layout
+    assert largest_difference(one["before"], one["after"]) > 1e-3
+    for layout, other in others.items():
+        assert largest_difference(one["before"], other["before"]) == 0
+        assert largest_difference(one["after"], other["after"]) <= tolerance, layout
+        assert other["logs"] == pytest.approx(one["logs"], rel=max(tolerance, 2e-7), abs=tolerance), layout
 
 
 @pytest.mark.parametrize(
@@ -64,15 +70,14 @@ def assert_all_are_as_one_device(folder, layouts, tolerance):
         ("metrics", ["mirrored2"]),
     ],
 )
-def test_every_layout_computes_what_one_device_computes(setting, layouts, tmp_path):
-    finish(start(setting, tmp_path, "one", *layouts))
-    assert_all_are_as_one_device(tmp_path, layouts, tolerance=1e-6)
+def test_every_layout_computes_what_one_device_computes(trained, setting, layouts):
+    others = {layout: trained(setting, layout) for layout in layouts}
+    assert_all_are_as_one_device(trained(setting, "one"), others, tolerance=1e-6)
 
 
-def test_in_float64_layouts_are_equal_to_the_last_digits(tmp_path):
-    layouts = ["parts4", "mirrored2"]
-    finish(start("float64", tmp_path, "one", *layouts))
-    assert_all_are_as_one_device(tmp_path, layouts, tolerance=1e-12)
+def test_in_float64_layouts_are_equal_to_the_last_digits(trained):
+    others = {layout: trained("float64", layout) for layout in ("parts4", "mirrored2")}
+    assert_all_are_as_one_device(trained("float64", "one"), others, tolerance=1e-12)
 
 
 def free_ports(count):
@@ -94,46 +99,36 @@ def start_workers(setting, folder, count=2):
     return workers
 
 
-def test_two_processes_compute_what_one_device_computes(tmp_path):
-    one = start("adamw", tmp_path, "one")
-    finish(*start_workers("adamw", tmp_path), one)
-    for index in ("0", "1"):
-        (tmp_path / index / "workers.npz").rename(tmp_path / f"worker{index}.npz")
-    assert_all_are_as_one_device(tmp_path, ["worker0", "worker1"], tolerance=1e-6)
+def test_two_processes_compute_what_one_device_computes(trained, tmp_path):
+    finish(*start_workers("adamw", tmp_path))
+    workers = {index: result(tmp_path / index, "workers") for index in ("0", "1")}
+    assert_all_are_as_one_device(trained("adamw", "one"), workers, tolerance=1e-6)
 
 
-def test_with_dropout_a_run_can_be_repeated_and_another_layout_draws_otherwise(tmp_path):
-    for name in ("first", "second"):
-        (tmp_path / name).mkdir()
-    finish(
-        start("dropout", tmp_path / "first", "mirrored2", "parts2"), start("dropout", tmp_path / "second", "mirrored2")
-    )
-    first, second = (result(tmp_path / name, "mirrored2")[2] for name in ("first", "second"))
+def test_with_dropout_a_run_can_be_repeated_and_another_layout_draws_otherwise(trained, tmp_path):
+    # In another process.
+    finish(start("dropout", tmp_path, "mirrored2"))
+    first, second = trained("dropout", "mirrored2")["after"], result(tmp_path, "mirrored2")["after"]
     assert largest_difference(first, second) == 0
     # Two devices and two parts draw the same numbers: part n of N, wherever it is computed.
-    assert largest_difference(first, result(tmp_path / "first", "parts2")[2]) <= 1e-6
+    assert largest_difference(first, trained("dropout", "parts2")["after"]) <= 1e-6
 
 
-def in_process(program, tmp_path):
-    """Runs a program in a process of its own, with four logical devices; returns what it prints as JSON."""
+def run_program(on_four_devices, program, tmp_path):
+    """Runs a program with four logical devices; returns what it prints as JSON."""
     file = tmp_path / "program.py"
     file.write_text(PRELUDE + program)
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(PROGRAM.parent), *sys.path])}
-    done = subprocess.run([sys.executable, str(file)], capture_output=True, text=True, env=environment, timeout=300)
-    assert done.returncode == 0, done.stderr[-3000:]
-    return json.loads(done.stdout.splitlines()[-1])
+    return json.loads(on_four_devices(distributed_runs.printed_by, str(file)).splitlines()[-1])
 
 
 PRELUDE = """
 import json
 from distributed_runs import *
-devices = [tf.config.LogicalDeviceConfiguration()] * 4
-tf.config.set_logical_device_configuration(tf.config.list_physical_devices("CPU")[0], devices)
 strategy, _ = strategy_and_parts("mirrored2")
 """
 
 
-def test_an_overflow_on_one_device_skips_the_step_on_all(tmp_path):
+def test_an_overflow_on_one_device_skips_the_step_on_all(on_four_devices, tmp_path):
     program = """
 with strategy.scope():
     keras.utils.set_random_seed(0)
@@ -168,7 +163,7 @@ copies = [strategy.experimental_local_results(v.value) for v in model.trainable_
 equal = all(np.array_equal(a.numpy(), b.numpy()) for a, b in copies)
 print(json.dumps({"finite": finite, "scales": scales, "moved": moved, "equal": equal}))
 """
-    found = in_process(program, tmp_path)
+    found = run_program(on_four_devices, program, tmp_path)
     assert found["finite"] == [True, False]
     # The first step changes nothing but the scale, which is halved until the gradients are numbers; then it trains.
     assert found["scales"][0] == 2.0**27
@@ -178,7 +173,7 @@ print(json.dumps({"finite": finite, "scales": scales, "moved": moved, "equal": e
     assert found["equal"]
 
 
-def test_devices_and_parts_draw_different_dropout(tmp_path):
+def test_devices_and_parts_draw_different_dropout(on_four_devices, tmp_path):
     program = """
 with strategy.scope():
     keras.utils.set_random_seed(0)
@@ -199,12 +194,12 @@ def losses_of(number):
 
 print(json.dumps([losses_of(number) for number in (0, 1, 0)]))
 """
-    first, second, again = in_process(program, tmp_path)
+    first, second, again = run_program(on_four_devices, program, tmp_path)
     assert len({*first, *second}) == 4
     assert first == again
 
 
-def test_wrong_use_is_refused(tmp_path):
+def test_wrong_use_is_refused(on_four_devices, tmp_path):
     program = """
 from keras_bert.errors import InputError
 messages = []
@@ -229,14 +224,14 @@ try_it(lambda: classifier.compile(AdamW(1e-3), gradient_accumulation_steps=2, me
 try_it(lambda: classifier.compile(AdamW(1e-3), gradient_accumulation_steps=0))
 print(json.dumps(messages))
 """
-    messages = in_process(program, tmp_path)
+    messages = run_program(on_four_devices, program, tmp_path)
     assert "within the same `with strategy.scope():`" in messages[0]
     assert "Use fit and evaluate" in messages[1]
     assert "Leave metrics out" in messages[2]
     assert "must be a whole number from 1. Received: 0" in messages[3]
 
 
-def test_predictions_of_several_devices_are_in_order(tmp_path):
+def test_predictions_of_several_devices_are_in_order(on_four_devices, tmp_path):
     program = """
 predictions = []
 for scope in (contextlib.nullcontext(), strategy.scope()):
@@ -247,7 +242,7 @@ for scope in (contextlib.nullcontext(), strategy.scope()):
 one, two = predictions
 print(json.dumps([one.shape, two.shape, float(np.abs(one - two).max()), float(one.std())]))
 """
-    one, two, difference, spread = in_process(program, tmp_path)
+    one, two, difference, spread = run_program(on_four_devices, program, tmp_path)
     assert one == two == [157, 12, 3]
     assert difference < 1e-6 < spread
 
@@ -301,7 +296,7 @@ def test_a_step_of_fixed_shape_has_no_unknown_dimension_and_compiles():
     assert float(sums["masked_lm_loss"][1]) == part["masked_lm_weights"].sum()
 
 
-def test_fit_on_texts_works_within_a_scope(tmp_path):
+def test_fit_on_texts_works_within_a_scope(on_four_devices, tmp_path):
     program = """
 from keras_bert.tokenization.vocabulary import Vocabulary
 words = ["good", "bad", "the", "film", "was", "very"]
@@ -319,6 +314,6 @@ for scope in (contextlib.nullcontext(), strategy.scope()):
         answers.append([answer.probabilities["yes"] for answer in model.predict(texts[:5])])
 print(json.dumps(answers))
 """
-    one, two = in_process(program, tmp_path)
+    one, two = run_program(on_four_devices, program, tmp_path)
     assert two == pytest.approx(one, abs=1e-5)
     assert max(one) - min(one) > 0.1

@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 import tiny_tasks
 from distributed_runs import config, pretraining_data
-from test_distributed_model import in_process, largest_difference
+from test_distributed_model import largest_difference, run_program
 
 from keras_bert import tensorflow_functions, trainable_parts
 from keras_bert.models.distiller import Distiller
@@ -45,7 +45,7 @@ def test_training_is_the_same_with_recomputed_layers(arguments):
     assert largest_difference(kept, trained(False, **arguments | {"steps": 0})) > 1e-3
 
 
-def test_two_devices_compute_the_same_with_recomputed_layers(tmp_path):
+def test_two_devices_compute_the_same_with_recomputed_layers(on_four_devices, tmp_path):
     program = """
 ends = []
 for choice in (False, True):
@@ -59,7 +59,7 @@ for choice in (False, True):
 differences = [max(float(np.abs(a - b).max()) for a, b in zip(*pair)) for pair in (ends, (before, ends[0]))]
 print(json.dumps(differences))
 """
-    between_both, by_training = in_process(program, tmp_path)
+    between_both, by_training = run_program(on_four_devices, program, tmp_path)
     assert between_both <= 1e-12
     assert by_training > 1e-3
 

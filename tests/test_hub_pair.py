@@ -1,10 +1,9 @@
 """The preprocessor and the encoder that TF-Hub's users build on."""
 
 import pathlib
-import subprocess
-import sys
 
 import keras
+import loaded_commands
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -15,7 +14,6 @@ from keras_bert.models.pretrainer import BertPretrainer
 from keras_bert.serving.hub_pair import export_hub_pair, group_words
 from keras_bert.text_vectors import encode_texts
 
-PROJECT = pathlib.Path(__file__).resolve().parent.parent
 ROWS = ("input_word_ids", "input_mask", "input_type_ids")
 
 
@@ -136,9 +134,7 @@ def test_what_cannot_be_exported_is_refused(pair, tmp_path):
 
 def test_the_command_refuses_options_that_the_pair_has_not(pair, tmp_path):
     pair[0].save_pretrained(tmp_path / "model")
-    line = [sys.executable, "-m", "run_scripts.export_saved_model", f"--model_dir={tmp_path / 'model'}", "--hub_pair"]
-    result = subprocess.run(
-        [*line, f"--output_dir={tmp_path / 'pair'}", "--weights=int8"], capture_output=True, text=True, cwd=PROJECT
-    )
+    folders = [f"--model_dir={tmp_path / 'model'}", f"--output_dir={tmp_path / 'pair'}"]
+    result = loaded_commands.run("run_scripts.export_saved_model", *folders, "--hub_pair", "--weights=int8")
     assert result.returncode == 1
     assert "error: --hub_pair takes --max_seq_length only. Received: --weights" in result.stderr

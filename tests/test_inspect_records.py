@@ -1,9 +1,8 @@
 import json
 import os
 import shutil
-import subprocess
-import sys
 
+import loaded_commands
 import pytest
 from example_records import PAIR, VOCABULARY, example, write_records
 
@@ -15,8 +14,7 @@ from keras_bert.errors import InputError
 
 
 def run(*arguments):
-    command = [sys.executable, "-m", "data_prep.inspect_records", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
+    return loaded_commands.run("data_prep.inspect_records", *arguments)
 
 
 @pytest.fixture(scope="module")

@@ -6,10 +6,9 @@ import os
 import pathlib
 import re
 import signal
-import subprocess
-import sys
 import time
 
+import loaded_commands
 import numpy as np
 import pytest
 from tiny_pretraining import CONFIG, VOCABULARY, write_records
@@ -287,9 +286,8 @@ def test_evaluation_without_a_model_says_how_to_get_one(records, tmp_path):
         evaluate_pretrainer(tmp_path / "run", records)
 
 
-def run_command(*flags, **options):
-    program = [sys.executable, "-m", "run_scripts.run_pretraining", *flags]
-    return subprocess.Popen(program, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options)
+def run_command(*flags):
+    return loaded_commands.Command("run_scripts.run_pretraining", *flags)
 
 
 def test_the_command_survives_a_real_kill(records, tmp_path):

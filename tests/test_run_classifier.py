@@ -2,9 +2,8 @@
 
 import json
 import os
-import subprocess
-import sys
 
+import loaded_commands
 import numpy as np
 import pytest
 
@@ -25,8 +24,7 @@ CONFIG = BertConfig(
 
 
 def run(*flags):
-    program = [sys.executable, "-m", "run_scripts.run_classifier", *map(str, flags)]
-    return subprocess.run(program, capture_output=True, text=True)
+    return loaded_commands.run("run_scripts.run_classifier", *flags)
 
 
 @pytest.fixture

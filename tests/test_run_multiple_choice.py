@@ -1,9 +1,8 @@
 """The command that trains, evaluates and applies a model of multiple choice, as a user starts it."""
 
 import os
-import subprocess
-import sys
 
+import loaded_commands
 import pytest
 
 from keras_bert.config import BertConfig
@@ -25,8 +24,7 @@ ROWS = ["1,sky,It is,blue,green,a,b,0", "2,grass,It is,a,blue,green,b,2"]
 
 
 def run(*flags):
-    program = [sys.executable, "-m", "run_scripts.run_multiple_choice", *map(str, flags)]
-    return subprocess.run(program, capture_output=True, text=True)
+    return loaded_commands.run("run_scripts.run_multiple_choice", *flags)
 
 
 @pytest.fixture

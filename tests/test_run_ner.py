@@ -1,9 +1,8 @@
 """The command that trains, evaluates and applies a tagger, as a user starts it."""
 
 import os
-import subprocess
-import sys
 
+import loaded_commands
 import pytest
 
 from data_prep.conll import read_tagged_sentences
@@ -30,8 +29,7 @@ DOCUMENT = (
 
 
 def run(*flags):
-    program = [sys.executable, "-m", "run_scripts.run_ner", *map(str, flags)]
-    return subprocess.run(program, capture_output=True, text=True)
+    return loaded_commands.run("run_scripts.run_ner", *flags)
 
 
 @pytest.fixture

@@ -2,9 +2,8 @@
 
 import json
 import os
-import subprocess
-import sys
 
+import loaded_commands
 import pytest
 
 from keras_bert.config import BertConfig
@@ -31,8 +30,7 @@ CONFIG = BertConfig(
 
 
 def run(*arguments):
-    program = [sys.executable, "-m", "run_scripts.run_squad", *map(str, arguments)]
-    return subprocess.run(program, capture_output=True, text=True)
+    return loaded_commands.run("run_scripts.run_squad", *arguments)
 
 
 def squad(path, with_answers=True, with_negatives=True):
@@ -95,11 +93,7 @@ def test_squad_2_is_trained_answered_scored_and_tuned(tmp_path, start):
     assert float(results["eval_best_f1_thresh"]) == threshold
     for name, text in predictions.items():
         assert text == ("" if odds[name] > threshold else next(entry["text"] for entry in nbest[name] if entry["text"]))
-    official = subprocess.run(
-        [sys.executable, "-m", "run_scripts.evaluate_squad", data, output / "predictions.json"],
-        capture_output=True,
-        text=True,
-    )
+    official = loaded_commands.run("run_scripts.evaluate_squad", data, output / "predictions.json")
     assert json.loads(official.stdout)["f1"] == float(results["eval_f1"]) == float(results["eval_best_f1"])
 
     # The threshold and the windows are the model's from now on.

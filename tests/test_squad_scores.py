@@ -1,9 +1,8 @@
 """The official figures: on real predictions, and rule by rule on answers that can be checked by hand."""
 
 import json
-import subprocess
-import sys
 
+import loaded_commands
 import pytest
 
 from keras_bert.errors import InputError
@@ -17,8 +16,7 @@ from keras_bert.evaluation.squad import (
 
 
 def run(*arguments):
-    command = [sys.executable, "-m", "run_scripts.evaluate_squad", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True)
+    return loaded_commands.run("run_scripts.evaluate_squad", *arguments)
 
 
 def squad_file(path, version="v2.0"):

@@ -1,9 +1,8 @@
 """Vectors of texts and of their tokens."""
 
 import json
-import subprocess
-import sys
 
+import loaded_commands
 import numpy as np
 import pytest
 from tiny_checkpoints import CONFIG, VOCABULARY, random_checkpoint
@@ -116,8 +115,7 @@ def test_the_commands_write_vectors(tmp_path):
             "features of 2 texts",
         ),
     ):
-        command = [sys.executable, "-m", f"run_scripts.{name}", *common, *more]
-        result = subprocess.run(command, capture_output=True, text=True, timeout=120)
+        result = loaded_commands.run(f"run_scripts.{name}", *common, *more, timeout=120)
         assert result.returncode == 0, result.stderr
         assert said in result.stdout
     assert np.load(tmp_path / "v.npy").shape == (2, 8)
