@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 
+import loaded_commands
 import numpy as np
 import pytest
 
@@ -35,7 +36,6 @@ sys.argv[1:] = sys.argv[2:]
 runpy.run_module("run_scripts.run_classifier", run_name="__main__")
 """
 LAYOUTS = {
-    "one": (["-m", "run_scripts.run_classifier"], []),
     "devices": (["-c", TWO_DEVICES, "--"], ["--distribution_strategy=mirrored", "--gradient_accumulation_steps=2"]),
     "workers": (
         [*LAUNCHER, "-m", "run_scripts.run_classifier"],
@@ -62,7 +62,6 @@ def folder(tmp_path_factory):
 
 
 def run(folder, output, layout, *flags, code=0):
-    program, of_layout = LAYOUTS[layout]
     own = {
         "data_dir": folder,
         "output_dir": output,
@@ -74,6 +73,11 @@ def run(folder, output, layout, *flags, code=0):
         "num_train_epochs": 3,
     }
     parts = ["--do_train", "--do_eval", "--do_predict", *(f"--{name}={value}" for name, value in own.items())]
+    if layout == "one":
+        done = loaded_commands.run("run_scripts.run_classifier", *parts, *flags)
+        assert done.returncode == code, done.stderr[-3000:]
+        return done.stdout + done.stderr
+    program, of_layout = LAYOUTS[layout]
     done = subprocess.run(
         [sys.executable, *program, *parts, *of_layout, *flags],
         stdout=subprocess.PIPE,
@@ -88,7 +92,7 @@ def run(folder, output, layout, *flags, code=0):
 @pytest.fixture(scope="module")
 def runs(folder):
     """layout -> what it has printed; the runs are folders of these names."""
-    return {layout: run(folder, folder / layout, layout, "--keep_best") for layout in LAYOUTS}
+    return {layout: run(folder, folder / layout, layout, "--keep_best") for layout in ("one", *LAYOUTS)}
 
 
 @pytest.mark.parametrize("layout", ["devices", "workers"])
