@@ -9,9 +9,12 @@ from numpy_bert import scatter_weights
 from tensorflow.python.eager import context
 from test_encoder import MASKS, features, small_config
 
+from keras_bert import unpadding
 from keras_bert.errors import InputError
 from keras_bert.models.encoder import BertEncoder
 from keras_bert.models.sequence_classifier import BertSequenceClassifier
+from keras_bert.serving.export import export_for_serving
+from keras_bert.tokenization.vocabulary import Vocabulary
 from keras_bert.unpadding import lay_out, pack_rows
 
 # Those of the encoder's tests, and a row without a token.
@@ -144,6 +147,22 @@ def test_joined_requests_have_few_shapes():
         assert packed.input_ids.shape[1] == 8 * rounded(packed.input_ids.shape[1] // 8, 2)
     assert len(rows_and_widths) <= 24
     assert len(shapes) <= 30
+
+
+def test_exports_have_few_shapes_and_leave_the_model_as_it_was(monkeypatch, tmp_path):
+    asked = []
+
+    def pack(*rows, few_shapes):
+        asked.append(few_shapes)
+        return pack_rows(*rows, few_shapes=few_shapes)
+
+    monkeypatch.setattr(unpadding, "pack_rows", pack)
+    model = BertSequenceClassifier(small_config(vocab_size=6), labels=["a", "b"])
+    model.vocabulary = Vocabulary(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "word"])
+    export_for_serving(model, tmp_path / "served")
+    assert asked
+    assert all(asked)
+    assert model.encoder.unpadded is False
 
 
 def test_training_keeps_the_rows_and_draws_as_before():

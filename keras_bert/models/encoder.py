@@ -161,7 +161,8 @@ class BertEncoder(BertModel):
         from keras_bert.unpadding import pack_rows, unpack
 
         few_shapes = self.unpadded == FEW_SHAPES
-        packed = pack_rows(input_ids, input_mask, positions, segment_ids, self.config.hidden_size, few_shapes)
+        rows = (input_ids, input_mask, positions, segment_ids)
+        packed = pack_rows(*rows, self.config.hidden_size, few_shapes=few_shapes)
         states, _ = self._run_layers(*packed[:4], packed.first_columns if pooled_only else None, training=False)
         if pooled_only:
             first = unpack(states[-1], packed.first_places)  # [B, H]
