@@ -1,8 +1,8 @@
 """Starts commands as `python -m` does, but in processes that have TensorFlow and Keras loaded from the start.
 
 Loading them takes longer than most commands in tests. So one process loads them and does nothing else, and forks for
-each command (the start method "forkserver" of multiprocessing). That `python -m` itself works for the commands is
-shown by tests/end_to_end/test_quickstart.py and the tests of the pages.
+each command (the start method "forkserver" of multiprocessing). That commands start in a fresh process is shown by
+tests/test_packaging.py for each of them, and that they work there by tests/end_to_end/test_quickstart.py for some.
 """
 
 import multiprocessing
@@ -34,7 +34,7 @@ class Command:
         return self._process.exitcode
 
     def poll(self) -> int | None:
-        return self._process.exitcode
+        return self.returncode
 
     def send_signal(self, number: signal.Signals) -> None:
         os.kill(self.pid, number)
@@ -49,9 +49,13 @@ class Command:
 
 
 def run(module: str, *arguments, timeout: float | None = None) -> subprocess.CompletedProcess:
-    """Runs a command to its end."""
+    """Runs a command to its end, or kills it and raises `subprocess.TimeoutExpired`."""
     command = Command(module, *arguments)
-    stdout, stderr = command.communicate(timeout)
+    try:
+        stdout, stderr = command.communicate(timeout)
+    except subprocess.TimeoutExpired:
+        command.send_signal(signal.SIGKILL)
+        raise
     return subprocess.CompletedProcess(command.args, command.returncode, stdout, stderr)
 
 

@@ -32,8 +32,8 @@ class BertEncoder(BertModel):
         output_attentions: whether to return the attention probabilities of every layer.
         unpadded: whether to compute without padding: outside of training the rows of a batch are packed into fewer
             ones, and taken out again. For batches of mixed lengths, on TensorFlow without XLA. `"few_shapes"` rounds
-            numbers and lengths of these rows up, as exports do: a little slower, and memory stops growing sooner in a
-            process that computes for long (`unpadding.pack_rows`).
+            numbers and lengths of these rows up, as exports do: more padding, and fewer shapes that a process which
+            computes for long keeps code for (`unpadding.pack_rows`).
 
     Call arguments:
         inputs: dictionary of int `[B, S]`:
