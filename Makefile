@@ -41,7 +41,7 @@ install: $(VENV)/installed
 $(VENV)/installed: setup.py pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; ok = (3, 11) <= sys.version_info[:2] <= (3, 13); sys.exit(None if ok else "keras_bert needs Python 3.11, 3.12 or 3.13; this is " + sys.version.split()[0] + ". Name another: make PYTHON=python3.11")'
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[test,plots,tensorboard]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --use-pep517 --editable '.[test,plots,tensorboard]' seqeval
 	@touch $@
 
 quickstart: install

@@ -95,8 +95,7 @@ setup(
         "h5py>=3.11,<4",
         "ml_dtypes>=0.5,<1",
         "numpy>=2.0,<3",
-        # The official scores: entities, F1 and Matthews, correlations. seqeval is finished: 1.2.2 is its last release.
-        "seqeval>=1.2.2,<2",
+        # The official scores: F1 and Matthews, correlations.
         "scikit-learn>=1.6,<2",
         "scipy>=1.15,<2",
         "tqdm>=4.66,<5",

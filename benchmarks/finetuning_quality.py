@@ -97,9 +97,9 @@ def scores_of(task: str, predictions: dict, data: pathlib.Path) -> dict[str, flo
 
 
 def entity_f1(predicted: list[list[str]], data: pathlib.Path, split: str) -> float:
-    from seqeval import metrics
+    from keras_bert.evaluation.entities import entity_scores
 
-    return 100 * metrics.f1_score(examples.read_tagged_sentences(data, split)[1], predicted)
+    return 100 * entity_scores(examples.read_tagged_sentences(data, split)[1], predicted).micro.f1
 
 
 def squad_figures(predicted: dict[str, str], data: pathlib.Path) -> dict[str, float]:

@@ -4,7 +4,6 @@ import warnings
 
 import numpy as np
 import pytest
-from seqeval.metrics import accuracy_score, f1_score
 
 from keras_bert.errors import InputError
 from keras_bert.evaluation.entities import entity_scores, tag_accuracy
@@ -74,6 +73,7 @@ def test_scores_are_those_counted_by_hand():
 
 @pytest.mark.parametrize("letters", ["BI", "BIES"])
 def test_scores_of_any_sequence_are_those_of_conlleval_and_of_seqeval(letters):
+    seqeval = pytest.importorskip("seqeval.metrics", reason="make install adds seqeval")
     generator = np.random.default_rng(len(letters))
     gold = random_tags(generator, letters)
     predicted = [
@@ -84,9 +84,13 @@ def test_scores_of_any_sequence_are_those_of_conlleval_and_of_seqeval(letters):
     correct, found_gold, found_predicted = conlleval(gold, predicted)
     assert 0.2 < scores.micro.f1 < 0.9
     assert scores.micro.f1 == pytest.approx(2 * correct / (found_gold + found_predicted))
-    assert scores.micro.f1 == pytest.approx(f1_score(gold, predicted))
-    assert scores.macro.f1 == pytest.approx(f1_score(gold, predicted, average="macro"))
+    assert scores.micro.f1 == pytest.approx(seqeval.f1_score(gold, predicted))
+    assert scores.macro.f1 == pytest.approx(seqeval.f1_score(gold, predicted, average="macro"))
     assert (scores.micro.support, scores.micro.predicted) == (found_gold, found_predicted)
+    by_type = seqeval.sequence_labeling.precision_recall_fscore_support(gold, predicted, average=None)
+    assert [[one.precision, one.recall, one.f1, one.support] for one in scores.types] == [
+        pytest.approx(row) for row in zip(*by_type, strict=True)
+    ]
 
 
 @pytest.mark.parametrize("scheme", [BIO, BIOES, BILOU, BMES], ids=lambda scheme: scheme.name)
@@ -108,10 +112,11 @@ def test_without_entities_all_scores_are_zero_and_nobody_warns():
 
 
 def test_accuracy_of_other_tags_is_that_of_seqeval():
+    seqeval = pytest.importorskip("seqeval.metrics", reason="make install adds seqeval")
     gold, predicted = [["NOUN", "VERB"], ["X"]], [["NOUN", "NOUN"], ["X"]]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        assert tag_accuracy(gold, predicted) == accuracy_score(gold, predicted) == 2 / 3
+        assert tag_accuracy(gold, predicted) == seqeval.accuracy_score(gold, predicted) == 2 / 3
     with pytest.raises(InputError, match="the right tags mark no entities: expected tags like B-PER, I-PER and O"):
         entity_scores(gold, predicted)
 

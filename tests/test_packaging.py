@@ -99,3 +99,11 @@ def test_importing_keras_bert_takes_under_half_a_second(installed, tmp_path):
     program = "import time; start = time.perf_counter(); import keras_bert; print(time.perf_counter() - start)"
     seconds = min(float(run_outside_the_clone(installed, tmp_path, program).stdout) for _ in range(3))
     assert seconds < 0.5
+
+
+def test_seqeval_whose_build_can_fail_is_only_an_oracle_of_tests(wheel):
+    with zipfile.ZipFile(wheel) as archive:
+        (name,) = (name for name in archive.namelist() if name.endswith("METADATA"))
+        required = re.findall(r"^Requires-Dist: ([\w.-]+)", archive.read(name).decode(), re.M)
+    assert "scikit-learn" in required
+    assert "seqeval" not in required

@@ -1,14 +1,15 @@
-"""The official score of named entities: F1 over whole entities, as conlleval counts it, by seqeval.
+"""The official score of named entities: F1 over whole entities, as conlleval counts it.
 
-An entity is found when its type and both its ends are right. Whatever scheme tags are in, they are read by the one rule
-of `tasks/tag_schemes.py` and given to seqeval as BIO: its default mode does not know the letters of BILOU and BMES.
+An entity is found when its type and both its ends are right. Whatever scheme the tags are in, one rule reads them
+(`tasks/tag_schemes.py`). The scores equal those of seqeval, which papers report; a test compares them.
 """
 
 import dataclasses
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 
 from keras_bert.errors import InputError
-from keras_bert.tasks.tag_schemes import find_scheme, read_entities, write_tags
+from keras_bert.tasks.tag_schemes import OUTSIDE, Entity, find_scheme, read_entities, write_tags
 
 TagLists = Sequence[Sequence[str]]
 
@@ -66,28 +67,20 @@ def entity_scores(gold: TagLists, predicted: TagLists) -> EntityScores:
         >>> entity_scores([["B-PER", "O"]], [["B-PER", "B-LOC"]]).micro
         EntityScore(name='micro', precision=0.5, recall=1.0, f1=0.666..., support=1, predicted=2)
     """
-    from seqeval.metrics.sequence_labeling import precision_recall_fscore_support
-
     _check_pairs(gold, predicted)
-    gold_bio, predicted_bio = _as_bio(gold, "the right tags"), _as_bio(predicted, "the predicted tags")
-    counts = _predicted_by_type(predicted_bio)
-    names = sorted(counts | _predicted_by_type(gold_bio))
-
-    def score(average: str | None):
-        return precision_recall_fscore_support(gold_bio, predicted_bio, average=average, zero_division=0)
-
+    gold_entities, predicted_entities = _entities(gold, "the right tags"), _entities(predicted, "the predicted tags")
+    support, found = _count_by_type(gold_entities), _count_by_type(predicted_entities)
+    correct = _count_by_type(gold_entities & predicted_entities)
     types = tuple(
-        EntityScore(name, *map(float, values), int(support), counts.get(name, 0))
-        # Without any entity there are no types, and seqeval gives one of support 0.
-        for name, *values, support in (zip(names, *score(None), strict=True) if names else ())
+        _score(name, correct[name], support[name], found[name]) for name in sorted(support.keys() | found.keys())
     )
-    together = {
-        name: EntityScore(name, *map(float, score(name)[:3]), sum(one.support for one in types), sum(counts.values()))
-        if names
-        else EntityScore(name, 0.0, 0.0, 0.0, 0, 0)
-        for name in ("micro", "macro")
-    }
-    return EntityScores(types, together["micro"], together["macro"], tag_accuracy(gold_bio, predicted_bio))
+    micro = _score("micro", correct.total(), support.total(), found.total())
+    precision, recall, f1 = (
+        sum(getattr(one, figure) for one in types) / len(types) if types else 0.0
+        for figure in ("precision", "recall", "f1")
+    )
+    macro = EntityScore("macro", precision, recall, f1, micro.support, micro.predicted)
+    return EntityScores(types, micro, macro, tag_accuracy(_as_bio(gold), _as_bio(predicted)))
 
 
 def tag_accuracy(gold: TagLists, predicted: TagLists) -> float:
@@ -98,22 +91,35 @@ def tag_accuracy(gold: TagLists, predicted: TagLists) -> float:
     return right / sum(map(len, gold))
 
 
-def _as_bio(tags_of_sentences: TagLists, source: str) -> list[list[str]]:
+def _entities(tags_of_sentences: TagLists, source: str) -> set[tuple[int, Entity]]:
+    """Returns the entities of all sentences, each with the number of its sentence."""
     all_tags = {tag for tags in tags_of_sentences for tag in tags}
-    if find_scheme(all_tags, source) is None and all_tags != {"O"}:
+    if find_scheme(all_tags, source) is None and all_tags != {OUTSIDE}:
         raise InputError(
             f"{source} mark no entities: expected tags like B-PER, I-PER and O. Received: "
             f"{', '.join(sorted(all_tags)[:10])}. Their score is the accuracy (tag_accuracy)."
         )
+    return {(number, entity) for number, tags in enumerate(tags_of_sentences) for entity in read_entities(tags)}
+
+
+def _count_by_type(entities: Iterable[tuple[int, Entity]]) -> Counter[str]:
+    return Counter(entity.type for _, entity in entities)
+
+
+def _score(name: str, correct: int, support: int, predicted: int) -> EntityScore:
+    """Returns precision, recall and F1; a ratio of nothing to nothing is 0, as in conlleval."""
+    return EntityScore(
+        name,
+        precision=correct / predicted if predicted else 0.0,
+        recall=correct / support if support else 0.0,
+        f1=2 * correct / (predicted + support) if predicted + support else 0.0,
+        support=support,
+        predicted=predicted,
+    )
+
+
+def _as_bio(tags_of_sentences: TagLists) -> list[list[str]]:
     return [write_tags(read_entities(tags), len(tags)) for tags in tags_of_sentences]
-
-
-def _predicted_by_type(tags_of_sentences: TagLists) -> dict[str, int]:
-    found: dict[str, int] = {}
-    for tags in tags_of_sentences:
-        for entity in read_entities(tags):
-            found[entity.type] = found.get(entity.type, 0) + 1
-    return found
 
 
 def _check_pairs(gold: TagLists, predicted: TagLists) -> None:
