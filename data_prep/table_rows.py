@@ -32,8 +32,12 @@ class Row:
                 or f"the numbers 0 to {sum(isinstance(name, int) for name in self.values) - 1}"
             )
             raise InputError(
-                f"{self.where}: there is no column {column!r} for the {kind}. The columns are: {found}. Name another "
-                "one; for a file without a header say so, and give numbers."
+                f"{self.where}: there is no column {column!r} for the {kind}. The columns are: {found}. "
+                + (
+                    _separator_hint(names)
+                    or "Name one of them. For a file without a header pass --nohas_header "
+                    "(has_header=False) and give the columns as numbers from 0, such as --text_column=0."
+                )
             )
         return self.values[column]
 
@@ -169,6 +173,8 @@ def _named_rows(
         where = f"{path}: line {line_number}"
         if len(values) != len(header):
             message = f"{where} has {len(values)} columns, but {len(header)} are expected, as in the first line."
+            if has_header and (hint := _separator_hint(header)):
+                message += f" {hint}"
             if left_out is None:
                 raise InputError(message)
             left_out.append(message)
@@ -191,6 +197,21 @@ def _json_rows(path: str) -> Iterator[Row]:
         if not isinstance(values, dict):
             raise InputError(f"{where} must be a JSON object. Received: {type(values).__name__}")
         yield Row(where, values)
+
+
+def _separator_hint(names: Sequence[str]) -> str:
+    """Returns the advice for a table whose only column is a whole line of values with another separator."""
+    if len(names) == 1:
+        for separator, name, advice in (
+            (";", "semicolons", "Save it with commas"),
+            ("\t", "tabs", "Name the file .tsv"),
+            (",", "commas", "Name the file .csv"),
+        ):
+            if separator in names[0]:
+                return (
+                    f"The first line has {name} between its values: .csv files have commas, .tsv files tabs. {advice}."
+                )
+    return ""
 
 
 def _is_number_of(name: str, values: Mapping[Column, object]) -> bool:

@@ -83,6 +83,18 @@ BAD_FILES = {
         "sentence\tquality\nYes\tgood\n",
         r"no column 'text' for the text. The columns are: 'sentence', 'qual",
     ),
+    "semicolons.csv": (
+        "text;label\nYes;good\n",
+        r"no column 'text' for the text. The columns are: 'text;label'. The first line has semicolons between its values: "
+        r".csv files have commas, .tsv files tabs. Save it with commas",
+    ),
+    "semicolons_and_commas.csv": (
+        "text;label\nYes, he said;good\n",
+        r"line 2 has 2 columns, but 1 are expected, as in the first line. The first line has semicolons between",
+    ),
+    "tabs.csv": ("text\tlabel\nYes\tgood\n", r"The first line has tabs between its values: .* Name the file .tsv"),
+    "commas.tsv": ("text,label\nYes,good\n", r"The first line has commas between its values: .* Name the file .csv"),
+    "no_header.tsv": ("Yes\tgood\nNo\tbad\n", r"pass --nohas_header \(has_header=False\) and give the columns as num"),
     "label.tsv": ("text\tquality\nYes\tgood\n", r"line 2: there is no column 'label' for the label"),
     "keys.jsonl": ('{"body": "Yes", "label": 1}', r"no column 'text' for the text. The columns are: 'body', 'label'"),
     "empty_text.tsv": ("text\tlabel\n \tgood\n", r"line 2: the text in column 'text' is empty"),

@@ -6,6 +6,7 @@ import os
 import loaded_commands
 import numpy as np
 import pytest
+from documented_results import undocumented_keys
 
 from keras_bert.config import BertConfig
 from keras_bert.models.pretrainer import BertPretrainer
@@ -62,6 +63,7 @@ def test_a_data_folder_is_trained_on_evaluated_and_predicted(folder):
         "test_results.tsv",
     ]
     assert "eval_majority_rate = 0.6666666666666666" in (output / "eval_results.txt").read_text()
+    assert not undocumented_keys(output / "eval_results.txt", "classification.md")
     assert "always answering 'yes' would have 0.6667" in result.stdout
     assert np.loadtxt(output / "test_results.tsv").shape == (18, 2)
     assert BertSequenceClassifier.from_pretrained(output / "model").labels == ("no", "yes")

@@ -4,6 +4,7 @@ import os
 
 import loaded_commands
 import pytest
+from documented_results import undocumented_keys
 
 from keras_bert.config import BertConfig
 from keras_bert.evaluation.choice_report import write_choice_report
@@ -54,6 +55,7 @@ def test_files_of_swag_are_trained_on_evaluated_and_predicted(folder):
     results = (output / "eval_results.txt").read_text()
     names = ["eval_accuracy", "eval_chance", "eval_loss", "global_step", "loss"]
     assert [line.split(" = ")[0] for line in results.splitlines()] == names
+    assert not undocumented_keys(output / "eval_results.txt", "multiple_choice.md")
     assert "eval_chance = 0.25" in results
     assert "global_step = 6" in results
     probabilities = [

@@ -4,6 +4,7 @@ import os
 
 import loaded_commands
 import pytest
+from documented_results import undocumented_keys
 
 from data_prep.conll import read_tagged_sentences
 from keras_bert.config import BertConfig
@@ -65,6 +66,7 @@ def test_a_data_folder_is_trained_on_evaluated_and_predicted(folder):
     names = [line.split(" = ")[0] for line in (output / "eval_results.txt").read_text().splitlines()]
     scores = ["accuracy", "f1", "loss", "macro_f1", "precision", "recall"]
     assert names == [*(f"eval_{name}" for name in scores), "global_step", "loss"]
+    assert not undocumented_keys(output / "eval_results.txt", "tagging.md")
     assert "eval_f1 = 1.0\n" in (output / "eval_results.txt").read_text()
     assert "test_f1 = 1.0\n" in (output / "test_results.txt").read_text()
     assert sorted(os.listdir(output / "eval_report")) == ["entities.png", "entities.tsv", "errors.tsv", "report.txt"]

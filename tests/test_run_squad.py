@@ -5,6 +5,7 @@ import os
 
 import loaded_commands
 import pytest
+from documented_results import undocumented_keys
 
 from keras_bert.config import BertConfig
 from keras_bert.models.pretrainer import BertPretrainer
@@ -88,6 +89,7 @@ def test_squad_2_is_trained_answered_scored_and_tuned(tmp_path, start):
     assert sum(entry["probability"] for entry in nbest["none alan"]) == pytest.approx(1.0)
 
     results = dict(line.split(" = ") for line in (output / "eval_results.txt").read_text().splitlines())
+    assert not undocumented_keys(output / "eval_results.txt", "question_answering.md")
     threshold = float(results["null_score_diff_threshold"])
     assert BertSpanClassifier.from_pretrained(output / "model").null_threshold == threshold
     assert float(results["eval_best_f1_thresh"]) == threshold
