@@ -36,7 +36,7 @@ def define_flags() -> None:
 
 
 def main():
-    from keras_bert.atomic_output import atomic_file
+    from keras_bert.atomic_output import atomic_file, check_output_file
     from keras_bert.serving.batching_proposal import propose_batching
     from keras_bert.serving.client import GrpcClient, RestClient, ServingError
     from keras_bert.serving.load_measurement import made_up_rows, measure_all
@@ -46,6 +46,8 @@ def main():
     arguments = flags.FLAGS
     sizes, clients = _numbers("batch_sizes"), _numbers("concurrency")
     kind = GrpcClient if arguments.grpc else RestClient
+    for path in filter(None, (arguments.output_file, arguments.batching_file)):
+        check_output_file(path)
     most = max(clients)
     options = {"timeout": arguments.timeout, "retries": 0, "batch_size": None, "max_in_flight": most}
     try:
