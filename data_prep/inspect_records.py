@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from absl import flags
 
-from keras_bert.atomic_output import atomic_file, say_why_writing_failed
+from keras_bert.atomic_output import atomic_file, check_output_file
 from keras_bert.command_line import run_command
 from keras_bert.errors import InputError
 
@@ -165,8 +165,8 @@ def main() -> None:
     if FLAGS.output_dir and FLAGS.statistics:
         if FLAGS.plot:
             check_plotting()
-        with say_why_writing_failed(FLAGS.output_dir):
-            os.makedirs(FLAGS.output_dir, exist_ok=True)
+        for name in (STATISTICS_NAME, *([PLOT_NAME] if FLAGS.plot else [])):
+            check_output_file(os.path.join(FLAGS.output_dir, name))
     paths = list_records(FLAGS.input_file)
     surroundings = look_around(paths, FLAGS.vocab_file)
     print("\n".join(surroundings.notes), end="\n\n")

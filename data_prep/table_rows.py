@@ -108,7 +108,8 @@ def read_rows(source: str, *, has_header: bool = True, left_out: list[str] | Non
     * `.jsonl`: one JSON object a line.
     * `tfds:NAME[/CONFIG][:VERSION][@SPLIT]`: a data set of tensorflow_datasets. Classes have their names.
 
-    A byte order mark and blank lines are skipped.
+    A byte order mark is skipped, and so are blank lines, but for one case: in a table of one column, a blank line
+    before others is a row with an empty value.
 
     Args:
         has_header: whether the first line of a `.tsv` or `.csv` file holds the names of the columns.
@@ -141,8 +142,7 @@ def has_named_values(source: str) -> bool:
 
 def _tab_separated(path: str) -> Iterator[tuple[int, list[str]]]:
     for number, line in enumerate(read_lines(path), start=1):
-        if line.strip():
-            yield number, line.rstrip("\r\n").split("\t")
+        yield number, line.rstrip("\r\n").split("\t")
 
 
 def _comma_separated(path: str) -> Iterator[tuple[int, list[str]]]:
@@ -155,8 +155,7 @@ def _comma_separated(path: str) -> Iterator[tuple[int, list[str]]]:
             raise InputError(f"{path}: line {first_line} is not CSV: {error}") from None
         if row is None:
             return
-        if any(value.strip() for value in row):
-            yield first_line, row
+        yield first_line, row or [""]
 
 
 def _named_rows(
@@ -164,7 +163,7 @@ def _named_rows(
 ) -> Iterator[Row]:
     """Turns lists of values into mappings from column names, where there is a header, and numbers."""
     header = None
-    for line_number, values in rows:
+    for line_number, values in _with_empty_values(rows):
         if header is None:
             header = [value.strip() for value in values] if has_header else [None] * len(values)
             numbers = [(number, str(number)) for number in range(len(header))]
@@ -183,6 +182,19 @@ def _named_rows(
         found = {key: value for keys, value in zip(numbers, values, strict=True) for key in keys}
         found.update((name, value) for name, value in zip(header, values, strict=True) if name is not None)
         yield Row(where, found)
+
+
+def _with_empty_values(rows: Iterator[tuple[int, list[str]]]) -> Iterator[tuple[int, list[str]]]:
+    """Leaves out blank lines, but in a table of one column only those at its beginning and at its end."""
+    num_columns, blank = None, []
+    for line_number, values in rows:
+        if any(value.strip() for value in values):
+            num_columns = num_columns or len(values)
+            yield from ((number, [""]) for number in blank)
+            blank = []
+            yield line_number, values
+        elif num_columns == 1:
+            blank.append(line_number)
 
 
 def _json_rows(path: str) -> Iterator[Row]:

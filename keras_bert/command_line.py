@@ -79,7 +79,7 @@ def _show_announcements() -> None:
         logger = logging.getLogger(name)
         logger.setLevel(logging.INFO)
         logger.propagate = False
-        logger.addHandler(handler)
+        logger.handlers = [handler]  # one, though a process may run several commands
 
 
 def _help_text(module, names: list[str]) -> str:

@@ -18,8 +18,8 @@ def embed_sentences(model, input_file: str, output_file: str, **options) -> tupl
     """Writes the embeddings of the lines of a file as `.npy` and returns their shape; `options` as in
     `sentence_embeddings`."""
     texts = read_texts(input_file)
-    vectors = sentence_embeddings(model, tqdm(texts, unit=" texts", mininterval=1), **options)
-    with atomic_file(output_file) as file:
+    with atomic_file(output_file) as file:  # opened first: nothing is computed that cannot be written
+        vectors = sentence_embeddings(model, tqdm(texts, unit=" texts", mininterval=1), **options)
         np.save(file, vectors)
     return vectors.shape
 

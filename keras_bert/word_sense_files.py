@@ -15,6 +15,7 @@ TABLE_FILE, VECTORS_FILE, PLOT_FILE = "senses.tsv", "vectors.npy", "senses.png"
 
 _COLOURS = ("#3b6ea5", "#d9822b", "#5b8c5a", "#a23b72", "#8a8a8a", "#b8a13a", "#5f4b8b", "#2a9d8f")
 _MOST_NAMES = 16  # of points in the picture
+_MOST_TRIED = 100  # of points whose name may find no room
 _CONTEXT = 24  # characters on either side of the word
 
 
@@ -81,8 +82,15 @@ def contexts_of(texts: Sequence[str], found: WordVectors) -> list[str]:
 def plot_word_senses(
     path: str | os.PathLike, contexts: Sequence[str], coordinates: np.ndarray, groups: np.ndarray, title: str
 ) -> None:
-    """Draws occurrences as points, a colour for each group, some of them with their context. Raises `InputError`."""
+    """Writes the picture of `draw_word_senses` as PNG. Raises `InputError` without matplotlib."""
     check_plotting()
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph .* missing from font")  # of other scripts
+        draw_word_senses(contexts, coordinates, groups, title).savefig(path, format="png", dpi=130)
+
+
+def draw_word_senses(contexts: Sequence[str], coordinates: np.ndarray, groups: np.ndarray, title: str):
+    """Returns a figure of occurrences as points, a colour for each group, some of them with their context."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -99,19 +107,35 @@ def plot_word_senses(
         colour = _COLOURS[int(group) % len(_COLOURS)]
         label = f"group {group}: {len(points)} occurrences" if groups.max() else f"{len(points)} occurrences"
         axis.scatter(points[:, 0], points[:, 1], s=26, color=colour, alpha=0.75, linewidths=0, label=label)
-    for number in far_apart(coordinates, _MOST_NAMES):
-        axis.annotate(
-            contexts[number],
-            coordinates[number],
-            xytext=(4, 4),
-            textcoords="offset points",
-            fontsize=7,
-            parse_math=False,
-        )
-    axis.legend(frameon=False, loc="best", fontsize=9)
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Glyph .* missing from font")  # of other scripts
-        figure.savefig(path, format="png", dpi=130)
+    figure.legend(frameon=False, loc="outside lower center", ncols=4, fontsize=9)
+    figure.canvas.draw()  # places are known only then, and must stay
+    figure.set_layout_engine("none")
+    _name_points(axis, contexts, coordinates)
+    return figure
+
+
+def _name_points(axis, contexts: Sequence[str], coordinates: np.ndarray) -> None:
+    """Writes the context beside points that are far apart, where it overlaps no other and does not leave the axes."""
+    taken = []
+    for number in far_apart(coordinates, _MOST_TRIED):
+        for place, alignment in (((4, 4), "left"), ((4, -10), "left"), ((-4, 4), "right"), ((-4, -10), "right")):
+            name = axis.annotate(
+                contexts[number],
+                coordinates[number],
+                xytext=place,
+                textcoords="offset points",
+                ha=alignment,
+                fontsize=7,
+                parse_math=False,
+            )
+            extent = name.get_window_extent()
+            is_inside = axis.bbox.contains(*extent.min) and axis.bbox.contains(*extent.max)
+            if is_inside and not extent.count_overlaps(taken):
+                taken.append(extent)
+                break
+            name.remove()
+        if len(taken) == _MOST_NAMES:
+            return
 
 
 def far_apart(coordinates: np.ndarray, count: int) -> list[int]:

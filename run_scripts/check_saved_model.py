@@ -6,6 +6,7 @@ What can be found is listed in docs/serving_check.md.
 Examples:
   python -m run_scripts.check_saved_model saved_models/sentiment
   python -m run_scripts.check_saved_model saved_models/sentiment --strict --serving_versions=2.19 --json
+  python -m run_scripts.check_saved_model saved_models/sentiment --batching_file=batching.config
 """
 
 import sys
@@ -22,15 +23,18 @@ def define_flags() -> None:
     flags.DEFINE_list(
         "serving_versions", None, "Versions of TensorFlow Serving, such as 2.19,2.20. The default is 2.12 to 2.21."
     )
+    flags.DEFINE_string("batching_file", None, "The batching file that the server gets, checked with the model.")
 
 
 def main(path: str):
+    from keras_bert.serving.kit.server_files import read_batching_file
     from keras_bert.serving.saved_model_check.checking import check
     from keras_bert.serving.saved_model_check.served_operations import DEFAULT_VERSIONS
 
     arguments = flags.FLAGS
     try:
-        report = check(path, arguments.serving_versions or DEFAULT_VERSIONS)
+        batching = read_batching_file(arguments.batching_file) if arguments.batching_file else None
+        report = check(path, arguments.serving_versions or DEFAULT_VERSIONS, batching)
     except InputError as error:
         # In CI, "could not be checked" must differ from "was checked and is bad".
         print(f"error: {error}", file=sys.stderr)

@@ -22,10 +22,14 @@ def define_flags() -> None:
 
 
 def main():
+    from keras_bert.atomic_output import check_output_file
+
+    arguments = flags.FLAGS
+    check_output_file(arguments.output_file)
+
     from keras_bert.models.encoder import BertEncoder
     from keras_bert.vector_files import embed_sentences
 
-    arguments = flags.FLAGS
     encoder = BertEncoder.from_pretrained(arguments.init_checkpoint)
     shape = embed_sentences(
         encoder,

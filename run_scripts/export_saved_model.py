@@ -48,12 +48,17 @@ _OPTIONS = ("max_seq_length", "text_pairs", "top_k", "pooling", "normalize")
 
 
 def main():
+    from keras_bert.atomic_output import check_output_folder
+    from keras_bert.serving.versions import check_version_place
+
+    arguments = flags.FLAGS
+    (check_output_folder if arguments.hub_pair else check_version_place)(arguments.output_dir)
+
     from keras_bert.checkpoints.pretrained import from_pretrained
     from keras_bert.models.encoder import BertEncoder
     from keras_bert.models.masked_lm import BertMaskedLM
     from keras_bert.serving.export import export_for_serving
 
-    arguments = flags.FLAGS
     model_class = {None: None, "encoder": BertEncoder, "masked_lm": BertMaskedLM}[arguments.model_class]
     model = from_pretrained(model_class, arguments.model_dir)
     options = {name: getattr(arguments, name) for name in _OPTIONS if getattr(arguments, name) is not None}

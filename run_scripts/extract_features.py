@@ -28,17 +28,21 @@ def define_flags() -> None:
 
 
 def main():
+    from keras_bert.atomic_output import check_output_file, check_output_folder
     from keras_bert.errors import InputError
-    from keras_bert.models.encoder import BertEncoder
-    from keras_bert.vector_files import extract_features
 
     arguments = flags.FLAGS
+    (check_output_file if arguments.output_format == "jsonl" else check_output_folder)(arguments.output_file)
     try:
         layers = [int(layer) for layer in arguments.layers]
     except ValueError:
         raise InputError(
             f"--layers must be whole numbers with commas. Received: {','.join(arguments.layers)}"
         ) from None
+
+    from keras_bert.models.encoder import BertEncoder
+    from keras_bert.vector_files import extract_features
+
     encoder = BertEncoder.from_pretrained(
         arguments.init_checkpoint, do_lower_case=arguments.do_lower_case, output_hidden_states=True
     )

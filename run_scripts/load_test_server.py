@@ -25,7 +25,7 @@ def define_flags() -> None:
     flags.DEFINE_string("signature", "serving_default", "What is asked; it must take texts.")
     flags.DEFINE_string("examples", None, 'Real requests, a row a line: {"text": "a wonderful film"}.')
     flags.DEFINE_list("lengths", ["4", "24", "96"], "Words of the texts that are made up without --examples.")
-    flags.DEFINE_list("batch_sizes", ["1", "2", "4", "8", "16", "32"], "Rows of a request.")
+    flags.DEFINE_list("batch_sizes", ["1", "2", "4", "8", "16", "32", "64"], "Rows of a request.")
     flags.DEFINE_list("concurrency", ["1", "2", "4", "8"], "Clients at once.")
     flags.DEFINE_float("seconds", 3.0, "How long each measurement takes.", lower_bound=0.01)
     flags.DEFINE_float("timeout", 30.0, "Seconds after which a request has failed.", lower_bound=0.001)
@@ -36,25 +36,28 @@ def define_flags() -> None:
 
 
 def main():
-    from keras_bert.atomic_output import atomic_file
+    from keras_bert.atomic_output import atomic_file, check_output_file
     from keras_bert.serving.batching_proposal import propose_batching
     from keras_bert.serving.client import GrpcClient, RestClient, ServingError
     from keras_bert.serving.load_measurement import made_up_rows, measure_all
+    from keras_bert.serving.saved_model_check.batching import has_one_width
     from run_scripts.make_serving_kit import read_examples
 
     arguments = flags.FLAGS
     sizes, clients = _numbers("batch_sizes"), _numbers("concurrency")
     kind = GrpcClient if arguments.grpc else RestClient
+    for path in filter(None, (arguments.output_file, arguments.batching_file)):
+        check_output_file(path)
     most = max(clients)
     options = {"timeout": arguments.timeout, "retries": 0, "batch_size": None, "max_in_flight": most}
     try:
         with kind(arguments.url, arguments.model, **options) as client:
             if arguments.wait:
                 client.wait_until_available(arguments.wait)
+            signatures = client.metadata().signatures
             if arguments.examples:
                 rows = read_examples(arguments.examples)
             else:
-                signatures = client.metadata().signatures
                 if arguments.signature not in signatures:
                     raise InputError(
                         f"{arguments.model} has no signature {arguments.signature}. It has: {', '.join(signatures)}."
@@ -72,7 +75,9 @@ def main():
             )
     except ServingError as error:
         raise InputError(str(error)) from error
-    proposal = propose_batching(measurements, arguments.latency_ms)
+    outputs = [output for signature in signatures.values() for output in signature.outputs.values()]
+    can_split = all(has_one_width(output.shape) for output in outputs)
+    proposal = propose_batching(measurements, arguments.latency_ms, can_split=can_split)
     print("\nProposed for --batching_parameters_file:\n\n" + proposal.batching.text())
     print("\n".join(f"* {reason}" for reason in proposal.reasons))
     if arguments.output_file:

@@ -24,7 +24,11 @@ def define_flags() -> None:
         None,
         'Real requests for the warm-up, a row a line: {"text": "a wonderful film"}. The default is made-up texts.',
     )
-    flags.DEFINE_list("warm_up_batch_sizes", ["1", "2", "8", "32"], "How many rows the warm-up requests have.")
+    flags.DEFINE_list(
+        "warm_up_batch_sizes",
+        None,
+        "How many rows the warm-up requests have. The default is 1,2,8,32, as far as the batching file takes them.",
+    )
     flags.DEFINE_string(
         "batching_file", None, "A batching file of TensorFlow Serving, such as load_test_server proposes."
     )
@@ -34,20 +38,20 @@ def define_flags() -> None:
 
 def main():
     from keras_bert.serving.kit.making import make_serving_kit
-    from keras_bert.serving.kit.server_files import read_batching
+    from keras_bert.serving.kit.server_files import read_batching_file
 
     arguments = flags.FLAGS
     sizes = arguments.warm_up_batch_sizes
-    if not all(size.isascii() and size.isdigit() for size in sizes):
+    if sizes is not None and not all(size.isascii() and size.isdigit() for size in sizes):
         raise InputError(f"--warm_up_batch_sizes are whole numbers, such as 1,8. Received: {','.join(sizes)}")
     options = {"image": arguments.image, "metrics_path": arguments.metrics_path}
     kit = make_serving_kit(
         arguments.saved_model,
         arguments.output_dir,
         name=arguments.model_name,
-        batching=read_batching(_read(arguments.batching_file)) if arguments.batching_file else None,
+        batching=read_batching_file(arguments.batching_file) if arguments.batching_file else None,
         examples=read_examples(arguments.examples) if arguments.examples else (),
-        warm_up_batch_sizes=[int(size) for size in sizes],
+        warm_up_batch_sizes=None if sizes is None else [int(size) for size in sizes],
         **{name: value for name, value in options.items() if value},
     )
     print(f"Serving kit written to {kit}. Start the server with {kit}/serve_with_docker.sh")

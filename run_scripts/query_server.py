@@ -1,7 +1,8 @@
 """Asks a model on a server that speaks TF Serving's API, and prints its answers.
 
 What the model takes is given by flags of the same names, or on standard input, one question a line, with tabs between
-its columns: a text; a text and a second one, or none; a question and its context; a prompt and its choices.
+its columns: a text; a text and a second one, or none; a question and its context; a prompt and its choices. Every
+line has one answer: a blank line is an empty text.
 
 Examples:
   python -m run_scripts.query_server --url=http://127.0.0.1:8501 --model=sentiment --text="a wonderful film"

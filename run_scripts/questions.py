@@ -1,6 +1,5 @@
 """Questions to an exported model, as the commands that ask one take them: from flags or from standard input."""
 
-import itertools
 import sys
 from collections.abc import Iterator, Sequence
 
@@ -9,6 +8,7 @@ from absl import flags
 from keras_bert.errors import InputError
 
 BATCH_SIZE = 32
+_NO_TEXT = "(empty text)"
 _COLUMNS = ("text", "text_b", "question", "context", "prompt", "choices")
 
 
@@ -87,24 +87,30 @@ def _rows_of_flags(given: dict[str, list[str]], model) -> list[tuple]:
 
 
 def read_rows(lines, columns: Sequence[str]) -> Iterator[tuple]:
-    """Yields a tuple of columns, bytes or, for choices, a list of bytes, for each line that is not blank."""
-    for line in lines:
+    """Yields a tuple of columns, bytes or, for choices, a list of bytes, for each line; a blank one is an empty text.
+
+    Raises:
+        InputError: a line, blank or not, has no context or no choices.
+    """
+    for number, line in enumerate(lines, start=1):
         line = line.rstrip(b"\r\n")
-        if not line.strip():
-            continue
         if len(columns) == 1:
             yield (line,)
             continue
         first, _, rest = line.partition(b"\t")
-        if columns[-1] == "context" and not rest:
-            raise InputError(f"A line has no tab between question and context: {_readable(line)!r:.100}")
+        if columns[-1] in ("context", "choices") and not rest.strip():
+            found = repr(_readable(line))[:100] if line.strip() else "a blank line"
+            raise InputError(
+                f"Line {number} cannot be asked: it has no {columns[-1]} behind a tab. Expected "
+                f"{', a tab, '.join(columns)}. Received: {found}"
+            )
         yield first, [choice for choice in rest.split(b"\t") if choice] if columns[-1] == "choices" else rest
 
 
 def print_answers(model, rows, batch_size: int, with_questions: bool) -> int:
     """Prints every question with its answer, and returns how many there were."""
-    rows, count = iter(rows), 0
-    while batch := list(itertools.islice(rows, batch_size)):
+    count = 0
+    for batch in _batches(rows, batch_size):
         answers = model.ask(*zip(*batch, strict=True))
         for row, answer in zip(batch, answers, strict=True):
             if not with_questions:
@@ -112,9 +118,26 @@ def print_answers(model, rows, batch_size: int, with_questions: bool) -> int:
                 continue
             # Choices are printed with the answer.
             question = "  |  ".join(_readable(column) for column in row if column and not isinstance(column, list))
-            print(f"{question}\n{answer}\n", flush=True)
+            print(f"{question if question.strip() else _NO_TEXT}\n{answer}\n", flush=True)
         count += len(batch)
     return count
+
+
+def _batches(rows, size: int) -> Iterator[list]:
+    """Yields the rows in lists; those before a row that cannot be read are answered before it is complained about."""
+    batch = []
+    try:
+        for row in rows:
+            batch.append(row)
+            if len(batch) == size:
+                yield batch
+                batch = []
+    except InputError:
+        if batch:
+            yield batch
+        raise
+    if batch:
+        yield batch
 
 
 def _readable(text: str | bytes) -> str:

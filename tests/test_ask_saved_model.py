@@ -108,15 +108,18 @@ def test_the_command_answers_lines_of_standard_input_that_need_not_be_utf_8(fold
     )
     assert result.returncode == 0, result.stderr
     answers = result.stdout.decode().strip().split("\n\n")
-    assert len(answers) == 72
-    assert [answer.splitlines()[0] for answer in answers[:3]] == ["the fox  |  the dog", "\ufffd jump", "the fox"]
+    assert len(answers) == 73
+    assert [answer.splitlines()[0] for answer in answers[:4]] == [
+        *("the fox  |  the dog", "(empty text)", "\ufffd jump", "the fox")
+    ]
     model = models["pairs"]
     assert answers[0].partition("\n")[2] == str(model.ask(["the fox"], ["the dog"])[0])
-    assert answers[2].partition("\n")[2] == str(model.ask(["the fox"])[0])
+    assert answers[1].partition("\n")[2] == str(model.ask([""])[0])
+    assert answers[3].partition("\n")[2] == str(model.ask(["the fox"])[0])
 
 
 def test_the_command_says_when_there_is_no_text(folders):
-    result = command(f"--saved_model={folders / 'single'}", input=b"\n  \n")
+    result = command(f"--saved_model={folders / 'single'}", input=b"")
     assert result.returncode == 1
     assert "error: No text was given. Use --text=..., or write texts to standard input" in result.stderr.decode()
     result = command(f"--saved_model={folders / 'pairs'}", "--text=a", "--text_b=b", "--text_b=c")

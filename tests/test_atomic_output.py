@@ -1,14 +1,20 @@
+import contextlib
 import errno
 import os
+import pathlib
 import resource
+import socket
+import stat
 import subprocess
 import sys
 
 import pytest
 
+import keras_bert.atomic_output
 from keras_bert.atomic_output import (
     atomic_file,
     atomic_folder,
+    check_output_file,
     check_output_folder,
     remove_partial_files,
     say_why_writing_failed,
@@ -118,3 +124,185 @@ def test_what_a_killed_writer_left_is_removed(tmp_path):
         (tmp_path / name).write_text("x")
     remove_partial_files(tmp_path / "a")
     assert sorted(path.name for path in tmp_path.iterdir()) == [".a.b.partial-12345678", "a"]
+
+
+def write(path, content=b"new"):
+    with atomic_file(path) as file:
+        file.write(content)
+
+
+def write_folder(path, *names):
+    with atomic_folder(path) as folder:
+        for name in names:
+            pathlib.Path(folder, name).write_text(name)
+
+
+def mode_of(path) -> int:
+    return stat.S_IMODE(os.stat(path).st_mode)
+
+
+@pytest.mark.parametrize("exists", [True, False])
+def test_a_file_is_written_through_a_link(tmp_path, exists):
+    (tmp_path / "disk").mkdir()
+    if exists:
+        (tmp_path / "disk" / "a").write_bytes(b"old")
+    (tmp_path / "link").symlink_to("disk/a")
+    write(tmp_path / "link")
+    assert os.readlink(tmp_path / "link") == "disk/a"
+    assert (tmp_path / "disk" / "a").read_bytes() == b"new"
+    (tmp_path / "circle").symlink_to("circle")
+    with pytest.raises(InputError, match="circle: its symbolic links lead in a circle"):
+        write(tmp_path / "circle")
+
+
+@pytest.mark.parametrize("exists", [True, False])
+def test_a_folder_is_written_through_a_link(tmp_path, exists):
+    if exists:
+        (tmp_path / "disk").mkdir()
+    (tmp_path / "link").symlink_to("disk")
+    check_output_folder(tmp_path / "link")
+    write_folder(tmp_path / "link", "a")
+    assert (tmp_path / "link").is_symlink()
+    assert os.listdir(tmp_path / "disk") == ["a"]
+    with pytest.raises(InputError, match="link is not empty"):
+        check_output_folder(tmp_path / "link")
+    (tmp_path / "file").write_text("")
+    (tmp_path / "other").symlink_to("file")
+    with pytest.raises(InputError, match="other is a file. Give the name of a folder"):
+        check_output_folder(tmp_path / "other")
+
+
+@pytest.mark.parametrize("mode", [0o600, 0o640, 0o666, 0o444])
+def test_a_file_and_a_folder_keep_their_modes(tmp_path, mode):
+    (tmp_path / "a").write_bytes(b"old")
+    (tmp_path / "a").chmod(mode)
+    with atomic_file(tmp_path / "a") as file:
+        assert stat.S_IMODE(os.fstat(file.fileno()).st_mode) == mode, "nobody else may read it meanwhile"
+        file.write(b"new")
+    assert (mode_of(tmp_path / "a"), (tmp_path / "a").read_bytes()) == (mode, b"new")
+    (tmp_path / "folder").mkdir(mode=0o700)
+    write_folder(tmp_path / "folder", "a")
+    assert mode_of(tmp_path / "folder") == 0o700
+
+
+def test_what_is_written_is_on_the_disk_before_it_has_its_name(tmp_path, monkeypatch):
+    events = []
+
+    def name_of(number):
+        path = os.readlink(f"/proc/self/fd/{number}")
+        return os.path.relpath(path, tmp_path).partition(".partial")[0] + path.partition("/sub")[2]
+
+    def note(kind, function, name):
+        def noting(*arguments):
+            events.append((kind, name(*arguments)))
+            return function(*arguments)
+
+        monkeypatch.setattr(os, kind, noting)
+
+    note("fsync", os.fsync, name_of)
+    note("rename", os.rename, lambda old, new: os.path.relpath(new, tmp_path))
+    note("replace", os.replace, lambda old, new: os.path.relpath(new, tmp_path))
+    write(tmp_path / "a")
+    assert events == [("fsync", ".a"), ("replace", "a"), ("fsync", ".")]
+    events.clear()
+    with atomic_folder(tmp_path / "b") as folder:
+        os.mkdir(os.path.join(folder, "sub"))
+        pathlib.Path(folder, "sub", "c").write_text("c")
+    assert events == [("fsync", ".b/c"), ("fsync", ".b"), ("fsync", ".b"), ("rename", "b"), ("fsync", ".")]
+
+
+@pytest.fixture
+def mounted(monkeypatch):
+    """Returns a function that makes a path look like a mount point: it cannot be renamed, removed or replaced."""
+    points = set()
+    monkeypatch.setattr(keras_bert.atomic_output, "_is_mount_point", lambda path: os.fspath(path) in points)
+
+    def busy_at(function):
+        def checked(*paths, **options):
+            if points & set(map(os.fspath, paths)):
+                raise OSError(errno.EBUSY, os.strerror(errno.EBUSY), paths[0])
+            return function(*paths, **options)
+
+        return checked
+
+    for name in ("rename", "replace", "rmdir"):
+        monkeypatch.setattr(os, name, busy_at(getattr(os, name)))
+    return lambda path: points.add(os.fspath(path))
+
+
+def test_a_mount_point_is_filled_where_it_is(tmp_path, mounted):
+    mounted(tmp_path / "disk")
+    (tmp_path / "disk" / "lost+found").mkdir(parents=True)
+    write_folder(tmp_path / "disk", "a", "b")
+    assert sorted(os.listdir(tmp_path / "disk")) == ["a", "b", "lost+found"]
+    assert os.listdir(tmp_path) == ["disk"]
+    with pytest.raises(InputError, match="disk is not empty"):
+        check_output_folder(tmp_path / "disk")
+
+
+def test_a_mount_point_that_fills_up_meanwhile_loses_nothing(tmp_path, mounted):
+    mounted(tmp_path / "disk")
+    (tmp_path / "disk").mkdir()
+    writing = contextlib.ExitStack()
+    folder = writing.enter_context(atomic_folder(tmp_path / "disk"))
+    pathlib.Path(folder, "a").write_text("mine")
+    (tmp_path / "disk" / "a").write_text("theirs")
+    with pytest.raises(InputError, match="another process has written there in the meantime"):
+        writing.close()
+    assert [path.read_text() for path in (tmp_path / "disk").iterdir()] == ["theirs"]
+    (tmp_path / "disk" / "a").unlink()
+    with pytest.raises(ZeroDivisionError), atomic_folder(tmp_path / "disk"):
+        raise ZeroDivisionError
+    assert list((tmp_path / "disk").iterdir()) == []
+
+
+def test_a_file_that_cannot_be_replaced_is_refused_before_the_work(tmp_path, mounted):
+    (tmp_path / "a").write_bytes(b"old")
+    mounted(tmp_path / "a")
+    with pytest.raises(InputError, match="a: it is a mount point, so no new file can take its place"):
+        check_output_file(tmp_path / "a")
+    os.mkfifo(tmp_path / "pipe")
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(os.path.relpath(tmp_path / "socket"))
+        for path in ("/dev/null", tmp_path / "pipe", tmp_path / "socket"):
+            with pytest.raises(InputError, match="it is a device, not a file"):
+                check_output_file(path)
+    with pytest.raises(InputError, match="the name is too long"):
+        check_output_file(tmp_path / ("x" * 300))
+    check_output_file(tmp_path / "new" / "b")
+    assert sorted(os.listdir(tmp_path)) == ["a", "new", "pipe", "socket"]
+    assert os.listdir(tmp_path / "new") == []
+
+
+def test_real_mounts_are_recognised(tmp_path):
+    program = """
+import os, sys
+from keras_bert.atomic_output import atomic_folder, check_output_file
+from keras_bert.errors import InputError
+for name in ("disk", "same disk"):
+    with atomic_folder(os.path.join(sys.argv[1], name)) as folder:
+        open(os.path.join(folder, "a"), "w").close()
+    print(os.listdir(os.path.join(sys.argv[1], name)))
+try:
+    check_output_file(os.path.join(sys.argv[1], "file"))
+except InputError as error:
+    print(error)
+"""
+    for name in ("disk", "same disk", "other"):
+        (tmp_path / name).mkdir()
+    for name in ("file", "other file"):
+        (tmp_path / name).write_text("")
+    # In a namespace of its own: nobody else sees these mounts, and they end with it.
+    script = (
+        'cd "$1" && mount -t tmpfs none disk && mount --bind other "same disk" && mount --bind "other file" file '
+        '&& shift && exec "$@"'
+    )
+    line = ["unshare", "-m", "sh", "-c", script, "sh", tmp_path, sys.executable, "-c", program, tmp_path]
+    try:
+        result = subprocess.run(line, capture_output=True, text=True)
+    except FileNotFoundError:
+        pytest.skip("there is no unshare")
+    if result.returncode and ("unshare" in result.stderr or "mount:" in result.stderr):
+        pytest.skip("mounts need a privilege")
+    assert result.stdout.splitlines()[:2] == ["['a']", "['a']"], result.stderr
+    assert "file: it is a mount point" in result.stdout

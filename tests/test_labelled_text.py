@@ -61,6 +61,15 @@ def test_a_byte_order_mark_blank_lines_and_spaces_are_no_text(write):
     assert read_labelled_text(path) == LabelledText(["Yes"], None, ["good"])
 
 
+@pytest.mark.parametrize("name", ["a.tsv", "a.csv"])
+def test_a_blank_line_in_a_table_of_one_column_is_an_empty_text(write, name):
+    # Else the answers to the texts of a file would not match its lines.
+    path = write(name, "\ntext\none\n\ntwo\n\n \n")
+    with pytest.raises(InputError, match=f"{name}: line 4: the text in column 'text' is empty"):
+        read_labelled_text(path, label_column=None)
+    assert read_labelled_text(path, label_column=None, may_be_empty=True).texts == ["one", "", "two"]
+
+
 def test_labels_can_be_left_out(write):
     assert read_labelled_text(write("a.tsv", "id\ttext\n1\tYes\n"), label_column=None) == LabelledText(["Yes"])
 

@@ -33,34 +33,47 @@ BY_CLIENTS = [measured(8, 20, 2), measured(8, 40, 4), measured(8, 80, 8)]
 
 def test_the_example_of_the_docstring_holds():
     by_size = [measured(1, 10), measured(8, 20), measured(16, 40)]
-    batching = propose_batching([*by_size, measured(8, 20, 2), measured(8, 40, 4)]).batching
-    assert (batching.max_batch_size, batching.batch_timeout_micros, batching.num_batch_threads) == (8, 1000, 2)
+    batching = propose_batching([*by_size, measured(8, 20, 2), measured(8, 40, 4)], can_split=True).batching
+    assert (batching.max_batch_size, batching.max_execution_batch_size) == (64, 8)
+    assert (batching.batch_timeout_micros, batching.num_batch_threads) == (1000, 2)
 
 
 def test_the_smallest_batch_that_is_nearly_the_best_is_proposed_with_its_threads_and_queue():
-    proposal = propose_batching(BY_SIZE + BY_CLIENTS)
+    proposal = propose_batching(BY_SIZE + BY_CLIENTS, can_split=True)
     assert best_batch_size(BY_SIZE) == 8
-    assert proposal.batching.max_batch_size == 8
+    assert proposal.batching.max_execution_batch_size == 8
     # 8 rows in 20 ms: 2 clients have twice the rows of one; 4 and 8 wait for each other.
     assert proposal.batching.num_batch_threads == 2
     assert proposal.batching.max_enqueued_batches == 100  # 2 at a time, 20 ms each, in a second
-    assert len(proposal.reasons) == 5
-    assert "Larger ones" not in proposal.reasons[0]
-    assert "Larger ones were not tried" in propose_batching(BY_SIZE[:3]).reasons[0]
+    assert len(proposal.reasons) == 6
+    assert "Larger ones" not in proposal.reasons[1]
+    assert "Larger ones were not tried" in propose_batching(BY_SIZE[:3]).reasons[1]
     assert read_batching(proposal.batching.text()) == proposal.batching
+
+
+@pytest.mark.parametrize("can_split", [True, False])
+@pytest.mark.parametrize("largest", [16, 200])
+def test_requests_that_were_measured_or_that_clients_send_are_never_refused(can_split, largest):
+    # Batches of 8 are best; joining two rows in a second leaves room for few batches in the queue.
+    sizes = [measured(1, 1000), measured(8, 2000), measured(largest, 250 * largest)]
+    batching = propose_batching(sizes, can_split=can_split).batching
+    assert batching.largest_request == max(64, largest)
+    assert batching.enable_large_batch_splitting == (can_split or None)
+    assert batching.max_execution_batch_size == (8 if can_split else None)
+    assert "batch_size=8" in propose_batching(sizes).reasons[1]
 
 
 def test_joining_that_gains_nothing_is_not_proposed():
     linear = [measured(size, 10 * size) for size in (1, 2, 4)]
     proposal = propose_batching([*linear, measured(1, 10, 2)])
-    assert (proposal.batching.max_batch_size, proposal.batching.batch_timeout_micros) == (1, 0)
+    assert (proposal.batching.max_batch_size, proposal.batching.batch_timeout_micros) == (64, 0)
     assert "switch batching off" in proposal.reasons[0]
 
 
 def test_a_limit_of_latency_keeps_batches_small():
     sizes = [measured(1, 10), measured(8, 20, p99_ms=25), measured(16, 24, p99_ms=60)]
-    assert propose_batching(sizes).batching.max_batch_size == 16
-    assert propose_batching(sizes, latency_ms=30).batching.max_batch_size == 8
+    assert propose_batching(sizes, can_split=True).batching.max_execution_batch_size == 16
+    assert propose_batching(sizes, latency_ms=30, can_split=True).batching.max_execution_batch_size == 8
     with pytest.raises(InputError, match="Not even 1 row"):
         propose_batching(sizes, latency_ms=5)
     with pytest.raises(InputError, match="there are none"):
@@ -68,13 +81,14 @@ def test_a_limit_of_latency_keeps_batches_small():
 
 
 def test_batches_are_filled_up_only_where_that_costs_nothing():
-    flat = [measured(1, 10), measured(2, 10.5), measured(4, 11)]
+    flat = [measured(1, 10), measured(32, 10.5), measured(64, 11)]
     proposal = propose_batching(flat)
-    assert proposal.batching.allowed_batch_sizes == (1, 2, 4)
-    steep = [measured(1, 10), measured(2, 10.5), measured(4, 14)]
+    assert proposal.batching.allowed_batch_sizes == (1, 32, 64)
+    steep = [measured(1, 10), measured(32, 10.5), measured(64, 14)]
     proposal = propose_batching(steep)
     assert proposal.batching.allowed_batch_sizes == ()
-    assert "4 rows take 1.3 times as long as 2" in proposal.reasons[-1]
+    assert "64 rows take 1.3 times as long as 32" in proposal.reasons[-1]
+    assert "64 rows, which would be the last of them, were not measured" in propose_batching(flat[:2]).reasons[-1]
 
 
 @contextlib.contextmanager
@@ -175,11 +189,11 @@ def test_the_command_measures_a_server_and_proposes_what_follows_from_its_speed(
         assert rate * 0.7 < one["rows_per_second"] < rate * 1.3, one
         assert one["failed"] == 0
     batching = read_batching((tmp_path / "batching.config").read_text())
-    assert batching.max_batch_size == 8
+    assert (batching.max_batch_size, batching.max_execution_batch_size) == (64, 8)
     # On a busy machine two clients may keep the two slots less than full, which four then fill.
     assert batching.num_batch_threads in (2, 4)
     rows = [{key: value for key, value in one.items() if key != "rows_per_second"} for one in result["measurements"]]
-    assert batching == propose_batching([Measurement(**one) for one in rows]).batching
+    assert batching == propose_batching([Measurement(**one) for one in rows], can_split=True).batching
     assert f"num_batch_threads {batching.num_batch_threads}: " in shown.out
 
 

@@ -1,5 +1,7 @@
 """Asking a server from the command line, and answers as people read them."""
 
+import contextlib
+import io
 import json
 import pathlib
 import subprocess
@@ -9,7 +11,9 @@ import numpy as np
 import pytest
 from fake_tf_serving import FakeTfServing
 
+from keras_bert.errors import InputError
 from keras_bert.serving.readable_answers import printable, readable_answers
+from run_scripts.questions import print_answers, read_rows
 
 PROJECT = pathlib.Path(__file__).resolve().parent.parent
 
@@ -44,13 +48,34 @@ def test_texts_from_flags_are_answered_over_both_transports(server):
 
 def test_lines_of_standard_input_are_answered_in_their_order(server):
     texts = [b"x" * (number % 9 + 1) for number in range(70)] + [b"\xff\xffabc"]
-    code, shown, _ = query(f"--url={server.url}", "--model=toy", "--json", input=b"\n".join(texts) + b"\r\n\n")
+    texts[3], texts[69] = b"", b""  # each blank line is an empty text
+    code, shown, _ = query(f"--url={server.url}", "--model=toy", "--json", input=b"\n".join([*texts, b"\r\n"]))
+    texts.append(b"")
     assert code == 0
     answers = [json.loads(line) for line in shown.splitlines()]
     assert [answer["probabilities"][1] for answer in answers] == pytest.approx(
         [len(text) / (len(text) + 4) for text in texts]
     )
     assert answers[0]["label"] == "short"
+
+
+def test_each_line_is_a_question_and_those_before_a_wrong_one_are_answered():
+    class Model:
+        folder, columns = "it", ("prompt", "choices")
+
+        def ask(self, prompts, choices):
+            return [f"  {len(some)}" for some in choices]
+
+    rows = read_rows([b"a\tx\ty\n", b"\tx\n", b"\n", b"b\tx\n"], Model.columns)
+    shown = io.StringIO()
+    with contextlib.redirect_stdout(shown), pytest.raises(InputError, match="Line 3 .* no choices.* a blank line"):
+        print_answers(Model(), rows, 32, with_questions=True)
+    assert shown.getvalue() == "a\n  2\n\n(empty text)\n  1\n\n"
+    assert list(read_rows([b"\r\n", b"a\n"], ("text",))) == [(b"",), (b"a",)]
+    assert list(read_rows([b"\n", b"a\tb\n"], ("text", "text_b"))) == [(b"", b""), (b"a", b"b")]
+    for line in (b"\n", b"Who?\n", b"Who?\t \n"):
+        with pytest.raises(InputError, match="Line 1 cannot be asked: it has no context behind a tab"):
+            list(read_rows([line], ("question", "context")))
 
 
 def test_other_signatures_are_listed_by_name(server):

@@ -413,6 +413,19 @@ def test_the_command_prints_the_report_and_exits_with_what_it_means(sound, copie
     assert (code, shown.err.count("\n")) == (2, 1)
     assert run(sound, "--serving_versions=9.9")[0] == 2
     assert run()[0] == 2
+    classify = messages.PredictionLog()
+    for text in ("a", "b", "c"):
+        features = classify.classify_log.request.input.example_list.examples.add().features
+        features.feature["text"].bytes_list.value.append(text.encode())
+    for log, rows in ((predict_log(text=[b"a", b"b"]), 2), (classify.SerializeToString(), 3)):
+        warm_up_problem(copied, [log])
+        (tmp_path / "batching.config").write_text("max_batch_size { value: 1 }")
+        code, shown = run(copied, "--json", f"--batching_file={tmp_path}/batching.config")
+        [warm_up, request] = [one for one in json.loads(shown.out)["findings"] if one["trap"].startswith("batching-")]
+        assert (code, warm_up["severity"], request["severity"]) == (1, "error", "warning")
+        assert f"a warm-up request has {rows}. Servers join" in warm_up["happens"]
+        assert request["trap"] == "batching-request"
+    assert run(sound, f"--batching_file={tmp_path}/none")[0] == 2
 
 
 def edit_graph(folder, edit):

@@ -1,7 +1,9 @@
+import os
+
 import pytest
 
 from keras_bert.errors import InputError
-from keras_bert.serving.versions import find_version_folder, next_version_folder
+from keras_bert.serving.versions import find_version_folder, new_version, next_version_folder
 
 
 def make(folder, *names):
@@ -30,6 +32,31 @@ def test_leading_zeros_count_as_servers_count_them(tmp_path):
 def test_one_version_can_be_named(tmp_path):
     make(tmp_path, "1", "2")
     assert find_version_folder(tmp_path / "1") == str(tmp_path / "1")
+
+
+def test_exports_at_once_get_a_number_each(tmp_path):
+    make(tmp_path, "1")
+    with new_version(tmp_path) as first:
+        with new_version(tmp_path) as second, open(f"{second.folder}/saved_model.pb", "w") as file:
+            file.write("second")
+        with open(f"{first.folder}/saved_model.pb", "w") as file:
+            file.write("first")
+    assert (second.path, first.path) == (str(tmp_path / "2"), str(tmp_path / "3"))
+    assert (tmp_path / "3" / "saved_model.pb").read_text() == "first"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["1", "2", "3"]
+
+
+def test_a_number_that_is_taken_in_the_last_moment_is_left_to_the_other(tmp_path, monkeypatch):
+    rename = os.rename
+
+    def other_is_faster(old, new):
+        monkeypatch.setattr(os, "rename", rename)
+        make(tmp_path, "1")
+        rename(old, new)
+
+    with new_version(tmp_path) as version:
+        monkeypatch.setattr(os, "rename", other_is_faster)
+    assert version.path == str(tmp_path / "2")
 
 
 def test_a_file_is_no_export_folder(tmp_path):

@@ -108,6 +108,21 @@ def test_larger_requests_are_refused_or_cut_up():
     assert error.message == "Task size 3 is larger than maximum input batch size 2"
     options = {"max_batch_size": 8, "max_execution_batch_size": 2, "enable_large_batch_splitting": True}
     assert run([[1, 2, 3]], **options) == ([[2, 4, 6]], [[1, 2], [3]])
+    # With splitting, too, TensorFlow Serving takes no request of more rows than max_batch_size.
+    (error,), batches = run([list(range(9))], **options)
+    assert (error.message, batches) == ("Task size 9 is larger than maximum input batch size 8", [])
+
+
+def test_parts_of_different_widths_are_an_error_and_not_a_wrong_answer():
+    async def words(inputs):
+        return {"y": np.zeros((len(inputs["x"]), inputs["x"].max()))}
+
+    async def go():
+        options = BatchingOptions(enable_large_batch_splitting=True, max_execution_batch_size=2)
+        return await Batcher(words, options, BatchScheduler(1)).run({"x": np.array([1, 2, 3])})
+
+    with pytest.raises(StatusError, match="parts of output 'y' have different widths"):
+        asyncio.run(go())
 
 
 def test_one_bad_request_spoils_no_other():

@@ -18,6 +18,7 @@ from trapped_models import ROWS, graph, save, sound_signature, spec, trapped_sig
 from keras_bert.config import BertConfig
 from keras_bert.errors import InputError
 from keras_bert.models.sequence_classifier import BertSequenceClassifier
+from keras_bert.serving.client.rows import ROWS_OF_A_REQUEST
 from keras_bert.serving.export import export_for_serving
 from keras_bert.serving.kit import making
 from keras_bert.serving.kit.kubernetes import kubernetes_name
@@ -34,6 +35,7 @@ from keras_bert.serving.kit.warm_up import write_warm_up
 from keras_bert.serving.saved_model_check.checking import check
 from keras_bert.serving.saved_model_check.reading import read_saved_model
 from keras_bert.serving.saved_model_check.served_operations import DEFAULT_VERSIONS
+from keras_bert.serving.server.batching import BatchingOptions
 from keras_bert.serving.wire import messages
 from keras_bert.serving.wire.tensors import tensor_proto_to_array
 from keras_bert.tokenization.vocabulary import Vocabulary
@@ -213,18 +215,18 @@ def test_configuration_files_read_back_as_what_was_written():
         ({"enable_large_batch_splitting": "yes"}, "enable_large_batch_splitting must be true or false"),
         ({"pad_variable_length_inputs": 1}, "pad_variable_length_inputs must be true or false"),
         ({"max_execution_batch_size": 4}, "is for enable_large_batch_splitting"),
-        ({"enable_large_batch_splitting": True, "max_execution_batch_size": 33}, "at most max_batch_size, which is 32"),
+        ({"enable_large_batch_splitting": True, "max_execution_batch_size": 65}, "at most max_batch_size, which is 64"),
         ({"allowed_batch_sizes": (16, 8, 32)}, "must grow"),
         ({"allowed_batch_sizes": (8, 8, 32)}, "must grow"),
-        ({"allowed_batch_sizes": (8, 16)}, "The last of allowed_batch_sizes must be max_batch_size, 32"),
+        ({"allowed_batch_sizes": (8, 16)}, "The last of allowed_batch_sizes must be max_batch_size, 64"),
         ({"allowed_batch_sizes": (8,), "max_batch_size": None}, "must be max_batch_size, 1000"),
         (
             {
-                "allowed_batch_sizes": (8, 32),
+                "allowed_batch_sizes": (8, 64),
                 "enable_large_batch_splitting": True,
                 "max_execution_batch_size": 16,
             },
-            "must be max_batch_size too, 32",
+            "must be max_batch_size too, 64",
         ),
     ],
 )
@@ -282,6 +284,31 @@ def test_padding_by_the_server_is_on_where_it_does_no_harm_and_refused_elsewhere
     assert not read_batching(pathlib.Path(made, "config", "batching.config").read_text()).pad_variable_length_inputs
     assert "must have the same number of columns" in pathlib.Path(made, "README.md").read_text()
     assert "Requests of different lengths are joined" in (kit / "README.md").read_text()
+
+
+def test_a_kit_takes_the_requests_of_our_clients_and_its_own_warm_up(kit, exported, tmp_path, caplog):
+    assert read_batching((kit / "config" / "batching.config").read_text()).largest_request == ROWS_OF_A_REQUEST
+    assert list(check(kit / "models" / "Pairs_v1", batching=Batching()).findings) == []
+    made = make_serving_kit(exported, tmp_path / "small", batching=Batching(max_batch_size=4))
+    logs = warm_up_logs(os.path.join(made, "models", "Pairs_v1", "1"))
+    requests = [log.predict_log.request for log in logs if log.HasField("predict_log")]
+    default = [request for request in requests if request.model_spec.signature_name == "serving_default"]
+    assert {request.inputs["text"].tensor_shape.dim[0].size for request in default} == {1, 2, 4}
+    assert "clients with batch_size=4" in caplog.text
+    assert "A request has at most 4 rows" in pathlib.Path(made, "README.md").read_text()
+    with pytest.raises(InputError, match="requests of 4 row.* and a warm-up request has 8.* the version does not load"):
+        make_serving_kit(exported, tmp_path / "kit", batching=Batching(max_batch_size=4), warm_up_batch_sizes=[1, 8])
+    splitting = Batching(enable_large_batch_splitting=True, max_execution_batch_size=8)
+    with pytest.raises(InputError, match="signature tokenize, output .*'input_ids'.* servers cut requests up"):
+        make_serving_kit(exported, tmp_path / "kit", batching=splitting)
+    assert not (tmp_path / "kit").exists()
+
+
+def test_a_queue_that_is_shorter_than_a_request_refuses_it_too():
+    short = {"enable_large_batch_splitting": True, "max_execution_batch_size": 4, "max_enqueued_batches": 3}
+    assert Batching(**short).largest_request == 12
+    assert BatchingOptions(**short, max_batch_size=64).largest_request == 12
+    assert Batching(max_batch_size=None).largest_request == BatchingOptions().largest_request == 1000
 
 
 def test_a_model_that_cannot_be_served_gets_no_kit(tmp_path):
@@ -462,7 +489,9 @@ def test_the_command_makes_a_kit_from_files(with_examples, tmp_path, monkeypatch
 
     files = [f"--examples={tmp_path}/examples.jsonl", f"--batching_file={tmp_path}/batching.config"]
     code, shown = run(*files, "--model_name=pairs", "--warm_up_batch_sizes=2", "--metrics_path=/m")
-    assert (code, shown.err) == (0, "")
+    assert code == 0
+    assert shown.err.startswith("Warning: batching file: It takes requests of 7 row(s) at most, and the clients of ")
+    assert shown.err.count("\n") == 1
     [log] = [
         log
         for log in warm_up_logs(tmp_path / "kit" / "models" / "pairs" / "1")

@@ -33,14 +33,14 @@ def base_path(tmp_path_factory):
     return folder
 
 
-def wait_until_available(port: int, version: int) -> None:
+def wait_until(port: int, version: int, state: str = "AVAILABLE") -> None:
     for _ in range(600):
         with HttpClient(port) as client:
             status, answer = client.look(f"/versions/{version}")
-        if status == 200 and answer["model_version_status"][0]["state"] == "AVAILABLE":
+        if status == 200 and answer["model_version_status"][0]["state"] == state:
             return
         time.sleep(0.05)
-    raise AssertionError(f"version {version} did not become available: {answer}")
+    raise AssertionError(f"version {version} did not become {state}: {answer}")
 
 
 @pytest.fixture(scope="module")
@@ -48,8 +48,8 @@ def server(base_path):
     config = ModelConfig(MODEL, str(base_path), all_versions=True, labels={"stable": 1})
     options = ServerOptions(port=0, grpc_port=0, max_body_bytes=1 << 20, body_seconds=2, poll_seconds=0.2)
     with background_server([config], options) as addresses:
-        wait_until_available(addresses.port, 1)
-        wait_until_available(addresses.port, 123)
+        wait_until(addresses.port, 1)
+        wait_until(addresses.port, 123)
         yield addresses
 
 
@@ -382,7 +382,7 @@ def test_requests_are_joined_and_every_client_gets_its_own_rows(base_path):
         port=0, grpc_port=None, batching=BatchingOptions(batch_timeout_micros=20_000, max_batch_size=16)
     )
     with background_server([ModelConfig(MODEL, str(base_path))], options) as addresses:
-        wait_until_available(addresses.port, 123)
+        wait_until(addresses.port, 123)
 
         def ask(number: int):
             length = 1 + number % 3
@@ -406,7 +406,7 @@ def test_versions_change_under_load_without_a_lost_or_wrong_answer(base_path, tm
     shutil.copytree(base_path / "1", tmp_path / "1")
     options = ServerOptions(port=0, grpc_port=None, poll_seconds=0.05)
     with background_server([ModelConfig(MODEL, str(tmp_path))], options) as addresses:
-        wait_until_available(addresses.port, 1)
+        wait_until(addresses.port, 1)
         end = time.monotonic() + 20
 
         def load(number: int) -> set:
@@ -524,6 +524,23 @@ def test_a_version_answers_its_warm_up_file_before_it_is_served(base_path, tmp_p
         write_warm_up(folder, records)
         with pytest.raises(StatusError, match=error):
             load_and_warm_up(str(folder))
+
+
+def test_warm_up_requests_that_batching_refuses_keep_a_version_from_loading(base_path, tmp_path, caplog):
+    folder = tmp_path / "1"
+    shutil.copytree(base_path / "1", folder)
+    log = messages.PredictionLog()
+    log.predict_log.request.CopyFrom(predict_request("rows", rows=np.ones((8, 2), np.float32)))
+    write_warm_up(folder, [log.SerializeToString()])
+    load_and_warm_up(str(folder)).close()
+    load_and_warm_up(str(folder), BatchingOptions(max_batch_size=8)).close()
+    assert "clients with batch_size=8" in caplog.text
+    with pytest.raises(StatusError, match="Task size 8 is larger than maximum input batch size 4"):
+        load_and_warm_up(str(folder), BatchingOptions(max_batch_size=4))
+    assert "a warm-up request has 8" in caplog.text
+    options = ServerOptions(port=0, grpc_port=None, batching=BatchingOptions(max_batch_size=4))
+    with background_server([ModelConfig(MODEL, str(tmp_path))], options) as addresses:
+        wait_until(addresses.port, 1, "END")
 
 
 def test_damaged_saved_models_are_errors_that_say_what_is_wrong(base_path, tmp_path):

@@ -1,5 +1,6 @@
 """What is seen of a run: speed, gradients, waiting for input, losses that are not numbers."""
 
+import logging
 import pathlib
 import signal
 import subprocess
@@ -16,6 +17,7 @@ from keras_bert.errors import InputError
 from keras_bert.input_pipeline import pretraining_dataset
 from keras_bert.models.pretrainer import BertPretrainer
 from keras_bert.optimization import AdamW
+from keras_bert.training import callbacks
 from keras_bert.training.callbacks import TIMED, read_history
 from keras_bert.training.pretraining import train_pretrainer
 from keras_bert.training.resumable_fit import compile_for_training, resumable_fit
@@ -79,6 +81,17 @@ def test_the_gradient_norm_is_that_before_clipping(records, lines):
 
 def test_the_measured_peak_is_measured_once():
     assert measured_peak("float32") == measured_peak("float32") > 1e8
+
+
+def test_a_run_that_beats_the_measured_peak_says_so_once_and_never_has_more_than_all_of_it(
+    tmp_path, batch, monkeypatch, caplog
+):
+    monkeypatch.setattr(callbacks, "measured_peak", lambda dtype: 1000.0)
+    caplog.set_level(logging.INFO)
+    lines = fit(tmp_path / "run", tf.data.Dataset.from_tensors(batch).repeat())
+    assert lines[0]["share_of_measured_peak"] == 1
+    assert all(0 < line["share_of_measured_peak"] <= 1 for line in lines)
+    assert caplog.text.count("counts as the peak from here on") == 1
 
 
 def fit(folder, dataset, num_train_steps=8, callbacks=(), **options):

@@ -7,6 +7,7 @@ from tiny_checkpoints import CONFIG, random_checkpoint
 from keras_bert.checkpoints.pretrained import model_of
 from keras_bert.errors import InputError
 from keras_bert.models.encoder import BertEncoder
+from keras_bert.word_sense_files import draw_word_senses
 from keras_bert.word_senses import Occurrence, cluster, nearest_neighbour_accuracy, project, word_vectors
 
 
@@ -104,6 +105,23 @@ def test_groups_are_those_of_like_direction_in_the_order_of_the_texts():
     vectors = np.array([[0, 2], [0.1, 5], [3, 0], [9, 0.2], [-1, -1]], "float32")
     assert cluster(vectors, 3).tolist() == [0, 0, 1, 1, 2]
     assert cluster(vectors, 1).tolist() == [0] * 5
+
+
+@pytest.mark.parametrize("spread", [1.0, 0.0])
+def test_names_in_the_picture_overlap_neither_each_other_nor_the_legend(spread):
+    pytest.importorskip("matplotlib")
+    draw = np.random.default_rng(0)
+    coordinates = spread * draw.normal(size=(40, 2))
+    contexts = [f"... some words before the [bank] of number {number} ..." for number in range(40)]
+    figure = draw_word_senses(contexts, coordinates, np.arange(40) % 8, "bank")
+    figure.canvas.draw()
+    [axis], [legend] = figure.axes, figure.legends
+    extents = [name.get_window_extent() for name in axis.texts] + [legend.get_window_extent()]
+    assert len(axis.texts) >= (6 if spread else 1)
+    for number, extent in enumerate(extents):
+        assert not extent.count_overlaps(extents[:number] + extents[number + 1 :])
+        assert figure.bbox.contains(*extent.min)
+        assert figure.bbox.contains(*extent.max)
 
 
 def test_neighbours_of_the_same_sense_are_counted_without_the_word_itself():

@@ -5,6 +5,7 @@ import math
 from collections.abc import Sequence
 
 from keras_bert.errors import InputError
+from keras_bert.serving.client.rows import ROWS_OF_A_REQUEST
 from keras_bert.serving.kit.server_files import Batching
 
 # As good as the best: less than this share of its rows a second is not worth longer answers.
@@ -53,39 +54,48 @@ class Proposal:
     reasons: tuple[str, ...]
 
 
-def propose_batching(measurements: Sequence[Measurement], latency_ms: float | None = None) -> Proposal:
+def propose_batching(
+    measurements: Sequence[Measurement], latency_ms: float | None = None, *, can_split: bool = False
+) -> Proposal:
     """Proposes batching parameters from what was measured.
+
+    A server refuses requests of more rows than `max_batch_size`. So that is the largest request: of those measured,
+    and of those that clients of this package send. Smaller batches need splitting.
 
     Args:
         measurements: with one client for several batch sizes, and with several clients for the largest of these that
             is of use (`best_batch_size`).
         latency_ms: 99 of 100 batches shall be answered within that time; None sets no limit.
+        can_split: whether every output of the model has rows of one width, so that servers may cut requests up.
 
     Raises:
         InputError: nothing was measured with one client, or nothing answers within `latency_ms`.
 
     Example:
-        1 row in 10 ms, 8 rows in 20 ms, 16 rows in 40 ms; 2 clients get twice as much as 1, and 4 no more
-        -> max_batch_size 8, batch_timeout_micros 1000, num_batch_threads 2
+        1 row in 10 ms, 8 rows in 20 ms, 16 rows in 40 ms; 2 clients get twice as much as 1, and 4 no more; can_split
+        -> max_batch_size 64, max_execution_batch_size 8, batch_timeout_micros 1000, num_batch_threads 2
     """
     by_size = _with_one_client(measurements, latency_ms)
     single, best = by_size[0], _best(by_size)
-    reasons = []
+    largest = max(ROWS_OF_A_REQUEST, *(one.batch_size for one in measurements))
     gain = best.rows_per_second / single.rows_per_second
-    if gain < _WORTH_JOINING:
+    is_worth_joining = gain >= _WORTH_JOINING
+    if not is_worth_joining:
         best = single
-        reasons.append(
-            f"max_batch_size {best.batch_size}: larger batches give {gain:.2f} times the rows a second, which is not "
-            "worth the waiting: switch batching off (leave out --enable_batching), or use this file."
+    splits = can_split and is_worth_joining and best.batch_size < largest
+    reasons = [
+        f"max_batch_size {largest}: the largest request, of those measured and those that clients of this package "
+        "send. A server refuses larger ones."
+    ]
+    if not is_worth_joining:
+        reasons[0] += (
+            f" Larger batches give {gain:.2f} times the rows a second, which is not worth the waiting: switch batching "
+            "off (leave out --enable_batching), or use this file."
         )
         timeout = 0
         reasons.append("batch_timeout_micros 0: nothing is gained by waiting.")
     else:
-        reasons.append(
-            f"max_batch_size {best.batch_size}: the smallest that gives {_GOOD_ENOUGH:.0%} of the most rows a second; "
-            f"{gain:.1f} times those of {single.batch_size}, in {best.p50_ms:.1f} ms instead of {single.p50_ms:.1f}."
-            + (" Larger ones were not tried or take too long." if best is by_size[-1] else "")
-        )
+        reasons.append(_size_reason(by_size, gain, splits, largest))
         timeout = round(single.p50_ms * 1000 * _WAITING_SHARE)
         reasons.append(
             f"batch_timeout_micros {timeout}: {_WAITING_SHARE:.0%} of the {single.p50_ms:.1f} ms of a lone request. "
@@ -94,20 +104,43 @@ def propose_batching(measurements: Sequence[Measurement], latency_ms: float | No
     threads, reason = _threads(measurements, best)
     reasons.append(reason)
     queue = max(threads, math.ceil(threads * _LONGEST_QUEUE_SECONDS * 1000 / best.p50_ms))
+    if splits:  # one request may fill the queue, but must not overfill it
+        queue = max(queue, math.ceil(largest / best.batch_size))
     reasons.append(
         f"max_enqueued_batches {queue}: {threads} at a time, {best.p50_ms:.1f} ms each, are done in "
         f"{_LONGEST_QUEUE_SECONDS:g} s; who would wait longer is refused at once and can try again."
     )
-    sizes, reason = _allowed_sizes([one for one in by_size if one.batch_size <= best.batch_size])
+    sizes, reason = _allowed_sizes(_with_one_client(measurements, None), largest, splits)
     reasons.append(reason)
     batching = Batching(
-        max_batch_size=best.batch_size,
+        max_batch_size=largest,
         batch_timeout_micros=timeout,
         num_batch_threads=threads,
         max_enqueued_batches=queue,
+        enable_large_batch_splitting=True if splits else None,
+        max_execution_batch_size=best.batch_size if splits else None,
         allowed_batch_sizes=sizes,
     )
     return Proposal(batching, tuple(reasons))
+
+
+def _size_reason(by_size: Sequence[Measurement], gain: float, splits: bool, largest: int) -> str:
+    """Why batches are as large as they are, where joining requests is worth it."""
+    single, best = by_size[0], _best(by_size)
+    why = (
+        f"the smallest batch that gives {_GOOD_ENOUGH:.0%} of the most rows a second; {gain:.1f} times those of "
+        f"{single.batch_size}, in {best.p50_ms:.1f} ms instead of {single.p50_ms:.1f}."
+        + (" Larger ones were not tried or take too long." if best is by_size[-1] else "")
+    )
+    if splits:
+        return f"enable_large_batch_splitting, max_execution_batch_size {best.batch_size}: {why}"
+    if best.batch_size == largest:
+        return f"enable_large_batch_splitting not set: {largest} rows are {why}"
+    return (
+        f"enable_large_batch_splitting not set: {best.batch_size} rows are {why} But servers can cut requests up only "
+        f"where all answers have one width. To keep batches at {best.batch_size} rows, let clients send no more "
+        f"(batch_size={best.batch_size}) and set max_batch_size {best.batch_size}."
+    )
 
 
 def best_batch_size(measurements: Sequence[Measurement], latency_ms: float | None = None) -> int:
@@ -144,14 +177,20 @@ def _threads(measurements: Sequence[Measurement], best: Measurement) -> tuple[in
     )
 
 
-def _allowed_sizes(by_size: Sequence[Measurement]) -> tuple[tuple[int, ...], str]:
+def _allowed_sizes(by_size: Sequence[Measurement], largest: int, splits: bool) -> tuple[tuple[int, ...], str]:
+    if splits:
+        return (), (
+            "allowed_batch_sizes not set: servers want the last of them to be both max_batch_size and "
+            "max_execution_batch_size."
+        )
+    if by_size[-1].batch_size != largest:
+        return (), f"allowed_batch_sizes not set: {largest} rows, which would be the last of them, were not measured."
     pairs = zip(by_size, by_size[1:], strict=False)
     costs = [(one, following, following.p50_ms / one.p50_ms) for one, following in pairs]
-    dear = [(one, following, cost) for one, following, cost in costs if cost > _FILLED_UP_COSTS]
-    if dear or not costs:
-        if not costs:
-            return (), "allowed_batch_sizes not set: there is one size only."
-        one, following, cost = max(dear, key=lambda item: item[2])
+    if not costs:
+        return (), "allowed_batch_sizes not set: there is one size only."
+    one, following, cost = max(costs, key=lambda item: item[2])
+    if cost > _FILLED_UP_COSTS:
         return (), (
             f"allowed_batch_sizes not set: {following.batch_size} rows take {cost:.1f} times as long as "
             f"{one.batch_size}, so filling batches up would cost time."

@@ -7,7 +7,6 @@ import tempfile
 
 import tensorflow as tf
 
-from keras_bert.atomic_output import atomic_folder
 from keras_bert.checkpoints.pretrained import checkpoint_of, model_of
 from keras_bert.errors import InputError
 from keras_bert.models.encoder import FEW_SHAPES, BertEncoder
@@ -31,7 +30,7 @@ from keras_bert.serving.signatures.question_answering import question_answering_
 from keras_bert.serving.signatures.rows import SignatureOptions
 from keras_bert.serving.signatures.tagging import tagging_signatures
 from keras_bert.serving.signatures.tokenize import tokenize_signature
-from keras_bert.serving.versions import next_version_folder
+from keras_bert.serving.versions import check_version_place, new_version
 from keras_bert.tokenization.graph_wordpiece import GraphTokenizer
 from keras_bert.tokenization.vocabulary import Vocabulary
 from keras_bert.trainable_parts import lora_layers
@@ -86,6 +85,7 @@ def export_for_serving(
     make_signatures = _check_model(model)
     _check_precision(dtype, weights, compute)
     options = _checked_options(model, options)
+    check_version_place(path)
     if compute == "int8":
         dtype = "float32"
     if lora_layers(model) or dtype is not None:
@@ -95,18 +95,17 @@ def export_for_serving(
     unpadded = _unpadded(model)
     if "int8" in (weights, compute):
         model = EightBitModel(model, eight_bit_dense_layers(model) if compute == "int8" else ())
-    version = next_version_folder(path)
     tokenizer = make_tokenizer(model.vocabulary, model.config.do_lower_case)
     signatures = {
         "tokenize": tokenize_signature(tokenizer.tokenize_with_offsets, model.vocabulary, options.max_seq_length),
         **make_signatures(model, tokenizer, options),
     }
     signatures["examples"] = of_examples(signatures["serving_default"])
-    with unpadded, atomic_folder(version) as folder, tempfile.TemporaryDirectory() as assets:
-        tf.saved_model.save(_servable(model, tokenizer, assets), folder, signatures=signatures)
-        make_canonical(folder, _METHOD_NAMES)
-        require_servable(folder, SERVING_VERSIONS if compute == "int8" else DEFAULT_VERSIONS)
-    return version
+    with unpadded, new_version(path) as version, tempfile.TemporaryDirectory() as assets:
+        tf.saved_model.save(_servable(model, tokenizer, assets), version.folder, signatures=signatures)
+        make_canonical(version.folder, _METHOD_NAMES)
+        require_servable(version.folder, SERVING_VERSIONS if compute == "int8" else DEFAULT_VERSIONS)
+    return version.path
 
 
 @contextlib.contextmanager

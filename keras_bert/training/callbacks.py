@@ -2,6 +2,7 @@
 
 import importlib.util
 import json
+import logging
 import math
 import os
 import time
@@ -14,6 +15,8 @@ from keras_bert.training.gradient_norm import GradientNorm
 from keras_bert.training.input_probe import InputProbe
 from keras_bert.training.run_folder import RunFolder
 from keras_bert.training.throughput import ModelFlops, measured_peak
+
+_logger = logging.getLogger(__name__)
 
 # What of a line of the log depends on the machine and its other work, and not on the run.
 TIMED = (
@@ -90,9 +93,9 @@ class TrainingLog(StepCallback):
     A line holds `step`, `learning_rate`, `gradient_norm` of the last update before clipping, and the averages of the
     model's metrics since the line before, but for those that nothing was measured of. Of the time since the line
     before it holds `TIMED`: sequences and tokens (padding left out) a second; the model's operations a second, see
-    `ModelFlops`, and what share that is of what large matrix products reach here; and the share of the time in
-    which the step waited for its batch. Lines after `start_step`, which a killed run has left, are removed at the
-    start.
+    `ModelFlops`, and what share that is of what large matrix products reach here, or the model itself if that was
+    more; and the share of the time in which the step waited for its batch. Lines after `start_step`, which a killed
+    run has left, are removed at the start.
 
     Args:
         gradient_norm: None: it is not measured.
@@ -163,6 +166,15 @@ class TrainingLog(StepCallback):
             return found
         counted = {name: value - self._counted[name] for name, value in self._probe.sums().items()}
         flops = self._flops.of(counted["tokens"], counted["attended_pairs"], counted["predictions"]) / seconds
+        if flops > self._peak:
+            if self._peak == measured_peak(self.model.compute_dtype):
+                _logger.info(
+                    "The model reaches %.0f%% of the peak that was measured at the start: the device was busy then, or "
+                    "the last layer leaves much out. The most that the model has reached counts as the peak from here "
+                    "on.",
+                    100 * flops / self._peak,
+                )
+            self._peak = flops
         return found | {
             "tokens_per_second": round(counted["tokens"] / seconds, 1),
             "model_flops_per_second": round(flops),

@@ -12,7 +12,7 @@ from keras_bert.serving.client.errors import DeadlineExceeded, ServingError
 from keras_bert.serving.client.model_choice import check_choice, newest_available, not_available, only_output
 from keras_bert.serving.client.model_info import ModelMetadata, ModelVersion
 from keras_bert.serving.client.retrying import POLL_SECONDS, Attempts
-from keras_bert.serving.client.rows import as_arrays, join_rows, split_rows
+from keras_bert.serving.client.rows import ROWS_OF_A_REQUEST, as_arrays, join_rows, split_rows
 
 
 class _AsyncClient:
@@ -115,7 +115,7 @@ class AsyncRestClient(_AsyncClient):
         *,
         timeout: float = 30.0,
         retries: int = 3,
-        batch_size: int | None = 64,
+        batch_size: int | None = ROWS_OF_A_REQUEST,
         max_in_flight: int = 16,
         headers: Mapping[str, str] | None = None,
         tls: ssl.SSLContext | None = None,
@@ -156,7 +156,7 @@ class AsyncGrpcClient(_AsyncClient):
         *,
         timeout: float = 30.0,
         retries: int = 3,
-        batch_size: int | None = 64,
+        batch_size: int | None = ROWS_OF_A_REQUEST,
         max_in_flight: int = 16,
         headers: Mapping[str, str] | None = None,
         credentials=None,

@@ -7,6 +7,9 @@ import numpy as np
 from keras_bert.errors import InputError
 from keras_bert.serving.wire.strings import map_strings, string_to_bytes
 
+# The most rows that clients put into one request, unless they are told otherwise.
+ROWS_OF_A_REQUEST = 64
+
 
 def as_arrays(inputs: Mapping) -> dict[str, np.ndarray]:
     """Returns the inputs as arrays; strings as arrays of objects of type `bytes`.

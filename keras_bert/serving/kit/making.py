@@ -1,6 +1,7 @@
 """A serving kit: one folder with a model, ready for TensorFlow Serving."""
 
 import json
+import logging
 import os
 import re
 import shutil
@@ -19,13 +20,16 @@ from keras_bert.serving.kit.server_files import (
 )
 from keras_bert.serving.kit.start_scripts import bare_script, docker_script
 from keras_bert.serving.kit.warm_up import DEFAULT_BATCH_SIZES, write_warm_up
+from keras_bert.serving.saved_model_check.batching import check_batching
 from keras_bert.serving.saved_model_check.checking import check
 from keras_bert.serving.saved_model_check.padding import unsafe_inputs
 from keras_bert.serving.saved_model_check.reading import read_saved_model
+from keras_bert.serving.saved_model_check.report import ERROR
 from keras_bert.serving.saved_model_check.served_operations import DEFAULT_VERSIONS, VERSIONS
 from keras_bert.serving.saved_model_check.signatures import DEFAULT_SIGNATURE, shape_of
 from keras_bert.serving.versions import find_version_folder
 
+_logger = logging.getLogger(__name__)
 DEFAULT_IMAGE = "tensorflow/serving:2.19.1"
 
 _README = """\
@@ -51,6 +55,8 @@ curl -d '{request}' http://localhost:8501/v1/models/{name}:predict
 
 {joining}
 
+A request has at most {largest_request} rows: `max_batch_size` in `config/batching.config`.
+
 A new version is a new folder `models/{name}/{next_version}`. Copy it under a name that is no number, then rename it:
 the server takes it within ten seconds and drops the old one when the new one answers.
 
@@ -74,7 +80,7 @@ def make_serving_kit(
     name: str | None = None,
     batching: Batching | None = None,
     examples: Sequence[Mapping] = (),
-    warm_up_batch_sizes: Sequence[int] = DEFAULT_BATCH_SIZES,
+    warm_up_batch_sizes: Sequence[int] | None = None,
     image: str = DEFAULT_IMAGE,
     metrics_path: str = DEFAULT_METRICS_PATH,
 ) -> str:
@@ -86,17 +92,19 @@ def make_serving_kit(
         saved_model: a SavedModel, or the folder of its versions, of which the highest is taken.
         output_dir: must not exist or be empty; it appears whole or not at all.
         name: what requests call the model; by default the name of the folder of its versions.
-        batching: how the server joins requests. By default requests of different lengths are joined where every
-            signature says where a row ends, so that padding does no harm.
+        batching: how the server joins requests. By default it takes requests as large as clients of this package send,
+            and requests of different lengths are joined where every signature says where a row ends, so that padding
+            does no harm. One that refuses the requests of these clients is logged as a warning.
         examples: rows for warm-up requests, see `write_warm_up`.
-        warm_up_batch_sizes: how many rows these requests have.
+        warm_up_batch_sizes: how many rows these requests have. By default 1, 2, 8 and 32, as far as `batching` takes
+            such requests.
         image: the Docker image of TensorFlow Serving. If its tag begins with another version than the default's, the
             SavedModel has to fit that one only.
         metrics_path: where the server gives its metrics.
 
     Raises:
-        InputError: there is no SavedModel, its check finds errors, `batching` falsifies its answers, or the folder
-            cannot be written.
+        InputError: there is no SavedModel, its check finds errors, `batching` falsifies its answers or refuses the
+            warm-up requests, or the folder cannot be written.
     """
     source = find_version_folder(saved_model)
     version, folder_name = _version_and_name(source)
@@ -104,6 +112,9 @@ def make_serving_kit(
     check_model_name(name)
     check_output_folder(output_dir)
     batching = _checked_batching(source, batching, _versions_of(image))
+    if warm_up_batch_sizes is None:
+        warm_up_batch_sizes = sorted({min(size, batching.largest_request) for size in DEFAULT_BATCH_SIZES})
+    _check_requests(source, batching, warm_up_batch_sizes)
     config = {
         "models.config": models_text([ServedModel(name, f"/models/{name}")]),
         "batching.config": batching.text(),
@@ -160,6 +171,16 @@ def _checked_batching(source: str, batching: Batching | None, versions: Sequence
     return batching
 
 
+def _check_requests(source: str, batching: Batching, warm_up_batch_sizes: Sequence[int]) -> None:
+    """Raises `InputError` when a server with this batching would refuse the version or falsify its answers."""
+    signatures = read_saved_model(source).signatures
+    for finding in check_batching(batching, signatures, max(warm_up_batch_sizes, default=0)):
+        text = f"{finding.where}: {finding.happens} Do: {finding.remedy}"
+        if finding.severity == ERROR:
+            raise InputError(text)
+        _logger.warning("Warning: %s", text)
+
+
 def _readme_text(
     name: str, version: int, num_requests: int, image: str, metrics_path: str, request: str, batching: Batching
 ) -> str:
@@ -171,6 +192,7 @@ def _readme_text(
         metrics_path=metrics_path,
         image=image,
         request=request,
+        largest_request=batching.largest_request,
         joining=_JOINS_ANY_LENGTH if batching.pad_variable_length_inputs else _JOINS_EQUAL_LENGTHS,
     )
 

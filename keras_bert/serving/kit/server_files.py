@@ -9,6 +9,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from keras_bert.errors import InputError
+from keras_bert.serving.client.rows import ROWS_OF_A_REQUEST
 
 # Characters that need no quoting in addresses, metrics and shells.
 _MODEL_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
@@ -21,13 +22,15 @@ class Batching:
     """How a server joins requests: its `BatchingParameters` (session_bundle_config.proto). None leaves the default.
 
     Attributes:
-        max_batch_size: the most rows that run together.
+        max_batch_size: the most rows of a request, and the most that run together. The default takes the requests that
+            clients of this package send.
         batch_timeout_micros: how long the first request of a batch waits for others.
         max_enqueued_batches: how many batches may wait; further requests are refused (UNAVAILABLE, 503).
         num_batch_threads: how many batches run at once.
         thread_pool_name: the name of these threads.
-        enable_large_batch_splitting: whether a request of more rows than `max_batch_size` is split instead of refused.
-        max_execution_batch_size: the most rows of a split batch that run together.
+        enable_large_batch_splitting: whether requests are cut up where that fills batches. It falsifies answers of
+            variable width.
+        max_execution_batch_size: with it, the most rows that run together.
         allowed_batch_sizes: batches are filled up to the next of these.
         pad_variable_length_inputs: whether requests of different lengths are filled up with the first value of each
             tensor. It falsifies the answers of models that take ids and a mask.
@@ -36,7 +39,7 @@ class Batching:
         InputError: a value that the server refuses, or that does not fit the others.
     """
 
-    max_batch_size: int | None = 32
+    max_batch_size: int | None = ROWS_OF_A_REQUEST
     batch_timeout_micros: int | None = 1000
     max_enqueued_batches: int | None = 100
     num_batch_threads: int | None = None
@@ -92,6 +95,15 @@ class Batching:
                 f"{self.max_execution_batch_size}"
             )
 
+    @property
+    def largest_request(self) -> int:
+        """Rows of the largest request that the server takes: more are refused, with splitting too."""
+        most = self.max_batch_size or _SERVER_MAX_BATCH_SIZE
+        if not self.enable_large_batch_splitting:
+            return most
+        queue = self.max_enqueued_batches or _SERVER_MAX_ENQUEUED_BATCHES
+        return min(most, queue * (self.max_execution_batch_size or most))
+
     def text(self) -> str:
         """Returns the file for `--batching_parameters_file`."""
         message = _message("BatchingParameters")
@@ -106,8 +118,9 @@ class Batching:
         return _text(message)
 
 
-# What the server takes where max_batch_size is not given.
+# What the server takes where these are not given.
 _SERVER_MAX_BATCH_SIZE = 1000
+_SERVER_MAX_ENQUEUED_BATCHES = 10
 
 
 def read_batching(text: str) -> Batching:
@@ -122,6 +135,16 @@ def read_batching(text: str) -> Batching:
         else:
             values[field.name] = getattr(message, field.name).value if message.HasField(field.name) else None
     return Batching(**values)
+
+
+def read_batching_file(path: str) -> Batching:
+    """Returns what a batching file says. Raises `InputError` as `read_batching` does, or if it cannot be read."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            text = file.read()
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"Cannot read {path}: {error}") from error
+    return read_batching(text)
 
 
 @dataclasses.dataclass(frozen=True)

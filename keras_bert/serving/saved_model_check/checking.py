@@ -4,6 +4,7 @@ import os
 from collections.abc import Iterator, Sequence
 
 from keras_bert.errors import InputError
+from keras_bert.serving.saved_model_check.batching import check_batching
 from keras_bert.serving.saved_model_check.files import check_assets, check_fingerprint
 from keras_bert.serving.saved_model_check.operations import (
     check_compiled,
@@ -17,18 +18,19 @@ from keras_bert.serving.saved_model_check.report import Finding, Report, sorted_
 from keras_bert.serving.saved_model_check.served_operations import DEFAULT_VERSIONS
 from keras_bert.serving.saved_model_check.signatures import check_signatures
 from keras_bert.serving.saved_model_check.version_folders import check_version_folders
-from keras_bert.serving.saved_model_check.warm_up import check_warm_up
+from keras_bert.serving.saved_model_check.warm_up import check_warm_up, largest_warm_up_request
 from keras_bert.serving.saved_model_check.weights import check_weights
 from keras_bert.serving.versions import SAVED_MODEL_FILE
 
 
-def check(path: str | os.PathLike, serving_versions: Sequence[str] = DEFAULT_VERSIONS) -> Report:
+def check(path: str | os.PathLike, serving_versions: Sequence[str] = DEFAULT_VERSIONS, batching=None) -> Report:
     """Reads a SavedModel, of this package or of any other origin, and reports what TensorFlow Serving stumbles over.
 
     Args:
         path: a SavedModel, or the folder of its versions, of which the one that a server would load is checked.
         serving_versions: for which versions of TensorFlow Serving, such as ["2.19", "2.20"]; they differ in the
             operations that they have.
+        batching: how the server joins requests: a `Batching` of `kit.server_files`. None for a server that does not.
 
     Raises:
         InputError: there is no SavedModel, it cannot be read, or a version of TensorFlow Serving is not known.
@@ -44,6 +46,8 @@ def check(path: str | os.PathLike, serving_versions: Sequence[str] = DEFAULT_VER
         try:
             model = read_saved_model(folder)
             findings = [*findings, *_all_findings(model, versions)]
+            if batching is not None:
+                findings += check_batching(batching, model.signatures, largest_warm_up_request(folder))
         except NotServable as reason:
             findings = [*findings, reason.args[0]]
     return Report(folder or os.fspath(path), versions, sorted_findings(findings))

@@ -1,5 +1,7 @@
 """Traps in the warm-up file: requests that a server answers before it takes a version into use."""
 
+import contextlib
+import itertools
 import os
 from collections.abc import Iterator
 
@@ -40,6 +42,34 @@ def check_warm_up(model: SavedModelFiles) -> Iterator[Finding]:
     if not count:
         happens = "It has no records: the first requests of clients wait for what a warm-up would have done."
         yield Finding(WARNING, "warm-up", WARM_UP_FILE, happens, "write the file again: make_serving_kit.")
+
+
+def largest_warm_up_request(folder: str) -> int:
+    """Returns the rows of the largest request in the warm-up file of a SavedModel; 0 if there is none to read."""
+    from google.protobuf.message import DecodeError
+
+    from keras_bert.serving.wire import messages
+
+    path, largest = os.path.join(folder, WARM_UP_FILE), 0
+    if not os.path.isfile(path):
+        return 0
+    # What is wrong with the file itself is said by `check_warm_up`, or when a server replays it.
+    with contextlib.suppress(InputError, DecodeError):
+        for record in itertools.islice(iterate_records(path), MOST_RECORDS):
+            largest = max(largest, _rows(messages.PredictionLog.FromString(record)))
+    return largest
+
+
+def _rows(log) -> int:
+    kind = log.WhichOneof("log_type")
+    if kind == "predict_log":
+        shapes = [tensor.tensor_shape for tensor in log.predict_log.request.inputs.values()]
+        return max((shape.dim[0].size for shape in shapes if shape.dim), default=0)
+    if kind in (*_EXAMPLE_SIGNATURES, "multi_inference_log"):
+        request = getattr(log, kind).request
+        examples = getattr(request.input, request.input.WhichOneof("kind") or "example_list").examples
+        return len(examples)
+    return 0
 
 
 def _problem(model: SavedModelFiles, record: bytes) -> str | None:

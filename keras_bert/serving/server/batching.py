@@ -19,14 +19,14 @@ class BatchingOptions:
     """How requests are joined: the fields of TensorFlow Serving's batching file, with its defaults.
 
     Attributes:
-        max_batch_size: rows in a batch.
+        max_batch_size: rows in a batch, and in the largest request that is taken.
         batch_timeout_micros: how long a batch waits for more rows. Whatever it is, a batch fills up while all threads
             are busy.
         max_enqueued_batches: how many batches of a signature may wait.
         num_batch_threads: batches computed at a time.
         allowed_batch_sizes: sizes to which batches are filled up, with copies of the first row.
-        enable_large_batch_splitting: whether a request of more rows is cut up, and not refused.
-        max_execution_batch_size: rows in a batch that such a request is cut into.
+        enable_large_batch_splitting: whether requests of more rows than `max_execution_batch_size` are cut up.
+        max_execution_batch_size: with it, rows in a batch.
         pad_variable_length_inputs: whether rows of different lengths are joined, filled up with the first element of
             the request's tensor. A model that takes a mask computes something wrong then: tokens need `lengths`.
     """
@@ -64,6 +64,13 @@ class BatchingOptions:
         if self.enable_large_batch_splitting and self.max_execution_batch_size:
             return self.max_execution_batch_size
         return self.max_batch_size
+
+    @property
+    def largest_request(self) -> int:
+        """Rows of the largest request that is taken: more are refused, with splitting too."""
+        if not self.enable_large_batch_splitting:
+            return self.max_batch_size
+        return min(self.max_batch_size, self.max_enqueued_batches * self.largest)
 
 
 def read_batching_options(path: str) -> BatchingOptions:
@@ -176,18 +183,19 @@ class Batcher:
         ((size,),) = sizes
         if not size:
             return await self._compute(inputs)
-        if size <= self.options.largest:
-            return await self._enqueue(inputs, size)
-        if not self.options.enable_large_batch_splitting:
+        # With splitting, too: ValidateBatchTaskQueueCapacity in shared_batch_scheduler.h.
+        if size > self.options.max_batch_size:
             raise invalid_argument(
                 "Task size ", size, " is larger than maximum input batch size ", self.options.max_batch_size
             )
+        if size <= self.options.largest:
+            return await self._enqueue(inputs, size)
         step = self.options.largest
         parts = [
             {name: array[start : start + step] for name, array in inputs.items()} for start in range(0, size, step)
         ]
         answers = await asyncio.gather(*(self._enqueue(part, len(next(iter(part.values())))) for part in parts))
-        return {name: np.concatenate([answer[name] for answer in answers]) for name in answers[0]}
+        return {name: _one_answer(name, [answer[name] for answer in answers]) for name in answers[0]}
 
     def _enqueue(self, inputs: Arrays, size: int) -> asyncio.Future:
         loop = asyncio.get_running_loop()
@@ -270,6 +278,17 @@ class Batcher:
 def _fail(answer: asyncio.Future, error: Exception) -> None:
     if not answer.done():
         answer.set_exception(error)
+
+
+def _one_answer(name: str, parts: Sequence[np.ndarray]) -> np.ndarray:
+    """Returns the parts of an answer as one. Raises INTERNAL where their rows have different shapes."""
+    if len({part.shape[1:] for part in parts}) > 1:
+        raise StatusError(
+            Code.INTERNAL,
+            f"The request was cut up (enable_large_batch_splitting), and the parts of output {name!r} have different "
+            "widths. TensorFlow Serving would give wrong answers or crash: switch splitting off for this model.",
+        )
+    return np.concatenate(parts)
 
 
 def _joined(arrays: Sequence[np.ndarray], num_fillers: int) -> np.ndarray:

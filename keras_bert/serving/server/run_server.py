@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import dataclasses
+import functools
 import ipaddress
 import logging
 import queue
@@ -156,7 +157,7 @@ class _Server:
         options = self._options
         store = ModelStore(
             self._configs,
-            load=load_and_warm_up,
+            load=functools.partial(load_and_warm_up, batching=options.batching),
             retry_seconds=options.load_retry_seconds,
             allow_labels_for_unavailable=options.allow_labels_for_unavailable,
         )

@@ -1,0 +1,48 @@
+"""Commands that write say that they cannot before the work: before a model is loaded or a server is asked."""
+
+import importlib
+import sys
+
+import pytest
+from absl import flags
+
+CHECKPOINT = "--init_checkpoint=no_such_checkpoint"
+TEXTS = "--input_file={texts}"
+
+
+@pytest.mark.parametrize(
+    ("module", "arguments", "output"),
+    [
+        ("run_scripts.embed_sentences", [CHECKPOINT, TEXTS], "output_file"),
+        ("run_scripts.extract_features", [CHECKPOINT, TEXTS], "output_file"),
+        ("run_scripts.extract_features", [CHECKPOINT, TEXTS, "--output_format=npy"], "output_file"),
+        ("run_scripts.summarize", [CHECKPOINT, TEXTS], "output_file"),
+        ("run_scripts.fill_mask", [CHECKPOINT, TEXTS], "output_file"),
+        ("run_scripts.word_senses", [CHECKPOINT, TEXTS, "--word=a", "--noplot"], "output_dir"),
+        ("run_scripts.search_sentences", [CHECKPOINT, TEXTS], "index_dir"),
+        ("run_scripts.evaluate_squad", ["no_such_data", "no_such_predictions"], "out_file"),
+        ("run_scripts.convert_checkpoint", ["--input=no_such_checkpoint"], "output"),
+        ("run_scripts.export_saved_model", ["--model_dir=no_such_model"], "output_dir"),
+        ("run_scripts.export_saved_model", ["--model_dir=no_such_model", "--hub_pair"], "output_dir"),
+        ("run_scripts.load_test_server", ["--url=http://127.0.0.1:1", "--model=a"], "output_file"),
+        ("run_scripts.load_test_server", ["--url=http://127.0.0.1:1", "--model=a"], "batching_file"),
+        ("data_prep.build_vocabulary", ["--input_file=no_such_text"], "output_file"),
+        ("data_prep.inspect_records", ["--input_file=no_such_records", "--noplot"], "output_dir"),
+    ],
+)
+def test_an_output_that_cannot_be_written_is_the_first_thing_said(
+    module, arguments, output, tmp_path, monkeypatch, capsys
+):
+    (tmp_path / "texts").write_text("a\n")
+    place = tmp_path / "texts" / "below"  # a file is no folder, for root neither
+    given = [argument.format(texts=tmp_path / "texts") for argument in arguments]
+    monkeypatch.setattr(sys, "argv", [module, *given, f"--{output}={place}"])
+    others = set(flags.FLAGS)
+    with pytest.raises(SystemExit) as stopped:
+        importlib.import_module(module).command()
+    for name in set(flags.FLAGS) - others:
+        delattr(flags.FLAGS, name)
+    shown = capsys.readouterr()
+    assert (stopped.value.code, shown.err.count("\n")) == (1, 1), shown.err
+    assert shown.err.startswith(f"error: Cannot write {place}")
+    assert "a part of the path is a file, not a folder" in shown.err
