@@ -35,6 +35,8 @@ _POSITIVE_INTEGERS = (
     "max_position_embeddings",
     "type_vocab_size",
 )
+# An added key, where the folder that a model was loaded from makes the vectors of texts otherwise than by the mean.
+SENTENCE_POOLING = "sentence_pooling"
 # A file of one line could else ask for lists of any length, long before the weights are held against it.
 _LARGEST = {"num_hidden_layers": 10_000}
 
@@ -115,6 +117,11 @@ class BertConfig:
     def head_size(self) -> int:
         """The width of one attention head."""
         return self.hidden_size // self.num_attention_heads
+
+    @property
+    def sentence_pooling(self) -> str:
+        """How the files of sentence-transformers make the vector of a text, in its names; "mean" where none say it."""
+        return self.extra.get(SENTENCE_POOLING, "mean")
 
     @classmethod
     def from_size(cls, size: str, vocab_size: int, **changes) -> "BertConfig":

@@ -7,13 +7,14 @@ file. Here a file is bounded before it is parsed, and its values are checked for
 import json
 import os
 import reprlib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from keras_bert.errors import InputError
 
 LARGEST_FILE = 16 << 20  # bytes; the tokenizer.json of multilingual BERT has 3 MB
 _DEEPEST = 100  # what is written back, or copied, must stay far from Python's recursion limit
+_CONTAINERS = {dict, list}
 _KINDS = {dict: "an object", list: "a list", str: "a string", bool: "true or false", int: "a whole number"}
 
 
@@ -21,8 +22,17 @@ def read_json_object(path: str | os.PathLike) -> dict[str, Any]:
     """Returns the JSON object that a file holds.
 
     Raises:
-        InputError: the file cannot be read or has more than 16 MiB, is not JSON in UTF-8, is nested more than 100 deep,
-            or holds something else than one object.
+        InputError: as `read_json`, or the file holds something else than one object.
+    """
+    return _object(read_json(path), os.fspath(path))
+
+
+def read_json(path: str | os.PathLike) -> Any:
+    """Returns the JSON value that a file holds.
+
+    Raises:
+        InputError: the file cannot be read or has more than 16 MiB, is not JSON in UTF-8, or is nested more than 100
+            deep.
     """
     path = os.fspath(path)
     try:
@@ -32,16 +42,19 @@ def read_json_object(path: str | os.PathLike) -> dict[str, Any]:
         raise InputError(f"Cannot read {path}: {error.strerror}.") from None
     if len(content) > LARGEST_FILE:
         raise InputError(f"{path} has more than {LARGEST_FILE:,} bytes, and no JSON file of a model is so large.")
-    return parse_json_object(content, path)
+    return parse_json(content, path)
 
 
 def parse_json_object(content: bytes | str, where: str) -> dict[str, Any]:
     """Returns the JSON object that a text holds; `where` begins the message of an error.
 
     Raises:
-        InputError: as `read_json_object`.
+        InputError: as `parse_json`, or the text holds something else than one object.
     """
-    values = parse_json(content, where)
+    return _object(parse_json(content, where), where)
+
+
+def _object(values: Any, where: str) -> dict[str, Any]:
     if not isinstance(values, dict):
         raise InputError(f"{where} must hold one JSON object. Received: {type(values).__name__}")
     return values
@@ -73,13 +86,19 @@ def is_deeper(value: Any, depth: int) -> bool:
     >>> is_deeper([[1], 2], 2), is_deeper([[1], 2], 1)
     (False, True)
     """
-    level = [value]
-    for _ in range(depth + 1):
-        level = [item for item in level if isinstance(item, (dict, list))]
+    level = _containers([value])
+    for _ in range(depth):
+        level = [inner for item in level for inner in _containers(item.values() if type(item) is dict else item)]
         if not level:
             return False
-        level = [inner for item in level for inner in (item.values() if isinstance(item, dict) else item)]
     return True
+
+
+def _containers(items: Collection[Any]) -> list:
+    # Long lists of numbers are common, and mostly what a request consists of: they are passed over in C.
+    if _CONTAINERS.isdisjoint(map(type, items)):
+        return []
+    return [item for item in items if type(item) in _CONTAINERS]
 
 
 def checked(value: Any, kind: type, name: str, where: str) -> Any:

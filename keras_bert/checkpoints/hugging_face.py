@@ -16,8 +16,9 @@ from keras_bert.checkpoints import hugging_face_tokenizer as tokenizer
 from keras_bert.checkpoints.checkpoint import BertCheckpoint, StoredTensor
 from keras_bert.checkpoints.name_table import SAME, TRANSPOSED, NameTable, to_ours, to_theirs
 from keras_bert.checkpoints.safetensors_file import read_safetensors, write_safetensors
+from keras_bert.checkpoints.sentence_transformers import read_sentence_pooling
 from keras_bert.checkpoints.torch_file import read_torch_file
-from keras_bert.config import BertConfig
+from keras_bert.config import SENTENCE_POOLING, BertConfig
 from keras_bert.errors import InputError
 from keras_bert.json_files import checked, member, read_json_object, strings
 
@@ -106,6 +107,9 @@ def read_hugging_face(path: str, trust_pickle: bool = False) -> BertCheckpoint:
     values = read_json_object(file)
     architecture = (strings(values, "architectures", file) or [""])[0]
     config = _config(path, values)
+    pooling = read_sentence_pooling(path)
+    if pooling != "mean":
+        config = config.replace(extra={SENTENCE_POOLING: pooling})
     weights_path, stored = _read_weights(path, trust_pickle)
     head = _CLASSIFIERS.get(architecture, form.CLASSIFIER)
     tensors, ignored = _named(stored, _TABLES[head])
@@ -184,7 +188,7 @@ def _config(path: str, values: Mapping) -> BertConfig:
     if activation not in _ACTIVATIONS:
         raise InputError(f"{file}: hidden_act is {reprlib.repr(activation)}. Known are: {', '.join(_ACTIVATIONS)}")
     defaults = {"vocab_size": 30522, "tie_word_embeddings": True}  # transformers leaves out some that are its defaults
-    names = [*BertConfig(vocab_size=1).to_dict()]
+    names = [*BertConfig(vocab_size=1).to_dict(), SENTENCE_POOLING]
     kept = {name: values[name] for name in names if values.get(name) is not None and name != "do_lower_case"}
     try:
         return BertConfig.from_dict({**defaults, **kept, "hidden_act": _ACTIVATIONS[activation]})
@@ -207,6 +211,8 @@ def _config_values(checkpoint: BertCheckpoint, architecture: str) -> dict:
         "classifier_dropout": None,
         "use_cache": True,
     }
+    if config.sentence_pooling != "mean":
+        values[SENTENCE_POOLING] = config.sentence_pooling
     if checkpoint.labels:
         values["id2label"] = {str(number): label for number, label in enumerate(checkpoint.labels)}
         values["label2id"] = {label: number for number, label in enumerate(checkpoint.labels)}
