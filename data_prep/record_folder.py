@@ -18,6 +18,7 @@ from data_prep.disk_files import DiskFiles
 from data_prep.record_writer import WrittenFile
 from keras_bert import features
 from keras_bert.errors import InputError
+from keras_bert.json_files import parse_json
 
 FORMAT = "keras_bert pre-training records 2"
 MANIFEST_NAME = "manifest.json"
@@ -180,10 +181,10 @@ class RecordFolder:
 def read_manifest(path: str, files: DiskFiles | None = None) -> dict[str, Any]:
     """Returns what a records' manifest says. Raises `InputError` when it is missing, damaged or of another form."""
     try:
-        manifest = json.loads((files or DiskFiles()).read(path))
+        manifest = parse_json((files or DiskFiles()).read(path), path)
     except FileNotFoundError:
         raise InputError(f"There is no {path}: nothing says what the records beside it should be.") from None
-    except (json.JSONDecodeError, UnicodeDecodeError):
+    except InputError:
         raise InputError(f"{path} is damaged: it is not JSON. Make the records again.") from None
     found = manifest.get("format") if isinstance(manifest, dict) else None
     if found != FORMAT:

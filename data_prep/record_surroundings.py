@@ -1,12 +1,12 @@
 """What lies beside record files and says more about them: a manifest, a vocabulary, the other files of their set."""
 
-import json
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from keras_bert.errors import InputError
+from keras_bert.json_files import parse_json
 from keras_bert.tokenization.vocabulary import Vocabulary
 
 _SHARD = re.compile(r"(?P<prefix>.*)-(?P<shard>\d{5,})-of-(?P<num_shards>\d{5,})(?P<suffix>.*)", re.S)
@@ -98,9 +98,9 @@ def _manifests(folder: str) -> Iterator[dict]:
     for name in sorted(os.listdir(folder)) if os.path.isdir(folder) else []:
         if name.endswith("manifest.json"):
             try:
-                with open(os.path.join(folder, name), encoding="utf-8") as file:
-                    manifest = json.load(file)
-            except (OSError, ValueError):
+                with open(os.path.join(folder, name), "rb") as file:
+                    manifest = parse_json(file.read(), name)
+            except (OSError, InputError):
                 continue
             if isinstance(manifest, dict):
                 yield manifest

@@ -1,6 +1,5 @@
 """Reading questions about contexts: SQuAD files, JSON Lines and tensorflow_datasets."""
 
-import json
 import os
 from collections.abc import Iterator
 from typing import Any
@@ -9,6 +8,7 @@ from data_prep import tfds_text
 from data_prep.table_rows import read_rows
 from data_prep.text_lines import read_text, without_lone_surrogates
 from keras_bert.errors import InputError
+from keras_bert.json_files import parse_json
 from keras_bert.tasks.question_answering import Answer, QuestionExamples
 
 
@@ -44,10 +44,7 @@ def read_squad(path: str | os.PathLike, *, has_answers: bool = True) -> Question
 
 
 def _questions_of_squad(path: str) -> Iterator[tuple[str, dict, str, Any]]:
-    try:
-        data = json.loads(read_text(path))
-    except (json.JSONDecodeError, RecursionError) as error:
-        raise InputError(f"{path} is not JSON: {error}") from None
+    data = parse_json(read_text(path), path)
     for article_number, article in enumerate(_list(data, "data", path), start=1):
         where = f"{path}: article {article_number}"
         for number, paragraph in enumerate(_list(article, "paragraphs", where), start=1):

@@ -2,7 +2,6 @@
 
 import csv
 import dataclasses
-import json
 import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,6 +10,7 @@ from typing import Any
 from data_prep import tfds_text
 from data_prep.text_lines import read_lines, without_lone_surrogates
 from keras_bert.errors import InputError
+from keras_bert.json_files import parse_json
 
 # A name, or a number from 0, which may be written as a string.
 Column = str | int
@@ -202,10 +202,7 @@ def _json_rows(path: str) -> Iterator[Row]:
         if not line.strip():
             continue
         where = f"{path}: line {number}"
-        try:
-            values = json.loads(line)
-        except (json.JSONDecodeError, RecursionError) as error:
-            raise InputError(f"{where} is not JSON: {error}") from None
+        values = parse_json(line, where)
         if not isinstance(values, dict):
             raise InputError(f"{where} must be a JSON object. Received: {type(values).__name__}")
         yield Row(where, values)

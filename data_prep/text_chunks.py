@@ -7,7 +7,6 @@ checking and parting into documents is left to whoever takes the chunk, in any p
 import dataclasses
 import gzip
 import io
-import json
 import re
 import zlib
 from collections.abc import Callable, Iterable, Iterator
@@ -15,6 +14,7 @@ from typing import BinaryIO
 
 from data_prep.text_lines import without_lone_surrogates
 from keras_bert.errors import InputError
+from keras_bert.json_files import parse_json
 
 JSON_SUFFIXES = (".jsonl", ".jsonl.gz")
 
@@ -188,10 +188,7 @@ def _texts_of_json_lines(chunk: TextChunk, text: str) -> Iterator[str]:
         if not line.strip():
             continue
         where = f"{chunk.source}: line {number}"
-        try:
-            record = json.loads(line)
-        except (json.JSONDecodeError, RecursionError) as error:
-            raise InputError(f"{where} is not JSON: {error}") from None
+        record = parse_json(line, where)
         if not isinstance(record, dict):
             raise InputError(f"{where} must be a JSON object. Received: {type(record).__name__}")
         if chunk.text_field not in record:

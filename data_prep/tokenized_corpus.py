@@ -15,13 +15,13 @@ into memory, never loaded: any sentence is one index away, and memory does not g
 
 import dataclasses
 import hashlib
-import json
 import os
 from typing import Any
 
 import numpy as np
 
 from keras_bert.errors import InputError
+from keras_bert.json_files import parse_json
 from keras_bert.tokenization.vocabulary import Vocabulary
 
 FORMAT = "keras_bert tokenised corpus 2"
@@ -139,15 +139,15 @@ def read_manifest(path: str) -> dict[str, Any]:
     """Returns the contents of `manifest.json`. Raises `InputError` when it is missing, damaged or of another format."""
     name = os.path.join(path, MANIFEST_NAME)
     try:
-        with open(name, encoding="utf-8") as file:
-            manifest = json.load(file)
+        with open(name, "rb") as file:
+            manifest = parse_json(file.read(), name)
     except (FileNotFoundError, NotADirectoryError):
         if os.path.exists(os.path.join(path, PROGRESS_NAME)):
             raise InputError(
                 f"{path} is not finished: its making was stopped. Run the command that made it again to go on."
             ) from None
         raise InputError(f"{path} is no tokenised corpus: it has no manifest.json") from None
-    except (json.JSONDecodeError, UnicodeDecodeError):
+    except InputError:
         raise InputError(f"{name} is damaged: it is not JSON. Make the corpus again.") from None
     if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
         found = manifest.get("format") if isinstance(manifest, dict) else None

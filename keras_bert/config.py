@@ -3,11 +3,13 @@
 import dataclasses
 import json
 import os
+import reprlib
 from collections.abc import Mapping
 from typing import Any
 
 from keras_bert.atomic_output import atomic_file
 from keras_bert.errors import InputError
+from keras_bert.json_files import read_json_object
 
 # (layers, hidden size, heads) of the models that Google published. BASE and LARGE are of the paper, section 3; the
 # small ones are of "Well-Read Students Learn Better" (Turc et al., 2019).
@@ -33,6 +35,10 @@ _POSITIVE_INTEGERS = (
     "max_position_embeddings",
     "type_vocab_size",
 )
+# An added key, where the folder that a model was loaded from makes the vectors of texts otherwise than by the mean.
+SENTENCE_POOLING = "sentence_pooling"
+# A file of one line could else ask for lists of any length, long before the weights are held against it.
+_LARGEST = {"num_hidden_layers": 10_000}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -76,22 +82,28 @@ class BertConfig:
         for name in _POSITIVE_INTEGERS:
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-                raise InputError(f"BertConfig: {name} must be a positive integer. Received: {value!r}")
+                raise InputError(f"BertConfig: {name} must be a positive integer. Received: {reprlib.repr(value)}")
+            if value > _LARGEST.get(name, 2**31 - 1):
+                raise InputError(
+                    f"BertConfig: {name} must be at most {_LARGEST.get(name, 2**31 - 1):,}. Received: "
+                    f"{reprlib.repr(value)}"
+                )
         for name in _PROBABILITIES:
             value = getattr(self, name)
             if not _is_number(value) or not 0.0 <= value < 1.0:
-                raise InputError(f"BertConfig: {name} must be at least 0 and below 1. Received: {value!r}")
+                raise InputError(f"BertConfig: {name} must be at least 0 and below 1. Received: {reprlib.repr(value)}")
         for name in ("initializer_range", "layer_norm_eps"):
             value = getattr(self, name)
             if not _is_number(value) or not 0.0 < value < 1.0:
-                raise InputError(f"BertConfig: {name} must be above 0 and below 1. Received: {value!r}")
+                raise InputError(f"BertConfig: {name} must be above 0 and below 1. Received: {reprlib.repr(value)}")
         for name in ("do_lower_case", "tie_word_embeddings"):
             value = getattr(self, name)
             if not isinstance(value, bool):
-                raise InputError(f"BertConfig: {name} must be true or false. Received: {value!r}")
+                raise InputError(f"BertConfig: {name} must be true or false. Received: {reprlib.repr(value)}")
         if self.hidden_act not in HIDDEN_ACTIVATIONS:
             raise InputError(
-                f"BertConfig: hidden_act must be one of {', '.join(HIDDEN_ACTIVATIONS)}. Received: {self.hidden_act!r}"
+                f"BertConfig: hidden_act must be one of {', '.join(HIDDEN_ACTIVATIONS)}. Received: "
+                f"{reprlib.repr(self.hidden_act)}"
             )
         if self.hidden_size % self.num_attention_heads:
             raise InputError(
@@ -105,6 +117,11 @@ class BertConfig:
     def head_size(self) -> int:
         """The width of one attention head."""
         return self.hidden_size // self.num_attention_heads
+
+    @property
+    def sentence_pooling(self) -> str:
+        """How the files of sentence-transformers make the vector of a text, in its names; "mean" where none say it."""
+        return self.extra.get(SENTENCE_POOLING, "mean")
 
     @classmethod
     def from_size(cls, size: str, vocab_size: int, **changes) -> "BertConfig":
@@ -140,11 +157,7 @@ class BertConfig:
         path = os.fspath(path)
         if not os.path.isfile(path):
             raise InputError(f"There is no config file {path}")
-        with open(path, encoding="utf-8") as file:
-            try:
-                values = json.load(file)
-            except (json.JSONDecodeError, UnicodeDecodeError) as error:
-                raise InputError(f"{path} is not JSON: {error}") from None
+        values = read_json_object(path)
         try:
             return cls.from_dict(values)
         except InputError as error:

@@ -11,7 +11,7 @@ import numpy as np
 
 from keras_bert import features
 from keras_bert.errors import InputError
-from keras_bert.text_vectors import encode_texts
+from keras_bert.text_vectors import check_pooling, encode_texts
 
 METHODS = ("centrality", "centroid")
 
@@ -76,7 +76,7 @@ def summarize(
 
     Raises:
         InputError: the text is empty, an argument is out of range, a sentence is not in the text, or the model has no
-            vocabulary.
+            vocabulary or pools otherwise than by the mean.
 
     References: Erkan & Radev, 2004, LexRank (the continuous kind, section 3.3); Carbonell & Goldstein, 1998 (maximal
     marginal relevance); Radev et al., 2004 (centroids).
@@ -107,6 +107,7 @@ def packed_sentence_embeddings(
     model, sentences: Sequence[str], *, max_seq_length: int | None = None, batch_size: int = 16
 ) -> np.ndarray:
     """Returns what `sentence_embeddings` does, the mean of the tokens at length 1, from packed rows: float32 (N, H)."""
+    check_pooling(model.config, "mean")
     encoder = getattr(model, "encoder", model)
     encoded = list(encode_texts(model, sentences, max_seq_length))
     longest = encoder.config.max_position_embeddings if max_seq_length is None else max_seq_length

@@ -9,10 +9,12 @@ from typing import NamedTuple
 import numpy as np
 
 from keras_bert import features
+from keras_bert.config import BertConfig
 from keras_bert.errors import InputError
 from keras_bert.tokenization.wordpiece import WordPieceTokenizer
 
 POOLINGS = ("mean", "first")
+_THEIR_NAMES = {"mean": "mean", "first": "cls"}  # of the poolings in sentence-transformers
 
 _WINDOW = 4096  # texts that are sorted by length together
 _STEP = 16  # rows are padded to multiples of it, so that few different lengths occur
@@ -49,15 +51,15 @@ def sentence_embeddings(
         float32 `[texts, H]`.
 
     Raises:
-        InputError: the model has no vocabulary, or an argument is none of those above.
+        InputError: the model has no vocabulary, an argument is none of those above, or the model is from a folder of
+            sentence-transformers that pools otherwise.
 
     Example:
         >>> encoder = BertEncoder.from_pretrained("all-MiniLM-L6-v2")
         >>> vectors = sentence_embeddings(encoder, ["A cat sits on the mat.", "A kitten is on a rug."])
         >>> vectors @ vectors.T  # similarities
     """
-    if pooling not in POOLINGS:
-        raise InputError(f"pooling must be one of {', '.join(POOLINGS)}. Received: {pooling!r}")
+    check_pooling(model.config, pooling)
     encoder = getattr(model, "encoder", model)
     found = [
         vectors[:, 0].mean(axis=0) if pooling == "mean" else vectors[0, 0]
@@ -67,6 +69,22 @@ def sentence_embeddings(
     if normalize:
         result /= np.maximum(np.linalg.norm(result, axis=1, keepdims=True), 1e-12)
     return result
+
+
+def check_pooling(config: BertConfig, pooling: str) -> None:
+    """Raises `InputError` unless there is such a pooling, and the model was not trained for another.
+
+    A model that says nothing, or the mean, can be pooled as the caller likes.
+    """
+    if pooling not in POOLINGS:
+        raise InputError(f"pooling must be one of {', '.join(POOLINGS)}. Received: {pooling!r}")
+    said = config.sentence_pooling
+    if said not in ("mean", _THEIR_NAMES[pooling]):
+        advice = "Give pooling='first', which is that." if said == "cls" else "Use sentence-transformers for it."
+        raise InputError(
+            f"The model makes vectors of texts by {str(said)[:100]!r}, as modules.json in its folder says, and not by "
+            f"{_THEIR_NAMES[pooling]!r}: these would be other vectors than it was trained for. {advice}"
+        )
 
 
 def token_features(

@@ -11,6 +11,7 @@ from tqdm import tqdm
 
 from keras_bert.atomic_output import atomic_folder
 from keras_bert.errors import InputError
+from keras_bert.json_files import checked, member, parse_json, read_json_object
 from keras_bert.text_vectors import sentence_embeddings
 
 VECTORS_FILE, TEXTS_FILE, FACTS_FILE = "vectors.npy", "texts.jsonl", "index.json"
@@ -152,13 +153,14 @@ class VectorIndex:
             what = f"it has no {', '.join(missing)}" if os.path.isdir(path) else "there is no such folder"
             raise InputError(f"{path} is not an index: {what}. Build one with VectorIndex.build or search_sentences.")
         try:
-            with open(files[0], encoding="utf-8") as file:
-                facts = json.load(file)
+            facts = read_json_object(files[0])
             with open(files[1], encoding="utf-8") as file:
-                texts = [json.loads(line) for line in file]
-            vectors = np.load(files[2], mmap_mode="r")
-            fingerprint, options = facts["model_sha256"], {name: facts[name] for name in ("pooling", "max_seq_length")}
-            if len(texts) != facts["texts"] or vectors.shape[:1] != (len(texts),) or vectors.dtype != np.float32:
+                texts = [checked(parse_json(line, "a line"), str, "each line", TEXTS_FILE) for line in file]
+            vectors = np.lib.format.open_memmap(files[2], mode="r")
+            fingerprint, pooling = (checked(facts[name], str, name, FACTS_FILE) for name in ("model_sha256", "pooling"))
+            options = {"pooling": pooling, "max_seq_length": member(facts, "max_seq_length", int, FACTS_FILE)}
+            is_table = vectors.ndim == 2 and vectors.dtype == np.float32
+            if not is_table or not len(vectors) == len(texts) == facts["texts"]:
                 raise ValueError(f"{len(texts)} texts and vectors {vectors.shape} for {facts['texts']} texts")
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise InputError(f"The index {path} is damaged: {error}. Build it again.") from None

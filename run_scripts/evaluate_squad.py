@@ -17,6 +17,7 @@ from absl import flags
 
 from keras_bert.command_line import run_command
 from keras_bert.errors import InputError
+from keras_bert.json_files import parse_json
 
 FLAGS = flags.FLAGS
 ARGUMENTS = ("data.json", "predictions.json")
@@ -68,10 +69,7 @@ def main(data_file: str, predictions_file: str) -> None:
 def _read_by_id(path: str, kind: Any, kind_name: str) -> dict[str, Any]:
     from data_prep.text_lines import read_text
 
-    try:
-        found = json.loads(read_text(path))
-    except (json.JSONDecodeError, RecursionError) as error:
-        raise InputError(f"{path} is not JSON: {error}") from None
+    found = parse_json(read_text(path), path)
     if not isinstance(found, dict):
         raise InputError(f"{path} must be a JSON object {{id: {kind_name}}}. Received: {type(found).__name__}")
     for name, value in found.items():

@@ -7,12 +7,11 @@ Examples:
       --examples=requests.jsonl --batching_file=batching.config
 """
 
-import json
-
 from absl import flags
 
 from keras_bert.command_line import run_command
 from keras_bert.errors import InputError
+from keras_bert.json_files import parse_json
 
 
 def define_flags() -> None:
@@ -62,10 +61,7 @@ def read_examples(path: str) -> list[dict]:
     rows = []
     for number, line in enumerate(_read(path).splitlines(), start=1):
         if line.strip():
-            try:
-                rows.append(json.loads(line))
-            except json.JSONDecodeError as error:
-                raise InputError(f"{path}, line {number} is not JSON: {error}") from error
+            rows.append(parse_json(line, f"{path}, line {number}"))
             if not isinstance(rows[-1], dict):
                 raise InputError(f'{path}, line {number} must be an object such as {{"text": "..."}}.')
     if not rows:

@@ -14,6 +14,7 @@ from absl import flags
 from trapped_models import BATCH, graph, save, sound_signature, spec, trapped_signatures
 
 import keras_bert.serving
+from keras_bert.checkpoints.variables_index import read_index
 from keras_bert.config import BertConfig
 from keras_bert.errors import InputError
 from keras_bert.models.pretrainer import BertPretrainer
@@ -21,7 +22,6 @@ from keras_bert.models.sequence_classifier import BertSequenceClassifier
 from keras_bert.serving.export import export_for_serving
 from keras_bert.serving.saved_model_check.checking import check, require_servable
 from keras_bert.serving.saved_model_check.served_operations import NEWER_THAN_2_12, NEWER_THAN_2_20, TEXT_SINCE
-from keras_bert.serving.saved_model_check.variables_index import read_index
 from keras_bert.serving.wire import messages
 from keras_bert.serving.wire.tensors import array_to_tensor_proto
 from keras_bert.tokenization.vocabulary import Vocabulary

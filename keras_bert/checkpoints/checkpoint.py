@@ -5,6 +5,7 @@ memory before `StoredTensor.read`, so a conversion holds one at a time.
 """
 
 import dataclasses
+import math
 import os
 from collections.abc import Callable, Mapping, Sequence
 
@@ -24,6 +25,8 @@ TOKEN_CLASSIFIER = "token_classifier"
 SPAN_CLASSIFIER = "span_classifier"
 MULTIPLE_CHOICE = "choice_scorer"
 HEADS = (MASKED_LM, NEXT_SENTENCE, CLASSIFIER, TOKEN_CLASSIFIER, SPAN_CLASSIFIER, MULTIPLE_CHOICE)
+
+_WEIGHT_TYPES = ("float16", "bfloat16", "float32", "float64")
 
 TOKEN_EMBEDDINGS = "encoder/embeddings/token_embeddings"
 POSITION_EMBEDDINGS = "encoder/embeddings/position_embeddings"
@@ -57,7 +60,7 @@ class StoredTensor:
 
     @property
     def num_bytes(self) -> int:
-        return int(np.prod(self.shape, dtype=np.int64)) * numpy_dtype(self.dtype).itemsize
+        return math.prod(self.shape) * numpy_dtype(self.dtype).itemsize
 
 
 @dataclasses.dataclass(frozen=True)
@@ -164,6 +167,20 @@ def head_shapes(config: BertConfig, head: str, num_classes: int) -> dict[str, tu
     return _dense(head, width, outputs)
 
 
+def num_outputs(path: str, tensors: Mapping[str, StoredTensor], head: str) -> int | None:
+    """Returns how many outputs a head has, None where it is not there.
+
+    Raises:
+        InputError: its bias is no vector, so its shape says nothing about how much is stored.
+    """
+    bias = tensors.get(f"{head}/bias")
+    if bias is None:
+        return None
+    if len(bias.shape) != 1:
+        raise InputError(f"{path}: {head}/bias must have one axis. Received the shape {list(bias.shape)}")
+    return bias.shape[0]
+
+
 def check_tensors(checkpoint: BertCheckpoint) -> None:
     """Raises `InputError` unless the encoder and each head that is there are whole and as the config says."""
     config, tensors = checkpoint.config, checkpoint.tensors
@@ -173,7 +190,7 @@ def check_tensors(checkpoint: BertCheckpoint) -> None:
     for head in checkpoint.heads:
         if head in HEADS:
             kernel = tensors.get(f"{head}/kernel")
-            num_classes = kernel.shape[-1] if kernel else len(checkpoint.labels or ())
+            num_classes = kernel.shape[-1] if kernel and kernel.shape else len(checkpoint.labels or ())
             expected |= head_shapes(config, head, num_classes)
     missing = [name for name in expected if name not in tensors]
     if missing:
@@ -188,6 +205,11 @@ def check_tensors(checkpoint: BertCheckpoint) -> None:
             raise InputError(
                 f"{checkpoint.path} ({checkpoint.kind}): {name} has the shape {list(tensors[name].shape)}, and by its "
                 f"config it should be {list(shape)}. The config belongs to another checkpoint, or the file is damaged."
+            )
+        if tensors[name].dtype not in _WEIGHT_TYPES:
+            raise InputError(
+                f"{checkpoint.path} ({checkpoint.kind}): {name} is {tensors[name].dtype}, and weights are one of "
+                f"{', '.join(_WEIGHT_TYPES)}. The file is damaged, or its weights are packed in a way that is not read."
             )
     if checkpoint.vocabulary is not None:
         try:

@@ -2,6 +2,7 @@
 
 import glob
 import os
+import re
 from collections.abc import Callable
 
 from keras_bert.atomic_output import atomic_folder
@@ -18,6 +19,7 @@ WRITERS: dict[str, Callable[[BertCheckpoint, str], list[str]]] = {
     "google": google.write_google,
     "huggingface": hugging_face.write_hugging_face,
 }
+_HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
 # Beside the weights; repositories keep these in git-lfs too.
 _SMALL_FILES = (
     google.CONFIG_FILE,
@@ -95,7 +97,7 @@ def _read(path: str, trust_pickle: bool) -> BertCheckpoint:
     if os.path.isfile(f"{path}.index"):
         return _read_tensorflow(path)
     if not os.path.isdir(path):
-        raise InputError(f"{path} is not a model folder: {_what_it_is(path)}")
+        raise InputError(f"{path}: {_what_it_is(path)}")
     if model_folder.is_model_folder(path):
         return model_folder.read_model_folder(path)
     if keras_hub.is_keras_hub(path):
@@ -110,7 +112,7 @@ def _read(path: str, trust_pickle: bool) -> BertCheckpoint:
     missing = [
         name for name in ("bert_config.json", "model.weights.h5") if not os.path.isfile(os.path.join(path, name))
     ]
-    raise InputError(f"{path} is not a model folder: {model_folder.what_is_missing(path, missing)}")
+    raise InputError(model_folder.what_is_missing(path, missing))
 
 
 def _read_tensorflow(prefix: str) -> BertCheckpoint:
@@ -125,4 +127,8 @@ def _what_it_is(path: str) -> str:
         return "it is a file. Give the folder that it lies in, or the prefix of a TensorFlow checkpoint."
     if glob.glob(f"{glob.escape(path)}.data-*"):
         return f"there is no {path}.index beside the data."
-    return "there is no such folder."
+    if not _HUB_NAME.fullmatch(path):
+        return "there is no such folder."
+    # The hub's oldest models had no owner in their names; those of BERT are google-bert's.
+    owner = "" if "/" in path else "google-bert/" if path.startswith("bert-") else "owner/"
+    return f"there is no such folder. A model of the Hugging Face hub is named {HUB_PREFIX}{owner}{path}."

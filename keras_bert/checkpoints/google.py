@@ -3,7 +3,6 @@
 Reference: google-research/bert `modeling.py`, `run_pretraining.py`, `run_classifier.py`, `run_squad.py`.
 """
 
-import json
 import os
 import re
 from collections.abc import Mapping
@@ -14,6 +13,7 @@ from keras_bert.checkpoints.name_table import SAME, TRANSPOSED, NameTable, to_ou
 from keras_bert.checkpoints.tensorflow_checkpoint import read_tensorflow_checkpoint, write_tensorflow_checkpoint
 from keras_bert.config import BertConfig
 from keras_bert.errors import InputError
+from keras_bert.json_files import member, read_json_object, strings
 from keras_bert.tokenization.vocabulary import Vocabulary
 
 CONFIG_FILE = "bert_config.json"
@@ -80,7 +80,8 @@ def google_checkpoint(prefix: str, variables: Mapping[str, StoredTensor]) -> Ber
     """Returns the checkpoint that variables with Google's names make, with the config and vocabulary beside them."""
     folder = os.path.dirname(prefix)
     config, says_casing, ours = read_config(folder)
-    head = ours.get("output_weights")
+    config_file = os.path.join(folder, CONFIG_FILE)
+    head = member(ours, "output_weights", str, config_file)
     head = head if head in _TASK_TABLES else form.CLASSIFIER
     tensors, slots, ignored = {}, [], []
     for name, variable in variables.items():
@@ -98,8 +99,8 @@ def google_checkpoint(prefix: str, variables: Mapping[str, StoredTensor]) -> Ber
         )
     labels = None
     if head != form.MULTIPLE_CHOICE and f"{head}/bias" in tensors:
-        count = tensors[f"{head}/bias"].shape[0]
-        labels = tuple(map(str, ours.get("labels") or [f"LABEL_{number}" for number in range(count)]))
+        count = form.num_outputs(prefix, tensors, head)
+        labels = tuple(strings(ours, "labels", config_file) or [f"LABEL_{number}" for number in range(count)])
     one_output = labels is not None and head == form.CLASSIFIER and len(labels) == 1
     return BertCheckpoint(
         path=prefix,
@@ -108,7 +109,7 @@ def google_checkpoint(prefix: str, variables: Mapping[str, StoredTensor]) -> Ber
         vocabulary=read_vocabulary(folder),
         tensors=tensors,
         labels=labels,
-        problem_type=ours.get("problem_type", "regression" if one_output else "classification"),
+        problem_type=member(ours, "problem_type", str, config_file, "regression" if one_output else "classification"),
         ignored=tuple(ignored + ([f"{len(slots)} variables of the optimizer"] if slots else [])),
         says_casing=says_casing,
     )
@@ -118,8 +119,7 @@ def read_config(folder: str) -> tuple[BertConfig, bool, dict]:
     """Returns the config of a folder, whether it says the casing, and what `write_google` added to it."""
     file = os.path.join(folder, CONFIG_FILE)
     config = BertConfig.from_json_file(file)
-    with open(file, encoding="utf-8") as content:
-        says_casing = "do_lower_case" in json.load(content)
+    says_casing = "do_lower_case" in read_json_object(file)
     ours = config.extra.get(_OUR_KEY)
     extra = {key: value for key, value in config.extra.items() if key != _OUR_KEY}
     return config.replace(extra=extra), says_casing, ours if isinstance(ours, dict) else {}

@@ -7,6 +7,7 @@ import glob
 import json
 import os
 import re
+import reprlib
 from collections.abc import Mapping
 
 from keras_bert.atomic_output import atomic_file
@@ -15,9 +16,11 @@ from keras_bert.checkpoints import hugging_face_tokenizer as tokenizer
 from keras_bert.checkpoints.checkpoint import BertCheckpoint, StoredTensor
 from keras_bert.checkpoints.name_table import SAME, TRANSPOSED, NameTable, to_ours, to_theirs
 from keras_bert.checkpoints.safetensors_file import read_safetensors, write_safetensors
+from keras_bert.checkpoints.sentence_transformers import read_sentence_pooling
 from keras_bert.checkpoints.torch_file import read_torch_file
-from keras_bert.config import BertConfig
+from keras_bert.config import SENTENCE_POOLING, BertConfig
 from keras_bert.errors import InputError
+from keras_bert.json_files import checked, member, read_json_object, strings
 
 CONFIG_FILE = "config.json"
 SAFETENSORS_FILE = "model.safetensors"
@@ -100,9 +103,13 @@ def read_hugging_face(path: str, trust_pickle: bool = False) -> BertCheckpoint:
         InputError: a file is missing or damaged, the model is no BERT, or it is a BERT that we do not compute (other
             kinds of positions, decoders, activations that `BertConfig` has not).
     """
-    values = _read_json(os.path.join(path, CONFIG_FILE))
-    architecture = (values.get("architectures") or [""])[0]
+    file = os.path.join(path, CONFIG_FILE)
+    values = read_json_object(file)
+    architecture = (strings(values, "architectures", file) or [""])[0]
     config = _config(path, values)
+    pooling = read_sentence_pooling(path)
+    if pooling != "mean":
+        config = config.replace(extra={SENTENCE_POOLING: pooling})
     weights_path, stored = _read_weights(path, trust_pickle)
     head = _CLASSIFIERS.get(architecture, form.CLASSIFIER)
     tensors, ignored = _named(stored, _TABLES[head])
@@ -119,7 +126,7 @@ def read_hugging_face(path: str, trust_pickle: bool = False) -> BertCheckpoint:
     vocabulary, casing, remarks = tokenizer.read_tokenizer(path, config.vocab_size)
     config = config.replace(**casing)
     has_labels = head in (form.CLASSIFIER, form.TOKEN_CLASSIFIER)
-    labels = _labels(path, values, tensors.get(f"{head}/kernel")) if has_labels else None
+    labels = _labels(path, values, form.num_outputs(weights_path, tensors, head)) if has_labels else None
     return BertCheckpoint(
         path=path,
         kind=f"Hugging Face {architecture}".strip(),
@@ -165,36 +172,23 @@ def write_hugging_face(checkpoint: BertCheckpoint, folder: str) -> list[str]:
     return left_out
 
 
-def _read_json(path: str) -> dict:
-    try:
-        with open(path, encoding="utf-8") as file:
-            values = json.load(file)
-    except OSError as error:
-        raise InputError(f"Cannot read {path}: {error.strerror}.") from None
-    except ValueError as error:
-        form.check_stored_file(path)
-        raise InputError(f"{path} is not JSON: {error}") from None
-    if not isinstance(values, dict):
-        raise InputError(f"{path} must hold one JSON object. Received: {type(values).__name__}")
-    return values
-
-
 def _config(path: str, values: Mapping) -> BertConfig:
     file = os.path.join(path, CONFIG_FILE)
     model_type = values.get("model_type", "bert")
     if model_type != "bert":
-        raise InputError(f"{file}: the model is a {model_type!r}, and only BERT can be read ('bert').")
+        raise InputError(f"{file}: the model is a {reprlib.repr(model_type)}, and only BERT can be read ('bert').")
     if values.get("position_embedding_type", "absolute") != "absolute":
         raise InputError(
-            f"{file}: positions of the kind {values['position_embedding_type']!r} are not the learnt table of BERT."
+            f"{file}: positions of the kind {reprlib.repr(values['position_embedding_type'])} are not the learnt table "
+            "of BERT."
         )
     if values.get("is_decoder") or values.get("add_cross_attention"):
         raise InputError(f"{file}: the model is a decoder (is_decoder), which looks to the left only. BERT does not.")
-    activation = values.get("hidden_act", "gelu")
+    activation = member(values, "hidden_act", str, file, "gelu")
     if activation not in _ACTIVATIONS:
-        raise InputError(f"{file}: hidden_act is {activation!r}. Known are: {', '.join(_ACTIVATIONS)}")
+        raise InputError(f"{file}: hidden_act is {reprlib.repr(activation)}. Known are: {', '.join(_ACTIVATIONS)}")
     defaults = {"vocab_size": 30522, "tie_word_embeddings": True}  # transformers leaves out some that are its defaults
-    names = [*BertConfig(vocab_size=1).to_dict()]
+    names = [*BertConfig(vocab_size=1).to_dict(), SENTENCE_POOLING]
     kept = {name: values[name] for name in names if values.get(name) is not None and name != "do_lower_case"}
     try:
         return BertConfig.from_dict({**defaults, **kept, "hidden_act": _ACTIVATIONS[activation]})
@@ -217,6 +211,8 @@ def _config_values(checkpoint: BertCheckpoint, architecture: str) -> dict:
         "classifier_dropout": None,
         "use_cache": True,
     }
+    if config.sentence_pooling != "mean":
+        values[SENTENCE_POOLING] = config.sentence_pooling
     if checkpoint.labels:
         values["id2label"] = {str(number): label for number, label in enumerate(checkpoint.labels)}
         values["label2id"] = {label: number for number, label in enumerate(checkpoint.labels)}
@@ -233,11 +229,10 @@ def _language_model(has_masked_lm: bool, has_next_sentence: bool) -> str:
     return "BertForNextSentencePrediction" if has_next_sentence else "BertModel"
 
 
-def _labels(path: str, values: Mapping, kernel: StoredTensor | None) -> tuple[str, ...] | None:
-    if kernel is None:
+def _labels(path: str, values: Mapping, count: int | None) -> tuple[str, ...] | None:
+    if count is None:
         return None
-    count = kernel.shape[-1]
-    names = values.get("id2label") or {}
+    names = member(values, "id2label", dict, os.path.join(path, CONFIG_FILE), {})
     labels = tuple(str(names.get(str(number), f"LABEL_{number}")) for number in range(count))
     if len(names) not in (0, count) and "num_labels" not in values:
         raise InputError(
@@ -249,8 +244,9 @@ def _labels(path: str, values: Mapping, kernel: StoredTensor | None) -> tuple[st
 
 def _problem_type(values: Mapping, labels: tuple[str, ...] | None) -> str:
     """What a classifier is for. transformers takes one with one output for a regression when it is not said."""
-    if values.get("problem_type") in _PROBLEM_TYPES:
-        return _PROBLEM_TYPES[values["problem_type"]]
+    theirs = member(values, "problem_type", str, CONFIG_FILE)
+    if theirs in _PROBLEM_TYPES:
+        return _PROBLEM_TYPES[theirs]
     return "regression" if labels and len(labels) == 1 else "classification"
 
 
@@ -262,9 +258,9 @@ def _read_weights(path: str, trust_pickle: bool) -> tuple[str, dict[str, StoredT
             if not name.endswith(".json"):
                 return file, _read_file(file, trust_pickle)
             form.check_stored_file(file)
-            parts = sorted(set(_read_json(file).get("weight_map", {}).values()))
+            weight_map = member(read_json_object(file), "weight_map", dict, file, {})
             tensors = {}
-            for part in parts:
+            for part in sorted({checked(part, str, "each part of weight_map", file) for part in weight_map.values()}):
                 tensors |= _read_file(os.path.join(path, os.path.basename(part)), trust_pickle)
             return file, tensors
     others = [os.path.basename(name) for name in glob.glob(os.path.join(path, "*")) if _is_other_weights(name)]

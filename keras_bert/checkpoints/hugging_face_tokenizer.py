@@ -2,11 +2,13 @@
 
 import json
 import os
+import reprlib
 from collections.abc import Mapping
 
 from keras_bert.atomic_output import atomic_file
 from keras_bert.config import BertConfig
 from keras_bert.errors import InputError
+from keras_bert.json_files import checked, member, read_json_object
 from keras_bert.tokenization.vocabulary import CLS, MASK, PAD, SEP, SPECIAL_TOKENS, UNK, Vocabulary
 
 VOCABULARY_FILE = "vocab.txt"
@@ -25,8 +27,8 @@ def read_tokenizer(path: str, vocab_size: int) -> tuple[Vocabulary | None, dict,
     Raises:
         InputError: a file is damaged, the tokenizer is no WordPiece, or the vocabulary does not fit `vocab_size`.
     """
-    tokenizer = _read_json(os.path.join(path, TOKENIZER_FILE))
-    settings = _read_json(os.path.join(path, TOKENIZER_CONFIG_FILE))
+    tokenizer_file, settings_file = (os.path.join(path, name) for name in (TOKENIZER_FILE, TOKENIZER_CONFIG_FILE))
+    tokenizer, settings = _read_json(tokenizer_file), _read_json(settings_file)
     tokens = _tokens(path, tokenizer)
     if tokens is None:
         return None, {}, []
@@ -40,11 +42,16 @@ def read_tokenizer(path: str, vocab_size: int) -> tuple[Vocabulary | None, dict,
             f"{path}: the vocabulary has {len(vocabulary)} tokens and the config says vocab_size={vocab_size}. The "
             "tokenizer's files belong to another model."
         )
-    normalizer = (tokenizer or {}).get("normalizer") or {}
-    lower_case = normalizer.get("lowercase", (settings or {}).get("do_lower_case"))
-    strip_accents = normalizer.get("strip_accents", (settings or {}).get("strip_accents"))
-    casing = {} if lower_case is None else {"do_lower_case": bool(lower_case)}
-    if strip_accents is not None and lower_case is not None and bool(strip_accents) != bool(lower_case):
+    normalizer = member(tokenizer, "normalizer", dict, tokenizer_file, {})
+
+    def said(of_normalizer: str, of_settings: str) -> bool | None:
+        if of_normalizer in normalizer:
+            return member(normalizer, of_normalizer, bool, tokenizer_file)
+        return member(settings, of_settings, bool, settings_file)
+
+    lower_case, strip_accents = said("lowercase", "do_lower_case"), said("strip_accents", "strip_accents")
+    casing = {} if lower_case is None else {"do_lower_case": lower_case}
+    if strip_accents is not None and lower_case is not None and strip_accents != lower_case:
         remarks.append(
             f"its tokenizer has strip_accents={strip_accents} with do_lower_case={lower_case}, and ours strips accents "
             "exactly when it lower-cases: words with accents are cut differently"
@@ -84,33 +91,30 @@ def write_tokenizer(folder: str, vocabulary: Vocabulary, config: BertConfig) -> 
             file.write((text + "\n").encode())
 
 
-def _tokens(path: str, tokenizer: Mapping | None) -> list[str] | None:
+def _tokens(path: str, tokenizer: Mapping) -> list[str] | None:
     """Returns the tokens by their ids: of vocab.txt, else of tokenizer.json, with those added later."""
-    file = os.path.join(path, VOCABULARY_FILE)
-    model = (tokenizer or {}).get("model") or {}
+    file, tokenizer_file = os.path.join(path, VOCABULARY_FILE), os.path.join(path, TOKENIZER_FILE)
+    model = member(tokenizer, "model", dict, tokenizer_file, {})
     if os.path.isfile(file):
         ids = Vocabulary.from_file(file).ids.copy()
     elif not model:
         return None
     elif model.get("type") != "WordPiece" or model.get("continuing_subword_prefix", "##") != "##":
-        raise InputError(f"{os.path.join(path, TOKENIZER_FILE)}: {model.get('type')!r} is not BERT's WordPiece.")
+        raise InputError(f"{tokenizer_file}: {reprlib.repr(model.get('type'))} is not BERT's WordPiece.")
     else:
-        ids = dict(model.get("vocab") or {})
-    ids |= {entry["content"]: entry["id"] for entry in (tokenizer or {}).get("added_tokens") or []}
+        vocabulary = member(model, "vocab", dict, tokenizer_file, {})
+        ids = {
+            token: checked(number, int, "the number of a token", tokenizer_file) for token, number in vocabulary.items()
+        }
+    for entry in member(tokenizer, "added_tokens", list, tokenizer_file, []):
+        checked(entry, dict, "each of added_tokens", tokenizer_file)
+        token = checked(entry.get("content"), str, "content of added_tokens", tokenizer_file)
+        ids[token] = checked(entry.get("id"), int, "id of added_tokens", tokenizer_file)
     by_id = {number: token for token, number in ids.items()}
     if sorted(by_id) != list(range(len(ids))):
         raise InputError(f"{path}: the tokens of its vocabulary are not numbered 0 to {len(ids) - 1}, once each.")
     return [by_id[number] for number in range(len(ids))]
 
 
-def _read_json(path: str) -> dict | None:
-    if not os.path.isfile(path):
-        return None
-    try:
-        with open(path, encoding="utf-8") as file:
-            values = json.load(file)
-    except ValueError as error:
-        raise InputError(f"{path} is not JSON: {error}") from None
-    if not isinstance(values, dict):
-        raise InputError(f"{path} must hold one JSON object. Received: {type(values).__name__}")
-    return values
+def _read_json(path: str) -> dict:
+    return read_json_object(path) if os.path.isfile(path) else {}

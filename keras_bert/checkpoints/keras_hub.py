@@ -3,8 +3,8 @@
 Reference: keras-team/keras-hub, `src/models/bert/`, `src/utils/preset_utils.py`.
 """
 
-import json
 import os
+import reprlib
 from collections.abc import Mapping
 
 from keras_bert.checkpoints import checkpoint as form
@@ -13,6 +13,7 @@ from keras_bert.checkpoints.keras_weights_file import read_keras_weights
 from keras_bert.checkpoints.name_table import HEADS_BIAS, HEADS_IN, HEADS_OUT, SAME, NameTable, to_ours
 from keras_bert.config import BertConfig
 from keras_bert.errors import InputError
+from keras_bert.json_files import member, read_json_object
 from keras_bert.tokenization.vocabulary import Vocabulary
 
 CONFIG_FILE = "config.json"
@@ -79,22 +80,25 @@ def read_keras_hub(path: str) -> BertCheckpoint:
     Raises:
         InputError: a file is missing or damaged, or the model is no BERT.
     """
-    settings = _read_json(os.path.join(path, CONFIG_FILE))
+    file = os.path.join(path, CONFIG_FILE)
+    settings = _read_json(file)
     if settings.get("class_name") != "BertBackbone":
         raise InputError(
-            f"{os.path.join(path, CONFIG_FILE)}: the preset is a {settings.get('class_name')!r}, and only a "
-            "'BertBackbone' can be read."
+            f"{file}: the preset is a {reprlib.repr(settings.get('class_name'))}, and only a 'BertBackbone' can be "
+            "read."
         )
     tensors, ignored = _named(read_keras_weights(os.path.join(path, WEIGHTS_FILE)), _BACKBONE)
     remarks, labels, task = [], None, ""
     if os.path.isfile(os.path.join(path, TASK_FILE)) and os.path.isfile(os.path.join(path, TASK_WEIGHTS_FILE)):
-        task = _read_json(os.path.join(path, TASK_FILE)).get("class_name", "")
+        task_file = os.path.join(path, TASK_FILE)
+        task = member(_read_json(task_file), "class_name", str, task_file, "")
         stored = read_keras_weights(os.path.join(path, TASK_WEIGHTS_FILE))
         stored = {name: tensor for name, tensor in stored.items() if not name.startswith("optimizer/")}
         heads, more = _named(stored, _TASKS.get(task, NameTable([])))
         tensors, ignored = {**tensors, **heads}, ignored + more
         if f"{form.CLASSIFIER}/bias" in heads:
-            labels = tuple(f"LABEL_{number}" for number in range(heads[f"{form.CLASSIFIER}/bias"].shape[0]))
+            count = form.num_outputs(os.path.join(path, TASK_WEIGHTS_FILE), heads, form.CLASSIFIER)
+            labels = tuple(f"LABEL_{number}" for number in range(count))
         if task == "BertMaskedLM":
             remarks.append(
                 "KerasHub computes this masked-LM head with the exact GELU, ours with the encoder's tanh one"
@@ -103,7 +107,7 @@ def read_keras_hub(path: str) -> BertCheckpoint:
     return BertCheckpoint(
         path=path,
         kind=f"KerasHub {task or 'BertBackbone'}",
-        config=_config(settings.get("config") or {}, lower_case),
+        config=_config(member(settings, "config", dict, file, {}), lower_case),
         vocabulary=vocabulary,
         tensors=tensors,
         labels=labels,
@@ -133,7 +137,8 @@ def _config(values: Mapping, lower_case: bool | None) -> BertConfig:
 def _tokenizer(path: str) -> tuple[bool | None, Vocabulary | None]:
     lower_case, vocabulary = None, None
     if os.path.isfile(os.path.join(path, TOKENIZER_FILE)):
-        lower_case = (_read_json(os.path.join(path, TOKENIZER_FILE)).get("config") or {}).get("lowercase")
+        file = os.path.join(path, TOKENIZER_FILE)
+        lower_case = member(member(_read_json(file), "config", dict, file, {}), "lowercase", bool, file)
     for name in VOCABULARY_FILES:
         if os.path.isfile(os.path.join(path, name)):
             vocabulary = Vocabulary.from_file(os.path.join(path, name))
@@ -155,9 +160,4 @@ def _named(stored: Mapping[str, StoredTensor], table: NameTable) -> tuple[dict[s
 
 def _read_json(path: str) -> dict:
     check_stored_file(path)
-    try:
-        with open(path, encoding="utf-8") as file:
-            values = json.load(file)
-    except ValueError as error:
-        raise InputError(f"{path} is not JSON: {error}") from None
-    return values if isinstance(values, dict) else {}
+    return read_json_object(path)

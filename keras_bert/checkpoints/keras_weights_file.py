@@ -6,6 +6,7 @@ out by asking it: see `keras_layout`.
 """
 
 import io
+import math
 import os
 from collections.abc import Mapping
 
@@ -13,10 +14,18 @@ import h5py
 import numpy as np
 
 from keras_bert.checkpoints.checkpoint import StoredTensor, check_stored_file, numpy_dtype
-from keras_bert.checkpoints.model_weights import model_weights
+from keras_bert.checkpoints.model_weights import keras_as_before_on_error, model_weights
 from keras_bert.config import BertConfig
 from keras_bert.errors import InputError
 
+_TYPES = (
+    "float16",
+    "float32",
+    "float64",
+    *(f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64)),
+    "bool",
+)
+_NAMED_TYPES = ("bfloat16",)
 _FIRST_LAYER, _SECOND_LAYER = "/layer_0/", "/layer_1/"
 
 
@@ -24,28 +33,73 @@ def read_keras_weights(path: str | os.PathLike) -> dict[str, StoredTensor]:
     """Returns Keras' name -> tensor; the bytes are read later, one tensor at a time.
 
     Raises:
-        InputError: the file is missing, a git-lfs pointer, cut off or no HDF5 file.
+        InputError: the file is missing, a git-lfs pointer, cut off or no HDF5 file; or it leads out of itself, or says
+            more than it holds: see `_described`.
     """
     path = os.fspath(path)
     check_stored_file(path)
-    found = {}
-
-    def note(name: str, item) -> None:
-        if isinstance(item, h5py.Dataset):
-            # NumPy has no bfloat16 of its own: Keras stores the two bytes, and the name beside them.
-            found[name] = (item.shape, item.attrs.get("dtype", item.dtype.name))
 
     def stored(name: str, shape: tuple[int, ...], dtype: str) -> StoredTensor:
         def read() -> np.ndarray:
-            with _opened(path) as file:
-                array = file[name][()]
+            try:
+                with _opened(path) as file:
+                    array = file[name][()]
+            except (OSError, KeyError, ValueError, RuntimeError) as error:
+                raise InputError(f"{path}: {name} cannot be read ({_one_line(error)}). Copy it again.") from None
             return array if array.dtype.name == dtype else np.asarray(array).view(numpy_dtype(dtype))
 
         return StoredTensor(tuple(shape), dtype, read)
 
     with _opened(path) as file:
-        file.visititems(note)
+        try:
+            found = _described(file, path)
+        except InputError:
+            raise
+        except Exception as error:  # what a damaged file makes of the library's calls
+            raise InputError(f"{path} is damaged ({_one_line(error)}). Copy it again.") from None
     return {name: stored(name, *description) for name, description in found.items()}
+
+
+def _described(file: h5py.File, path: str) -> dict[str, tuple[tuple[int, ...], str]]:
+    """Returns the name of each tensor -> its shape and type.
+
+    HDF5 can take numbers from any file of the machine (links, external storage, virtual datasets) and can state a
+    shape without storing anything (chunks, compression, fill values). Keras writes none of these: each tensor is so
+    many bytes in the file itself.
+    """
+    found, size = {}, os.path.getsize(path)
+
+    def check_link(name: str, link) -> None:
+        if not isinstance(link, h5py.HardLink):
+            raise InputError(
+                f"{path}: {name} is a link to another place, which Keras never writes. Do not trust the file."
+            )
+
+    def note(name: str, item) -> None:
+        if not isinstance(item, h5py.Dataset):
+            return
+        # NumPy has no bfloat16 of its own: Keras stores the two bytes, and the name beside them.
+        is_named = item.dtype == np.dtype("V2")
+        dtype = item.attrs.get("dtype") if is_named else item.dtype.name
+        if dtype not in (_NAMED_TYPES if is_named else _TYPES):
+            raise InputError(f"{path}: {name} holds {item.dtype}, and numbers were expected. The file is damaged.")
+        layout = item.id.get_create_plist().get_layout()
+        stored = item.id.get_storage_size()
+        if (
+            item.external
+            or layout not in (h5py.h5d.CONTIGUOUS, h5py.h5d.COMPACT)
+            or item.shape is None
+            or not stored == math.prod(item.shape) * item.dtype.itemsize <= size
+        ):
+            raise InputError(
+                f"{path}: {name}, of the shape {list(item.shape or ())}, is not stored as Keras does it, as so many "
+                f"bytes in this file: there are {stored:,}. Save the model again with Keras."
+            )
+        found[name] = (item.shape, dtype)
+
+    file.visititems_links(check_link)
+    file.visititems(note)
+    return found
 
 
 def write_keras_weights(path: str | os.PathLike, tensors: Mapping[str, StoredTensor]) -> None:
@@ -73,7 +127,8 @@ def keras_layout(model_class: type, config: BertConfig, arguments: Mapping) -> d
     ones = ("vocab_size", "hidden_size", "num_attention_heads", "intermediate_size")
     ones = {name: 1 for name in (*ones, "max_position_embeddings", "type_vocab_size")}
     # With a name of its own, it does not make Keras number the models that come after it.
-    model = model_class(config.replace(**ones, num_hidden_layers=num_layers), **arguments, name="layout")
+    with keras_as_before_on_error():
+        model = model_class(config.replace(**ones, num_hidden_layers=num_layers), **arguments, name="layout")
     weights = model_weights(model)
     for number, variable in enumerate(weights.values()):
         variable.assign(np.full(variable.shape, number))
@@ -109,7 +164,11 @@ def _opened(path: str) -> h5py.File:
     try:
         return h5py.File(path, "r")
     except OSError as error:
-        raise InputError(f"{path} is damaged or is not a weights file ({error}). Copy it again.") from None
+        raise InputError(f"{path} is damaged or is not a weights file ({_one_line(error)}). Copy it again.") from None
+
+
+def _one_line(error: Exception) -> str:
+    return " ".join(str(error).split()) or type(error).__name__
 
 
 class _NamedMemory(io.BytesIO):

@@ -30,10 +30,12 @@ def find_class(name: str, where: str) -> type:
     """Returns the class of that name. Raises `InputError`, which starts with `where`, when it is not known here."""
     import keras
 
+    from keras_bert.models.base import BertModel
+
     if name in _CLASSES:
         return getattr(importlib.import_module(_CLASSES[name][0]), name)
     model_class = keras.saving.get_registered_object(name)
-    if model_class is None:
+    if not (isinstance(model_class, type) and issubclass(model_class, BertModel)):
         raise InputError(
             f"{where}: the weights are of {name!r}, which is not known here. Import the module that defines it, or use "
             f"one of: {', '.join(_CLASSES)}"

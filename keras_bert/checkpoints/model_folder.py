@@ -11,6 +11,7 @@ from keras_bert.checkpoints.keras_weights_file import keras_layout, read_keras_w
 from keras_bert.checkpoints.model_classes import class_for, class_name, find_class
 from keras_bert.config import BertConfig
 from keras_bert.errors import InputError
+from keras_bert.json_files import checked, member, strings
 from keras_bert.tokenization.vocabulary import Vocabulary
 
 CONFIG_FILE = "bert_config.json"
@@ -18,6 +19,8 @@ VOCABULARY_FILE = "vocab.txt"
 WEIGHTS_FILE = "model.weights.h5"
 
 _OUR_KEY = "keras_bert"
+# What every Keras layer takes; of these, `save_pretrained` writes none, and Keras makes objects of some.
+_NOT_ARGUMENTS = ("config", "name", "dtype", "trainable", "autocast", "activity_regularizer")
 
 
 def read_model_folder(path: str) -> BertCheckpoint:
@@ -28,10 +31,11 @@ def read_model_folder(path: str) -> BertCheckpoint:
     """
     config, model_class, arguments = read_model_config(path)
     stored = read_keras_weights(os.path.join(path, WEIGHTS_FILE))
-    layout = keras_layout(model_class, config, arguments)
+    layout = _layout(path, model_class, config, arguments)
     names = {theirs: ours for ours, theirs in layout.items()}
     tensors = {names[name]: tensor for name, tensor in stored.items() if name in names}
-    labels = arguments.get("labels")
+    config_file = os.path.join(path, CONFIG_FILE)
+    labels = strings(arguments, "labels", config_file)
     checkpoint = BertCheckpoint(
         path=path,
         kind=model_class.__name__,
@@ -39,7 +43,7 @@ def read_model_folder(path: str) -> BertCheckpoint:
         vocabulary=read_model_vocabulary(path, config),
         tensors={name: tensors[name] for name in layout if name in tensors},
         labels=tuple(labels) if labels else None,
-        problem_type=arguments.get("problem_type", "classification"),
+        problem_type=member(arguments, "problem_type", str, config_file, "classification"),
         model_class=model_class,
         arguments=arguments,
         says_casing=True,
@@ -48,6 +52,19 @@ def read_model_folder(path: str) -> BertCheckpoint:
     if all(name in tensors for name in layout if part_of(name) in parts):  # else `check_tensors` names what is missing
         check_no_surplus(checkpoint, [name for name in stored if name not in names])
     return checkpoint
+
+
+def _layout(path: str, model_class: type, config: BertConfig, arguments: dict) -> dict[str, str]:
+    """Returns where Keras puts the weights of the class that a folder names, made with the arguments that it has."""
+    try:
+        return keras_layout(model_class, config, arguments)
+    except InputError:
+        raise
+    except Exception as error:  # the arguments come from a file, and a constructor may do anything with them
+        raise InputError(
+            f"{os.path.join(path, CONFIG_FILE)}: no {class_name(model_class)} can be made of what its {_OUR_KEY!r} "
+            f"entry says ({' '.join(str(error).split())[:300]}). The file is damaged, or of another version."
+        ) from error
 
 
 def write_model_folder(checkpoint: BertCheckpoint, folder: str) -> list[str]:
@@ -79,7 +96,7 @@ def read_model_config(path: str | os.PathLike) -> tuple[BertConfig, type, dict]:
     path = os.fspath(path)
     missing = [name for name in (CONFIG_FILE, WEIGHTS_FILE) if not os.path.isfile(os.path.join(path, name))]
     if missing:
-        raise InputError(f"{path} is not a model folder: {what_is_missing(path, missing)}")
+        raise InputError(what_is_missing(path, missing))
     config_path = os.path.join(path, CONFIG_FILE)
     config = BertConfig.from_json_file(config_path)
     ours = config.extra.get(_OUR_KEY)
@@ -90,7 +107,13 @@ def read_model_config(path: str | os.PathLike) -> tuple[BertConfig, type, dict]:
         )
     extra = {key: value for key, value in config.extra.items() if key != _OUR_KEY}
     arguments = {key: value for key, value in ours.items() if key != "model"}
-    return config.replace(extra=extra), find_class(ours["model"], config_path), arguments
+    refused = [key for key in arguments if key in _NOT_ARGUMENTS]
+    if refused:
+        raise InputError(
+            f"{config_path}: {', '.join(refused)} of {_OUR_KEY!r} do not belong to weights. Take them out of the file."
+        )
+    model_class = find_class(checked(ours["model"], str, f"model of {_OUR_KEY!r}", config_path), config_path)
+    return config.replace(extra=extra), model_class, arguments
 
 
 def set_model_arguments(path: str | os.PathLike, **arguments) -> None:
@@ -125,13 +148,12 @@ def read_model_vocabulary(path: str | os.PathLike, config: BertConfig) -> Vocabu
 
 
 def what_is_missing(path: str, missing: list[str]) -> str:
-    """Returns the end of a sentence about a folder that lacks files."""
+    """Returns what to say about a path where no model folder is."""
     if not os.path.isdir(path):
-        return "there is no such folder."
+        return f"{path}: there is no such folder."
     inner = os.path.join(path, "model")
-    if os.path.isfile(os.path.join(inner, CONFIG_FILE)):
-        return f"it has no {' and no '.join(missing)}. The model folder of this run is {inner}."
-    return f"it has no {' and no '.join(missing)}."
+    hint = f" The model folder of this run is {inner}." if os.path.isfile(os.path.join(inner, CONFIG_FILE)) else ""
+    return f"{path} is not a model folder: it has no {' and no '.join(missing)}.{hint}"
 
 
 def is_model_folder(path: str) -> bool:

@@ -92,7 +92,7 @@ def model_garden_checkpoint(prefix: str, variables: Mapping[str, StoredTensor]) 
         config=config,
         vocabulary=google.read_vocabulary(folder),
         tensors=tensors,
-        labels=_labels(tensors),
+        labels=_labels(prefix, tensors),
         ignored=tuple(_shortened(ignored)),
         remarks=tuple(remarks),
         says_casing=says_casing,
@@ -101,10 +101,14 @@ def model_garden_checkpoint(prefix: str, variables: Mapping[str, StoredTensor]) 
 
 def _variable_names(prefix: str, variables: Mapping[str, StoredTensor]) -> dict[str, str]:
     """Returns key in the checkpoint -> the variable's own name, of the weights and not of the optimizer's slots."""
+    from google.protobuf.message import DecodeError
     from tensorflow.core.protobuf import trackable_object_graph_pb2
 
     graph = trackable_object_graph_pb2.TrackableObjectGraph()
-    graph.ParseFromString(variables[OBJECT_GRAPH].read())  # TensorFlow gives one string as bytes
+    try:
+        graph.ParseFromString(variables[OBJECT_GRAPH].read())
+    except DecodeError:
+        raise InputError(f"{prefix}: the graph of objects is damaged. Copy it again.") from None
     slots = {slot.slot_variable_node_id for node in graph.nodes for slot in node.slot_variables}
     names = {}
     for number, node in enumerate(graph.nodes):
@@ -138,11 +142,18 @@ def _config(folder: str, tensors: Mapping, variables: Mapping) -> tuple[BertConf
     if os.path.isfile(os.path.join(folder, google.CONFIG_FILE)):
         config, says_casing, _ = google.read_config(folder)
         return config, says_casing
+    try:
+        return _config_of_shapes(tensors, variables), False
+    except (StopIteration, KeyError, IndexError, ValueError) as error:
+        raise InputError(f"{folder} holds no whole BERT, or its shapes are damaged ({error}). Copy it again.") from None
+
+
+def _config_of_shapes(tensors: Mapping, variables: Mapping) -> BertConfig:
     # The heads lie apart in these checkpoints, so that everything but rates and activation can be seen.
     heads = next(variables[key].shape[1] for key in variables if re.search(r"_query_dense/kernel", key))
     layers = {name.split("/")[1] for name in tensors if name.startswith("encoder/layer_")}
     vocab_size, width = tensors[form.TOKEN_EMBEDDINGS].shape
-    config = BertConfig(
+    return BertConfig(
         vocab_size=vocab_size,
         hidden_size=width,
         num_hidden_layers=len(layers),
@@ -151,13 +162,13 @@ def _config(folder: str, tensors: Mapping, variables: Mapping) -> tuple[BertConf
         max_position_embeddings=tensors[form.POSITION_EMBEDDINGS].shape[0],
         type_vocab_size=tensors["encoder/embeddings/segment_embeddings"].shape[0],
     )
-    return config, False
 
 
-def _labels(tensors: Mapping[str, StoredTensor]) -> tuple[str, ...] | None:
+def _labels(prefix: str, tensors: Mapping[str, StoredTensor]) -> tuple[str, ...] | None:
     for head in (form.CLASSIFIER, form.TOKEN_CLASSIFIER):
-        if f"{head}/bias" in tensors:
-            return tuple(f"LABEL_{number}" for number in range(tensors[f"{head}/bias"].shape[0]))
+        count = form.num_outputs(prefix, tensors, head)
+        if count is not None:
+            return tuple(f"LABEL_{number}" for number in range(count))
     return None
 
 

@@ -1,6 +1,7 @@
 """The weights of a model by their names in checkpoints, and how they come to hold what is in a checkpoint."""
 
 import contextlib
+import copy
 import functools
 from collections.abc import Iterator
 
@@ -46,7 +47,8 @@ def variables_made_last() -> Iterator[list]:
     models: list = []
     names: list = []
     try:
-        with keras.StatelessScope():
+        # The inner block forgets the variables of a model that failed, the outer one those whose tensors are damaged.
+        with keras_as_before_on_error(), keras.StatelessScope(), keras_as_before_on_error():
             yield models
             for variable in (variable for model in models for variable in model.variables):
                 # TensorFlow would have taken the names of the layers around it, which are gone by now.
@@ -55,6 +57,29 @@ def variables_made_last() -> Iterator[list]:
     finally:
         for variable, name in names:
             variable._name = name
+
+
+@contextlib.contextmanager
+def keras_as_before_on_error() -> Iterator[None]:
+    """A block that leaves Keras' global state as it found it when it fails.
+
+    Keras remembers for the whole thread which variables wait for their first values, and how many layers have had which
+    name. What a failed model left there would fail again in the next model that is made.
+    """
+    # Keras has no public way to look at this; `clear_session` would forget the user's own models too.
+    from keras.src.backend.common import global_state
+
+    before = {
+        name: copy.copy(value) if isinstance(value, (dict, list, set)) else value
+        for name, value in vars(global_state.GLOBAL_STATE_TRACKER).items()
+    }
+    try:
+        yield
+    except BaseException:
+        state = vars(global_state.GLOBAL_STATE_TRACKER)
+        state.clear()
+        state.update(before)
+        raise
 
 
 def start_as(weight, tensor: StoredTensor) -> None:

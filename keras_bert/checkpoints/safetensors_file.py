@@ -7,6 +7,7 @@ Reference: huggingface/safetensors, "Format".
 """
 
 import json
+import math
 import os
 import struct
 from collections.abc import Mapping
@@ -16,6 +17,7 @@ import numpy as np
 
 from keras_bert.checkpoints.checkpoint import StoredTensor, check_stored_file, numpy_dtype
 from keras_bert.errors import InputError
+from keras_bert.json_files import LARGEST_FILE, parse_json_object
 
 _DTYPES = {
     "F64": "float64",
@@ -30,7 +32,7 @@ _DTYPES = {
     "BOOL": "bool",
 }
 _NAMES = {name: code for code, name in _DTYPES.items()}
-_LONGEST_HEADER = 100_000_000  # the format's own limit
+_LONGEST_HEADER = LARGEST_FILE  # the format allows 100 MB; that of a BERT LARGE has 0.05 MB
 _ALIGNMENT = 8
 
 
@@ -48,15 +50,21 @@ def read_safetensors(path: str | os.PathLike) -> dict[str, StoredTensor]:
         length = struct.unpack("<Q", start)[0] if len(start) == 8 else 0
         if not 2 <= length <= _LONGEST_HEADER or 8 + length > size:
             raise InputError(f"{path} is not a safetensors file, or only its first {size} bytes. Copy it again.")
-        try:
-            header = json.loads(file.read(length))
-            tensors = {name: entry for name, entry in header.items() if name != "__metadata__"}
-            found = {name: _stored(path, 8 + length, entry) for name, entry in tensors.items()}
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise InputError(f"{path} is not a safetensors file: its header is damaged ({error}).") from None
-    end = 8 + length + max((entry["data_offsets"][1] for entry in tensors.values()), default=0)
-    if size != end:
-        raise InputError(f"{path} is damaged: it has {size:,} bytes, and its header speaks of {end:,}. Copy it again.")
+        header = parse_json_object(file.read(length), f"{path}: the header")
+    header.pop("__metadata__", None)
+    try:
+        found = {name: _stored(path, 8 + length, entry) for name, entry in header.items()}
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise InputError(f"{path} is not a safetensors file: its header is damaged ({error}).") from None
+    end = 0
+    for start, next_end in sorted(entry["data_offsets"] for entry in header.values()):
+        if start != end:
+            raise InputError(f"{path} is damaged: by its header, tensors overlap or leave a gap. Copy it again.")
+        end = next_end
+    if size != 8 + length + end:
+        raise InputError(
+            f"{path} is damaged: it has {size:,} bytes, and its header speaks of {8 + length + end:,}. Copy it again."
+        )
     return found
 
 
@@ -90,17 +98,18 @@ def write_array(file: IO[bytes], array: np.ndarray) -> None:
 
 
 def _stored(path: str, data_start: int, entry: Mapping) -> StoredTensor:
-    shape, (start, end) = tuple(map(int, entry["shape"])), map(int, entry["data_offsets"])
-    dtype = _DTYPES[entry["dtype"]]
+    shape, (start, end), dtype = tuple(entry["shape"]), entry["data_offsets"], _DTYPES[entry["dtype"]]
+    if any(type(number) is not int or number < 0 for number in (start, end, *shape)):
+        raise ValueError("sizes and places are whole numbers from 0")
     tensor = StoredTensor(shape, dtype, lambda: read_array(path, data_start + start, shape, dtype))
-    if end - start != tensor.num_bytes or start < 0:
+    if end - start != tensor.num_bytes:
         raise ValueError(f"{end - start} bytes for the shape {list(shape)}")
     return tensor
 
 
 def read_array(path: str, offset: int, shape: tuple[int, ...], dtype: str) -> np.ndarray:
     """Returns the array that lies at that place of a file, little-endian."""
-    count = int(np.prod(shape, dtype=np.int64))
+    count = math.prod(shape)
     array = np.fromfile(path, numpy_dtype(dtype), count, offset=offset)
     if array.size != count:
         raise InputError(f"{path} is cut off. Copy it again.")

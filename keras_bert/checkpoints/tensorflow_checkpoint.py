@@ -1,59 +1,114 @@
 """TensorFlow checkpoints: `<prefix>.index` and `<prefix>.data-00000-of-00001`.
 
-They are read by TensorFlow. They are written here, because TensorFlow's own op wants all tensors of a file in memory
-at once. A file of data is the tensors' bytes one after the other, in the order of their names; the index is a table
-in LevelDB's format from name to place and checksum.
+They are read here, because TensorFlow ends the process when an index states a shape that cannot be. They are written
+here, because TensorFlow's own op wants all tensors of a file in memory at once. A file of data is the tensors' bytes
+one after the other, in the order of their names; the index is a table in LevelDB's format from name to place and
+checksum.
 
 Reference: tensorflow `core/util/tensor_bundle/tensor_bundle.h`, `core/lib/io/format.h`; LevelDB `doc/table_format.md`.
 """
 
+import math
 import os
 import struct
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 import numpy as np
 
 from keras_bert.atomic_output import atomic_file
-from keras_bert.checkpoints.checkpoint import StoredTensor, check_stored_file
+from keras_bert.checkpoints.checkpoint import StoredTensor, check_stored_file, numpy_dtype
+from keras_bert.checkpoints.safetensors_file import read_array
+from keras_bert.checkpoints.variables_index import StoredTensor as IndexEntry
+from keras_bert.checkpoints.variables_index import read_index, read_varint
 from keras_bert.errors import InputError
 
 OBJECT_GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"  # only in checkpoints of TensorFlow 2
+
+# TensorFlow's name of a type -> NumPy's.
+_NUMBERS = {
+    **{"DT_DOUBLE": "float64", "DT_FLOAT": "float32", "DT_HALF": "float16", "DT_BFLOAT16": "bfloat16"},
+    **{f"DT_{kind}{bits}": f"{kind}{bits}".lower() for kind in ("INT", "UINT") for bits in (8, 16, 32, 64)},
+    "DT_BOOL": "bool",
+}
+_CHECKED_AT_ONCE = 1 << 22  # bytes
 
 
 def read_tensorflow_checkpoint(prefix: str) -> dict[str, StoredTensor]:
     """Returns name -> tensor; the bytes are read later, one tensor at a time.
 
+    The graph of objects, the one string that is read, comes as `bytes`.
+
     Raises:
         InputError: a file is missing, a git-lfs pointer, cut off or damaged.
     """
-    import tensorflow as tf
-
     check_stored_file(f"{prefix}.index")
-    try:
-        reader = tf.train.load_checkpoint(prefix)
-    except (tf.errors.OpError, ValueError) as error:
-        raise InputError(f"{prefix}.index is damaged or is no TensorFlow checkpoint ({_first_line(error)}).") from None
-    shapes, dtypes = reader.get_variable_to_shape_map(), reader.get_variable_to_dtype_map()
+    num_shards, entries = read_index(f"{prefix}.index")
     _check_data_files(prefix)
+    return {entry.name: _stored(prefix, num_shards, entry) for entry in entries}
 
-    def stored(name: str) -> StoredTensor:
-        def read() -> np.ndarray:
-            try:
-                return reader.get_tensor(name)
-            except (tf.errors.OpError, ValueError, IndexError) as error:
-                raise InputError(
-                    f"{prefix}: {name} cannot be read, so a data file is cut off or damaged ({_first_line(error)}). "
-                    "Copy it again."
-                ) from None
 
-        return StoredTensor(tuple(shapes[name]), dtypes[name].name, read)
+def _stored(prefix: str, num_shards: int, entry: IndexEntry) -> StoredTensor:
+    """Returns a tensor, whose bytes must be as many as its shape says and lie in its file."""
+    from tensorflow.core.framework import types_pb2
 
-    return {name: stored(name) for name in sorted(shapes)}
+    path = f"{prefix}.data-{entry.shard:05d}-of-{num_shards:05d}"
+    code = types_pb2.DataType.Name(entry.dtype) if entry.dtype in types_pb2.DataType.values() else str(entry.dtype)
+    dtype = _NUMBERS.get(code, code.removeprefix("DT_").lower())
+    is_graph = entry.name == OBJECT_GRAPH and code == "DT_STRING" and not entry.shape
+
+    def damaged(reason: str) -> InputError:
+        return InputError(
+            f"{prefix}: {entry.name} cannot be read, so a data file is cut off or damaged ({reason}). Copy it again."
+        )
+
+    is_whole = code in _NUMBERS and not entry.is_sliced
+    if is_whole and entry.size != math.prod(entry.shape) * numpy_dtype(dtype).itemsize:
+        raise damaged(f"{entry.size:,} bytes for the shape {list(entry.shape)}")
+    if not os.path.isfile(path) or entry.offset + entry.size > os.path.getsize(path):
+        raise damaged(f"{os.path.basename(path)} has not so many bytes")
+
+    def read() -> np.ndarray | bytes:
+        if not is_whole and not is_graph:
+            raise InputError(
+                f"{prefix}: {entry.name} is stored in parts or is no numbers ({dtype}), which is not read here."
+            )
+        if is_graph:
+            return _string(
+                np.fromfile(path, np.uint8, entry.size, offset=entry.offset).tobytes(), entry.checksum, damaged
+            )
+        array = read_array(path, entry.offset, entry.shape, dtype)
+        if _checksum(array.reshape(-1).view(np.uint8).data) != entry.checksum:
+            raise damaged("its checksum is another")
+        return array
+
+    return StoredTensor(entry.shape, dtype, read)
+
+
+def _string(data: bytes, checksum: int, damaged: Callable[[str], InputError]) -> bytes:
+    """Returns the one string of a tensor: its length, the length's checksum and its bytes are stored."""
+    try:
+        length, place = read_varint(data, 0)
+    except (IndexError, ValueError):
+        raise damaged("its length is not there") from None
+    text = data[place + 4 :]
+    # What is summed up is the length in 32 bits, and then the bytes as they are stored behind it.
+    if length != len(text) or length >= 2**32 or _checksum(struct.pack("<I", length) + data[place:]) != checksum:
+        raise damaged("its checksum is another")
+    return text
+
+
+def _checksum(data: bytes | memoryview) -> int:
+    """Returns the masked CRC32C of bytes, without a copy of all of them."""
+    import google_crc32c
+
+    checksum = 0
+    for start in range(0, len(data), _CHECKED_AT_ONCE):
+        checksum = google_crc32c.extend(checksum, bytes(data[start : start + _CHECKED_AT_ONCE]))
+    return _masked(checksum)
 
 
 def write_tensorflow_checkpoint(prefix: str, tensors: Mapping[str, StoredTensor]) -> None:
     """Writes a checkpoint that `tf.train.load_checkpoint` reads, tensor by tensor."""
-    import google_crc32c
     from tensorflow.core.framework import tensor_shape_pb2, types_pb2, versions_pb2
     from tensorflow.core.protobuf import tensor_bundle_pb2
 
@@ -77,7 +132,7 @@ def write_tensorflow_checkpoint(prefix: str, tensors: Mapping[str, StoredTensor]
                 ),
                 offset=offset,
                 size=array.nbytes,
-                crc32c=_masked(google_crc32c.value(bytes(data))),
+                crc32c=_checksum(data),
             )
             entries.append((name.encode(), entry.SerializeToString()))
             offset += array.nbytes
@@ -145,7 +200,3 @@ def _varint(number: int) -> bytes:
 def _masked(checksum: int) -> int:
     """CRCs of data that holds CRCs are weak, so both formats store them rotated and shifted."""
     return (((checksum >> 15) | (checksum << 17)) + 0xA282EAD8) & 0xFFFFFFFF
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__

@@ -1,37 +1,35 @@
 """`pytorch_model.bin`: tensors out of a pickle, without torch and without running what is in the pickle.
 
-A pickle is a program. The reader here lets it call only what builds tensors: three functions, which are replaced by
-our own, and the names of torch's types of storage. Everything else is refused, unless the user says that the file is
-trusted. Both of torch's containers are read: the zip file of today and the bare stream of before version 1.6.
+A pickle is a program. `tensor_pickle` follows only what builds tensors; everything else is refused, unless the user
+says that the file is trusted. Both of torch's containers are read: the zip file of today and the bare stream of before
+version 1.6. What a pickle says about a tensor is held against the bytes that are there.
 """
 
-import collections
 import io
+import math
 import os
 import pickle
 import struct
 import zipfile
-from typing import Any
+from collections.abc import Mapping
+from typing import IO, Any, NamedTuple
 
 import numpy as np
 
 from keras_bert.checkpoints.checkpoint import StoredTensor, check_stored_file, numpy_dtype
 from keras_bert.checkpoints.safetensors_file import read_array
+from keras_bert.checkpoints.tensor_pickle import KNOWN_NAMES, Storage, Tensor, make_storage, read_tensor_pickle
 from keras_bert.errors import InputError
 
-_STORAGES = {
-    "DoubleStorage": "float64",
-    "FloatStorage": "float32",
-    "HalfStorage": "float16",
-    "BFloat16Storage": "bfloat16",
-    "LongStorage": "int64",
-    "IntStorage": "int32",
-    "ShortStorage": "int16",
-    "CharStorage": "int8",
-    "ByteStorage": "uint8",
-    "BoolStorage": "bool",
-}
 _MAGIC_NUMBER = 0x1950A86A20F9469CFC6C  # of the bare stream
+_LONGEST_PICKLE = 4 << 20  # bytes; that of a BERT LARGE has less than 0.1 MB, since the numbers lie outside
+
+
+class _Place(NamedTuple):
+    """Where the bytes of a storage are in the file."""
+
+    offset: int
+    num_bytes: int
 
 
 def read_torch_file(path: str | os.PathLike, trust_pickle: bool = False) -> dict[str, StoredTensor]:
@@ -41,121 +39,146 @@ def read_torch_file(path: str | os.PathLike, trust_pickle: bool = False) -> dict
         trust_pickle: whether the file may import and call whatever it names. Never the default: it may do anything.
 
     Raises:
-        InputError: the file is missing, a git-lfs pointer, cut off, no state dictionary, or it holds something else
-            than tensors and is not trusted.
+        InputError: the file is missing, a git-lfs pointer, cut off or no state dictionary; a tensor reaches out of its
+            storage; or the file holds something else than tensors and is not trusted.
     """
     path = os.fspath(path)
     check_stored_file(path)
     try:
-        content = _read_zip(path, trust_pickle) if zipfile.is_zipfile(path) else _read_stream(path, trust_pickle)
+        content, places = (_read_zip if zipfile.is_zipfile(path) else _read_stream)(path, trust_pickle)
+        if isinstance(content, dict) and isinstance(content.get("state_dict"), dict):
+            content = content["state_dict"]
+        if not isinstance(content, dict):
+            raise InputError(f"{path} holds a {type(content).__name__}, and a state dictionary was expected.")
+        return {
+            str(name): _stored(path, name, value, places) for name, value in content.items() if type(value) is Tensor
+        }
     except InputError:
         raise
     except Exception as error:  # a damaged pickle can raise nearly anything
+        reason = " ".join(str(error).split())[:200] or type(error).__name__
         raise InputError(
-            f"{path} is damaged or is not a file that torch.save wrote ({error}). Copy it again."
+            f"{path} is damaged or is not a file that torch.save wrote ({reason}). Copy it again."
         ) from None
-    if isinstance(content, dict) and isinstance(content.get("state_dict"), dict):
-        content = content["state_dict"]
-    if not isinstance(content, dict):
-        raise InputError(f"{path} holds a {type(content).__name__}, and a state dictionary was expected.")
-    return {str(name): _as_tensor(value) for name, value in content.items() if isinstance(value, _Tensor)}
 
 
-class _Storage:
-    """The bytes of one or several tensors: in a file, at `offset`."""
+def _stored(path: str, name: str, tensor: Tensor, places: Mapping[str, _Place]) -> StoredTensor:
+    """Returns a tensor of the file. It must lie within its storage, and be no larger.
 
-    def __init__(self, path: str, dtype: str, offset: int | None = None):
-        self.path, self.dtype, self.offset = path, dtype, offset
-
-
-class _Tensor:
-    """What torch's own functions would make a tensor of: a storage, and where in it the numbers are."""
-
-    def __init__(self, storage: _Storage, first: int, shape: tuple[int, ...], strides: tuple[int, ...], *_):
-        self.storage, self.first, self.shape, self.strides = storage, first, tuple(shape), tuple(strides)
-
-
-def _as_tensor(tensor: _Tensor) -> StoredTensor:
-    item_size = numpy_dtype(tensor.storage.dtype).itemsize
+    With a stride of 0, a few bytes could ask for any amount of memory.
+    """
+    place, shape, dtype = places[tensor.storage.name], tensor.shape, tensor.storage.dtype
+    item_size = numpy_dtype(dtype).itemsize
+    # The stride of an axis of length 1 is never used, and can be any number.
+    strides = [stride if size > 1 else 0 for size, stride in zip(shape, tensor.strides, strict=True)]
+    reach = 0 if 0 in shape else 1 + sum((size - 1) * stride for size, stride in zip(shape, strides, strict=True))
+    numbers = place.num_bytes // item_size
+    if tensor.first + reach > numbers or math.prod(shape) > numbers:
+        raise InputError(
+            f"{path} is damaged: {name} has the shape {list(shape)} and the strides {list(tensor.strides)} from number "
+            f"{tensor.first} on, which is more than its storage of {numbers} numbers. Copy it again."
+        )
 
     def read() -> np.ndarray:
-        reach = sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.strides, strict=True)) + 1
-        offset = tensor.storage.offset + tensor.first * item_size
-        flat = read_array(tensor.storage.path, offset, (reach,), tensor.storage.dtype)
-        strides = [stride * item_size for stride in tensor.strides]
-        return np.ascontiguousarray(np.lib.stride_tricks.as_strided(flat, tensor.shape, strides))
+        flat = read_array(path, place.offset + tensor.first * item_size, (reach,), dtype)
+        steps = [stride * item_size for stride in strides]
+        return np.ascontiguousarray(np.lib.stride_tricks.as_strided(flat, shape, steps)).reshape(shape)
 
-    return StoredTensor(tensor.shape, tensor.storage.dtype, read)
+    return StoredTensor(shape, dtype, read)
 
 
-def _parameter(data: _Tensor, *_) -> _Tensor:
-    return data
+class _PickleReader:
+    """Reads the pickles of one file and notes the storages that they name.
 
+    Attributes:
+        item_sizes: the name of a storage -> the bytes of one of its numbers.
+    """
 
-_ALLOWED = {
-    ("collections", "OrderedDict"): collections.OrderedDict,
-    ("torch._utils", "_rebuild_tensor_v2"): _Tensor,
-    ("torch._utils", "_rebuild_parameter"): _parameter,
-    **{("torch", name): dtype for name, dtype in _STORAGES.items()},
-}
+    def __init__(self, path: str, trust_pickle: bool):
+        self._path, self._trust = path, trust_pickle
+        self.item_sizes: dict[str, int] = {}
 
+    def load(self, file: IO[bytes]) -> Any:
+        if not self._trust:
+            return read_tensor_pickle(file, self._find, self._storage)
+        unpickler = _TrustingUnpickler(file, encoding="utf-8")
+        unpickler.persistent_load = self._storage
+        return unpickler.load()
 
-class _TensorUnpickler(pickle.Unpickler):
-    """An unpickler that knows tensors and nothing else."""
+    def _storage(self, key: Any) -> Storage:
+        storage = make_storage(key)
+        self.item_sizes.setdefault(storage.name, numpy_dtype(storage.dtype).itemsize)
+        return storage
 
-    def __init__(self, file, path: str, storages: dict[str, _Storage], trust_pickle: bool):
-        super().__init__(file, encoding="utf-8")
-        self._path, self._storages, self._trust = path, storages, trust_pickle
-
-    def find_class(self, module: str, name: str) -> Any:
-        if (module, name) in _ALLOWED:
-            return _ALLOWED[module, name]
-        if self._trust:
-            return super().find_class(module, name)
+    def _find(self, module: str, name: str) -> Any:
+        if (module, name) in KNOWN_NAMES:
+            return KNOWN_NAMES[module, name]
         raise InputError(
             f"{self._path} is a pickle that asks for {module}.{name}, which is not a tensor and could do anything on "
             "this machine; nothing of it was run. Use the model.safetensors of this model, or, if you trust whoever "
             "made the file, say trust_pickle."
         )
 
-    def persistent_load(self, key: tuple) -> _Storage:
-        _, dtype, name, *_ = key  # ("storage", type, key, device, number of elements)
-        return self._storages.setdefault(name, _Storage(self._path, dtype))
+
+class _TrustingUnpickler(pickle.Unpickler):
+    """Python's own unpickler, which runs what it is told; only tensors become ours, since there is no torch."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        return KNOWN_NAMES[module, name] if (module, name) in KNOWN_NAMES else super().find_class(module, name)
 
 
-def _read_zip(path: str, trust_pickle: bool):
-    storages: dict[str, _Storage] = {}
+def _read_zip(path: str, trust_pickle: bool) -> tuple[Any, dict[str, _Place]]:
     with zipfile.ZipFile(path) as archive:
-        pickles = [name for name in archive.namelist() if name.endswith("data.pkl")]
+        members = {member.filename: member for member in archive.infolist()}
+        pickles = [name for name in members if name.rpartition("/")[2] == "data.pkl"]
         if not pickles:
             raise InputError(f"{path} is a zip file without data.pkl, so torch.save did not write it.")
-        content = _TensorUnpickler(io.BytesIO(archive.read(pickles[0])), path, storages, trust_pickle).load()
-        for name, storage in storages.items():
-            storage.offset = _offset_in_zip(archive, pickles[0].removesuffix("data.pkl") + f"data/{name}")
-    return content
+        if len(members) < len(archive.infolist()) or len(pickles) > 1:
+            raise InputError(f"{path} has two files of one name inside, so torch.save did not write it.")
+        place = _place_in_zip(archive, members[pickles[0]])
+        if place.num_bytes > _LONGEST_PICKLE and not trust_pickle:
+            raise InputError(f"{path}: its data.pkl has {place.num_bytes:,} bytes, and no list of tensors is so long.")
+        archive.fp.seek(place.offset)
+        content = _PickleReader(path, trust_pickle).load(io.BytesIO(archive.fp.read(place.num_bytes)))
+        start = pickles[0].removesuffix("data.pkl") + "data/"
+        places = {
+            name.removeprefix(start): _place_in_zip(archive, member)
+            for name, member in members.items()
+            if name.startswith(start)
+        }
+    return content, places
 
 
-def _offset_in_zip(archive: zipfile.ZipFile, name: str) -> int:
-    """Returns where the bytes of a member start: torch stores them as they are."""
-    member = archive.getinfo(name)
-    if member.compress_type != zipfile.ZIP_STORED:
-        raise InputError(f"{archive.filename}: {name} is compressed, which torch.save never does.")
-    archive.fp.seek(member.header_offset + 26)
-    name_length, extra_length = struct.unpack("<HH", archive.fp.read(4))
-    return member.header_offset + 30 + name_length + extra_length
+def _place_in_zip(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> _Place:
+    """Returns where the bytes of a member are: torch stores them as they are."""
+    if member.compress_type != zipfile.ZIP_STORED or member.compress_size != member.file_size:
+        raise InputError(f"{archive.filename}: {member.filename} is compressed, which torch.save never does.")
+    archive.fp.seek(member.header_offset)
+    header = archive.fp.read(30)
+    name_length, extra_length = struct.unpack("<26xHH", header)
+    place = _Place(member.header_offset + 30 + name_length + extra_length, member.file_size)
+    if not header.startswith(b"PK\3\4") or place.offset + place.num_bytes > os.path.getsize(archive.filename):
+        raise ValueError(f"{member.filename} is not where the zip file says")
+    return place
 
 
-def _read_stream(path: str, trust_pickle: bool):
+def _read_stream(path: str, trust_pickle: bool) -> tuple[Any, dict[str, _Place]]:
     """Magic number, protocol, system, content and the storages' names, each a pickle; then the storages' bytes."""
-    storages: dict[str, _Storage] = {}
+    size, places = os.path.getsize(path), {}
     with open(path, "rb") as file:
-        if _TensorUnpickler(file, path, storages, False).load() != _MAGIC_NUMBER:
+        pickles = file if trust_pickle else io.BytesIO(file.read(_LONGEST_PICKLE))
+        reader = _PickleReader(path, trust_pickle)
+        if _PickleReader(path, False).load(pickles) != _MAGIC_NUMBER:
             raise InputError(f"{path} is a pickle that torch.save did not write.")
-        for _ in range(2):
-            _TensorUnpickler(file, path, storages, False).load()
-        content = _TensorUnpickler(file, path, storages, trust_pickle).load()
-        for name in _TensorUnpickler(file, path, storages, False).load():
+        _, _, content, names = (reader.load(pickles) for _ in range(4))
+        end = pickles.tell()
+        for name in names:
+            if not isinstance(name, str):
+                raise ValueError("the name of a storage is not a string")
+            file.seek(end)
             (count,) = struct.unpack("<q", file.read(8))
-            storages[name].offset = file.tell()
-            file.seek(count * numpy_dtype(storages[name].dtype).itemsize, os.SEEK_CUR)
-    return content
+            places[name] = _Place(end + 8, count * reader.item_sizes[name])
+            end += 8 + places[name].num_bytes
+            if count < 0 or end > size:
+                raise ValueError("it is cut off")
+    return content, places

@@ -12,6 +12,7 @@ import numpy as np
 
 from keras_bert.atomic_output import atomic_file, say_why_writing_failed
 from keras_bert.errors import InputError
+from keras_bert.json_files import member, read_json_object
 from keras_bert.training.callbacks import StepCallback, read_history
 from keras_bert.training.run_folder import RunFolder
 from keras_bert.training.strategies import is_chief, of_chief
@@ -165,8 +166,7 @@ def kept_step(folder: RunFolder) -> int | None:
     path = folder.file(_BEST_FILE)
     if not os.path.isfile(path):
         return None
-    with open(path, encoding="utf-8") as file:
-        return json.load(file)["step"]
+    return member(read_json_object(path), "step", int, path)
 
 
 def _weights_of(model) -> dict:

@@ -13,6 +13,7 @@ import numpy as np
 from keras_bert.atomic_output import atomic_file
 from keras_bert.errors import InputError
 from keras_bert.evaluation.report_files import aligned, draw, write_table, write_text
+from keras_bert.json_files import read_json_object
 
 _RESULT_FILE = "grid_result.json"
 
@@ -125,8 +126,7 @@ def _read_result(folder: str) -> dict[str, float] | None:
     path = os.path.join(folder, _RESULT_FILE)
     if not os.path.isfile(path):
         return None
-    with open(path, encoding="utf-8") as file:
-        return {name: math.nan if value is None else value for name, value in json.load(file).items()}
+    return {name: math.nan if value is None else value for name, value in read_json_object(path).items()}
 
 
 def _write_tables(output_dir, results, main_score: str, num_cells: int) -> None:

@@ -13,6 +13,7 @@ import numpy as np
 
 from keras_bert.atomic_output import PARTIAL, atomic_file, atomic_folder, check_output_folder
 from keras_bert.errors import InputError
+from keras_bert.json_files import read_json_object
 from keras_bert.training.strategies import check_workers_agree, is_any, is_chief, wait_for_all, worker_suffix
 
 _SETTINGS_FILE = "run.json"
@@ -262,11 +263,10 @@ def _as_json(settings: Mapping) -> dict:
 
 
 def _read_settings(path: str) -> dict:
-    with open(path, encoding="utf-8") as file:
-        try:
-            return json.load(file)
-        except json.JSONDecodeError as error:
-            raise InputError(f"{path} is not JSON: {error}. Remove the folder or give another output_dir.") from None
+    try:
+        return read_json_object(path)
+    except InputError as error:
+        raise InputError(f"{str(error).rstrip('.')}. Remove the folder or give another output_dir.") from None
 
 
 def _check_same_settings(path: str, old: dict, new: dict) -> None:

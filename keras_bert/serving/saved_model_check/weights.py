@@ -4,11 +4,11 @@ import collections
 import os
 from collections.abc import Iterator
 
+from keras_bert.checkpoints.variables_index import StoredTensor, read_index
 from keras_bert.errors import InputError
 from keras_bert.serving.saved_model_check.reading import SavedModelFiles
 from keras_bert.serving.saved_model_check.report import ERROR, NOTE, WARNING, Finding
 from keras_bert.serving.saved_model_check.signatures import type_name
-from keras_bert.serving.saved_model_check.variables_index import StoredTensor, read_index
 
 INDEX_FILE = os.path.join("variables", "variables.index")
 # A constant of numbers that is larger was a weight once.

@@ -8,6 +8,7 @@ import json
 import math
 import re
 
+from keras_bert.json_files import is_deeper
 from keras_bert.serving.server.status import StatusError, invalid_argument
 
 # What Python's parser says -> what RapidJSON says. The place of a comma depends on what it stands in.
@@ -32,6 +33,8 @@ _SURROGATE_ESCAPE = re.compile(r"\\u[dD][89a-fA-F]")
 _MAX_DEBUG_CHARACTERS = 256  # as long as TensorFlow Serving quotes a value in an error
 _BAD_SURROGATES = "The surrogate pair in string is invalid."
 _TOO_DEEP = "Terminate parsing due to Handler error."
+# Python 3.12 parses deeper than its functions can call themselves; a tensor has 32 axes at most.
+_DEEPEST = 256
 
 
 class _NumberTooBig(ValueError):
@@ -84,6 +87,8 @@ def parse_object(body: bytes) -> dict:
         raise _parse_error("Number too big to be stored in double.", text, start) from None
     except RecursionError:
         raise _parse_error(_TOO_DEEP, text, start) from None
+    if is_deeper(value, _DEEPEST):
+        raise _parse_error(_TOO_DEEP, text, start)
     if not isinstance(value, dict):
         raise format_error(value, "Is not object")
     return value

@@ -2,7 +2,6 @@
 
 import tensorflow as tf
 
-from keras_bert.errors import InputError
 from keras_bert.serving.signatures.rows import (
     IDS,
     SignatureOptions,
@@ -15,7 +14,7 @@ from keras_bert.serving.signatures.rows import (
     tokens_signature,
 )
 from keras_bert.serving.signatures.tokenize import token_rows
-from keras_bert.text_vectors import POOLINGS
+from keras_bert.text_vectors import check_pooling
 
 _SHORTEST_VECTOR = 1e-12  # a vector of zeros stays one
 
@@ -35,8 +34,7 @@ def embedding_signatures(model, tokenizer, options: SignatureOptions) -> dict:
     check_room(options, 1 + options.text_pairs)
     if options.text_pairs:
         check_pairs(model)
-    if options.pooling not in POOLINGS:
-        raise InputError(f"pooling must be one of {', '.join(POOLINGS)}. Received: {options.pooling!r}")
+    check_pooling(model.config, options.pooling)
 
     @tf.function(input_signature=[IDS, IDS, IDS], autograph=False)
     def vectors_of(input_ids, input_mask, segment_ids):

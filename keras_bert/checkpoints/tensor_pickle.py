@@ -1,0 +1,175 @@
+"""Pickles of tensors, taken step by step, without Python's unpickler: nothing that a pickle asks for is run.
+
+A pickle is a program for a small machine with a stack and a memo. This is that machine with the steps that `torch.save`
+uses for dictionaries of tensors. The keys of dictionaries are strings and numbers: Python hashes nested tuples by
+recursion in C, and deep ones would end the process.
+
+Reference: CPython `Lib/pickletools.py`, which also takes the bytes apart.
+"""
+
+import io
+import pickletools
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
+
+STORAGE_TYPES = {
+    "DoubleStorage": "float64",
+    "FloatStorage": "float32",
+    "HalfStorage": "float16",
+    "BFloat16Storage": "bfloat16",
+    "LongStorage": "int64",
+    "IntStorage": "int32",
+    "ShortStorage": "int16",
+    "CharStorage": "int8",
+    "ByteStorage": "uint8",
+    "BoolStorage": "bool",
+}
+_LITERALS = {
+    *("INT", "BININT", "BININT1", "BININT2", "LONG", "LONG1", "LONG4", "FLOAT", "BINFLOAT"),
+    *("STRING", "BINSTRING", "SHORT_BINSTRING", "UNICODE", "BINUNICODE", "SHORT_BINUNICODE", "BINUNICODE8"),
+    *("BINBYTES", "SHORT_BINBYTES", "BINBYTES8"),
+}
+_CONSTANTS: dict[str, Callable[[], Any]] = {
+    **{"NONE": lambda: None, "NEWTRUE": lambda: True, "NEWFALSE": lambda: False},
+    **{"EMPTY_DICT": dict, "EMPTY_LIST": list, "EMPTY_TUPLE": tuple},
+}
+_TUPLES = {"TUPLE1": 1, "TUPLE2": 2, "TUPLE3": 3}
+_MOST_AXES = 32
+
+
+class Storage(NamedTuple):
+    """The numbers of one or several tensors: NumPy's name of their type, and the name of their bytes in the file."""
+
+    dtype: str
+    name: str
+
+
+class Tensor(NamedTuple):
+    """A tensor in a storage: its first number, its shape and its strides, all counted in numbers."""
+
+    storage: Storage
+    first: int
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+
+
+def make_storage(key: Any) -> Storage:
+    """Returns what torch's key of a storage names: ("storage", type, name, device, number of elements, ...)."""
+    if not isinstance(key, tuple) or len(key) < 3 or not all(isinstance(part, str) for part in key[:3]):
+        raise ValueError("a storage without type and name")
+    if key[1] not in STORAGE_TYPES.values():
+        raise ValueError(f"a storage of the type {key[1]}")
+    return Storage(*key[1:3])
+
+
+def make_tensor(storage: Any, first: Any, shape: Any, strides: Any, *_: Any) -> Tensor:
+    """Returns the tensor that `torch._utils._rebuild_tensor_v2` would make."""
+    if not isinstance(storage, Storage) or not isinstance(shape, tuple) or not isinstance(strides, tuple):
+        raise ValueError("a tensor without storage, shape and strides")
+    if len(shape) != len(strides) or len(shape) > _MOST_AXES:
+        raise ValueError(f"a tensor of {len(shape)} axes and {len(strides)} strides")
+    if any(type(number) is not int or number < 0 for number in (first, *shape, *strides)):
+        raise ValueError("a tensor whose start, shape or strides are not whole numbers from 0")
+    return Tensor(storage, first, tuple(shape), tuple(strides))
+
+
+def make_parameter(data: Any, *_: Any) -> Any:
+    """Returns the tensor of a parameter."""
+    return data
+
+
+def make_dictionary(*pairs: list) -> dict:
+    """Returns the dictionary of an `OrderedDict`, which Python 2 made of a list of pairs."""
+    found: dict = {}
+    for items in pairs:
+        _fill(found, _checked(items, list))
+        items.clear()  # else one list in a small file could be made into any number of dictionaries
+    return found
+
+
+# What stands for the names in a pickle of tensors.
+KNOWN_NAMES: dict[tuple[str, str], Any] = {
+    ("collections", "OrderedDict"): make_dictionary,
+    ("torch._utils", "_rebuild_tensor_v2"): make_tensor,
+    ("torch._utils", "_rebuild_parameter"): make_parameter,
+    **{("torch", name): dtype for name, dtype in STORAGE_TYPES.items()},
+}
+
+
+def read_tensor_pickle(
+    file: io.BytesIO, find: Callable[[str, str], Any], storage: Callable[[Any], Storage] = make_storage
+) -> Any:
+    """Returns what a pickle of tensors builds, and leaves the file behind it.
+
+    Args:
+        file: the bytes, in memory.
+        find: (module, name) -> what `KNOWN_NAMES` has for it, or an error.
+        storage: makes a storage of torch's key.
+
+    Raises:
+        Exception: of many kinds, where the pickle is damaged or takes a step that pickles of tensors do not take.
+    """
+    stack: list = []
+    marks: list[int] = []
+    memo: dict[int, Any] = {}
+
+    def since_mark() -> list:
+        start = marks.pop()
+        items = stack[start:]
+        del stack[start:]
+        return items
+
+    def last(count: int) -> list:
+        items = [stack.pop() for _ in range(count)]
+        return items[::-1]
+
+    for opcode, argument, _ in pickletools.genops(file):
+        step = opcode.name
+        if step in _LITERALS:
+            stack.append(argument)
+        elif step in _CONSTANTS:
+            stack.append(_CONSTANTS[step]())
+        elif step == "MARK":
+            marks.append(len(stack))
+        elif step in ("PUT", "BINPUT", "LONG_BINPUT"):
+            memo[argument] = stack[-1]
+        elif step == "MEMOIZE":
+            memo[len(memo)] = stack[-1]
+        elif step in ("GET", "BINGET", "LONG_BINGET"):
+            stack.append(memo[argument])
+        elif step in _TUPLES:
+            stack.append(tuple(last(_TUPLES[step])))
+        elif step == "TUPLE":
+            stack.append(tuple(since_mark()))
+        elif step in ("SETITEM", "SETITEMS"):
+            items = last(2) if step == "SETITEM" else since_mark()
+            _fill(_checked(stack[-1], dict), zip(items[::2], items[1::2], strict=True))
+        elif step in ("APPEND", "APPENDS"):
+            items = last(1) if step == "APPEND" else since_mark()
+            _checked(stack[-1], list).extend(items)
+        elif step in ("GLOBAL", "STACK_GLOBAL"):
+            stack.append(find(*(argument.split(" ", 1) if step == "GLOBAL" else last(2))))
+        elif step == "BINPERSID":
+            stack.append(storage(stack.pop()))
+        elif step == "REDUCE":
+            function, arguments = last(2)
+            stack.append(function(*_checked(arguments, tuple)))  # only `find` gives what can be called
+        elif step == "BUILD":
+            last(1)  # attributes of a dictionary, such as the versions of torch's modules
+            _checked(stack[-1], dict)
+        elif step not in ("PROTO", "FRAME", "STOP"):
+            raise ValueError(f"the step {step}, which is in no pickle of tensors")
+    return stack.pop()
+
+
+def _checked(value: Any, kind: type) -> Any:
+    if not isinstance(value, kind):
+        raise ValueError(f"a {type(value).__name__} in the place of a {kind.__name__}")
+    return value
+
+
+def _fill(dictionary: dict, pairs: Iterable) -> None:
+    for key, value in pairs:
+        if not isinstance(key, (str, int)):
+            raise ValueError(f"a {type(key).__name__} as the key of a dictionary")
+        dictionary[key] = value
