@@ -298,6 +298,7 @@ def test_a_step_of_fixed_shape_has_no_unknown_dimension_and_compiles():
 
 def test_fit_on_texts_works_within_a_scope(on_four_devices, tmp_path):
     program = """
+from keras_bert.text_tasks.recipe import compile_for_texts
 from keras_bert.tokenization.vocabulary import Vocabulary
 words = ["good", "bad", "the", "film", "was", "very"]
 vocabulary = Vocabulary(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *words])
@@ -312,8 +313,14 @@ for scope in (contextlib.nullcontext(), strategy.scope()):
         model.compile(AdamW(1e-2), jit_compile=False)
         model.fit(texts, labels, batch_size=8, epochs=12, seed=1, verbose=0)
         answers.append([answer.probabilities["yes"] for answer in model.predict(texts[:5])])
-print(json.dumps(answers))
+with strategy.scope():
+    other = BertSequenceClassifier(model.config, labels=["no", "yes"])
+compile_for_texts(other, num_batches=3, epochs=1)  # outside of the scope, as `fit` on texts does it
+other._prepare_optimizer()
+other._check_learning_rate()
+print(json.dumps([*answers, other.is_compiled_for_one_fit]))
 """
-    one, two = run_program(on_four_devices, program, tmp_path)
+    one, two, is_compiled = run_program(on_four_devices, program, tmp_path)
     assert two == pytest.approx(one, abs=1e-5)
     assert max(one) - min(one) > 0.1
+    assert is_compiled

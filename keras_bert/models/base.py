@@ -4,6 +4,7 @@ This is the one door between the models and the way they are trained. Nothing he
 """
 
 import math
+import warnings
 from collections.abc import Mapping, Sequence
 
 import keras
@@ -14,6 +15,8 @@ from keras_bert.config import BertConfig
 from keras_bert.errors import InputError
 from keras_bert.losses import LossTerm
 from keras_bert.metrics import RatioOfSums
+from keras_bert.optimization import OneFitDecay
+from keras_bert.optimization.schedules import WarmupSchedule
 from keras_bert.tasks.given_texts import holds_texts
 
 if on_tensorflow():
@@ -204,7 +207,38 @@ class TaskModel(DistributedModel, BertModel):
         if hasattr(x, "element_spec"):
             # Keras asks for shuffling unless told otherwise, and then warns that a tf.data.Dataset cannot be shuffled.
             kwargs.setdefault("shuffle", False)
+        self._check_learning_rate()
         return super().fit(x, *args, **kwargs)
+
+    @property
+    def is_compiled_for_one_fit(self) -> bool:
+        """Whether it was `fit` on texts that compiled the model, for that one call, and not the user."""
+        return isinstance(self._schedule, OneFitDecay)
+
+    @property
+    def _schedule(self):
+        """What gives the learning rate of each update; None without an optimizer."""
+        optimizer = getattr(self.optimizer, "inner_optimizer", self.optimizer)  # what a LossScaleOptimizer wraps
+        return getattr(optimizer, "_learning_rate", None)
+
+    def _check_learning_rate(self) -> None:
+        """Says when training would change nothing, because the learning rate has fallen to 0 for good."""
+        schedule = self._schedule
+        if not isinstance(schedule, WarmupSchedule):
+            return
+        step = int(self.optimizer.iterations + 0)  # the sum is a number also where several devices hold the variable
+        if self.is_compiled_for_one_fit and step:
+            raise InputError(
+                f"This {type(self).__name__} was compiled by its fit on texts, for that call only. To train it on "
+                "features, call compile(optimizer=...) first."
+            )
+        if schedule.has_ended(step):
+            warnings.warn(
+                f"The learning rate of this {type(self).__name__} has fallen to 0: its optimizer's schedule is for "
+                f"{schedule.num_train_steps} updates, and {step} are made. Training changes nothing now; call "
+                "compile(optimizer=...) with a new schedule.",
+                stacklevel=3,
+            )
 
     def evaluate(self, x=None, *args, **kwargs):
         """Evaluates on features, as `keras.Model` does. Of texts and their labels it returns the official scores."""
