@@ -66,6 +66,7 @@ def assert_all_are_as_one_device(one, others, tolerance):
         ("lamb", ["parts2", "mirrored2"]),
         ("frozen", ["parts2", "mirrored2"]),
         ("tagging", ["parts3", "mirrored2"]),
+        ("regularised", ["parts2", "mirrored2"]),
         ("xla", ["parts2", "mirrored2"]),
         ("metrics", ["mirrored2"]),
     ],
@@ -112,6 +113,9 @@ def test_with_dropout_a_run_can_be_repeated_and_another_layout_draws_otherwise(t
     assert largest_difference(first, second) == 0
     # Two devices and two parts draw the same numbers: part n of N, wherever it is computed.
     assert largest_difference(first, trained("dropout", "parts2")["after"]) <= 1e-6
+    # Parts are numbered through all devices: no two of a batch draw the same.
+    parts_of_devices, parts = (trained("dropout", layout)["after"] for layout in ("mirrored2_parts2", "parts4"))
+    assert largest_difference(parts_of_devices, parts) <= 1e-6
 
 
 def run_program(on_four_devices, program, tmp_path):
