@@ -12,9 +12,10 @@ import keras
 from keras_bert import features
 from keras_bert.backend import on_tensorflow
 from keras_bert.config import BertConfig
-from keras_bert.errors import InputError
+from keras_bert.errors import InputError, UntrainedWarning
 from keras_bert.losses import LossTerm
 from keras_bert.metrics import RatioOfSums
+from keras_bert.models.new_parts import NewParts
 from keras_bert.optimization import OneFitDecay
 from keras_bert.optimization.schedules import WarmupSchedule
 from keras_bert.tasks.given_texts import holds_texts
@@ -36,6 +37,8 @@ class BertModel(keras.Model):
         feature_names: what the dictionary that a model is called with must hold; it may hold more, such as labels.
         feature_axes: the axes of each of these features.
         has_token_outputs: whether the outputs are `[B, S, ...]`, for each token, and not `[B, ...]`.
+        uses_pooler: whether the outputs depend on the encoder's pooler.
+        new_parts: the `NewParts` that the outputs depend on; none in a model that was not read from a checkpoint.
         config: the `BertConfig`.
         vocabulary: the `Vocabulary` that the model's ids belong to, or None. It is saved by `save_pretrained`, not in
             `.keras` files.
@@ -44,6 +47,9 @@ class BertModel(keras.Model):
     feature_axes: Sequence[str] = ("batch", "length")
     feature_names: Sequence[str] = (features.INPUT_IDS, features.INPUT_MASK, features.SEGMENT_IDS)
     has_token_outputs: bool = False
+    uses_pooler: bool = True
+    # What is random while a new part is untrained.
+    _random_outputs: str = "its answers are random"
 
     def __init__(self, config: BertConfig, **kwargs):
         super().__init__(**kwargs)
@@ -54,6 +60,7 @@ class BertModel(keras.Model):
             )
         self.config = config
         self.vocabulary = None
+        self.new_parts = NewParts()
 
     def get_config(self):
         return {**super().get_config(), "config": self.config.to_dict()}
@@ -83,6 +90,38 @@ class BertModel(keras.Model):
         from keras_bert.serving import export
 
         return export.export_for_serving(self, path, **kwargs)
+
+    def predict(self, *args, **kwargs):
+        """As `keras.Model.predict`. Warns once when the model is untrained, see `warn_if_untrained`."""
+        self.warn_if_untrained()
+        return super().predict(*args, **kwargs)
+
+    def evaluate(self, *args, **kwargs):
+        """As `keras.Model.evaluate`. Warns once when the model is untrained, see `warn_if_untrained`."""
+        self.warn_if_untrained()
+        return super().evaluate(*args, **kwargs)
+
+    def warn_if_untrained(self, parts: Sequence[str] | None = None) -> None:
+        """Warns, once for each model, that answers are random: parts are new and nothing has trained them.
+
+        Args:
+            parts: the parts, such as `masked_lm_head`, that the answers depend on; by default all that the model uses.
+
+        Raises:
+            UntrainedWarning: in commands, where this warning is an error.
+        """
+        untrained = [part for part in self.new_parts.untrained() if parts is None or part in parts]
+        if not set(untrained) - self.new_parts.reported:
+            return
+        self.new_parts.reported.update(untrained)
+        names = " and ".join(part.removeprefix("encoder/") for part in untrained)
+        warnings.warn(
+            f"This {type(self).__name__} is not trained: {self.new_parts.source} has no {names} for it, so new weights "
+            f"were drawn at random, and {self._random_outputs}. Train it first (fit, or a command with --do_train), or "
+            f"load a checkpoint that has {names}.",
+            UntrainedWarning,
+            stacklevel=3,
+        )
 
     def __call__(self, inputs, *args, **kwargs):
         # Checked here: to what `call` raises, Keras adds several lines of its own.
@@ -255,6 +294,10 @@ class TaskModel(DistributedModel, BertModel):
 
             return fitting.predict_texts(self, x, *args, **kwargs)
         return super().predict(x, *args, **kwargs)
+
+    def make_train_function(self, force=False):
+        self.new_parts.set_trained()  # Keras calls this when `fit` or `train_on_batch` begins
+        return super().make_train_function(force)
 
     def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
         terms = self.loss_terms(x, y, y_pred, sample_weight)

@@ -14,7 +14,7 @@ from keras_bert.tasks.token_rows import RowBatches, TokenRows
 from keras_bert.text_tasks.base import Encoded, TextTask
 from keras_bert.text_tasks.fitting import said, text_task
 from keras_bert.text_tasks.mask_filling import FilledText, fill_masks
-from keras_bert.text_tasks.mask_scoring import log_softmax
+from keras_bert.text_tasks.mask_scoring import check_masked_lm, log_softmax
 from keras_bert.text_tasks.recipe import compile_for_texts
 
 # Texts that are tokenised at once.
@@ -163,6 +163,7 @@ def evaluate_texts(
     The perplexity is e to the power of the loss, of the masked tokens given all others. It depends on how much is
     masked; what masks one token at a time is `pseudo_perplexity`.
     """
+    check_masked_lm(model)
     task, rows = _rows(model, x, y, max_seq_length)
     total = right = weight = 0.0
     for batch in task.batches(rows, batch_size, masking, seed):
