@@ -3,11 +3,12 @@
 import logging
 import signal
 import sys
+import warnings
 from collections.abc import Callable, Sequence
 
 from absl import flags
 
-from keras_bert.errors import InputError
+from keras_bert.errors import InputError, UntrainedWarning
 from keras_bert.quiet_tensorflow import quiet_tensorflow
 
 _HELP = ("--help", "-help", "-h", "-?", "--helpfull", "--helpshort")
@@ -64,7 +65,9 @@ def run_command(
     quiet_tensorflow()
     _show_announcements()
     try:
-        main(*given, others) if passes_on else main(*given)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", UntrainedWarning)
+            main(*given, others) if passes_on else main(*given)
     except InputError as error:
         _fail(str(error), 1)
     except KeyboardInterrupt:

@@ -112,6 +112,18 @@ def count_trained(model) -> tuple[int, int]:
     return total(model.trainable_weights), total(model.weights)
 
 
+def what_is_trained(model) -> str:
+    """Returns, in words, how many numbers of a model are trained and why the others are not; "" if all are."""
+    trained, all_weights = count_trained(model)
+    if trained == all_weights:
+        return ""
+    unused = 0 if model.uses_pooler else count_trained(model.encoder.pooler)[1]
+    frozen = all_weights - trained - unused
+    reasons = [f"{unused:,} are the pooler's, which a {type(model).__name__} does not use"] if unused else []
+    reasons += [f"{frozen:,} stay as they are, as the options say (freezing or LoRA)"] if frozen else []
+    return f"{trained:,} of {all_weights:,} numbers are trained ({trained / all_weights:.1%}): {'; '.join(reasons)}"
+
+
 def _dense_layers(model, parts: Sequence[str]) -> list:
     return [
         getattr(block.attention if part == "attention" else block, name)

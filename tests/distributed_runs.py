@@ -93,6 +93,18 @@ def frozen_pretrainer():
     return model
 
 
+class RegularisedTagger(BertTokenClassifier):
+    """Adds to the loss what weights alone decide: a regulariser, and `add_loss`."""
+
+    def __init__(self, config, **arguments):
+        super().__init__(config, **arguments)
+        self.token_classifier.kernel.regularizer = keras.regularizers.L2(0.3)
+
+    def call(self, inputs, training=False):
+        self.add_loss(0.2 * keras.ops.sum(keras.ops.square(self.encoder.embeddings.position_embeddings)))
+        return super().call(inputs, training=training)
+
+
 # name -> (model, optimiser, data, further arguments of compile)
 SETTINGS = {
     "adamw": (lambda: BertPretrainer(config()), lambda: AdamW(schedule(), bias_correction=False), pretraining_data, {}),
@@ -120,6 +132,12 @@ SETTINGS = {
     "tagging": (
         lambda: BertTokenClassifier(config(), labels=["a", "b", "c"]),
         lambda: AdamW(schedule()),
+        tagging_data,
+        {},
+    ),
+    "regularised": (
+        lambda: RegularisedTagger(config(), labels=["a", "b", "c"]),
+        lambda: keras.optimizers.SGD(0.05),
         tagging_data,
         {},
     ),

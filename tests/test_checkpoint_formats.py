@@ -117,7 +117,10 @@ def test_weights_without_a_pooler_stay_without_one(tmp_path, capsys):
         write_checkpoint(checkpoint, tmp_path / format, format)
         assert_same_tensors(checkpoint, read_checkpoint(tmp_path / format))
     BertEncoder.from_pretrained(tmp_path / "google")
-    assert "loaded are: encoder; newly initialised are: pooler; ignored are: masked_lm_head" in capsys.readouterr().out
+    assert (
+        "loaded are: encoder; newly initialised are: pooler (until it is trained, pooled_output is random; "
+        "sequence_output does not depend on it); ignored are: masked_lm_head\n"
+    ) in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("format", WRITERS)
@@ -175,7 +178,8 @@ def test_other_labels_make_a_new_head(tmp_path, capsys):
     write_checkpoint(random_checkpoint(form.CLASSIFIER, labels=LABELS), tmp_path / "folder", "huggingface")
     BertSequenceClassifier.from_pretrained(tmp_path / "folder", labels=["good", "bad"])
     printed = capsys.readouterr().out
-    assert "newly initialised are: classifier; ignored are: classifier (its labels are no, yes, maybe)" in printed
+    assert "newly initialised are: classifier (to be trained before use); " in printed
+    assert "ignored are: classifier (its labels are no, yes, maybe)" in printed
 
 
 def test_a_classifier_needs_labels_from_somewhere(tmp_path):

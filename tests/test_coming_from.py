@@ -3,10 +3,12 @@
 import pathlib
 import re
 
+import pytest
 from tiny_checkpoints import random_checkpoint
 
 from keras_bert.checkpoints import checkpoint as form
 from keras_bert.checkpoints.formats import read_checkpoint, write_checkpoint
+from keras_bert.optimization import AdamW, WarmupLinearDecay, WarmupTrapezoid
 
 PROJECT = pathlib.Path(__file__).resolve().parent.parent
 PAGE = (PROJECT / "docs" / "coming_from.md").read_text("utf-8")
@@ -43,3 +45,32 @@ def test_the_first_snippets_of_the_page_of_checkpoints_run(tmp_path, monkeypatch
 def test_the_commands_that_the_page_names_exist():
     for package, name in re.findall(r"python -m (data_prep|run_scripts)\.(\w+)", PAGE + CHECKPOINTS):
         assert (PROJECT / package / f"{name}.py").exists()
+
+
+def optimizer_beside(call, **numbers):
+    """The optimizer that the page names in the row of another library's call."""
+    (named,) = re.findall(rf"^\| `{re.escape(call)}` \| `(AdamW\(.*?\))`;", PAGE, re.M)
+    return eval(
+        named, {"AdamW": AdamW, "WarmupLinearDecay": WarmupLinearDecay, "WarmupTrapezoid": WarmupTrapezoid}, numbers
+    )
+
+
+def constants_of(optimizer):
+    return optimizer.weight_decay, optimizer.epsilon, optimizer.global_clipnorm, optimizer.bias_correction
+
+
+def test_create_optimizer_of_transformers_has_our_arguments_beside_it():
+    ours = optimizer_beside("create_optimizer(lr, steps, warmup)", lr=2e-5, steps=50, warmup=10)
+    assert constants_of(ours) == (0.0, 1e-8, None, True)
+    # transformers 4, optimization_tf.py: `WarmUp` around a `PolynomialDecay` that counts from the end of the warm-up.
+    theirs = [2e-5 * step / 10 if step < 10 else 2e-5 * (1 - min(step - 10, 40) / 40) for step in range(60)]
+    assert [float(ours._learning_rate(step)) for step in range(60)] == pytest.approx(theirs, rel=1e-5, abs=1e-12)
+
+
+def test_adam_warmup_of_keras_bert_has_our_arguments_beside_it():
+    numbers = {"lr": 1e-4, "decay_steps": 50, "warmup_steps": 10}
+    ours = optimizer_beside("AdamWarmup(decay_steps, warmup_steps, lr=lr)", **numbers)
+    assert constants_of(ours) == (0.0, 1e-7, None, True)
+    # keras-bert 0.89, optimizers/warmup_v2.py; where its warm-up ends, it has the peak for one step more.
+    theirs = [1e-4 * step / 10 if step < 10 else 1e-4 * (1 - min(step, 50) / 50) for step in range(60)]
+    assert [float(ours._learning_rate(step)) for step in range(60)] == pytest.approx(theirs, rel=1e-5, abs=1e-12)

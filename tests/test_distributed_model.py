@@ -66,6 +66,7 @@ def assert_all_are_as_one_device(one, others, tolerance):
         ("lamb", ["parts2", "mirrored2"]),
         ("frozen", ["parts2", "mirrored2"]),
         ("tagging", ["parts3", "mirrored2"]),
+        ("regularised", ["parts2", "mirrored2"]),
         ("xla", ["parts2", "mirrored2"]),
         ("metrics", ["mirrored2"]),
     ],
@@ -112,6 +113,9 @@ def test_with_dropout_a_run_can_be_repeated_and_another_layout_draws_otherwise(t
     assert largest_difference(first, second) == 0
     # Two devices and two parts draw the same numbers: part n of N, wherever it is computed.
     assert largest_difference(first, trained("dropout", "parts2")["after"]) <= 1e-6
+    # Parts are numbered through all devices: no two of a batch draw the same.
+    parts_of_devices, parts = (trained("dropout", layout)["after"] for layout in ("mirrored2_parts2", "parts4"))
+    assert largest_difference(parts_of_devices, parts) <= 1e-6
 
 
 def run_program(on_four_devices, program, tmp_path):
@@ -298,6 +302,7 @@ def test_a_step_of_fixed_shape_has_no_unknown_dimension_and_compiles():
 
 def test_fit_on_texts_works_within_a_scope(on_four_devices, tmp_path):
     program = """
+from keras_bert.text_tasks.recipe import compile_for_texts
 from keras_bert.tokenization.vocabulary import Vocabulary
 words = ["good", "bad", "the", "film", "was", "very"]
 vocabulary = Vocabulary(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *words])
@@ -312,8 +317,14 @@ for scope in (contextlib.nullcontext(), strategy.scope()):
         model.compile(AdamW(1e-2), jit_compile=False)
         model.fit(texts, labels, batch_size=8, epochs=12, seed=1, verbose=0)
         answers.append([answer.probabilities["yes"] for answer in model.predict(texts[:5])])
-print(json.dumps(answers))
+with strategy.scope():
+    other = BertSequenceClassifier(model.config, labels=["no", "yes"])
+compile_for_texts(other, num_batches=3, epochs=1)  # outside of the scope, as `fit` on texts does it
+other._prepare_optimizer()
+other._check_learning_rate()
+print(json.dumps([*answers, other.is_compiled_for_one_fit]))
 """
-    one, two = run_program(on_four_devices, program, tmp_path)
+    one, two, is_compiled = run_program(on_four_devices, program, tmp_path)
     assert two == pytest.approx(one, abs=1e-5)
     assert max(one) - min(one) > 0.1
+    assert is_compiled

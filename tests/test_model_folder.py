@@ -123,7 +123,7 @@ def test_a_classifier_takes_the_encoder_of_a_pretrainer_and_says_what_is_new(pre
     classifier = BertSequenceClassifier.from_pretrained(pretrainer_folder, labels=["no", "yes"])
     assert capsys.readouterr().out == (
         f"BertSequenceClassifier from {pretrainer_folder} (BertPretrainer): loaded are: encoder; newly initialised "
-        "are: classifier; ignored are: masked_lm_head, next_sentence_head\n"
+        "are: classifier (to be trained before use); ignored are: masked_lm_head, next_sentence_head\n"
     )
     assert_same_outputs(classifier.encoder, BertPretrainer.from_pretrained(pretrainer_folder).encoder)
     assert classifier.vocabulary.tokens == VOCABULARY.tokens

@@ -8,8 +8,10 @@ import tensorflow as tf
 from keras_bert.checkpoints.pretrained import from_pretrained
 from keras_bert.config import BertConfig
 from keras_bert.errors import InputError
+from keras_bert.models.base import TaskModel
+from keras_bert.models.masked_lm import BertMaskedLM
 from keras_bert.models.sequence_classifier import BertSequenceClassifier
-from keras_bert.optimization import AdamW
+from keras_bert.optimization import AdamW, WarmupLinearDecay
 from keras_bert.tasks.classification import TextExamples
 from keras_bert.text_tasks import fitting
 from keras_bert.tokenization.vocabulary import Vocabulary
@@ -35,6 +37,17 @@ def new_model(labels=("negative", "positive"), **arguments):
     model = BertSequenceClassifier(CONFIG, labels=labels, **arguments)
     model.vocabulary = VOCABULARY
     return model
+
+
+@pytest.fixture
+def eagerly(monkeypatch):
+    """For a few updates: making a graph takes longer than they do."""
+    compile_model = TaskModel.compile
+
+    def compile_eagerly(model, optimizer, **arguments):
+        compile_model(model, optimizer, **{**arguments, "run_eagerly": True, "jit_compile": False})
+
+    monkeypatch.setattr(TaskModel, "compile", compile_eagerly)
 
 
 @pytest.fixture(scope="module")
@@ -115,6 +128,82 @@ def test_a_model_that_was_not_compiled_gets_the_recipe_of_the_paper():
     schedule = model.optimizer._learning_rate
     assert (schedule.peak, schedule.num_train_steps, schedule.num_warmup_steps) == (5e-5, 8, 0)
     assert int(model.optimizer.iterations) == 8
+
+
+def largest_change(model, before):
+    return max(np.abs(weight.numpy() - old).max() for weight, old in zip(model.weights, before, strict=True))
+
+
+def weights_of(model):
+    return [weight.numpy() for weight in model.weights]
+
+
+def new_masked_lm():
+    model = BertMaskedLM(CONFIG)
+    model.vocabulary = VOCABULARY
+    return model
+
+
+@pytest.mark.parametrize(("make", "columns"), [(new_model, (TEXTS, LABELS)), (new_masked_lm, (TEXTS,))])
+def test_every_fit_on_texts_has_a_schedule_of_its_own(eagerly, make, columns):
+    model = make()
+    model.fit(*columns, batch_size=8, verbose=0)
+    before = weights_of(model)
+    model.fit(*columns, batch_size=8, epochs=3, verbose=0)
+    assert largest_change(model, before) > 1e-5
+    assert model.optimizer._learning_rate.num_train_steps == int(model.optimizer.iterations) == 12
+
+
+def test_the_schedule_is_for_the_epochs_that_are_trained(eagerly):
+    model = new_model()
+    model.fit(TEXTS, LABELS, batch_size=8, epochs=5, initial_epoch=3, verbose=0)
+    assert model.optimizer._learning_rate.num_train_steps == int(model.optimizer.iterations) == 8
+
+
+def test_what_the_user_has_compiled_stays(eagerly):
+    model = new_model()
+    model.fit(TEXTS, LABELS, batch_size=8, verbose=0)
+    optimizer = AdamW(1e-3)
+    model.compile(optimizer)
+    for _ in range(2):
+        model.fit(TEXTS, LABELS, batch_size=8, verbose=0)
+    assert model.optimizer is optimizer
+    assert int(optimizer.iterations) == 8
+
+
+def test_a_model_saved_with_its_optimizer_is_trained_on(eagerly, tmp_path):
+    model = new_model()
+    model.fit(TEXTS, LABELS, batch_size=8, verbose=0)
+    model.save(tmp_path / "model.keras")
+    loaded = keras.saving.load_model(tmp_path / "model.keras")
+    loaded.vocabulary = VOCABULARY
+    before = weights_of(loaded)
+    loaded.fit(TEXTS, LABELS, batch_size=8, verbose=0)
+    assert largest_change(loaded, before) > 1e-5
+
+
+FEATURES = {
+    "input_ids": np.array([[2, 5, 3], [2, 7, 3]]),
+    "input_mask": np.ones((2, 3), int),
+    "segment_ids": np.zeros((2, 3), int),
+}
+
+
+def test_a_fit_on_features_asks_for_an_optimizer_after_one_on_texts(eagerly):
+    model = new_model()
+    model.fit(TEXTS, LABELS, batch_size=8, verbose=0)
+    with pytest.raises(InputError, match="compiled by its fit on texts, for that call only"):
+        model.fit(FEATURES, np.array([0, 1]), verbose=0)
+    assert np.isfinite(model.evaluate(FEATURES, np.array([0, 1]), verbose=0)[0])
+
+
+def test_a_schedule_of_the_user_that_has_ended_is_said(eagerly):
+    model = new_model()
+    model.compile(AdamW(WarmupLinearDecay(1e-3, 4)))
+    model.fit(TEXTS, LABELS, batch_size=8, verbose=0)
+    for x, y in ((TEXTS, LABELS), (FEATURES, np.array([0, 1]))):
+        with pytest.warns(UserWarning, match="has fallen to 0: .* is for 4 updates, and . are made. Training changes"):
+            model.fit(x, y, batch_size=8, verbose=0)
 
 
 def test_the_batches_and_the_losses_are_those_of_features():

@@ -11,6 +11,7 @@ from keras_bert.checkpoints.model_weights import model_weights, start_as, tensor
 from keras_bert.checkpoints.optimizer_slots import adam_slots_of
 from keras_bert.checkpoints.resizing import resized
 from keras_bert.errors import InputError
+from keras_bert.models.new_parts import NewParts
 from keras_bert.tokenization.vocabulary import Vocabulary
 
 
@@ -39,7 +40,8 @@ def from_pretrained(
 
     Returns:
         The model; its `vocabulary` is that of the checkpoint, or None. One printed line says what was loaded, what is
-        new and what was ignored; a model folder that has all weights needs none.
+        new and what was ignored; a model folder that has all weights needs none. While nothing has trained the new
+        parts, the model warns when it is asked, see `BertModel.warn_if_untrained`.
 
     Raises:
         InputError: what is there cannot be read, or is not what the class needs.
@@ -61,6 +63,7 @@ def model_of(model_class: type | None, checkpoint: BertCheckpoint, **arguments):
         models.append(model)
         new, loaded = _load(model, checkpoint)
     model.vocabulary = checkpoint.vocabulary
+    _remember_new_parts(model, checkpoint, new)
     _report(model, checkpoint, loaded, new)
     return model
 
@@ -74,6 +77,9 @@ def save_pretrained(
 ) -> None:
     """Writes a model in one of the formats of `formats.WRITERS`, whole or not at all.
 
+    Parts that `from_pretrained` has newly initialised and nothing has trained are left out, which is said: random
+    weights in a file look like trained ones. Whoever loads the folder gets new ones and is told so.
+
     Args:
         model: a `BertEncoder` or a task model.
         path: a new or empty folder.
@@ -86,10 +92,15 @@ def save_pretrained(
             hold this model or its optimizer.
     """
     checkpoint = checkpoint_of(model, vocabulary)
+    untrained = _untrained_parts(model)
+    kept = {name: tensor for name, tensor in checkpoint.tensors.items() if part_of(name) not in untrained}
+    checkpoint = checkpoint.replace(tensors=kept)
     if include_optimizer:
         checkpoint = checkpoint.replace(adam=adam_slots_of(model))
     for note in formats.write_checkpoint(checkpoint, path, format):
         print(f"{os.fspath(path)}: {note}")
+    if model.new_parts.untrained():
+        print(f"{os.fspath(path)}: left out, because nothing has trained it: {_names(model.new_parts.untrained())}")
 
 
 def checkpoint_of(model, vocabulary: Vocabulary | None = None) -> BertCheckpoint:
@@ -176,17 +187,41 @@ def _load(model, checkpoint: BertCheckpoint) -> tuple[set[str], set[str]]:
     return new, loaded
 
 
+def _remember_new_parts(model, checkpoint: BertCheckpoint, new: set[str]) -> None:
+    """Tells a model, and its encoder, which of their parts the checkpoint did not have."""
+    weights: dict[str, list] = {}
+    for name, weight in model_weights(model).items():
+        weights.setdefault(part_of(name), []).append(weight)
+    encoder = getattr(model, "encoder", model)
+    for one, parts in ((model, new if model.uses_pooler else new - {POOLER}), (encoder, new & {POOLER})):
+        one.new_parts = NewParts({part: weights[part] for part in sorted(parts)}, checkpoint.path)
+
+
+def _untrained_parts(model) -> set[str]:
+    """Returns the new parts of a model that nothing has trained, those that it does not use among them."""
+    parts = set(model.new_parts.untrained())
+    return parts if model.uses_pooler else parts | set(model.encoder.new_parts.untrained())
+
+
 def _report(model, checkpoint: BertCheckpoint, loaded: set[str], new: set[str]) -> None:
-    if checkpoint.model_class is not None and not new:
+    used = model.new_parts.untrained()
+    if checkpoint.model_class is not None and not used:
         return
     ignored = [*sorted({part_of(name) for name in checkpoint.tensors} - loaded), *checkpoint.ignored]
     if POOLER in loaded:
         loaded = loaded - {POOLER}
+    until = "until it is trained, pooled_output is random; sequence_output does not depend on it"
+    until = until if POOLER in used and model is getattr(model, "encoder", model) else "to be trained before use"
     parts = [
-        ("loaded are", sorted(loaded)),
-        ("newly initialised are", [part.removeprefix(f"{ENCODER}/") for part in sorted(new)]),
-        ("ignored are", [part.removeprefix(f"{ENCODER}/") for part in ignored]),
-        ("note", checkpoint.remarks),
+        ("loaded are", ", ".join(sorted(loaded))),
+        ("newly initialised are", f"{_names(used)} ({until})" if used else ""),
+        ("not needed for this model and not there", _names(sorted(new - set(used)))),
+        ("ignored are", _names(ignored)),
+        ("note", ", ".join(checkpoint.remarks)),
     ]
-    said = "; ".join(f"{what}: {', '.join(names)}" for what, names in parts if names)
+    said = "; ".join(f"{what}: {names}" for what, names in parts if names)
     print(f"{type(model).__name__} from {checkpoint.path} ({checkpoint.kind}): {said}")
+
+
+def _names(parts: Sequence[str]) -> str:
+    return ", ".join(part.removeprefix(f"{ENCODER}/") for part in parts)

@@ -4,6 +4,7 @@ This is the one door between the models and the way they are trained. Nothing he
 """
 
 import math
+import warnings
 from collections.abc import Mapping, Sequence
 
 import keras
@@ -11,9 +12,12 @@ import keras
 from keras_bert import features
 from keras_bert.backend import on_tensorflow
 from keras_bert.config import BertConfig
-from keras_bert.errors import InputError
+from keras_bert.errors import InputError, UntrainedWarning
 from keras_bert.losses import LossTerm
 from keras_bert.metrics import RatioOfSums
+from keras_bert.models.new_parts import NewParts
+from keras_bert.optimization import OneFitDecay
+from keras_bert.optimization.schedules import WarmupSchedule
 from keras_bert.tasks.given_texts import holds_texts
 
 if on_tensorflow():
@@ -33,6 +37,8 @@ class BertModel(keras.Model):
         feature_names: what the dictionary that a model is called with must hold; it may hold more, such as labels.
         feature_axes: the axes of each of these features.
         has_token_outputs: whether the outputs are `[B, S, ...]`, for each token, and not `[B, ...]`.
+        uses_pooler: whether the outputs depend on the encoder's pooler.
+        new_parts: the `NewParts` that the outputs depend on; none in a model that was not read from a checkpoint.
         config: the `BertConfig`.
         vocabulary: the `Vocabulary` that the model's ids belong to, or None. It is saved by `save_pretrained`, not in
             `.keras` files.
@@ -41,6 +47,9 @@ class BertModel(keras.Model):
     feature_axes: Sequence[str] = ("batch", "length")
     feature_names: Sequence[str] = (features.INPUT_IDS, features.INPUT_MASK, features.SEGMENT_IDS)
     has_token_outputs: bool = False
+    uses_pooler: bool = True
+    # What is random while a new part is untrained.
+    _random_outputs: str = "its answers are random"
 
     def __init__(self, config: BertConfig, **kwargs):
         super().__init__(**kwargs)
@@ -51,6 +60,7 @@ class BertModel(keras.Model):
             )
         self.config = config
         self.vocabulary = None
+        self.new_parts = NewParts()
 
     def get_config(self):
         return {**super().get_config(), "config": self.config.to_dict()}
@@ -80,6 +90,38 @@ class BertModel(keras.Model):
         from keras_bert.serving import export
 
         return export.export_for_serving(self, path, **kwargs)
+
+    def predict(self, *args, **kwargs):
+        """As `keras.Model.predict`. Warns once when the model is untrained, see `warn_if_untrained`."""
+        self.warn_if_untrained()
+        return super().predict(*args, **kwargs)
+
+    def evaluate(self, *args, **kwargs):
+        """As `keras.Model.evaluate`. Warns once when the model is untrained, see `warn_if_untrained`."""
+        self.warn_if_untrained()
+        return super().evaluate(*args, **kwargs)
+
+    def warn_if_untrained(self, parts: Sequence[str] | None = None) -> None:
+        """Warns, once for each model, that answers are random: parts are new and nothing has trained them.
+
+        Args:
+            parts: the parts, such as `masked_lm_head`, that the answers depend on; by default all that the model uses.
+
+        Raises:
+            UntrainedWarning: in commands, where this warning is an error.
+        """
+        untrained = [part for part in self.new_parts.untrained() if parts is None or part in parts]
+        if not set(untrained) - self.new_parts.reported:
+            return
+        self.new_parts.reported.update(untrained)
+        names = " and ".join(part.removeprefix("encoder/") for part in untrained)
+        warnings.warn(
+            f"This {type(self).__name__} is not trained: {self.new_parts.source} has no {names} for it, so new weights "
+            f"were drawn at random, and {self._random_outputs}. Train it first (fit, or a command with --do_train), or "
+            f"load a checkpoint that has {names}.",
+            UntrainedWarning,
+            stacklevel=3,
+        )
 
     def __call__(self, inputs, *args, **kwargs):
         # Checked here: to what `call` raises, Keras adds several lines of its own.
@@ -204,7 +246,38 @@ class TaskModel(DistributedModel, BertModel):
         if hasattr(x, "element_spec"):
             # Keras asks for shuffling unless told otherwise, and then warns that a tf.data.Dataset cannot be shuffled.
             kwargs.setdefault("shuffle", False)
+        self._check_learning_rate()
         return super().fit(x, *args, **kwargs)
+
+    @property
+    def is_compiled_for_one_fit(self) -> bool:
+        """Whether it was `fit` on texts that compiled the model, for that one call, and not the user."""
+        return isinstance(self._schedule, OneFitDecay)
+
+    @property
+    def _schedule(self):
+        """What gives the learning rate of each update; None without an optimizer."""
+        optimizer = getattr(self.optimizer, "inner_optimizer", self.optimizer)  # what a LossScaleOptimizer wraps
+        return getattr(optimizer, "_learning_rate", None)
+
+    def _check_learning_rate(self) -> None:
+        """Says when training would change nothing, because the learning rate has fallen to 0 for good."""
+        schedule = self._schedule
+        if not isinstance(schedule, WarmupSchedule):
+            return
+        step = int(self.optimizer.iterations + 0)  # the sum is a number also where several devices hold the variable
+        if self.is_compiled_for_one_fit and step:
+            raise InputError(
+                f"This {type(self).__name__} was compiled by its fit on texts, for that call only. To train it on "
+                "features, call compile(optimizer=...) first."
+            )
+        if schedule.has_ended(step):
+            warnings.warn(
+                f"The learning rate of this {type(self).__name__} has fallen to 0: its optimizer's schedule is for "
+                f"{schedule.num_train_steps} updates, and {step} are made. Training changes nothing now; call "
+                "compile(optimizer=...) with a new schedule.",
+                stacklevel=3,
+            )
 
     def evaluate(self, x=None, *args, **kwargs):
         """Evaluates on features, as `keras.Model` does. Of texts and their labels it returns the official scores."""
@@ -221,6 +294,10 @@ class TaskModel(DistributedModel, BertModel):
 
             return fitting.predict_texts(self, x, *args, **kwargs)
         return super().predict(x, *args, **kwargs)
+
+    def make_train_function(self, force=False):
+        self.new_parts.set_trained()  # Keras calls this when `fit` or `train_on_batch` begins
+        return super().make_train_function(force)
 
     def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
         terms = self.loss_terms(x, y, y_pred, sample_weight)

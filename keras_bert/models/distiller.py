@@ -56,6 +56,10 @@ class Distiller(TaskModel):
     def call(self, inputs, training=False):
         return self.student(inputs, training=training)
 
+    def make_train_function(self, force=False):
+        self.student.new_parts.set_trained()
+        return super().make_train_function(force)
+
     def loss_terms(self, x, y, y_pred, sample_weight):
         divergences = self._divergences(ops.cast(x[features.TEACHER_LOGITS], y_pred.dtype), y_pred)  # [B]
         weights = example_weights(x, sample_weight)

@@ -73,6 +73,7 @@ class BertEncoder(BertModel):
     """
 
     gradient_checkpointing = False
+    _random_outputs = "its pooled_output is random (its sequence_output is not)"
 
     def __init__(
         self, config: BertConfig, *, output_hidden_states=False, output_attentions=False, unpadded=False, **kwargs

@@ -62,6 +62,7 @@ class BertMaskedLM(TaskModel):
     feature_names = (*TaskModel.feature_names, features.MASKED_LM_POSITIONS)
     loss_names = ("masked_lm_loss",)
     metric_names = ("masked_lm_accuracy",)
+    uses_pooler = False
     text_task = "keras_bert.text_tasks.masked_lm.MaskedLMTask"
 
     def __init__(self, config: BertConfig, **kwargs):

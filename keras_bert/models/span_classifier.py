@@ -56,6 +56,7 @@ class BertSpanClassifier(TaskModel):
     """
 
     has_token_outputs = True
+    uses_pooler = False
     text_task = "keras_bert.text_tasks.question_answering.QuestionAnsweringTask"
     loss_names = ("span_loss",)
     metric_names = ("start_accuracy", "end_accuracy")

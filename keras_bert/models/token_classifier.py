@@ -52,6 +52,7 @@ class BertTokenClassifier(TaskModel):
     """
 
     has_token_outputs = True
+    uses_pooler = False
     text_task = "keras_bert.text_tasks.tagging.TaggingTask"
     loss_names = ("token_classification_loss",)
     metric_names = ("accuracy",)

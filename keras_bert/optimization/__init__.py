@@ -3,6 +3,7 @@
 from keras_bert.optimization.adamw import AdamW, rate_multipliers
 from keras_bert.optimization.lamb import LAMB
 from keras_bert.optimization.schedules import (
+    OneFitDecay,
     PhasedSchedule,
     WarmupConstant,
     WarmupCosineDecay,
@@ -14,6 +15,7 @@ from keras_bert.optimization.schedules import (
 __all__ = [
     "LAMB",
     "AdamW",
+    "OneFitDecay",
     "PhasedSchedule",
     "WarmupConstant",
     "WarmupCosineDecay",

@@ -54,6 +54,10 @@ class WarmupSchedule(keras.optimizers.schedules.LearningRateSchedule):
             rate = ops.where(step < self.num_warmup_steps, warmup_rate, rate)
         return rate
 
+    def has_ended(self, step) -> bool:
+        """Whether nothing is learned any more from `step` on: the rate is 0 and stays there."""
+        return int(step) >= self.num_train_steps and float(self(step)) == 0.0
+
     def get_config(self):
         return {
             "peak": self.peak,
@@ -86,6 +90,17 @@ class WarmupLinearDecay(WarmupSchedule):
 
     def after_warmup(self, step):
         return self.peak * (1.0 - self._share_done(step))
+
+
+@keras.saving.register_keras_serializable(package="keras_bert")
+class OneFitDecay(WarmupLinearDecay):
+    """The schedule of one `fit` on texts, made for a model that its user has not compiled.
+
+    The class is the mark by which the next `fit` knows that it is not the user's, and replaces it; so it lasts when a
+    model is saved with its optimizer and loaded.
+
+    Args and Raises: as `WarmupSchedule`.
+    """
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")

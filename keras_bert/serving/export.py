@@ -7,6 +7,7 @@ import tempfile
 
 import tensorflow as tf
 
+from keras_bert.checkpoints.checkpoint import MASKED_LM
 from keras_bert.checkpoints.pretrained import checkpoint_of, model_of
 from keras_bert.errors import InputError
 from keras_bert.models.encoder import FEW_SHAPES, BertEncoder
@@ -45,6 +46,8 @@ _SIGNATURES = {
     BertPretrainer: fill_mask_signatures,
     BertEncoder: embedding_signatures,
 }
+# The parts that these signatures depend on, where they are not all that the model uses.
+_NEEDED_PARTS = {BertPretrainer: (MASKED_LM,), BertEncoder: ()}
 # TensorFlow Serving's names of the calls that these signatures are for.
 _METHOD_NAMES = {"classify": "tensorflow/serving/classify", "regress": "tensorflow/serving/regress"}
 _TAKE_PAIRS = (BertSequenceClassifier, BertEncoder)
@@ -146,7 +149,7 @@ def _servable(model, tokenizer, asset_folder: str) -> tf.Module:
 
 
 def _check_model(model):
-    """Returns what makes the signatures of such a model."""
+    """Returns what makes the signatures of such a model, and warns when their answers would be random."""
     make_signatures = next((make for kind, make in _SIGNATURES.items() if isinstance(model, kind)), None)
     if make_signatures is None:
         kinds = ", ".join(kind.__name__ for kind in _SIGNATURES)
@@ -157,6 +160,7 @@ def _check_model(model):
             "Vocabulary.from_file(path), or put vocab.txt into the model folder."
         )
     model.config.check_vocabulary(len(model.vocabulary))
+    model.warn_if_untrained(next((parts for kind, parts in _NEEDED_PARTS.items() if isinstance(model, kind)), None))
     return make_signatures
 
 

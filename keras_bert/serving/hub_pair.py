@@ -62,6 +62,7 @@ def export_hub_pair(model, path: str | os.PathLike, *, seq_length: int | None = 
     model.config.check_sequence_length(seq_length)
     if seq_length < 5:
         raise InputError(f"seq_length must be at least 5. Received: {seq_length}")
+    getattr(model, "encoder", model).warn_if_untrained()
     encoder = model_of(BertEncoder, checkpoint_of(model), output_hidden_states=True, name="encoder")
     _number_generators(encoder)
     with atomic_folder(path) as folder, tempfile.TemporaryDirectory() as assets:

@@ -8,10 +8,10 @@ from keras_bert import features
 from keras_bert.errors import InputError
 from keras_bert.input_pipeline import rows_dataset
 from keras_bert.models.distiller import Distiller
-from keras_bert.optimization import AdamW, WarmupLinearDecay
 from keras_bert.tasks.token_rows import RowBatches
 from keras_bert.text_tasks.fitting import text_task
 from keras_bert.text_tasks.prediction import predict_rows
+from keras_bert.text_tasks.recipe import LEARNING_RATE, recipe_optimizer
 
 
 def distill(
@@ -24,7 +24,7 @@ def distill(
     temperature: float = 2.0,
     batch_size: int = 32,
     epochs: int = 3,
-    learning_rate: float = 5e-5,
+    learning_rate: float = LEARNING_RATE,
     max_seq_length: int | None = None,
     seed: int = 12345,
     **kwargs,
@@ -61,8 +61,8 @@ def distill(
     logits = teacher_logits(teacher, student, examples, max_seq_length, batch_size)
     rows = rows.with_labels(**{features.TEACHER_LOGITS: logits})
     steps_per_epoch = len(RowBatches(rows, batch_size))
-    num_steps = steps_per_epoch * epochs
-    distiller.compile(AdamW(WarmupLinearDecay(learning_rate, num_steps, num_steps // 10)), jit_compile=False)
+    optimizer = recipe_optimizer(steps_per_epoch, epochs, kwargs.get("initial_epoch", 0), learning_rate)
+    distiller.compile(optimizer, jit_compile=False)
     dataset = rows_dataset(rows, batch_size, shuffle=True, repeat=True, seed=seed)
     return distiller.fit(dataset, epochs=epochs, steps_per_epoch=steps_per_epoch, **kwargs)
 

@@ -6,15 +6,11 @@ from typing import Any
 
 from keras_bert.errors import InputError
 from keras_bert.input_pipeline import rows_dataset
-from keras_bert.optimization import AdamW, WarmupLinearDecay
 from keras_bert.tasks.given_texts import as_list, collect, holds_texts
 from keras_bert.tasks.token_rows import RowBatches
 from keras_bert.text_tasks.base import TextTask
 from keras_bert.text_tasks.prediction import predict_rows
-
-# The paper's recipe for fine-tuning (section A.3): one of its learning rates, and its warm-up.
-_LEARNING_RATE = 5e-5
-_WARMUP_PROPORTION = 0.1
+from keras_bert.text_tasks.recipe import compile_for_texts
 
 
 def text_task(model) -> TextTask:
@@ -51,7 +47,8 @@ def fit_texts(
     """Trains a model on texts.
 
     Rows of like length make a batch, which is padded to its longest only. A model that was not compiled gets `AdamW`
-    with the paper's learning rate, 5e-5, which rises for a tenth of the updates and then falls to 0.
+    with the paper's learning rate, 5e-5, which rises for a tenth of the updates of this call and then falls to 0; the
+    next `fit` on texts makes a new one. What the user has compiled stays.
     XLA is switched off, whatever `compile` was told: it would compile anew for each of the many lengths.
 
     Args:
@@ -80,11 +77,7 @@ def fit_texts(
     if validation_data is not None:
         validation_data = _validation_dataset(task, validation_data, batch_size, max_seq_length)
     num_batches = len(RowBatches(rows, batch_size))
-    if not model.compiled:
-        num_steps = num_batches * epochs
-        schedule = WarmupLinearDecay(_LEARNING_RATE, num_steps, int(num_steps * _WARMUP_PROPORTION))
-        model.compile(optimizer=AdamW(schedule), jit_compile=False)
-    model.jit_compile = False
+    compile_for_texts(model, num_batches, epochs, kwargs.get("initial_epoch", 0))
     dataset = rows_dataset(rows, batch_size, shuffle=shuffle, repeat=True, seed=seed)
     return model.fit(dataset, epochs=epochs, steps_per_epoch=num_batches, validation_data=validation_data, **kwargs)
 

@@ -6,6 +6,7 @@ from typing import TypeVar
 import numpy as np
 
 from keras_bert import features
+from keras_bert.checkpoints.checkpoint import MASKED_LM
 from keras_bert.errors import InputError
 from keras_bert.tokenization.wordpiece import WordPieceTokenizer
 
@@ -16,7 +17,7 @@ Answer = TypeVar("Answer")
 
 
 def check_masked_lm(model) -> None:
-    """Raises `InputError` unless a model has a masked-LM head and a vocabulary."""
+    """Raises `InputError` unless a model has a masked-LM head and a vocabulary; warns when the head is untrained."""
     if not hasattr(model, "masked_lm_head"):
         raise InputError(
             f"A {type(model).__name__} has no masked-LM head, so it cannot guess tokens. Load the checkpoint as a "
@@ -24,6 +25,7 @@ def check_masked_lm(model) -> None:
         )
     if model.vocabulary is None:
         raise InputError("The model has no vocabulary. Set model.vocabulary = Vocabulary.from_file('vocab.txt').")
+    model.warn_if_untrained([MASKED_LM])
 
 
 def python_tokenizer(model) -> WordPieceTokenizer:

@@ -9,17 +9,14 @@ from keras_bert import features
 from keras_bert.errors import InputError
 from keras_bert.masked_positions import MaskingOptions
 from keras_bert.masking import MaskingVocabulary, mask_batch
-from keras_bert.optimization import AdamW, WarmupLinearDecay
 from keras_bert.tasks.given_texts import as_list, collect
 from keras_bert.tasks.token_rows import RowBatches, TokenRows
 from keras_bert.text_tasks.base import Encoded, TextTask
 from keras_bert.text_tasks.fitting import said, text_task
 from keras_bert.text_tasks.mask_filling import FilledText, fill_masks
-from keras_bert.text_tasks.mask_scoring import log_softmax
+from keras_bert.text_tasks.mask_scoring import check_masked_lm, log_softmax
+from keras_bert.text_tasks.recipe import compile_for_texts
 
-# The paper's recipe for fine-tuning (section A.3): one of its learning rates, and its warm-up.
-_LEARNING_RATE = 5e-5
-_WARMUP_PROPORTION = 0.1
 # Texts that are tokenised at once.
 _TEXTS_AT_ONCE = 1024
 
@@ -126,7 +123,7 @@ def fit_texts(
     seed: int = 12345,
     **kwargs,
 ):
-    """Trains a `BertMaskedLM` on texts. A model that was not compiled gets `AdamW` with the paper's learning rate.
+    """Trains a `BertMaskedLM` on texts. A model that was not compiled gets an `AdamW` for this call, as in `fitting`.
 
     Args:
         x: N strings, or a finite data set of them.
@@ -146,12 +143,7 @@ def fit_texts(
     if validation_data is not None and not isinstance(validation_data, Mapping):
         _, validation_rows = _rows(model, validation_data, None, max_seq_length)
         validation_data = _dataset(task, validation_rows, batch_size, masking, seed)
-    if not model.compiled:
-        num_steps = num_batches * epochs
-        schedule = WarmupLinearDecay(_LEARNING_RATE, num_steps, int(num_steps * _WARMUP_PROPORTION))
-        model.compile(optimizer=AdamW(schedule), jit_compile=False)
-    # Batches are of many lengths, for each of which XLA would compile anew.
-    model.jit_compile = False
+    compile_for_texts(model, num_batches, epochs, kwargs.get("initial_epoch", 0))
     dataset = _dataset(task, rows, batch_size, masking, seed, shuffle=shuffle, repeat=True)
     return model.fit(dataset, epochs=epochs, steps_per_epoch=num_batches, validation_data=validation_data, **kwargs)
 
@@ -171,6 +163,7 @@ def evaluate_texts(
     The perplexity is e to the power of the loss, of the masked tokens given all others. It depends on how much is
     masked; what masks one token at a time is `pseudo_perplexity`.
     """
+    check_masked_lm(model)
     task, rows = _rows(model, x, y, max_seq_length)
     total = right = weight = 0.0
     for batch in task.batches(rows, batch_size, masking, seed):

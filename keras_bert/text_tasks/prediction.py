@@ -24,6 +24,7 @@ def predict_rows(model, rows: TokenRows, batch_size: int = 32):
         An array (N, ...), or (T, ...), aligned with `rows.tokens`, where the model `has_token_outputs`. A dictionary of
         these where the model gives a dictionary.
     """
+    model.warn_if_untrained()
     batches = RowBatches(rows, batch_size)
     forward = forward_function(model)
     result = {}

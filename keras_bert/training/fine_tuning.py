@@ -20,7 +20,7 @@ from keras_bert.text_tasks.base import Encoded, TextTask
 from keras_bert.text_tasks.distillation import teacher_logits
 from keras_bert.text_tasks.fitting import text_task
 from keras_bert.text_tasks.prediction import predict_rows
-from keras_bert.trainable_parts import count_trained, enable_lora, freeze
+from keras_bert.trainable_parts import enable_lora, freeze, what_is_trained
 from keras_bert.training.best_model import BestModel, forget_best_weights, kept_step
 from keras_bert.training.optimizer_choice import OptimizerChoice, averaged_weights, take_averages
 from keras_bert.training.resumable_fit import compile_for_training, resumable_fit
@@ -273,9 +273,8 @@ def _prepare(model, options: FineTuningOptions) -> None:
     )
     if options.lora_rank:
         enable_lora(model, options.lora_rank, alpha=options.lora_alpha, parts=options.lora_parts)
-    trained, all_weights = count_trained(model)
-    if trained < all_weights:
-        print(f"{trained:,} of {all_weights:,} numbers are trained ({trained / all_weights:.1%})")
+    if what_is_trained(model):
+        print(what_is_trained(model))
 
 
 def _train(model, task: TextTask, rows: TokenRows, dev, folder: RunFolder, options: FineTuningOptions) -> None:
