@@ -106,7 +106,7 @@ def iterate_records(
 
 
 def record_places(
-    path: str | os.PathLike, every: int, *, on_progress: Callable[[int], None] = lambda num_bytes: None
+    path: str | os.PathLike, every: int, on_progress: Callable[[int], None] = lambda num_bytes: None
 ) -> tuple[int, list[int]]:
     """Counts the records of a file, without reading more of a plain local one than their lengths.
 
