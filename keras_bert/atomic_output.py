@@ -5,7 +5,7 @@ import errno
 import os
 import shutil
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import IO
 
 from keras_bert.errors import InputError
@@ -76,6 +76,19 @@ def check_output_folder(path: str | os.PathLike) -> None:
         parent = os.path.dirname(os.path.abspath(path))
         if not os.access(parent, os.W_OK):
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), parent)
+
+
+def check_replaces_no_input(output_file: str | os.PathLike, input_files: Iterable[str | os.PathLike]) -> None:
+    """Raises `InputError` when `output_file` is one of the files that are read, however the paths are written.
+
+    Long work calls this before it starts.
+    """
+    for path in input_files:
+        if os.path.realpath(path) == os.path.realpath(output_file):
+            raise InputError(
+                f"{os.fspath(output_file)} is read by this command, so its output would replace it. Give the output "
+                "another name."
+            )
 
 
 @contextlib.contextmanager

@@ -46,7 +46,7 @@ def list_records(patterns: str | Sequence[str]) -> list[str]:
     patterns = [os.fspath(pattern).strip() for pattern in patterns]
     if not any(patterns):
         raise InputError("No record file was given. Name TFRecord files, a folder of them, or a pattern like 'data/*'.")
-    found = set()
+    found: dict[str, str] = {}
     for pattern in filter(None, patterns):
         is_folder = tf.io.gfile.isdir(pattern)
         if is_folder:
@@ -59,8 +59,10 @@ def list_records(patterns: str | Sequence[str]) -> list[str]:
             raise InputError(
                 f"The folder {pattern} has no file named *.tfrecord*" if is_folder else f"No file matches {pattern}"
             )
-        found.update(names)
-    return sorted(found)
+        # One file may have several names: `a` and `./a`, or through a link.
+        for name in sorted(names):
+            found.setdefault(name if "://" in name else os.path.realpath(name), name)
+    return sorted(found.values())
 
 
 def detect_compression(path: str | os.PathLike) -> str:

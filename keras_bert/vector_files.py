@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from tqdm import tqdm
 
-from keras_bert.atomic_output import atomic_file, atomic_folder
+from keras_bert.atomic_output import atomic_file, atomic_folder, check_replaces_no_input
 from keras_bert.errors import InputError
 from keras_bert.text_vectors import EncodedText, encode_texts, sentence_embeddings, token_features
 
@@ -17,6 +17,7 @@ PAIR_MARK = " ||| "
 def embed_sentences(model, input_file: str, output_file: str, **options) -> tuple[int, int]:
     """Writes the embeddings of the lines of a file as `.npy` and returns their shape; `options` as in
     `sentence_embeddings`."""
+    check_replaces_no_input(output_file, [input_file])
     texts = read_texts(input_file)
     with tqdm(total=len(texts), unit=" texts", mininterval=1) as bar:
         vectors = sentence_embeddings(model, texts, on_progress=bar.update, **options)
@@ -49,6 +50,7 @@ def extract_features(
     Raises:
         InputError: a file cannot be read or written, or a layer is not there.
     """
+    check_replaces_no_input(output_file, [input_file])
     texts = [tuple(line.split(PAIR_MARK, 1)) for line in read_texts(input_file)]
     encoded = list(encode_texts(model, texts, max_seq_length))
     with tqdm(total=len(encoded), unit=" texts", mininterval=1) as bar:

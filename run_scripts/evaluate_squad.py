@@ -38,8 +38,11 @@ def define_flags() -> None:
 
 def main(data_file: str, predictions_file: str) -> None:
     from data_prep.squad import read_squad
+    from keras_bert.atomic_output import atomic_file, check_replaces_no_input
     from keras_bert.evaluation import squad
 
+    if FLAGS.out_file:
+        check_replaces_no_input(FLAGS.out_file, filter(None, [data_file, predictions_file, FLAGS.na_prob_file]))
     examples = read_squad(data_file)
     answers = {
         name: [answer.text for answer in texts] for name, texts in zip(examples.ids, examples.answers, strict=True)
@@ -56,8 +59,6 @@ def main(data_file: str, predictions_file: str) -> None:
         language=FLAGS.mlqa_language,
     )
     if FLAGS.out_file:
-        from keras_bert.atomic_output import atomic_file
-
         with atomic_file(FLAGS.out_file) as file:
             file.write((json.dumps(scores) + "\n").encode())
     else:

@@ -27,10 +27,13 @@ def define_flags() -> None:
 
 
 def main():
+    from keras_bert.atomic_output import atomic_file, check_replaces_no_input
     from keras_bert.errors import InputError
     from keras_bert.vector_files import read_texts
 
     arguments = flags.FLAGS
+    if arguments.output_file and arguments.input_file:
+        check_replaces_no_input(arguments.output_file, [arguments.input_file])
     texts = [*arguments.text, *(read_texts(arguments.input_file) if arguments.input_file else [])]
     if not texts:
         raise InputError("There is nothing to fill in: give --text or --input_file.")
@@ -38,7 +41,6 @@ def main():
     import dataclasses
     import json
 
-    from keras_bert.atomic_output import atomic_file
     from keras_bert.models.masked_lm import BertMaskedLM
     from keras_bert.text_tasks.mask_filling import fill_masks
 

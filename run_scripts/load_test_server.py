@@ -11,6 +11,7 @@ Examples:
 
 import dataclasses
 import json
+import os
 
 from absl import flags
 
@@ -36,13 +37,18 @@ def define_flags() -> None:
 
 
 def main():
-    from keras_bert.atomic_output import atomic_file
+    from keras_bert.atomic_output import atomic_file, check_replaces_no_input
     from keras_bert.serving.batching_proposal import propose_batching
     from keras_bert.serving.client import GrpcClient, RestClient, ServingError
     from keras_bert.serving.load_measurement import made_up_rows, measure_all
     from run_scripts.make_serving_kit import read_examples
 
     arguments = flags.FLAGS
+    for path in filter(None, [arguments.output_file, arguments.batching_file]):
+        check_replaces_no_input(path, filter(None, [arguments.examples]))
+    outputs = [os.path.realpath(path) for path in (arguments.output_file, arguments.batching_file) if path]
+    if len(set(outputs)) < len(outputs):
+        raise InputError("output_file and batching_file name the same file. Give two names.")
     sizes, clients = _numbers("batch_sizes"), _numbers("concurrency")
     kind = GrpcClient if arguments.grpc else RestClient
     most = max(clients)

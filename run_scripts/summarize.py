@@ -23,15 +23,17 @@ def define_flags() -> None:
 
 
 def main():
+    from keras_bert.atomic_output import atomic_file, check_replaces_no_input
     from keras_bert.vector_files import read_texts
 
     arguments = flags.FLAGS
+    if arguments.output_file:
+        check_replaces_no_input(arguments.output_file, [arguments.input_file])
     text = "\n".join(read_texts(arguments.input_file))
 
     import dataclasses
     import json
 
-    from keras_bert.atomic_output import atomic_file
     from keras_bert.models.encoder import BertEncoder
     from keras_bert.summarization import summarize
 

@@ -188,3 +188,12 @@ def test_a_folder_stands_for_its_records_and_not_for_what_lies_beside_them(tmp_p
     names = [str(tmp_path / name) for name in ("a.tfrecord.gz", "b.tfrecord", "train.tf_record")]
     assert list_records(str(tmp_path)) == names
     assert list_records([tmp_path, tmp_path / "*.tfrecord*"]) == names
+
+
+def test_a_file_is_read_once_however_it_is_named(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "a.tfrecord").touch()
+    (tmp_path / "link").symlink_to("folder")
+    assert list_records("folder/a.tfrecord,./folder/a.tfrecord,link") == ["folder/a.tfrecord"]
+    assert list_records(["link", tmp_path / "folder"]) == ["link/a.tfrecord"]
