@@ -104,11 +104,12 @@ def build_vocabulary(
     """
     from tqdm import tqdm
 
-    from data_prep.corpus import input_size, read_documents
+    from data_prep.corpus import input_size, list_sources, read_documents
     from data_prep.word_counts import count_words
-    from keras_bert.atomic_output import atomic_file
+    from keras_bert.atomic_output import atomic_file, check_output_file
 
     _check_values(vocab_size, min_frequency, character_coverage, num_unused_tokens, num_processes)
+    check_output_file(output_file, list_sources(input_file))
     # Opened first: that nothing can be written there should be said before hours of counting.
     with atomic_file(output_file) as file:
         size = input_size(input_file, tfds_data_dir=tfds_data_dir)

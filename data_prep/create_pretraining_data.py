@@ -77,11 +77,13 @@ def create_pretraining_data(
             other text or with another vocabulary, or the output cannot be written, or will not fit.
     """
     from data_prep import pretraining_plan as plan
+    from data_prep.corpus import list_sources
     from data_prep.pretraining_records import PretrainingOptions
     from data_prep.record_folder import RecordFolder
     from data_prep.record_writer import check_compression
     from data_prep.shard_pool import ShardJob
     from data_prep.tokenize_text import TextSettings, tokenize_text
+    from keras_bert.atomic_output import check_output_file
     from keras_bert.tokenization.vocabulary import Vocabulary
 
     options, settings = options or PretrainingOptions(), settings or TextSettings()
@@ -91,6 +93,8 @@ def create_pretraining_data(
     plan.warn_about_too_few_predictions(options)
     vocabulary = Vocabulary.from_file(vocab_file)
     prefix = plan.check_output(output_file, output_dir)
+    for path in output_file or ():
+        check_output_file(path, [vocab_file, *(list_sources(input_file) if input_file else ())])
     text = plan.describe_text(input_file, tokenized_corpus, vocabulary, settings)
     num_files = len(output_file) if output_file else num_shards
     request = plan.describe_request(text, options, compression, use_v2_feature_names, num_files)
@@ -98,7 +102,8 @@ def create_pretraining_data(
     if output_dir is not None and (finished := folder.finished_run(os.fspath(output_dir))):
         _logger.warning("%s already holds these records: nothing was done.", output_dir)
         return finished
-    done = folder.read_progress(may_replace=output_dir is None)
+    names = [folder.name_of(path) for path in output_file] if output_file else None
+    done = folder.read_progress(may_replace=output_dir is None, names=names)
     if output_dir is not None and not folder.is_begun():
         plan.check_nothing_else(output_dir, _TOKENIZED_CORPUS_NAME)
 
@@ -119,7 +124,7 @@ def create_pretraining_data(
         if not done:
             needs.announce_for_corpus(corpus)
         job = ShardJob(corpus.path, options, paths, compression, use_v2_feature_names)
-        shards = _write_shards(job, sizes.num_tokens, folder, done, num_processes, show_progress)
+        shards = _write_shards(job, sizes.num_tokens, folder, names, done, num_processes, show_progress)
         return _finish(job, corpus, folder, shards, output_dir, keep_corpus)
 
 
@@ -160,24 +165,29 @@ def _write_shards(
     job: "ShardJob",
     num_tokens: "np.ndarray",
     folder: "RecordFolder",
+    noted_names: list[str] | None,
     done: "dict[str, FinishedShard]",
     num_processes: int,
     show_progress: bool,
 ) -> "list[FinishedShard]":
-    """Writes the shards that are not done yet, under a progress bar whose total is estimated and gets ever better."""
+    """Writes the shards that are not done yet, under a progress bar whose total is estimated and gets ever better.
+
+    Args:
+        noted_names: the names of all files where the user gave them, see `RecordFolder.read_progress`.
+    """
     from tqdm import tqdm
 
     from data_prep.shard_pool import write_shards
     from keras_bert.atomic_output import remove_partial_files
 
-    names = [os.path.basename(path) for path in job.paths]
+    names = [folder.name_of(path) for path in job.paths]
     shards = {names.index(name): shard for name, shard in done.items() if _is_there(job.paths, names, shard)}
     missing = [number for number in range(len(names)) if number not in shards]
     for number in missing:
         remove_partial_files(job.paths[number])
     if shards:
         _logger.warning("%d of %d files are done; going on with the others.", len(shards), len(names))
-    folder.write_progress(list(shards.values()))
+    folder.write_progress(list(shards.values()), noted_names)
     tokens_done = 0.0
     with tqdm(desc="writing", unit=" records", unit_scale=True, disable=not show_progress) as bar:
 
@@ -189,8 +199,9 @@ def _write_shards(
             bar.update(num_records)
 
         for number, shard in write_shards(job, missing, num_processes, on_records):
-            shards[number] = shard
-            folder.write_progress([shards[number] for number in sorted(shards)])
+            file = dataclasses.replace(shard.file, name=names[number])
+            shards[number] = dataclasses.replace(shard, file=file)
+            folder.write_progress([shards[number] for number in sorted(shards)], noted_names)
     return [shards[number] for number in range(len(names))]
 
 

@@ -58,8 +58,13 @@ def check_output(output_file: Sequence[str] | None, output_dir: str | os.PathLik
         if not os.path.isdir(output_dir):
             check_output_folder(output_dir)
         return prefix
-    if len(set(output_file)) < len(output_file):
-        raise InputError("output_file names a file twice.")
+    seen: dict[str, str] = {}
+    for path in output_file:
+        place = os.path.realpath(path)
+        if place in seen:
+            also = "" if path == seen[place] else f", which is {seen[place]}"
+            raise InputError(f"output_file names a file twice: {path}{also}. Give each file once.")
+        seen[place] = path
     for path in output_file:
         if os.path.isdir(path):
             raise InputError(f"{path} is a folder. Give the name of a file, or use output_dir.")

@@ -9,7 +9,7 @@ import dataclasses
 import hashlib
 import json
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -135,8 +135,19 @@ class RecordFolder:
         """Whether a run was stopped here; it may have finished no file, or not yet have noted one."""
         return self._files.size(self.progress_path) is not None
 
-    def read_progress(self, may_replace: bool) -> dict[str, FinishedShard]:
+    def name_of(self, path: str) -> str:
+        """Returns how the manifest names a file: by its path from the folder of the manifest."""
+        folder, name = os.path.split(path)
+        # Of the real folders: a link may lead to either.
+        place = os.path.relpath(os.path.realpath(folder), os.path.realpath(os.path.dirname(self.manifest_path)))
+        return os.path.normpath(os.path.join(place, name))
+
+    def read_progress(self, may_replace: bool, names: Sequence[str] | None = None) -> dict[str, FinishedShard]:
         """Returns the files that a run that was stopped has finished: name -> what is in it.
+
+        Args:
+            may_replace: whether what another call has finished counts for nothing.
+            names: those of all files, in order, where the call names them: a file has what its place in this list says.
 
         Raises:
             InputError: that run made other records, and `may_replace` is False.
@@ -145,14 +156,16 @@ class RecordFolder:
             progress = json.loads(self._files.read(self.progress_path))
         except FileNotFoundError:
             return {}
-        if may_replace and progress["request"] != self._request:
+        if may_replace and (progress["request"] != self._request or progress.get("names") != names):
             return {}
         self._check_same(progress["request"], "holds an unfinished run,", "Give the same flags to go on, or remove it.")
         shards = [shard_from_json(file) for file in progress["files"]]
         return {shard.file.name: shard for shard in shards}
 
-    def write_progress(self, shards: list[FinishedShard]) -> None:
+    def write_progress(self, shards: list[FinishedShard], names: Sequence[str] | None = None) -> None:
         progress = {"request": self._request, "files": [shard_to_json(shard) for shard in shards]}
+        if names is not None:
+            progress["names"] = names
         self._write_json(self.progress_path, progress)
 
     def finish(self, summary: PretrainingDataSummary, shards: list[FinishedShard]) -> None:

@@ -2,11 +2,11 @@
 
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from keras_bert.errors import InputError
-from keras_bert.json_files import parse_json
+from keras_bert.record_manifests import listed_files, read_manifests, real_path, values_of, vocabulary_hashes
 from keras_bert.tokenization.vocabulary import Vocabulary
 
 _SHARD = re.compile(r"(?P<prefix>.*)-(?P<shard>\d{5,})-of-(?P<num_shards>\d{5,})(?P<suffix>.*)", re.S)
@@ -32,18 +32,18 @@ def look_around(paths: Sequence[str], vocab_file: str | None = None) -> Surround
     Raises:
         InputError: the vocabulary that the user named cannot be read.
     """
-    folders = sorted({os.path.dirname(os.path.abspath(path)) for path in paths})
-    manifests = {folder: list(_manifests(folder)) for folder in folders}
-    found = [manifest for of_folder in manifests.values() for manifest in of_folder]
-    hashes = {value for manifest in found for value in _values(manifest, "vocabulary_sha256")}
-    rates = {value for manifest in found for value in _values(manifest, "masked_lm_prob")}
+    # A file that is a link has its manifest where it leads to.
+    folders = sorted({os.path.dirname(place(path)) for path in paths for place in (os.path.abspath, real_path)})
+    manifests = [found for folder in folders for found in read_manifests(folder)]
+    hashes = {value for _, manifest in manifests for value in vocabulary_hashes(manifest)}
+    rates = {value for _, manifest in manifests for value in values_of(manifest, "masked_lm_prob")}
+    rates = {rate for rate in rates if isinstance(rate, int | float) and 0 < rate <= 1}
     vocabulary, notes = _find_vocabulary(folders, hashes, vocab_file)
     num_records = {
-        os.path.join(folder, entry["name"]): entry["num_records"]
-        for folder, of_folder in manifests.items()
-        for manifest in of_folder
-        for entry in manifest.get("files", [])
-        if isinstance(entry, dict) and {"name", "num_records"} <= set(entry)
+        path: entry["num_records"]
+        for manifest_path, manifest in manifests
+        for path, entry in listed_files(manifest_path, manifest)
+        if isinstance(entry.get("num_records"), int)
     }
     return Surroundings(vocabulary, rates.pop() if len(rates) == 1 else None, num_records, notes)
 
@@ -53,7 +53,7 @@ def check_against_manifest(num_read: Mapping[str, int], surroundings: Surroundin
     return [
         f"{path} has {number:,} records, but its manifest says {expected:,}"
         for path, number in num_read.items()
-        if (expected := surroundings.num_records.get(os.path.abspath(path), number)) != number
+        if (expected := surroundings.num_records.get(real_path(path), number)) != number
     ]
 
 
@@ -92,24 +92,3 @@ def _find_vocabulary(
             if not hashes or vocabulary.sha256 in hashes:
                 return vocabulary, [f"vocabulary: {path}"]
     return None, ["vocabulary: there is none of these records beside them, so ids are shown (--vocab_file names one)"]
-
-
-def _manifests(folder: str) -> Iterator[dict]:
-    for name in sorted(os.listdir(folder)) if os.path.isdir(folder) else []:
-        if name.endswith("manifest.json"):
-            try:
-                with open(os.path.join(folder, name), "rb") as file:
-                    manifest = parse_json(file.read(), name)
-            except (OSError, InputError):
-                continue
-            if isinstance(manifest, dict):
-                yield manifest
-
-
-def _values(manifest: Mapping[str, Any], key: str) -> Iterator[Any]:
-    """All values that a key has, at any depth."""
-    for name, value in manifest.items():
-        if name == key:
-            yield value
-        elif isinstance(value, dict):
-            yield from _values(value, key)

@@ -7,7 +7,7 @@ import re
 import shutil
 import stat
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import IO
 
 from keras_bert.errors import InputError
@@ -100,11 +100,18 @@ def publish_folder(temporary: str, path: str | os.PathLike) -> None:
     _sync_folder(os.path.dirname(target))
 
 
-def check_output_file(path: str | os.PathLike) -> None:
-    """Raises `InputError` when `path` is a folder or a device, or in a place that cannot be written to.
+def check_output_file(path: str | os.PathLike, input_files: Iterable[str | os.PathLike] = ()) -> None:
+    """Raises `InputError` when `path` cannot become a file: it is a folder, a device or one of the files that are read,
+    however the paths are written, or its place cannot be written to.
 
     Long work calls this before it starts. Missing parent folders are made.
     """
+    for input_file in input_files:
+        if os.path.realpath(input_file) == os.path.realpath(path):
+            raise InputError(
+                f"{os.fspath(path)} is read by this command, so its output would replace it. Give the output another "
+                "name."
+            )
     with say_why_writing_failed(path):
         if os.path.isdir(path):
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)

@@ -18,6 +18,7 @@ from keras_bert.errors import InputError
 from keras_bert.record_checks import check_fits, check_is_whole
 from keras_bert.record_files import detect_compression, iterate_records
 from keras_bert.record_form import look_at_files
+from keras_bert.record_manifests import check_vocabulary
 from keras_bert.record_order import RecordOrder
 from keras_bert.tasks.token_rows import RowBatches, TokenRows
 from keras_bert.tokenization.vocabulary import Vocabulary
@@ -58,8 +59,8 @@ def pretraining_dataset(
             its last batch as small as it comes, for evaluation.
         seed: the same seed gives the same batches in the same order, with the same masks.
         config: the model that will take the batches; lengths and ids must fit it.
-        vocabulary: that of the records. Only records without masks need it: they are masked while they are read, on
-            the host and by NumPy, anew in every epoch; see `DynamicMasking`.
+        vocabulary: that of the model. Records whose manifest names another are refused. Records without masks need it:
+            they are masked while they are read, on the host and by NumPy, anew in every epoch; see `DynamicMasking`.
         masking: how records without masks are masked, name -> value: `masked_lm_prob`, `do_whole_word_mask`,
             `max_ngram_size` and the other fields of `MaskingOptions`, and `replacement_tokens`.
         start_step: the number of batches that were taken before: what follows is what would have followed. With
@@ -77,7 +78,8 @@ def pretraining_dataset(
     Raises:
         InputError: nothing matches; a file holds no records or is cut off; its records lack a feature, or have other
             lengths than asked for or another form than the other files, or ids that the config's vocabulary does not
-            have; there is no such shard; the vocabulary is missing, or `masking` is given for records that have masks.
+            have, or were made with another vocabulary; there is no such shard; the vocabulary is missing, or `masking`
+            is given for records that have masks.
 
     Example:
         >>> dataset = pretraining_dataset("records", batch_size=32)
@@ -85,6 +87,8 @@ def pretraining_dataset(
     """
     _check_batch_size(batch_size)
     first_records, form = look_at_files(patterns, max_seq_length, max_predictions_per_seq)
+    if vocabulary is not None:
+        check_vocabulary(first_records, vocabulary)
     for path, record in first_records.items():
         check_is_whole(path, record)
         if config is not None:

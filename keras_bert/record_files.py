@@ -6,7 +6,6 @@ record, a checksum of the record (4). The checksums are CRC-32C, masked. A file 
 Reading here also takes zstd, which TensorFlow's reader does not, and says which record is damaged.
 """
 
-import gzip
 import io
 import os
 import struct
@@ -24,7 +23,9 @@ _HEADER = struct.Struct("<QI")
 _FOOTER = struct.Struct("<I")
 _READ_BYTES = 1 << 18
 # zstd makes a run of zeros 30,000 times smaller: this bounds what one step of unpacking can give.
-_ZSTD_READ_BYTES = 1 << 14
+_PACKED_READ_BYTES = 1 << 14
+# How long a record of a packed file may be: what the file unpacks to is not known beforehand.
+_LONGEST_PACKED_RECORD = 1 << 28
 # Of records, unpacked.
 _BYTES_BETWEEN_REPORTS = 1 << 19
 _HINT = "Fetch or make the file again."
@@ -45,7 +46,7 @@ def list_records(patterns: str | Sequence[str]) -> list[str]:
     patterns = [os.fspath(pattern).strip() for pattern in patterns]
     if not any(patterns):
         raise InputError("No record file was given. Name TFRecord files, a folder of them, or a pattern like 'data/*'.")
-    found = set()
+    found: dict[str, str] = {}
     for pattern in filter(None, patterns):
         is_folder = tf.io.gfile.isdir(pattern)
         if is_folder:
@@ -58,8 +59,10 @@ def list_records(patterns: str | Sequence[str]) -> list[str]:
             raise InputError(
                 f"The folder {pattern} has no file named *.tfrecord*" if is_folder else f"No file matches {pattern}"
             )
-        found.update(names)
-    return sorted(found)
+        # One file may have several names: `a` and `./a`, or through a link.
+        for name in sorted(names):
+            found.setdefault(name if "://" in name else os.path.realpath(name), name)
+    return sorted(found.values())
 
 
 def detect_compression(path: str | os.PathLike) -> str:
@@ -99,25 +102,18 @@ def iterate_records(
     """
     path = os.fspath(path)
     with _open(path) as raw_file:
-        compression = _compression(_read_start(raw_file, path))
-        num_passed, position = start
-        raw_file.seek(0 if compression else position)
-        reported = 0
-        file = _unpack(raw_file, compression, path)  # kept by name: a buffer that is dropped closes the file below it
-        if compression:
-            _throw_away(file, position, path, compression)
-        unreported = 0
-        for record in _frames(file, path, compression, num_passed, position):
+        reader = _RecordReader(raw_file, path, on_progress, *start)
+        while (record := reader.read()) is not None:
             yield record
-            unreported += len(record)
-            if unreported >= _BYTES_BETWEEN_REPORTS:
-                on_progress(raw_file.tell() - reported)
-                reported, unreported = raw_file.tell(), 0
-        on_progress(raw_file.tell() - reported)
 
 
-def record_places(path: str | os.PathLike, every: int) -> tuple[int, list[int]]:
+def record_places(
+    path: str | os.PathLike, every: int, on_progress: Callable[[int], None] = lambda num_bytes: None
+) -> tuple[int, list[int]]:
     """Counts the records of a file, without reading more of a plain local one than their lengths.
+
+    Args:
+        on_progress: as in `iterate_records`.
 
     Returns:
         the number of records, and where in the unpacked file the records 0, `every`, 2 * `every`, ... begin.
@@ -126,22 +122,14 @@ def record_places(path: str | os.PathLike, every: int) -> tuple[int, list[int]]:
         InputError: as `iterate_records`; of what is in the records nothing is checked.
     """
     path = os.fspath(path)
-    places, number, position = [], 0, 0
+    places = []
     with _open(path) as raw_file:
-        compression = _compression(_read_start(raw_file, path))
-        raw_file.seek(0)
-        file = _unpack(raw_file, compression, path)
-        can_jump = isinstance(raw_file, io.RawIOBase) and not compression
-        while header := _read(file, _HEADER.size, path, compression, number, position):
-            length = _checked_length(header, path, compression, number, position) + _FOOTER.size
+        reader = _RecordReader(raw_file, path, on_progress)
+        number, position = reader.number, reader.position
+        while reader.skip():
             if number % every == 0:
                 places.append(position)
-            if can_jump:
-                file.seek(length - 1, os.SEEK_CUR)
-            num_read = len(_read(file, 1 if can_jump else length, path, compression, number, position))
-            if num_read < (1 if can_jump else length):
-                raise _cut_off(path, compression, number, position)
-            number, position = number + 1, position + _HEADER.size + length
+            number, position = reader.number, reader.position
     return number, places
 
 
@@ -173,30 +161,155 @@ def _compression(start: bytes) -> str:
     return "ZSTD" if start == _ZSTD_MAGIC else ""
 
 
-def _unpack(raw_file: BinaryIO, compression: str, path: str) -> BinaryIO:
-    if compression == "GZIP":
-        # GzipFile.read returns what one step unpacks; the buffer around it collects as much as is asked for.
-        return io.BufferedReader(gzip.GzipFile(fileobj=raw_file, mode="rb"), _READ_BYTES)
-    if compression == "ZSTD":
-        return io.BufferedReader(_ZstdReader(raw_file, path), _READ_BYTES)
-    return io.BufferedReader(raw_file, _READ_BYTES) if isinstance(raw_file, io.RawIOBase) else raw_file
+class _RecordReader:
+    """Reads or skips the records of an open file one after the other.
 
+    Args:
+        on_progress: as in `iterate_records`.
+        number, position: how many records to pass over, and where in the unpacked file they end.
 
-class _ZstdReader(io.RawIOBase):
-    """Unpacks zstd frames, one after the other. zstandard's own reader does not tell a cut-off frame from a whole one.
-
-    Raises:
-        EOFError: the file ends within a frame.
-        zlib.error: a frame is damaged.
+    Attributes:
+        number: how many records lie before the place that was reached.
+        position: that place, in the unpacked file.
     """
 
-    def __init__(self, raw_file: BinaryIO, path: str):
+    def __init__(
+        self, raw_file: BinaryIO, path: str, on_progress: Callable[[int], None], number: int = 0, position: int = 0
+    ):
+        self._raw_file, self._path = raw_file, path
+        self._compression = _compression(_read_start(raw_file, path))
+        self._is_plain_and_local = isinstance(raw_file, io.RawIOBase) and not self._compression
+        self._on_progress, self._num_reported = on_progress, 0
+        self.number, self.position = number, position
+        self._next_report = position + _BYTES_BETWEEN_REPORTS
+        raw_file.seek(0 if self._compression else position)
+        self._file = raw_file
+        if self._compression or self._is_plain_and_local:
+            raw = _Unpacked(raw_file, self._compression, path) if self._compression else raw_file
+            self._file = io.BufferedReader(raw, _READ_BYTES)
+        if self._compression:
+            self._throw_away(position)
+
+    def read(self) -> bytes | None:
+        """Returns the next record, both of its checksums compared, or None at the end of the file."""
+        length = self._next_length()
+        if length is None:
+            return None
+        body = self._read(length + _FOOTER.size)
+        if len(body) < length + _FOOTER.size:
+            raise self._cut_off()
+        record = body[:length]
+        if _masked_crc32c(record) != _FOOTER.unpack_from(body, length)[0]:
+            raise InputError(f"{self._where()} is damaged: its checksum is wrong. {_HINT}")
+        self._advance(length)
+        return record
+
+    def skip(self) -> bool:
+        """Passes over the next record; returns False at the end of the file."""
+        length = self._next_length()
+        if length is None:
+            return False
+        num_bytes = length + _FOOTER.size
+        if self._is_plain_and_local:
+            self._file.seek(num_bytes - 1, os.SEEK_CUR)
+            num_bytes = 1
+        if not self._throw_away(num_bytes):
+            raise self._cut_off()
+        self._advance(length)
+        return True
+
+    def _next_length(self) -> int | None:
+        header = self._read(_HEADER.size)
+        if not header:
+            self._report()
+            return None
+        if len(header) < _HEADER.size:
+            raise self._cut_off()
+        length, checksum = _HEADER.unpack(header)
+        if _masked_crc32c(header[:8]) != checksum:
+            if not self.number:
+                raise InputError(
+                    f"{self._path} is not a TFRecord file: it does not begin with a length and its checksum."
+                )
+            raise InputError(f"{self._where()} is damaged: the checksum of its length is wrong. {_HINT}")
+        if length > _READ_BYTES:
+            self._check_room(length)
+        return length
+
+    def _check_room(self, length: int) -> None:
+        """Raises `InputError` for a record too long to be there. Checksums can be forged: this comes before memory."""
+        says = f"it says that it has {length:,} bytes"
+        if self._compression:
+            if length > _LONGEST_PACKED_RECORD:
+                raise InputError(
+                    f"{self._where()} is damaged: {says}; in packed files {_LONGEST_PACKED_RECORD:,} are the most. "
+                    f"{_HINT}"
+                )
+            return
+        size = os.fstat(self._raw_file.fileno()).st_size if self._is_plain_and_local else self._raw_file.size()
+        room = max(0, size - self.position - _HEADER.size - _FOOTER.size)
+        if length > room:
+            raise InputError(f"{self._where()} is cut off or damaged: {says}, but only {room:,} follow. {_HINT}")
+
+    def _advance(self, length: int) -> None:
+        self.number += 1
+        self.position += _HEADER.size + length + _FOOTER.size
+        if self.position >= self._next_report:
+            self._next_report = self.position + _BYTES_BETWEEN_REPORTS
+            self._report()
+
+    def _report(self) -> None:
+        place = self._raw_file.tell()
+        self._on_progress(place - self._num_reported)
+        self._num_reported = place
+
+    def _throw_away(self, num_bytes: int) -> bool:
+        """Reads past so many bytes; returns whether the file has them."""
+        while num_bytes:
+            num_read = len(self._read(min(num_bytes, _READ_BYTES)))
+            if not num_read:
+                return False
+            num_bytes -= num_read
+        return True
+
+    def _read(self, num_bytes: int) -> bytes:
         try:
-            import zstandard
-        except ImportError:
-            raise InputError(f"{path} is compressed with zstd, which takes a package: pip install zstandard") from None
-        self._raw_file, self._zstandard = raw_file, zstandard
-        self._frame = None
+            return self._file.read(num_bytes)
+        except EOFError:
+            raise InputError(
+                f"{self._where()} cannot be unpacked: the file is truncated, after {self.number:,} whole record(s). "
+                f"{_HINT}"
+            ) from None
+        except zlib.error as error:
+            raise InputError(f"{self._where()} cannot be unpacked: {error}. {_HINT}") from None
+        except OSError as error:
+            raise InputError(f"Cannot read {self._path}: {error.strerror or error}") from None
+
+    def _cut_off(self) -> InputError:
+        return InputError(f"{self._where()} is cut off: whatever wrote the file was stopped. Make it again.")
+
+    def _where(self) -> str:
+        """Names a record, in words of a person: the first of a file is record 1."""
+        return f"{self._path}: record {self.number + 1}" + (
+            "" if self._compression else f" (at byte {self.position:,})"
+        )
+
+
+class _Unpacked(io.RawIOBase):
+    """The unpacked bytes of a gzip or zstd file, which may be several packed ones behind each other.
+
+    What stands before a break is handed over before the break is told; the readers of gzip and zstandard keep it back,
+    or do not tell a file that is cut off from a whole one.
+
+    Raises:
+        EOFError: the file is cut off.
+        zlib.error: it is damaged.
+    """
+
+    def __init__(self, raw_file: BinaryIO, compression: str, path: str):
+        self._raw_file, self._is_gzip = raw_file, compression == "GZIP"
+        self._new_part, self._error = _gzip_parts() if self._is_gzip else _zstd_parts(path)
+        self._part = None
         self._packed = b""
         self._unpacked = memoryview(b"")
 
@@ -205,10 +318,10 @@ class _ZstdReader(io.RawIOBase):
 
     def readinto(self, buffer) -> int:
         while not self._unpacked.nbytes:
-            self._packed = self._packed or self._raw_file.read(_ZSTD_READ_BYTES)
+            self._packed = self._packed or self._raw_file.read(_PACKED_READ_BYTES)
             if not self._packed:
-                if self._frame is not None:
-                    raise EOFError("it ends in the middle of a zstd frame")
+                if self._part is not None:
+                    raise EOFError
                 return 0
             self._unpack_more()
         size = min(len(buffer), self._unpacked.nbytes)
@@ -217,73 +330,33 @@ class _ZstdReader(io.RawIOBase):
         return size
 
     def _unpack_more(self) -> None:
-        if self._frame is None:
-            self._frame = self._zstandard.ZstdDecompressor().decompressobj()
+        if self._part is None:
+            if self._is_gzip:
+                self._packed = self._packed.lstrip(b"\0")  # a gzip file may be filled up with zeros
+                if not self._packed:
+                    return
+            self._part = self._new_part()
         try:
-            self._unpacked = memoryview(self._frame.decompress(self._packed))
-        except self._zstandard.ZstdError as error:
+            self._unpacked = memoryview(self._part.decompress(self._packed))
+        except self._error as error:
             raise zlib.error(str(error)) from None
         self._packed = b""
-        if self._frame.eof:
-            self._packed = self._frame.unused_data
-            self._frame = None
+        if self._part.eof:
+            self._packed = self._part.unused_data
+            self._part = None
 
 
-def _frames(file: BinaryIO, path: str, compression: str, number: int, position: int) -> Iterator[bytes]:
-    """Yields the records from the place of a file on, which is `position` and has `number` records before it."""
-    while header := _read(file, _HEADER.size, path, compression, number, position):
-        length = _checked_length(header, path, compression, number, position)
-        body = _read(file, length + _FOOTER.size, path, compression, number, position)
-        if len(body) < length + _FOOTER.size:
-            raise _cut_off(path, compression, number, position)
-        record = body[:length]
-        if _masked_crc32c(record) != _FOOTER.unpack_from(body, length)[0]:
-            where = _where(path, compression, number, position)
-            raise InputError(f"{where} is damaged: its checksum is wrong. {_HINT}")
-        yield record
-        number += 1
-        position += _HEADER.size + len(body)
+def _gzip_parts() -> tuple[Callable, type[Exception]]:
+    """Returns what makes an unpacker of one part of a file, and the error that it raises."""
+    return lambda: zlib.decompressobj(wbits=16 + zlib.MAX_WBITS), zlib.error
 
 
-def _checked_length(header: bytes, path: str, compression: str, number: int, position: int) -> int:
-    """Returns the length that a header says, once its checksum is right: a wrong one may be any number of exabytes."""
-    if len(header) < _HEADER.size:
-        raise _cut_off(path, compression, number, position)
-    length, checksum = _HEADER.unpack(header)
-    if _masked_crc32c(header[:8]) != checksum:
-        if not number:
-            raise InputError(f"{path} is not a TFRecord file: it does not begin with a length and its checksum.")
-        where = _where(path, compression, number, position)
-        raise InputError(f"{where} is damaged: the checksum of its length is wrong. {_HINT}")
-    return length
-
-
-def _cut_off(path: str, compression: str, number: int, position: int) -> InputError:
-    where = _where(path, compression, number, position)
-    return InputError(f"{where} is cut off: whatever wrote the file was stopped. Make it again.")
-
-
-def _where(path: str, compression: str, number: int, position: int) -> str:
-    """Names a record, in words of a person: the first of a file is record 1."""
-    return f"{path}: record {number + 1}" + ("" if compression else f" (at byte {position:,})")
-
-
-def _throw_away(file: BinaryIO, num_bytes: int, path: str, compression: str) -> None:
-    while num_bytes:
-        thrown = len(_read(file, min(num_bytes, _READ_BYTES), path, compression, 0, 0))
-        if not thrown:
-            return  # the file has become shorter: what comes next sees its end
-        num_bytes -= thrown
-
-
-def _read(file: BinaryIO, num_bytes: int, path: str, compression: str, number: int, position: int) -> bytes:
+def _zstd_parts(path: str) -> tuple[Callable, type[Exception]]:
     try:
-        return file.read(num_bytes)
-    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-        where = _where(path, compression, number, position)
-        raise InputError(f"{where} cannot be unpacked: {error}. {_HINT}") from None
-    except OSError as error:
-        raise InputError(f"Cannot read {path}: {error.strerror or error}") from None
+        import zstandard
+    except ImportError:
+        raise InputError(f"{path} is compressed with zstd, which takes a package: pip install zstandard") from None
+    return lambda: zstandard.ZstdDecompressor().decompressobj(), zstandard.ZstdError
 
 
 def _masked_crc32c(data: bytes) -> int:

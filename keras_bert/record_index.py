@@ -3,11 +3,12 @@
 import concurrent.futures
 import dataclasses
 import os
-import sys
+import threading
 import zipfile
 from collections.abc import Iterator, Sequence
 
 import numpy as np
+from tqdm import tqdm
 
 from keras_bert.atomic_output import atomic_file
 from keras_bert.errors import InputError
@@ -15,8 +16,7 @@ from keras_bert.record_files import iterate_records, record_places
 
 # Places are kept of every so many records: 8 bytes for some 100 kB of records.
 _RECORDS_BETWEEN_PLACES = 256
-# Counting is worth a line above this: it may take a minute.
-_BYTES_WORTH_A_LINE = 1 << 30
+_SECONDS_WITHOUT_PROGRESS = 2.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -49,12 +49,7 @@ class RecordIndex:
         kept = _read(kept_at, paths, stamps) if kept_at is not None else None
         if kept is not None:
             return kept
-        num_bytes = sum(size for size, _ in stamps)
-        if num_bytes > _BYTES_WORTH_A_LINE:
-            print(f"Counting the records of {len(paths)} file(s), {num_bytes / 1e9:.1f} GB", file=sys.stderr)
-        # Unpacking lets go of Python's lock.
-        with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as threads:
-            found = list(threads.map(lambda path: record_places(path, _RECORDS_BETWEEN_PLACES), paths))
+        found = _count(paths, sum(size for size, _ in stamps))
         counts = np.array([count for count, _ in found], np.int64)
         index = cls(list(paths), counts, [np.array(places, np.int64) for _, places in found])
         if kept_at is not None:
@@ -85,6 +80,29 @@ class RecordIndex:
                 counts=self.counts,
                 places=np.concatenate(self.places),
             )
+
+
+def _count(paths: Sequence[str], num_bytes: int) -> list[tuple[int, list[int]]]:
+    """Returns `record_places` of each file, and shows how far it is where that takes longer than a moment."""
+    lock = threading.Lock()
+    with (
+        tqdm(
+            total=num_bytes,
+            desc="counting records",
+            unit="B",
+            unit_scale=True,
+            mininterval=1,
+            delay=_SECONDS_WITHOUT_PROGRESS,
+        ) as bar,
+        # Unpacking lets go of Python's lock.
+        concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as threads,
+    ):
+
+        def on_progress(num_bytes: int) -> None:
+            with lock:
+                bar.update(num_bytes)
+
+        return list(threads.map(lambda path: record_places(path, _RECORDS_BETWEEN_PLACES, on_progress), paths))
 
 
 def _read(path: str | os.PathLike, paths: Sequence[str], stamps: list[tuple[int, int]]) -> RecordIndex | None:

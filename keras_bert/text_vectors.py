@@ -3,7 +3,7 @@
 Texts are computed in batches of similar length and come back in their order; only a window of them is in memory.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -35,6 +35,7 @@ def sentence_embeddings(
     normalize: bool = True,
     batch_size: int = 32,
     max_seq_length=None,
+    on_progress: Callable[[int], None] = lambda num_texts: None,
 ) -> np.ndarray:
     """Returns one vector for each text.
 
@@ -46,6 +47,7 @@ def sentence_embeddings(
         normalize: whether to divide each vector by its length, so that products are cosines.
         batch_size: texts computed at once.
         max_seq_length: longer texts are cut to so many tokens. The default is all of the model's positions.
+        on_progress: called after each batch with the number of texts in it.
 
     Returns:
         float32 `[texts, H]`.
@@ -63,7 +65,7 @@ def sentence_embeddings(
     encoder = getattr(model, "encoder", model)
     found = [
         vectors[:, 0].mean(axis=0) if pooling == "mean" else vectors[0, 0]
-        for vectors in _vectors(encoder, encode_texts(model, texts, max_seq_length), None, batch_size)
+        for vectors in _vectors(encoder, encode_texts(model, texts, max_seq_length), None, batch_size, on_progress)
     ]
     result = np.array(found, "float32").reshape(-1, encoder.config.hidden_size)
     if normalize:
@@ -88,7 +90,11 @@ def check_pooling(config: BertConfig, pooling: str) -> None:
 
 
 def token_features(
-    model, encoded: Iterable[EncodedText], layers: Sequence[int] = (-1, -2, -3, -4), batch_size: int = 32
+    model,
+    encoded: Iterable[EncodedText],
+    layers: Sequence[int] = (-1, -2, -3, -4),
+    batch_size: int = 32,
+    on_progress: Callable[[int], None] = lambda num_texts: None,
 ) -> Iterator[np.ndarray]:
     """Yields, for each text, float32 `[tokens, layers, H]`: what came out of those layers, -1 being the last.
 
@@ -96,6 +102,7 @@ def token_features(
         model: a `BertEncoder` made with `output_hidden_states=True`.
         encoded: what `encode_texts` gives.
         layers: numbers as in Google's `extract_features.py`: -1 is the last layer and 0 the first.
+        on_progress: called after each batch with the number of texts in it.
 
     Raises:
         InputError: a layer is not there, or the encoder does not return its layers.
@@ -110,7 +117,7 @@ def token_features(
         raise InputError(
             "Features of layers need an encoder that returns them: BertEncoder(..., output_hidden_states=True)"
         )
-    return _vectors(model, encoded, tuple(layers), batch_size)
+    return _vectors(model, encoded, tuple(layers), batch_size, on_progress)
 
 
 def encode_texts(model, texts: Iterable, max_seq_length: int | None = None) -> Iterator[EncodedText]:
@@ -137,7 +144,9 @@ def encode_texts(model, texts: Iterable, max_seq_length: int | None = None) -> I
         yield EncodedText(ids, segment_ids)
 
 
-def _vectors(encoder, encoded: Iterable[EncodedText], layers, batch_size: int) -> Iterator[np.ndarray]:
+def _vectors(
+    encoder, encoded: Iterable[EncodedText], layers, batch_size: int, on_progress: Callable[[int], None]
+) -> Iterator[np.ndarray]:
     """Yields `[tokens, layers, H]` for each text; without `layers`, of the output."""
     import tensorflow as tf
 
@@ -158,6 +167,7 @@ def _vectors(encoder, encoded: Iterable[EncodedText], layers, batch_size: int) -
             vectors = np.asarray(compute(*map(tf.constant, batch)), "float32")
             for index, row in zip(chosen, vectors, strict=True):
                 found[index] = row[: len(window[index].ids)].copy()
+            on_progress(len(chosen))
         yield from found
 
 

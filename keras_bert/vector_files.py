@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from tqdm import tqdm
 
-from keras_bert.atomic_output import atomic_file, atomic_folder
+from keras_bert.atomic_output import atomic_file, atomic_folder, check_output_file
 from keras_bert.errors import InputError
 from keras_bert.text_vectors import EncodedText, encode_texts, sentence_embeddings, token_features
 
@@ -17,9 +17,11 @@ PAIR_MARK = " ||| "
 def embed_sentences(model, input_file: str, output_file: str, **options) -> tuple[int, int]:
     """Writes the embeddings of the lines of a file as `.npy` and returns their shape; `options` as in
     `sentence_embeddings`."""
+    check_output_file(output_file, [input_file])
     texts = read_texts(input_file)
     with atomic_file(output_file) as file:  # opened first: nothing is computed that cannot be written
-        vectors = sentence_embeddings(model, tqdm(texts, unit=" texts", mininterval=1), **options)
+        with tqdm(total=len(texts), unit=" texts", mininterval=1) as bar:
+            vectors = sentence_embeddings(model, texts, on_progress=bar.update, **options)
         np.save(file, vectors)
     return vectors.shape
 
@@ -48,27 +50,32 @@ def extract_features(
     Raises:
         InputError: a file cannot be read or written, or a layer is not there.
     """
+    if output_format == "jsonl":
+        check_output_file(output_file, [input_file])
     texts = [tuple(line.split(PAIR_MARK, 1)) for line in read_texts(input_file)]
     encoded = list(encode_texts(model, texts, max_seq_length))
-    vectors = token_features(model, encoded, layers, batch_size)
-    vectors = tqdm(vectors, total=len(encoded), unit=" texts", mininterval=1)
-    if output_format == "jsonl":
-        with atomic_file(output_file) as file:
-            for line in _json_lines(encoded, vectors, layers, model.vocabulary.tokens):
-                file.write(line)
-        return len(encoded)
+    with tqdm(total=len(encoded), unit=" texts", mininterval=1) as bar:
+        vectors = token_features(model, encoded, layers, batch_size, bar.update)
+        if output_format == "jsonl":
+            with atomic_file(output_file) as file:
+                file.writelines(_json_lines(encoded, vectors, layers, model.vocabulary.tokens))
+        else:
+            _write_arrays(output_file, encoded, vectors, (len(layers), model.config.hidden_size), dtype)
+    return len(encoded)
+
+
+def _write_arrays(path: str, encoded: Sequence[EncodedText], vectors, shape: tuple[int, int], dtype: str) -> None:
+    """Writes the folder of the form `npy`; `shape` is that of the vectors of one token."""
     offsets = np.cumsum([0, *(len(text.ids) for text in encoded)])
-    with atomic_folder(output_file) as folder:
+    with atomic_folder(path) as folder:
         np.save(os.path.join(folder, "offsets.npy"), offsets)
         np.save(os.path.join(folder, "token_ids.npy"), np.array([i for text in encoded for i in text.ids], "int32"))
-        shape = (int(offsets[-1]), len(layers), model.config.hidden_size)
         with open(os.path.join(folder, "vectors.npy"), "wb") as file:
             np.lib.format.write_array_header_1_0(
-                file, {"descr": np.dtype(dtype).str, "fortran_order": False, "shape": shape}
+                file, {"descr": np.dtype(dtype).str, "fortran_order": False, "shape": (int(offsets[-1]), *shape)}
             )
             for array in vectors:
                 file.write(array.astype(dtype).tobytes())
-    return len(encoded)
 
 
 def read_texts(path: str) -> list[str]:

@@ -16,6 +16,8 @@ from keras_bert.text_vectors import sentence_embeddings
 
 VECTORS_FILE, TEXTS_FILE, FACTS_FILE = "vectors.npy", "texts.jsonl", "index.json"
 
+_SECONDS_WITHOUT_PROGRESS, _SECONDS_BETWEEN_LINES = 2, 1
+
 # Vectors that are compared at once: 100,000 of 384 numbers are 150 MB, and 1,000 queries with them 400 MB.
 _CHUNK = 65_536
 _QUERIES_AT_ONCE = 256
@@ -67,7 +69,11 @@ class VectorIndex:
         texts = [texts] if isinstance(texts, str) else list(texts)
         _check_texts(texts, "text")
         options = {"pooling": pooling, "max_seq_length": max_seq_length}
-        vectors = sentence_embeddings(model, _shown(texts), batch_size=batch_size, **options)
+        # Shown where it takes longer than a moment.
+        with tqdm(
+            total=len(texts), unit=" texts", mininterval=_SECONDS_BETWEEN_LINES, delay=_SECONDS_WITHOUT_PROGRESS
+        ) as bar:
+            vectors = sentence_embeddings(model, texts, batch_size=batch_size, on_progress=bar.update, **options)
         return cls(vectors, texts, model_fingerprint(model), options)
 
     def search(self, model, queries, top_k: int = 5, *, batch_size: int = 32) -> list[list[Hit]]:
@@ -198,8 +204,3 @@ def _check_texts(texts: Sequence[str], what: str) -> None:
     for number, text in enumerate(texts, start=1):
         if not isinstance(text, str) or not text.strip():
             raise InputError(f"{what.capitalize()} {number} is empty or not a string. Received: {text!r}")
-
-
-def _shown(texts: list[str]):
-    """Shows on standard error how far the work is, where it takes longer than a moment."""
-    return tqdm(texts, unit=" texts", mininterval=1, delay=2)

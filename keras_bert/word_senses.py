@@ -85,9 +85,9 @@ def word_vectors(
     if max_occurrences is not None and len(found) > max_occurrences:
         found = [found[number] for number in np.linspace(0, len(found) - 1, max_occurrences).astype(int)]
     occurrences, rows, places = zip(*found, strict=True)
-    features = token_features(model, rows, layers, batch_size)
-    features = tqdm(features, total=len(rows), unit=" occurrences", desc="vectors", mininterval=1, delay=2)
-    vectors = [array[place].mean(axis=(0, 1)) for array, place in zip(features, places, strict=True)]
+    with tqdm(total=len(rows), unit=" occurrences", desc="vectors", mininterval=1, delay=2) as bar:
+        features = token_features(model, rows, layers, batch_size, bar.update)
+        vectors = [array[place].mean(axis=(0, 1)) for array, place in zip(features, places, strict=True)]
     return WordVectors(occurrences, np.array(vectors, np.float32))
 
 

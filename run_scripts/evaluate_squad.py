@@ -43,7 +43,7 @@ def main(data_file: str, predictions_file: str) -> None:
     from keras_bert.evaluation import squad
 
     if FLAGS.out_file:
-        check_output_file(FLAGS.out_file)
+        check_output_file(FLAGS.out_file, filter(None, [data_file, predictions_file, FLAGS.na_prob_file]))
     examples = read_squad(data_file)
     answers = {
         name: [answer.text for answer in texts] for name, texts in zip(examples.ids, examples.answers, strict=True)

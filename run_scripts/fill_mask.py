@@ -33,7 +33,7 @@ def main():
 
     arguments = flags.FLAGS
     if arguments.output_file:
-        check_output_file(arguments.output_file)
+        check_output_file(arguments.output_file, filter(None, [arguments.input_file]))
     texts = [*arguments.text, *(read_texts(arguments.input_file) if arguments.input_file else [])]
     if not texts:
         raise InputError("There is nothing to fill in: give --text or --input_file.")

@@ -11,6 +11,7 @@ Examples:
 
 import dataclasses
 import json
+import os
 
 from absl import flags
 
@@ -44,10 +45,13 @@ def main():
     from run_scripts.make_serving_kit import read_examples
 
     arguments = flags.FLAGS
+    for path in filter(None, [arguments.output_file, arguments.batching_file]):
+        check_output_file(path, filter(None, [arguments.examples]))
+    outputs = [os.path.realpath(path) for path in (arguments.output_file, arguments.batching_file) if path]
+    if len(set(outputs)) < len(outputs):
+        raise InputError("output_file and batching_file name the same file. Give two names.")
     sizes, clients = _numbers("batch_sizes"), _numbers("concurrency")
     kind = GrpcClient if arguments.grpc else RestClient
-    for path in filter(None, (arguments.output_file, arguments.batching_file)):
-        check_output_file(path)
     most = max(clients)
     options = {"timeout": arguments.timeout, "retries": 0, "batch_size": None, "max_in_flight": most}
     try:

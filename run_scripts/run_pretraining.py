@@ -149,6 +149,7 @@ def main() -> None:
 def _train_and_evaluate() -> None:
     from keras_bert.config import BertConfig
     from keras_bert.record_form import look_at_files
+    from keras_bert.record_manifests import check_vocabulary
     from keras_bert.tokenization.vocabulary import Vocabulary
     from keras_bert.training.pretraining import evaluate_pretrainer, train_pretrainer
     from keras_bert.training.pretraining_evaluation import PretrainingEvaluation
@@ -165,12 +166,14 @@ def _train_and_evaluate() -> None:
         eval_lengths = {name: getattr(second_phase, name) for name in lengths}
     masking = {name: FLAGS[name].value for name in _MASKING_FLAGS if FLAGS[name].value is not None}
     eval_masking = masking
+    vocabulary = Vocabulary.from_file(FLAGS.vocab_file) if FLAGS.vocab_file else None
     if FLAGS.do_eval:
         # Looked at now: after the training it would be late to find that they cannot be used.
-        _, eval_form = look_at_files(eval_files, **eval_lengths)
+        eval_records, eval_form = look_at_files(eval_files, **eval_lengths)
         if FLAGS.do_train and eval_form.max_predictions_per_seq:
             eval_masking = None  # the flags are for the training records
-    vocabulary = Vocabulary.from_file(FLAGS.vocab_file) if FLAGS.vocab_file else None
+        if FLAGS.do_train and (trained_with := vocabulary or _vocabulary_of_checkpoint()):
+            check_vocabulary(eval_records, trained_with)
     evaluated = {
         **eval_lengths,
         "vocabulary": vocabulary,
@@ -207,6 +210,13 @@ def _train_and_evaluate() -> None:
         )
     if FLAGS.do_eval:
         evaluate_pretrainer(FLAGS.output_dir, eval_files, init_checkpoint=FLAGS.init_checkpoint, **evaluated)
+
+
+def _vocabulary_of_checkpoint():
+    """Returns the `Vocabulary` that --init_checkpoint has, None where there is none."""
+    from keras_bert.checkpoints.formats import read_checkpoint
+
+    return read_checkpoint(FLAGS.init_checkpoint).vocabulary if FLAGS.init_checkpoint else None
 
 
 def command() -> None:

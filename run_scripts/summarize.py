@@ -28,7 +28,7 @@ def main():
 
     arguments = flags.FLAGS
     if arguments.output_file:
-        check_output_file(arguments.output_file)
+        check_output_file(arguments.output_file, [arguments.input_file])
     text = "\n".join(read_texts(arguments.input_file))
 
     import dataclasses

@@ -15,7 +15,7 @@ ROWS = [
     ["atomic_output", "backend", "command_line", "folder_lock", "json_files"],
     ["config", "features", "masked_positions", "record_files", "optimization", "trainable_parts"],
     ["example_encoding", "masking", "record_checks", "record_form", "record_index", "tokenization"],
-    ["dynamic_masking", "record_order", "tasks"],
+    ["dynamic_masking", "record_manifests", "record_order", "tasks"],
     ["evaluation", "layers", "losses", "metrics", "input_pipeline", "distributed_model", "text_vectors"],
     ["models", "summarization", "vector_index", "word_senses"],
     ["checkpoints"],
@@ -27,7 +27,7 @@ ROW = {name: number for number, row in enumerate(ROWS) for name in row}
 # The offline tools know the records, the text and nothing of the models.
 DATA_PREP_MAY_IMPORT = {
     *("config", "features", "record_files", "example_encoding", "masked_positions", "masking", "tokenization", "tasks"),
-    *("errors", "atomic_output", "command_line", "folder_lock", "quiet_tensorflow", "json_files"),
+    *("errors", "atomic_output", "command_line", "folder_lock", "json_files", "quiet_tensorflow", "record_manifests"),
 }
 # Conveniences of models that belong to lower rows; imported when they are called.
 AT_CALL_TIME = {

@@ -43,6 +43,18 @@ def test_an_error_leaves_the_old_file_and_no_temporary_one(tmp_path):
     assert os.listdir(tmp_path) == ["out.txt"]
 
 
+def test_an_output_that_is_an_input_is_refused_however_it_is_written(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "text.txt").write_text("text")
+    (tmp_path / "link").symlink_to("folder")
+    (tmp_path / "name").symlink_to("folder/text.txt")
+    for output in ("folder/text.txt", "./folder/../folder/text.txt", tmp_path / "link" / "text.txt", "name"):
+        with pytest.raises(InputError, match="text.txt is read by this command|name is read by this command"):
+            check_output_file(output, ["other", "folder/text.txt"])
+    check_output_file("folder/new.txt", ["folder/text.txt"])
+
+
 def test_folder_appears_whole_under_its_name(tmp_path):
     with atomic_folder(tmp_path / "model") as folder:
         with open(os.path.join(folder, "a"), "w") as file:

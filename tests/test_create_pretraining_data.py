@@ -15,6 +15,7 @@ import pytest
 import tensorflow as tf
 from python_encoder import write_corpus
 
+from data_prep import shard_pool
 from data_prep.create_pretraining_data import create_pretraining_data, verify_pretraining_data
 from data_prep.pretraining_records import PretrainingOptions, shard_batches
 from data_prep.tokenize_text import TextSettings
@@ -399,6 +400,7 @@ def test_bad_input_is_refused_before_anything_is_written(tmp_path, text):
     full.mkdir()
     (full / "old.tfrecord").write_bytes(b"")
     (tmp_path / "blank.txt").write_text("\n\n")
+    (tmp_path / "link").symlink_to("full")
     before = sorted(os.listdir(tmp_path))
     for arguments, message in [
         ({"input_file": str(tmp_path / "no.txt"), "output_dir": tmp_path / "out"}, "no.txt"),
@@ -410,6 +412,13 @@ def test_bad_input_is_refused_before_anything_is_written(tmp_path, text):
         ({"output_file": [str(tmp_path / "text.txt" / "a")]}, "a part of the path is a file"),
         ({"output_file": [str(full)]}, "full is a folder"),
         ({"output_file": ["a", "a"]}, "output_file names a file twice"),
+        ({"output_file": ["a", "./a"]}, "output_file names a file twice: ./a, which is a. Give each file once"),
+        (
+            {"output_file": [str(full / "a"), str(tmp_path / "link" / "a")]},
+            "output_file names a file twice: .*/link/a, which is .*/full/a",
+        ),
+        ({"output_file": ["a", f"{tmp_path}/./text.txt"]}, "text.txt is read by this command"),
+        ({"output_file": [str(vocab_file)]}, "vocab.txt is read by this command"),
         ({}, "Give either output_file, the names of the files, or output_dir"),
         ({"output_file": ["a"], "output_dir": "b"}, "Give either output_file, the names of the files, or output_dir"),
         ({"output_dir": tmp_path / "out", "num_processes": 0}, "num_processes and num_shards must be 1 or more"),
@@ -653,6 +662,45 @@ def test_names_of_tf_model_garden_are_the_only_difference(tmp_path, text):
 
 
 @pytest.mark.usefixtures("python_tokenizer")
+@pytest.mark.parametrize("second", ["two/a.tfrecord", "link/b.tfrecord", "link/../two/b.tfrecord"])
+@pytest.mark.parametrize("first", ["one/a.tfrecord", "link/a.tfrecord"])
+def test_verify_finds_files_in_two_folders(tmp_path, text, first, second):
+    input_file, vocab_file = text(make_documents(20))
+    (tmp_path / "real" / "deep").mkdir(parents=True)
+    (tmp_path / "link").symlink_to("real/deep")
+    (tmp_path / "real" / "two").mkdir()
+    files = [str(tmp_path / first), str(tmp_path / second)]
+    summary = create_pretraining_data(input_file, vocab_file, output_file=files)
+    assert sum(sum(1 for _ in iterate_records(path)) for path in files) == summary.records.num_records
+    assert verify_pretraining_data(files)["records"]["num_records"] == summary.records.num_records
+    with open(files[1], "ab") as file:
+        file.write(b"more")
+    with pytest.raises(InputError, match="1 file.s. are not as they were written: .* bytes instead of"):
+        verify_pretraining_data(files)
+
+
+def test_a_stopped_run_keeps_no_file_that_now_has_another_place(tmp_path, text, monkeypatch):
+    input_file, vocab_file = text(make_documents(20))
+    a, b, c = (str(tmp_path / name) for name in "abc")
+    expected = create_pretraining_data(input_file, vocab_file, output_file=[a, b, c]).files
+    expected = [pathlib.Path(path).read_bytes() for path in expected]
+
+    write_shards = shard_pool.write_shards
+
+    def write_two(*arguments):
+        shards = write_shards(*arguments)
+        yield next(shards)
+        yield next(shards)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("data_prep.shard_pool.write_shards", write_two)
+    with pytest.raises(KeyboardInterrupt):
+        create_pretraining_data(input_file, vocab_file, output_file=[a, b, c])
+    monkeypatch.undo()
+    create_pretraining_data(input_file, vocab_file, output_file=[a, c, b])
+    assert [pathlib.Path(path).read_bytes() for path in (a, c, b)] == expected
+
+
 def test_verify_finds_a_changed_byte_in_records_and_corpus(tmp_path, text):
     input_file, vocab_file = text(make_documents(20))
     out, corpus = tmp_path / "out", tmp_path / "corpus"

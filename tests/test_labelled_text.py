@@ -94,8 +94,8 @@ BAD_FILES = {
     ),
     "semicolons.csv": (
         "text;label\nYes;good\n",
-        r"no column 'text' for the text. The columns are: 'text;label'. The first line has semicolons between its values: "
-        r".csv files have commas, .tsv files tabs. Save it with commas",
+        r"no column 'text' for the text. The columns are: 'text;label'. The first line has semicolons between its "
+        r"values: .csv files have commas, .tsv files tabs. Save it with commas",
     ),
     "semicolons_and_commas.csv": (
         "text;label\nYes, he said;good\n",

@@ -223,6 +223,11 @@ def test_bad_input_is_one_clear_line(tmp_path, monkeypatch, capsys):
             (["--lengths=x"], "--lengths are whole numbers"),
             (["--signature=other"], "has no signature other"),
             ([f"--examples={tmp_path}/fail.jsonl"], "busy"),
+            (
+                [f"--examples={tmp_path}/fail.jsonl", f"--output_file={tmp_path}/./fail.jsonl"],
+                "is read by this command",
+            ),
+            (["--output_file=a", "--batching_file=./a"], "output_file and batching_file name the same file"),
             (["--latency_ms=0.01", "--batch_sizes=1", "--seconds=0.1"], "Not even 1 row"),
         ]:
             code, shown = run(monkeypatch, capsys, f"--url={url}", *arguments)

@@ -18,7 +18,8 @@ from keras_bert.models.pretrainer import BertPretrainer
 from keras_bert.tokenization.vocabulary import Vocabulary
 from keras_bert.training.callbacks import TIMED, read_history
 from keras_bert.training.pretraining import evaluate_pretrainer, train_pretrainer
-from keras_bert.training.pretraining_evaluation import METRICS
+from keras_bert.training.pretraining_evaluation import METRICS, PretrainingEvaluation
+from keras_bert.training.pretraining_phase import PretrainingPhase
 from keras_bert.training.resumable_fit import resumable_fit
 
 RUN = {
@@ -244,6 +245,46 @@ def test_a_loss_that_is_not_a_number_stops_the_run_before_it_is_saved(records, t
 def test_what_does_not_go_together_is_refused(records, tmp_path, changes, message):
     with pytest.raises(InputError, match=message):
         train_pretrainer(tmp_path / "run", records, **{**RUN, **changes})
+
+
+def test_records_of_another_vocabulary_are_refused(records, finished, tmp_path):
+    def records_of(vocabulary, name):
+        path = tmp_path / name / "a.tfrecord"
+        path.parent.mkdir()
+        path.write_bytes(pathlib.Path(records).read_bytes())
+        manifest = {"request": {"vocabulary_sha256": vocabulary.sha256}, "files": [{"name": "a.tfrecord"}]}
+        (path.parent / "manifest.json").write_text(json.dumps(manifest))
+        return str(path)
+
+    same = records_of(VOCABULARY, "same")
+    other = records_of(Vocabulary([*VOCABULARY.tokens[:5], *reversed(VOCABULARY.tokens[5:])]), "other")
+    message = rf"^{other}: its records were made with another vocabulary, as {tmp_path}/other/manifest.json says"
+    from_checkpoint = {**RUN, "config": None, "vocabulary": None, "init_checkpoint": finished / "model"}
+    for files, changes in [
+        (other, {}),
+        ([records, same, other], {}),
+        (other, from_checkpoint),
+        (same, {"second_phase": PretrainingPhase(other, 4)}),
+        (same, {"keep_best": PretrainingEvaluation(other)}),
+    ]:
+        with pytest.raises(InputError, match=message):
+            train_pretrainer(tmp_path / "run", files, **{**RUN, **changes})
+    with pytest.raises(InputError, match=message):
+        evaluate_pretrainer(tmp_path / "run", other, init_checkpoint=finished / "model")
+    reordered = Vocabulary(VOCABULARY.tokens[::-1])
+    with pytest.raises(InputError, match="The vocabulary that was given is not that of"):
+        evaluate_pretrainer(finished, same, vocabulary=reordered)
+    # Before the training, and not hours later.
+    VOCABULARY.save(tmp_path / "vocab.txt")
+    CONFIG.save(tmp_path / "config.json")
+    common = ["--do_train", f"--output_dir={tmp_path}/new", f"--bert_config_file={tmp_path}/config.json"]
+    common += [f"--vocab_file={tmp_path}/vocab.txt", "--num_train_steps=1", "--num_warmup_steps=0"]
+    common += ["--do_eval", f"--input_file={same}", f"--eval_input_file={other}"]
+    done = loaded_commands.run("run_scripts.run_pretraining", *common)
+    assert done.returncode == 1
+    assert re.search(message.replace("^", "^error: "), done.stderr, re.M)
+    assert "Traceback" not in done.stderr
+    assert not (tmp_path / "new").exists()
 
 
 def test_an_output_folder_that_cannot_be_written_to_is_refused(records, tmp_path):

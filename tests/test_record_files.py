@@ -7,8 +7,9 @@ import pytest
 import tensorflow as tf
 import zstandard
 
+from keras_bert import record_files
 from keras_bert.errors import InputError
-from keras_bert.record_files import detect_compression, iterate_records, list_records
+from keras_bert.record_files import detect_compression, iterate_records, list_records, record_places
 
 RECORDS = [b"first", b"", b"the third \x00 record", bytes(range(256)) * 40]
 PACKED = {"": bytes, "GZIP": gzip.compress, "ZSTD": zstandard.ZstdCompressor().compress}
@@ -124,6 +125,47 @@ def test_a_length_of_exabytes_asks_for_no_memory(write):
     assert "is not a TFRecord file" in message
 
 
+@pytest.mark.parametrize("compression", PACKED)
+@pytest.mark.parametrize("length", [1 << 29, 1 << 40, (1 << 64) - 1])
+@pytest.mark.parametrize("place", ["", "file://"])
+def test_a_length_that_cannot_be_asks_for_no_memory_though_its_checksum_is_right(write, compression, length, place):
+    packed_length = struct.pack("<Q", length)
+    header = packed_length + struct.pack("<I", record_files._masked_crc32c(packed_length))
+    pack = PACKED[compression]
+    path = place + write(RECORDS[:2], change=lambda data: pack(data + header + b"nothing"))
+    expected = f": record 3 is damaged: it says that it has {length:,} bytes; in packed files 268,435,456 are the most"
+    if not compression:
+        expected = f": record 3 (at byte 37) is cut off or damaged: it says that it has {length:,} bytes, but only 3 "
+    tracemalloc.start()
+    records, message = read_until_error(path)
+    with pytest.raises(InputError, match="it says that it has"):
+        record_places(path, 1)
+    assert tracemalloc.get_traced_memory()[1] < 2_000_000
+    tracemalloc.stop()
+    assert records == RECORDS[:2]
+    assert message.startswith(expected)
+
+
+@pytest.mark.parametrize("compression", ["GZIP", "ZSTD"])
+def test_what_stands_before_the_end_of_a_truncated_file_is_read(write, compression):
+    # A zstd block, of 128 kB, is unpacked as a whole or not at all.
+    whole = [os.urandom(50_000) for _ in range(10)]
+    path = write(whole, compression)
+    for keep in (os.path.getsize(path) // 2, os.path.getsize(path) - 1):
+        records, message = read_until_error(write(whole, compression, lambda data, keep=keep: data[:keep]))
+        most_lost = 50_000 if compression == "GZIP" else 50_000 + (128 << 10)
+        assert sum(map(len, records)) >= min(keep, 500_000) - most_lost - 200
+        assert records == whole[: len(records)]
+        number = len(records)
+        assert message.startswith(
+            f": record {number + 1} cannot be unpacked: the file is truncated, after {number} whole record(s)."
+        )
+
+
+def test_a_gzip_file_may_be_filled_up_with_zeros(write):
+    assert list(iterate_records(write(compression="GZIP", change=lambda data: data + bytes(1000)))) == RECORDS
+
+
 def test_text_and_a_missing_file_are_refused(tmp_path):
     (tmp_path / "text").write_text("This is no record file, but a text of some length.")
     assert read_until_error(str(tmp_path / "text"))[1].startswith(" is not a TFRecord file")
@@ -146,3 +188,12 @@ def test_a_folder_stands_for_its_records_and_not_for_what_lies_beside_them(tmp_p
     names = [str(tmp_path / name) for name in ("a.tfrecord.gz", "b.tfrecord", "train.tf_record")]
     assert list_records(str(tmp_path)) == names
     assert list_records([tmp_path, tmp_path / "*.tfrecord*"]) == names
+
+
+def test_a_file_is_read_once_however_it_is_named(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "a.tfrecord").touch()
+    (tmp_path / "link").symlink_to("folder")
+    assert list_records("folder/a.tfrecord,./folder/a.tfrecord,link") == ["folder/a.tfrecord"]
+    assert list_records(["link", tmp_path / "folder"]) == ["link/a.tfrecord"]

@@ -154,6 +154,14 @@ def test_an_index_has_the_numbers_and_places_of_the_records(tmp_path, compressio
             assert list(index.records_from(file, number)) == records[number:]
 
 
+@pytest.mark.parametrize("compression", PACK)
+def test_counting_shows_how_far_it_is(tmp_path, monkeypatch, capsys, compression):
+    monkeypatch.setattr(record_index, "_SECONDS_WITHOUT_PROGRESS", 0)
+    folder = write_files(tmp_path / "records", compression=compression)
+    RecordIndex.of_files([f"{folder}/{number}.tfrecord" for number in range(len(COUNTS))])
+    assert "counting records: 100%" in capsys.readouterr().err
+
+
 def test_an_index_is_kept_until_a_file_changes(tmp_path, monkeypatch):
     folder = tmp_path / "records"
     write_files(folder, [9, 5])

@@ -46,6 +46,30 @@ def test_only_the_vocabulary_whose_hash_the_manifest_has_is_taken(records):
     assert "is not the one that the manifest has" in around.notes[0]
 
 
+def test_fine_tuning_records_have_their_vocabulary_in_the_metadata(records):
+    OTHER_VOCABULARY.save(records.parent / "vocab.txt")
+    write_manifest(
+        records.parent / "metadata.json",
+        vocabulary={"num_tokens": len(VOCABULARY), "sha256": VOCABULARY.sha256},
+        files={"train": {"name": "a.tfrecord", "num_records": 12}},
+    )
+    around = look_around([str(records)])
+    assert around.vocabulary is None
+    assert around.num_records == {str(records): 12}
+    around = look_around([str(records)], str(records.parent / "vocab.txt"))
+    assert "is not the one that the manifest has" in around.notes[0]
+
+
+def test_a_manifest_of_a_stranger_does_no_harm(records):
+    (records.parent / "a.manifest.json").write_text("[" * 100_000)
+    write_manifest(records.parent / "b.manifest.json", masked_lm_prob="0.3", files=[{"name": 3}, {"num_records": "x"}])
+    write_manifest(
+        records.parent / "c.manifest.json", masked_lm_prob=[0.3], files=[{"name": "a.tfrecord", "num_records": "many"}]
+    )
+    around = look_around([str(records)])
+    assert (around.mask_rate, around.num_records) == (None, {})
+
+
 def test_a_vocabulary_that_cannot_be_used_is_refused_only_when_it_was_named(records):
     (records.parent / "vocab.txt").write_text("no special tokens\n")
     assert look_around([str(records)]).vocabulary is None

@@ -45,6 +45,12 @@ def test_the_first_token_and_its_own_length(encoder):
     np.testing.assert_allclose(vectors[1], expected, atol=1e-6)
 
 
+def test_progress_is_told_after_each_batch(encoder):
+    steps = []
+    sentence_embeddings(encoder, TEXTS, batch_size=3, on_progress=steps.append)
+    assert steps == [3, 1]
+
+
 def test_no_texts_make_no_vectors(encoder):
     assert sentence_embeddings(encoder, []).shape == (0, CONFIG.hidden_size)
 

@@ -56,6 +56,15 @@ def test_nearest_is_exact_whatever_the_parts(chunk, monkeypatch):
     assert VectorIndex(vectors, ["x"] * 50, "", {}).nearest(np.zeros((0, 3)))[0].shape == (0, 5)
 
 
+def test_building_shows_how_far_it_is(encoder, monkeypatch, capsys):
+    monkeypatch.setattr(vector_index, "_SECONDS_WITHOUT_PROGRESS", 0)
+    monkeypatch.setattr(vector_index, "_SECONDS_BETWEEN_LINES", 0)
+    VectorIndex.build(encoder, TEXTS, batch_size=3)
+    shown = capsys.readouterr().err
+    assert "3/6" in shown
+    assert "6/6" in shown
+
+
 def test_an_index_comes_back_from_disk(encoder, index, tmp_path):
     index.save(tmp_path / "index")
     loaded = VectorIndex.load(tmp_path / "index")

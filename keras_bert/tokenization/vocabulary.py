@@ -67,6 +67,18 @@ class Vocabulary:
         """Hexadecimal SHA-256 of the file that `save` writes: equal vocabularies have equal ones."""
         return hashlib.sha256(self._text()).hexdigest()
 
+    def begins_with(self, sha256: str) -> bool:
+        """Whether the vocabulary with this `sha256` is this one, or this one before tokens were added to its end."""
+        return sha256 == self.sha256 or sha256 in self._sha256_of_beginnings
+
+    @functools.cached_property
+    def _sha256_of_beginnings(self) -> frozenset[str]:
+        digest, found = hashlib.sha256(), set()
+        for token in self.tokens:
+            digest.update(f"{token}\n".encode())
+            found.add(digest.hexdigest())
+        return frozenset(found)
+
     @property
     def pad_id(self) -> int:
         return self.ids[PAD]

@@ -21,7 +21,7 @@ from keras_bert.training.pretraining_evaluation import PretrainingEvaluation
 from keras_bert.training.pretraining_phase import PretrainingPhase
 from keras_bert.training.resumable_fit import compile_for_training, resumable_fit
 from keras_bert.training.run_folder import KEEP_CHECKPOINT_MAX, RunFolder
-from keras_bert.training.starting_point import StartingPoint, trained_model
+from keras_bert.training.starting_point import StartingPoint, check_same_vocabulary, trained_model
 from keras_bert.training.strategies import check_batch_size, is_any
 
 # Compiling the step takes as long as some dozens of steps.
@@ -305,6 +305,7 @@ def evaluate_pretrainer(
     )
     folder = RunFolder(output_dir)
     model = trained_model(BertPretrainer, folder, init_checkpoint)
+    check_same_vocabulary(vocabulary, model.vocabulary, folder.path)
     dataset = evaluation.dataset(model)
     model.compile(optimizer=None)
     results = evaluation.results(model, dataset) | {"global_step": kept_step(folder) or folder.latest_step()}

@@ -63,10 +63,7 @@ class StartingPoint:
         )
         if self.config:
             _check_same_config(_with_casing_of(model.config, self.config, self.do_lower_case), model.config, path)
-        if vocabulary and model.vocabulary and vocabulary.sha256 != model.vocabulary.sha256:
-            raise InputError(
-                f"The vocabulary that was given is not that of {path}. Leave it out: the model folder has its own."
-            )
+        check_same_vocabulary(vocabulary, model.vocabulary, path)
         return model
 
 
@@ -89,6 +86,14 @@ def trained_model(model_class: type, folder: RunFolder, init_checkpoint: str | o
             "first (do_train)."
         )
     return model_class.from_pretrained(path)
+
+
+def check_same_vocabulary(given: Vocabulary | None, saved: Vocabulary | None, path: str | os.PathLike) -> None:
+    """Raises `InputError` when a vocabulary that was given is another than that of the model at `path`."""
+    if given and saved and given.sha256 != saved.sha256:
+        raise InputError(
+            f"The vocabulary that was given is not that of {path}. Leave it out: the model folder has its own."
+        )
 
 
 def _with_casing_of(saved: BertConfig, given: BertConfig, do_lower_case: bool | None) -> BertConfig:
