@@ -15,10 +15,10 @@ from typing import Any
 
 import numpy as np
 
-from data_prep.folder_lock import only_writer
 from data_prep.tokenized_corpus import FORMAT, LOCK_NAME, MANIFEST_NAME, PROGRESS_NAME, array_sizes, read_manifest
 from keras_bert.atomic_output import atomic_file, check_output_folder, say_why_writing_failed
 from keras_bert.errors import InputError
+from keras_bert.folder_lock import only_writer
 from keras_bert.tokenization.vocabulary import Vocabulary
 
 # A part is this many chunks, 64 MB of text: what is lost at most when the work is stopped.

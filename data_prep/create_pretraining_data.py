@@ -126,8 +126,8 @@ def create_pretraining_data(
 @contextlib.contextmanager
 def _output_place(prefix: str) -> Iterator[str]:
     """Makes the folder that is written to, keeps others from it, and removes it when nothing came into it."""
-    from data_prep.folder_lock import only_writer
     from data_prep.record_folder import PROGRESS_NAME
+    from keras_bert.folder_lock import only_writer
 
     place, name = os.path.split(os.path.abspath(prefix) + ("" if os.path.basename(prefix) else os.sep))
     os.makedirs(place, exist_ok=True)

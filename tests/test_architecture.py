@@ -12,7 +12,7 @@ PROJECT = pathlib.Path(__file__).resolve().parent.parent
 # Inside keras_bert a module imports only from rows above its own, or from its own family (folder).
 ROWS = [
     ["errors", "quiet_tensorflow", "tensorflow_functions", "tensorflow_kernels", "unpadding"],
-    ["atomic_output", "backend", "command_line"],
+    ["atomic_output", "backend", "command_line", "folder_lock"],
     ["config", "features", "masked_positions", "record_files", "optimization", "trainable_parts"],
     ["example_encoding", "masking", "record_checks", "record_form", "record_index", "tokenization"],
     ["dynamic_masking", "record_order", "tasks"],
@@ -27,7 +27,7 @@ ROW = {name: number for number, row in enumerate(ROWS) for name in row}
 # The offline tools know the records, the text and nothing of the models.
 DATA_PREP_MAY_IMPORT = {
     *("config", "features", "record_files", "example_encoding", "masked_positions", "masking", "tokenization", "tasks"),
-    *("errors", "atomic_output", "command_line", "quiet_tensorflow"),
+    *("errors", "atomic_output", "command_line", "folder_lock", "quiet_tensorflow"),
 }
 # Conveniences of models that belong to lower rows; imported when they are called.
 AT_CALL_TIME = {
