@@ -24,7 +24,7 @@ from keras_bert.trainable_parts import count_trained, enable_lora, freeze
 from keras_bert.training.best_model import BestModel, forget_best_weights, kept_step
 from keras_bert.training.optimizer_choice import OptimizerChoice, averaged_weights, take_averages
 from keras_bert.training.resumable_fit import compile_for_training, resumable_fit
-from keras_bert.training.run_folder import KEEP_CHECKPOINT_MAX, RunFolder
+from keras_bert.training.run_folder import KEEP_CHECKPOINT_MAX, RunFolder, training_alone
 from keras_bert.training.starting_point import StartingPoint, trained_model
 from keras_bert.training.strategies import check_batch_size, is_any, is_chief, of_chief, wait_for_all
 
@@ -139,6 +139,7 @@ class Answered:
     answers: list
 
 
+@training_alone
 def fine_tune(
     output_dir: str | os.PathLike,
     model_class: type,
@@ -167,7 +168,7 @@ def fine_tune(
         The trained model.
 
     Raises:
-        InputError: examples, folder and model do not go together; the message says which.
+        InputError: examples, folder and model do not go together, or another process trains in that folder.
     """
     options = options or FineTuningOptions()
     if options.keep_best and dev is None:
