@@ -44,7 +44,7 @@ def test_the_best_settings_are_those_with_the_highest_mean_and_not_with_one_luck
 
 def test_while_a_grid_runs_its_folder_is_refused_to_others(tmp_path):
     def run_another(folder, cell):
-        with pytest.raises(InputError, match="Another process is writing to .*grid. Wait for it, or use another folder"):
+        with pytest.raises(InputError, match="Another process is writing to .*grid. Wait for it, or use"):
             run_grid(tmp_path / "grid", GRID, run_cell, "accuracy")
         return run_cell(folder, cell)
 
