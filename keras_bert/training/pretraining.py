@@ -290,7 +290,7 @@ def evaluate_pretrainer(
     Args:
         output_dir: the folder of a finished run, or an empty one if `init_checkpoint` is given.
         vocabulary: for records without masks, when the model has none of its own.
-        init_checkpoint: the model folder to evaluate when `output_dir` has no model.
+        init_checkpoint: the checkpoint, of any format, to evaluate when `output_dir` has no model.
         max_seq_length, max_predictions_per_seq, masking: as `pretraining_dataset` takes them.
         max_eval_steps: evaluates at most this many batches.
 
@@ -305,7 +305,7 @@ def evaluate_pretrainer(
         eval_files, eval_batch_size, max_eval_steps, max_seq_length, max_predictions_per_seq, masking, vocabulary
     )
     folder = RunFolder(output_dir)
-    model = trained_model(BertPretrainer, folder, init_checkpoint)
+    model = trained_model(BertPretrainer, folder, StartingPoint(init_checkpoint=init_checkpoint))
     dataset = evaluation.dataset(model)
     model.compile(optimizer=None)
     results = evaluation.results(model, dataset) | {"global_step": kept_step(folder) or folder.latest_step()}
