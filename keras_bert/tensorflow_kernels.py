@@ -14,11 +14,13 @@ import tensorflow as tf
 def summed_rows(gradient):
     """Returns the gradient of an embedding with all slices of a row summed in its first one, the others being 0.
 
-    The norm of the slices is then that of the gradient. Other gradients are returned as they are.
+    The norm of the slices is then that of the gradient. Of other gradients nothing is summed. Those in 16 bits become
+    float32: their sums would overflow in float16, or come to a halt in bfloat16.
 
     Args:
         gradient: a tensor, or `tf.IndexedSlices` of T slices of a table.
     """
+    gradient = _in_32_bits(gradient)
     if not isinstance(gradient, tf.IndexedSlices):
         return gradient
     count, num_rows = tf.shape(gradient.indices)[0], tf.cast(gradient.dense_shape[0], tf.int32)
@@ -30,10 +32,21 @@ def summed_rows(gradient):
     return tf.IndexedSlices(values, gradient.indices, gradient.dense_shape)
 
 
+def _in_32_bits(gradient):
+    """Returns a gradient of 16 bits as float32, others as they are."""
+    values = _values(gradient)
+    if values is None or values.dtype.size > 2:
+        return gradient
+    values = tf.cast(values, tf.float32)
+    is_sliced = isinstance(gradient, tf.IndexedSlices)
+    return tf.IndexedSlices(values, gradient.indices, gradient.dense_shape) if is_sliced else values
+
+
 def dense_gradient(gradient):
-    """Returns the gradient as a tensor of the variable's shape."""
+    """Returns the gradient as a tensor of the variable's shape; what is summed in it, in at least float32."""
     if not isinstance(gradient, tf.IndexedSlices):
         return gradient
+    gradient = _in_32_bits(gradient)
     return tf.math.unsorted_segment_sum(gradient.values, gradient.indices, gradient.dense_shape[0])
 
 
@@ -60,7 +73,7 @@ def clip_by_global_norm(gradients, clip_norm: float) -> list:
         gradients: tensors or `tf.IndexedSlices`; None stays None.
 
     Returns:
-        the same, the slices summed as by `summed_rows`.
+        the same, the slices summed as by `summed_rows`; those in 16 bits as float32.
     """
     gradients = [summed_rows(gradient) for gradient in gradients]
     tensors = [_values(gradient) for gradient in gradients]
@@ -309,14 +322,16 @@ def gelu(values, approximate: bool):
 
     @_with_own_gradient
     def forward(x):
+        # Beyond, h is 0 or 1 in all types. The squares of float16 are infinite from 256 on, and 0 times that is NaN.
+        near = tf.clip_by_value(x, -64.0, 64.0) if x.dtype == tf.float16 else x
         if approximate:
-            share = tf.sigmoid(x * (tf.square(x) * (2 * factor * cubic) + 2 * factor))  # tanh, scaled and moved
+            share = tf.sigmoid(near * (tf.square(near) * (2 * factor * cubic) + 2 * factor))  # tanh, scaled and moved
         else:
             share = 0.5 * tf.math.erf(x * math.sqrt(0.5)) + 0.5
 
         def gradient(upstream):
             if approximate:
-                slope = (share - tf.square(share)) * (tf.square(x) * (6 * cubic * factor) + 2 * factor)
+                slope = (share - tf.square(share)) * (tf.square(near) * (6 * cubic * factor) + 2 * factor)
             else:
                 slope = tf.exp(-0.5 * tf.square(x)) * (1 / math.sqrt(2 * math.pi))
             return upstream * (share + x * slope)

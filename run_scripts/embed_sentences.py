@@ -17,7 +17,12 @@ def define_flags() -> None:
     flags.DEFINE_string("output_file", None, "The .npy file to write.", required=True)
     flags.DEFINE_enum("pooling", "mean", ["mean", "first"], "The mean of all tokens, or the vector of [CLS].")
     flags.DEFINE_bool("normalize", True, "Whether to make all vectors of length 1.")
-    flags.DEFINE_integer("max_seq_length", 256, "Longer texts are cut to so many tokens.", lower_bound=3)
+    flags.DEFINE_integer(
+        "max_seq_length",
+        None,
+        "Longer texts are cut to so many tokens. Default: 256, or the model's positions where it has fewer.",
+        lower_bound=3,
+    )
     flags.DEFINE_integer("batch_size", 32, "Texts computed at once.", lower_bound=1)
 
 
@@ -28,6 +33,7 @@ def main():
     check_output_file(arguments.output_file)
 
     from keras_bert.models.encoder import BertEncoder
+    from keras_bert.tasks.token_rows import row_length
     from keras_bert.vector_files import embed_sentences
 
     encoder = BertEncoder.from_pretrained(arguments.init_checkpoint)
@@ -37,7 +43,7 @@ def main():
         arguments.output_file,
         pooling=arguments.pooling,
         normalize=arguments.normalize,
-        max_seq_length=min(arguments.max_seq_length, encoder.config.max_position_embeddings),
+        max_seq_length=row_length(encoder.config, arguments.max_seq_length, 256),
         batch_size=arguments.batch_size,
     )
     print(f"{arguments.output_file}: {shape[0]:,} vectors of {shape[1]} numbers")

@@ -22,7 +22,12 @@ def define_flags() -> None:
     flags.DEFINE_enum("output_format", "jsonl", ["jsonl", "npy"], "JSON Lines or arrays.")
     flags.DEFINE_enum("dtype", "float32", ["float32", "float16"], "The type of the numbers in the arrays.")
     flags.DEFINE_list("layers", ["-1", "-2", "-3", "-4"], "Which layers: -1 is the last one, 0 the first.")
-    flags.DEFINE_integer("max_seq_length", 128, "Longer texts are cut to so many tokens.", lower_bound=3)
+    flags.DEFINE_integer(
+        "max_seq_length",
+        None,
+        "Longer texts are cut to so many tokens. Default: 128, or the model's positions where it has fewer.",
+        lower_bound=3,
+    )
     flags.DEFINE_integer("batch_size", 32, "Texts computed at once.", lower_bound=1)
     flags.DEFINE_bool("do_lower_case", None, "The casing, where the checkpoint does not say it or says it wrongly.")
 
@@ -41,6 +46,7 @@ def main():
         ) from None
 
     from keras_bert.models.encoder import BertEncoder
+    from keras_bert.tasks.token_rows import row_length
     from keras_bert.vector_files import extract_features
 
     encoder = BertEncoder.from_pretrained(
@@ -53,7 +59,7 @@ def main():
         output_format=arguments.output_format,
         dtype=arguments.dtype,
         layers=layers,
-        max_seq_length=arguments.max_seq_length,
+        max_seq_length=row_length(encoder.config, arguments.max_seq_length, 128),
         batch_size=arguments.batch_size,
     )
     print(f"{arguments.output_file}: features of {count:,} texts")

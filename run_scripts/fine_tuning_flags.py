@@ -22,7 +22,12 @@ def define_fine_tuning_flags(*, max_seq_length: int = 128, eval_batch_size: int 
     flags.DEFINE_boolean(
         "do_lower_case", None, "Whether the vocabulary is uncased. Default: as init_checkpoint is, else the config."
     )
-    flags.DEFINE_integer("max_seq_length", max_seq_length, "The most tokens in a row; batches are as long as needed.")
+    flags.DEFINE_integer(
+        "max_seq_length",
+        None,
+        "The most tokens in a row; batches are as long as needed. Default: "
+        f"{max_seq_length}, or the model's positions where it has fewer.",
+    )
     flags.DEFINE_boolean("do_train", False, "Train.")
     flags.DEFINE_boolean("do_predict", False, "Predict.")
     flags.DEFINE_integer("train_batch_size", 32, "Examples per update.")
@@ -223,6 +228,18 @@ def fine_tuning_options(**others):
         lora_parts=tuple(FLAGS.lora_parts),
         **others,
     )
+
+
+def trained_model_flags() -> dict:
+    """Returns what the flags say about the model that is evaluated or predicts, where the run has trained none."""
+    from keras_bert.tokenization.vocabulary import Vocabulary
+
+    return {
+        "init_checkpoint": FLAGS.init_checkpoint,
+        "vocabulary": Vocabulary.from_file(FLAGS.vocab_file) if FLAGS.vocab_file else None,
+        "do_lower_case": FLAGS.do_lower_case,
+        "max_seq_length": FLAGS.max_seq_length,
+    }
 
 
 def starting_point():

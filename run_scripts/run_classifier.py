@@ -31,6 +31,7 @@ from run_scripts.fine_tuning_flags import (
     fine_tuning_options,
     starting_point,
     train_evaluate_predict,
+    trained_model_flags,
 )
 
 FLAGS = flags.FLAGS
@@ -156,7 +157,7 @@ class _Data:
     def evaluate_in(self, output_dir: str) -> dict[str, float]:
         from keras_bert.training.classification import evaluate_classifier
 
-        return evaluate_classifier(output_dir, self.dev, eval_batch_size=FLAGS.eval_batch_size, **_model())
+        return evaluate_classifier(output_dir, self.dev, eval_batch_size=FLAGS.eval_batch_size, **trained_model_flags())
 
     def predict_in(self, output_dir: str) -> None:
         from keras_bert.evaluation.glue_submission import submission_name
@@ -169,7 +170,7 @@ class _Data:
                 predict_batch_size=FLAGS.predict_batch_size,
                 name=part.replace("predict", "test"),
                 submission=submission_name(self.task_name, part) if self.task_name else None,
-                **_model(),
+                **trained_model_flags(),
             )
 
 
@@ -183,10 +184,6 @@ def _check_same_columns(examples: list) -> None:
                 f"{single.source} has one text in a row, but {pairs.source} has two. Name the columns: --text_column, "
                 "--second_text_column."
             )
-
-
-def _model() -> dict:
-    return {"init_checkpoint": FLAGS.init_checkpoint, "max_seq_length": FLAGS.max_seq_length}
 
 
 def _task() -> tuple[str | None, str]:

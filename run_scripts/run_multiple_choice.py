@@ -24,6 +24,7 @@ from run_scripts.fine_tuning_flags import (
     fine_tuning_options,
     starting_point,
     train_evaluate_predict,
+    trained_model_flags,
 )
 
 FLAGS = flags.FLAGS
@@ -76,7 +77,7 @@ def main() -> None:
 
     from keras_bert.training import multiple_choice
 
-    model = {"init_checkpoint": FLAGS.init_checkpoint, "max_seq_length": FLAGS.max_seq_length}
+    model = trained_model_flags()
 
     def train_in(folder, options):
         multiple_choice.train_multiple_choice(folder, train, starting_point(), options, dev=dev)

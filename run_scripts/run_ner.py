@@ -24,6 +24,7 @@ from run_scripts.fine_tuning_flags import (
     fine_tuning_options,
     starting_point,
     train_evaluate_predict,
+    trained_model_flags,
 )
 
 FLAGS = flags.FLAGS
@@ -62,7 +63,7 @@ def main() -> None:
     from keras_bert.tasks.tag_schemes import find_scheme
     from keras_bert.training import tagging
 
-    model = {"init_checkpoint": FLAGS.init_checkpoint, "max_seq_length": FLAGS.max_seq_length}
+    model = trained_model_flags()
 
     def train_in(folder, options):
         tagging.train_tagger(folder, train, starting_point(), options, dev=dev, labels=labels)

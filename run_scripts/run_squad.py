@@ -21,6 +21,7 @@ from run_scripts.fine_tuning_flags import (
     fine_tuning_options,
     starting_point,
     train_evaluate_predict,
+    trained_model_flags,
 )
 
 FLAGS = flags.FLAGS
@@ -91,9 +92,8 @@ def main() -> None:
             asked,
             questions=questions,
             tune_null_threshold=FLAGS.tune_null_threshold,
-            init_checkpoint=FLAGS.init_checkpoint,
-            max_seq_length=FLAGS.max_seq_length,
             predict_batch_size=FLAGS.predict_batch_size,
+            **trained_model_flags(),
         )
         return RunFolder(folder).read_results()
 

@@ -21,7 +21,12 @@ def define_flags() -> None:
     flags.DEFINE_string("query_file", None, "Queries, one a line.")
     flags.DEFINE_integer("top_k", 5, "How many texts for each query.", lower_bound=1)
     flags.DEFINE_enum("pooling", "mean", ["mean", "first"], "The mean of all tokens, or the vector of [CLS].")
-    flags.DEFINE_integer("max_seq_length", 256, "Longer texts are cut to so many tokens.", lower_bound=3)
+    flags.DEFINE_integer(
+        "max_seq_length",
+        None,
+        "Longer texts are cut to so many tokens. Default: 256, or the model's positions where it has fewer.",
+        lower_bound=3,
+    )
     flags.DEFINE_integer("batch_size", 32, "Texts computed at once.", lower_bound=1)
 
 
@@ -45,10 +50,11 @@ def main():
     index = VectorIndex.load(arguments.index_dir) if texts is None else None
 
     from keras_bert.models.encoder import BertEncoder
+    from keras_bert.tasks.token_rows import row_length
 
     encoder = BertEncoder.from_pretrained(arguments.init_checkpoint)
     if index is None:
-        longest = min(arguments.max_seq_length, encoder.config.max_position_embeddings)
+        longest = row_length(encoder.config, arguments.max_seq_length, 256)
         index = VectorIndex.build(
             encoder, texts, pooling=arguments.pooling, max_seq_length=longest, batch_size=arguments.batch_size
         )

@@ -1,11 +1,14 @@
 """The fine-tuning run on tiny texts: it learns, goes on after a kill, writes Google's files, refuses the rest."""
 
+import json
+
 import keras
 import numpy as np
 import pytest
 
 from keras_bert.config import BertConfig
 from keras_bert.errors import InputError
+from keras_bert.folder_lock import only_writer
 from keras_bert.models.pretrainer import BertPretrainer
 from keras_bert.models.sequence_classifier import BertSequenceClassifier
 from keras_bert.tasks.classification import TextExamples, labels_of
@@ -224,6 +227,41 @@ def test_a_pretrainer_is_not_a_classifier_yet(tmp_path):
     BertPretrainer(CONFIG).save_pretrained(tmp_path / "start", VOCABULARY)
     with pytest.raises(InputError, match="holds a BertPretrainer, and a BertSequenceClassifier is needed here"):
         evaluate_classifier(tmp_path / "run", TRAIN, init_checkpoint=tmp_path / "start", max_seq_length=16)
+
+
+def test_a_classifier_in_another_format_is_asked_as_well_as_trained_on(trained, tmp_path):
+    model = BertSequenceClassifier.from_pretrained(trained / "model")
+    model.save_pretrained(tmp_path / "theirs", format="huggingface")
+    (tmp_path / "theirs" / "vocab.txt").unlink()
+    (tmp_path / "theirs" / "tokenizer.json").unlink(missing_ok=True)
+    asked = {"init_checkpoint": tmp_path / "theirs", "vocabulary": VOCABULARY, "max_seq_length": 16}
+    expected = predict_classifier(trained, TRAIN, max_seq_length=16)
+    np.testing.assert_allclose(predict_classifier(tmp_path / "out", TRAIN, **asked), expected, atol=1e-6)
+    results = evaluate_classifier(tmp_path / "out", TRAIN, **asked)
+    answers = [model.labels[row.argmax()] for row in expected]
+    assert results["eval_accuracy"] == np.mean(np.array(answers) == np.array(TRAIN.labels))
+    train_classifier(tmp_path / "run", TRAIN, **{**RUN, "config": None}, init_checkpoint=tmp_path / "theirs")
+
+
+def test_rows_are_as_long_as_usual_or_as_the_model_has_positions(trained, tmp_path, capsys):
+    said = "max_seq_length is 32, all positions of the model, instead of the usual 128"
+    assert evaluate_classifier(trained, TRAIN) == evaluate_classifier(trained, TRAIN, max_seq_length=32)
+    assert capsys.readouterr().out.splitlines().count(said) == 1
+    train_classifier(tmp_path / "run", TRAIN, **{**RUN, "max_seq_length": None, "num_train_epochs": 0.2})
+    assert capsys.readouterr().out.splitlines().count(said) == 1
+    assert json.loads((tmp_path / "run" / "run.json").read_text())["max_seq_length"] == 32
+    with pytest.raises(InputError, match="A sequence length of 33 is more than this model's 32 positions"):
+        evaluate_classifier(trained, TRAIN, max_seq_length=33)
+
+
+def test_while_another_process_trains_in_a_folder_it_is_refused(tmp_path):
+    (tmp_path / "run").mkdir()
+    with (
+        only_writer(tmp_path / "run" / ".lock"),
+        pytest.raises(InputError, match="Another process is writing to .*run. Wait for it, or use another folder"),
+    ):
+        train_classifier(tmp_path / "run", TRAIN, **RUN)
+    assert not (tmp_path / "run" / "run.json").exists()
 
 
 def test_other_examples_are_refused_in_the_folder_of_a_run(finished):

@@ -1,6 +1,7 @@
 """A grid of runs: all combinations, each run once, tables that name the best, and nothing done twice."""
 
 import math
+import os
 
 import pytest
 
@@ -39,6 +40,16 @@ def test_the_best_settings_are_those_with_the_highest_mean_and_not_with_one_luck
     assert lines[1] == ["16", "5e-05", "2", "1", "0.9", "0.1", "batch16-rate5e-05-epochs2-seed1"]
     assert len(lines) == 5
     assert (tmp_path / "grid.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_while_a_grid_runs_its_folder_is_refused_to_others(tmp_path):
+    def run_another(folder, cell):
+        with pytest.raises(InputError, match="Another process is writing to .*grid. Wait for it, or use"):
+            run_grid(tmp_path / "grid", GRID, run_cell, "accuracy")
+        return run_cell(folder, cell)
+
+    run_grid(tmp_path / "grid", GRID, run_another, "accuracy")
+    assert ".lock" not in os.listdir(tmp_path / "grid")
 
 
 def test_what_is_done_is_not_run_again(tmp_path):

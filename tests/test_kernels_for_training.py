@@ -1,12 +1,15 @@
 """What training computes in its own way: the same numbers and gradients as plain operations, and less that is kept."""
 
+import math
+
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 from test_encoder import features, small_config
 
 from keras_bert import tensorflow_kernels
-from keras_bert.layers.activations import ActivatedDense
+from keras_bert.layers.activations import ActivatedDense, hidden_activation
 from keras_bert.layers.layer_norm import LayerNorm
 from keras_bert.layers.transformer_block import TransformerBlock
 from keras_bert.models.encoder import BertEncoder
@@ -39,6 +42,65 @@ def plain_exact_gelu(x):
 def test_gelu(approximate, plain):
     x = np.concatenate([np.linspace(-12, 12, 2001), [0.0]])
     check_same(with_gradients(lambda x: tensorflow_kernels.gelu(x, approximate), x), with_gradients(plain, x), 1e-12)
+
+
+def every_float16():
+    values = np.arange(65536, dtype=np.uint16).view(np.float16)
+    return values[np.isfinite(values)]
+
+
+def gelu_in_float64(x, approximate):
+    """The formulas of the paper, and their derivatives."""
+    with np.errstate(over="ignore"):
+        if approximate:
+            share = 1 / (1 + np.exp(-2 * np.sqrt(2 / np.pi) * (x + 0.044715 * x**3)))
+            slope = 2 * share * (1 - share) * np.sqrt(2 / np.pi) * (1 + 3 * 0.044715 * x**2)
+        else:
+            share = np.array([math.erfc(-value / math.sqrt(2)) / 2 for value in x])
+            slope = np.exp(-(x**2) / 2) / np.sqrt(2 * np.pi)
+    return x * share, share + x * slope
+
+
+@pytest.mark.parametrize("approximate", [True, False], ids=["tanh", "exact"])
+@pytest.mark.parametrize("where", ["in training", "elsewhere"])
+@pytest.mark.parametrize(("dtype", "tolerance"), [("float16", 0.008), ("bfloat16", 0.04)])
+def test_gelu_of_16_bits_has_values_and_gradients_from_the_smallest_number_to_the_largest(
+    dtype, tolerance, where, approximate
+):
+    plain = hidden_activation("gelu" if approximate else "gelu_erf")
+    function = (lambda x: tensorflow_kernels.gelu(x, approximate)) if where == "in training" else plain
+    x = tf.cast(tf.constant(every_float16(), "float32"), dtype)  # 65504 and its like among them
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        values = function(x)
+    gradients = tape.gradient(values, x)
+    expected_values, expected_gradients = gelu_in_float64(tf.cast(x, "float64").numpy(), approximate)
+    np.testing.assert_allclose(tf.cast(values, "float64"), expected_values, rtol=tolerance, atol=tolerance)
+    np.testing.assert_allclose(tf.cast(gradients, "float64"), expected_gradients, rtol=0, atol=tolerance)
+
+
+def test_the_values_of_gelu_in_float16_are_those_of_keras():
+    x = tf.constant(every_float16())
+    np.testing.assert_array_equal(hidden_activation("gelu")(x), keras.ops.gelu(x, approximate=True))
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_the_norm_of_gradients_in_16_bits_is_that_of_their_numbers(dtype):
+    # Half the sum of their squares is beyond float16, and adding them up in bfloat16 would stop at 256.
+    gradients = [tf.cast(tf.fill([300, 100], 3.0), dtype), None, tf.cast(tf.fill([10], 500.0), dtype)]
+    expected = math.sqrt(9 * 30_000 + 250_000 * 10)
+    assert float(tensorflow_kernels.global_norm(gradients)) == pytest.approx(expected, rel=1e-6)
+    clipped = tensorflow_kernels.clip_by_global_norm(gradients, 100.0)
+    assert clipped[1] is None
+    np.testing.assert_allclose(clipped[0], tf.fill([300, 100], 300 / expected), rtol=1e-6)
+    np.testing.assert_allclose(clipped[2], [50_000 / expected] * 10, rtol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_slices_in_16_bits_are_summed_in_32(dtype):
+    slices = tf.IndexedSlices(tf.ones([3000, 4], dtype), tf.zeros([3000], "int32"), tf.constant([2, 4]))
+    np.testing.assert_array_equal(tensorflow_kernels.dense_gradient(slices), [[3000.0] * 4, [0.0] * 4])
+    assert float(tensorflow_kernels.global_norm([slices])) == 6000.0
 
 
 def plain_layer_norm(x, gamma, beta):

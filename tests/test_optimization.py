@@ -3,15 +3,21 @@
 import contextlib
 import json
 import os
+import re
 import subprocess
 
 import keras
+import ml_dtypes
 import numpy as np
 import pytest
 import tensorflow as tf
 
+from keras_bert.checkpoints.checkpoint import numpy_dtype
+from keras_bert.config import BertConfig
 from keras_bert.errors import InputError
+from keras_bert.models.sequence_classifier import BertSequenceClassifier
 from keras_bert.optimization import LAMB, AdamW, WarmupLinearDecay
+from keras_bert.optimization.moments import is_excluded
 
 NAMES = ["kernel", "bias", "gamma"]
 SHAPES = [(3, 4), (4,), (4,)]
@@ -107,6 +113,50 @@ def test_layer_norm_and_biases_are_not_decayed(layer_name, weight_name, is_decay
     optimizer.apply([keras.ops.zeros((2,))], [weight])
     expected = 0.95 if is_decayed else 1.0
     np.testing.assert_allclose(to_numpy(weight), [expected, expected], rtol=1e-6)
+
+
+@pytest.mark.parametrize("model_name", ["debias_bert", "layer_norm_study", "gamma", "bias"])
+def test_the_name_of_a_model_excludes_nothing(model_name):
+    config = BertConfig.from_size("tiny", vocab_size=9).replace(num_hidden_layers=1)
+    ordinary, named = (BertSequenceClassifier(config, labels=["a", "b"], name=name) for name in ("bert", model_name))
+    left_out = [[is_excluded(variable.path) for variable in model.trainable_variables] for model in (ordinary, named)]
+    assert left_out[0] == left_out[1]
+    by_google = [re.search("layer_norm|bias", variable.path) is not None for variable in ordinary.trainable_variables]
+    assert left_out[0] == by_google
+    assert 0 < sum(by_google) < len(by_google)
+
+
+@pytest.mark.parametrize("optimizer_class", [AdamW, LAMB])
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_weights_in_16_bits_are_updated_in_32_and_rounded_once(dtype, optimizer_class):
+    narrow, wide = (optimizer_class(2.0**-4, weight_decay=0.25) for _ in range(2))
+    draw = np.random.default_rng(0)
+    weights = draw.normal(size=(40, 50))
+    in_16_bits, in_32_bits = keras.Variable(weights, dtype=dtype, name="w"), keras.Variable(weights, name="w")
+    for _ in range(4):
+        in_32_bits.assign(keras.ops.cast(in_16_bits, "float32"))
+        # Some squares are 0 in float16, and the sum of all is infinite.
+        gradient = keras.ops.cast(draw.normal(size=(40, 50)) * draw.choice([1e-4, 30.0], size=(40, 50)), dtype)
+        narrow.apply([gradient], [in_16_bits])
+        wide.apply([keras.ops.cast(gradient, "float32")], [in_32_bits])
+        found, expected = (np.asarray(keras.ops.cast(given, "float64")) for given in (in_16_bits, in_32_bits))
+        np.testing.assert_allclose(found, expected, rtol=0.5001 * float(ml_dtypes.finfo(numpy_dtype(dtype)).eps))
+    for one, other in zip(narrow.slots()[0][1:], wide.slots()[0][1:], strict=True):
+        assert one.dtype == "float32"
+        np.testing.assert_allclose(to_numpy(one), to_numpy(other), rtol=1e-5, atol=1e-8)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_averages_of_weights_in_16_bits_are_averages(dtype):
+    optimizer = AdamW(0.0, use_ema=True, ema_momentum=0.999)
+    variable = keras.Variable([1.0, -3.0], dtype=dtype, name="w")
+    for value in ([1.0, -3.0], *[[0.5, -1.0]] * 30):
+        variable.assign(value)
+        optimizer.apply([keras.ops.zeros((2,), dtype)], [variable])
+    optimizer.finalize_variable_values([variable])
+    expected = [0.5 + 0.5 * 0.999**30, -1 - 2 * 0.999**30]
+    found = np.asarray(keras.ops.cast(variable, "float64"))
+    np.testing.assert_allclose(found, expected, rtol=0.5001 * float(ml_dtypes.finfo(numpy_dtype(dtype)).eps))
 
 
 def test_what_a_user_excludes_is_excluded_too():

@@ -13,6 +13,8 @@ import pytest
 from tiny_pretraining import CONFIG, VOCABULARY, write_records
 
 from keras_bert.errors import InputError
+from keras_bert.models.pretrainer import BertPretrainer
+from keras_bert.training.array_file import read_arrays
 from keras_bert.training.callbacks import TIMED, read_history
 from keras_bert.training.pretraining import train_pretrainer
 from keras_bert.training.resumable_fit import resumable_fit
@@ -214,6 +216,58 @@ def test_sigterm_ends_a_run_after_the_step_and_the_same_call_goes_on(records, fi
     train(monkeypatch, tmp_path / "run", records)
     assert signal.getsignal(signal.SIGTERM) is handler
     assert_same_run(finished, tmp_path / "run", 60)
+
+
+def test_while_a_run_trains_its_folder_is_refused_to_others(records, finished, tmp_path, monkeypatch):
+    run, refused = tmp_path / "run", []
+
+    def start_another():
+        with pytest.raises(InputError) as caught:
+            train_pretrainer(run, records, **RUN)
+        refused.append(str(caught.value))
+
+    train(monkeypatch, run, records, [At(8, start_another)])
+    assert refused == [f"Another process is writing to {run}. Wait for it, or use another folder."]
+    assert_same_run(finished, run, 60)
+    assert ".lock" not in os.listdir(run)
+
+
+def test_the_lock_file_of_a_process_that_was_killed_locks_nothing(records, tmp_path, monkeypatch):
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / ".lock").touch()
+    train(monkeypatch, tmp_path / "run", records, num_train_steps=2)
+    assert (tmp_path / "run" / "model").exists()
+
+
+def test_a_run_that_is_refused_leaves_no_folder(records, tmp_path, monkeypatch):
+    with pytest.raises(InputError, match="keep_checkpoint_max must be"):
+        train(monkeypatch, tmp_path / "run", records, keep_checkpoint_max=-1)
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.fixture(params=["bfloat16", "float16", "mixed_bfloat16"])
+def precision(request):
+    keras.config.set_dtype_policy(request.param)
+    yield request.param
+    keras.config.set_dtype_policy("float32")
+
+
+def test_a_run_in_16_bits_goes_on_and_ends_as_one_that_was_not_stopped(records, tmp_path, monkeypatch, precision):
+    short = {"num_train_steps": 6, "save_checkpoints_steps": 2}
+    train(monkeypatch, tmp_path / "whole", records, **short)
+    with pytest.raises(Killed):
+        train(monkeypatch, tmp_path / "killed", records, [At(5, kill)], **short)
+    train(monkeypatch, tmp_path / "killed", records, **short)
+    state = read_arrays(tmp_path / "whole" / "checkpoints" / "step-00000006" / "state.npz")
+    assert ("bfloat16" in {array.dtype.name for array in state.values()}) == (precision == "bfloat16")
+    other = read_arrays(tmp_path / "killed" / "checkpoints" / "step-00000006" / "state.npz")
+    for name, array in state.items():
+        np.testing.assert_array_equal(array, other[name], err_msg=name)
+        assert np.isfinite(array.astype("float64")).all()
+    model = BertPretrainer.from_pretrained(tmp_path / "whole" / "model", dtype="float32")
+    weights = [array for name, array in state.items() if name.startswith("model/") and array.dtype.kind in "fV"]
+    for variable, array in zip(model.trainable_variables, weights, strict=True):
+        np.testing.assert_array_equal(variable.numpy(), array.astype("float32"))
 
 
 @pytest.fixture

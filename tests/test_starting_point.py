@@ -3,15 +3,22 @@
 import itertools
 import json
 
+import numpy as np
 import pytest
 from tiny_checkpoints import CONFIG, VOCABULARY, random_checkpoint
 
 from keras_bert.checkpoints.formats import write_checkpoint
+from keras_bert.checkpoints.model_weights import model_weights
 from keras_bert.config import BertConfig
 from keras_bert.errors import InputError
+from keras_bert.models.multiple_choice import BertMultipleChoice
+from keras_bert.models.pretrainer import BertPretrainer
 from keras_bert.models.sequence_classifier import BertSequenceClassifier
+from keras_bert.models.span_classifier import BertSpanClassifier
+from keras_bert.models.token_classifier import BertTokenClassifier
 from keras_bert.tokenization.vocabulary import Vocabulary
-from keras_bert.training.starting_point import StartingPoint
+from keras_bert.training.run_folder import RunFolder
+from keras_bert.training.starting_point import StartingPoint, trained_model
 
 # Long enough to show its casing.
 WORDS = ["".join(letters) for letters in itertools.product("abcdefghij", repeat=3)]
@@ -63,3 +70,38 @@ def test_a_config_that_says_cased_and_an_uncased_checkpoint_disagree(tmp_path):
     with pytest.raises(InputError, match="disagree: do_lower_case is False and True. Leave the config out"):
         start(tmp_path / "uncased", config=cased)
     assert start(tmp_path / "uncased", config=cased, do_lower_case=True).config.do_lower_case is True
+
+
+HEADS = {
+    BertSequenceClassifier: ("classifier",),
+    BertTokenClassifier: ("token_classifier",),
+    BertSpanClassifier: ("span_classifier",),
+    BertMultipleChoice: ("choice_scorer",),
+}
+
+
+@pytest.mark.parametrize("model_class", HEADS)
+def test_a_trained_model_of_another_format_is_taken_and_one_without_its_head_is_refused(model_class, tmp_path):
+    labels = ("no", "yes") if "classifier" in HEADS[model_class][0] and model_class is not BertSpanClassifier else None
+    whole = random_checkpoint(*HEADS[model_class], labels=labels)
+    write_checkpoint(whole, tmp_path / "whole", "huggingface")
+    write_checkpoint(random_checkpoint("masked_lm_head"), tmp_path / "headless", "huggingface")
+    folder = RunFolder(tmp_path / "run")
+    model = trained_model(model_class, folder, StartingPoint(init_checkpoint=tmp_path / "whole"))
+    for name, weight in model_weights(model).items():
+        np.testing.assert_array_equal(weight, whole.tensors[name].read(), err_msg=name)
+    message = rf"headless holds a Hugging Face BertFor\w+, and a {model_class.__name__} is needed here: it has no"
+    with pytest.raises(InputError, match=f"{message} {HEADS[model_class][0]}. Train one from it first"):
+        trained_model(model_class, folder, StartingPoint(init_checkpoint=tmp_path / "headless"))
+
+
+def test_a_pretrainer_needs_both_heads(tmp_path):
+    write_checkpoint(random_checkpoint("masked_lm_head", "next_sentence_head"), tmp_path / "both", "google")
+    write_checkpoint(random_checkpoint("masked_lm_head"), tmp_path / "one", "google")
+    folder = RunFolder(tmp_path / "run")
+    model = trained_model(BertPretrainer, folder, StartingPoint(init_checkpoint=tmp_path / "both"))
+    assert model.vocabulary.tokens == VOCABULARY.tokens
+    with pytest.raises(InputError, match="one holds a .* it has no next_sentence_head. Train one"):
+        trained_model(BertPretrainer, folder, StartingPoint(init_checkpoint=tmp_path / "one"))
+    with pytest.raises(InputError, match="run has no trained model. Train it to its end first"):
+        trained_model(BertPretrainer, folder, StartingPoint())

@@ -116,7 +116,6 @@ def test_the_commands_write_vectors(tmp_path):
                 "--output_format=npy",
                 "--dtype=float16",
                 "--layers=-1",
-                "--max_seq_length=12",
             ],
             "features of 2 texts",
         ),
@@ -124,6 +123,12 @@ def test_the_commands_write_vectors(tmp_path):
         result = loaded_commands.run(f"run_scripts.{name}", *common, *more, timeout=120)
         assert result.returncode == 0, result.stderr
         assert said in result.stdout
+        assert "max_seq_length is 12, all positions of the model, instead of the usual" in result.stdout
+        result = loaded_commands.run(f"run_scripts.{name}", *common, *more, "--max_seq_length=13", timeout=120)
+        assert result.returncode == 1
+        assert result.stderr.splitlines()[-1].startswith(
+            "error: A sequence length of 13 is more than this model's 12 positions (max_position_embeddings)."
+        )
     assert np.load(tmp_path / "v.npy").shape == (2, 8)
     assert np.load(tmp_path / "f" / "vectors.npy").dtype == np.float16
     assert VOCABULARY.tokens[8] == "fox"

@@ -126,9 +126,12 @@ def keras_layout(model_class: type, config: BertConfig, arguments: Mapping) -> d
     num_layers = min(config.num_hidden_layers, 2)
     ones = ("vocab_size", "hidden_size", "num_attention_heads", "intermediate_size")
     ones = {name: 1 for name in (*ones, "max_position_embeddings", "type_vocab_size")}
-    # With a name of its own, it does not make Keras number the models that come after it.
+    # With a name of its own, it does not make Keras number the models that come after it. In float32, which has all
+    # the numbers, whatever models are made in otherwise.
     with keras_as_before_on_error():
-        model = model_class(config.replace(**ones, num_hidden_layers=num_layers), **arguments, name="layout")
+        model = model_class(
+            config.replace(**ones, num_hidden_layers=num_layers), **arguments, name="layout", dtype="float32"
+        )
     weights = model_weights(model)
     for number, variable in enumerate(weights.values()):
         variable.assign(np.full(variable.shape, number))

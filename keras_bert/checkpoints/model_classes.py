@@ -45,11 +45,12 @@ def find_class(name: str, where: str) -> type:
 
 def labelled_head(model_class: type) -> str | None:
     """Returns the head of a model whose outputs have labels, or None."""
-    for base in model_class.__mro__:
-        for head in _CLASSES.get(base.__name__, (None, ()))[1]:
-            if head in _LABELLED:
-                return head
-    return None
+    return next((head for head in heads_of(model_class) if head in _LABELLED), None)
+
+
+def heads_of(model_class: type) -> tuple[str, ...]:
+    """Returns the heads of our model classes and of classes that derive from them."""
+    return next((_CLASSES[base.__name__][1] for base in model_class.__mro__ if base.__name__ in _CLASSES), ())
 
 
 def class_for(checkpoint: BertCheckpoint) -> tuple[type, dict]:

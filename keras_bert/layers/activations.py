@@ -1,6 +1,7 @@
 """The hidden activations that `bert_config.json` can name."""
 
 import functools
+import math
 from collections.abc import Callable
 
 import keras
@@ -8,9 +9,22 @@ import keras
 from keras_bert.backend import tensorflow_kernels
 from keras_bert.errors import InputError
 
+
+def _tanh_gelu(values):
+    """Keras' tanh form of GELU, whose gradient in float16 is finite too.
+
+    The cubes of float16 are infinite from 41 on, and tanh has no slope there: 0 times infinity is NaN.
+    """
+    if keras.backend.standardize_dtype(values.dtype) != "float16":
+        return keras.ops.gelu(values, approximate=True)
+    near = keras.ops.clip(values, -16.0, 16.0)  # beyond, tanh is 1 or -1 in all types
+    cubes = keras.ops.power(near, 3)
+    return 0.5 * values * (1.0 + keras.ops.tanh(math.sqrt(2 / math.pi) * (near + 0.044715 * cubes)))
+
+
 _ACTIVATIONS = {
     # Google's code computes the tanh approximation and calls it "gelu"; Hugging Face's "gelu" is the exact one.
-    "gelu": functools.partial(keras.ops.gelu, approximate=True),
+    "gelu": _tanh_gelu,
     "gelu_erf": functools.partial(keras.ops.gelu, approximate=False),
     "relu": keras.ops.relu,
     "tanh": keras.ops.tanh,

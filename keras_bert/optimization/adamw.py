@@ -11,8 +11,8 @@ from keras_bert.errors import InputError
 from keras_bert.optimization.moments import MomentOptimizer, computed_after, one_minus_power
 
 # The names that `BertEncoder` gives its parts.
-_LAYER = re.compile(r"(?:^|/)layer_(\d+)/")
-_EMBEDDINGS = re.compile(r"(?:^|/)embeddings/")
+_LAYER = re.compile(r"(?:^|.*/)layer_(\d+)/")
+_EMBEDDINGS = re.compile(r"(?:^|/)embeddings/(?:layer_norm/)?[^/]+$")  # a model may be called embeddings
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")
@@ -81,11 +81,19 @@ class AdamW(MomentOptimizer):
     def update_step(self, gradient, variable, learning_rate):
         index = self._get_variable_index(variable)
         momentum, velocity = self._momentums[index], self._velocities[index]
-        dtype, multiplier = variable.dtype, self._rate_multipliers[index]
+        dtype, multiplier = momentum.dtype, self._rate_multipliers[index]
         decay, rate, epsilon = self._once_per_update(
             (dtype, multiplier), lambda: self._rates(dtype, learning_rate, multiplier)
         )
-        if self.weight_decay and not self._is_excluded[index]:
+        is_decayed = self.weight_decay and not self._is_excluded[index]
+        if variable.dtype != dtype:
+            with computed_after(gradient):
+                change = self._adam_change(gradient, momentum, velocity, rate, epsilon)
+                if is_decayed:
+                    change = change + ops.cast(ops.convert_to_tensor(variable), dtype) * decay
+                self._subtract(variable, change)
+            return
+        if is_decayed:
             with computed_after(gradient):
                 self.assign_sub(variable, ops.convert_to_tensor(variable) * decay)
         if tensorflow_kernels:
@@ -94,10 +102,16 @@ class AdamW(MomentOptimizer):
             )
             tensorflow_kernels.adam_update(variable, momentum.value, velocity.value, gradient, rate, epsilon, constants)
             return
-        gradient = ops.cast(gradient, dtype)
+        self.assign_sub(variable, self._adam_change(gradient, momentum, velocity, rate, epsilon))
+
+    def _adam_change(self, gradient, momentum, velocity, rate, epsilon):
+        """Updates the moments and returns what Adam subtracts, in their type."""
+        if tensorflow_kernels:
+            gradient = tensorflow_kernels.dense_gradient(gradient)
+        gradient = ops.cast(gradient, momentum.dtype)
         self.assign(momentum, self.beta_1 * momentum + (1 - self.beta_1) * gradient)
         self.assign(velocity, self.beta_2 * velocity + (1 - self.beta_2) * ops.square(gradient))
-        self.assign_sub(variable, rate * momentum / (ops.sqrt(velocity) + epsilon))
+        return rate * momentum / (ops.sqrt(velocity) + epsilon)
 
     def _rates(self, dtype, learning_rate, multiplier: float):
         """Returns what decay multiplies weights by, the rate of the update, and its epsilon: scalars of the dtype."""

@@ -52,13 +52,14 @@ class LAMB(MomentOptimizer):
         super().__init__(learning_rate, weight_decay, beta_1, beta_2, epsilon, global_clipnorm, name, **kwargs)
 
     def update_step(self, gradient, variable, learning_rate):
-        corrections = self._once_per_update(variable.dtype, lambda: self._corrections(variable.dtype))
+        dtype = self._momentums[self._get_variable_index(variable)].dtype
+        corrections = self._once_per_update(dtype, lambda: self._corrections(dtype))
         with computed_after(gradient):
             self._update(gradient, variable, learning_rate, *corrections)
 
     def _update(self, gradient, variable, learning_rate, correction_1, correction_2):
         index = self._get_variable_index(variable)
-        dtype = variable.dtype
+        dtype = self._momentums[index].dtype
         if tensorflow_kernels:
             gradient = tensorflow_kernels.dense_gradient(gradient)
         gradient = ops.cast(gradient, dtype)
@@ -69,11 +70,11 @@ class LAMB(MomentOptimizer):
         update = momentum / correction_1 / (ops.sqrt(velocity / correction_2) + self.epsilon)
         rate = ops.cast(learning_rate, dtype)
         if not self._is_excluded[index]:
-            weights = ops.convert_to_tensor(variable)
+            weights = ops.cast(ops.convert_to_tensor(variable), dtype)
             if self.weight_decay:
                 update = update + self.weight_decay * weights
             rate = rate * _trust_ratio(weights, update)
-        self.assign_sub(variable, rate * update)
+        self._subtract(variable, rate * update)
 
     def _corrections(self, dtype):
         """Returns the sums of the weights that the averages m and v have given to gradients so far."""

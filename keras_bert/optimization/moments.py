@@ -10,14 +10,18 @@ from keras import ops
 from keras_bert.backend import tensorflow_kernels
 
 # Google excludes what matches "LayerNorm", "layer_norm" or "bias". Keras calls the two weights of a LayerNorm gamma and
-# beta whatever the layer is called, so those names are excluded too.
-_EXCLUDED = re.compile(r"(layer_?norm(alization)?|bias|/gamma$|/beta$|^gamma$|^beta$)", re.IGNORECASE)
+# beta whatever the layer is called, so those names are excluded too. Matched are the name of the variable and, for
+# LayerNorm, that of its layer: a model may be called debias_bert.
+_EXCLUDED = re.compile(r"layer_?norm[^/]*(/[^/]*)?$|bias[^/]*$|(^|/)(gamma|beta)$", re.IGNORECASE)
 
 
 class MomentOptimizer(keras.optimizers.Optimizer):
     """Keeps `m` and `v` for each variable, knows which variables are regularised, and clips. Subclasses update.
 
     LayerNorm, biases and what a user names with `exclude_from_weight_decay` are left out of the weight decay.
+
+    Of weights in 16 bits the moments, averages and sums are float32, and so is the update, which is rounded once: in
+    bfloat16, 0.999 is 1, and squares of gradients are 0 in float16.
 
     Args:
         learning_rate: number or `keras.optimizers.schedules.LearningRateSchedule`.
@@ -50,6 +54,11 @@ class MomentOptimizer(keras.optimizers.Optimizer):
         self._momentums, self._velocities = self.add_optimizer_variables(variables, ["momentum", "velocity"])
         self._is_excluded = [not self._use_weight_decay(variable) for variable in variables]
 
+    def add_variable(self, shape, initializer="zeros", dtype=None, **arguments):
+        return super().add_variable(
+            shape, initializer, "float32" if dtype in ("float16", "bfloat16") else dtype, **arguments
+        )
+
     def slots(self):
         """Returns `(variable, m, v)` for each variable that is trained; none before the first update."""
         return (
@@ -59,7 +68,7 @@ class MomentOptimizer(keras.optimizers.Optimizer):
     def _use_weight_decay(self, variable):
         # What a user excludes with `exclude_from_weight_decay` is excluded as well.
         path = getattr(variable, "path", variable.name)
-        return not _EXCLUDED.search(path) and super()._use_weight_decay(variable)
+        return not is_excluded(path) and super()._use_weight_decay(variable)
 
     def _apply_weight_decay(self, variables):
         """Does nothing: the decay is a term of `update_step`."""
@@ -70,6 +79,14 @@ class MomentOptimizer(keras.optimizers.Optimizer):
             super()._backend_update_step(grads, trainable_variables, learning_rate)
         finally:
             self._once = None
+
+    def _subtract(self, variable, change):
+        """Subtracts a change, which may be wider than the variable."""
+        if change.dtype == variable.dtype:
+            self.assign_sub(variable, change)
+        else:
+            weights = ops.cast(ops.convert_to_tensor(variable), change.dtype)
+            self.assign(variable, ops.cast(weights - change, variable.dtype))
 
     def _once_per_update(self, key, make):
         """Returns `make()`, which is called for the first variable of an update that asks for this key.
@@ -101,6 +118,24 @@ class MomentOptimizer(keras.optimizers.Optimizer):
             return
         super().finalize_variable_values(var_list)
 
+    def _update_model_variables_moving_average(self, trainable_variables):
+        # Keras computes in the type of the variables, and in bfloat16 what an average keeps would be all of it.
+        if self.use_ema:
+            trainable_variables = [
+                variable if average is None or average.dtype == variable.dtype else ops.cast(variable, average.dtype)
+                for variable, average in zip(trainable_variables, self._model_variables_moving_average, strict=True)
+            ]
+        super()._update_model_variables_moving_average(trainable_variables)
+
+    def _overwrite_model_variables_with_average_value(self, trainable_variables):
+        pairs = list(zip(trainable_variables, self._model_variables_moving_average, strict=True))
+        if all(average is None or average.dtype == variable.dtype for variable, average in pairs):
+            super()._overwrite_model_variables_with_average_value(trainable_variables)
+            return
+        for variable, average in pairs:
+            if average is not None:
+                variable.assign(ops.cast(average, variable.dtype))
+
     def get_config(self):
         return {
             **super().get_config(),
@@ -108,6 +143,11 @@ class MomentOptimizer(keras.optimizers.Optimizer):
             "beta_2": self.beta_2,
             "epsilon": self.epsilon,
         }
+
+
+def is_excluded(path: str) -> bool:
+    """Returns whether a variable of this path, such as `encoder/layer_0/attention/query/bias`, is not regularised."""
+    return _EXCLUDED.search(path) is not None
 
 
 class _OnceEach:

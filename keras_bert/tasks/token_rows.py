@@ -6,12 +6,30 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from keras_bert import features
+from keras_bert.config import BertConfig
 from keras_bert.errors import InputError
 
 # Examples are sorted by length within this many batches, or within a quarter of all where that is less: else every
 # epoch would have the same batches. transformers' group_by_length has the same numbers.
 _BATCHES_SORTED_TOGETHER = 50
 _FEWEST_SORTED_PARTS = 4
+
+
+def row_length(config: BertConfig, given: int | None, usual: int) -> int:
+    """Returns the most tokens in a row: as given, else the usual number, or all positions of a model that has fewer.
+
+    The last is said in a line.
+
+    Raises:
+        InputError: the number that was given is more than the model has positions.
+    """
+    if given is not None:
+        config.check_sequence_length(given)
+        return given
+    length = min(usual, config.max_position_embeddings)
+    if length < usual:
+        print(f"max_seq_length is {length}, all positions of the model, instead of the usual {usual}")
+    return length
 
 
 @dataclasses.dataclass(frozen=True)

@@ -48,6 +48,7 @@ class TextTask:
         name: what a run folder calls the task.
         main_score: the name of the score by which the best of several models is chosen; more is better.
         example_rank: the axes of one example's text: 0 for a string, 1 for a list of words.
+        usual_length: tokens in a row where a run is not told how many, see `row_length`.
 
     Raises:
         InputError: the model has no vocabulary.
@@ -56,6 +57,7 @@ class TextTask:
     name: str
     main_score = "accuracy"
     example_rank = 0
+    usual_length = 128
 
     def __init__(self, model):
         if model.vocabulary is None:

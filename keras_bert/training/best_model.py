@@ -8,11 +8,10 @@ import sys
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 
-import numpy as np
-
 from keras_bert.atomic_output import atomic_file, say_why_writing_failed
 from keras_bert.errors import InputError
 from keras_bert.json_files import member, read_json_object
+from keras_bert.training.array_file import read_arrays, write_arrays
 from keras_bert.training.callbacks import StepCallback, read_history
 from keras_bert.training.run_folder import RunFolder
 from keras_bert.training.strategies import is_chief, of_chief
@@ -123,7 +122,7 @@ class BestModel(StepCallback):
         if is_best:
             # Before the line: a kill between the two costs an evaluation, not the weights.
             with atomic_file(self._weights_path) as file:
-                np.savez(file, **_weights_of(self._kept_model))
+                write_arrays(file, _weights_of(self._kept_model))
         with say_why_writing_failed(self._path), open(self._path, "a", encoding="utf-8") as file:
             file.write(json.dumps(line) + "\n")
         print(
@@ -139,8 +138,7 @@ class BestModel(StepCallback):
             InputError: the file is missing or of another model.
         """
         try:
-            with open(self._weights_path, "rb") as file, np.load(file) as saved:
-                arrays = {name: saved[name] for name in saved.files}
+            arrays = read_arrays(self._weights_path)
             for name, weight in enumerate(self._kept_model.weights):
                 weight.assign(arrays[str(name)])
         except (OSError, EOFError, KeyError, ValueError) as error:

@@ -18,6 +18,7 @@ from keras_bert.models.sequence_classifier import BertSequenceClassifier
 from keras_bert.tasks.classification import TextExamples, label_ids, labels_of, multi_hot_labels
 from keras_bert.text_tasks.classification import probabilities_of
 from keras_bert.text_tasks.fitting import text_task
+from keras_bert.tokenization.vocabulary import Vocabulary
 from keras_bert.training.fine_tuning import (
     Answered,
     FineTuningOptions,
@@ -59,7 +60,9 @@ def evaluate_classifier(
     dev: TextExamples | Mapping[str, TextExamples],
     *,
     init_checkpoint: str | os.PathLike | None = None,
-    max_seq_length: int = 128,
+    vocabulary: Vocabulary | None = None,
+    do_lower_case: bool | None = None,
+    max_seq_length: int | None = None,
     eval_batch_size: int = 8,
 ) -> dict[str, float]:
     """Evaluates a classifier; writes `eval_results.txt` and a report into `eval_report`, see `write_label_report`.
@@ -68,7 +71,8 @@ def evaluate_classifier(
         output_dir: the folder of a finished run, or an empty one if `init_checkpoint` is given.
         dev: examples with labels that the classifier knows; or several sets of them by name: `eval`, whose results come
             first, and for example `eval_mismatched`.
-        init_checkpoint: the model folder of a classifier, used when `output_dir` has no model.
+        init_checkpoint: a checkpoint of a classifier in any format, used when `output_dir` has no model.
+        vocabulary, do_lower_case: as of `StartingPoint`, for that checkpoint.
 
     Returns:
         The official scores, each with the name of its set before its own (`eval_accuracy`), `global_step` and `loss`,
@@ -80,7 +84,13 @@ def evaluate_classifier(
     """
     sets = dict(dev) if isinstance(dev, Mapping) else {"eval": dev}
     first, *others = sorted(sets, key=lambda name: name != "eval")
-    asked = {"init_checkpoint": init_checkpoint, "max_seq_length": max_seq_length, "batch_size": eval_batch_size}
+    asked = {
+        "init_checkpoint": init_checkpoint,
+        "vocabulary": vocabulary,
+        "do_lower_case": do_lower_case,
+        "max_seq_length": max_seq_length,
+        "batch_size": eval_batch_size,
+    }
     further = {}
     for name in (*others, first):
         answered = ask_trained_model(output_dir, BertSequenceClassifier, sets[name], **asked)
@@ -106,7 +116,9 @@ def predict_classifier(
     test: TextExamples,
     *,
     init_checkpoint: str | os.PathLike | None = None,
-    max_seq_length: int = 128,
+    vocabulary: Vocabulary | None = None,
+    do_lower_case: bool | None = None,
+    max_seq_length: int | None = None,
     predict_batch_size: int = 8,
     name: str = "test",
     submission: str | None = None,
@@ -129,6 +141,8 @@ def predict_classifier(
         BertSequenceClassifier,
         test,
         init_checkpoint=init_checkpoint,
+        vocabulary=vocabulary,
+        do_lower_case=do_lower_case,
         max_seq_length=max_seq_length,
         batch_size=predict_batch_size,
     )

@@ -15,16 +15,17 @@ from keras_bert.atomic_output import atomic_file
 from keras_bert.errors import InputError
 from keras_bert.input_pipeline import rows_dataset
 from keras_bert.models.distiller import Distiller
-from keras_bert.tasks.token_rows import RowBatches, TokenRows
+from keras_bert.tasks.token_rows import RowBatches, TokenRows, row_length
 from keras_bert.text_tasks.base import Encoded, TextTask
 from keras_bert.text_tasks.distillation import teacher_logits
 from keras_bert.text_tasks.fitting import text_task
 from keras_bert.text_tasks.prediction import predict_rows
+from keras_bert.tokenization.vocabulary import Vocabulary
 from keras_bert.trainable_parts import enable_lora, freeze, what_is_trained
 from keras_bert.training.best_model import BestModel, forget_best_weights, kept_step
 from keras_bert.training.optimizer_choice import OptimizerChoice, averaged_weights, take_averages
 from keras_bert.training.resumable_fit import compile_for_training, resumable_fit
-from keras_bert.training.run_folder import KEEP_CHECKPOINT_MAX, RunFolder
+from keras_bert.training.run_folder import KEEP_CHECKPOINT_MAX, RunFolder, training_alone
 from keras_bert.training.starting_point import StartingPoint, trained_model
 from keras_bert.training.strategies import check_batch_size, is_any, is_chief, of_chief, wait_for_all
 
@@ -34,7 +35,8 @@ class FineTuningOptions:
     """How a model is fine-tuned, whatever its task.
 
     Attributes:
-        max_seq_length: the most tokens in a row; batches are as long as needed.
+        max_seq_length: the most tokens in a row; batches are as long as needed. `None`: 128, or 384 for questions, or
+            all positions of a model that has fewer.
         train_batch_size: examples per update.
         learning_rate: the highest one.
         num_train_epochs: passes over the examples; may be a fraction.
@@ -63,7 +65,7 @@ class FineTuningOptions:
         InputError: a number makes no sense.
     """
 
-    max_seq_length: int = 128
+    max_seq_length: int | None = None
     train_batch_size: int = 32
     learning_rate: float = 5e-5
     num_train_epochs: float = 3.0
@@ -139,6 +141,7 @@ class Answered:
     answers: list
 
 
+@training_alone
 def fine_tune(
     output_dir: str | os.PathLike,
     model_class: type,
@@ -167,7 +170,7 @@ def fine_tune(
         The trained model.
 
     Raises:
-        InputError: examples, folder and model do not go together; the message says which.
+        InputError: examples, folder and model do not go together, or another process trains in that folder.
     """
     options = options or FineTuningOptions()
     if options.keep_best and dev is None:
@@ -177,6 +180,9 @@ def fine_tune(
     keras.utils.set_random_seed(options.seed)
     model = start.make(model_class, **model_arguments)
     task = text_task(model)
+    options = dataclasses.replace(
+        options, max_seq_length=row_length(model.config, options.max_seq_length, task.usual_length)
+    )
     if options.class_weight is not None:
         train = dataclasses.replace(train, weights=task.class_weights(train, options.class_weight))
     task.before_training(train)
@@ -218,7 +224,9 @@ def ask_trained_model(
     examples: Any,
     *,
     init_checkpoint: str | os.PathLike | None = None,
-    max_seq_length: int = 128,
+    vocabulary: Vocabulary | None = None,
+    do_lower_case: bool | None = None,
+    max_seq_length: int | None = None,
     batch_size: int = 8,
     **answer_options,
 ) -> Answered:
@@ -227,15 +235,17 @@ def ask_trained_model(
     Args:
         output_dir: the folder of a finished run, or an empty one if `init_checkpoint` is given.
         examples: with or without labels.
-        init_checkpoint: a model folder, used when `output_dir` has no model.
+        init_checkpoint, vocabulary, do_lower_case: as of `StartingPoint`, used when `output_dir` has no model.
+        max_seq_length: as of `FineTuningOptions`.
         **answer_options: what the task's `answers` takes beside the outputs.
 
     Raises:
         InputError: there is no such model.
     """
-    model = trained_model(model_class, RunFolder(output_dir), init_checkpoint)
+    start = StartingPoint(None, vocabulary, init_checkpoint, do_lower_case)
+    model = trained_model(model_class, RunFolder(output_dir), start)
     task = text_task(model)
-    encoded = _said(task.encode(examples, max_seq_length))
+    encoded = _said(task.encode(examples, row_length(model.config, max_seq_length, task.usual_length)))
     outputs = predict_rows(model, encoded.rows, batch_size)
     return Answered(model, examples, encoded, outputs, task.answers(examples, encoded, outputs, **answer_options))
 

@@ -14,6 +14,7 @@ from keras_bert.atomic_output import atomic_file
 from keras_bert.errors import InputError
 from keras_bert.evaluation.report_files import aligned, draw, write_table, write_text
 from keras_bert.json_files import read_json_object
+from keras_bert.training.run_folder import training_alone
 
 _RESULT_FILE = "grid_result.json"
 
@@ -57,6 +58,7 @@ def cells(
     return [Cell(*values) for values in itertools.product(*given.values())]
 
 
+@training_alone
 def run_grid(
     output_dir: str | os.PathLike,
     grid: Sequence[Cell],
@@ -80,7 +82,8 @@ def run_grid(
         The best cell: of the settings with the highest mean over the seeds, the seed with the highest score.
 
     Raises:
-        InputError: there is no such score, the files cannot be written, or what `run_cell` raises.
+        InputError: there is no such score, the files cannot be written, another process trains in that folder, or what
+            `run_cell` raises.
     """
     results: dict[Cell, dict[str, float]] = {}
     for number, cell in enumerate(grid, start=1):

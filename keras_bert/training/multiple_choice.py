@@ -9,6 +9,7 @@ from keras_bert.models.multiple_choice import BertMultipleChoice
 from keras_bert.tasks.multiple_choice import ChoiceExamples
 from keras_bert.text_tasks.fitting import text_task
 from keras_bert.text_tasks.multiple_choice import ChoiceAnswer
+from keras_bert.tokenization.vocabulary import Vocabulary
 from keras_bert.training.fine_tuning import FineTuningOptions, ask_trained_model, fine_tune, write_eval_results
 from keras_bert.training.run_folder import RunFolder
 from keras_bert.training.starting_point import StartingPoint
@@ -33,7 +34,9 @@ def evaluate_multiple_choice(
     dev: ChoiceExamples,
     *,
     init_checkpoint: str | os.PathLike | None = None,
-    max_seq_length: int = 128,
+    vocabulary: Vocabulary | None = None,
+    do_lower_case: bool | None = None,
+    max_seq_length: int | None = None,
     eval_batch_size: int = 8,
 ) -> dict[str, float]:
     """Evaluates a model; writes `eval_results.txt` and the folder `eval_report` (see `write_choice_report`).
@@ -41,7 +44,8 @@ def evaluate_multiple_choice(
     Args:
         output_dir: the folder of a finished run, or an empty one if `init_checkpoint` is given.
         dev: examples with answers.
-        init_checkpoint: the model folder, used when `output_dir` has no model.
+        init_checkpoint: a checkpoint of such a model in any format, used when `output_dir` has no model.
+        vocabulary, do_lower_case: as of `StartingPoint`, for that checkpoint.
 
     Returns:
         `eval_accuracy`, `eval_loss`, `eval_chance` (the accuracy of guessing), `loss` and `global_step`.
@@ -54,6 +58,8 @@ def evaluate_multiple_choice(
         BertMultipleChoice,
         dev,
         init_checkpoint=init_checkpoint,
+        vocabulary=vocabulary,
+        do_lower_case=do_lower_case,
         max_seq_length=max_seq_length,
         batch_size=eval_batch_size,
     )
@@ -79,7 +85,9 @@ def predict_multiple_choice(
     test: ChoiceExamples,
     *,
     init_checkpoint: str | os.PathLike | None = None,
-    max_seq_length: int = 128,
+    vocabulary: Vocabulary | None = None,
+    do_lower_case: bool | None = None,
+    max_seq_length: int | None = None,
     predict_batch_size: int = 8,
 ) -> list[ChoiceAnswer]:
     """Predicts; writes `test_results.tsv`, a line per example and a probability per choice without a header, and
@@ -96,6 +104,8 @@ def predict_multiple_choice(
         BertMultipleChoice,
         test,
         init_checkpoint=init_checkpoint,
+        vocabulary=vocabulary,
+        do_lower_case=do_lower_case,
         max_seq_length=max_seq_length,
         batch_size=predict_batch_size,
     )

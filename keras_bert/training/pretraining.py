@@ -20,7 +20,7 @@ from keras_bert.training.optimizer_choice import OptimizerChoice, averaged_weigh
 from keras_bert.training.pretraining_evaluation import PretrainingEvaluation
 from keras_bert.training.pretraining_phase import PretrainingPhase
 from keras_bert.training.resumable_fit import compile_for_training, resumable_fit
-from keras_bert.training.run_folder import KEEP_CHECKPOINT_MAX, RunFolder
+from keras_bert.training.run_folder import KEEP_CHECKPOINT_MAX, RunFolder, training_alone
 from keras_bert.training.starting_point import StartingPoint, check_same_vocabulary, trained_model
 from keras_bert.training.strategies import check_batch_size, is_any
 
@@ -32,6 +32,7 @@ _INDEX_FILES = ("record_index.npz", "record_index_phase2.npz")
 _MAIN_SCORE = "loss"
 
 
+@training_alone
 def train_pretrainer(
     output_dir: str | os.PathLike,
     train_files: str | Sequence[str],
@@ -92,7 +93,7 @@ def train_pretrainer(
         The trained model: with `ema_momentum`, the averaged weights.
 
     Raises:
-        InputError: files, folder, config and vocabulary do not go together; the message says which.
+        InputError: files, folder, config and vocabulary do not go together, or another process trains in that folder.
     """
     optimizer = optimizer or OptimizerChoice()
     first_phase = PretrainingPhase(
@@ -289,7 +290,7 @@ def evaluate_pretrainer(
     Args:
         output_dir: the folder of a finished run, or an empty one if `init_checkpoint` is given.
         vocabulary: for records without masks, when the model has none of its own.
-        init_checkpoint: the model folder to evaluate when `output_dir` has no model.
+        init_checkpoint: the checkpoint, of any format, to evaluate when `output_dir` has no model.
         max_seq_length, max_predictions_per_seq, masking: as `pretraining_dataset` takes them.
         max_eval_steps: evaluates at most this many batches.
 
@@ -304,7 +305,7 @@ def evaluate_pretrainer(
         eval_files, eval_batch_size, max_eval_steps, max_seq_length, max_predictions_per_seq, masking, vocabulary
     )
     folder = RunFolder(output_dir)
-    model = trained_model(BertPretrainer, folder, init_checkpoint)
+    model = trained_model(BertPretrainer, folder, StartingPoint(init_checkpoint=init_checkpoint))
     check_same_vocabulary(vocabulary, model.vocabulary, folder.path)
     dataset = evaluation.dataset(model)
     model.compile(optimizer=None)

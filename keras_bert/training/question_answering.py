@@ -13,8 +13,10 @@ from keras_bert.models.span_classifier import BertSpanClassifier
 from keras_bert.tasks.answer_places import check_training_questions
 from keras_bert.tasks.answer_spans import FoundAnswer
 from keras_bert.tasks.question_answering import QuestionExamples
+from keras_bert.tasks.token_rows import row_length
 from keras_bert.text_tasks.fitting import text_task
 from keras_bert.text_tasks.prediction import predict_rows
+from keras_bert.tokenization.vocabulary import Vocabulary
 from keras_bert.training.fine_tuning import Answered, FineTuningOptions, fine_tune, write_eval_results
 from keras_bert.training.run_folder import RunFolder
 from keras_bert.training.starting_point import StartingPoint, trained_model
@@ -89,7 +91,9 @@ def predict_answers(
     questions: QuestionAnsweringOptions | None = None,
     tune_null_threshold: bool = False,
     init_checkpoint: str | os.PathLike | None = None,
-    max_seq_length: int = 384,
+    vocabulary: Vocabulary | None = None,
+    do_lower_case: bool | None = None,
+    max_seq_length: int | None = None,
     predict_batch_size: int = 8,
 ) -> list[FoundAnswer]:
     """Answers questions and writes `predictions.json` and `nbest_predictions.json`; see docs/question_answering.md.
@@ -99,6 +103,8 @@ def predict_answers(
 
     Args:
         output_dir: the folder of a finished run, or an empty one if `init_checkpoint` is given.
+        init_checkpoint, vocabulary, do_lower_case: as of `StartingPoint`, used when `output_dir` has no model.
+        max_seq_length: as of `FineTuningOptions`.
         tune_null_threshold: takes the threshold with the best F1 on these examples, which must have answers, and keeps
             it in the model folder of the run.
 
@@ -107,7 +113,8 @@ def predict_answers(
     """
     questions = questions or QuestionAnsweringOptions()
     folder = RunFolder(output_dir)
-    model = trained_model(BertSpanClassifier, folder, init_checkpoint)
+    start = StartingPoint(None, vocabulary, init_checkpoint, do_lower_case)
+    model = trained_model(BertSpanClassifier, folder, start)
     for name, value in questions.model_arguments().items():
         if name != "null_threshold" or questions.null_threshold is not None or model.null_threshold is None:
             setattr(model, name, value)
@@ -127,9 +134,9 @@ def predict_answers(
     return answered.answers
 
 
-def _ask(model, examples, questions: QuestionAnsweringOptions, max_seq_length: int, batch_size: int) -> Answered:
+def _ask(model, examples, questions: QuestionAnsweringOptions, max_seq_length: int | None, batch_size: int) -> Answered:
     task = text_task(model)
-    encoded = task.encode(examples, max_seq_length)
+    encoded = task.encode(examples, row_length(model.config, max_seq_length, task.usual_length))
     for note in encoded.notes:
         print(note)
     outputs = predict_rows(model, encoded.rows, batch_size)

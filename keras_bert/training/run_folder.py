@@ -1,6 +1,7 @@
 """The folder of one training run: what started it, how far it got, what came of it."""
 
 import contextlib
+import functools
 import json
 import os
 import re
@@ -11,12 +12,28 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from keras_bert.atomic_output import PARTIAL, atomic_file, atomic_folder, check_output_folder
+from keras_bert.atomic_output import (
+    PARTIAL,
+    atomic_file,
+    atomic_folder,
+    check_output_folder,
+    say_why_writing_failed,
+)
 from keras_bert.errors import InputError
+from keras_bert.folder_lock import only_writer
 from keras_bert.json_files import read_json_object
-from keras_bert.training.strategies import check_workers_agree, is_any, is_chief, wait_for_all, worker_suffix
+from keras_bert.training.array_file import read_arrays, write_arrays
+from keras_bert.training.strategies import (
+    check_workers_agree,
+    is_any,
+    is_chief,
+    of_chief,
+    wait_for_all,
+    worker_suffix,
+)
 
 _SETTINGS_FILE = "run.json"
+_LOCK_FILE = ".lock"
 _CHECKPOINT = re.compile(r"step-(\d+)")
 # The newest, and one more in case the disk failed under the newest.
 KEEP_CHECKPOINT_MAX = 2
@@ -128,7 +145,7 @@ class RunFolder:
 
     def _write_checkpoint(self, arrays: Mapping[str, np.ndarray], step: int) -> None:
         with atomic_folder(self._checkpoint_path(step)) as folder:
-            np.savez(os.path.join(folder, "state.npz"), **arrays)
+            write_arrays(os.path.join(folder, "state.npz"), arrays)
         if self._keep_checkpoint_max:
             for old_step in sorted(self._steps())[: -self._keep_checkpoint_max]:
                 shutil.rmtree(self._checkpoint_path(old_step), ignore_errors=True)
@@ -149,7 +166,7 @@ class RunFolder:
         for step in sorted(self._steps(), reverse=True):
             path = self._checkpoint_path(step)
             try:
-                arrays = _read_arrays(os.path.join(path, "state.npz"))
+                arrays = read_arrays(os.path.join(path, "state.npz"))
             except Exception as error:  # zipfile and NumPy have many for what they cannot read
                 self._set_aside(step, error)
                 continue
@@ -185,15 +202,13 @@ class RunFolder:
         return {key: float(value) for key, value in found.items() if _is_number(value)}
 
     def _check_is_free(self):
-        try:
+        if not os.path.isdir(self.path):
             check_output_folder(self.path)
-        except InputError as error:
-            if os.path.isdir(self.path) and os.listdir(self.path):
-                raise InputError(
-                    f"The output folder {self.path} is not empty and holds no run that could go on (it has no "
-                    f"{_SETTINGS_FILE}). Remove it or give another name."
-                ) from None
-            raise error
+        elif set(os.listdir(self.path)) - {_LOCK_FILE}:
+            raise InputError(
+                f"The output folder {self.path} is not empty and holds no run that could go on (it has no "
+                f"{_SETTINGS_FILE}). Remove it or give another name."
+            )
 
     def _set_aside(self, step: int, error: Exception) -> None:
         """Says that a checkpoint is damaged and renames it, so that the one of its step can be written again."""
@@ -221,6 +236,41 @@ class RunFolder:
         return [int(match[1]) for match in map(_CHECKPOINT.fullmatch, names) if match]
 
 
+def training_alone(train: Callable) -> Callable:
+    """Returns `train(output_dir, ...)`, which is refused while another process trains in that folder.
+
+    The system releases the lock when the process ends in any way, so a killed run can go on at once. Where several
+    workers train, the first one holds the lock for all. The folder is made, and removed if nothing came into it.
+
+    Raises:
+        InputError: from the returned function: another process trains there, or the folder cannot be written to; all
+            workers raise it.
+    """
+
+    @functools.wraps(train)
+    def train_alone(output_dir, *arguments, **named):
+        with contextlib.ExitStack() as stack:
+            of_chief(lambda: _lock(os.path.abspath(os.fspath(output_dir)), stack))
+            return train(output_dir, *arguments, **named)
+
+    return train_alone
+
+
+def _lock(path: str, stack: contextlib.ExitStack) -> None:
+    """Locks a folder until the stack is closed."""
+    if not os.path.isdir(path):
+        check_output_folder(path)
+    stack.callback(_remove_if_empty, path)
+    with say_why_writing_failed(path):
+        os.makedirs(path, exist_ok=True)
+        stack.enter_context(only_writer(os.path.join(path, _LOCK_FILE)))
+
+
+def _remove_if_empty(path: str) -> None:
+    with contextlib.suppress(OSError):
+        os.rmdir(path)
+
+
 def _state(model) -> dict:
     """Returns name -> variable for weights, random states, optimiser and metrics, always in the same order."""
     if not model.optimizer.built:  # Keras' LossScaleOptimizer would make its variables a second time
@@ -232,11 +282,6 @@ def _state(model) -> dict:
         for owner, members in variables.items()
         for number, variable in enumerate(members)
     }
-
-
-def _read_arrays(path: str) -> dict[str, np.ndarray]:
-    with open(path, "rb") as file, np.load(file) as saved:
-        return {name: saved[name] for name in saved.files}
 
 
 def _assign(state: Mapping, arrays: Mapping[str, np.ndarray], path: str) -> None:

@@ -4,7 +4,9 @@ import dataclasses
 import os
 from collections.abc import Sequence
 
-from keras_bert.checkpoints.model_folder import read_model_config
+from keras_bert.checkpoints.formats import read_checkpoint
+from keras_bert.checkpoints.model_classes import heads_of
+from keras_bert.checkpoints.pretrained import model_of
 from keras_bert.config import BertConfig
 from keras_bert.errors import InputError
 from keras_bert.tokenization.vocabulary import Vocabulary
@@ -41,7 +43,10 @@ class StartingPoint:
         if self.keep_layers is not None and not self.init_checkpoint:
             raise InputError("keep_layers chooses from the layers of init_checkpoint, which was not given.")
         if self.init_checkpoint:
-            model = self._load(model_class, arguments)
+            model = model_class.from_pretrained(
+                self.init_checkpoint, do_lower_case=self.do_lower_case, keep_layers=self.keep_layers, **arguments
+            )
+            self._check_loaded(model)
         elif self.config:
             config = self.config
             if self.do_lower_case is not None:
@@ -51,41 +56,55 @@ class StartingPoint:
             raise InputError(
                 "Give a config (bert_config_file) to train from scratch, or a model folder as init_checkpoint."
             )
+        self._give_vocabulary(model)
+        return model
+
+    def make_trained(self, model_class: type):
+        """Returns the model of the checkpoint, which must have been trained as a `model_class`.
+
+        Raises:
+            InputError: it has no such head, or what was given disagrees.
+        """
+        checkpoint = read_checkpoint(self.init_checkpoint, self.do_lower_case)
+        missing = [head for head in heads_of(model_class) if head not in checkpoint.heads]
+        if missing:
+            raise InputError(
+                f"{checkpoint.path} holds a {checkpoint.kind}, and a {model_class.__name__} is needed here: it has no "
+                f"{' and no '.join(missing)}. Train one from it first (do_train)."
+            )
+        model = model_of(model_class, checkpoint)
+        self._check_loaded(model)
+        self._give_vocabulary(model)
+        return model
+
+    def _give_vocabulary(self, model) -> None:
         if self.vocabulary is not None:
             model.config.check_vocabulary(len(self.vocabulary))
             model.vocabulary = self.vocabulary
-        return model
 
-    def _load(self, model_class: type, arguments: dict):
+    def _check_loaded(self, model) -> None:
         path, vocabulary = self.init_checkpoint, self.vocabulary
-        model = model_class.from_pretrained(
-            path, do_lower_case=self.do_lower_case, keep_layers=self.keep_layers, **arguments
-        )
         if self.config:
             _check_same_config(_with_casing_of(model.config, self.config, self.do_lower_case), model.config, path)
         check_same_vocabulary(vocabulary, model.vocabulary, path)
-        return model
 
 
-def trained_model(model_class: type, folder: RunFolder, init_checkpoint: str | os.PathLike | None):
-    """Returns the model that the run in `folder` has trained, or that of the model folder `init_checkpoint`.
+def trained_model(model_class: type, folder: RunFolder, start: StartingPoint):
+    """Returns the model that the run in `folder` has trained; if there is none, that of `start.init_checkpoint`.
+
+    What `StartingPoint.make` takes is taken here too, as far as it has the head of the model.
 
     Raises:
-        InputError: there is none, or it is of another class.
+        InputError: there is no model, or it has been trained for something else.
     """
-    path = folder.model_path if os.path.isdir(folder.model_path) else init_checkpoint
-    if not path:
+    if os.path.isdir(folder.model_path):
+        start = StartingPoint(init_checkpoint=folder.model_path)
+    if not start.init_checkpoint:
         raise InputError(
-            f"{folder.path} has no trained model. Train it to its end first (do_train), or name a model folder as "
+            f"{folder.path} has no trained model. Train it to its end first (do_train), or name a checkpoint of one as "
             "init_checkpoint."
         )
-    _, saved_class, _ = read_model_config(path)
-    if not issubclass(saved_class, model_class):
-        raise InputError(
-            f"{path} holds a {saved_class.__name__}, and a {model_class.__name__} is needed here: train one from it "
-            "first (do_train)."
-        )
-    return model_class.from_pretrained(path)
+    return start.make_trained(model_class)
 
 
 def check_same_vocabulary(given: Vocabulary | None, saved: Vocabulary | None, path: str | os.PathLike) -> None:

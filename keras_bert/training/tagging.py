@@ -12,6 +12,7 @@ from keras_bert.tasks.tag_schemes import find_scheme
 from keras_bert.tasks.tagging import TaggedSentences, in_scheme, labels_of
 from keras_bert.text_tasks.fitting import text_task
 from keras_bert.text_tasks.tagging import TagsAnswer
+from keras_bert.tokenization.vocabulary import Vocabulary
 from keras_bert.training.fine_tuning import (
     Answered,
     FineTuningOptions,
@@ -52,7 +53,9 @@ def evaluate_tagger(
     dev: TaggedSentences,
     *,
     init_checkpoint: str | os.PathLike | None = None,
-    max_seq_length: int = 128,
+    vocabulary: Vocabulary | None = None,
+    do_lower_case: bool | None = None,
+    max_seq_length: int | None = None,
     eval_batch_size: int = 8,
 ) -> dict[str, float]:
     """Evaluates a tagger; writes `eval_results.txt` and the folder `eval_report` (see `write_tag_report`).
@@ -60,7 +63,8 @@ def evaluate_tagger(
     Args:
         output_dir: the folder of a finished run, or an empty one if `init_checkpoint` is given.
         dev: sentences with tags that the tagger knows.
-        init_checkpoint: the model folder of a tagger, used when `output_dir` has no model.
+        init_checkpoint: a checkpoint of a tagger in any format, used when `output_dir` has no model.
+        vocabulary, do_lower_case: as of `StartingPoint`, for that checkpoint.
 
     Returns:
         `eval_f1`, `eval_precision`, `eval_recall`, `eval_macro_f1` of entities; `eval_accuracy` of tags; `eval_loss`,
@@ -74,6 +78,8 @@ def evaluate_tagger(
         BertTokenClassifier,
         dev,
         init_checkpoint=init_checkpoint,
+        vocabulary=vocabulary,
+        do_lower_case=do_lower_case,
         max_seq_length=max_seq_length,
         batch_size=eval_batch_size,
     )
@@ -87,7 +93,9 @@ def predict_tagger(
     test: TaggedSentences,
     *,
     init_checkpoint: str | os.PathLike | None = None,
-    max_seq_length: int = 128,
+    vocabulary: Vocabulary | None = None,
+    do_lower_case: bool | None = None,
+    max_seq_length: int | None = None,
     predict_batch_size: int = 8,
 ) -> list[TagsAnswer]:
     """Predicts and writes `test_predictions.conll`: a word a line, its tag in `test` if it has them, the predicted tag.
@@ -107,6 +115,8 @@ def predict_tagger(
         BertTokenClassifier,
         unlabelled,
         init_checkpoint=init_checkpoint,
+        vocabulary=vocabulary,
+        do_lower_case=do_lower_case,
         max_seq_length=max_seq_length,
         batch_size=predict_batch_size,
     )

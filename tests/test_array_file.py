@@ -1,0 +1,37 @@
+"""Arrays of all types that variables have go into files and come back."""
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from keras_bert.training.array_file import read_arrays, write_arrays
+
+TYPES = ["float64", "float32", "float16", "int64", "bool", "bfloat16", "float8_e4m3fn", "float8_e5m2", "int4"]
+
+
+@pytest.mark.parametrize("name", TYPES)
+def test_an_array_comes_back_with_its_type(tmp_path, name):
+    dtype = np.dtype(name if name in np.sctypeDict else getattr(ml_dtypes, name))
+    arrays = {"model/0": np.arange(6).reshape(2, 3).astype(dtype), "model/1": np.array(1).astype(dtype)}
+    write_arrays(tmp_path / "state.npz", arrays)
+    found = read_arrays(tmp_path / "state.npz")
+    assert list(found) == list(arrays)
+    for name, array in arrays.items():
+        assert found[name].dtype == dtype
+        np.testing.assert_array_equal(found[name].astype("float64"), array.astype("float64"))
+
+
+def test_of_types_that_numpy_names_the_file_is_what_it_was_before(tmp_path):
+    arrays = {"model/0": np.arange(6.0), "optimizer/0": np.array(3)}
+    write_arrays(tmp_path / "state.npz", arrays)
+    with np.load(tmp_path / "state.npz") as saved:
+        assert saved.files == list(arrays)
+        np.testing.assert_array_equal(saved["model/0"], arrays["model/0"])
+
+
+def test_bfloat16_without_its_name_as_it_was_stored_before_is_read(tmp_path):
+    values = np.array([1.5, -3.0]).astype(ml_dtypes.bfloat16)
+    np.savez(tmp_path / "state.npz", values=values)
+    found = read_arrays(tmp_path / "state.npz")["values"]
+    assert found.dtype == ml_dtypes.bfloat16
+    np.testing.assert_array_equal(found, values)
