@@ -57,7 +57,7 @@ def pack_rows(input_ids, input_mask, positions, segment_ids, hidden_size: int, f
     is_empty = tf.reduce_all(tf.equal(input_mask, 0), axis=1, keepdims=True)
     is_token = (input_mask != 0) | (is_empty & (tf.range(length) == 0))
     counts = tf.reduce_sum(tf.cast(is_token, tf.int32), axis=1)
-    rows, columns, width = lay_out(counts, tf.constant(hidden_size), tf.constant(few_shapes))
+    rows, columns, order, width = lay_out(counts, tf.constant(hidden_size), tf.constant(few_shapes))
     num_packed = _round_up(_largest(rows) + 1, _NUMBERS) if few_shapes else _largest(rows) + 1
 
     starts = (rows * width + columns)[:, None]
@@ -67,9 +67,6 @@ def pack_rows(input_ids, input_mask, positions, segment_ids, hidden_size: int, f
     indices = tf.boolean_mask(places, is_token)[:, None]
     packed = tf.reshape(tf.scatter_nd(indices, values, [num_packed * width, 4]), [num_packed, width, 4])
 
-    # How many rows of the batch lie before this one in its row.
-    earlier = (rows[:, None] == rows[None, :]) & (columns[None, :] < columns[:, None])
-    order = tf.reduce_sum(tf.cast(earlier, tf.int32), axis=1)
     most = tf.maximum(_largest(order) + 1, 1)
     if few_shapes:
         most = tf.where(most > 1, _multiple(most), 1)
@@ -97,35 +94,59 @@ def lay_out(counts, hidden_size, few_shapes):
     A column costs the dense layers 24 H^2 operations in a layer, and attention about 12 H W, as many of its operations
     being slow ones; H is the hidden size and W the length of the rows.
 
+    Sequences of one length go together, each row taking as many as it has room for: the same layout as one after the
+    other, in as many steps as there are lengths.
+
     Args:
         counts: int32 `[B]`, numbers of tokens, each at least 1.
         hidden_size: int32 scalar.
         few_shapes: bool scalar, as in `pack_rows`.
 
     Returns:
-        rows, columns, width: int32 `[B]`, `[B]` and a scalar.
+        rows, columns: int32 `[B]`, where each sequence begins; order: int32 `[B]`, how many sequences lie before it in
+        its row; width: an int32 scalar.
     """
     num_rows, longest = tf.size(counts), _multiple(tf.maximum(_largest(counts), 1))
     widths = _multiple(tf.stack([longest, longest + longest // 4, longest + longest // 2]))  # [C]
     widths = tf.where(few_shapes & (num_rows > 1), _round_up(widths // _COLUMNS, _LENGTHS) * _COLUMNS, widths)
-    order = tf.argsort(counts, direction="DESCENDING", stable=True)
+    longest_first = tf.argsort(counts, direction="DESCENDING", stable=True)
+    lengths, _, numbers = tf.unique_with_counts(tf.gather(counts, longest_first))
 
-    def lay(number, room, rows, columns):  # room, rows, columns: [C, B]
-        count, is_this = tf.gather(counts, order[number]), tf.one_hot(order[number], num_rows, dtype=tf.int32)
-        row = tf.argmax(tf.cast(room >= count, tf.int32), axis=1, output_type=tf.int32)  # [C]
-        in_row = tf.one_hot(row, num_rows, dtype=tf.int32)
-        column = widths - tf.reduce_sum(room * in_row, axis=1)
-        return number + 1, room - count * in_row, rows + row[:, None] * is_this, columns + column[:, None] * is_this
+    def lay(step, room, rows):  # C = 3 widths. room: [C, B]; rows: [C, sequences so far]
+        length, number = lengths[step], numbers[step]
+        fitting = room // length
+        taken_by_all = tf.cumsum(fitting, axis=1)
+        sequences = tf.tile(tf.range(number)[None], [3, 1])
+        rows = tf.concat([rows, tf.searchsorted(taken_by_all, sequences, side="right")], axis=1)
+        taken = tf.clip_by_value(number - taken_by_all + fitting, 0, fitting)
+        return step + 1, room - length * taken, rows
 
-    room = tf.repeat(widths[:, None], num_rows, axis=1)
-    nothing = tf.zeros_like(room)
-    _, _, rows, columns = tf.while_loop(
-        lambda number, *_: number < num_rows, lay, [0, room, nothing, nothing], parallel_iterations=1
+    shapes = (tf.TensorShape([]), tf.TensorShape([3, None]), tf.TensorShape([3, None]))
+    _, _, rows = tf.while_loop(
+        lambda step, *_: step < tf.size(lengths),
+        lay,
+        (0, tf.repeat(widths[:, None], num_rows, axis=1), tf.zeros([3, 0], tf.int32)),
+        shape_invariants=shapes,
+        parallel_iterations=1,
     )
-    num_packed = tf.reduce_max(rows, axis=1) + 1
-    num_packed = tf.where(few_shapes, _round_up(num_packed, _NUMBERS), num_packed)
-    best = tf.argmin(num_packed * widths * (2 * hidden_size + widths))
-    return rows[best], columns[best], widths[best]
+    num_packed = tf.maximum(tf.reduce_max(rows, axis=1), -1) + 1  # 0 of no sequences
+    num_packed = tf.cast(tf.where(few_shapes, _round_up(num_packed, _NUMBERS), num_packed), tf.int64)
+    # In 64 bits: 3,000 rows of 512 tokens cost more than 32 hold.
+    hidden_size, widths_64 = tf.cast(hidden_size, tf.int64), tf.cast(widths, tf.int64)
+    best = tf.argmin(num_packed * widths_64 * (2 * hidden_size + widths_64))
+    return *_places_in_rows(counts, longest_first, rows[best]), widths[best]
+
+
+def _places_in_rows(counts, longest_first, rows):
+    """Returns rows, columns and order as `lay_out` does, from the row of each sequence, the longest sequence first."""
+    row_by_row = tf.argsort(rows, stable=True)
+    rows, sequences = tf.gather(rows, row_by_row), tf.gather(longest_first, row_by_row)
+    starts = tf.cumsum(tf.gather(counts, sequences), exclusive=True)
+    first_of_row = tf.searchsorted(rows, rows)
+    columns = starts - tf.gather(starts, first_of_row)
+    order = tf.range(tf.size(rows)) - first_of_row
+    places = tf.stack([rows, columns, order], axis=1)
+    return tf.unstack(tf.scatter_nd(sequences[:, None], places, tf.shape(places)), axis=1)
 
 
 def _round_up(numbers, sizes: list[int]):

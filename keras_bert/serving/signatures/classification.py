@@ -3,6 +3,7 @@
 import tensorflow as tf
 
 from keras_bert.serving.signatures.examples import of_examples
+from keras_bert.serving.signatures.row_groups import run_rows
 from keras_bert.serving.signatures.rows import (
     IDS,
     SignatureOptions,
@@ -39,10 +40,12 @@ def classifier_signatures(model, tokenizer, options: SignatureOptions) -> dict:
         check_pairs(model)
     outputs_of = _OUTPUTS[model.problem_type]
 
+    def logits_of(*rows):
+        return tf.cast(model(model_inputs(*rows), training=False), tf.float32)
+
     @tf.function(input_signature=[IDS, IDS, IDS], autograph=False)
-    def answer(input_ids, input_mask, segment_ids):
-        logits = model(model_inputs(input_ids, input_mask, segment_ids), training=False)
-        return outputs_of(tf.cast(logits, tf.float32), tf.constant(list(model.labels)))
+    def answer(*rows):
+        return outputs_of(run_rows(logits_of, rows, len(model.labels)), tf.constant(list(model.labels)))
 
     pack = packer(model.vocabulary, options.max_seq_length)
     of_text = text_signature(pack, tokenizer.tokenize, answer, options.text_pairs)

@@ -2,6 +2,7 @@
 
 import tensorflow as tf
 
+from keras_bert.serving.signatures.row_groups import run_rows
 from keras_bert.serving.signatures.rows import (
     IDS,
     SignatureOptions,
@@ -36,12 +37,14 @@ def embedding_signatures(model, tokenizer, options: SignatureOptions) -> dict:
         check_pairs(model)
     check_pooling(model.config, options.pooling)
 
+    hidden_size = model.config.hidden_size
+
     @tf.function(input_signature=[IDS, IDS, IDS], autograph=False)
     def vectors_of(input_ids, input_mask, segment_ids):
         hidden = model(model_inputs(input_ids, input_mask, segment_ids), training=False)["sequence_output"]
         return tf.where(input_mask[:, :, tf.newaxis] > 0, tf.cast(hidden, tf.float32), 0.0)
 
-    def embed(input_ids, input_mask, segment_ids):
+    def pool(input_ids, input_mask, segment_ids):
         vectors = vectors_of(input_ids, input_mask, segment_ids)  # [B, S, H]
         if options.pooling == "first":
             pooled = vectors[:, 0]
@@ -50,7 +53,11 @@ def embedding_signatures(model, tokenizer, options: SignatureOptions) -> dict:
             pooled = tf.math.divide_no_nan(tf.reduce_sum(vectors, axis=1), counts)
         if options.normalize:
             pooled /= tf.maximum(tf.norm(pooled, axis=1, keepdims=True), _SHORTEST_VECTOR)
-        return {"embedding": pooled}
+        return pooled
+
+    @tf.function(input_signature=[IDS, IDS, IDS], autograph=False)
+    def embed(*rows):
+        return {"embedding": run_rows(pool, rows, hidden_size)}
 
     @signature(text=([None], tf.string))
     def features(text):
@@ -59,7 +66,8 @@ def embedding_signatures(model, tokenizer, options: SignatureOptions) -> dict:
         found = token_rows(*rows, model.vocabulary, options.max_seq_length, shortest=1)
         input_ids = found.pop("input_ids")
         mask = tf.sequence_mask(found["lengths"], tf.shape(input_ids)[1], tf.int32)
-        return {"vectors": vectors_of(input_ids, mask, tf.zeros_like(mask)), **found}
+        rows = input_ids, mask, tf.zeros_like(mask)
+        return {"vectors": run_rows(vectors_of, rows, None, hidden_size), **found}
 
     pack = packer(model.vocabulary, options.max_seq_length)
     return {

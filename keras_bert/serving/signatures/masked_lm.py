@@ -9,6 +9,7 @@ from keras_bert.serving.signatures.masked_text import (
     tokenize_with_masks,
     tokenize_with_masks_and_offsets,
 )
+from keras_bert.serving.signatures.row_groups import compute_in_groups
 from keras_bert.serving.signatures.rows import (
     IDS,
     SignatureOptions,
@@ -40,13 +41,23 @@ def fill_mask_signatures(model, tokenizer, options: SignatureOptions) -> dict:
             f"top_k must be between 1 and the vocabulary's {model.config.vocab_size}. Received: {options.top_k}"
         )
 
+    def best_tokens(input_ids, input_mask, segment_ids, positions):
+        """Returns probabilities and ids of the likeliest tokens, float32 and int32 `[r, M, top_k]`."""
+        inputs = model_inputs(input_ids, input_mask, segment_ids)
+        inputs[features.MASKED_LM_POSITIONS] = tf.maximum(positions, 0)
+        logits = model(inputs, training=False)["masked_lm_logits"]  # [r, M, V]
+        return tf.math.top_k(tf.nn.softmax(tf.cast(logits, tf.float32)), options.top_k)
+
+    # The logits of a masked token take as much memory as so many tokens in a layer.
+    mask_tokens = -(-model.config.vocab_size // model.config.intermediate_size)
+    found = [tf.TensorSpec([None, None, options.top_k], dtype) for dtype in (tf.float32, tf.int32)]
+
     @tf.function(input_signature=[IDS, IDS, IDS], autograph=False)
     def fill(input_ids, input_mask, segment_ids):
         positions = mask_positions(input_ids, input_mask, vocabulary.mask_id)  # [B, M]
-        inputs = model_inputs(input_ids, input_mask, segment_ids)
-        inputs[features.MASKED_LM_POSITIONS] = tf.maximum(positions, 0)
-        logits = model(inputs, training=False)["masked_lm_logits"]  # [B, M, V]
-        probabilities, ids = tf.math.top_k(tf.nn.softmax(tf.cast(logits, tf.float32)), options.top_k)
+        row_tokens = tf.shape(input_ids)[1] + mask_tokens * tf.shape(positions)[1]
+        rows = [input_ids, input_mask, segment_ids, positions]
+        probabilities, ids = compute_in_groups(best_tokens, rows, row_tokens, found)
         is_mask = positions[:, :, tf.newaxis] >= 0
         return {
             "tokens": tf.where(is_mask, tf.gather(tf.constant(vocabulary.tokens), ids), ""),

@@ -2,7 +2,9 @@
 
 import tensorflow as tf
 
+from keras_bert.serving.signatures.row_groups import run_rows
 from keras_bert.serving.signatures.rows import (
+    IDS,
     SignatureOptions,
     check_pairs,
     check_room,
@@ -13,7 +15,6 @@ from keras_bert.serving.signatures.rows import (
     trim,
 )
 
-_CHOICE_IDS = tf.TensorSpec([None, None, None], tf.int32)
 _IS_CHOICE = tf.TensorSpec([None, None], tf.bool)
 
 
@@ -32,21 +33,25 @@ def multiple_choice_signatures(model, tokenizer, options: SignatureOptions) -> d
     check_pairs(model)
     check_room(options, 2)
 
-    @tf.function(input_signature=[_CHOICE_IDS, _CHOICE_IDS, _CHOICE_IDS, _IS_CHOICE], autograph=False)
+    def logits_of(*rows):
+        """Returns the logits of single choices, float32 `[r, 1]`."""
+        choices = [row[:, tf.newaxis] for row in rows]
+        return tf.cast(model(model_inputs(*choices), training=False), tf.float32)
+
+    @tf.function(input_signature=[IDS, IDS, IDS, _IS_CHOICE], autograph=False)
     def choose(input_ids, input_mask, segment_ids, is_choice):
-        num_choices = tf.shape(is_choice)[1]
-        # A question without any choice has a column of padding, because there is no model of no choices.
-        missing = [[0, 0], [0, tf.maximum(1 - num_choices, 0)], [0, 0]]
-        rows = [tf.pad(row, missing) for row in (input_ids, input_mask, segment_ids)]
-        logits = tf.cast(model(model_inputs(*rows), training=False), tf.float32)[:, :num_choices]
+        """Answers questions from the rows of their choices, int32 `[B * C, S]`; `is_choice` is bool `[B, C]`."""
+        logits = run_rows(logits_of, [input_ids, input_mask, segment_ids], 1)
+        logits = tf.reshape(logits, tf.shape(is_choice))
         logits = tf.where(is_choice, logits, logits.dtype.min)
         probabilities = tf.where(is_choice, tf.nn.softmax(logits), 0.0)
         has_choice = tf.reduce_any(is_choice, axis=1)
         # One column more, so that there is a largest number of no choices too.
-        padded = tf.pad(logits, missing[:2], constant_values=logits.dtype.min)
+        one_more = [[0, 0], [0, 1]]
+        padded = tf.pad(logits, one_more, constant_values=logits.dtype.min)
         return {
             "choice": tf.where(has_choice, tf.argmax(padded, axis=1, output_type=tf.int32), -1),
-            "probability": tf.reduce_max(tf.pad(probabilities, missing[:2]), axis=1),
+            "probability": tf.reduce_max(tf.pad(probabilities, one_more), axis=1),
             "probabilities": probabilities,
         }
 
@@ -57,7 +62,6 @@ def multiple_choice_signatures(model, tokenizer, options: SignatureOptions) -> d
         shape = tf.shape(choices)
         prompts = tf.gather(tokenizer.tokenize(prompt), tf.repeat(tf.range(shape[0]), shape[1]))
         rows = trim(*pack([prompts, tokenizer.tokenize(tf.reshape(choices, [-1]))]))
-        rows = [tf.reshape(row, [shape[0], shape[1], tf.shape(row)[1]]) for row in rows]
         answer = choose(*rows, _counted(choices))
         # A column of "" is the text of no choice.
         texts = tf.concat([choices, tf.fill([shape[0], 1], "")], axis=1)
@@ -73,7 +77,6 @@ def multiple_choice_signatures(model, tokenizer, options: SignatureOptions) -> d
         shape = tf.shape(input_ids)
         flat = [tf.reshape(value, [shape[0] * shape[1], shape[2]]) for value in (input_ids, segment_ids)]
         rows = cut(*flat, tf.reshape(lengths, [-1]), options.max_seq_length)
-        rows = [tf.reshape(row, [shape[0], shape[1], tf.shape(row)[1]]) for row in rows]
         is_real = tf.sequence_mask(lengths, shape[2]) & (input_ids != model.vocabulary.cls_id)
         return choose(*rows, tf.reduce_any(is_real, axis=2))
 

@@ -6,7 +6,7 @@ from keras_bert.errors import InputError
 from keras_bert.models.span_classifier import PADDING_LOGIT
 from keras_bert.serving.signatures.answer_search import ContextTokens, find_answers
 from keras_bert.serving.signatures.answer_windows import graph_windows
-from keras_bert.serving.signatures.row_groups import run_in_groups
+from keras_bert.serving.signatures.row_groups import run_ragged_rows, run_rows
 from keras_bert.serving.signatures.rows import IDS, SignatureOptions, check_pairs, cut, model_inputs, signature
 from keras_bert.tasks.answer_spans import AnswerOptions
 from keras_bert.tasks.question_answering import WindowOptions
@@ -50,7 +50,7 @@ def question_answering_signatures(model, tokenizer, options: SignatureOptions) -
         context = tf.where(asked.row_lengths() > 0, context, "")
         ids, starts, ends = tokenizer.tokenize_with_offsets(context)
         windows = graph_windows(asked, ids, vocabulary, window_options)
-        logits = run_in_groups(logits_of, windows.rows, windows.first_columns, vocabulary.pad_id, 2)
+        logits = run_ragged_rows(logits_of, windows.rows, windows.first_columns, vocabulary.pad_id, 2)
         logits = tf.debugging.check_numerics(
             logits, "The model gives scores that are not finite numbers (NaN or infinite)"
         )
@@ -59,7 +59,8 @@ def question_answering_signatures(model, tokenizer, options: SignatureOptions) -
 
     @signature(input_ids=([None, None], tf.int32), segment_ids=([None, None], tf.int32), lengths=([None], tf.int32))
     def token_logits(input_ids, segment_ids, lengths):
-        logits = logits_of(*cut(input_ids, segment_ids, lengths, options.max_seq_length))
+        rows = cut(input_ids, segment_ids, lengths, options.max_seq_length)
+        logits = run_rows(logits_of, rows, None, 2)
         missing = tf.maximum(tf.shape(input_ids)[1] - tf.shape(logits)[1], 0)
         padded = tf.pad(logits, [[0, 0], [0, missing], [0, 0]], constant_values=PADDING_LOGIT)
         return {"start_logits": padded[:, :, 0], "end_logits": padded[:, :, 1]}

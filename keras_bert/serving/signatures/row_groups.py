@@ -1,4 +1,4 @@
-"""Many rows of tokens through a model, a few at a time, so that a text of any length needs little memory."""
+"""Many rows of tokens through a model, a few at a time, so that a request of any size needs little memory."""
 
 import tensorflow as tf
 
@@ -6,13 +6,57 @@ import tensorflow as tf
 TOKENS_AT_ONCE = 8192
 
 
-def run_in_groups(forward, rows: tf.RaggedTensor, second_columns, pad_id: int, num_outputs: int):
-    """Returns what a model says about every token of rows.
-
-    As many rows as `TOKENS_AT_ONCE` allows go through the model together, padded to the longest of them.
+def compute_in_groups(compute, inputs: list, row_tokens, outputs: list[tf.TensorSpec]) -> list:
+    """Returns what `compute` says about all rows: as many as `TOKENS_AT_ONCE` allows are computed together.
 
     Args:
-        forward: a tf.function from ids, mask and segment numbers, int32 `[r, S]`, to `[r, S, num_outputs]`.
+        compute: from r rows of each of `inputs` to a list of tensors.
+        inputs: tensors or RaggedTensors with B rows each.
+        row_tokens: int32 scalar, the number of tokens that a row counts for.
+        outputs: dtype and shape of what `compute` returns; the first axis is any.
+
+    Returns:
+        tensors as `outputs` says, those of one group behind those of the other.
+    """
+    first = inputs[0]
+    num_rows = first.nrows(tf.int32) if isinstance(first, tf.RaggedTensor) else tf.shape(first)[0]
+    rows_at_once = tf.maximum(TOKENS_AT_ONCE // tf.maximum(row_tokens, 1), 1)
+    # No rows are a group too: their outputs have the other axes of any.
+    num_groups = tf.maximum(-(-num_rows // rows_at_once), 1)
+    found = [
+        tf.TensorArray(output.dtype, num_groups, infer_shape=False, element_shape=output.shape) for output in outputs
+    ]
+
+    def run(number, found):
+        group = slice(number * rows_at_once, (number + 1) * rows_at_once)
+        results = compute(*(rows[group] for rows in inputs))
+        return number + 1, [array.write(number, result) for array, result in zip(found, results, strict=True)]
+
+    # One group after the other: in parallel they would need the memory of all.
+    _, found = tf.while_loop(lambda number, _: number < num_groups, run, (0, found), parallel_iterations=1)
+    return [tf.ensure_shape(array.concat(), output.shape) for array, output in zip(found, outputs, strict=True)]
+
+
+def run_rows(forward, rows: list, *last_axes: int | None):
+    """Returns what a model says about rows of one length, a group after the other.
+
+    Args:
+        forward: from ids, mask and segment numbers, int32 `[r, S]`, to float32 `[r, *last_axes]`.
+        rows: ids, mask and segment numbers, int32 `[B, S]`.
+        last_axes: of the output; None for S.
+
+    Returns:
+        float32 `[B, *last_axes]`.
+    """
+    outputs = [tf.TensorSpec([None, *last_axes], tf.float32)]
+    return compute_in_groups(lambda *group: [forward(*group)], rows, tf.shape(rows[0])[1], outputs)[0]
+
+
+def run_ragged_rows(forward, rows: tf.RaggedTensor, second_columns, pad_id: int, num_outputs: int):
+    """Returns what a model says about every token of rows, each group padded to its longest row.
+
+    Args:
+        forward: from ids, mask and segment numbers, int32 `[r, S]`, to `[r, S, num_outputs]`.
         rows: int32 RaggedTensor `[R, None]`, ids with [CLS] and [SEP].
         second_columns: int `[R]`, where the second segment of each row begins; None where there is none.
         pad_id: the id of padding.
@@ -21,26 +65,23 @@ def run_in_groups(forward, rows: tf.RaggedTensor, second_columns, pad_id: int, n
     Returns:
         float32 `[T, num_outputs]`, the tokens of all rows, one row behind the other.
     """
-    num_rows = rows.nrows(out_type=tf.int32)
-    longest = tf.cast(tf.reduce_max(tf.concat([rows.row_lengths(), [1]], 0)), tf.int32)
-    rows_at_once = tf.maximum(TOKENS_AT_ONCE // longest, 1)
-    num_groups = -(-num_rows // rows_at_once)
-    outputs = tf.TensorArray(tf.float32, num_groups, infer_shape=False, element_shape=[None, num_outputs])
 
-    def run(number, outputs):
-        group = slice(number * rows_at_once, (number + 1) * rows_at_once)
-        input_ids = rows[group].to_tensor(pad_id)
-        columns = tf.range(tf.shape(input_ids)[1])
-        is_real = columns < tf.cast(rows[group].row_lengths(), tf.int32)[:, tf.newaxis]
+    def run(rows, second_columns=None):
+        lengths = tf.cast(rows.row_lengths(), tf.int32)
+        columns = tf.range(longest(lengths))
+        is_real = columns < lengths[:, tf.newaxis]
+        input_ids = rows.to_tensor(pad_id, shape=tf.stack([-1, tf.size(columns)]))
         input_mask = tf.cast(is_real, tf.int32)
         segment_ids = tf.zeros_like(input_ids)
         if second_columns is not None:
-            segment_ids = input_mask * tf.cast(
-                columns >= tf.cast(second_columns[group], tf.int32)[:, tf.newaxis], tf.int32
-            )
+            segment_ids = input_mask * tf.cast(columns >= tf.cast(second_columns, tf.int32)[:, tf.newaxis], tf.int32)
         result = tf.cast(forward(input_ids, input_mask, segment_ids), tf.float32)
-        return number + 1, outputs.write(number, tf.boolean_mask(result, is_real))
+        return [tf.boolean_mask(result, is_real)]
 
-    # One group after the other: in parallel they would need the memory of all.
-    _, outputs = tf.while_loop(lambda number, _: number < num_groups, run, (0, outputs), parallel_iterations=1)
-    return tf.ensure_shape(outputs.concat(), [None, num_outputs])
+    def longest(lengths):
+        # There is no model of no tokens.
+        return tf.reduce_max(tf.concat([lengths, [1]], 0))
+
+    inputs = [rows] if second_columns is None else [rows, second_columns]
+    row_tokens = longest(tf.cast(rows.row_lengths(), tf.int32))
+    return compute_in_groups(run, inputs, row_tokens, [tf.TensorSpec([None, num_outputs], tf.float32)])[0]

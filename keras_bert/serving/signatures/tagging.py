@@ -4,7 +4,7 @@ import tensorflow as tf
 
 from keras_bert.serving.signatures.graph_entities import EntityReader
 from keras_bert.serving.signatures.graph_words import GraphWords, spell
-from keras_bert.serving.signatures.row_groups import run_in_groups
+from keras_bert.serving.signatures.row_groups import run_ragged_rows, run_rows
 from keras_bert.serving.signatures.rows import IDS, SignatureOptions, check_room, cut, model_inputs, signature
 from keras_bert.serving.signatures.sentence_rows import sentence_rows
 from keras_bert.tasks.tag_schemes import find_scheme
@@ -56,7 +56,7 @@ def _tagger(model, tokenizer, logits_of, max_seq_length: int):
     @tf.function(input_signature=[_WORDS, _SPLITS], autograph=False)
     def tag(words, splits):
         rows, first_tokens = sentence_rows(words, splits, tokenizer.tokenize, model.vocabulary, max_seq_length)
-        logits = run_in_groups(logits_of, rows, None, model.vocabulary.pad_id, len(model.labels))
+        logits = run_ragged_rows(logits_of, rows, None, model.vocabulary.pad_id, len(model.labels))
         # As `predict` computes them, so that nearly equal numbers are in the same order.
         probabilities = tf.nn.softmax(tf.cast(tf.gather(logits, first_tokens), tf.float64))
         label_ids = tf.argmax(probabilities, axis=1)
@@ -129,7 +129,7 @@ def _of_tokens(logits_of, labels, max_seq_length: int):
     def tag_tokens(input_ids, lengths):
         rows = cut(input_ids, tf.zeros_like(input_ids), lengths, max_seq_length)
         is_real = tf.cast(rows[1], tf.bool)[:, :, tf.newaxis]
-        probabilities = tf.where(is_real, tf.nn.softmax(logits_of(*rows)), 0.0)
+        probabilities = tf.where(is_real, tf.nn.softmax(run_rows(logits_of, rows, None, len(labels))), 0.0)
         missing = tf.maximum(tf.shape(input_ids)[1] - tf.shape(probabilities)[1], 0)
         return {
             "tag_probabilities": tf.pad(probabilities, [[0, 0], [0, missing], [0, 0]]),
