@@ -12,8 +12,9 @@ from keras_bert.checkpoints.safetensors_file import read_safetensors
 from keras_bert.errors import InputError
 from keras_bert.models.encoder import BertEncoder
 from keras_bert.models.sequence_classifier import BertSequenceClassifier
+from keras_bert.models.span_classifier import BertSpanClassifier
 from keras_bert.optimization import AdamW
-from keras_bert.trainable_parts import count_trained, enable_lora, freeze, lora_layers
+from keras_bert.trainable_parts import count_trained, enable_lora, freeze, lora_layers, what_is_trained
 
 INPUTS = {name: FEATURES[name] for name in ("input_ids", "input_mask", "segment_ids")}
 LABELS = np.array([0, 1], "int32")
@@ -166,3 +167,17 @@ def test_an_encoder_of_ones_own_can_be_frozen_too():
 def test_what_makes_no_sense_is_refused(change, message):
     with pytest.raises(InputError, match=message):
         change(new_model())
+
+
+def test_it_is_said_why_numbers_are_not_trained():
+    model = new_model()
+    assert what_is_trained(model) == ""
+    freeze(model, whole_encoder=True)
+    assert what_is_trained(model).startswith("18 of ")
+    assert re.search(r"%\): [\d,]+ stay as they are, as the options say \(freezing or LoRA\)$", what_is_trained(model))
+    spans = BertSpanClassifier(CONFIG)
+    assert what_is_trained(spans).endswith("%): 72 are the pooler's, which a BertSpanClassifier does not use")
+    freeze(spans, embeddings=True)
+    assert "72 are the pooler's, which a BertSpanClassifier does not use; 208 stay as they are" in what_is_trained(
+        spans
+    )
