@@ -96,6 +96,51 @@ def test_tags_that_mark_no_entities_stay_as_they_are():
     assert in_one_scheme(sentences) == (sentences, None, [])
 
 
+def swapped(sentences: TaggedSentences) -> TaggedSentences:
+    return TaggedSentences(sentences.tags, sentences.words, source="a.conll")
+
+
+def test_words_and_entity_tags_in_each_others_columns_are_refused(shared_data):
+    one = TaggedSentences([["in", "London", "E-mail"]], [["O", "B-LOC", "O"]])
+    for sentences in (one, read_tagged_sentences(shared_data("wnut17", "emerging.dev.conll"))):
+        assert in_one_scheme(sentences)[2] == []
+        with pytest.raises(
+            InputError, match=r"a.conll: the words are tags \(O, .* are the columns swapped\? In files, --t"
+        ):
+            in_one_scheme(swapped(sentences))
+    with pytest.raises(InputError, match=r"the words are tags \(O, \.\.\.\) and the tags are not \(w0, w1, w2"):
+        in_one_scheme(TaggedSentences([["O"] * 60], [[f"w{number}" for number in range(60)]]))
+
+
+def test_words_that_are_probably_other_tags_are_pointed_out():
+    # 600 words of 200 kinds, each with one of 12 parts of speech.
+    draw = np.random.default_rng(0)
+    words = [[f"w{number}" for number in draw.integers(0, 200, 20)] for _ in range(30)]
+    tags = [[f"T{int(word[1:]) % 12}" for word in sentence] for sentence in words]
+    sentences = TaggedSentences(words, tags)
+    assert in_one_scheme(sentences)[2] == []
+    [note] = in_one_scheme(swapped(sentences))[2]
+    assert "different tags (w" in note
+    assert "only 12 different words (T" in note
+    assert "are the columns swapped?" in note
+
+
+@pytest.mark.parametrize(
+    "tag_of",
+    [
+        lambda word, draw: f"{word}.{draw.choice([1, 1, 1, 2, 3])}",  # senses: more tags than words
+        lambda word, draw: word.upper(),  # lemmas
+        lambda word, draw: str(draw.integers(100)),  # nothing to learn
+        lambda word, draw: f"B{int(word[1:]) % 3}",
+    ],
+)
+def test_odd_tags_are_left_in_peace(tag_of):
+    draw = np.random.default_rng(0)
+    words = [[f"w{number}" for number in draw.integers(0, 60, 20)] for _ in range(30)]
+    sentences = TaggedSentences(words, [[tag_of(word, draw) for word in sentence] for sentence in words])
+    assert in_one_scheme(sentences) == (sentences, None, [])
+
+
 def test_an_unknown_tag_is_refused_with_its_place():
     sentences = TaggedSentences([["a"], ["b"]], [["O"], ["B-X"]], source="dev.conll", places=["line 1", "line 3"])
     with pytest.raises(InputError, match="dev.conll: the tag 'B-X' in the sentence at line 3 does not occur in train"):

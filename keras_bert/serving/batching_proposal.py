@@ -92,26 +92,14 @@ def propose_batching(
             f" Larger batches give {gain:.2f} times the rows a second, which is not worth the waiting: switch batching "
             "off (leave out --enable_batching), or use this file."
         )
-        timeout = 0
-        reasons.append("batch_timeout_micros 0: nothing is gained by waiting.")
     else:
         reasons.append(_size_reason(by_size, gain, splits, largest))
-        timeout = round(single.p50_ms * 1000 * _WAITING_SHARE)
-        reasons.append(
-            f"batch_timeout_micros {timeout}: {_WAITING_SHARE:.0%} of the {single.p50_ms:.1f} ms of a lone request. "
-            "While the server is busy, requests gather without waiting."
-        )
-    threads, reason = _threads(measurements, best)
-    reasons.append(reason)
-    queue = max(threads, math.ceil(threads * _LONGEST_QUEUE_SECONDS * 1000 / best.p50_ms))
-    if splits:  # one request may fill the queue, but must not overfill it
-        queue = max(queue, math.ceil(largest / best.batch_size))
-    reasons.append(
-        f"max_enqueued_batches {queue}: {threads} at a time, {best.p50_ms:.1f} ms each, are done in "
-        f"{_LONGEST_QUEUE_SECONDS:g} s; who would wait longer is refused at once and can try again."
-    )
-    sizes, reason = _allowed_sizes(_with_one_client(measurements, None), largest, splits)
-    reasons.append(reason)
+    timeout, timeout_reason = _timeout(single, is_worth_joining)
+    threads, threads_reason = _threads(measurements, best)
+    # With splitting, one request may fill the queue, but must not overfill it.
+    queue, queue_reason = _queue(threads, best, math.ceil(largest / best.batch_size) if splits else 1)
+    sizes, sizes_reason = _allowed_sizes(_with_one_client(measurements, None), largest, splits)
+    reasons += [timeout_reason, threads_reason, queue_reason, sizes_reason]
     batching = Batching(
         max_batch_size=largest,
         batch_timeout_micros=timeout,
@@ -174,6 +162,24 @@ def _threads(measurements: Sequence[Measurement], best: Measurement) -> tuple[in
     return enough.concurrency, (
         f"num_batch_threads {enough.concurrency}: so many batches of {best.batch_size} at once give "
         f"{enough.rows_per_second:.0f} rows a second; of up to {by_clients[-1].concurrency}, the most is {most:.0f}."
+    )
+
+
+def _timeout(single: Measurement, is_worth_joining: bool) -> tuple[int, str]:
+    if not is_worth_joining:
+        return 0, "batch_timeout_micros 0: nothing is gained by waiting."
+    timeout = round(single.p50_ms * 1000 * _WAITING_SHARE)
+    return timeout, (
+        f"batch_timeout_micros {timeout}: {_WAITING_SHARE:.0%} of the {single.p50_ms:.1f} ms of a lone request. "
+        "While the server is busy, requests gather without waiting."
+    )
+
+
+def _queue(threads: int, best: Measurement, batches_of_a_request: int) -> tuple[int, str]:
+    queue = max(threads, batches_of_a_request, math.ceil(threads * _LONGEST_QUEUE_SECONDS * 1000 / best.p50_ms))
+    return queue, (
+        f"max_enqueued_batches {queue}: {threads} at a time, {best.p50_ms:.1f} ms each, are done in "
+        f"{_LONGEST_QUEUE_SECONDS:g} s; who would wait longer is refused at once and can try again."
     )
 
 

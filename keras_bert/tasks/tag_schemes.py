@@ -88,6 +88,15 @@ def write_tags(entities: Iterable[Entity], num_words: int, scheme: TagScheme = B
     return tags
 
 
+def is_entity_tag(tag: str) -> bool:
+    """Whether a tag is O, or has the form of those that mark entities.
+
+    >>> is_entity_tag("O"), is_entity_tag("B-LOC"), is_entity_tag("London")
+    (True, True, False)
+    """
+    return tag == OUTSIDE or _TAG.fullmatch(tag) is not None
+
+
 def find_scheme(tags: Iterable[str], source: str = "the examples") -> TagScheme | None:
     """Returns the scheme that tags are written in (BIO also for IOB1), or None when they mark no entities (NOUN, VERB).
 

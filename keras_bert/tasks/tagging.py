@@ -17,6 +17,9 @@ from keras_bert.errors import InputError
 from keras_bert.tasks import tag_schemes
 from keras_bert.tasks.tokenized_texts import take_ranges
 
+# Of fewer words it is not said that they are probably tags.
+_FEW_WORDS = 50
+
 
 @dataclasses.dataclass(frozen=True)
 class TaggedSentences:
@@ -83,18 +86,20 @@ def in_one_scheme(sentences: TaggedSentences) -> tuple[TaggedSentences, tag_sche
     """Brings entity tags into a legal form: IOB1 becomes BIO, an entity that begins in the middle gets its beginning.
 
     Returns:
-        The sentences, the scheme of their tags (None when they mark no entities), and what was changed, in words.
+        The sentences, the scheme of their tags (None when they mark no entities), and what was changed or is
+        suspicious, in words.
 
     Raises:
-        InputError: the tags are of several schemes.
+        InputError: the tags are of several schemes, or stand where the words belong.
     """
+    notes = _swapped_columns(sentences)
     scheme = tag_schemes.find_scheme(sentences.all_tags, sentences.source)
     if scheme is None:
-        return sentences, None, []
+        return sentences, None, notes
     repaired = [tag_schemes.write_tags(tag_schemes.read_entities(tags), len(tags), scheme) for tags in sentences.tags]
     wrong = [number for number, tags in enumerate(sentences.tags) if repaired[number] != list(tags)]
     if not wrong:
-        return sentences, scheme, []
+        return sentences, scheme, notes
     if scheme == tag_schemes.BIO and tag_schemes.is_iob1(sentences.tags):
         note = "the tags are IOB1, and became BIO"
     else:
@@ -103,7 +108,37 @@ def in_one_scheme(sentences: TaggedSentences) -> tuple[TaggedSentences, tag_sche
             f"{len(wrong)} sentences have tags that {scheme.name} does not allow, such as an entity that begins "
             f"with I-; they were put right as conlleval reads them. They begin at {places}"
         )
-    return dataclasses.replace(sentences, tags=repaired), scheme, [note]
+    return dataclasses.replace(sentences, tags=repaired), scheme, [*notes, note]
+
+
+def _swapped_columns(sentences: TaggedSentences) -> list[str]:
+    """Raises `InputError` when words are entity tags and tags are not; notes when they look like other tags."""
+    words = [word for words in sentences.words for word in words]
+    tags = sentences.all_tags
+    num_tags, num_words = (sum(map(tag_schemes.is_entity_tag, column)) for column in (tags, words))
+    ask = "are the columns swapped? In files, --text_column and --label_column choose them"
+    has_entities = set(words) != {tag_schemes.OUTSIDE}
+    if num_words >= 0.95 * len(words) and num_tags < len(tags) / 2 and (has_entities or len(words) >= _FEW_WORDS):
+        raise InputError(
+            f"{sentences.source}: the words are tags ({_some(words)}) and the tags are not ({_some(tags)}): {ask}."
+        )
+    # The word says most of the tag in all data that can be learnt; where words were tags, it would say little.
+    pairs = Counter(zip(words, tags, strict=True))
+    best = dict.fromkeys(words, 0)
+    for (word, _), count in pairs.items():
+        best[word] = max(best[word], count)
+    num_kinds = len(set(tags))
+    if len(tags) < _FEW_WORDS or len(best) == 1 or num_kinds <= 2 * len(best) or sum(best.values()) > 0.4 * len(tags):
+        return []
+    return [
+        f"there are {num_kinds} different tags ({_some(tags)}), and only {len(best)} different words ({_some(words)}): "
+        f"{ask}"
+    ]
+
+
+def _some(values: Sequence[str]) -> str:
+    """The first few different ones of values, shortened."""
+    return ", ".join(value[:20] for value in list(dict.fromkeys(values))[:3]) + ", ..."
 
 
 def in_scheme(sentences: TaggedSentences, scheme: tag_schemes.TagScheme | None) -> TaggedSentences:
