@@ -14,10 +14,10 @@ from tiny_pretraining import CONFIG, VOCABULARY, write_records
 
 from keras_bert.errors import InputError
 from keras_bert.models.pretrainer import BertPretrainer
-from keras_bert.training.array_file import read_arrays
 from keras_bert.training.callbacks import TIMED, read_history
 from keras_bert.training.pretraining import train_pretrainer
 from keras_bert.training.resumable_fit import resumable_fit
+from keras_bert.training.run_folder import read_arrays
 
 RUN = {
     "config": CONFIG,
