@@ -284,11 +284,11 @@ def test_rows_without_a_token_are_named(tmp_path):
     assert checkpoint.remarks == ("6 rows of the token table have no token: named [unused_row_...]",)
 
 
-def test_sixteen_bit_weights_are_read(tmp_path):
+def test_weights_of_sixteen_and_eight_bits_are_read(tmp_path):
     checkpoint = random_checkpoint()
     import ml_dtypes
 
-    for dtype in (np.float16, ml_dtypes.bfloat16):
+    for dtype in (np.float16, ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2):
         narrow = {name: StoredTensor.of(tensor.read().astype(dtype)) for name, tensor in checkpoint.tensors.items()}
         narrow = checkpoint.replace(tensors=narrow)
         folder = tmp_path / np.dtype(dtype).name
@@ -296,6 +296,9 @@ def test_sixteen_bit_weights_are_read(tmp_path):
         assert_same_tensors(narrow, read_checkpoint(folder))
         write_checkpoint(narrow, folder / "google", "google")
         assert_same_tensors(narrow, read_checkpoint(folder / "google"))
+        write_checkpoint(narrow, folder / "ours")
+        for name, tensor in read_checkpoint(folder / "ours").tensors.items():
+            np.testing.assert_array_equal(tensor.read(), narrow.tensors[name].read().astype("float32"))
         encoder = BertEncoder.from_pretrained(folder)
         assert encoder.weights[0].dtype == "float32"
         np.testing.assert_array_equal(

@@ -144,6 +144,14 @@ def test_the_average_is_that_of_the_weights_after_each_update(make):
     assert not np.allclose(inside[0], after[0])
 
 
+@pytest.mark.parametrize(("num_train_steps", "num_decay_steps"), [(100, 10), (109, 10), (19, 1), (9, 1)])
+def test_a_trapezoid_falls_in_the_last_tenth_of_the_run_unless_told_otherwise(num_train_steps, num_decay_steps):
+    choice = OptimizerChoice(learning_rate_schedule="trapezoid")
+    assert choice.schedule(1.0, num_train_steps, 0).num_decay_steps == num_decay_steps
+    told = OptimizerChoice(learning_rate_schedule="trapezoid", num_decay_steps=3)
+    assert told.schedule(1.0, num_train_steps, 0).num_decay_steps == 3
+
+
 def test_without_averages_or_updates_the_weights_stay():
     weights, _ = random_problem(num_steps=1)
     for optimizer in (AdamW(0.1), LAMB(0.1, use_ema=True), keras.optimizers.LossScaleOptimizer(AdamW(use_ema=True))):

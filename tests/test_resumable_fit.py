@@ -14,10 +14,10 @@ from tiny_pretraining import CONFIG, VOCABULARY, write_records
 
 from keras_bert.errors import InputError
 from keras_bert.models.pretrainer import BertPretrainer
-from keras_bert.training.array_file import read_arrays
 from keras_bert.training.callbacks import TIMED, read_history
 from keras_bert.training.pretraining import train_pretrainer
 from keras_bert.training.resumable_fit import resumable_fit
+from keras_bert.training.run_folder import read_arrays
 
 RUN = {
     "config": CONFIG,
@@ -222,7 +222,8 @@ def test_while_a_run_trains_its_folder_is_refused_to_others(records, finished, t
     run, refused = tmp_path / "run", []
 
     def start_another():
-        with pytest.raises(InputError) as caught:
+        with monkeypatch.context() as patch, pytest.raises(InputError) as caught:
+            patch.setattr("keras_bert.training.pretraining.resumable_fit", None)  # not so far as to train
             train_pretrainer(run, records, **RUN)
         refused.append(str(caught.value))
 

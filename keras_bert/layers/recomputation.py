@@ -11,8 +11,9 @@ from keras_bert.layers.state import call_with_state, run_with_state, seeds_and_w
 def call_recomputed(layer, hidden, *inputs, **arguments):
     """Returns `layer(hidden, *inputs, **arguments)`, of which only `hidden` is kept for the backward pass.
 
-    That pass calls the layer a second time, with the seeds of the first, and so with the same dropout. What it computes
-    is what it would have computed without this, bit for bit.
+    That pass calls the layer a second time, with the seeds of the first, and so with the same dropout. It runs the same
+    operations as without this: eagerly, gradients are the same bit for bit. Where a graph is compiled, TensorFlow's
+    arithmetic optimizer and XLA rearrange the two graphs differently, and gradients differ in their last bits.
 
     The seeds are those from before the call, and are moved on outside of what is computed twice.
 

@@ -199,7 +199,7 @@ class TaskModel(DistributedModel, BertModel):
             gradient_accumulation_steps: works through every batch in so many parts, one after the other, which needs
                 the memory of one; the result is the same but for the draws of dropout.
             gradient_checkpointing: keeps of every layer what goes into it only, and computes it again in the backward
-                pass: less memory, more time, the same result (`benchmarks/training_memory.py`).
+                pass: less memory, more time, the same result but for rounding (`benchmarks/training_memory.py`).
         """
         if loss is not None or loss_weights is not None:
             raise InputError(

@@ -67,7 +67,8 @@ class BertEncoder(BertModel):
 
     Attributes:
         gradient_checkpointing: whether training keeps what goes into a layer only, and computes the layer again in the
-            backward pass: less memory, more time, the same result. It is no part of the model's config.
+            backward pass: less memory, more time, the same result but for rounding. It is no part of the model's
+            config.
 
     Reference: Devlin et al., 2018.
     """

@@ -11,9 +11,8 @@ from contextlib import AbstractContextManager
 from keras_bert.atomic_output import atomic_file, say_why_writing_failed
 from keras_bert.errors import InputError
 from keras_bert.json_files import member, read_json_object
-from keras_bert.training.array_file import read_arrays, write_arrays
 from keras_bert.training.callbacks import StepCallback, read_history
-from keras_bert.training.run_folder import RunFolder
+from keras_bert.training.run_folder import RunFolder, read_arrays, write_arrays
 from keras_bert.training.strategies import is_chief, of_chief
 
 _EVALUATIONS_FILE = "evaluations.jsonl"

@@ -4,7 +4,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from keras_bert.training.array_file import read_arrays, write_arrays
+from keras_bert.training.run_folder import read_arrays, write_arrays
 
 TYPES = ["float64", "float32", "float16", "int64", "bool", "bfloat16", "float8_e4m3fn", "float8_e5m2", "int4"]
 
