@@ -204,9 +204,9 @@ def test_a_port_that_speaks_something_else_is_named(answer, text):
     with socket.create_server(("127.0.0.1", 0)) as listener:
         thread = threading.Thread(target=serve)
         thread.start()
-        with RestClient(f"http://127.0.0.1:{listener.getsockname()[1]}", "m", timeout=5) as client:
-            with pytest.raises(ServingError) as caught:
-                client.status()
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        with RestClient(url, "m", timeout=5) as client, pytest.raises(ServingError) as caught:
+            client.status()
         thread.join()
     assert text in str(caught.value)
     assert str(caught.value).isprintable()
