@@ -49,6 +49,7 @@ def define_flags() -> None:
         "num_threads", os.cpu_count() or 1, "Requests computed at a time, without batching.", lower_bound=1
     )
     flags.DEFINE_integer("max_requests", 1000, "Requests under way at a time; more are refused.", lower_bound=1)
+    flags.DEFINE_integer("max_rows", 10_000, "Rows of a request; one with more is refused.", lower_bound=1)
     flags.DEFINE_integer("rest_api_timeout_in_ms", 30_000, "How long a request may take.", lower_bound=1)
     flags.DEFINE_integer("max_body_bytes", 64 << 20, "The largest request.", lower_bound=1)
     flags.DEFINE_float("body_seconds", 60, "How long a request may take to arrive.", lower_bound=0.001)
@@ -90,6 +91,7 @@ def main(folders: list[str]) -> None:
         batching=batching,
         num_threads=arguments.num_threads,
         max_requests=arguments.max_requests,
+        max_rows=arguments.max_rows,
         timeout_seconds=arguments.rest_api_timeout_in_ms / 1000,
         max_body_bytes=arguments.max_body_bytes,
         body_seconds=arguments.body_seconds,
@@ -101,7 +103,7 @@ def main(folders: list[str]) -> None:
 
 
 def _announce(addresses) -> None:
-    from keras_bert.serving.server.run_server import is_loopback
+    from keras_bert.serving.server.http_protocol import is_loopback
 
     host = f"[{addresses.host}]" if ":" in addresses.host else addresses.host
     print(f"REST and page: http://{host}:{addresses.port}/", flush=True)
@@ -109,7 +111,8 @@ def _announce(addresses) -> None:
         print(f"gRPC: {host}:{addresses.grpc_port}", flush=True)
     if not is_loopback(addresses.host):
         print(
-            "Warning: other machines can reach this server, which asks nobody for a password and does not encrypt.",
+            "Warning: other machines can reach this server, which asks nobody for a password and does not encrypt. "
+            "It answers to any name (Host header).",
             flush=True,
         )
 

@@ -7,6 +7,7 @@ import tensorflow as tf
 from served_models import CHOICES, MASKED_TEXTS, VOCABULARY
 
 from keras_bert.serving.eight_bit_weights import quantize
+from keras_bert.serving.signatures import row_groups
 from keras_bert.text_tasks.mask_filling import fill_masks
 from keras_bert.text_vectors import encode_texts, sentence_embeddings
 from keras_bert.tokenization.wordpiece import WordPieceTokenizer
@@ -268,3 +269,34 @@ def test_variants_are_smaller_and_nearly_as_right(served, ask):
 
 def variables_size(folder):
     return tf.io.gfile.stat(f"{folder}/variables/variables.data-00000-of-00001").length
+
+
+@pytest.mark.parametrize("name", ["single", "encoder", "choice", "masked", "tagger", "answerer"])
+def test_groups_of_rows_have_the_answers_of_all_at_once(served, ask, name, monkeypatch, tmp_path):
+    monkeypatch.setattr(row_groups, "TOKENS_AT_ONCE", 30)
+    groups = tf.saved_model.load(served_models.export_all({name: served[0][name]}, tmp_path)[name])
+    seen = 0
+    for question in served_models.questions():
+        if question.model == name:
+            inputs = served_models.as_tensors(question.inputs)
+            answer = {key: value.numpy() for key, value in groups.signatures[question.signature](**inputs).items()}
+            expected = ask(name, question.signature, **question.inputs)
+            served_models.assert_same(*map(served_models.as_lists, (answer, expected)))
+            seen += 1
+    assert seen >= 2
+
+
+def test_the_model_sees_no_more_tokens_at_once_than_allowed(monkeypatch):
+    monkeypatch.setattr(row_groups, "TOKENS_AT_ONCE", 30)
+    seen = []
+
+    def forward(ids, mask, segments):
+        seen.append(tuple(ids.shape))
+        return tf.cast(tf.reduce_sum(ids * mask, axis=1, keepdims=True), tf.float32)
+
+    for num_rows, groups in ((0, [(0, 12)]), (1, [(1, 12)]), (5, [(2, 12), (2, 12), (1, 12)])):
+        ids = tf.random.uniform([num_rows, 12], maxval=9, dtype=tf.int32)
+        sums = row_groups.run_rows(forward, [ids, tf.ones_like(ids), ids], 1)
+        assert sums.numpy().tolist() == tf.cast(tf.reduce_sum(ids, 1, keepdims=True), tf.float32).numpy().tolist()
+        assert seen == groups
+        seen.clear()

@@ -36,7 +36,7 @@ def client(port):
 
 def http_request(body: bytes, headers: str = "", length: int | None = None) -> bytes:
     length = len(body) if length is None else length
-    head = f"POST /v1/models/{MODEL}:predict HTTP/1.1\r\nHost: x\r\n{headers}Content-Length: {length}\r\n\r\n"
+    head = f"POST /v1/models/{MODEL}:predict HTTP/1.1\r\nHost: localhost\r\n{headers}Content-Length: {length}\r\n\r\n"
     return head.encode() + body
 
 
@@ -69,7 +69,7 @@ def test_a_body_of_100_mb_is_413_and_memory_does_not_grow(port, client):
     assert json.loads(body) == {"error": "The body is larger than 1048576 bytes, the most that this server takes."}
     with socket.create_connection(("127.0.0.1", port), timeout=20) as connection:
         connection.sendall(
-            f"POST {client.path}:predict HTTP/1.1\r\nHost: x\r\nContent-Length: {100 << 20}\r\n\r\n".encode()
+            f"POST {client.path}:predict HTTP/1.1\r\nHost: localhost\r\nContent-Length: {100 << 20}\r\n\r\n".encode()
         )
         try:
             for _ in range(100):
@@ -85,6 +85,55 @@ def test_clients_that_send_slowly_are_told_and_let_go(port):
     assert answer.startswith(b"HTTP/1.1 408 ")
     assert b"The body did not arrive within 0.5 seconds." in answer
     assert still_answers(port)
+
+
+def test_bodies_that_do_not_arrive_are_no_requests_in_the_metrics(port, client):
+    def counts() -> list[bytes]:
+        lines = client.raw("GET", "/monitoring/prometheus/metrics")[1].splitlines()
+        return [line for line in lines if line.startswith(b":tensorflow:serving:request_count{")]
+
+    before = counts()
+    with socket.create_connection(("127.0.0.1", port)) as connection:
+        connection.sendall(http_request(b'{"inst', length=30))
+        time.sleep(0.05)
+    assert b"408" in exchange(port, http_request(b'{"inst', length=30))
+    assert counts() == before
+
+
+@pytest.mark.parametrize(
+    ("host", "status"),
+    [("localhost", 200), ("LOCALHOST:8501", 200), ("127.0.0.1:1", 200), ("[::1]:8501", 200), ("evil.example", 403),
+     ("127.0.0.1.evil.example", 403), ("0.0.0.0:8501", 403), ("a:b:c", 403)],
+)  # fmt: skip
+def test_a_server_on_loopback_answers_only_to_its_own_names(port, host, status):
+    for path in ("/models", f"/v1/models/{MODEL}"):
+        answer = exchange(port, f"GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n".encode())
+        assert answer.startswith(f"HTTP/1.1 {status} ".encode())
+    assert status == 200 or f"The Host header is '{host}'; this server listens on this machine only".encode() in answer
+
+
+def test_a_server_for_other_machines_answers_to_any_name(tmp_path):
+    options = ServerOptions(host="0.0.0.0", port=0, grpc_port=None)
+    with background_server([ModelConfig(MODEL, str(tmp_path))], options) as addresses:
+        request = b"GET /healthz/live HTTP/1.1\r\nHost: models.example\r\nConnection: close\r\n\r\n"
+        assert exchange(addresses.port, request).startswith(b"HTTP/1.1 200 ")
+
+
+def test_more_rows_than_allowed_are_refused_before_they_are_computed(client):
+    status, answer = client.ask({"instances": [0] * 10_001})
+    assert (status, answer["error"]) == (
+        400,
+        "The request has 10001 rows; the most that this server takes are 10000 (--max_rows). Send fewer at a time.",
+    )
+    assert client.ask({"instances": [0] * 10_000})[0] == 200
+    assert client.ask({"examples": [{"x": 1.0}] * 10_001, "signature_name": "regress"}, "regress")[0] == 400
+
+
+def test_a_context_may_not_grow_with_the_examples(client):
+    body = {"context": {"y": "a" * 1000}, "examples": [{"x": 1.0}] * 2000, "signature_name": "regress"}
+    status, answer = client.ask(body, "regress")
+    assert status == 400
+    assert "takes more than 1048576 bytes with its context in every example" in answer["error"]
 
 
 def test_headers_that_never_end_close_the_connection(port):
@@ -111,9 +160,7 @@ def test_more_requests_than_allowed_are_429(port):
 
 def test_a_client_that_goes_away_leaves_no_answer_to_the_next(port):
     body = json.dumps({"signature_name": "slow", "instances": [100_000]}).encode()
-    request = (
-        f"POST /v1/models/{MODEL}:predict HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body
-    )
+    request = http_request(body)
     for _ in range(2):
         with socket.create_connection(("127.0.0.1", port)) as connection:
             connection.sendall(request)
@@ -136,11 +183,11 @@ def test_nul_and_bytes_that_are_no_utf8_reach_the_model_as_they_are(client):
 
 RAW = [
     b"\r\n\r\n", b"GET\r\n\r\n", b"\x00\x01\x02\xff" * 50, b"POST /v1/models/x:predict HTTP/9.9\r\n\r\n",
-    b"GET /v1/models/%zz%00%ff HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n",
-    b"GET /\xff\xfe HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n",
+    b"GET /v1/models/%zz%00%ff HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n",
+    b"GET /\xff\xfe HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n",
     b"POST / HTTP/1.1\r\nContent-Length: -5\r\n\r\n", b"POST / HTTP/1.1\r\nContent-Length: 5, 6\r\n\r\nhello",
     b"POST /v1/models/m:predict HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
-    b"GET /v1/models HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n",
+    b"GET /v1/models HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n",
 ]  # fmt: skip
 
 

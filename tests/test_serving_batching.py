@@ -139,6 +139,33 @@ def test_a_full_queue_refuses():
     assert answers[2].message == "The batch scheduling queue to which this task was submitted is full"
 
 
+def test_requests_that_are_given_up_leave_their_batch_and_the_queue():
+    async def go():
+        model, options = Doubler(), BatchingOptions(max_batch_size=2, max_enqueued_batches=1, num_batch_threads=1)
+        batcher = Batcher(model, options, BatchScheduler(1))
+        model.may_go_on.clear()
+        first = asyncio.ensure_future(batcher.run({"x": np.array([1, 2])}))
+        await asyncio.sleep(0.01)
+        for _ in range(3):  # the queue has room for one batch
+            given_up = [asyncio.ensure_future(batcher.run({"x": np.array([number])})) for number in (3, 4)]
+            await asyncio.sleep(0.01)
+            for task in given_up:
+                task.cancel()
+            await asyncio.sleep(0.01)
+        last = [asyncio.ensure_future(batcher.run({"x": np.array([number])})) for number in (5, 6, 7)]
+        await asyncio.sleep(0.01)
+        last.pop(1).cancel()
+        await asyncio.sleep(0.01)
+        model.may_go_on.set()
+        answers = await asyncio.gather(first, *last, return_exceptions=True)
+        return [a if isinstance(a, Exception) else a["y"].tolist() for a in answers], model.batches
+
+    (first, fifth, full), batches = asyncio.run(asyncio.wait_for(go(), 10))
+    assert (first, fifth) == ([2, 4], [10])
+    assert full.code == Code.UNAVAILABLE
+    assert batches == [[1, 2], [5]]
+
+
 def test_inputs_without_common_rows_are_refused_and_an_empty_batch_is_not():
     async def go(**inputs):
         async def model(given):

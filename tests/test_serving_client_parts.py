@@ -1,8 +1,10 @@
 """The parts of the clients that need no server: formats, rows, pauses, arguments, what is imported."""
 
 import json
+import socket
 import subprocess
 import sys
+import threading
 
 import numpy as np
 import pytest
@@ -13,8 +15,10 @@ from keras_bert.serving.client import (
     GrpcClient,
     InvalidRequest,
     RestClient,
+    ServingError,
     Unavailable,
 )
+from keras_bert.serving.client.errors import http_error, serving_error
 from keras_bert.serving.client.rest_format import RestFormat
 from keras_bert.serving.client.retrying import Attempts
 from keras_bert.serving.client.rows import as_arrays, join_rows, split_rows
@@ -164,3 +168,45 @@ def test_without_grpcio_a_grpc_client_says_what_to_install():
     result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert "InputError: grpcio is not installed" in result.stderr
     assert "pip install 'keras-bert-pipeline[client]'" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "advice"),
+    [
+        ("Unrecognized servable version label: nobody", "Check the label"),
+        ("Malformed request: GET /v1/foo", "Check the URL of the server"),
+        ("JSON Value: 5 is not of expected type: string", "Check the names, types and shapes of the inputs"),
+    ],
+)
+def test_advice_fits_what_the_server_refused(text, advice):
+    for error in (http_error("server", 400, text), serving_error("server", "INVALID_ARGUMENT", text)):
+        assert isinstance(error, InvalidRequest)
+        assert f"{text}. {advice}" in str(error)
+
+
+@pytest.mark.parametrize(
+    ("answer", "text"),
+    [
+        (
+            b"\0\0\x06\x04\0\0\0\0\0\0\x05\0\0\x40\0",  # what gRPC's servers say first: a frame of settings
+            "this port speaks gRPC, not HTTP/1.1. Give the port of the REST API, which is 8501 unless it was changed, "
+            "or use a gRPC client for this port.",
+        ),
+        (b"SSH-2.0-OpenSSH\r\n", "the answer is not HTTP/1.1. Give the port of the REST API"),
+    ],
+)
+def test_a_port_that_speaks_something_else_is_named(answer, text):
+    def serve():
+        with listener.accept()[0] as connection:
+            connection.recv(1 << 16)
+            connection.sendall(answer)
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=serve)
+        thread.start()
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        with RestClient(url, "m", timeout=5) as client, pytest.raises(ServingError) as caught:
+            client.status()
+        thread.join()
+    assert text in str(caught.value)
+    assert str(caught.value).isprintable()

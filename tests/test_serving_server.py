@@ -4,6 +4,8 @@ import concurrent.futures
 import json
 import os
 import shutil
+import socket
+import threading
 import time
 
 import grpc
@@ -340,6 +342,84 @@ def test_damaged_tensors_and_unknown_names_over_grpc(rpc):
     empty = messages.Input(example_list=messages.ExampleList())
     answer = rpc("Regress", model_spec=spec(signature_name="regress"), input=empty)
     assert answer == ("INVALID_ARGUMENT", "Input is empty.")
+
+
+def test_a_value_may_stand_for_all_that_follow_it_up_to_a_limit(rpc):
+    def ask(signature_name, name, dtype, shape, **values):
+        request = predict_request(signature_name)
+        tensor = request.inputs[name]
+        tensor.MergeFrom(messages.TensorProto(dtype=dtype, **values))
+        for size in shape:
+            tensor.tensor_shape.dim.add(size=size)
+        return rpc("Predict", request)
+
+    assert arrays(ask("", "x", 1, [3], float_val=[4])) == {"y": [4.0] * 3}
+    rows = ask("", "x", 1, [40_000])
+    assert rows[0] == "INVALID_ARGUMENT"
+    assert rows[1].startswith("The request has 40000 rows; the most that this server takes are 10000")
+    limit = "The request takes more than 1048576 bytes with the input "
+    for answer in (
+        ask("rows", "rows", 1, [10, 1 << 20]),
+        ask("regress", "inputs", 7, [(1 << 17) + 1]),
+        ask("regress", "inputs", 7, [1000], string_val=[b"a" * 2000]),
+    ):
+        assert answer[0] == "INVALID_ARGUMENT"
+        assert answer[1].startswith(limit)
+    request = predict_request()
+    for number in range(5):
+        request.inputs[str(number)].MergeFrom(messages.TensorProto(dtype=1))
+        request.inputs[str(number)].tensor_shape.dim.add(size=60_000)
+    assert rpc("Predict", request)[1].startswith(limit)
+
+
+def test_a_signature_is_evaluated_once_in_a_request(rpc):
+    task = messages.InferenceTask(model_spec=spec(signature_name="regress"), method_name="tensorflow/serving/regress")
+    answer = rpc("MultiInference", tasks=[task] * 2)
+    assert answer == ("INVALID_ARGUMENT", "Duplicate evaluation of signature: regress")
+
+
+@pytest.mark.parametrize("batching", [None, BatchingOptions(max_batch_size=1, num_batch_threads=1)])
+def test_requests_that_nobody_waits_for_are_not_computed(base_path, batching, monkeypatch):
+    may_go_on, computed = threading.Event(), []
+
+    def run(self, signature_name, inputs):
+        computed.append(inputs["x"].tolist())
+        may_go_on.wait(30)
+        return {"y": inputs["x"]}
+
+    monkeypatch.setattr(LoadedModel, "run", run)
+    options = ServerOptions(port=0, grpc_port=0, num_threads=1, timeout_seconds=0.3, batching=batching)
+    with background_server([ModelConfig(MODEL, str(base_path))], options) as addresses:
+        wait_until_available(addresses.port, 123)
+
+        def ask(number: int) -> int:
+            with HttpClient(addresses.port) as client:
+                return client.ask({"instances": [number]})[0]
+
+        path, _, _ = METHODS["Predict"]
+        with (
+            concurrent.futures.ThreadPoolExecutor(4) as pool,
+            grpc.insecure_channel(f"127.0.0.1:{addresses.grpc_port}") as channel,
+        ):
+            try:
+                late = list(pool.map(ask, range(1, 5)))  # one is in the thread, the others wait
+                predict = channel.unary_unary(path)
+                given_up = predict.future(predict_request(x=np.float32([5])).SerializeToString())
+                too_late = predict.future(predict_request(x=np.float32([6])).SerializeToString(), timeout=0.1)
+                body = b'{"instances": [7]}'
+                with socket.create_connection(("127.0.0.1", addresses.port)) as connection:
+                    head = f"POST /v1/models/{MODEL}:predict HTTP/1.1\r\nContent-Length: {len(body)}\r\n\r\n"
+                    connection.sendall(head.encode() + body)
+                    time.sleep(0.05)
+                given_up.cancel()
+                assert too_late.exception().code() == grpc.StatusCode.DEADLINE_EXCEEDED
+                time.sleep(0.05)
+            finally:
+                may_go_on.set()
+            assert late == [504] * 4
+            assert ask(8) == 200
+        assert len(computed) == 2
+        assert computed[-1] == [8]
 
 
 def test_a_deadline_ends_the_call(rpc, client):

@@ -61,13 +61,33 @@ _KINDS = {
     "RESOURCE_EXHAUSTED": Unavailable,
     "DEADLINE_EXCEEDED": DeadlineExceeded,
 }
+_CHECK_URL = "Check the URL of the server: http://host:port, with a path only where a proxy has the API below one."
+# What a server's text begins with -> what to do, where it is not what the code says: several mistakes share one.
+_ADVICE = {
+    "Unrecognized servable version label": "Check the label; a client without one lists the versions with status().",
+    "Malformed request": _CHECK_URL,
+    "Not found: /": _CHECK_URL,
+}
 # Three codes share 400 and two share 409; the first of each stands for all.
 _CODE_OF_STATUS = {status: code for code, status in reversed(HTTP_STATUS.items())}
 
 
 def serving_error(server: str, code: str, text: str, http_status: int | None = None) -> ServingError:
     """Returns the error for the name of a gRPC status."""
-    return _KINDS.get(code, ServingError)(server, code, text, http_status)
+    error = _KINDS.get(code, ServingError)(server, code, text, http_status)
+    error.advice = next((advice for start, advice in _ADVICE.items() if text.startswith(start)), error.advice)
+    return error
+
+
+def not_http_error(server: str, status_line: str) -> ServingError:
+    """Returns the error for an answer whose first line is not of HTTP/1.1."""
+    # The first frame of HTTP/2 is one of settings: its fourth byte is 4 (RFC 9113, sections 3.4 and 6.5).
+    speaks_grpc = status_line[3:4] == "\x04"
+    text = "this port speaks gRPC, not HTTP/1.1" if speaks_grpc else "the answer is not HTTP/1.1"
+    error = ServingError(server, "UNKNOWN", text)
+    error.advice = "Give the port of the REST API, which is 8501 unless it was changed"
+    error.advice += ", or use a gRPC client for this port." if speaks_grpc else "."
+    return error
 
 
 def http_error(server: str, status: int, text: str) -> ServingError:

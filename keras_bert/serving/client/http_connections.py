@@ -10,7 +10,7 @@ import urllib.parse
 from collections.abc import Mapping
 
 from keras_bert.errors import InputError
-from keras_bert.serving.client.errors import DeadlineExceeded, Unavailable
+from keras_bert.serving.client.errors import DeadlineExceeded, Unavailable, not_http_error
 
 _READ_BYTES = 1 << 16
 # What a server does to a connection that it has closed while it lay idle.
@@ -126,6 +126,8 @@ class HttpConnections:
     def _error(self, error: Exception, timeout: float):
         if isinstance(error, TimeoutError):
             return DeadlineExceeded(self.url, "DEADLINE_EXCEEDED", f"no whole answer within {timeout:.3g} seconds")
+        if isinstance(error, http.client.BadStatusLine) and not isinstance(error, http.client.RemoteDisconnected):
+            return not_http_error(self.url, error.line)
         text = str(error) or type(error).__name__
         if isinstance(error, ssl.SSLError):
             text = f"{text} (does the server speak TLS, with a certificate that is trusted here?)"

@@ -99,12 +99,14 @@ class _Batch:
         parts: the inputs of each request, and the future of its answer.
         size: rows so far.
         due: when it need not wait any longer.
+        is_closed: whether a thread has it, or nobody waits for it any more.
     """
 
     def __init__(self, owner: "Batcher", key, due: float):
         self.owner, self.key, self.due = owner, key, due
         self.parts: list[tuple[Arrays, asyncio.Future]] = []
         self.size = 0
+        self.is_closed = False
 
     @property
     def is_full(self) -> bool:
@@ -124,6 +126,9 @@ class BatchScheduler:
         loop = asyncio.get_running_loop()
         # In the next round of the loop, so that requests that have arrived together are seen together.
         loop.call_at(batch.due, self.start_batches) if batch.due > loop.time() else loop.call_soon(self.start_batches)
+
+    def remove(self, batch: _Batch) -> None:
+        self._waiting.remove(batch)
 
     def start_batches(self) -> None:
         """Computes what is full or due, as far as threads are free."""
@@ -217,6 +222,7 @@ class Batcher:
         answer = loop.create_future()
         batch.parts.append((inputs, answer))
         batch.size += size
+        answer.add_done_callback(lambda answer: self._drop(batch, answer, size))
         if batch.is_full:
             self._open.pop(key, None)
             loop.call_soon(self._scheduler.start_batches)
@@ -227,8 +233,19 @@ class Batcher:
         pads = self.options.pad_variable_length_inputs
         return tuple((name, array.ndim if pads else array.shape[1:]) for name, array in sorted(inputs.items()))
 
+    def _drop(self, batch: _Batch, answer: asyncio.Future, size: int) -> None:
+        """Takes a request that has ended out of its batch while that waits, and an empty batch out of the queue."""
+        if batch.is_closed:
+            return
+        batch.parts = [part for part in batch.parts if part[1] is not answer]
+        batch.size -= size
+        if not batch.parts:
+            self._scheduler.remove(batch)
+            self.close(batch)
+
     def close(self, batch: _Batch) -> None:
         """Nothing is added to this batch any more."""
+        batch.is_closed = True
         self._num_waiting -= 1
         if self._open.get(batch.key) is batch:
             del self._open[batch.key]

@@ -29,10 +29,11 @@ class GrpcService:
 
     Args:
         inference: answers requests.
+        max_bytes: the memory that the inputs of a request may take.
     """
 
-    def __init__(self, inference: Inference):
-        self._inference = inference
+    def __init__(self, inference: Inference, max_bytes: int):
+        self._inference, self._max_bytes = inference, max_bytes
 
     def handlers(self) -> list:
         """Returns what `grpc.aio.Server.add_generic_rpc_handlers` takes."""
@@ -69,7 +70,7 @@ class GrpcService:
             signature = version.model.signatures.get(signature_name)
             if signature is None:
                 raise StatusError(Code.FAILED_PRECONDITION, f'Serving signature key "{signature_name}" not found.')
-            inputs = await _in_thread_if_large(request, arrays_of, request)
+            inputs = await _in_thread_if_large(request, arrays_of, request, self._max_bytes)
             wanted = list(request.output_filter)
             for number, name in enumerate(wanted):
                 if name not in signature.outputs:
@@ -92,7 +93,7 @@ class GrpcService:
         signature_name = signature_or_default(request.model_spec.signature_name)
         with version.in_use():
             rows = await self._inference.classify(
-                version, signature_name, serialized_examples(request.input), context.time_remaining()
+                version, signature_name, serialized_examples(request.input, self._max_bytes), context.time_remaining()
             )
         response = messages.ClassificationResponse()
         _fill_spec(response.model_spec, version, signature_name)
@@ -105,7 +106,7 @@ class GrpcService:
         signature_name = signature_or_default(request.model_spec.signature_name)
         with version.in_use():
             values = await self._inference.regress(
-                version, signature_name, serialized_examples(request.input), context.time_remaining()
+                version, signature_name, serialized_examples(request.input, self._max_bytes), context.time_remaining()
             )
         response = messages.RegressionResponse()
         _fill_spec(response.model_spec, version, signature_name)
@@ -120,6 +121,10 @@ class GrpcService:
         names = {task.model_spec.name for task in request.tasks}
         if len(names) > 1:
             raise invalid_argument("All ModelSpecs in a MultiInferenceRequest must access the same model name.")
+        signatures = [signature_or_default(task.model_spec.signature_name) for task in request.tasks]
+        if len(set(signatures)) < len(signatures):
+            twice = next(name for number, name in enumerate(signatures) if name in signatures[:number])
+            raise invalid_argument("Duplicate evaluation of signature: ", twice)
         response = messages.MultiInferenceResponse()
         with self._inference.request(request.tasks[0].model_spec.name, "multi_inference", "GRPC"):
             for task in request.tasks:

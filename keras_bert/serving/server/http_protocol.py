@@ -2,9 +2,13 @@
 
 import asyncio
 import contextlib
+import ipaddress
+import urllib.parse
 
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from keras_bert.serving.server.json_text import error_body
 
 _HEADER_SECONDS = 30
 _MAX_HEADER_BYTES = 1 << 20
@@ -82,3 +86,44 @@ class _JoinedWrites:
         if self._parts:
             self._transport.write(b"".join(self._parts))
             self._parts = []
+
+
+class LoopbackHosts:
+    """An ASGI application that answers only requests whose Host is this machine's loopback.
+
+    Without it a page of the web could have its own name point to 127.0.0.1 (DNS rebinding), and read what a server for
+    this machine alone answers. A request without a Host comes from no browser.
+    """
+
+    def __init__(self, app):
+        self._app = app
+
+    async def __call__(self, scope, receive, send) -> None:
+        hosts = [value.decode("latin-1") for name, value in scope.get("headers", ()) if name == b"host"]
+        foreign = [host for host in hosts if host and not is_loopback(_host_name(host))]
+        if not foreign:
+            await self._app(scope, receive, send)
+            return
+        body = error_body(
+            f"The Host header is {foreign[0]!r}; this server listens on this machine only, and answers to localhost, "
+            "127.0.0.1 and [::1]. Ask it by one of these names, have a proxy send one, or start it with --host."
+        )
+        headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
+        await send({"type": "http.response.start", "status": 403, "headers": headers})
+        await send({"type": "http.response.body", "body": b"" if scope["method"] == "HEAD" else body})
+
+
+def _host_name(host: str) -> str:
+    """Returns the name of a Host header: "LocalHost:8501" -> "localhost", "[::1]:80" -> "::1"; "" of none."""
+    try:
+        return (urllib.parse.urlsplit(f"//{host}").hostname or "").removesuffix(".")
+    except ValueError:
+        return ""
+
+
+def is_loopback(host: str) -> bool:
+    """Returns whether only this machine can reach a host's address."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

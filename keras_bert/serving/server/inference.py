@@ -18,6 +18,7 @@ from keras_bert.serving.server.status import Code, StatusError, invalid_argument
 
 CLASSIFY_INPUTS = REGRESS_INPUTS = "inputs"
 CLASSES, SCORES, REGRESS_OUTPUTS = "classes", "scores", "outputs"
+DEFAULT_MAX_ROWS = 10_000
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,6 +39,7 @@ class Inference:
         batching: how requests are joined; None computes each by itself.
         num_threads: how many requests, or batches, are computed at a time.
         max_requests: how many requests may be under way; more are refused.
+        max_rows: how many rows a request may have; one with more is refused.
         timeout_seconds: how long a request may take.
     """
 
@@ -49,6 +51,7 @@ class Inference:
         batching: BatchingOptions | None = None,
         num_threads: int = os.cpu_count() or 1,
         max_requests: int = 1000,
+        max_rows: int = DEFAULT_MAX_ROWS,
         timeout_seconds: float = 30,
     ):
         self.store, self.metrics = store, metrics
@@ -58,7 +61,8 @@ class Inference:
         self._threads = concurrent.futures.ThreadPoolExecutor(num_threads, "model")
         self._scheduler = BatchScheduler(num_threads)
         self._max_requests, self._num_requests = max_requests, 0
-        self._computations: set[asyncio.Task] = set()
+        self._max_rows = max_rows
+        self._computations: set[asyncio.Future] = set()
 
     @contextlib.contextmanager
     def request(self, model: str, api: str, entrypoint: str) -> Iterator[None]:
@@ -113,31 +117,32 @@ class Inference:
     ) -> Arrays:
         """Returns the outputs of a signature.
 
+        A request that is cancelled or out of time is not computed any more, unless a thread has begun with it.
+
         Raises:
-            StatusError: FAILED_PRECONDITION: there is no such signature; INVALID_ARGUMENT: these are not its inputs;
-                DEADLINE_EXCEEDED: it took too long; and what TensorFlow says.
+            StatusError: FAILED_PRECONDITION: there is no such signature; INVALID_ARGUMENT: these are not its inputs, or
+                too many rows; DEADLINE_EXCEEDED: it took too long; and what TensorFlow says.
         """
         signature = version.model.signatures.get(signature_name) if version.model else None
         if signature is None:
             raise StatusError(Code.FAILED_PRECONDITION, f'Serving signature key "{signature_name}" not found.')
         inputs = signature.checked(inputs)
-        # A request that nobody waits for any more is computed to its end all the same: a thread cannot be stopped, and
-        # the version must stay until then.
-        version.acquire()
-        task = asyncio.ensure_future(self._run(version, signature, inputs))
-        task.add_done_callback(lambda _: version.release())
-        self._computations.add(task)
-        task.add_done_callback(self._forget)
+        rows = signature.num_rows(inputs)
+        if rows > self._max_rows:
+            raise invalid_argument(
+                "The request has ", rows, " rows; the most that this server takes are ", self._max_rows,
+                " (--max_rows). Send fewer at a time.",
+            )  # fmt: skip
         limit = self.timeout_seconds if timeout_seconds is None else min(timeout_seconds, self.timeout_seconds)
-        done, _ = await asyncio.wait([task], timeout=limit)
-        if not done:
-            raise StatusError(Code.DEADLINE_EXCEEDED, f"Timed out: the answer took longer than {limit:g} seconds.")
-        return task.result()
-
-    def _forget(self, task: asyncio.Task) -> None:
-        self._computations.discard(task)
-        if not task.cancelled():
-            task.exception()  # or asyncio complains that nobody has looked at it
+        try:
+            if limit <= 0:
+                raise TimeoutError
+            async with asyncio.timeout(limit):
+                return await self._run(version, signature, inputs)
+        except TimeoutError:
+            raise StatusError(
+                Code.DEADLINE_EXCEEDED, f"Timed out: the answer took longer than {max(limit, 0):g} seconds."
+            ) from None
 
     async def _run(self, version: ModelVersion, signature: Signature, inputs: Arrays) -> Arrays:
         if self._batching is None or not signature.can_be_batched:
@@ -155,8 +160,18 @@ class Inference:
         )
 
     async def _compute(self, version: ModelVersion, signature_name: str, inputs: Arrays) -> Arrays:
-        loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._threads, version.model.run, signature_name, inputs)
+        # A thread cannot be stopped, and the version must stay until the thread has ended.
+        version.acquire()
+        work = self._threads.submit(version.model.run, signature_name, inputs)
+        done = asyncio.wrap_future(work)
+        self._computations.add(done)
+        done.add_done_callback(lambda _: version.release())
+        done.add_done_callback(self._computations.discard)
+        try:
+            return await asyncio.shield(done)
+        except asyncio.CancelledError:
+            work.cancel()  # if no thread has begun with it
+            raise
 
     async def classify(
         self,

@@ -10,15 +10,17 @@ import numpy as np
 
 from keras_bert.serving.server.json_tensors import base64_bytes, bytes_of, decimals, is_base64
 from keras_bert.serving.server.json_text import format_error, quoted, type_name
+from keras_bert.serving.server.model_messages import with_context
 from keras_bert.serving.server.status import invalid_argument
 from keras_bert.serving.wire import messages
+from keras_bert.serving.wire.tensors import MAX_BYTES
 
 
-def examples_from_request(request: Mapping) -> list[bytes]:
+def examples_from_request(request: Mapping, max_bytes: int = MAX_BYTES) -> list[bytes]:
     """Returns a serialised `tf.Example` for each of the request's, the features of its "context" in each of them.
 
     Raises:
-        StatusError: INVALID_ARGUMENT, in TensorFlow Serving's words.
+        StatusError: INVALID_ARGUMENT, in TensorFlow Serving's words; or the contexts take more than `max_bytes`.
     """
     # What stands later in the bytes counts: an example may say otherwise than the context.
     context = _example(request["context"]) if "context" in request else b""
@@ -29,7 +31,7 @@ def examples_from_request(request: Mapping) -> list[bytes]:
         raise format_error(request, "Expecting 'examples' value to be an list/array")
     if not examples:
         raise format_error(request, "'examples' value is an empty array")
-    return [context + _example(example) for example in examples]
+    return with_context(context, [_example(example) for example in examples], max_bytes)
 
 
 def _example(value) -> bytes:

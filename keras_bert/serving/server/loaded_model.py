@@ -52,6 +52,11 @@ class Signature:
             spec.has_batch_axis for spec in [*self.inputs.values(), *self.outputs.values()]
         )
 
+    def num_rows(self, inputs: Mapping[str, np.ndarray]) -> int:
+        """Returns the most rows of an input whose first axis is of any length, 0 where there is none."""
+        arrays = [inputs[name] for name, spec in self.inputs.items() if spec.shape is None or spec.has_batch_axis]
+        return max((len(array) for array in arrays if array.ndim), default=0)
+
     def checked(self, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Returns the inputs with defaults filled in.
 

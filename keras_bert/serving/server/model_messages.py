@@ -1,35 +1,61 @@
 """TensorFlow Serving's messages: what requests hold, and metadata and status of models, as messages and as JSON."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
 from keras_bert.errors import InputError
 from keras_bert.serving.server.model_store import ModelVersion
-from keras_bert.serving.server.status import invalid_argument
+from keras_bert.serving.server.status import StatusError, invalid_argument
 from keras_bert.serving.wire import messages
-from keras_bert.serving.wire.tensors import tensor_proto_to_array
+from keras_bert.serving.wire.tensors import MAX_BYTES, TensorTooLarge, tensor_proto_to_array
 
 
-def arrays_of(request) -> dict[str, np.ndarray]:
-    """Returns the inputs of a `PredictRequest`. Raises INVALID_ARGUMENT if a tensor is damaged."""
-    arrays = {}
+def arrays_of(request, max_bytes: int = MAX_BYTES) -> dict[str, np.ndarray]:
+    """Returns the inputs of a `PredictRequest`.
+
+    Raises:
+        StatusError: INVALID_ARGUMENT: a tensor is damaged, or the inputs together take more than `max_bytes`: a value
+            may stand for all that follow it, so a few bytes can mean a tensor of any size.
+    """
+    arrays, left = {}, max_bytes
     for name, tensor in request.inputs.items():
         try:
-            arrays[name] = tensor_proto_to_array(tensor)
+            array = arrays[name] = tensor_proto_to_array(tensor, left)
+        except TensorTooLarge:
+            raise _too_large(f"with the input {name} ", max_bytes) from None
         except InputError:
             raise invalid_argument("tensor parsing error: ", name) from None
+        left -= array.nbytes + (sum(map(len, array.flat)) if array.dtype == object else 0)
     return arrays
 
 
-def serialized_examples(given) -> list[bytes]:
-    """Returns the examples of an `Input`, the features of its context before those of each."""
+def with_context(context: bytes, examples: Sequence[bytes], max_bytes: int) -> list[bytes]:
+    """Returns serialised examples, each with the features of a context before its own.
+
+    Raises:
+        StatusError: INVALID_ARGUMENT: the contexts of all examples take more than `max_bytes`.
+    """
+    if len(context) * len(examples) > max_bytes:
+        raise _too_large("with its context in every example ", max_bytes)
+    return [context + example for example in examples]
+
+
+def _too_large(what: str, max_bytes: int) -> StatusError:
+    return invalid_argument(
+        "The request takes more than ", max_bytes, " bytes ", what,
+        "(--max_body_bytes is the most that this server takes). Send fewer rows at a time.",
+    )  # fmt: skip
+
+
+def serialized_examples(given, max_bytes: int = MAX_BYTES) -> list[bytes]:
+    """Returns the examples of an `Input`, the features of its context before those of each (`with_context`)."""
     kind = given.WhichOneof("kind")
     if kind is None:
         return []
     examples = getattr(given, kind)
     context = examples.context.SerializeToString() if kind == "example_list_with_context" else b""
-    return [context + example.SerializeToString() for example in examples.examples]
+    return with_context(context, [example.SerializeToString() for example in examples.examples], max_bytes)
 
 
 def metadata_message(version: ModelVersion):

@@ -1,10 +1,12 @@
 """TensorFlow Serving's REST API as an ASGI application, with health, metrics and the page beside it."""
 
 import asyncio
+import contextlib
 import logging
 import re
 import time
 import urllib.parse
+from collections.abc import AsyncIterator
 
 from starlette.applications import Starlette
 from starlette.requests import Request
@@ -91,7 +93,8 @@ class RestApi:
         if what not in ("predict", "classify", "regress"):  # the case counts here
             raise invalid_argument("Malformed request: ", method, " ", path)
         with self._inference.request(spec.name, what, "REST"):
-            return await self._ask(spec, what, body)
+            async with _while_connected(receive):
+                return await self._ask(spec, what, body)
 
     def _look(self, spec: ModelSpec, what: str | None) -> bytes:
         if not spec.name:
@@ -113,7 +116,7 @@ class RestApi:
             version = self._inference.find(spec)
             with version.in_use():
                 return await self._predict(version, signature_name, request, len(body))
-        examples = examples_from_request(request)
+        examples = examples_from_request(request, self._max_body_bytes)
         version = self._inference.find(spec)
         with version.in_use():
             if what == "classify":
@@ -165,6 +168,34 @@ class RestApi:
         if message["type"] == "http.disconnect":
             raise StatusError(Code.CANCELLED, "The client has gone away.")
         return {"body": message.get("body", b""), "more_body": message.get("more_body", False)}
+
+
+@contextlib.asynccontextmanager
+async def _while_connected(receive) -> AsyncIterator[None]:
+    """Cancels what is done inside when the client goes away: nobody waits for the answer.
+
+    Raises:
+        StatusError: CANCELLED: it has.
+    """
+    work, has_gone = asyncio.current_task(), False
+
+    async def watch() -> None:
+        nonlocal has_gone
+        while (await receive())["type"] != "http.disconnect":
+            pass
+        has_gone = True
+        work.cancel()
+
+    watcher = asyncio.ensure_future(watch())
+    try:
+        yield
+    except asyncio.CancelledError:
+        if not has_gone:
+            raise
+        work.uncancel()
+        raise StatusError(Code.CANCELLED, "The client has gone away.") from None
+    finally:
+        watcher.cancel()
 
 
 def _unquoted(text: str) -> str:

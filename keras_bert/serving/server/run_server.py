@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 import dataclasses
 import functools
-import ipaddress
 import logging
 import queue
 import signal
@@ -19,8 +18,8 @@ from keras_bert.errors import InputError
 from keras_bert.serving.ask import load_text_operations
 from keras_bert.serving.server.batching import BatchingOptions
 from keras_bert.serving.server.grpc_service import GrpcService
-from keras_bert.serving.server.http_protocol import ImpatientProtocol, RestServer
-from keras_bert.serving.server.inference import Inference
+from keras_bert.serving.server.http_protocol import ImpatientProtocol, LoopbackHosts, RestServer, is_loopback
+from keras_bert.serving.server.inference import DEFAULT_MAX_ROWS, Inference
 from keras_bert.serving.server.model_config import ModelConfig, read_model_configs, read_text_message
 from keras_bert.serving.server.model_store import ModelStore
 from keras_bert.serving.server.rest_app import DEFAULT_MAX_BODY_BYTES, DEFAULT_METRICS_PATH, RestApi, make_app
@@ -45,8 +44,9 @@ class ServerOptions:
         batching: how requests are joined; None computes each by itself.
         num_threads: how many requests are computed at a time, without batching.
         max_requests: how many may be under way.
+        max_rows: how many rows one may have.
         timeout_seconds: how long one may take.
-        max_body_bytes: the largest body, and the largest gRPC message.
+        max_body_bytes: the largest body, the largest gRPC message, and the most that the inputs in it may stand for.
         body_seconds: how long a body may take to arrive.
         shutdown_seconds: how long requests under way may take when the server ends.
         metrics_path: where Prometheus reads; None does without.
@@ -63,6 +63,7 @@ class ServerOptions:
     batching: BatchingOptions | None = None
     num_threads: int = 2
     max_requests: int = 1000
+    max_rows: int = DEFAULT_MAX_ROWS
     timeout_seconds: float = 30
     max_body_bytes: int = DEFAULT_MAX_BODY_BYTES
     body_seconds: float = 60
@@ -169,6 +170,7 @@ class _Server:
             batching=options.batching,
             num_threads=options.num_threads,
             max_requests=options.max_requests,
+            max_rows=options.max_rows,
             timeout_seconds=options.timeout_seconds,
         )
         rest = rest_socket = grpc_server = grpc_port = None
@@ -197,8 +199,9 @@ class _Server:
     def _rest_server(self, inference: Inference) -> "RestServer":
         options = self._options
         api = RestApi(inference, max_body_bytes=options.max_body_bytes, body_seconds=options.body_seconds)
+        app = make_app(inference, api, metrics_path=options.metrics_path)
         config = uvicorn.Config(
-            make_app(inference, api, metrics_path=options.metrics_path),
+            LoopbackHosts(app) if is_loopback(options.host) else app,
             http=ImpatientProtocol,
             ws="none",
             lifespan="off",
@@ -220,7 +223,7 @@ class _Server:
                 ("grpc.so_reuseport", 0),
             ]
         )
-        server.add_generic_rpc_handlers(tuple(GrpcService(inference).handlers()))
+        server.add_generic_rpc_handlers(tuple(GrpcService(inference, options.max_body_bytes).handlers()))
         try:
             host = f"[{options.host}]" if ":" in options.host else options.host
             port = server.add_insecure_port(f"{host}:{options.grpc_port}")
@@ -295,11 +298,3 @@ def metrics_path_of(monitoring_file: str | None) -> str | None:
     if config.path and not config.path.startswith("/"):
         raise InputError(f"{monitoring_file}: the path of the metrics is {config.path!r}; it must begin with /.")
     return config.path or DEFAULT_METRICS_PATH
-
-
-def is_loopback(host: str) -> bool:
-    """Returns whether only this machine can reach a host's address."""
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"

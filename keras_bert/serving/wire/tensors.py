@@ -42,6 +42,10 @@ MAX_BYTES = 1 << 31
 _MOST_AXES = 64
 
 
+class TensorTooLarge(InputError):
+    """A tensor would take more memory than it may."""
+
+
 def array_to_tensor_proto(array: np.ndarray) -> "messages.TensorProto":
     """Returns `array` as a TensorProto.
 
@@ -90,9 +94,10 @@ def tensor_proto_to_array(proto: "messages.TensorProto", max_bytes: int = MAX_BY
 
     Args:
         proto: the message, from this pool or from TensorFlow's.
-        max_bytes: the memory that the array may take: a few bytes can name a shape of any size.
+        max_bytes: the memory that the array may take, its strings included: a few bytes can name a shape of any size.
 
     Raises:
+        TensorTooLarge: it would take more.
         InputError: a type that no request can hold, a shape that is unknown or too large, or content of another size.
     """
     name = TYPE_OF_NUMBER.get(proto.dtype)
@@ -106,10 +111,15 @@ def tensor_proto_to_array(proto: "messages.TensorProto", max_bytes: int = MAX_BY
     dtype = _bfloat16() if name == "bfloat16" else np.dtype(name)
     count = math.prod(shape)
     if count * dtype.itemsize > max_bytes:
-        raise InputError(f"A tensor of shape {shape} takes more than {max_bytes} bytes.")
+        raise TensorTooLarge(f"A tensor of shape {shape} takes more than {max_bytes} bytes.")
     if name == "object":
         content = proto.tensor_content
-        flat = _filled(_split_strings(content, count) if content else list(proto.string_val), count, dtype, b"")
+        strings = _split_strings(content, count) if content else list(proto.string_val)
+        # The last string stands for all that follow it, and a model gets a copy of each.
+        num_bytes = sum(map(len, strings[:count])) + max(count - len(strings), 0) * len(strings[-1] if strings else b"")
+        if count * dtype.itemsize + num_bytes > max_bytes:
+            raise TensorTooLarge(f"The strings of a tensor of shape {shape} take more than {max_bytes} bytes.")
+        flat = _filled(strings, count, dtype, b"")
     elif proto.tensor_content:
         if len(proto.tensor_content) != count * dtype.itemsize:
             raise InputError(
