@@ -1,17 +1,21 @@
 """Statistics of records of any tool, taken in one pass and in bounded memory, and what in them is suspicious."""
 
 import dataclasses
+from collections.abc import Mapping
 
 import numpy as np
 
-from data_prep.bert_rows import BertRows, to_bert_rows
+from data_prep.bert_rows import OTHER_NAMES, BertRows, to_bert_rows
 from data_prep.parsed_records import Column, ParsedBatch
 from data_prep.repeated_texts import RepetitionCounter, hash_rows, hash_runs
+from keras_bert import features
 from keras_bert.masking import text_token_ids
+from keras_bert.record_values import find_wrong_types, find_wrong_values, value_ranges
 from keras_bert.tokenization.vocabulary import CLS, MASK, PAD, SEP, Vocabulary
 
 # Ids above this are counted, but not each by itself; no BERT vocabulary has a tenth of it.
 _MOST_IDS = 1 << 21
+_TOKEN_FEATURES = [feature.name for feature in features.token_features(1)]
 # A feature with at most so many different numbers is shown by their counts, as labels are.
 _MOST_VALUES = 24
 
@@ -181,9 +185,6 @@ class RecordStatistics:
                 length = int(column.lengths[0])
                 self.features[name] = FeatureSummary(dtype, length, length)
             self.features[name].add(column)
-        rows = to_bert_rows(columns)
-        if rows is None:
-            return
 
         def found(name: str, is_found: np.ndarray) -> None:
             """Takes bool (B, ...): the records in which something suspicious is found."""
@@ -193,6 +194,10 @@ class RecordStatistics:
                 finding = self.findings.setdefault(name, Finding(0, first))
                 finding.num_records += int(wrong.sum())
 
+        self._add_values(columns, found)
+        rows = to_bert_rows(columns)
+        if rows is None:
+            return
         real = rows.input_mask > 0
         self._add_lengths(rows, real, found)
         originals, predicted = self._add_predictions(rows, real, found)
@@ -202,12 +207,27 @@ class RecordStatistics:
             self._add_next_sentences(rows, real, found)
         self.records.add(hash_rows(column for column in columns.values() if column.values.dtype != object))
 
+    def _add_values(self, columns: Mapping[str, Column], found) -> None:
+        """Finds what training would refuse, wherever it stands: padding and places without a prediction too."""
+        arrays = {OTHER_NAMES.get(name, name): column.values for name, column in columns.items()}
+        for name, finding in find_wrong_types(arrays):
+            found(finding, np.ones(len(arrays[name]), bool))
+            if arrays[name].dtype != object:
+                found(f"{name} is infinite or NaN", ~np.isfinite(arrays[name]))
+        num_columns = max((arrays[name].shape[1] for name in _TOKEN_FEATURES if name in arrays), default=0)
+        num_tokens = None if self.vocabulary is None else len(self.vocabulary)
+        wrong: dict[str, np.ndarray] = {}
+        for one, is_wrong in find_wrong_values(arrays, value_ranges(num_columns, num_tokens, num_segments=2)):
+            in_records = is_wrong.any(axis=1)
+            wrong[one.finding] = wrong.get(one.finding, False) | in_records
+        for finding, in_records in wrong.items():
+            found(finding, in_records)
+
     def _add_lengths(self, rows: BertRows, real: np.ndarray, found) -> None:
         self.num_columns += real.size
         self.lengths.add(real.sum(axis=1))
         self.tokens_at.add_counts(real.sum(axis=0))
         found("there is no token at all", ~real.any(axis=1))
-        found("input_mask is negative", rows.input_mask < 0)
         # Sequences are numbered upwards, and padding lies before or behind them.
         steps = np.diff(rows.input_mask, axis=1)
         padding_ends = (rows.input_mask[:, :-1] == 0) & (rows.input_mask[:, 1:] > 0)
@@ -215,8 +235,6 @@ class RecordStatistics:
         found("input_mask has padding between tokens", padding_ends & has_begun)
         disorder = ((steps < 0) & real[:, 1:]) | ((steps > 1) & has_begun)
         found("input_mask does not number its sequences 1, 2, 3, ...", disorder)
-        if rows.segment_ids is not None:
-            found("segment_ids are neither 0 nor 1", real & ((rows.segment_ids < 0) | (rows.segment_ids > 1)))
 
     def _add_predictions(self, rows: BertRows, real: np.ndarray, found) -> tuple[np.ndarray, np.ndarray]:
         """Returns the ids with the predicted tokens put back, and where they were predicted: (B, S) both."""
@@ -225,7 +243,6 @@ class RecordStatistics:
             return rows.input_ids, predicted
         wanted = rows.weights != 0
         inside = wanted & (rows.positions >= 0) & (rows.positions < real.shape[1])
-        found("a predicted position lies outside the row", wanted & ~inside)
         found("nothing is to be predicted", ~wanted.any(axis=1))
         found("masked_lm_weights has a 0 before a 1", np.diff(wanted.astype(np.int8), axis=1) > 0)
         found("masked_lm_weights are neither 0 nor 1", wanted & (rows.weights != 1))
@@ -255,19 +272,13 @@ class RecordStatistics:
         ids = originals[real]
         self.num_large_ids += int((ids >= _MOST_IDS).sum())
         self.tokens.add(_countable(ids))
-        found("an id is negative", (originals < 0) & real)
         if self.vocabulary is not None:
-            found(
-                f"an id is beyond the vocabulary of {len(self.vocabulary)} tokens",
-                (originals >= len(self.vocabulary)) & real,
-            )
             first = np.take_along_axis(originals, real.argmax(axis=1)[:, None], axis=1)
             found("the first token is not [CLS]", (first != self.vocabulary.cls_id) & real.any(axis=1)[:, None])
 
     def _add_next_sentences(self, rows: BertRows, real: np.ndarray, found) -> None:
         counts = rows.next_weights > 0
         labels = rows.next_labels[counts]
-        found("a next-sentence label is neither 0 nor 1", counts & ((rows.next_labels < 0) | (rows.next_labels > 1)))
         self.next_labels.add(labels[(labels == 0) | (labels == 1)])
         if rows.cls_positions is not None:
             is_start = real & (np.diff(rows.input_mask, axis=1, prepend=0) != 0)

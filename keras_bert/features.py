@@ -5,7 +5,7 @@ else. Records are `tf.train.Example`s of fixed-length lists.
 """
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
@@ -139,12 +139,18 @@ def with_garden_names(features: Sequence[Feature]) -> list[Feature]:
     return [dataclasses.replace(feature, name=_TO_GARDEN.get(feature.name, feature.name)) for feature in features]
 
 
-def parse(serialized, features: Sequence[Feature], aliases: Mapping[str, str] | None = None):
+def parse(
+    serialized,
+    features: Sequence[Feature],
+    aliases: Mapping[str, str] | None = None,
+    check: Callable[[Mapping], None] | None = None,
+):
     """Parses a batch of serialised records, inside `tf.data`.
 
     Args:
         serialized: string tensor of shape `(batch,)`.
         aliases: our name -> the name that the records use (see `aliases_in_record`).
+        check: called with name -> tensor of shape `(batch, length)`, while integers still are int64.
 
     Returns:
         dict name -> tensor of shape `(batch, length)`, of several rows `(batch, rows, length / rows)`; int64 lists come
@@ -159,6 +165,8 @@ def parse(serialized, features: Sequence[Feature], aliases: Mapping[str, str] | 
     }
     parsed = tf.io.parse_example(serialized, specification)
     result = {feature.name: parsed[aliases.get(feature.name, feature.name)] for feature in features}
+    if check is not None:
+        check(result)
     for feature in features:
         if feature.rows > 1:
             shape = [-1, feature.rows, feature.length // feature.rows]
@@ -172,15 +180,35 @@ def lengths_in_record(serialized: bytes) -> dict[str, int]:
     Raises:
         InputError: the bytes are no `tf.train.Example`.
     """
-    return {GARDEN_NAMES.get(name, name): length for name, length in _lengths(serialized).items()}
+    return {GARDEN_NAMES.get(name, name): len(values) for name, (_, values) in _lists(serialized).items()}
 
 
 def aliases_in_record(serialized: bytes) -> dict[str, str]:
     """Returns our name -> the record's name, for the names in which they differ (TF Model Garden's records)."""
-    return {GARDEN_NAMES[name]: name for name in _lengths(serialized) if name in GARDEN_NAMES}
+    return {GARDEN_NAMES[name]: name for name in _lists(serialized) if name in GARDEN_NAMES}
 
 
-def _lengths(serialized: bytes) -> dict[str, int]:
+def numbers_in_record(serialized: bytes) -> dict[str, np.ndarray]:
+    """Returns the lists of one serialised record, under our names: int64, float32, or object for bytes.
+
+    Raises:
+        InputError: the bytes are no `tf.train.Example`.
+    """
+    lists = _lists(serialized)
+    return {GARDEN_NAMES.get(name, name): np.array(values, dtype) for name, (dtype, values) in lists.items()}
+
+
+_DTYPES = {"int64_list": "int64", "float_list": "float32", "bytes_list": "object"}
+_KINDS = {"int64": "integers", "float32": "floats", "object": "bytes"}
+
+
+def kind_of(dtype) -> str:
+    """Returns a dtype of records in words: integers, floats or bytes."""
+    return _KINDS[str(dtype)]
+
+
+def _lists(serialized: bytes) -> dict[str, tuple[str, Sequence]]:
+    """Returns the name in the record -> dtype and values."""
     import tensorflow as tf
     from google.protobuf.message import DecodeError
 
@@ -188,22 +216,26 @@ def _lengths(serialized: bytes) -> dict[str, int]:
         lists = tf.train.Example.FromString(serialized).features.feature
     except DecodeError:
         raise InputError("The file holds records that are not tf.train.Example messages.") from None
-    return {
-        name: len(value.int64_list.value) or len(value.float_list.value) or len(value.bytes_list.value)
-        for name, value in lists.items()
-    }
+    kinds = {name: value.WhichOneof("kind") or "int64_list" for name, value in lists.items()}
+    return {name: (_DTYPES[kind], getattr(lists[name], kind).value) for name, kind in kinds.items()}
 
 
 def check_record(serialized: bytes, features: Sequence[Feature], path: str) -> None:
     """Raises `InputError` when a record of `path` does not have `features`, naming the first that differs."""
-    found = lengths_in_record(serialized)
+    lists = {GARDEN_NAMES.get(name, name): found for name, found in _lists(serialized).items()}
     for feature in features:
-        if feature.name not in found:
+        if feature.name not in lists:
             raise InputError(
-                f"{path}: its records have no {feature.name}. They have: {', '.join(sorted(found)) or 'nothing'}"
+                f"{path}: its records have no {feature.name}. They have: {', '.join(sorted(lists)) or 'nothing'}"
             )
-        if found[feature.name] != feature.length:
+        dtype, values = lists[feature.name]
+        if dtype != feature.dtype and len(values):
             raise InputError(
-                f"{path}: {feature.name} has {found[feature.name]} numbers in its records, but {feature.length} are "
+                f"{path}: {feature.name} holds {kind_of(dtype)}, but {kind_of(feature.dtype)} are expected. Make the "
+                "records again."
+            )
+        if len(values) != feature.length:
+            raise InputError(
+                f"{path}: {feature.name} has {len(values)} numbers in its records, but {feature.length} are "
                 "expected. Use the max_seq_length and max_predictions_per_seq that the records were written with."
             )

@@ -15,11 +15,12 @@ from keras_bert import features
 from keras_bert.config import BertConfig
 from keras_bert.dynamic_masking import DynamicMasking
 from keras_bert.errors import InputError
-from keras_bert.record_checks import check_fits, check_is_whole
+from keras_bert.record_checks import check_is_whole, check_length
 from keras_bert.record_files import detect_compression, iterate_records
-from keras_bert.record_form import look_at_files
+from keras_bert.record_form import RecordForm, look_at_files
 from keras_bert.record_manifests import check_vocabulary
 from keras_bert.record_order import RecordOrder
+from keras_bert.record_values import OUT_OF_RANGE, Range, check_batch, check_values, value_ranges
 from keras_bert.tasks.token_rows import RowBatches, TokenRows
 from keras_bert.tokenization.vocabulary import Vocabulary
 
@@ -89,10 +90,12 @@ def pretraining_dataset(
     first_records, form = look_at_files(patterns, max_seq_length, max_predictions_per_seq)
     if vocabulary is not None:
         check_vocabulary(first_records, vocabulary)
+    ranges = _ranges(form, config)
     for path, record in first_records.items():
         check_is_whole(path, record)
         if config is not None:
-            check_fits(features.parse([record], form.features, form.aliases), config, path)
+            check_length(config, form.max_seq_length, path)
+        check_values(record, ranges, path)
 
     masks = _masks_to_make(form, next(iter(first_records)), max_predictions_per_seq, vocabulary, masking, seed)
     rows = _rows_of_shard(batch_size, shard_index, num_shards)
@@ -104,13 +107,25 @@ def pretraining_dataset(
     else:
         batches = _batches_in_order(list(first_records), batch_size, read_rows, start_step, repeat)
     batches = batches.map(
-        lambda batch: features.parse(batch, form.features, form.aliases), num_parallel_calls=tf.data.AUTOTUNE
+        functools.partial(
+            features.parse,
+            features=form.features,
+            aliases=form.aliases,
+            check=functools.partial(check_batch, ranges=ranges),
+        ),
+        num_parallel_calls=tf.data.AUTOTUNE,
     )
     if masks is not None:
         batches = masks.apply(batches, start_step)
         if num_shards > 1:
             batches = batches.map(lambda batch: {name: values[slice(*rows)] for name, values in batch.items()})
     return _prefetched(batches)
+
+
+def _ranges(form: RecordForm, config: BertConfig | None) -> list[Range]:
+    return value_ranges(
+        form.max_seq_length, config.vocab_size if config else None, config.type_vocab_size if config else None
+    )
 
 
 def _rows_of_shard(batch_size: int, shard_index: int, num_shards: int) -> tuple[int, int]:
@@ -178,15 +193,15 @@ def _check_batch_size(batch_size: int) -> None:
 
 
 @contextlib.contextmanager
-def naming_damaged_records(patterns: str | Sequence[str]) -> Iterator[None]:
+def naming_damaged_records(patterns: str | Sequence[str], config: BertConfig | None = None) -> Iterator[None]:
     """Turns TensorFlow's errors about records, which name no file, into an `InputError` that names file and record.
 
-    It encloses what reads the datasets of `pretraining_dataset(patterns)`, such as `fit`. The file is found by reading
-    all of them again.
+    It encloses what reads the datasets of `pretraining_dataset(patterns, config=config)`, such as `fit`. The file is
+    found by reading all of them again.
 
     Raises:
-        InputError: a file is damaged, cut off or gone, its records change their form on the way, or hold tokens that
-            the vocabulary does not have.
+        InputError: a file is damaged, cut off or gone, its records change their form on the way, or hold numbers that
+            they cannot have, such as tokens that the vocabulary does not have.
     """
     try:
         yield
@@ -195,11 +210,11 @@ def naming_damaged_records(patterns: str | Sequence[str]) -> Iterator[None]:
         message = re.search(r"InputError: (.+)", error.message)
         if message:
             raise InputError(message[1]) from None
-        if "ParseExample" in error.message:
-            _find_damage(patterns)
+        if "ParseExample" in error.message or OUT_OF_RANGE in error.message:
+            _find_damage(patterns, config)
         raise
     except (tf.errors.DataLossError, tf.errors.NotFoundError, tf.errors.PermissionDeniedError) as error:
-        _find_damage(patterns)
+        _find_damage(patterns, config)
         if not isinstance(error, tf.errors.DataLossError):
             raise
         raise InputError(
@@ -208,13 +223,15 @@ def naming_damaged_records(patterns: str | Sequence[str]) -> Iterator[None]:
         ) from None
 
 
-def _find_damage(patterns: str | Sequence[str]) -> None:
+def _find_damage(patterns: str | Sequence[str], config: BertConfig | None) -> None:
     """Reads all records and raises `InputError` at the first that cannot be used."""
     print("\nA record cannot be read. Looking for the file that it is in.", file=sys.stderr)
     first_records, form = look_at_files(patterns)
+    ranges = _ranges(form, config)
     for path in first_records:
         for number, record in enumerate(iterate_records(path), start=1):
             features.check_record(record, form.features, f"{path}: record {number}")
+            check_values(record, ranges, f"{path}: record {number}")
 
 
 def _masks_to_make(form, path, max_predictions_per_seq, vocabulary, masking, seed) -> DynamicMasking | None:

@@ -1,11 +1,8 @@
 """What is looked at before records are trained on: whether a file has its end, and whether a model can take them."""
 
-from collections.abc import Mapping
-
 import numpy as np
 import tensorflow as tf
 
-from keras_bert import features
 from keras_bert.config import BertConfig
 from keras_bert.errors import InputError
 from keras_bert.record_files import detect_compression
@@ -34,19 +31,9 @@ def _ends_with_a_record(path: str, first_length: int) -> bool:
     return bool((lengths + np.uint64(16) == tail_size - np.arange(len(lengths), dtype=np.uint64)).any())
 
 
-def check_fits(record: Mapping[str, tf.Tensor], config: BertConfig, path: str) -> None:
-    """Raises `InputError` when the first record of a file is not for a model of this config."""
+def check_length(config: BertConfig, max_seq_length: int, path: str) -> None:
+    """Raises `InputError` when the rows of a file are longer than a model of this config can take."""
     try:
-        config.check_sequence_length(record[features.INPUT_IDS].shape[1])
+        config.check_sequence_length(max_seq_length)
     except InputError as error:
         raise InputError(f"{path}: {error}") from None
-    for name in (features.INPUT_IDS, features.MASKED_LM_IDS):
-        if name not in record:  # without masks
-            continue
-        ids = record[name].numpy()
-        if ids.min() < 0 or ids.max() >= config.vocab_size:
-            raise InputError(
-                f"{path}: {name} holds {ids.max() if ids.min() >= 0 else ids.min()}, but the ids of this config go "
-                f"from 0 to {config.vocab_size - 1} (vocab_size={config.vocab_size}). Use the config and vocabulary "
-                "that the records were made with."
-            )

@@ -14,7 +14,7 @@ ROWS = [
     ["errors", "quiet_tensorflow", "tensorflow_functions", "tensorflow_kernels", "unpadding"],
     ["atomic_output", "backend", "command_line", "folder_lock", "json_files"],
     ["config", "features", "masked_positions", "record_files", "optimization", "trainable_parts"],
-    ["example_encoding", "masking", "record_checks", "record_form", "record_index", "tokenization"],
+    ["example_encoding", "masking", "record_checks", "record_form", "record_index", "record_values", "tokenization"],
     ["dynamic_masking", "record_manifests", "record_order", "tasks"],
     ["evaluation", "layers", "losses", "metrics", "input_pipeline", "distributed_model", "text_vectors"],
     ["models", "summarization", "vector_index", "word_senses"],
@@ -27,7 +27,8 @@ ROW = {name: number for number, row in enumerate(ROWS) for name in row}
 # The offline tools know the records, the text and nothing of the models.
 DATA_PREP_MAY_IMPORT = {
     *("config", "features", "record_files", "example_encoding", "masked_positions", "masking", "tokenization", "tasks"),
-    *("errors", "atomic_output", "command_line", "folder_lock", "json_files", "quiet_tensorflow", "record_manifests"),
+    *("record_manifests", "record_values"),
+    *("errors", "atomic_output", "command_line", "folder_lock", "json_files", "quiet_tensorflow"),
 }
 # Conveniences of models that belong to lower rows; imported when they are called.
 AT_CALL_TIME = {

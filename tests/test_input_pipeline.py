@@ -1,6 +1,7 @@
 import gzip
 
 import example_bytes
+import example_records
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -192,6 +193,84 @@ def test_records_that_change_on_the_way_are_named(tmp_path):
         naming_damaged_records(str(path)),
     ):
         list(evaluation(str(path)))
+
+
+WRONG_NUMBERS = {
+    "input_ids holds -5, but ids are 0 or more": {"input_ids": [1, -5, *range(6)]},
+    "input_mask holds 9, but it numbers the sequences of a row, 8 at most": {"input_mask": [9] + [1] * 7},
+    "segment_ids holds -1, but 0 is the least": {"segment_ids": [-1] * 8},
+    "masked_lm_positions holds 1000000000000000000, but the columns of a row go from 0 to 7": {
+        "masked_lm_positions": [0, 10**18]
+    },
+    "masked_lm_ids holds -1, but ids are 0 or more": {"masked_lm_ids": [3, -1]},
+    "masked_lm_weights holds inf, but weights are finite and not negative": {"masked_lm_weights": [1.0, np.inf]},
+    "masked_lm_weights holds nan, but weights are finite and not negative": {"masked_lm_weights": [1.0, np.nan]},
+    "masked_lm_weights holds -1.0, but weights are finite and not negative": {"masked_lm_weights": [1.0, -1.0]},
+    "next_sentence_labels holds 7, but these labels are 0 and 1": {"next_sentence_labels": [7]},
+}
+
+
+def write_changed(path, numbers, changes):
+    """Records of which the last has other numbers."""
+    with tf.io.TFRecordWriter(str(path)) as writer:
+        for number in numbers:
+            writer.write(serialize(example(number) | (changes if number == numbers[-1] else {})))
+    return str(path)
+
+
+@pytest.mark.parametrize(("message", "changes"), WRONG_NUMBERS.items())
+def test_a_number_that_cannot_be_is_named_with_its_file_and_record(tmp_path, capsys, message, changes):
+    write(tmp_path / "a.tfrecord", range(20))
+    path = write_changed(tmp_path / "b.tfrecord", range(4), changes)
+    assert len(numbers_of(evaluation(str(tmp_path / "a.tfrecord")))) == 5
+    for read in (evaluation, lambda *arguments: pretraining_dataset(*arguments).take(10)):
+        with pytest.raises(InputError) as caught, naming_damaged_records(str(tmp_path)):
+            list(read(str(tmp_path), 4))
+        assert str(caught.value).startswith(f"{path}: record 4: {message}")
+    # The first record of a file is looked at before anything is read.
+    path = write_changed(tmp_path / "c.tfrecord", [0], changes)
+    with pytest.raises(InputError) as caught:
+        pretraining_dataset([str(tmp_path / "a.tfrecord"), path], 4)
+    assert str(caught.value).startswith(f"{path}: {message}")
+    capsys.readouterr()
+
+
+def test_numbers_that_a_config_does_not_have_are_named(tmp_path, capsys):
+    path = write_changed(tmp_path / "a.tfrecord", range(4), {"segment_ids": [3] * 8, "masked_lm_ids": [1, 99]})
+    config = BertConfig.from_size("tiny", vocab_size=99, type_vocab_size=3)
+    for changes, message in [
+        ({}, r"a\.tfrecord: record 4: masked_lm_ids holds 99, but the ids of this config go from 0 to 98"),
+        ({"vocab_size": 100}, r"record 4: segment_ids holds 3, but this config has 3 segments \(type_vocab_size\)"),
+        ({"vocab_size": 100, "type_vocab_size": 4}, None),
+    ]:
+        changed = config.replace(**changes)
+        dataset = evaluation(path, config=changed)
+        if message is None:
+            assert len(list(dataset)) == 1
+        else:
+            with pytest.raises(InputError, match=message), naming_damaged_records(path, changed):
+                list(dataset)
+    capsys.readouterr()
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "message"),
+    [
+        ("input_ids", [1.0] * 8, "input_ids holds floats, but integers are expected"),
+        ("input_ids", [b"1"] * 8, "input_ids holds bytes, but integers are expected"),
+        ("masked_lm_weights", [1, 0], "masked_lm_weights holds integers, but floats are expected"),
+    ],
+)
+def test_numbers_of_another_type_are_named(tmp_path, capsys, name, values, message):
+    lists = {key: list_.tolist() for key, list_ in example(1).items()}
+    good, bad = (example_records.example(**record) for record in (lists, lists | {name: values}))
+    path = example_records.write_records(tmp_path / "a.tfrecord", [good, bad])
+    with pytest.raises(InputError, match=rf"a\.tfrecord: record 2: {message}"), naming_damaged_records(path):
+        list(evaluation(path))
+    path = example_records.write_records(tmp_path / "b.tfrecord", [bad, good])
+    with pytest.raises(InputError, match=rf"b\.tfrecord: {message}"):
+        pretraining_dataset(path, 1)
+    capsys.readouterr()
 
 
 def test_a_file_that_is_gone_is_named(tmp_path):

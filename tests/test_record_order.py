@@ -45,7 +45,6 @@ def write_files(folder, counts=COUNTS, compression="", num_sequences=1, masked=T
                 values = {feature.name: np.zeros(feature.length, int) for feature in description}
                 values["input_ids"][:] = [2, *[number] * 10, 3]
                 values["input_mask"][:] = 1 if num_sequences == 1 else [1] * 6 + [2] * 6
-                values["next_sentence_labels"][0] = number
                 writer.write(serialize(values, description))
                 number += 1
         path.write_bytes(PACK[compression](path.read_bytes()))
@@ -58,7 +57,8 @@ def batches(folder, num_batches, batch_size=BATCH, **options):
 
 
 def numbers(found):
-    return [batch["next_sentence_labels"][:, 0].tolist() for batch in found]
+    # Most of a row's tokens are left when it is masked.
+    return [np.median(batch["input_ids"][:, 1:11], axis=1).astype(int).tolist() for batch in found]
 
 
 def assert_same(left, right):

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from example_records import GARDEN, KERAS_HUB, PACKED, PAIR, VOCABULARY, example, ids, pretraining_example
+from example_records import GARDEN, KERAS_HUB, PACKED, PAIR, VOCABULARY, example, ids, pretraining_example, renamed
 
 from data_prep.parsed_records import ParsedBatch, find_schema, parse_batch
 from data_prep.record_report import report_text, summarize
@@ -152,6 +152,21 @@ def at(name, place, value):
         (changed(input_mask=[0] * 16), "there is no token at all"),
         (at("segment_ids", 4, 2), "segment_ids are neither 0 nor 1"),
         (changed(next_sentence_labels=[2]), "a next-sentence label is neither 0 nor 1"),
+        # Also where nothing is to be predicted, at padding and under a label, and of other types.
+        (at("input_ids", 3, -5), "an id is negative"),
+        (at("input_ids", 15, 10**18), "an id is beyond the vocabulary of 18 tokens"),
+        (at("masked_lm_ids", 3, -5), "an id is negative"),
+        (at("masked_lm_positions", 3, 10**18), "a predicted position lies outside the row"),
+        (at("input_mask", 1, 17), "input_mask has a number beyond the row"),
+        (at("segment_ids", 15, 7), "segment_ids are neither 0 nor 1"),
+        (at("masked_lm_weights", 3, float("-inf")), "masked_lm_weights are negative, infinite or NaN"),
+        (at("masked_lm_weights", 0, float("nan")), "masked_lm_weights are negative, infinite or NaN"),
+        (PACKED | {"next_sentence_labels": [0, 1, 7]}, "a next-sentence label is neither 0 nor 1"),
+        (PACKED | {"cls_positions": [0, 7, 99]}, "a place of cls_positions lies outside the row"),
+        (
+            PACKED | {"next_sentence_weights": [1.0, float("inf"), 0.0]},
+            "next_sentence_weights are negative, infinite or NaN",
+        ),
         (PACKED | {"cls_positions": [0, 8, 0]}, "cls_positions are not where sequences begin"),
         (PACKED | {"cls_positions": [0, 99, 0]}, "cls_positions are not where sequences begin"),
     ],
@@ -160,6 +175,25 @@ def test_each_thing_that_is_wrong_is_found_and_placed(record, finding):
     good = PACKED if "cls_positions" in record else PAIR
     assert findings(good) == {}
     assert findings(good, good, record, record)[finding] == (2, "file: record 3")
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({"input_ids": [b"2", b"3"] * 8}, ["input_ids holds bytes, but integers are expected"]),
+        ({"input_ids": [float(i) for i in PAIR["input_ids"]]}, ["input_ids holds floats, but integers are expected"]),
+        ({"masked_lm_weights": [1] * 4}, ["masked_lm_weights holds integers, but floats are expected"]),
+        (
+            {"input_mask": [1.0, float("nan")] * 8},
+            ["input_mask holds floats, but integers are expected", "input_mask is infinite or NaN"],
+        ),
+    ],
+)
+@pytest.mark.parametrize("names", [{}, {"input_ids": "input_word_ids"}, {"input_ids": "token_ids"}])
+def test_numbers_of_another_type_are_found(changes, expected, names):
+    record = renamed(PAIR | changes, **names)
+    for finding in expected:
+        assert findings(record, record)[finding] == (2, "file: record 1")
 
 
 def test_left_padded_rows_are_not_wrong():

@@ -252,7 +252,7 @@ def _train(
             # A graph of its own, as in a process that is started in this phase: the shapes are others.
             model.make_train_function(force=True)
         best = best_from(end) if best_from else None
-        with naming_damaged_records(phase.train_files):
+        with naming_damaged_records(phase.train_files, model.config):
             resumable_fit(
                 model,
                 functools.partial(_after, dataset_from, folder.file(_INDEX_FILES[number - 1]), start),

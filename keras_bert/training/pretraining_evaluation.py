@@ -77,7 +77,7 @@ class PretrainingEvaluation:
             vocabulary=model.vocabulary or self.vocabulary,
             masking=self.masking,
         ).take(self.max_eval_steps)
-        with naming_damaged_records(self.eval_files):
+        with naming_damaged_records(self.eval_files, model.config):
             # Counted first: Keras warns at the end of a dataset of unknown length.
             num_steps = dataset.reduce(np.int64(0), lambda count, _: count + 1)
         return dataset.apply(tf.data.experimental.assert_cardinality(num_steps))
@@ -91,7 +91,7 @@ class PretrainingEvaluation:
             dataset: what `dataset` returned.
         """
         counted = [variable.value.numpy() for variable in model.metrics_variables]
-        with naming_damaged_records(self.eval_files):
+        with naming_damaged_records(self.eval_files, model.config):
             found = model.evaluate(dataset, return_dict=True, verbose=0)
         for variable, value in zip(model.metrics_variables, counted, strict=True):
             variable.assign(value)
