@@ -291,7 +291,13 @@ def test_several_checkpoints_in_a_folder_must_be_told_apart(tmp_path):
 @pytest.mark.parametrize(
     ("path", "message"),
     [
-        ("nowhere", "there is no such folder"),
+        (
+            "nowhere",
+            r"^nowhere: there is no such folder. A model of the Hugging Face hub is named hf://owner/nowhere.$",
+        ),
+        ("bert-base-uncased", "no such folder. A model .* is named hf://google-bert/bert-base-uncased.$"),
+        ("owner/model", "no such folder. A model .* is named hf://owner/model.$"),
+        ("./no/such/place", "^./no/such/place: there is no such folder.$"),
         ("hf/config.json", "it is a file. Give the folder"),
         ("hf://bert", "is not the name of a model. It is written hf://owner/name"),
     ],

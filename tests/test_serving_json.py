@@ -48,6 +48,9 @@ def refused(body, **dtypes) -> str:
         (b'{"a": 1e999}', "JSON Parse error: Number too big to be stored in double."),
         (b'{"a": ' + b"9" * 6000 + b"}", "JSON Parse error: Number too big to be stored in double."),
         (b'{"a": ' + b"[" * 100_000, "JSON Parse error: "),
+        # Python 3.12 parses more than it can then walk through.
+        (b'{"inputs": ' + b"[" * 300 + b"]" * 300 + b"}", "JSON Parse error: Terminate parsing due to Handler error."),
+        (b'{"inputs": ' + b'{"a": ' * 300 + b"1" + b"}" * 301, "JSON Parse error: Terminate parsing due to Handler"),
         (b"[1]", "JSON Value: [1] Is not object"),
         (b"{}", "Missing 'inputs' or 'instances' key"),
     ],

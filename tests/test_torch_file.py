@@ -1,5 +1,6 @@
 """Files of torch, written here as torch.save writes them; tests/parity has those of torch itself."""
 
+import io
 import pickle
 import struct
 import sys
@@ -15,6 +16,8 @@ from keras_bert.checkpoints.checkpoint import StoredTensor
 from keras_bert.checkpoints.conversion import convert_checkpoint
 from keras_bert.checkpoints.formats import read_checkpoint, write_checkpoint
 from keras_bert.checkpoints.safetensors_file import read_safetensors
+from keras_bert.checkpoints.tensor_pickle import KNOWN_NAMES, read_tensor_pickle
+from keras_bert.checkpoints.torch_file import read_torch_file
 from keras_bert.errors import InputError
 
 
@@ -43,6 +46,13 @@ def torch_stub(monkeypatch):
     return torch
 
 
+class Crafted:
+    """A tensor of a storage of numbers, with any start, shape and strides."""
+
+    def __init__(self, array, *arguments):
+        self.array, self.arguments = array, arguments
+
+
 class TorchPickler(pickle.Pickler):
     def __init__(self, file, torch):
         super().__init__(file, protocol=2)
@@ -54,6 +64,9 @@ class TorchPickler(pickle.Pickler):
         return None
 
     def reducer_override(self, value):
+        if isinstance(value, Crafted):
+            storage = Storage(str(id(value.array)), value.array)
+            return self.torch._utils._rebuild_tensor_v2, (storage, *value.arguments, False, {})
         if isinstance(value, np.ndarray):
             strides = tuple(stride // value.itemsize for stride in value.strides)
             storage = Storage(str(id(value)), value)
@@ -63,7 +76,8 @@ class TorchPickler(pickle.Pickler):
 
 def torch_save(path, state, torch, stream):
     """Writes a state dictionary of float32 arrays as torch.save does; `stream` is the format before version 1.6."""
-    arrays = {str(id(array)): array for array in state.values() if isinstance(array, np.ndarray)}
+    arrays = [getattr(value, "array", value) for value in state.values()]
+    arrays = {str(id(array)): array for array in arrays if isinstance(array, np.ndarray)}
     if stream:
         with open(path, "wb") as file:
             for value in (0x1950A86A20F9469CFC6C, 1001, {"little_endian": True}):
@@ -136,3 +150,123 @@ def test_what_torch_did_not_write_is_refused(content, hugging_face):
     (hugging_face / "model.safetensors").unlink()
     with pytest.raises(InputError, match="torch.save (wrote|did not write)"):
         read_checkpoint(hugging_face)
+
+
+NUMBERS = np.arange(6, dtype="float32")
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["zip", "stream"])
+@pytest.mark.parametrize(
+    ("first", "shape", "strides"),
+    [
+        (0, (2, 3), (-3, -1)),  # walks through the memory before the numbers
+        (-1, (2,), (1,)),
+        (0, (7,), (1,)),
+        (1, (2, 3), (3, 1)),
+        (0, (2,), (6,)),
+        (0, (2, 2), (2**62, 1)),
+        (7, (0,), (1,)),
+        (0, (10**6, 10**6), (0, 0)),  # 3.6 TiB out of one number
+        (0, (10**6, 0), (0, 0)),
+        (0, (2, 3), (3,)),
+        (0, (1,) * 40, (1,) * 40),
+        (0.0, (2,), (1,)),
+        (0, (True, 2), (1, 1)),
+        (0, (2,), ((1,),)),
+        (0, (10**30,), (1,)),
+        (0, [2], (1,)),
+    ],
+)
+def test_a_tensor_that_reaches_out_of_its_storage_is_refused(first, shape, strides, stream, torch_stub, tmp_path):
+    file = tmp_path / "pytorch_model.bin"
+    torch_save(file, {"weight": Crafted(NUMBERS, first, shape, strides)}, torch_stub, stream)
+    if shape == (10**6, 0):  # has no number, and is therefore no harm
+        assert read_torch_file(file)["weight"].read().shape == shape
+        return
+    with pytest.raises(InputError, match="pytorch_model.bin is damaged[^\n]*$"):
+        read_torch_file(file)
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["zip", "stream"])
+def test_tensors_in_any_part_and_order_of_a_storage_are_read(stream, torch_stub, tmp_path):
+    file, shared = tmp_path / "pytorch_model.bin", np.arange(12, dtype="float32")
+    state = {
+        "middle": Crafted(shared, 3, (2, 2), (3, 1)),
+        "transposed": Crafted(shared, 0, (3, 4), (1, 3)),
+        "repeated": Crafted(shared, 5, (4,), (0,)),
+        "scalar": Crafted(shared, 11, (), ()),
+        "one row": Crafted(shared, 0, (1, 4), (10**12, 3)),
+    }
+    torch_save(file, state, torch_stub, stream)
+    found = {name: tensor.read().tolist() for name, tensor in read_torch_file(file).items()}
+    assert found == {
+        "middle": [[3, 4], [6, 7]],
+        "transposed": [[0, 3, 6, 9], [1, 4, 7, 10], [2, 5, 8, 11]],
+        "repeated": [5, 5, 5, 5],
+        "scalar": 11,
+        "one row": [[0, 3, 6, 9]],
+    }
+
+
+GLOBAL_DICTIONARY = b"ccollections\nOrderedDict\n"
+DEEP_TUPLE = b")" + b"\x85" * 300_000
+
+
+@pytest.mark.parametrize(
+    ("steps", "message"),
+    [
+        (b"}" + DEEP_TUPLE + b"Ns.", "a tuple as the key of a dictionary"),  # hashing it ends the process
+        (GLOBAL_DICTIONARY + b"}b.", "in the place of a dict"),  # the attributes of a class of Python
+        (GLOBAL_DICTIONARY + b")\x81.", "the step NEWOBJ"),
+        (b"(icollections\nOrderedDict\n.", "the step INST"),
+        (b"}K\x01)R.", "'int' object is not callable"),
+        (b"}\x8b\x04\0\0\0\xff", "."),
+        (b"}r\xff\xff\xff\x7f.", None),  # the largest number of a memo: Python's unpickler takes 32 GB for it
+        (b"}(" + DEEP_TUPLE + b"X\1\0\0\0a\x86R.", "."),
+        (b"(X\7\0\0\0storageX\6\0\0\0objectX\1\0\0\0ak\0tQ.", "."),
+    ],
+)
+def test_a_pickle_cannot_end_or_fill_the_process(steps, message, tmp_path):
+    file = tmp_path / "pytorch_model.bin"
+    with zipfile.ZipFile(file, "w") as archive:
+        archive.writestr("archive/data.pkl", b"\x80\2" + steps)
+    if message is None:
+        assert read_torch_file(file) == {}
+        return
+    with pytest.raises(InputError, match=f"is not a file that torch.save wrote [^\n]*{message}[^\n]*$"):
+        read_torch_file(file)
+
+
+def test_a_list_is_made_into_one_dictionary_only():
+    """A long list and many names of OrderedDict would fill any memory."""
+    pairs = b"]q\0(" + b"".join(b"K%cN\x86" % number for number in range(200)) + b"e"
+    make = GLOBAL_DICTIONARY + b"h\0\x85R"
+    for content, size in ((pairs + make + b".", 200), (pairs + make + make + b".", 0)):
+        found = read_tensor_pickle(io.BytesIO(content), lambda *name: KNOWN_NAMES[name])
+        assert len(found) == size
+
+
+@pytest.mark.parametrize(
+    ("names", "compression", "message"),
+    [
+        (["a/data.pkl", "a/data.pkl"], zipfile.ZIP_STORED, "two files of one name"),
+        (["a/data.pkl", "b/data.pkl"], zipfile.ZIP_STORED, "two files of one name"),
+        (["a/data.pkl", "a/data/0", "a/data/0"], zipfile.ZIP_STORED, "two files of one name"),
+        (["a/data.pkl"], zipfile.ZIP_DEFLATED, "data.pkl is compressed"),
+        (["a/data.pkl.txt"], zipfile.ZIP_STORED, "without data.pkl"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:Duplicate name")
+def test_a_zip_file_that_torch_does_not_write_is_refused(names, compression, message, tmp_path):
+    with zipfile.ZipFile(tmp_path / "pytorch_model.bin", "w", compression) as archive:
+        for name in names:
+            archive.writestr(name, b"\x80\2}." * 100)
+    with pytest.raises(InputError, match=message):
+        read_torch_file(tmp_path / "pytorch_model.bin")
+
+
+def test_a_pickle_that_is_longer_than_any_list_of_tensors_is_refused(tmp_path):
+    with zipfile.ZipFile(tmp_path / "pytorch_model.bin", "w") as archive:
+        archive.writestr("a/data.pkl", b"\x80\2}" + b"N0" * (3 << 20) + b".")
+    with pytest.raises(InputError, match="its data.pkl has 6,291,460 bytes, and no list of tensors is so long"):
+        read_torch_file(tmp_path / "pytorch_model.bin")

@@ -26,6 +26,7 @@ _TYPES = (
     "bool",
 )
 _NAMED_TYPES = ("bfloat16",)
+_PLAIN_LAYOUTS = (h5py.h5d.CONTIGUOUS, h5py.h5d.COMPACT)
 _FIRST_LAYER, _SECOND_LAYER = "/layer_0/", "/layer_1/"
 
 
@@ -67,39 +68,30 @@ def _described(file: h5py.File, path: str) -> dict[str, tuple[tuple[int, ...], s
     shape without storing anything (chunks, compression, fill values). Keras writes none of these: each tensor is so
     many bytes in the file itself.
     """
-    found, size = {}, os.path.getsize(path)
+    # Nothing is raised inside of h5py's visits, which lose errors. A value that is returned ends them.
+    link = file.visititems_links(lambda name, link: None if isinstance(link, h5py.HardLink) else name)
+    if link is not None:
+        raise InputError(f"{path}: {link} is a link to another place, which Keras never writes. Do not trust the file.")
+    names: list[str] = []
+    file.visititems(lambda name, item: names.append(name) if isinstance(item, h5py.Dataset) else None)
+    size = os.path.getsize(path)
+    return {name: _description(file[name], f"{path}: {name}", size) for name in names}
 
-    def check_link(name: str, link) -> None:
-        if not isinstance(link, h5py.HardLink):
-            raise InputError(
-                f"{path}: {name} is a link to another place, which Keras never writes. Do not trust the file."
-            )
 
-    def note(name: str, item) -> None:
-        if not isinstance(item, h5py.Dataset):
-            return
-        # NumPy has no bfloat16 of its own: Keras stores the two bytes, and the name beside them.
-        is_named = item.dtype == np.dtype("V2")
-        dtype = item.attrs.get("dtype") if is_named else item.dtype.name
-        if dtype not in (_NAMED_TYPES if is_named else _TYPES):
-            raise InputError(f"{path}: {name} holds {item.dtype}, and numbers were expected. The file is damaged.")
-        layout = item.id.get_create_plist().get_layout()
-        stored = item.id.get_storage_size()
-        if (
-            item.external
-            or layout not in (h5py.h5d.CONTIGUOUS, h5py.h5d.COMPACT)
-            or item.shape is None
-            or not stored == math.prod(item.shape) * item.dtype.itemsize <= size
-        ):
-            raise InputError(
-                f"{path}: {name}, of the shape {list(item.shape or ())}, is not stored as Keras does it, as so many "
-                f"bytes in this file: there are {stored:,}. Save the model again with Keras."
-            )
-        found[name] = (item.shape, dtype)
-
-    file.visititems_links(check_link)
-    file.visititems(note)
-    return found
+def _description(item: h5py.Dataset, where: str, file_size: int) -> tuple[tuple[int, ...], str]:
+    # NumPy has no bfloat16 of its own: Keras stores the two bytes, and the name beside them.
+    is_named = item.dtype == np.dtype("V2")
+    dtype = item.attrs.get("dtype") if is_named else item.dtype.name
+    if dtype not in (_NAMED_TYPES if is_named else _TYPES):
+        raise InputError(f"{where} holds {item.dtype}, and numbers were expected. The file is damaged.")
+    is_plain = not item.external and item.id.get_create_plist().get_layout() in _PLAIN_LAYOUTS
+    stored = item.id.get_storage_size()
+    if item.shape is None or not is_plain or not stored == math.prod(item.shape) * item.dtype.itemsize <= file_size:
+        raise InputError(
+            f"{where}, of the shape {list(item.shape or ())}, is not stored as Keras does it, as so many bytes in this "
+            f"file: there are {stored:,}. Save the model again with Keras."
+        )
+    return item.shape, dtype
 
 
 def write_keras_weights(path: str | os.PathLike, tensors: Mapping[str, StoredTensor]) -> None:

@@ -1,0 +1,362 @@
+"""Files that are made to harm: they ask for memory, time or other files, and end with one clear line."""
+
+import json
+import shutil
+import struct
+
+import h5py
+import numpy as np
+import pytest
+from tiny_checkpoints import FEATURES, random_checkpoint
+
+from keras_bert.checkpoints import checkpoint as form
+from keras_bert.checkpoints.checkpoint import StoredTensor
+from keras_bert.checkpoints.formats import read_checkpoint, write_checkpoint
+from keras_bert.checkpoints.keras_weights_file import read_keras_weights
+from keras_bert.checkpoints.safetensors_file import read_safetensors
+from keras_bert.checkpoints.tensorflow_checkpoint import read_tensorflow_checkpoint, write_tensorflow_checkpoint
+from keras_bert.errors import InputError
+
+DEEP = "[" * 100_000 + "]" * 100_000
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory):
+    """A folder with one small checkpoint in each format, which tests copy."""
+    folder = tmp_path_factory.mktemp("written")
+    for format in ("huggingface", "google", "keras_bert"):
+        write_checkpoint(random_checkpoint(form.CLASSIFIER, labels=("no", "yes")), folder / format, format)
+    return folder
+
+
+@pytest.fixture
+def copied(written, tmp_path):
+    def copy(format):
+        return shutil.copytree(written / format, tmp_path / format)
+
+    return copy
+
+
+def changed_json(path, **changes):
+    path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
+
+
+# HDF5
+
+
+def external_storage(file, secret):
+    file.create_dataset("kernel", (4,), "f4", external=[(str(secret), 0, 16)])
+
+
+def virtual_dataset(file, secret):
+    with h5py.File(secret, "w") as other:
+        other["data"] = np.ones(4, "f4")
+    layout = h5py.VirtualLayout((4,), "f4")
+    layout[:] = h5py.VirtualSource(str(secret), "data", (4,))
+    file.create_virtual_dataset("kernel", layout)
+
+
+def external_link(file, secret):
+    file["kernel"] = h5py.ExternalLink(str(secret), "/data")
+
+
+def soft_link(file, secret):
+    file["kernel"] = h5py.SoftLink("/elsewhere")
+
+
+@pytest.mark.parametrize("craft", [external_storage, virtual_dataset, external_link, soft_link])
+def test_a_weights_file_that_leads_to_another_file_is_refused(craft, tmp_path):
+    (tmp_path / "secret").write_bytes(b"sixteen bytes...")
+    with h5py.File(tmp_path / "model.weights.h5", "w") as file:
+        file["group/first"] = np.ones(3, "f4")
+        craft(file, tmp_path / "secret")
+    with pytest.raises(
+        InputError, match=r"model.weights.h5: kernel(, of the shape \[4\],)? is (a link|not stored)[^\n]*$"
+    ):
+        read_keras_weights(tmp_path / "model.weights.h5")
+
+
+@pytest.mark.parametrize(
+    ("shape", "options"),
+    [
+        ((10**6, 10**6), {"chunks": (1, 1000)}),
+        ((10**6, 10**6), {"chunks": (1, 1000), "compression": "gzip"}),
+        ((10**6, 10**6), {}),  # nothing was written, so nothing is stored
+    ],
+)
+def test_a_weights_file_whose_shape_is_larger_than_its_bytes_is_refused(shape, options, tmp_path):
+    with h5py.File(tmp_path / "model.weights.h5", "w") as file:
+        file.create_dataset("kernel", shape, "f4", **options)
+    with pytest.raises(InputError, match=r"kernel, of the shape \[1000000, 1000000\], is not stored as Keras does it"):
+        read_keras_weights(tmp_path / "model.weights.h5")
+
+
+@pytest.mark.parametrize(
+    "value", ["text", np.array([b"ab"]), np.zeros(2, [("a", "f4")]), np.zeros(2, "V3"), h5py.Empty("f4")]
+)
+def test_a_weights_file_that_holds_no_numbers_is_refused(value, copied):
+    weights = copied("keras_bert") / "model.weights.h5"
+    with h5py.File(weights, "a") as file:
+        del file["classifier/vars/0"]
+        file["classifier/vars/0"] = value
+    with pytest.raises(InputError, match=r"classifier/vars/0[^\n]*(numbers were expected|is not stored)[^\n]*$"):
+        read_checkpoint(weights.parent)
+
+
+# TensorFlow
+
+
+def test_a_tensorflow_index_with_impossible_shapes_or_places_is_refused(tmp_path):
+    """TensorFlow's own reader ends the process for the first two, with SIGABRT."""
+    from tensorflow.core.protobuf import tensor_bundle_pb2
+
+    from keras_bert.checkpoints import tensorflow_checkpoint
+
+    prefix = str(tmp_path / "model.ckpt")
+    write_tensorflow_checkpoint(prefix, {"x": StoredTensor.of(np.arange(4, dtype="float32"))})
+    header = tensor_bundle_pb2.BundleHeaderProto(num_shards=1).SerializeToString()
+    entry = tensor_bundle_pb2.BundleEntryProto(dtype=1, size=16)
+    for shape, changes, message in (
+        ([-5], {}, "index is damaged or is no TensorFlow checkpoint"),
+        ([2**40, 2**40], {}, r"x cannot be read, .*16 bytes for the shape"),
+        ([10**12], {}, r"x cannot be read, .*16 bytes for the shape"),
+        ([4], {"offset": 2**50}, "x cannot be read, so a data file is cut off"),
+        ([4], {"offset": -8}, "index is damaged"),
+        ([4], {"shard_id": 7}, "x cannot be read"),
+    ):
+        changed = tensor_bundle_pb2.BundleEntryProto(**changes)
+        changed.MergeFrom(entry)
+        for size in shape:
+            changed.shape.dim.add(size=size)
+        with open(f"{prefix}.index", "wb") as file:
+            file.write(tensorflow_checkpoint._table([(b"", header), (b"x", changed.SerializeToString())]))
+        with pytest.raises(InputError, match=message):
+            read_tensorflow_checkpoint(prefix)
+
+
+def test_an_index_that_would_grow_beyond_all_bounds_is_refused(tmp_path):
+    from tensorflow.core.protobuf import tensor_bundle_pb2
+
+    from keras_bert.checkpoints.tensorflow_checkpoint import _table
+
+    header = (b"", tensor_bundle_pb2.BundleHeaderProto(num_shards=1).SerializeToString())
+    entry = tensor_bundle_pb2.BundleEntryProto(dtype=1).SerializeToString()
+    for entries in ([header, (b"x" * 5000, entry)], [header, (b"x", entry), (b"x", entry)]):
+        (tmp_path / "model.ckpt.index").write_bytes(_table(entries))
+        with pytest.raises(InputError, match="is no TensorFlow checkpoint .*(too long|not sorted)"):
+            read_tensorflow_checkpoint(str(tmp_path / "model.ckpt"))
+    (tmp_path / "model.ckpt.index").write_bytes(_table([(b"", b"\x08\xff\xff\xff\xff\x07")]))  # 2**31 - 1 data files
+    with pytest.raises(InputError, match="2147483647 data files"):
+        read_tensorflow_checkpoint(str(tmp_path / "model.ckpt"))
+
+
+def test_the_strings_and_numbers_of_a_tensorflow_checkpoint_are_those_that_tensorflow_reads(tmp_path):
+    import tensorflow as tf
+
+    variables = [tf.Variable(np.arange(6).reshape(2, 3).astype(dtype)) for dtype in ("float32", "float16", "int64")]
+    variables += [tf.Variable(True), tf.Variable(tf.constant([1.5], tf.bfloat16)), tf.Variable(tf.zeros((0, 3)))]
+    prefix = tf.train.Checkpoint(variables=variables).write(str(tmp_path / "checkpoint"))
+    reader, stored = tf.train.load_checkpoint(prefix), read_tensorflow_checkpoint(prefix)
+    assert set(stored) == set(reader.get_variable_to_shape_map())
+    for name, tensor in stored.items():
+        found, expected = tensor.read(), reader.get_tensor(name)
+        if isinstance(expected, bytes):
+            assert found == expected
+        else:
+            assert found.dtype == expected.dtype
+            np.testing.assert_array_equal(found, expected)
+
+
+# safetensors
+
+
+def safetensors(path, header, data=b""):
+    text = header if isinstance(header, bytes) else json.dumps(header).encode()
+    path.write_bytes(struct.pack("<Q", len(text)) + text + data)
+    return path
+
+
+def entry(shape, start, end, dtype="F32"):
+    return {"dtype": dtype, "shape": shape, "data_offsets": [start, end]}
+
+
+@pytest.mark.parametrize(
+    ("header", "message"),
+    [
+        ({"a": entry([2], 0, 8), "b": entry([1], 4, 8)}, "overlap or leave a gap"),
+        ({"a": entry([1], 0, 4)}, "and its header speaks of"),
+        ({"a": entry([1], 0, 4), "b": entry([0], 8, 8)}, "overlap or leave a gap"),
+        ({"a": entry([2**32, 2**32], 0, 0)}, "0 bytes for the shape"),
+        ({"a": entry([-1, -2], 0, 8)}, "whole numbers from 0"),
+        ({"a": entry([True, 2], 0, 8)}, "whole numbers from 0"),
+        ({"a": entry(["2"], 0, 8)}, "whole numbers from 0"),
+        ({"a": entry([2.0], 0, 8)}, "whole numbers from 0"),
+        ({"a": entry([2], -8, 0)}, "whole numbers from 0"),
+        ({"a": entry([2], 0, 8, ["F32"])}, "its header is damaged"),
+        ({"a": [1]}, "its header is damaged"),
+        (b"[1]", "the header must hold one JSON object"),
+        (DEEP.encode(), "the header is nested more than 100 deep"),
+    ],
+)
+def test_a_safetensors_header_that_does_not_describe_its_bytes_is_refused(header, message, tmp_path):
+    file = safetensors(tmp_path / "model.safetensors", header, b"\0" * 8)
+    with pytest.raises(InputError, match=f"model.safetensors[^\n]*{message}[^\n]*$"):
+        read_safetensors(file)
+
+
+def test_labels_are_not_counted_by_a_shape_without_bytes(copied):
+    folder = copied("huggingface")
+    tensors = read_safetensors(folder / "model.safetensors")
+    header, data = {"classifier.bias": entry([10**12, 0], 0, 0)}, b""
+    for name, tensor in tensors.items():
+        if name != "classifier.bias":
+            end = len(data) + tensor.num_bytes
+            header[name] = entry(list(tensor.shape), len(data), end)
+            data += tensor.read().tobytes()
+    safetensors(folder / "model.safetensors", header, data)
+    with pytest.raises(InputError, match=r"classifier/bias must have one axis. Received the shape \[10+, 0\]"):
+        read_checkpoint(folder)
+
+
+def test_weights_that_are_whole_numbers_are_refused(copied):
+    folder = copied("huggingface")
+    content = (folder / "model.safetensors").read_bytes()
+    (folder / "model.safetensors").write_bytes(content.replace(b'"dtype":"F32"', b'"dtype":"I32"', 1))
+    with pytest.raises(InputError, match="is int32, and weights are one of float16, bfloat16, float32, float64"):
+        read_checkpoint(folder)
+
+
+# JSON
+
+
+@pytest.mark.parametrize(
+    ("format", "file"),
+    [
+        ("huggingface", "config.json"),
+        ("huggingface", "tokenizer.json"),
+        ("huggingface", "tokenizer_config.json"),
+        ("huggingface", "modules.json"),
+        ("huggingface", "model.safetensors.index.json"),
+        ("google", "bert_config.json"),
+        ("keras_bert", "bert_config.json"),
+    ],
+)
+@pytest.mark.parametrize("content", [DEEP, '{"a": ' * 5000 + "1" + "}" * 5000], ids=["lists", "objects"])
+def test_json_that_is_nested_too_deep_is_refused(format, file, content, copied):
+    folder = copied(format)
+    if file.startswith("model."):
+        (folder / "model.safetensors").unlink()
+    (folder / file).write_text(content)
+    with pytest.raises(InputError, match=f"{file} is nested more than 100 deep[^\n]*$"):
+        read_checkpoint(folder)
+
+
+def test_json_that_is_larger_than_any_config_is_refused(copied):
+    folder = copied("huggingface")
+    with open(folder / "config.json", "wb") as file:
+        file.truncate(1 << 40)  # a hole: nothing is written
+    with pytest.raises(InputError, match="config.json has more than 16,777,216 bytes"):
+        read_checkpoint(folder)
+
+
+@pytest.mark.parametrize("format", ["huggingface", "google", "keras_bert"])
+def test_a_config_of_a_billion_layers_is_refused_at_once(format, copied):
+    folder = copied(format)
+    changed_json(folder / ("config.json" if format == "huggingface" else "bert_config.json"), num_hidden_layers=10**9)
+    with pytest.raises(InputError, match="num_hidden_layers must be at most 10,000. Received: 1000000000"):
+        read_checkpoint(folder)
+
+
+@pytest.mark.parametrize(
+    ("file", "changes", "message"),
+    [
+        ("config.json", {"architectures": "Bert"}, "architectures must be a list. Received: 'Bert'"),
+        ("config.json", {"architectures": [["Bert"]]}, "each of architectures must be a string"),
+        ("config.json", {"hidden_act": ["gelu"]}, "hidden_act must be a string"),
+        ("config.json", {"id2label": ["a", "b"]}, "id2label must be an object"),
+        ("config.json", {"problem_type": ["regression"]}, "problem_type must be a string"),
+        ("config.json", {"vocab_size": 2**31}, "vocab_size must be at most"),
+        ("config.json", {"model_type": {"a": []}}, "the model is a {'a': \\[\\]}"),
+        ("tokenizer.json", {"normalizer": "Bert"}, "normalizer must be an object"),
+        ("tokenizer.json", {"normalizer": {"lowercase": "yes"}}, "lowercase must be true or false"),
+        ("tokenizer.json", {"model": ["WordPiece"]}, "model must be an object"),
+        ("tokenizer.json", {"added_tokens": [1]}, "each of added_tokens must be an object"),
+        ("tokenizer.json", {"added_tokens": [{"content": [], "id": 1}]}, "content of added_tokens must be a string"),
+        (
+            "tokenizer.json",
+            {"added_tokens": [{"content": "a", "id": True}]},
+            "id of added_tokens must be a whole",
+        ),
+        ("tokenizer_config.json", {"do_lower_case": 3, "strip_accents": 4}, "do_lower_case must be true or false"),
+    ],
+)
+def test_a_value_of_the_wrong_type_is_named(file, changes, message, copied):
+    folder = copied("huggingface")
+    if file == "tokenizer_config.json":
+        changed_json(folder / "tokenizer.json", normalizer=None)
+    changed_json(folder / file, **changes)
+    with pytest.raises(InputError, match=f"{file}: [^\n]*{message}[^\n]*$"):
+        read_checkpoint(folder)
+
+
+@pytest.mark.parametrize("weight_map", [["model.safetensors"], {"a": ["model.safetensors"]}, {"a": 1}])
+def test_a_map_of_weights_of_the_wrong_type_is_refused(weight_map, copied):
+    folder = copied("huggingface")
+    (folder / "model.safetensors").unlink()
+    (folder / "model.safetensors.index.json").write_text(json.dumps({"weight_map": weight_map}))
+    with pytest.raises(InputError, match="index.json: .*weight_map must be"):
+        read_checkpoint(folder)
+
+
+@pytest.mark.parametrize(
+    ("entry", "message"),
+    [
+        ({"model": ["BertEncoder"]}, "model of 'keras_bert' must be a string"),
+        ({"model": "BertEncoder", "what": 1}, "no BertEncoder can be made of what its 'keras_bert' entry says"),
+        ({"model": "BertSequenceClassifier", "labels": [["a"], ["b"]]}, "keras_bert|labels"),
+        ({"model": "BertEncoder", "activity_regularizer": {"class_name": "L2"}}, "do not belong to weights"),
+        ({"model": "BertEncoder", "name": "layout"}, "name of 'keras_bert' do not belong to weights"),
+    ],
+)
+def test_a_model_folder_cannot_make_its_class_do_anything_else(entry, message, copied):
+    folder = copied("keras_bert")
+    changed_json(folder / "bert_config.json", keras_bert=entry)
+    with pytest.raises(InputError, match=f"bert_config.json: [^\n]*({message})[^\n]*$"):
+        read_checkpoint(folder)
+
+
+@pytest.mark.parametrize("change", [{"output_weights": ["a"]}, {"labels": 5}, {"labels": [1, 2]}, {"problem_type": []}])
+def test_what_google_folders_say_about_tasks_has_the_right_types(change, copied):
+    folder = copied("google")
+    changed_json(folder / "bert_config.json", keras_bert={"output_weights": "classifier", **change})
+    with pytest.raises(InputError, match="bert_config.json: .* must be"):
+        read_checkpoint(folder)
+
+
+# Keras
+
+
+def test_a_damaged_checkpoint_does_no_harm_to_the_models_after_it(copied):
+    import keras
+    from keras.src.backend.common import global_state
+
+    from keras_bert.models.encoder import BertEncoder
+
+    damaged, good = copied("google"), copied("huggingface")
+    data = damaged / "bert_model.ckpt.data-00000-of-00001"
+    content = bytearray(data.read_bytes())
+    content[len(content) // 2] ^= 1
+    data.write_bytes(content)
+    before = dict(vars(global_state.GLOBAL_STATE_TRACKER))
+    names = dict(before.get("object_name_uids") or {})
+    for _ in range(2):
+        with pytest.raises(InputError, match="cannot be read"):
+            BertEncoder.from_pretrained(damaged)
+    with pytest.raises(ValueError, match="no_such_argument"):
+        BertEncoder.from_pretrained(good, no_such_argument=1)
+    after = vars(global_state.GLOBAL_STATE_TRACKER)
+    assert not after.get("uninitialized_variables")
+    assert after.get("stateless_scope") is None
+    assert dict(after.get("object_name_uids") or {}) == names
+    inputs = {name: FEATURES[name] for name in BertEncoder.feature_names}
+    assert np.isfinite(keras.ops.convert_to_numpy(BertEncoder.from_pretrained(good)(inputs)["pooled_output"])).all()

@@ -1,0 +1,115 @@
+"""Folders of sentence-transformers: the mean is computed, and any other pooling is refused by its name."""
+
+import fnmatch
+import json
+
+import numpy as np
+import pytest
+from tiny_checkpoints import random_checkpoint
+
+from keras_bert.checkpoints import hub
+from keras_bert.checkpoints.conversion import convert_checkpoint
+from keras_bert.checkpoints.formats import read_checkpoint, write_checkpoint
+from keras_bert.checkpoints.sentence_transformers import read_sentence_pooling
+from keras_bert.errors import InputError
+from keras_bert.models.encoder import BertEncoder
+from keras_bert.models.sequence_classifier import BertSequenceClassifier
+from keras_bert.summarization import packed_sentence_embeddings
+from keras_bert.text_vectors import sentence_embeddings
+from keras_bert.vector_index import VectorIndex
+
+TEXTS = ["the quick fox", "the brown fox"]
+
+
+def module(kind, path=""):
+    return {"type": f"sentence_transformers.models.{kind}", "path": path}
+
+
+def sentence_folder(folder, *modules, **pooling):
+    """Writes a Hugging Face folder with the modules of sentence-transformers."""
+    write_checkpoint(random_checkpoint(), folder, "huggingface")
+    (folder / "modules.json").write_text(json.dumps([module("Transformer"), *modules]))
+    (folder / "1_Pooling").mkdir()
+    (folder / "1_Pooling" / "config.json").write_text(json.dumps(pooling))
+    return folder
+
+
+POOLING = module("Pooling", "1_Pooling")
+FLAGS = {"word_embedding_dimension": 8, "pooling_mode_cls_token": False, "pooling_mode_mean_tokens": False}
+
+
+@pytest.mark.parametrize(
+    ("modules", "pooling", "expected"),
+    [
+        ([POOLING], {}, "mean"),
+        ([POOLING], {**FLAGS, "pooling_mode_mean_tokens": True}, "mean"),
+        ([POOLING, module("Normalize", "2_Normalize")], {"pooling_mode": "mean"}, "mean"),
+        ([POOLING], {**FLAGS, "pooling_mode_cls_token": True}, "cls"),
+        ([POOLING], {"pooling_mode": "lasttoken"}, "lasttoken"),
+        ([POOLING], {"pooling_mode_max_tokens": True}, "max + mean"),
+        ([POOLING, module("Dense", "2_Dense")], {}, "mean, then Dense"),
+        ([], {}, "no pooling"),
+        ([module("Pooling", "3_Pooling")], {}, "a pooling without 3_Pooling/config.json"),
+    ],
+)
+def test_the_pooling_of_a_folder_is_named(modules, pooling, expected, tmp_path):
+    assert read_sentence_pooling(sentence_folder(tmp_path / "folder", *modules, **pooling)) == expected
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ({}, "the content must be a list"),
+        ([1], "each module must be an object"),
+        ([{"type": 1}], "type must be a string"),
+        ([module("Pooling", "../secret")], "is not inside the folder"),
+        ([module("Pooling", "/etc")], "is not inside the folder"),
+        ([module("Pooling", "1_Pooling")], "pooling_mode_cls_token must be true or false"),
+    ],
+)
+def test_modules_that_are_not_what_they_should_be_are_refused(content, message, tmp_path):
+    folder = sentence_folder(tmp_path / "folder", pooling_mode_cls_token="yes")
+    (folder / "modules.json").write_text(json.dumps(content))
+    with pytest.raises(InputError, match=message):
+        read_checkpoint(folder)
+
+
+def test_another_pooling_than_the_mean_is_refused_wherever_sentences_get_vectors(tmp_path):
+    folder = sentence_folder(tmp_path / "folder", POOLING, **{**FLAGS, "pooling_mode_max_tokens": True})
+    encoder = BertEncoder.from_pretrained(folder)
+    for use in (
+        lambda: sentence_embeddings(encoder, TEXTS),
+        lambda: sentence_embeddings(encoder, TEXTS, pooling="first"),
+        lambda: VectorIndex.build(encoder, TEXTS),
+        lambda: packed_sentence_embeddings(encoder, TEXTS),
+        lambda: encoder.export_for_serving(tmp_path / "export"),
+    ):
+        with pytest.raises(InputError, match="makes vectors of texts by 'max', as modules.json"):
+            use()
+    BertSequenceClassifier.from_pretrained(folder, labels=["no", "yes"])  # what needs no vectors of sentences
+
+
+@pytest.mark.parametrize("format", ["keras_bert", "google", "huggingface"])
+def test_another_pooling_is_not_forgotten_when_a_checkpoint_is_converted(format, tmp_path):
+    folder = sentence_folder(tmp_path / "folder", POOLING, **{**FLAGS, "pooling_mode_cls_token": True})
+    convert_checkpoint(folder, tmp_path / "converted", format)
+    encoder = BertEncoder.from_pretrained(tmp_path / "converted")
+    with pytest.raises(InputError, match="'cls'.* and not by 'mean'.* Give pooling='first', which is that."):
+        sentence_embeddings(encoder, TEXTS)
+    assert np.isfinite(sentence_embeddings(encoder, TEXTS, pooling="first")).all()
+
+
+def test_the_mean_leaves_no_trace_and_is_computed(tmp_path):
+    plain = write_checkpoint(random_checkpoint(), tmp_path / "plain", "huggingface")
+    folder = sentence_folder(tmp_path / "folder", POOLING, module("Normalize", "2_Normalize"))
+    assert plain == []
+    assert read_checkpoint(folder).config == read_checkpoint(tmp_path / "plain").config
+    found, expected = (
+        sentence_embeddings(BertEncoder.from_pretrained(path), TEXTS) for path in (folder, tmp_path / "plain")
+    )
+    np.testing.assert_array_equal(found, expected)
+
+
+def test_the_hub_fetches_the_files_of_the_modules():
+    for file in ("modules.json", "1_Pooling/config.json"):
+        assert any(fnmatch.fnmatch(file, pattern) for pattern in hub._PATTERNS)
