@@ -8,6 +8,7 @@ import tempfile
 import tensorflow as tf
 
 from keras_bert.atomic_output import atomic_folder
+from keras_bert.backend import require_tensorflow
 from keras_bert.checkpoints.pretrained import checkpoint_of, model_of
 from keras_bert.errors import InputError
 from keras_bert.models.encoder import FEW_SHAPES, BertEncoder
@@ -83,6 +84,7 @@ def export_for_serving(
         InputError: the model has no vocabulary or is none that can be exported, an option is unknown or out of range,
             `path` is a file or cannot be written to, or no space is left.
     """
+    require_tensorflow("Exporting for serving")
     make_signatures = _check_model(model)
     _check_precision(dtype, weights, compute)
     options = _checked_options(model, options)
