@@ -6,9 +6,20 @@ operations do the same.
 
 import keras
 
+from keras_bert.errors import InputError
+
 
 def on_tensorflow() -> bool:
     return keras.backend.backend() == "tensorflow"
+
+
+def require_tensorflow(work: str) -> None:
+    """Raises `InputError` where Keras runs on another backend; `work` says what cannot be done there."""
+    if not on_tensorflow():
+        raise InputError(
+            f"{work} needs TensorFlow as the backend of Keras, which is {keras.backend.backend()} here. Start Python "
+            "with KERAS_BACKEND=tensorflow."
+        )
 
 
 if on_tensorflow():

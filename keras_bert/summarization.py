@@ -11,6 +11,7 @@ import numpy as np
 
 from keras_bert import features
 from keras_bert.errors import InputError
+from keras_bert.tasks.given_texts import as_texts, checked_text
 from keras_bert.text_vectors import check_pooling, encode_texts
 
 METHODS = ("centrality", "centroid")
@@ -87,7 +88,10 @@ def summarize(
         raise InputError(f"num_sentences must be 1 or more. Received: {num_sentences}")
     if not 0 <= diversity <= 1:
         raise InputError(f"diversity must be between 0 and 1. Received: {diversity}")
-    spans = _spans(text, _split(text, language) if sentences is None else sentences)
+    if not isinstance(text, str):
+        raise InputError(f"text must be one string. Received: {text!r:.100}. Summarise several texts one by one.")
+    checked_text(text, "the text")
+    spans = _spans(text, _split(text, language) if sentences is None else as_texts(sentences, "sentence"))
     if not spans:
         raise InputError("The text has no sentence, so there is nothing to summarise.")
     vectors = packed_sentence_embeddings(

@@ -11,6 +11,7 @@ import numpy as np
 from keras_bert import features
 from keras_bert.config import BertConfig
 from keras_bert.errors import InputError
+from keras_bert.tasks.given_texts import checked_text, iterate_column
 from keras_bert.tokenization.wordpiece import WordPieceTokenizer
 
 POOLINGS = ("mean", "first")
@@ -41,7 +42,7 @@ def sentence_embeddings(
 
     Args:
         model: a `BertEncoder` or a model that has one, with a vocabulary.
-        texts: strings.
+        texts: strings; a single one is a list of one.
         pooling: `mean` of the vectors of all tokens, [CLS] and [SEP] included, as sentence-transformers does; or
             `first`, the vector of [CLS].
         normalize: whether to divide each vector by its length, so that products are cosines.
@@ -130,8 +131,9 @@ def encode_texts(model, texts: Iterable, max_seq_length: int | None = None) -> I
     if longest < 3:
         raise InputError(f"max_seq_length must be at least 3. Received: {longest}")
     tokenizer = WordPieceTokenizer(vocabulary, config.do_lower_case)
-    for text in texts:
-        first, *second = (tokenizer.encode(part) for part in ((text,) if isinstance(text, str) else text))
+    for number, text in enumerate(iterate_column(texts, "texts"), start=1):
+        parts = text if isinstance(text, list) and len(text) in (1, 2) else [text]
+        first, *second = (tokenizer.encode(checked_text(part, f"text {number}")) for part in parts)
         second = second[0] if second else []
         room = longest - (3 if second else 2)
         while len(first) + len(second) > room:
@@ -148,27 +150,40 @@ def _vectors(
     encoder, encoded: Iterable[EncodedText], layers, batch_size: int, on_progress: Callable[[int], None]
 ) -> Iterator[np.ndarray]:
     """Yields `[tokens, layers, H]` for each text; without `layers`, of the output."""
-    import tensorflow as tf
-
-    @tf.function(reduce_retracing=True, autograph=False)
-    def compute(input_ids, input_mask, segment_ids):
-        inputs = {features.INPUT_IDS: input_ids, features.INPUT_MASK: input_mask, features.SEGMENT_IDS: segment_ids}
-        outputs = encoder(inputs, training=False)
-        if layers is None:
-            return outputs["sequence_output"][:, :, tf.newaxis]
-        return tf.stack([outputs["hidden_states"][1:][layer] for layer in layers], axis=2)
-
+    compute = _forward_function(encoder, layers)
     for window in _windows(encoded):
         by_length = sorted(range(len(window)), key=lambda index: len(window[index].ids))
         found: list = [None] * len(window)
         for start in range(0, len(window), batch_size):
             chosen = by_length[start : start + batch_size]
             batch = _batch([window[index] for index in chosen], encoder.config.max_position_embeddings)
-            vectors = np.asarray(compute(*map(tf.constant, batch)), "float32")
+            vectors = np.asarray(compute(batch), "float32")
             for index, row in zip(chosen, vectors, strict=True):
                 found[index] = row[: len(window[index].ids)].copy()
             on_progress(len(chosen))
         yield from found
+
+
+def _forward_function(encoder, layers):
+    """Returns a function from a batch to `[rows, columns, layers, H]`."""
+    # Only now, because it takes seconds.
+    from keras import ops
+
+    from keras_bert.backend import on_tensorflow
+
+    def chosen(outputs):
+        if layers is None:
+            return outputs["sequence_output"][:, :, None]
+        return ops.stack([outputs["hidden_states"][1:][layer] for layer in layers], axis=2)
+
+    if not on_tensorflow():
+        return lambda batch: chosen(encoder.predict_on_batch(batch))
+    import tensorflow as tf
+
+    compute = tf.function(
+        lambda inputs: chosen(encoder(inputs, training=False)), reduce_retracing=True, autograph=False
+    )
+    return lambda batch: compute({name: tf.constant(values) for name, values in batch.items()})
 
 
 def _windows(encoded: Iterable[EncodedText]) -> Iterator[list[EncodedText]]:
@@ -182,7 +197,7 @@ def _windows(encoded: Iterable[EncodedText]) -> Iterator[list[EncodedText]]:
         yield window
 
 
-def _batch(rows: Sequence[EncodedText], longest: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _batch(rows: Sequence[EncodedText], longest: int) -> dict[str, np.ndarray]:
     """Returns `input_ids`, `input_mask` and `segment_ids`, int32 `[rows, columns]`, padded with 0."""
     width = max(len(row.ids) for row in rows)
     width = min(-(-width // _STEP) * _STEP, longest)
@@ -191,4 +206,4 @@ def _batch(rows: Sequence[EncodedText], longest: int) -> tuple[np.ndarray, np.nd
         ids[number, : len(row.ids)] = row.ids
         mask[number, : len(row.ids)] = 1
         segments[number, : len(row.ids)] = row.segment_ids
-    return ids, mask, segments
+    return {features.INPUT_IDS: ids, features.INPUT_MASK: mask, features.SEGMENT_IDS: segments}

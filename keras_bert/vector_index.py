@@ -12,6 +12,7 @@ from tqdm import tqdm
 from keras_bert.atomic_output import atomic_folder
 from keras_bert.errors import InputError
 from keras_bert.json_files import checked, member, parse_json, read_json_object
+from keras_bert.tasks.given_texts import as_texts
 from keras_bert.text_vectors import sentence_embeddings
 
 VECTORS_FILE, TEXTS_FILE, FACTS_FILE = "vectors.npy", "texts.jsonl", "index.json"
@@ -66,8 +67,7 @@ class VectorIndex:
         Raises:
             InputError: there are no texts, or one is empty; and as `sentence_embeddings`.
         """
-        texts = [texts] if isinstance(texts, str) else list(texts)
-        _check_texts(texts, "text")
+        texts = _checked_texts(texts, "text")
         options = {"pooling": pooling, "max_seq_length": max_seq_length}
         # Shown where it takes longer than a moment.
         with tqdm(
@@ -82,8 +82,7 @@ class VectorIndex:
         Raises:
             InputError: the model is another than that of the index, or a query is empty.
         """
-        queries = [queries] if isinstance(queries, str) else list(queries)
-        _check_texts(queries, "query")
+        queries = _checked_texts(queries, "query")
         self.check_model(model)
         numbers, scores = self.nearest(
             sentence_embeddings(model, queries, batch_size=batch_size, **self.options), top_k
@@ -198,9 +197,11 @@ def model_fingerprint(model) -> str:
     return digest.hexdigest()
 
 
-def _check_texts(texts: Sequence[str], what: str) -> None:
+def _checked_texts(texts, what: str) -> list[str]:
+    texts = as_texts(texts, what)
     if not texts:
         raise InputError(f"Expected at least one {what}. Received: none")
     for number, text in enumerate(texts, start=1):
-        if not isinstance(text, str) or not text.strip():
-            raise InputError(f"{what.capitalize()} {number} is empty or not a string. Received: {text!r}")
+        if not text.strip():
+            raise InputError(f"{what.capitalize()} {number} is empty. Received: {text!r}")
+    return texts

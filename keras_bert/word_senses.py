@@ -11,6 +11,7 @@ import numpy as np
 from tqdm import tqdm
 
 from keras_bert.errors import InputError
+from keras_bert.tasks.given_texts import as_texts
 from keras_bert.text_vectors import EncodedText, token_features
 from keras_bert.tokenization.wordpiece import WordPieceTokenizer, split_at_white_space, words_of_stretch
 
@@ -74,8 +75,7 @@ def word_vectors(
     """
     if model.vocabulary is None:
         raise InputError("The model has no vocabulary. Set model.vocabulary = Vocabulary.from_file('vocab.txt').")
-    texts = [texts] if isinstance(texts, str) else list(texts)
-    words = [words] if isinstance(words, str) else list(words)
+    texts, words = as_texts(texts), as_texts(words, "word")
     longest = model.config.max_position_embeddings if max_seq_length is None else max_seq_length
     model.config.check_sequence_length(longest)
     tokenizer = WordPieceTokenizer(model.vocabulary, model.config.do_lower_case)

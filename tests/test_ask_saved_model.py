@@ -69,6 +69,21 @@ def test_no_texts_have_no_answers(models):
     assert models["masked"].ask([]) == []
 
 
+def test_a_single_string_is_a_list_of_one(models):
+    for text in ("the fox", b"the fox"):
+        assert models["single"].ask(text) == models["single"].ask([text])
+        assert models["pairs"].ask(text, text) == models["pairs"].ask([text], [text])
+
+
+@pytest.mark.parametrize(
+    ("texts", "message"),
+    [(None, "texts must be a list. Received: None"), (["a", None], "holds None"), (["\ud800"], "half a surrogate")],
+)
+def test_what_is_no_text_is_one_clear_message(models, texts, message):
+    with pytest.raises(InputError, match=message):
+        models["single"].ask(texts)
+
+
 def test_a_model_of_pairs_takes_second_texts_or_none(models):
     model = models["pairs"]
     alone, with_empty, pair = model.ask(["the fox"]), model.ask(["the fox"], [""]), model.ask(["the fox"], ["the dog"])

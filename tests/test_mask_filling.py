@@ -107,7 +107,7 @@ def test_probabilities_are_those_of_the_model(model_class):
         (["[MASK]", "the fox"], {}, r"Text 2 has no \[MASK\], so there is nothing to fill in. Received: 'the fox'"),
         ("", {}, r"Text 1 has no \[MASK\]"),
         ([], {}, "Expected at least one text. Received: none"),
-        (["[MASK]", 7], {}, "Text 2 must be a string. Received: int"),
+        (["[MASK]", 7], {}, "Text 2 must be a string. Received: 7"),
         ("[MASK] " + "the " * 13 + "[MASK]", {}, r"has 17 tokens, of which 16 are read, and \[MASK\] number 2 lies"),
         ("the the [MASK]", {"max_seq_length": 4}, "has 5 tokens, of which 4 are read"),
         ("[MASK]", {"max_seq_length": 17}, "more than this model's 16 positions"),

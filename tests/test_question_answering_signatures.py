@@ -127,11 +127,13 @@ def careful_server(careful_model):
 
 
 def test_answers_to_any_texts_are_those_of_predict(server, model, careful_server, careful_model):
-    questions = ["the a b?", "the " * 40, "é?", "x"]
-    contexts = ["the fé. " * 60, "a b. c d", "the", "\x00"]
+    # The last two have no token.
+    questions = ["the a b?", "the " * 40, "é?", "x", "\x01", "\u200b \x00"]
+    contexts = ["the fé. " * 60, "a b. c d", "the", "\x00", "the fé", "a b. c d"]
     for its_server, its_model in ((server, model), (careful_server, careful_model)):
         answers = its_model.predict((questions, contexts))
         assert {answer.has_answer for answer in answers} == {True, False}
+        assert not any(answer.has_answer for answer in answers[-2:])
         outputs = its_server["serving_default"](column(questions), column(contexts))
         assert_as_predicted({name: values.numpy() for name, values in outputs.items()}, contexts, answers)
 

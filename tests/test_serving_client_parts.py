@@ -89,13 +89,13 @@ def test_lists_are_read_as_tensorflow_reads_them():
     assert as_arrays({"x": []})["x"].dtype == object
     assert as_arrays({"x": np.array(["a", "\u00e9"])})["x"].tolist() == [b"a", "\u00e9".encode()]
     assert as_arrays({"x": ("a\0", b"b")})["x"].tolist() == [b"a\0", b"b"]
+    assert as_arrays({"x": "a film", "y": b"b"}) == {"x": [b"a film"], "y": [b"b"]}
 
 
 @pytest.mark.parametrize(
     ("inputs", "message"),
     [
         ({}, "No input was given"),
-        ({"text": "a film"}, r"text is a single text; give a list of texts: text=\['a film'\]"),
         ({"text": [["a"], ["b", "c"]]}, "The rows of text have different lengths; fill the short ones up"),
         ({"x": [[1], [1, 2]]}, "The rows of x have different lengths"),
         ({"text": ["a", None]}, "text: A tensor of strings holds None"),

@@ -390,7 +390,7 @@ def test_requests_that_nobody_waits_for_are_not_computed(base_path, batching, mo
     monkeypatch.setattr(LoadedModel, "run", run)
     options = ServerOptions(port=0, grpc_port=0, num_threads=1, timeout_seconds=0.3, batching=batching)
     with background_server([ModelConfig(MODEL, str(base_path))], options) as addresses:
-        wait_until_available(addresses.port, 123)
+        wait_until(addresses.port, 123)
 
         def ask(number: int) -> int:
             with HttpClient(addresses.port) as client:

@@ -180,7 +180,9 @@ def test_what_cannot_be_trained_on_is_refused(x, y, message):
         (["Ada", " "], "Text 2 is empty: it has no words"),
         ([["Ada"], []], "sentence 2 has no words"),
         ([["Ada", 3]], "Text 1 must be a string or a list of words"),
-        ("Ada wrote", "must be a list"),
+        ({"text": ["Ada wrote"]}.values, "sentences must be a list. Received: <built-in method values"),
+        (["Ada", "wrote \ud800"], "Sentence 2 has half a surrogate pair at character 6"),
+        ([["Ada", "\ud800"]], "Sentence 1 has half a surrogate pair at character 0"),
         ([], "there is no sentence"),
     ],
 )

@@ -13,7 +13,7 @@ from keras_bert.models.masked_lm import BertMaskedLM
 from keras_bert.models.sequence_classifier import BertSequenceClassifier
 from keras_bert.optimization import AdamW, WarmupLinearDecay
 from keras_bert.tasks.classification import TextExamples
-from keras_bert.text_tasks import fitting
+from keras_bert.text_tasks import fitting, prediction
 from keras_bert.tokenization.vocabulary import Vocabulary
 
 WORDS = ["good", "great", "bad", "awful", "the", "film", "was", "very"]
@@ -260,9 +260,13 @@ def test_long_texts_are_cut_and_counted(capsys):
     [
         ([], [], {}, "there is no text"),
         (["good", ""], LABELS[:2], {}, "the text of example 2 is empty"),
-        (["good", 3.0], LABELS[:2], {}, "A text must be a string. Received: 3.0"),
+        (["good", 3.0], LABELS[:2], {}, "Text 2 must be a string. Received: 3.0"),
         ([("a", "b")], LABELS[:1], {}, "Pairs are given as two columns"),
-        ("good", ["positive"], {}, "texts must be a list. Received: 'good'. A single one is given as a list of one"),
+        (["good", None], LABELS[:2], {}, "Text 2 must be a string. Received: None"),
+        ([1], LABELS[:1], {}, "Text 1 must be a string. Received: 1"),
+        (None, None, {}, "texts must be a list. Received: None"),
+        (["good \ud800"], LABELS[:1], {}, "Text 1 has half a surrogate pair at character 5, which UTF-8 cannot hold"),
+        (TEXTS, "positive", {}, "labels must be a list. Received: 'positive'. A single one is given as a list of one"),
         ([b"\xff\xfe"], LABELS[:1], {}, "bytes that are not UTF-8"),
         (TEXTS, LABELS[:3], {}, "32 texts but 3 labels"),
         (TEXTS, None, {}, "no labels to train on"),
@@ -271,6 +275,17 @@ def test_long_texts_are_cut_and_counted(capsys):
         (TEXTS[:2], [1, 0.5], {}, "Received: 0.5"),
         (TEXTS[:2], LABELS[:2], {"sample_weight": [1.0]}, "2 texts but 1 weights"),
         (TEXTS[:2], LABELS[:2], {"class_weight": {"mixed": 1.0}}, "class_weight names labels that there are not"),
+        (TEXTS[:2], LABELS[:2], {"validation_split": 0.5}, "has no option validation_split. Give validation_data="),
+        (TEXTS[:2], LABELS[:2], {"steps_per_epoch": 1}, "no option steps_per_epoch. An epoch is a pass over all texts"),
+        (
+            TEXTS[:2],
+            LABELS[:2],
+            {"step": 1},
+            "fit on texts has no option step. It has: .*batch_size, .*verbose",
+        ),
+        (TEXTS[:2], LABELS[:2], {"batch_size": None}, "batch_size must be a whole number, 1 or more. Received: None"),
+        (TEXTS[:2], LABELS[:2], {"validation_data": TEXTS}, "validation_data is .texts, labels. or"),
+        (TEXTS[:2], LABELS[:2], {"validation_data": (TEXTS,)}, "There are no labels to validate on"),
         (TEXTS[:2], LABELS[:2], {"max_seq_length": 33}, "A sequence length of 33 is more than this model's 32"),
         (STRINGS.repeat(), None, {}, "repeats for ever"),
         (STRINGS, LABELS, {}, "holds texts and labels together"),
@@ -280,6 +295,38 @@ def test_long_texts_are_cut_and_counted(capsys):
 def test_what_cannot_be_learned_is_refused(model, x, y, arguments, message):
     with pytest.raises(InputError, match=message):
         model.fit(x, y, **arguments)
+
+
+def test_predict_and_evaluate_take_the_verbose_of_keras(model, monkeypatch, capsys):
+    monkeypatch.setattr(prediction, "_SECONDS_WITHOUT_PROGRESS", 0)
+    answers = model.predict(TEXTS[:4], verbose=0)
+    scores = model.evaluate(TEXTS[:4], LABELS[:4], verbose=0, return_dict=True)
+    assert capsys.readouterr().err == ""
+    assert model.predict(TEXTS[:4]) == answers
+    assert model.evaluate(TEXTS[:4], LABELS[:4]) == scores
+    assert "example/s" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (
+            lambda model: model.predict(TEXTS, steps=1),
+            "predict on texts has no option steps. It has: batch_size",
+        ),
+        (lambda model: model.evaluate(TEXTS, LABELS, steps=1), "evaluate on texts has no option steps"),
+        (lambda model: model.evaluate(TEXTS, LABELS, return_dict=False), "returns its scores as a dictionary"),
+    ],
+)
+def test_other_options_of_keras_are_refused_by_name(model, call, message):
+    with pytest.raises(InputError, match=message):
+        call(model)
+
+
+def test_validation_data_may_have_weights():
+    model = new_model()
+    found = model.fit(TEXTS[:2], LABELS[:2], validation_data=(TEXTS[:2], LABELS[:2], [1.0, 0.0]), verbose=0).history
+    assert found["val_loss"][0] == pytest.approx(model.evaluate(TEXTS[:1], LABELS[:1])["loss"], rel=1e-4)
 
 
 @pytest.mark.parametrize(

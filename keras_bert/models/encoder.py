@@ -15,6 +15,7 @@ from keras_bert.layers.recomputation import call_recomputed
 from keras_bert.layers.shared_trace import shared_trace
 from keras_bert.layers.transformer_block import TransformerBlock
 from keras_bert.models.base import BertModel
+from keras_bert.tasks.given_texts import holds_texts
 
 # From how many layers on it is quicker to trace one of them and to call it.
 FEWEST_SHARING = 3
@@ -134,6 +135,12 @@ class BertEncoder(BertModel):
         self._unpadded = unpadded
         # Keras otherwise compiles `predict` with XLA, which needs to know all shapes beforehand.
         self.supports_jit = not unpadded
+
+    def predict(self, x, *args, **kwargs):
+        """Returns outputs for features, as `keras.Model` does."""
+        if holds_texts(x):
+            raise InputError("A BertEncoder takes features. Of texts: keras_bert.sentence_embeddings(encoder, texts).")
+        return super().predict(x, *args, **kwargs)
 
     def call(self, inputs, training=False, columns=None, pooled_only=False, places=None):
         input_ids, input_mask, segment_ids = (ops.cast(inputs[name], "int32") for name in self.feature_names)

@@ -10,6 +10,8 @@ import numpy as np
 from keras_bert.errors import InputError
 from keras_bert.serving.answers import can_read, read_answers
 from keras_bert.serving.versions import find_version_folder
+from keras_bert.serving.wire.strings import string_to_bytes
+from keras_bert.tasks.given_texts import checked_column
 
 # What exports of ours take: the columns of a question, in the order in which people give them.
 QUESTIONS = (("text",), ("text", "text_b"), ("question", "context"), ("prompt", "choices"))
@@ -63,15 +65,17 @@ class SavedModel:
 
         Args:
             *columns: those of `columns`, N strings each, which may be bytes that need not be UTF-8; of choices, N lists
-                of strings. `text_b` may be left out, or None; an empty second text means a single text.
+                of strings. `text_b` may be left out, or None; an empty second text means a single text. A single string
+                is a list of one.
 
         Raises:
-            InputError: the model takes other columns, or they are not equally long.
+            InputError: the model takes other columns, they are not equally long, or something is no string.
         """
         import tensorflow as tf
 
         if len(columns) == 2 and columns[1] is None:
             columns = columns[:1]
+        columns = [list(checked_column(column, "texts")) for column in columns]
         if len(columns) == 2 and len(self.columns) == 1:
             raise InputError(f"{self.folder} takes single texts, and a second text was given.")
         if len(columns) == 1 and self.columns[-1] == _MAY_BE_LEFT_OUT:
@@ -109,20 +113,15 @@ def load_text_operations() -> None:
             tf.load_op_library(library)
 
 
-def _bytes(texts: Sequence[str | bytes]) -> list[bytes]:
-    # Python has the bytes of a command line that are not UTF-8 as surrogates.
-    return [text if isinstance(text, bytes) else text.encode("utf-8", "surrogateescape") for text in texts]
-
-
 def _as_array(name: str, values: Sequence) -> np.ndarray:
     """Returns bytes `[N]`, or of choices `[N, C]`, filled up with empty ones."""
     if name != CHOICES:
-        return np.array(_bytes(values), object)
+        return np.array([string_to_bytes(value) for value in values], object)
     wrong = next((row for row in values if isinstance(row, (str, bytes))), None)
     if wrong is not None:
         raise InputError(f"Choices are a list of strings for each prompt. Received: {wrong!r:.100}")
     most = max((len(row) for row in values), default=0)
-    rows = [_bytes(row) + [b""] * (most - len(row)) for row in values]
+    rows = [[string_to_bytes(text) for text in row] + [b""] * (most - len(row)) for row in values]
     return np.array(rows, object).reshape(len(rows), most)
 
 

@@ -7,6 +7,7 @@ import tempfile
 
 import tensorflow as tf
 
+from keras_bert.backend import require_tensorflow
 from keras_bert.checkpoints.checkpoint import MASKED_LM
 from keras_bert.checkpoints.pretrained import checkpoint_of, model_of
 from keras_bert.errors import InputError
@@ -85,6 +86,7 @@ def export_for_serving(
         InputError: the model has no vocabulary or is none that can be exported, an option is unknown or out of range,
             `path` is a file or cannot be written to, or no space is left.
     """
+    require_tensorflow("Exporting for serving")
     make_signatures = _check_model(model)
     _check_precision(dtype, weights, compute)
     options = _checked_options(model, options)

@@ -17,6 +17,7 @@ import tensorflow as tf
 
 from keras_bert import features
 from keras_bert.atomic_output import atomic_folder
+from keras_bert.backend import require_tensorflow
 from keras_bert.checkpoints.pretrained import checkpoint_of, model_of
 from keras_bert.errors import InputError
 from keras_bert.models.encoder import BertEncoder
@@ -55,6 +56,7 @@ def export_hub_pair(model, path: str | os.PathLike, *, seq_length: int | None = 
     Raises:
         InputError: the model has no vocabulary, `seq_length` is out of range, or `path` cannot be written to.
     """
+    require_tensorflow("Exporting for TF-Hub")
     if model.vocabulary is None:
         raise InputError("The model has no vocabulary. Set model.vocabulary = Vocabulary.from_file(path).")
     if seq_length is None:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from keras_bert.errors import InputError
+from keras_bert.tasks.given_texts import as_texts
 from keras_bert.tokenization.vocabulary import MASK
 
 _NO_SPACE_BEFORE = re.compile(r" (?=[.,;:!?%)\]}…。、，！？；：）])")
@@ -105,7 +106,7 @@ def target_ids(targets: Sequence[str], tokenizer) -> np.ndarray:
         InputError: there are none, one is given twice, or one is not a single token of the vocabulary.
     """
     vocabulary = tokenizer.vocabulary
-    targets = [targets] if isinstance(targets, str) else list(targets)
+    targets = as_texts(targets, "target")
     if not targets:
         raise InputError("targets must name one word or more. Received: none")
     ids = []

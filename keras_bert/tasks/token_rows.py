@@ -141,8 +141,8 @@ class RowBatches:
     """
 
     def __init__(self, rows: TokenRows, batch_size: int, seed: int | None = None):
-        if batch_size < 1:
-            raise InputError(f"batch_size must be 1 or more. Received: {batch_size}")
+        if not isinstance(batch_size, (int, np.integer)) or batch_size < 1:
+            raise InputError(f"batch_size must be a whole number, 1 or more. Received: {batch_size}")
         self.rows = rows
         self.batch_size = batch_size
         self.seed = seed

@@ -11,7 +11,7 @@ from keras_bert.errors import InputError
 from keras_bert.evaluation.classification import multi_label_scores, regression_scores, single_label_scores
 from keras_bert.tasks import classification
 from keras_bert.tasks.classification import TextExamples
-from keras_bert.tasks.given_texts import as_list
+from keras_bert.tasks.given_texts import as_list, as_texts
 from keras_bert.tasks.token_rows import TokenRows
 from keras_bert.text_tasks.base import Encoded, TextTask
 
@@ -73,14 +73,9 @@ class ClassificationTask(TextTask):
 
     def examples(self, x, y=None, sample_weight=None) -> TextExamples:
         columns = x if isinstance(x, tuple) and len(x) == 2 and not isinstance(x[0], str) else (x, None)
-        texts, second_texts = (None if column is None else as_list(column) for column in columns)
-        for values in (texts, second_texts or ()):
-            wrong = next((value for value in values if not isinstance(value, str)), None)
-            if wrong is not None:
-                raise InputError(
-                    f"A text must be a string. Received: {wrong!r:.100}. Pairs are given as two columns: "
-                    "(texts, second_texts)."
-                )
+        advice = " Pairs are given as two columns: (texts, second_texts)."
+        texts = as_texts(columns[0], advice=advice)
+        second_texts = None if columns[1] is None else as_texts(columns[1], "second text", advice)
         labels = None if y is None else self._kind.as_labels(as_list(y, "labels"), self.model.labels)
         return TextExamples(texts, second_texts, labels, weights=sample_weight)
 

@@ -9,7 +9,7 @@ from keras_bert.errors import InputError
 from keras_bert.input_pipeline import rows_dataset
 from keras_bert.models.distiller import Distiller
 from keras_bert.tasks.token_rows import RowBatches
-from keras_bert.text_tasks.fitting import text_task
+from keras_bert.text_tasks.fitting import FIT_OPTIONS, check_options, text_task
 from keras_bert.text_tasks.prediction import predict_rows
 from keras_bert.text_tasks.recipe import LEARNING_RATE, recipe_optimizer
 
@@ -37,7 +37,7 @@ def distill(
         student, teacher: two `BertSequenceClassifier`s with the same labels and the same `problem_type`.
         x, y: texts and labels as for `fit`; without labels `alpha` must be 1.
         learning_rate: the highest; it rises for a tenth of the updates and then falls to 0.
-        **kwargs: `callbacks`, `verbose`, ... of `keras.Model.fit`.
+        **kwargs: as in `fitting.fit_texts`, and `validation_data` as `keras.Model.fit` takes it.
 
     Returns:
         The `History` of Keras.
@@ -52,6 +52,7 @@ def distill(
 
     Reference: Hinton et al., 2015, arXiv 1503.02531; Turc et al., 2019, arXiv 1908.08962.
     """
+    check_options(distill, kwargs, (*FIT_OPTIONS, "validation_data"))
     distiller = Distiller(student, alpha, temperature)
     task = text_task(student)
     examples = task.examples(x, y)

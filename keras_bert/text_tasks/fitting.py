@@ -1,7 +1,9 @@
 """`fit`, `evaluate` and `predict` of task models on texts."""
 
 import importlib
+import inspect
 import sys
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from keras_bert.errors import InputError
@@ -11,6 +13,13 @@ from keras_bert.tasks.token_rows import RowBatches
 from keras_bert.text_tasks.base import TextTask
 from keras_bert.text_tasks.prediction import predict_rows
 from keras_bert.text_tasks.recipe import compile_for_texts
+
+# What goes on to `keras.Model.fit`, and what does not.
+FIT_OPTIONS = ("callbacks", "initial_epoch", "validation_freq", "validation_steps", "verbose")
+_ADVICE = {
+    "steps_per_epoch": "An epoch is a pass over all texts: give fewer of them, or another batch_size.",
+    "validation_split": "Give validation_data=(texts, labels).",
+}
 
 
 def text_task(model) -> TextTask:
@@ -52,22 +61,25 @@ def fit_texts(
     XLA is switched off, whatever `compile` was told: it would compile anew for each of the many lengths.
 
     Args:
-        x, y: texts and labels as the task's page in docs/ says; or `x` is a finite `tf.data.Dataset` of both.
+        x, y: texts and labels as the task's page in docs/ says: lists, arrays, or columns of pandas, polars, pyarrow
+            and Hugging Face datasets, a single string being a list of one; or `x` is a finite `tf.data.Dataset` of
+            both.
         batch_size: examples per update.
         epochs: passes over the examples.
         max_seq_length: longer rows are cut, which is said; by default what the model has positions for.
-        validation_data: (x, y) or a data set, evaluated after each epoch.
+        validation_data: (x, y), (x, y, sample_weight) or a data set, evaluated after each epoch.
         sample_weight: a weight for each example.
         class_weight: label -> weight, or "balanced": every class counts the same in sum.
         seed: that of the order; `keras.utils.set_random_seed` sets that of the dropout.
-        **kwargs: `callbacks`, `verbose`, `validation_freq`, ... of `keras.Model.fit`.
+        **kwargs: `callbacks`, `initial_epoch`, `validation_freq`, `validation_steps`, `verbose` of `keras.Model.fit`.
 
     Returns:
         The `History` of Keras.
 
     Raises:
-        InputError: texts or labels are empty, missing or do not fit the model.
+        InputError: texts or labels are empty, missing or do not fit the model, or there is no such option.
     """
+    check_options(fit_texts, kwargs, FIT_OPTIONS)
     task = text_task(model)
     examples = _examples(task, x, y, sample_weight, class_weight)
     task.before_training(examples)
@@ -83,30 +95,74 @@ def fit_texts(
 
 
 def evaluate_texts(
-    model, x, y=None, batch_size: int = 32, *, max_seq_length: int | None = None, sample_weight=None
+    model,
+    x,
+    y=None,
+    batch_size: int = 32,
+    *,
+    max_seq_length: int | None = None,
+    sample_weight=None,
+    verbose="auto",
+    return_dict: bool = True,
+    **kwargs,
 ) -> dict[str, float]:
     """Returns the official scores of a model on texts with labels.
 
     Args: as for `fit_texts`.
+        verbose: 0 shows no progress; else what takes long does.
+        return_dict: as Keras names it; scores of texts are a dictionary always.
+        **kwargs: nothing; so that an option of Keras that texts do not have is refused by name.
+
+    Raises:
+        InputError: as `fit_texts`; or `return_dict` is false.
     """
+    check_options(evaluate_texts, kwargs)
+    check_return_dict(return_dict)
     task = text_task(model)
     examples = _examples(task, x, y, sample_weight)
     encoded = said(task.encode(examples, max_seq_length))
-    answers = task.answers(examples, encoded, predict_rows(model, encoded.rows, batch_size))
+    answers = task.answers(examples, encoded, predict_rows(model, encoded.rows, batch_size, verbose))
     return task.scores(examples, answers)
 
 
-def predict_texts(model, x, batch_size: int = 32, *, max_seq_length: int | None = None, **options) -> list:
-    """Returns what a model says about texts, an answer for each.
+def predict_texts(
+    model, x, batch_size: int = 32, *, max_seq_length: int | None = None, verbose="auto", **options
+) -> list:
+    """Returns what a model says about texts, an answer for each, in a list of one for a single string.
 
     Args:
         x: texts, as for `fit_texts`.
+        verbose: 0 shows no progress; else what takes long does.
         options: what the task's `answers` takes beyond that.
+
+    Raises:
+        InputError: texts are missing or do not fit the model, or there is no such option.
     """
     task = text_task(model)
+    check_options(predict_texts, options, option_names(task.answers))
     examples = _examples(task, x)
     encoded = said(task.encode(examples, max_seq_length))
-    return task.answers(examples, encoded, predict_rows(model, encoded.rows, batch_size), **options)
+    return task.answers(examples, encoded, predict_rows(model, encoded.rows, batch_size, verbose), **options)
+
+
+def check_options(function: Callable, given: Iterable[str], others: Iterable[str] = ()) -> None:
+    """Raises `InputError` when an option is none of `others`, and so of none that `function` takes."""
+    unknown = next((name for name in given if name not in others), None)
+    if unknown is not None:
+        advice = _ADVICE.get(unknown) or f"It has: {', '.join([*option_names(function), *others])}."
+        raise InputError(f"{function.__name__.removesuffix('_texts')} on texts has no option {unknown}. {advice}")
+
+
+def check_return_dict(return_dict: bool) -> None:
+    """Raises `InputError` when a list of scores is asked for."""
+    if not return_dict:
+        raise InputError("evaluate on texts returns its scores as a dictionary: leave return_dict=False out.")
+
+
+def option_names(function: Callable) -> list[str]:
+    """Returns the names of the arguments of a function that may be left out."""
+    parameters = inspect.signature(function).parameters.values()
+    return [parameter.name for parameter in parameters if parameter.default is not parameter.empty]
 
 
 def _examples(task: TextTask, x, y=None, sample_weight=None, class_weight=None) -> Any:
@@ -124,10 +180,16 @@ def _examples(task: TextTask, x, y=None, sample_weight=None, class_weight=None) 
 
 
 def _validation_dataset(task: TextTask, data, batch_size: int, max_seq_length: int | None):
-    if not holds_texts(data):
+    parts = data if isinstance(data, (tuple, list)) else (data,)
+    if not holds_texts(parts[0] if parts else None):
         return data
-    x, y = (data, None) if hasattr(data, "element_spec") else data
-    encoded = task.encode(_examples(task, x, y), max_seq_length)
+    if len(parts) > 3:
+        raise InputError(
+            f"validation_data is (texts, labels) or (texts, labels, weights). Received: {len(parts)} of them"
+        )
+    encoded = task.encode(_examples(task, *parts), max_seq_length)
+    if not encoded.rows.labels:
+        raise InputError("There are no labels to validate on: give validation_data=(texts, labels).")
     return rows_dataset(encoded.rows, batch_size)
 
 

@@ -8,6 +8,7 @@ import numpy as np
 from keras_bert import features
 from keras_bert.checkpoints.checkpoint import MASKED_LM
 from keras_bert.errors import InputError
+from keras_bert.tasks.given_texts import as_texts
 from keras_bert.tokenization.wordpiece import WordPieceTokenizer
 
 _STEP = 16  # rows are padded to multiples of it, so that few different lengths occur
@@ -34,13 +35,10 @@ def python_tokenizer(model) -> WordPieceTokenizer:
 
 
 def checked_texts(texts, what: str = "text") -> list[str]:
-    """Returns texts as a list; a single string is one text. Raises `InputError`: none, or one is no string."""
-    texts = [texts] if isinstance(texts, str) else list(texts)
+    """Returns texts as a list. Raises `InputError`: there is none, or one is no string."""
+    texts = as_texts(texts, what)
     if not texts:
         raise InputError(f"Expected at least one {what}. Received: none")
-    for number, text in enumerate(texts, start=1):
-        if not isinstance(text, str):
-            raise InputError(f"{what.capitalize()} {number} must be a string. Received: {type(text).__name__}")
     return texts
 
 

@@ -9,10 +9,10 @@ from keras_bert import features
 from keras_bert.errors import InputError
 from keras_bert.masked_positions import MaskingOptions
 from keras_bert.masking import MaskingVocabulary, mask_batch
-from keras_bert.tasks.given_texts import as_list, collect
+from keras_bert.tasks.given_texts import as_texts, collect
 from keras_bert.tasks.token_rows import RowBatches, TokenRows
 from keras_bert.text_tasks.base import Encoded, TextTask
-from keras_bert.text_tasks.fitting import said, text_task
+from keras_bert.text_tasks.fitting import FIT_OPTIONS, check_options, check_return_dict, option_names, said, text_task
 from keras_bert.text_tasks.mask_filling import FilledText, fill_masks
 from keras_bert.text_tasks.mask_scoring import check_masked_lm, log_softmax
 from keras_bert.text_tasks.recipe import compile_for_texts
@@ -33,11 +33,7 @@ class MaskedLMTask(TextTask):
     def examples(self, x, y=None, sample_weight=None) -> list[str]:
         if y is not None or sample_weight is not None:
             raise InputError("A masked language model is trained on texts alone: give neither labels nor weights.")
-        texts = as_list(x)
-        for number, text in enumerate(texts, start=1):
-            if not isinstance(text, str):
-                raise InputError(f"Text {number} must be a string. Received: {text!r:.100}")
-        return texts
+        return as_texts(x)
 
     def encode(self, examples: list[str], max_seq_length: int | None = None) -> Encoded:
         length = self.checked_length(max_seq_length)
@@ -126,18 +122,19 @@ def fit_texts(
     """Trains a `BertMaskedLM` on texts. A model that was not compiled gets an `AdamW` for this call, as in `fitting`.
 
     Args:
-        x: N strings, or a finite data set of them.
+        x: N strings, in anything that `fit_texts` of the other tasks takes, or a finite data set of them.
         batch_size: rows per update.
         epochs: passes over the texts; each draws other masks.
         max_seq_length: longer texts make several rows; by default what the model has positions for.
         masking: name -> value: `masked_lm_prob` (0.15), `do_whole_word_mask`, `max_ngram_size`, ...
         validation_data: texts, evaluated after each epoch with the same masks; or anything else that Keras takes.
         seed: of the order and the masks.
-        **kwargs: `callbacks`, `verbose`, ... of `keras.Model.fit`.
+        **kwargs: as in `fitting.fit_texts`.
 
     Raises:
         InputError: there are labels, a text is no string, none has a token, or an option is unknown.
     """
+    check_options(fit_texts, kwargs, FIT_OPTIONS)
     task, rows = _rows(model, x, y, max_seq_length)
     num_batches = len(RowBatches(rows, batch_size))
     if validation_data is not None and not isinstance(validation_data, Mapping):
@@ -157,13 +154,21 @@ def evaluate_texts(
     max_seq_length: int | None = None,
     masking: Mapping[str, object] | None = None,
     seed: int = 12345,
+    verbose="auto",
+    return_dict: bool = True,
+    **kwargs,
 ) -> dict[str, float]:
     """Returns `loss`, `masked_lm_accuracy` and `perplexity` of texts with masks of that seed; arguments as above.
+
+    `verbose` changes nothing, since there is no progress to see; `return_dict` must be true, and other options of Keras
+    are refused by name.
 
     The perplexity is e to the power of the loss, of the masked tokens given all others. It depends on how much is
     masked; what masks one token at a time is `pseudo_perplexity`.
     """
     check_masked_lm(model)
+    check_options(evaluate_texts, kwargs)
+    check_return_dict(return_dict)
     task, rows = _rows(model, x, y, max_seq_length)
     total = right = weight = 0.0
     for batch in task.batches(rows, batch_size, masking, seed):
@@ -177,10 +182,12 @@ def evaluate_texts(
     return {"loss": loss, "masked_lm_accuracy": right / weight, "perplexity": float(np.exp(loss))}
 
 
-def predict_texts(model, x, batch_size: int = 32, **options) -> list[FilledText]:
-    """Returns what could stand at each [MASK] of texts; `options` are those of `fill_masks`."""
+def predict_texts(model, x, batch_size: int = 32, *, verbose="auto", **options) -> list[FilledText]:
+    """Returns what could stand at each [MASK] of texts; `options` are those of `fill_masks`, and `verbose` changes
+    nothing, since there is no progress to see."""
+    check_options(predict_texts, options, option_names(fill_masks))
     texts = collect(x, 0)[0] if hasattr(x, "element_spec") else x
-    return fill_masks(model, texts if isinstance(texts, str) else as_list(texts), batch_size=batch_size, **options)
+    return fill_masks(model, texts, batch_size=batch_size, **options)
 
 
 def _rows(model, x, y, max_seq_length: int | None) -> tuple[MaskedLMTask, TokenRows]:

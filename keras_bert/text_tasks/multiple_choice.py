@@ -8,7 +8,7 @@ import numpy as np
 from keras_bert import features
 from keras_bert.errors import InputError
 from keras_bert.tasks import multiple_choice
-from keras_bert.tasks.given_texts import as_list
+from keras_bert.tasks.given_texts import as_list, as_texts
 from keras_bert.tasks.multiple_choice import ChoiceExamples
 from keras_bert.tasks.token_rows import TokenRows
 from keras_bert.text_tasks.base import Encoded, TextTask
@@ -45,13 +45,17 @@ class MultipleChoiceTask(TextTask):
     main_score = "accuracy"
 
     def examples(self, x, y=None, sample_weight=None) -> ChoiceExamples:
-        if not isinstance(x, (tuple, list)) or len(x) != 2 or isinstance(x[0], str):
+        if not isinstance(x, (tuple, list)) or len(x) != 2 or isinstance(x[1], str):
             raise InputError(
                 "Give prompts and choices as a tuple of two columns: (prompts, choices), with a list of choices for "
                 f"each prompt. Received: {x!r:.100}"
             )
         answers = None if y is None else as_list(y, "the numbers of the right choices")
-        return ChoiceExamples(as_list(x[0], "prompts"), as_list(x[1], "choices"), answers, weights=sample_weight)
+        choices = [
+            as_texts(its_choices, f"choice of example {number}") if isinstance(its_choices, list) else its_choices
+            for number, its_choices in enumerate(as_list(x[1], "choices"), start=1)
+        ]
+        return ChoiceExamples(as_texts(x[0], "prompt"), choices, answers, weights=sample_weight)
 
     def encode(self, examples: ChoiceExamples, max_seq_length: int | None = None) -> Encoded:
         length = self.checked_length(max_seq_length)

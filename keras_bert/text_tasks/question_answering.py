@@ -11,7 +11,7 @@ from keras_bert.errors import InputError
 from keras_bert.evaluation.squad import squad_scores
 from keras_bert.tasks.answer_places import place_answers
 from keras_bert.tasks.answer_spans import AnswerOptions, FoundAnswer, find_answers
-from keras_bert.tasks.given_texts import as_list
+from keras_bert.tasks.given_texts import as_list, as_texts
 from keras_bert.tasks.question_answering import Answer, QuestionExamples, WindowOptions, Windows, make_windows
 from keras_bert.tasks.token_rows import TokenRows
 from keras_bert.text_tasks.base import Encoded, TextTask
@@ -45,10 +45,9 @@ class QuestionAnsweringTask(TextTask):
                 "Questions and their contexts are given as a tuple of two columns: (questions, contexts). "
                 f"Received: {type(x).__name__}{f' of {len(x)}' if isinstance(x, (list, tuple)) else ''}"
             )
-        questions = as_list(x[0], "questions")
-        contexts = [x[1]] * len(questions) if isinstance(x[1], str) else as_list(x[1], "contexts")
-        for name, values in (("question", questions), ("context", contexts)):
-            _check_texts(name, values)
+        questions, contexts = as_texts(x[0], "question"), as_texts(x[1], "context")
+        if isinstance(x[1], (str, bytes)):
+            contexts *= len(questions)
         answers = None if y is None else _answers_of(y)
         ids = [str(number) for number in range(1, len(questions) + 1)]
         return QuestionExamples(ids, questions, contexts, answers, weights=sample_weight)
@@ -109,18 +108,6 @@ class QuestionAnsweringTask(TextTask):
             with_odds = squad_scores(wanted, best, null_odds=odds)
             scores |= {name: value for name, value in with_odds.items() if name.startswith("best_")}
         return scores
-
-
-def _check_texts(name: str, values: list) -> None:
-    for number, value in enumerate(values, start=1):
-        if not isinstance(value, str):
-            raise InputError(f"A {name} must be a string. Received as number {number}: {value!r:.100}")
-        try:
-            value.encode("utf-8")
-        except UnicodeEncodeError as error:
-            raise InputError(
-                f"The {name} number {number} has half a character at {error.start}: {error.reason}."
-            ) from None
 
 
 def _length_notes(examples: QuestionExamples, windows: Windows, options: WindowOptions) -> list[str]:

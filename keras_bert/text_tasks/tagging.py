@@ -10,7 +10,7 @@ from keras_bert import features
 from keras_bert.errors import InputError
 from keras_bert.evaluation.entities import entity_scores, tag_accuracy
 from keras_bert.tasks import tag_schemes, tagging
-from keras_bert.tasks.given_texts import as_list
+from keras_bert.tasks.given_texts import as_list, checked_text, iterate_column
 from keras_bert.tasks.tagging import TaggedSentences
 from keras_bert.tasks.text_words import words_of_text
 from keras_bert.tasks.token_rows import TokenRows
@@ -91,7 +91,11 @@ class TaggingTask(TextTask):
         self.main_score = "accuracy" if self.scheme is None else "f1"
 
     def examples(self, x, y=None, sample_weight=None) -> TaggedSentences:
-        given = as_list(x, "sentences")
+        given = list(iterate_column(x, "sentences"))
+        for number, sentence in enumerate(given, start=1):
+            for text in sentence if isinstance(sentence, list) else [sentence]:
+                if isinstance(text, str):
+                    checked_text(text, f"sentence {number}")
         if y is None:
             return _unlabelled(given, sample_weight)
         for number, words in enumerate(given, start=1):

@@ -66,7 +66,10 @@ class GraphTokenizer(tf.Module):
         """Returns the ids of each text, int32 `(texts, None)`, without [CLS] and [SEP].
 
         Args:
-            texts: strings of shape `(texts,)`, UTF-8; bytes that are none are skipped.
+            texts: strings of shape `(texts,)`, UTF-8; bytes that are none are skipped. A single one is a list of one.
+
+        Raises:
+            InputError: something among them is no string, or is one that UTF-8 cannot hold.
         """
         texts, is_exact, normalized = self._normalize(texts)
         return self._with_exact_rows(texts, is_exact, [self._pieces.tokenize(normalized)])[0]
@@ -82,7 +85,7 @@ class GraphTokenizer(tf.Module):
         return ids, tf.cast(starts, tf.int32), tf.cast(ends, tf.int32)
 
     def _normalize(self, texts, with_offsets: bool = False):
-        texts = tf.convert_to_tensor(texts, tf.string)
+        texts = _as_strings(texts)
         is_exact = ~tf.strings.regex_full_match(texts, self._table_texts)
         fast_texts = tf.where(is_exact, "", texts)
         if with_offsets:
@@ -112,6 +115,16 @@ class GraphTokenizer(tf.Module):
             tf.reduce_any(is_exact), replaced, lambda: [fast[0].row_splits, *(row.values for row in fast)]
         )
         return [tf.RaggedTensor.from_row_splits(value, splits, validate=False) for value in values]
+
+
+def _as_strings(texts) -> tf.Tensor:
+    """Returns texts as a tensor of strings `(texts,)`."""
+    try:
+        texts = tf.convert_to_tensor(texts, tf.string)
+    except (TypeError, ValueError) as error:  # UnicodeEncodeError, which half a surrogate pair gives, is a ValueError
+        reason = str(error).splitlines()[0]
+        raise InputError(f"Texts must be strings that UTF-8 can hold. Received: {texts!r:.100} ({reason})") from None
+    return texts[tf.newaxis] if texts.shape.rank == 0 else texts
 
 
 def _next_source(sources: tf.RaggedTensor, places: tf.Tensor) -> tf.Tensor:

@@ -18,6 +18,7 @@ import itertools
 import re
 from collections.abc import Iterable
 
+from keras_bert.errors import InputError
 from keras_bert.tokenization import unicode_table
 from keras_bert.tokenization.vocabulary import Vocabulary
 
@@ -163,7 +164,14 @@ def _stretch_pattern() -> re.Pattern:
 
 
 def _as_str(text: str | bytes) -> str:
-    return text.decode("utf-8", errors="ignore") if isinstance(text, bytes) else text
+    if isinstance(text, str):
+        return text
+    if not isinstance(text, bytes):
+        raise InputError(
+            f"A text must be str or bytes. Received: {text!r:.100}. Several texts are tokenised one by one: "
+            "[tokenizer.encode(text) for text in texts]."
+        )
+    return text.decode("utf-8", errors="ignore")
 
 
 def _words(stretch: str, do_lower_case: bool) -> Iterable[_Word]:

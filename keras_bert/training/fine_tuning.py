@@ -12,6 +12,7 @@ import numpy as np
 
 from keras_bert import features
 from keras_bert.atomic_output import atomic_file
+from keras_bert.backend import require_tensorflow
 from keras_bert.errors import InputError
 from keras_bert.input_pipeline import rows_dataset
 from keras_bert.models.distiller import Distiller
@@ -172,6 +173,7 @@ def fine_tune(
     Raises:
         InputError: examples, folder and model do not go together, or another process trains in that folder.
     """
+    require_tensorflow("A training run")
     options = options or FineTuningOptions()
     if options.keep_best and dev is None:
         raise InputError("To keep the best model, dev examples are needed to evaluate on.")

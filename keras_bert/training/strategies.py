@@ -9,6 +9,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from keras_bert.backend import require_tensorflow
 from keras_bert.errors import InputError
 
 STRATEGIES = ("off", "one_device", "mirrored", "multi_worker_mirrored", "tpu")
@@ -27,8 +28,10 @@ def make_strategy(name: str = "off", tpu: str = "") -> tf.distribute.Strategy:
         tpu: the TPU's name or address; empty finds that of the machine.
 
     Raises:
-        InputError: there is no such strategy, TF_CONFIG is missing or wrong, or no TPU answers.
+        InputError: there is no such strategy, TF_CONFIG is missing or wrong, no TPU answers, or Keras runs on another
+            backend than TensorFlow.
     """
+    require_tensorflow("A run that trains, evaluates or predicts in a folder")
     if name not in STRATEGIES:
         raise InputError(f"distribution_strategy must be one of {', '.join(STRATEGIES)}. Received: {name!r}")
     if name == "off":

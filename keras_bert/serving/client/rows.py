@@ -6,6 +6,7 @@ import numpy as np
 
 from keras_bert.errors import InputError
 from keras_bert.serving.wire.strings import map_strings, string_to_bytes
+from keras_bert.tasks.given_texts import as_column
 
 # The most rows that clients put into one request, unless they are told otherwise.
 ROWS_OF_A_REQUEST = 64
@@ -15,11 +16,10 @@ def as_arrays(inputs: Mapping) -> dict[str, np.ndarray]:
     """Returns the inputs as arrays; strings as arrays of objects of type `bytes`.
 
     Arrays keep their type. Lists are read as TensorFlow reads them: whole numbers become int32, or int64 where they do
-    not fit, other numbers float32. An empty list is one of strings.
+    not fit, other numbers float32. An empty list is one of strings, and a single string is a list of one.
 
     Raises:
-        InputError: there is no input, one is a string where a list of strings belongs, rows have different lengths, or
-            there is something else than strings and numbers.
+        InputError: there is no input, rows have different lengths, or there is something else than strings and numbers.
     """
     if not inputs:
         raise InputError('No input was given. Name each as the signature does: predict(text=["a film"]).')
@@ -89,14 +89,12 @@ def _padding(name: str, dtype: np.dtype):
 
 
 def _as_array(name: str, value) -> np.ndarray:
-    if isinstance(value, (str, bytes)):
-        raise InputError(f"{name} is a single text; give a list of texts: {name}=[{value[:40]!r}].")
     if isinstance(value, np.ndarray):
         array = value.astype(object) if value.dtype.kind in "SUT" else value
     else:
         try:
             # As objects first: numpy's own strings lose the NULs at their ends.
-            array = np.array(value, dtype=object)
+            array = np.array(as_column(value), dtype=object)
         except ValueError as error:
             raise InputError(f"The rows of {name} have different lengths; fill the short ones up.") from error
         array = _numbers(name, array)

@@ -1,0 +1,200 @@
+"""What users give as texts: one rule for all entries, whatever the texts come in."""
+
+import keras
+import numpy as np
+import pytest
+from served_models import CONFIG as TWO_LAYERS
+from served_models import VOCABULARY
+
+from keras_bert import features, vector_index
+from keras_bert.errors import InputError
+from keras_bert.models.encoder import BertEncoder
+from keras_bert.models.masked_lm import BertMaskedLM
+from keras_bert.models.multiple_choice import BertMultipleChoice
+from keras_bert.models.sequence_classifier import BertSequenceClassifier
+from keras_bert.models.span_classifier import BertSpanClassifier
+from keras_bert.models.token_classifier import BertTokenClassifier
+from keras_bert.summarization import summarize
+from keras_bert.tasks.given_texts import as_list, as_texts, holds_texts
+from keras_bert.text_tasks.fitting import text_task
+from keras_bert.text_tasks.mask_filling import fill_masks, pseudo_perplexity
+from keras_bert.text_tasks.text_generation import generate_text
+from keras_bert.text_vectors import sentence_embeddings
+from keras_bert.tokenization.graph_wordpiece import GraphTokenizer
+from keras_bert.tokenization.wordpiece import WordPieceTokenizer
+from keras_bert.vector_index import VectorIndex
+from keras_bert.word_senses import word_vectors
+
+CONFIG = TWO_LAYERS.replace(num_hidden_layers=1)
+TEXT = "the fox, and a dog"
+
+
+class HuggingFaceColumn:
+    """What `datasets.Column` can do."""
+
+    def __init__(self, values):
+        self.values = values
+
+    def __len__(self):
+        return len(self.values)
+
+    def __getitem__(self, place):
+        return self.values[place]
+
+    def __iter__(self):
+        return iter(self.values)
+
+
+class Scalar:
+    """What stands in a `pyarrow.ChunkedArray`: no Python value."""
+
+
+class PyarrowColumn:
+    def __init__(self, values):
+        self.values = values
+
+    def __iter__(self):
+        return (Scalar() for _ in self.values)
+
+    def to_pylist(self):
+        return list(self.values)
+
+
+class PolarsColumn:
+    dtype = "String"
+
+    def __init__(self, values):
+        self.values = values
+
+    def to_list(self):
+        return list(self.values)
+
+
+COLUMNS = [HuggingFaceColumn, PyarrowColumn, PolarsColumn, tuple, np.array]
+
+
+class Batches(keras.utils.PyDataset):
+    def __len__(self):
+        return 1
+
+    def __getitem__(self, place):
+        return {"input_ids": np.ones((1, 3), np.int32)}
+
+
+@pytest.fixture(scope="module")
+def models():
+    found = {
+        "classifier": BertSequenceClassifier(CONFIG, labels=["animal", "none"]),
+        "tagger": BertTokenClassifier(CONFIG, ["O", "B-PER", "I-PER"]),
+        "answerer": BertSpanClassifier(CONFIG),
+        "chooser": BertMultipleChoice(CONFIG),
+        "masked_lm": BertMaskedLM(CONFIG),
+        "encoder": BertEncoder(CONFIG, output_hidden_states=True),
+    }
+    for model in found.values():
+        model.vocabulary = VOCABULARY
+    return found
+
+
+@pytest.fixture
+def index(models, monkeypatch):
+    monkeypatch.setattr(vector_index, "sentence_embeddings", lambda model, texts, **_: np.ones((len(list(texts)), 2)))
+    return VectorIndex.build(models["encoder"], ["fox", TEXT])
+
+
+# Every entry that takes several texts: (models, texts) -> one answer for each.
+ENTRIES = {
+    "predict": lambda models, texts: models["classifier"].predict(texts),
+    "predict of a tagger": lambda models, texts: models["tagger"].predict(texts),
+    "predict of questions": lambda models, texts: models["answerer"].predict((texts, texts)),
+    "predict of prompts": lambda models, texts: models["chooser"].predict((texts, [["a", "b"]])),
+    "sentence_embeddings": lambda models, texts: sentence_embeddings(models["encoder"], texts).tolist(),
+    "pseudo_perplexity": lambda models, texts: pseudo_perplexity(models["masked_lm"], texts).num_tokens.tolist(),
+    "generate_text": lambda models, texts: generate_text(models["masked_lm"], texts, length=1),
+    "word_vectors": lambda models, texts: word_vectors(models["encoder"], texts, "fox", layers=[-1]).vectors.tolist(),
+    "GraphTokenizer": lambda models, texts: GraphTokenizer(VOCABULARY).tokenize(texts).to_list(),
+}
+
+
+@pytest.mark.parametrize("entry", ENTRIES)
+def test_a_single_string_is_a_list_of_one(models, entry):
+    answers = ENTRIES[entry](models, TEXT)
+    assert len(answers) == 1
+    assert answers == ENTRIES[entry](models, [TEXT])
+
+
+def test_a_single_string_is_a_list_of_one_in_pairs_with_masks_and_in_an_index(models, index):
+    assert models["classifier"].predict(([TEXT], TEXT)) == models["classifier"].predict(([TEXT], [TEXT]))
+    assert len(models["classifier"].predict((TEXT, TEXT))) == 2
+    filled = models["masked_lm"].predict("the [MASK]", top_k=1)
+    assert (
+        filled
+        == models["masked_lm"].predict(["the [MASK]"], top_k=1)
+        == fill_masks(models["masked_lm"], "the [MASK]", top_k=1)
+    )
+    assert len(index.search(models["encoder"], "fox")) == 1
+    assert VectorIndex.build(models["encoder"], TEXT).texts == [TEXT]
+
+
+@pytest.mark.parametrize("column", COLUMNS)
+def test_columns_of_every_kind_are_lists(models, index, column):
+    texts, labels = ["the fox", "a dog"], ["animal", "none"]
+    assert as_texts(column(texts)) == texts
+    tasks = {name: text_task(models[name]) for name in ("classifier", "tagger", "answerer", "chooser", "masked_lm")}
+    assert tasks["classifier"].examples(column(texts), column(labels)).labels == labels
+    assert tasks["classifier"].examples((column(texts), column(texts))).second_texts == texts
+    assert tasks["tagger"].examples(column(texts)).texts == texts
+    assert tasks["answerer"].examples((column(texts), column(texts))).contexts == texts
+    assert tasks["chooser"].examples((column(texts), [texts, texts]), column([0, 1])).answers == [0, 1]
+    assert tasks["masked_lm"].examples(column(texts)) == texts
+    assert VectorIndex.build(models["encoder"], column(texts)).texts == texts
+
+
+def test_fit_predict_and_evaluate_take_such_columns(models):
+    model, texts, labels = models["classifier"], HuggingFaceColumn(["the fox", "a dog"]), PyarrowColumn([0, 1])
+    weights = model.get_weights()
+    assert set(model.fit(texts, labels, verbose=0).history) == {"loss", "accuracy"}
+    assert model.evaluate(texts, labels) == model.evaluate(list(texts), [0, 1])
+    assert model.predict(texts) == model.predict(list(texts))
+    model.set_weights(weights)
+
+
+@pytest.mark.parametrize("entry", ENTRIES)
+@pytest.mark.parametrize("texts", [None, 5, ["a", None], [1], ["\ud800"]], ids=ascii)
+def test_what_is_no_text_is_one_clear_line(models, entry, texts):
+    with pytest.raises(InputError, match=r"must be (a list|a string|strings)|half a surr") as raised:
+        ENTRIES[entry](models, texts)
+    assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda models: summarize(models["encoder"], [TEXT]), "text must be one string. Received: ..the fox"),
+        (lambda models: summarize(models["encoder"], "a \ud800"), "The text has half a surrogate pair at character 2"),
+        (lambda models: models["encoder"].predict([TEXT]), "takes features. Of texts: keras_bert.sentence_embeddings"),
+        (lambda models: WordPieceTokenizer(VOCABULARY).encode([TEXT]), "A text must be str or bytes. Received: .'the"),
+        (lambda models: models["chooser"].predict((["a"], [["b", "\ud800"]])), "Choice of example 1 2 has half a surr"),
+    ],
+)
+def test_entries_of_one_text_or_of_features_say_so(models, call, message):
+    with pytest.raises(InputError, match=message):
+        call(models)
+
+
+def test_a_table_is_not_taken_for_a_column():
+    class Table(HuggingFaceColumn):
+        column_names = ("text", "label")
+
+    with pytest.raises(InputError, match="Received a table with the columns text, label. Give one of them: table.'t"):
+        as_texts(Table([{"text": "a"}]))
+    with pytest.raises(InputError, match="labels must be a list. Received: 'yes'. A single one is given as a list of"):
+        as_list("yes", "labels")
+
+
+def test_features_and_loaders_of_batches_go_to_keras():
+    ids = {features.INPUT_IDS: np.ones((1, 3), np.int32)}
+    for given in (ids, ids["input_ids"], (batch for batch in [ids]), Batches()):
+        assert not holds_texts(given), given
+    for given in ("a", ["a"], [1], None, np.array(["a"]), HuggingFaceColumn(["a"]), {"a": "b"}.values(), map(str, [1])):
+        assert holds_texts(given), given
