@@ -1,6 +1,7 @@
 """Which model class a checkpoint is for, by its name or by its heads."""
 
 import importlib
+import reprlib
 
 from keras_bert.checkpoints import checkpoint as form
 from keras_bert.checkpoints.checkpoint import BertCheckpoint
@@ -37,7 +38,7 @@ def find_class(name: str, where: str) -> type:
     model_class = keras.saving.get_registered_object(name)
     if not (isinstance(model_class, type) and issubclass(model_class, BertModel)):
         raise InputError(
-            f"{where}: the weights are of {name!r}, which is not known here. Import the module that defines it, or use "
+            f"{where}: the weights are of {reprlib.repr(name)}, which is not known here. Import the module that defines it, or use "
             f"one of: {', '.join(_CLASSES)}"
         )
     return model_class
