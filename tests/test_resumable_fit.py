@@ -222,9 +222,10 @@ def test_while_a_run_trains_its_folder_is_refused_to_others(records, finished, t
     run, refused = tmp_path / "run", []
 
     def start_another():
-        with monkeypatch.context() as patch, pytest.raises(InputError) as caught:
+        with monkeypatch.context() as patch:
             patch.setattr("keras_bert.training.pretraining.resumable_fit", None)  # not so far as to train
-            train_pretrainer(run, records, **RUN)
+            with pytest.raises(InputError) as caught:
+                train_pretrainer(run, records, **RUN)
         refused.append(str(caught.value))
 
     train(monkeypatch, run, records, [At(8, start_another)])
