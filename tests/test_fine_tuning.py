@@ -17,6 +17,7 @@ from keras_bert.training import classification
 from keras_bert.training.callbacks import read_history
 from keras_bert.training.classification import evaluate_classifier, predict_classifier
 from keras_bert.training.fine_tuning import FineTuningOptions
+from keras_bert.training.optimizer_choice import OptimizerChoice
 from keras_bert.training.resumable_fit import resumable_fit
 from keras_bert.training.starting_point import StartingPoint
 
@@ -252,6 +253,26 @@ def test_rows_are_as_long_as_usual_or_as_the_model_has_positions(trained, tmp_pa
     assert json.loads((tmp_path / "run" / "run.json").read_text())["max_seq_length"] == 32
     with pytest.raises(InputError, match="A sequence length of 33 is more than this model's 32 positions"):
         evaluate_classifier(trained, TRAIN, max_seq_length=33)
+
+
+@pytest.mark.parametrize(
+    ("epochs", "warmup_proportion", "num_train_steps", "num_warmup_steps"),
+    [(2.0, 0.1, 12, 1), (0.6, 0.9, 4, 3), (0.55, 1.0, 3, 3), (0.01, 0.9, 1, 0)],
+)
+def test_epochs_are_rounded_to_updates_and_warm_up_is_rounded_down(
+    epochs, warmup_proportion, num_train_steps, num_warmup_steps, tmp_path, monkeypatch
+):
+    class SeenError(Exception):
+        pass
+
+    def see(self, *numbers):
+        raise SeenError(numbers)
+
+    monkeypatch.setattr(OptimizerChoice, "schedule", see)
+    run = {**RUN, "num_train_epochs": epochs, "warmup_proportion": warmup_proportion}
+    with pytest.raises(SeenError) as caught:
+        train_classifier(tmp_path / "run", TRAIN, **run)  # six batches
+    assert caught.value.args[0] == (3e-3, num_train_steps, num_warmup_steps)
 
 
 def test_while_another_process_trains_in_a_folder_it_is_refused(tmp_path):
