@@ -69,7 +69,7 @@ class TokenizedCorpus:
         vocabulary = Vocabulary.from_file(os.path.join(path, "vocab.txt"))
         if vocabulary.sha256 != manifest["vocabulary_sha256"]:
             raise InputError(f"{path}: vocab.txt is not the vocabulary that this corpus was tokenised with. Remake it.")
-        return cls(
+        corpus = cls(
             tokens=_map(path, "tokens.bin", manifest["token_dtype"], manifest["num_tokens"]),
             sentence_offsets=_map(path, "sentence_offsets.bin", "int64", manifest["num_sentences"] + 1),
             document_offsets=_map(path, "document_offsets.bin", "int64", manifest["num_documents"] + 1),
@@ -77,6 +77,16 @@ class TokenizedCorpus:
             manifest=manifest,
             path=path,
         )
+        for name, offsets, end in (
+            ("sentence_offsets.bin", corpus.sentence_offsets, corpus.num_tokens),
+            ("document_offsets.bin", corpus.document_offsets, corpus.num_sentences),
+        ):
+            if offsets[0] != 0 or offsets[-1] != end:
+                raise InputError(
+                    f"{os.path.join(path, name)} is damaged: its offsets go from {offsets[0]} to {offsets[-1]} instead "
+                    f"of from 0 to {end}. Make the corpus again."
+                )
+        return corpus
 
     @property
     def num_tokens(self) -> int:
@@ -152,6 +162,16 @@ def read_manifest(path: str) -> dict[str, Any]:
     if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
         found = manifest.get("format") if isinstance(manifest, dict) else None
         raise InputError(f"{path} is no tokenised corpus of this version: expected {FORMAT!r}, found {found!r}")
+    for count in ("num_tokens", "num_sentences", "num_documents"):
+        if type(manifest.get(count)) is not int or manifest[count] < 0:
+            raise InputError(
+                f"{name} is damaged: {count} is {manifest.get(count)!r}, not a count. Make the corpus again."
+            )
+    if manifest.get("token_dtype") not in ("uint16", "uint32"):
+        raise InputError(
+            f"{name} is damaged: token_dtype is {manifest.get('token_dtype')!r}, not uint16 or uint32. Make the corpus "
+            "again."
+        )
     return manifest
 
 

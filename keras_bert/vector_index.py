@@ -167,7 +167,7 @@ class VectorIndex:
             is_table = vectors.ndim == 2 and vectors.dtype == np.float32
             if not is_table or not len(vectors) == len(texts) == facts["texts"]:
                 raise ValueError(f"{len(texts)} texts and vectors {vectors.shape} for {facts['texts']} texts")
-        except (OSError, ValueError, KeyError, TypeError) as error:
+        except (OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
             raise InputError(f"The index {path} is damaged: {error}. Build it again.") from None
         return cls(vectors, texts, fingerprint, options)
 

@@ -262,6 +262,29 @@ def test_a_file_that_is_cut_off_is_refused(tmp_path, name):
         TokenizedCorpus.open(tmp_path / "corpus")
 
 
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("num_tokens", -5), ("num_sentences", "3"), ("num_documents", None), ("num_tokens", 1e3), ("token_dtype", "O")],
+)
+def test_a_manifest_with_counts_that_cannot_be_is_refused(tmp_path, name, value):
+    write(tmp_path / "corpus")
+    manifest = tmp_path / "corpus" / "manifest.json"
+    manifest.write_text(json.dumps(json.loads(manifest.read_text()) | {name: value}))
+    with pytest.raises(InputError, match=rf"manifest.json is damaged: {name} is {value!r}, not "):
+        TokenizedCorpus.open(tmp_path / "corpus")
+
+
+@pytest.mark.parametrize("name", ["sentence_offsets.bin", "document_offsets.bin"])
+def test_offsets_that_end_elsewhere_than_what_they_divide_are_refused(tmp_path, name):
+    write(tmp_path / "corpus")
+    path = tmp_path / "corpus" / name
+    offsets = np.fromfile(path, np.int64)
+    offsets[-1] = 1 << 40
+    offsets.tofile(path)
+    with pytest.raises(InputError, match=f"{name} is damaged: its offsets go from 0 to 1099511627776 instead of"):
+        TokenizedCorpus.open(tmp_path / "corpus")
+
+
 def test_another_folder_a_damaged_manifest_and_another_vocabulary_are_refused(tmp_path):
     with pytest.raises(InputError, match="is no tokenised corpus: it has no manifest.json"):
         TokenizedCorpus.open(tmp_path)
