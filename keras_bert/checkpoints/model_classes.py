@@ -38,8 +38,8 @@ def find_class(name: str, where: str) -> type:
     model_class = keras.saving.get_registered_object(name)
     if not (isinstance(model_class, type) and issubclass(model_class, BertModel)):
         raise InputError(
-            f"{where}: the weights are of {reprlib.repr(name)}, which is not known here. Import the module that defines it, or use "
-            f"one of: {', '.join(_CLASSES)}"
+            f"{where}: the weights are of {reprlib.repr(name)}, which is not known here. Import the module that "
+            f"defines it, or use one of: {', '.join(_CLASSES)}"
         )
     return model_class
 
