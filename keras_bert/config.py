@@ -25,6 +25,8 @@ SIZES = {
 # `gelu` is the tanh approximation, as in Google's code; `gelu_erf` is the exact one that Hugging Face calls "gelu".
 HIDDEN_ACTIVATIONS = ("gelu", "gelu_erf", "relu", "tanh", "linear")
 
+# Dropout is drawn in steps of 1/65536: of a share that is nearer to 1 nothing would be left.
+_HIGHEST_DROPOUT = 0.99999
 _PROBABILITIES = ("hidden_dropout_prob", "attention_probs_dropout_prob")
 _POSITIVE_INTEGERS = (
     "vocab_size",
@@ -90,8 +92,11 @@ class BertConfig:
                 )
         for name in _PROBABILITIES:
             value = getattr(self, name)
-            if not _is_number(value) or not 0.0 <= value < 1.0:
-                raise InputError(f"BertConfig: {name} must be at least 0 and below 1. Received: {reprlib.repr(value)}")
+            if not _is_number(value) or not 0.0 <= value <= _HIGHEST_DROPOUT:
+                raise InputError(
+                    f"BertConfig: {name} must be at least 0 and below 1, {_HIGHEST_DROPOUT} at most. "
+                    f"Received: {reprlib.repr(value)}"
+                )
         for name in ("initializer_range", "layer_norm_eps"):
             value = getattr(self, name)
             if not _is_number(value) or not 0.0 < value < 1.0:

@@ -14,11 +14,23 @@ import keras
 import numpy as np
 import pytest
 from numpy_bert import scatter_weights
+from served_models import CONFIG as TEXT_CONFIG
+from served_models import VOCABULARY
 from test_lamb import paper_steps
 from test_optimization import NAMES, random_problem
 
+from keras_bert import backend
 from keras_bert.config import BertConfig
+from keras_bert.errors import InputError
 from keras_bert.models.pretrainer import BertPretrainer
+from keras_bert.models.sequence_classifier import BertSequenceClassifier
+from keras_bert.models.token_classifier import BertTokenClassifier
+from keras_bert.serving.hub_pair import export_hub_pair
+from keras_bert.text_tasks import prediction
+from keras_bert.text_vectors import sentence_embeddings
+from keras_bert.training.fine_tuning import fine_tune
+from keras_bert.training.pretraining import train_pretrainer
+from keras_bert.training.strategies import make_strategy
 
 PROJECT = pathlib.Path(__file__).resolve().parent.parent
 CONFIG = BertConfig(
@@ -218,3 +230,91 @@ def test_lamb_its_schedules_and_averaged_weights_are_the_formulas_on_jax_too():
     for name, expected in (("trained", after[-1]), ("averaged", averages)):
         for left, right in zip(found[name], expected, strict=True):
             np.testing.assert_allclose(left, right, rtol=1e-5, atol=1e-7)
+
+
+TEXTS = ["the fox", "", "a dog and the fox, " * 4]
+# Answers texts with model folders that TensorFlow has written.
+TEXTS_PROGRAM = """
+import json, sys
+import keras
+from keras_bert import BertEncoder, BertSequenceClassifier, BertTokenClassifier, sentence_embeddings
+
+assert keras.config.backend() == "jax"
+texts = json.load(sys.stdin)
+folder = sys.argv[1]
+classifier = BertSequenceClassifier.from_pretrained(f"{folder}/classifier")
+tagger = BertTokenClassifier.from_pretrained(f"{folder}/tagger")
+encoder = BertEncoder.from_pretrained(f"{folder}/classifier")
+json.dump({
+    "probabilities": [list(answer.probabilities.values()) for answer in classifier.predict(texts)],
+    "scores": classifier.evaluate(texts, [0, 1]),
+    "tags": [answer.log_probabilities.tolist() for answer in tagger.predict(texts)],
+    "vectors": sentence_embeddings(encoder, texts).tolist(),
+}, sys.stdout)
+"""
+
+
+def text_models():
+    keras.utils.set_random_seed(1)
+    models = BertSequenceClassifier(TEXT_CONFIG, ["no", "yes"]), BertTokenClassifier(TEXT_CONFIG, ["O", "B-X", "I-X"])
+    for model in models:
+        model.vocabulary = VOCABULARY
+    return models
+
+
+@pytest.mark.skipif(jax_python() is None, reason="jax is not installed, and KERAS_BERT_JAX_PYTHON names no Python")
+def test_texts_have_the_answers_that_tensorflow_gives(tmp_path):
+    texts = [text for text in TEXTS if text]
+    classifier, tagger = text_models()
+    classifier.save_pretrained(tmp_path / "classifier")
+    tagger.save_pretrained(tmp_path / "tagger")
+    environment = {**os.environ, "KERAS_BACKEND": "jax", "PYTHONPATH": str(PROJECT), "JAX_PLATFORMS": "cpu"}
+    result = subprocess.run(
+        [jax_python(), "-c", TEXTS_PROGRAM, str(tmp_path)],
+        input=json.dumps(texts),
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert result.returncode == 0, result.stderr[-3000:]
+    found = json.loads(result.stdout)
+    answers = [list(answer.probabilities.values()) for answer in classifier.predict(texts)]
+    np.testing.assert_allclose(found["probabilities"], answers, atol=1e-5)
+    assert found["scores"] == pytest.approx(classifier.evaluate(texts, [0, 1]), abs=1e-5, nan_ok=True)
+    for theirs, ours in zip(found["tags"], tagger.predict(texts), strict=True):
+        np.testing.assert_allclose(theirs, ours.log_probabilities, atol=1e-5)
+    np.testing.assert_allclose(found["vectors"], sentence_embeddings(classifier, texts), atol=1e-5)
+
+
+def test_texts_go_through_a_whole_batch_at_a_time_where_the_backend_is_not_tensorflow(monkeypatch):
+    # The same path as on JAX, on TensorFlow: it is only told that Keras runs on something else.
+    classifier, tagger = text_models()
+    expected = [model.predict(["the fox", "a dog and the fox, " * 4]) for model in (classifier, tagger)]
+    vectors = sentence_embeddings(classifier, TEXTS)
+    monkeypatch.setattr(backend, "on_tensorflow", lambda: False)
+    monkeypatch.setattr(prediction, "on_tensorflow", lambda: False)
+    found = [model.predict(["the fox", "a dog and the fox, " * 4]) for model in (classifier, tagger)]
+    for theirs, ours in zip(expected[0], found[0], strict=True):
+        assert theirs.probability == pytest.approx(ours.probability, abs=1e-5)
+    for theirs, ours in zip(expected[1], found[1], strict=True):
+        np.testing.assert_allclose(theirs.log_probabilities, ours.log_probabilities, atol=1e-5)
+    np.testing.assert_allclose(sentence_embeddings(classifier, TEXTS), vectors, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("call", "work"),
+    [
+        (lambda path: text_models()[0].export_for_serving(path), "Exporting for serving"),
+        (lambda path: export_hub_pair(text_models()[0], path), "Exporting for TF-Hub"),
+        (lambda path: make_strategy(), "A run that trains, evaluates or predicts in a folder"),
+        (lambda path: fine_tune(path, BertSequenceClassifier, None, start=None), "A training run"),
+        (lambda path: train_pretrainer(path, "records"), "Pre-training"),
+    ],
+)
+def test_what_needs_tensorflow_says_so_in_one_line(monkeypatch, tmp_path, call, work):
+    monkeypatch.setattr(backend, "on_tensorflow", lambda: False)
+    message = f"^{work} needs TensorFlow as the backend of Keras, which is .* here. Start Python with KERAS_BACKEND=ten"
+    with pytest.raises(InputError, match=message):
+        call(tmp_path / "output")
+    assert not list(tmp_path.iterdir())

@@ -137,12 +137,14 @@ class RowBatches:
         seed: the examples are mixed, anew in every epoch. `None`: sorted by length, the longest first, for evaluation.
 
     Raises:
-        InputError: `batch_size` is below 1.
+        InputError: `batch_size` is below 1, or `seed` below 0.
     """
 
     def __init__(self, rows: TokenRows, batch_size: int, seed: int | None = None):
         if not isinstance(batch_size, (int, np.integer)) or batch_size < 1:
-            raise InputError(f"batch_size must be a whole number, 1 or more. Received: {batch_size}")
+            raise InputError(f"batch_size must be 1 or more. Received: {batch_size}")
+        if seed is not None and seed < 0:
+            raise InputError(f"seed must be 0 or more. Received: {seed}")
         self.rows = rows
         self.batch_size = batch_size
         self.seed = seed

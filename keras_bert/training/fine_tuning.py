@@ -27,6 +27,7 @@ from keras_bert.training.best_model import BestModel, forget_best_weights, kept_
 from keras_bert.training.optimizer_choice import OptimizerChoice, averaged_weights, take_averages
 from keras_bert.training.resumable_fit import compile_for_training, resumable_fit
 from keras_bert.training.run_folder import KEEP_CHECKPOINT_MAX, RunFolder, training_alone
+from keras_bert.training.seeds import check_seed
 from keras_bert.training.starting_point import StartingPoint, trained_model
 from keras_bert.training.strategies import check_batch_size, is_any, is_chief, of_chief, wait_for_all
 
@@ -96,6 +97,7 @@ class FineTuningOptions:
     temperature: float = 2.0
 
     def __post_init__(self):
+        check_seed(self.seed)
         if self.train_batch_size < 1 or self.num_train_epochs <= 0 or not 0 <= self.warmup_proportion <= 1:
             raise InputError(
                 "train_batch_size must be at least 1, num_train_epochs more than 0 and warmup_proportion between 0 and "

@@ -15,6 +15,7 @@ from keras_bert.errors import InputError
 from keras_bert.evaluation.report_files import aligned, draw, write_table, write_text
 from keras_bert.json_files import read_json_object
 from keras_bert.training.run_folder import training_alone
+from keras_bert.training.seeds import check_seed
 
 _RESULT_FILE = "grid_result.json"
 
@@ -47,7 +48,7 @@ def cells(
     Each number of epochs is a run of its own, because the learning rate falls to 0 at the end of each.
 
     Raises:
-        InputError: nothing is to be combined, or a value is given twice.
+        InputError: nothing is to be combined, a value is given twice, or a seed is out of range.
 
     Reference: Devlin et al., 2018, section A.3.
     """
@@ -55,6 +56,8 @@ def cells(
     for name, values in given.items():
         if not values or len(set(values)) < len(values):
             raise InputError(f"The grid needs different {name}, one at least. Received: {list(values)}")
+    for seed in seeds:
+        check_seed(seed)
     return [Cell(*values) for values in itertools.product(*given.values())]
 
 

@@ -9,6 +9,7 @@ import keras
 import tensorflow as tf
 
 from keras_bert import features
+from keras_bert.backend import require_tensorflow
 from keras_bert.config import BertConfig
 from keras_bert.errors import InputError
 from keras_bert.input_pipeline import naming_damaged_records, pretraining_dataset
@@ -21,6 +22,7 @@ from keras_bert.training.pretraining_evaluation import PretrainingEvaluation
 from keras_bert.training.pretraining_phase import PretrainingPhase
 from keras_bert.training.resumable_fit import compile_for_training, resumable_fit
 from keras_bert.training.run_folder import KEEP_CHECKPOINT_MAX, RunFolder, training_alone
+from keras_bert.training.seeds import check_seed
 from keras_bert.training.starting_point import StartingPoint, check_same_vocabulary, trained_model
 from keras_bert.training.strategies import check_batch_size, is_any
 
@@ -95,6 +97,8 @@ def train_pretrainer(
     Raises:
         InputError: files, folder, config and vocabulary do not go together, or another process trains in that folder.
     """
+    require_tensorflow("Pre-training")
+    check_seed(seed)
     optimizer = optimizer or OptimizerChoice()
     first_phase = PretrainingPhase(
         train_files,
