@@ -71,7 +71,18 @@ def encoders(unpadded=True, **arguments):
     return padded, unpadded
 
 
-@pytest.mark.parametrize("masks", [MIXED_MASKS, [[1, 1, 1]], [[1, 1, 1], [1, 1, 1]], [[3, 0, 0], [0, 2, 2]]])
+@pytest.mark.parametrize(
+    "masks",
+    [
+        MIXED_MASKS,
+        [[1, 1, 1]],
+        [[1, 1, 1], [1, 1, 1]],
+        [[3, 0, 0], [0, 2, 2]],
+        # A row without a token shares a packed row with one before it, and with one behind it.
+        [[1, 1, 1], [0, 0, 0], [1, 1, 0]],
+        [[0, 0, 0], [1, 2, 2], [0, 0, 0]],
+    ],
+)
 @pytest.mark.parametrize("unpadded", [True, "few_shapes"])
 def test_real_tokens_get_the_vectors_of_padded_rows(masks, unpadded):
     padded, unpadded = encoders(unpadded, output_hidden_states=True)
@@ -127,6 +138,22 @@ def test_rows_are_few():
     mask = (np.arange(256) < counts[:, None]).astype("int32")
     packed = pack_rows(mask, tf.constant(mask), mask, mask, 384)
     assert tf.size(packed.input_ids) < 1.15 * counts.sum() < 0.5 * mask.size
+
+
+@pytest.mark.parametrize("few_shapes", [False, True])
+@pytest.mark.parametrize("seed", range(10))
+def test_tokens_have_the_same_number_only_in_the_same_sequence_of_the_same_row(seed, few_shapes):
+    generator = np.random.default_rng(seed)
+    mask = generator.integers(0, generator.integers(2, 5), (12, 6)).astype("int32")
+    mask[generator.permutation(12)[:5]] = 0  # rows without a token keep one column each
+    rows = np.broadcast_to(np.arange(12)[:, None], mask.shape).astype("int32")
+    packed = pack_rows(rows, tf.constant(mask), mask, mask, 8, few_shapes)
+    numbers, places = packed.input_mask.numpy().ravel(), packed.places.numpy()
+    is_token = (mask != 0) | (~mask.any(axis=1, keepdims=True) & (np.arange(6) == 0))
+    found, expected = numbers[places[is_token]], rows[is_token] * 10 + mask[is_token]
+    assert (found > 0).all()
+    assert np.count_nonzero(numbers) == len(found)
+    np.testing.assert_array_equal(found[:, None] == found, expected[:, None] == expected)
 
 
 def test_joined_requests_have_few_shapes():
