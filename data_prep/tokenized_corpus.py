@@ -31,6 +31,7 @@ LOCK_NAME = ".lock"
 
 # Bytes that `verify` reads at once.
 _READ_BYTES = 16_000_000
+_OFFSETS_AT_ONCE = 1_000_000
 
 
 @dataclasses.dataclass(frozen=True)
@@ -97,6 +98,22 @@ class TokenizedCorpus:
         """
         return shard_of_documents(np.arange(start, self.num_documents if stop is None else stop), num_shards, seed)
 
+    def check_offsets(self) -> None:
+        """Raises `InputError` when the offsets do not cut all tokens into sentences, and these into documents."""
+        for name, offsets, end in (
+            ("sentence_offsets.bin", self.sentence_offsets, self.num_tokens),
+            ("document_offsets.bin", self.document_offsets, self.num_sentences),
+        ):
+            is_right = offsets[0] == 0 and offsets[-1] == end
+            for start in range(0, len(offsets), _OFFSETS_AT_ONCE):
+                part = offsets[start : start + _OFFSETS_AT_ONCE + 1]
+                is_right = is_right and bool((part[1:] > part[:-1]).all())
+            if not is_right:
+                raise InputError(
+                    f"{os.path.join(self.path, name)} is damaged: its offsets do not rise from 0 to {end}. Make the "
+                    "corpus again."
+                )
+
     def verify(self) -> None:
         """Reads every byte and compares it with the manifest.
 
@@ -152,6 +169,16 @@ def read_manifest(path: str) -> dict[str, Any]:
     if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
         found = manifest.get("format") if isinstance(manifest, dict) else None
         raise InputError(f"{path} is no tokenised corpus of this version: expected {FORMAT!r}, found {found!r}")
+    for count in ("num_tokens", "num_sentences", "num_documents"):
+        if type(manifest.get(count)) is not int or manifest[count] < 0:
+            raise InputError(
+                f"{name} is damaged: {count} is {manifest.get(count)!r}, not a count. Make the corpus again."
+            )
+    if manifest.get("token_dtype") not in ("uint16", "uint32"):
+        raise InputError(
+            f"{name} is damaged: token_dtype is {manifest.get('token_dtype')!r}, not uint16 or uint32. Make the corpus "
+            "again."
+        )
     return manifest
 
 

@@ -112,9 +112,11 @@ def _read(path: str | os.PathLike, paths: Sequence[str], stamps: list[tuple[int,
             if kept["paths"].tolist() != list(paths) or kept["stamps"].tolist() != [list(stamp) for stamp in stamps]:
                 return None
             counts, places = kept["counts"], kept["places"]
-    except (OSError, EOFError, KeyError, ValueError, zipfile.BadZipFile):
-        return None
+    except (OSError, EOFError, KeyError, ValueError, OverflowError, MemoryError, zipfile.BadZipFile):
+        return None  # a header may name any size: NumPy uses no memory before it has read what is there
     ends = np.cumsum(-(-counts // _RECORDS_BETWEEN_PLACES))
+    if counts.shape != (len(paths),) or places.shape != (ends[-1],):
+        return None
     return RecordIndex(list(paths), counts, np.split(places, ends[:-1]))
 
 

@@ -164,9 +164,10 @@ class VectorIndex:
                 texts = [json.loads(line) for line in file]
             vectors = np.load(files[2], mmap_mode="r")
             fingerprint, options = facts["model_sha256"], {name: facts[name] for name in ("pooling", "max_seq_length")}
-            if len(texts) != facts["texts"] or vectors.shape[:1] != (len(texts),) or vectors.dtype != np.float32:
+            is_right = vectors.ndim == 2 and len(vectors) == len(texts) == facts["texts"]
+            if not is_right or vectors.dtype != np.float32:
                 raise ValueError(f"{len(texts)} texts and vectors {vectors.shape} for {facts['texts']} texts")
-        except (OSError, ValueError, KeyError, TypeError) as error:
+        except (OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
             raise InputError(f"The index {path} is damaged: {error}. Build it again.") from None
         return cls(vectors, texts, fingerprint, options)
 

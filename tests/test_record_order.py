@@ -1,6 +1,8 @@
 """The order of pre-training records: mixed, the same for the same seed, and begun at any step."""
 
 import gzip
+import io
+import zipfile
 
 import numpy as np
 import pytest
@@ -181,6 +183,19 @@ def test_an_index_is_kept_until_a_file_changes(tmp_path, monkeypatch):
     assert RecordIndex.of_files(paths[:1], tmp_path / "index.npz").counts.tolist() == [18]
     (tmp_path / "index.npz").write_bytes(b"half")
     assert RecordIndex.of_files(paths, tmp_path / "index.npz").counts.tolist() == [18, 5]
+    # A header that names a terabyte, and places that are too few.
+    with np.load(tmp_path / "index.npz") as file:
+        arrays = dict(file)
+    with zipfile.ZipFile(tmp_path / "index.npz", "w") as file:
+        for name, array in arrays.items():
+            data = io.BytesIO()
+            shape = (1 << 40,) if name == "places" else array.shape
+            header = {"descr": array.dtype.str, "fortran_order": False, "shape": shape}
+            np.lib.format.write_array_header_1_0(data, header)
+            file.writestr(f"{name}.npy", data.getvalue() + array.tobytes())
+    assert RecordIndex.of_files(paths, tmp_path / "index.npz").counts.tolist() == [18, 5]
+    np.savez(tmp_path / "index.npz", **arrays | {"places": arrays["places"][:1]})
+    assert len(RecordIndex.of_files(paths, tmp_path / "index.npz").places[1]) == 2
 
 
 def test_no_more_than_one_window_is_read_to_begin_in_the_middle(tmp_path, monkeypatch):

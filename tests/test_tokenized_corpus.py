@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from python_encoder import write_corpus
 
-from data_prep import corpus_writer, text_chunks, tokenize_text
+from data_prep import corpus_writer, text_chunks, tokenize_text, tokenized_corpus
 from data_prep.tokenize_text import TextSettings
 from data_prep.tokenized_corpus import TokenizedCorpus
 from keras_bert.errors import InputError
@@ -260,6 +260,31 @@ def test_a_file_that_is_cut_off_is_refused(tmp_path, name):
     path.write_bytes(path.read_bytes()[:-1])
     with pytest.raises(InputError, match=rf"{name} is cut off: \d+ bytes instead of \d+\. Make the corpus again"):
         TokenizedCorpus.open(tmp_path / "corpus")
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("num_tokens", -5), ("num_sentences", "3"), ("num_documents", None), ("num_tokens", 1e3), ("token_dtype", "O")],
+)
+def test_a_manifest_with_counts_that_cannot_be_is_refused(tmp_path, name, value):
+    write(tmp_path / "corpus")
+    manifest = tmp_path / "corpus" / "manifest.json"
+    manifest.write_text(json.dumps(json.loads(manifest.read_text()) | {name: value}))
+    with pytest.raises(InputError, match=rf"manifest.json is damaged: {name} is {value!r}, not "):
+        TokenizedCorpus.open(tmp_path / "corpus")
+
+
+@pytest.mark.parametrize("name", ["sentence_offsets.bin", "document_offsets.bin"])
+@pytest.mark.parametrize("place", [0, 1, -1])
+def test_offsets_that_do_not_divide_what_is_there_are_refused(tmp_path, name, place, monkeypatch):
+    monkeypatch.setattr(tokenized_corpus, "_OFFSETS_AT_ONCE", 2)
+    write(tmp_path / "corpus").check_offsets()
+    path = tmp_path / "corpus" / name
+    offsets = np.fromfile(path, np.int64)
+    offsets[place] = 1 << 40
+    offsets.tofile(path)
+    with pytest.raises(InputError, match=rf"{name} is damaged: its offsets do not rise from 0 to \d+\. Make"):
+        TokenizedCorpus.open(tmp_path / "corpus").check_offsets()
 
 
 def test_another_folder_a_damaged_manifest_and_another_vocabulary_are_refused(tmp_path):

@@ -131,6 +131,16 @@ def test_a_damaged_or_absent_index_is_said(index, tmp_path):
     (tmp_path / "index" / "index.json").write_text(json.dumps({**facts, "texts": 5}))
     with pytest.raises(InputError, match="index is damaged: 6 texts and vectors"):
         VectorIndex.load(tmp_path / "index")
+    (tmp_path / "index" / "index.json").write_text(json.dumps(facts))
+    np.save(tmp_path / "index" / "vectors.npy", np.zeros(6, "float32"))
+    with pytest.raises(InputError, match="index is damaged: 6 texts and vectors"):
+        VectorIndex.load(tmp_path / "index")
+    for size in (1 << 40, 1 << 80):
+        with open(tmp_path / "index" / "vectors.npy", "wb") as file:
+            header = {"descr": "<f4", "fortran_order": False, "shape": (size, 8)}
+            np.lib.format.write_array_header_1_0(file, header)
+        with pytest.raises(InputError, match="index is damaged"):
+            VectorIndex.load(tmp_path / "index")
     (tmp_path / "index" / "texts.jsonl").unlink()
     with pytest.raises(InputError, match="is not an index: it has no texts.jsonl"):
         VectorIndex.load(tmp_path / "index")
