@@ -155,8 +155,9 @@ def check_text(corpus: TokenizedCorpus, options: PretrainingOptions, num_shards:
     """Says what is odd about a text before records are made of it, and returns the sizes of its shards.
 
     Raises:
-        InputError: it gives not one example.
+        InputError: it gives not one example, or is damaged.
     """
+    corpus.check_offsets()
     warn_about_unknown_tokens(corpus)
     _warn_about_long_sentences(corpus, options)
     sizes = shard_sizes(corpus, num_shards, options.random_seed)

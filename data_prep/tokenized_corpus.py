@@ -31,6 +31,7 @@ LOCK_NAME = ".lock"
 
 # Bytes that `verify` reads at once.
 _READ_BYTES = 16_000_000
+_OFFSETS_AT_ONCE = 1_000_000
 
 
 @dataclasses.dataclass(frozen=True)
@@ -106,6 +107,22 @@ class TokenizedCorpus:
         It follows from the document's number and the seed alone: more documents change no other's shard.
         """
         return shard_of_documents(np.arange(start, self.num_documents if stop is None else stop), num_shards, seed)
+
+    def check_offsets(self) -> None:
+        """Raises `InputError` when the offsets do not cut all tokens into sentences, and these into documents."""
+        for name, offsets, end in (
+            ("sentence_offsets.bin", self.sentence_offsets, self.num_tokens),
+            ("document_offsets.bin", self.document_offsets, self.num_sentences),
+        ):
+            is_right = offsets[0] == 0 and offsets[-1] == end
+            for start in range(0, len(offsets), _OFFSETS_AT_ONCE):
+                part = offsets[start : start + _OFFSETS_AT_ONCE + 1]
+                is_right = is_right and bool((part[1:] > part[:-1]).all())
+            if not is_right:
+                raise InputError(
+                    f"{os.path.join(self.path, name)} is damaged: its offsets do not rise from 0 to {end}. Make the "
+                    "corpus again."
+                )
 
     def verify(self) -> None:
         """Reads every byte and compares it with the manifest.

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from python_encoder import write_corpus
 
-from data_prep import corpus_writer, text_chunks, tokenize_text
+from data_prep import corpus_writer, text_chunks, tokenize_text, tokenized_corpus
 from data_prep.tokenize_text import TextSettings
 from data_prep.tokenized_corpus import TokenizedCorpus
 from keras_bert.errors import InputError
@@ -275,14 +275,16 @@ def test_a_manifest_with_counts_that_cannot_be_is_refused(tmp_path, name, value)
 
 
 @pytest.mark.parametrize("name", ["sentence_offsets.bin", "document_offsets.bin"])
-def test_offsets_that_end_elsewhere_than_what_they_divide_are_refused(tmp_path, name):
-    write(tmp_path / "corpus")
+@pytest.mark.parametrize("place", [0, 1, -1])
+def test_offsets_that_do_not_divide_what_is_there_are_refused(tmp_path, name, place, monkeypatch):
+    monkeypatch.setattr(tokenized_corpus, "_OFFSETS_AT_ONCE", 2)
+    write(tmp_path / "corpus").check_offsets()
     path = tmp_path / "corpus" / name
     offsets = np.fromfile(path, np.int64)
-    offsets[-1] = 1 << 40
+    offsets[place] = 1 << 40
     offsets.tofile(path)
-    with pytest.raises(InputError, match=f"{name} is damaged: its offsets go from 0 to 1099511627776 instead of"):
-        TokenizedCorpus.open(tmp_path / "corpus")
+    with pytest.raises(InputError, match=rf"{name} is damaged: its offsets do not rise from 0 to \d+\. Make"):
+        TokenizedCorpus.open(tmp_path / "corpus").check_offsets()
 
 
 def test_another_folder_a_damaged_manifest_and_another_vocabulary_are_refused(tmp_path):
