@@ -280,21 +280,18 @@ def tokenizer():
 
 @pytest.mark.parametrize("name", ["single", "encoder", "choice", "masked"])
 def test_groups_of_rows_have_the_answers_of_all_at_once(served, ask, name, tokenizer, monkeypatch):
-    monkeypatch.setattr(row_groups, "TOKENS_AT_ONCE", 30)
+    monkeypatch.setattr(row_groups, "TOKENS_AT_ONCE", 1)
     model, options = served[0][name]
     make_signatures = export._SIGNATURES[type(model)]
     signatures = make_signatures(model, tokenizer, SignatureOptions(max_seq_length=48, **options))
-    questions = [
-        question
-        for question in served_models.questions()
-        if question.model == name and question.signature in signatures
-    ]
+    asked = ("tokens", "features")  # those of texts compute by the same functions
+    questions = [one for one in served_models.questions() if one.model == name and one.signature in asked]
     for question in questions:
         found = signatures[question.signature](**served_models.as_tensors(question.inputs))
         answer = {key: value.numpy() for key, value in found.items()}
         expected = ask(name, question.signature, **question.inputs)
         served_models.assert_same(*map(served_models.as_lists, (answer, expected)))
-    assert len(questions) >= 2
+    assert questions
 
 
 def test_the_model_sees_no_more_tokens_at_once_than_allowed(monkeypatch):
