@@ -45,7 +45,7 @@ def test_the_command_converts_and_verifies(tmp_path):
 def test_the_command_says_what_is_wrong_in_one_line(tmp_path):
     result = run_command(f"--input={tmp_path / 'nowhere'}", f"--output={tmp_path / 'output'}")
     assert result.returncode == 1
-    assert result.stderr == f"error: {tmp_path / 'nowhere'} is not a model folder: there is no such folder.\n"
+    assert result.stderr == f"error: {tmp_path / 'nowhere'}: there is no such folder.\n"
     assert list(tmp_path.iterdir()) == []
 
 
