@@ -69,7 +69,7 @@ def check_output(output_file: Sequence[str] | None, output_dir: str | os.PathLik
         if os.path.isdir(path):
             raise InputError(f"{path} is a folder. Give the name of a file, or use output_dir.")
         with say_why_writing_failed(path):
-            folder = os.path.dirname(os.path.abspath(path))
+            folder = os.path.dirname(os.path.realpath(path))
             os.makedirs(folder, exist_ok=True)
             with tempfile.TemporaryFile(dir=folder):
                 pass

@@ -70,7 +70,7 @@ class TokenizedCorpus:
         vocabulary = Vocabulary.from_file(os.path.join(path, "vocab.txt"))
         if vocabulary.sha256 != manifest["vocabulary_sha256"]:
             raise InputError(f"{path}: vocab.txt is not the vocabulary that this corpus was tokenised with. Remake it.")
-        corpus = cls(
+        return cls(
             tokens=_map(path, "tokens.bin", manifest["token_dtype"], manifest["num_tokens"]),
             sentence_offsets=_map(path, "sentence_offsets.bin", "int64", manifest["num_sentences"] + 1),
             document_offsets=_map(path, "document_offsets.bin", "int64", manifest["num_documents"] + 1),
@@ -78,16 +78,6 @@ class TokenizedCorpus:
             manifest=manifest,
             path=path,
         )
-        for name, offsets, end in (
-            ("sentence_offsets.bin", corpus.sentence_offsets, corpus.num_tokens),
-            ("document_offsets.bin", corpus.document_offsets, corpus.num_sentences),
-        ):
-            if offsets[0] != 0 or offsets[-1] != end:
-                raise InputError(
-                    f"{os.path.join(path, name)} is damaged: its offsets go from {offsets[0]} to {offsets[-1]} instead "
-                    f"of from 0 to {end}. Make the corpus again."
-                )
-        return corpus
 
     @property
     def num_tokens(self) -> int:

@@ -200,8 +200,10 @@ def remove_partial_files(path: str | os.PathLike) -> None:
 
 def _target(path: str | os.PathLike) -> str:
     """Returns what is written for `path`: for a link, what it points at, which need not exist."""
-    path = os.path.abspath(path)
-    target = os.path.realpath(path) if os.path.islink(path) else path
+    path = os.fspath(path)
+    # With `link/..` the system goes up from what the link points at, and `abspath` from the link.
+    is_elsewhere = os.path.islink(path) or os.pardir in path.split(os.sep)
+    target = os.path.realpath(path) if is_elsewhere else os.path.abspath(path)
     if os.path.islink(target):
         raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), path)
     return target

@@ -167,6 +167,14 @@ def test_a_file_is_written_through_a_link(tmp_path, exists):
         write(tmp_path / "circle")
 
 
+def test_above_a_link_is_above_what_it_points_at(tmp_path):
+    (tmp_path / "real" / "deep").mkdir(parents=True)
+    (tmp_path / "link").symlink_to("real/deep")
+    write(f"{tmp_path}/link/../name")
+    assert (tmp_path / "real" / "name").read_bytes() == b"new"
+    assert sorted(os.listdir(tmp_path)) == ["link", "real"]
+
+
 @pytest.mark.parametrize("exists", [True, False])
 def test_a_folder_is_written_through_a_link(tmp_path, exists):
     if exists:

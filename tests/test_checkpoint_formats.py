@@ -13,6 +13,7 @@ from keras_bert.checkpoints import checkpoint as form
 from keras_bert.checkpoints.checkpoint import StoredTensor
 from keras_bert.checkpoints.formats import WRITERS, read_checkpoint, write_checkpoint
 from keras_bert.checkpoints.pretrained import from_pretrained
+from keras_bert.checkpoints.safetensors_file import read_safetensors
 from keras_bert.errors import InputError
 from keras_bert.models.encoder import BertEncoder
 from keras_bert.models.masked_lm import BertMaskedLM
@@ -191,6 +192,30 @@ def test_a_classifier_needs_labels_from_somewhere(tmp_path):
 # The files themselves.
 
 
+# Weights of one shape, which a name table could mix up without any other test seeing it: it is read in both directions.
+# Google's name, that of transformers, ours.
+_GOOGLE, _TORCH, _OURS = "bert/encoder/layer_1", "bert.encoder.layer.1", "encoder/layer_1"
+ALIKE = [
+    *(
+        (f"{_GOOGLE}/attention/self/{name}", f"{_TORCH}.attention.self.{name}", f"{_OURS}/attention/{name}")
+        for name in ("query", "key", "value")
+    ),
+    (f"{_GOOGLE}/attention/output/dense", f"{_TORCH}.attention.output.dense", f"{_OURS}/attention/output_dense"),
+    ("bert/pooler/dense", "bert.pooler.dense", "encoder/pooler/dense"),
+    ("cls/predictions/transform/dense", "cls.predictions.transform.dense", "masked_lm_head/dense"),
+]
+NORMS = [
+    ("bert/embeddings/LayerNorm", "bert.embeddings.LayerNorm", "encoder/embeddings/layer_norm"),
+    (
+        f"{_GOOGLE}/attention/output/LayerNorm",
+        f"{_TORCH}.attention.output.LayerNorm",
+        f"{_OURS}/attention_layer_norm",
+    ),
+    (f"{_GOOGLE}/output/LayerNorm", f"{_TORCH}.output.LayerNorm", f"{_OURS}/output_layer_norm"),
+    ("cls/predictions/transform/LayerNorm", "cls.predictions.transform.LayerNorm", "masked_lm_head/layer_norm"),
+]
+
+
 def test_google_files_have_googles_names_for_plain_tensorflow(tmp_path):
     checkpoint = random_checkpoint(form.MASKED_LM, form.NEXT_SENTENCE)
     write_checkpoint(checkpoint, tmp_path / "folder", "google")
@@ -204,8 +229,8 @@ def test_google_files_have_googles_names_for_plain_tensorflow(tmp_path):
     assert len(reader.get_variable_to_shape_map()) == 46
     for theirs, ours, transposed in (
         ("bert/embeddings/word_embeddings", "encoder/embeddings/token_embeddings", False),
-        ("bert/encoder/layer_1/attention/self/value/kernel", "encoder/layer_1/attention/value/kernel", False),
-        ("bert/encoder/layer_0/output/LayerNorm/gamma", "encoder/layer_0/output_layer_norm/gamma", False),
+        *((f"{theirs}/{w}", f"{ours}/{w}", False) for theirs, _, ours in ALIKE for w in ("kernel", "bias")),
+        *((f"{theirs}/{w}", f"{ours}/{w}", False) for theirs, _, ours in NORMS for w in ("gamma", "beta")),
         ("cls/predictions/output_bias", "masked_lm_head/output_bias", False),
         ("cls/seq_relationship/output_weights", "next_sentence_head/kernel", True),
     ):
@@ -247,6 +272,21 @@ def test_the_variables_of_googles_models_are_known_and_of_the_right_shape(shared
     assert checkpoint.ignored == ()
     with pytest.raises(InputError, match="bert_model.ckpt.data-00000-of-00001 is not. Copy all files"):
         read_checkpoint(folder)
+
+
+def test_hugging_face_files_have_the_names_and_the_layout_of_torch(tmp_path):
+    checkpoint = random_checkpoint(form.MASKED_LM, form.NEXT_SENTENCE)
+    write_checkpoint(checkpoint, tmp_path / "folder", "huggingface")
+    written = read_safetensors(str(tmp_path / "folder" / "model.safetensors"))
+    for theirs, ours in (
+        *((f"{theirs}.weight", f"{ours}/kernel") for _, theirs, ours in ALIKE),
+        *((f"{theirs}.bias", f"{ours}/bias") for _, theirs, ours in ALIKE),
+        *((f"{theirs}.weight", f"{ours}/gamma") for _, theirs, ours in NORMS),
+        *((f"{theirs}.bias", f"{ours}/beta") for _, theirs, ours in NORMS),
+        ("bert.embeddings.position_embeddings.weight", "encoder/embeddings/position_embeddings"),
+    ):
+        expected = checkpoint.tensors[ours].read()
+        np.testing.assert_array_equal(written[theirs].read(), expected.T if ours.endswith("kernel") else expected)
 
 
 def test_hugging_face_folders_have_the_files_that_transformers_looks_for(tmp_path):
@@ -342,14 +382,15 @@ def test_positions_are_cut_and_repeated(tmp_path, capsys):
 def test_new_tokens_start_as_the_mean_of_their_pieces(tmp_path, capsys):
     checkpoint = random_checkpoint(form.MASKED_LM, form.NEXT_SENTENCE)
     write_checkpoint(checkpoint, tmp_path / "folder", "google")
-    model = BertPretrainer.from_pretrained(tmp_path / "folder", new_tokens=["quickest", "zebra"])
-    assert model.vocabulary.tokens[-2:] == ("quickest", "zebra")
-    assert model.config.vocab_size == 12
+    model = BertPretrainer.from_pretrained(tmp_path / "folder", new_tokens=["quickest", "zebra", "##quickest"])
+    assert model.vocabulary.tokens[-3:] == ("quickest", "zebra", "##quickest")
+    assert model.config.vocab_size == 13
     table = checkpoint.tensors[form.TOKEN_EMBEDDINGS].read()
     np.testing.assert_allclose(model.encoder.embeddings.token_embeddings[10], (table[6] + table[9]) / 2, atol=1e-7)
     np.testing.assert_allclose(model.encoder.embeddings.token_embeddings[11], table[1], atol=1e-7)
+    np.testing.assert_allclose(model.encoder.embeddings.token_embeddings[12], (table[6] + table[9]) / 2, atol=1e-7)
     np.testing.assert_array_equal(model.encoder.embeddings.token_embeddings[:10], table)
-    assert model(FEATURES)["masked_lm_logits"].shape == (2, 1, 12)
+    assert model(FEATURES)["masked_lm_logits"].shape == (2, 1, 13)
 
 
 def test_a_token_that_is_there_is_not_added_again(tmp_path):

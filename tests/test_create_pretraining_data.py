@@ -671,6 +671,7 @@ def test_verify_finds_files_in_two_folders(tmp_path, text, first, second):
     (tmp_path / "real" / "two").mkdir()
     files = [str(tmp_path / first), str(tmp_path / second)]
     summary = create_pretraining_data(input_file, vocab_file, output_file=files)
+    assert (tmp_path / "two").is_dir() == (second == "two/a.tfrecord"), "no other folder is made"
     assert sum(sum(1 for _ in iterate_records(path)) for path in files) == summary.records.num_records
     assert verify_pretraining_data(files)["records"]["num_records"] == summary.records.num_records
     with open(files[1], "ab") as file:

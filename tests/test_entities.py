@@ -71,6 +71,15 @@ def test_scores_are_those_counted_by_hand():
     assert [row.name for row in scores.rows] == ["LOC", "ORG", "PER", "micro", "macro"]
 
 
+def test_a_type_that_is_only_predicted_counts_in_the_mean_of_types():
+    scores = entity_scores([["B-PER", "O"]], [["B-PER", "B-LOC"]])
+    assert [(row.name, row.f1, row.support, row.predicted) for row in scores.types] == [
+        ("LOC", 0.0, 0, 1),
+        ("PER", 1.0, 1, 1),
+    ]
+    assert (scores.macro.f1, scores.micro.f1) == (0.5, pytest.approx(2 / 3))
+
+
 @pytest.mark.parametrize("letters", ["BI", "BIES"])
 def test_scores_of_any_sequence_are_those_of_conlleval_and_of_seqeval(letters):
     seqeval = pytest.importorskip("seqeval.metrics", reason="make install adds seqeval")

@@ -155,10 +155,19 @@ def test_what_is_drawn_follows_from_seed_pass_shard_and_block():
     assert are_equal(made, records())
     for changes in ({"random_seed": 1}, {"shard": 1}, {"block_number": 1}):
         assert not are_equal(made, records(**changes))
+    assert not are_equal(records(shard=1), records(block_number=1))
+    assert not are_equal(records(shard=1, block_number=2), records(shard=2, block_number=1))
     # A pass does not depend on how many follow, and none is like another.
     one = len(records(dupe_factor=1)["input_ids"])
     assert are_equal(records(dupe_factor=1), {name: values[:one] for name, values in made.items()})
     assert not np.array_equal(made["input_ids"][:20], made["input_ids"][one : one + 20])
+
+
+def test_a_pass_draws_from_the_generator_of_seed_pass_shard_and_block_in_this_order(monkeypatch):
+    seeds, pcg64 = [], np.random.PCG64
+    monkeypatch.setattr(np.random, "PCG64", lambda seed: seeds.append(seed) or pcg64(seed))
+    records(random_seed=9, shard=3, block_number=5)
+    assert seeds == [[9, 0, 3, 5], [9, 1, 3, 5]], "other seeds would change the bytes of everybody's records"
 
 
 def test_shares_of_a_block_add_up(monkeypatch):

@@ -157,6 +157,9 @@ def test_an_answer_that_is_not_where_it_says_is_looked_for_nearby():
     assert find_answer(context, Answer("a b", 9)) == (10, 13)
     assert find_answer(context, Answer("a  b", 0)) == (5, 8)
     assert find_answer(context, Answer("a b", -1)) == (5, 8)
+    # A place before the context does not count from its end.
+    assert find_answer("a bxx", Answer("a b", -5)) == find_answer("a bxx", Answer("a b", 99)) == (0, 3)
+    assert find_answer("xxa bxx", Answer("a b", -5)) == (2, 5)
     assert find_answer(context, Answer("c", 0)) is None
     assert find_answer(context, Answer(" ", 1)) is None
 

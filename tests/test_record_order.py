@@ -2,6 +2,7 @@
 
 import gzip
 import io
+import os
 import zipfile
 
 import numpy as np
@@ -123,6 +124,21 @@ def test_a_window_mixes_the_files_of_its_group(tmp_path):
     assert np.bincount([(number - 5) // 100 for number in first]).tolist() == [5] * 4
 
 
+def test_every_window_of_every_epoch_is_mixed_in_a_way_of_its_own(tmp_path):
+    # One file, so that only the records of a window can change places: 20, five times in each of two epochs.
+    stream = sum(numbers(batches(write_files(tmp_path / "records", [100]), 40, batch_size=5)), [])
+    windows = (np.array(stream) - 5).reshape(2, 5, 20)
+    assert (windows // 20 == np.arange(5)[:, None]).all()
+    assert len({tuple(window % 20) for window in windows.reshape(10, 20)}) == 10
+
+
+def test_the_files_come_in_another_order_in_every_epoch(tmp_path):
+    # 15 files in groups of 4, a window each: the groups differ from epoch to epoch.
+    stream = sum(numbers(batches(write_files(tmp_path / "records", [5] * 15), 60, batch_size=5)), [])
+    files = ((np.array(stream) - 5) // 5).reshape(4, 75)
+    assert len({tuple(sorted(epoch[:20])) for epoch in files}) > 1
+
+
 @pytest.mark.parametrize("options", [{}, {"shuffle": False}, {"shuffle": False, "repeat": False}, {"repeat": False}])
 @pytest.mark.parametrize("masked", [True, False])
 def test_the_shards_of_a_batch_are_the_batch(tmp_path, options, masked):
@@ -177,6 +193,11 @@ def test_an_index_is_kept_until_a_file_changes(tmp_path, monkeypatch):
     assert not counted
     assert again.counts.tolist() == first.counts.tolist() == [9, 5]
     assert [places.tolist() for places in again.places] == [places.tolist() for places in first.places]
+
+    # As large as before, but written later.
+    os.utime(folder / "0.tfrecord", (1, 1))
+    RecordIndex.of_files(paths, tmp_path / "index.npz")
+    assert counted
 
     (folder / "0.tfrecord").write_bytes((folder / "0.tfrecord").read_bytes() * 2)
     assert RecordIndex.of_files(paths, tmp_path / "index.npz").counts.tolist() == [18, 5]

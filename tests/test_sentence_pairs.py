@@ -3,6 +3,7 @@ import dataclasses
 import numpy as np
 import pytest
 
+from data_prep import sentence_pairs
 from data_prep.sentence_pairs import draw_sentence_pairs
 
 
@@ -133,6 +134,16 @@ def test_lengths_have_the_distribution_of_the_written_algorithm(max_seq_length, 
             - np.searchsorted(np.sort(b), values, "right") / len(b)
         ).max()
         assert distance < limit
+
+
+def test_short_targets_are_all_the_lengths_from_two_to_the_room(monkeypatch):
+    targets, walk = [], sentence_pairs._walk_through_documents
+    monkeypatch.setattr(
+        sentence_pairs, "_walk_through_documents", lambda *arguments: targets.extend(arguments[2]) or walk(*arguments)
+    )
+    draw([[1, 1]] * 400, max_seq_length=8, short_seq_prob=1.0)
+    assert np.bincount(targets).tolist()[:2] == [0, 0]
+    assert np.bincount(targets, minlength=6)[2:] == pytest.approx([100] * 4, abs=45)  # five standard deviations
 
 
 def test_a_pair_has_at_most_the_room_and_no_empty_segment():

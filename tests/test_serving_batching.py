@@ -1,6 +1,7 @@
 """Joining requests and cutting their answers up, with a model that is one line."""
 
 import asyncio
+import time
 
 import numpy as np
 import pytest
@@ -101,6 +102,15 @@ def test_rows_of_different_lengths_share_no_batch_unless_they_are_padded():
 def test_batches_are_filled_up_to_an_allowed_size():
     answers, batches = run([[1], [2, 3]], allowed_batch_sizes=(2, 8), max_batch_size=8)
     assert (answers, batches) == ([[2], [4, 6]], [[1, 2, 3, 1, 1, 1, 1, 1]])
+    sizes = []
+
+    async def go():
+        options = BatchingOptions(allowed_batch_sizes=(2, 8), max_batch_size=8)
+        await Batcher(Doubler(), options, BatchScheduler(1), sizes.append).run({"x": np.array([1, 2, 3])})
+
+    asyncio.run(go())
+    assert sizes == [3], "the rows that were asked for are counted, not the fillers"
+    assert run([[1], [2, 3]], allowed_batch_sizes=(3, 8), max_batch_size=8)[1] == [[1, 2, 3]], "it is that size already"
 
 
 def test_larger_requests_are_refused_or_cut_up():
@@ -111,6 +121,30 @@ def test_larger_requests_are_refused_or_cut_up():
     # With splitting, too, TensorFlow Serving takes no request of more rows than max_batch_size.
     (error,), batches = run([list(range(9))], **options)
     assert (error.message, batches) == ("Task size 9 is larger than maximum input batch size 8", [])
+
+
+def test_the_largest_request_is_what_the_queue_takes_in_parts():
+    options = {"max_batch_size": 8, "max_execution_batch_size": 2, "enable_large_batch_splitting": True}
+    assert [BatchingOptions(**options, max_enqueued_batches=most).largest_request for most in (3, 4, 10)] == [6, 8, 8]
+    assert BatchingOptions(max_batch_size=8, max_enqueued_batches=1).largest_request == 8
+
+
+def test_a_batch_into_which_the_next_request_does_not_fit_waits_no_longer():
+    start = time.monotonic()
+    _, batches = run([[1, 2, 3], [4, 5, 6, 7]], max_batch_size=4, batch_timeout_micros=5_000_000)
+    assert (sorted(batches), time.monotonic() - start < 4) == ([[1, 2, 3], [4, 5, 6, 7]], True)
+
+
+def test_what_a_client_that_has_gone_away_asked_is_not_computed():
+    async def go():
+        model = Doubler()
+        batcher = Batcher(model, BatchingOptions(batch_timeout_micros=20_000), BatchScheduler(1))
+        gone, other = (asyncio.ensure_future(batcher.run({"x": np.array([number])})) for number in (1, 2))
+        await asyncio.sleep(0.001)
+        gone.cancel()
+        return (await other)["y"].tolist(), model.batches
+
+    assert asyncio.run(go()) == ([4], [[2]])
 
 
 def test_parts_of_different_widths_are_an_error_and_not_a_wrong_answer():

@@ -16,11 +16,15 @@ from fake_tf_serving import FakeTfServing, probabilities
 from kinds_of_clients import KINDS, make_client
 
 from keras_bert.serving.client import (
+    AsyncGrpcClient,
+    AsyncRestClient,
     DeadlineExceeded,
+    GrpcClient,
     RestClient,
     ServingError,
     Unavailable,
 )
+from keras_bert.serving.client.http_connections import HttpConnections
 
 
 @pytest.fixture(params=KINDS)
@@ -114,6 +118,35 @@ def test_half_an_answer_is_no_answer(server):
     server.misbehave("cut")
     with make_client("rest", server, retries=1) as client:
         assert client.predict(text=["a"])["label"].tolist() == ["short"]
+        # Nor on a connection that was kept: the server has got the request, and it is not sent again unasked.
+        server.misbehave("cut", "cut")
+        with pytest.raises(Unavailable, match="after 2 attempts: .*IncompleteRead"):
+            client.predict(text=["a"])
+
+
+def test_an_attempt_has_the_time_that_the_others_have_left(server, kind, monkeypatch):
+    kinds = {"rest": RestClient, "grpc": GrpcClient, "async rest": AsyncRestClient, "async grpc": AsyncGrpcClient}
+    given, send = [], kinds[kind]._send
+    monkeypatch.setattr(kinds[kind], "_send", lambda *arguments: given.append(arguments[-1]) or send(*arguments))
+    server.misbehave(503)
+    server.grpc_misbehaviour.append("UNAVAILABLE")
+    with make_client(kind, server, timeout=20.0) as client:
+        client.predict(text=["a"])
+    first, second = given
+    assert 19 < first <= 20
+    assert 15 < second <= first - 0.05, "the first pause is 0.05 seconds or longer"
+
+
+def test_a_connection_that_is_at_work_when_its_client_is_closed_is_not_kept(server):
+    connections = HttpConnections(server.url, {}, None, keep=4)
+    server.misbehave(0.2)
+    with concurrent.futures.ThreadPoolExecutor(1) as thread:
+        answer = thread.submit(connections.send, "/v1/models/toy", None, 5.0)
+        while not server.at_work:
+            time.sleep(0.001)
+        connections.close()
+        assert answer.result()[0] == 200
+    assert not connections._idle
 
 
 def test_a_server_may_refuse_a_large_body_before_it_has_read_it():

@@ -39,6 +39,9 @@ def test_pauses_double_with_chance_and_the_deadline_holds_for_all_attempts():
     assert half.pause_after(Unavailable("server", "UNAVAILABLE", "busy")) == pytest.approx(0.05)
     with pytest.raises(Unavailable):
         half.pause_after(Unavailable("server", "UNAVAILABLE", "busy"))
+    patient = Attempts(100.0, 9, clock=lambda: 0.0, draw=lambda: 1.0)
+    pauses = [patient.pause_after(Unavailable("server", "UNAVAILABLE", "busy")) for _ in range(9)]
+    assert pauses[6:] == [5.0, 5.0, 5.0], "no pause is longer than five seconds"
     with pytest.raises(InvalidRequest):
         Attempts(10.0, 5).pause_after(InvalidRequest("server", "INVALID_ARGUMENT", "wrong"))
 

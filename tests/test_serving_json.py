@@ -153,6 +153,11 @@ def test_half_cannot_be_sent():
     assert "UNIMPLEMENTED: Conversion of JSON Value" in refused('{"instances": [1]}', x="half")
 
 
+def test_base64_may_be_in_the_alphabet_of_the_web():
+    arrays, _ = read(b'{"instances": [{"b64": "--__"}, {"b64": "++//"}]}', x="string")
+    assert arrays["x"].tolist() == [b"\xfb\xef\xff"] * 2
+
+
 def test_bad_base64_is_refused():
     assert "Unable to base64 decode" in refused('{"instances": [{"b64": "%%%"}]}', x="string")
     assert "not formatted correctly for base64 data" in refused('{"inputs": {"x": [{"b": "YQ=="}]}}', x="string")

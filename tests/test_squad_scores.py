@@ -71,6 +71,8 @@ def test_a_language_of_mlqa_has_its_own_words():
     assert normalized_answer("في القاهرة،", "ar") == "في قاهرة"
     assert normalized_answer("《红楼梦》 Cao 1791年", "zh") == "红 楼 梦 cao 1791 年"
     assert normalized_answer("¿El río?", "es") == "río"
+    # Signs of ASCII that are no punctuation to Unicode, such as $ and +, go too.
+    assert normalized_answer("$5 + 3 = €8", "de") == "5 3 €8"
     # Two of three characters are right; by the rules of SQuAD this is one wrong word.
     assert score_question(["曹雪芹"], "曹雪", language="zh").f1 == pytest.approx(0.8)
     assert score_question(["曹雪芹"], "曹雪").f1 == 0

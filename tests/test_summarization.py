@@ -75,6 +75,12 @@ def test_diversity_leaves_out_what_has_been_said(with_vectors):
         assert ("Ice." in {sentence.text for sentence in chosen}) == has_ice
 
 
+def test_a_sentence_costs_its_likeness_to_the_one_that_is_most_like_it():
+    # The last repeats the second and resembles the first little: a mean over both would take it before the third.
+    similarities = np.array([[1, 0.1, 0.6, 0.1], [0.1, 1, 0.6, 1], [0.6, 0.6, 1, 0.6], [0.1, 1, 0.6, 1.0]])
+    assert summarization._choose(np.array([1.0, 0.9, 0.8, 0.8]), similarities, 3, 0.5) == [0, 1, 2]
+
+
 def test_centrality_is_the_stationary_distribution_of_the_walk():
     similarities = np.array([[1.0, 0.9, 0.8, 0.1], [0.9, 1.0, 0.2, 0.1], [0.8, 0.2, 1.0, 0.1], [0.1, 0.1, 0.1, 1.0]])
     scores = summarization._centrality(similarities)

@@ -74,6 +74,14 @@ def test_the_order_is_that_of_seed_and_epoch():
         assert not all(np.array_equal(one, two) for one, two in zip(first, other, strict=True))
 
 
+def test_training_begins_at_any_step_and_goes_on_with_the_orders_of_the_epochs():
+    batches = RowBatches(many_rows(50).with_labels(number=np.arange(50)), 8, seed=3)
+    expected = [examples.tolist() for epoch in range(3) for examples in batches.order(epoch)]
+    for step in (0, 3, 7, 16):
+        found = [batch["number"].tolist() for batch in batches.from_step(step, 3)]
+        assert found == expected[step:]
+
+
 def test_without_a_seed_the_longest_come_first():
     rows = many_rows(50)
     lengths = rows.lengths[np.concatenate(RowBatches(rows, 8).order())]

@@ -76,8 +76,10 @@ def test_an_index_comes_back_from_disk(encoder, index, tmp_path):
         index.save(tmp_path / "index")
 
 
-def test_queries_are_embedded_as_the_texts_were(encoder):
-    index = VectorIndex.build(encoder, TEXTS, pooling="first", max_seq_length=5)
+def test_queries_are_embedded_as_the_texts_were(encoder, tmp_path):
+    VectorIndex.build(encoder, TEXTS, pooling="first", max_seq_length=5).save(tmp_path / "index")
+    index = VectorIndex.load(tmp_path / "index")
+    assert index.options == {"pooling": "first", "max_seq_length": 5}
     [hit] = index.search(encoder, ["the brown fox the quick"], top_k=1)[0]
     assert hit.number == 2
     assert hit.score == pytest.approx(1.0, abs=1e-5)
@@ -97,6 +99,8 @@ def test_the_fingerprint_is_of_all_that_vectors_depend_on(encoder, index):
     others = [
         other.replace(config=other.config.replace(do_lower_case=False)),
         other.replace(config=other.config.replace(hidden_act="gelu_erf")),
+        other.replace(config=other.config.replace(num_attention_heads=1)),
+        other.replace(config=other.config.replace(layer_norm_eps=1e-5)),
         other.replace(vocabulary=Vocabulary([*VOCABULARY.tokens[:-1], "##ly"])),
     ]
     changed = model_of(BertEncoder, other)

@@ -90,9 +90,8 @@ def find_answer(context: str, answer: Answer) -> tuple[int, int] | None:
     >>> find_answer("A b, a b, a b.", Answer("a  b", 7))
     (5, 8)
     """
-    end = answer.start + len(answer.text)
-    if answer.text.strip() and context[max(answer.start, 0) : end] == answer.text:
-        return answer.start, end
+    if answer.start >= 0 and answer.text.strip() and context.startswith(answer.text, answer.start):
+        return answer.start, answer.start + len(answer.text)
     words = answer.text.split()
     if not words:
         return None
