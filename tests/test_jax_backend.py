@@ -235,7 +235,9 @@ def test_lamb_its_schedules_and_averaged_weights_are_the_formulas_on_jax_too():
 TEXTS = ["the fox", "", "a dog and the fox, " * 4]
 # Answers texts with model folders that TensorFlow has written.
 TEXTS_PROGRAM = """
-import json, sys
+import importlib.util, json, sys
+if not importlib.util.find_spec("tensorflow_text"):
+    sys.exit(77)
 import keras
 from keras_bert import BertEncoder, BertSequenceClassifier, BertTokenClassifier, sentence_embeddings
 
@@ -277,6 +279,8 @@ def test_texts_have_the_answers_that_tensorflow_gives(tmp_path):
         text=True,
         timeout=300,
     )
+    if result.returncode == 77:
+        pytest.skip("that Python has no tensorflow-text, which tokenises")
     assert result.returncode == 0, result.stderr[-3000:]
     found = json.loads(result.stdout)
     answers = [list(answer.probabilities.values()) for answer in classifier.predict(texts)]
