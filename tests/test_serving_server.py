@@ -428,22 +428,29 @@ def test_a_deadline_ends_the_call(rpc, client):
     assert client.ask({"instances": [1]})[0] == 200
 
 
-def test_health_metrics_and_unknown_paths(client, server):
-    assert client.raw("GET", "/healthz/live") == (200, b"ok\n")
-    assert client.raw("GET", "/healthz/ready") == (200, b"ready\n")
-    client.ask({"instances": [1]})
-    client.ask(b"")
-    with HttpClient(server.port, "invented") as other:
-        other.ask({"instances": [1]})
+def figures_of(client):
+    """The figures that Prometheus reads: name with labels -> number."""
     status, text = client.raw("GET", "/monitoring/prometheus/metrics")
     assert status == 200
     lines = text.decode().splitlines()
-    counts = {line.split()[0]: float(line.split()[1]) for line in lines if not line.startswith("#")}
+    return {line.split()[0]: float(line.split()[1]) for line in lines if not line.startswith("#")}
+
+
+def test_health_metrics_and_unknown_paths(client, server):
+    assert client.raw("GET", "/healthz/live") == (200, b"ok\n")
+    assert client.raw("GET", "/healthz/ready") == (200, b"ready\n")
+    labels = f'{{API="predict",entrypoint="REST",model_name="{MODEL}"}}'
+    client.ask({"instances": [1]})
+    before = figures_of(client)
+    client.ask(b"")
+    with HttpClient(server.port, "invented") as other:
+        other.ask({"instances": [1]})
+    counts = figures_of(client)
     assert counts[f':tensorflow:serving:request_count{{model_name="{MODEL}",status="OK"}}'] >= 1
     assert counts[f':tensorflow:serving:request_count{{model_name="{MODEL}",status="INVALID_ARGUMENT"}}'] >= 1
-    labels = f'{{API="predict",entrypoint="REST",model_name="{MODEL}"}}'
-    assert counts[f":tensorflow:serving:request_latency_count{labels}"] >= 1
-    assert not any("invented" in line for line in lines)
+    latencies = f":tensorflow:serving:request_latency_count{labels}"
+    assert counts[latencies] == before[latencies] >= 1, "a request that failed has no latency"
+    assert not any("invented" in name for name in counts)
     assert client.raw("GET", "/nothing") == (404, b'{\n    "error": "Not found: /nothing"\n}')
 
 

@@ -233,6 +233,9 @@ def test_class_weights_are_weights_of_the_examples(model):
 
     assert weights({"negative": 3.0}) == weights({0: 3.0}) == [1.0] * 6 + [3.0] * 2
     assert weights("balanced") == pytest.approx([8 / 12] * 6 + [8 / 4] * 2)
+    # Among the labels that occur: one that does not takes no share from the others.
+    only = fitting._examples(fitting.text_task(model), TEXTS[:2], ["positive"] * 2, class_weight="balanced")
+    assert only.weights == [1.0, 1.0]
 
 
 def test_weights_of_examples_count_in_the_loss():
