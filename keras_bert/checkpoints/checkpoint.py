@@ -26,7 +26,7 @@ SPAN_CLASSIFIER = "span_classifier"
 MULTIPLE_CHOICE = "choice_scorer"
 HEADS = (MASKED_LM, NEXT_SENTENCE, CLASSIFIER, TOKEN_CLASSIFIER, SPAN_CLASSIFIER, MULTIPLE_CHOICE)
 
-_WEIGHT_TYPES = ("float8_e4m3fn", "float8_e5m2", "float16", "bfloat16", "float32", "float64")
+_WEIGHT_TYPES = ("float16", "bfloat16", "float32", "float64", "float8_e4m3fn", "float8_e5m2")
 
 TOKEN_EMBEDDINGS = "encoder/embeddings/token_embeddings"
 POSITION_EMBEDDINGS = "encoder/embeddings/position_embeddings"

@@ -27,6 +27,7 @@ OBJECT_GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"  # only in checkpoints of TensorFl
 # TensorFlow's name of a type -> NumPy's.
 _NUMBERS = {
     **{"DT_DOUBLE": "float64", "DT_FLOAT": "float32", "DT_HALF": "float16", "DT_BFLOAT16": "bfloat16"},
+    **{f"DT_{name.upper()}": name for name in ("float8_e4m3fn", "float8_e5m2")},
     **{f"DT_{kind}{bits}": f"{kind}{bits}".lower() for kind in ("INT", "UINT") for bits in (8, 16, 32, 64)},
     "DT_BOOL": "bool",
 }
