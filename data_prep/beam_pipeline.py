@@ -3,6 +3,7 @@
 Every step is the function that the local run maps over processes; what is Beam's is moving documents to their shards:
 
     sources ─► chunks of 2 MB ─► token ids ─┬─► counts ─► number of the first document of each chunk
+                                            ├─► sizes of the shards ─► are documents dealt out whole, or in parts?
                                             └─► (shard, documents) ─► grouped by shard, in order ─► record file
 
 A worker holds a chunk, or the tokens of one shard (two bytes each, twice) and one block of it.
@@ -23,7 +24,8 @@ from data_prep import pretraining_plan as plan
 from data_prep.beam_files import BeamFiles
 from data_prep.corpus import TextCheck, read_source_chunks
 from data_prep.corpus_writer import EncodedChunk
-from data_prep.document_block import DocumentBlock, blocks_of_gathered_shard
+from data_prep.document_block import DocumentBlock, blocks_of_gathered_shard, count_tokens
+from data_prep.document_dealing import Dealing
 from data_prep.pretraining_records import PretrainingOptions, batches_of_blocks
 from data_prep.record_folder import (
     FinishedShard,
@@ -37,7 +39,6 @@ from data_prep.record_writer import write_records
 from data_prep.text_chunks import TextChunk
 from data_prep.tfds_metadata import tfds_metadata
 from data_prep.tokenize_text import TextSettings, encode_chunk_with, graph_encoder
-from data_prep.tokenized_corpus import shard_of_documents
 from keras_bert import features
 from keras_bert.atomic_output import PARTIAL
 from keras_bert.errors import InputError
@@ -116,18 +117,23 @@ class CorpusLayout:
 
     Args:
         keys: `_number_of_key` of each chunk, sorted: int64 (num_chunks,).
-        first_documents: the number of the first document of each: int64 (num_chunks,).
+        first_documents, first_sentences: the number of the first document, and sentence, of each: int64 (num_chunks,).
         paths: the file of each shard.
+        dealing: how the text is dealt out to them.
     """
 
     keys: np.ndarray
     first_documents: np.ndarray
+    first_sentences: np.ndarray
     corpus: CorpusCounts
     paths: list[str]
+    dealing: Dealing
 
-    def first_document(self, key: ChunkKey) -> int:
-        """The number of a chunk's first document."""
-        return int(self.first_documents[np.searchsorted(self.keys, _number_of_key(*key))])
+    def deal(self, key: ChunkKey, block: DocumentBlock) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
+        """Deals out the documents of a chunk; see `Dealing.deal`."""
+        place = np.searchsorted(self.keys, _number_of_key(*key))
+        first_document, first_sentence = int(self.first_documents[place]), int(self.first_sentences[place])
+        return self.dealing.deal(block.document_offsets, first_document, first_sentence)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -152,14 +158,20 @@ def add_pipeline(pipeline: beam.Pipeline, job: BeamJob) -> None:
         | "SpreadChunks" >> beam.Reshuffle()
     )
     encoded = chunks | "Tokenize" >> beam.ParDo(Tokenize(job.tokens, job.settings))
-    layout = (
+    whole_documents = (
         encoded
         | "CountChunk" >> beam.Map(count_chunk, job.options)
         | "GatherCounts" >> beam.CombineGlobally(GatherRows())
         | "PlanShards" >> beam.Map(plan_shards, job)
     )
+    sizes = (
+        encoded
+        | "SizesOfParts" >> beam.FlatMap(count_shards, beam.pvalue.AsSingleton(whole_documents))
+        | "SizesOfShards" >> beam.CombinePerKey(SumRows())
+    )
+    layout = whole_documents | "ChooseDealing" >> beam.Map(choose_dealing, beam.pvalue.AsList(sizes), job)
     the_layout = beam.pvalue.AsSingleton(layout)
-    pieces = encoded | "DealDocuments" >> beam.FlatMap(deal_documents, the_layout, job.options.random_seed)
+    pieces = encoded | "DealDocuments" >> beam.FlatMap(deal_documents, the_layout)
     # A shard without documents has a file too.
     no_pieces = layout | "EveryShard" >> beam.FlatMap(no_piece_for_each_shard)
     (
@@ -230,7 +242,7 @@ class GatherRows(beam.CombineFn):
 
 
 def plan_shards(counts: np.ndarray, job: BeamJob) -> CorpusLayout:
-    """Numbers the documents in the order of the text, and decides on the files.
+    """Numbers the documents in the order of the text, and decides on the files, with whole documents in each.
 
     Args:
         counts: a row of `count_chunk` for each chunk: int64 (num_chunks, 9).
@@ -250,26 +262,61 @@ def plan_shards(counts: np.ndarray, job: BeamJob) -> CorpusLayout:
         raise InputError("There is no text in the input: not one line yields a token.")
     corpus = CorpusCounts({**job.corpus_manifest, **totals})
     plan.warn_about_unknown_tokens(corpus)
-    plan.warn_about_cut_tokens(int(num_cut.sum()), corpus.num_tokens, job.options)
+    plan.warn_about_cut_tokens(int(num_cut.sum()), corpus, job.options)
     paths = plan.shard_paths(job.output_dir, job.num_shards, corpus, job.options)
-    return CorpusLayout(keys, np.cumsum(num_documents) - num_documents, corpus, paths)
+    num_sentences = counts[:, 3 + _COUNTED.index("num_sentences")]
+    first_documents, first_sentences = (np.cumsum(column) - column for column in (num_documents, num_sentences))
+    dealing = Dealing(len(paths), job.options.random_seed)
+    return CorpusLayout(keys, first_documents, first_sentences, corpus, paths, dealing)
 
 
-def deal_documents(
-    element: tuple[ChunkKey, EncodedChunk], layout: CorpusLayout, seed: int
-) -> Iterator[tuple[int, Piece]]:
+def count_shards(element: tuple[ChunkKey, EncodedChunk], layout: CorpusLayout) -> Iterator[tuple[int, np.ndarray]]:
+    """Counts the documents, sentences and tokens of a chunk that each shard gets: int64 (3,)."""
+    key, chunk = element
+    block = DocumentBlock.from_lengths(chunk.tokens, chunk.sentence_lengths, chunk.document_lengths)
+    for shard, ranges, _ in layout.deal(key, block):
+        yield shard, np.array([len(ranges), np.diff(ranges).sum(), count_tokens(block, ranges).sum()], np.int64)
+
+
+class SumRows(beam.CombineFn):
+    """Adds up rows of numbers."""
+
+    def create_accumulator(self) -> np.ndarray:
+        return np.zeros(3, np.int64)
+
+    def add_input(self, accumulator: np.ndarray, row: np.ndarray) -> np.ndarray:
+        return accumulator + row
+
+    def merge_accumulators(self, accumulators: Iterable[np.ndarray]) -> np.ndarray:
+        return sum(accumulators, np.zeros(3, np.int64))
+
+    def extract_output(self, accumulator: np.ndarray) -> np.ndarray:
+        return accumulator
+
+
+def choose_dealing(layout: CorpusLayout, sizes: Iterable[tuple[int, np.ndarray]], job: BeamJob) -> CorpusLayout:
+    """Deals out parts of documents instead of whole ones where some file would get no record.
+
+    Raises:
+        InputError: there is too little text for that, too.
+    """
+    columns = np.zeros((3, len(layout.paths)), np.int64)
+    for shard, counts in sizes:
+        columns[:, shard] = counts
+    dealing = plan.choose_dealing(layout.corpus, plan.ShardSizes(*columns), job.options)
+    return dataclasses.replace(layout, dealing=dealing)
+
+
+def deal_documents(element: tuple[ChunkKey, EncodedChunk], layout: CorpusLayout) -> Iterator[tuple[int, Piece]]:
     """Parts the documents of a chunk by shard."""
     key, chunk = element
     block = DocumentBlock.from_lengths(chunk.tokens, chunk.sentence_lengths, chunk.document_lengths)
-    numbers = layout.first_document(key) + np.arange(block.num_documents)
-    shards = shard_of_documents(numbers, len(layout.paths), seed)
-    for shard in np.unique(shards):
-        documents = np.flatnonzero(shards == shard)
-        part = DocumentBlock.gather(block, documents)
+    for shard, ranges, numbers in layout.deal(key, block):
+        part = DocumentBlock.gather_ranges(block, ranges)
         yield (
-            int(shard),
+            shard,
             (
-                numbers[documents].astype(np.int64).tobytes(),
+                numbers.astype(np.int64).tobytes(),
                 part.tokens.tobytes(),
                 np.diff(part.sentence_offsets).astype(np.int32).tobytes(),
                 np.diff(part.document_offsets).astype(np.int32).tobytes(),
@@ -314,7 +361,9 @@ class WriteShard(beam.DoFn):
             nonlocal counts
             counts += RecordCounts.of_batch(batch)
 
-        blocks = blocks_of_gathered_shard(documents, numbers)
+        blocks = (
+            DocumentBlock.gather_ranges(documents, ranges) for ranges in blocks_of_gathered_shard(documents, numbers)
+        )
         batches = batches_of_blocks(blocks, documents.num_tokens, job.options, self._vocabulary, shard)
         if job.use_v2_feature_names:
             batches = ((features.to_garden_names(batch), share) for batch, share in batches)

@@ -29,6 +29,8 @@ from keras_bert.errors import InputError
 if TYPE_CHECKING:
     import numpy as np
 
+    from data_prep.document_dealing import Dealing
+    from data_prep.ordered_map import WorkerPool
     from data_prep.pretraining_plan import ShardSizes
     from data_prep.pretraining_records import PretrainingOptions
     from data_prep.record_folder import FinishedShard, PretrainingDataSummary, RecordFolder
@@ -78,6 +80,7 @@ def create_pretraining_data(
     """
     from data_prep import pretraining_plan as plan
     from data_prep.corpus import list_sources
+    from data_prep.ordered_map import WorkerPool
     from data_prep.pretraining_records import PretrainingOptions
     from data_prep.record_folder import RecordFolder
     from data_prep.record_writer import check_compression
@@ -108,23 +111,23 @@ def create_pretraining_data(
         plan.check_nothing_else(output_dir, _TOKENIZED_CORPUS_NAME)
 
     keep_corpus = tokenized_corpus is not None
-    with _output_place(prefix) as place:
+    with _output_place(prefix) as place, WorkerPool(num_processes) as pool:
         needs = plan.DiskNeeds(place, vocabulary, options, compression)
         corpus = tokenize_text(
             input_file,
             tokenized_corpus or prefix + _TOKENIZED_CORPUS_NAME,
             vocabulary,
             settings,
-            num_processes=num_processes,
+            pool=pool,
             on_first_chunk=needs.announce_for_text,
             show_progress=show_progress,
         )
         paths = list(output_file) if output_file else plan.shard_paths(output_dir, num_shards, corpus, options)
-        sizes = _checked_sizes(corpus, options, len(paths), keep_corpus)
+        dealing, sizes = _planned_dealing(corpus, options, len(paths), keep_corpus)
         if not done:
             needs.announce_for_corpus(corpus)
-        job = ShardJob(corpus.path, options, paths, compression, use_v2_feature_names)
-        shards = _write_shards(job, sizes.num_tokens, folder, names, done, num_processes, show_progress)
+        job = ShardJob(corpus.path, options, paths, dealing, compression, use_v2_feature_names)
+        shards = _write_shards(job, sizes.num_tokens, folder, names, done, pool, show_progress)
         return _finish(job, corpus, folder, shards, output_dir, keep_corpus)
 
 
@@ -147,14 +150,14 @@ def _output_place(prefix: str) -> Iterator[str]:
         raise
 
 
-def _checked_sizes(
+def _planned_dealing(
     corpus: "TokenizedCorpus", options: "PretrainingOptions", num_shards: int, keep_corpus: bool
-) -> "ShardSizes":
-    """Checks the text and returns the sizes of its shards. Nothing stays of a text that no record can be made of."""
-    from data_prep.pretraining_plan import check_text
+) -> "tuple[Dealing, ShardSizes]":
+    """Checks the text and plans its shards. Nothing stays of a text that is too short for them."""
+    from data_prep.pretraining_plan import plan_dealing
 
     try:
-        return check_text(corpus, options, num_shards)
+        return plan_dealing(corpus, options, num_shards)
     except InputError:
         if not keep_corpus:
             shutil.rmtree(corpus.path)
@@ -167,7 +170,7 @@ def _write_shards(
     folder: "RecordFolder",
     noted_names: list[str] | None,
     done: "dict[str, FinishedShard]",
-    num_processes: int,
+    pool: "WorkerPool",
     show_progress: bool,
 ) -> "list[FinishedShard]":
     """Writes the shards that are not done yet, under a progress bar whose total is estimated and gets ever better.
@@ -198,7 +201,7 @@ def _write_shards(
                 bar.total = round((bar.n + num_records) * num_tokens[missing].sum() / tokens_done)
             bar.update(num_records)
 
-        for number, shard in write_shards(job, missing, num_processes, on_records):
+        for number, shard in write_shards(job, missing, pool, on_records):
             file = dataclasses.replace(shard.file, name=names[number])
             shards[number] = dataclasses.replace(shard, file=file)
             folder.write_progress([shards[number] for number in sorted(shards)], noted_names)

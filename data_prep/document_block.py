@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 
+from data_prep.document_dealing import Dealing, document_ranges, slices_of
 from data_prep.tokenized_corpus import TokenizedCorpus
 from keras_bert.masked_positions import concatenated_ranges
 
@@ -13,8 +14,7 @@ from keras_bert.masked_positions import concatenated_ranges
 BLOCK_TOKENS = 4_000_000
 # In a block, a document counts for this many tokens at least: millions of tiny documents take memory too.
 _LEAST_DOCUMENT = 32
-# Document numbers that are dealt out in one array operation, and tokens that are copied in one.
-_SLICE_DOCUMENTS = 1_000_000
+# Tokens that are copied in one array operation.
 _SLICE_TOKENS = 1_000_000
 
 
@@ -56,18 +56,12 @@ class DocumentBlock:
     @classmethod
     def gather(cls, corpus: "TokenizedCorpus | DocumentBlock", documents: np.ndarray) -> "DocumentBlock":
         """Copies whole documents, int64 (num_documents,), out of a corpus or block, in the order given."""
-        documents = np.asarray(documents, np.int64)
-        return cls._copy(corpus, corpus.document_offsets[documents], corpus.document_offsets[documents + 1])
+        return cls.gather_ranges(corpus, document_ranges(corpus.document_offsets, np.asarray(documents, np.int64)))
 
     @classmethod
-    def gather_part(
-        cls, corpus: "TokenizedCorpus | DocumentBlock", first_sentence: int, end_sentence: int
-    ) -> "DocumentBlock":
-        """Copies a run of sentences of one document out of a corpus, as a document of its own."""
-        return cls._copy(corpus, np.array([first_sentence], np.int64), np.array([end_sentence], np.int64))
-
-    @classmethod
-    def _copy(cls, corpus: TokenizedCorpus, first_sentences: np.ndarray, end_sentences: np.ndarray) -> "DocumentBlock":
+    def gather_ranges(cls, corpus: "TokenizedCorpus | DocumentBlock", ranges: np.ndarray) -> "DocumentBlock":
+        """Copies ranges of sentences, int64 (num_documents, 2), out of a corpus, each as a document of its own."""
+        first_sentences, end_sentences = ranges[:, 0], ranges[:, 1]
         num_sentences = end_sentences - first_sentences
         sentences = concatenated_ranges(first_sentences, num_sentences)
         lengths = corpus.sentence_offsets[sentences + 1] - corpus.sentence_offsets[sentences]
@@ -75,37 +69,34 @@ class DocumentBlock:
         return cls.from_lengths(_copy_tokens(corpus.tokens, starts, ends), lengths, num_sentences)
 
 
-def shard_blocks(corpus: TokenizedCorpus, seed: int, shard: int, num_shards: int) -> Iterator[DocumentBlock]:
-    """Cuts the documents of a shard into consecutive blocks.
+def shard_blocks(corpus: TokenizedCorpus, dealing: Dealing, shard: int) -> Iterator[np.ndarray]:
+    """Cuts the documents of a shard into consecutive blocks: ranges of sentences, for `DocumentBlock.gather_ranges`.
 
     A block is closed when it has `BLOCK_TOKENS` tokens and two documents; what is left at the end goes into the last
     block, when it is a single document. A document of more than `BLOCK_TOKENS` tokens comes in blocks of its own, each
     closed by the sentence that fills it. So memory is bounded by a few times `BLOCK_TOKENS` and the longest sentence.
     """
-    return _cut_blocks(corpus, _shard_documents(corpus, seed, shard, num_shards))
+    return _cut_blocks(corpus, dealing.shard_ranges(corpus, shard))
 
 
-def blocks_of_gathered_shard(shard: DocumentBlock, numbers: np.ndarray) -> Iterator[DocumentBlock]:
+def blocks_of_gathered_shard(shard: DocumentBlock, numbers: np.ndarray) -> Iterator[np.ndarray]:
     """Cuts a shard that was gathered into memory into the same blocks as `shard_blocks` cuts it.
 
     Args:
         shard: all documents of the shard, in the order of the corpus.
         numbers: the number of each in the corpus: int64 (num_documents,).
     """
-    first_of_slice = np.flatnonzero(np.diff(numbers // _SLICE_DOCUMENTS)) + 1
-    slices = np.split(np.arange(shard.num_documents), first_of_slice)
-    return _cut_blocks(shard, ((documents, _num_tokens(shard, documents)) for documents in slices))
+    return _cut_blocks(shard, (document_ranges(shard.document_offsets, places) for places in slices_of(numbers)))
 
 
-def _cut_blocks(
-    corpus: TokenizedCorpus | DocumentBlock, slices: Iterable[tuple[np.ndarray, np.ndarray]]
-) -> Iterator[DocumentBlock]:
-    """Cuts documents, given slice by slice with their numbers of tokens. Long documents of a slice come first."""
+def _cut_blocks(corpus: TokenizedCorpus | DocumentBlock, slices: Iterable[np.ndarray]) -> Iterator[np.ndarray]:
+    """Cuts documents, given slice by slice. Long documents of a slice come first."""
     waiting, num_waiting, block = [], 0, None
-    for documents, num_tokens in slices:
+    for documents in slices:
+        num_tokens = count_tokens(corpus, documents)
         is_giant = num_tokens > BLOCK_TOKENS
-        for document in documents[is_giant]:
-            yield from _parts(corpus, int(document))
+        for first_sentence, end_sentence in documents[is_giant].tolist():
+            yield from _parts(corpus, first_sentence, end_sentence)
         documents, num_tokens = documents[~is_giant], np.maximum(num_tokens[~is_giant], _LEAST_DOCUMENT)
         while True:
             # How many more documents close the block.
@@ -116,48 +107,36 @@ def _cut_blocks(
             if count > len(documents):
                 break
             if block is not None:
-                yield DocumentBlock.gather(corpus, block)
+                yield block
             block, waiting, num_waiting = np.concatenate(waiting), [], 0
             documents, num_tokens = documents[count:], num_tokens[count:]
-    rest = np.concatenate([np.zeros(0, np.int64), *waiting])
+    rest = np.concatenate([np.zeros((0, 2), np.int64), *waiting])
     if block is None:
         block, rest = rest, rest[:0]
     elif len(rest) == 1:
-        block, rest = np.append(block, rest), rest[:0]
-    for documents in (block, rest):
-        if len(documents):
-            yield DocumentBlock.gather(corpus, documents)
+        block, rest = np.concatenate([block, rest]), rest[:0]
+    yield from (documents for documents in (block, rest) if len(documents))
 
 
-def count_shard_tokens(corpus: TokenizedCorpus, seed: int, shard: int, num_shards: int) -> int:
+def count_shard_tokens(corpus: TokenizedCorpus, dealing: Dealing, shard: int) -> int:
     """How many tokens the documents of a shard have."""
-    return sum(int(num_tokens.sum()) for _, num_tokens in _shard_documents(corpus, seed, shard, num_shards))
+    return sum(int(count_tokens(corpus, ranges).sum()) for ranges in dealing.shard_ranges(corpus, shard))
 
 
-def _shard_documents(corpus, seed, shard, num_shards) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """The documents of a shard and their numbers of tokens, slice by slice of the corpus."""
-    for start in range(0, corpus.num_documents, _SLICE_DOCUMENTS):
-        stop = min(start + _SLICE_DOCUMENTS, corpus.num_documents)
-        is_member = corpus.shard_of_documents(num_shards, seed, start, stop) == shard
-        documents = start + np.flatnonzero(is_member)
-        yield documents, _num_tokens(corpus, documents)
+def count_tokens(corpus: TokenizedCorpus | DocumentBlock, ranges: np.ndarray) -> np.ndarray:
+    """The tokens of each range of sentences: int64 (n, 2) -> int64 (n,)."""
+    return corpus.sentence_offsets[ranges[:, 1]] - corpus.sentence_offsets[ranges[:, 0]]
 
 
-def _num_tokens(corpus: TokenizedCorpus | DocumentBlock, documents: np.ndarray) -> np.ndarray:
-    first, end = corpus.document_offsets[documents], corpus.document_offsets[documents + 1]
-    return corpus.sentence_offsets[end] - corpus.sentence_offsets[first]
-
-
-def _parts(corpus: TokenizedCorpus | DocumentBlock, document: int) -> Iterator[DocumentBlock]:
-    """A long document in blocks of its own."""
-    sentence, end = (int(offset) for offset in corpus.document_offsets[document : document + 2])
+def _parts(corpus: TokenizedCorpus | DocumentBlock, sentence: int, end: int) -> Iterator[np.ndarray]:
+    """A long document, from its first sentence to its end, in blocks of its own."""
     while sentence < end:
         full = corpus.sentence_offsets[sentence] + BLOCK_TOKENS
         stop = sentence + int(np.searchsorted(corpus.sentence_offsets[sentence : end + 1], full))
         stop = min(stop, end)
         if corpus.sentence_offsets[end] - corpus.sentence_offsets[stop] < BLOCK_TOKENS // 2:
             stop = end
-        yield DocumentBlock.gather_part(corpus, sentence, stop)
+        yield np.array([[sentence, stop]], np.int64)
         sentence = stop
 
 

@@ -12,7 +12,8 @@ import numpy as np
 from data_prep.corpus import as_patterns, input_size
 from data_prep.corpus_writer import EncodedChunk
 from data_prep.disk_space import announce_disk_use
-from data_prep.document_block import DocumentBlock
+from data_prep.document_block import DocumentBlock, count_tokens
+from data_prep.document_dealing import Dealing
 from data_prep.pretraining_records import PretrainingOptions, block_batches
 from data_prep.record_writer import write_records
 from data_prep.tokenize_text import TextSettings
@@ -138,62 +139,113 @@ class ShardSizes:
     num_tokens: np.ndarray
 
 
-def shard_sizes(corpus: TokenizedCorpus, num_shards: int, seed: int) -> ShardSizes:
+def shard_sizes(corpus: TokenizedCorpus, dealing: Dealing) -> ShardSizes:
     """Counts the documents, sentences and tokens of each shard, in memory that does not grow with the corpus."""
-    sizes = np.zeros((3, num_shards), np.int64)
+    sizes = np.zeros((3, dealing.num_shards), np.int64)
     for start in range(0, corpus.num_documents, _DOCUMENTS_AT_ONCE):
         stop = min(start + _DOCUMENTS_AT_ONCE, corpus.num_documents)
-        shards = corpus.shard_of_documents(num_shards, seed, start, stop)
-        sentence_bounds = corpus.document_offsets[start : stop + 1]
-        token_bounds = corpus.sentence_offsets[sentence_bounds]
-        for row, weights in enumerate((None, np.diff(sentence_bounds), np.diff(token_bounds))):
-            sizes[row] += np.bincount(shards, weights, num_shards).astype(np.int64)
+        first_sentence = int(corpus.document_offsets[start])
+        document_offsets = corpus.document_offsets[start : stop + 1] - first_sentence
+        for shard, ranges, _ in dealing.deal(document_offsets, start, first_sentence):
+            num_sentences = (ranges[:, 1] - ranges[:, 0]).sum()
+            sizes[:, shard] += len(ranges), num_sentences, count_tokens(corpus, ranges + first_sentence).sum()
     return ShardSizes(*sizes)
 
 
-def check_text(corpus: TokenizedCorpus, options: PretrainingOptions, num_shards: int) -> ShardSizes:
-    """Says what is odd about a text before records are made of it, and returns the sizes of its shards.
+def plan_dealing(corpus: TokenizedCorpus, options: PretrainingOptions, num_shards: int) -> tuple[Dealing, ShardSizes]:
+    """Says what is odd about a text before records are made of it; returns how it is dealt out, and the shards' sizes.
 
     Raises:
-        InputError: it gives not one example, or is damaged.
+        InputError: a file would get no record, or the corpus is damaged.
     """
     corpus.check_offsets()
     warn_about_unknown_tokens(corpus)
     _warn_about_long_sentences(corpus, options)
-    sizes = shard_sizes(corpus, num_shards, options.random_seed)
+    sizes = shard_sizes(corpus, Dealing(num_shards, options.random_seed))
+    dealing = choose_dealing(corpus, sizes, options)
+    if dealing.num_sentences is not None:
+        sizes = shard_sizes(corpus, dealing)
     check_shards(corpus, sizes, options.sentence_task)
-    return sizes
+    return dealing, sizes
+
+
+def choose_dealing(corpus: TokenizedCorpus, sizes: ShardSizes, options: PretrainingOptions) -> Dealing:
+    """Deals out whole documents where every file then has a record, and otherwise parts of documents.
+
+    Args:
+        sizes: of the shards, when whole documents are dealt out.
+
+    Raises:
+        InputError: there is too little text for that, too.
+    """
+    num_shards = len(sizes.num_documents)
+    whole = Dealing(num_shards, options.random_seed)
+    if _has_records(sizes, options.sentence_task).all():
+        return whole
+    num_sentences = int(sizes.num_sentences.sum())
+    _check_sentences(corpus, num_sentences, num_shards, options.sentence_task)
+    if num_shards == 1:
+        return whole
+    _logger.warning(
+        "%d documents are too few for %d output files, so the documents are cut: each file gets %s of the text, one "
+        "part of it in the order in which it stands.",
+        corpus.num_documents,
+        num_shards,
+        "half" if num_shards == 2 else f"1/{num_shards}",
+    )
+    return dataclasses.replace(whole, num_sentences=num_sentences)
+
+
+def sentences_needed(num_files: int, sentence_task: str) -> int:
+    """The least number of sentences that `num_files` files take, if each is to have a record."""
+    return num_files if sentence_task == "none" else 2 * num_files
+
+
+def _check_sentences(corpus: TokenizedCorpus, num_sentences: int, num_files: int, sentence_task: str) -> None:
+    """Raises `InputError` when a text has fewer sentences than its files need."""
+    needed = sentences_needed(num_files, sentence_task)
+    if num_files > 1 and num_sentences < needed and num_sentences >= sentences_needed(1, sentence_task):
+        raise InputError(
+            too_short_message(num_sentences, corpus.manifest["input_bytes"], num_files, sentence_task)
+            + f" Or write fewer files: {num_sentences * num_files // needed} at most."
+        )
+
+
+def too_short_message(num_sentences: int, num_bytes: int, num_files: int, sentence_task: str) -> str:
+    """Says how much text there is and how much `num_files` files need."""
+    needed = sentences_needed(num_files, sentence_task)
+    return (
+        f"The text is too short for {num_files} output files: it has {num_sentences} sentences "
+        f"({num_bytes / 1000:.1f} kB), and {num_files} files need {needed} at least "
+        f"(about {max(num_bytes, 1) * needed / max(num_sentences, 1) / 1000:.1f} kB). Give more text."
+    )
+
+
+def _has_records(sizes: ShardSizes, sentence_task: str) -> np.ndarray:
+    """Which shards have a record: bool (num_shards,)."""
+    if sentence_task == "next_sentence":
+        return (sizes.num_documents >= 2) | (sizes.num_sentences >= 2)
+    return sizes.num_sentences > (sizes.num_documents if sentence_task == "sentence_order" else 0)
 
 
 def check_shards(corpus: TokenizedCorpus, sizes: ShardSizes, sentence_task: str) -> None:
-    num_documents = sizes.num_documents
-    num_shards = len(num_documents)
-    if sentence_task == "next_sentence":
-        if not ((num_documents >= 2) | (sizes.num_sentences >= 2)).any():
-            raise InputError(
-                "The text is too short for a single example: a pair takes two documents in one output file, or two "
-                "sentences in one document. Is there one sentence a line, and a blank line between documents?"
-            )
-    elif sentence_task == "sentence_order" and not (sizes.num_sentences > num_documents).any():
+    """Says what is odd about how a text was dealt out. Raises `InputError` when a file has no record."""
+    has_records = _has_records(sizes, sentence_task)
+    if not has_records.any():
         raise InputError(
-            "No document has two sentences, so there is no pair to put in order. Is there one sentence a line, and a "
-            "blank line between documents?"
+            "The text is too short for a single example: a pair takes two sentences. " + _advice_about_lines(corpus)
+            if sentence_task == "next_sentence"
+            else "No document has two sentences, so there is no pair to put in order. " + _advice_about_lines(corpus)
         )
-    if sentence_task != "next_sentence":
-        return
-    if corpus.num_documents == 1:
-        _logger.warning(
-            "The text is a single document (a blank line begins a new one), so no next sentence can come from another: "
-            "all next_sentence_labels are 0, and the next-sentence task teaches nothing."
+    if not has_records.all():
+        raise InputError(
+            f"Of {len(has_records)} output files {(~has_records).sum()} would have no pair to put in order, because so "
+            "few documents have two sentences. Write fewer files."
         )
-    elif (num_documents < 2).any():
+    if sentence_task == "next_sentence" and corpus.num_documents == 1:
         _logger.warning(
-            "Of %d output files %d get no document, and %d get a single one and so no random next sentences. Write "
-            "fewer files: there are %d documents.",
-            num_shards,
-            (num_documents == 0).sum(),
-            (num_documents == 1).sum(),
-            corpus.num_documents,
+            "The text is a single document (a blank line begins a new one), so random next sentences come from other "
+            "places of the same document."
         )
 
 
@@ -265,7 +317,7 @@ def _warn_about_long_sentences(corpus: TokenizedCorpus, options: PretrainingOpti
     for start in range(0, corpus.num_sentences, _DOCUMENTS_AT_ONCE):
         lengths = np.diff(corpus.sentence_offsets[start : start + _DOCUMENTS_AT_ONCE + 1])
         num_cut += count_cut_tokens(lengths, options)
-    warn_about_cut_tokens(num_cut, corpus.num_tokens, options)
+    warn_about_cut_tokens(num_cut, corpus, options)
 
 
 def count_cut_tokens(sentence_lengths: np.ndarray, options: PretrainingOptions) -> int:
@@ -273,15 +325,24 @@ def count_cut_tokens(sentence_lengths: np.ndarray, options: PretrainingOptions) 
     return int(np.maximum(sentence_lengths - (options.max_seq_length - 3), 0).sum())
 
 
-def warn_about_cut_tokens(num_cut: int, num_tokens: int, options: PretrainingOptions) -> None:
-    """Says when much of the text is lost; see `warn_about_long_sentences`."""
-    if num_cut > _MANY_CUT * num_tokens:
+def warn_about_cut_tokens(num_cut: int, corpus: TokenizedCorpus, options: PretrainingOptions) -> None:
+    """Says when much of the text is lost; see `_warn_about_long_sentences`."""
+    if num_cut > _MANY_CUT * corpus.num_tokens:
         _logger.warning(
-            "%.1f %% of the tokens are lost, because their sentences are longer than a record (max_seq_length=%d). Are "
-            "the lines whole paragraphs? Then add --split_sentences.",
-            100 * num_cut / num_tokens,
+            "%.1f %% of the tokens are lost, because their sentences are longer than a record (max_seq_length=%d). %s",
+            100 * num_cut / corpus.num_tokens,
             options.max_seq_length,
+            "Use a greater --max_seq_length, or check --language, by whose rules the lines were split into sentences."
+            if corpus.manifest["split_sentences"]
+            else _advice_about_lines(corpus),
         )
+
+
+def _advice_about_lines(corpus: TokenizedCorpus) -> str:
+    """What to ask of a text whose lines should be sentences, unless its lines were split."""
+    if corpus.manifest["split_sentences"]:
+        return "Its lines were split into sentences: give more text."
+    return "Each line counts as one sentence. Are the lines whole paragraphs? Then add --split_sentences."
 
 
 def warn_about_unknown_tokens(corpus: TokenizedCorpus) -> None:

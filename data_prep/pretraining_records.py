@@ -1,11 +1,13 @@
 """A block of documents -> finished pre-training records: the unit of work, a pure function of what it is given."""
 
 import dataclasses
+import functools
 from collections.abc import Iterable, Iterator
 
 import numpy as np
 
 from data_prep.document_block import DocumentBlock, count_shard_tokens, shard_blocks
+from data_prep.document_dealing import Dealing
 from data_prep.full_sentences import draw_full_sentences
 from data_prep.sentence_pairs import draw_sentence_pairs
 from data_prep.sequence_packing import pack_sequences
@@ -107,11 +109,11 @@ class PretrainingOptions:
 
 
 def shard_batches(
-    corpus: TokenizedCorpus, options: PretrainingOptions, shard: int, num_shards: int
+    corpus: TokenizedCorpus, options: PretrainingOptions, dealing: Dealing, shard: int
 ) -> Iterator[tuple[dict[str, np.ndarray], float]]:
     """Makes all records of one shard, batch by batch: see `block_batches`; the share is that of the whole shard."""
-    num_tokens = count_shard_tokens(corpus, options.random_seed, shard, num_shards)
-    blocks = shard_blocks(corpus, options.random_seed, shard, num_shards)
+    num_tokens = count_shard_tokens(corpus, dealing, shard)
+    blocks = (DocumentBlock.gather_ranges(corpus, ranges) for ranges in shard_blocks(corpus, dealing, shard))
     return batches_of_blocks(blocks, num_tokens, options, corpus.vocabulary, shard)
 
 
@@ -127,43 +129,60 @@ def batches_of_blocks(
 def block_batches(
     block: DocumentBlock, options: PretrainingOptions, vocabulary: Vocabulary, shard: int, block_number: int
 ) -> Iterator[tuple[dict[str, np.ndarray], float]]:
-    """Makes all records of a block of documents, in batches of up to 1024.
+    """Makes all records of a block of documents, pass by pass: see `pass_batches`; the share is that of all passes."""
+    for number in range(options.dupe_factor):
+        for batch, share in pass_batches(block, options, vocabulary, shard, block_number, number):
+            yield batch, share / options.dupe_factor
 
-    Pass by pass: each of the `dupe_factor` passes reads every document once, with draws of its own, and its records
-    come in random order. Every draw comes from a generator for (seed, pass, shard, block), so a pass is the same
-    whatever else is made, in whatever process.
+
+def pass_batches(
+    block: DocumentBlock,
+    options: PretrainingOptions,
+    vocabulary: Vocabulary,
+    shard: int,
+    block_number: int,
+    pass_number: int,
+) -> Iterator[tuple[dict[str, np.ndarray], float]]:
+    """Makes the records of one pass over a block of documents, in batches of up to 1024.
+
+    A pass reads every document once, with draws of its own, and its records come in random order. Every draw comes from
+    a generator for (seed, pass, shard, block), so a pass is the same whatever else is made, in whatever process.
 
     Args:
         shard, block_number: where the block comes from, for the generator.
+        pass_number: which of the `dupe_factor` passes.
 
     Yields:
         feature name -> array (batch, length), int32 and float32, for each of `options.features`; and which share of the
-        block's records the batch is.
+        pass's records the batch is.
     """
-    masking_vocabulary = MaskingVocabulary.from_tokens(vocabulary.tokens, options.replacement_tokens)
+    masking_vocabulary = _masking_vocabulary(vocabulary, options.replacement_tokens)
     names = [feature.name for feature in options.features]
     batch_rows = max(min(_BATCH_ROWS, _BATCH_TOKENS // options.max_seq_length), 1)
-    for number in range(options.dupe_factor):
-        rng = np.random.Generator(np.random.PCG64([options.random_seed, number, shard, block_number]))
-        sequences = _draw_sequences(block, options, rng)
-        order, row_offsets = pack_sequences(
-            sequences.lengths(), options.max_seq_length, options.max_sequences_per_row, rng
+    rng = np.random.Generator(np.random.PCG64([options.random_seed, pass_number, shard, block_number]))
+    sequences = _draw_sequences(block, options, rng)
+    order, row_offsets = pack_sequences(sequences.lengths(), options.max_seq_length, options.max_sequences_per_row, rng)
+    num_rows = len(row_offsets) - 1
+    for start in range(0, num_rows, batch_rows):
+        offsets = row_offsets[start : start + batch_rows + 1]
+        rows, is_text = lay_out_rows(
+            block.tokens,
+            sequences.take(order[offsets[0] : offsets[-1]]),
+            offsets - offsets[0],
+            options.max_seq_length,
+            options.max_sequences_per_row,
+            vocabulary,
         )
-        num_rows = len(row_offsets) - 1
-        for start in range(0, num_rows, batch_rows):
-            offsets = row_offsets[start : start + batch_rows + 1]
-            rows, is_text = lay_out_rows(
-                block.tokens,
-                sequences.take(order[offsets[0] : offsets[-1]]),
-                offsets - offsets[0],
-                options.max_seq_length,
-                options.max_sequences_per_row,
-                vocabulary,
-            )
-            if not options.dynamic_masking:
-                input_ids, input_mask = rows[features.INPUT_IDS], rows[features.INPUT_MASK]
-                rows.update(mask_batch(input_ids, is_text, input_mask, options.masking, masking_vocabulary, rng))
-            yield {name: rows[name] for name in names}, (len(offsets) - 1) / num_rows / options.dupe_factor
+        if not options.dynamic_masking:
+            input_ids, input_mask = rows[features.INPUT_IDS], rows[features.INPUT_MASK]
+            rows.update(mask_batch(input_ids, is_text, input_mask, options.masking, masking_vocabulary, rng))
+        yield {name: rows[name] for name in names}, (len(offsets) - 1) / num_rows
+
+
+@functools.lru_cache(maxsize=1)
+def _masking_vocabulary(vocabulary: Vocabulary, replacement_tokens: str) -> MaskingVocabulary:
+    """Made once for all passes."""
+    return MaskingVocabulary.from_tokens(vocabulary.tokens, replacement_tokens)
 
 
 def _draw_sequences(block: DocumentBlock, options: PretrainingOptions, rng: np.random.Generator) -> TokenSequences:

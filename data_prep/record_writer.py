@@ -52,15 +52,30 @@ def write_records(
     Raises:
         InputError: the place cannot be written to, no space is left, or the package zstandard is missing.
     """
+
+    def encoded() -> Iterator[tuple[bytes, int]]:
+        for batch, share in batches:
+            yield encode_tfrecords(batch, record), len(batch[record[0].name])
+            if on_batch:
+                on_batch(batch, share)
+
+    return write_encoded(path, encoded(), compression, open_output)
+
+
+def write_encoded(
+    path: str | os.PathLike,
+    pieces: Iterable[tuple[bytes, int]],
+    compression: str = "none",
+    open_output: Callable[[str], AbstractContextManager[IO[bytes]]] = atomic_file,
+) -> WrittenFile:
+    """Writes records that are encoded already: pieces of the file, each with the number of its records."""
     num_records = 0
     with open_output(path) as file:
         hashing = _HashingFile(file)
         with _compressed(hashing, compression) as target:
-            for batch, share in batches:
-                target.write(encode_tfrecords(batch, record))
-                num_records += len(batch[record[0].name])
-                if on_batch:
-                    on_batch(batch, share)
+            for data, number in pieces:
+                target.write(data)
+                num_records += number
     return WrittenFile(os.path.basename(path), num_records, hashing.num_bytes, hashing.hash.hexdigest())
 
 

@@ -6,6 +6,7 @@ two ranges of tokens.
 
 import numpy as np
 
+from data_prep.document_dealing import cut_into_parts, part_sentences
 from data_prep.token_sequences import TokenSequences
 
 # [CLS] first segment [SEP] second segment [SEP]
@@ -29,9 +30,15 @@ def draw_sentence_pairs(
     the chunk, or a run of sentences from another document; then the rest of the chunk is read again by the next one.
     A chunk of one sentence always gets a random second segment. The label is 1 for a random one.
 
+    A single document is first cut into equal parts of up to 511 sentences (of half of it, if it has fewer), and each is
+    read like a document: a random second segment comes from another part. With fewer than four sentences there are no
+    two parts, and no random second segment exists.
+
     With `in_order` the second segment is always the rest of the chunk, and the two are swapped with equal chance, as
-    ALBERT does; the label is 1 for a swapped pair. With a single document, too, no random second segment exists. In
-    both cases chunks have two sentences at least, and a single sentence left at the end of a document is dropped.
+    ALBERT does; the label is 1 for a swapped pair.
+
+    Where no random second segment exists, chunks have two sentences at least, and a single sentence left at the end of
+    a document is dropped.
 
     Args:
         sentence_offsets, document_offsets: as in `DocumentBlock`.
@@ -47,6 +54,8 @@ def draw_sentence_pairs(
     2019 (ALBERT), section 3.1.
     """
     room = max_seq_length - NUM_SPECIAL_TOKENS
+    if len(document_offsets) == 2 and not in_order:
+        document_offsets = cut_into_parts(document_offsets, part_sentences(int(document_offsets[-1])))
     num_documents = len(document_offsets) - 1
     targets = np.full(num_documents, room, np.int64)
     is_short = rng.random(num_documents) < short_seq_prob

@@ -33,7 +33,7 @@ def define_flags() -> None:
 
 def main() -> None:
     from data_prep.disk_space import announce_disk_use
-    from data_prep.ordered_map import available_cores
+    from data_prep.ordered_map import WorkerPool, available_cores
     from data_prep.tokenize_text import TextSettings, tokenize_text
     from data_prep.tokenized_corpus import TokenizedCorpus
     from keras_bert.tokenization.vocabulary import Vocabulary
@@ -45,16 +45,17 @@ def main() -> None:
 
     if FLAGS.input_file:
         vocab_file = FLAGS.vocab_file or os.path.join(FLAGS.tokenized_corpus, "vocab.txt")
-        corpus = tokenize_text(
-            FLAGS.input_file,
-            FLAGS.tokenized_corpus,
-            Vocabulary.from_file(vocab_file),
-            TextSettings(**{field.name: FLAGS[field.name].value for field in dataclasses.fields(TextSettings)}),
-            append=FLAGS.append,
-            num_processes=FLAGS.num_processes or available_cores(),
-            on_first_chunk=announce,
-            show_progress=True,
-        )
+        with WorkerPool(FLAGS.num_processes or available_cores()) as pool:
+            corpus = tokenize_text(
+                FLAGS.input_file,
+                FLAGS.tokenized_corpus,
+                Vocabulary.from_file(vocab_file),
+                TextSettings(**{field.name: FLAGS[field.name].value for field in dataclasses.fields(TextSettings)}),
+                append=FLAGS.append,
+                pool=pool,
+                on_first_chunk=announce,
+                show_progress=True,
+            )
     else:
         corpus = TokenizedCorpus.open(FLAGS.tokenized_corpus)
     if FLAGS.verify:

@@ -19,7 +19,7 @@ from data_prep.corpus_writer import (
     is_unfinished,
     open_corpus_writer,
 )
-from data_prep.ordered_map import ordered_map
+from data_prep.ordered_map import WorkerPool
 from data_prep.text_chunks import TextChunk
 from data_prep.tokenized_corpus import TokenizedCorpus
 from keras_bert.errors import InputError
@@ -27,8 +27,8 @@ from keras_bert.tokenization.vocabulary import Vocabulary
 
 # Lines are tokenised in batches of about this many characters: their intermediate results stay in the cache.
 _BATCH_CHARACTERS = 300_000
-# Below this size, processes would take longer to start than to tokenise.
-_BYTES_PER_PROCESS = 100_000_000
+# For less text than this, a process takes longer to start than it saves.
+_BYTES_PER_PROCESS = 20_000_000
 
 # Lines -> the ids of all of them, one behind the other, and the number of ids of each line.
 Encoder = Callable[[Sequence[str]], tuple[np.ndarray, np.ndarray]]
@@ -56,7 +56,7 @@ def tokenize_text(
     settings: TextSettings | None = None,
     *,
     append: bool = False,
-    num_processes: int = 1,
+    pool: WorkerPool | None = None,
     on_first_chunk: Callable[[EncodedChunk, int], None] | None = None,
     show_progress: bool = False,
 ) -> TokenizedCorpus:
@@ -68,7 +68,7 @@ def tokenize_text(
     Args:
         input_file: what `data_prep.corpus.read_documents` takes; None to use a corpus that exists, whatever its text.
         append: adds this text to the corpus that is there.
-        num_processes: processes that tokenise, for large text.
+        pool: the processes that tokenise, for large text; by default this one.
         on_first_chunk: called before anything is written with the first chunk of tokens and the bytes of all text, so
             that the need for disk can be estimated.
 
@@ -91,7 +91,13 @@ def tokenize_text(
         raise InputError(f"There is no tokenised corpus in {path} to add text to.")
     with open_corpus_writer(path, vocabulary, source) as writer:
         _add_text(
-            writer, source, os.path.join(path, "vocab.txt"), settings, num_processes, on_first_chunk, show_progress
+            writer,
+            source,
+            os.path.join(path, "vocab.txt"),
+            settings,
+            pool or WorkerPool(1),
+            on_first_chunk,
+            show_progress,
         )
     return TokenizedCorpus.open(path)
 
@@ -114,12 +120,14 @@ def _add_text(
     source: TextSource,
     vocab_file: str,
     settings: TextSettings,
-    num_processes: int,
+    pool: WorkerPool,
     on_first_chunk: Callable[[EncodedChunk, int], None] | None,
     show_progress: bool,
 ) -> None:
     """Tokenises what the writer does not have yet."""
-    num_processes = max(1, min(num_processes, source.num_bytes // _BYTES_PER_PROCESS))
+    num_processes = max(1, min(pool.num_processes, source.num_bytes // _BYTES_PER_PROCESS))
+    if num_processes > 1:
+        pool.preload("data_prep.tokenizer_preload")
     check = TextCheck(source.input_file)
     chunks = iter(read_text_chunks(source.input_file, text_field=settings.text_field))
     with tqdm(total=source.num_bytes, desc="tokenising", unit="B", unit_scale=True, disable=not show_progress) as bar:
@@ -129,7 +137,7 @@ def _add_text(
             bar.update(chunk.source_bytes)
         bar.initial = bar.n
         encode = functools.partial(encode_chunk, vocab_file=vocab_file, settings=settings)
-        for encoded in ordered_map(encode, chunks, num_processes):
+        for encoded in pool.map(encode, chunks, num_processes):
             check.add(encoded.source, encoded.num_documents_read, encoded.is_last)
             if on_first_chunk and len(encoded.tokens):
                 on_first_chunk(encoded, source.num_bytes)

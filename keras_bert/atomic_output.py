@@ -195,7 +195,8 @@ def remove_partial_files(path: str | os.PathLike) -> None:
     folder, name = os.path.split(_target(path))
     for other in os.listdir(folder):
         if other.startswith(f".{name}{PARTIAL}"):
-            os.remove(os.path.join(folder, other))
+            partial = os.path.join(folder, other)
+            shutil.rmtree(partial) if os.path.isdir(partial) else os.remove(partial)
 
 
 def _target(path: str | os.PathLike) -> str:

@@ -8,6 +8,10 @@ import sys
 import tempfile
 from collections.abc import Iterator
 
+# TensorFlow imports Keras, and Keras imports these where they are installed: for wrappers and pictures that no command
+# uses, and for a third of all the time that the import takes.
+_NOT_NEEDED = ("sklearn", "matplotlib")
+
 
 def quiet_tensorflow() -> None:
     """Makes a later `import tensorflow` print nothing, unless it fails.
@@ -42,13 +46,25 @@ class _QuietLoader(importlib.abc.Loader):
         return self._loader.create_module(spec)
 
     def exec_module(self, module):
-        with _standard_error_held_back():
+        with _standard_error_held_back(), _without(*_NOT_NEEDED):
             self._loader.exec_module(module)
             # Looking for devices prints the last of the notices.
             module.config.list_physical_devices()
 
     def __getattr__(self, name):
         return getattr(self._loader, name)
+
+
+@contextlib.contextmanager
+def _without(*names: str) -> Iterator[None]:
+    """Lets the block import as if these packages were not installed, unless they are imported already."""
+    hidden = [name for name in names if name not in sys.modules]
+    sys.modules.update(dict.fromkeys(hidden))
+    try:
+        yield
+    finally:
+        for name in hidden:
+            del sys.modules[name]
 
 
 @contextlib.contextmanager

@@ -17,6 +17,7 @@ from python_encoder import write_corpus
 
 from data_prep import shard_pool
 from data_prep.create_pretraining_data import create_pretraining_data, verify_pretraining_data
+from data_prep.document_dealing import Dealing
 from data_prep.pretraining_records import PretrainingOptions, shard_batches
 from data_prep.tokenize_text import TextSettings
 from keras_bert.errors import InputError
@@ -213,7 +214,7 @@ def test_shards_of_like_documents_get_different_draws(tmp_path):
     options = PretrainingOptions(random_seed=seed, max_seq_length=16)
     draws = [
         [(batch["input_ids"].tolist(), batch["next_sentence_labels"].tolist()) for batch, _ in batches]
-        for batches in (shard_batches(corpus, options, shard, 2) for shard in (0, 1))
+        for batches in (shard_batches(corpus, options, Dealing(2, seed), shard) for shard in (0, 1))
     ]
     assert draws[0] != draws[1]
 
@@ -497,7 +498,7 @@ def on_batch(shard, *_):
     if list(num_batches.values())[1:] == [2]:
         os.kill(os.getpid(), signal.SIGKILL)
 write_shard = shard_pool.write_shard
-shard_pool.write_shard = lambda job, shard, _: write_shard(job, shard, on_batch)
+shard_pool.write_shard = lambda job, shard, *_: write_shard(job, shard, on_batch)
 from data_prep import ordered_map
 ordered_map.available_cores = lambda: 1
 create_pretraining_data.command()

@@ -1,8 +1,9 @@
 import numpy as np
 import pytest
 
-from data_prep import document_block
+from data_prep import document_block, document_dealing
 from data_prep.document_block import DocumentBlock, blocks_of_gathered_shard, count_shard_tokens, shard_blocks
+from data_prep.document_dealing import Dealing
 from data_prep.tokenized_corpus import TokenizedCorpus
 from keras_bert.tokenization.vocabulary import Vocabulary
 
@@ -25,8 +26,14 @@ def corpus_of(documents):
 @pytest.fixture(params=[1, 3, 1_000_000])
 def slices(request, monkeypatch):
     """Works with slices of any size."""
-    monkeypatch.setattr(document_block, "_SLICE_DOCUMENTS", request.param)
+    monkeypatch.setattr(document_dealing, "_SLICE_DOCUMENTS", request.param)
     monkeypatch.setattr(document_block, "_SLICE_TOKENS", request.param)
+
+
+def blocks_of(corpus, seed, shard, num_shards):
+    """The blocks of a shard when whole documents are dealt out."""
+    ranges = shard_blocks(corpus, Dealing(num_shards, seed), shard)
+    return [DocumentBlock.gather_ranges(corpus, of_block) for of_block in ranges]
 
 
 def as_lists(block):
@@ -48,7 +55,7 @@ def test_documents_are_copied_in_the_order_given():
 
 def test_a_part_of_a_document_is_a_document():
     corpus = corpus_of([[1], [2, 2, 2, 2]])
-    assert as_lists(DocumentBlock.gather_part(corpus, 2, 4)) == [[[3, 4], [5, 6]]]
+    assert as_lists(DocumentBlock.gather_ranges(corpus, np.array([[2, 4]]))) == [[[3, 4], [5, 6]]]
 
 
 @pytest.mark.usefixtures("slices")
@@ -60,7 +67,7 @@ def test_blocks_hold_the_documents_of_the_shard_in_order(monkeypatch):
     shards = corpus.shard_of_documents(3, seed=1)
     everything = as_lists(DocumentBlock.gather(corpus, np.arange(100)))
     for shard in range(3):
-        blocks = list(shard_blocks(corpus, 1, shard, 3))
+        blocks = blocks_of(corpus, 1, shard, 3)
         expected = [everything[number] for number in np.flatnonzero(shards == shard)]
         assert [document for block in blocks for document in as_lists(block)] == expected
         assert len(blocks) > 2
@@ -68,7 +75,7 @@ def test_blocks_hold_the_documents_of_the_shard_in_order(monkeypatch):
         for block in blocks[:-1]:
             counted = [max(sum(map(len, document)), 32) for document in as_lists(block)]
             assert sum(counted[:-1]) < 200 <= sum(counted)
-        assert count_shard_tokens(corpus, 1, shard, 3) == sum(block.num_tokens for block in blocks)
+        assert count_shard_tokens(corpus, Dealing(3, 1), shard) == sum(block.num_tokens for block in blocks)
 
 
 @pytest.mark.usefixtures("slices")
@@ -88,14 +95,14 @@ def test_a_block_has_two_documents_where_there_are_two(monkeypatch, tokens_of_do
     corpus = corpus_of([[1], *([length] for length in tokens_of_documents)])
     shards = np.array([1] + [0] * len(tokens_of_documents))
     monkeypatch.setattr(type(corpus), "shard_of_documents", lambda *arguments: shards[slice(*arguments[3:])])
-    blocks = list(shard_blocks(corpus, 0, 0, 2))
+    blocks = blocks_of(corpus, 0, 0, 2)
     assert [[sum(map(len, document)) for document in as_lists(block)] for block in blocks] == expected
 
 
 def test_a_document_too_long_for_a_block_is_read_in_parts(monkeypatch):
     monkeypatch.setattr(document_block, "BLOCK_TOKENS", 100)
     corpus = corpus_of([[30, 30], [7] * 60, [150], [30, 30]])
-    blocks = list(shard_blocks(corpus, 0, 0, 1))
+    blocks = blocks_of(corpus, 0, 0, 1)
     sizes = [[[len(sentence) for sentence in document] for document in as_lists(block)] for block in blocks]
     # 15 sentences of 7 tokens fill a block. A sentence is never cut.
     assert sizes == [[[7] * 15]] * 4 + [[[150]]] + [[[30, 30], [30, 30]]]
@@ -108,7 +115,7 @@ def test_a_document_too_long_for_a_block_is_read_in_parts(monkeypatch):
 def test_the_short_rest_of_a_long_document_goes_to_its_last_part(monkeypatch, num_sentences, expected):
     monkeypatch.setattr(document_block, "BLOCK_TOKENS", 100)
     corpus = corpus_of([[10] * num_sentences])
-    assert [block.num_sentences for block in shard_blocks(corpus, 0, 0, 1)] == expected
+    assert [block.num_sentences for block in blocks_of(corpus, 0, 0, 1)] == expected
 
 
 @pytest.mark.usefixtures("slices")
@@ -118,7 +125,9 @@ def test_a_shard_in_memory_is_cut_into_the_same_blocks(monkeypatch):
     corpus = corpus_of([[9] * (20 if number % 10 == 3 else number % 7 + 1) for number in range(100)])
     for shard in range(2):
         numbers = np.flatnonzero(corpus.shard_of_documents(2, 5) == shard)
-        in_memory = blocks_of_gathered_shard(DocumentBlock.gather(corpus, numbers), numbers)
-        expected = list(map(as_lists, shard_blocks(corpus, 5, shard, 2)))
-        assert list(map(as_lists, in_memory)) == expected
+        gathered = DocumentBlock.gather(corpus, numbers)
+        ranges = blocks_of_gathered_shard(gathered, numbers)
+        in_memory = [as_lists(DocumentBlock.gather_ranges(gathered, of_block)) for of_block in ranges]
+        expected = list(map(as_lists, blocks_of(corpus, 5, shard, 2)))
+        assert in_memory == expected
         assert len(expected) > 10

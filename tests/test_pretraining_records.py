@@ -3,6 +3,7 @@ import pytest
 
 from data_prep import document_block
 from data_prep.document_block import DocumentBlock
+from data_prep.document_dealing import Dealing
 from data_prep.pretraining_records import PretrainingOptions, block_batches, shard_batches
 from data_prep.tokenized_corpus import TokenizedCorpus
 from keras_bert.errors import InputError
@@ -188,8 +189,9 @@ def test_a_shard_is_made_block_by_block_and_its_shares_add_up(monkeypatch):
         path="",
     )
     options = PretrainingOptions(max_seq_length=32, dupe_factor=2)
-    made = list(shard_batches(corpus, options, 1, 2))
-    blocks = list(document_block.shard_blocks(corpus, options.random_seed, 1, 2))
+    dealing = Dealing(2, options.random_seed)
+    made = list(shard_batches(corpus, options, dealing, 1))
+    blocks = [DocumentBlock.gather_ranges(block, part) for part in document_block.shard_blocks(corpus, dealing, 1)]
     assert len(blocks) == 2
     expected = merge(
         batch
@@ -227,5 +229,6 @@ def test_strange_documents_give_sound_records_or_none(documents, sentence_task):
         assert (made["masked_lm_weights"].sum(axis=1) >= 1).all()
         assert made["input_mask"].max() <= 8
         if len(documents) == 1:
-            # No random next, so a label of 1 is a swapped pair.
-            assert made["next_sentence_labels"].any() == (sentence_task == "sentence_order")
+            # A label of 1 is a swapped pair, or a random next sentence from another part of the document.
+            assert made["next_sentence_labels"].any() == (sentence_task != "none")
+            assert not made["next_sentence_labels"].all()

@@ -213,10 +213,40 @@ def test_cutting_keeps_the_lengths_that_the_written_loop_keeps():
                 assert (pairs.first_lengths[0], pairs.second_lengths[0]) == (a, b)
 
 
-def test_a_single_document_gives_real_nexts_only():
-    pairs = draw([[9, 9, 9, 30, 9, 9]], max_seq_length=16)
-    assert len(pairs) >= 2
-    assert not pairs.labels.any()
+def test_in_a_single_document_a_random_next_comes_from_another_part_of_it():
+    # 1,100 sentences of 3 tokens: four parts of 275.
+    pairs = [draw([[3] * 1100], seed=seed) for seed in range(3)]
+    first, second, labels = (
+        np.concatenate([getattr(of_seed, name) for of_seed in pairs])
+        for name in ("first_starts", "second_starts", "labels")
+    )
+    assert 0.4 < labels.mean() < 0.6
+    assert ((first // 3 // 275 != second // 3 // 275) == labels).all()
+    assert set(second[labels] // 3 // 275) == {0, 1, 2, 3}
+
+
+def test_a_short_single_document_has_two_parts_and_one_of_three_sentences_none():
+    labels, halves = set(), set()
+    for seed in range(20):
+        pairs = draw([[9, 9, 9, 9]], max_seq_length=40, seed=seed)
+        labels.update(pairs.labels.tolist())
+        halves_of_segments = (pairs.first_starts // 18).tolist(), (pairs.second_starts // 18).tolist()
+        halves.update(zip(*halves_of_segments, pairs.labels.tolist(), strict=True))
+        assert not draw([[9, 9, 9]], seed=seed).labels.any()
+    assert labels == {False, True}
+    assert halves == {(0, 0, False), (1, 1, False), (0, 1, True), (1, 0, True)}
+
+
+def test_short_pairs_have_every_length_from_two_tokens_to_the_room_alike():
+    # Sentences of one token: a chunk has exactly its target length.
+    pairs = draw([[1] * 30] * 4000, max_seq_length=11, short_seq_prob=1.0)
+    is_first_and_real = (pairs.first_starts % 30 == 0) & ~pairs.labels
+    counts = np.bincount((pairs.first_lengths + pairs.second_lengths)[is_first_and_real], minlength=9)
+    assert counts[:2].sum() == 0
+    assert len(counts) == 9
+    expected = counts.sum() / 7
+    # Chi-square with 6 degrees of freedom; 45 is passed by chance once in ten million.
+    assert ((counts[2:] - expected) ** 2 / expected).sum() < 45
 
 
 def test_a_single_sentence_in_all_gives_nothing():
