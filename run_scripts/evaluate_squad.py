@@ -15,7 +15,7 @@ from typing import Any
 
 from absl import flags
 
-from keras_bert.command_line import run_command
+from keras_bert.command_line import refuse_flags_without_effect, run_command
 from keras_bert.errors import InputError
 
 FLAGS = flags.FLAGS
@@ -39,6 +39,8 @@ def define_flags() -> None:
 def main(data_file: str, predictions_file: str) -> None:
     from data_prep.squad import read_squad
     from keras_bert.evaluation import squad
+
+    refuse_flags_without_effect(FLAGS.na_prob_file, "without --na_prob_file", "na_prob_thresh")
 
     examples = read_squad(data_file)
     answers = {

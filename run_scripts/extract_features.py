@@ -12,7 +12,7 @@ Example:
 
 from absl import flags
 
-from keras_bert.command_line import run_command
+from keras_bert.command_line import refuse_flags_without_effect, run_command
 
 
 def define_flags() -> None:
@@ -33,6 +33,7 @@ def main():
     from keras_bert.vector_files import extract_features
 
     arguments = flags.FLAGS
+    refuse_flags_without_effect(arguments.output_format == "npy", "without --output_format=npy", "dtype")
     try:
         layers = [int(layer) for layer in arguments.layers]
     except ValueError:

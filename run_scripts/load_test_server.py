@@ -14,7 +14,7 @@ import json
 
 from absl import flags
 
-from keras_bert.command_line import run_command
+from keras_bert.command_line import refuse_flags_without_effect, run_command
 from keras_bert.errors import InputError
 
 
@@ -43,6 +43,7 @@ def main():
     from run_scripts.make_serving_kit import read_examples
 
     arguments = flags.FLAGS
+    refuse_flags_without_effect(not arguments.examples, "with --examples", "lengths")
     sizes, clients = _numbers("batch_sizes"), _numbers("concurrency")
     kind = GrpcClient if arguments.grpc else RestClient
     most = max(clients)
