@@ -43,6 +43,7 @@ COMMANDS = {
         "make_serving_kit",
         "load_test_server",
         "quickstart_report",
+        "quickstart_text",
     ],
 }
 

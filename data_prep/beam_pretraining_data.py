@@ -236,6 +236,7 @@ def main(beam_options: list[str]) -> None:
     from data_prep.pretraining_records import PretrainingOptions
     from data_prep.tokenize_text import TextSettings
 
+    create_pretraining_data.check_record_flags()
     if not FLAGS.vocab_file:
         raise InputError("Give --vocab_file, the vocabulary.")
     options = {field.name: FLAGS[field.name].value for field in dataclasses.fields(PretrainingOptions)}

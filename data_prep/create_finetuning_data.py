@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 from absl import flags
 
 from keras_bert.atomic_output import atomic_file, atomic_folder, check_output_folder
-from keras_bert.command_line import run_command
+from keras_bert.command_line import refuse_flags_without_effect, run_command
 from keras_bert.errors import InputError
 
 if TYPE_CHECKING:
@@ -215,6 +215,22 @@ def _garden_metadata(maker: "FinetuningTask", written: dict[str, dict], processo
 
 FLAGS = flags.FLAGS
 
+_OF_TEXTS = ("classification", "regression", "multi_label")
+_WITH_CLASSES = ("classification", "multi_label", "multiple_choice", "tagging")
+# Flags that are for some tasks only.
+_TASKS_OF_FLAG = {
+    "has_header": (*_OF_TEXTS, "multiple_choice"),
+    "text_column": (*_OF_TEXTS, "multiple_choice", "tagging"),
+    "second_text_column": _OF_TEXTS,
+    "label_column": (*_OF_TEXTS, "multiple_choice", "tagging"),
+    "label_separator": ("multi_label",),
+    "choice_columns": ("multiple_choice",),
+    "labels": _WITH_CLASSES,
+    "doc_stride": ("question_answering",),
+    "max_query_length": ("question_answering",),
+    "version_2_with_negative": ("question_answering",),
+}
+
 
 def define_flags() -> None:
     flags.DEFINE_enum("task", None, list(KINDS), "What is learned. --task_name says it too.")
@@ -271,6 +287,8 @@ def main() -> None:
     from data_prep.finetuning_task import FinetuningOptions
 
     task = _task()
+    for name, tasks in _TASKS_OF_FLAG.items():
+        refuse_flags_without_effect(task in tasks, f"for {task}", name)
     options = FinetuningOptions(
         max_seq_length=FLAGS.max_seq_length or _MAX_SEQ_LENGTH.get(task, _USUAL_MAX_SEQ_LENGTH),
         text_column=FLAGS.text_column,

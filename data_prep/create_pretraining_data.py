@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 from absl import flags
 
-from keras_bert.command_line import run_command
+from keras_bert.command_line import refuse_flags_without_effect, run_command
 from keras_bert.errors import InputError
 
 if TYPE_CHECKING:
@@ -350,13 +350,29 @@ def define_record_flags() -> None:
     flags.DEFINE_bool("use_v2_feature_names", False, "Name features as TF Model Garden does: input_word_ids, ...")
 
 
+def check_record_flags() -> None:
+    """Raises `InputError` for flags of `define_record_flags` that were given and change nothing."""
+    refuse_flags_without_effect(FLAGS.max_ngram_size, "without --max_ngram_size", "ngram_geometric_p")
+    refuse_flags_without_effect(FLAGS.split_sentences, "without --split_sentences", "language")
+    refuse_flags_without_effect(FLAGS.sentence_task != "none", "with --sentence_task=none", "short_seq_prob")
+    refuse_flags_without_effect(
+        not FLAGS.dynamic_masking,
+        "with --dynamic_masking: masks are made when the records are read",
+        *("masked_lm_prob", "max_predictions_per_seq"),
+    )
+    refuse_flags_without_effect(FLAGS.input_file, "without --input_file", "split_sentences", "language", "text_field")
+
+
 def main() -> None:
+    refuse_flags_without_effect(FLAGS.output_dir, "without --output_dir", "num_shards")
+    _refuse_flags_of_making_beside_verify()
     if FLAGS.verify:
         manifest = verify_pretraining_data(
             FLAGS.output_file, FLAGS.output_dir, FLAGS.tokenized_corpus, show_progress=True
         )
         print(f"{len(manifest['files'])} files, {manifest['records']['num_records']:,} records: all as written")
         return
+    check_record_flags()
     from data_prep.ordered_map import available_cores
     from data_prep.pretraining_records import PretrainingOptions
     from data_prep.tokenize_text import TextSettings
@@ -380,6 +396,12 @@ def main() -> None:
     )
     print(summary)
     print(f"\nfirst example\n{read_first_example(summary.files, Vocabulary.from_file(FLAGS.vocab_file))}")
+
+
+def _refuse_flags_of_making_beside_verify() -> None:
+    read = ("output_file", "output_dir", "tokenized_corpus", "verify")
+    made = [flag.name for flag in FLAGS.get_key_flags_for_module(__name__) if flag.name not in read]
+    refuse_flags_without_effect(not FLAGS.verify, "with --verify", *made)
 
 
 def command() -> None:

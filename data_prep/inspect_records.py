@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from absl import flags
 
 from keras_bert.atomic_output import atomic_file, check_output_file
-from keras_bert.command_line import run_command
+from keras_bert.command_line import refuse_flags_without_effect, run_command
 from keras_bert.errors import InputError
 
 if TYPE_CHECKING:
@@ -160,6 +160,9 @@ def main() -> None:
     from data_prep.record_surroundings import look_around
     from keras_bert.record_files import list_records
 
+    refuse_flags_without_effect(FLAGS.output_dir, "without --output_dir", "plot")
+    refuse_flags_without_effect(FLAGS.statistics, "with --nostatistics", "output_dir", "plot", "sample")
+    refuse_flags_without_effect(FLAGS.num_examples, "with --num_examples=0", "first_record", "join_pieces")
     if FLAGS.num_examples < 0 or FLAGS.first_record < 1 or FLAGS.sample < 0:
         raise InputError("num_examples and sample must be 0 or more, and first_record 1 or more.")
     if FLAGS.output_dir and FLAGS.statistics:

@@ -11,7 +11,7 @@ import numpy as np
 
 from data_prep.corpus import as_patterns, input_size
 from data_prep.corpus_writer import EncodedChunk
-from data_prep.disk_space import announce_disk_use
+from data_prep.disk_space import announce_disk_use, readable_bytes
 from data_prep.document_block import DocumentBlock, count_tokens
 from data_prep.document_dealing import Dealing
 from data_prep.pretraining_records import PretrainingOptions, block_batches
@@ -214,10 +214,10 @@ def _check_sentences(corpus: TokenizedCorpus, num_sentences: int, num_files: int
 def too_short_message(num_sentences: int, num_bytes: int, num_files: int, sentence_task: str) -> str:
     """Says how much text there is and how much `num_files` files need."""
     needed = sentences_needed(num_files, sentence_task)
+    enough = readable_bytes(-(-num_bytes * needed // max(num_sentences, 1)))
     return (
         f"The text is too short for {num_files} output files: it has {num_sentences} sentences "
-        f"({num_bytes / 1000:.1f} kB), and {num_files} files need {needed} at least "
-        f"(about {max(num_bytes, 1) * needed / max(num_sentences, 1) / 1000:.1f} kB). Give more text."
+        f"({readable_bytes(num_bytes)}), and {num_files} files need {needed} at least (about {enough}). Give more text."
     )
 
 
@@ -231,11 +231,13 @@ def _has_records(sizes: ShardSizes, sentence_task: str) -> np.ndarray:
 def check_shards(corpus: TokenizedCorpus, sizes: ShardSizes, sentence_task: str) -> None:
     """Says what is odd about how a text was dealt out. Raises `InputError` when a file has no record."""
     has_records = _has_records(sizes, sentence_task)
-    if not has_records.any():
+    if sentence_task == "next_sentence" and not has_records.any():
         raise InputError(
             "The text is too short for a single example: a pair takes two sentences. " + _advice_about_lines(corpus)
-            if sentence_task == "next_sentence"
-            else "No document has two sentences, so there is no pair to put in order. " + _advice_about_lines(corpus)
+        )
+    if sentence_task == "sentence_order" and sizes.num_sentences.sum() == corpus.num_documents:
+        raise InputError(
+            "No document has two sentences, so there is no pair to put in order. " + _advice_about_lines(corpus)
         )
     if not has_records.all():
         raise InputError(

@@ -12,7 +12,7 @@ import os
 
 from absl import flags
 
-from keras_bert.command_line import run_command
+from keras_bert.command_line import refuse_flags_without_effect, run_command
 
 FLAGS = flags.FLAGS
 
@@ -43,6 +43,12 @@ def main() -> None:
         needs = {"the tokenised text": round(size * num_bytes / chunk.source_bytes)}
         announce_disk_use(needs, os.path.dirname(os.path.abspath(FLAGS.tokenized_corpus)), "Write to another disk.")
 
+    refuse_flags_without_effect(
+        FLAGS.input_file,
+        "without --input_file",
+        *("vocab_file", "do_lower_case", "split_sentences", "language", "text_field", "append", "num_processes"),
+    )
+    refuse_flags_without_effect(FLAGS.split_sentences, "without --split_sentences", "language")
     if FLAGS.input_file:
         vocab_file = FLAGS.vocab_file or os.path.join(FLAGS.tokenized_corpus, "vocab.txt")
         with WorkerPool(FLAGS.num_processes or available_cores()) as pool:

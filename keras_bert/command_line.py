@@ -74,6 +74,23 @@ def run_command(
         _fail("stopped by Ctrl-C", 130)
 
 
+def refuse_flags_without_effect(has_effect: object, where: str, *names: str) -> None:
+    """Refuses flags that were given although they change nothing.
+
+    Args:
+        has_effect: whether they would change something; anything that is true or false.
+        where: otherwise, where they do not, in words: "without --output_dir".
+        names: the flags. Those that were not given, and have their defaults, are passed over.
+
+    Raises:
+        InputError: some of them were given, with whatever value.
+    """
+    given = [f"--{name}" for name in names if flags.FLAGS[name].present]
+    if given and not has_effect:
+        verb, them = ("has", "it") if len(given) == 1 else ("have", "them")
+        raise InputError(f"{', '.join(given)} {verb} no effect {where}. Leave {them} out.")
+
+
 def _show_announcements() -> None:
     """Sends what this project logs, but no other library's chatter, to standard error as plain lines."""
     handler = logging.StreamHandler()

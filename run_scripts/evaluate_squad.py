@@ -15,7 +15,7 @@ from typing import Any
 
 from absl import flags
 
-from keras_bert.command_line import run_command
+from keras_bert.command_line import refuse_flags_without_effect, run_command
 from keras_bert.errors import InputError
 from keras_bert.json_files import parse_json
 
@@ -42,6 +42,7 @@ def main(data_file: str, predictions_file: str) -> None:
     from keras_bert.atomic_output import atomic_file, check_output_file
     from keras_bert.evaluation import squad
 
+    refuse_flags_without_effect(FLAGS.na_prob_file, "without --na_prob_file", "na_prob_thresh")
     if FLAGS.out_file:
         check_output_file(FLAGS.out_file, filter(None, [data_file, predictions_file, FLAGS.na_prob_file]))
     examples = read_squad(data_file)

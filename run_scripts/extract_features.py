@@ -12,7 +12,7 @@ Example:
 
 from absl import flags
 
-from keras_bert.command_line import run_command
+from keras_bert.command_line import refuse_flags_without_effect, run_command
 
 
 def define_flags() -> None:
@@ -37,6 +37,7 @@ def main():
     from keras_bert.errors import InputError
 
     arguments = flags.FLAGS
+    refuse_flags_without_effect(arguments.output_format == "npy", "without --output_format=npy", "dtype")
     (check_output_file if arguments.output_format == "jsonl" else check_output_folder)(arguments.output_file)
     try:
         layers = [int(layer) for layer in arguments.layers]

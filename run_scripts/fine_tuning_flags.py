@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 from absl import flags
 
+from keras_bert.command_line import refuse_flags_without_effect
 from keras_bert.errors import InputError
 from run_scripts.optimizer_flags import define_optimizer_flags, optimizer_choice, set_precision
 from run_scripts.strategy_flags import define_strategy_flags, strategy_of_flags
@@ -89,6 +90,8 @@ def check_training_flags(*, has_train: bool, has_dev: bool, needed: str = "--do_
     Args:
         needed: how examples to evaluate on are given to the command.
     """
+    refuse_flags_without_effect(FLAGS.grid, "without --grid", "grid_batch_sizes", "grid_learning_rates", "grid_epochs")
+    refuse_flags_without_effect(FLAGS.lora_rank, "without --lora_rank", "lora_alpha", "lora_parts")
     if (FLAGS.grid or FLAGS.seeds) and not (has_train and has_dev):
         raise InputError(f"A grid of runs trains and evaluates: give --do_train, {needed} with --grid or --seeds.")
     if FLAGS.distribution_strategy == "tpu":

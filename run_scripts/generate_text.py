@@ -10,7 +10,7 @@ Example:
 
 from absl import flags
 
-from keras_bert.command_line import run_command
+from keras_bert.command_line import refuse_flags_without_effect, run_command
 
 
 def define_flags() -> None:
@@ -37,6 +37,7 @@ def main():
     from keras_bert.text_tasks.text_generation import generate_text
 
     arguments = flags.FLAGS
+    refuse_flags_without_effect(arguments.order == "mask_predict", "without --order=mask_predict", "rounds")
     model = BertMaskedLM.from_pretrained(arguments.init_checkpoint, do_lower_case=arguments.do_lower_case)
     for number in range(arguments.num_texts):
         found = generate_text(

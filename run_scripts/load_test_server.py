@@ -15,7 +15,7 @@ import os
 
 from absl import flags
 
-from keras_bert.command_line import run_command
+from keras_bert.command_line import refuse_flags_without_effect, run_command
 from keras_bert.errors import InputError
 
 
@@ -45,6 +45,7 @@ def main():
     from run_scripts.make_serving_kit import read_examples
 
     arguments = flags.FLAGS
+    refuse_flags_without_effect(not arguments.examples, "with --examples", "lengths")
     for path in filter(None, [arguments.output_file, arguments.batching_file]):
         check_output_file(path, filter(None, [arguments.examples]))
     outputs = [os.path.realpath(path) for path in (arguments.output_file, arguments.batching_file) if path]

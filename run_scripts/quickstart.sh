@@ -21,6 +21,7 @@ NUM_TRAIN_STEPS=${NUM_TRAIN_STEPS:-2500}
 NUM_TRAIN_EPOCHS=${NUM_TRAIN_EPOCHS:-10}
 NUM_LABELLED=${NUM_LABELLED:-400}
 SEED=${SEED:-1}
+NUM_SHARDS=10
 
 if [ -e "$OUTPUT" ]; then
   echo "error: $OUTPUT exists. Remove it (rm -r $OUTPUT) or name another: make quickstart OUTPUT=another" >&2
@@ -30,6 +31,10 @@ project=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 export PYTHONPATH="$project${PYTHONPATH:+:$PYTHONPATH}"
 stage() { printf '\n=== %d:%02d  %s\n' $((SECONDS / 60)) $((SECONDS % 60)) "$*"; }
 
+if [ -n "$INPUT" ]; then
+  python -m run_scripts.quickstart_text --input_file="$INPUT" --num_shards="$NUM_SHARDS"
+fi
+
 stage "1 of 8  Raw text: the documentation of the packages on this machine"
 python -m data_prep.documentation_corpus --output_dir="$OUTPUT/text" --num_train="$NUM_LABELLED"
 INPUT=${INPUT:-$OUTPUT/text/corpus.txt}
@@ -37,9 +42,9 @@ INPUT=${INPUT:-$OUTPUT/text/corpus.txt}
 stage "2 of 8  A WordPiece vocabulary of $VOCAB_SIZE tokens"
 python -m data_prep.build_vocabulary --input_file="$INPUT" --output_file="$OUTPUT/vocab.txt" --vocab_size="$VOCAB_SIZE"
 
-stage "3 of 8  Records: sentence pairs with masked words, whole documents to a file"
+stage "3 of 8  Records: sentence pairs with masked words, no text in two files"
 python -m data_prep.create_pretraining_data --input_file="$INPUT" --split_sentences --vocab_file="$OUTPUT/vocab.txt" \
-  --output_dir="$OUTPUT/records" --num_shards=10 --num_processes=2 --max_seq_length="$MAX_SEQ_LENGTH" \
+  --output_dir="$OUTPUT/records" --num_shards="$NUM_SHARDS" --num_processes=2 --max_seq_length="$MAX_SEQ_LENGTH" \
   --masked_lm_prob=0.3 --max_predictions_per_seq=20 --dupe_factor="$DUPE_FACTOR" --random_seed="$SEED"
 
 stage "4 of 8  Pre-training a BERT-tiny; the last file of records is kept for its evaluation"

@@ -22,7 +22,7 @@ import os
 
 from absl import flags
 
-from keras_bert.command_line import run_command
+from keras_bert.command_line import refuse_flags_without_effect, run_command
 from keras_bert.errors import InputError
 from run_scripts.data_file_flags import data_files, define_data_file_flags
 from run_scripts.fine_tuning_flags import (
@@ -80,6 +80,9 @@ def define_flags() -> None:
 def main() -> None:
     # All files are read before TensorFlow is loaded, let alone anything trained.
     task_name, problem_type = _task()
+    refuse_flags_without_effect(FLAGS.teacher, "without --teacher", "distillation_alpha", "temperature")
+    refuse_flags_without_effect(problem_type == "multi_label", "without --problem_type=multi_label", "label_separator")
+    refuse_flags_without_effect(problem_type != "regression", "with --problem_type=regression", "labels")
     data = _Data(task_name, problem_type, _files(task_name))
     check_training_flags(has_train=bool(data.train), has_dev="eval" in data.dev)
     if FLAGS.teacher and not data.train:

@@ -20,7 +20,7 @@ output_dir/model: the --init_checkpoint of this command and of run_classifier.
 
 from absl import flags
 
-from keras_bert.command_line import run_command
+from keras_bert.command_line import refuse_flags_without_effect, run_command
 from keras_bert.errors import InputError
 from run_scripts.optimizer_flags import define_optimizer_flags, optimizer_choice, set_precision
 from run_scripts.strategy_flags import define_strategy_flags, strategy_of_flags
@@ -136,6 +136,7 @@ def _second_phase():
 def main() -> None:
     if not FLAGS.do_train and not FLAGS.do_eval:
         raise InputError("Nothing to do: give --do_train, --do_eval or both.")
+    refuse_flags_without_effect(FLAGS.max_ngram_size, "without --max_ngram_size", "ngram_geometric_p")
     if (FLAGS.keep_best or FLAGS.eval_steps) and not (FLAGS.do_train and FLAGS.do_eval and FLAGS.eval_input_file):
         raise InputError(
             "To keep the best model, records are needed that it is not trained on: give --do_train, --do_eval and "

@@ -10,7 +10,7 @@ Example:
 
 from absl import flags
 
-from keras_bert.command_line import run_command
+from keras_bert.command_line import refuse_flags_without_effect, run_command
 
 
 def define_flags() -> None:
@@ -36,6 +36,10 @@ def main():
     from keras_bert.vector_files import read_texts
 
     arguments = flags.FLAGS
+    refuse_flags_without_effect(
+        arguments.input_file, "without --input_file: the index is read", "pooling", "max_seq_length", "batch_size"
+    )
+    refuse_flags_without_effect(arguments.query or arguments.query_file, "without --query or --query_file", "top_k")
     queries = [*arguments.query, *(read_texts(arguments.query_file) if arguments.query_file else [])]
     if not arguments.input_file and not arguments.index_dir:
         raise InputError("There is nothing to search in: give --input_file, or --index_dir of an index.")

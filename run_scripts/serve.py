@@ -19,7 +19,7 @@ import os
 
 from absl import flags
 
-from keras_bert.command_line import run_command
+from keras_bert.command_line import refuse_flags_without_effect, run_command
 from keras_bert.errors import InputError
 
 
@@ -68,6 +68,12 @@ def main(folders: list[str]) -> None:
         raise InputError(
             f"The server needs {error.name}, which is not installed. Run: pip install 'keras-bert-pipeline[serving]'"
         ) from None
+    refuse_flags_without_effect(
+        arguments.model_config_file,
+        "without --model_config_file",
+        *("model_config_file_poll_wait_seconds", "allow_version_labels_for_unavailable_models"),
+    )
+    refuse_flags_without_effect(not arguments.enable_batching, "with --enable_batching", "num_threads")
     if arguments.batching_parameters_file and not arguments.enable_batching:
         raise InputError("--batching_parameters_file says how to batch. Give --enable_batching with it.")
     batching = None

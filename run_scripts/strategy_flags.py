@@ -2,6 +2,8 @@
 
 from absl import flags
 
+from keras_bert.command_line import refuse_flags_without_effect
+
 FLAGS = flags.FLAGS
 
 
@@ -28,4 +30,6 @@ def strategy_of_flags():
     """Returns the strategy in whose scope a run is to be started. To be called before TensorFlow does anything."""
     from keras_bert.training.strategies import make_strategy
 
+    is_tpu = FLAGS.distribution_strategy == "tpu"
+    refuse_flags_without_effect(is_tpu, "without --distribution_strategy=tpu", "tpu_name")
     return make_strategy(FLAGS.distribution_strategy, FLAGS.tpu_name)

@@ -13,7 +13,7 @@ import random
 import numpy as np
 import pytest
 
-from data_prep import document_block, text_chunks
+from data_prep import document_block, document_dealing, text_chunks
 from data_prep.beam_pretraining_data import beam_pretraining_data
 from data_prep.create_pretraining_data import create_pretraining_data, verify_pretraining_data
 from data_prep.pretraining_records import PretrainingOptions
@@ -83,10 +83,19 @@ def run_both(tmp_path, text, vocab_file, **arguments):
         {"num_shards": 3, "options": PretrainingOptions(random_seed=7, max_sequences_per_row=3), "compression": "gzip"},
         {"num_shards": 2, "options": PretrainingOptions(sentence_task="none", dynamic_masking=True)},
         {"num_shards": 2, "use_v2_feature_names": True, "settings": TextSettings(split_sentences=True)},
-        # More files than documents: some are empty.
-        {"num_shards": 300, "options": PretrainingOptions(dupe_factor=1)},
+        # More files than documents: these are dealt out in parts.
+        {"num_shards": 200, "options": PretrainingOptions(dupe_factor=1)},
+        {"num_shards": 150, "options": PretrainingOptions(dupe_factor=1, sentence_task="none")},
     ],
-    ids=["pairs", "default_shards", "packed_gzip", "full_sentences", "garden_names", "empty_files"],
+    ids=[
+        "pairs",
+        "default_shards",
+        "packed_gzip",
+        "full_sentences",
+        "garden_names",
+        "parts",
+        "full_sentences_in_parts",
+    ],
 )
 def test_the_pipeline_writes_the_bytes_of_the_local_run(tmp_path, text, vocab_file, small_chunks, arguments):
     local, beam = run_both(tmp_path, text, vocab_file, **arguments)
@@ -97,7 +106,7 @@ def test_the_pipeline_writes_the_bytes_of_the_local_run(tmp_path, text, vocab_fi
 
 def test_blocks_and_giant_documents_are_cut_as_in_the_local_run(tmp_path, text, vocab_file, small_chunks, monkeypatch):
     monkeypatch.setattr(document_block, "BLOCK_TOKENS", 60)  # a document has up to 120
-    monkeypatch.setattr(document_block, "_SLICE_DOCUMENTS", 37)
+    monkeypatch.setattr(document_dealing, "_SLICE_DOCUMENTS", 37)
     local, beam = run_both(tmp_path, text, vocab_file, num_shards=2, options=PretrainingOptions(dupe_factor=2))
     assert local == beam
 
@@ -184,13 +193,14 @@ def test_errors_in_the_text_are_those_of_the_local_run(tmp_path, vocab_file):
         ("no_field.jsonl", b'{"body": "the quick"}\n'),
         ("cut_off.txt.gz", gzip.compress(b"the quick\n" * 99)[:-9]),
         ("one_word.txt", b"the\n"),
+        ("few_sentences.txt", b"the quick\nfox\n\nthe dog\n"),
     ):
         path = tmp_path / name
         path.write_bytes(data)
         with pytest.raises(InputError) as local:
-            create_pretraining_data(str(path), vocab_file, output_dir=tmp_path / f"local_{name}")
+            create_pretraining_data(str(path), vocab_file, output_dir=tmp_path / f"local_{name}", num_shards=2)
         with pytest.raises(InputError) as beam:
-            beam_pretraining_data(str(path), vocab_file, output_dir=tmp_path / f"beam_{name}")
+            beam_pretraining_data(str(path), vocab_file, output_dir=tmp_path / f"beam_{name}", num_shards=2)
         assert str(beam.value) == str(local.value)
         assert not (tmp_path / f"beam_{name}").exists()
 

@@ -15,7 +15,7 @@ import pytest
 import tensorflow as tf
 from python_encoder import write_corpus
 
-from data_prep import shard_pool
+from data_prep import document_block, shard_pool
 from data_prep.create_pretraining_data import create_pretraining_data, verify_pretraining_data
 from data_prep.document_dealing import Dealing
 from data_prep.pretraining_records import PretrainingOptions, shard_batches
@@ -330,22 +330,78 @@ def test_paragraphs_are_split_into_sentences(tmp_path, text):
 
 
 @pytest.mark.usefixtures("python_tokenizer")
-def test_a_single_document_gives_real_nexts_only_and_says_so(tmp_path, text, caplog):
-    input_file, vocab_file = text([["the quick fox", "a dog", "we sing"]])
+def test_a_single_document_has_random_nexts_and_says_where_they_come_from(tmp_path, text, caplog):
+    input_file, vocab_file = text([["the quick fox", "a dog", "we sing", "every boy"]])
     summary = create_pretraining_data(input_file, vocab_file, output_file=[str(tmp_path / "a.tfrecord")])
-    assert summary.records.num_random_next == 0
-    assert summary.records.num_examples == 10
-    assert "The text is a single document" in caplog.text
+    assert 0 < summary.records.num_random_next < summary.records.num_examples
+    assert "random next sentences come from other places of the same document" in caplog.text
     assert (tmp_path / "a.manifest.json").exists()
 
 
 @pytest.mark.usefixtures("python_tokenizer")
-def test_shards_with_too_few_documents_are_announced(tmp_path, text, caplog):
+@pytest.mark.parametrize("sentence_task", ["next_sentence", "sentence_order", "none"])
+@pytest.mark.parametrize("num_documents", [1, 3])
+def test_long_documents_are_dealt_out_in_parts_so_that_every_file_has_records(
+    tmp_path, text, caplog, num_documents, sentence_task
+):
+    # Twelve sentences with one word, twelve with the next, and so on: each file gets one word.
+    sentences = [f"{word} " * length for word in WORDS[:12] for length in range(1, 13)]
+    size = len(sentences) // num_documents
+    input_file, vocab_file = text([sentences[n * size : n * size + size] for n in range(num_documents)])
+    summary = create_pretraining_data(
+        input_file,
+        vocab_file,
+        output_dir=tmp_path / "out",
+        num_shards=12,
+        options=PretrainingOptions(max_seq_length=64, sentence_task=sentence_task, dynamic_masking=True),
+    )
+    assert "too few for 12 output files, so the documents are cut: each file gets 1/12 of the text" in caplog.text
+    words, labels = [], set()
+    for path in summary.files:
+        records = list(read_records(path))
+        words.append({VOCABULARY.tokens[token] for record in records for token in record["input_ids"]} & set(WORDS))
+        labels.update(record["next_sentence_labels"][0] for record in records)
+    assert words == [{word} for word in WORDS[:12]]
+    assert labels == ({0} if sentence_task == "none" else {0, 1})
+
+
+@pytest.mark.usefixtures("python_tokenizer")
+def test_too_many_files_for_a_text_are_refused_with_the_amount_that_would_do(tmp_path, text):
     input_file, vocab_file = text([["the fox", "a dog"], ["we sing", "every boy"], ["lazy dog"]])
-    create_pretraining_data(input_file, vocab_file, output_dir=tmp_path / "out", num_shards=20)
-    assert "Of 20 output files 17 get no document, and 3 get a single one" in caplog.text
-    # Empty files are whole too: a reader passes over them.
-    assert len(list(pretraining_dataset(str(tmp_path / "out"), 100, shuffle=False, repeat=False))) == 1
+    message = (
+        r"too short for 20 output files: it has 5 sentences \(43 bytes\), and 20 files need 40 at least \(about 344 "
+        r"bytes\)\. Give more text\. Or write fewer files: 2 at most\."
+    )
+    with pytest.raises(InputError, match=message):
+        create_pretraining_data(input_file, vocab_file, output_dir=tmp_path / "out", num_shards=20)
+    assert not (tmp_path / "out").exists()
+    summary = create_pretraining_data(input_file, vocab_file, output_dir=tmp_path / "out", num_shards=2)
+    assert all(list(read_records(path)) for path in summary.files)
+    with pytest.raises(InputError, match=r"Of 3 output files \d would have no pair to put in order, .* Write fewer"):
+        create_pretraining_data(
+            text([["we sing"], ["the fox", "a dog"], *[["lazy dog"]] * 5])[0],
+            vocab_file,
+            output_dir=tmp_path / "other",
+            num_shards=3,
+            options=PretrainingOptions(sentence_task="sentence_order"),
+        )
+
+
+@pytest.mark.usefixtures("python_tokenizer")
+def test_several_processes_write_one_file_with_the_same_bytes(tmp_path, text, monkeypatch):
+    monkeypatch.setattr(document_block, "BLOCK_TOKENS", 1_000)
+    monkeypatch.setattr(shard_pool, "_TOKENS_PER_PROCESS", 1)
+    input_file, vocab_file = text(make_documents(50))
+    for num_processes in (1, 2):
+        create_pretraining_data(
+            input_file,
+            vocab_file,
+            output_file=[str(tmp_path / str(num_processes) / "a.tfrecord")],
+            options=PretrainingOptions(max_seq_length=32, dupe_factor=3),
+            use_v2_feature_names=True,
+            num_processes=num_processes,
+        )
+    assert contents(tmp_path / "1") == contents(tmp_path / "2")
 
 
 @pytest.mark.usefixtures("python_tokenizer")
@@ -362,6 +418,15 @@ def test_text_that_was_not_split_into_sentences_is_announced(tmp_path, text, cap
         options = PretrainingOptions(max_seq_length=16)
         create_pretraining_data(input_file, vocab_file, output_file=[str(tmp_path / "a.tfrecord")], options=options)
         assert ("87.0 % of the tokens are lost, because their sentences are longer" in caplog.text) == is_lost
+    assert "Then add --split_sentences." in caplog.text
+    caplog.clear()
+    settings = TextSettings(split_sentences=True)
+    create_pretraining_data(
+        input_file, vocab_file, output_file=[str(tmp_path / "b")], options=options, settings=settings
+    )
+    assert "87.0 % of the tokens are lost" in caplog.text
+    assert "Use a greater --max_seq_length, or check --language" in caplog.text
+    assert "add --split_sentences" not in caplog.text
 
 
 @pytest.mark.usefixtures("python_tokenizer")
@@ -486,6 +551,29 @@ def test_the_command_refuses_bad_input_in_one_line(tmp_path, text):
     assert "nowhere.txt" in done.stderr
     assert done.stderr.count("\n") == 1
     assert run("--input_file=nowhere.txt").returncode == 2
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (["--num_shards=4"], "--num_shards has no effect without --output_dir. Leave it out."),
+        (["--ngram_geometric_p=0.2"], "--ngram_geometric_p has no effect without --max_ngram_size."),
+        (["--language=de"], "--language has no effect without --split_sentences."),
+        (["--sentence_task=none", "--short_seq_prob=0"], "--short_seq_prob has no effect with --sentence_task=none."),
+        (
+            ["--dynamic_masking", "--masked_lm_prob=0.3", "--max_predictions_per_seq=9"],
+            "--masked_lm_prob, --max_predictions_per_seq have no effect with --dynamic_masking",
+        ),
+        (["--verify", "--dupe_factor=3"], "--dupe_factor have no effect with --verify. Leave them out."),
+    ],
+)
+def test_flags_that_would_change_nothing_are_refused(tmp_path, text, given, message):
+    input_file, vocab_file = text(make_documents(3))
+    done = run(f"--input_file={input_file}", f"--vocab_file={vocab_file}", f"--output_file={tmp_path}/a", *given)
+    assert done.returncode == 1
+    assert message in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert not (tmp_path / "a").exists()
 
 
 # The command, killed in the middle of the second file that it writes.

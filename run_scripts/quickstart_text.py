@@ -1,0 +1,40 @@
+"""Begins the quickstart with a text of one's own: says whether there is enough of it, before any work is done.
+
+Each file of records needs two sentences at least. Reading stops when there are enough.
+"""
+
+import itertools
+
+from absl import flags
+
+from keras_bert.command_line import run_command
+from keras_bert.errors import InputError
+
+FLAGS = flags.FLAGS
+
+
+def define_flags() -> None:
+    flags.DEFINE_list("input_file", None, "Text: files, folders, patterns or tfds:NAME, with commas between them.")
+    flags.DEFINE_integer("num_shards", None, "The number of files of records.", required=True, lower_bound=1)
+    flags.mark_flag_as_required("input_file")
+
+
+def main() -> None:
+    from data_prep.corpus import input_size, read_documents
+    from data_prep.pretraining_plan import sentences_needed, too_short_message
+    from data_prep.sentences import split_documents
+
+    task = "next_sentence"
+    sentences = (sentence for document in split_documents(read_documents(FLAGS.input_file)) for sentence in document)
+    needed = sentences_needed(FLAGS.num_shards, task)
+    found = sum(1 for _ in itertools.islice(sentences, needed))
+    if found < needed:
+        raise InputError(too_short_message(found, input_size(FLAGS.input_file), FLAGS.num_shards, task))
+
+
+def command() -> None:
+    run_command(main, define_flags)
+
+
+if __name__ == "__main__":
+    command()
