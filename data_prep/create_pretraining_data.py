@@ -9,7 +9,8 @@ Example:
 
 The text is tokenised once and then read `dupe_factor` times, each time cut and masked anew. Documents are dealt out to
 the output files by a seeded hash, and a random next sentence comes from another document of the same file: give each
-file a hundred documents or more. The same text, flags and seed give the same bytes, with any number of processes. A
+file a hundred documents or more. Where there are too few for every file to have a record, long documents are dealt out
+in parts. The same text, flags and seed give the same bytes, with any number of processes. A
 run that was stopped, in whatever way, goes on when the same command is given again.
 """
 
@@ -75,7 +76,7 @@ def create_pretraining_data(
             `if __name__ == "__main__":`.
 
     Raises:
-        InputError: the input holds no text, a value is out of range, the tokenised corpus that exists was made from
+        InputError: the input holds no text, or too little for its files, a value is out of range, the tokenised corpus that exists was made from
             other text or with another vocabulary, or the output cannot be written, or will not fit.
     """
     from data_prep import pretraining_plan as plan

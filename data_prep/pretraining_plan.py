@@ -187,11 +187,11 @@ def choose_dealing(corpus: TokenizedCorpus, sizes: ShardSizes, options: Pretrain
     if num_shards == 1:
         return whole
     _logger.warning(
-        "%d documents are too few for %d output files, so the documents are cut: each file gets %s of the text, one "
-        "part of it in the order in which it stands.",
+        "The text has too few documents (%d) for %d output files, so they are cut: each file gets 1/%d of the text, the "
+        "first its beginning, the last its end.",
         corpus.num_documents,
         num_shards,
-        "half" if num_shards == 2 else f"1/{num_shards}",
+        num_shards,
     )
     return dataclasses.replace(whole, num_sentences=num_sentences)
 

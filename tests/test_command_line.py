@@ -1,6 +1,9 @@
 import subprocess
 import sys
 
+import loaded_commands
+import pytest
+
 PROGRAM = '''"""Greets somebody."""
 
 from absl import flags
@@ -110,3 +113,73 @@ def test_what_stands_behind_two_dashes_is_passed_on_only_where_it_is_wanted(tmp_
     assert (stray.returncode, "Unexpected argument 'stray'" in stray.stderr) == (2, True)
     result = run(tmp_path, "--name=Ada", "--", "--runner=x")
     assert (result.returncode, "Unexpected argument '--runner=x'" in result.stderr) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("command", "arguments", "message"),
+    [
+        (
+            "data_prep.beam_pretraining_data",
+            "--sentence_task=none --short_seq_prob=0.2",
+            "--short_seq_prob has no effect",
+        ),
+        (
+            "data_prep.create_finetuning_data",
+            "--vocab_file=v --output_dir=o --task=tagging --doc_stride=9",
+            "--doc_stride has no effect for tagging. Leave it out.",
+        ),
+        ("data_prep.inspect_records", "--input_file=r --noplot", "--plot has no effect without --output_dir."),
+        (
+            "data_prep.inspect_records",
+            "--input_file=r --nostatistics --output_dir=o --sample=3",
+            "--output_dir, --sample have no effect with --nostatistics. Leave them out.",
+        ),
+        (
+            "data_prep.tokenize_corpus",
+            "--tokenized_corpus=c --append --verify",
+            "--append has no effect without --input_file.",
+        ),
+        ("run_scripts.evaluate_squad", "a.json b.json --na_prob_thresh=1", "no effect without --na_prob_file."),
+        (
+            "run_scripts.extract_features",
+            "--init_checkpoint=c --input_file=i --output_file=o --dtype=float16",
+            "--dtype has no effect without --output_format=npy.",
+        ),
+        (
+            "run_scripts.generate_text",
+            "--init_checkpoint=c --rounds=3",
+            "--rounds has no effect without --order=mask_predict.",
+        ),
+        (
+            "run_scripts.load_test_server",
+            "--model=m --examples=e --lengths=3",
+            "--lengths has no effect with --examples.",
+        ),
+        (
+            "run_scripts.search_sentences",
+            "--init_checkpoint=c --index_dir=i --query=q --pooling=first",
+            "--pooling has no effect without --input_file: the index is read.",
+        ),
+        (
+            "run_scripts.serve",
+            "m --enable_batching --num_threads=2",
+            "--num_threads has no effect with --enable_batching.",
+        ),
+        (
+            "run_scripts.run_classifier",
+            "--output_dir=o --do_train --temperature=3",
+            "--temperature has no effect without --teacher.",
+        ),
+        (
+            "run_scripts.run_pretraining",
+            "--input_file=i --output_dir=o --do_train --ngram_geometric_p=0.3",
+            "--ngram_geometric_p has no effect without --max_ngram_size.",
+        ),
+    ],
+)
+def test_flags_that_change_nothing_are_refused_in_every_command(command, arguments, message):
+    result = loaded_commands.run(command, *arguments.split())
+    assert result.returncode == 1
+    assert message in result.stderr
+    assert result.stderr.startswith("error: ")
+    assert result.stderr.count("\n") == 1

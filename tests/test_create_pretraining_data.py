@@ -355,7 +355,7 @@ def test_long_documents_are_dealt_out_in_parts_so_that_every_file_has_records(
         num_shards=12,
         options=PretrainingOptions(max_seq_length=64, sentence_task=sentence_task, dynamic_masking=True),
     )
-    assert "too few for 12 output files, so the documents are cut: each file gets 1/12 of the text" in caplog.text
+    assert f"too few documents ({num_documents}) for 12 output files, so they are cut: each file gets" in caplog.text
     words, labels = [], set()
     for path in summary.files:
         records = list(read_records(path))

@@ -7,6 +7,7 @@ import pytest
 from python_encoder import write_corpus
 
 from data_prep import corpus_writer, text_chunks, tokenize_text, tokenized_corpus
+from data_prep.ordered_map import WorkerPool
 from data_prep.tokenize_text import TextSettings
 from data_prep.tokenized_corpus import TokenizedCorpus
 from keras_bert.errors import InputError
@@ -318,7 +319,8 @@ def test_the_corpus_does_not_depend_on_the_number_of_processes(tmp_path, monkeyp
     monkeypatch.setattr(text_chunks, "CHUNK_BYTES", 500)
     made = []
     for num_processes in (1, 2):
-        write(tmp_path / "corpus", MANY, num_processes=num_processes)
+        with WorkerPool(num_processes) as pool:
+            write(tmp_path / "corpus", MANY, pool=pool)
         made.append(contents(tmp_path / "corpus"))
         shutil.rmtree(tmp_path / "corpus")
     assert made[0] == made[1]
