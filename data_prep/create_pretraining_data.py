@@ -76,8 +76,9 @@ def create_pretraining_data(
             `if __name__ == "__main__":`.
 
     Raises:
-        InputError: the input holds no text, or too little for its files, a value is out of range, the tokenised corpus that exists was made from
-            other text or with another vocabulary, or the output cannot be written, or will not fit.
+        InputError: the input holds no text, or too little for its files, a value is out of range, the tokenised corpus
+            that exists was made from other text or with another vocabulary, or the output cannot be written, or will
+            not fit.
     """
     from data_prep import pretraining_plan as plan
     from data_prep.corpus import list_sources

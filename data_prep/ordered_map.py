@@ -74,8 +74,8 @@ class WorkerPool:
                 "A process was killed, most often for lack of memory. Use fewer processes (--num_processes)."
             ) from None
         finally:
-            for future in waiting:
-                future.cancel()
+            # What has begun is waited for: it may be writing where the caller is about to clean up.
+            concurrent.futures.wait([future for future in waiting if not future.cancel()])
 
     def close(self) -> None:
         """Ends the processes, when they have done what they are doing."""

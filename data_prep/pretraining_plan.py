@@ -187,8 +187,8 @@ def choose_dealing(corpus: TokenizedCorpus, sizes: ShardSizes, options: Pretrain
     if num_shards == 1:
         return whole
     _logger.warning(
-        "The text has too few documents (%d) for %d output files, so they are cut: each file gets 1/%d of the text, the "
-        "first its beginning, the last its end.",
+        "The text has too few documents (%d) for %d output files, so they are cut: each file gets 1/%d of the text, "
+        "the first its beginning, the last its end.",
         corpus.num_documents,
         num_shards,
         num_shards,
