@@ -109,6 +109,7 @@ def build_vocabulary(
     from keras_bert.atomic_output import atomic_file, check_output_file
 
     _check_values(vocab_size, min_frequency, character_coverage, num_unused_tokens, num_processes)
+    check_output_file(output_file)
     check_output_file(output_file, list_sources(input_file))
     # Opened first: that nothing can be written there should be said before hours of counting.
     with atomic_file(output_file) as file:

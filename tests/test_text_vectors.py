@@ -124,7 +124,10 @@ def test_the_commands_write_vectors(tmp_path):
         assert result.returncode == 0, result.stderr
         assert said in result.stdout
         assert "max_seq_length is 12, all positions of the model, instead of the usual" in result.stdout
-        result = loaded_commands.run(f"run_scripts.{name}", *common, *more, "--max_seq_length=13", timeout=120)
+        new_output = f"--output_file={tmp_path / 'new'}"
+        result = loaded_commands.run(
+            f"run_scripts.{name}", *common, *more, new_output, "--max_seq_length=13", timeout=120
+        )
         assert result.returncode == 1
         assert result.stderr.splitlines()[-1].startswith(
             "error: A sequence length of 13 is more than this model's 12 positions (max_position_embeddings)."

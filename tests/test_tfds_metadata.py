@@ -19,10 +19,12 @@ tfds = pytest.importorskip("tensorflow_datasets")
 LENGTH, PREDICTIONS = 8, 2
 FEATURES = features.pretraining_features(LENGTH, PREDICTIONS)
 COUNTS = [3, 0, 5]
+# What these can hold.
+HIGHEST = {"input_mask": 1, "segment_ids": 1, "masked_lm_positions": LENGTH - 1, "next_sentence_labels": 1}
 
 
-def write_folder(folder, description=FEATURES, counts=COUNTS, name="my_records"):
-    """Files of records whose numbers are all different, and the metadata."""
+def write_folder(folder, description=FEATURES, counts=COUNTS, name="my_records", highest=None):
+    """Files of records whose numbers are all different, or up to the `highest` of a feature, and the metadata."""
     folder.mkdir(parents=True)
     names = [f"pretraining-{shard:05d}-of-{len(counts):05d}.tfrecord" for shard in range(len(counts))]
     start = 0
@@ -32,6 +34,8 @@ def write_folder(folder, description=FEATURES, counts=COUNTS, name="my_records")
                 values = {}
                 for feature in description:
                     values[feature.name] = np.arange(start, start + feature.length)
+                    if highest:
+                        values[feature.name] %= highest.get(feature.name, 1000) + 1
                     start += feature.length
                 writer.write(serialize(values, description))
     size = sum(os.path.getsize(folder / file_name) for file_name in names)
@@ -49,7 +53,7 @@ def read_with_our_pipeline(folder):
 
 
 def test_a_folder_of_records_is_a_data_set(tmp_path):
-    folder = write_folder(tmp_path / "records")
+    folder = write_folder(tmp_path / "records", highest=HIGHEST)
     builder = tfds.builder_from_directory(folder)
     assert builder.info.features["input_ids"].shape == (LENGTH,)
     assert builder.info.features["input_ids"].np_dtype == np.int64
@@ -62,7 +66,7 @@ def test_a_folder_of_records_is_a_data_set(tmp_path):
 
 
 def test_it_can_be_loaded_by_name(tmp_path):
-    folder = write_folder(tmp_path / "wiki_128" / "1.0.0", name="any name")
+    folder = write_folder(tmp_path / "wiki_128" / "1.0.0", name="any name", highest=HIGHEST)
     data_set, info = tfds.load("wiki_128", data_dir=str(tmp_path), split="train", with_info=True)
     assert read(data_set) == read_with_our_pipeline(folder)
     assert (info.name, str(info.version)) == ("any_name", "1.0.0")

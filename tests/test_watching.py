@@ -199,19 +199,19 @@ def test_the_batch_of_a_loss_that_is_not_a_number_can_be_replayed(tmp_path, step
     write_records(path)
     records = list(tf.data.TFRecordDataset(str(path)).as_numpy_iterator())
     broken = tf.train.Example.FromString(records[40])
-    broken.features.feature["masked_lm_weights"].float_list.value[1] = np.inf
+    broken.features.feature["masked_lm_weights"].float_list.value[1] = 3e38  # finite, and its loss is not
     records[40] = broken.SerializeToString()
     with tf.io.TFRecordWriter(str(path)) as writer:
         for record in records:
             writer.write(record)
     # Which step meets it follows from the order alone.
     dataset = pretraining_dataset(str(path), 16, seed=7)
-    steps = [np.isinf(batch["masked_lm_weights"]).any() for batch in dataset.take(4)]
+    steps = [(batch["masked_lm_weights"] > 1e38).numpy().any() for batch in dataset.take(4)]
     step = steps.index(True) + 1
 
-    with pytest.raises(InputError, match="The loss is nan at step") as caught:
+    with pytest.raises(InputError, match="The loss is (nan|inf) at step") as caught:
         train_pretrainer(tmp_path / "run", str(path), **RUN, steps_per_execution=steps_per_execution)
-    assert "holds values in masked_lm_weights that are not finite: make the records anew" in str(caught.value)
+    assert "Use a lower learning_rate, or a longer warm-up." in str(caught.value)
     assert f"at step {max(step, steps_per_execution)}." in str(caught.value)
     kept = tmp_path / "run" / f"batch_of_step_{step}.npz"
     assert str(kept) in str(caught.value)
@@ -222,6 +222,6 @@ def test_the_batch_of_a_loss_that_is_not_a_number_can_be_replayed(tmp_path, step
     model = BertPretrainer(STILL)
     model.compile(optimizer=None)
     assert not np.isfinite(model.test_on_batch(batch, return_dict=True)["loss"])
-    batch["masked_lm_weights"] = np.where(np.isinf(batch["masked_lm_weights"]), 0, batch["masked_lm_weights"])
+    batch["masked_lm_weights"] = np.where(batch["masked_lm_weights"] > 1e38, 0, batch["masked_lm_weights"])
     model.reset_metrics()
     assert np.isfinite(model.test_on_batch(batch, return_dict=True)["loss"])

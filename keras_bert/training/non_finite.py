@@ -31,19 +31,13 @@ class StopWhenNotFinite(StepCallback):
     def on_steps(self, previous, logs):
         if math.isfinite(logs["loss"]):
             return
-        paths, broken = [], set()
+        paths = []
         for step, batch in enumerate(self._dataset_from(previous).take(self.step - previous), start=previous + 1):
             arrays = {name: values.numpy() for name, values in batch.items()}
-            broken |= {name for name, values in arrays.items() if not np.isfinite(values).all()}
             paths.append(self._folder.file(f"batch_of_step_{step}.npz"))
             with atomic_file(paths[-1]) as file:
                 np.savez(file, **arrays)
-        hint = (
-            f"The batch itself holds values in {', '.join(sorted(broken))} that are not finite: make the records anew."
-            if broken
-            else "Use a lower learning_rate, or a longer warm-up."
-        )
         raise InputError(
-            f"The loss is {logs['loss']} at step {self.step}. {hint} The batch is in {', '.join(paths)}; the newest "
-            f"checkpoint is that of step {self._folder.latest_step()}."
+            f"The loss is {logs['loss']} at step {self.step}. Use a lower learning_rate, or a longer warm-up. The batch "
+            f"is in {', '.join(paths)}; the newest checkpoint is that of step {self._folder.latest_step()}."
         )
