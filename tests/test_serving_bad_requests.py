@@ -158,6 +158,22 @@ def test_more_requests_than_allowed_are_429(port):
     assert still_answers(port)
 
 
+def test_half_sent_bodies_count_as_requests_that_are_under_way(port):
+    with contextlib.ExitStack() as stack:
+        for _ in range(3):
+            connection = stack.enter_context(socket.create_connection(("127.0.0.1", port)))
+            connection.sendall(http_request(b'{"inst', length=30))
+        time.sleep(0.1)
+        answer = exchange(port, http_request(b'{"instances": [1]}', "Connection: close\r\n"))
+        assert answer.startswith(b"HTTP/1.1 429 ")
+        assert b"3 requests are under way; try again later." in answer
+        status = exchange(
+            port, f"GET /v1/models/{MODEL} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode()
+        )
+        assert status.startswith(b"HTTP/1.1 200 ")  # probes are answered all the same
+    assert still_answers(port)
+
+
 def test_a_client_that_goes_away_leaves_no_answer_to_the_next(port):
     body = json.dumps({"signature_name": "slow", "instances": [100_000]}).encode()
     request = http_request(body)

@@ -38,6 +38,6 @@ class StopWhenNotFinite(StepCallback):
             with atomic_file(paths[-1]) as file:
                 np.savez(file, **arrays)
         raise InputError(
-            f"The loss is {logs['loss']} at step {self.step}. Use a lower learning_rate, or a longer warm-up. The batch "
-            f"is in {', '.join(paths)}; the newest checkpoint is that of step {self._folder.latest_step()}."
+            f"The loss is {logs['loss']} at step {self.step}. Use a lower learning_rate, or a longer warm-up. The "
+            f"batch is in {', '.join(paths)}; the newest checkpoint is that of step {self._folder.latest_step()}."
         )

@@ -57,7 +57,7 @@ class GrpcService:
 
     def _counted(self, api: str, answer: Callable) -> Callable:
         async def counted(request, context):
-            with self._inference.request(request.model_spec.name, api, "GRPC"):
+            with self._inference.under_way(), self._inference.request(request.model_spec.name, api, "GRPC"):
                 return await answer(request, context)
 
         return _answering(counted)
@@ -126,7 +126,8 @@ class GrpcService:
             twice = next(name for number, name in enumerate(signatures) if name in signatures[:number])
             raise invalid_argument("Duplicate evaluation of signature: ", twice)
         response = messages.MultiInferenceResponse()
-        with self._inference.request(request.tasks[0].model_spec.name, "multi_inference", "GRPC"):
+        name = request.tasks[0].model_spec.name
+        with self._inference.under_way(), self._inference.request(name, "multi_inference", "GRPC"):
             for task in request.tasks:
                 result = response.results.add()
                 if task.method_name == _CLASSIFY:

@@ -65,21 +65,29 @@ class Inference:
         self._computations: set[asyncio.Future] = set()
 
     @contextlib.contextmanager
-    def request(self, model: str, api: str, entrypoint: str) -> Iterator[None]:
-        """Counts a request. Every request to a model is answered within one of these.
+    def under_way(self) -> Iterator[None]:
+        """Holds the place of a request, from its first byte to its answer: what arrives slowly takes memory, too.
 
         Raises:
             StatusError: RESOURCE_EXHAUSTED: too many requests are under way.
         """
-        start, status = time.perf_counter(), Code.OK
-        model = model if model in self.store.configs else ""
+        if self._num_requests >= self._max_requests:
+            self.metrics.count_request("", "", "", Code.RESOURCE_EXHAUSTED.name, 0.0)
+            raise StatusError(Code.RESOURCE_EXHAUSTED, f"{self._max_requests} requests are under way; try again later.")
         self._num_requests += 1
         self.metrics.show_in_flight(self._num_requests)
         try:
-            if self._num_requests > self._max_requests:
-                raise StatusError(
-                    Code.RESOURCE_EXHAUSTED, f"{self._max_requests} requests are under way; try again later."
-                )
+            yield
+        finally:
+            self._num_requests -= 1
+            self.metrics.show_in_flight(self._num_requests)
+
+    @contextlib.contextmanager
+    def request(self, model: str, api: str, entrypoint: str) -> Iterator[None]:
+        """Counts a request that has arrived, and how it ends. Every request to a model is answered within one of these."""
+        start, status = time.perf_counter(), Code.OK
+        model = model if model in self.store.configs else ""
+        try:
             yield
         except StatusError as error:
             status = error.code
@@ -91,8 +99,6 @@ class Inference:
             status = Code.INTERNAL
             raise
         finally:
-            self._num_requests -= 1
-            self.metrics.show_in_flight(self._num_requests)
             self.metrics.count_request(model, api, entrypoint, status.name, time.perf_counter() - start)
 
     async def wait_until_idle(self, seconds: float) -> None:

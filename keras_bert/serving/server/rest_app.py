@@ -81,8 +81,13 @@ class RestApi:
         await send({"type": "http.response.body", "body": b"" if scope["method"] == "HEAD" else body})
 
     async def _answer(self, scope, receive) -> bytes:
+        if scope["method"] != "POST":  # has no body that is read
+            return await self._answer_to(scope, b"", receive)
+        with self._inference.under_way():
+            return await self._answer_to(scope, await self._body(receive), receive)
+
+    async def _answer_to(self, scope, body: bytes, receive) -> bytes:
         method, path = scope["method"], scope["raw_path"].decode("latin-1").partition("?")[0]
-        body = await self._body(scope, receive)
         found = {"POST": _ASK, "GET": _LOOK}.get(method, re.compile("(?!)")).fullmatch(path)
         if not found:
             raise invalid_argument("Malformed request: ", method, " ", path)
@@ -139,7 +144,7 @@ class RestApi:
             return response_body(outputs, as_rows)
         return await asyncio.to_thread(response_body, outputs, as_rows)
 
-    async def _body(self, scope, receive) -> bytes:
+    async def _body(self, receive) -> bytes:
         message = await self._message(receive, time.monotonic() + self._body_seconds)
         if not message["more_body"] and len(message["body"]) <= self._max_body_bytes:
             return message["body"]
