@@ -1,5 +1,6 @@
 """Requests that nobody should send: no crash, no 500, no hanging, and never another client's answer."""
 
+import contextlib
 import json
 import random
 import socket
@@ -167,9 +168,8 @@ def test_half_sent_bodies_count_as_requests_that_are_under_way(port):
         answer = exchange(port, http_request(b'{"instances": [1]}', "Connection: close\r\n"))
         assert answer.startswith(b"HTTP/1.1 429 ")
         assert b"3 requests are under way; try again later." in answer
-        status = exchange(
-            port, f"GET /v1/models/{MODEL} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode()
-        )
+        probe = f"GET /v1/models/{MODEL} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+        status = exchange(port, probe.encode())
         assert status.startswith(b"HTTP/1.1 200 ")  # probes are answered all the same
     assert still_answers(port)
 
