@@ -11,7 +11,6 @@ VERSION = re.search(r'^__version__ = "(.+)"', (HERE / "keras_bert" / "__init__.p
 # Every command is a module with a function `command`; each is also a console script.
 COMMANDS = {
     "data_prep": [
-        "documentation_corpus",
         "build_vocabulary",
         "tokenize_corpus",
         "create_pretraining_data",
@@ -20,6 +19,7 @@ COMMANDS = {
         "create_finetuning_data",
     ],
     "run_scripts": [
+        "documentation_corpus",
         "run_pretraining",
         "launch_workers",
         "run_classifier",
@@ -73,7 +73,7 @@ setup(
     packages=find_packages(include=["keras_bert", "keras_bert.*", "data_prep", "data_prep.*", "run_scripts"]),
     package_data={
         "keras_bert.tokenization": ["*.npz"],
-        "keras_bert.serving.server": ["*.html"],
+        "keras_bert.tf_serving.server": ["*.html"],
         "run_scripts": ["*.sh"],
     },
     install_requires=[

@@ -1,6 +1,6 @@
 """Says how easily the label of the quickstart's documentation data is read off single words.
 
-Prints, for the folder that `data_prep/documentation_corpus.py` wrote, the accuracy of always answering the most
+Prints, for the folder that `run_scripts/documentation_corpus.py` wrote, the accuracy of always answering the most
 frequent label, that of a naive Bayes classifier on words (trained on train.tsv, tested on test.tsv), and for each
 label the words that tell most of it, by log-odds on all three files.
 

@@ -14,11 +14,11 @@ import pathlib
 import numpy as np
 from absl import flags
 
-from data_prep.sentences import split_sentences
-from keras_bert.command_line import run_command
-from keras_bert.text_vectors import sentence_embeddings
-from keras_bert.vector_index import VectorIndex
-from keras_bert.word_senses import cluster, nearest_neighbour_accuracy, project, word_vectors
+from data_prep.text.sentences import split_sentences
+from keras_bert.embeddings.text_vectors import sentence_embeddings
+from keras_bert.embeddings.vector_index import VectorIndex
+from keras_bert.embeddings.word_senses import cluster, nearest_neighbour_accuracy, project, word_vectors
+from keras_bert.program.command_line import run_command
 
 LABELS = pathlib.Path(__file__).with_name("word_sense_labels.tsv")
 LAYERS = {"first layer": (0,), "last layer": (-1,), "last four layers": (-1, -2, -3, -4)}

@@ -19,7 +19,7 @@ import numpy as np
 
 from benchmarks.workers_in_turns import end_workers, start_worker, take_turn
 from keras_bert.config import BertConfig
-from keras_bert.errors import InputError
+from keras_bert.program.errors import InputError
 
 VOCAB_SIZE = 30522  # of Google's uncased models
 PROJECT = pathlib.Path(__file__).resolve().parent.parent

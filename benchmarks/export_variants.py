@@ -19,8 +19,8 @@ from collections.abc import Callable
 
 from absl import flags
 
-from keras_bert.command_line import run_command
-from keras_bert.errors import InputError
+from keras_bert.program.command_line import run_command
+from keras_bert.program.errors import InputError
 
 FLAGS = flags.FLAGS
 VARIANTS = {
@@ -45,8 +45,8 @@ def define_flags() -> None:
 def main() -> None:
     from keras_bert.checkpoints.pretrained import from_pretrained
     from keras_bert.models.span_classifier import BertSpanClassifier
-    from keras_bert.serving.ask import SavedModel
     from keras_bert.serving.export import export_for_serving
+    from keras_bert.tf_serving.ask import SavedModel
 
     model = from_pretrained(None, FLAGS.model_dir)
     if isinstance(model, BertSpanClassifier):
@@ -82,8 +82,8 @@ def read_sentences(path: str, most: int | None = None) -> tuple[dict, Callable]:
 
 def read_questions(path: str, most: int | None = None) -> tuple[dict, Callable]:
     """Returns the columns `question` and `context` of a SQuAD file, and what gives F1 of answers, from 0 to 1."""
-    from data_prep.squad import read_squad
-    from keras_bert.evaluation.squad import squad_scores
+    from data_prep.finetuning.squad import read_squad
+    from keras_bert.tasks.question_answering.scores import squad_scores
 
     examples = read_squad(path)
     order = random.Random(1).sample(range(len(examples.ids)), len(examples.ids))[:most]

@@ -19,8 +19,8 @@ from absl import flags
 
 from benchmarks import finetuning_examples as examples
 from benchmarks.finetuning_examples import RECIPES
-from keras_bert.command_line import run_command
-from keras_bert.errors import InputError
+from keras_bert.program.command_line import run_command
+from keras_bert.program.errors import InputError
 
 FLAGS = flags.FLAGS
 
@@ -97,13 +97,13 @@ def scores_of(task: str, predictions: dict, data: pathlib.Path) -> dict[str, flo
 
 
 def entity_f1(predicted: list[list[str]], data: pathlib.Path, split: str) -> float:
-    from keras_bert.evaluation.entities import entity_scores
+    from keras_bert.tasks.tagging.scores import entity_scores
 
     return 100 * entity_scores(examples.read_tagged_sentences(data, split)[1], predicted).micro.f1
 
 
 def squad_figures(predicted: dict[str, str], data: pathlib.Path) -> dict[str, float]:
-    from keras_bert.evaluation.squad import squad_scores
+    from keras_bert.tasks.question_answering.scores import squad_scores
 
     questions = examples.read_questions(data, "dev")
     answers = {question["id"]: [answer["text"] for answer in question["answers"]] for question in questions}

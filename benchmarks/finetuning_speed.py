@@ -17,8 +17,8 @@ from absl import flags
 from benchmarks.finetuning_examples import RECIPES
 from benchmarks.finetuning_quality import SIDES
 from benchmarks.workers_in_turns import end_workers, start_worker, take_turn
-from keras_bert.command_line import run_command
-from keras_bert.errors import InputError
+from keras_bert.program.command_line import run_command
+from keras_bert.program.errors import InputError
 
 FLAGS = flags.FLAGS
 

@@ -30,9 +30,9 @@ from absl import flags
 from benchmarks.encoder_sides import OTHERS, QUICK_SIDES, SIDES, RunningSides, config_of_size, write_batch, write_model
 from benchmarks.gpu_core import model_flops
 from benchmarks.suite_flags import define_suite_flags, machine_lines, numbers_of_flag, version_lines
-from keras_bert.command_line import run_command
 from keras_bert.config import SIZES, BertConfig
-from keras_bert.errors import InputError
+from keras_bert.program.command_line import run_command
+from keras_bert.program.errors import InputError
 
 FLAGS = flags.FLAGS
 FORWARD_SIDES = ("ours", "plain", *OTHERS, "products_tensorflow", "products_torch")

@@ -21,8 +21,8 @@ import time
 
 from absl import flags
 
-from keras_bert.command_line import run_command
-from keras_bert.errors import InputError
+from keras_bert.program.command_line import run_command
+from keras_bert.program.errors import InputError
 
 FLAGS = flags.FLAGS
 
@@ -113,7 +113,7 @@ def run(folder: str, text: str, num_processes: int | None) -> Timing:
 
 
 def count_records(path: str) -> int:
-    from keras_bert.record_files import iterate_records
+    from keras_bert.records.files import iterate_records
 
     return sum(1 for _ in iterate_records(path))
 

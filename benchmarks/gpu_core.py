@@ -28,9 +28,9 @@ import tempfile
 from absl import flags
 
 from benchmarks.workers_in_turns import end_workers, start_worker, take_turn
-from keras_bert.command_line import run_command
 from keras_bert.config import SIZES, BertConfig
-from keras_bert.errors import InputError
+from keras_bert.program.command_line import run_command
+from keras_bert.program.errors import InputError
 
 FLAGS = flags.FLAGS
 

@@ -19,7 +19,7 @@ from keras_bert.models.pretrainer import BertPretrainer
 from keras_bert.models.span_classifier import BertSpanClassifier
 from keras_bert.models.token_classifier import BertTokenClassifier
 from keras_bert.optimization import AdamW
-from keras_bert.serving.ask import SavedModel
+from keras_bert.tf_serving.ask import SavedModel
 from keras_bert.tokenization.graph_wordpiece import GraphTokenizer
 from keras_bert.tokenization.vocabulary import Vocabulary
 from keras_bert.tokenization.wordpiece import WordPieceTokenizer

@@ -28,8 +28,8 @@ from absl import flags
 
 from benchmarks.pictures import save_figure, subplots
 from benchmarks.suite_flags import machine_lines
-from keras_bert.command_line import run_command
-from keras_bert.errors import InputError
+from keras_bert.program.command_line import run_command
+from keras_bert.program.errors import InputError
 
 FLAGS = flags.FLAGS
 TOLERANCE = 0.25

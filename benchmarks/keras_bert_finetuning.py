@@ -97,7 +97,7 @@ def predictions(model, arguments, max_seq_length: int) -> dict:
 def compile_as_transformers(model, recipe, x, y) -> None:
     """Compiles a model with the rates and the epsilon of `transformers_finetuning`."""
     from keras_bert.optimization import AdamW, WarmupTrapezoid
-    from keras_bert.text_tasks.fitting import text_task
+    from keras_bert.tasks.fitting import text_task
 
     task = text_task(model)
     num_rows = len(task.encode(task.examples(x, y), recipe.max_seq_length).rows)
@@ -114,10 +114,10 @@ def train_on_request(model, x, y, recipe, steps: int) -> None:
     """For each line on standard input takes so many steps, and writes a line of JSON with their time and tokens."""
     import keras
 
-    from keras_bert.input_pipeline import rows_dataset
     from keras_bert.optimization import AdamW, WarmupLinearDecay
-    from keras_bert.tasks.token_rows import RowBatches
-    from keras_bert.text_tasks.fitting import text_task
+    from keras_bert.records.datasets import rows_dataset
+    from keras_bert.records.token_rows import RowBatches
+    from keras_bert.tasks.fitting import text_task
 
     task = text_task(model)
     rows = task.encode(task.examples(x, y), recipe.max_seq_length).rows

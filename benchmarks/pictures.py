@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping
 
-from keras_bert.atomic_output import atomic_file
-from keras_bert.errors import InputError
+from keras_bert.program.atomic_output import atomic_file
+from keras_bert.program.errors import InputError
 
 
 def subplots(*args, **kwargs):

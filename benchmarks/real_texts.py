@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from keras_bert.errors import InputError
+from keras_bert.program.errors import InputError
 from keras_bert.tokenization.vocabulary import Vocabulary
 
 # A text, or two; and how many of each kind are mixed.
@@ -56,9 +56,9 @@ def read_mix(name: str, data: str | None, seed: int = 1) -> tuple[list[Text], Vo
 def documentation_mix(packages: Sequence[str], vocab_size: int, seed: int = 1) -> tuple[list[Text], Vocabulary, str]:
     """Returns what `read_mix` does, of the documentation of installed packages."""
     from data_prep.build_vocabulary import learn_vocabulary
-    from data_prep.documentation_text import read_packages
-    from data_prep.sentences import split_documents
-    from data_prep.word_counts import count_words
+    from data_prep.text.sentences import split_documents
+    from data_prep.text.word_counts import count_words
+    from run_scripts.documentation_text import read_packages
 
     paragraphs = [paragraph for module in read_packages(packages) for paragraph in module.paragraphs]
     counts = count_words([paragraphs], do_lower_case=True)
@@ -97,7 +97,7 @@ def _read_mrpc(data):
 
 
 def _read_squad(data):
-    from data_prep.squad import read_squad
+    from data_prep.finetuning.squad import read_squad
 
     questions = read_squad(os.path.join(data, "squad", "dev-v1.1.json"), has_answers=False)
     return list(zip(questions.questions, questions.contexts, strict=True))
@@ -112,7 +112,7 @@ def token_rows(
     texts: Sequence[Text], vocabulary: Vocabulary, max_seq_length: int
 ) -> list[tuple[np.ndarray, np.ndarray]]:
     """Returns (input_ids, segment_ids) of every text, int32 `[S]` without padding, S at most `max_seq_length`."""
-    from keras_bert.tasks.classification import encode_texts
+    from keras_bert.tasks.classification.examples import encode_texts
     from keras_bert.tokenization.graph_wordpiece import GraphTokenizer
 
     tokenizer, rows = GraphTokenizer(vocabulary), {}

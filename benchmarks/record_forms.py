@@ -13,7 +13,7 @@ import sys
 
 from absl import flags
 
-from keras_bert.command_line import run_command
+from keras_bert.program.command_line import run_command
 
 FLAGS = flags.FLAGS
 
@@ -67,7 +67,7 @@ def main() -> None:
 def make_records(texts: dict[str, str], name: str, options: dict, dupe_factor: int):
     """Writes records of one form and returns their counts and their folder."""
     from data_prep.create_pretraining_data import create_pretraining_data
-    from data_prep.pretraining_records import PretrainingOptions
+    from data_prep.pretraining.pretraining_records import PretrainingOptions
 
     folder = os.path.join(FLAGS.work_dir, "records", name)
     length = FLAGS.max_seq_length

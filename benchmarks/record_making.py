@@ -21,11 +21,11 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 
 from test_sequence_packing import least_rows
 
-from data_prep import pretraining_records
-from data_prep.document_block import DocumentBlock
-from data_prep.pretraining_records import PretrainingOptions, block_batches
-from data_prep.sequence_packing import pack_sequences
-from data_prep.tokenized_corpus import TokenizedCorpus
+from data_prep.pretraining import pretraining_records
+from data_prep.pretraining.document_block import DocumentBlock
+from data_prep.pretraining.pretraining_records import PretrainingOptions, block_batches
+from data_prep.pretraining.sequence_packing import pack_sequences
+from data_prep.tokenized.tokenized_corpus import TokenizedCorpus
 
 LENGTHS = {128: 20, 512: 77}
 VARIANTS = {

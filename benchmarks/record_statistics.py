@@ -12,7 +12,7 @@ import time
 
 from absl import flags
 
-from keras_bert.command_line import run_command
+from keras_bert.program.command_line import run_command
 
 FLAGS = flags.FLAGS
 
@@ -26,8 +26,8 @@ def define_flags() -> None:
 
 def main() -> None:
     from data_prep.inspect_records import collect_statistics
-    from data_prep.record_report import summarize
-    from keras_bert.record_files import list_records
+    from data_prep.inspection.record_report import summarize
+    from keras_bert.records.files import list_records
     from keras_bert.tokenization.vocabulary import Vocabulary
 
     vocabulary = Vocabulary.from_file(FLAGS.vocab_file)

@@ -3,8 +3,8 @@
 import os
 from collections.abc import Sequence
 
-from keras_bert.atomic_output import atomic_file
-from keras_bert.errors import InputError
+from keras_bert.program.atomic_output import atomic_file
+from keras_bert.program.errors import InputError
 
 END = "<!-- end -->"
 

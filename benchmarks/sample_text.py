@@ -3,8 +3,8 @@
 import os
 from collections.abc import Iterator
 
-from data_prep.corpus import read_documents
-from data_prep.sentences import split_documents
+from data_prep.text.corpus import read_documents
+from data_prep.text.sentences import split_documents
 
 
 def write_sample(text_file: str | os.PathLike, path: str | os.PathLike, num_bytes: int, skip_bytes: int = 0) -> int:

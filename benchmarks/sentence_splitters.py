@@ -10,7 +10,7 @@ import sys
 import time
 from collections.abc import Callable
 
-from data_prep.corpus import read_documents
+from data_prep.text.corpus import read_documents
 
 Splitter = Callable[[str], list[str]]
 

@@ -29,8 +29,8 @@ from absl import flags
 from benchmarks.encoder_sides import config_of_size, environment_of_sides, python_of, write_model
 from benchmarks.suite_flags import define_suite_flags, machine_lines, numbers_of_flag, version_lines
 from benchmarks.workers_in_turns import end_workers, start_worker, take_turn
-from keras_bert.command_line import run_command
-from keras_bert.errors import InputError
+from keras_bert.program.command_line import run_command
+from keras_bert.program.errors import InputError
 
 FLAGS = flags.FLAGS
 OURS = {
@@ -121,7 +121,7 @@ def start_sides(folder: str, names: list[str]) -> tuple[dict, dict, dict]:
 
 def load_request(folder: str, name: str) -> dict:
     """Returns the folder of an export and the names of its tensors, as a server reads them."""
-    from keras_bert.serving.saved_model_check.reading import read_saved_model
+    from keras_bert.tf_serving.saved_model_check.reading import read_saved_model
 
     options, signature = OURS[name]
     version = os.path.join(folder, str(options), "1")

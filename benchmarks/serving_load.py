@@ -27,8 +27,8 @@ import numpy as np
 import psutil
 from absl import flags
 
-from keras_bert.command_line import run_command
-from keras_bert.errors import InputError
+from keras_bert.program.command_line import run_command
+from keras_bert.program.errors import InputError
 
 FLAGS = flags.FLAGS
 
@@ -105,8 +105,8 @@ def _export(path: str, size: dict) -> list[str]:
 
 def _direct_answers(path: str, texts: list[str]):
     """Returns a function that asks the SavedModel one text, and the probabilities for each text."""
-    from keras_bert.serving.ask import load_text_operations
-    from keras_bert.serving.server.loaded_model import LoadedModel
+    from keras_bert.tf_serving.ask import load_text_operations
+    from keras_bert.tf_serving.server.loaded_model import LoadedModel
 
     load_text_operations()
     model = LoadedModel(os.path.join(path, "1"))

@@ -21,8 +21,8 @@ import sys
 from absl import flags
 
 from benchmarks.results_page import replace_section
-from keras_bert.command_line import run_command
-from keras_bert.errors import InputError
+from keras_bert.program.command_line import run_command
+from keras_bert.program.errors import InputError
 
 FLAGS = flags.FLAGS
 PROJECT = pathlib.Path(__file__).resolve().parent.parent

@@ -9,7 +9,7 @@ import time
 
 from absl import flags
 
-from keras_bert.command_line import run_command
+from keras_bert.program.command_line import run_command
 
 FLAGS = flags.FLAGS
 
@@ -24,10 +24,10 @@ def define_flags() -> None:
 def main() -> None:
     import numpy as np
 
-    from data_prep.squad import read_squad
-    from keras_bert.evaluation.squad import squad_scores
-    from keras_bert.tasks.answer_spans import AnswerOptions, find_answers
-    from keras_bert.tasks.question_answering import WindowOptions, make_windows
+    from data_prep.finetuning.squad import read_squad
+    from keras_bert.tasks.question_answering.answer_spans import AnswerOptions, find_answers
+    from keras_bert.tasks.question_answering.examples import WindowOptions, make_windows
+    from keras_bert.tasks.question_answering.scores import squad_scores
     from keras_bert.tokenization.graph_wordpiece import GraphTokenizer
     from keras_bert.tokenization.vocabulary import Vocabulary
 

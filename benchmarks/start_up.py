@@ -31,8 +31,8 @@ from absl import flags
 
 from benchmarks.pictures import save_figure, subplots
 from benchmarks.start_up_stages import LABELS, PROGRAMS
-from keras_bert.command_line import run_command
-from keras_bert.errors import InputError
+from keras_bert.program.command_line import run_command
+from keras_bert.program.errors import InputError
 
 FLAGS = flags.FLAGS
 

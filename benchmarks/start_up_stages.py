@@ -119,8 +119,8 @@ def _loaded(folder: str):
 def ours_exported(folder: str, stages: Stages) -> None:
     import numpy as np
 
-    from keras_bert.serving.ask import load_text_operations
-    from keras_bert.serving.server.loaded_model import LoadedModel
+    from keras_bert.tf_serving.ask import load_text_operations
+    from keras_bert.tf_serving.server.loaded_model import LoadedModel
 
     load_text_operations()
     stages.end("import")

@@ -58,7 +58,7 @@ def _is_installed() -> bool:
 
 def numbers_of_flag(name: str, smallest: int, largest: int) -> list[int]:
     """Returns the whole numbers of a list flag. Raises `InputError`: one is none, or out of range."""
-    from keras_bert.errors import InputError
+    from keras_bert.program.errors import InputError
 
     numbers = []
     for text in FLAGS[name].value:

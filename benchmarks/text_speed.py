@@ -27,8 +27,8 @@ from benchmarks import real_texts
 from benchmarks.encoder_sides import OTHERS, RunningSides, config_of_size, write_batch, write_model
 from benchmarks.pictures import save_bars
 from benchmarks.suite_flags import define_suite_flags, machine_lines, version_lines
-from keras_bert.command_line import run_command
 from keras_bert.config import SIZES
+from keras_bert.program.command_line import run_command
 
 FLAGS = flags.FLAGS
 TEXT_SIDES = ("ours", "ours_unpadded", *OTHERS)

@@ -28,13 +28,13 @@ import tensorflow as tf
 from absl import flags
 
 from benchmarks.gpu_core_work import random_batch
-from keras_bert import features
-from keras_bert.command_line import run_command
 from keras_bert.config import SIZES, BertConfig
-from keras_bert.example_encoding import encode_tfrecords
-from keras_bert.input_pipeline import pretraining_dataset
 from keras_bert.models.pretrainer import BertPretrainer
 from keras_bert.optimization import AdamW
+from keras_bert.program.command_line import run_command
+from keras_bert.records import features
+from keras_bert.records.datasets import pretraining_dataset
+from keras_bert.records.encoding import encode_tfrecords
 from keras_bert.training.input_probe import InputProbe
 from keras_bert.training.resumable_fit import compile_for_training, resumable_fit
 from keras_bert.training.run_folder import RunFolder

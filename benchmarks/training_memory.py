@@ -27,9 +27,9 @@ from benchmarks.gpu_core import num_predictions
 from benchmarks.pictures import save_figure, subplots
 from benchmarks.suite_flags import define_suite_flags, machine_lines, version_lines
 from benchmarks.workers_in_turns import end_workers, start_worker, take_turn
-from keras_bert.command_line import run_command
 from keras_bert.config import SIZES
-from keras_bert.errors import InputError
+from keras_bert.program.command_line import run_command
+from keras_bert.program.errors import InputError
 
 FLAGS = flags.FLAGS
 # side -> (module of benchmarks.sides, environment, XLA, gradient checkpointing)

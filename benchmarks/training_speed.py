@@ -35,9 +35,9 @@ from benchmarks.gpu_core import num_predictions
 from benchmarks.pictures import save_bars
 from benchmarks.suite_flags import define_suite_flags, machine_lines, numbers_of_flag, version_lines
 from benchmarks.workers_in_turns import end_workers, start_worker, take_turn
-from keras_bert.command_line import run_command
 from keras_bert.config import SIZES
-from keras_bert.errors import InputError
+from keras_bert.program.command_line import run_command
+from keras_bert.program.errors import InputError
 
 FLAGS = flags.FLAGS
 # side -> (module of benchmarks.sides, environment, XLA)
@@ -179,7 +179,7 @@ def texts_of_both_kinds(folder: str) -> list[tuple[str, str, str]]:
     if not text and FLAGS.data:
         text, about = os.path.join(FLAGS.data, "corpus", "wikipedia_articles.txt"), "Wikipedia"
     if not text:
-        from data_prep.documentation_text import read_packages
+        from run_scripts.documentation_text import read_packages
 
         text = os.path.join(folder, "documentation.txt")
         about = f"the documentation of {', '.join(DOCUMENTATION_PACKAGES)}"

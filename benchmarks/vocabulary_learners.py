@@ -61,8 +61,8 @@ def measure(tokens: list[str], counts: Counter[str]) -> tuple[float, float, floa
 
 def main() -> None:
     """Prints a line a learner and size."""
-    from data_prep.corpus import read_documents
-    from data_prep.word_counts import count_words
+    from data_prep.text.corpus import read_documents
+    from data_prep.text.word_counts import count_words
 
     documents = list(read_documents(sys.argv[1]))
     train = count_words((document for number, document in enumerate(documents) if number % 10), True)

@@ -6,7 +6,7 @@ import os
 import subprocess
 from collections.abc import Mapping
 
-from keras_bert.errors import InputError
+from keras_bert.program.errors import InputError
 
 
 def start_worker(

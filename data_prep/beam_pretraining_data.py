@@ -24,17 +24,17 @@ from typing import TYPE_CHECKING
 from absl import flags
 
 from data_prep import create_pretraining_data
-from keras_bert.command_line import run_command
-from keras_bert.errors import InputError
+from keras_bert.program.command_line import run_command
+from keras_bert.program.errors import InputError
 
 if TYPE_CHECKING:
     from apache_beam.options.pipeline_options import PipelineOptions
     from apache_beam.runners.runner import PipelineRunner
 
-    from data_prep.beam_pipeline import BeamJob
-    from data_prep.pretraining_records import PretrainingOptions
-    from data_prep.record_folder import PretrainingDataSummary, RecordFolder
-    from data_prep.tokenize_text import TextSettings
+    from data_prep.pretraining.beam_pipeline import BeamJob
+    from data_prep.pretraining.pretraining_records import PretrainingOptions
+    from data_prep.pretraining.record_folder import PretrainingDataSummary, RecordFolder
+    from data_prep.tokenized.tokenize_text import TextSettings
 
 _logger = logging.getLogger(__name__)
 
@@ -71,10 +71,10 @@ def beam_pretraining_data(
     import apache_beam as beam
     from apache_beam.options.pipeline_options import PipelineOptions
 
-    from data_prep.beam_files import BeamFiles
-    from data_prep.beam_pipeline import add_pipeline
-    from data_prep.pretraining_plan import output_prefix
-    from data_prep.record_folder import RecordFolder
+    from data_prep.pretraining.beam_files import BeamFiles
+    from data_prep.pretraining.beam_pipeline import add_pipeline
+    from data_prep.pretraining.pretraining_plan import output_prefix
+    from data_prep.pretraining.record_folder import RecordFolder
 
     job = _describe_job(
         input_file, vocab_file, output_dir, num_shards, options, settings, compression, use_v2_feature_names
@@ -129,14 +129,14 @@ def _describe_job(
     use_v2_feature_names: bool,
 ) -> "BeamJob":
     """Checks what can be checked before anything runs."""
-    from data_prep import pretraining_plan as plan
-    from data_prep.beam_files import is_remote, source_sizes
-    from data_prep.beam_pipeline import BeamJob
-    from data_prep.corpus import as_patterns
-    from data_prep.corpus_writer import TextSource, empty_manifest
-    from data_prep.pretraining_records import PretrainingOptions
-    from data_prep.record_writer import check_compression
-    from data_prep.tokenize_text import TextSettings
+    from data_prep.pretraining import pretraining_plan as plan
+    from data_prep.pretraining.beam_files import is_remote, source_sizes
+    from data_prep.pretraining.beam_pipeline import BeamJob
+    from data_prep.pretraining.pretraining_records import PretrainingOptions
+    from data_prep.pretraining.record_writer import check_compression
+    from data_prep.text.corpus import as_patterns
+    from data_prep.tokenized.corpus_writer import TextSource, empty_manifest
+    from data_prep.tokenized.tokenize_text import TextSettings
     from keras_bert.tokenization.vocabulary import Vocabulary
 
     options, settings = options or PretrainingOptions(), settings or TextSettings()
@@ -181,7 +181,7 @@ def _begin(folder: "RecordFolder", output_dir: str) -> None:
     Raises:
         InputError: it holds something else.
     """
-    from data_prep.beam_files import BeamFiles
+    from data_prep.pretraining.beam_files import BeamFiles
 
     if folder.is_begun():
         folder.read_progress(may_replace=False)
@@ -193,8 +193,8 @@ def _begin(folder: "RecordFolder", output_dir: str) -> None:
 
 
 def _forget_if_nothing_is_done(folder: "RecordFolder", output_dir: str) -> None:
-    from data_prep.beam_files import BeamFiles, is_remote
-    from data_prep.record_folder import PROGRESS_NAME
+    from data_prep.pretraining.beam_files import BeamFiles, is_remote
+    from data_prep.pretraining.record_folder import PROGRESS_NAME
 
     if set(BeamFiles().sizes(output_dir)) == {PROGRESS_NAME}:
         BeamFiles().remove([folder.progress_path])
@@ -233,8 +233,8 @@ def define_flags() -> None:
 
 
 def main(beam_options: list[str]) -> None:
-    from data_prep.pretraining_records import PretrainingOptions
-    from data_prep.tokenize_text import TextSettings
+    from data_prep.pretraining.pretraining_records import PretrainingOptions
+    from data_prep.tokenized.tokenize_text import TextSettings
 
     create_pretraining_data.check_record_flags()
     if not FLAGS.vocab_file:

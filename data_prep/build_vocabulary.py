@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING
 
 from absl import flags
 
-from keras_bert.command_line import run_command
-from keras_bert.errors import InputError
+from keras_bert.program.command_line import run_command
+from keras_bert.program.errors import InputError
 
 if TYPE_CHECKING:
     from keras_bert.tokenization.vocabulary import Vocabulary
@@ -94,7 +94,7 @@ def build_vocabulary(
     """Learns a WordPiece vocabulary from text and writes it; see the top of this file.
 
     Args:
-        input_file: what `data_prep.corpus.read_documents` takes.
+        input_file: what `data_prep.text.corpus.read_documents` takes.
         output_file: an existing file is replaced, whole or not at all.
         num_processes: with more than one, the calling script needs the usual `if __name__ == "__main__":`.
 
@@ -104,9 +104,9 @@ def build_vocabulary(
     """
     from tqdm import tqdm
 
-    from data_prep.corpus import input_size, list_sources, read_documents
-    from data_prep.word_counts import count_words
-    from keras_bert.atomic_output import atomic_file, check_output_file
+    from data_prep.text.corpus import input_size, list_sources, read_documents
+    from data_prep.text.word_counts import count_words
+    from keras_bert.program.atomic_output import atomic_file, check_output_file
 
     _check_values(vocab_size, min_frequency, character_coverage, num_unused_tokens, num_processes)
     check_output_file(output_file)

@@ -23,13 +23,13 @@ from typing import TYPE_CHECKING, Any
 
 from absl import flags
 
-from keras_bert.atomic_output import atomic_file, atomic_folder, check_output_folder
-from keras_bert.command_line import refuse_flags_without_effect, run_command
-from keras_bert.errors import InputError
+from keras_bert.program.atomic_output import atomic_file, atomic_folder, check_output_folder
+from keras_bert.program.command_line import refuse_flags_without_effect, run_command
+from keras_bert.program.errors import InputError
 
 if TYPE_CHECKING:
-    from data_prep.finetuning_task import FinetuningOptions, FinetuningTask
-    from data_prep.glue import GlueTask
+    from data_prep.finetuning.finetuning_task import FinetuningOptions, FinetuningTask
+    from data_prep.finetuning.glue import GlueTask
 
 _logger = logging.getLogger(__name__)
 
@@ -81,8 +81,8 @@ def create_finetuning_data(
     Raises:
         InputError: a file cannot be read or does not fit the task, or the output cannot be written.
     """
-    from data_prep.finetuning_task import FinetuningOptions
-    from data_prep.glue import find_task
+    from data_prep.finetuning.finetuning_task import FinetuningOptions
+    from data_prep.finetuning.glue import find_task
     from keras_bert.tokenization.vocabulary import Vocabulary
 
     options = options or FinetuningOptions()
@@ -120,10 +120,10 @@ def create_finetuning_data(
 
 def make_task(task: str, options: "FinetuningOptions", glue: "GlueTask | None" = None) -> "FinetuningTask":
     """Returns what reads the files of a task and makes its records."""
-    from data_prep.classification_records import Classification, MultiLabel, Regression
-    from data_prep.multiple_choice_records import MultipleChoice
-    from data_prep.question_answering_records import QuestionAnswering
-    from data_prep.tagging_records import Tagging
+    from data_prep.finetuning.classification_records import Classification, MultiLabel, Regression
+    from data_prep.finetuning.multiple_choice_records import MultipleChoice
+    from data_prep.finetuning.question_answering_records import QuestionAnswering
+    from data_prep.finetuning.tagging_records import Tagging
 
     makers = dict(
         zip(KINDS, (Classification, Regression, MultiLabel, MultipleChoice, Tagging, QuestionAnswering), strict=True)
@@ -154,8 +154,8 @@ def _write_part(
     """Writes the records of one part, and returns what the metadata say about them."""
     from tqdm import tqdm
 
-    from data_prep.record_writer import write_records
-    from keras_bert import features
+    from data_prep.pretraining.record_writer import write_records
+    from keras_bert.records import features
 
     record = maker.record(part)
     if use_v2_feature_names:
@@ -284,7 +284,7 @@ def define_flags() -> None:
 
 
 def main() -> None:
-    from data_prep.finetuning_task import FinetuningOptions
+    from data_prep.finetuning.finetuning_task import FinetuningOptions
 
     task = _task()
     for name, tasks in _TASKS_OF_FLAG.items():
@@ -322,7 +322,7 @@ def main() -> None:
 
 def _task() -> str:
     """Returns what is learned, by --task or --task_name."""
-    from data_prep.glue import find_task
+    from data_prep.finetuning.glue import find_task
 
     if FLAGS.task_name is None:
         if FLAGS.task is None:
@@ -336,9 +336,9 @@ def _task() -> str:
 
 def _files(task: str) -> dict[str, str]:
     """Returns part -> file: those that are named, in place of those of the folder."""
-    from data_prep.data_folder import find_parts
-    from data_prep.finetuning_task import FinetuningOptions
-    from data_prep.glue import find_task
+    from data_prep.finetuning.data_folder import find_parts
+    from data_prep.finetuning.finetuning_task import FinetuningOptions
+    from data_prep.finetuning.glue import find_task
 
     found = {}
     if FLAGS.data_dir and FLAGS.task_name:

@@ -24,20 +24,20 @@ from typing import TYPE_CHECKING, Any
 
 from absl import flags
 
-from keras_bert.command_line import refuse_flags_without_effect, run_command
-from keras_bert.errors import InputError
+from keras_bert.program.command_line import refuse_flags_without_effect, run_command
+from keras_bert.program.errors import InputError
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from data_prep.document_dealing import Dealing
-    from data_prep.ordered_map import WorkerPool
-    from data_prep.pretraining_plan import ShardSizes
-    from data_prep.pretraining_records import PretrainingOptions
-    from data_prep.record_folder import FinishedShard, PretrainingDataSummary, RecordFolder
-    from data_prep.shard_pool import ShardJob
-    from data_prep.tokenize_text import TextSettings
-    from data_prep.tokenized_corpus import TokenizedCorpus
+    from data_prep.pretraining.document_dealing import Dealing
+    from data_prep.pretraining.pretraining_plan import ShardSizes
+    from data_prep.pretraining.pretraining_records import PretrainingOptions
+    from data_prep.pretraining.record_folder import FinishedShard, PretrainingDataSummary, RecordFolder
+    from data_prep.pretraining.shard_pool import ShardJob
+    from data_prep.text.ordered_map import WorkerPool
+    from data_prep.tokenized.tokenize_text import TextSettings
+    from data_prep.tokenized.tokenized_corpus import TokenizedCorpus
     from keras_bert.tokenization.vocabulary import Vocabulary
 
 _logger = logging.getLogger(__name__)
@@ -63,7 +63,7 @@ def create_pretraining_data(
     """Makes pre-training records from text; see the top of this file.
 
     Args:
-        input_file: what `data_prep.corpus.read_documents` takes. May be None when `tokenized_corpus` exists.
+        input_file: what `data_prep.text.corpus.read_documents` takes. May be None when `tokenized_corpus` exists.
         output_file: names of the files to write; files that exist are replaced.
         output_dir: instead, a folder for `num_shards` files: new, empty, or left by the same call when it was stopped.
         num_shards: by default one for every hundred documents up to 16, and more where files would pass 250 MB.
@@ -80,15 +80,15 @@ def create_pretraining_data(
             that exists was made from other text or with another vocabulary, or the output cannot be written, or will
             not fit.
     """
-    from data_prep import pretraining_plan as plan
-    from data_prep.corpus import list_sources
-    from data_prep.ordered_map import WorkerPool
-    from data_prep.pretraining_records import PretrainingOptions
-    from data_prep.record_folder import RecordFolder
-    from data_prep.record_writer import check_compression
-    from data_prep.shard_pool import ShardJob
-    from data_prep.tokenize_text import TextSettings, tokenize_text
-    from keras_bert.atomic_output import check_output_file
+    from data_prep.pretraining import pretraining_plan as plan
+    from data_prep.pretraining.pretraining_records import PretrainingOptions
+    from data_prep.pretraining.record_folder import RecordFolder
+    from data_prep.pretraining.record_writer import check_compression
+    from data_prep.pretraining.shard_pool import ShardJob
+    from data_prep.text.corpus import list_sources
+    from data_prep.text.ordered_map import WorkerPool
+    from data_prep.tokenized.tokenize_text import TextSettings, tokenize_text
+    from keras_bert.program.atomic_output import check_output_file
     from keras_bert.tokenization.vocabulary import Vocabulary
 
     options, settings = options or PretrainingOptions(), settings or TextSettings()
@@ -136,8 +136,8 @@ def create_pretraining_data(
 @contextlib.contextmanager
 def _output_place(prefix: str) -> Iterator[str]:
     """Makes the folder that is written to, keeps others from it, and removes it when nothing came into it."""
-    from data_prep.record_folder import PROGRESS_NAME
-    from keras_bert.folder_lock import only_writer
+    from data_prep.pretraining.record_folder import PROGRESS_NAME
+    from keras_bert.program.folder_lock import only_writer
 
     place, name = os.path.split(os.path.abspath(prefix) + ("" if os.path.basename(prefix) else os.sep))
     os.makedirs(place, exist_ok=True)
@@ -156,7 +156,7 @@ def _planned_dealing(
     corpus: "TokenizedCorpus", options: "PretrainingOptions", num_shards: int, keep_corpus: bool
 ) -> "tuple[Dealing, ShardSizes]":
     """Checks the text and plans its shards. Nothing stays of a text that is too short for them."""
-    from data_prep.pretraining_plan import plan_dealing
+    from data_prep.pretraining.pretraining_plan import plan_dealing
 
     try:
         return plan_dealing(corpus, options, num_shards)
@@ -182,8 +182,8 @@ def _write_shards(
     """
     from tqdm import tqdm
 
-    from data_prep.shard_pool import write_shards
-    from keras_bert.atomic_output import remove_partial_files
+    from data_prep.pretraining.shard_pool import write_shards
+    from keras_bert.program.atomic_output import remove_partial_files
 
     names = [folder.name_of(path) for path in job.paths]
     shards = {names.index(name): shard for name, shard in done.items() if _is_there(job.paths, names, shard)}
@@ -224,8 +224,8 @@ def _finish(
     keep_corpus: bool,
 ) -> "PretrainingDataSummary":
     """Writes what stands beside the records, and removes what was only needed to make them."""
-    from data_prep.record_folder import PretrainingDataSummary, RecordCounts
-    from data_prep.tfds_metadata import write_tfds_metadata
+    from data_prep.pretraining.record_folder import PretrainingDataSummary, RecordCounts
+    from data_prep.pretraining.tfds_metadata import write_tfds_metadata
 
     description = {name: value for name, value in corpus.manifest.items() if name != "parts"}
     summary = PretrainingDataSummary(
@@ -263,9 +263,9 @@ def verify_pretraining_data(
     """
     from tqdm import tqdm
 
-    from data_prep import pretraining_plan as plan
-    from data_prep.record_folder import MANIFEST_NAME, read_manifest, verify_records
-    from data_prep.tokenized_corpus import TokenizedCorpus
+    from data_prep.pretraining import pretraining_plan as plan
+    from data_prep.pretraining.record_folder import MANIFEST_NAME, read_manifest, verify_records
+    from data_prep.tokenized.tokenized_corpus import TokenizedCorpus
 
     manifest_path = plan.output_prefix(output_file, output_dir) + MANIFEST_NAME
     num_bytes = sum(file["num_bytes"] for file in read_manifest(manifest_path)["files"])
@@ -277,9 +277,9 @@ def verify_pretraining_data(
 
 
 def read_first_example(paths: Sequence[str], vocabulary: "Vocabulary") -> str:
-    """Returns the first record of the files as text; see `data_prep.record_text.show_record`."""
-    from data_prep.record_text import show_record
-    from keras_bert.record_files import iterate_records
+    """Returns the first record of the files as text; see `data_prep.inspection.record_text.show_record`."""
+    from data_prep.inspection.record_text import show_record
+    from keras_bert.records.files import iterate_records
 
     return show_record(next(record for path in paths for record in iterate_records(path)), vocabulary)
 
@@ -375,9 +375,9 @@ def main() -> None:
         print(f"{len(manifest['files'])} files, {manifest['records']['num_records']:,} records: all as written")
         return
     check_record_flags()
-    from data_prep.ordered_map import available_cores
-    from data_prep.pretraining_records import PretrainingOptions
-    from data_prep.tokenize_text import TextSettings
+    from data_prep.pretraining.pretraining_records import PretrainingOptions
+    from data_prep.text.ordered_map import available_cores
+    from data_prep.tokenized.tokenize_text import TextSettings
     from keras_bert.tokenization.vocabulary import Vocabulary
 
     options = {field.name: FLAGS[field.name].value for field in dataclasses.fields(PretrainingOptions)}

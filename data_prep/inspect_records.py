@@ -19,12 +19,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from absl import flags
 
-from keras_bert.atomic_output import atomic_file, check_output_file
-from keras_bert.command_line import refuse_flags_without_effect, run_command
-from keras_bert.errors import InputError
+from keras_bert.program.atomic_output import atomic_file, check_output_file
+from keras_bert.program.command_line import refuse_flags_without_effect, run_command
+from keras_bert.program.errors import InputError
 
 if TYPE_CHECKING:
-    from data_prep.record_statistics import RecordStatistics
+    from data_prep.inspection.record_statistics import RecordStatistics
     from keras_bert.tokenization.vocabulary import Vocabulary
 
 STATISTICS_NAME = "statistics.json"
@@ -56,8 +56,8 @@ def collect_statistics(
     """
     from tqdm import tqdm
 
-    from data_prep.parsed_records import read_batches
-    from data_prep.record_statistics import RecordStatistics
+    from data_prep.inspection.parsed_records import read_batches
+    from data_prep.inspection.record_statistics import RecordStatistics
 
     most = math.ceil(sample / len(paths)) if sample else None
     by_schema: dict[tuple, RecordStatistics] = {}
@@ -90,13 +90,13 @@ def shown_records(
 
     Args:
         first_record: number of the first record to show, in the first file that has so many; the first is 1.
-        join_pieces: see `data_prep.record_text.show_record`.
+        join_pieces: see `data_prep.inspection.record_text.show_record`.
 
     Raises:
         InputError: the files are damaged, or no file has so many records.
     """
-    from data_prep.record_text import show_record
-    from keras_bert.record_files import iterate_records
+    from data_prep.inspection.record_text import show_record
+    from keras_bert.records.files import iterate_records
 
     num_shown = 0
     for path in paths:
@@ -116,7 +116,7 @@ def shown_records(
 
 
 def _write_report(folder: str, report: dict[str, Any], plot: bool) -> None:
-    from data_prep.record_plot import plot_summary
+    from data_prep.inspection.record_plot import plot_summary
 
     with atomic_file(os.path.join(folder, STATISTICS_NAME)) as file:
         file.write((_lists_in_one_line(json.dumps(report, indent=1, ensure_ascii=False)) + "\n").encode())
@@ -156,9 +156,9 @@ def define_flags() -> None:
 
 
 def main() -> None:
-    from data_prep.record_plot import check_plotting
-    from data_prep.record_surroundings import look_around
-    from keras_bert.record_files import list_records
+    from data_prep.inspection.record_plot import check_plotting
+    from data_prep.inspection.record_surroundings import look_around
+    from keras_bert.records.files import list_records
 
     refuse_flags_without_effect(FLAGS.output_dir, "without --output_dir", "plot")
     refuse_flags_without_effect(FLAGS.statistics, "with --nostatistics", "output_dir", "plot", "sample")
@@ -190,8 +190,8 @@ def main() -> None:
 
 
 def _show_statistics(paths: Sequence[str], surroundings) -> None:
-    from data_prep.record_report import report_text, summarize
-    from data_prep.record_surroundings import check_against_manifest, missing_shards
+    from data_prep.inspection.record_report import report_text, summarize
+    from data_prep.inspection.record_surroundings import check_against_manifest, missing_shards
 
     collected = collect_statistics(paths, surroundings.vocabulary, sample=FLAGS.sample, show_progress=True)
     warnings = missing_shards(paths)

@@ -12,7 +12,7 @@ import os
 
 from absl import flags
 
-from keras_bert.command_line import refuse_flags_without_effect, run_command
+from keras_bert.program.command_line import refuse_flags_without_effect, run_command
 
 FLAGS = flags.FLAGS
 
@@ -32,10 +32,10 @@ def define_flags() -> None:
 
 
 def main() -> None:
-    from data_prep.disk_space import announce_disk_use
-    from data_prep.ordered_map import WorkerPool, available_cores
-    from data_prep.tokenize_text import TextSettings, tokenize_text
-    from data_prep.tokenized_corpus import TokenizedCorpus
+    from data_prep.pretraining.disk_space import announce_disk_use
+    from data_prep.text.ordered_map import WorkerPool, available_cores
+    from data_prep.tokenized.tokenize_text import TextSettings, tokenize_text
+    from data_prep.tokenized.tokenized_corpus import TokenizedCorpus
     from keras_bert.tokenization.vocabulary import Vocabulary
 
     def announce(chunk, num_bytes):

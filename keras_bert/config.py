@@ -7,9 +7,9 @@ import reprlib
 from collections.abc import Mapping
 from typing import Any
 
-from keras_bert.atomic_output import atomic_file
-from keras_bert.errors import InputError
-from keras_bert.json_files import read_json_object
+from keras_bert.program.atomic_output import atomic_file
+from keras_bert.program.errors import InputError
+from keras_bert.program.json_files import read_json_object
 
 # (layers, hidden size, heads) of the models that Google published. BASE and LARGE are of the paper, section 3; the
 # small ones are of "Well-Read Students Learn Better" (Turc et al., 2019).

@@ -14,7 +14,7 @@ Examples:
 
 from absl import flags
 
-from keras_bert.command_line import run_command
+from keras_bert.program.command_line import run_command
 from run_scripts.questions import answer_questions, define_question_flags, given_questions
 
 
@@ -25,7 +25,7 @@ def define_flags() -> None:
 
 def main():
     given = given_questions()
-    from keras_bert.serving.ask import SavedModel
+    from keras_bert.tf_serving.ask import SavedModel
 
     answer_questions(given, SavedModel(flags.FLAGS.saved_model))
 

@@ -13,8 +13,8 @@ import sys
 
 from absl import flags
 
-from keras_bert.command_line import run_command
-from keras_bert.errors import InputError
+from keras_bert.program.command_line import run_command
+from keras_bert.program.errors import InputError
 
 
 def define_flags() -> None:
@@ -27,9 +27,9 @@ def define_flags() -> None:
 
 
 def main(path: str):
-    from keras_bert.serving.kit.server_files import read_batching_file
-    from keras_bert.serving.saved_model_check.checking import check
-    from keras_bert.serving.saved_model_check.served_operations import DEFAULT_VERSIONS
+    from keras_bert.tf_serving.kit.server_files import read_batching_file
+    from keras_bert.tf_serving.saved_model_check.checking import check
+    from keras_bert.tf_serving.saved_model_check.served_operations import DEFAULT_VERSIONS
 
     arguments = flags.FLAGS
     try:

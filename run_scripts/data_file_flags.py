@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from absl import flags
 
-from keras_bert.errors import InputError
+from keras_bert.program.errors import InputError
 
 FLAGS = flags.FLAGS
 # Part of the data -> the flag that names its file, what is done with it, and the flag that asks for that.
@@ -37,7 +37,7 @@ def data_files(endings: Sequence[str]) -> dict[str, str]:
     Raises:
         InputError: nothing is asked for, or there is no such file.
     """
-    from data_prep.data_folder import find_parts
+    from data_prep.finetuning.data_folder import find_parts
 
     wanted = [part for part, (_, _, do_it) in _PARTS.items() if FLAGS[do_it].value]
     if not wanted:

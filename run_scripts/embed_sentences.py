@@ -8,7 +8,7 @@ Example:
 
 from absl import flags
 
-from keras_bert.command_line import run_command
+from keras_bert.program.command_line import run_command
 
 
 def define_flags() -> None:
@@ -27,14 +27,14 @@ def define_flags() -> None:
 
 
 def main():
-    from keras_bert.atomic_output import check_output_file
+    from keras_bert.program.atomic_output import check_output_file
 
     arguments = flags.FLAGS
     check_output_file(arguments.output_file)
 
+    from keras_bert.embeddings.vector_files import embed_sentences
     from keras_bert.models.encoder import BertEncoder
-    from keras_bert.tasks.token_rows import row_length
-    from keras_bert.vector_files import embed_sentences
+    from keras_bert.records.token_rows import row_length
 
     encoder = BertEncoder.from_pretrained(arguments.init_checkpoint)
     shape = embed_sentences(

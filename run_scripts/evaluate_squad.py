@@ -15,9 +15,9 @@ from typing import Any
 
 from absl import flags
 
-from keras_bert.command_line import refuse_flags_without_effect, run_command
-from keras_bert.errors import InputError
-from keras_bert.json_files import parse_json
+from keras_bert.program.command_line import refuse_flags_without_effect, run_command
+from keras_bert.program.errors import InputError
+from keras_bert.program.json_files import parse_json
 
 FLAGS = flags.FLAGS
 ARGUMENTS = ("data.json", "predictions.json")
@@ -38,9 +38,9 @@ def define_flags() -> None:
 
 
 def main(data_file: str, predictions_file: str) -> None:
-    from data_prep.squad import read_squad
-    from keras_bert.atomic_output import atomic_file, check_output_file
-    from keras_bert.evaluation import squad
+    from data_prep.finetuning.squad import read_squad
+    from keras_bert.program.atomic_output import atomic_file, check_output_file
+    from keras_bert.tasks.question_answering import scores as squad
 
     refuse_flags_without_effect(FLAGS.na_prob_file, "without --na_prob_file", "na_prob_thresh")
     if FLAGS.out_file:
@@ -68,7 +68,7 @@ def main(data_file: str, predictions_file: str) -> None:
 
 
 def _read_by_id(path: str, kind: Any, kind_name: str) -> dict[str, Any]:
-    from data_prep.text_lines import read_text
+    from data_prep.text.text_lines import read_text
 
     found = parse_json(read_text(path), path)
     if not isinstance(found, dict):
@@ -81,8 +81,8 @@ def _read_by_id(path: str, kind: Any, kind_name: str) -> dict[str, Any]:
 
 def _version(path: str) -> str:
     """Returns the version that a SQuAD file names, or an empty text."""
-    from data_prep.text_lines import read_text
-    from data_prep.tfds_text import is_tfds_name
+    from data_prep.text.text_lines import read_text
+    from data_prep.text.tfds_text import is_tfds_name
 
     if is_tfds_name(path) or path.removesuffix(".gz").endswith(".jsonl"):
         return ""

@@ -10,8 +10,8 @@ Examples:
 
 from absl import flags
 
-from keras_bert.command_line import run_command
-from keras_bert.errors import InputError
+from keras_bert.program.command_line import run_command
+from keras_bert.program.errors import InputError
 
 
 def define_flags() -> None:
@@ -48,8 +48,8 @@ _OPTIONS = ("max_seq_length", "text_pairs", "top_k", "pooling", "normalize")
 
 
 def main():
-    from keras_bert.atomic_output import check_output_folder
-    from keras_bert.serving.versions import check_version_place
+    from keras_bert.program.atomic_output import check_output_folder
+    from keras_bert.tf_serving.versions import check_version_place
 
     arguments = flags.FLAGS
     (check_output_folder if arguments.hub_pair else check_version_place)(arguments.output_dir)

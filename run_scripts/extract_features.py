@@ -12,7 +12,7 @@ Example:
 
 from absl import flags
 
-from keras_bert.command_line import refuse_flags_without_effect, run_command
+from keras_bert.program.command_line import refuse_flags_without_effect, run_command
 
 
 def define_flags() -> None:
@@ -33,8 +33,8 @@ def define_flags() -> None:
 
 
 def main():
-    from keras_bert.atomic_output import check_output_file, check_output_folder
-    from keras_bert.errors import InputError
+    from keras_bert.program.atomic_output import check_output_file, check_output_folder
+    from keras_bert.program.errors import InputError
 
     arguments = flags.FLAGS
     refuse_flags_without_effect(arguments.output_format == "npy", "without --output_format=npy", "dtype")
@@ -46,9 +46,9 @@ def main():
             f"--layers must be whole numbers with commas. Received: {','.join(arguments.layers)}"
         ) from None
 
+    from keras_bert.embeddings.vector_files import extract_features
     from keras_bert.models.encoder import BertEncoder
-    from keras_bert.tasks.token_rows import row_length
-    from keras_bert.vector_files import extract_features
+    from keras_bert.records.token_rows import row_length
 
     encoder = BertEncoder.from_pretrained(
         arguments.init_checkpoint, do_lower_case=arguments.do_lower_case, output_hidden_states=True

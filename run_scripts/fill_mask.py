@@ -10,7 +10,7 @@ Example:
 
 from absl import flags
 
-from keras_bert.command_line import run_command
+from keras_bert.program.command_line import run_command
 
 
 def define_flags() -> None:
@@ -27,9 +27,9 @@ def define_flags() -> None:
 
 
 def main():
-    from keras_bert.atomic_output import atomic_file, check_output_file
-    from keras_bert.errors import InputError
-    from keras_bert.vector_files import read_texts
+    from keras_bert.embeddings.vector_files import read_texts
+    from keras_bert.program.atomic_output import atomic_file, check_output_file
+    from keras_bert.program.errors import InputError
 
     arguments = flags.FLAGS
     if arguments.output_file:
@@ -42,7 +42,7 @@ def main():
     import json
 
     from keras_bert.models.masked_lm import BertMaskedLM
-    from keras_bert.text_tasks.mask_filling import fill_masks
+    from keras_bert.tasks.masked_lm.mask_filling import fill_masks
 
     model = BertMaskedLM.from_pretrained(arguments.init_checkpoint, do_lower_case=arguments.do_lower_case)
     answers = fill_masks(

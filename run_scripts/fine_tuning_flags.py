@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 
 from absl import flags
 
-from keras_bert.command_line import refuse_flags_without_effect
-from keras_bert.errors import InputError
+from keras_bert.program.command_line import refuse_flags_without_effect
+from keras_bert.program.errors import InputError
 from run_scripts.optimizer_flags import define_optimizer_flags, optimizer_choice, set_precision
 from run_scripts.strategy_flags import define_strategy_flags, strategy_of_flags
 

@@ -10,7 +10,7 @@ Example:
 
 from absl import flags
 
-from keras_bert.command_line import refuse_flags_without_effect, run_command
+from keras_bert.program.command_line import refuse_flags_without_effect, run_command
 
 
 def define_flags() -> None:
@@ -34,7 +34,7 @@ def define_flags() -> None:
 
 def main():
     from keras_bert.models.masked_lm import BertMaskedLM
-    from keras_bert.text_tasks.text_generation import generate_text
+    from keras_bert.tasks.masked_lm.text_generation import generate_text
 
     arguments = flags.FLAGS
     refuse_flags_without_effect(arguments.order == "mask_predict", "without --order=mask_predict", "rounds")

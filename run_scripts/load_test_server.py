@@ -15,8 +15,8 @@ import os
 
 from absl import flags
 
-from keras_bert.command_line import refuse_flags_without_effect, run_command
-from keras_bert.errors import InputError
+from keras_bert.program.command_line import refuse_flags_without_effect, run_command
+from keras_bert.program.errors import InputError
 
 
 def define_flags() -> None:
@@ -37,11 +37,11 @@ def define_flags() -> None:
 
 
 def main():
-    from keras_bert.atomic_output import atomic_file, check_output_file
-    from keras_bert.serving.batching_proposal import propose_batching
-    from keras_bert.serving.client import GrpcClient, RestClient, ServingError
-    from keras_bert.serving.load_measurement import made_up_rows, measure_all
-    from keras_bert.serving.saved_model_check.batching import has_one_width
+    from keras_bert.program.atomic_output import atomic_file, check_output_file
+    from keras_bert.tf_serving.batching_proposal import propose_batching
+    from keras_bert.tf_serving.client import GrpcClient, RestClient, ServingError
+    from keras_bert.tf_serving.load_measurement import made_up_rows, measure_all
+    from keras_bert.tf_serving.saved_model_check.batching import has_one_width
     from run_scripts.make_serving_kit import read_examples
 
     arguments = flags.FLAGS

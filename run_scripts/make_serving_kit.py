@@ -9,9 +9,9 @@ Examples:
 
 from absl import flags
 
-from keras_bert.command_line import run_command
-from keras_bert.errors import InputError
-from keras_bert.json_files import parse_json
+from keras_bert.program.command_line import run_command
+from keras_bert.program.errors import InputError
+from keras_bert.program.json_files import parse_json
 
 
 def define_flags() -> None:
@@ -36,8 +36,8 @@ def define_flags() -> None:
 
 
 def main():
-    from keras_bert.serving.kit.making import make_serving_kit
-    from keras_bert.serving.kit.server_files import read_batching_file
+    from keras_bert.tf_serving.kit.making import make_serving_kit
+    from keras_bert.tf_serving.kit.server_files import read_batching_file
 
     arguments = flags.FLAGS
     sizes = arguments.warm_up_batch_sizes

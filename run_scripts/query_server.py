@@ -15,8 +15,8 @@ import json
 
 from absl import flags
 
-from keras_bert.command_line import run_command
-from keras_bert.errors import InputError
+from keras_bert.program.command_line import run_command
+from keras_bert.program.errors import InputError
 from run_scripts.questions import answer_questions, define_question_flags, given_questions
 
 
@@ -39,7 +39,7 @@ def define_flags() -> None:
 def main():
     arguments = flags.FLAGS
     given = given_questions()
-    from keras_bert.serving.client import ServingError
+    from keras_bert.tf_serving.client import ServingError
 
     try:
         with _client(arguments) as client:
@@ -57,7 +57,7 @@ def main():
 
 
 def _client(arguments):
-    from keras_bert.serving.client import GrpcClient, RestClient
+    from keras_bert.tf_serving.client import GrpcClient, RestClient
 
     choice = {"version": arguments.version, "label": arguments.label, "timeout": arguments.timeout}
     if not arguments.grpc:
@@ -96,7 +96,7 @@ class _ServedModel:
     """A model on a server, as `answer_questions` wants one."""
 
     def __init__(self, client, name: str, signature: str, as_json: bool):
-        from keras_bert.serving.ask import QUESTIONS
+        from keras_bert.tf_serving.ask import QUESTIONS
 
         metadata = client.metadata()
         self.folder, self._client, self._signature, self._as_json = f"The model {name}", client, signature, as_json
@@ -109,11 +109,11 @@ class _ServedModel:
         if not self.columns:
             raise InputError(
                 f"{self.folder} takes {', '.join(sorted(inputs)) or 'nothing'} in {signature}, which cannot be asked "
-                f"from a command line. Use a client of keras_bert.serving.client."
+                f"from a command line. Use a client of keras_bert.tf_serving.client."
             )
 
     def ask(self, *columns) -> list[str]:
-        from keras_bert.serving.readable_answers import readable_answers
+        from keras_bert.tf_serving.readable_answers import readable_answers
 
         asked = {name: list(values) for name, values in zip(self.columns, columns, strict=True)}
         outputs = self._client.predict(self._signature, **{name: _filled(values) for name, values in asked.items()})

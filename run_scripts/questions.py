@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 
 from absl import flags
 
-from keras_bert.errors import InputError
+from keras_bert.program.errors import InputError
 
 BATCH_SIZE = 32
 _NO_TEXT = "(empty text)"

@@ -36,7 +36,7 @@ if [ -n "$INPUT" ]; then
 fi
 
 stage "1 of 8  Raw text: the documentation of the packages on this machine"
-python -m data_prep.documentation_corpus --output_dir="$OUTPUT/text" --num_train="$NUM_LABELLED"
+python -m run_scripts.documentation_corpus --output_dir="$OUTPUT/text" --num_train="$NUM_LABELLED"
 INPUT=${INPUT:-$OUTPUT/text/corpus.txt}
 
 stage "2 of 8  A WordPiece vocabulary of $VOCAB_SIZE tokens"

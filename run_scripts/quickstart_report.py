@@ -10,9 +10,9 @@ import os
 
 from absl import flags
 
-from keras_bert.atomic_output import atomic_file
-from keras_bert.command_line import run_command
-from keras_bert.errors import InputError
+from keras_bert.program.atomic_output import atomic_file
+from keras_bert.program.command_line import run_command
+from keras_bert.program.errors import InputError
 
 FLAGS = flags.FLAGS
 

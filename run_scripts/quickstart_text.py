@@ -7,8 +7,8 @@ import itertools
 
 from absl import flags
 
-from keras_bert.command_line import run_command
-from keras_bert.errors import InputError
+from keras_bert.program.command_line import run_command
+from keras_bert.program.errors import InputError
 
 FLAGS = flags.FLAGS
 
@@ -20,9 +20,9 @@ def define_flags() -> None:
 
 
 def main() -> None:
-    from data_prep.corpus import input_size, read_documents
-    from data_prep.pretraining_plan import sentences_needed, too_short_message
-    from data_prep.sentences import split_documents
+    from data_prep.pretraining.pretraining_plan import sentences_needed, too_short_message
+    from data_prep.text.corpus import input_size, read_documents
+    from data_prep.text.sentences import split_documents
 
     task = "next_sentence"
     sentences = (sentence for document in split_documents(read_documents(FLAGS.input_file)) for sentence in document)

@@ -22,8 +22,8 @@ import os
 
 from absl import flags
 
-from keras_bert.command_line import refuse_flags_without_effect, run_command
-from keras_bert.errors import InputError
+from keras_bert.program.command_line import refuse_flags_without_effect, run_command
+from keras_bert.program.errors import InputError
 from run_scripts.data_file_flags import data_files, define_data_file_flags
 from run_scripts.fine_tuning_flags import (
     check_training_flags,
@@ -92,7 +92,7 @@ def main() -> None:
         teacher=FLAGS.teacher, distillation_alpha=FLAGS.distillation_alpha, temperature=FLAGS.temperature
     )
     if options.main_score is None and task_name:
-        from keras_bert.evaluation.classification import GLUE_SCORES
+        from keras_bert.tasks.classification.scores import GLUE_SCORES
 
         options = dataclasses.replace(options, main_score=GLUE_SCORES[task_name].main)
     train_evaluate_predict(
@@ -112,9 +112,9 @@ class _Data:
 
     def __init__(self, task_name: str | None, problem_type: str, files: dict[str, str]):
         from data_prep.create_finetuning_data import make_task
-        from data_prep.finetuning_task import FinetuningOptions
-        from data_prep.glue import find_task
-        from keras_bert.tasks.classification import TextExamples
+        from data_prep.finetuning.finetuning_task import FinetuningOptions
+        from data_prep.finetuning.glue import find_task
+        from keras_bert.tasks.classification.examples import TextExamples
 
         self.task_name, self.problem_type = task_name, problem_type
         options = FinetuningOptions(
@@ -163,7 +163,7 @@ class _Data:
         return evaluate_classifier(output_dir, self.dev, eval_batch_size=FLAGS.eval_batch_size, **trained_model_flags())
 
     def predict_in(self, output_dir: str) -> None:
-        from keras_bert.evaluation.glue_submission import submission_name
+        from keras_bert.tasks.classification.glue_submission import submission_name
         from keras_bert.training.classification import predict_classifier
 
         for part, test in self.test.items():
@@ -191,7 +191,7 @@ def _check_same_columns(examples: list) -> None:
 
 def _task() -> tuple[str | None, str]:
     """Returns the official name of the task, None for other data, and what its labels are."""
-    from data_prep.glue import find_task
+    from data_prep.finetuning.glue import find_task
 
     if FLAGS.task_name is None:
         return None, FLAGS.problem_type
@@ -203,7 +203,7 @@ def _task() -> tuple[str | None, str]:
 
 def _files(task_name: str | None) -> dict[str, str]:
     """Returns part -> file: "train", "eval" and "predict", and for MNLI "eval_mismatched" and "predict_mismatched"."""
-    from data_prep.glue import find_task
+    from data_prep.finetuning.glue import find_task
 
     if not (task_name and FLAGS.data_dir):
         return data_files(_ENDINGS)

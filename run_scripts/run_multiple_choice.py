@@ -15,8 +15,8 @@ import dataclasses
 
 from absl import flags
 
-from keras_bert.command_line import run_command
-from keras_bert.errors import InputError
+from keras_bert.program.command_line import run_command
+from keras_bert.program.errors import InputError
 from run_scripts.data_file_flags import data_files, define_data_file_flags
 from run_scripts.fine_tuning_flags import (
     check_training_flags,
@@ -119,8 +119,8 @@ def _columns() -> _Columns:
 
 
 def _read(path: str, columns: _Columns, with_labels: bool = True):
-    from data_prep.labelled_text import read_choices
-    from keras_bert.tasks.multiple_choice import ChoiceExamples, choice_names, right_choices
+    from data_prep.finetuning.labelled_text import read_choices
+    from keras_bert.tasks.multiple_choice.examples import ChoiceExamples, choice_names, right_choices
 
     prompts, choices, labels = read_choices(
         path,

@@ -16,7 +16,7 @@ import logging
 
 from absl import flags
 
-from keras_bert.command_line import run_command
+from keras_bert.program.command_line import run_command
 from run_scripts.data_file_flags import data_files, define_data_file_flags
 from run_scripts.fine_tuning_flags import (
     check_training_flags,
@@ -44,7 +44,7 @@ def define_flags() -> None:
 
 
 def main() -> None:
-    from data_prep.tagging_records import Tagging
+    from data_prep.finetuning.tagging_records import Tagging
 
     # All files are read before TensorFlow is loaded, let alone anything trained.
     files = data_files(Tagging.endings)
@@ -53,14 +53,14 @@ def main() -> None:
     check_training_flags(has_train=bool(train), has_dev=bool(dev))
     labels = FLAGS.labels
     if train:
-        from keras_bert.tasks.tagging import labels_of
+        from keras_bert.tasks.tagging.examples import labels_of
 
         labels = labels or labels_of(train)
         for examples in (train, dev):
             if examples:
                 _check_tags(examples, labels)
 
-    from keras_bert.tasks.tag_schemes import find_scheme
+    from keras_bert.tasks.tagging.tag_schemes import find_scheme
     from keras_bert.training import tagging
 
     model = trained_model_flags()
@@ -86,8 +86,8 @@ def main() -> None:
 
 
 def _read(path: str, has_tags: bool | None):
-    from data_prep.conll import read_tagged_sentences
-    from keras_bert.tasks.tagging import in_one_scheme
+    from data_prep.finetuning.conll import read_tagged_sentences
+    from keras_bert.tasks.tagging.examples import in_one_scheme
 
     found = read_tagged_sentences(
         path,
@@ -105,8 +105,8 @@ def _read(path: str, has_tags: bool | None):
 
 def _check_tags(examples, labels: list[str]) -> None:
     """Raises `InputError` when there is a tag that is no label: before the training, not after it."""
-    from keras_bert.tasks.tag_schemes import find_scheme
-    from keras_bert.tasks.tagging import in_scheme, tag_ids
+    from keras_bert.tasks.tagging.examples import in_scheme, tag_ids
+    from keras_bert.tasks.tagging.tag_schemes import find_scheme
 
     tag_ids(in_scheme(examples, find_scheme(labels, "labels")), labels)
 

@@ -20,8 +20,8 @@ output_dir/model: the --init_checkpoint of this command and of run_classifier.
 
 from absl import flags
 
-from keras_bert.command_line import refuse_flags_without_effect, run_command
-from keras_bert.errors import InputError
+from keras_bert.program.command_line import refuse_flags_without_effect, run_command
+from keras_bert.program.errors import InputError
 from run_scripts.optimizer_flags import define_optimizer_flags, optimizer_choice, set_precision
 from run_scripts.strategy_flags import define_strategy_flags, strategy_of_flags
 
@@ -149,8 +149,8 @@ def main() -> None:
 
 def _train_and_evaluate() -> None:
     from keras_bert.config import BertConfig
-    from keras_bert.record_form import look_at_files
-    from keras_bert.record_manifests import check_vocabulary
+    from keras_bert.records.form import look_at_files
+    from keras_bert.records.manifests import check_vocabulary
     from keras_bert.tokenization.vocabulary import Vocabulary
     from keras_bert.training.pretraining import evaluate_pretrainer, train_pretrainer
     from keras_bert.training.pretraining_evaluation import PretrainingEvaluation

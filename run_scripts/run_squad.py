@@ -13,8 +13,8 @@ import dataclasses
 
 from absl import flags
 
-from keras_bert.command_line import run_command
-from keras_bert.errors import InputError
+from keras_bert.program.command_line import run_command
+from keras_bert.program.errors import InputError
 from run_scripts.fine_tuning_flags import (
     check_training_flags,
     define_fine_tuning_flags,
@@ -101,7 +101,7 @@ def main() -> None:
 
 
 def _read(flag: str, purpose: str):
-    from data_prep.squad import read_squad
+    from data_prep.finetuning.squad import read_squad
 
     if not FLAGS[flag].value:
         raise InputError(f"--{purpose} needs --{flag}.")
@@ -110,8 +110,8 @@ def _read(flag: str, purpose: str):
 
 def _check(train) -> None:
     """Refuses before anything is trained what would be refused after it."""
-    from keras_bert.tasks.answer_places import check_training_questions
-    from keras_bert.tasks.answer_spans import AnswerOptions
+    from keras_bert.tasks.question_answering.answer_locations import check_training_questions
+    from keras_bert.tasks.question_answering.answer_spans import AnswerOptions
 
     AnswerOptions(FLAGS.n_best_size, FLAGS.max_answer_length, FLAGS.null_score_diff_threshold)
     if train:

@@ -10,7 +10,7 @@ Example:
 
 from absl import flags
 
-from keras_bert.command_line import refuse_flags_without_effect, run_command
+from keras_bert.program.command_line import refuse_flags_without_effect, run_command
 
 
 def define_flags() -> None:
@@ -31,9 +31,9 @@ def define_flags() -> None:
 
 
 def main():
-    from keras_bert.atomic_output import check_output_folder
-    from keras_bert.errors import InputError
-    from keras_bert.vector_files import read_texts
+    from keras_bert.embeddings.vector_files import read_texts
+    from keras_bert.program.atomic_output import check_output_folder
+    from keras_bert.program.errors import InputError
 
     arguments = flags.FLAGS
     refuse_flags_without_effect(
@@ -49,12 +49,12 @@ def main():
     if texts is not None and arguments.index_dir:
         check_output_folder(arguments.index_dir)
 
-    from keras_bert.vector_index import VectorIndex
+    from keras_bert.embeddings.vector_index import VectorIndex
 
     index = VectorIndex.load(arguments.index_dir) if texts is None else None
 
     from keras_bert.models.encoder import BertEncoder
-    from keras_bert.tasks.token_rows import row_length
+    from keras_bert.records.token_rows import row_length
 
     encoder = BertEncoder.from_pretrained(arguments.init_checkpoint)
     if index is None:

@@ -19,8 +19,8 @@ import os
 
 from absl import flags
 
-from keras_bert.command_line import refuse_flags_without_effect, run_command
-from keras_bert.errors import InputError
+from keras_bert.program.command_line import refuse_flags_without_effect, run_command
+from keras_bert.program.errors import InputError
 
 
 def define_flags() -> None:
@@ -61,9 +61,9 @@ def main(folders: list[str]) -> None:
     if bool(folders) == bool(arguments.model_config_file):
         raise InputError("Give folders of SavedModels, or --model_config_file: one of the two. See --help.")
     try:
-        from keras_bert.serving.server import run_server as server
-        from keras_bert.serving.server.batching import BatchingOptions, read_batching_options
-        from keras_bert.serving.server.model_config import model_config_of_argument, read_model_configs
+        from keras_bert.tf_serving.server import run_server as server
+        from keras_bert.tf_serving.server.batching import BatchingOptions, read_batching_options
+        from keras_bert.tf_serving.server.model_config import model_config_of_argument, read_model_configs
     except ModuleNotFoundError as error:
         raise InputError(
             f"The server needs {error.name}, which is not installed. Run: pip install 'keras-bert-pipeline[serving]'"
@@ -109,7 +109,7 @@ def main(folders: list[str]) -> None:
 
 
 def _announce(addresses) -> None:
-    from keras_bert.serving.server.http_protocol import is_loopback
+    from keras_bert.tf_serving.server.http_protocol import is_loopback
 
     host = f"[{addresses.host}]" if ":" in addresses.host else addresses.host
     print(f"REST and page: http://{host}:{addresses.port}/", flush=True)

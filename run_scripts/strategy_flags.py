@@ -2,7 +2,7 @@
 
 from absl import flags
 
-from keras_bert.command_line import refuse_flags_without_effect
+from keras_bert.program.command_line import refuse_flags_without_effect
 
 FLAGS = flags.FLAGS
 

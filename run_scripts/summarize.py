@@ -6,7 +6,7 @@ Example:
 
 from absl import flags
 
-from keras_bert.command_line import run_command
+from keras_bert.program.command_line import run_command
 
 
 def define_flags() -> None:
@@ -23,8 +23,8 @@ def define_flags() -> None:
 
 
 def main():
-    from keras_bert.atomic_output import atomic_file, check_output_file
-    from keras_bert.vector_files import read_texts
+    from keras_bert.embeddings.vector_files import read_texts
+    from keras_bert.program.atomic_output import atomic_file, check_output_file
 
     arguments = flags.FLAGS
     if arguments.output_file:
@@ -34,8 +34,8 @@ def main():
     import dataclasses
     import json
 
+    from keras_bert.embeddings.summarization import summarize
     from keras_bert.models.encoder import BertEncoder
-    from keras_bert.summarization import summarize
 
     encoder = BertEncoder.from_pretrained(arguments.init_checkpoint, do_lower_case=arguments.do_lower_case)
     summary = summarize(

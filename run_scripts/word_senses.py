@@ -10,7 +10,7 @@ Example:
 
 from absl import flags
 
-from keras_bert.command_line import run_command
+from keras_bert.program.command_line import run_command
 
 _MOST_SHOWN = 5  # occurrences of each group
 
@@ -30,10 +30,10 @@ def define_flags() -> None:
 
 
 def main():
-    from keras_bert.atomic_output import check_output_folder
-    from keras_bert.errors import InputError
-    from keras_bert.vector_files import read_texts
-    from keras_bert.word_sense_files import PLOT_FILE, check_plotting, contexts_of, write_word_senses
+    from keras_bert.embeddings.vector_files import read_texts
+    from keras_bert.embeddings.word_sense_files import PLOT_FILE, check_plotting, contexts_of, write_word_senses
+    from keras_bert.program.atomic_output import check_output_folder
+    from keras_bert.program.errors import InputError
 
     arguments = flags.FLAGS
     try:
@@ -45,8 +45,8 @@ def main():
     check_output_folder(arguments.output_dir)
     sentences = _sentences(read_texts(arguments.input_file), arguments.language)
 
+    from keras_bert.embeddings.word_senses import cluster, project, word_vectors
     from keras_bert.models.encoder import BertEncoder
-    from keras_bert.word_senses import cluster, project, word_vectors
 
     encoder = BertEncoder.from_pretrained(
         arguments.init_checkpoint, output_hidden_states=True, do_lower_case=arguments.do_lower_case
@@ -74,7 +74,7 @@ def main():
 def _sentences(lines: list[str], language: str) -> list[str]:
     from tqdm import tqdm
 
-    from data_prep.sentences import split_sentences
+    from data_prep.text.sentences import split_sentences
 
     lines = tqdm(lines, unit=" lines", desc="sentences", mininterval=1, delay=2)
     return [sentence for line in lines for sentence in split_sentences(line, language)]

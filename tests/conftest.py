@@ -30,10 +30,10 @@ def python_tokenizer(monkeypatch):
     """The reference tokenizer in the place of the graph, which takes seconds to build and gives the same ids."""
     from python_encoder import python_encoder
 
-    from data_prep import tokenize_text
+    from data_prep.tokenized import tokenize_text
 
     tokenize_text._encoder.cache_clear()
-    monkeypatch.setattr("data_prep.tokenize_text.graph_encoder", python_encoder)
+    monkeypatch.setattr("data_prep.tokenized.tokenize_text.graph_encoder", python_encoder)
     yield
     tokenize_text._encoder.cache_clear()
 

@@ -25,8 +25,8 @@ from keras_bert.config import BertConfig
 from keras_bert.models.pretrainer import BertPretrainer
 from keras_bert.models.sequence_classifier import BertSequenceClassifier
 from keras_bert.models.token_classifier import BertTokenClassifier
+from keras_bert.models.trainable_parts import freeze
 from keras_bert.optimization import LAMB, AdamW, WarmupLinearDecay
-from keras_bert.trainable_parts import freeze
 
 BATCH, LENGTH, PREDICTIONS, STEPS = 8, 12, 4, 20
 

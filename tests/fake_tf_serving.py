@@ -21,9 +21,9 @@ import urllib.parse
 import grpc
 import numpy as np
 
-from keras_bert.serving.wire import messages
-from keras_bert.serving.wire.methods import METHODS, http_status
-from keras_bert.serving.wire.tensors import array_to_tensor_proto, tensor_proto_to_array
+from keras_bert.tf_serving.wire import messages
+from keras_bert.tf_serving.wire.methods import METHODS, http_status
+from keras_bert.tf_serving.wire.tensors import array_to_tensor_proto, tensor_proto_to_array
 
 VERSIONS = {2: "END", 3: "AVAILABLE"}
 SIGNATURES = {

@@ -3,7 +3,7 @@
 import asyncio
 import threading
 
-from keras_bert.serving.client import AsyncGrpcClient, AsyncRestClient, GrpcClient, RestClient
+from keras_bert.tf_serving.client import AsyncGrpcClient, AsyncRestClient, GrpcClient, RestClient
 
 KINDS = ["rest", "grpc", "async rest", "async grpc"]
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from data_prep import tokenize_text
+from data_prep.tokenized import tokenize_text
 from keras_bert.tokenization.wordpiece import WordPieceTokenizer
 
 

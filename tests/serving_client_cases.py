@@ -10,7 +10,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from keras_bert.serving.client import (
+from keras_bert.tf_serving.client import (
     AsyncGrpcClient,
     AsyncRestClient,
     GrpcClient,
@@ -18,7 +18,7 @@ from keras_bert.serving.client import (
     NotFound,
     RestClient,
 )
-from keras_bert.serving.readable_answers import readable_answers
+from keras_bert.tf_serving.readable_answers import readable_answers
 
 TEXTS = [
     "the fox",

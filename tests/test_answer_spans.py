@@ -5,9 +5,9 @@ import math
 import numpy as np
 import pytest
 
-from keras_bert.errors import InputError
-from keras_bert.tasks.answer_spans import AnswerOptions, find_answers
-from keras_bert.tasks.question_answering import WindowOptions, make_windows
+from keras_bert.program.errors import InputError
+from keras_bert.tasks.question_answering.answer_spans import AnswerOptions, find_answers
+from keras_bert.tasks.question_answering.examples import WindowOptions, make_windows
 from keras_bert.tokenization.graph_wordpiece import GraphTokenizer
 from keras_bert.tokenization.vocabulary import Vocabulary
 
@@ -199,7 +199,7 @@ def test_the_answers_do_not_depend_on_how_many_windows_are_taken_at_once(monkeyp
     logits = np.random.default_rng(3).normal(size=(2, len(windows.ids))).astype(np.float32)
     expected = find_answers(windows, contexts, *logits, AnswerOptions(4, 3, 0.5))
     for at_once in (1, 5):
-        monkeypatch.setattr("keras_bert.tasks.answer_spans._WINDOWS_AT_ONCE", at_once)
+        monkeypatch.setattr("keras_bert.tasks.question_answering.answer_spans._WINDOWS_AT_ONCE", at_once)
         assert find_answers(windows, contexts, *logits, AnswerOptions(4, 3, 0.5)) == expected
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from keras_bert.serving.answers import can_read, read_answers
+from keras_bert.tf_serving.answers import can_read, read_answers
 
 LABELS = np.array([[b"no", b"yes"]])
 

@@ -1,7 +1,8 @@
-"""The architecture as a test: who may import whom (docs/design.md)."""
+"""The architecture as a test: who may import whom, and what each file of a task needs (docs/design.md)."""
 
 import ast
 import pathlib
+import re
 import subprocess
 import sys
 
@@ -9,54 +10,59 @@ import pytest
 
 PROJECT = pathlib.Path(__file__).resolve().parent.parent
 
-# Inside keras_bert a module imports only from rows above its own, or from its own family (folder).
+# A place is a folder or a module directly in keras_bert. It imports from rows above its own only.
 ROWS = [
-    ["errors", "quiet_tensorflow", "tensorflow_functions", "tensorflow_kernels", "unpadding"],
-    ["atomic_output", "backend", "command_line", "folder_lock", "json_files"],
-    ["config", "features", "masked_positions", "record_files", "optimization", "trainable_parts"],
-    ["example_encoding", "masking", "record_checks", "record_form", "record_index", "record_values", "tokenization"],
-    ["dynamic_masking", "record_manifests", "record_order", "tasks"],
-    ["evaluation", "layers", "losses", "metrics", "input_pipeline", "distributed_model", "text_vectors"],
-    ["models", "summarization", "vector_index", "word_senses"],
+    ["program"],
+    ["accelerate", "config", "tokenization"],
+    ["layers", "optimization", "records"],
+    ["models"],
     ["checkpoints"],
-    ["text_tasks", "vector_files", "word_sense_files"],
-    ["training"],
+    ["tasks"],
+    ["embeddings", "training"],
+    ["tf_serving"],
     ["serving"],
 ]
-ROW = {name: number for number, row in enumerate(ROWS) for name in row}
-# The offline tools know the records, the text and nothing of the models.
-DATA_PREP_MAY_IMPORT = {
-    *("config", "features", "record_files", "example_encoding", "masked_positions", "masking", "tokenization", "tasks"),
-    *("record_manifests", "record_values"),
-    *("errors", "atomic_output", "command_line", "folder_lock", "json_files", "quiet_tensorflow"),
-}
-# Conveniences of models that belong to lower rows; imported when they are called.
+ROW = {place: number for number, row in enumerate(ROWS) for place in row}
+MOST_PLACES = 16
+MOST_DEPENDENCIES = 60
+# Conveniences of models that need a lower row; they import when they are called.
 AT_CALL_TIME = {
     ("keras_bert.models.base", "keras_bert.checkpoints.pretrained"),
     ("keras_bert.models.base", "keras_bert.serving.export"),
-    ("keras_bert.models.masked_lm", "keras_bert.text_tasks.masked_lm"),
-    ("keras_bert.models.base", "keras_bert.text_tasks.fitting"),
+    ("keras_bert.models.base", "keras_bert.tasks.fitting"),
+    ("keras_bert.models.masked_lm", "keras_bert.tasks.masked_lm.task"),
 }
+# The same inside data_prep: its commands import from every folder.
+DATA_PREP_ROWS = [["text"], ["tokenized"], ["finetuning", "inspection", "pretraining"]]
+DATA_PREP_ROW = {place: number for number, row in enumerate(DATA_PREP_ROWS) for place in row}
+# data_prep knows text, records and the examples of tasks; no model code.
+DATA_PREP_MAY_IMPORT = ("program", "tokenization", "records", "tasks")
+# data_prep imports these files of keras_bert/tasks: they import neither models nor TensorFlow.
+LIGHT_FILES = ("examples", "scores", "tag_schemes", "answer_spans", "tokenized_texts")
+HEAVY_PLACES = ("accelerate", "layers", "optimization", "models", "checkpoints")
 # These run on every Keras backend.
-CORE = ["backend", "config", "layers", "losses", "metrics", "models", "optimization", "trainable_parts"]
+CORE = ("config", "layers", "models", "optimization")
+# Keras on TensorFlow only; models.base imports it when a model is compiled there.
+TENSORFLOW_ONLY = ("keras_bert/models/distributed_model.py",)
 
 
 def source_files(package: str):
     return sorted((PROJECT / package).rglob("*.py"))
 
 
-def files_of(family: str):
-    return source_files(f"keras_bert/{family}") or [PROJECT / "keras_bert" / f"{family}.py"]
+def files_of(place: str):
+    return source_files(f"keras_bert/{place}") or [PROJECT / "keras_bert" / f"{place}.py"]
 
 
 def module_name(path: pathlib.Path) -> str:
     return ".".join(path.relative_to(PROJECT).with_suffix("").parts).removesuffix(".__init__")
 
 
-def imports_of(path: pathlib.Path) -> list[str]:
-    """Every module that a file imports, at import or at call time, with `from package import module` spelt out."""
+def imports_of(path: pathlib.Path, at_once: bool = False) -> list[str]:
+    """Every module that a file imports, or that it imports `at_once`, with `from package import module` spelt out."""
     found = []
-    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+    tree = ast.parse(path.read_text("utf-8"))
+    for node in tree.body if at_once else ast.walk(tree):
         if isinstance(node, ast.Import):
             found += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
@@ -68,27 +74,63 @@ def imports_of(path: pathlib.Path) -> list[str]:
     return found
 
 
-def test_keras_bert_modules_import_only_from_rows_above():
-    wrong = []
+def dependencies() -> dict[tuple[str, str], list[tuple[str, str]]]:
+    """(place, other place) -> the imports that make up this dependency, as (module, imported module)."""
+    found = {}
     for path in source_files("keras_bert"):
         module = module_name(path)
         if module == "keras_bert":
             continue  # its imports are lazy, by name
-        family = module.split(".")[1]
+        place = module.split(".")[1]
         for imported in imports_of(path):
-            if imported.split(".")[0] != "keras_bert" or imported == "keras_bert":
-                continue
-            other = imported.split(".")[1]
-            allowed = other == family or ROW[other] < ROW[family] or (module, imported) in AT_CALL_TIME
-            if not allowed:
-                wrong.append(f"{module} imports {imported}: move what both need to a row above {family!r}")
+            package, *rest = imported.split(".")
+            if package == "keras_bert" and rest and rest[0] != place:
+                found.setdefault((place, rest[0]), []).append((module, imported))
+    return found
+
+
+def test_a_place_imports_only_from_rows_above():
+    wrong = [
+        f"{module} imports {imported}: move what both need to a row above {place!r}"
+        for (place, other), imports in dependencies().items()
+        for module, imported in imports
+        if ROW[other] >= ROW[place] and (module, imported) not in AT_CALL_TIME
+    ]
     assert not wrong, "\n".join(wrong)
 
 
-def test_every_family_has_a_row():
+def test_every_place_has_a_row_and_there_are_few():
     modules = {module_name(path) for path in source_files("keras_bert")} - {"keras_bert"}
-    families = {module.split(".")[1] for module in modules}
-    assert families <= set(ROW), "add the new family to ROWS here and in docs/design.md"
+    places = {module.split(".")[1] for module in modules}
+    assert places == set(ROW), "ROWS here and in docs/design.md lists the places of keras_bert"
+    assert len(places) <= MOST_PLACES
+    assert len(dependencies()) <= MOST_DEPENDENCIES
+
+
+def test_the_listed_conveniences_exist_and_import_when_they_are_called():
+    for module, imported in AT_CALL_TIME:
+        path = PROJECT.joinpath(*module.split(".")).with_suffix(".py")
+        assert imported in imports_of(path), f"{module} no longer imports {imported}: take it from the list"
+        assert imported not in imports_of(path, at_once=True), f"{module} imports {imported} at once"
+
+
+def test_the_design_page_shows_these_rows():
+    shown = re.findall(r"^ +\d  ([a-z_ ]+)$", (PROJECT / "docs" / "design.md").read_text("utf-8"), re.M)
+    assert [row.split() for row in shown] == ROWS
+
+
+@pytest.mark.parametrize("name", LIGHT_FILES)
+def test_the_files_of_a_task_that_data_prep_reads_are_light(name):
+    paths = sorted((PROJECT / "keras_bert" / "tasks").rglob(f"{name}.py"))
+    assert paths, f"no file of keras_bert/tasks is named {name}.py any more"
+    for path in paths:
+        for imported in imports_of(path):
+            package, *rest = imported.split(".")
+            assert package not in ("keras", "tensorflow", "tensorflow_text"), f"{path} imports {imported}"
+            if package == "keras_bert":
+                assert rest[0] not in HEAVY_PLACES, f"{path} imports {imported}: data_prep uses this file"
+                if rest[0] == "tasks":
+                    assert rest[-1] in LIGHT_FILES, f"{path} imports {imported}, which may import TensorFlow"
 
 
 def test_the_library_does_not_import_the_tools_around_it():
@@ -97,26 +139,46 @@ def test_the_library_does_not_import_the_tools_around_it():
         assert not outside, f"{path.name} imports {outside}: keras_bert stands alone"
 
 
-def test_data_prep_knows_records_and_text_only():
+def test_data_prep_knows_text_records_and_examples_only():
     for path in source_files("data_prep"):
         for imported in imports_of(path):
             package, *rest = imported.split(".")
             assert package != "run_scripts", f"{path.name} imports {imported}"
             if package == "keras_bert" and rest:
                 assert rest[0] in DATA_PREP_MAY_IMPORT, f"{path.name} imports {imported}: data_prep has no model code"
+                if rest[0] == "tasks":
+                    assert rest[-1] in LIGHT_FILES, f"{path.name} imports {imported}, which may import TensorFlow"
 
 
-@pytest.mark.parametrize("family", CORE)
-def test_the_core_does_not_import_tensorflow(family):
-    for path in files_of(family):
+def test_a_folder_of_data_prep_imports_only_from_rows_above():
+    folders = {path.parent.name for path in (PROJECT / "data_prep").glob("*/*.py")}
+    assert folders == set(DATA_PREP_ROW)
+    for path in (path for folder in folders for path in source_files(f"data_prep/{folder}")):
+        for imported in imports_of(path):
+            package, *rest = imported.split(".")
+            if package == "data_prep" and rest[0] != path.parent.name:
+                assert rest[0] in DATA_PREP_ROW, f"{path} imports the command {imported}"
+                assert DATA_PREP_ROW[rest[0]] < DATA_PREP_ROW[path.parent.name], f"{path} imports {imported}"
+
+
+@pytest.mark.parametrize("place", CORE)
+def test_the_core_does_not_import_tensorflow(place):
+    for path in files_of(place):
         heavy = [name for name in imports_of(path) if name.split(".")[0] in ("tensorflow", "tensorflow_text")]
-        assert not heavy, f"{path.name} imports {heavy}: the core uses keras and keras.ops only"
+        is_allowed = str(path.relative_to(PROJECT)) in TENSORFLOW_ONLY
+        assert not heavy or is_allowed, f"{path.name} imports {heavy}: the core uses keras and keras.ops only"
 
 
 def test_the_core_asks_in_one_place_whether_keras_runs_on_tensorflow():
-    for path in (path for family in CORE if family != "backend" for path in files_of(family)):
-        imported = {"keras_bert.tensorflow_functions", "keras_bert.tensorflow_kernels"} & set(imports_of(path))
-        assert not imported, f"{path.name} imports {imported}: take them from keras_bert.backend"
+    kernels = {"keras_bert.accelerate.tensorflow_functions", "keras_bert.accelerate.tensorflow_kernels"}
+    for path in (path for place in CORE for path in files_of(place)):
+        imported = kernels & set(imports_of(path))
+        is_allowed = str(path.relative_to(PROJECT)) in TENSORFLOW_ONLY
+        assert not imported or is_allowed, f"{path.name} imports {imported}: take them from accelerate.backend"
+
+
+def test_accelerated_forms_know_neither_layers_nor_models():
+    assert [other for place, other in dependencies() if place == "accelerate"] == ["program"]
 
 
 def test_importing_keras_bert_is_light():

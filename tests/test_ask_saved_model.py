@@ -9,12 +9,12 @@ import pytest
 import tensorflow as tf
 
 from keras_bert.config import BertConfig
-from keras_bert.errors import InputError
 from keras_bert.models.pretrainer import BertPretrainer
 from keras_bert.models.sequence_classifier import BertSequenceClassifier
-from keras_bert.serving.answers import Classification, FilledMasks
-from keras_bert.serving.ask import SavedModel
+from keras_bert.program.errors import InputError
 from keras_bert.serving.export import export_for_serving
+from keras_bert.tf_serving.answers import Classification, FilledMasks
+from keras_bert.tf_serving.ask import SavedModel
 from keras_bert.tokenization.vocabulary import Vocabulary
 
 PROJECT = pathlib.Path(__file__).resolve().parent.parent
@@ -176,7 +176,9 @@ def test_other_peoples_saved_models_are_named_with_what_they_take(tmp_path):
 
 
 def test_loading_the_text_operations_and_importing_tensorflow_text_get_along():
-    program = "from keras_bert.serving.ask import load_text_operations as load; load(); import tensorflow_text; load()"
+    program = (
+        "from keras_bert.tf_serving.ask import load_text_operations as load; load(); import tensorflow_text; load()"
+    )
     result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=PROJECT)
     assert result.returncode == 0, result.stderr
 

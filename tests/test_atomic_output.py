@@ -10,8 +10,8 @@ import sys
 
 import pytest
 
-import keras_bert.atomic_output
-from keras_bert.atomic_output import (
+import keras_bert.program.atomic_output
+from keras_bert.program.atomic_output import (
     atomic_file,
     atomic_folder,
     check_output_file,
@@ -19,7 +19,7 @@ from keras_bert.atomic_output import (
     remove_partial_files,
     say_why_writing_failed,
 )
-from keras_bert.errors import InputError
+from keras_bert.program.errors import InputError
 
 
 def _write_and_raise(file, error):
@@ -116,7 +116,7 @@ def test_a_real_file_size_limit_is_reported_and_leaves_nothing(tmp_path):
     program = (
         "import signal, sys\n"
         "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
-        "from keras_bert.atomic_output import atomic_file\n"
+        "from keras_bert.program.atomic_output import atomic_file\n"
         "with atomic_file(sys.argv[1]) as file:\n"
         "    file.write(bytes(100_000))\n"
     )
@@ -235,7 +235,7 @@ def test_what_is_written_is_on_the_disk_before_it_has_its_name(tmp_path, monkeyp
 def mounted(monkeypatch):
     """Returns a function that makes a path look like a mount point: it cannot be renamed, removed or replaced."""
     points = set()
-    monkeypatch.setattr(keras_bert.atomic_output, "_is_mount_point", lambda path: os.fspath(path) in points)
+    monkeypatch.setattr(keras_bert.program.atomic_output, "_is_mount_point", lambda path: os.fspath(path) in points)
 
     def busy_at(function):
         def checked(*paths, **options):
@@ -297,8 +297,8 @@ def test_a_file_that_cannot_be_replaced_is_refused_before_the_work(tmp_path, mou
 def test_real_mounts_are_recognised(tmp_path):
     program = """
 import os, sys
-from keras_bert.atomic_output import atomic_folder, check_output_file
-from keras_bert.errors import InputError
+from keras_bert.program.atomic_output import atomic_folder, check_output_file
+from keras_bert.program.errors import InputError
 for name in ("disk", "same disk"):
     with atomic_folder(os.path.join(sys.argv[1], name)) as folder:
         open(os.path.join(folder, "a"), "w").close()

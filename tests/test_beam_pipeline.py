@@ -13,12 +13,13 @@ import random
 import numpy as np
 import pytest
 
-from data_prep import document_block, document_dealing, text_chunks
 from data_prep.beam_pretraining_data import beam_pretraining_data
 from data_prep.create_pretraining_data import create_pretraining_data, verify_pretraining_data
-from data_prep.pretraining_records import PretrainingOptions
-from data_prep.tokenize_text import TextSettings
-from keras_bert.errors import InputError
+from data_prep.pretraining import document_block, document_dealing
+from data_prep.pretraining.pretraining_records import PretrainingOptions
+from data_prep.text import text_chunks
+from data_prep.tokenized.tokenize_text import TextSettings
+from keras_bert.program.errors import InputError
 from keras_bert.tokenization.vocabulary import Vocabulary
 
 WORDS = ["the", "quick", "brown", "fox", "jumps", "over", "a", "lazy", "dog", "and", "runs", "away"]
@@ -150,7 +151,7 @@ def test_a_finished_folder_is_left_as_it_is(tmp_path, text, vocab_file, caplog):
 
 
 def test_a_run_that_failed_goes_on_with_the_files_that_are_missing(tmp_path, text, vocab_file, monkeypatch):
-    from data_prep import beam_pipeline
+    from data_prep.pretraining import beam_pipeline
 
     create_pretraining_data(text, vocab_file, output_dir=tmp_path / "local", num_shards=6)
     write_records = beam_pipeline.write_records
@@ -259,7 +260,7 @@ def test_text_and_records_may_be_in_an_object_store(tmp_path, text, vocab_file, 
 
 
 def test_a_file_that_a_repeated_attempt_finds_is_replaced_and_one_that_fails_leaves_nothing(memory_files):
-    from data_prep.beam_files import BeamFiles
+    from data_prep.pretraining.beam_files import BeamFiles
 
     files = BeamFiles()
     for data in (b"first", b"second"):
@@ -274,7 +275,7 @@ def test_a_file_that_a_repeated_attempt_finds_is_replaced_and_one_that_fails_lea
 
 
 def test_pieces_of_a_shard_join_in_the_order_of_the_corpus():
-    from data_prep.beam_pipeline import join_pieces
+    from data_prep.pretraining.beam_pipeline import join_pieces
 
     def piece(numbers, tokens, sentence_lengths, document_lengths):
         arrays = (np.array(numbers, np.int64), np.array(tokens, np.uint16))

@@ -14,8 +14,8 @@ import pytest
 
 from data_prep.beam_pretraining_data import beam_pretraining_data
 from data_prep.create_pretraining_data import create_pretraining_data
-from data_prep.pretraining_records import PretrainingOptions
-from keras_bert.errors import InputError
+from data_prep.pretraining.pretraining_records import PretrainingOptions
+from keras_bert.program.errors import InputError
 from keras_bert.tokenization.vocabulary import Vocabulary
 
 PROJECT = pathlib.Path(__file__).resolve().parent.parent

@@ -17,8 +17,8 @@ from benchmarks.real_texts import read_mix, token_rows
 from benchmarks.sides.answering import seconds_of_a_run
 from benchmarks.sides.tensorflow_products import TensorFlowProducts
 from keras_bert.config import BertConfig
-from keras_bert.errors import InputError
 from keras_bert.models.encoder import BertEncoder
+from keras_bert.program.errors import InputError
 from keras_bert.tokenization.vocabulary import Vocabulary
 
 PROJECT = pathlib.Path(__file__).resolve().parent.parent

@@ -6,7 +6,7 @@ import keras
 import numpy as np
 import pytest
 
-from keras_bert.errors import InputError
+from keras_bert.program.errors import InputError
 from keras_bert.training.best_model import BestModel, forget_best_weights, kept_step
 from keras_bert.training.run_folder import RunFolder
 

@@ -7,9 +7,9 @@ import pytest
 
 from data_prep import build_vocabulary as build_vocabulary_module
 from data_prep.build_vocabulary import build_vocabulary, learn_vocabulary
-from data_prep.corpus import read_documents
-from data_prep.word_counts import count_words
-from keras_bert.errors import InputError
+from data_prep.text.corpus import read_documents
+from data_prep.text.word_counts import count_words
+from keras_bert.program.errors import InputError
 from keras_bert.tokenization.vocabulary import SPECIAL_TOKENS, Vocabulary
 from keras_bert.tokenization.wordpiece import WordPieceTokenizer, words_of_stretch
 

@@ -11,7 +11,7 @@ from keras_bert.checkpoints.conversion import convert_checkpoint
 from keras_bert.checkpoints.formats import read_checkpoint, write_checkpoint
 from keras_bert.checkpoints.safetensors_file import read_safetensors, write_safetensors
 from keras_bert.checkpoints.tensorflow_checkpoint import read_tensorflow_checkpoint, write_tensorflow_checkpoint
-from keras_bert.errors import InputError
+from keras_bert.program.errors import InputError
 
 LFS_POINTER = b"version https://git-lfs.github.com/spec/v1\noid sha256:53aa5117\nsize 90868376\n"
 WEIGHTS = {

@@ -7,7 +7,7 @@ from tiny_checkpoints import CONFIG, VOCABULARY, random_checkpoint
 
 from keras_bert.checkpoints.casing import is_cased
 from keras_bert.checkpoints.formats import read_checkpoint, write_checkpoint
-from keras_bert.errors import InputError
+from keras_bert.program.errors import InputError
 from keras_bert.tokenization.vocabulary import Vocabulary
 
 

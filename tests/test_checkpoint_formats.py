@@ -14,7 +14,6 @@ from keras_bert.checkpoints.checkpoint import StoredTensor
 from keras_bert.checkpoints.formats import WRITERS, read_checkpoint, write_checkpoint
 from keras_bert.checkpoints.pretrained import from_pretrained
 from keras_bert.checkpoints.safetensors_file import read_safetensors
-from keras_bert.errors import InputError
 from keras_bert.models.encoder import BertEncoder
 from keras_bert.models.masked_lm import BertMaskedLM
 from keras_bert.models.multiple_choice import BertMultipleChoice
@@ -22,6 +21,7 @@ from keras_bert.models.pretrainer import BertPretrainer
 from keras_bert.models.sequence_classifier import BertSequenceClassifier
 from keras_bert.models.span_classifier import BertSpanClassifier
 from keras_bert.models.token_classifier import BertTokenClassifier
+from keras_bert.program.errors import InputError
 
 LABELS = ("no", "yes", "maybe")
 HEADS = {

@@ -7,11 +7,11 @@ import pytest
 import tensorflow as tf
 from tiny_checkpoints import CONFIG, FEATURES, VOCABULARY
 
-from keras_bert.errors import InputError
 from keras_bert.models.encoder import BertEncoder
 from keras_bert.models.pretrainer import BertPretrainer
 from keras_bert.models.sequence_classifier import BertSequenceClassifier
 from keras_bert.optimization import AdamW
+from keras_bert.program.errors import InputError
 
 LABELS = {
     "masked_lm_ids": np.array([[6], [9]], "int32"),

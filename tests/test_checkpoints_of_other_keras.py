@@ -24,11 +24,11 @@ from tiny_checkpoints import CONFIG, VOCABULARY, assert_same_tensors, random_che
 from keras_bert.checkpoints import checkpoint as form
 from keras_bert.checkpoints.formats import read_checkpoint
 from keras_bert.checkpoints.pretrained import from_pretrained
-from keras_bert.errors import InputError
 from keras_bert.models.encoder import BertEncoder
 from keras_bert.models.masked_lm import BertMaskedLM
 from keras_bert.models.pretrainer import BertPretrainer
 from keras_bert.models.sequence_classifier import BertSequenceClassifier
+from keras_bert.program.errors import InputError
 
 HEADS, HEAD_SIZE, WIDTH = CONFIG.num_attention_heads, CONFIG.head_size, CONFIG.hidden_size
 SCRIPT = pathlib.Path(__file__).with_name("parity") / "keras_checkpoints.py"

@@ -5,9 +5,9 @@ import struct
 import numpy as np
 import pytest
 
-from keras_bert.errors import InputError
-from keras_bert.evaluation import report_files
-from keras_bert.evaluation.classification_report import (
+from keras_bert.program.errors import InputError
+from keras_bert.tasks import report_files
+from keras_bert.tasks.classification.report import (
     write_label_report,
     write_label_set_report,
     write_regression_report,

@@ -2,8 +2,8 @@
 
 import pytest
 
-from keras_bert.errors import InputError
-from keras_bert.tasks.classification import (
+from keras_bert.program.errors import InputError
+from keras_bert.tasks.classification.examples import (
     TextExamples,
     checked_scores,
     encode_texts,
@@ -11,7 +11,7 @@ from keras_bert.tasks.classification import (
     label_ids,
     multi_hot_labels,
 )
-from keras_bert.tasks.multiple_choice import ChoiceExamples, encode_choices
+from keras_bert.tasks.multiple_choice.examples import ChoiceExamples, encode_choices
 from keras_bert.tokenization.graph_wordpiece import GraphTokenizer
 from keras_bert.tokenization.vocabulary import Vocabulary
 

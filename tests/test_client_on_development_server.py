@@ -7,10 +7,10 @@ import pytest
 from serving_client_cases import CASES, ServedClassifier
 from test_client_on_servers import write_classifier
 
-from keras_bert.serving.client import RestClient
-from keras_bert.serving.server.batching import BatchingOptions
-from keras_bert.serving.server.model_config import ModelConfig
-from keras_bert.serving.server.run_server import ServerOptions, background_server
+from keras_bert.tf_serving.client import RestClient
+from keras_bert.tf_serving.server.batching import BatchingOptions
+from keras_bert.tf_serving.server.model_config import ModelConfig
+from keras_bert.tf_serving.server.run_server import ServerOptions, background_server
 
 
 @pytest.fixture(scope="module")

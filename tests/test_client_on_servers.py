@@ -11,7 +11,7 @@ import pytest
 from fake_tf_serving import FakeTfServing
 from serving_client_cases import CASES, ServedClassifier
 
-from keras_bert.serving.client import RestClient, ServingError
+from keras_bert.tf_serving.client import RestClient, ServingError
 
 MODEL_SERVER = os.environ.get("KERAS_BERT_MODEL_SERVER")
 

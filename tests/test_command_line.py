@@ -8,8 +8,8 @@ PROGRAM = '''"""Greets somebody."""
 
 from absl import flags
 
-from keras_bert.command_line import run_command
-from keras_bert.errors import InputError
+from keras_bert.program.command_line import run_command
+from keras_bert.program.errors import InputError
 
 
 def define_flags():

@@ -4,7 +4,7 @@ import json
 import pytest
 
 from keras_bert.config import SIZES, BertConfig
-from keras_bert.errors import InputError
+from keras_bert.program.errors import InputError
 
 
 def test_published_sizes_have_their_published_shapes():

@@ -2,8 +2,8 @@ import json
 
 import pytest
 
-from data_prep.conll import read_tagged_sentences
-from keras_bert.errors import InputError
+from data_prep.finetuning.conll import read_tagged_sentences
+from keras_bert.program.errors import InputError
 
 
 @pytest.fixture

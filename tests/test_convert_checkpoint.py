@@ -11,8 +11,8 @@ from keras_bert.checkpoints import checkpoint as form
 from keras_bert.checkpoints.conversion import convert_checkpoint
 from keras_bert.checkpoints.formats import read_checkpoint, write_checkpoint
 from keras_bert.checkpoints.verification import verify
-from keras_bert.errors import InputError
 from keras_bert.models.encoder import BertEncoder
+from keras_bert.program.errors import InputError
 
 
 def run_command(*arguments):

@@ -5,9 +5,9 @@ import tracemalloc
 
 import pytest
 
-from data_prep import text_chunks
-from data_prep.corpus import input_size, list_sources, read_documents, read_text_chunks
-from keras_bert.errors import InputError
+from data_prep.text import text_chunks
+from data_prep.text.corpus import input_size, list_sources, read_documents, read_text_chunks
+from keras_bert.program.errors import InputError
 
 TWO_DOCUMENTS = "The quick brown fox.\nIt jumped.\n\nA second document.\n"
 AS_LISTS = [["The quick brown fox.", "It jumped."], ["A second document."]]

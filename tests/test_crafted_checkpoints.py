@@ -15,7 +15,7 @@ from keras_bert.checkpoints.formats import read_checkpoint, write_checkpoint
 from keras_bert.checkpoints.keras_weights_file import read_keras_weights
 from keras_bert.checkpoints.safetensors_file import read_safetensors
 from keras_bert.checkpoints.tensorflow_checkpoint import read_tensorflow_checkpoint, write_tensorflow_checkpoint
-from keras_bert.errors import InputError
+from keras_bert.program.errors import InputError
 
 DEEP = "[" * 100_000 + "]" * 100_000
 

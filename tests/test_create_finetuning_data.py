@@ -10,8 +10,8 @@ import pytest
 import tensorflow as tf
 
 from data_prep.create_finetuning_data import create_finetuning_data
-from data_prep.finetuning_task import FinetuningOptions
-from keras_bert.errors import InputError
+from data_prep.finetuning.finetuning_task import FinetuningOptions
+from keras_bert.program.errors import InputError
 from keras_bert.tokenization.vocabulary import Vocabulary
 
 WORDS = ["the", "film", "was", "good", "bad", "very", "who", "sings", "sits", "##s", "."]
@@ -291,7 +291,7 @@ def test_how_many_are_encoded_at_once_does_not_show(folder, monkeypatch):
 
 
 def test_an_interrupted_run_leaves_nothing(folder, monkeypatch):
-    from data_prep.classification_records import Classification
+    from data_prep.finetuning.classification_records import Classification
 
     batches = Classification.batches
 

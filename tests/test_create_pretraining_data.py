@@ -15,14 +15,14 @@ import pytest
 import tensorflow as tf
 from python_encoder import write_corpus
 
-from data_prep import document_block, shard_pool
 from data_prep.create_pretraining_data import create_pretraining_data, verify_pretraining_data
-from data_prep.document_dealing import Dealing
-from data_prep.pretraining_records import PretrainingOptions, shard_batches
-from data_prep.tokenize_text import TextSettings
-from keras_bert.errors import InputError
-from keras_bert.input_pipeline import pretraining_dataset
-from keras_bert.record_files import iterate_records
+from data_prep.pretraining import document_block, shard_pool
+from data_prep.pretraining.document_dealing import Dealing
+from data_prep.pretraining.pretraining_records import PretrainingOptions, shard_batches
+from data_prep.tokenized.tokenize_text import TextSettings
+from keras_bert.program.errors import InputError
+from keras_bert.records.datasets import pretraining_dataset
+from keras_bert.records.files import iterate_records
 from keras_bert.tokenization.vocabulary import Vocabulary
 from keras_bert.tokenization.wordpiece import WordPieceTokenizer
 
@@ -783,7 +783,7 @@ def test_a_stopped_run_keeps_no_file_that_now_has_another_place(tmp_path, text, 
         yield next(shards)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("data_prep.shard_pool.write_shards", write_two)
+    monkeypatch.setattr("data_prep.pretraining.shard_pool.write_shards", write_two)
     with pytest.raises(KeyboardInterrupt):
         create_pretraining_data(input_file, vocab_file, output_file=[a, b, c])
     monkeypatch.undo()

@@ -1,7 +1,7 @@
 import pytest
 
-from data_prep.data_folder import find_parts
-from keras_bert.errors import InputError
+from data_prep.finetuning.data_folder import find_parts
+from keras_bert.program.errors import InputError
 
 
 def test_the_parts_of_a_folder_are_found_by_name(tmp_path):

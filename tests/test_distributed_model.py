@@ -14,7 +14,7 @@ import pytest
 import tensorflow as tf
 import tiny_tasks
 
-from keras_bert import distributed_model
+from keras_bert.models import distributed_model
 
 PROGRAM = pathlib.Path(distributed_runs.__file__)
 
@@ -205,7 +205,7 @@ print(json.dumps([losses_of(number) for number in (0, 1, 0)]))
 
 def test_wrong_use_is_refused(on_four_devices, tmp_path):
     program = """
-from keras_bert.errors import InputError
+from keras_bert.program.errors import InputError
 messages = []
 
 def try_it(use):
@@ -302,7 +302,7 @@ def test_a_step_of_fixed_shape_has_no_unknown_dimension_and_compiles():
 
 def test_fit_on_texts_works_within_a_scope(on_four_devices, tmp_path):
     program = """
-from keras_bert.text_tasks.recipe import compile_for_texts
+from keras_bert.tasks.recipe import compile_for_texts
 from keras_bert.tokenization.vocabulary import Vocabulary
 words = ["good", "bad", "the", "film", "was", "very"]
 vocabulary = Vocabulary(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *words])

@@ -1,10 +1,15 @@
 import numpy as np
 import pytest
 
-from data_prep import document_block, document_dealing
-from data_prep.document_block import DocumentBlock, blocks_of_gathered_shard, count_shard_tokens, shard_blocks
-from data_prep.document_dealing import Dealing
-from data_prep.tokenized_corpus import TokenizedCorpus
+from data_prep.pretraining import document_block, document_dealing
+from data_prep.pretraining.document_block import (
+    DocumentBlock,
+    blocks_of_gathered_shard,
+    count_shard_tokens,
+    shard_blocks,
+)
+from data_prep.pretraining.document_dealing import Dealing
+from data_prep.tokenized.tokenized_corpus import TokenizedCorpus
 from keras_bert.tokenization.vocabulary import Vocabulary
 
 VOCABULARY = Vocabulary(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a"])

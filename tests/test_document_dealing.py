@@ -2,9 +2,9 @@ import numpy as np
 import pytest
 from test_document_block import as_lists, corpus_of
 
-from data_prep import document_dealing
-from data_prep.document_block import DocumentBlock, shard_blocks
-from data_prep.document_dealing import Dealing, cut_into_parts, part_sentences
+from data_prep.pretraining import document_dealing
+from data_prep.pretraining.document_block import DocumentBlock, shard_blocks
+from data_prep.pretraining.document_dealing import Dealing, cut_into_parts, part_sentences
 
 
 def offsets(lengths):

@@ -6,12 +6,12 @@ import sys
 import pytest
 
 from benchmarks.documentation_labels import majority_accuracy, naive_bayes_accuracy, read_examples
-from data_prep import documentation_corpus
-from data_prep.corpus import read_documents
-from data_prep.documentation_corpus import LABELS, collect_documentation, mask_names, write_documentation_corpus
-from data_prep.documentation_text import Module
-from data_prep.near_duplicates import TextIndex
-from keras_bert.errors import InputError
+from data_prep.text.corpus import read_documents
+from keras_bert.program.errors import InputError
+from run_scripts import documentation_corpus
+from run_scripts.documentation_corpus import LABELS, collect_documentation, mask_names, write_documentation_corpus
+from run_scripts.documentation_text import Module
+from run_scripts.near_duplicates import TextIndex
 
 SIZES = {"num_train": 24, "num_dev": 8, "num_test": 12}
 NOUNS = [
@@ -115,7 +115,7 @@ def test_naive_bayes_and_the_majority_rate_are_right_by_hand():
 
 @pytest.mark.slow
 def test_the_installed_packages_give_real_data(tmp_path):
-    command = [sys.executable, "-m", "data_prep.documentation_corpus", f"--output_dir={tmp_path}/out"]
+    command = [sys.executable, "-m", "run_scripts.documentation_corpus", f"--output_dir={tmp_path}/out"]
     subprocess.run(command, check=True, capture_output=True)
     assert os.path.getsize(tmp_path / "out/corpus.txt") > 5_000_000
     train, test = (read_examples(tmp_path / "out", split) for split in ("train", "test"))

@@ -2,8 +2,8 @@ import textwrap
 
 import pytest
 
-from data_prep import documentation_text
-from data_prep.documentation_text import is_prose, paragraphs_of_docstring, read_packages
+from run_scripts import documentation_text
+from run_scripts.documentation_text import is_prose, paragraphs_of_docstring, read_packages
 
 GOOGLE_STYLE = """Computes the mean of all the values in a tensor.
 

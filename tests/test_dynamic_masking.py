@@ -7,10 +7,10 @@ import pytest
 import tensorflow as tf
 from example_bytes import serialize
 
-from keras_bert import features
 from keras_bert.config import BertConfig
-from keras_bert.errors import InputError
-from keras_bert.input_pipeline import naming_damaged_records, pretraining_dataset
+from keras_bert.program.errors import InputError
+from keras_bert.records import features
+from keras_bert.records.datasets import naming_damaged_records, pretraining_dataset
 from keras_bert.tokenization.vocabulary import Vocabulary
 
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
@@ -193,9 +193,9 @@ def test_packed_rows_have_masks_for_each_sequence(tmp_path):
 
 @pytest.mark.parametrize(("places", "shortest", "share"), [(10, 3, 0.15), (8, 4, 0.15), (10, 3, 0.05), (4, 8, 0.35)])
 def test_by_default_there_is_room_for_the_masks_of_all_sequences(tmp_path, places, shortest, share):
-    from keras_bert.dynamic_masking import DynamicMasking
-    from keras_bert.masked_positions import count_by_sequence
-    from keras_bert.record_form import RecordForm
+    from keras_bert.records.dynamic_masking import DynamicMasking
+    from keras_bert.records.form import RecordForm
+    from keras_bert.records.masked_positions import count_by_sequence
 
     form = RecordForm(SEQ, 0, places, True, {})
     options = DynamicMasking(form, VOCABULARY, {"masked_lm_prob": share}, seed=0).options

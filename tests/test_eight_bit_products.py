@@ -15,9 +15,9 @@ from served_models import CONFIG, TEXTS, VOCABULARY, Question
 from test_export_in_c_api import serve, text_libraries
 
 from keras_bert.config import BertConfig
-from keras_bert.errors import InputError
 from keras_bert.models.encoder import BertEncoder
 from keras_bert.models.sequence_classifier import BertSequenceClassifier
+from keras_bert.program.errors import InputError
 from keras_bert.serving.eight_bit_products import (
     LARGEST_OF_KERNELS,
     EightBitDense,
@@ -27,8 +27,8 @@ from keras_bert.serving.eight_bit_products import (
 )
 from keras_bert.serving.eight_bit_weights import quantize
 from keras_bert.serving.export import export_for_serving
-from keras_bert.serving.saved_model_check.checking import check
-from keras_bert.serving.saved_model_check.reading import read_saved_model
+from keras_bert.tf_serving.saved_model_check.checking import check
+from keras_bert.tf_serving.saved_model_check.reading import read_saved_model
 
 ACTIVATIONS = {
     "linear": lambda x: x,

@@ -6,8 +6,8 @@ import pytest
 from numpy_bert import NumpyBert, scatter_weights, weights_by_name
 
 from keras_bert.config import BertConfig
-from keras_bert.errors import InputError
 from keras_bert.models.encoder import BertEncoder
+from keras_bert.program.errors import InputError
 
 
 def small_config(**changes):

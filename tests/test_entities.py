@@ -5,9 +5,9 @@ import warnings
 import numpy as np
 import pytest
 
-from keras_bert.errors import InputError
-from keras_bert.evaluation.entities import entity_scores, tag_accuracy
-from keras_bert.tasks.tag_schemes import BILOU, BIO, BIOES, BMES, read_entities, write_tags
+from keras_bert.program.errors import InputError
+from keras_bert.tasks.tagging.scores import entity_scores, tag_accuracy
+from keras_bert.tasks.tagging.tag_schemes import BILOU, BIO, BIOES, BMES, read_entities, write_tags
 
 GOLD = [["B-PER", "I-PER", "O", "B-LOC"], ["O", "B-ORG", "I-ORG"], ["B-LOC"]]
 PREDICTED = [["B-PER", "I-PER", "O", "B-ORG"], ["O", "B-ORG", "O"], ["B-LOC"]]

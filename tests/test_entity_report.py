@@ -2,7 +2,7 @@ import sys
 
 import pytest
 
-from keras_bert.evaluation.entity_report import write_tag_report
+from keras_bert.tasks.tagging.report import write_tag_report
 
 WORDS = [["Ada", "Lovelace", "wrote"], ["London\tcalls", "IBM"], ["Paris"]]
 GOLD = [["B-PER", "I-PER", "O"], ["B-LOC", "O"], ["B-LOC"]]
@@ -53,7 +53,7 @@ def test_tags_that_mark_no_entities_are_counted_by_word(tmp_path):
 
 
 def test_without_matplotlib_a_line_says_so(tmp_path, monkeypatch, caplog):
-    monkeypatch.setattr("keras_bert.evaluation.report_files.has_matplotlib", lambda: False)
+    monkeypatch.setattr("keras_bert.tasks.report_files.has_matplotlib", lambda: False)
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     write_tag_report(tmp_path, WORDS, GOLD, PREDICTED, [1.0] * 3, {})
     assert not (tmp_path / "entities.png").exists()

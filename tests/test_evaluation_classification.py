@@ -6,8 +6,8 @@ import math
 import numpy as np
 import pytest
 
-from keras_bert.errors import InputError
-from keras_bert.evaluation.classification import (
+from keras_bert.program.errors import InputError
+from keras_bert.tasks.classification.scores import (
     GLUE_SCORES,
     glue_scores,
     multi_label_scores,
@@ -136,7 +136,7 @@ def test_what_cannot_be_scored_is_refused(score, message):
 
 
 def test_glue_has_its_scores_for_each_task():
-    from data_prep.glue import GLUE_TASKS
+    from data_prep.finetuning.glue import GLUE_TASKS
 
     assert set(GLUE_SCORES) == set(GLUE_TASKS)
     classes = single_label_scores([0, 1, 1], [0, 1, 0], num_labels=2)

@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_bert.example_encoding import encode_examples, encode_tfrecords
-from keras_bert.features import Feature, pretraining_features
+from keras_bert.records.encoding import encode_examples, encode_tfrecords
+from keras_bert.records.features import Feature, pretraining_features
 
 
 def protobuf_bytes(batch, record, row):

@@ -3,8 +3,8 @@ import pytest
 import tensorflow as tf
 from example_bytes import serialize
 
-from keras_bert import features
-from keras_bert.errors import InputError
+from keras_bert.program.errors import InputError
+from keras_bert.records import features
 
 RECORD = features.pretraining_features(max_seq_length=4, max_predictions_per_seq=2)
 VALUES = {

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 from keras_bert.config import BertConfig
-from keras_bert.errors import InputError
-from keras_bert.folder_lock import only_writer
 from keras_bert.models.pretrainer import BertPretrainer
 from keras_bert.models.sequence_classifier import BertSequenceClassifier
-from keras_bert.tasks.classification import TextExamples, labels_of
+from keras_bert.program.errors import InputError
+from keras_bert.program.folder_lock import only_writer
+from keras_bert.tasks.classification.examples import TextExamples, labels_of
 from keras_bert.tokenization.vocabulary import Vocabulary
 from keras_bert.training import classification
 from keras_bert.training.callbacks import read_history

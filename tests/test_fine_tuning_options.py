@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from test_fine_tuning import CONFIG, RUN, VOCABULARY, reviews
 
-from keras_bert.errors import InputError
 from keras_bert.models.distiller import Distiller
 from keras_bert.models.sequence_classifier import BertSequenceClassifier
-from keras_bert.tasks.classification import TextExamples
-from keras_bert.text_tasks.distillation import distill, teacher_logits
+from keras_bert.program.errors import InputError
+from keras_bert.tasks.classification.examples import TextExamples
+from keras_bert.tasks.distillation import distill, teacher_logits
 from keras_bert.training import classification, fine_tuning
 from keras_bert.training.callbacks import read_history
 from keras_bert.training.fine_tuning import FineTuningOptions

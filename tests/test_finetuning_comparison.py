@@ -13,8 +13,8 @@ from benchmarks import finetuning_quality as quality
 from benchmarks import finetuning_speed as speed
 from benchmarks import keras_bert_finetuning
 from keras_bert.config import BertConfig
-from keras_bert.errors import InputError
 from keras_bert.models.encoder import BertEncoder
+from keras_bert.program.errors import InputError
 from keras_bert.tokenization.vocabulary import Vocabulary
 
 PROJECT = pathlib.Path(__file__).resolve().parent.parent

@@ -3,8 +3,8 @@ import fcntl
 
 import pytest
 
-from keras_bert.errors import InputError
-from keras_bert.folder_lock import only_writer
+from keras_bert.program.errors import InputError
+from keras_bert.program.folder_lock import only_writer
 
 
 @pytest.fixture

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from data_prep.full_sentences import draw_full_sentences
+from data_prep.pretraining.full_sentences import draw_full_sentences
 
 
 def draw(documents, max_seq_length, seed=0):

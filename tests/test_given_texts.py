@@ -6,24 +6,25 @@ import pytest
 from served_models import CONFIG as TWO_LAYERS
 from served_models import VOCABULARY
 
-from keras_bert import features, vector_index
-from keras_bert.errors import InputError
+from keras_bert.embeddings import vector_index
+from keras_bert.embeddings.summarization import summarize
+from keras_bert.embeddings.text_vectors import sentence_embeddings
+from keras_bert.embeddings.vector_index import VectorIndex
+from keras_bert.embeddings.word_senses import word_vectors
 from keras_bert.models.encoder import BertEncoder
 from keras_bert.models.masked_lm import BertMaskedLM
 from keras_bert.models.multiple_choice import BertMultipleChoice
 from keras_bert.models.sequence_classifier import BertSequenceClassifier
 from keras_bert.models.span_classifier import BertSpanClassifier
 from keras_bert.models.token_classifier import BertTokenClassifier
-from keras_bert.summarization import summarize
-from keras_bert.tasks.given_texts import as_list, as_texts, holds_texts
-from keras_bert.text_tasks.fitting import text_task
-from keras_bert.text_tasks.mask_filling import fill_masks, pseudo_perplexity
-from keras_bert.text_tasks.text_generation import generate_text
-from keras_bert.text_vectors import sentence_embeddings
+from keras_bert.program.errors import InputError
+from keras_bert.records import features
+from keras_bert.tasks.fitting import text_task
+from keras_bert.tasks.masked_lm.mask_filling import fill_masks, pseudo_perplexity
+from keras_bert.tasks.masked_lm.text_generation import generate_text
 from keras_bert.tokenization.graph_wordpiece import GraphTokenizer
+from keras_bert.tokenization.user_inputs import as_list, as_texts, holds_texts
 from keras_bert.tokenization.wordpiece import WordPieceTokenizer
-from keras_bert.vector_index import VectorIndex
-from keras_bert.word_senses import word_vectors
 
 CONFIG = TWO_LAYERS.replace(num_hidden_layers=1)
 TEXT = "the fox, and a dog"

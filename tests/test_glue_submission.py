@@ -2,9 +2,9 @@
 
 import pytest
 
-from data_prep.glue import GLUE_TASKS
-from keras_bert.errors import InputError
-from keras_bert.evaluation.glue_submission import SUBMISSIONS, submission_name, write_submission
+from data_prep.finetuning.glue import GLUE_TASKS
+from keras_bert.program.errors import InputError
+from keras_bert.tasks.classification.glue_submission import SUBMISSIONS, submission_name, write_submission
 
 
 def test_labels_and_their_numbers(tmp_path):

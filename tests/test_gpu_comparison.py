@@ -12,8 +12,8 @@ import tensorflow as tf
 from benchmarks import gpu_core
 from benchmarks.gpu_core_work import answer_requests, random_batch
 from keras_bert.config import BertConfig
-from keras_bert.errors import InputError
 from keras_bert.models.pretrainer import BertPretrainer
+from keras_bert.program.errors import InputError
 
 CONFIG = BertConfig(vocab_size=50, hidden_size=16, num_hidden_layers=3, num_attention_heads=2, intermediate_size=32)
 

@@ -8,7 +8,8 @@ import tiny_tasks
 from distributed_runs import config, pretraining_data
 from test_distributed_model import largest_difference, run_program
 
-from keras_bert import tensorflow_functions, trainable_parts
+from keras_bert.accelerate import tensorflow_functions
+from keras_bert.models import trainable_parts
 from keras_bert.models.distiller import Distiller
 from keras_bert.models.encoder import BertEncoder
 from keras_bert.models.pretrainer import BertPretrainer

@@ -7,7 +7,7 @@ import tensorflow as tf
 from generated_texts import SIGMA, every_code_point, generated_texts
 from tokenizer_comparison import differences, expected_in_bytes
 
-from keras_bert.errors import InputError
+from keras_bert.program.errors import InputError
 from keras_bert.tokenization import fast_normalizer
 from keras_bert.tokenization.graph_wordpiece import GraphTokenizer
 from keras_bert.tokenization.vocabulary import SPECIAL_TOKENS, Vocabulary

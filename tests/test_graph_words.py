@@ -8,7 +8,7 @@ import tensorflow as tf
 from generated_texts import generated_texts
 
 from keras_bert.serving.signatures.graph_words import GraphWords, spell
-from keras_bert.tasks.text_words import words_of_text
+from keras_bert.tokenization.text_words import words_of_text
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,7 @@ import os
 
 import pytest
 
-from keras_bert.errors import InputError
+from keras_bert.program.errors import InputError
 from keras_bert.training.grid import Cell, best_cell, cells, run_grid
 
 

@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from benchmarks import growing_work, growth, training_memory
-from keras_bert.errors import InputError
+from keras_bert.program.errors import InputError
 
 
 def test_the_exponent_is_that_of_the_three_largest_sizes():

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_bert import features
 from keras_bert.config import BertConfig
-from keras_bert.errors import InputError
-from keras_bert.input_pipeline import naming_damaged_records, pretraining_dataset, rows_dataset
-from keras_bert.record_files import list_records
-from keras_bert.tasks.token_rows import TokenRows
+from keras_bert.program.errors import InputError
+from keras_bert.records import features
+from keras_bert.records.datasets import naming_damaged_records, pretraining_dataset, rows_dataset
+from keras_bert.records.files import list_records
+from keras_bert.records.token_rows import TokenRows
 from keras_bert.tokenization.vocabulary import Vocabulary
 
 SEQ, PREDICTIONS = 8, 2

@@ -8,9 +8,9 @@ from example_records import PAIR, VOCABULARY, example, write_records
 
 from data_prep.create_pretraining_data import create_pretraining_data
 from data_prep.inspect_records import collect_statistics, shown_records
-from data_prep.pretraining_records import PretrainingOptions
-from data_prep.record_report import report_text, summarize
-from keras_bert.errors import InputError
+from data_prep.inspection.record_report import report_text, summarize
+from data_prep.pretraining.pretraining_records import PretrainingOptions
+from keras_bert.program.errors import InputError
 
 
 def run(*arguments):

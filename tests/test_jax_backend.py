@@ -19,15 +19,15 @@ from served_models import VOCABULARY
 from test_lamb import paper_steps
 from test_optimization import NAMES, random_problem
 
-from keras_bert import backend
+from keras_bert.accelerate import backend
 from keras_bert.config import BertConfig
-from keras_bert.errors import InputError
+from keras_bert.embeddings.text_vectors import sentence_embeddings
 from keras_bert.models.pretrainer import BertPretrainer
 from keras_bert.models.sequence_classifier import BertSequenceClassifier
 from keras_bert.models.token_classifier import BertTokenClassifier
+from keras_bert.program.errors import InputError
 from keras_bert.serving.hub_pair import export_hub_pair
-from keras_bert.text_tasks import prediction
-from keras_bert.text_vectors import sentence_embeddings
+from keras_bert.tasks import prediction
 from keras_bert.training.fine_tuning import fine_tune
 from keras_bert.training.pretraining import train_pretrainer
 from keras_bert.training.strategies import make_strategy

@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 from test_encoder import features, small_config
 
-from keras_bert import tensorflow_kernels
+from keras_bert.accelerate import tensorflow_kernels
 from keras_bert.layers.activations import ActivatedDense, hidden_activation
 from keras_bert.layers.layer_norm import LayerNorm
 from keras_bert.layers.transformer_block import TransformerBlock

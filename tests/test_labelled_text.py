@@ -2,14 +2,14 @@ import gzip
 
 import pytest
 
-from data_prep.labelled_text import (
+from data_prep.finetuning.labelled_text import (
     LabelledText,
     read_choices,
     read_labelled_text,
     read_multi_label_text,
     read_scored_text,
 )
-from keras_bert.errors import InputError
+from keras_bert.program.errors import InputError
 
 
 @pytest.fixture

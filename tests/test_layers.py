@@ -5,7 +5,6 @@ import tensorflow as tf
 from layer_contract import check_layer
 from numpy_bert import gelu_erf, gelu_tanh
 
-from keras_bert.errors import InputError
 from keras_bert.layers.activations import hidden_activation
 from keras_bert.layers.attention import SelfAttention
 from keras_bert.layers.dropout import Dropout
@@ -15,6 +14,7 @@ from keras_bert.layers.layer_mixture import LayerMixture
 from keras_bert.layers.layer_norm import LayerNorm
 from keras_bert.layers.numbered_mask import attention_bias
 from keras_bert.layers.transformer_block import TransformerBlock
+from keras_bert.program.errors import InputError
 
 MASK = np.array([[1, 1, 2, 2, 0], [0, 1, 1, 1, 1]], "int32")
 

@@ -11,10 +11,10 @@ import time
 import pytest
 from absl import flags
 
-from keras_bert.errors import InputError
-from keras_bert.serving.batching_proposal import Measurement, best_batch_size, propose_batching
-from keras_bert.serving.kit.server_files import read_batching
-from keras_bert.serving.load_measurement import measure
+from keras_bert.program.errors import InputError
+from keras_bert.tf_serving.batching_proposal import Measurement, best_batch_size, propose_batching
+from keras_bert.tf_serving.kit.server_files import read_batching
+from keras_bert.tf_serving.load_measurement import measure
 from run_scripts import load_test_server
 
 
@@ -205,7 +205,7 @@ def test_real_requests_are_asked_and_failures_are_counted(tmp_path, monkeypatch,
         assert code == 0
         assert {text for texts in requests for text in texts} <= {"one", "two", "three", "four"}
 
-        from keras_bert.serving.client import RestClient
+        from keras_bert.tf_serving.client import RestClient
 
         with RestClient(url, "model", retries=0) as client:
             rows = [{"text": "good"}] * 3 + [{"text": "fail"}]
@@ -238,6 +238,6 @@ def test_bad_input_is_one_clear_line(tmp_path, monkeypatch, capsys):
 
 
 def test_a_load_test_needs_no_tensorflow():
-    program = "import sys, keras_bert.serving.load_measurement; print(set(sys.modules) & {'tensorflow', 'keras'})"
+    program = "import sys, keras_bert.tf_serving.load_measurement; print(set(sys.modules) & {'tensorflow', 'keras'})"
     result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert result.stdout.strip() == "set()"

@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
-from keras_bert.errors import InputError
-from keras_bert.masked_positions import (
+from keras_bert.program.errors import InputError
+from keras_bert.records.masked_positions import (
     MaskingOptions,
     choose_tokens,
     choose_words,
@@ -10,7 +10,7 @@ from keras_bert.masked_positions import (
     count_by_sequence,
     count_predictions,
 )
-from keras_bert.masking import MaskingVocabulary, mask_batch, text_token_ids
+from keras_bert.records.masking import MaskingVocabulary, mask_batch, text_token_ids
 
 MASK_ID = 4
 

@@ -5,11 +5,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_bert import features
 from keras_bert.config import BertConfig
-from keras_bert.errors import InputError
 from keras_bert.models.multiple_choice import BertMultipleChoice
-from keras_bert.text_tasks.multiple_choice import MultipleChoiceTask
+from keras_bert.program.errors import InputError
+from keras_bert.records import features
+from keras_bert.tasks.multiple_choice.task import MultipleChoiceTask
 from keras_bert.tokenization.vocabulary import Vocabulary
 
 VOCABULARY = Vocabulary(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "sky", "grass", "is", "blue", "green", "very"])

@@ -1,4 +1,4 @@
-from data_prep.near_duplicates import SeenText, TextIndex
+from run_scripts.near_duplicates import SeenText, TextIndex
 
 SENTENCE = "The quick brown fox jumps over the lazy dog."
 

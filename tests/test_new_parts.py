@@ -9,8 +9,6 @@ from tiny_checkpoints import FEATURES, random_checkpoint
 from keras_bert.checkpoints import checkpoint as form
 from keras_bert.checkpoints.formats import WRITERS, read_checkpoint
 from keras_bert.checkpoints.pretrained import from_pretrained, model_of
-from keras_bert.command_line import run_command
-from keras_bert.errors import UntrainedWarning
 from keras_bert.models.distiller import Distiller
 from keras_bert.models.encoder import BertEncoder
 from keras_bert.models.masked_lm import BertMaskedLM
@@ -19,11 +17,13 @@ from keras_bert.models.pretrainer import BertPretrainer
 from keras_bert.models.sequence_classifier import BertSequenceClassifier
 from keras_bert.models.span_classifier import BertSpanClassifier
 from keras_bert.models.token_classifier import BertTokenClassifier
+from keras_bert.program.command_line import run_command
+from keras_bert.program.errors import UntrainedWarning
 from keras_bert.serving import export
 from keras_bert.serving.hub_pair import export_hub_pair
-from keras_bert.text_tasks.mask_filling import fill_masks, pseudo_perplexity
-from keras_bert.text_tasks.masked_lm import evaluate_texts
-from keras_bert.text_tasks.text_generation import generate_text
+from keras_bert.tasks.masked_lm.mask_filling import fill_masks, pseudo_perplexity
+from keras_bert.tasks.masked_lm.task import evaluate_texts
+from keras_bert.tasks.masked_lm.text_generation import generate_text
 
 LABELS = {"labels": ["no", "yes"]}
 CHOICES = {name: np.stack([values, values], axis=1) for name, values in FEATURES.items()}

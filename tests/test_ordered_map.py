@@ -3,8 +3,8 @@ import signal
 
 import pytest
 
-from data_prep.ordered_map import ordered_map
-from keras_bert.errors import InputError
+from data_prep.text.ordered_map import ordered_map
+from keras_bert.program.errors import InputError
 
 
 @pytest.mark.parametrize("num_processes", [1, 2])

@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 from example_records import PAIR, example, write_records
 
-from data_prep.parsed_records import RecordError, find_schema, parse_batch, read_batches
-from keras_bert.errors import InputError
+from data_prep.inspection.parsed_records import RecordError, find_schema, parse_batch, read_batches
+from keras_bert.program.errors import InputError
 
 
 def test_features_and_their_types_are_found_in_the_first_records():

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 from tiny_pretraining import CONFIG, VOCABULARY, write_records
 
-from keras_bert.errors import InputError
 from keras_bert.models.pretrainer import BertPretrainer
+from keras_bert.program.errors import InputError
 from keras_bert.tokenization.vocabulary import Vocabulary
 from keras_bert.training.callbacks import TIMED, read_history
 from keras_bert.training.pretraining import evaluate_pretrainer, train_pretrainer

@@ -9,7 +9,7 @@ import pytest
 from test_pretraining import RUN, Killed, assert_same_weights, run_command, train_until_killed
 from tiny_pretraining import CONFIG, VOCABULARY, write_records
 
-from keras_bert.errors import InputError
+from keras_bert.program.errors import InputError
 from keras_bert.training import pretraining
 from keras_bert.training.callbacks import read_history
 from keras_bert.training.optimizer_choice import OptimizerChoice

@@ -1,12 +1,12 @@
 import numpy as np
 import pytest
 
-from data_prep import document_block
-from data_prep.document_block import DocumentBlock
-from data_prep.document_dealing import Dealing
-from data_prep.pretraining_records import PretrainingOptions, block_batches, shard_batches
-from data_prep.tokenized_corpus import TokenizedCorpus
-from keras_bert.errors import InputError
+from data_prep.pretraining import document_block
+from data_prep.pretraining.document_block import DocumentBlock
+from data_prep.pretraining.document_dealing import Dealing
+from data_prep.pretraining.pretraining_records import PretrainingOptions, block_batches, shard_batches
+from data_prep.tokenized.tokenized_corpus import TokenizedCorpus
+from keras_bert.program.errors import InputError
 from keras_bert.tokenization.vocabulary import Vocabulary
 
 VOCABULARY = Vocabulary(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *(f"w{n}" for n in range(20)), "##a", "##b"])
@@ -172,7 +172,7 @@ def test_a_pass_draws_from_the_generator_of_seed_pass_shard_and_block_in_this_or
 
 
 def test_shares_of_a_block_add_up(monkeypatch):
-    monkeypatch.setattr("data_prep.pretraining_records._BATCH_ROWS", 7)
+    monkeypatch.setattr("data_prep.pretraining.pretraining_records._BATCH_ROWS", 7)
     options = PretrainingOptions(max_seq_length=32, dupe_factor=3)
     batches = list(block_batches(make_block(), options, VOCABULARY, 0, 0))
     assert max(len(batch["input_ids"]) for batch, _ in batches) == 7

@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from data_prep.document_block import DocumentBlock
-from data_prep.pretraining_records import PretrainingOptions, block_batches
-from data_prep.sentence_pairs import draw_sentence_pairs
-from data_prep.tokenize_text import TextSettings, tokenize_text
-from keras_bert.masked_positions import MaskingOptions, choose_words
-from keras_bert.masking import MaskingVocabulary, text_token_ids
+from data_prep.pretraining.document_block import DocumentBlock
+from data_prep.pretraining.pretraining_records import PretrainingOptions, block_batches
+from data_prep.pretraining.sentence_pairs import draw_sentence_pairs
+from data_prep.tokenized.tokenize_text import TextSettings, tokenize_text
+from keras_bert.records.masked_positions import MaskingOptions, choose_words
+from keras_bert.records.masking import MaskingVocabulary, text_token_ids
 from keras_bert.tokenization.vocabulary import Vocabulary
 
 LEAST_P = 1e-4

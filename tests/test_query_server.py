@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from fake_tf_serving import FakeTfServing
 
-from keras_bert.errors import InputError
-from keras_bert.serving.readable_answers import printable, readable_answers
+from keras_bert.program.errors import InputError
+from keras_bert.tf_serving.readable_answers import printable, readable_answers
 from run_scripts.questions import print_answers, read_rows
 
 PROJECT = pathlib.Path(__file__).resolve().parent.parent

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from google_squad import google_windows
 
-from keras_bert.errors import InputError
-from keras_bert.tasks.question_answering import (
+from keras_bert.program.errors import InputError
+from keras_bert.tasks.question_answering.examples import (
     Answer,
     QuestionExamples,
     WindowOptions,
@@ -80,7 +80,7 @@ def test_a_question_always_has_a_window_even_without_tokens_to_see():
 
 @pytest.mark.parametrize("options", [(384, 128, 64), (96, 32, 16), (40, 50, 20)])
 def test_windows_and_answers_of_squad_are_those_of_googles_algorithm(shared_data, options):
-    from data_prep.squad import read_squad
+    from data_prep.finetuning.squad import read_squad
 
     vocabulary = Vocabulary.from_file(shared_data("vocab/bert-base-uncased-vocab.txt"))
     examples = read_squad(shared_data("squad/dev-v1.1.json"))
@@ -133,7 +133,7 @@ def test_a_much_longer_window_scores_tokens_with_one_less_of_context(num_tokens)
 
 
 def test_answers_of_squad_are_recovered_from_their_tokens(shared_data):
-    from data_prep.squad import read_squad
+    from data_prep.finetuning.squad import read_squad
 
     vocabulary = Vocabulary.from_file(shared_data("vocab/bert-base-uncased-vocab.txt"))
     examples = read_squad(shared_data("squad/train-v1.1-subset.json")).part(0, 4000)

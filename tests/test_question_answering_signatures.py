@@ -8,12 +8,12 @@ import pytest
 import tensorflow as tf
 
 from keras_bert.config import BertConfig
-from keras_bert.errors import InputError
 from keras_bert.models.span_classifier import BertSpanClassifier
+from keras_bert.program.errors import InputError
 from keras_bert.serving.signatures import row_groups
 from keras_bert.serving.signatures.question_answering import question_answering_signatures
-from keras_bert.serving.signatures.rows import SignatureOptions
-from keras_bert.text_tasks.question_answering import QuestionAnsweringTask
+from keras_bert.serving.signatures.signature_inputs import SignatureOptions
+from keras_bert.tasks.question_answering.task import QuestionAnsweringTask
 from keras_bert.tokenization.vocabulary import Vocabulary
 
 PIECES = [piece for letter in "abcdefghijklmnopqrstuvwxyzABé" for piece in (letter, f"##{letter}")]

@@ -7,9 +7,9 @@ import pytest
 import tensorflow as tf
 import zstandard
 
-from keras_bert import record_files
-from keras_bert.errors import InputError
-from keras_bert.record_files import detect_compression, iterate_records, list_records, record_places
+from keras_bert.program.errors import InputError
+from keras_bert.records import files as record_files
+from keras_bert.records.files import detect_compression, iterate_records, list_records, record_places
 
 RECORDS = [b"first", b"", b"the third \x00 record", bytes(range(256)) * 40]
 PACKED = {"": bytes, "GZIP": gzip.compress, "ZSTD": zstandard.ZstdCompressor().compress}

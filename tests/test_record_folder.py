@@ -5,13 +5,19 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from data_prep import record_folder
-from data_prep.disk_space import announce_disk_use
-from data_prep.record_folder import FinishedShard, PretrainingDataSummary, RecordCounts, RecordFolder, verify_records
-from data_prep.record_writer import check_compression, write_records
-from keras_bert.errors import InputError
-from keras_bert.features import Feature
-from keras_bert.record_files import iterate_records
+from data_prep.pretraining import record_folder
+from data_prep.pretraining.disk_space import announce_disk_use
+from data_prep.pretraining.record_folder import (
+    FinishedShard,
+    PretrainingDataSummary,
+    RecordCounts,
+    RecordFolder,
+    verify_records,
+)
+from data_prep.pretraining.record_writer import check_compression, write_records
+from keras_bert.program.errors import InputError
+from keras_bert.records.features import Feature
+from keras_bert.records.files import iterate_records
 
 RECORD = [Feature("x", 3), Feature("y", 1, "float32")]
 BATCHES = [

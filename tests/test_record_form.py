@@ -5,9 +5,9 @@ import pytest
 import tensorflow as tf
 from example_bytes import serialize
 
-from keras_bert import features
-from keras_bert.errors import InputError
-from keras_bert.record_form import RecordForm, look_at_files
+from keras_bert.program.errors import InputError
+from keras_bert.records import features
+from keras_bert.records.form import RecordForm, look_at_files
 
 KINDS = {
     "google": {},

@@ -5,8 +5,8 @@ import json
 import pytest
 from example_records import VOCABULARY
 
-from keras_bert.errors import InputError
-from keras_bert.record_manifests import check_vocabulary
+from keras_bert.program.errors import InputError
+from keras_bert.records.manifests import check_vocabulary
 from keras_bert.tokenization.vocabulary import Vocabulary
 
 REORDERED = Vocabulary([*VOCABULARY.tokens[:6], *reversed(VOCABULARY.tokens[6:])])

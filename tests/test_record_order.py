@@ -10,11 +10,13 @@ import pytest
 import tensorflow as tf
 from example_bytes import serialize
 
-from keras_bert import features, record_index, record_order
-from keras_bert.errors import InputError
-from keras_bert.input_pipeline import pretraining_dataset
-from keras_bert.record_index import RecordIndex
-from keras_bert.record_order import RecordOrder
+from keras_bert.program.errors import InputError
+from keras_bert.records import features
+from keras_bert.records import index as record_index
+from keras_bert.records import order as record_order
+from keras_bert.records.datasets import pretraining_dataset
+from keras_bert.records.index import RecordIndex
+from keras_bert.records.order import RecordOrder
 from keras_bert.tokenization.vocabulary import Vocabulary
 
 VOCABULARY = Vocabulary(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *(f"w{number}" for number in range(995))])

@@ -3,11 +3,11 @@ import sys
 import pytest
 from example_records import PACKED, PAIR, VOCABULARY, example, pretraining_example
 
-from data_prep.parsed_records import ParsedBatch, find_schema, parse_batch
-from data_prep.record_plot import _name, plot_summary
-from data_prep.record_report import summarize
-from data_prep.record_statistics import RecordStatistics
-from keras_bert.errors import InputError
+from data_prep.inspection.parsed_records import ParsedBatch, find_schema, parse_batch
+from data_prep.inspection.record_plot import _name, plot_summary
+from data_prep.inspection.record_report import summarize
+from data_prep.inspection.record_statistics import RecordStatistics
+from keras_bert.program.errors import InputError
 from keras_bert.tokenization.vocabulary import Vocabulary
 
 pytest.importorskip("matplotlib")

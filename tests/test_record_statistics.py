@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from example_records import GARDEN, KERAS_HUB, PACKED, PAIR, VOCABULARY, example, ids, pretraining_example, renamed
 
-from data_prep.parsed_records import ParsedBatch, find_schema, parse_batch
-from data_prep.record_report import report_text, summarize
-from data_prep.record_statistics import Histogram, RecordStatistics
+from data_prep.inspection.parsed_records import ParsedBatch, find_schema, parse_batch
+from data_prep.inspection.record_report import report_text, summarize
+from data_prep.inspection.record_statistics import Histogram, RecordStatistics
 
 
 def count(*records, vocabulary=VOCABULARY):

@@ -3,8 +3,8 @@ import json
 import pytest
 from example_records import VOCABULARY
 
-from data_prep.record_surroundings import check_against_manifest, look_around, missing_shards
-from keras_bert.errors import InputError
+from data_prep.inspection.record_surroundings import check_against_manifest, look_around, missing_shards
+from keras_bert.program.errors import InputError
 from keras_bert.tokenization.vocabulary import Vocabulary
 
 OTHER_VOCABULARY = Vocabulary([*VOCABULARY.tokens, "more"])

@@ -1,8 +1,8 @@
 import pytest
 from example_records import GARDEN, KERAS_HUB, PACKED, PAIR, VOCABULARY, example, ids, pretraining_example
 
-from data_prep.record_text import show_record
-from keras_bert.errors import InputError
+from data_prep.inspection.record_text import show_record
+from keras_bert.program.errors import InputError
 
 
 def lines(record, vocabulary=VOCABULARY, **arguments):

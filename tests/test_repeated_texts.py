@@ -1,6 +1,6 @@
 import numpy as np
 
-from data_prep.repeated_texts import RepetitionCounter, hash_rows, hash_runs
+from data_prep.inspection.repeated_texts import RepetitionCounter, hash_rows, hash_runs
 
 
 def test_equal_runs_have_equal_hashes_wherever_they_stand():

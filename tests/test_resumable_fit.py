@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 from tiny_pretraining import CONFIG, VOCABULARY, write_records
 
-from keras_bert.errors import InputError
 from keras_bert.models.pretrainer import BertPretrainer
+from keras_bert.program.errors import InputError
 from keras_bert.training.callbacks import TIMED, read_history
 from keras_bert.training.pretraining import train_pretrainer
 from keras_bert.training.resumable_fit import resumable_fit

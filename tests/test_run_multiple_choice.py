@@ -7,8 +7,8 @@ import pytest
 from documented_results import undocumented_keys
 
 from keras_bert.config import BertConfig
-from keras_bert.evaluation.choice_report import write_choice_report
 from keras_bert.models.multiple_choice import BertMultipleChoice
+from keras_bert.tasks.multiple_choice.report import write_choice_report
 from keras_bert.tokenization.vocabulary import Vocabulary
 
 VOCABULARY = Vocabulary(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "sky", "grass", "it", "is", "blue", "green"])

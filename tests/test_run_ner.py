@@ -6,10 +6,10 @@ import loaded_commands
 import pytest
 from documented_results import undocumented_keys
 
-from data_prep.conll import read_tagged_sentences
+from data_prep.finetuning.conll import read_tagged_sentences
 from keras_bert.config import BertConfig
 from keras_bert.models.token_classifier import BertTokenClassifier
-from keras_bert.tasks.tagging import TaggedSentences
+from keras_bert.tasks.tagging.examples import TaggedSentences
 from keras_bert.tokenization.vocabulary import Vocabulary
 from keras_bert.training.tagging import conll_lines
 

@@ -106,7 +106,7 @@ def test_squad_2_is_trained_answered_scored_and_tuned(tmp_path, start):
 
 
 def read(path, with_answers=False):
-    from data_prep.squad import read_squad
+    from data_prep.finetuning.squad import read_squad
 
     return read_squad(path, has_answers=with_answers)
 

@@ -14,16 +14,16 @@ from absl import flags
 from trapped_models import BATCH, graph, save, sound_signature, spec, trapped_signatures
 
 import keras_bert.serving
-from keras_bert.checkpoints.variables_index import read_index
 from keras_bert.config import BertConfig
-from keras_bert.errors import InputError
 from keras_bert.models.pretrainer import BertPretrainer
 from keras_bert.models.sequence_classifier import BertSequenceClassifier
+from keras_bert.program.errors import InputError
+from keras_bert.program.variables_index import read_index
 from keras_bert.serving.export import export_for_serving
-from keras_bert.serving.saved_model_check.checking import check, require_servable
-from keras_bert.serving.saved_model_check.served_operations import NEWER_THAN_2_12, NEWER_THAN_2_20, TEXT_SINCE
-from keras_bert.serving.wire import messages
-from keras_bert.serving.wire.tensors import array_to_tensor_proto
+from keras_bert.tf_serving.saved_model_check.checking import check, require_servable
+from keras_bert.tf_serving.saved_model_check.served_operations import NEWER_THAN_2_12, NEWER_THAN_2_20, TEXT_SINCE
+from keras_bert.tf_serving.wire import messages
+from keras_bert.tf_serving.wire.tensors import array_to_tensor_proto
 from keras_bert.tokenization.vocabulary import Vocabulary
 from run_scripts import check_saved_model
 
@@ -161,9 +161,9 @@ def test_an_export_that_cannot_be_served_is_refused_with_its_errors(sound, trapp
 
 
 def test_the_check_is_a_name_of_the_serving_package(sound):
-    assert keras_bert.serving.check(sound).is_clean()
+    assert keras_bert.tf_serving.check(sound).is_clean()
     with pytest.raises(AttributeError, match="no attribute 'chekc'"):
-        keras_bert.serving.chekc  # noqa: B018
+        keras_bert.tf_serving.chekc  # noqa: B018
 
 
 def test_functions_that_servers_never_call_may_have_any_operation(copied):

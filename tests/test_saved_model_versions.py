@@ -2,8 +2,8 @@ import os
 
 import pytest
 
-from keras_bert.errors import InputError
-from keras_bert.serving.versions import find_version_folder, new_version, next_version_folder
+from keras_bert.program.errors import InputError
+from keras_bert.tf_serving.versions import find_version_folder, new_version, next_version_folder
 
 
 def make(folder, *names):

@@ -7,7 +7,6 @@ from fractions import Fraction
 import keras
 import pytest
 
-from keras_bert.errors import InputError
 from keras_bert.optimization import (
     PhasedSchedule,
     WarmupConstant,
@@ -16,6 +15,7 @@ from keras_bert.optimization import (
     WarmupPolynomialDecay,
     WarmupTrapezoid,
 )
+from keras_bert.program.errors import InputError
 
 
 def in_warmup_or(after, peak, warmup):

@@ -5,7 +5,7 @@ import sys
 import pytest
 import tensorflow as tf
 
-from keras_bert.tokenization.segments import pack_segments
+from keras_bert.records.segments import pack_segments
 from keras_bert.tokenization.vocabulary import SPECIAL_TOKENS, Vocabulary
 
 VOCABULARY = Vocabulary(SPECIAL_TOKENS)
@@ -83,5 +83,5 @@ def test_wrong_arguments_are_refused():
 
 
 def test_importing_does_not_import_tensorflow():
-    code = "import sys, keras_bert.tokenization.segments; sys.exit('tensorflow' in sys.modules)"
+    code = "import sys, keras_bert.records.segments; sys.exit('tensorflow' in sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)

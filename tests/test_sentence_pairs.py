@@ -3,8 +3,8 @@ import dataclasses
 import numpy as np
 import pytest
 
-from data_prep import sentence_pairs
-from data_prep.sentence_pairs import draw_sentence_pairs
+from data_prep.pretraining import sentence_pairs
+from data_prep.pretraining.sentence_pairs import draw_sentence_pairs
 
 
 def generator(seed=0):

@@ -11,12 +11,12 @@ from keras_bert.checkpoints import hub
 from keras_bert.checkpoints.conversion import convert_checkpoint
 from keras_bert.checkpoints.formats import read_checkpoint, write_checkpoint
 from keras_bert.checkpoints.sentence_transformers import read_sentence_pooling
-from keras_bert.errors import InputError
+from keras_bert.embeddings.summarization import packed_sentence_embeddings
+from keras_bert.embeddings.text_vectors import sentence_embeddings
+from keras_bert.embeddings.vector_index import VectorIndex
 from keras_bert.models.encoder import BertEncoder
 from keras_bert.models.sequence_classifier import BertSequenceClassifier
-from keras_bert.summarization import packed_sentence_embeddings
-from keras_bert.text_vectors import sentence_embeddings
-from keras_bert.vector_index import VectorIndex
+from keras_bert.program.errors import InputError
 
 TEXTS = ["the quick fox", "the brown fox"]
 

@@ -4,9 +4,9 @@ import sys
 import pytest
 
 from benchmarks.sentence_splitters import CASES
-from data_prep.corpus import read_documents
-from data_prep.sentences import split_documents, split_sentences
-from keras_bert.errors import InputError
+from data_prep.text.corpus import read_documents
+from data_prep.text.sentences import split_documents, split_sentences
+from keras_bert.program.errors import InputError
 
 
 def test_sentences_stay_in_their_paragraphs_and_documents():

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from data_prep.sequence_packing import pack_sequences
+from data_prep.pretraining.sequence_packing import pack_sequences
 
 
 def generator(seed=0):

@@ -68,7 +68,7 @@ def test_what_cannot_be_served_is_one_line(tmp_path, monkeypatch, capsys, argume
 
     values = flags.FlagValues()
     monkeypatch.setattr(flags, "FLAGS", values)
-    monkeypatch.setattr("keras_bert.command_line.flags.FLAGS", values)
+    monkeypatch.setattr("keras_bert.program.command_line.flags.FLAGS", values)
     monkeypatch.setattr(sys, "argv", ["serve", *(argument.format(tmp_path) for argument in arguments)])
     for name in ("DEFINE_string", "DEFINE_integer", "DEFINE_float", "DEFINE_bool"):
         define = getattr(flags, name)

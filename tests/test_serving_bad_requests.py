@@ -9,8 +9,8 @@ import time
 import pytest
 from small_saved_models import MODEL, HttpClient, save_model
 
-from keras_bert.serving.server.model_config import ModelConfig
-from keras_bert.serving.server.run_server import ServerOptions, background_server
+from keras_bert.tf_serving.server.model_config import ModelConfig
+from keras_bert.tf_serving.server.run_server import ServerOptions, background_server
 
 
 @pytest.fixture(scope="module")

@@ -6,9 +6,9 @@ import time
 import numpy as np
 import pytest
 
-from keras_bert.errors import InputError
-from keras_bert.serving.server.batching import Batcher, BatchingOptions, BatchScheduler, read_batching_options
-from keras_bert.serving.server.status import Code, StatusError
+from keras_bert.program.errors import InputError
+from keras_bert.tf_serving.server.batching import Batcher, BatchingOptions, BatchScheduler, read_batching_options
+from keras_bert.tf_serving.server.status import Code, StatusError
 
 
 class Doubler:

@@ -9,7 +9,7 @@ import pytest
 from fake_tf_serving import FakeTfServing, probabilities
 from kinds_of_clients import KINDS, make_client
 
-from keras_bert.serving.client import (
+from keras_bert.tf_serving.client import (
     DeadlineExceeded,
     InvalidRequest,
     NotFound,
@@ -17,7 +17,7 @@ from keras_bert.serving.client import (
     ServingError,
     Unavailable,
 )
-from keras_bert.serving.client.model_info import Tensor
+from keras_bert.tf_serving.client.model_info import Tensor
 
 TEXTS = ["a", "", "a long text", "caf\u00e9", "NUL \0", "\u2028\U0001f600"]
 

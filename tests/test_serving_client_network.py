@@ -15,7 +15,7 @@ import pytest
 from fake_tf_serving import FakeTfServing, probabilities
 from kinds_of_clients import KINDS, make_client
 
-from keras_bert.serving.client import (
+from keras_bert.tf_serving.client import (
     AsyncGrpcClient,
     AsyncRestClient,
     DeadlineExceeded,
@@ -24,7 +24,7 @@ from keras_bert.serving.client import (
     ServingError,
     Unavailable,
 )
-from keras_bert.serving.client.http_connections import HttpConnections
+from keras_bert.tf_serving.client.http_connections import HttpConnections
 
 
 @pytest.fixture(params=KINDS)

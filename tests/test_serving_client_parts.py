@@ -9,8 +9,8 @@ import threading
 import numpy as np
 import pytest
 
-from keras_bert.errors import InputError
-from keras_bert.serving.client import (
+from keras_bert.program.errors import InputError
+from keras_bert.tf_serving.client import (
     DeadlineExceeded,
     GrpcClient,
     InvalidRequest,
@@ -18,10 +18,10 @@ from keras_bert.serving.client import (
     ServingError,
     Unavailable,
 )
-from keras_bert.serving.client.errors import http_error, serving_error
-from keras_bert.serving.client.rest_format import RestFormat
-from keras_bert.serving.client.retrying import Attempts
-from keras_bert.serving.client.rows import as_arrays, join_rows, split_rows
+from keras_bert.tf_serving.client.errors import http_error, serving_error
+from keras_bert.tf_serving.client.request_batches import as_arrays, join_rows, split_rows
+from keras_bert.tf_serving.client.rest_format import RestFormat
+from keras_bert.tf_serving.client.retrying import Attempts
 
 
 def test_pauses_double_with_chance_and_the_deadline_holds_for_all_attempts():
@@ -146,7 +146,7 @@ def test_outputs_without_rows_cannot_be_joined():
 
 def test_a_client_needs_no_tensorflow_and_rest_no_protobuf_either():
     program = (
-        "import sys, keras_bert.serving.client as c\n"
+        "import sys, keras_bert.tf_serving.client as c\n"
         "heavy = lambda: [m for m in ('tensorflow', 'keras', 'grpc', 'google.protobuf', 'numpy') if m in sys.modules]\n"
         "print(heavy())\n"
         "c.RestClient('http://127.0.0.1:1', 'm'); c.AsyncRestClient('http://127.0.0.1:1', 'm'); print(heavy())\n"
@@ -165,7 +165,7 @@ def test_a_client_needs_no_tensorflow_and_rest_no_protobuf_either():
 def test_without_grpcio_a_grpc_client_says_what_to_install():
     program = (
         "import sys; sys.modules['grpc'] = None\n"
-        "from keras_bert.serving.client import GrpcClient\n"
+        "from keras_bert.tf_serving.client import GrpcClient\n"
         "GrpcClient('127.0.0.1:1', 'm')\n"
     )
     result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)

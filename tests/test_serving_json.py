@@ -5,11 +5,11 @@ import json
 import numpy as np
 import pytest
 
-from keras_bert.serving.server.json_examples import classification_body, examples_from_request, regression_body
-from keras_bert.serving.server.json_tensors import arrays_from_request, decimals, response_body
-from keras_bert.serving.server.json_text import debug_text, parse_object
-from keras_bert.serving.server.status import Code, StatusError
-from keras_bert.serving.wire import messages
+from keras_bert.tf_serving.server.json_examples import classification_body, examples_from_request, regression_body
+from keras_bert.tf_serving.server.json_tensors import arrays_from_request, decimals, response_body
+from keras_bert.tf_serving.server.json_text import debug_text, parse_object
+from keras_bert.tf_serving.server.status import Code, StatusError
+from keras_bert.tf_serving.wire import messages
 
 pytest.importorskip("google.protobuf")
 

@@ -16,14 +16,14 @@ from absl import flags
 from trapped_models import ROWS, graph, save, sound_signature, spec, trapped_signatures
 
 from keras_bert.config import BertConfig
-from keras_bert.errors import InputError
 from keras_bert.models.sequence_classifier import BertSequenceClassifier
-from keras_bert.serving.client.rows import ROWS_OF_A_REQUEST
+from keras_bert.program.errors import InputError
 from keras_bert.serving.export import export_for_serving
-from keras_bert.serving.kit import making
-from keras_bert.serving.kit.kubernetes import kubernetes_name
-from keras_bert.serving.kit.making import make_serving_kit
-from keras_bert.serving.kit.server_files import (
+from keras_bert.tf_serving.client.request_batches import ROWS_OF_A_REQUEST
+from keras_bert.tf_serving.kit import making
+from keras_bert.tf_serving.kit.kubernetes import kubernetes_name
+from keras_bert.tf_serving.kit.making import make_serving_kit
+from keras_bert.tf_serving.kit.server_files import (
     Batching,
     ServedModel,
     models_text,
@@ -31,13 +31,13 @@ from keras_bert.serving.kit.server_files import (
     read_batching,
     read_models,
 )
-from keras_bert.serving.kit.warm_up import write_warm_up
-from keras_bert.serving.saved_model_check.checking import check
-from keras_bert.serving.saved_model_check.reading import read_saved_model
-from keras_bert.serving.saved_model_check.served_operations import DEFAULT_VERSIONS
-from keras_bert.serving.server.batching import BatchingOptions
-from keras_bert.serving.wire import messages
-from keras_bert.serving.wire.tensors import tensor_proto_to_array
+from keras_bert.tf_serving.kit.warm_up import write_warm_up
+from keras_bert.tf_serving.saved_model_check.checking import check
+from keras_bert.tf_serving.saved_model_check.reading import read_saved_model
+from keras_bert.tf_serving.saved_model_check.served_operations import DEFAULT_VERSIONS
+from keras_bert.tf_serving.server.batching import BatchingOptions
+from keras_bert.tf_serving.wire import messages
+from keras_bert.tf_serving.wire.tensors import tensor_proto_to_array
 from keras_bert.tokenization.vocabulary import Vocabulary
 from run_scripts import make_serving_kit as kit_command
 
@@ -459,7 +459,7 @@ def test_the_manifest_is_yaml_whose_parts_fit_together(kit):
 
 
 def test_memory_in_the_manifest_follows_the_size_of_the_model():
-    from keras_bert.serving.kit.kubernetes import kubernetes_manifest
+    from keras_bert.tf_serving.kit.kubernetes import kubernetes_manifest
 
     text = kubernetes_manifest("a", "image", {}, "/metrics", model_bytes=400 << 20)
     assert f"memory: {512 + 600}Mi" in text

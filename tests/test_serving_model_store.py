@@ -5,10 +5,10 @@ import os
 
 import pytest
 
-from keras_bert.errors import InputError
-from keras_bert.serving.server.model_config import ModelConfig, model_config_of_argument, read_model_configs
-from keras_bert.serving.server.model_store import ModelStore
-from keras_bert.serving.server.status import Code, StatusError
+from keras_bert.program.errors import InputError
+from keras_bert.tf_serving.server.model_config import ModelConfig, model_config_of_argument, read_model_configs
+from keras_bert.tf_serving.server.model_store import ModelStore
+from keras_bert.tf_serving.server.status import Code, StatusError
 
 
 class Loader:

@@ -14,16 +14,16 @@ import pytest
 from google.protobuf import text_format
 from small_saved_models import MODEL, HttpClient, save_model
 
-from keras_bert.errors import InputError
-from keras_bert.serving.server.batching import BatchingOptions
-from keras_bert.serving.server.loaded_model import LoadedModel
-from keras_bert.serving.server.model_config import ModelConfig, read_model_configs
-from keras_bert.serving.server.run_server import ServerOptions, background_server
-from keras_bert.serving.server.status import Code, StatusError
-from keras_bert.serving.server.warm_up import WARM_UP_FILE, load_and_warm_up, replay
-from keras_bert.serving.wire import messages
-from keras_bert.serving.wire.methods import METHODS
-from keras_bert.serving.wire.tensors import array_to_tensor_proto, tensor_proto_to_array
+from keras_bert.program.errors import InputError
+from keras_bert.tf_serving.server.batching import BatchingOptions
+from keras_bert.tf_serving.server.loaded_model import LoadedModel
+from keras_bert.tf_serving.server.model_config import ModelConfig, read_model_configs
+from keras_bert.tf_serving.server.run_server import ServerOptions, background_server
+from keras_bert.tf_serving.server.status import Code, StatusError
+from keras_bert.tf_serving.server.warm_up import WARM_UP_FILE, load_and_warm_up, replay
+from keras_bert.tf_serving.wire import messages
+from keras_bert.tf_serving.wire.methods import METHODS
+from keras_bert.tf_serving.wire.tensors import array_to_tensor_proto, tensor_proto_to_array
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,7 @@ import tensorflow as tf
 from keras_bert.config import BertConfig
 from keras_bert.serving.signatures.classification import classifier_signatures
 from keras_bert.serving.signatures.masked_text import mask_positions, tokenize_with_masks
-from keras_bert.serving.signatures.rows import SignatureOptions
+from keras_bert.serving.signatures.signature_inputs import SignatureOptions
 from keras_bert.tokenization.graph_wordpiece import GraphTokenizer
 from keras_bert.tokenization.vocabulary import Vocabulary
 

@@ -11,10 +11,10 @@ import tensorflow as tf
 from google.protobuf import text_format
 from google.protobuf.message import DecodeError
 
-from keras_bert.errors import InputError
-from keras_bert.serving.wire import message_fields, messages
-from keras_bert.serving.wire.methods import HTTP_STATUS, METHODS, http_status
-from keras_bert.serving.wire.tensors import NUMBER_OF_TYPE, array_to_tensor_proto, tensor_proto_to_array
+from keras_bert.program.errors import InputError
+from keras_bert.tf_serving.wire import message_fields, messages
+from keras_bert.tf_serving.wire.methods import HTTP_STATUS, METHODS, http_status
+from keras_bert.tf_serving.wire.tensors import NUMBER_OF_TYPE, array_to_tensor_proto, tensor_proto_to_array
 
 # Messages that tensorflow-serving-api 2.21.0 does not have; read in TF Serving's .proto files.
 NOT_IN_THE_WHEEL = {"BatchingParameters", "PrometheusConfig", "MonitoringConfig", "SSLConfig"}
@@ -323,7 +323,7 @@ def test_codes_have_the_http_status_of_tf_serving():
 def test_messages_need_no_tensorflow_and_live_beside_it():
     program = (
         "import sys\n"
-        "from keras_bert.serving.wire import messages, methods, tensors\n"
+        "from keras_bert.tf_serving.wire import messages, methods, tensors\n"
         "print([name for name in ('tensorflow', 'keras', 'grpc') if name in sys.modules])\n"
     )
     result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)

@@ -3,9 +3,9 @@ import json
 
 import pytest
 
-from data_prep.squad import read_squad
-from keras_bert.errors import InputError
-from keras_bert.tasks.question_answering import Answer
+from data_prep.finetuning.squad import read_squad
+from keras_bert.program.errors import InputError
+from keras_bert.tasks.question_answering.examples import Answer
 
 QUESTIONS = [
     {"id": "1", "question": "Which?", "answers": [{"text": "b", "answer_start": 2}, {"text": "a", "answer_start": 0}]},

@@ -5,8 +5,8 @@ import json
 import loaded_commands
 import pytest
 
-from keras_bert.errors import InputError
-from keras_bert.evaluation.squad import (
+from keras_bert.program.errors import InputError
+from keras_bert.tasks.question_answering.scores import (
     QuestionScore,
     best_threshold,
     normalized_answer,

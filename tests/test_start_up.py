@@ -12,7 +12,7 @@ from keras_bert.config import BertConfig
 from keras_bert.models.sequence_classifier import BertSequenceClassifier
 from keras_bert.optimization import LAMB, AdamW
 from keras_bert.serving.export import make_tokenizer
-from keras_bert.serving.signatures.rows import packer
+from keras_bert.serving.signatures.signature_inputs import packer
 from keras_bert.serving.signatures.tokenize import tokenize_signature
 from keras_bert.tokenization.exact_graph import ExactTokenizer
 from keras_bert.tokenization.vocabulary import Vocabulary

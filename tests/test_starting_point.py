@@ -10,12 +10,12 @@ from tiny_checkpoints import CONFIG, VOCABULARY, random_checkpoint
 from keras_bert.checkpoints.formats import write_checkpoint
 from keras_bert.checkpoints.model_weights import model_weights
 from keras_bert.config import BertConfig
-from keras_bert.errors import InputError
 from keras_bert.models.multiple_choice import BertMultipleChoice
 from keras_bert.models.pretrainer import BertPretrainer
 from keras_bert.models.sequence_classifier import BertSequenceClassifier
 from keras_bert.models.span_classifier import BertSpanClassifier
 from keras_bert.models.token_classifier import BertTokenClassifier
+from keras_bert.program.errors import InputError
 from keras_bert.tokenization.vocabulary import Vocabulary
 from keras_bert.training.run_folder import RunFolder
 from keras_bert.training.starting_point import StartingPoint, trained_model

@@ -5,7 +5,7 @@ import json
 import pytest
 import tensorflow as tf
 
-from keras_bert.errors import InputError
+from keras_bert.program.errors import InputError
 from keras_bert.training import strategies
 from keras_bert.training.strategies import (
     check_batch_size,

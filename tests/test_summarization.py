@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 from tiny_checkpoints import CONFIG, random_checkpoint
 
-from keras_bert import summarization
 from keras_bert.checkpoints.pretrained import model_of
-from keras_bert.errors import InputError
+from keras_bert.embeddings import summarization
+from keras_bert.embeddings.summarization import packed_sentence_embeddings, summarize
+from keras_bert.embeddings.text_vectors import sentence_embeddings
 from keras_bert.models.encoder import BertEncoder
-from keras_bert.summarization import packed_sentence_embeddings, summarize
-from keras_bert.text_vectors import sentence_embeddings
+from keras_bert.program.errors import InputError
 
 SENTENCES = ["the quick fox", "fox", "the brown fox the quick brown fox the quick", "quickest", "the the brown"] * 3
 

@@ -1,7 +1,7 @@
 import pytest
 
-from keras_bert.errors import InputError
-from keras_bert.tasks.tag_schemes import (
+from keras_bert.program.errors import InputError
+from keras_bert.tasks.tagging.tag_schemes import (
     BILOU,
     BIO,
     BIOES,

@@ -11,13 +11,12 @@ from generated_texts import generated_texts
 from keras_bert.config import BertConfig
 from keras_bert.models.token_classifier import BertTokenClassifier
 from keras_bert.serving.signatures.graph_entities import EntityReader
-from keras_bert.serving.signatures.rows import SignatureOptions
 from keras_bert.serving.signatures.sentence_rows import sentence_rows
+from keras_bert.serving.signatures.signature_inputs import SignatureOptions
 from keras_bert.serving.signatures.tagging import tagging_signatures
-from keras_bert.tasks import tag_schemes
-from keras_bert.tasks.tagging import encode_sentences
-from keras_bert.tasks.text_words import words_of_text
-from keras_bert.text_tasks.tagging import TaggingTask
+from keras_bert.tasks.tagging.examples import encode_sentences, tag_schemes
+from keras_bert.tasks.tagging.task import TaggingTask
+from keras_bert.tokenization.text_words import words_of_text
 from keras_bert.tokenization.vocabulary import Vocabulary
 
 TYPES = ["LOC", "PER", "a-b"]
@@ -96,7 +95,7 @@ def test_entities_of_any_texts_are_those_of_predict(server, model):
 
 
 def test_entities_of_real_texts_are_those_of_predict(shared_data):
-    from data_prep.conll import read_tagged_sentences
+    from data_prep.finetuning.conll import read_tagged_sentences
 
     vocabulary = Vocabulary.from_file(shared_data("vocab/bert-base-cased-vocab.txt"))
     model = new_model(labels_of("BI"), vocabulary)

@@ -6,9 +6,9 @@ import pytest
 import tensorflow as tf
 
 from keras_bert.config import BertConfig
-from keras_bert.errors import InputError
 from keras_bert.models.token_classifier import BertTokenClassifier
-from keras_bert.text_tasks.tagging import TaggingTask
+from keras_bert.program.errors import InputError
+from keras_bert.tasks.tagging.task import TaggingTask
 from keras_bert.tokenization.vocabulary import Vocabulary
 
 WORDS = ["ada", "##love", "lace", "grace", "wrote", "to", "london", "paris", "from", "'", "s", ",", ".", "in"]

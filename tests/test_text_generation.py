@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scripted_masked_lm import ScriptedMaskedLM
 
-from keras_bert.errors import InputError
-from keras_bert.text_tasks.text_generation import generate_text
+from keras_bert.program.errors import InputError
+from keras_bert.tasks.masked_lm.text_generation import generate_text
 
 WORDS = ["a", "b", "c", "d", "##e", "."]
 FOLLOWING = {"[CLS]": "a", "a": "b", "b": "c", "c": "d", "d": "."}

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from keras_bert.config import BertConfig
+from keras_bert.embeddings.vector_index import VectorIndex
 from keras_bert.models.masked_lm import BertMaskedLM
 from keras_bert.tokenization.vocabulary import Vocabulary
-from keras_bert.vector_index import VectorIndex
 
 PROJECT = pathlib.Path(__file__).resolve().parent.parent
 PAGES = {name: (PROJECT / "docs" / f"{name}.md").read_text("utf-8") for name in ("text_prediction", "embeddings")}

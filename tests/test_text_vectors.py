@@ -9,10 +9,10 @@ from tiny_checkpoints import CONFIG, VOCABULARY, random_checkpoint
 
 from keras_bert.checkpoints.formats import write_checkpoint
 from keras_bert.checkpoints.pretrained import model_of
-from keras_bert.errors import InputError
+from keras_bert.embeddings.text_vectors import encode_texts, sentence_embeddings, token_features
+from keras_bert.embeddings.vector_files import extract_features
 from keras_bert.models.encoder import BertEncoder
-from keras_bert.text_vectors import encode_texts, sentence_embeddings, token_features
-from keras_bert.vector_files import extract_features
+from keras_bert.program.errors import InputError
 
 TEXTS = ["the quickest fox", "fox", "", "the brown fox the quick brown fox the quick brown fox"]
 IDS = [[2, 5, 6, 9, 8, 3], [2, 8, 3], [2, 3], [2, 5, 7, 8, 5, 6, 7, 8, 5, 6, 7, 3]]

@@ -9,10 +9,10 @@ import pytest
 import tensorflow as tf
 from example_bytes import serialize
 
-from data_prep.tfds_metadata import write_tfds_metadata
-from keras_bert import features
-from keras_bert.errors import InputError
-from keras_bert.input_pipeline import pretraining_dataset
+from data_prep.pretraining.tfds_metadata import write_tfds_metadata
+from keras_bert.program.errors import InputError
+from keras_bert.records import features
+from keras_bert.records.datasets import pretraining_dataset
 
 tfds = pytest.importorskip("tensorflow_datasets")
 

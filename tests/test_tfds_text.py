@@ -3,11 +3,11 @@ import json
 import numpy as np
 import pytest
 
-from data_prep.conll import read_tagged_sentences
-from data_prep.corpus import input_size, list_sources, read_documents
-from data_prep.labelled_text import LabelledText, read_labelled_text
-from data_prep.tfds_text import check_name, read_examples
-from keras_bert.errors import InputError
+from data_prep.finetuning.conll import read_tagged_sentences
+from data_prep.finetuning.labelled_text import LabelledText, read_labelled_text
+from data_prep.text.corpus import input_size, list_sources, read_documents
+from data_prep.text.tfds_text import check_name, read_examples
+from keras_bert.program.errors import InputError
 
 tfds = pytest.importorskip("tensorflow_datasets")
 

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from keras_bert.errors import InputError
-from keras_bert.tasks.token_rows import RowBatches, TokenRows
+from keras_bert.program.errors import InputError
+from keras_bert.records.token_rows import RowBatches, TokenRows
 
 PADDED = {
     "input_ids": np.array([[2, 5, 3, 0], [2, 5, 6, 3], [2, 3, 0, 0], [2, 7, 3, 0]]),

@@ -1,6 +1,6 @@
 import numpy as np
 
-from data_prep.token_sequences import TokenSequences, lay_out_rows
+from data_prep.pretraining.token_sequences import TokenSequences, lay_out_rows
 from keras_bert.tokenization.vocabulary import Vocabulary
 
 WORDS = ["em", "##bed", "the", "fox", "dog"]

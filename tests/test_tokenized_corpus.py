@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 from python_encoder import write_corpus
 
-from data_prep import corpus_writer, text_chunks, tokenize_text, tokenized_corpus
-from data_prep.ordered_map import WorkerPool
-from data_prep.tokenize_text import TextSettings
-from data_prep.tokenized_corpus import TokenizedCorpus
-from keras_bert.errors import InputError
+from data_prep.text import text_chunks
+from data_prep.text.ordered_map import WorkerPool
+from data_prep.tokenized import corpus_writer, tokenize_text, tokenized_corpus
+from data_prep.tokenized.tokenize_text import TextSettings
+from data_prep.tokenized.tokenized_corpus import TokenizedCorpus
+from keras_bert.program.errors import InputError
 from keras_bert.tokenization.vocabulary import Vocabulary
 
 VOCABULARY = Vocabulary(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "quick", "brown", "fox"])

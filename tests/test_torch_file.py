@@ -18,7 +18,7 @@ from keras_bert.checkpoints.formats import read_checkpoint, write_checkpoint
 from keras_bert.checkpoints.safetensors_file import read_safetensors
 from keras_bert.checkpoints.tensor_pickle import KNOWN_NAMES, read_tensor_pickle
 from keras_bert.checkpoints.torch_file import read_torch_file
-from keras_bert.errors import InputError
+from keras_bert.program.errors import InputError
 
 
 @pytest.fixture

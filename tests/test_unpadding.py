@@ -10,13 +10,13 @@ from numpy_bert import scatter_weights
 from tensorflow.python.eager import context
 from test_encoder import MASKS, features, small_config
 
-from keras_bert import unpadding
-from keras_bert.errors import InputError
+from keras_bert.accelerate import unpadding
+from keras_bert.accelerate.unpadding import lay_out, pack_rows
 from keras_bert.models.encoder import BertEncoder
 from keras_bert.models.sequence_classifier import BertSequenceClassifier
+from keras_bert.program.errors import InputError
 from keras_bert.serving.export import export_for_serving
 from keras_bert.tokenization.vocabulary import Vocabulary
-from keras_bert.unpadding import lay_out, pack_rows
 
 # Those of the encoder's tests, and a row without a token.
 MIXED_MASKS = [*MASKS, [0, 0, 0, 0, 0, 0, 0, 0]]

@@ -6,15 +6,15 @@ import numpy as np
 import pytest
 from tiny_checkpoints import VOCABULARY, random_checkpoint
 
-from keras_bert import vector_index
 from keras_bert.checkpoints import checkpoint as form
 from keras_bert.checkpoints.pretrained import model_of
-from keras_bert.errors import InputError
+from keras_bert.embeddings import vector_index
+from keras_bert.embeddings.text_vectors import sentence_embeddings
+from keras_bert.embeddings.vector_index import VectorIndex, model_fingerprint
 from keras_bert.models.encoder import BertEncoder
 from keras_bert.models.masked_lm import BertMaskedLM
-from keras_bert.text_vectors import sentence_embeddings
+from keras_bert.program.errors import InputError
 from keras_bert.tokenization.vocabulary import Vocabulary
-from keras_bert.vector_index import VectorIndex, model_fingerprint
 
 TEXTS = ["the quick fox", "fox", "the brown fox the quick", "quickest", "the the brown", "fox"]
 

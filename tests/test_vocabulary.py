@@ -3,7 +3,7 @@ import pickle
 
 import pytest
 
-from keras_bert.errors import InputError
+from keras_bert.program.errors import InputError
 from keras_bert.tokenization.vocabulary import SPECIAL_TOKENS, Vocabulary
 
 TOKENS = (*SPECIAL_TOKENS, "the", "quick", "##est")

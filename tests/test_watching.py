@@ -13,10 +13,10 @@ import pytest
 import tensorflow as tf
 from tiny_pretraining import CONFIG, LENGTH, VOCABULARY, write_records
 
-from keras_bert.errors import InputError
-from keras_bert.input_pipeline import pretraining_dataset
 from keras_bert.models.pretrainer import BertPretrainer
 from keras_bert.optimization import AdamW
+from keras_bert.program.errors import InputError
+from keras_bert.records.datasets import pretraining_dataset
 from keras_bert.training import callbacks
 from keras_bert.training.callbacks import TIMED, read_history
 from keras_bert.training.pretraining import train_pretrainer

@@ -4,8 +4,8 @@ import numpy as np
 import tensorflow as tf
 from example_bytes import serialize
 
-from keras_bert import features
 from keras_bert.config import BertConfig
+from keras_bert.records import features
 from keras_bert.tokenization.vocabulary import Vocabulary
 
 LENGTH, PREDICTIONS = 10, 2

@@ -1,7 +1,7 @@
 """Whether a vocabulary is cased, and whether that agrees with what a checkpoint says."""
 
 from keras_bert.checkpoints.checkpoint import BertCheckpoint
-from keras_bert.errors import InputError
+from keras_bert.program.errors import InputError
 from keras_bert.tokenization.vocabulary import Vocabulary
 
 # Of bert-base-cased's tokens with letters 24 % have capitals, of multilingual-cased's 19 %; of the uncased and the

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from keras_bert.config import BertConfig
-from keras_bert.errors import InputError
+from keras_bert.program.errors import InputError
 from keras_bert.tokenization.vocabulary import Vocabulary
 
 # The parts of a model, as their weights are named: `<part>/...`. What a head is called is what models call it.

@@ -3,9 +3,9 @@
 import os
 from collections.abc import Sequence
 
-from keras_bert.atomic_output import check_output_folder
 from keras_bert.checkpoints import formats
 from keras_bert.checkpoints.resizing import resized
+from keras_bert.program.atomic_output import check_output_folder
 
 
 def convert_checkpoint(

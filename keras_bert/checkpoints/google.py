@@ -12,8 +12,8 @@ from keras_bert.checkpoints.checkpoint import AdamSlots, BertCheckpoint, StoredT
 from keras_bert.checkpoints.name_table import SAME, TRANSPOSED, NameTable, to_ours, to_theirs
 from keras_bert.checkpoints.tensorflow_checkpoint import read_tensorflow_checkpoint, write_tensorflow_checkpoint
 from keras_bert.config import BertConfig
-from keras_bert.errors import InputError
-from keras_bert.json_files import member, read_json_object, strings
+from keras_bert.program.errors import InputError
+from keras_bert.program.json_files import member, read_json_object, strings
 from keras_bert.tokenization.vocabulary import Vocabulary
 
 CONFIG_FILE = "bert_config.json"

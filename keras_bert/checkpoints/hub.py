@@ -1,6 +1,6 @@
 """`hf://owner/name`: models of the Hugging Face hub, from its cache where they are there."""
 
-from keras_bert.errors import InputError
+from keras_bert.program.errors import InputError
 
 HUB_PREFIX = "hf://"
 # `*` takes slashes too: the small files in folders, such as 1_Pooling/config.json, come with it.

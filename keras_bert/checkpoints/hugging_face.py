@@ -10,7 +10,6 @@ import re
 import reprlib
 from collections.abc import Mapping
 
-from keras_bert.atomic_output import atomic_file
 from keras_bert.checkpoints import checkpoint as form
 from keras_bert.checkpoints import hugging_face_tokenizer as tokenizer
 from keras_bert.checkpoints.checkpoint import BertCheckpoint, StoredTensor
@@ -19,8 +18,9 @@ from keras_bert.checkpoints.safetensors_file import read_safetensors, write_safe
 from keras_bert.checkpoints.sentence_transformers import read_sentence_pooling
 from keras_bert.checkpoints.torch_file import read_torch_file
 from keras_bert.config import SENTENCE_POOLING, BertConfig
-from keras_bert.errors import InputError
-from keras_bert.json_files import checked, member, read_json_object, strings
+from keras_bert.program.atomic_output import atomic_file
+from keras_bert.program.errors import InputError
+from keras_bert.program.json_files import checked, member, read_json_object, strings
 
 CONFIG_FILE = "config.json"
 SAFETENSORS_FILE = "model.safetensors"

@@ -5,10 +5,10 @@ import os
 import reprlib
 from collections.abc import Mapping
 
-from keras_bert.atomic_output import atomic_file
 from keras_bert.config import BertConfig
-from keras_bert.errors import InputError
-from keras_bert.json_files import checked, member, read_json_object
+from keras_bert.program.atomic_output import atomic_file
+from keras_bert.program.errors import InputError
+from keras_bert.program.json_files import checked, member, read_json_object
 from keras_bert.tokenization.vocabulary import CLS, MASK, PAD, SEP, SPECIAL_TOKENS, UNK, Vocabulary
 
 VOCABULARY_FILE = "vocab.txt"

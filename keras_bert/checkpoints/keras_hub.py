@@ -12,8 +12,8 @@ from keras_bert.checkpoints.checkpoint import BertCheckpoint, StoredTensor, chec
 from keras_bert.checkpoints.keras_weights_file import read_keras_weights
 from keras_bert.checkpoints.name_table import HEADS_BIAS, HEADS_IN, HEADS_OUT, SAME, NameTable, to_ours
 from keras_bert.config import BertConfig
-from keras_bert.errors import InputError
-from keras_bert.json_files import member, read_json_object
+from keras_bert.program.errors import InputError
+from keras_bert.program.json_files import member, read_json_object
 from keras_bert.tokenization.vocabulary import Vocabulary
 
 CONFIG_FILE = "config.json"

@@ -16,7 +16,7 @@ import numpy as np
 from keras_bert.checkpoints.checkpoint import StoredTensor, check_stored_file, numpy_dtype
 from keras_bert.checkpoints.model_weights import keras_as_before_on_error, model_weights
 from keras_bert.config import BertConfig
-from keras_bert.errors import InputError
+from keras_bert.program.errors import InputError
 
 _TYPES = (
     "float16",

@@ -5,7 +5,7 @@ import reprlib
 
 from keras_bert.checkpoints import checkpoint as form
 from keras_bert.checkpoints.checkpoint import BertCheckpoint
-from keras_bert.errors import InputError
+from keras_bert.program.errors import InputError
 
 # Name -> module and heads, the fewest heads first; users' own classes are looked up among those registered with Keras.
 _CLASSES = {

@@ -17,7 +17,7 @@ from keras_bert.checkpoints.checkpoint import BertCheckpoint, StoredTensor
 from keras_bert.checkpoints.name_table import HEADS_BIAS, HEADS_IN, HEADS_OUT, SAME, NameTable, to_ours
 from keras_bert.checkpoints.tensorflow_checkpoint import OBJECT_GRAPH
 from keras_bert.config import BertConfig
-from keras_bert.errors import InputError
+from keras_bert.program.errors import InputError
 
 
 def _dense(ours: str, theirs: str, kernel: str = SAME, bias: str = SAME) -> list[tuple]:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from keras_bert.checkpoints.checkpoint import ENCODER, StoredTensor, numpy_dtype
-from keras_bert.trainable_parts import LORA_WEIGHTS, lora_layers, merged_kernel
+from keras_bert.models.trainable_parts import LORA_WEIGHTS, lora_layers, merged_kernel
 
 
 def model_weights(model) -> dict:

@@ -4,8 +4,8 @@ import numpy as np
 
 from keras_bert.checkpoints.checkpoint import AdamSlots, StoredTensor
 from keras_bert.checkpoints.model_weights import model_weights, tensor_of
-from keras_bert.errors import InputError
 from keras_bert.optimization import AdamW
+from keras_bert.program.errors import InputError
 
 
 def adam_slots_of(model) -> AdamSlots:

@@ -13,7 +13,7 @@ from keras_bert.checkpoints.checkpoint import (
     TOKEN_EMBEDDINGS,
     BertCheckpoint,
 )
-from keras_bert.errors import InputError
+from keras_bert.program.errors import InputError
 from keras_bert.tokenization.vocabulary import Vocabulary
 from keras_bert.tokenization.wordpiece import WordPieceTokenizer
 

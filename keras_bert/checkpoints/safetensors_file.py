@@ -16,8 +16,8 @@ from typing import IO
 import numpy as np
 
 from keras_bert.checkpoints.checkpoint import StoredTensor, check_stored_file, numpy_dtype
-from keras_bert.errors import InputError
-from keras_bert.json_files import LARGEST_FILE, parse_json_object
+from keras_bert.program.errors import InputError
+from keras_bert.program.json_files import LARGEST_FILE, parse_json_object
 
 _DTYPES = {
     "F64": "float64",

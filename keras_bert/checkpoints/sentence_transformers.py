@@ -9,8 +9,8 @@ Reference: sentence-transformers, `models/Pooling.py` and "Creating Custom Model
 
 import os
 
-from keras_bert.errors import InputError
-from keras_bert.json_files import checked, member, read_json, read_json_object
+from keras_bert.program.errors import InputError
+from keras_bert.program.json_files import checked, member, read_json, read_json_object
 
 MODULES_FILE = "modules.json"
 _CONFIG_FILE = "config.json"

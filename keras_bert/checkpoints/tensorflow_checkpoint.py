@@ -15,12 +15,12 @@ from collections.abc import Callable, Iterable, Mapping
 
 import numpy as np
 
-from keras_bert.atomic_output import atomic_file
 from keras_bert.checkpoints.checkpoint import StoredTensor, check_stored_file, numpy_dtype
 from keras_bert.checkpoints.safetensors_file import read_array
-from keras_bert.checkpoints.variables_index import StoredTensor as IndexEntry
-from keras_bert.checkpoints.variables_index import read_index, read_varint
-from keras_bert.errors import InputError
+from keras_bert.program.atomic_output import atomic_file
+from keras_bert.program.errors import InputError
+from keras_bert.program.variables_index import StoredTensor as IndexEntry
+from keras_bert.program.variables_index import read_index, read_varint
 
 OBJECT_GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"  # only in checkpoints of TensorFlow 2
 

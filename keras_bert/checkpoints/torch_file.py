@@ -19,7 +19,7 @@ import numpy as np
 from keras_bert.checkpoints.checkpoint import StoredTensor, check_stored_file, numpy_dtype
 from keras_bert.checkpoints.safetensors_file import read_array
 from keras_bert.checkpoints.tensor_pickle import KNOWN_NAMES, Storage, Tensor, make_storage, read_tensor_pickle
-from keras_bert.errors import InputError
+from keras_bert.program.errors import InputError
 
 _MAGIC_NUMBER = 0x1950A86A20F9469CFC6C  # of the bare stream
 _LONGEST_PICKLE = 4 << 20  # bytes; that of a BERT LARGE has less than 0.1 MB, since the numbers lie outside

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import keras
 
-from keras_bert.backend import tensorflow_kernels
-from keras_bert.errors import InputError
+from keras_bert.accelerate.backend import tensorflow_kernels
+from keras_bert.program.errors import InputError
 
 
 def _tanh_gelu(values):

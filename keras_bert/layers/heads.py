@@ -6,7 +6,7 @@ The next-sentence head and a classifier are single dense layers, and are written
 import keras
 from keras import ops
 
-from keras_bert.backend import tensorflow_kernels
+from keras_bert.accelerate.backend import tensorflow_kernels
 from keras_bert.layers.activations import hidden_activation
 from keras_bert.layers.gathering import vectors_at
 from keras_bert.layers.layer_norm import LayerNorm

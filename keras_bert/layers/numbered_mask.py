@@ -6,7 +6,7 @@ rule covers padded batches and packed rows, and there is no second attention pat
 
 from keras import ops
 
-from keras_bert.backend import tensorflow_functions
+from keras_bert.accelerate.backend import tensorflow_functions
 
 # Added to a score, it leaves a probability of exactly 0. Minus infinity would make the softmax of a padding token NaN,
 # and a larger number would become infinite in float16.

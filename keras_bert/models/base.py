@@ -9,19 +9,19 @@ from collections.abc import Mapping, Sequence
 
 import keras
 
-from keras_bert import features
-from keras_bert.backend import on_tensorflow
+from keras_bert.accelerate.backend import on_tensorflow
 from keras_bert.config import BertConfig
-from keras_bert.errors import InputError, UntrainedWarning
-from keras_bert.losses import LossTerm
-from keras_bert.metrics import RatioOfSums
+from keras_bert.models.losses import LossTerm
+from keras_bert.models.metrics import RatioOfSums
 from keras_bert.models.new_parts import NewParts
 from keras_bert.optimization import OneFitDecay
 from keras_bert.optimization.schedules import WarmupSchedule
-from keras_bert.tasks.given_texts import holds_texts
+from keras_bert.program.errors import InputError, UntrainedWarning
+from keras_bert.records import features
+from keras_bert.tokenization.user_inputs import holds_texts
 
 if on_tensorflow():
-    from keras_bert.distributed_model import DistributedModel
+    from keras_bert.models.distributed_model import DistributedModel
 else:
 
     class DistributedModel(keras.Model):
@@ -238,9 +238,9 @@ class TaskModel(DistributedModel, BertModel):
         self.optimizer.build(self.trainable_variables)
 
     def fit(self, x=None, *args, **kwargs):
-        """Trains on features, as `keras.Model` does, or on texts: see `text_tasks/fitting.py` for what these may be."""
+        """Trains on features, as `keras.Model` does, or on texts: see `tasks/fitting.py` for what these may be."""
         if holds_texts(x):
-            from keras_bert.text_tasks import fitting
+            from keras_bert.tasks import fitting
 
             return fitting.fit_texts(self, x, *args, **kwargs)
         if hasattr(x, "element_spec"):
@@ -282,7 +282,7 @@ class TaskModel(DistributedModel, BertModel):
     def evaluate(self, x=None, *args, **kwargs):
         """Evaluates on features, as `keras.Model` does. Of texts and their labels it returns the official scores."""
         if holds_texts(x):
-            from keras_bert.text_tasks import fitting
+            from keras_bert.tasks import fitting
 
             return fitting.evaluate_texts(self, x, *args, **kwargs)
         return super().evaluate(x, *args, **kwargs)
@@ -290,7 +290,7 @@ class TaskModel(DistributedModel, BertModel):
     def predict(self, x, *args, **kwargs):
         """Returns logits for features, as `keras.Model` does, and answers, one for each, for texts."""
         if holds_texts(x):
-            from keras_bert.text_tasks import fitting
+            from keras_bert.tasks import fitting
 
             return fitting.predict_texts(self, x, *args, **kwargs)
         return super().predict(x, *args, **kwargs)

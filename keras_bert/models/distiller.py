@@ -3,10 +3,10 @@
 import keras
 from keras import ops
 
-from keras_bert import features
-from keras_bert.errors import InputError
-from keras_bert.losses import LossTerm
 from keras_bert.models.base import TaskModel, example_weights
+from keras_bert.models.losses import LossTerm
+from keras_bert.program.errors import InputError
+from keras_bert.records import features
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")

@@ -3,19 +3,19 @@
 import keras
 from keras import ops
 
-from keras_bert import features
-from keras_bert.backend import on_tensorflow
+from keras_bert.accelerate.backend import on_tensorflow
+from keras_bert.accelerate.recomputation import call_recomputed
+from keras_bert.accelerate.shared_trace import shared_trace
 from keras_bert.config import BertConfig
-from keras_bert.errors import InputError
 from keras_bert.layers.embeddings import BertEmbeddings
 from keras_bert.layers.gathering import vectors_at
 from keras_bert.layers.heads import Pooler
 from keras_bert.layers.numbered_mask import attention_bias, position_ids
-from keras_bert.layers.recomputation import call_recomputed
-from keras_bert.layers.shared_trace import shared_trace
 from keras_bert.layers.transformer_block import TransformerBlock
 from keras_bert.models.base import BertModel
-from keras_bert.tasks.given_texts import holds_texts
+from keras_bert.program.errors import InputError
+from keras_bert.records import features
+from keras_bert.tokenization.user_inputs import holds_texts
 
 # From how many layers on it is quicker to trace one of them and to call it.
 FEWEST_SHARING = 3
@@ -167,7 +167,7 @@ class BertEncoder(BertModel):
         return {"pooled_output": pooled} | ({} if pooled_only else {"sequence_output": states[-1][:, num_first:]})
 
     def _call_unpadded(self, input_ids, input_mask, positions, segment_ids, columns, pooled_only):
-        from keras_bert.unpadding import pack_rows, unpack
+        from keras_bert.accelerate.unpadding import pack_rows, unpack
 
         few_shapes = self.unpadded == FEW_SHAPES
         rows = (input_ids, input_mask, positions, segment_ids)

@@ -3,14 +3,14 @@
 import keras
 from keras import ops
 
-from keras_bert import features
 from keras_bert.config import BertConfig
-from keras_bert.errors import InputError
 from keras_bert.layers.heads import MaskedLanguageModelHead
-from keras_bert.losses import accuracy_term, cross_entropy_term
 from keras_bert.models.base import TaskModel, example_weights
 from keras_bert.models.encoder import BertEncoder
-from keras_bert.tasks.given_texts import holds_texts
+from keras_bert.models.losses import accuracy_term, cross_entropy_term
+from keras_bert.program.errors import InputError
+from keras_bert.records import features
+from keras_bert.tokenization.user_inputs import holds_texts
 
 
 def masked_lm_head(config: BertConfig, dtype) -> MaskedLanguageModelHead:
@@ -63,7 +63,7 @@ class BertMaskedLM(TaskModel):
     loss_names = ("masked_lm_loss",)
     metric_names = ("masked_lm_accuracy",)
     uses_pooler = False
-    text_task = "keras_bert.text_tasks.masked_lm.MaskedLMTask"
+    text_task = "keras_bert.tasks.masked_lm.task.MaskedLMTask"
 
     def __init__(self, config: BertConfig, **kwargs):
         super().__init__(config, **kwargs)
@@ -90,9 +90,9 @@ class BertMaskedLM(TaskModel):
         super().compile(optimizer, **kwargs)
 
     def fit(self, x=None, *args, **kwargs):
-        """Trains on features, or on texts with masks drawn anew for every batch: see `text_tasks/masked_lm.py`."""
+        """Trains on features, or on texts with masks drawn anew for every batch: see `tasks/masked_lm/task.py`."""
         if holds_texts(x):
-            from keras_bert.text_tasks import masked_lm
+            from keras_bert.tasks.masked_lm import task as masked_lm
 
             return masked_lm.fit_texts(self, x, *args, **kwargs)
         return super().fit(x, *args, **kwargs)
@@ -100,7 +100,7 @@ class BertMaskedLM(TaskModel):
     def evaluate(self, x=None, *args, **kwargs):
         """Evaluates on features, or on texts: loss, masked_lm_accuracy and perplexity."""
         if holds_texts(x):
-            from keras_bert.text_tasks import masked_lm
+            from keras_bert.tasks.masked_lm import task as masked_lm
 
             return masked_lm.evaluate_texts(self, x, *args, **kwargs)
         return super().evaluate(x, *args, **kwargs)
@@ -108,7 +108,7 @@ class BertMaskedLM(TaskModel):
     def predict(self, x, *args, **kwargs):
         """Returns logits for features, and for texts what could stand at each [MASK]: see `fill_masks`."""
         if holds_texts(x):
-            from keras_bert.text_tasks import masked_lm
+            from keras_bert.tasks.masked_lm import task as masked_lm
 
             return masked_lm.predict_texts(self, x, *args, **kwargs)
         return super().predict(x, *args, **kwargs)

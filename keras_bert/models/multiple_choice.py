@@ -5,20 +5,20 @@ from collections.abc import Mapping
 import keras
 from keras import ops
 
-from keras_bert import features
 from keras_bert.config import BertConfig
-from keras_bert.errors import InputError
 from keras_bert.layers.dropout import Dropout
-from keras_bert.losses import accuracy_term, cross_entropy_term
 from keras_bert.models.base import TaskModel, example_weights
 from keras_bert.models.encoder import BertEncoder
+from keras_bert.models.losses import accuracy_term, cross_entropy_term
+from keras_bert.program.errors import InputError
+from keras_bert.records import features
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")
 class BertMultipleChoice(TaskModel):
     """The encoder with a dense layer that gives each choice a score, from the pooled output of its row.
 
-    It takes texts, see `text_tasks/multiple_choice.py`:
+    It takes texts, see `tasks/multiple_choice/task.py`:
 
         model = BertMultipleChoice.from_pretrained("bert-base-uncased")
         model.fit((prompts, choices), numbers_of_right_choices, epochs=3)
@@ -44,7 +44,7 @@ class BertMultipleChoice(TaskModel):
     """
 
     feature_axes = ("batch", "choices", "length")
-    text_task = "keras_bert.text_tasks.multiple_choice.MultipleChoiceTask"
+    text_task = "keras_bert.tasks.multiple_choice.task.MultipleChoiceTask"
     loss_names = ("choice_loss",)
     metric_names = ("accuracy",)
 

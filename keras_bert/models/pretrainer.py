@@ -3,13 +3,13 @@
 import keras
 from keras import ops
 
-from keras_bert import features
 from keras_bert.config import BertConfig
-from keras_bert.errors import InputError
-from keras_bert.losses import accuracy_term, cross_entropy_term
 from keras_bert.models.base import TaskModel
 from keras_bert.models.encoder import BertEncoder
+from keras_bert.models.losses import accuracy_term, cross_entropy_term
 from keras_bert.models.masked_lm import masked_lm_head
+from keras_bert.program.errors import InputError
+from keras_bert.records import features
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")

@@ -5,11 +5,11 @@ from collections.abc import Mapping, Sequence
 import keras
 from keras import ops
 
-from keras_bert import features
 from keras_bert.config import BertConfig
-from keras_bert.errors import InputError
 from keras_bert.layers.dropout import Dropout
-from keras_bert.losses import (
+from keras_bert.models.base import TaskModel, check_labels, example_weights
+from keras_bert.models.encoder import BertEncoder
+from keras_bert.models.losses import (
     absolute_error_term,
     accuracy_term,
     binary_accuracy_term,
@@ -17,8 +17,8 @@ from keras_bert.losses import (
     cross_entropy_term,
     squared_error_term,
 )
-from keras_bert.models.base import TaskModel, check_labels, example_weights
-from keras_bert.models.encoder import BertEncoder
+from keras_bert.program.errors import InputError
+from keras_bert.records import features
 
 PROBLEM_TYPES = ("classification", "multi_label", "regression")
 
@@ -34,7 +34,7 @@ class BertSequenceClassifier(TaskModel):
         model.fit(dataset, epochs=3)
 
     or on texts and labels, `fit(texts, labels)` or `fit((texts, second_texts), labels)`; see
-    `text_tasks/classification.py` for these and for what `predict(texts)` returns.
+    `tasks/classification/task.py` for these and for what `predict(texts)` returns.
 
     The loss is a weighted mean, sum(weight * loss) / sum(weight), of what `problem_type` says:
 
@@ -68,7 +68,7 @@ class BertSequenceClassifier(TaskModel):
     """
 
     loss_names = ("classification_loss",)
-    text_task = "keras_bert.text_tasks.classification.ClassificationTask"
+    text_task = "keras_bert.tasks.classification.task.ClassificationTask"
 
     def __init__(
         self, config: BertConfig, labels: Sequence[str] = ("score",), problem_type: str = "classification", **kwargs

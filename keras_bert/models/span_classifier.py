@@ -5,12 +5,12 @@ from collections.abc import Mapping
 import keras
 from keras import ops
 
-from keras_bert import features
 from keras_bert.config import BertConfig
-from keras_bert.errors import InputError
-from keras_bert.losses import accuracy_term, cross_entropy_term
 from keras_bert.models.base import TaskModel, example_weights
 from keras_bert.models.encoder import BertEncoder
+from keras_bert.models.losses import accuracy_term, cross_entropy_term
+from keras_bert.program.errors import InputError
+from keras_bert.records import features
 
 # The logit of padding: its probability is exactly 0, and a row of nothing but padding has no NaN.
 PADDING_LOGIT = -30000.0
@@ -27,7 +27,7 @@ class BertSpanClassifier(TaskModel):
         model.compile(optimizer=AdamW(3e-5))
         model.fit(dataset, epochs=2)
 
-    or on texts, `fit((questions, contexts), answers)`; see `text_tasks/question_answering.py` for these and for what
+    or on texts, `fit((questions, contexts), answers)`; see `tasks/question_answering/task.py` for these and for what
     `predict((questions, contexts))` returns.
 
     The loss is the mean of two cross-entropies, over the tokens at which the answer may begin and at which it may end.
@@ -57,7 +57,7 @@ class BertSpanClassifier(TaskModel):
 
     has_token_outputs = True
     uses_pooler = False
-    text_task = "keras_bert.text_tasks.question_answering.QuestionAnsweringTask"
+    text_task = "keras_bert.tasks.question_answering.task.QuestionAnsweringTask"
     loss_names = ("span_loss",)
     metric_names = ("start_accuracy", "end_accuracy")
 

@@ -5,21 +5,21 @@ from collections.abc import Mapping, Sequence
 import keras
 from keras import ops
 
-from keras_bert import features
-from keras_bert.backend import tensorflow_functions
+from keras_bert.accelerate.backend import tensorflow_functions
 from keras_bert.config import BertConfig
-from keras_bert.errors import InputError
 from keras_bert.layers.dropout import Dropout
-from keras_bert.losses import accuracy_term, cross_entropy_term
 from keras_bert.models.base import TaskModel, check_labels, example_weights
 from keras_bert.models.encoder import BertEncoder
+from keras_bert.models.losses import accuracy_term, cross_entropy_term
+from keras_bert.program.errors import InputError
+from keras_bert.records import features
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")
 class BertTokenClassifier(TaskModel):
     """The encoder with a dense layer on the vector of every token: named entities, parts of speech.
 
-    It takes texts, see `text_tasks/tagging.py`:
+    It takes texts, see `tasks/tagging/task.py`:
 
         model = BertTokenClassifier.from_pretrained("bert-base-cased", labels=["O", "B-PER", "I-PER"])
         model.fit(sentences_in_words, tags, epochs=3)
@@ -53,7 +53,7 @@ class BertTokenClassifier(TaskModel):
 
     has_token_outputs = True
     uses_pooler = False
-    text_task = "keras_bert.text_tasks.tagging.TaggingTask"
+    text_task = "keras_bert.tasks.tagging.task.TaggingTask"
     loss_names = ("token_classification_loss",)
     metric_names = ("accuracy",)
 

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 import keras
 from keras import ops
 
-from keras_bert.backend import tensorflow_kernels
-from keras_bert.errors import InputError
+from keras_bert.accelerate.backend import tensorflow_kernels
 from keras_bert.optimization.moments import MomentOptimizer, computed_after, one_minus_power
+from keras_bert.program.errors import InputError
 
 # The names that `BertEncoder` gives its parts.
 _LAYER = re.compile(r"(?:^|.*/)layer_(\d+)/")

@@ -3,7 +3,7 @@
 import keras
 from keras import ops
 
-from keras_bert.backend import tensorflow_kernels
+from keras_bert.accelerate.backend import tensorflow_kernels
 from keras_bert.optimization.moments import MomentOptimizer, computed_after, one_minus_power
 
 

@@ -7,7 +7,7 @@ import re
 import keras
 from keras import ops
 
-from keras_bert.backend import tensorflow_kernels
+from keras_bert.accelerate.backend import tensorflow_kernels
 
 # Google excludes what matches "LayerNorm", "layer_norm" or "bias". Keras calls the two weights of a LayerNorm gamma and
 # beta whatever the layer is called, so those names are excluded too. Matched are the name of the variable and, for

@@ -9,7 +9,7 @@ import math
 import keras
 from keras import ops
 
-from keras_bert.errors import InputError
+from keras_bert.program.errors import InputError
 
 
 class WarmupSchedule(keras.optimizers.schedules.LearningRateSchedule):

@@ -9,7 +9,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 
-from keras_bert.atomic_output import atomic_file
+from keras_bert.program.atomic_output import atomic_file
 
 # __inference_<name>_<number> is a traced function, <operation>_<branch>_<number> a branch of a condition, and inside a
 # branch <operation>_<number> is a value from outside.

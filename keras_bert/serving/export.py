@@ -7,10 +7,9 @@ import tempfile
 
 import tensorflow as tf
 
-from keras_bert.backend import require_tensorflow
+from keras_bert.accelerate.backend import require_tensorflow
 from keras_bert.checkpoints.checkpoint import MASKED_LM
 from keras_bert.checkpoints.pretrained import checkpoint_of, model_of
-from keras_bert.errors import InputError
 from keras_bert.models.encoder import FEW_SHAPES, BertEncoder
 from keras_bert.models.masked_lm import BertMaskedLM
 from keras_bert.models.multiple_choice import BertMultipleChoice
@@ -18,24 +17,25 @@ from keras_bert.models.pretrainer import BertPretrainer
 from keras_bert.models.sequence_classifier import BertSequenceClassifier
 from keras_bert.models.span_classifier import BertSpanClassifier
 from keras_bert.models.token_classifier import BertTokenClassifier
+from keras_bert.models.trainable_parts import lora_layers
+from keras_bert.program.errors import InputError
 from keras_bert.serving.canonical_graph import make_canonical
 from keras_bert.serving.eight_bit_products import SERVING_VERSIONS, eight_bit_dense_layers
 from keras_bert.serving.eight_bit_weights import EightBitModel
-from keras_bert.serving.saved_model_check.checking import require_servable
-from keras_bert.serving.saved_model_check.served_operations import DEFAULT_VERSIONS
 from keras_bert.serving.signatures.classification import classifier_signatures
 from keras_bert.serving.signatures.embedding import embedding_signatures
 from keras_bert.serving.signatures.examples import of_examples
 from keras_bert.serving.signatures.masked_lm import fill_mask_signatures
 from keras_bert.serving.signatures.multiple_choice import multiple_choice_signatures
 from keras_bert.serving.signatures.question_answering import question_answering_signatures
-from keras_bert.serving.signatures.rows import SignatureOptions
+from keras_bert.serving.signatures.signature_inputs import SignatureOptions
 from keras_bert.serving.signatures.tagging import tagging_signatures
 from keras_bert.serving.signatures.tokenize import tokenize_signature
-from keras_bert.serving.versions import check_version_place, new_version
+from keras_bert.tf_serving.saved_model_check.checking import require_servable
+from keras_bert.tf_serving.saved_model_check.served_operations import DEFAULT_VERSIONS
+from keras_bert.tf_serving.versions import check_version_place, new_version
 from keras_bert.tokenization.graph_wordpiece import GraphTokenizer
 from keras_bert.tokenization.vocabulary import Vocabulary
-from keras_bert.trainable_parts import lora_layers
 
 # What each kind of model can be asked: (model, tokenizer, options) -> name -> signature.
 _SIGNATURES = {

@@ -15,16 +15,16 @@ import tempfile
 import keras
 import tensorflow as tf
 
-from keras_bert import features
-from keras_bert.atomic_output import atomic_folder
-from keras_bert.backend import require_tensorflow
+from keras_bert.accelerate.backend import require_tensorflow
+from keras_bert.accelerate.tensorflow_kernels import plain_gradients
 from keras_bert.checkpoints.pretrained import checkpoint_of, model_of
-from keras_bert.errors import InputError
 from keras_bert.models.encoder import BertEncoder
+from keras_bert.program.atomic_output import atomic_folder
+from keras_bert.program.errors import InputError
+from keras_bert.records import features
+from keras_bert.records.segments import pack_segments
 from keras_bert.serving.canonical_graph import make_canonical
-from keras_bert.tensorflow_kernels import plain_gradients
 from keras_bert.tokenization.graph_wordpiece import GraphTokenizer
-from keras_bert.tokenization.segments import pack_segments
 
 PREPROCESS, ENCODER = "preprocess", "encoder"
 DEFAULT_SEQ_LENGTH = 128

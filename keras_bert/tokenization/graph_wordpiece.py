@@ -12,7 +12,7 @@ All ops are those of TensorFlow itself and the two named, which TF Serving links
 import numpy as np
 import tensorflow as tf
 
-from keras_bert.errors import InputError
+from keras_bert.program.errors import InputError
 from keras_bert.tokenization import fast_normalizer
 from keras_bert.tokenization.exact_graph import ExactTokenizer, StandIns, changes, flagged
 from keras_bert.tokenization.vocabulary import UNK, Vocabulary

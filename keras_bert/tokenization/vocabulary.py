@@ -6,8 +6,8 @@ import hashlib
 import os
 from collections.abc import Sequence
 
-from keras_bert.atomic_output import atomic_file
-from keras_bert.errors import InputError
+from keras_bert.program.atomic_output import atomic_file
+from keras_bert.program.errors import InputError
 
 PAD, UNK, CLS, SEP, MASK = SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 

@@ -18,7 +18,7 @@ import itertools
 import re
 from collections.abc import Iterable
 
-from keras_bert.errors import InputError
+from keras_bert.program.errors import InputError
 from keras_bert.tokenization import unicode_table
 from keras_bert.tokenization.vocabulary import Vocabulary
 

@@ -8,9 +8,9 @@ import sys
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 
-from keras_bert.atomic_output import atomic_file, say_why_writing_failed
-from keras_bert.errors import InputError
-from keras_bert.json_files import member, read_json_object
+from keras_bert.program.atomic_output import atomic_file, say_why_writing_failed
+from keras_bert.program.errors import InputError
+from keras_bert.program.json_files import member, read_json_object
 from keras_bert.training.callbacks import StepCallback, read_history
 from keras_bert.training.run_folder import RunFolder, read_arrays, write_arrays
 from keras_bert.training.strategies import is_chief, of_chief

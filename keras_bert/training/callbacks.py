@@ -9,8 +9,8 @@ import time
 
 import keras
 
-from keras_bert.atomic_output import atomic_file, say_why_writing_failed
-from keras_bert.errors import InputError
+from keras_bert.program.atomic_output import atomic_file, say_why_writing_failed
+from keras_bert.program.errors import InputError
 from keras_bert.training.gradient_norm import GradientNorm
 from keras_bert.training.input_probe import InputProbe
 from keras_bert.training.run_folder import RunFolder

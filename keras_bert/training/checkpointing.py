@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import keras
 
-from keras_bert.errors import InputError
+from keras_bert.program.errors import InputError
 from keras_bert.training.callbacks import StepCallback
 from keras_bert.training.input_probe import InputProbe
 from keras_bert.training.run_folder import RunFolder

@@ -6,18 +6,18 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from keras_bert.atomic_output import atomic_file
-from keras_bert.evaluation.classification_report import (
+from keras_bert.models.sequence_classifier import BertSequenceClassifier
+from keras_bert.program.atomic_output import atomic_file
+from keras_bert.tasks.classification.examples import TextExamples, label_ids, labels_of, multi_hot_labels
+from keras_bert.tasks.classification.glue_submission import write_submission
+from keras_bert.tasks.classification.report import (
     write_label_report,
     write_label_set_report,
     write_regression_report,
 )
-from keras_bert.evaluation.glue_submission import write_submission
-from keras_bert.evaluation.report_files import write_table
-from keras_bert.models.sequence_classifier import BertSequenceClassifier
-from keras_bert.tasks.classification import TextExamples, label_ids, labels_of, multi_hot_labels
-from keras_bert.text_tasks.classification import probabilities_of
-from keras_bert.text_tasks.fitting import text_task
+from keras_bert.tasks.classification.task import probabilities_of
+from keras_bert.tasks.fitting import text_task
+from keras_bert.tasks.report_files import write_table
 from keras_bert.tokenization.vocabulary import Vocabulary
 from keras_bert.training.fine_tuning import (
     Answered,

@@ -10,19 +10,19 @@ from typing import Any
 import keras
 import numpy as np
 
-from keras_bert import features
-from keras_bert.atomic_output import atomic_file
-from keras_bert.backend import require_tensorflow
-from keras_bert.errors import InputError
-from keras_bert.input_pipeline import rows_dataset
+from keras_bert.accelerate.backend import require_tensorflow
 from keras_bert.models.distiller import Distiller
-from keras_bert.tasks.token_rows import RowBatches, TokenRows, row_length
-from keras_bert.text_tasks.base import Encoded, TextTask
-from keras_bert.text_tasks.distillation import teacher_logits
-from keras_bert.text_tasks.fitting import text_task
-from keras_bert.text_tasks.prediction import predict_rows
+from keras_bert.models.trainable_parts import enable_lora, freeze, what_is_trained
+from keras_bert.program.atomic_output import atomic_file
+from keras_bert.program.errors import InputError
+from keras_bert.records import features
+from keras_bert.records.datasets import rows_dataset
+from keras_bert.records.token_rows import RowBatches, TokenRows, row_length
+from keras_bert.tasks.base import Encoded, TextTask
+from keras_bert.tasks.distillation import teacher_logits
+from keras_bert.tasks.fitting import text_task
+from keras_bert.tasks.prediction import predict_rows
 from keras_bert.tokenization.vocabulary import Vocabulary
-from keras_bert.trainable_parts import enable_lora, freeze, what_is_trained
 from keras_bert.training.best_model import BestModel, forget_best_weights, kept_step
 from keras_bert.training.optimizer_choice import OptimizerChoice, averaged_weights, take_averages
 from keras_bert.training.resumable_fit import compile_for_training, resumable_fit

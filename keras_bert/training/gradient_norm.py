@@ -2,7 +2,7 @@
 
 import keras
 
-from keras_bert import tensorflow_kernels
+from keras_bert.accelerate import tensorflow_kernels
 
 
 class GradientNorm:

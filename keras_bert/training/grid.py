@@ -10,10 +10,10 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from keras_bert.atomic_output import atomic_file
-from keras_bert.errors import InputError
-from keras_bert.evaluation.report_files import aligned, draw, write_table, write_text
-from keras_bert.json_files import read_json_object
+from keras_bert.program.atomic_output import atomic_file
+from keras_bert.program.errors import InputError
+from keras_bert.program.json_files import read_json_object
+from keras_bert.tasks.report_files import aligned, draw, write_table, write_text
 from keras_bert.training.run_folder import training_alone
 from keras_bert.training.seeds import check_seed
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import tensorflow as tf
 
-from keras_bert import features
+from keras_bert.records import features
 
 # What is added up over all batches, in this order.
 _SUMS = ("batches", "wait_seconds", "tokens", "attended_pairs", "predictions")

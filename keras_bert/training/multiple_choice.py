@@ -2,13 +2,13 @@
 
 import os
 
-from keras_bert.atomic_output import atomic_file
-from keras_bert.evaluation.choice_report import write_choice_report
-from keras_bert.evaluation.report_files import write_table
 from keras_bert.models.multiple_choice import BertMultipleChoice
-from keras_bert.tasks.multiple_choice import ChoiceExamples
-from keras_bert.text_tasks.fitting import text_task
-from keras_bert.text_tasks.multiple_choice import ChoiceAnswer
+from keras_bert.program.atomic_output import atomic_file
+from keras_bert.tasks.fitting import text_task
+from keras_bert.tasks.multiple_choice.examples import ChoiceExamples
+from keras_bert.tasks.multiple_choice.report import write_choice_report
+from keras_bert.tasks.multiple_choice.task import ChoiceAnswer
+from keras_bert.tasks.report_files import write_table
 from keras_bert.tokenization.vocabulary import Vocabulary
 from keras_bert.training.fine_tuning import FineTuningOptions, ask_trained_model, fine_tune, write_eval_results
 from keras_bert.training.run_folder import RunFolder

@@ -5,8 +5,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from keras_bert.atomic_output import atomic_file
-from keras_bert.errors import InputError
+from keras_bert.program.atomic_output import atomic_file
+from keras_bert.program.errors import InputError
 from keras_bert.training.callbacks import StepCallback
 from keras_bert.training.run_folder import RunFolder
 

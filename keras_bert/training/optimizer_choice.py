@@ -5,7 +5,6 @@ import dataclasses
 from collections.abc import Iterator
 from typing import Any
 
-from keras_bert.errors import InputError
 from keras_bert.optimization import (
     LAMB,
     AdamW,
@@ -15,6 +14,7 @@ from keras_bert.optimization import (
     WarmupPolynomialDecay,
     WarmupTrapezoid,
 )
+from keras_bert.program.errors import InputError
 
 OPTIMIZERS = ("adamw", "lamb")
 SCHEDULES = ("linear", "polynomial", "cosine", "trapezoid", "constant")

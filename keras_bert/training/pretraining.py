@@ -8,13 +8,13 @@ from collections.abc import Callable, Mapping, Sequence
 import keras
 import tensorflow as tf
 
-from keras_bert import features
-from keras_bert.backend import require_tensorflow
+from keras_bert.accelerate.backend import require_tensorflow
 from keras_bert.config import BertConfig
-from keras_bert.errors import InputError
-from keras_bert.input_pipeline import naming_damaged_records, pretraining_dataset
 from keras_bert.models.pretrainer import BertPretrainer
 from keras_bert.optimization import PhasedSchedule
+from keras_bert.program.errors import InputError
+from keras_bert.records import features
+from keras_bert.records.datasets import naming_damaged_records, pretraining_dataset
 from keras_bert.tokenization.vocabulary import Vocabulary
 from keras_bert.training.best_model import BestModel, forget_best_weights, kept_step
 from keras_bert.training.optimizer_choice import OptimizerChoice, averaged_weights, take_averages

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from keras_bert.errors import InputError
-from keras_bert.input_pipeline import naming_damaged_records, pretraining_dataset
 from keras_bert.models.pretrainer import BertPretrainer
+from keras_bert.program.errors import InputError
+from keras_bert.records.datasets import naming_damaged_records, pretraining_dataset
 from keras_bert.tokenization.vocabulary import Vocabulary
 from keras_bert.training.strategies import of_chief
 

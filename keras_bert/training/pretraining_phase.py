@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
-from keras_bert.errors import InputError
+from keras_bert.program.errors import InputError
 
 
 @dataclasses.dataclass(frozen=True)

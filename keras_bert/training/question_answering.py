@@ -5,17 +5,17 @@ import json
 import os
 from typing import Any
 
-from keras_bert.atomic_output import atomic_file
 from keras_bert.checkpoints.model_folder import set_model_arguments
-from keras_bert.errors import InputError
-from keras_bert.evaluation.squad import score_question
 from keras_bert.models.span_classifier import BertSpanClassifier
-from keras_bert.tasks.answer_places import check_training_questions
-from keras_bert.tasks.answer_spans import FoundAnswer
-from keras_bert.tasks.question_answering import QuestionExamples
-from keras_bert.tasks.token_rows import row_length
-from keras_bert.text_tasks.fitting import text_task
-from keras_bert.text_tasks.prediction import predict_rows
+from keras_bert.program.atomic_output import atomic_file
+from keras_bert.program.errors import InputError
+from keras_bert.records.token_rows import row_length
+from keras_bert.tasks.fitting import text_task
+from keras_bert.tasks.prediction import predict_rows
+from keras_bert.tasks.question_answering.answer_locations import check_training_questions
+from keras_bert.tasks.question_answering.answer_spans import FoundAnswer
+from keras_bert.tasks.question_answering.examples import QuestionExamples
+from keras_bert.tasks.question_answering.scores import score_question
 from keras_bert.tokenization.vocabulary import Vocabulary
 from keras_bert.training.fine_tuning import Answered, FineTuningOptions, fine_tune, write_eval_results
 from keras_bert.training.run_folder import RunFolder

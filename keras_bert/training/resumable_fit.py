@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import keras
 
-from keras_bert.errors import InputError
+from keras_bert.program.errors import InputError
 from keras_bert.training.callbacks import ProgressLine, TrainingLog
 from keras_bert.training.checkpointing import (
     SIGTERM_EXIT_CODE,

@@ -13,17 +13,17 @@ from typing import IO
 
 import numpy as np
 
-from keras_bert.atomic_output import (
+from keras_bert.checkpoints.checkpoint import numpy_dtype
+from keras_bert.program.atomic_output import (
     PARTIAL,
     atomic_file,
     atomic_folder,
     check_output_folder,
     say_why_writing_failed,
 )
-from keras_bert.checkpoints.checkpoint import numpy_dtype
-from keras_bert.errors import InputError
-from keras_bert.folder_lock import only_writer
-from keras_bert.json_files import read_json_object
+from keras_bert.program.errors import InputError
+from keras_bert.program.folder_lock import only_writer
+from keras_bert.program.json_files import read_json_object
 from keras_bert.training.strategies import (
     check_workers_agree,
     is_any,

@@ -1,6 +1,6 @@
 """The seeds that a run may have."""
 
-from keras_bert.errors import InputError
+from keras_bert.program.errors import InputError
 
 _HIGHEST = 2**32 - 1  # of NumPy's global generator, which keras.utils.set_random_seed seeds too
 

@@ -8,7 +8,7 @@ from keras_bert.checkpoints.formats import read_checkpoint
 from keras_bert.checkpoints.model_classes import heads_of
 from keras_bert.checkpoints.pretrained import model_of
 from keras_bert.config import BertConfig
-from keras_bert.errors import InputError
+from keras_bert.program.errors import InputError
 from keras_bert.tokenization.vocabulary import Vocabulary
 from keras_bert.training.run_folder import RunFolder
 

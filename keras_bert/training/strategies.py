@@ -9,8 +9,8 @@ from typing import Any
 
 import tensorflow as tf
 
-from keras_bert.backend import require_tensorflow
-from keras_bert.errors import InputError
+from keras_bert.accelerate.backend import require_tensorflow
+from keras_bert.program.errors import InputError
 
 STRATEGIES = ("off", "one_device", "mirrored", "multi_worker_mirrored", "tpu")
 

@@ -4,14 +4,14 @@ import dataclasses
 import os
 from collections.abc import Iterator, Sequence
 
-from keras_bert.atomic_output import atomic_file
-from keras_bert.errors import InputError
-from keras_bert.evaluation.entity_report import write_tag_report
 from keras_bert.models.token_classifier import BertTokenClassifier
-from keras_bert.tasks.tag_schemes import find_scheme
-from keras_bert.tasks.tagging import TaggedSentences, in_scheme, labels_of
-from keras_bert.text_tasks.fitting import text_task
-from keras_bert.text_tasks.tagging import TagsAnswer
+from keras_bert.program.atomic_output import atomic_file
+from keras_bert.program.errors import InputError
+from keras_bert.tasks.fitting import text_task
+from keras_bert.tasks.tagging.examples import TaggedSentences, in_scheme, labels_of
+from keras_bert.tasks.tagging.report import write_tag_report
+from keras_bert.tasks.tagging.tag_schemes import find_scheme
+from keras_bert.tasks.tagging.task import TagsAnswer
 from keras_bert.tokenization.vocabulary import Vocabulary
 from keras_bert.training.fine_tuning import (
     Answered,

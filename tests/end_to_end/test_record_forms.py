@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from data_prep.create_pretraining_data import create_pretraining_data
-from data_prep.pretraining_records import PretrainingOptions
+from data_prep.pretraining.pretraining_records import PretrainingOptions
 from keras_bert.config import BertConfig
 from keras_bert.tokenization.vocabulary import Vocabulary
 from keras_bert.training.callbacks import read_history

@@ -10,8 +10,8 @@ import pytest
 from small_saved_models import HttpClient
 from web_driver import Browser
 
-from keras_bert.serving.server.model_config import ModelConfig
-from keras_bert.serving.server.run_server import ServerOptions, background_server
+from keras_bert.tf_serving.server.model_config import ModelConfig
+from keras_bert.tf_serving.server.run_server import ServerOptions, background_server
 
 DRIVER = shutil.which("chromedriver")
 if not os.environ.get("KERAS_BERT_PAGE_TEST"):

@@ -22,6 +22,7 @@ from tiny_checkpoints import VOCABULARY, assert_same_tensors, random_checkpoint
 from keras_bert.checkpoints.formats import read_checkpoint, write_checkpoint
 from keras_bert.checkpoints.pretrained import from_pretrained
 from keras_bert.config import BertConfig
+from keras_bert.embeddings.text_vectors import encode_texts, sentence_embeddings
 from keras_bert.models.encoder import BertEncoder
 from keras_bert.models.masked_lm import BertMaskedLM
 from keras_bert.models.multiple_choice import BertMultipleChoice
@@ -29,7 +30,6 @@ from keras_bert.models.pretrainer import BertPretrainer
 from keras_bert.models.sequence_classifier import BertSequenceClassifier
 from keras_bert.models.span_classifier import BertSpanClassifier
 from keras_bert.models.token_classifier import BertTokenClassifier
-from keras_bert.text_vectors import encode_texts, sentence_embeddings
 
 SCRIPT = pathlib.Path(__file__).with_name("transformers_checkpoints.py")
 SIZES = {

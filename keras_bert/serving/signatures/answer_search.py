@@ -1,4 +1,4 @@
-"""From two logits for each token to the best answers, as a TensorFlow graph: `find_answers` of `tasks/answer_spans.py`.
+"""From two logits for each token to the best answers, as a TensorFlow graph: `find_answers` of `answer_spans.py`.
 
 Scores are float64, as there, and equal ones have the order that they have there.
 """
@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from keras_bert.serving.signatures.answer_windows import GraphWindows, context_tokens
 from keras_bert.serving.signatures.graph_words import spell
-from keras_bert.tasks.answer_spans import NOTHING_TO_SAY, AnswerOptions
+from keras_bert.tasks.question_answering.answer_spans import NOTHING_TO_SAY, AnswerOptions
 from keras_bert.tokenization.exact_graph import changes
 
 # Spans of each question that are spelt out together: hardly ever have so many of them the same text.

@@ -2,8 +2,9 @@
 
 import tensorflow as tf
 
+from keras_bert.embeddings.text_vectors import check_pooling
 from keras_bert.serving.signatures.row_groups import run_rows
-from keras_bert.serving.signatures.rows import (
+from keras_bert.serving.signatures.signature_inputs import (
     IDS,
     SignatureOptions,
     check_pairs,
@@ -15,7 +16,6 @@ from keras_bert.serving.signatures.rows import (
     tokens_signature,
 )
 from keras_bert.serving.signatures.tokenize import token_rows
-from keras_bert.text_vectors import check_pooling
 
 _SHORTEST_VECTOR = 1e-12  # a vector of zeros stays one
 

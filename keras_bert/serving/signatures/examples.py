@@ -2,7 +2,7 @@
 
 import tensorflow as tf
 
-from keras_bert.serving.signatures.rows import signature
+from keras_bert.serving.signatures.signature_inputs import signature
 
 # What an example may lack.
 _OPTIONAL = {"text_b"}

@@ -1,7 +1,7 @@
 """From the most probable label of every word to tags and entities, as a TensorFlow graph.
 
-The same as `text_tasks/tagging.py` with `tasks/tag_schemes.py` makes of them, for any scheme: whether a word begins an
-entity follows from its own label and that of the word before it.
+The same rule as in `tasks/tagging/tag_schemes.py`, for any scheme: whether a word begins an entity
+follows from its own label and that of the word before it.
 """
 
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from keras_bert.tasks.tag_schemes import OUTSIDE, Entity, TagScheme, read_entities, write_tags
+from keras_bert.tasks.tagging.tag_schemes import OUTSIDE, Entity, TagScheme, read_entities, write_tags
 
 _NO_TYPE = -1
 

@@ -1,4 +1,4 @@
-"""The words of plain texts as a TensorFlow graph, with byte offsets: those of `tasks/text_words.py`.
+"""The words of plain texts as a TensorFlow graph, with byte offsets: those of `tokenization/text_words.py`.
 
 That module goes from left to right and asks what the word so far looks like. Here each rule is written on the few
 characters around a place, so that all places of all texts are decided at once. The words that it starts from are those
@@ -11,9 +11,9 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from keras_bert.tasks.text_words import APOSTROPHES, DIGIT_JOINERS, JOINERS
 from keras_bert.tokenization import unicode_table
 from keras_bert.tokenization.exact_graph import CodePointTable, changes
+from keras_bert.tokenization.text_words import APOSTROPHES, DIGIT_JOINERS, JOINERS
 
 _WHITESPACE, _REMOVED, _SEPARATE, _ALPHANUMERIC, _UPPERCASE, _DIGIT, _JOINER, _DIGIT_JOINER = (
     1 << bit for bit in range(8)

@@ -2,15 +2,15 @@
 
 import tensorflow as tf
 
-from keras_bert import features
-from keras_bert.errors import InputError
+from keras_bert.program.errors import InputError
+from keras_bert.records import features
 from keras_bert.serving.signatures.masked_text import (
     mask_positions,
     tokenize_with_masks,
     tokenize_with_masks_and_offsets,
 )
 from keras_bert.serving.signatures.row_groups import compute_in_groups
-from keras_bert.serving.signatures.rows import (
+from keras_bert.serving.signatures.signature_inputs import (
     IDS,
     SignatureOptions,
     check_room,

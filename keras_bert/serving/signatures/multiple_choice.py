@@ -3,7 +3,7 @@
 import tensorflow as tf
 
 from keras_bert.serving.signatures.row_groups import run_rows
-from keras_bert.serving.signatures.rows import (
+from keras_bert.serving.signatures.signature_inputs import (
     IDS,
     SignatureOptions,
     check_pairs,

@@ -2,14 +2,21 @@
 
 import tensorflow as tf
 
-from keras_bert.errors import InputError
 from keras_bert.models.span_classifier import PADDING_LOGIT
+from keras_bert.program.errors import InputError
 from keras_bert.serving.signatures.answer_search import ContextTokens, find_answers
 from keras_bert.serving.signatures.answer_windows import graph_windows
 from keras_bert.serving.signatures.row_groups import run_ragged_rows, run_rows
-from keras_bert.serving.signatures.rows import IDS, SignatureOptions, check_pairs, cut, model_inputs, signature
-from keras_bert.tasks.answer_spans import AnswerOptions
-from keras_bert.tasks.question_answering import WindowOptions
+from keras_bert.serving.signatures.signature_inputs import (
+    IDS,
+    SignatureOptions,
+    check_pairs,
+    cut,
+    model_inputs,
+    signature,
+)
+from keras_bert.tasks.question_answering.answer_spans import AnswerOptions
+from keras_bert.tasks.question_answering.examples import WindowOptions
 
 # [CLS], a token of the question, [SEP], one of the context, [SEP].
 _SHORTEST = 5

@@ -1,4 +1,4 @@
-"""Words -> rows of tokens for a tagger, as a TensorFlow graph: the rows of `encode_sentences` in `tasks/tagging.py`."""
+"""Words -> rows of tokens for a tagger, in the graph: the rows of `encode_sentences` in `tasks/tagging/examples.py`."""
 
 import tensorflow as tf
 

@@ -5,9 +5,16 @@ import tensorflow as tf
 from keras_bert.serving.signatures.graph_entities import EntityReader
 from keras_bert.serving.signatures.graph_words import GraphWords, spell
 from keras_bert.serving.signatures.row_groups import run_ragged_rows, run_rows
-from keras_bert.serving.signatures.rows import IDS, SignatureOptions, check_room, cut, model_inputs, signature
 from keras_bert.serving.signatures.sentence_rows import sentence_rows
-from keras_bert.tasks.tag_schemes import find_scheme
+from keras_bert.serving.signatures.signature_inputs import (
+    IDS,
+    SignatureOptions,
+    check_room,
+    cut,
+    model_inputs,
+    signature,
+)
+from keras_bert.tasks.tagging.tag_schemes import find_scheme
 
 _WORDS = tf.TensorSpec([None], tf.string)
 _SPLITS = tf.TensorSpec([None], tf.int64)

@@ -1,0 +1,177 @@
+"""Texts with a label, a number or several labels -> batches of records."""
+
+import dataclasses
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from data_prep.finetuning import labelled_text
+from data_prep.finetuning import tables as table_rows
+from data_prep.finetuning.finetuning_task import Batches, FinetuningTask, has_labels
+from data_prep.finetuning.usual_columns import usual_label_column, usual_text_columns
+from keras_bert.program.errors import InputError
+from keras_bert.records import features
+from keras_bert.records.features import Feature
+from keras_bert.tasks.classification import examples as classification
+
+_TEXTS_AT_ONCE = 1024
+
+
+class Classification(FinetuningTask):
+    """One label for a text or a pair of texts."""
+
+    kind = "classification"
+    task_type = "bert_classification"
+
+    def settle(self) -> None:
+        for part in self._labelled_parts():
+            if part == "train" and not self.labels:
+                classification.labels_of(self._text_examples(part))
+        self._find_labels(classification.in_label_order)
+        self._ids = {
+            part: np.array(classification.label_ids(self._text_examples(part), self.labels))[:, None]
+            for part in self._labelled_parts()
+        }
+
+    def record(self, part: str) -> list[Feature]:
+        return features.classification_features(self.options.max_seq_length)
+
+    def batches(self, part: str, tokenizer, write_line: Callable[[bytes], Any]) -> Batches:
+        found = self.examples[part]
+        unknown = np.zeros((len(found), *self._label_shape()), np.int64)
+        labels = self._ids.get(part, unknown)
+        for first in range(0, len(found), _TEXTS_AT_ONCE):
+            rows = slice(first, first + _TEXTS_AT_ONCE)
+            second_texts = found.second_texts and found.second_texts[rows]
+            batch, is_cut = classification.encode_texts(
+                found.texts[rows], second_texts, tokenizer, self.options.max_seq_length
+            )
+            batch[features.LABEL_IDS] = labels[rows]
+            batch[features.IS_REAL_EXAMPLE] = np.ones((len(is_cut), 1), np.int64)
+            self.counts[part]["cut_texts"] += int(is_cut.sum())
+            yield batch, len(is_cut)
+
+    def _label_shape(self) -> tuple[int, ...]:
+        return (1,)
+
+    def _reader(self):
+        return labelled_text.read_labelled_text
+
+    def _read(self, part: str, path: str) -> "_Texts":
+        left_out = [] if self.glue and part == "train" else None
+        found = self._reader()(path, left_out=left_out, **self._columns(part, path))
+        if left_out:
+            self.counts[part]["rows_left_out"] = len(left_out)
+            self.notes[part].append(f"{len(left_out)} rows were left out, the first because {left_out[0]}")
+        labels = found.labels
+        if labels and self.glue and self.labels and not self._is_official(path):
+            labels = self.glue.official_labels(labels)
+        return _Texts(found.texts, found.second_texts, labels, path)
+
+    def _columns(self, part: str, path: str) -> dict[str, Any]:
+        """Returns what the reader is told about the columns of a file."""
+        # Every line of the test set of a benchmark must get an answer.
+        may_be_empty = {"may_be_empty": True} if self.glue and not has_labels(part) else {}
+        if self.glue and self._is_official(path):
+            return self.glue.columns(part) | may_be_empty
+        options = self.options
+        text, second_text = options.text_column, options.second_text_column
+        label = options.label_columns[0] if len(options.label_columns) == 1 else options.label_columns
+        if text is None or not options.label_columns:
+            first = next(table_rows.read_rows(path, has_header=options.has_header), None)
+            names = first.values if first else ()
+            if text is None:
+                usual = usual_text_columns(names)
+                text, second_text = usual if second_text is None else (usual[0], second_text)
+            label = label or usual_label_column(names)
+        return may_be_empty | {
+            "text_column": text,
+            "second_text_column": second_text,
+            "label_column": self._checked_label_column(label) if has_labels(part) else None,
+            "has_header": options.has_header,
+        }
+
+    def _is_official(self, path: str) -> bool:
+        """Whether a file of a benchmark has the benchmark's own columns: not those of Hugging Face."""
+        return not table_rows.has_named_values(path) and not self.options.text_column
+
+    def _checked_label_column(self, column):
+        if isinstance(column, tuple):
+            return self.options.label_column  # says why several are wrong
+        return column
+
+    def _text_examples(self, part: str) -> classification.TextExamples:
+        found = self.examples[part]
+        return classification.TextExamples(found.texts, found.second_texts, found.labels, found.source)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Texts(labelled_text.LabelledText):
+    source: str = ""
+
+    def __len__(self):
+        return len(self.texts)
+
+
+class Regression(Classification):
+    """A number for a text or a pair of texts."""
+
+    kind = "regression"
+    task_type = "bert_regression"
+
+    def settle(self) -> None:
+        self.labels = []
+        self._ids = {
+            part: classification.checked_scores(self.examples[part].labels, self.examples[part].source)[:, None]
+            for part in self._labelled_parts()
+        }
+
+    def record(self, part: str) -> list[Feature]:
+        return features.regression_features(self.options.max_seq_length)
+
+    def metadata(self) -> dict[str, Any]:
+        return {"label_type": "float"}
+
+    def _reader(self):
+        return labelled_text.read_scored_text
+
+
+class MultiLabel(Classification):
+    """Any number of labels for a text or a pair of texts."""
+
+    kind = "multi_label"
+    task_type = "multi_label_classification"
+
+    def settle(self) -> None:
+        self._find_labels(classification.in_label_order)
+        if len(self.labels) < 2:
+            raise InputError(f"There must be two labels or more. Received: {', '.join(self.labels) or 'none'}")
+        self._ids = {
+            part: classification.multi_hot_labels(self.examples[part].labels, self.labels, self.examples[part].source)
+            for part in self._labelled_parts()
+        }
+
+    def record(self, part: str) -> list[Feature]:
+        return features.multi_label_features(self.options.max_seq_length, len(self.labels))
+
+    def _label_shape(self) -> tuple[int, ...]:
+        return (len(self.labels),)
+
+    def _training_labels(self) -> list[str]:
+        if len(self.options.label_columns) > 1:
+            return [str(column) for column in self.options.label_columns]
+        train = self.examples.get("train")
+        return [label for labels in train.labels for label in labels] if train else []
+
+    def _find_labels(self, order) -> None:
+        if len(self.options.label_columns) > 1:
+            self.labels = self.labels or self._training_labels()
+        super()._find_labels(order)
+
+    def _reader(self):
+        return functools.partial(labelled_text.read_multi_label_text, label_separator=self.options.label_separator)
+
+    def _checked_label_column(self, column):
+        return column

@@ -1,0 +1,118 @@
+"""What all fine-tuning tasks share: from the files of a data set to batches of records."""
+
+import dataclasses
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from data_prep.finetuning.glue import GlueTask
+from data_prep.finetuning.tables import Column
+from keras_bert.program.errors import InputError
+from keras_bert.records.features import Feature
+
+# Batches of records, and the number of examples that each is made of.
+Batches = Iterator[tuple[dict[str, np.ndarray], int]]
+
+
+@dataclasses.dataclass(frozen=True)
+class FinetuningOptions:
+    """What the user can choose, apart from files and vocabulary. Columns that are None have the task's default."""
+
+    max_seq_length: int = 128
+    text_column: Column | None = None
+    second_text_column: Column | None = None
+    label_columns: tuple[Column, ...] = ()
+    choice_columns: tuple[Column, ...] = ()
+    label_separator: str = ","
+    has_header: bool = True
+    labels: tuple[str, ...] = ()
+    doc_stride: int = 128
+    max_query_length: int = 64
+    version_2_with_negative: bool = False
+
+    @property
+    def label_column(self) -> Column:
+        if len(self.label_columns) > 1:
+            raise InputError(
+                f"This task has one column of labels. Received: {', '.join(map(str, self.label_columns))}. Several "
+                "columns of 0 and 1 are for --task=multi_label."
+            )
+        return self.label_columns[0] if self.label_columns else "label"
+
+
+class FinetuningTask:
+    """One task: reads the files of its parts, settles the labels, then gives records.
+
+    A part is "train", "eval..." (with labels as well) or "predict..." (without).
+
+    Attributes:
+        examples: part -> what was read, something with a length.
+        counts: part -> how often something happened that the user should know of.
+        notes: part -> sentences about what was found while reading.
+        labels: the labels in the order of their ids; known after `settle`.
+    """
+
+    kind: str
+    endings: tuple[str, ...] = (".tsv", ".csv", ".jsonl")
+    # TF Model Garden's name of the task.
+    task_type: str
+
+    def __init__(self, options: FinetuningOptions, glue: GlueTask | None = None):
+        self.options = options
+        self.glue = glue
+        self.examples: dict[str, Any] = {}
+        self.counts: dict[str, Counter] = {}
+        self.notes: dict[str, list[str]] = {}
+        self.labels: list[str] = list(options.labels or (glue.labels if glue else ()))
+
+    def read(self, part: str, path: str) -> None:
+        """Reads the file of a part. Raises `InputError`."""
+        self.counts[part], self.notes[part] = Counter(), []
+        self.examples[part] = self._read(part, path)
+
+    def settle(self) -> None:
+        """Finds the labels where they are not given, and checks those of all parts. Raises `InputError`."""
+
+    def record(self, part: str) -> list[Feature]:
+        raise NotImplementedError
+
+    def batches(self, part: str, tokenizer, write_line: Callable[[bytes], Any]) -> Batches:
+        """Yields batches of records and the number of examples that each is made of.
+
+        Args:
+            write_line: takes the lines of the side file, where there is one.
+        """
+        raise NotImplementedError
+
+    def has_side_file(self, part: str) -> bool:
+        return False
+
+    def metadata(self) -> dict[str, Any]:
+        """What TF Model Garden keeps in its meta data for this task, and what this project adds."""
+        return {"num_labels": len(self.labels), "label_list": self.labels}
+
+    def _read(self, part: str, path: str):
+        raise NotImplementedError
+
+    def _labelled_parts(self) -> list[str]:
+        return [part for part in self.examples if has_labels(part)]
+
+    def _find_labels(self, order: Callable[[list[str]], list[str]]) -> None:
+        """Sets `labels` to those of the training part, in an order, unless they are given."""
+        if self.labels:
+            return
+        if "train" not in self.examples and self._labelled_parts():
+            raise InputError(
+                "Without a training file the labels and their order are not known: give them, as "
+                "--labels=first,second,..."
+            )
+        self.labels = order(self._training_labels())
+
+    def _training_labels(self) -> list[str]:
+        return list(self.examples["train"].labels) if "train" in self.examples else []
+
+
+def has_labels(part: str) -> bool:
+    return not part.startswith("predict")

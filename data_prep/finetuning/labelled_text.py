@@ -1,0 +1,172 @@
+"""Reading texts with labels, sets of labels, scores or choices, for fine-tuning."""
+
+import dataclasses
+import os
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from data_prep.finetuning.tables import Column, Row, read_rows
+from keras_bert.program.errors import InputError
+
+
+@dataclasses.dataclass(frozen=True)
+class LabelledText:
+    """The rows of a file, column by column.
+
+    Attributes:
+        texts: N texts.
+        second_texts: N second texts, or None.
+        labels: N labels, or None. A label is a string; a list of strings from `read_multi_label_text`; a number from
+            `read_scored_text`.
+    """
+
+    texts: list[str]
+    second_texts: list[str] | None = None
+    labels: list[Any] | None = None
+
+
+def read_labelled_text(
+    path: str | os.PathLike,
+    *,
+    text_column: Column = "text",
+    second_text_column: Column | None = None,
+    label_column: Column | None = "label",
+    has_header: bool = True,
+    may_be_empty: bool = False,
+    left_out: list[str] | None = None,
+) -> LabelledText:
+    """Reads texts, second texts and labels from what `data_prep.finetuning.tables.read_rows` reads.
+
+    White space around values is cut off.
+
+    Args:
+        text_column: name or number, from 0, of the column of the texts. A number may be written as a string.
+        second_text_column: the same for the second text of pairs.
+        label_column: the same for the labels; None reads none.
+        has_header: whether the first line of a `.tsv` or `.csv` file holds the names of the columns.
+        may_be_empty: whether a text may be empty.
+        left_out: bad rows are left out, and what is wrong with them is added here.
+
+    Raises:
+        InputError: the file cannot be read or has no rows, a column is missing, a row has too few or too many columns
+            or an empty value.
+
+    Example:
+        >>> read_labelled_text("CoLA/dev.tsv", text_column=3, label_column=1, has_header=False).labels[:3]
+        ['1', '1', '1']
+    """
+    read_label = None if label_column is None else lambda row: row.label(label_column)
+    return _read(path, text_column, second_text_column, read_label, has_header, may_be_empty, left_out)
+
+
+def read_scored_text(
+    path: str | os.PathLike,
+    *,
+    text_column: Column = "text",
+    second_text_column: Column | None = None,
+    label_column: Column | None = "label",
+    has_header: bool = True,
+    may_be_empty: bool = False,
+    left_out: list[str] | None = None,
+) -> LabelledText:
+    """As `read_labelled_text`, with a number as label."""
+    read_label = None if label_column is None else lambda row: row.number(label_column)
+    return _read(path, text_column, second_text_column, read_label, has_header, may_be_empty, left_out)
+
+
+def read_multi_label_text(
+    path: str | os.PathLike,
+    *,
+    text_column: Column = "text",
+    second_text_column: Column | None = None,
+    label_column: Column | Sequence[Column] | None = "label",
+    label_separator: str = ",",
+    has_header: bool = True,
+    left_out: list[str] | None = None,
+) -> LabelledText:
+    """As `read_labelled_text`, with any number of labels for each text.
+
+    Args:
+        label_column: one column whose value is all labels of the text, with separators between them or, in JSON, as a
+            list; or several columns of 0 and 1, whose names are the labels.
+    """
+    read_label = None
+    if isinstance(label_column, str | int):
+        read_label = lambda row: row.labels(label_column, label_separator)  # noqa: E731
+    elif label_column is not None:
+        read_label = lambda row: row.marked(label_column)  # noqa: E731
+    return _read(path, text_column, second_text_column, read_label, has_header, left_out=left_out)
+
+
+def read_choices(
+    path: str | os.PathLike,
+    *,
+    text_column: Column = "text",
+    choice_columns: Sequence[Column],
+    choice_prefix_column: Column | None = None,
+    label_column: Column | None = "label",
+    has_header: bool = True,
+) -> tuple[list[str], list[list[str]], list[str] | None]:
+    """Reads prompts, their choices, and labels that say which is right.
+
+    Args:
+        choice_columns: a column for each choice, or one column that holds a list (JSON).
+        choice_prefix_column: a text that all choices of a row begin with, like SWAG's "sent2"; it may be empty.
+
+    Returns:
+        N prompts, N lists of choices, all equally long, and N labels or None.
+
+    Raises:
+        InputError: as `read_labelled_text`, or a row has another number of choices than the first.
+    """
+    prompts, choices, labels = [], [], []
+    for row in read_rows(os.fspath(path), has_header=has_header):
+        prompts.append(row.text(text_column))
+        choices.append(row.texts(choice_columns, "choice"))
+        if choice_prefix_column is not None:
+            prefix = row.text(choice_prefix_column, "beginning of the choices", may_be_empty=True)
+            choices[-1] = [f"{prefix} {choice}".lstrip() for choice in choices[-1]]
+        if len(choices[-1]) != len(choices[0]):
+            raise InputError(
+                f"{row.where} has {len(choices[-1])} choices, but {len(choices[0])} are expected, as in the first row."
+            )
+        if label_column is not None:
+            labels.append(row.label(label_column))
+    _check_has_rows(prompts, path, has_header)
+    return prompts, choices, None if label_column is None else labels
+
+
+def _read(
+    path: str | os.PathLike,
+    text_column: Column,
+    second_text_column: Column | None,
+    read_label: Callable[[Row], Any] | None,
+    has_header: bool,
+    may_be_empty: bool = False,
+    left_out: list[str] | None = None,
+) -> LabelledText:
+    texts, second_texts, labels = [], [], []
+    for row in read_rows(os.fspath(path), has_header=has_header, left_out=left_out):
+        try:
+            text = row.text(text_column, may_be_empty=may_be_empty)
+            second = None
+            if second_text_column is not None:
+                second = row.text(second_text_column, "second text", may_be_empty=may_be_empty)
+            label = read_label(row) if read_label else None
+        except InputError as error:
+            if left_out is None or not texts:
+                raise
+            left_out.append(str(error))
+            continue
+        texts.append(text)
+        second_texts.append(second)
+        labels.append(label)
+    _check_has_rows(texts, path, has_header)
+    return LabelledText(
+        texts, None if second_text_column is None else second_texts, labels if read_label is not None else None
+    )
+
+
+def _check_has_rows(texts: list[str], path: str | os.PathLike, has_header: bool) -> None:
+    if not texts:
+        raise InputError(f"{os.fspath(path)} has no rows{' below the header' if has_header else ''}.")

@@ -1,0 +1,91 @@
+"""Prompts with choices -> batches of records."""
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from data_prep.finetuning.finetuning_task import Batches, FinetuningTask, has_labels
+from data_prep.finetuning.labelled_text import read_choices
+from keras_bert.program.errors import InputError
+from keras_bert.records import features
+from keras_bert.records.features import Feature
+from keras_bert.tasks.multiple_choice import examples as multiple_choice
+
+_TEXTS_AT_ONCE = 1024
+
+
+class MultipleChoice(FinetuningTask):
+    """The right one of several choices."""
+
+    kind = "multiple_choice"
+    task_type = "multiple_choice"
+
+    def settle(self) -> None:
+        self._num_choices = len(next(iter(self.examples.values())).choices[0])
+        self.labels = self.labels or multiple_choice.choice_names(self._training_labels(), self._num_choices)
+        if len(self.labels) != self._num_choices:
+            raise InputError(
+                f"There must be a label for each of the {self._num_choices} choices. Received: {', '.join(self.labels)}"
+            )
+        self._answers = {part: self._answers_of(part) for part in self._labelled_parts()}
+        for part, examples in self.examples.items():
+            choices = multiple_choice.ChoiceExamples(
+                examples.prompts, examples.choices, self._answers.get(part), examples.source
+            )
+            if choices.num_choices != self._num_choices:
+                raise InputError(
+                    f"{examples.source} has {choices.num_choices} choices, but {self._num_choices} are expected, as in "
+                    f"{next(iter(self.examples.values())).source}"
+                )
+
+    def record(self, part: str) -> list[Feature]:
+        return features.multiple_choice_features(self.options.max_seq_length, self._num_choices)
+
+    def batches(self, part: str, tokenizer, write_line: Callable[[bytes], Any]) -> Batches:
+        found = self.examples[part]
+        answers = self._answers.get(part, [0] * len(found))
+        at_once = _TEXTS_AT_ONCE // self._num_choices
+        for first in range(0, len(found), at_once):
+            rows = slice(first, first + at_once)
+            batch, is_cut = multiple_choice.encode_choices(
+                found.prompts[rows], found.choices[rows], tokenizer, self.options.max_seq_length
+            )
+            batch = {name: values.reshape(len(is_cut), -1) for name, values in batch.items()}
+            batch[features.LABEL_IDS] = np.array(answers[rows], np.int64)[:, None]
+            batch[features.IS_REAL_EXAMPLE] = np.ones((len(is_cut), 1), np.int64)
+            self.counts[part]["cut_texts"] += int(is_cut.sum())
+            yield batch, len(is_cut)
+
+    def metadata(self) -> dict[str, Any]:
+        return {**super().metadata(), "num_choices": self._num_choices}
+
+    def _answers_of(self, part: str) -> list[int]:
+        examples = self.examples[part]
+        return multiple_choice.right_choices(examples.labels, self.labels, examples.source)
+
+    def _read(self, part: str, path: str) -> "_Choices":
+        if not self.options.choice_columns:
+            raise InputError(
+                "Name the columns of the choices: --choice_columns=first,second,... or one column that holds a list."
+            )
+        found = read_choices(
+            path,
+            text_column=self.options.text_column or "text",
+            choice_columns=self.options.choice_columns,
+            label_column=self.options.label_column if has_labels(part) else None,
+            has_header=self.options.has_header,
+        )
+        return _Choices(*found, path)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Choices:
+    prompts: list[str]
+    choices: list[list[str]]
+    labels: list[str] | None
+    source: str
+
+    def __len__(self):
+        return len(self.prompts)

@@ -1,0 +1,177 @@
+"""Questions about contexts -> batches of windows, and a side file that leads from their columns back to the text."""
+
+import json
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from data_prep.finetuning.finetuning_task import Batches, FinetuningOptions, FinetuningTask, has_labels
+from data_prep.finetuning.glue import GlueTask
+from data_prep.finetuning.squad import read_squad
+from keras_bert.program.errors import InputError
+from keras_bert.records import features
+from keras_bert.records.features import Feature
+from keras_bert.tasks.question_answering import examples as question_answering
+
+_QUESTIONS_AT_ONCE = 256
+# As google-research/bert numbers its windows.
+_FIRST_UNIQUE_ID = 1_000_000_000
+# Names in messages, of those that are many.
+_MOST_NAMES = 5
+
+
+class QuestionAnswering(FinetuningTask):
+    """The part of a context that answers a question."""
+
+    kind = "question_answering"
+    task_type = "bert_squad"
+    endings = (".json", ".jsonl")
+
+    def __init__(self, options: FinetuningOptions, glue: GlueTask | None = None):
+        super().__init__(options, glue)
+        self._windows = question_answering.WindowOptions(
+            options.max_seq_length, options.doc_stride, options.max_query_length
+        )
+
+    def settle(self) -> None:
+        self._spans = {}
+        for part in self._labelled_parts():
+            self._spans[part] = self._find_answers(part)
+
+    def record(self, part: str) -> list[Feature]:
+        return features.question_answering_features(self.options.max_seq_length, has_answers=has_labels(part))
+
+    def has_side_file(self, part: str) -> bool:
+        return part != "train"
+
+    def batches(self, part: str, tokenizer, write_line: Callable[[bytes], Any]) -> Batches:
+        examples = self.examples[part]
+        unique_id = _FIRST_UNIQUE_ID
+        for first in range(0, len(examples), _QUESTIONS_AT_ONCE):
+            stop = min(first + _QUESTIONS_AT_ONCE, len(examples))
+            questions = examples.part(first, stop)
+            windows = question_answering.make_windows(questions.questions, questions.contexts, tokenizer, self._windows)
+            self.counts[part]["cut_questions"] += windows.num_cut_questions
+            batch = dict(windows.rows)
+            if has_labels(part):
+                batch |= self._positions(part, windows, first, stop)
+                if part == "train":
+                    batch = self._without_lost_answers(part, batch, windows, first)
+            batch[features.UNIQUE_IDS] = unique_id + np.arange(len(batch[features.INPUT_IDS]))[:, None]
+            unique_id += len(batch[features.INPUT_IDS])
+            if self.has_side_file(part):
+                for line in side_lines(questions, windows, batch[features.UNIQUE_IDS][:, 0]):
+                    write_line(line)
+            yield batch, stop - first
+
+    def metadata(self) -> dict[str, Any]:
+        return {
+            "max_query_length": self.options.max_query_length,
+            "doc_stride": self.options.doc_stride,
+            "version_2_with_negative": self.options.version_2_with_negative,
+        }
+
+    def _read(self, part: str, path: str) -> question_answering.QuestionExamples:
+        return read_squad(path, has_answers=has_labels(part))
+
+    def _find_answers(self, part: str) -> list[tuple[int, int] | None]:
+        """Returns the characters of each question's (first) answer, and leaves out of training what has none.
+
+        Questions that are not answered stay when `version_2_with_negative` is on.
+        """
+        examples = self.examples[part]
+        if not any(examples.answers):
+            raise InputError(f"{examples.source}: no question has an answer. Without answers it is a --predict_file.")
+        spans, lost = [], []
+        for number, answers in enumerate(examples.answers):
+            span = question_answering.find_answer(examples.contexts[number], answers[0]) if answers else None
+            if answers and span is None:
+                lost.append(number)
+            if not answers and part == "train" and not self.options.version_2_with_negative:
+                raise InputError(
+                    f"{examples.source}: the question {examples.ids[number]!r} has no answer. If some questions are "
+                    "meant to have none, as in SQuAD 2.0, say so: --version_2_with_negative"
+                )
+            self.counts[part]["moved_answers"] += span is not None and span[0] != answers[0].start
+            spans.append(span)
+        if lost:
+            self._say_lost(part, [examples.ids[number] for number in lost])
+            if part == "train":
+                spans = self._leave_out(part, lost, spans)
+        return spans
+
+    def _say_lost(self, part: str, ids: list[str]) -> None:
+        self.counts[part]["absent_answers"] = len(ids)
+        names = ", ".join(ids[:_MOST_NAMES]) + (", ..." if len(ids) > _MOST_NAMES else "")
+        end = "were left out: their answer is not in the context"
+        if part != "train":
+            end = "have the positions 0: their answer is not in the context"
+        self.notes[part].append(f"{len(ids)} questions {end}. They are {names}")
+
+    def _leave_out(self, part: str, lost: list[int], spans: list) -> list:
+        """Removes examples, and returns the spans of the others."""
+        examples = self.examples[part]
+        kept = sorted(set(range(len(examples))) - set(lost))
+        if not kept:
+            raise InputError(f"{examples.source}: no question has an answer that is in its context.")
+        columns = (examples.ids, examples.questions, examples.contexts, examples.answers)
+        columns = [[column[number] for number in kept] for column in columns]
+        self.examples[part] = question_answering.QuestionExamples(*columns, source=examples.source)
+        return [spans[number] for number in kept]
+
+    def _positions(
+        self, part: str, windows: question_answering.Windows, first: int, stop: int
+    ) -> dict[str, np.ndarray]:
+        spans = self._spans[part][first:stop]
+        starts, ends = windows.positions(spans)
+        has_answer = np.array([bool(answers) for answers in self.examples[part].answers[first:stop]])
+        seen = np.zeros(stop - first, bool)
+        seen[windows.question[starts > 0]] = True
+        located = np.array([windows.tokens_of(number, span) is not None for number, span in enumerate(spans)])
+        self.counts[part]["answers_longer_than_a_window"] += int((located & ~seen).sum())
+        return {
+            features.START_POSITIONS: starts[:, None],
+            features.END_POSITIONS: ends[:, None],
+            features.IS_IMPOSSIBLE: (~has_answer[windows.question]).astype(np.int64)[:, None],
+        }
+
+    def _without_lost_answers(self, part: str, batch, windows, first: int) -> dict[str, np.ndarray]:
+        """Leaves out the windows of questions whose answer has no token: it is made of characters that vanish."""
+        spans = self._spans[part][first : first + len(windows.context_of)]
+        is_lost = np.array(
+            [span is not None and windows.tokens_of(number, span) is None for number, span in enumerate(spans)]
+        )
+        self.counts[part]["answers_without_tokens"] += int(is_lost.sum())
+        return {name: values[~is_lost[windows.question]] for name, values in batch.items()} if is_lost.any() else batch
+
+
+def side_lines(
+    questions: question_answering.QuestionExamples, windows: question_answering.Windows, unique_ids: np.ndarray
+) -> Iterator[bytes]:
+    """Yields a line of JSON for each question: what turns logits of its windows into the text of an answer."""
+    best, splits = windows.best_window
+    window_splits = np.searchsorted(windows.question, np.arange(len(questions) + 1))
+    for number in range(len(questions)):
+        starts, ends = windows.offsets(number)
+        shown = range(window_splits[number], window_splits[number + 1])
+        line = {
+            "id": questions.ids[number],
+            "question": questions.questions[number],
+            "context": questions.contexts[number],
+        }
+        if questions.answers is not None:
+            line["answers"] = [answer.text for answer in questions.answers[number]]
+        line["windows"] = [
+            {
+                "unique_id": int(unique_ids[window]),
+                "first_token": int(windows.first_token[window]),
+                "num_tokens": int(windows.num_tokens[window]),
+                "first_column": int(windows.first_column[window]),
+            }
+            for window in shown
+        ]
+        line["token_starts"] = starts.tolist()
+        line["token_ends"] = ends.tolist()
+        line["best_window"] = best[splits[number] : splits[number + 1]].tolist()
+        yield (json.dumps(line, ensure_ascii=False) + "\n").encode()

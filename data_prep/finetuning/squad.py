@@ -1,0 +1,97 @@
+"""Reading questions about contexts: SQuAD files, JSON Lines and tensorflow_datasets."""
+
+import os
+from collections.abc import Iterator
+from typing import Any
+
+from data_prep.finetuning.tables import read_rows
+from data_prep.text import tfds_text
+from data_prep.text.text_lines import read_text, without_lone_surrogates
+from keras_bert.program.errors import InputError
+from keras_bert.program.json_files import parse_json
+from keras_bert.tasks.question_answering.examples import Answer, QuestionExamples
+
+
+def read_squad(path: str | os.PathLike, *, has_answers: bool = True) -> QuestionExamples:
+    """Reads questions, their contexts and their answers.
+
+    `.json` (or `.json.gz`) is the format of SQuAD 1.1 and 2.0: `data` -> `paragraphs` -> `context` and `qas`. `.jsonl`
+    files and `tfds:` names have a question in each row: `id`, `question`, `context`, and `answers` with `text` and
+    `answer_start`.
+
+    Args:
+        has_answers: False reads no answers. With it a question may still have none: it is one that its context does
+            not answer.
+
+    Raises:
+        InputError: the file cannot be read, is not of that format, or a question or context is empty.
+    """
+    path = os.fspath(path)
+    if tfds_text.is_tfds_name(path) or path.removesuffix(".gz").endswith(".jsonl"):
+        questions = _questions_of_rows(path)
+    else:
+        questions = _questions_of_squad(path)
+    ids, texts, contexts, answers = [], [], [], []
+    for where, question, context, answer_lists in questions:
+        ids.append(_text(question, "id", where))
+        texts.append(_text(question, "question", where))
+        contexts.append(context)
+        if has_answers:
+            answers.append(_answers(answer_lists, f"{where}: question {ids[-1]!r}"))
+    if not ids:
+        raise InputError(f"{path} has no question.")
+    return QuestionExamples(ids, texts, contexts, answers if has_answers else None, path)
+
+
+def _questions_of_squad(path: str) -> Iterator[tuple[str, dict, str, Any]]:
+    data = parse_json(read_text(path), path)
+    for article_number, article in enumerate(_list(data, "data", path), start=1):
+        where = f"{path}: article {article_number}"
+        for number, paragraph in enumerate(_list(article, "paragraphs", where), start=1):
+            place = f"{where}, paragraph {number}"
+            context = _text(paragraph, "context", place)
+            for question in _list(paragraph, "qas", place):
+                if not isinstance(question, dict):
+                    raise InputError(f"{place}: a question must be a JSON object. Received: {question!r}")
+                # 2.0 has `plausible_answers` beside an empty list; some files leave the list out.
+                is_impossible = question.get("is_impossible", False)
+                yield place, question, context, [] if is_impossible else question.get("answers", [])
+
+
+def _questions_of_rows(path: str) -> Iterator[tuple[str, dict, str, Any]]:
+    for row in read_rows(path):
+        yield row.where, row.values, _text(row.values, "context", row.where), row.values.get("answers", [])
+
+
+def _list(container: Any, name: str, where: str) -> list:
+    value = container.get(name) if isinstance(container, dict) else None
+    if not isinstance(value, list):
+        raise InputError(
+            f"{where}: there is no list {name!r}. Expected a SQuAD file: data -> paragraphs -> context and qas."
+        )
+    return value
+
+
+def _text(container: dict, name: str, where: str) -> str:
+    value = container.get(name)
+    if name == "id" and isinstance(value, int):
+        value = str(value)
+    if not isinstance(value, str) or not value.strip():
+        raise InputError(f"{where}: {name!r} must be a text that is not empty. Received: {value!r}")
+    return without_lone_surrogates(value)
+
+
+def _answers(found: Any, where: str) -> list[Answer]:
+    """Takes [{"text": "a", "answer_start": 3}] and {"text": ["a"], "answer_start": [3]}."""
+    try:
+        if isinstance(found, dict):
+            pairs = list(zip(found["text"], found["answer_start"], strict=True))
+        else:
+            pairs = [(answer["text"], answer["answer_start"]) for answer in found]
+        if not all(isinstance(text, str) and isinstance(start, int) for text, start in pairs):
+            raise TypeError
+    except (KeyError, TypeError, ValueError):
+        raise InputError(
+            f"{where}: answers must have a text and a number answer_start each. Received: {found!r}"
+        ) from None
+    return [Answer(without_lone_surrogates(text), start) for text, start in pairs]

@@ -1,0 +1,228 @@
+"""The rows of a table: TSV, CSV, JSON Lines and tensorflow_datasets, and the values in their columns."""
+
+import csv
+import dataclasses
+import math
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from data_prep.text import tfds_text
+from data_prep.text.text_lines import read_lines, without_lone_surrogates
+from keras_bert.program.errors import InputError
+from keras_bert.program.json_files import parse_json
+
+# A name, or a number from 0, which may be written as a string.
+Column = str | int
+
+
+@dataclasses.dataclass(frozen=True)
+class Row:
+    """A row: where it is, for messages, and its values by column name and by column number."""
+
+    where: str
+    values: Mapping[Column, Any]
+
+    def value(self, column: Column, kind: str) -> Any:
+        """Returns the value in a column. `kind` says what it is, for the message when there is no such column."""
+        if column not in self.values:
+            names = [name for name in self.values if isinstance(name, str) and not _is_number_of(name, self.values)]
+            found = (
+                ", ".join(map(repr, names))
+                or f"the numbers 0 to {sum(isinstance(name, int) for name in self.values) - 1}"
+            )
+            raise InputError(
+                f"{self.where}: there is no column {column!r} for the {kind}. The columns are: {found}. "
+                + (
+                    _separator_hint(names)
+                    or "Name one of them. For a file without a header pass --nohas_header "
+                    "(has_header=False) and give the columns as numbers from 0, such as --text_column=0."
+                )
+            )
+        return self.values[column]
+
+    def text(self, column: Column, kind: str = "text", *, may_be_empty: bool = False) -> str:
+        return self._checked_text(self.value(column, kind), column, kind, may_be_empty)
+
+    def label(self, column: Column, kind: str = "label") -> str:
+        value = self.value(column, kind)
+        # JSON has numbers.
+        if isinstance(value, int) and not isinstance(value, bool):
+            value = str(value)
+        return self._checked_text(value, column, kind)
+
+    def labels(self, column: Column, separator: str) -> list[str]:
+        """Returns any number of labels: a list in JSON, or a string with separators."""
+        value = self.value(column, "labels")
+        if isinstance(value, list):
+            return [self._checked_text(str(label), column, "label") for label in value]
+        if isinstance(value, int) and not isinstance(value, bool):
+            value = str(value)
+        text = self._checked_text(value, column, "labels", may_be_empty=True)
+        return [label.strip() for label in text.split(separator) if label.strip()]
+
+    def marked(self, columns: Sequence[Column]) -> list[str]:
+        """Returns the names of the columns that hold a 1; the others must hold a 0."""
+        names = {"0": False, "1": True, "false": False, "true": True}
+        found = []
+        for column in columns:
+            value = str(self.value(column, "label")).strip().lower()
+            if value not in names:
+                raise InputError(f"{self.where}: the label in column {column!r} must be 0 or 1. Received: {value!r}")
+            if names[value]:
+                found.append(str(column))
+        return found
+
+    def number(self, column: Column, kind: str = "score") -> float:
+        value = self.value(column, kind)
+        try:
+            number = float(value) if not isinstance(value, bool) else math.nan
+        except (TypeError, ValueError):
+            number = math.nan
+        if not math.isfinite(number):
+            raise InputError(f"{self.where}: the {kind} in column {column!r} must be a number. Received: {value!r}")
+        return number
+
+    def texts(self, columns: Sequence[Column], kind: str) -> list[str]:
+        """Returns the texts of several columns, or those of a list in a single one."""
+        if len(columns) == 1 and isinstance(self.value(columns[0], kind), list):
+            return [self._checked_text(text, columns[0], kind) for text in self.values[columns[0]]]
+        return [self.text(column, kind) for column in columns]
+
+    def _checked_text(self, value: Any, column: Column, kind: str, may_be_empty: bool = False) -> str:
+        if not isinstance(value, str):
+            raise InputError(f"{self.where}: the {kind} in column {column!r} must be a string. Received: {value!r}")
+        value = value.strip()
+        if not value and not may_be_empty:
+            raise InputError(f"{self.where}: the {kind} in column {column!r} is empty. Remove the line or fill it in.")
+        return without_lone_surrogates(value)
+
+
+def read_rows(source: str, *, has_header: bool = True, left_out: list[str] | None = None) -> Iterator[Row]:
+    """Yields the rows of a file or of a data set.
+
+    The kind of file is told by its name, before which `.gz` is cut off:
+
+    * `.tsv`, `.txt`: values with tabs between them. A quotation mark is an ordinary character, as in the GLUE files.
+    * `.csv`: values with commas between them; those that contain a comma, a quotation mark or a line break are quoted.
+    * `.jsonl`: one JSON object a line.
+    * `tfds:NAME[/CONFIG][:VERSION][@SPLIT]`: a data set of tensorflow_datasets. Classes have their names.
+
+    A byte order mark is skipped, and so are blank lines, but for one case: in a table of one column, a blank line
+    before others is a row with an empty value.
+
+    Args:
+        has_header: whether the first line of a `.tsv` or `.csv` file holds the names of the columns.
+        left_out: rows with too few or too many columns are left out, and what is wrong with them is added here.
+
+    Raises:
+        InputError: the source cannot be read, or a row has too few or too many columns.
+    """
+    if tfds_text.is_tfds_name(source):
+        for number, values in enumerate(tfds_text.read_examples(source), start=1):
+            yield Row(f"{source}: example {number}", values)
+        return
+    name = source.removesuffix(".gz")
+    if name.endswith(".jsonl"):
+        yield from _json_rows(source)
+    elif name.endswith((".tsv", ".txt")):
+        yield from _named_rows(_tab_separated(source), source, has_header, left_out)
+    elif name.endswith(".csv"):
+        yield from _named_rows(_comma_separated(source), source, has_header, left_out)
+    elif not os.path.isfile(source):
+        raise InputError(f"There is no file {source}")
+    else:
+        raise InputError(f"{source}: labelled text is read from .tsv, .csv and .jsonl files. Rename or convert it.")
+
+
+def has_named_values(source: str) -> bool:
+    """Whether a source names the value in each row, as JSON Lines and tensorflow_datasets do, and not in a header."""
+    return tfds_text.is_tfds_name(source) or source.removesuffix(".gz").endswith(".jsonl")
+
+
+def _tab_separated(path: str) -> Iterator[tuple[int, list[str]]]:
+    for number, line in enumerate(read_lines(path), start=1):
+        yield number, line.rstrip("\r\n").split("\t")
+
+
+def _comma_separated(path: str) -> Iterator[tuple[int, list[str]]]:
+    reader = csv.reader(read_lines(path), strict=True)
+    while True:
+        first_line = reader.line_num + 1
+        try:
+            row = next(reader, None)
+        except csv.Error as error:
+            raise InputError(f"{path}: line {first_line} is not CSV: {error}") from None
+        if row is None:
+            return
+        yield first_line, row or [""]
+
+
+def _named_rows(
+    rows: Iterator[tuple[int, list[str]]], path: str, has_header: bool, left_out: list[str] | None
+) -> Iterator[Row]:
+    """Turns lists of values into mappings from column names, where there is a header, and numbers."""
+    header = None
+    for line_number, values in _with_empty_values(rows):
+        if header is None:
+            header = [value.strip() for value in values] if has_header else [None] * len(values)
+            numbers = [(number, str(number)) for number in range(len(header))]
+            if has_header:
+                continue
+        where = f"{path}: line {line_number}"
+        if len(values) != len(header):
+            message = f"{where} has {len(values)} columns, but {len(header)} are expected, as in the first line."
+            if has_header and (hint := _separator_hint(header)):
+                message += f" {hint}"
+            if left_out is None:
+                raise InputError(message)
+            left_out.append(message)
+            continue
+        # Names come last: a column may be called "0".
+        found = {key: value for keys, value in zip(numbers, values, strict=True) for key in keys}
+        found.update((name, value) for name, value in zip(header, values, strict=True) if name is not None)
+        yield Row(where, found)
+
+
+def _with_empty_values(rows: Iterator[tuple[int, list[str]]]) -> Iterator[tuple[int, list[str]]]:
+    """Leaves out blank lines, but in a table of one column only those at its beginning and at its end."""
+    num_columns, blank = None, []
+    for line_number, values in rows:
+        if any(value.strip() for value in values):
+            num_columns = num_columns or len(values)
+            yield from ((number, [""]) for number in blank)
+            blank = []
+            yield line_number, values
+        elif num_columns == 1:
+            blank.append(line_number)
+
+
+def _json_rows(path: str) -> Iterator[Row]:
+    for number, line in enumerate(read_lines(path), start=1):
+        if not line.strip():
+            continue
+        where = f"{path}: line {number}"
+        values = parse_json(line, where)
+        if not isinstance(values, dict):
+            raise InputError(f"{where} must be a JSON object. Received: {type(values).__name__}")
+        yield Row(where, values)
+
+
+def _separator_hint(names: Sequence[str]) -> str:
+    """Returns the advice for a table whose only column is a whole line of values with another separator."""
+    if len(names) == 1:
+        for separator, name, advice in (
+            (";", "semicolons", "Save it with commas"),
+            ("\t", "tabs", "Name the file .tsv"),
+            (",", "commas", "Name the file .csv"),
+        ):
+            if separator in names[0]:
+                return (
+                    f"The first line has {name} between its values: .csv files have commas, .tsv files tabs. {advice}."
+                )
+    return ""
+
+
+def _is_number_of(name: str, values: Mapping[Column, object]) -> bool:
+    """Whether a key is only the number of a column, written as a string."""
+    return name.isascii() and name.isdigit() and int(name) in values

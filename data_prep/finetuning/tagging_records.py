@@ -1,0 +1,80 @@
+"""Sentences in words with tags -> batches of records."""
+
+from collections.abc import Callable
+from typing import Any
+
+from data_prep.finetuning.conll import read_tagged_sentences
+from data_prep.finetuning.finetuning_task import Batches, FinetuningTask, has_labels
+from keras_bert.program.errors import InputError
+from keras_bert.records import features
+from keras_bert.records.features import Feature
+from keras_bert.tasks.tagging import examples as tagging
+from keras_bert.tasks.tagging.tag_schemes import tag_order
+
+_SENTENCES_AT_ONCE = 1024
+# More than a sentence has.
+_MANY_WORDS = 1000
+
+
+class Tagging(FinetuningTask):
+    """A tag for every word."""
+
+    kind = "tagging"
+    task_type = "tagging"
+    endings = (".conll", ".txt", ".tsv", ".bio", ".iob", ".jsonl")
+
+    def settle(self) -> None:
+        schemes = {}
+        for part in self._labelled_parts():
+            self.examples[part], scheme, notes = tagging.in_one_scheme(self.examples[part])
+            self.notes[part] += notes
+            if scheme is not None:
+                schemes.setdefault(scheme.name, part)
+        if len(schemes) > 1:
+            raise InputError(
+                "The files have tags of different schemes: "
+                + ", ".join(f"{self.examples[part].source} is {name}" for name, part in schemes.items())
+                + ". Write all of them in one."
+            )
+        self._scheme = next(iter(schemes), None)
+        self._find_labels(tag_order)
+        self._ids = {part: tagging.tag_ids(self.examples[part], self.labels) for part in self._labelled_parts()}
+
+    def record(self, part: str) -> list[Feature]:
+        return features.tagging_features(self.options.max_seq_length)
+
+    def batches(self, part: str, tokenizer, write_line: Callable[[bytes], Any]) -> Batches:
+        words, tags = self.examples[part].words, self._ids.get(part)
+        for first in range(0, len(words), _SENTENCES_AT_ONCE):
+            rows = slice(first, first + _SENTENCES_AT_ONCE)
+            batch, counts = tagging.encode_sentences(
+                words[rows], tags and tags[rows], tokenizer, self.options.max_seq_length, first
+            )
+            self.counts[part] += counts
+            yield batch, len(words[rows])
+
+    def metadata(self) -> dict[str, Any]:
+        shape = {"label_type": "int", "label_shape": [self.options.max_seq_length]}
+        return {**super().metadata(), **shape, "tag_scheme": self._scheme}
+
+    def _training_labels(self) -> list[str]:
+        return self.examples["train"].all_tags if "train" in self.examples else []
+
+    def _read(self, part: str, path: str) -> tagging.TaggedSentences:
+        options = self.options
+        found = read_tagged_sentences(
+            path,
+            text_column=options.text_column,
+            label_column=options.label_column if options.label_columns else None,
+            has_tags=has_labels(part),
+            labels=options.labels,
+        )
+        longest = max(range(len(found)), key=lambda number: len(found.words[number]))
+        if len(found.words[longest]) > _MANY_WORDS:
+            self.notes[part].append(
+                f"the sentence at {found.place(longest)} has {len(found.words[longest])} words. Is a blank line "
+                "missing between sentences?"
+            )
+        if found.documents and found.documents[-1]:
+            self.counts[part]["documents"] = found.documents[-1] + 1
+        return found

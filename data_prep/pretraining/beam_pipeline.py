@@ -1,0 +1,433 @@
+"""The pipeline of `beam_pretraining_data`: text -> tokens -> shards -> record files, on whatever runs Apache Beam.
+
+Every step is the function that the local run maps over processes; what is Beam's is moving documents to their shards:
+
+    sources ─► chunks of 2 MB ─► token ids ─┬─► counts ─► number of the first document of each chunk
+                                            ├─► sizes of the shards ─► are documents dealt out whole, or in parts?
+                                            └─► (shard, documents) ─► grouped by shard, in order ─► record file
+
+A worker holds a chunk, or the tokens of one shard (two bytes each, twice) and one block of it.
+"""
+
+import dataclasses
+import json
+import os
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import apache_beam as beam
+import numpy as np
+from apache_beam.io.filesystems import FileSystems
+from apache_beam.metrics import Metrics
+
+from data_prep.pretraining import pretraining_plan as plan
+from data_prep.pretraining.beam_files import BeamFiles
+from data_prep.pretraining.document_block import DocumentBlock, blocks_of_gathered_shard, count_tokens
+from data_prep.pretraining.document_dealing import Dealing
+from data_prep.pretraining.pretraining_records import PretrainingOptions, batches_of_blocks
+from data_prep.pretraining.record_folder import (
+    FinishedShard,
+    PretrainingDataSummary,
+    RecordCounts,
+    RecordFolder,
+    shard_from_json,
+    shard_to_json,
+)
+from data_prep.pretraining.record_writer import write_records
+from data_prep.pretraining.tfds_metadata import tfds_metadata
+from data_prep.text.corpus import TextCheck, read_source_chunks
+from data_prep.text.text_chunks import TextChunk
+from data_prep.tokenized.corpus_writer import EncodedChunk
+from data_prep.tokenized.tokenize_text import TextSettings, encode_chunk_with, graph_encoder
+from keras_bert.program.atomic_output import PARTIAL
+from keras_bert.program.errors import InputError
+from keras_bert.program.quiet_tensorflow import quiet_tensorflow
+from keras_bert.records import features
+from keras_bert.tokenization.vocabulary import Vocabulary
+
+# (number of the source, number of the chunk in it)
+ChunkKey = tuple[int, int]
+# Documents on their way to a shard, as bytes, which Beam encodes without pickling: their numbers in the corpus (int64),
+# tokens, tokens of each sentence (int32), sentences of each document (int32).
+Piece = tuple[bytes, bytes, bytes, bytes]
+
+_NO_PIECE = (b"", b"", b"", b"")
+# Bits of a number that hold which chunk of a source it is.
+_CHUNK_BITS = 32
+
+_COUNTERS = "keras_bert"
+_COUNTED = (
+    *("num_documents", "num_sentences", "num_tokens"),
+    *("num_dropped_documents", "num_dropped_sentences", "num_unknown_tokens"),
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class BeamJob:
+    """What all workers need to know.
+
+    Args:
+        input_file: names and patterns, as the user gave them.
+        sources: what they stand for, in reading order.
+        tokens: of the vocabulary.
+        corpus_manifest: how the local run would describe the corpus before it has any text.
+        request: what decides the records, for the manifest.
+    """
+
+    input_file: list[str]
+    sources: list[str]
+    tokens: tuple[str, ...]
+    settings: TextSettings
+    options: PretrainingOptions
+    output_dir: str
+    num_shards: int | None
+    compression: str
+    use_v2_feature_names: bool
+    corpus_manifest: dict[str, Any]
+    request: dict[str, Any]
+
+    @property
+    def record(self) -> list[features.Feature]:
+        """The features as they are named in the files."""
+        return features.with_garden_names(self.options.features) if self.use_v2_feature_names else self.options.features
+
+    @property
+    def token_dtype(self) -> np.dtype:
+        return np.dtype(self.corpus_manifest["token_dtype"])
+
+
+@dataclasses.dataclass(frozen=True)
+class CorpusCounts:
+    """What `pretraining_plan` wants to know of a corpus; `manifest` is what the local run would write about it."""
+
+    manifest: dict[str, Any]
+
+    @property
+    def num_documents(self) -> int:
+        return self.manifest["num_documents"]
+
+    @property
+    def num_tokens(self) -> int:
+        return self.manifest["num_tokens"]
+
+
+@dataclasses.dataclass(frozen=True)
+class CorpusLayout:
+    """Where each document belongs, known when all text is tokenised.
+
+    Args:
+        keys: `_number_of_key` of each chunk, sorted: int64 (num_chunks,).
+        first_documents, first_sentences: the number of the first document, and sentence, of each: int64 (num_chunks,).
+        paths: the file of each shard.
+        dealing: how the text is dealt out to them.
+    """
+
+    keys: np.ndarray
+    first_documents: np.ndarray
+    first_sentences: np.ndarray
+    corpus: CorpusCounts
+    paths: list[str]
+    dealing: Dealing
+
+    def deal(self, key: ChunkKey, block: DocumentBlock) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
+        """Deals out the documents of a chunk; see `Dealing.deal`."""
+        place = np.searchsorted(self.keys, _number_of_key(*key))
+        first_document, first_sentence = int(self.first_documents[place]), int(self.first_sentences[place])
+        return self.dealing.deal(block.document_offsets, first_document, first_sentence)
+
+
+@dataclasses.dataclass(frozen=True)
+class ShardReport:
+    """A finished shard, and how much text went into it."""
+
+    shard: int
+    finished: FinishedShard
+    num_documents: int
+    num_sentences: int
+    num_tokens: int
+
+
+def add_pipeline(pipeline: beam.Pipeline, job: BeamJob) -> None:
+    """Adds all steps to a pipeline."""
+    # Reshuffle: sources, and then chunks, go to whichever worker is free.
+    chunks = (
+        pipeline
+        | "Sources" >> beam.Create(list(enumerate(job.sources)))
+        | "SpreadSources" >> beam.Reshuffle()
+        | "ReadChunks" >> beam.FlatMap(read_chunks_of, job.settings.text_field)
+        | "SpreadChunks" >> beam.Reshuffle()
+    )
+    encoded = chunks | "Tokenize" >> beam.ParDo(Tokenize(job.tokens, job.settings))
+    whole_documents = (
+        encoded
+        | "CountChunk" >> beam.Map(count_chunk, job.options)
+        | "GatherCounts" >> beam.CombineGlobally(GatherRows())
+        | "PlanShards" >> beam.Map(plan_shards, job)
+    )
+    sizes = (
+        encoded
+        | "SizesOfParts" >> beam.FlatMap(count_shards, beam.pvalue.AsSingleton(whole_documents))
+        | "SizesOfShards" >> beam.CombinePerKey(SumRows())
+    )
+    layout = whole_documents | "ChooseDealing" >> beam.Map(choose_dealing, beam.pvalue.AsList(sizes), job)
+    the_layout = beam.pvalue.AsSingleton(layout)
+    pieces = encoded | "DealDocuments" >> beam.FlatMap(deal_documents, the_layout)
+    # A shard without documents has a file too.
+    no_pieces = layout | "EveryShard" >> beam.FlatMap(no_piece_for_each_shard)
+    (
+        (pieces, no_pieces)
+        | "AllPieces" >> beam.Flatten()
+        | "ByShard" >> beam.GroupByKey()
+        | "WriteShard" >> beam.ParDo(WriteShard(job), the_layout)
+        | "AllShards" >> beam.combiners.ToList()
+        | "Finish" >> beam.Map(finish, the_layout, job)
+    )
+
+
+def read_chunks_of(source: tuple[int, str], text_field: str) -> Iterator[tuple[ChunkKey, TextChunk]]:
+    """Reads one source."""
+    number, name = source
+    chunks = read_source_chunks(name, text_field, open_file=BeamFiles().open_input)
+    for chunk_number, chunk in enumerate(chunks):
+        yield (number, chunk_number), chunk
+
+
+class Tokenize(beam.DoFn):
+    """Text -> token ids; the tokenizer is made once for each worker."""
+
+    def __init__(self, tokens: tuple[str, ...], settings: TextSettings):
+        self._tokens = tokens
+        self._settings = settings
+
+    def setup(self):
+        quiet_tensorflow()
+        self._vocabulary = Vocabulary(self._tokens)
+        self._encode = graph_encoder(self._vocabulary, self._settings.do_lower_case)
+
+    def process(self, element: tuple[ChunkKey, TextChunk]) -> Iterator[tuple[ChunkKey, EncodedChunk]]:
+        key, chunk = element
+        encoded = encode_chunk_with(self._encode, chunk, self._vocabulary, self._settings)
+        for name, number in encoded.counts().items():
+            Metrics.counter(_COUNTERS, name).inc(number)
+        yield key, encoded
+
+
+def count_chunk(element: tuple[ChunkKey, EncodedChunk], options: PretrainingOptions) -> np.ndarray:
+    """Returns the key of a chunk, the documents read, tokens that will be cut, and `_COUNTED`: int64 (1, 9)."""
+    key, chunk = element
+    num_cut = plan.count_cut_tokens(chunk.sentence_lengths, options)
+    counts = chunk.counts()
+    numbers = [_number_of_key(*key), chunk.num_documents_read, num_cut, *(counts[name] for name in _COUNTED)]
+    return np.array([numbers], np.int64)
+
+
+class GatherRows(beam.CombineFn):
+    """Rows of numbers -> one array of them, in no order."""
+
+    def create_accumulator(self) -> list[np.ndarray]:
+        return []
+
+    def add_input(self, accumulator: list[np.ndarray], row: np.ndarray) -> list[np.ndarray]:
+        accumulator.append(row)
+        return accumulator
+
+    def merge_accumulators(self, accumulators: Iterable[list[np.ndarray]]) -> list[np.ndarray]:
+        return [rows for accumulator in accumulators for rows in accumulator]
+
+    def compact(self, accumulator: list[np.ndarray]) -> list[np.ndarray]:
+        return [np.concatenate(accumulator)] if accumulator else []
+
+    def extract_output(self, accumulator: list[np.ndarray]) -> np.ndarray:
+        return np.concatenate(accumulator)
+
+
+def plan_shards(counts: np.ndarray, job: BeamJob) -> CorpusLayout:
+    """Numbers the documents in the order of the text, and decides on the files, with whole documents in each.
+
+    Args:
+        counts: a row of `count_chunk` for each chunk: int64 (num_chunks, 9).
+
+    Raises:
+        InputError: there is no text.
+    """
+    counts = counts[np.argsort(counts[:, 0])]
+    keys, num_read, num_cut, num_documents = counts[:, :4].T
+    check = TextCheck(job.input_file)
+    num_in_source = np.bincount(keys >> _CHUNK_BITS, num_read, len(job.sources))
+    for source, number in zip(job.sources, num_in_source.tolist(), strict=True):
+        check.add(source, int(number), is_last=True)
+    check.finish()
+    totals = dict(zip(_COUNTED, counts[:, 3:].sum(axis=0).tolist(), strict=True))
+    if not totals["num_tokens"]:
+        raise InputError("There is no text in the input: not one line yields a token.")
+    corpus = CorpusCounts({**job.corpus_manifest, **totals})
+    plan.warn_about_unknown_tokens(corpus)
+    plan.warn_about_cut_tokens(int(num_cut.sum()), corpus, job.options)
+    paths = plan.shard_paths(job.output_dir, job.num_shards, corpus, job.options)
+    num_sentences = counts[:, 3 + _COUNTED.index("num_sentences")]
+    first_documents, first_sentences = (np.cumsum(column) - column for column in (num_documents, num_sentences))
+    dealing = Dealing(len(paths), job.options.random_seed)
+    return CorpusLayout(keys, first_documents, first_sentences, corpus, paths, dealing)
+
+
+def count_shards(element: tuple[ChunkKey, EncodedChunk], layout: CorpusLayout) -> Iterator[tuple[int, np.ndarray]]:
+    """Counts the documents, sentences and tokens of a chunk that each shard gets: int64 (3,)."""
+    key, chunk = element
+    block = DocumentBlock.from_lengths(chunk.tokens, chunk.sentence_lengths, chunk.document_lengths)
+    for shard, ranges, _ in layout.deal(key, block):
+        yield shard, np.array([len(ranges), np.diff(ranges).sum(), count_tokens(block, ranges).sum()], np.int64)
+
+
+class SumRows(beam.CombineFn):
+    """Adds up rows of numbers."""
+
+    def create_accumulator(self) -> np.ndarray:
+        return np.zeros(3, np.int64)
+
+    def add_input(self, accumulator: np.ndarray, row: np.ndarray) -> np.ndarray:
+        return accumulator + row
+
+    def merge_accumulators(self, accumulators: Iterable[np.ndarray]) -> np.ndarray:
+        return sum(accumulators, np.zeros(3, np.int64))
+
+    def extract_output(self, accumulator: np.ndarray) -> np.ndarray:
+        return accumulator
+
+
+def choose_dealing(layout: CorpusLayout, sizes: Iterable[tuple[int, np.ndarray]], job: BeamJob) -> CorpusLayout:
+    """Deals out parts of documents instead of whole ones where some file would get no record.
+
+    Raises:
+        InputError: there is too little text for that, too.
+    """
+    columns = np.zeros((3, len(layout.paths)), np.int64)
+    for shard, counts in sizes:
+        columns[:, shard] = counts
+    dealing = plan.choose_dealing(layout.corpus, plan.ShardSizes(*columns), job.options)
+    return dataclasses.replace(layout, dealing=dealing)
+
+
+def deal_documents(element: tuple[ChunkKey, EncodedChunk], layout: CorpusLayout) -> Iterator[tuple[int, Piece]]:
+    """Parts the documents of a chunk by shard."""
+    key, chunk = element
+    block = DocumentBlock.from_lengths(chunk.tokens, chunk.sentence_lengths, chunk.document_lengths)
+    for shard, ranges, numbers in layout.deal(key, block):
+        part = DocumentBlock.gather_ranges(block, ranges)
+        yield (
+            shard,
+            (
+                numbers.astype(np.int64).tobytes(),
+                part.tokens.tobytes(),
+                np.diff(part.sentence_offsets).astype(np.int32).tobytes(),
+                np.diff(part.document_offsets).astype(np.int32).tobytes(),
+            ),
+        )
+
+
+def join_pieces(pieces: Iterable[Piece], token_dtype: np.dtype) -> tuple[DocumentBlock, np.ndarray]:
+    """Puts the documents of a shard in the order of the corpus; returns them and their numbers, int64.
+
+    The documents of a chunk have consecutive numbers, so the pieces of two chunks never overlap.
+    """
+    pieces = sorted(pieces, key=lambda piece: int(np.frombuffer(piece[0][:8], np.int64).sum()))
+    numbers, tokens, sentence_lengths, document_lengths = (
+        np.frombuffer(b"".join(parts), dtype)
+        for parts, dtype in zip(zip(*pieces, strict=True), (np.int64, token_dtype, np.int32, np.int32), strict=True)
+    )
+    return DocumentBlock.from_lengths(tokens, sentence_lengths, document_lengths), numbers
+
+
+class WriteShard(beam.DoFn):
+    """The documents of a shard -> its record file. One that an earlier attempt of the same run finished stays."""
+
+    def __init__(self, job: BeamJob):
+        self._job = job
+
+    def setup(self):
+        self._vocabulary = Vocabulary(self._job.tokens)
+
+    def process(self, element: tuple[int, Iterable[Piece]], layout: CorpusLayout) -> Iterator[ShardReport]:
+        shard, pieces = element
+        documents, numbers = join_pieces(pieces, self._job.token_dtype)
+        path = layout.paths[shard]
+        finished = _read_note(path) or self._write(shard, path, documents, numbers)
+        Metrics.counter(_COUNTERS, "num_records").inc(finished.counts.num_records)
+        yield ShardReport(shard, finished, documents.num_documents, documents.num_sentences, documents.num_tokens)
+
+    def _write(self, shard: int, path: str, documents: DocumentBlock, numbers: np.ndarray) -> FinishedShard:
+        job, counts = self._job, RecordCounts()
+
+        def on_batch(batch, share: float) -> None:
+            nonlocal counts
+            counts += RecordCounts.of_batch(batch)
+
+        blocks = (
+            DocumentBlock.gather_ranges(documents, ranges) for ranges in blocks_of_gathered_shard(documents, numbers)
+        )
+        batches = batches_of_blocks(blocks, documents.num_tokens, job.options, self._vocabulary, shard)
+        if job.use_v2_feature_names:
+            batches = ((features.to_garden_names(batch), share) for batch, share in batches)
+        file = write_records(path, batches, job.record, on_batch, job.compression, BeamFiles().open_output)
+        finished = FinishedShard(file, counts)
+        with BeamFiles().open_output(_note_path(path)) as note:
+            note.write(json.dumps(shard_to_json(finished)).encode())
+        return finished
+
+
+def finish(reports: list[ShardReport], layout: CorpusLayout, job: BeamJob) -> None:
+    """Writes the manifest and what else the local run puts beside the records.
+
+    Raises:
+        InputError: the text is too short for a single example; the empty files are removed.
+    """
+    files = BeamFiles()
+    reports = sorted(reports, key=lambda report: report.shard)
+    shards = [report.finished for report in reports]
+    columns = [[getattr(report, name) for report in reports] for name in _COUNTED[:3]]
+    folder = RecordFolder(plan.output_prefix(None, job.output_dir), job.request, files)
+    try:
+        plan.check_shards(layout.corpus, plan.ShardSizes(*map(np.array, columns)), job.options.sentence_task)
+    except InputError:
+        files.remove([*layout.paths, *map(_note_path, layout.paths)])
+        raise
+    counts = sum((shard.counts for shard in shards), RecordCounts())
+    if job.compression == "none":
+        contents = tfds_metadata(
+            "pretraining",
+            job.record,
+            [shard.file.name for shard in shards],
+            [shard.file.num_records for shard in shards],
+            sum(shard.file.num_bytes for shard in shards),
+        )
+        for name, content in contents.items():
+            with files.open_output(os.path.join(job.output_dir, name)) as file:
+                file.write(content)
+    folder.finish(PretrainingDataSummary(layout.paths, layout.corpus.manifest, counts), shards)
+    # The notes, and what workers that were killed have left.
+    notes = {os.path.basename(_note_path(path)) for path in layout.paths}
+    leftovers = [name for name in files.sizes(job.output_dir) if name in notes or PARTIAL in name]
+    if leftovers:
+        FileSystems.delete([os.path.join(job.output_dir, name) for name in leftovers])
+
+
+def no_piece_for_each_shard(layout: CorpusLayout) -> Iterator[tuple[int, Piece]]:
+    return ((shard, _NO_PIECE) for shard in range(len(layout.paths)))
+
+
+def _number_of_key(source: int, chunk: int) -> int:
+    return source << _CHUNK_BITS | chunk
+
+
+def _note_path(path: str) -> str:
+    """The file that says that the record file `path` is finished, until the manifest does."""
+    folder, name = os.path.split(path)
+    return os.path.join(folder, f"unfinished-{os.path.splitext(name)[0]}.json")
+
+
+def _read_note(path: str) -> FinishedShard | None:
+    files = BeamFiles()
+    try:
+        shard = shard_from_json(json.loads(files.read(_note_path(path))))
+    except FileNotFoundError:
+        return None
+    return shard if files.size(path) == shard.file.num_bytes else None

@@ -1,0 +1,69 @@
+"""Documents -> sequences full of sentences, without pairs, for pre-training without a sentence task."""
+
+import numpy as np
+
+from data_prep.pretraining.token_sequences import TokenSequences
+from keras_bert.records.masked_positions import concatenated_ranges
+
+
+def draw_full_sentences(
+    sentence_offsets: np.ndarray, document_offsets: np.ndarray, *, max_seq_length: int, rng: np.random.Generator
+) -> TokenSequences:
+    """Reads the documents in random order and fills one sequence after another with whole sentences, as RoBERTa does.
+
+    A sequence ends before the sentence that does not fit into `max_seq_length`. It may go on in the next document, with
+    a [SEP] between the two. A sentence that fits into no sequence is cut into pieces that do. Every token is used once.
+
+    Args:
+        sentence_offsets, document_offsets: as in `DocumentBlock`.
+
+    Example:
+        sentences of 4, 2 | 3 tokens in two documents, length 8 -> `[CLS] 4 tokens, 2 tokens [SEP]` and
+        `[CLS] 3 tokens [SEP]`; length 16 -> `[CLS] 4 tokens, 2 tokens [SEP] 3 tokens [SEP]`; documents in any order.
+
+    Reference: Liu et al., 2019 (RoBERTa), section 4.2, FULL-SENTENCES.
+    """
+    room = max_seq_length - 2  # [CLS] and the last [SEP]
+    order = np.argsort(rng.random(len(document_offsets) - 1), kind="stable")
+    num_sentences = np.diff(document_offsets)[order]
+    sentences = concatenated_ranges(document_offsets[order], num_sentences)
+    starts = sentence_offsets[sentences]
+    lengths = sentence_offsets[sentences + 1] - starts
+    document = np.repeat(np.arange(len(order)), num_sentences)
+
+    num_pieces = -(-lengths // room)
+    if (num_pieces > 1).any():
+        piece = concatenated_ranges(np.zeros(len(lengths), np.int64), num_pieces)
+        starts = np.repeat(starts, num_pieces) + room * piece
+        lengths = np.minimum(np.repeat(lengths, num_pieces) - room * piece, room)
+        document = np.repeat(document, num_pieces)
+
+    # From sentence s to before sentence e, a sequence has `before[e] - before[s]` tokens, and a [SEP] more for each
+    # document that begins between them.
+    before = np.concatenate([[0], np.cumsum(lengths)])
+    last_that_fits = np.searchsorted(before[1:] + document, before[:-1] + document + room, side="right")
+    begins = _chain(last_that_fits)
+    is_range_start = np.zeros(len(lengths), bool)
+    is_range_start[begins] = True
+    is_range_start[1:] |= document[1:] != document[:-1]
+    range_firsts = np.flatnonzero(is_range_start)
+    return TokenSequences(
+        starts[range_firsts],
+        np.diff(before[np.append(range_firsts, len(lengths))]),
+        np.searchsorted(range_firsts, np.append(begins, len(lengths))),
+        np.zeros(len(begins), np.int64),
+        are_pairs=False,
+    )
+
+
+def _chain(following: np.ndarray) -> np.ndarray:
+    """0, then what follows it, then what follows that, until the end of the array: int64.
+
+    Example:
+        [2, 3, 3, 5, 5] -> [0, 2, 3]
+    """
+    numbers, current, view = [], 0, memoryview(following)
+    while current < len(following):
+        numbers.append(current)
+        current = view[current]
+    return np.array(numbers, np.int64)

@@ -1,0 +1,358 @@
+"""What is decided and checked before records are written: where they go, into how many files, and whether they fit."""
+
+import dataclasses
+import logging
+import os
+import tempfile
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from data_prep.pretraining.disk_space import announce_disk_use, readable_bytes
+from data_prep.pretraining.document_block import DocumentBlock, count_tokens
+from data_prep.pretraining.document_dealing import Dealing
+from data_prep.pretraining.pretraining_records import PretrainingOptions, block_batches
+from data_prep.pretraining.record_writer import write_records
+from data_prep.text.corpus import as_patterns, input_size
+from data_prep.tokenized.corpus_writer import EncodedChunk
+from data_prep.tokenized.tokenize_text import TextSettings
+from data_prep.tokenized.tokenized_corpus import TokenizedCorpus
+from keras_bert.program.atomic_output import check_output_folder, say_why_writing_failed
+from keras_bert.program.errors import InputError
+from keras_bert.tokenization.vocabulary import Vocabulary
+
+_logger = logging.getLogger(__name__)
+
+# Above this share of [UNK] the vocabulary does not fit the text.
+_MANY_UNKNOWN = 0.05
+# Above this share of tokens that fit into no record, the text was not split into sentences.
+_MANY_CUT = 0.05
+# Without num_shards: this many documents a file, so that random next sentences have enough to choose from; and no more
+# tokens, counting every pass, than make a file of about 250 MB.
+_DOCUMENTS_PER_SHARD = 100
+_FEW_SHARDS = 16
+_TOKENS_PER_SHARD = 40_000_000
+_DOCUMENTS_AT_ONCE = 1_000_000
+# The tokens that the size of records is estimated from.
+_SAMPLE_TOKENS = 200_000
+
+
+def output_prefix(output_file: Sequence[str] | None, output_dir: str | os.PathLike | None) -> str:
+    """What the names of the files beside the records begin with.
+
+    Beside files that the user named, they have the name of the first: the folder may hold other records too.
+    """
+    if (output_file is None) == (output_dir is None):
+        raise InputError("Give either output_file, the names of the files, or output_dir, a folder for them.")
+    if output_dir is not None:
+        return os.path.join(output_dir, "")
+    if not output_file or not all(output_file):
+        raise InputError("output_file names no file.")
+    return os.path.splitext(output_file[0])[0] + "."
+
+
+def check_output(output_file: Sequence[str] | None, output_dir: str | os.PathLike | None) -> str:
+    """Checks before any work that the output can be written; returns `output_prefix`."""
+    prefix = output_prefix(output_file, output_dir)
+    if output_dir is not None:
+        if not os.path.isdir(output_dir):
+            check_output_folder(output_dir)
+        return prefix
+    seen: dict[str, str] = {}
+    for path in output_file:
+        place = os.path.realpath(path)
+        if place in seen:
+            also = "" if path == seen[place] else f", which is {seen[place]}"
+            raise InputError(f"output_file names a file twice: {path}{also}. Give each file once.")
+        seen[place] = path
+    for path in output_file:
+        if os.path.isdir(path):
+            raise InputError(f"{path} is a folder. Give the name of a file, or use output_dir.")
+        with say_why_writing_failed(path):
+            folder = os.path.dirname(os.path.realpath(path))
+            os.makedirs(folder, exist_ok=True)
+            with tempfile.TemporaryFile(dir=folder):
+                pass
+    return prefix
+
+
+def check_nothing_else(output_dir: str | os.PathLike, *allowed: str) -> None:
+    """Raises `InputError` when a folder holds anything but what an interrupted run leaves."""
+    if not os.path.isdir(output_dir) or set(os.listdir(output_dir)) - {*allowed, ".lock"}:
+        check_output_folder(output_dir)
+
+
+def describe_text(
+    input_file: str | Sequence[str] | None,
+    tokenized_corpus: str | os.PathLike | None,
+    vocabulary: Vocabulary,
+    settings: TextSettings,
+) -> dict[str, Any]:
+    """Returns what tells one text, and one way of reading it, from another."""
+    if input_file:
+        patterns = as_patterns(input_file)
+        text = {"input_file": patterns, "input_bytes": input_size(patterns), **dataclasses.asdict(settings)}
+    elif tokenized_corpus is not None and os.path.exists(tokenized_corpus):
+        manifest = TokenizedCorpus.open(tokenized_corpus).manifest
+        names = ["input_file", "input_bytes", *dataclasses.asdict(settings)]
+        text = {name: manifest[name] for name in names}
+    else:
+        raise InputError("Give input_file, the text to read.")
+    return {**text, "vocabulary_sha256": vocabulary.sha256}
+
+
+def describe_request(
+    text: dict[str, Any],
+    options: PretrainingOptions,
+    compression: str,
+    use_v2_feature_names: bool,
+    num_files: int | None,
+) -> dict[str, Any]:
+    """Returns what decides every byte of the records; two runs of one request make the same."""
+    return {
+        **text,
+        "options": dataclasses.asdict(options),
+        "compression": compression,
+        "use_v2_feature_names": use_v2_feature_names,
+        "num_files": num_files,
+    }
+
+
+def shard_paths(
+    output_dir: str | os.PathLike, num_shards: int | None, corpus: TokenizedCorpus, options: PretrainingOptions
+) -> list[str]:
+    """The names of the files of a folder."""
+    if num_shards is None:
+        few = min(max(corpus.num_documents // _DOCUMENTS_PER_SHARD, 1), _FEW_SHARDS)
+        num_shards = max(few, -(-corpus.num_tokens * options.dupe_factor // _TOKENS_PER_SHARD))
+    names = (f"pretraining-{shard:05d}-of-{num_shards:05d}.tfrecord" for shard in range(num_shards))
+    return [os.path.join(output_dir, name) for name in names]
+
+
+@dataclasses.dataclass(frozen=True)
+class ShardSizes:
+    """What each shard has: int64 arrays of shape (num_shards,)."""
+
+    num_documents: np.ndarray
+    num_sentences: np.ndarray
+    num_tokens: np.ndarray
+
+
+def shard_sizes(corpus: TokenizedCorpus, dealing: Dealing) -> ShardSizes:
+    """Counts the documents, sentences and tokens of each shard, in memory that does not grow with the corpus."""
+    sizes = np.zeros((3, dealing.num_shards), np.int64)
+    for start in range(0, corpus.num_documents, _DOCUMENTS_AT_ONCE):
+        stop = min(start + _DOCUMENTS_AT_ONCE, corpus.num_documents)
+        first_sentence = int(corpus.document_offsets[start])
+        document_offsets = corpus.document_offsets[start : stop + 1] - first_sentence
+        for shard, ranges, _ in dealing.deal(document_offsets, start, first_sentence):
+            num_sentences = (ranges[:, 1] - ranges[:, 0]).sum()
+            sizes[:, shard] += len(ranges), num_sentences, count_tokens(corpus, ranges + first_sentence).sum()
+    return ShardSizes(*sizes)
+
+
+def plan_dealing(corpus: TokenizedCorpus, options: PretrainingOptions, num_shards: int) -> tuple[Dealing, ShardSizes]:
+    """Says what is odd about a text before records are made of it; returns how it is dealt out, and the shards' sizes.
+
+    Raises:
+        InputError: a file would get no record, or the corpus is damaged.
+    """
+    corpus.check_offsets()
+    warn_about_unknown_tokens(corpus)
+    _warn_about_long_sentences(corpus, options)
+    sizes = shard_sizes(corpus, Dealing(num_shards, options.random_seed))
+    dealing = choose_dealing(corpus, sizes, options)
+    if dealing.num_sentences is not None:
+        sizes = shard_sizes(corpus, dealing)
+    check_shards(corpus, sizes, options.sentence_task)
+    return dealing, sizes
+
+
+def choose_dealing(corpus: TokenizedCorpus, sizes: ShardSizes, options: PretrainingOptions) -> Dealing:
+    """Deals out whole documents where every file then has a record, and otherwise parts of documents.
+
+    Args:
+        sizes: of the shards, when whole documents are dealt out.
+
+    Raises:
+        InputError: there is too little text for that, too.
+    """
+    num_shards = len(sizes.num_documents)
+    whole = Dealing(num_shards, options.random_seed)
+    if _has_records(sizes, options.sentence_task).all():
+        return whole
+    num_sentences = int(sizes.num_sentences.sum())
+    _check_sentences(corpus, num_sentences, num_shards, options.sentence_task)
+    if num_shards == 1:
+        return whole
+    _logger.warning(
+        "The text has too few documents (%d) for %d output files, so they are cut: each file gets 1/%d of the text, "
+        "the first its beginning, the last its end.",
+        corpus.num_documents,
+        num_shards,
+        num_shards,
+    )
+    return dataclasses.replace(whole, num_sentences=num_sentences)
+
+
+def sentences_needed(num_files: int, sentence_task: str) -> int:
+    """The least number of sentences that `num_files` files take, if each is to have a record."""
+    return num_files if sentence_task == "none" else 2 * num_files
+
+
+def _check_sentences(corpus: TokenizedCorpus, num_sentences: int, num_files: int, sentence_task: str) -> None:
+    """Raises `InputError` when a text has fewer sentences than its files need."""
+    needed = sentences_needed(num_files, sentence_task)
+    if num_files > 1 and num_sentences < needed and num_sentences >= sentences_needed(1, sentence_task):
+        raise InputError(
+            too_short_message(num_sentences, corpus.manifest["input_bytes"], num_files, sentence_task)
+            + f" Or write fewer files: {num_sentences * num_files // needed} at most."
+        )
+
+
+def too_short_message(num_sentences: int, num_bytes: int, num_files: int, sentence_task: str) -> str:
+    """Says how much text there is and how much `num_files` files need."""
+    needed = sentences_needed(num_files, sentence_task)
+    enough = readable_bytes(-(-num_bytes * needed // max(num_sentences, 1)))
+    return (
+        f"The text is too short for {num_files} output files: it has {num_sentences} sentences "
+        f"({readable_bytes(num_bytes)}), and {num_files} files need {needed} at least (about {enough}). Give more text."
+    )
+
+
+def _has_records(sizes: ShardSizes, sentence_task: str) -> np.ndarray:
+    """Which shards have a record: bool (num_shards,)."""
+    if sentence_task == "next_sentence":
+        return (sizes.num_documents >= 2) | (sizes.num_sentences >= 2)
+    return sizes.num_sentences > (sizes.num_documents if sentence_task == "sentence_order" else 0)
+
+
+def check_shards(corpus: TokenizedCorpus, sizes: ShardSizes, sentence_task: str) -> None:
+    """Says what is odd about how a text was dealt out. Raises `InputError` when a file has no record."""
+    has_records = _has_records(sizes, sentence_task)
+    if sentence_task == "next_sentence" and not has_records.any():
+        raise InputError(
+            "The text is too short for a single example: a pair takes two sentences. " + _advice_about_lines(corpus)
+        )
+    if sentence_task == "sentence_order" and sizes.num_sentences.sum() == corpus.num_documents:
+        raise InputError(
+            "No document has two sentences, so there is no pair to put in order. " + _advice_about_lines(corpus)
+        )
+    if not has_records.all():
+        raise InputError(
+            f"Of {len(has_records)} output files {(~has_records).sum()} would have no pair to put in order, because so "
+            "few documents have two sentences. Write fewer files."
+        )
+    if sentence_task == "next_sentence" and corpus.num_documents == 1:
+        _logger.warning(
+            "The text is a single document (a blank line begins a new one), so random next sentences come from other "
+            "places of the same document."
+        )
+
+
+class DiskNeeds:
+    """Estimates from a sample how much will be written, and says so.
+
+    Args:
+        folder: where it will be written.
+    """
+
+    def __init__(self, folder: str, vocabulary: Vocabulary, options: PretrainingOptions, compression: str):
+        self._folder = folder
+        self._vocabulary = vocabulary
+        self._options = options
+        self._compression = compression
+        self._was_announced = False
+
+    def announce_for_text(self, chunk: EncodedChunk, num_bytes: int) -> None:
+        """Announces corpus and records of a text of `num_bytes` bytes, of which `chunk` is the first part."""
+        sample = DocumentBlock.from_lengths(chunk.tokens, chunk.sentence_lengths, chunk.document_lengths)
+        scale = num_bytes / chunk.source_bytes
+        offsets = 8 * (len(chunk.sentence_lengths) + len(chunk.document_lengths))
+        self._announce(
+            {
+                "the tokenised text": round((chunk.tokens.nbytes + offsets) * scale),
+                "the records": round(self._bytes_per_token(sample) * len(chunk.tokens) * scale),
+            }
+        )
+
+    def announce_for_corpus(self, corpus: TokenizedCorpus) -> None:
+        """Announces the records of a text that was tokenised before, unless `announce_for_text` did."""
+        if self._was_announced:
+            return
+        last = np.searchsorted(corpus.sentence_offsets[corpus.document_offsets], _SAMPLE_TOKENS)
+        sample = DocumentBlock.gather(corpus, np.arange(min(max(int(last), 2), corpus.num_documents)))
+        self._announce({"the records": round(self._bytes_per_token(sample) * corpus.num_tokens)})
+
+    def _announce(self, needs: dict[str, int]) -> None:
+        announce_disk_use(needs, self._folder, "Lower --dupe_factor, use --compression, or write to another disk.")
+        self._was_announced = True
+
+    def _bytes_per_token(self, sample: DocumentBlock) -> float:
+        """The bytes of records that a token of text becomes, in all passes together."""
+        options = dataclasses.replace(self._options, dupe_factor=1)
+        batches = block_batches(sample, options, self._vocabulary, 0, 0)
+        with tempfile.TemporaryDirectory() as folder:
+            written = write_records(
+                os.path.join(folder, "sample"), batches, options.features, compression=self._compression
+            )
+        return written.num_bytes / sample.num_tokens * self._options.dupe_factor
+
+
+def warn_about_too_few_predictions(options: PretrainingOptions) -> None:
+    wanted = round(options.masked_lm_prob * options.max_seq_length)
+    if options.max_predictions_per_seq < wanted and not options.dynamic_masking:
+        _logger.warning(
+            "max_predictions_per_seq=%d is less than masked_lm_prob * max_seq_length = %d: full records get only %d "
+            "masks, %.1f %% of their tokens.",
+            options.max_predictions_per_seq,
+            wanted,
+            options.max_predictions_per_seq,
+            100 * options.max_predictions_per_seq / options.max_seq_length,
+        )
+
+
+def _warn_about_long_sentences(corpus: TokenizedCorpus, options: PretrainingOptions) -> None:
+    """Says when much of the text is lost because sentences are cut to the length of a record."""
+    num_cut = 0
+    for start in range(0, corpus.num_sentences, _DOCUMENTS_AT_ONCE):
+        lengths = np.diff(corpus.sentence_offsets[start : start + _DOCUMENTS_AT_ONCE + 1])
+        num_cut += count_cut_tokens(lengths, options)
+    warn_about_cut_tokens(num_cut, corpus, options)
+
+
+def count_cut_tokens(sentence_lengths: np.ndarray, options: PretrainingOptions) -> int:
+    """How many tokens of sentences, int (num_sentences,), are more than fits into a record."""
+    return int(np.maximum(sentence_lengths - (options.max_seq_length - 3), 0).sum())
+
+
+def warn_about_cut_tokens(num_cut: int, corpus: TokenizedCorpus, options: PretrainingOptions) -> None:
+    """Says when much of the text is lost; see `_warn_about_long_sentences`."""
+    if num_cut > _MANY_CUT * corpus.num_tokens:
+        _logger.warning(
+            "%.1f %% of the tokens are lost, because their sentences are longer than a record (max_seq_length=%d). %s",
+            100 * num_cut / corpus.num_tokens,
+            options.max_seq_length,
+            "Use a greater --max_seq_length, or check --language, by whose rules the lines were split into sentences."
+            if corpus.manifest["split_sentences"]
+            else _advice_about_lines(corpus),
+        )
+
+
+def _advice_about_lines(corpus: TokenizedCorpus) -> str:
+    """What to ask of a text whose lines should be sentences, unless its lines were split."""
+    if corpus.manifest["split_sentences"]:
+        return "Its lines were split into sentences: give more text."
+    return "Each line counts as one sentence. Are the lines whole paragraphs? Then add --split_sentences."
+
+
+def warn_about_unknown_tokens(corpus: TokenizedCorpus) -> None:
+    share = corpus.manifest["num_unknown_tokens"] / corpus.num_tokens
+    if share > _MANY_UNKNOWN:
+        _logger.warning(
+            "%.1f %% of the tokens are [UNK]: this vocabulary does not fit the text. Check vocab_file and "
+            "do_lower_case=%s, or build a vocabulary from this text.",
+            100 * share,
+            corpus.manifest["do_lower_case"],
+        )

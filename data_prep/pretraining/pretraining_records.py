@@ -1,0 +1,201 @@
+"""A block of documents -> finished pre-training records: the unit of work, a pure function of what it is given."""
+
+import dataclasses
+import functools
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+
+from data_prep.pretraining.document_block import DocumentBlock, count_shard_tokens, shard_blocks
+from data_prep.pretraining.document_dealing import Dealing
+from data_prep.pretraining.full_sentences import draw_full_sentences
+from data_prep.pretraining.sentence_pairs import draw_sentence_pairs
+from data_prep.pretraining.sequence_packing import pack_sequences
+from data_prep.pretraining.token_sequences import TokenSequences, lay_out_rows
+from data_prep.tokenized.tokenized_corpus import TokenizedCorpus
+from keras_bert.program.errors import InputError
+from keras_bert.records import features
+from keras_bert.records.masked_positions import MaskingOptions
+from keras_bert.records.masking import MaskingVocabulary, mask_batch
+from keras_bert.tokenization.vocabulary import Vocabulary
+
+# Rows that are made in one array operation, and tokens: larger arrays fall out of the processor's cache. Part of what
+# decides the bytes, as draws are made batch by batch.
+_BATCH_ROWS = 1024
+_BATCH_TOKENS = 2**17
+
+SENTENCE_TASKS = ("next_sentence", "sentence_order", "none")
+# [CLS] token [SEP]: more sequences than this fits do not fit into a row.
+_SHORTEST_SEQUENCE = 3
+
+
+@dataclasses.dataclass(frozen=True)
+class PretrainingOptions:
+    """What decides the records besides the text; docs/pretraining_data.md says what each does.
+
+    Names and defaults are those of google-research/bert; `max_ngram_size` is TF Model Garden's.
+
+    Args:
+        sentence_task: "next_sentence", "sentence_order" (ALBERT) or "none" (RoBERTa's full sentences).
+        max_sequences_per_row: above 1, sequences are packed.
+        replacement_tokens: what random tokens are drawn from: "text", or as Google has it all of the "vocabulary".
+        dynamic_masking: records without masks, which are masked while they are read.
+
+    Raises:
+        InputError: a value is out of range, or two contradict each other.
+    """
+
+    max_seq_length: int = 128
+    max_predictions_per_seq: int = 20
+    random_seed: int = 12345
+    dupe_factor: int = 10
+    masked_lm_prob: float = 0.15
+    short_seq_prob: float = 0.1
+    do_whole_word_mask: bool = False
+    max_ngram_size: int = 0
+    ngram_geometric_p: float = 0.2
+    whole_word_actions: bool = False
+    sentence_task: str = "next_sentence"
+    max_sequences_per_row: int = 1
+    replacement_tokens: str = "text"
+    dynamic_masking: bool = False
+
+    def __post_init__(self):
+        for name, lowest in (
+            ("max_seq_length", 8),
+            ("dupe_factor", 1),
+            ("random_seed", 0),
+            ("max_sequences_per_row", 1),
+        ):
+            if getattr(self, name) < lowest:
+                raise InputError(f"{name} must be {lowest} or more. Received: {getattr(self, name)}")
+        if not 0.0 <= self.short_seq_prob <= 1.0:
+            raise InputError(f"short_seq_prob must be from 0 to 1. Received: {self.short_seq_prob}")
+        for name, allowed in (("sentence_task", SENTENCE_TASKS), ("replacement_tokens", ("text", "vocabulary"))):
+            if getattr(self, name) not in allowed:
+                raise InputError(f"{name} must be one of {', '.join(allowed)}. Received: {getattr(self, name)!r}")
+        most = self.max_seq_length // _SHORTEST_SEQUENCE
+        if self.max_sequences_per_row > most:
+            raise InputError(
+                f"max_sequences_per_row={self.max_sequences_per_row} sequences do not fit into "
+                f"max_seq_length={self.max_seq_length} tokens. Use {most} or fewer."
+            )
+        masking = self.masking
+        if self.dynamic_masking and (masking.masks_words or self.replacement_tokens != "text"):
+            raise InputError(
+                "dynamic_masking leaves masking to those who read the records, so do_whole_word_mask, max_ngram_size "
+                "and replacement_tokens have no effect here. Leave them out, and give them when reading."
+            )
+
+    @property
+    def masking(self) -> MaskingOptions:
+        """What of these options masking takes."""
+        names = [field.name for field in dataclasses.fields(MaskingOptions)]
+        return MaskingOptions(**{name: getattr(self, name) for name in names})
+
+    @property
+    def has_sentence_task(self) -> bool:
+        return self.sentence_task != "none"
+
+    @property
+    def features(self) -> list[features.Feature]:
+        """The record that these options give."""
+        return features.pretraining_features(
+            self.max_seq_length,
+            0 if self.dynamic_masking else self.max_predictions_per_seq,
+            self.max_sequences_per_row,
+            has_sentence_task=self.has_sentence_task,
+        )
+
+
+def shard_batches(
+    corpus: TokenizedCorpus, options: PretrainingOptions, dealing: Dealing, shard: int
+) -> Iterator[tuple[dict[str, np.ndarray], float]]:
+    """Makes all records of one shard, batch by batch: see `block_batches`; the share is that of the whole shard."""
+    num_tokens = count_shard_tokens(corpus, dealing, shard)
+    blocks = (DocumentBlock.gather_ranges(corpus, ranges) for ranges in shard_blocks(corpus, dealing, shard))
+    return batches_of_blocks(blocks, num_tokens, options, corpus.vocabulary, shard)
+
+
+def batches_of_blocks(
+    blocks: Iterable[DocumentBlock], num_tokens: int, options: PretrainingOptions, vocabulary: Vocabulary, shard: int
+) -> Iterator[tuple[dict[str, np.ndarray], float]]:
+    """Makes the records of all blocks of a shard, which have `num_tokens` tokens together."""
+    for number, block in enumerate(blocks):
+        for batch, share in block_batches(block, options, vocabulary, shard, number):
+            yield batch, share * block.num_tokens / num_tokens
+
+
+def block_batches(
+    block: DocumentBlock, options: PretrainingOptions, vocabulary: Vocabulary, shard: int, block_number: int
+) -> Iterator[tuple[dict[str, np.ndarray], float]]:
+    """Makes all records of a block of documents, pass by pass: see `pass_batches`; the share is that of all passes."""
+    for number in range(options.dupe_factor):
+        for batch, share in pass_batches(block, options, vocabulary, shard, block_number, number):
+            yield batch, share / options.dupe_factor
+
+
+def pass_batches(
+    block: DocumentBlock,
+    options: PretrainingOptions,
+    vocabulary: Vocabulary,
+    shard: int,
+    block_number: int,
+    pass_number: int,
+) -> Iterator[tuple[dict[str, np.ndarray], float]]:
+    """Makes the records of one pass over a block of documents, in batches of up to 1024.
+
+    A pass reads every document once, with draws of its own, and its records come in random order. Every draw comes from
+    a generator for (seed, pass, shard, block), so a pass is the same whatever else is made, in whatever process.
+
+    Args:
+        shard, block_number: where the block comes from, for the generator.
+        pass_number: which of the `dupe_factor` passes.
+
+    Yields:
+        feature name -> array (batch, length), int32 and float32, for each of `options.features`; and which share of the
+        pass's records the batch is.
+    """
+    masking_vocabulary = _masking_vocabulary(vocabulary, options.replacement_tokens)
+    names = [feature.name for feature in options.features]
+    batch_rows = max(min(_BATCH_ROWS, _BATCH_TOKENS // options.max_seq_length), 1)
+    rng = np.random.Generator(np.random.PCG64([options.random_seed, pass_number, shard, block_number]))
+    sequences = _draw_sequences(block, options, rng)
+    order, row_offsets = pack_sequences(sequences.lengths(), options.max_seq_length, options.max_sequences_per_row, rng)
+    num_rows = len(row_offsets) - 1
+    for start in range(0, num_rows, batch_rows):
+        offsets = row_offsets[start : start + batch_rows + 1]
+        rows, is_text = lay_out_rows(
+            block.tokens,
+            sequences.take(order[offsets[0] : offsets[-1]]),
+            offsets - offsets[0],
+            options.max_seq_length,
+            options.max_sequences_per_row,
+            vocabulary,
+        )
+        if not options.dynamic_masking:
+            input_ids, input_mask = rows[features.INPUT_IDS], rows[features.INPUT_MASK]
+            rows.update(mask_batch(input_ids, is_text, input_mask, options.masking, masking_vocabulary, rng))
+        yield {name: rows[name] for name in names}, (len(offsets) - 1) / num_rows
+
+
+@functools.lru_cache(maxsize=1)
+def _masking_vocabulary(vocabulary: Vocabulary, replacement_tokens: str) -> MaskingVocabulary:
+    """Made once for all passes."""
+    return MaskingVocabulary.from_tokens(vocabulary.tokens, replacement_tokens)
+
+
+def _draw_sequences(block: DocumentBlock, options: PretrainingOptions, rng: np.random.Generator) -> TokenSequences:
+    """One pass over the documents."""
+    if not options.has_sentence_task:
+        return draw_full_sentences(
+            block.sentence_offsets, block.document_offsets, max_seq_length=options.max_seq_length, rng=rng
+        )
+    return draw_sentence_pairs(
+        block.sentence_offsets,
+        block.document_offsets,
+        max_seq_length=options.max_seq_length,
+        short_seq_prob=options.short_seq_prob,
+        rng=rng,
+        in_order=options.sentence_task == "sentence_order",
+    )

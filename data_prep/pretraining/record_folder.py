@@ -1,0 +1,258 @@
+"""What a run of `create_pretraining_data` made and is making, as JSON beside the records.
+
+`unfinished.json` lists the files that are done while others are still to come; when the last is written,
+`manifest.json` takes its place. Both say from what and how the records are made, so that the same call goes on after a
+kill, and another call is told apart.
+"""
+
+import dataclasses
+import hashlib
+import json
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from data_prep.pretraining.disk_files import DiskFiles
+from data_prep.pretraining.record_writer import WrittenFile
+from keras_bert.program.errors import InputError
+from keras_bert.program.json_files import parse_json
+from keras_bert.records import features
+
+FORMAT = "keras_bert pre-training records 2"
+MANIFEST_NAME = "manifest.json"
+PROGRESS_NAME = "unfinished.json"
+
+
+@dataclasses.dataclass(frozen=True)
+class RecordCounts:
+    """What a number of pre-training records hold; counts of several files add up with `+`.
+
+    `num_examples` counts sequences: with packed rows, several a record. `num_positions` counts columns, `num_tokens`
+    those that are not padding (special tokens included), `num_predicted` the masked-language-model targets.
+    """
+
+    num_records: int = 0
+    num_examples: int = 0
+    num_random_next: int = 0
+    num_positions: int = 0
+    num_tokens: int = 0
+    num_predicted: int = 0
+
+    def __add__(self, other: "RecordCounts") -> "RecordCounts":
+        mine, others = dataclasses.astuple(self), dataclasses.astuple(other)
+        return RecordCounts(*(a + b for a, b in zip(mine, others, strict=True)))
+
+    @classmethod
+    def of_batch(cls, batch: Mapping[str, np.ndarray]) -> "RecordCounts":
+        """Counts a batch: feature name -> array (B, length)."""
+        mask = batch[features.INPUT_MASK]
+        num_records = len(mask)
+        predicted = batch.get(features.MASKED_LM_WEIGHTS)
+        return cls(
+            num_records=num_records,
+            num_examples=int(mask.max(axis=1, initial=0).sum()),
+            num_random_next=int(batch[features.NEXT_SENTENCE_LABELS].sum()),
+            num_positions=mask.size,
+            num_tokens=int(np.count_nonzero(mask)),
+            num_predicted=0 if predicted is None else int(np.count_nonzero(predicted)),
+        )
+
+
+@dataclasses.dataclass(frozen=True)
+class FinishedShard:
+    """A record file and what is in it."""
+
+    file: WrittenFile
+    counts: RecordCounts
+
+
+@dataclasses.dataclass(frozen=True)
+class PretrainingDataSummary:
+    """What was made: the files, the counts of the corpus (its manifest) and the counts of the records."""
+
+    files: list[str]
+    corpus: dict[str, Any]
+    records: RecordCounts
+
+    def __str__(self) -> str:
+        corpus, records = self.corpus, self.records
+        unknown = corpus["num_unknown_tokens"] / corpus["num_tokens"]
+        lines = [
+            f"documents       {corpus['num_documents']:>15,}",
+            f"sentences       {corpus['num_sentences']:>15,}",
+            f"tokens          {corpus['num_tokens']:>15,}   {unknown:.2%} of them [UNK]",
+            f"examples        {records.num_examples:>15,}   in {len(self.files)} file(s)",
+        ]
+        if records.num_records < records.num_examples:
+            per_row = records.num_examples / records.num_records
+            lines.append(f"records         {records.num_records:>15,}   of {per_row:.2f} examples each")
+        if records.num_random_next:
+            lines.append(f"random next     {records.num_random_next / records.num_examples:>15.2%}   of the examples")
+        if records.num_predicted:
+            lines.append(f"to predict      {records.num_predicted / records.num_tokens:>15.2%}   of the tokens")
+        lines.append(f"padding         {1 - records.num_tokens / records.num_positions:>15.2%}   of the columns")
+        return "\n".join(lines)
+
+
+class RecordFolder:
+    """The JSON files of one run.
+
+    Args:
+        prefix: what their names begin with: a folder and a slash, or the name of the first record file and a dot.
+        request: what decides the records: the text, how it is read, and the options.
+        files: where the folder is; the local disk by default.
+    """
+
+    def __init__(self, prefix: str, request: dict[str, Any], files: DiskFiles | None = None):
+        self._files = files or DiskFiles()
+        self.manifest_path = prefix + MANIFEST_NAME
+        self.progress_path = prefix + PROGRESS_NAME
+        # As it comes back from JSON: tuples are lists there.
+        self._request = json.loads(json.dumps(request))
+
+    def finished_run(self, folder: str) -> PretrainingDataSummary | None:
+        """Returns what the same call made before, or None.
+
+        Raises:
+            InputError: other records are there, or a file that was made has vanished or changed its size.
+        """
+        if self._files.size(self.manifest_path) is None:
+            return None
+        manifest = read_manifest(self.manifest_path, self._files)
+        self._check_same(manifest["request"], "holds records that were", "Remove it or give another name.")
+        # One listing: there may be a hundred thousand files, and each question to an object store takes its time.
+        sizes = self._files.sizes(folder)
+        for file in manifest["files"]:
+            path = os.path.join(folder, file["name"])
+            if sizes.get(file["name"]) != file["num_bytes"]:
+                raise InputError(f"{path} is not what was written there. Remove the folder and make the records again.")
+        paths = [os.path.join(folder, file["name"]) for file in manifest["files"]]
+        return PretrainingDataSummary(paths, manifest["corpus"], RecordCounts(**manifest["records"]))
+
+    def is_begun(self) -> bool:
+        """Whether a run was stopped here; it may have finished no file, or not yet have noted one."""
+        return self._files.size(self.progress_path) is not None
+
+    def name_of(self, path: str) -> str:
+        """Returns how the manifest names a file: by its path from the folder of the manifest."""
+        folder, name = os.path.split(path)
+        # Of the real folders: a link may lead to either.
+        place = os.path.relpath(os.path.realpath(folder), os.path.realpath(os.path.dirname(self.manifest_path)))
+        return os.path.normpath(os.path.join(place, name))
+
+    def read_progress(self, may_replace: bool, names: Sequence[str] | None = None) -> dict[str, FinishedShard]:
+        """Returns the files that a run that was stopped has finished: name -> what is in it.
+
+        Args:
+            may_replace: whether what another call has finished counts for nothing.
+            names: those of all files, in order, where the call names them: a file has what its place in this list says.
+
+        Raises:
+            InputError: that run made other records, and `may_replace` is False.
+        """
+        try:
+            progress = json.loads(self._files.read(self.progress_path))
+        except FileNotFoundError:
+            return {}
+        if may_replace and (progress["request"] != self._request or progress.get("names") != names):
+            return {}
+        self._check_same(progress["request"], "holds an unfinished run,", "Give the same flags to go on, or remove it.")
+        shards = [shard_from_json(file) for file in progress["files"]]
+        return {shard.file.name: shard for shard in shards}
+
+    def write_progress(self, shards: list[FinishedShard], names: Sequence[str] | None = None) -> None:
+        progress = {"request": self._request, "files": [shard_to_json(shard) for shard in shards]}
+        if names is not None:
+            progress["names"] = names
+        self._write_json(self.progress_path, progress)
+
+    def finish(self, summary: PretrainingDataSummary, shards: list[FinishedShard]) -> None:
+        """Writes the manifest and removes the list of what was done so far."""
+        manifest = {
+            "format": FORMAT,
+            "request": self._request,
+            "corpus": summary.corpus,
+            "records": dataclasses.asdict(summary.records),
+            "files": [shard_to_json(shard) for shard in shards],
+        }
+        self._write_json(self.manifest_path, manifest)
+        self._files.remove([self.progress_path])
+
+    def _write_json(self, path: str, value: dict[str, Any]) -> None:
+        with self._files.open_output(path) as file:
+            file.write((json.dumps(value, indent=1, ensure_ascii=False) + "\n").encode())
+
+    def _check_same(self, other: dict[str, Any], which: str, advice: str) -> None:
+        for name, value in self._request.items():
+            if other.get(name) != value:
+                place = os.path.dirname(self.manifest_path)
+                raise InputError(f"{place} {which} made with {name}={other.get(name)!r}, not {value!r}. {advice}")
+
+
+def read_manifest(path: str, files: DiskFiles | None = None) -> dict[str, Any]:
+    """Returns what a records' manifest says. Raises `InputError` when it is missing, damaged or of another form."""
+    try:
+        manifest = parse_json((files or DiskFiles()).read(path), path)
+    except FileNotFoundError:
+        raise InputError(f"There is no {path}: nothing says what the records beside it should be.") from None
+    except InputError:
+        raise InputError(f"{path} is damaged: it is not JSON. Make the records again.") from None
+    found = manifest.get("format") if isinstance(manifest, dict) else None
+    if found != FORMAT:
+        raise InputError(f"{path} is not the manifest of pre-training records: expected {FORMAT!r}, found {found!r}")
+    return manifest
+
+
+def verify_records(manifest_path: str, on_progress: Callable[[int], None] = lambda num_bytes: None) -> dict[str, Any]:
+    """Reads every byte of the files that a manifest lists and compares their hashes; returns the manifest.
+
+    Raises:
+        InputError: files are missing, cut off, damaged, or there although the manifest does not know them. All of them
+            are named.
+    """
+    manifest = read_manifest(manifest_path)
+    folder = os.path.dirname(os.path.abspath(manifest_path))
+    problems = []
+    for file in manifest["files"]:
+        path = os.path.join(folder, file["name"])
+        if not os.path.exists(path):
+            problems.append(f"{path} is missing")
+        elif os.path.getsize(path) != file["num_bytes"]:
+            problems.append(f"{path} has {os.path.getsize(path):,} bytes instead of {file['num_bytes']:,}")
+        elif _sha256(path, on_progress) != file["sha256"]:
+            problems.append(f"{path} has other bytes than were written")
+    if os.path.basename(manifest_path) == MANIFEST_NAME:
+        known = {file["name"] for file in manifest["files"]}
+        strangers = [name for name in sorted(os.listdir(folder)) if ".tfrecord" in name and name not in known]
+        problems += [f"{os.path.join(folder, name)} is not in the manifest" for name in strangers]
+    if problems:
+        raise InputError(
+            f"{len(problems)} file(s) are not as they were written: {'; '.join(problems[:10])}"
+            f"{'; ...' if len(problems) > 10 else ''}. Remove them with {manifest_path} and make the records again."
+        )
+    return manifest
+
+
+def _sha256(path: str, on_progress: Callable[[int], None]) -> str:
+    digest = hashlib.sha256()
+    with open(path, "rb") as file:
+        while data := file.read(1 << 24):
+            digest.update(data)
+            on_progress(len(data))
+    return digest.hexdigest()
+
+
+def shard_to_json(shard: FinishedShard) -> dict[str, Any]:
+    """Returns one flat dictionary for JSON."""
+    return {**dataclasses.asdict(shard.file), **dataclasses.asdict(shard.counts)}
+
+
+def shard_from_json(value: dict[str, Any]) -> FinishedShard:
+    """Returns what `shard_to_json` was given."""
+    counts = {field.name: value[field.name] for field in dataclasses.fields(RecordCounts)}
+    return FinishedShard(
+        WrittenFile(**{field.name: value[field.name] for field in dataclasses.fields(WrittenFile)}),
+        RecordCounts(**counts),
+    )

@@ -1,0 +1,125 @@
+"""Writing TFRecord files: from batches of numbers, in any packing, whole or not at all."""
+
+import contextlib
+import dataclasses
+import gzip
+import hashlib
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import IO
+
+import numpy as np
+
+from keras_bert.program.atomic_output import atomic_file
+from keras_bert.program.errors import InputError
+from keras_bert.records.encoding import encode_tfrecords
+from keras_bert.records.features import Feature
+
+COMPRESSIONS = ("none", "gzip", "zstd")
+# Ids are nearly random: higher levels take several times as long for one or two per cent.
+_GZIP_LEVEL = 3
+_ZSTD_LEVEL = 3
+
+
+@dataclasses.dataclass(frozen=True)
+class WrittenFile:
+    """A record file on disk; `sha256` is that of its bytes."""
+
+    name: str
+    num_records: int
+    num_bytes: int
+    sha256: str
+
+
+def write_records(
+    path: str | os.PathLike,
+    batches: Iterable[tuple[Mapping[str, np.ndarray], float]],
+    record: Sequence[Feature],
+    on_batch: Callable[[Mapping[str, np.ndarray], float], None] | None = None,
+    compression: str = "none",
+    open_output: Callable[[str], AbstractContextManager[IO[bytes]]] = atomic_file,
+) -> WrittenFile:
+    """Writes one TFRecord file; it takes its name when all of it is on disk.
+
+    Args:
+        batches: feature name -> array (B, length), and the share of the file that the batch is.
+        record: the features to write; others of the batches are left out.
+        on_batch: called after each batch with the batch and its share.
+        compression: one of `COMPRESSIONS`. TensorFlow reads gzip; zstd is read by `keras_bert.records.datasets`.
+        open_output: opens what is written; `atomic_file`, or the same for another file system.
+
+    Raises:
+        InputError: the place cannot be written to, no space is left, or the package zstandard is missing.
+    """
+
+    def encoded() -> Iterator[tuple[bytes, int]]:
+        for batch, share in batches:
+            yield encode_tfrecords(batch, record), len(batch[record[0].name])
+            if on_batch:
+                on_batch(batch, share)
+
+    return write_encoded(path, encoded(), compression, open_output)
+
+
+def write_encoded(
+    path: str | os.PathLike,
+    pieces: Iterable[tuple[bytes, int]],
+    compression: str = "none",
+    open_output: Callable[[str], AbstractContextManager[IO[bytes]]] = atomic_file,
+) -> WrittenFile:
+    """Writes records that are encoded already: pieces of the file, each with the number of its records."""
+    num_records = 0
+    with open_output(path) as file:
+        hashing = _HashingFile(file)
+        with _compressed(hashing, compression) as target:
+            for data, number in pieces:
+                target.write(data)
+                num_records += number
+    return WrittenFile(os.path.basename(path), num_records, hashing.num_bytes, hashing.hash.hexdigest())
+
+
+class _HashingFile:
+    """A file to write to that counts and hashes what goes through it."""
+
+    def __init__(self, file: IO[bytes]):
+        self._file = file
+        self.num_bytes = 0
+        self.hash = hashlib.sha256()
+
+    def write(self, data: bytes) -> int:
+        self.num_bytes += len(data)
+        self.hash.update(data)
+        return self._file.write(data)
+
+    def flush(self) -> None:
+        self._file.flush()
+
+
+@contextlib.contextmanager
+def _compressed(file: _HashingFile, compression: str) -> Iterator[IO[bytes]]:
+    if compression == "none":
+        yield file
+    elif compression == "gzip":
+        # Neither name nor time in the header: the same records give the same bytes.
+        with gzip.GzipFile(filename="", fileobj=file, mode="wb", compresslevel=_GZIP_LEVEL, mtime=0) as packed:
+            yield packed
+    else:
+        with _zstandard().ZstdCompressor(level=_ZSTD_LEVEL).stream_writer(file, closefd=False) as packed:
+            yield packed
+
+
+def check_compression(compression: str) -> None:
+    """Raises `InputError` for a compression that is unknown or whose package is missing."""
+    if compression not in COMPRESSIONS:
+        raise InputError(f"compression must be one of {', '.join(COMPRESSIONS)}. Received: {compression}")
+    if compression == "zstd":
+        _zstandard()
+
+
+def _zstandard():
+    try:
+        import zstandard
+    except ImportError:
+        raise InputError("--compression=zstd needs the package zstandard: pip install zstandard") from None
+    return zstandard

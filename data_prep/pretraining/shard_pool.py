@@ -1,0 +1,249 @@
+"""Maps the shards of a tokenised corpus over processes: one shard in, one record file out.
+
+With more processes than shards, each shard has several: one writes its file, and the others make its records, each one
+pass over one block of documents at a time.
+"""
+
+import concurrent.futures
+import contextlib
+import dataclasses
+import functools
+import multiprocessing
+import os
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures.process import BrokenProcessPool
+from typing import NamedTuple
+
+import numpy as np
+
+from data_prep.pretraining.document_block import DocumentBlock, count_shard_tokens, count_tokens, shard_blocks
+from data_prep.pretraining.document_dealing import Dealing
+from data_prep.pretraining.pretraining_records import PretrainingOptions, pass_batches, shard_batches
+from data_prep.pretraining.record_folder import FinishedShard, RecordCounts
+from data_prep.pretraining.record_writer import write_encoded
+from data_prep.text.ordered_map import WorkerPool, ctrl_c_held_back
+from data_prep.tokenized.tokenized_corpus import TokenizedCorpus
+from keras_bert.program.atomic_output import PARTIAL, say_why_writing_failed
+from keras_bert.program.errors import InputError
+from keras_bert.records import features
+from keras_bert.records.encoding import encode_tfrecords
+
+# For less text than this, counting every pass, a process takes longer to start than it saves.
+_TOKENS_PER_PROCESS = 5_000_000
+# Bytes of a finished pass that are read at once.
+_READ_BYTES = 1_000_000
+
+# Called when examples are written: shard, number of records, and which share of the shard they are.
+OnRecords = Callable[[int, int, float], None]
+
+
+@dataclasses.dataclass(frozen=True)
+class ShardJob:
+    """What all processes need to know: which corpus becomes which files, and in which form.
+
+    Args:
+        paths: the file of each shard.
+        dealing: which text goes into which shard.
+        use_v2_feature_names: TF Model Garden's names instead of Google's.
+    """
+
+    corpus_path: str
+    options: PretrainingOptions
+    paths: Sequence[str]
+    dealing: Dealing
+    compression: str = "none"
+    use_v2_feature_names: bool = False
+
+    @property
+    def record(self) -> list[features.Feature]:
+        """The features as they are named in the files."""
+        return features.with_garden_names(self.options.features) if self.use_v2_feature_names else self.options.features
+
+
+# In a worker process: set when all are to stop, so that each removes the file that it was writing; and, for each shard,
+# how many records and which share are written.
+_stop = None
+_progress = None
+_SECONDS_BETWEEN_REPORTS = 0.3
+
+
+def write_shards(
+    job: ShardJob, shards: Sequence[int], pool: WorkerPool, on_records: OnRecords
+) -> Iterator[tuple[int, FinishedShard]]:
+    """Writes shards to their files and yields each as it is done; the bytes do not depend on the number of processes.
+
+    When one fails, or on Ctrl-C, files that are whole stay, and nothing else does.
+
+    Raises:
+        InputError: a file cannot be written, or a process was killed.
+    """
+    if pool.num_processes == 1 or len(shards) == 1:
+        for shard in shards:
+            yield shard, write_shard(job, shard, on_records, pool)
+        return
+    pool.close()  # these processes are others
+    num_each = max(pool.num_processes // len(shards), 1)
+    # Spawned, not forked: TensorFlow's threads, should it be loaded, do not survive a fork.
+    context = multiprocessing.get_context("spawn")
+    stop = context.Event()
+    # Plain shared memory: a process that is killed can hold no lock.
+    progress = _Progress(context.RawArray("q", len(job.paths)), context.RawArray("d", len(job.paths)))
+    executor = concurrent.futures.ProcessPoolExecutor(
+        min(pool.num_processes, len(shards)), context, initializer=_start_worker, initargs=(stop, progress)
+    )
+    try:
+        with ctrl_c_held_back():
+            futures = {executor.submit(_write_shard_with, job, shard, num_each): shard for shard in shards}
+        seen = [(0, 0.0)] * len(job.paths)
+        pending = set(futures)
+        while pending:
+            done, pending = concurrent.futures.wait(
+                pending, _SECONDS_BETWEEN_REPORTS, concurrent.futures.FIRST_COMPLETED
+            )
+            for shard in shards:
+                now = progress.num_records[shard], progress.shares[shard]
+                if now != seen[shard]:
+                    on_records(shard, now[0] - seen[shard][0], now[1] - seen[shard][1])
+                    seen[shard] = now
+            for future in done:
+                yield futures[future], future.result()
+    except BrokenProcessPool:
+        raise InputError(
+            "A process that was writing records was killed, most often for lack of memory. Use a smaller "
+            "--num_processes. The same command goes on with the files that are missing."
+        ) from None
+    finally:
+        stop.set()
+        executor.shutdown(wait=True, cancel_futures=True)
+
+
+def write_shard(
+    job: ShardJob, shard: int, on_records: OnRecords | None = None, pool: WorkerPool | None = None
+) -> FinishedShard:
+    """Writes one shard to its file; with a pool of several processes, these make the records, and this one writes."""
+    corpus = TokenizedCorpus.open(job.corpus_path)
+    num_tokens = count_shard_tokens(corpus, job.dealing, shard)
+    pool = pool or WorkerPool(1)
+    num_processes = min(pool.num_processes, num_tokens * job.options.dupe_factor // _TOKENS_PER_PROCESS)
+    counts = RecordCounts()
+
+    def written(pieces: Iterator[_Piece]) -> Iterator[tuple[bytes, int]]:
+        nonlocal counts
+        for piece in pieces:
+            num_records = piece.counts.num_records
+            yield piece.data, num_records
+            if _stop is not None and _stop.is_set():
+                raise KeyboardInterrupt
+            counts += piece.counts
+            if on_records:
+                on_records(shard, num_records, piece.share)
+            if _progress is not None:
+                _progress.num_records[shard] += num_records
+                _progress.shares[shard] += piece.share
+
+    if num_processes > 1:
+        made = _make_in_processes(corpus, job, shard, pool, num_processes)
+    else:
+        made = _make_pieces(corpus, job, shard)
+    with contextlib.closing(made) as pieces:
+        file = write_encoded(job.paths[shard], written(pieces), job.compression)
+    return FinishedShard(file, counts)
+
+
+def _write_shard_with(job: ShardJob, shard: int, num_processes: int) -> FinishedShard:
+    """The same with a pool of its own, in a process of a pool."""
+    with WorkerPool(num_processes) as pool:
+        return write_shard(job, shard, None, pool)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Piece:
+    """Encoded records: a run of bytes of a file, what is in it, and which share of the file it is."""
+
+    data: bytes
+    counts: RecordCounts
+    share: float
+
+    @classmethod
+    def of_batch(cls, batch: dict[str, np.ndarray], job: ShardJob, share: float) -> "_Piece":
+        named = features.to_garden_names(batch) if job.use_v2_feature_names else batch
+        return cls(encode_tfrecords(named, job.record), RecordCounts.of_batch(batch), share)
+
+
+def _make_pieces(corpus: TokenizedCorpus, job: ShardJob, shard: int) -> Iterator[_Piece]:
+    """Makes the records of a shard in this process."""
+    for batch, share in shard_batches(corpus, job.options, job.dealing, shard):
+        yield _Piece.of_batch(batch, job, share)
+
+
+def _make_in_processes(
+    corpus: TokenizedCorpus, job: ShardJob, shard: int, pool: WorkerPool, num_processes: int
+) -> Iterator[_Piece]:
+    """Makes the same in several processes, a pass over a block at a time.
+
+    The passes come as files beside that of the shard: through a pipe they would take a fifth of all time.
+    """
+    folder, name = os.path.split(os.path.abspath(job.paths[shard]))
+    job = dataclasses.replace(job, paths=())  # there may be many, and each pass is sent with the job
+    num_tokens = count_shard_tokens(corpus, job.dealing, shard)
+    blocks = (
+        (_BlockOfShard(corpus.path, shard, number, ranges), count_tokens(corpus, ranges).sum() / num_tokens)
+        for number, ranges in enumerate(shard_blocks(corpus, job.dealing, shard))
+    )
+    passes = ((block, share, number) for block, share in blocks for number in range(job.options.dupe_factor))
+    with tempfile.TemporaryDirectory(prefix=f".{name}{PARTIAL}", dir=folder) as parts:
+        make = functools.partial(_make_pass, job, parts)
+        with contextlib.closing(pool.map(make, passes, num_processes)) as made:
+            for path, counts, share in made:
+                with open(path, "rb") as file:
+                    while data := file.read(_READ_BYTES):
+                        yield _Piece(data, counts, share)
+                        counts, share = RecordCounts(), 0.0
+                os.remove(path)
+
+
+@dataclasses.dataclass(frozen=True)
+class _BlockOfShard:
+    """Where a block is, which tells it from others; `ranges` are its sentences."""
+
+    corpus_path: str
+    shard: int
+    number: int
+    ranges: np.ndarray = dataclasses.field(compare=False)
+
+
+def _make_pass(
+    job: ShardJob, folder: str, block_and_pass: tuple[_BlockOfShard, float, int]
+) -> tuple[str, RecordCounts, float]:
+    """Makes the records of one pass over one block, which is the given share of its shard, as a file in a folder."""
+    place, block_share, pass_number = block_and_pass
+    corpus, block = _gather(place)
+    path = os.path.join(folder, f"{place.number}-{pass_number}")
+    counts = RecordCounts()
+    with say_why_writing_failed(path), open(path, "wb") as file:
+        for batch, _ in pass_batches(block, job.options, corpus.vocabulary, place.shard, place.number, pass_number):
+            piece = _Piece.of_batch(batch, job, 0.0)
+            file.write(piece.data)
+            counts += piece.counts
+    return path, counts, block_share / job.options.dupe_factor
+
+
+@functools.lru_cache(maxsize=1)
+def _gather(place: _BlockOfShard) -> tuple[TokenizedCorpus, DocumentBlock]:
+    """Copies a block out of its corpus, once for all passes that this process makes of it.
+
+    Only processes that work for a single shard come here: in others, the corpus of a path may change.
+    """
+    corpus = TokenizedCorpus.open(place.corpus_path)
+    return corpus, DocumentBlock.gather_ranges(corpus, place.ranges)
+
+
+class _Progress(NamedTuple):
+    num_records: Sequence[int]
+    shares: Sequence[float]
+
+
+def _start_worker(stop, progress: _Progress) -> None:
+    global _stop, _progress
+    _stop, _progress = stop, progress

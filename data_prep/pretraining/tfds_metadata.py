@@ -1,0 +1,111 @@
+"""Makes a folder of records a data set of tensorflow_datasets, for those who feed their training through it.
+
+Two small files beside the records are all that it takes:
+
+  tfds.builder_from_directory("records").as_dataset(split="train")
+  tfds.load("my_records", data_dir="data", split="train")        # the folder being data/my_records/1.0.0
+
+They are written without importing tensorflow_datasets; a test reads them with it and compares them with its own.
+"""
+
+import json
+import os
+import re
+from collections.abc import Sequence
+
+from keras_bert.program.atomic_output import atomic_file
+from keras_bert.records.features import Feature
+from keras_bert.records.files import detect_compression
+
+VERSION = "1.0.0"
+SPLIT = "train"
+
+# tensorflow_datasets finds files by a pattern; this is the part that it fills in.
+_SHARD_NAME = re.compile(r"(?P<prefix>[^{}]*)-(?P<shard>\d{5,})-of-(?P<num_shards>\d{5,})\.tfrecord")
+_CLASSES = "tensorflow_datasets.core.features."
+
+
+def write_tfds_metadata(
+    folder: str | os.PathLike,
+    name: str,
+    features: Sequence[Feature],
+    file_names: Sequence[str],
+    num_examples_per_file: Sequence[int],
+    num_bytes: int,
+) -> bool:
+    """Writes `dataset_info.json` and `features.json`; the same arguments always give the same bytes.
+
+    Args:
+        folder: where the files are.
+        name: the name of the data set; tensorflow_datasets allows letters, digits and `_`, other characters become `_`.
+        features: what every record holds; they come back as int64 and float32 tensors of these lengths.
+        file_names: all files, in order: `PREFIX-00000-of-00016.tfrecord` and so on.
+        num_examples_per_file: the number of records of each.
+        num_bytes: the size of all files.
+
+    Returns:
+        Whether it was written. Files compressed with gzip or zstd get none: tensorflow_datasets cannot read them.
+
+    Raises:
+        ValueError: the files are not all shards of one set, each once.
+        InputError: a file is missing, or the place cannot be written to.
+    """
+    contents = tfds_metadata(name, features, file_names, num_examples_per_file, num_bytes)
+    if any(detect_compression(os.path.join(folder, name)) for name in file_names):
+        return False
+    for file_name, content in contents.items():
+        with atomic_file(os.path.join(folder, file_name)) as file:
+            file.write(content)
+    return True
+
+
+def tfds_metadata(
+    name: str,
+    features: Sequence[Feature],
+    file_names: Sequence[str],
+    num_examples_per_file: Sequence[int],
+    num_bytes: int,
+) -> dict[str, bytes]:
+    """Returns what `write_tfds_metadata` writes, without touching any file: file name -> its bytes."""
+    prefix = _common_prefix(file_names)
+    if len(num_examples_per_file) != len(file_names):
+        raise ValueError(f"{len(file_names)} files need as many counts. Received: {len(num_examples_per_file)}")
+    split = {
+        "name": SPLIT,
+        "filepathTemplate": prefix + "-{SHARD_X_OF_Y}.{FILEFORMAT}",
+        # 64-bit numbers are strings in the JSON form of protocol buffers.
+        "shardLengths": [str(number) for number in num_examples_per_file],
+        "numBytes": str(num_bytes),
+    }
+    info = {
+        "name": re.sub(r"\W", "_", name, flags=re.ASCII) or "_",
+        "version": VERSION,
+        "description": "Records for BERT, written by keras_bert. What they were made from and how: manifest.json.",
+        "fileFormat": "tfrecord",
+        "splits": [split],
+    }
+    tensors = {feature.name: _tensor(feature) for feature in features}
+    dictionary = {"pythonClassName": _CLASSES + "features_dict.FeaturesDict", "featuresDict": {"features": tensors}}
+    contents = {"features.json": dictionary, "dataset_info.json": info}
+    return {file_name: (json.dumps(content, indent=2) + "\n").encode() for file_name, content in contents.items()}
+
+
+def _common_prefix(file_names: Sequence[str]) -> str:
+    parts = [_SHARD_NAME.fullmatch(name) for name in file_names]
+    shards = [(part["prefix"], part["shard"], part["num_shards"]) for part in parts if part]
+    prefix = shards[0][0] if shards else ""
+    wanted = [(prefix, f"{shard:05d}", f"{len(file_names):05d}") for shard in range(len(file_names))]
+    if not shards or shards != wanted:
+        raise ValueError(
+            "Expected the names PREFIX-00000-of-00002.tfrecord, PREFIX-00001-of-00002.tfrecord and so on, all of them, "
+            f"in order. Received: {list(file_names)}"
+        )
+    return prefix
+
+
+def _tensor(feature: Feature) -> dict:
+    shape = {"dimensions": [str(feature.length)]}
+    return {
+        "pythonClassName": _CLASSES + "tensor_feature.Tensor",
+        "tensor": {"shape": shape, "dtype": feature.dtype, "encoding": "none"},
+    }

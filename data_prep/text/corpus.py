@@ -1,0 +1,209 @@
+"""Reading text: files, folders, patterns and tensorflow_datasets, one document at a time.
+
+A text file has one sentence or paragraph a line and a blank line between documents. In JSON Lines and in
+tensorflow_datasets one record is one document, and the line breaks inside its text part its paragraphs.
+"""
+
+import glob
+import os
+from collections.abc import Callable, Iterator, Sequence
+from typing import BinaryIO
+
+from data_prep.text import tfds_text
+from data_prep.text.text_chunks import JSON_SUFFIXES, TextChunk, open_on_disk, read_chunks, texts_in_chunks
+from keras_bert.program.errors import InputError
+
+# What a folder is searched for. Files without a suffix are taken too: WikiExtractor writes `AA/wiki_00`.
+_SUFFIXES = (".txt", ".gz", *JSON_SUFFIXES)
+
+
+def read_documents(
+    patterns: str | Sequence[str],
+    *,
+    text_field: str = "text",
+    tfds_data_dir: str | None = None,
+    on_progress: Callable[[int], None] | None = None,
+) -> Iterator[list[str]]:
+    """Reads documents one at a time, in an order that depends on the names only.
+
+    Args:
+        patterns: file, folder (searched with all its folders), glob, or `tfds:NAME[/CONFIG][:VERSION][@SPLIT]`; one,
+            several with commas between them, or a sequence of these. A file that several of them match is read once.
+            Names ending in `.gz` are unpacked; `.jsonl` and `.jsonl.gz` are JSON Lines; everything else is text.
+        text_field: the field that holds the text, in JSON Lines and in tensorflow_datasets.
+        tfds_data_dir: where tensorflow_datasets keeps its data; its own default when None.
+        on_progress: called now and then with the number of bytes read since the last call. The sum of all calls is
+            `input_size(patterns)`.
+
+    Returns:
+        An iterator over documents: a list of lines each, stripped, without empty ones. A document of more than 4
+        million characters comes in several parts.
+
+    Raises:
+        InputError: at once when nothing matches a pattern; while reading, when a file is empty, binary, not UTF-8, not
+            valid gzip or JSON Lines, or has no such field.
+
+    Example:
+        >>> list(read_documents("two_documents.txt"))
+        [['First line.', 'Second line.'], ['Another document.']]
+    """
+    chunks = read_text_chunks(patterns, text_field=text_field, tfds_data_dir=tfds_data_dir)
+    return _documents_of(chunks, TextCheck(patterns), on_progress or (lambda num_bytes: None))
+
+
+def _documents_of(chunks: Iterator[TextChunk], check: "TextCheck", on_progress) -> Iterator[list[str]]:
+    for chunk in chunks:
+        num_documents = 0
+        for document in chunk.documents():
+            num_documents += 1
+            yield document
+        check.add(chunk.source, num_documents, chunk.is_last)
+        on_progress(chunk.source_bytes)
+    check.finish()
+
+
+def read_text_chunks(
+    patterns: str | Sequence[str], *, text_field: str = "text", tfds_data_dir: str | None = None
+) -> Iterator[TextChunk]:
+    """Reads the same as `read_documents` in chunks of about 2 MB, to be parted into documents by other processes.
+
+    Raises:
+        InputError: as `read_documents`; what is wrong inside a chunk is found by `TextChunk.documents`.
+    """
+    sources = list_sources(patterns)
+    for name in sources:
+        if tfds_text.is_tfds_name(name):
+            tfds_text.check_name(name)
+    return _chunks_of(sources, text_field, tfds_data_dir)
+
+
+def _chunks_of(sources: list[str], text_field: str, tfds_data_dir: str | None) -> Iterator[TextChunk]:
+    for source in sources:
+        yield from read_source_chunks(source, text_field, tfds_data_dir=tfds_data_dir)
+
+
+def read_source_chunks(
+    source: str,
+    text_field: str,
+    *,
+    tfds_data_dir: str | None = None,
+    open_file: Callable[[str], BinaryIO] = open_on_disk,
+) -> Iterator[TextChunk]:
+    """Reads one of `list_sources` in chunks; `open_file` as in `read_chunks`."""
+    if tfds_text.is_tfds_name(source):
+        return texts_in_chunks(source, tfds_text.read_texts(source, text_field, tfds_data_dir))
+    return read_chunks(source, text_field, open_file)
+
+
+class TextCheck:
+    """Notices sources without text while their documents are counted, chunk by chunk.
+
+    An empty file that the user named is a mistake; among the many of a folder or pattern it is not.
+    """
+
+    def __init__(self, patterns: str | Sequence[str]):
+        self._named = {os.path.expanduser(pattern) for pattern in split_patterns(patterns)}
+        self._num_in_source = 0
+        self._sources = []
+        self._found_any = False
+
+    def add(self, source: str, num_documents: int, is_last: bool) -> None:
+        """Counts the documents of a source's next chunk. Raises `InputError` at the end of a named one without any."""
+        self._num_in_source += num_documents
+        if is_last:
+            if not self._num_in_source and source in self._named:
+                raise InputError(f"{source} is empty: it has no line of text.")
+            self._found_any = self._found_any or self._num_in_source > 0
+            self._num_in_source = 0
+            self._sources.append(source)
+
+    def finish(self) -> None:
+        """Raises `InputError` when no source had any text."""
+        if not self._found_any:
+            raise InputError(
+                f"None of the {len(self._sources)} input files has a line of text. The first is {self._sources[0]}"
+            )
+
+
+def list_sources(patterns: str | Sequence[str]) -> list[str]:
+    """Returns the files and `tfds:` names that `patterns` stand for, in reading order, each once.
+
+    Raises:
+        InputError: nothing matches a pattern.
+    """
+    found = {}
+    for pattern in split_patterns(patterns):
+        for name in _expand(pattern):
+            found.setdefault(name if tfds_text.is_tfds_name(name) else os.path.realpath(name), name)
+    return list(found.values())
+
+
+def input_size(patterns: str | Sequence[str], *, tfds_data_dir: str | None = None) -> int:
+    """Returns the bytes that reading `patterns` will report to `on_progress`: sizes on disk."""
+    return sum(source_size(name, tfds_data_dir) for name in list_sources(patterns))
+
+
+def source_size(name: str, tfds_data_dir: str | None = None) -> int:
+    """Returns the bytes on disk of one file, or of one data set of tensorflow_datasets."""
+    return tfds_text.size_in_bytes(name, tfds_data_dir) if tfds_text.is_tfds_name(name) else os.path.getsize(name)
+
+
+def as_patterns(input_file: str | os.PathLike | Sequence[str | os.PathLike] | None) -> list[str]:
+    """Returns the single names and patterns; none for None.
+
+    >>> as_patterns("a.txt, b/*.txt"), as_patterns([pathlib.Path("a.txt")])
+    (['a.txt', 'b/*.txt'], ['a.txt'])
+    """
+    if isinstance(input_file, str):
+        input_file = input_file.split(",")
+    elif isinstance(input_file, os.PathLike):
+        input_file = [input_file]
+    return [os.fspath(name).strip() for name in input_file or () if os.fspath(name).strip()]
+
+
+def split_patterns(patterns: str | os.PathLike | Sequence[str | os.PathLike]) -> list[str]:
+    """Returns the single patterns. Raises `InputError` when there is none."""
+    patterns = as_patterns(patterns)
+    if not patterns:
+        raise InputError("No input was given. Name a text file, a folder, a pattern like 'texts/*.txt', or tfds:NAME.")
+    return patterns
+
+
+def _expand(pattern: str) -> list[str]:
+    """Returns what one pattern stands for, sorted."""
+    if tfds_text.is_tfds_name(pattern):
+        return [pattern]
+    path = os.path.expanduser(pattern)
+    if os.path.isdir(path):
+        return _files_in_folder(path)
+    if os.path.exists(path):
+        return [path]
+    if not glob.has_magic(path):
+        raise InputError(f"There is no file or folder {pattern}")
+    names = []
+    for name in sorted(glob.glob(path, recursive=True)):
+        names.extend(_files_in_folder(name, may_be_empty=True) if os.path.isdir(name) else [name])
+    if not names:
+        raise InputError(f"No file matches the pattern {pattern}")
+    return names
+
+
+def _files_in_folder(folder: str, may_be_empty: bool = False) -> list[str]:
+    names, others = [], []
+    seen = set()
+    for parent, folders, files in os.walk(folder, followlinks=True):
+        # A link to a folder above would be followed for ever.
+        seen.add(os.path.realpath(parent))
+        folders[:] = sorted(
+            name
+            for name in folders
+            if not name.startswith(".") and os.path.realpath(os.path.join(parent, name)) not in seen
+        )
+        for name in files:
+            if not name.startswith((".", "_")):
+                is_text = name.endswith(_SUFFIXES) or "." not in name
+                (names if is_text else others).append(os.path.join(parent, name))
+    if not names and not may_be_empty:
+        holds = f"It holds {', '.join(sorted(map(os.path.basename, others))[:3])}" if others else "It is empty"
+        raise InputError(f"The folder {folder} has no file named *.txt, *.gz or *.jsonl. {holds}.")
+    return sorted(names)

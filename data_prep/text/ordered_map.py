@@ -1,0 +1,121 @@
+"""Mapping a function over any number of items in several processes, in order and in bounded memory."""
+
+import concurrent.futures
+import contextlib
+import multiprocessing
+import os
+import signal
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures.process import BrokenProcessPool
+from multiprocessing import forkserver
+from typing import TypeVar
+
+from keras_bert.program.errors import InputError
+from keras_bert.program.quiet_tensorflow import quiet_tensorflow
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+def available_cores() -> int:
+    """Returns how many processes can run at once on the cores that this one may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+
+
+class WorkerPool:
+    """Processes for one `ordered_map` or several, one after the other; they start when they are first needed.
+
+    With more than one process the calling script needs the usual `if __name__ == "__main__":`.
+    """
+
+    def __init__(self, num_processes: int):
+        self.num_processes = num_processes
+        self._executor = None
+        # Spawned, not forked: TensorFlow's threads, should it be loaded, do not survive a fork.
+        self._context = multiprocessing.get_context("spawn")
+
+    def __enter__(self) -> "WorkerPool":
+        return self
+
+    def __exit__(self, *_) -> None:
+        self.close()
+
+    def preload(self, module: str) -> None:
+        """Begins to import a module once for all processes of the pool, if they have not started yet.
+
+        A server process imports it and is then forked. The module must not do anything that starts threads.
+        """
+        if self._executor is None and "forkserver" in multiprocessing.get_all_start_methods():
+            self._context = multiprocessing.get_context("forkserver")
+            self._context.set_forkserver_preload([module])
+            with ctrl_c_held_back():
+                forkserver.ensure_running()
+
+    def map(
+        self, function: Callable[[Item], Result], items: Iterable[Item], num_processes: int | None = None
+    ) -> Iterator[Result]:
+        """As `ordered_map`, with up to `num_processes` of the pool's processes (by default all)."""
+        num_processes = min(num_processes or self.num_processes, self.num_processes)
+        if num_processes == 1:
+            yield from map(function, items)
+            return
+        waiting = deque()
+        try:
+            for item in items:
+                with ctrl_c_held_back():
+                    waiting.append(self._started().submit(function, item))
+                if len(waiting) > num_processes:
+                    yield waiting.popleft().result()
+            while waiting:
+                yield waiting.popleft().result()
+        except BrokenProcessPool:
+            raise InputError(
+                "A process was killed, most often for lack of memory. Use fewer processes (--num_processes)."
+            ) from None
+        finally:
+            # What has begun is waited for: it may be writing where the caller is about to clean up.
+            concurrent.futures.wait([future for future in waiting if not future.cancel()])
+
+    def close(self) -> None:
+        """Ends the processes, when they have done what they are doing."""
+        if self._executor is not None:
+            self._executor.shutdown(cancel_futures=True)
+            self._executor = None
+
+    def _started(self) -> concurrent.futures.ProcessPoolExecutor:
+        if self._executor is None:
+            self._executor = concurrent.futures.ProcessPoolExecutor(
+                self.num_processes, self._context, initializer=quiet_tensorflow
+            )
+        return self._executor
+
+
+def ordered_map(function: Callable[[Item], Result], items: Iterable[Item], num_processes: int) -> Iterator[Result]:
+    """Yields `function(item)` for every item, in the order of the items, as `map` does.
+
+    Items are taken only when a process is about to be free: at most `num_processes` + 1 are held. With more than one
+    process the calling script needs the usual `if __name__ == "__main__":`.
+
+    Raises:
+        InputError: a process was killed.
+    """
+    with WorkerPool(num_processes) as pool:
+        yield from pool.map(function, items)
+
+
+@contextlib.contextmanager
+def ctrl_c_held_back() -> Iterator[None]:
+    """Keeps Ctrl-C, which reaches every process of a terminal, from processes that are started in this block.
+
+    The main process, whose part it is to answer, sees it when the block ends. (A process that ignores it on its own
+    is not deaf yet while it starts.)
+    """
+    if not hasattr(signal, "pthread_sigmask"):  # Windows
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)

@@ -1,0 +1,38 @@
+"""Splitting paragraphs into sentences, by the library sentencex: rules and lists of abbreviations, no download.
+
+It came first of five in `benchmarks/sentence_splitters.py` (docs/dependencies.md has the numbers).
+"""
+
+from collections.abc import Iterable, Iterator
+
+from keras_bert.program.errors import InputError
+
+
+def split_documents(documents: Iterable[list[str]], language: str = "en") -> Iterator[list[str]]:
+    """Yields each document with its paragraphs split into sentences; a sentence never reaches over two paragraphs.
+
+    Args:
+        documents: lists of paragraphs, as `corpus.read_documents` yields them.
+        language: ISO 639 code, whose punctuation and abbreviations apply.
+
+    Example:
+        >>> list(split_documents([["Dr. Fox jumped. He ran.", "The end."]]))
+        [['Dr. Fox jumped.', 'He ran.', 'The end.']]
+    """
+    for document in documents:
+        yield [sentence for paragraph in document for sentence in split_sentences(paragraph, language)]
+
+
+def split_sentences(paragraph: str, language: str = "en") -> list[str]:
+    """Returns the sentences of a paragraph, stripped; together they have all of its text.
+
+    Raises:
+        InputError: the library sentencex is not installed.
+    """
+    try:
+        import sentencex
+    except ImportError:
+        raise InputError(
+            "Splitting sentences needs the package sentencex: pip install 'sentencex>=1.0.32,<2'"
+        ) from None
+    return [sentence for part in sentencex.segment(language, paragraph) if (sentence := part.strip())]

@@ -1,0 +1,229 @@
+"""Reading text files in chunks of about 2 MB, cut between documents: the unit of parallel work.
+
+Where the cuts are depends on the file's contents alone. Reading is little more than finding a blank line; decoding,
+checking and parting into documents is left to whoever takes the chunk, in any process.
+"""
+
+import dataclasses
+import gzip
+import io
+import re
+import zlib
+from collections.abc import Callable, Iterable, Iterator
+from typing import BinaryIO
+
+from data_prep.text.text_lines import without_lone_surrogates
+from keras_bert.program.errors import InputError
+from keras_bert.program.json_files import parse_json
+
+JSON_SUFFIXES = (".jsonl", ".jsonl.gz")
+
+# Large enough for the tokenizer to run at full speed, small enough for many to be held at once.
+CHUNK_BYTES = 2_000_000
+# Memory stays bounded whatever comes: a text without blank lines is cut into documents of this many characters, and a
+# text without line breaks into lines of this many bytes.
+MAX_DOCUMENT_CHARACTERS = 4_000_000
+MAX_LINE_BYTES = 4_000_000
+MAX_JSON_LINE_BYTES = 256_000_000
+
+_BLANK_LINE = re.compile(rb"\n[ \t\r\f\v]*\n")
+
+
+@dataclasses.dataclass(frozen=True)
+class TextChunk:
+    """A part of one source that holds whole documents (save those that are cut for their size).
+
+    `data` is a piece of the unpacked file, or a list of texts that are a document each. `first_line` and `start` say
+    where the piece begins in the unpacked file; `source_bytes` is its share of the source's size on disk; `is_last`
+    marks the end of the source.
+    """
+
+    source: str
+    data: bytes | list[str]
+    first_line: int
+    start: int
+    source_bytes: int
+    is_last: bool
+    text_field: str = "text"
+
+    def documents(self) -> Iterator[list[str]]:
+        """Yields the documents: lists of stripped lines, without empty ones.
+
+        Raises:
+            InputError: the piece is binary, not UTF-8 or not JSON Lines, or a record has no such field.
+        """
+        if isinstance(self.data, list):
+            return _documents_of_texts(self.data)
+        text = _decode(self)
+        if self.source.endswith(JSON_SUFFIXES):
+            return _documents_of_texts(_texts_of_json_lines(self, text))
+        return _group_lines(text.split("\n"))
+
+
+def open_on_disk(path: str) -> BinaryIO:
+    """Opens a file for reading."""
+    return open(path, "rb")
+
+
+def read_chunks(path: str, text_field: str, open_file: Callable[[str], BinaryIO] = open_on_disk) -> Iterator[TextChunk]:
+    """Yields a file chunk by chunk, one at least; `.gz` is unpacked.
+
+    Args:
+        open_file: opens a file as it is stored (`.gz` packed), wherever that is.
+
+    Raises:
+        InputError: the file cannot be read, is not valid gzip, or has a line of JSON of more than 256 MB.
+    """
+    is_json = path.endswith(JSON_SUFFIXES)
+    try:
+        with open_file(path) as raw_file:
+            file = io.BufferedReader(gzip.GzipFile(fileobj=raw_file)) if path.endswith(".gz") else raw_file
+            line, start, reported = 1, 0, 0
+            for data, is_last in _pieces(file, path, is_json):
+                # What a gzip reader has taken from the disk runs ahead; at the end both agree.
+                position = start + len(data) if file is raw_file else raw_file.tell()
+                yield TextChunk(path, data, line, start, position - reported, is_last, text_field)
+                line, start, reported = line + data.count(b"\n"), start + len(data), position
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise InputError(f"{path} is not a whole gzip file: {error}. Fetch or pack it again.") from None
+    except OSError as error:
+        raise InputError(f"Cannot read {path}: {error.strerror or error}") from None
+
+
+def texts_in_chunks(source: str, texts: Iterable[tuple[str, int]]) -> Iterator[TextChunk]:
+    """Gathers texts, each with its share of the source's bytes, into chunks of a document a text."""
+    gathered, num_characters, num_bytes = [], 0, 0
+    for text, source_bytes in texts:
+        if num_characters >= CHUNK_BYTES:
+            yield TextChunk(source, gathered, 0, 0, num_bytes, False)
+            gathered, num_characters, num_bytes = [], 0, 0
+        gathered.append(text)
+        num_characters += len(text)
+        num_bytes += source_bytes
+    yield TextChunk(source, gathered, 0, 0, num_bytes, True)
+
+
+def _pieces(file, path: str, is_json: bool) -> Iterator[tuple[bytes, bool]]:
+    """Yields pieces that end where a document ends, and whether the file ends there."""
+    rest = b""
+    while True:
+        read = file.read(CHUNK_BYTES)
+        rest += read
+        if len(read) < CHUNK_BYTES:
+            yield rest, True
+            return
+        cut = _cut_after_json_line(rest, path) if is_json else _cut_after_document(rest)
+        if cut:
+            yield rest[:cut], False
+            rest = rest[cut:]
+
+
+def _cut_after_json_line(data: bytes, path: str) -> int:
+    cut = data.rfind(b"\n") + 1
+    if not cut and len(data) > MAX_JSON_LINE_BYTES:
+        raise InputError(f"{path} has a line of more than {MAX_JSON_LINE_BYTES:,} bytes. Write a record a line.")
+    return cut
+
+
+def _cut_after_document(data: bytes) -> int:
+    """Where to cut: behind the last blank line; where there is none in a large piece, behind a line, a word or a
+    character. 0 when more should be read first.
+
+    >>> _cut_after_document(b"one\\n\\ntwo\\n \\nthr")
+    10
+    """
+    # The two usual forms are found from the end, at once.
+    cut = max(data.rfind(b"\n\n") + 2, data.rfind(b"\n\r\n") + 3, 2)
+    # A match may overlap the next: "\n \n \n" is two blank lines.
+    for blank_line in _BLANK_LINE.finditer(data, cut - 1):
+        cut = blank_line.end()
+    if cut > 3 or len(data) <= MAX_LINE_BYTES:
+        return cut if cut > 3 else 0
+    return data.rfind(b"\n") + 1 or _cut_at_space(data)
+
+
+def _cut_at_space(data: bytes) -> int:
+    """Behind the last space, so that no word is cut; where there is none, between two characters.
+
+    >>> _cut_at_space(b"one two thr")
+    8
+    """
+    cut = data.rfind(b" ") + 1
+    if cut == 0:
+        cut = len(data)
+        # Bytes 10xxxxxx continue a UTF-8 character; a character has at most three of them.
+        while cut > len(data) - 4 and data[cut - 1] & 0xC0 == 0x80:
+            cut -= 1
+        if data[cut - 1] >= 0xC0:
+            cut -= 1
+    return cut
+
+
+def _decode(chunk: TextChunk) -> str:
+    data, path = chunk.data, chunk.source
+    if chunk.start == 0 and data.startswith((b"\xff\xfe", b"\xfe\xff")):
+        raise InputError(f"{path} is UTF-16, not UTF-8. Convert it: iconv -f UTF-16 -t UTF-8")
+    if b"\0" in data:
+        place = data.index(0)
+        raise InputError(
+            f"{path} is binary, not text: line {_line_of(chunk, place)} has a NUL byte at position "
+            f"{chunk.start + place} of the file."
+        )
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise InputError(
+            f"{path} is not UTF-8: byte 0x{data[error.start]:02x} in line {_line_of(chunk, error.start)}, at position "
+            f"{chunk.start + error.start} of the file. Convert it, for example: iconv -f LATIN1 -t UTF-8"
+        ) from None
+    return text.removeprefix("\ufeff") if chunk.start == 0 else text
+
+
+def _line_of(chunk: TextChunk, place: int) -> int:
+    return chunk.first_line + chunk.data.count(b"\n", 0, place)
+
+
+def _texts_of_json_lines(chunk: TextChunk, text: str) -> Iterator[str]:
+    for number, line in enumerate(text.split("\n"), start=chunk.first_line):
+        if not line.strip():
+            continue
+        where = f"{chunk.source}: line {number}"
+        record = parse_json(line, where)
+        if not isinstance(record, dict):
+            raise InputError(f"{where} must be a JSON object. Received: {type(record).__name__}")
+        if chunk.text_field not in record:
+            names = ", ".join(map(repr, record)) or "none"
+            raise InputError(f"{where} has no field {chunk.text_field!r}. It has: {names}")
+        value = record[chunk.text_field]
+        if not isinstance(value, str):
+            kind = type(value).__name__
+            raise InputError(f"{where}: the field {chunk.text_field!r} must be a string. Received: {kind}")
+        yield without_lone_surrogates(value)
+
+
+def _documents_of_texts(texts: Iterable[str]) -> Iterator[list[str]]:
+    for text in texts:
+        # Blank lines part the paragraphs of a record; they do not end the document.
+        yield from _group_lines(line for line in text.split("\n") if line.strip())
+
+
+def _group_lines(lines: Iterable[str]) -> Iterator[list[str]]:
+    """Yields lists of stripped lines, parted where a line is blank.
+
+    >>> list(_group_lines(["a", " b ", "", "", "c"]))
+    [['a', 'b'], ['c']]
+    """
+    document = []
+    num_characters = 0
+    for line in lines:
+        line = line.strip()
+        if not line or num_characters > MAX_DOCUMENT_CHARACTERS:
+            if document:
+                yield document
+            document = []
+            num_characters = 0
+        if line:
+            document.append(line)
+            num_characters += len(line)
+    if document:
+        yield document

@@ -1,0 +1,62 @@
+"""The lines of a text file, for formats that have one row a line."""
+
+import gzip
+import os
+import zlib
+from collections.abc import Iterator
+
+from keras_bert.program.errors import InputError
+
+
+def read_lines(path: str | os.PathLike) -> Iterator[str]:
+    r"""Yields the lines of a file of UTF-8 text, with their line breaks (only "\n" is one); `.gz` is unpacked.
+
+    A byte order mark is left out.
+
+    Raises:
+        InputError: the file cannot be read, is binary, not UTF-8, or not valid gzip.
+    """
+    path = os.fspath(path)
+    if not os.path.isfile(path):
+        raise InputError(f"There is no file {path}")
+    try:
+        with gzip.open(path, "rb") if path.endswith(".gz") else open(path, "rb") as file:
+            for number, line in enumerate(file, start=1):
+                text = _decode(line, path, number)
+                yield text.removeprefix("\ufeff") if number == 1 else text
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise InputError(f"{path} is not a whole gzip file: {error}. Fetch or pack it again.") from None
+    except OSError as error:
+        raise InputError(f"Cannot read {path}: {error.strerror or error}") from None
+
+
+def read_text(path: str | os.PathLike) -> str:
+    """Returns a whole file of UTF-8 text. Raises `InputError` as `read_lines` does."""
+    return "".join(read_lines(path))
+
+
+def _decode(line: bytes, path: str, number: int) -> str:
+    if number == 1 and line.startswith((b"\xff\xfe", b"\xfe\xff")):
+        raise InputError(f"{path} is UTF-16, not UTF-8. Convert it: iconv -f UTF-16 -t UTF-8")
+    if b"\0" in line:
+        raise InputError(f"{path} is binary, not text: line {number} has a NUL byte.")
+    try:
+        return line.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise InputError(
+            f"{path} is not UTF-8: byte 0x{line[error.start]:02x} in line {number}. Convert it, for example: "
+            "iconv -f LATIN1 -t UTF-8"
+        ) from None
+
+
+def without_lone_surrogates(text: str) -> str:
+    r"""Puts U+FFFD for half of a surrogate pair, which JSON can write but UTF-8 cannot.
+
+    >>> without_lone_surrogates("cut \ud83d") == "cut \ufffd"
+    True
+    """
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text

@@ -1,0 +1,293 @@
+"""Writing a tokenised corpus: at the end only, in parts that are safe on disk before they count.
+
+While text is added, `progress.json` says how far it came. Whatever stops the work, the next run cuts the arrays back to
+that point and goes on; `manifest.json`, which readers go by, changes only when all text is in.
+"""
+
+import contextlib
+import dataclasses
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from data_prep.tokenized.tokenized_corpus import (
+    FORMAT,
+    LOCK_NAME,
+    MANIFEST_NAME,
+    PROGRESS_NAME,
+    array_sizes,
+    read_manifest,
+)
+from keras_bert.program.atomic_output import atomic_file, check_output_folder, say_why_writing_failed
+from keras_bert.program.errors import InputError
+from keras_bert.program.folder_lock import only_writer
+from keras_bert.tokenization.vocabulary import Vocabulary
+
+# A part is this many chunks, 64 MB of text: what is lost at most when the work is stopped.
+_CHUNKS_PER_PART = 32
+
+
+@dataclasses.dataclass(frozen=True)
+class EncodedChunk:
+    """The token ids of a chunk of text.
+
+    `tokens` (n,), the number of tokens of each sentence, and the number of sentences of each document; no sentence and
+    no document is empty. `num_dropped_sentences` and `num_dropped_documents` yielded no token. The rest is that of the
+    `TextChunk`; `num_documents_read` counts documents before any was dropped.
+    """
+
+    tokens: np.ndarray
+    sentence_lengths: np.ndarray
+    document_lengths: np.ndarray
+    num_unknown_tokens: int
+    num_dropped_sentences: int
+    num_dropped_documents: int
+    num_documents_read: int
+    source: str
+    source_bytes: int
+    is_last: bool
+
+    def counts(self) -> dict[str, int]:
+        """What the chunk adds to the counts of a corpus."""
+        return {
+            "num_documents": len(self.document_lengths),
+            "num_sentences": len(self.sentence_lengths),
+            "num_tokens": len(self.tokens),
+            "num_dropped_documents": self.num_dropped_documents,
+            "num_dropped_sentences": self.num_dropped_sentences,
+            "num_unknown_tokens": self.num_unknown_tokens,
+        }
+
+
+class CorpusWriter:
+    """Adds chunks of tokens to a corpus folder; made by `open_corpus_writer`.
+
+    Attributes:
+        num_chunks: how many chunks of the text are in.
+    """
+
+    def __init__(self, path: str, state: dict[str, Any], sizes: dict[str, int]):
+        self._path = path
+        self._state = state
+        self._sizes = sizes
+        self.num_chunks = state["progress"]["num_chunks"]
+        is_empty = not state["num_tokens"]
+        self._files = {
+            name: _GrowingFile(os.path.join(path, name), 0 if is_empty else size)
+            for name, size in array_sizes(state).items()
+        }
+        self._part = dict.fromkeys(("num_documents", "num_sentences", "num_tokens"), 0)
+        if is_empty:
+            for name in ("sentence_offsets.bin", "document_offsets.bin"):
+                self._files[name].write(np.zeros(1, np.int64))
+
+    def add(self, chunk: EncodedChunk) -> None:
+        """Writes the next chunk of the text."""
+        state, progress = self._state, self._state["progress"]
+        self._files["tokens.bin"].write(chunk.tokens.astype(state["token_dtype"], copy=False))
+        sentence_ends = state["num_tokens"] + np.cumsum(chunk.sentence_lengths, dtype=np.int64)
+        self._files["sentence_offsets.bin"].write(sentence_ends)
+        document_ends = state["num_sentences"] + np.cumsum(chunk.document_lengths, dtype=np.int64)
+        self._files["document_offsets.bin"].write(document_ends)
+        counts = chunk.counts()
+        for name, number in counts.items():
+            state[name] += number
+        for name in self._part:
+            self._part[name] += counts[name]
+        if chunk.source not in dict(progress["begun_sources"][-1:]):
+            progress["begun_sources"].append((chunk.source, self._sizes[chunk.source]))
+        self.num_chunks += 1
+        if self.num_chunks % _CHUNKS_PER_PART == 0:
+            self.commit()
+
+    def commit(self) -> None:
+        """Makes what was written safe, so that it survives a kill."""
+        if self._part["num_tokens"]:
+            hashes = {name: file.end_part() for name, file in self._files.items()}
+            self._state["parts"].append({**self._part, "sha256": hashes})
+            self._part = dict.fromkeys(self._part, 0)
+        self._state["progress"]["num_chunks"] = self.num_chunks
+        _write_json(os.path.join(self._path, PROGRESS_NAME), self._state)
+
+    def finish(self) -> None:
+        """Puts all text that was added where readers see it.
+
+        Raises:
+            InputError: not one token was added.
+        """
+        if not self._state["num_tokens"]:
+            raise InputError("There is no text in the input: not one line yields a token.")
+        self.commit()
+        manifest = {name: value for name, value in self._state.items() if name != "progress"}
+        _write_json(os.path.join(self._path, MANIFEST_NAME), manifest)
+        os.remove(os.path.join(self._path, PROGRESS_NAME))
+
+    def close(self) -> None:
+        for file in self._files.values():
+            file.close()
+
+
+@dataclasses.dataclass(frozen=True)
+class TextSource:
+    """The text that is added to a corpus.
+
+    Args:
+        input_file: names and patterns, as the user gave them.
+        sizes: name of each source -> its bytes on disk, in reading order.
+        settings: how the text is read and tokenised; the same for all text of a corpus.
+    """
+
+    input_file: list[str]
+    sizes: dict[str, int]
+    settings: dict[str, Any]
+
+    @property
+    def num_bytes(self) -> int:
+        return sum(self.sizes.values())
+
+
+@contextlib.contextmanager
+def open_corpus_writer(
+    path: str, vocabulary: Vocabulary, source: TextSource, append: bool = False
+) -> Iterator[CorpusWriter]:
+    """Opens a corpus folder for writing: a new one, one whose making was stopped, or, with `append`, a finished one.
+
+    Raises:
+        InputError: the folder holds something else, was made in another way or from other text, is being written to by
+            another process, or cannot be written to.
+    """
+    is_new = not has_corpus(path) and not is_unfinished(path)
+    # A lock file may be left of a process that was killed in its first moment.
+    if is_new and not (os.path.isdir(path) and os.listdir(path) == [LOCK_NAME]):
+        check_output_folder(path)
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(say_why_writing_failed(path))
+        os.makedirs(path, exist_ok=True)
+        stack.enter_context(only_writer(os.path.join(path, LOCK_NAME)))
+        if is_unfinished(path):
+            state = _resume(path, vocabulary, source)
+        elif has_corpus(path):
+            state = _append(path, vocabulary, source)
+        else:
+            state = {**empty_manifest(vocabulary, source), "progress": _no_progress(source.input_file)}
+            _write_json(os.path.join(path, PROGRESS_NAME), state)
+        if not has_corpus(path):
+            vocabulary.save(os.path.join(path, "vocab.txt"))
+        writer = CorpusWriter(path, state, source.sizes)
+        stack.callback(writer.close)
+        try:
+            yield writer
+        except BaseException:
+            if not has_corpus(path) and not state["parts"]:
+                shutil.rmtree(path)  # nothing was finished
+            raise
+
+
+def has_corpus(path: str) -> bool:
+    """Whether there is a corpus that can be read."""
+    return os.path.exists(os.path.join(path, MANIFEST_NAME))
+
+
+def is_unfinished(path: str) -> bool:
+    """Whether the making of a corpus, or an addition to it, was stopped: the same call goes on with it."""
+    return os.path.exists(os.path.join(path, PROGRESS_NAME))
+
+
+def check_same_settings(path: str, manifest: dict[str, Any], vocabulary: Vocabulary, settings: dict[str, Any]) -> None:
+    """Raises `InputError` when a corpus was made with another vocabulary or in another way."""
+    if manifest["vocabulary_sha256"] != vocabulary.sha256:
+        raise InputError(f"{path} was tokenised with another vocabulary. Use that one, or name another folder.")
+    for name, value in settings.items():
+        if manifest[name] != value:
+            raise InputError(
+                f"{path} was made with {name}={manifest[name]!r}, not {value!r}. Use the same, or name another folder."
+            )
+
+
+def empty_manifest(vocabulary: Vocabulary, source: TextSource) -> dict[str, Any]:
+    """The manifest of a corpus of this text to which none of it was added yet."""
+    return {
+        "format": FORMAT,
+        **dict.fromkeys(("num_documents", "num_sentences", "num_tokens"), 0),
+        **dict.fromkeys(("num_dropped_documents", "num_dropped_sentences", "num_unknown_tokens"), 0),
+        "token_dtype": "uint16" if len(vocabulary) <= 2**16 else "uint32",
+        "vocabulary_sha256": vocabulary.sha256,
+        "input_file": source.input_file,
+        "input_bytes": source.num_bytes,
+        **source.settings,
+        "parts": [],
+    }
+
+
+def _append(path: str, vocabulary: Vocabulary, source: TextSource) -> dict[str, Any]:
+    state = read_manifest(path)
+    check_same_settings(path, state, vocabulary, source.settings)
+    known = set(state["input_file"]) & set(source.input_file)
+    if known:
+        raise InputError(f"{path} already has the text of {min(known)}. Adding it again would only repeat it.")
+    state["input_file"] = state["input_file"] + source.input_file
+    state["input_bytes"] += source.num_bytes
+    state["progress"] = _no_progress(source.input_file)
+    return state
+
+
+def _resume(path: str, vocabulary: Vocabulary, source: TextSource) -> dict[str, Any]:
+    with open(os.path.join(path, PROGRESS_NAME), encoding="utf-8") as file:
+        state = json.load(file)
+    check_same_settings(path, state, vocabulary, source.settings)
+    progress = state["progress"]
+    if progress["input_file"] != source.input_file:
+        raise InputError(
+            f"{path} is not finished: the reading of input_file={progress['input_file']!r} was stopped. Give the same "
+            "again to go on, or remove the folder."
+        )
+    # Files that were not begun may have been repaired since; the others must be what they were.
+    begun = [tuple(read) for read in progress["begun_sources"]]
+    if begun != list(source.sizes.items())[: len(begun)]:
+        changed = next(name for name, size in begun if source.sizes.get(name) != size)
+        raise InputError(f"{changed} has changed since {path} was begun. Remove that folder and start again.")
+    return state
+
+
+def _no_progress(input_file: list[str]) -> dict[str, Any]:
+    return {"input_file": input_file, "begun_sources": [], "num_chunks": 0}
+
+
+class _GrowingFile:
+    """A file of numbers that is written to at its end, with a hash of what was added since the last part."""
+
+    def __init__(self, path: str, size: int):
+        self._file = open(path, "r+b" if os.path.exists(path) else "w+b")  # noqa: SIM115 - closed by `close`
+        if os.path.getsize(path) < size:
+            raise InputError(f"{path} is cut off: {os.path.getsize(path)} bytes instead of {size}. Remove its folder.")
+        # What lies behind was never finished.
+        self._file.truncate(size)
+        self._file.seek(size)
+        self._hash = hashlib.sha256()
+
+    def write(self, numbers: np.ndarray) -> None:
+        data = numbers.tobytes()
+        self._file.write(data)
+        self._hash.update(data)
+
+    def end_part(self) -> str:
+        """Makes the part safe on disk and returns the hash of its bytes."""
+        self._file.flush()
+        os.fsync(self._file.fileno())
+        digest, self._hash = self._hash.hexdigest(), hashlib.sha256()
+        return digest
+
+    def close(self) -> None:
+        # What is still in the buffer does not count, and on a full disk cannot be written.
+        with contextlib.suppress(OSError):
+            self._file.close()
+
+
+def _write_json(path: str, value: dict[str, Any]) -> None:
+    with atomic_file(path) as file:
+        file.write((json.dumps(value, indent=1, ensure_ascii=False) + "\n").encode())

@@ -1,0 +1,224 @@
+"""Text -> tokenised corpus, once: the reading, splitting and tokenising that several runs can share."""
+
+import dataclasses
+import functools
+import itertools
+import os
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from tqdm import tqdm
+
+from data_prep.text.corpus import TextCheck, as_patterns, list_sources, read_text_chunks, source_size
+from data_prep.text.ordered_map import WorkerPool
+from data_prep.text.text_chunks import TextChunk
+from data_prep.tokenized.corpus_writer import (
+    CorpusWriter,
+    EncodedChunk,
+    TextSource,
+    check_same_settings,
+    has_corpus,
+    is_unfinished,
+    open_corpus_writer,
+)
+from data_prep.tokenized.tokenized_corpus import TokenizedCorpus
+from keras_bert.program.errors import InputError
+from keras_bert.tokenization.vocabulary import Vocabulary
+
+# Lines are tokenised in batches of about this many characters: their intermediate results stay in the cache.
+_BATCH_CHARACTERS = 300_000
+# For less text than this, a process takes longer to start than it saves.
+_BYTES_PER_PROCESS = 20_000_000
+
+# Lines -> the ids of all of them, one behind the other, and the number of ids of each line.
+Encoder = Callable[[Sequence[str]], tuple[np.ndarray, np.ndarray]]
+
+
+@dataclasses.dataclass(frozen=True)
+class TextSettings:
+    """How text is read and tokenised.
+
+    Args:
+        split_sentences: the lines are paragraphs, to be split by the rules of `language` (an ISO 639 code).
+        text_field: the field with the text, in JSON Lines and tensorflow_datasets.
+    """
+
+    do_lower_case: bool = True
+    split_sentences: bool = False
+    language: str = "en"
+    text_field: str = "text"
+
+
+def tokenize_text(
+    input_file: str | Sequence[str] | None,
+    path: str | os.PathLike,
+    vocabulary: Vocabulary,
+    settings: TextSettings | None = None,
+    *,
+    append: bool = False,
+    pool: WorkerPool | None = None,
+    on_first_chunk: Callable[[EncodedChunk, int], None] | None = None,
+    show_progress: bool = False,
+) -> TokenizedCorpus:
+    """Tokenises text into the folder `path`, or opens that folder when it already holds a corpus of this text.
+
+    What is on disk does not depend on the number of processes, nor on how often the work was stopped: the same call
+    goes on where it was.
+
+    Args:
+        input_file: what `text.corpus.read_documents` takes; None to use a corpus that exists, whatever its text.
+        append: adds this text to the corpus that is there.
+        pool: the processes that tokenise, for large text; by default this one.
+        on_first_chunk: called before anything is written with the first chunk of tokens and the bytes of all text, so
+            that the need for disk can be estimated.
+
+    Raises:
+        InputError: the input has no text, the folder cannot be written to, or the corpus in it was made from other
+            text, with another vocabulary or in another way.
+    """
+    path = os.fspath(path)
+    settings = settings or TextSettings()
+    patterns = as_patterns(input_file)
+    if has_corpus(path) and not append:
+        corpus = TokenizedCorpus.open(path)
+        _check_same_text(corpus, vocabulary, patterns, settings)
+        return corpus
+    if not patterns:
+        raise InputError("Give input_file, the text to read.")
+    sizes = {name: source_size(name) for name in list_sources(patterns)}
+    source = TextSource(patterns, sizes, dataclasses.asdict(settings))
+    if append and not has_corpus(path) and not is_unfinished(path):
+        raise InputError(f"There is no tokenised corpus in {path} to add text to.")
+    with open_corpus_writer(path, vocabulary, source) as writer:
+        _add_text(
+            writer,
+            source,
+            os.path.join(path, "vocab.txt"),
+            settings,
+            pool or WorkerPool(1),
+            on_first_chunk,
+            show_progress,
+        )
+    return TokenizedCorpus.open(path)
+
+
+def _check_same_text(
+    corpus: TokenizedCorpus, vocabulary: Vocabulary, patterns: list[str], settings: TextSettings
+) -> None:
+    wanted = dataclasses.asdict(settings)
+    if patterns:
+        num_bytes = sum(source_size(name) for name in list_sources(patterns))
+        wanted = {"input_file": patterns, "input_bytes": num_bytes, **wanted}
+    else:
+        # Without input_file, the corpus alone says what the text is.
+        wanted = {"do_lower_case": settings.do_lower_case}
+    check_same_settings(corpus.path, corpus.manifest, vocabulary, wanted)
+
+
+def _add_text(
+    writer: CorpusWriter,
+    source: TextSource,
+    vocab_file: str,
+    settings: TextSettings,
+    pool: WorkerPool,
+    on_first_chunk: Callable[[EncodedChunk, int], None] | None,
+    show_progress: bool,
+) -> None:
+    """Tokenises what the writer does not have yet."""
+    num_processes = max(1, min(pool.num_processes, source.num_bytes // _BYTES_PER_PROCESS))
+    if num_processes > 1:
+        pool.preload("data_prep.tokenized.tokenizer_preload")
+    check = TextCheck(source.input_file)
+    chunks = iter(read_text_chunks(source.input_file, text_field=settings.text_field))
+    with tqdm(total=source.num_bytes, desc="tokenising", unit="B", unit_scale=True, disable=not show_progress) as bar:
+        for chunk in itertools.islice(chunks, writer.num_chunks):
+            # Its documents were counted by the run that tokenised it.
+            check.add(chunk.source, 1, chunk.is_last)
+            bar.update(chunk.source_bytes)
+        bar.initial = bar.n
+        encode = functools.partial(encode_chunk, vocab_file=vocab_file, settings=settings)
+        for encoded in pool.map(encode, chunks, num_processes):
+            check.add(encoded.source, encoded.num_documents_read, encoded.is_last)
+            if on_first_chunk and len(encoded.tokens):
+                on_first_chunk(encoded, source.num_bytes)
+                on_first_chunk = None
+            writer.add(encoded)
+            bar.update(encoded.source_bytes)
+    check.finish()
+    writer.finish()
+
+
+def encode_chunk(chunk: TextChunk, vocab_file: str, settings: TextSettings) -> EncodedChunk:
+    """Tokenises one chunk of text; a pure function, for any process.
+
+    Raises:
+        InputError: the chunk is not text.
+    """
+    vocabulary, encode = _encoder(vocab_file, os.stat(vocab_file).st_mtime_ns, settings.do_lower_case)
+    return encode_chunk_with(encode, chunk, vocabulary, settings)
+
+
+def encode_chunk_with(
+    encode: Encoder, chunk: TextChunk, vocabulary: Vocabulary, settings: TextSettings
+) -> EncodedChunk:
+    """The same with an encoder that was made before: `graph_encoder(vocabulary, settings.do_lower_case)`."""
+    documents = chunk.documents()
+    if settings.split_sentences:
+        from data_prep.text.sentences import split_documents
+
+        documents = split_documents(documents, settings.language)
+    documents = list(documents)
+    lines = [line for document in documents for line in document]
+    encoded = [encode(batch) for batch in _batches(lines)]
+    tokens = np.concatenate([tokens for tokens, _ in encoded]) if encoded else np.zeros(0, np.int32)
+    lengths = np.concatenate([lengths for _, lengths in encoded]) if encoded else np.zeros(0, np.int64)
+    # Sentences without a token and documents without a sentence are left out.
+    document_of_line = np.repeat(np.arange(len(documents)), [len(document) for document in documents])
+    num_sentences = np.bincount(document_of_line[lengths > 0], minlength=len(documents))
+    return EncodedChunk(
+        tokens=tokens.astype(np.uint16 if len(vocabulary) <= 2**16 else np.uint32),
+        sentence_lengths=lengths[lengths > 0].astype(np.int32),
+        document_lengths=num_sentences[num_sentences > 0].astype(np.int32),
+        num_unknown_tokens=int(np.count_nonzero(tokens == vocabulary.unk_id)),
+        num_dropped_sentences=int(np.count_nonzero(lengths == 0)),
+        num_dropped_documents=int(np.count_nonzero(num_sentences == 0)),
+        num_documents_read=len(documents),
+        source=chunk.source,
+        source_bytes=chunk.source_bytes,
+        is_last=chunk.is_last,
+    )
+
+
+@functools.lru_cache(maxsize=1)
+def _encoder(vocab_file: str, modified: int, do_lower_case: bool) -> tuple[Vocabulary, Encoder]:
+    """Once for every process; `modified` tells two vocabularies of one name apart."""
+    vocabulary = Vocabulary.from_file(vocab_file)
+    return vocabulary, graph_encoder(vocabulary, do_lower_case)
+
+
+def graph_encoder(vocabulary: Vocabulary, do_lower_case: bool) -> Encoder:
+    """Returns the encoder that runs the tokenizer of the graph, op by op.
+
+    On batches of this size that is as fast as a traced graph, and tracing takes as long as tokenising 15 MB.
+    """
+    import tensorflow as tf
+
+    from keras_bert.tokenization.graph_wordpiece import GraphTokenizer
+
+    tokenizer = GraphTokenizer(vocabulary, do_lower_case=do_lower_case)
+
+    def encode(lines):
+        ids = tokenizer.tokenize(tf.constant(lines, tf.string))
+        return ids.flat_values.numpy(), ids.row_lengths().numpy()
+
+    return encode
+
+
+def _batches(lines: list[str]):
+    """Cuts lines into batches of about `_BATCH_CHARACTERS`."""
+    start, num_characters = 0, 0
+    for stop, line in enumerate(lines, start=1):
+        num_characters += len(line)
+        if num_characters >= _BATCH_CHARACTERS or stop == len(lines):
+            yield lines[start:stop]
+            start, num_characters = stop, 0

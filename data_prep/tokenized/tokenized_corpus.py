@@ -1,0 +1,207 @@
+"""The tokenised corpus: text turned into token ids once, then read from disk as often as needed.
+
+A corpus is a folder:
+
+    tokens.bin             every token id, one behind the other (uint16, or uint32 for larger vocabularies)
+    sentence_offsets.bin   int64: sentence i is tokens[offsets[i] : offsets[i + 1]]
+    document_offsets.bin   int64: document d has the sentences offsets[d] to offsets[d + 1] - 1
+    vocab.txt              the vocabulary it was made with
+    manifest.json          counts, number types, where the text came from, hashes of the vocabulary and of the parts
+    progress.json          only while text is added, or when that was stopped: see `corpus_writer`
+
+The arrays only ever grow at their end, part by part, and the manifest says how much of them counts. They are mapped
+into memory, never loaded: any sentence is one index away, and memory does not grow with the text.
+"""
+
+import dataclasses
+import hashlib
+import os
+from typing import Any
+
+import numpy as np
+
+from keras_bert.program.errors import InputError
+from keras_bert.program.json_files import parse_json
+from keras_bert.tokenization.vocabulary import Vocabulary
+
+FORMAT = "keras_bert tokenised corpus 2"
+MANIFEST_NAME = "manifest.json"
+PROGRESS_NAME = "progress.json"
+LOCK_NAME = ".lock"
+
+# Bytes that `verify` reads at once.
+_READ_BYTES = 16_000_000
+_OFFSETS_AT_ONCE = 1_000_000
+
+
+@dataclasses.dataclass(frozen=True)
+class TokenizedCorpus:
+    """A tokenised corpus on disk, mapped into memory.
+
+    Args:
+        tokens: integers, shape (num_tokens,).
+        sentence_offsets: int64, shape (num_sentences + 1,). No sentence is empty.
+        document_offsets: int64, shape (num_documents + 1,). No document is empty.
+        vocabulary: what the ids mean.
+        manifest: the contents of `manifest.json`.
+        path: the folder.
+
+    Example:
+        >>> corpus = TokenizedCorpus.open("corpus")
+        >>> first_sentence = corpus.tokens[corpus.sentence_offsets[0] : corpus.sentence_offsets[1]]
+    """
+
+    tokens: np.ndarray
+    sentence_offsets: np.ndarray
+    document_offsets: np.ndarray
+    vocabulary: Vocabulary
+    manifest: dict[str, Any]
+    path: str
+
+    @classmethod
+    def open(cls, path: str | os.PathLike) -> "TokenizedCorpus":
+        """Maps a corpus folder into memory.
+
+        Raises:
+            InputError: it is no tokenised corpus, a file is missing or too short, or its vocabulary was changed.
+        """
+        path = os.fspath(path)
+        manifest = read_manifest(path)
+        vocabulary = Vocabulary.from_file(os.path.join(path, "vocab.txt"))
+        if vocabulary.sha256 != manifest["vocabulary_sha256"]:
+            raise InputError(f"{path}: vocab.txt is not the vocabulary that this corpus was tokenised with. Remake it.")
+        return cls(
+            tokens=_map(path, "tokens.bin", manifest["token_dtype"], manifest["num_tokens"]),
+            sentence_offsets=_map(path, "sentence_offsets.bin", "int64", manifest["num_sentences"] + 1),
+            document_offsets=_map(path, "document_offsets.bin", "int64", manifest["num_documents"] + 1),
+            vocabulary=vocabulary,
+            manifest=manifest,
+            path=path,
+        )
+
+    @property
+    def num_tokens(self) -> int:
+        return len(self.tokens)
+
+    @property
+    def num_sentences(self) -> int:
+        return len(self.sentence_offsets) - 1
+
+    @property
+    def num_documents(self) -> int:
+        return len(self.document_offsets) - 1
+
+    def shard_of_documents(self, num_shards: int, seed: int, start: int = 0, stop: int | None = None) -> np.ndarray:
+        """Returns the shard that each document from `start` to `stop` belongs to: int64 (stop - start,).
+
+        It follows from the document's number and the seed alone: more documents change no other's shard.
+        """
+        return shard_of_documents(np.arange(start, self.num_documents if stop is None else stop), num_shards, seed)
+
+    def check_offsets(self) -> None:
+        """Raises `InputError` when the offsets do not cut all tokens into sentences, and these into documents."""
+        for name, offsets, end in (
+            ("sentence_offsets.bin", self.sentence_offsets, self.num_tokens),
+            ("document_offsets.bin", self.document_offsets, self.num_sentences),
+        ):
+            is_right = offsets[0] == 0 and offsets[-1] == end
+            for start in range(0, len(offsets), _OFFSETS_AT_ONCE):
+                part = offsets[start : start + _OFFSETS_AT_ONCE + 1]
+                is_right = is_right and bool((part[1:] > part[:-1]).all())
+            if not is_right:
+                raise InputError(
+                    f"{os.path.join(self.path, name)} is damaged: its offsets do not rise from 0 to {end}. Make the "
+                    "corpus again."
+                )
+
+    def verify(self) -> None:
+        """Reads every byte and compares it with the manifest.
+
+        Raises:
+            InputError: a part has other bytes than were written, or the offsets do not fit the tokens.
+        """
+        starts = dict.fromkeys(array_sizes(self.manifest), 0)
+        arrays = {
+            "tokens.bin": self.tokens,
+            "sentence_offsets.bin": self.sentence_offsets,
+            "document_offsets.bin": self.document_offsets,
+        }
+        for number, part in enumerate(self.manifest["parts"]):
+            sizes = array_sizes({**part, "token_dtype": self.manifest["token_dtype"]}, is_first=number == 0)
+            for name, size in sizes.items():
+                data = arrays[name].view(np.uint8)[starts[name] : starts[name] + size]
+                digest = hashlib.sha256()
+                for start in range(0, size, _READ_BYTES):
+                    digest.update(data[start : start + _READ_BYTES])
+                if digest.hexdigest() != part["sha256"][name]:
+                    raise InputError(
+                        f"{os.path.join(self.path, name)} is damaged: part {number + 1} of "
+                        f"{len(self.manifest['parts'])} (bytes {starts[name]:,} to {starts[name] + size:,}) is not "
+                        "what was written. Make the corpus again."
+                    )
+                starts[name] += size
+
+
+def array_sizes(manifest: dict[str, Any], is_first: bool = True) -> dict[str, int]:
+    """Returns the bytes of each array's file; the offsets of a part that is not the first have no leading 0."""
+    offset_size = np.dtype(np.int64).itemsize
+    return {
+        "tokens.bin": manifest["num_tokens"] * np.dtype(manifest["token_dtype"]).itemsize,
+        "sentence_offsets.bin": (manifest["num_sentences"] + is_first) * offset_size,
+        "document_offsets.bin": (manifest["num_documents"] + is_first) * offset_size,
+    }
+
+
+def read_manifest(path: str) -> dict[str, Any]:
+    """Returns the contents of `manifest.json`. Raises `InputError` when it is missing, damaged or of another format."""
+    name = os.path.join(path, MANIFEST_NAME)
+    try:
+        with open(name, "rb") as file:
+            manifest = parse_json(file.read(), name)
+    except (FileNotFoundError, NotADirectoryError):
+        if os.path.exists(os.path.join(path, PROGRESS_NAME)):
+            raise InputError(
+                f"{path} is not finished: its making was stopped. Run the command that made it again to go on."
+            ) from None
+        raise InputError(f"{path} is no tokenised corpus: it has no manifest.json") from None
+    except InputError:
+        raise InputError(f"{name} is damaged: it is not JSON. Make the corpus again.") from None
+    if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
+        found = manifest.get("format") if isinstance(manifest, dict) else None
+        raise InputError(f"{path} is no tokenised corpus of this version: expected {FORMAT!r}, found {found!r}")
+    for count in ("num_tokens", "num_sentences", "num_documents"):
+        if type(manifest.get(count)) is not int or manifest[count] < 0:
+            raise InputError(
+                f"{name} is damaged: {count} is {manifest.get(count)!r}, not a count. Make the corpus again."
+            )
+    if manifest.get("token_dtype") not in ("uint16", "uint32"):
+        raise InputError(
+            f"{name} is damaged: token_dtype is {manifest.get('token_dtype')!r}, not uint16 or uint32. Make the corpus "
+            "again."
+        )
+    return manifest
+
+
+def _map(path: str, name: str, dtype: str, length: int) -> np.ndarray:
+    """Maps the first `length` numbers of a file; what lies behind them was never finished and does not count."""
+    file = os.path.join(path, name)
+    size = os.path.getsize(file) if os.path.exists(file) else 0
+    if size < length * np.dtype(dtype).itemsize:
+        raise InputError(
+            f"{file} is cut off: {size} bytes instead of {length * np.dtype(dtype).itemsize}. Make the corpus again."
+        )
+    return np.memmap(file, dtype, mode="r", shape=(length,)).view(np.ndarray)
+
+
+def shard_of_documents(numbers: np.ndarray, num_shards: int, seed: int) -> np.ndarray:
+    """Returns the shards of documents with these numbers: int64 (n,) -> int64 (n,)."""
+    return (_hash(numbers, seed) % np.uint64(num_shards)).astype(np.int64)
+
+
+def _hash(numbers: np.ndarray, seed: int) -> np.ndarray:
+    """SplitMix64 of each number, for a stream that the seed picks: int64 (n,) -> uint64 (n,)."""
+    value = numbers.astype(np.uint64) + np.uint64(seed % 2**32) * np.uint64(2**32 + 1)
+    value = (value + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
+    value = (value ^ (value >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    value = (value ^ (value >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return value ^ (value >> np.uint64(31))

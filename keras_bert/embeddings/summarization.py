@@ -1,0 +1,206 @@
+"""Extractive summaries: the sentences of a text that say most of what it says.
+
+All sentences are computed in one packed pass: each is a sequence of its own in rows that hold many, which the numbered
+mask keeps apart (`layers/numbered_mask.py`), so hardly anything is padding.
+"""
+
+import dataclasses
+from collections.abc import Sequence
+
+import numpy as np
+
+from keras_bert.embeddings.text_vectors import check_pooling, encode_texts
+from keras_bert.program.errors import InputError
+from keras_bert.records import features
+from keras_bert.tokenization.user_inputs import as_texts, checked_text
+
+METHODS = ("centrality", "centroid")
+
+# How often the walk of LexRank goes to a similar sentence, and not to any; and how many steps settle it.
+_DAMPING = 0.85
+_ROUNDS = 200
+
+
+@dataclasses.dataclass(frozen=True)
+class ScoredSentence:
+    """A sentence of a text: `text[start:end]`, its number from 0, and its score; scores add up to 1."""
+
+    text: str
+    start: int
+    end: int
+    number: int
+    score: float
+
+
+@dataclasses.dataclass(frozen=True)
+class Summary:
+    """The sentences that were chosen, in the order of the text, and all of them with their scores."""
+
+    chosen: tuple[ScoredSentence, ...]
+    sentences: tuple[ScoredSentence, ...]
+
+    @property
+    def text(self) -> str:
+        return " ".join(sentence.text for sentence in self.chosen)
+
+    def __str__(self) -> str:
+        return self.text
+
+
+def summarize(
+    model,
+    text: str,
+    num_sentences: int = 3,
+    *,
+    method: str = "centrality",
+    diversity: float = 0.3,
+    sentences: Sequence[str] | None = None,
+    language: str = "en",
+    max_seq_length: int | None = None,
+    batch_size: int = 16,
+) -> Summary:
+    """Chooses sentences of a text.
+
+    Args:
+        model: a `BertEncoder`, or a model that has one, with a vocabulary; best one that was trained for sentence
+            embeddings.
+        text: what to summarise.
+        num_sentences: how many sentences to choose; all if there are no more.
+        method: how a sentence is scored. `centrality`: as LexRank does, by the share of the time that a walk spends at
+            it which goes from each sentence to similar ones. `centroid`: by its similarity to the mean of all.
+        diversity: from 0 to 1: how much of the score of a sentence its likeness to those already chosen costs.
+        sentences: those of the text, in order, each of which must occur in it. By default sentencex finds them.
+        language: ISO 639 code for sentencex.
+        max_seq_length: longer sentences are cut to so many tokens, and rows hold so many. The default is all of the
+            model's positions.
+        batch_size: rows computed at once.
+
+    Raises:
+        InputError: the text is empty, an argument is out of range, a sentence is not in the text, or the model has no
+            vocabulary or pools otherwise than by the mean.
+
+    References: Erkan & Radev, 2004, LexRank (the continuous kind, section 3.3); Carbonell & Goldstein, 1998 (maximal
+    marginal relevance); Radev et al., 2004 (centroids).
+    """
+    if method not in METHODS:
+        raise InputError(f"method must be one of {', '.join(METHODS)}. Received: {method!r}")
+    if num_sentences < 1:
+        raise InputError(f"num_sentences must be 1 or more. Received: {num_sentences}")
+    if not 0 <= diversity <= 1:
+        raise InputError(f"diversity must be between 0 and 1. Received: {diversity}")
+    if not isinstance(text, str):
+        raise InputError(f"text must be one string. Received: {text!r:.100}. Summarise several texts one by one.")
+    checked_text(text, "the text")
+    spans = _spans(text, _split(text, language) if sentences is None else as_texts(sentences, "sentence"))
+    if not spans:
+        raise InputError("The text has no sentence, so there is nothing to summarise.")
+    vectors = packed_sentence_embeddings(
+        model, [text[start:end] for start, end in spans], max_seq_length=max_seq_length, batch_size=batch_size
+    )
+    similarities = np.clip(vectors @ vectors.T, 0.0, 1.0)
+    scores = _centrality(similarities) if method == "centrality" else _centroid_similarity(vectors)
+    scored = tuple(
+        ScoredSentence(text[start:end], start, end, number, float(score))
+        for number, ((start, end), score) in enumerate(zip(spans, scores, strict=True))
+    )
+    chosen = _choose(scores, similarities, num_sentences, diversity)
+    return Summary(tuple(scored[number] for number in sorted(chosen)), scored)
+
+
+def packed_sentence_embeddings(
+    model, sentences: Sequence[str], *, max_seq_length: int | None = None, batch_size: int = 16
+) -> np.ndarray:
+    """Returns what `sentence_embeddings` does, the mean of the tokens at length 1, from packed rows: float32 (N, H)."""
+    check_pooling(model.config, "mean")
+    encoder = getattr(model, "encoder", model)
+    encoded = list(encode_texts(model, sentences, max_seq_length))
+    longest = encoder.config.max_position_embeddings if max_seq_length is None else max_seq_length
+    rows = _pack([len(text.ids) for text in encoded], longest)
+    found = np.zeros((len(encoded), encoder.config.hidden_size), np.float32)
+    for first in range(0, len(rows), batch_size):
+        members = rows[first : first + batch_size]
+        width = max(sum(len(encoded[number].ids) for number in row) for row in members)
+        ids, mask = np.zeros((2, len(members), width), np.int32)
+        for line, row in enumerate(members):
+            start = 0
+            for place, number in enumerate(row, start=1):
+                end = start + len(encoded[number].ids)
+                ids[line, start:end], mask[line, start:end] = encoded[number].ids, place
+                start = end
+        inputs = {features.INPUT_IDS: ids, features.INPUT_MASK: mask, features.SEGMENT_IDS: np.zeros_like(ids)}
+        vectors = np.asarray(encoder(inputs, training=False)["sequence_output"], np.float32)
+        for line, row in enumerate(members):
+            for place, number in enumerate(row, start=1):
+                found[number] = vectors[line, mask[line] == place].mean(axis=0)
+    return found / np.maximum(np.linalg.norm(found, axis=1, keepdims=True), 1e-12)
+
+
+def _pack(lengths: Sequence[int], room: int) -> list[list[int]]:
+    """Puts sequences into few rows, the longest first, each where there is room: [4, 9, 5], 10 -> [[1], [2, 0]]."""
+    rows: list[list[int]] = []
+    free: list[int] = []
+    for number in sorted(range(len(lengths)), key=lambda number: -lengths[number]):
+        row = next((row for row, left in enumerate(free) if left >= lengths[number]), len(rows))
+        if row == len(rows):
+            rows.append([])
+            free.append(room)
+        rows[row].append(number)
+        free[row] -= lengths[number]
+    return rows
+
+
+def _centrality(similarities: np.ndarray) -> np.ndarray:
+    """Returns the share of its time that a walk to similar sentences, and now and then to any, spends at each."""
+    count = len(similarities)
+    if count == 1:
+        return np.ones(1)
+    weights = similarities.astype(np.float64)
+    np.fill_diagonal(weights, 0.0)
+    # What all sentences have in common tells nothing of which to choose.
+    weights = np.maximum(weights - weights.sum() / (count * (count - 1)), 0.0)
+    totals = weights.sum(axis=1, keepdims=True)
+    steps = np.where(totals > 0, weights / np.where(totals > 0, totals, 1.0), 1.0 / count)
+    shares = np.full(count, 1.0 / count)
+    for _ in range(_ROUNDS):
+        shares = (1 - _DAMPING) / count + _DAMPING * shares @ steps
+    return shares / shares.sum()
+
+
+def _centroid_similarity(vectors: np.ndarray) -> np.ndarray:
+    centroid = vectors.mean(axis=0)
+    scores = np.clip(vectors @ (centroid / max(float(np.linalg.norm(centroid)), 1e-12)), 1e-6, None)
+    return scores / scores.sum()
+
+
+def _choose(scores: np.ndarray, similarities: np.ndarray, count: int, diversity: float) -> list[int]:
+    chosen: list[int] = []
+    relevance = scores / scores.max()
+    while len(chosen) < min(count, len(scores)):
+        likeness = similarities[:, chosen].max(axis=1) if chosen else np.zeros(len(scores))
+        worth = (1 - diversity) * relevance - diversity * likeness
+        worth[chosen] = -np.inf
+        chosen.append(int(np.argmax(worth)))
+    return chosen
+
+
+def _split(text: str, language: str) -> list[str]:
+    try:
+        import sentencex
+    except ImportError:
+        raise InputError("Splitting sentences needs the package sentencex, or give sentences=[...].") from None
+    return [
+        part for line in text.splitlines() if line.strip() for part in sentencex.segment(language, line) if part.strip()
+    ]
+
+
+def _spans(text: str, sentences: Sequence[str]) -> list[tuple[int, int]]:
+    """Returns start and end of each sentence, white space around it left out."""
+    spans, position = [], 0
+    for number, sentence in enumerate(sentences, start=1):
+        sentence = sentence.strip()
+        start = text.find(sentence, position)
+        if not sentence or start < 0:
+            raise InputError(f"Sentence {number} is empty, or is not in the text behind the one before: {sentence!r}")
+        position = start + len(sentence)
+        spans.append((start, position))
+    return spans

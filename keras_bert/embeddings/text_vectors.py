@@ -1,0 +1,209 @@
+"""Vectors of texts: one for each text (sentence embeddings), or one for each token and layer (features).
+
+Texts are computed in batches of similar length and come back in their order; only a window of them is in memory.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from keras_bert.config import BertConfig
+from keras_bert.program.errors import InputError
+from keras_bert.records import features
+from keras_bert.tokenization.user_inputs import checked_text, iterate_column
+from keras_bert.tokenization.wordpiece import WordPieceTokenizer
+
+POOLINGS = ("mean", "first")
+_THEIR_NAMES = {"mean": "mean", "first": "cls"}  # of the poolings in sentence-transformers
+
+_WINDOW = 4096  # texts that are sorted by length together
+_STEP = 16  # rows are padded to multiples of it, so that few different lengths occur
+
+
+class EncodedText(NamedTuple):
+    """The ids of a text, [CLS] and [SEP] included, and the segment of each."""
+
+    ids: list[int]
+    segment_ids: list[int]
+
+
+def sentence_embeddings(
+    model,
+    texts: Iterable[str],
+    *,
+    pooling: str = "mean",
+    normalize: bool = True,
+    batch_size: int = 32,
+    max_seq_length=None,
+    on_progress: Callable[[int], None] = lambda num_texts: None,
+) -> np.ndarray:
+    """Returns one vector for each text.
+
+    Args:
+        model: a `BertEncoder` or a model that has one, with a vocabulary.
+        texts: strings; a single one is a list of one.
+        pooling: `mean` of the vectors of all tokens, [CLS] and [SEP] included, as sentence-transformers does; or
+            `first`, the vector of [CLS].
+        normalize: whether to divide each vector by its length, so that products are cosines.
+        batch_size: texts computed at once.
+        max_seq_length: longer texts are cut to so many tokens. The default is all of the model's positions.
+        on_progress: called after each batch with the number of texts in it.
+
+    Returns:
+        float32 `[texts, H]`.
+
+    Raises:
+        InputError: the model has no vocabulary, an argument is none of those above, or the model is from a folder of
+            sentence-transformers that pools otherwise.
+
+    Example:
+        >>> encoder = BertEncoder.from_pretrained("all-MiniLM-L6-v2")
+        >>> vectors = sentence_embeddings(encoder, ["A cat sits on the mat.", "A kitten is on a rug."])
+        >>> vectors @ vectors.T  # similarities
+    """
+    check_pooling(model.config, pooling)
+    encoder = getattr(model, "encoder", model)
+    found = [
+        vectors[:, 0].mean(axis=0) if pooling == "mean" else vectors[0, 0]
+        for vectors in _vectors(encoder, encode_texts(model, texts, max_seq_length), None, batch_size, on_progress)
+    ]
+    result = np.array(found, "float32").reshape(-1, encoder.config.hidden_size)
+    if normalize:
+        result /= np.maximum(np.linalg.norm(result, axis=1, keepdims=True), 1e-12)
+    return result
+
+
+def check_pooling(config: BertConfig, pooling: str) -> None:
+    """Raises `InputError` unless there is such a pooling, and the model was not trained for another.
+
+    A model that says nothing, or the mean, can be pooled as the caller likes.
+    """
+    if pooling not in POOLINGS:
+        raise InputError(f"pooling must be one of {', '.join(POOLINGS)}. Received: {pooling!r}")
+    said = config.sentence_pooling
+    if said not in ("mean", _THEIR_NAMES[pooling]):
+        advice = "Give pooling='first', which is that." if said == "cls" else "Use sentence-transformers for it."
+        raise InputError(
+            f"The model makes vectors of texts by {str(said)[:100]!r}, as modules.json in its folder says, and not by "
+            f"{_THEIR_NAMES[pooling]!r}: these would be other vectors than it was trained for. {advice}"
+        )
+
+
+def token_features(
+    model,
+    encoded: Iterable[EncodedText],
+    layers: Sequence[int] = (-1, -2, -3, -4),
+    batch_size: int = 32,
+    on_progress: Callable[[int], None] = lambda num_texts: None,
+) -> Iterator[np.ndarray]:
+    """Yields, for each text, float32 `[tokens, layers, H]`: what came out of those layers, -1 being the last.
+
+    Args:
+        model: a `BertEncoder` made with `output_hidden_states=True`.
+        encoded: what `encode_texts` gives.
+        layers: numbers as in Google's `extract_features.py`: -1 is the last layer and 0 the first.
+        on_progress: called after each batch with the number of texts in it.
+
+    Raises:
+        InputError: a layer is not there, or the encoder does not return its layers.
+
+    Reference: Devlin et al., 2018, section 5.3: the last four layers, joined, are the best features for NER.
+    """
+    count = model.config.num_hidden_layers
+    wrong = [layer for layer in layers if not -count <= layer < count]
+    if wrong or not layers:
+        raise InputError(f"layers must be between {-count} and {count - 1}, at least one. Received: {list(layers)}")
+    if not getattr(model, "output_hidden_states", False):
+        raise InputError(
+            "Features of layers need an encoder that returns them: BertEncoder(..., output_hidden_states=True)"
+        )
+    return _vectors(model, encoded, tuple(layers), batch_size, on_progress)
+
+
+def encode_texts(model, texts: Iterable, max_seq_length: int | None = None) -> Iterator[EncodedText]:
+    """Yields the tokens of texts, or of pairs `(text, text)`, cut to a length as Google's scripts do."""
+    config, vocabulary = model.config, model.vocabulary
+    if vocabulary is None:
+        raise InputError("The model has no vocabulary. Set model.vocabulary = Vocabulary.from_file('vocab.txt').")
+    longest = config.max_position_embeddings if max_seq_length is None else max_seq_length
+    config.check_sequence_length(longest)
+    if longest < 3:
+        raise InputError(f"max_seq_length must be at least 3. Received: {longest}")
+    tokenizer = WordPieceTokenizer(vocabulary, config.do_lower_case)
+    for number, text in enumerate(iterate_column(texts, "texts"), start=1):
+        parts = text if isinstance(text, list) and len(text) in (1, 2) else [text]
+        first, *second = (tokenizer.encode(checked_text(part, f"text {number}")) for part in parts)
+        second = second[0] if second else []
+        room = longest - (3 if second else 2)
+        while len(first) + len(second) > room:
+            (first if len(first) > len(second) else second).pop()
+        ids = [vocabulary.cls_id, *first, vocabulary.sep_id]
+        segment_ids = [0] * len(ids)
+        if second:
+            ids += [*second, vocabulary.sep_id]
+            segment_ids += [1] * (len(second) + 1)
+        yield EncodedText(ids, segment_ids)
+
+
+def _vectors(
+    encoder, encoded: Iterable[EncodedText], layers, batch_size: int, on_progress: Callable[[int], None]
+) -> Iterator[np.ndarray]:
+    """Yields `[tokens, layers, H]` for each text; without `layers`, of the output."""
+    compute = _forward_function(encoder, layers)
+    for window in _windows(encoded):
+        by_length = sorted(range(len(window)), key=lambda index: len(window[index].ids))
+        found: list = [None] * len(window)
+        for start in range(0, len(window), batch_size):
+            chosen = by_length[start : start + batch_size]
+            batch = _batch([window[index] for index in chosen], encoder.config.max_position_embeddings)
+            vectors = np.asarray(compute(batch), "float32")
+            for index, row in zip(chosen, vectors, strict=True):
+                found[index] = row[: len(window[index].ids)].copy()
+            on_progress(len(chosen))
+        yield from found
+
+
+def _forward_function(encoder, layers):
+    """Returns a function from a batch to `[rows, columns, layers, H]`."""
+    # Only now, because it takes seconds.
+    from keras import ops
+
+    from keras_bert.accelerate.backend import on_tensorflow
+
+    def chosen(outputs):
+        if layers is None:
+            return outputs["sequence_output"][:, :, None]
+        return ops.stack([outputs["hidden_states"][1:][layer] for layer in layers], axis=2)
+
+    if not on_tensorflow():
+        return lambda batch: chosen(encoder.predict_on_batch(batch))
+    import tensorflow as tf
+
+    compute = tf.function(
+        lambda inputs: chosen(encoder(inputs, training=False)), reduce_retracing=True, autograph=False
+    )
+    return lambda batch: compute({name: tf.constant(values) for name, values in batch.items()})
+
+
+def _windows(encoded: Iterable[EncodedText]) -> Iterator[list[EncodedText]]:
+    window: list[EncodedText] = []
+    for text in encoded:
+        window.append(text)
+        if len(window) == _WINDOW:
+            yield window
+            window = []
+    if window:
+        yield window
+
+
+def _batch(rows: Sequence[EncodedText], longest: int) -> dict[str, np.ndarray]:
+    """Returns `input_ids`, `input_mask` and `segment_ids`, int32 `[rows, columns]`, padded with 0."""
+    width = max(len(row.ids) for row in rows)
+    width = min(-(-width // _STEP) * _STEP, longest)
+    ids, mask, segments = np.zeros((3, len(rows), width), "int32")
+    for number, row in enumerate(rows):
+        ids[number, : len(row.ids)] = row.ids
+        mask[number, : len(row.ids)] = 1
+        segments[number, : len(row.ids)] = row.segment_ids
+    return {features.INPUT_IDS: ids, features.INPUT_MASK: mask, features.SEGMENT_IDS: segments}

@@ -1,0 +1,207 @@
+"""Search over vectors of texts: exact, in memory, and kept in a folder that knows its model."""
+
+import dataclasses
+import hashlib
+import json
+import os
+from collections.abc import Sequence
+
+import numpy as np
+from tqdm import tqdm
+
+from keras_bert.embeddings.text_vectors import sentence_embeddings
+from keras_bert.program.atomic_output import atomic_folder
+from keras_bert.program.errors import InputError
+from keras_bert.program.json_files import checked, member, parse_json, read_json_object
+from keras_bert.tokenization.user_inputs import as_texts
+
+VECTORS_FILE, TEXTS_FILE, FACTS_FILE = "vectors.npy", "texts.jsonl", "index.json"
+
+_SECONDS_WITHOUT_PROGRESS, _SECONDS_BETWEEN_LINES = 2, 1
+
+# Vectors that are compared at once: 100,000 of 384 numbers are 150 MB, and 1,000 queries with them 400 MB.
+_CHUNK = 65_536
+_QUERIES_AT_ONCE = 256
+
+
+@dataclasses.dataclass(frozen=True)
+class Hit:
+    """A text that was found: its number from 0, itself, and its cosine similarity to the query."""
+
+    number: int
+    text: str
+    score: float
+
+
+class VectorIndex:
+    """Texts, their embeddings and what they were made with.
+
+    Args:
+        vectors: float32 (N, H), each of length 1.
+        texts: N strings.
+        fingerprint: of the model, see `model_fingerprint`.
+        options: what `sentence_embeddings` was given beside model and texts: `pooling`, `max_seq_length`.
+
+    Example:
+        >>> encoder = BertEncoder.from_pretrained("all-MiniLM-L6-v2")
+        >>> index = VectorIndex.build(encoder, ["A cat sits on the mat.", "Stocks fell on Monday."])
+        >>> index.search(encoder, ["a kitten"], top_k=1)[0][0].text
+        'A cat sits on the mat.'
+        >>> index.save("my_index")
+    """
+
+    def __init__(self, vectors: np.ndarray, texts: Sequence[str], fingerprint: str, options: dict):
+        if len(vectors) != len(texts):
+            raise InputError(f"Expected a text for each vector. Received: {len(vectors)} vectors, {len(texts)} texts")
+        self.vectors, self.texts, self.fingerprint, self.options = vectors, list(texts), fingerprint, dict(options)
+
+    def __len__(self) -> int:
+        return len(self.texts)
+
+    @classmethod
+    def build(
+        cls, model, texts, *, pooling: str = "mean", max_seq_length: int | None = None, batch_size: int = 32
+    ) -> "VectorIndex":
+        """Computes the embeddings of texts; the arguments are those of `sentence_embeddings`.
+
+        Raises:
+            InputError: there are no texts, or one is empty; and as `sentence_embeddings`.
+        """
+        texts = _checked_texts(texts, "text")
+        options = {"pooling": pooling, "max_seq_length": max_seq_length}
+        # Shown where it takes longer than a moment.
+        with tqdm(
+            total=len(texts), unit=" texts", mininterval=_SECONDS_BETWEEN_LINES, delay=_SECONDS_WITHOUT_PROGRESS
+        ) as bar:
+            vectors = sentence_embeddings(model, texts, batch_size=batch_size, on_progress=bar.update, **options)
+        return cls(vectors, texts, model_fingerprint(model), options)
+
+    def search(self, model, queries, top_k: int = 5, *, batch_size: int = 32) -> list[list[Hit]]:
+        """Returns, for each query, the most similar texts, the best first; of equal ones the earlier.
+
+        Raises:
+            InputError: the model is another than that of the index, or a query is empty.
+        """
+        queries = _checked_texts(queries, "query")
+        self.check_model(model)
+        numbers, scores = self.nearest(
+            sentence_embeddings(model, queries, batch_size=batch_size, **self.options), top_k
+        )
+        return [
+            [Hit(number, self.texts[number], score) for number, score in zip(*found, strict=True)]
+            for found in zip(numbers.tolist(), scores.tolist(), strict=True)
+        ]
+
+    def nearest(self, vectors: np.ndarray, top_k: int = 5) -> tuple[np.ndarray, np.ndarray]:
+        """Returns the numbers and products of the nearest texts of each vector, int64 and float32 (Q, top_k).
+
+        All are compared, part by part, so the result is exact. There are fewer columns where the index has fewer texts.
+        """
+        if top_k < 1:
+            raise InputError(f"top_k must be 1 or more. Received: {top_k}")
+        vectors = np.asarray(vectors, np.float32)
+        if vectors.ndim != 2 or vectors.shape[1] != self.vectors.shape[1]:
+            raise InputError(
+                f"Expected vectors [number, {self.vectors.shape[1]}]. Received the shape {list(vectors.shape)}"
+            )
+        top_k = min(top_k, len(self))
+        parts = [
+            self._nearest(vectors[first : first + _QUERIES_AT_ONCE], top_k)
+            for first in range(0, len(vectors), _QUERIES_AT_ONCE)
+        ]
+        if not parts:
+            return np.zeros((0, top_k), np.int64), np.zeros((0, top_k), np.float32)
+        numbers, scores = zip(*parts, strict=True)
+        return np.concatenate(numbers), np.concatenate(scores)
+
+    def _nearest(self, vectors: np.ndarray, top_k: int) -> tuple[np.ndarray, np.ndarray]:
+        numbers = np.zeros((len(vectors), 0), np.int64)
+        scores = np.zeros((len(vectors), 0), np.float32)
+        for first in range(0, len(self), _CHUNK):
+            products = vectors @ np.asarray(self.vectors[first : first + _CHUNK]).T
+            places = np.stack([_largest(row, top_k) for row in products])
+            numbers = np.concatenate([numbers, places + first], axis=1)
+            scores = np.concatenate([scores, np.take_along_axis(products, places, axis=1)], axis=1)
+            best = np.argsort(-scores, axis=1, kind="stable")[:, :top_k]
+            numbers, scores = (np.take_along_axis(array, best, axis=1) for array in (numbers, scores))
+        return numbers, scores
+
+    def check_model(self, model) -> None:
+        """Raises `InputError` when a model is not the one that made the index."""
+        if model_fingerprint(model) != self.fingerprint:
+            raise InputError(
+                "The index was made with another model (other weights, vocabulary or casing), so its vectors cannot be "
+                "compared with this model's. Build it again, or load the model that it was made with."
+            )
+
+    def save(self, path: str | os.PathLike) -> None:
+        """Writes a new folder: `vectors.npy`, float32 [N, H]; `texts.jsonl`; `index.json`. Raises `InputError`."""
+        with atomic_folder(path) as folder:
+            np.save(os.path.join(folder, VECTORS_FILE), self.vectors)
+            with open(os.path.join(folder, TEXTS_FILE), "w", encoding="utf-8") as file:
+                file.writelines(json.dumps(text, ensure_ascii=False) + "\n" for text in self.texts)
+            facts = {"texts": len(self), "model_sha256": self.fingerprint, **self.options}
+            with open(os.path.join(folder, FACTS_FILE), "w", encoding="utf-8") as file:
+                file.write(json.dumps(facts, indent=2) + "\n")
+
+    @classmethod
+    def load(cls, path: str | os.PathLike) -> "VectorIndex":
+        """Reads a folder that `save` wrote; the vectors stay on disk until they are used.
+
+        Raises:
+            InputError: it is no index, or it is damaged.
+        """
+        path = os.fspath(path)
+        files = [os.path.join(path, name) for name in (FACTS_FILE, TEXTS_FILE, VECTORS_FILE)]
+        missing = [os.path.basename(file) for file in files if not os.path.isfile(file)]
+        if missing:
+            what = f"it has no {', '.join(missing)}" if os.path.isdir(path) else "there is no such folder"
+            raise InputError(f"{path} is not an index: {what}. Build one with VectorIndex.build or search_sentences.")
+        try:
+            facts = read_json_object(files[0])
+            with open(files[1], encoding="utf-8") as file:
+                texts = [checked(parse_json(line, "a line"), str, "each line", TEXTS_FILE) for line in file]
+            vectors = np.lib.format.open_memmap(files[2], mode="r")
+            fingerprint, pooling = (checked(facts[name], str, name, FACTS_FILE) for name in ("model_sha256", "pooling"))
+            options = {"pooling": pooling, "max_seq_length": member(facts, "max_seq_length", int, FACTS_FILE)}
+            is_table = vectors.ndim == 2 and vectors.dtype == np.float32
+            if not is_table or not len(vectors) == len(texts) == facts["texts"]:
+                raise ValueError(f"{len(texts)} texts and vectors {vectors.shape} for {facts['texts']} texts")
+        except (OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
+            raise InputError(f"The index {path} is damaged: {error}. Build it again.") from None
+        return cls(vectors, texts, fingerprint, options)
+
+
+def _largest(row: np.ndarray, count: int) -> np.ndarray:
+    """Returns the places of the largest numbers, in order, of equal ones the earlier first: [3, 9, 9], 2 -> [1, 2]."""
+    candidates = np.arange(len(row))
+    if len(row) > count:
+        candidates = np.flatnonzero(row >= np.partition(row, -count)[-count])
+    return candidates[np.argsort(-row[candidates], kind="stable")[:count]]
+
+
+def model_fingerprint(model) -> str:
+    """Returns a SHA-256 of what sentence embeddings depend on: the encoder without its pooler, tokens and casing."""
+    encoder = getattr(model, "encoder", model)
+    if model.vocabulary is None:
+        raise InputError("The model has no vocabulary. Set model.vocabulary = Vocabulary.from_file('vocab.txt').")
+    config = model.config
+    facts = [config.num_attention_heads, config.hidden_act, config.layer_norm_eps, config.do_lower_case]
+    digest = hashlib.sha256(json.dumps([*facts, model.vocabulary.sha256]).encode())
+    pooler = {id(weight) for weight in encoder.pooler.weights}
+    for weight in encoder.weights:
+        if id(weight) not in pooler:
+            array = np.ascontiguousarray(np.asarray(weight, np.float32))
+            digest.update(repr(array.shape).encode())
+            digest.update(array)
+    return digest.hexdigest()
+
+
+def _checked_texts(texts, what: str) -> list[str]:
+    texts = as_texts(texts, what)
+    if not texts:
+        raise InputError(f"Expected at least one {what}. Received: none")
+    for number, text in enumerate(texts, start=1):
+        if not text.strip():
+            raise InputError(f"{what.capitalize()} {number} is empty. Received: {text!r}")
+    return texts

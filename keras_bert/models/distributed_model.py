@@ -1,0 +1,278 @@
+"""The training step that is right on many devices and in several parts: the base of the task models on TensorFlow.
+
+Keras' own step averages the losses of the devices, clips each device's gradients by themselves, and gives all devices
+the same dropout. Here every term of the loss is a sum and a weight. The weights are added up over all devices and parts
+of the batch first, so that every part is divided by the weight of the whole batch; the gradients are added up over the
+parts, then over the devices, clipped after that, and applied once. So N devices compute what N parts on one device and
+what one device at once compute.
+
+Reference: the sums of google-research/bert `run_pretraining.py` are those of one device; docs/design.md says what is
+wrong with Keras 3.15's `fit` under tf.distribute.
+"""
+
+import dataclasses
+import functools
+
+import keras
+import tensorflow as tf
+
+from keras_bert.accelerate.tensorflow_kernels import dense_gradient
+from keras_bert.program.errors import InputError
+
+
+class DistributedModel(keras.Model):
+    """A Keras model whose `fit` and `evaluate` are right under every tf.distribute strategy, made within its scope.
+
+    Subclasses bring `loss_terms` and `metric_terms`, see `TaskModel`, and the metrics in `_reports`.
+
+    With one device and one part, Keras' own step does the same, and is the one that runs.
+    """
+
+    gradient_accumulation_steps = 1
+
+    @property
+    def _needs_own_step(self) -> bool:
+        if self.distribute_strategy.num_replicas_in_sync > 1 or self.gradient_accumulation_steps > 1:
+            return True
+        # The gradient of an embedding is one slice for every looked-up row. Keras' optimisers clip the slices of a row
+        # that is looked up twice by themselves, which is another gradient.
+        inner = _inner(self.optimizer)
+        clips = inner is not None and (inner.clipnorm or inner.global_clipnorm or inner.clipvalue)
+        return bool(clips) and not getattr(inner, "sums_slices", False)
+
+    def _prepare_optimizer(self) -> None:
+        """Builds the optimiser: made while the step is traced, its variables would have it traced twice."""
+        if self.optimizer is None:
+            return
+        inner = _inner(self.optimizer)
+        if inner._distribution_strategy is not self.distribute_strategy and self._needs_own_step:
+            raise InputError(
+                "The optimizer was not made for the tf.distribute strategy of the model. Make it within the same "
+                "`with strategy.scope():` as the model."
+            )
+        if not self.optimizer.built:
+            with self.distribute_strategy.scope():
+                self.optimizer.build(self.trainable_variables)
+        if self._needs_own_step:
+            # What it is given is the sum over all devices already.
+            inner._all_reduce_sum_gradients = list
+
+    def fit(self, x=None, *args, validation_data=None, **kwargs):
+        if isinstance(validation_data, tf.data.Dataset):
+            validation_data = self._shared_by_workers(validation_data)
+        return super().fit(self._shared_by_workers(x), *args, validation_data=validation_data, **kwargs)
+
+    def evaluate(self, x=None, *args, **kwargs):
+        return super().evaluate(self._shared_by_workers(x), *args, **kwargs)
+
+    def predict(self, x, *args, **kwargs):
+        return super().predict(self._shared_by_workers(x), *args, **kwargs)
+
+    def _shared_by_workers(self, x):
+        """Has every worker take its share of each batch, in order, where TensorFlow may choose to divide the files."""
+        if not isinstance(x, tf.data.Dataset) or self.distribute_strategy.num_replicas_in_sync == 1:
+            return x
+        options = tf.data.Options()
+        if x.options().experimental_distribute.auto_shard_policy == tf.data.experimental.AutoShardPolicy.AUTO:
+            options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.DATA
+        return x.with_options(options)
+
+    def make_train_function(self, force=False):
+        if self.train_function is not None and not force:
+            return self.train_function
+        self._prepare_optimizer()
+        if not self._needs_own_step:
+            return super().make_train_function(force)
+        self._part_function = self._part_gradients
+        if self.jit_compile is True and not self.run_eagerly:
+            self._part_function = tf.function(self._part_gradients, jit_compile=True, autograph=False)
+        self.train_function = self._step_function(self._divided_step)
+        return self.train_function
+
+    def make_test_function(self, force=False):
+        if self.distribute_strategy.num_replicas_in_sync == 1:
+            return super().make_test_function(force)
+        if self.test_function is None or force:
+            self.test_function = self._step_function(self.test_step)
+        return self.test_function
+
+    def _step_function(self, device_step):
+        """Returns a function that takes `steps_per_execution` batches of an iterator and returns the metrics."""
+
+        def step(batch):
+            self.distribute_strategy.run(device_step, args=(batch,))
+            # Read here, outside of the devices' own computation, a metric is the sum over all of them.
+            return self.get_metrics_result()
+
+        if not self.run_eagerly:
+            step = tf.function(step, reduce_retracing=True, autograph=False)
+
+        def steps(iterator):
+            if not isinstance(iterator, (tf.data.Iterator, tf.distribute.DistributedIterator)):
+                return self._step_on_own_batch(step, next(iterator))
+            logs = None
+            for _ in range(self.steps_per_execution):
+                # Taken outside of the step: one that meets the end of the data would have run in part.
+                try:
+                    batch = next(iterator)
+                except (StopIteration, tf.errors.OutOfRangeError):
+                    if logs is None:
+                        raise
+                    break
+                logs = step(batch)
+            return logs
+
+        return steps
+
+    def _step_on_own_batch(self, step, batch):
+        if self.distribute_strategy.num_replicas_in_sync > 1:
+            raise InputError(
+                "train_on_batch and test_on_batch do not divide a batch among the devices of a tf.distribute strategy. "
+                "Use fit and evaluate."
+            )
+        return step(batch)
+
+    def _maybe_symbolic_build(self, iterator=None, data_batch=None):
+        """Makes the variables of the metrics that were given to `compile`; the model has its own already.
+
+        Keras' version fails with several workers: it averages a batch over them.
+        """
+        metrics = self._compile_metrics
+        if self._distribute_strategy is None or metrics is None or metrics.built:
+            return
+        if iterator is not None:
+            for _, _, batches in iterator:
+                data_batch = next(batches)
+                break
+        local = keras.tree.map_structure(
+            lambda values: self.distribute_strategy.experimental_local_results(values)[0], data_batch
+        )
+        with self.distribute_strategy.scope():
+            self._symbolic_build(data_batch=local)
+
+    # What follows runs on each device, on its share of the batch.
+
+    def _divided_step(self, data) -> None:
+        device = tf.distribute.get_replica_context()
+        parts = _Parts(data, self.gradient_accumulation_steps)
+        weights = device.all_reduce(tf.distribute.ReduceOp.SUM, parts.sum(self._loss_weights))
+        values = [tf.convert_to_tensor(variable.value) for variable in self.trainable_variables]
+        scale = self.optimizer.scale_loss(tf.ones([], weights.dtype))
+        first_number = device.replica_id_in_sync_group * parts.count
+
+        def gradients_and_sums(part, number):
+            return self._part_function(values, self._seeds(first_number + number), part, weights, scale)
+
+        if self._compile_metrics is None:
+            gradients, sums = parts.sum(gradients_and_sums)
+        else:  # `compile` allows them with one part only
+            gradients, sums, predictions = gradients_and_sums(data, 0)
+            x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
+            self.compute_metrics(x, y, predictions, sample_weight)
+        for name, (numerator, weight) in sums.items():
+            self._reports[name].update_state(numerator, weight)
+        gradients = device.all_reduce(tf.distribute.ReduceOp.SUM, gradients)
+        variables = [
+            variable for variable, is_used in zip(self.trainable_variables, self._is_used, strict=True) if is_used
+        ]
+        self.optimizer.apply(gradients, variables)
+
+    def _loss_weights(self, part, number) -> tf.Tensor:
+        """Returns the weights of the loss terms, (terms,).
+
+        None depends on the predictions: TensorFlow leaves out what is computed for nothing.
+        """
+        x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(part)
+        with keras.StatelessScope():
+            terms = self.loss_terms(x, y, self(x, training=False), sample_weight)
+        return tf.stack([term.weight for term in terms])
+
+    def _seeds(self, number) -> list[tf.Tensor]:
+        """Returns what the random generators of the layers start from in a part: int (2,) for each.
+
+        They follow from the step and the part's number among those of all devices.
+        """
+        step = tf.convert_to_tensor(self.optimizer.iterations.value)
+
+        def seed_of(state):
+            seed = tf.random.experimental.stateless_fold_in(tf.cast(state.value, tf.int64), step)
+            return tf.cast(tf.random.experimental.stateless_fold_in(seed, number), state.dtype)
+
+        return [seed_of(state) for state in self._seed_states()]
+
+    def _seed_states(self) -> list[keras.Variable]:
+        return [state for state in self.non_trainable_variables if state.path.endswith("seed_generator_state")]
+
+    def _part_gradients(self, values, seeds, part, weights, scale):
+        """Returns the gradients of one part, and what it adds to the metrics: name -> (numerator, weight).
+
+        Args:
+            values: the trainable weights, in the order of `trainable_variables`.
+            seeds: see `_seeds`.
+            part: features, or features and labels, or those and the weights of the examples.
+            weights: (terms,), of the whole batch.
+            scale: what the loss is multiplied by before the gradients are taken.
+        """
+        x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(part)
+        state = [*zip(self.trainable_variables, values, strict=True), *zip(self._seed_states(), seeds, strict=True)]
+        num_parts = self.distribute_strategy.num_replicas_in_sync * self.gradient_accumulation_steps
+        with keras.StatelessScope(state_mapping=state, collect_losses=True), tf.GradientTape() as tape:
+            tape.watch(values)
+            predictions = self(x, training=True)
+            terms = self.loss_terms(x, y, predictions, sample_weight)
+            shares = zip(terms, tf.unstack(weights), strict=True)
+            losses = [dataclasses.replace(term, weight=weight).value for term, weight in shares]
+            # Those of `add_loss` and regularisers are means or the same everywhere.
+            losses += [loss / num_parts for loss in self.losses]
+            loss = tf.add_n([tf.cast(loss, weights.dtype) for loss in losses]) * scale
+        gradients = tape.gradient(loss, values)
+        self._is_used = [gradient is not None for gradient in gradients]
+        gradients = [dense_gradient(gradient) for gradient in gradients if gradient is not None]
+        if self._compile_metrics is None:
+            terms += self.metric_terms(x, y, predictions, sample_weight)
+        sums = {term.name: (term.numerator, term.weight) for term in terms}
+        return (gradients, sums) if self._compile_metrics is None else (gradients, sums, predictions)
+
+
+def _inner(optimizer):
+    """Returns what a `LossScaleOptimizer` wraps, or the optimiser itself."""
+    return getattr(optimizer, "inner_optimizer", optimizer)
+
+
+class _Parts:
+    """A batch cut along its first axis.
+
+    Args:
+        batch: structure of tensors with the same first axis; the last parts are smaller, or empty, where the count does
+            not divide it.
+        count: number of parts.
+    """
+
+    def __init__(self, batch, count: int):
+        self.count = count
+        self._batch = batch
+
+    def sum(self, function):
+        """Returns the sum of `function(part, its number)`, a structure of tensors, over all parts."""
+        if self.count == 1:
+            return function(self._batch, 0)
+        total = function(self._part(0), 0)
+
+        def add(number, total):
+            more = function(self._part(number), number)
+            return number + 1, tf.nest.map_structure(tf.add, total, more)
+
+        return tf.while_loop(lambda number, total: number < self.count, add, [tf.constant(1), total])[1]
+
+    def _part(self, number):
+        return tf.nest.map_structure(functools.partial(self._cut, number=number), self._batch)
+
+    def _cut(self, values, number):
+        if values is None:
+            return None
+        size = values.shape[0]
+        if size is not None and size % self.count == 0:  # all parts have one shape, as XLA wants it
+            lengths = values.shape[1:] if values.shape.is_fully_defined() else tf.unstack(tf.shape(values)[1:])
+            return tf.reshape(values, [self.count, size // self.count, *lengths])[number]
+        size = -(-tf.shape(values)[0] // self.count)
+        return values[number * size : (number + 1) * size]

@@ -1,0 +1,102 @@
+"""Masks for records that were written without: drawn while they are read, so that every epoch has new ones."""
+
+import dataclasses
+import math
+from collections.abc import Mapping
+
+import numpy as np
+import tensorflow as tf
+
+from keras_bert.program.errors import InputError
+from keras_bert.records import features
+from keras_bert.records.form import RecordForm
+from keras_bert.records.masked_positions import MaskingOptions
+from keras_bert.records.masking import MaskingVocabulary, mask_batch
+from keras_bert.tokenization.vocabulary import Vocabulary
+
+# [CLS] token [SEP]
+_SHORTEST_SEQUENCE = 3
+# In the order in which masking hands them over; with the dtypes of parsed records.
+_MASKED = {
+    features.INPUT_IDS: tf.int32,
+    features.MASKED_LM_POSITIONS: tf.int32,
+    features.MASKED_LM_IDS: tf.int32,
+    features.MASKED_LM_WEIGHTS: tf.float32,
+}
+
+
+class DynamicMasking:
+    """Masks batches by the same code, and so by the same law, as `create_pretraining_data` masks records.
+
+    The masks of a batch are drawn by a generator of their own, for the seed and the number of the batch. So the same
+    seed gives the same masks, a run that skips the batches it has seen goes on with those it would have had, and a
+    record has other masks whenever it comes again.
+
+    The work is done by NumPy (`tf.numpy_function`): on the host, in the process that made the dataset. Such a dataset
+    cannot be saved, or handed to the workers of a tf.data service.
+
+    Args:
+        form: of the records, which have no masks.
+        vocabulary: of the records.
+        options: name -> value: fields of `MaskingOptions`, with their defaults, and `replacement_tokens`, see
+            `MaskingVocabulary.from_tokens`. `max_predictions_per_seq` is by default so large that every sequence gets
+            its share.
+        seed: any integer.
+
+    Raises:
+        InputError: an option is unknown or out of range.
+    """
+
+    def __init__(self, form: RecordForm, vocabulary: Vocabulary, options: Mapping[str, object], seed: int):
+        options = dict(options)
+        replacement_tokens = options.pop("replacement_tokens", "text")
+        self.options = _masking_options(options, form)
+        self._vocabulary = MaskingVocabulary.from_tokens(vocabulary.tokens, replacement_tokens)
+        self._is_special = np.zeros(len(vocabulary), bool)
+        self._is_special[[vocabulary.pad_id, vocabulary.cls_id, vocabulary.sep_id]] = True
+        self._seed = seed % 2**64
+
+    def apply(self, batches: tf.data.Dataset, start_step: int = 0) -> tf.data.Dataset:
+        """Masks a dataset of parsed records: dict name -> tensor (batch, length), int32.
+
+        Batches are counted from the beginning of the dataset, so repeating is to come before; the first has the number
+        `start_step`.
+        """
+        return batches.enumerate(start_step).map(self._mask, num_parallel_calls=tf.data.AUTOTUNE)
+
+    def _mask(self, number: tf.Tensor, batch: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+        rows = batch[features.INPUT_IDS], batch[features.INPUT_MASK]
+        masked = tf.numpy_function(self._draw, [number, *rows], list(_MASKED.values()))
+        masked = dict(zip(_MASKED, masked, strict=True))
+        for name, values in masked.items():
+            length = rows[0].shape[1] if name == features.INPUT_IDS else self.options.max_predictions_per_seq
+            values.set_shape([rows[0].shape[0], length])
+        return batch | masked
+
+    def _draw(self, number: np.ndarray, input_ids: np.ndarray, input_mask: np.ndarray) -> list[np.ndarray]:
+        if input_ids.min() < 0 or input_ids.max() >= len(self._is_special):
+            raise InputError(
+                f"The records hold the token {input_ids.min() if input_ids.min() < 0 else input_ids.max()}, but the "
+                f"vocabulary has {len(self._is_special)}. Use the vocabulary that the records were made with."
+            )
+        is_text = (input_mask > 0) & ~self._is_special[input_ids]
+        rng = np.random.Generator(np.random.PCG64([self._seed, int(number)]))
+        masked = mask_batch(input_ids, is_text, input_mask, self.options, self._vocabulary, rng)
+        return [masked[name] for name in _MASKED]
+
+
+def _masking_options(options: Mapping[str, object], form: RecordForm) -> MaskingOptions:
+    known = [field.name for field in dataclasses.fields(MaskingOptions)]
+    unknown = sorted(set(options) - set(known))
+    if unknown:
+        raise InputError(f"Masking has no option {unknown[0]}. It has: {', '.join([*known, 'replacement_tokens'])}")
+    if options.get("max_predictions_per_seq") is not None:
+        return MaskingOptions(**options)
+    options = MaskingOptions(**{**options, "max_predictions_per_seq": 1})
+    share = options.masked_lm_prob
+    wanted = round(share * form.max_seq_length)
+    if form.max_sequences_per_row > 1:
+        # Each sequence rounds for itself: upwards by a half at most, but the shortest to a whole mask.
+        most_rounded_up = max(0.5, 1.0 - share * _SHORTEST_SEQUENCE)
+        wanted = math.ceil(share * form.max_seq_length + form.max_sequences_per_row * most_rounded_up)
+    return dataclasses.replace(options, max_predictions_per_seq=max(1, wanted))

@@ -1,0 +1,141 @@
+"""Masked-language-model targets: which positions are predicted, and what stands there instead.
+
+NumPy only and without a corpus: records with masks are made with it, and unmasked records get theirs while they are
+read. The positions are chosen by `masked_positions`.
+"""
+
+import dataclasses
+from collections.abc import Sequence
+
+import numpy as np
+
+from keras_bert.program.errors import InputError
+from keras_bert.records import features
+from keras_bert.records.masked_positions import (
+    MaskingOptions,
+    choose_tokens,
+    choose_words,
+    concatenated_ranges,
+    count_by_sequence,
+)
+
+# Of the positions to predict: this share becomes [MASK], ...
+MASK_SHARE = 0.8
+# ... this share stays as it is, and the rest becomes a random token.
+KEEP_SHARE = 0.1
+
+
+@dataclasses.dataclass(frozen=True)
+class MaskingVocabulary:
+    """What masking has to know of a vocabulary of V tokens.
+
+    Args:
+        mask_id: the id of [MASK].
+        is_continuation: bool (V,): which tokens go on with the word before them.
+        replacement_ids: the ids that random tokens are drawn from.
+    """
+
+    mask_id: int
+    is_continuation: np.ndarray
+    replacement_ids: np.ndarray
+
+    @classmethod
+    def from_tokens(cls, tokens: Sequence[str], replacement_tokens: str = "text") -> "MaskingVocabulary":
+        """Reads it off the tokens, in the order of their ids.
+
+        Args:
+            replacement_tokens: "text" for what text can contain, "vocabulary" for all tokens, as in Google's script.
+
+        Raises:
+            InputError: there is no [MASK], no token to replace with, or another word for `replacement_tokens`.
+        """
+        if replacement_tokens not in ("text", "vocabulary"):
+            raise InputError(f"replacement_tokens must be 'text' or 'vocabulary'. Received: {replacement_tokens!r}")
+        if "[MASK]" not in tokens:
+            raise InputError("The vocabulary has no [MASK], which masked tokens are replaced with. Add it.")
+        replacement_ids = np.arange(len(tokens)) if replacement_tokens == "vocabulary" else text_token_ids(tokens)
+        if not len(replacement_ids):
+            raise InputError("The vocabulary has special tokens only: none is left to replace others with.")
+        is_continuation = np.array([token.startswith("##") for token in tokens])
+        return cls(list(tokens).index("[MASK]"), is_continuation, replacement_ids.astype(np.int32))
+
+
+def text_token_ids(tokens: Sequence[str]) -> np.ndarray:
+    """The ids of the tokens that text can contain: all but [PAD], [CLS], [unused12], <S> and their like.
+
+    The tokenizer splits at brackets, so no text yields a bracketed token.
+    """
+    is_bracketed = [len(token) > 2 and (token[0] + token[-1]) in ("[]", "<>") for token in tokens]
+    return np.flatnonzero(~np.array(is_bracketed, bool))
+
+
+def mask_batch(
+    input_ids: np.ndarray,
+    is_text: np.ndarray,
+    sequence_numbers: np.ndarray,
+    options: MaskingOptions,
+    vocabulary: MaskingVocabulary,
+    rng: np.random.Generator,
+) -> dict[str, np.ndarray]:
+    """Masks B rows of S columns.
+
+    Args:
+        input_ids: integers (B, S); not changed.
+        is_text: bool (B, S), false at special tokens and padding: what may be predicted.
+        sequence_numbers: integers (B, S), 0 for padding and n for the row's n-th sequence (`input_mask`).
+
+    Returns:
+        `input_ids` (B, S), `masked_lm_positions` and `masked_lm_ids` (B, P), int32, and `masked_lm_weights` (B, P),
+        float32; P is `max_predictions_per_seq`. Positions ascend; where a row has fewer, there are zeros.
+
+    Example:
+        `[CLS] the quick brown fox [SEP]`, at most 2 -> `[CLS] the quick [MASK] fox [SEP]`,
+        positions 3 0, ids of `brown` and 0, weights 1.0 0.0
+
+    Reference: Devlin et al., 2018, appendix A.1; google-research/bert `create_masked_lm_predictions`; for spans Joshi
+    et al., 2019 (SpanBERT), section 3.1.
+    """
+    num_to_predict = count_by_sequence(is_text, sequence_numbers, options)
+    if options.masks_words:
+        continues = vocabulary.is_continuation[input_ids]
+        chosen, units = choose_words(is_text, continues, sequence_numbers, num_to_predict, options, rng)
+    else:
+        chosen = choose_tokens(is_text, sequence_numbers, num_to_predict, rng)
+        units = np.arange(len(chosen))
+    if not options.whole_word_actions:
+        units = np.arange(len(chosen))
+    return _put_masks(input_ids, chosen, units, options.max_predictions_per_seq, vocabulary, rng)
+
+
+def _put_masks(
+    input_ids: np.ndarray,
+    chosen: np.ndarray,
+    units: np.ndarray,
+    max_predictions_per_seq: int,
+    vocabulary: MaskingVocabulary,
+    rng: np.random.Generator,
+) -> dict[str, np.ndarray]:
+    """Replaces the chosen positions: 80 % of the units by [MASK], 10 % by random tokens, 10 % not at all."""
+    num_rows, num_columns = input_ids.shape
+    shape = (num_rows, max_predictions_per_seq)
+    positions, ids, weights = np.zeros(shape, np.int32), np.zeros(shape, np.int32), np.zeros(shape, np.float32)
+    row = chosen // num_columns
+    counts = np.bincount(row, minlength=num_rows)
+    target = concatenated_ranges(np.arange(num_rows) * max_predictions_per_seq, counts)
+    masked = input_ids.astype(np.int32).ravel()
+    original = masked[chosen]
+    positions.ravel()[target] = chosen - row * num_columns
+    ids.ravel()[target] = original
+    weights.ravel()[target] = 1.0
+
+    action = rng.random(int(units.max(initial=-1)) + 1)[units]
+    is_random = action >= MASK_SHARE + KEEP_SHARE
+    masked[chosen[action < MASK_SHARE]] = vocabulary.mask_id
+    draws = (rng.random(int(is_random.sum())) * len(vocabulary.replacement_ids)).astype(np.int64)
+    masked[chosen[is_random]] = vocabulary.replacement_ids[draws]
+    return {
+        features.INPUT_IDS: masked.reshape(input_ids.shape),
+        features.MASKED_LM_POSITIONS: positions,
+        features.MASKED_LM_IDS: ids,
+        features.MASKED_LM_WEIGHTS: weights,
+    }

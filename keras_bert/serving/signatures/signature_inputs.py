@@ -1,0 +1,133 @@
+"""What all signatures are made of: named inputs, and rows of tokens from texts or from ids.
+
+`serving_default` takes text, of which the graph makes tokens. `tokens` takes ids, and the number of tokens in each row
+instead of a mask: a server that pads a batch repeats the first number of a row, which makes ones of a padded mask. Both
+call one function, so the encoder is in the graph once. Outputs are float32, int32, bool or strings; all have a name,
+and their first axis is the batch.
+"""
+
+import dataclasses
+
+import tensorflow as tf
+
+from keras_bert.program.errors import InputError
+from keras_bert.records import features
+from keras_bert.records.segments import pack_segments
+
+# Ids, mask or segment numbers of a batch.
+IDS = tf.TensorSpec([None, None], tf.int32)
+
+
+@dataclasses.dataclass(frozen=True)
+class SignatureOptions:
+    """What a user chooses about an export.
+
+    Attributes:
+        max_seq_length: longer texts are cut to so many tokens; None stands for all of the model's positions. Give the
+            length that a model was trained with if it has seen no longer ones.
+        text_pairs: whether a classifier or an encoder takes two texts.
+        top_k: how many tokens a masked-LM model proposes for each [MASK].
+        pooling: how an encoder makes one vector of a text: `mean` of the vectors of all tokens, or the `first`, [CLS].
+        normalize: whether an encoder divides this vector by its length, so that products are cosines.
+    """
+
+    max_seq_length: int | None = None
+    text_pairs: bool = False
+    top_k: int = 5
+    pooling: str = "mean"
+    normalize: bool = True
+
+
+def signature(**inputs):
+    """Makes a graph of a function with the inputs name=(shape, dtype); each has its name on the wire too."""
+    specs = [tf.TensorSpec(shape, dtype, name=name) for name, (shape, dtype) in inputs.items()]
+    # Never compiled by XLA: stock servers have that switched off, and every request would fail.
+    return tf.function(input_signature=specs, autograph=False, jit_compile=False)
+
+
+def packer(vocabulary, max_seq_length: int):
+    """Returns a function from ragged segments to ids, mask and segment numbers, int32 `[B, max_seq_length]`."""
+
+    def pack(segments):
+        packed = pack_segments(segments, max_seq_length, vocabulary)
+        return packed[features.INPUT_IDS], packed[features.INPUT_MASK], packed[features.SEGMENT_IDS]
+
+    return pack
+
+
+def model_inputs(input_ids, input_mask, segment_ids) -> dict:
+    return {features.INPUT_IDS: input_ids, features.INPUT_MASK: input_mask, features.SEGMENT_IDS: segment_ids}
+
+
+def text_signature(pack, tokenize, compute, text_pairs: bool):
+    """Returns the signature of `text` and, for pairs, `text_b`, strings `[B]`; an empty `text_b` means a single text.
+
+    Args:
+        pack: what `packer` returns.
+        tokenize: strings `[B]` -> RaggedTensor `[B, None]` of ids.
+        compute: the function of ids, mask and segment numbers that gives the outputs.
+    """
+
+    @signature(text=([None], tf.string))
+    def of_text(text):
+        return compute(*trim(*pack([tokenize(text)])))
+
+    @signature(text=([None], tf.string), text_b=([None], tf.string))
+    def of_text_pair(text, text_b):
+        first, second = tokenize(text), tokenize(text_b)
+        is_pair = second.row_lengths() > 0
+        return compute(*trim(*choose_rows(is_pair, pack([first, second]), pack([first]))))
+
+    return of_text_pair if text_pairs else of_text
+
+
+def tokens_signature(compute, max_seq_length: int, text_pairs: bool):
+    """Returns the signature of `input_ids`, for pairs `segment_ids`, int32 `[B, S]`, and `lengths`, int32 `[B]`."""
+
+    @signature(input_ids=([None, None], tf.int32), lengths=([None], tf.int32))
+    def of_tokens(input_ids, lengths):
+        return compute(*cut(input_ids, tf.zeros_like(input_ids), lengths, max_seq_length))
+
+    @signature(input_ids=([None, None], tf.int32), segment_ids=([None, None], tf.int32), lengths=([None], tf.int32))
+    def of_token_pair(input_ids, segment_ids, lengths):
+        return compute(*cut(input_ids, segment_ids, lengths, max_seq_length))
+
+    return of_token_pair if text_pairs else of_tokens
+
+
+def choose_rows(condition, if_true, if_false):
+    """Returns, row by row, the tensors `[B, S]` of `if_true` or of `if_false`; `condition` is bool `[B]`."""
+    return [tf.where(condition[:, tf.newaxis], one, other) for one, other in zip(if_true, if_false, strict=True)]
+
+
+def trim(input_ids, input_mask, segment_ids):
+    """Cuts off the columns that are padding in every row: a batch of short texts costs little.
+
+    One column stays in a batch without rows, since there is no model of no tokens.
+    """
+    longest = tf.reduce_max(tf.concat([tf.reduce_sum(input_mask, axis=1), [1]], 0))
+    return input_ids[:, :longest], input_mask[:, :longest], segment_ids[:, :longest]
+
+
+def cut(input_ids, segment_ids, lengths, max_seq_length: int):
+    """Returns ids, mask and segment numbers of rows of which the first `lengths` tokens count."""
+    input_ids, segment_ids = input_ids[:, :max_seq_length], segment_ids[:, :max_seq_length]
+    # There is no model of no tokens: rows without a column get one of padding.
+    missing = [[0, 0], [0, tf.maximum(1 - tf.shape(input_ids)[1], 0)]]
+    input_ids, segment_ids = tf.pad(input_ids, missing), tf.pad(segment_ids, missing)
+    # What stands behind the length of a row is whatever the client or the server filled it with.
+    input_mask = tf.sequence_mask(lengths, tf.shape(input_ids)[1], tf.int32)
+    return trim(input_ids * input_mask, input_mask, segment_ids * input_mask)
+
+
+def check_room(options: SignatureOptions, segments: int) -> None:
+    """Raises `InputError` if rows are too short for [CLS] and, for each segment, a token and [SEP]."""
+    shortest = 1 + 2 * segments
+    if options.max_seq_length < shortest:
+        raise InputError(f"max_seq_length must be at least {shortest}. Received: {options.max_seq_length}")
+
+
+def check_pairs(model) -> None:
+    """Raises `InputError` if a model cannot tell two texts apart."""
+    if model.config.type_vocab_size < 2:
+        raise InputError("The model knows one segment only (type_vocab_size=1), so it cannot take pairs of texts.")

@@ -1,0 +1,125 @@
+"""`TextTask`: how a task model is trained on texts, and what its outputs say about them."""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from keras_bert.program.errors import InputError
+from keras_bert.records.token_rows import TokenRows
+from keras_bert.tokenization.graph_wordpiece import GraphTokenizer
+from keras_bert.tokenization.vocabulary import Vocabulary
+
+
+@dataclasses.dataclass(frozen=True)
+class Encoded:
+    """Examples as the model takes them. Tasks that need more to read the outputs derive from it.
+
+    Attributes:
+        rows: with labels if the examples have them.
+        notes: what was cut or left out, in words, with its number.
+    """
+
+    rows: TokenRows
+    notes: Sequence[str] = ()
+
+
+# Tokenizers that are kept: a run makes several models with one vocabulary.
+_MOST_TOKENIZERS = 4
+_tokenizers: dict[tuple[str, bool], GraphTokenizer] = {}
+
+
+def shared_tokenizer(vocabulary: Vocabulary, do_lower_case: bool) -> GraphTokenizer:
+    """Returns the tokenizer of a vocabulary, the same one for all models that have it."""
+    key = (vocabulary.sha256, do_lower_case)
+    if key not in _tokenizers:
+        while len(_tokenizers) >= _MOST_TOKENIZERS:
+            del _tokenizers[next(iter(_tokenizers))]
+        _tokenizers[key] = GraphTokenizer(vocabulary, do_lower_case)
+    return _tokenizers[key]
+
+
+class TextTask:
+    """One task on texts, for one model. There is one class for each class of models.
+
+    Args:
+        model: a task model that has a vocabulary.
+
+    Attributes:
+        name: what a run folder calls the task.
+        main_score: the name of the score by which the best of several models is chosen; more is better.
+        example_rank: the axes of one example's text: 0 for a string, 1 for a list of words.
+        usual_length: tokens in a row where a run is not told how many, see `row_length`.
+
+    Raises:
+        InputError: the model has no vocabulary.
+    """
+
+    name: str
+    main_score = "accuracy"
+    example_rank = 0
+    usual_length = 128
+
+    def __init__(self, model):
+        if model.vocabulary is None:
+            raise InputError(
+                f"Texts need the vocabulary of the model, and this {type(model).__name__} has none: load it with "
+                "from_pretrained, or set model.vocabulary = Vocabulary.from_file(path)."
+            )
+        self.model = model
+        self.tokenizer = shared_tokenizer(model.vocabulary, model.config.do_lower_case)
+
+    def examples(self, x, y=None, sample_weight=None) -> Any:
+        """Returns what a user gave to `fit` or `predict` as examples.
+
+        Args:
+            x: the texts, as lists, arrays or tuples of these.
+            y: the labels, or None.
+            sample_weight: a number for each example, or None.
+
+        Raises:
+            InputError: something is empty, missing, or does not fit the model.
+        """
+        raise NotImplementedError
+
+    def before_training(self, examples) -> None:
+        """Sets on the model what follows from the examples that it is going to learn."""
+
+    def encode(self, examples, max_seq_length: int | None = None) -> Encoded:
+        """Returns the rows of examples.
+
+        Args:
+            examples: what `examples` returned.
+            max_seq_length: tokens in a row at most; by default as many as the model has positions.
+        """
+        raise NotImplementedError
+
+    def answers(self, examples, encoded: Encoded, outputs) -> list:
+        """Returns what the model says, an answer for each example.
+
+        Args:
+            outputs: what `predict_rows` returned for `encoded.rows`.
+        """
+        raise NotImplementedError
+
+    def scores(self, examples, answers: Sequence) -> dict[str, float]:
+        """Returns the official scores of answers to examples with labels."""
+        raise NotImplementedError
+
+    def class_weights(self, examples, class_weight: Mapping | str):
+        """Returns a weight for each example from one for each class, or from "balanced".
+
+        Raises:
+            InputError: the task has no classes of examples.
+        """
+        raise InputError(f"{type(self.model).__name__} has no classes to weight. Leave class_weight out.")
+
+    def checked_length(self, max_seq_length: int | None) -> int:
+        """Returns `max_seq_length`, or the model's positions where it is None.
+
+        Raises:
+            InputError: the model has not so many positions.
+        """
+        if max_seq_length is None:
+            return self.model.config.max_position_embeddings
+        self.model.config.check_sequence_length(max_seq_length)
+        return max_seq_length

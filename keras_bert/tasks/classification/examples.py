@@ -1,0 +1,157 @@
+"""One text, or a pair of texts, per example: labels, sets of labels or scores, and the rows that the model takes."""
+
+import dataclasses
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from keras_bert.program.errors import InputError
+from keras_bert.records.segments import pack_segments
+
+
+@dataclasses.dataclass(frozen=True)
+class TextExamples:
+    """Texts, or pairs of texts, with or without labels.
+
+    Attributes:
+        texts: N texts, none of them empty.
+        second_texts: N second texts of pairs, or None.
+        labels: N labels, N lists of labels or N scores; or None.
+        source: where they are from, for messages.
+        weights: how much each example counts in training, N numbers; or None.
+        may_be_empty: whether texts may be empty: every line of the test set of a benchmark must get an answer.
+
+    Raises:
+        InputError: there are none, one is empty, or the numbers disagree.
+    """
+
+    texts: Sequence[str]
+    second_texts: Sequence[str] | None = None
+    labels: Sequence[str] | Sequence[Sequence[str]] | Sequence[float] | None = None
+    source: str = "the examples"
+    weights: Sequence[float] | None = None
+    may_be_empty: bool = False
+
+    def __post_init__(self):
+        if not self.texts:
+            raise InputError(f"{self.source}: there is no text.")
+        columns = {"text": self.texts, "second text": self.second_texts, "label": self.labels, "weight": self.weights}
+        for name, values in columns.items():
+            if values is None:
+                continue
+            if len(values) != len(self.texts):
+                raise InputError(f"{self.source}: {len(self.texts)} texts but {len(values)} {name}s.")
+            if self.may_be_empty and name.endswith("text"):
+                continue
+            empty = next(
+                (n for n, value in enumerate(values, start=1) if isinstance(value, str) and not value.strip()), None
+            )
+            if empty is not None:
+                raise InputError(
+                    f"{self.source}: the {name} of example {empty} is empty. Remove the example or fill it in."
+                )
+
+    def __len__(self):
+        return len(self.texts)
+
+
+def labels_of(examples: TextExamples) -> list[str]:
+    """Returns the labels that occur, each once: whole numbers in their order, other labels by the alphabet.
+
+    Raises:
+        InputError: there are fewer than two.
+    """
+    labels = in_label_order(examples.labels or ())
+    if len(labels) < 2:
+        raise InputError(
+            f"{examples.source}: a classifier needs examples of two labels or more. Received: {labels or 'no labels'}. "
+            "Was the right column named as the label?"
+        )
+    return labels
+
+
+def in_label_order(labels: Sequence[str]) -> list[str]:
+    """Returns the different labels: whole numbers in their order, other labels by the alphabet.
+
+    >>> in_label_order(["10", "9", "9"]), in_label_order(["no", "10", "9"])
+    (['9', '10'], ['10', '9', 'no'])
+    """
+    labels = sorted(set(labels))
+    if all(label.isascii() and label.isdigit() for label in labels):
+        labels.sort(key=int)
+    return labels
+
+
+def label_ids(examples: TextExamples, labels: Sequence[str]) -> list[int]:
+    """Returns the place in `labels` of every example's label.
+
+    Raises:
+        InputError: an example has another label; the message names it.
+    """
+    ids = {label: number for number, label in enumerate(labels)}
+    return [
+        ids[label] if label in ids else _refuse_label(examples.source, number, label, labels)
+        for number, label in enumerate(examples.labels, start=1)
+    ]
+
+
+def multi_hot_labels(
+    labels_of_examples: Sequence[Sequence[str]], labels: Sequence[str], source: str = "the examples"
+) -> np.ndarray:
+    """Returns int64 (N, labels), 1 for each label that an example has. An example may have none.
+
+    >>> multi_hot_labels([["b", "a"], []], ["a", "b", "c"]).tolist()
+    [[1, 1, 0], [0, 0, 0]]
+
+    Raises:
+        InputError: an example has another label; the message names it.
+    """
+    ids = {label: number for number, label in enumerate(labels)}
+    result = np.zeros((len(labels_of_examples), len(labels)), np.int64)
+    for number, its_labels in enumerate(labels_of_examples, start=1):
+        for label in its_labels:
+            if label not in ids:
+                _refuse_label(source, number, label, labels)
+            result[number - 1, ids[label]] = 1
+    return result
+
+
+def checked_scores(scores: Sequence[float], source: str = "the examples") -> np.ndarray:
+    """Returns the scores of a regression as float32 (N,).
+
+    Raises:
+        InputError: one is not a finite number.
+    """
+    for number, score in enumerate(scores, start=1):
+        if not math.isfinite(score):
+            raise InputError(f"{source}: the score of example {number} must be a finite number. Received: {score}")
+    return np.asarray(scores, np.float32)
+
+
+def encode_texts(
+    texts: Sequence[str], second_texts: Sequence[str] | None, tokenizer, max_seq_length: int
+) -> tuple[dict[str, np.ndarray], np.ndarray]:
+    """Makes rows of texts, [CLS] a [SEP], or of pairs, [CLS] a [SEP] b [SEP].
+
+    Args:
+        texts: N strings.
+        second_texts: N strings, or None.
+        tokenizer: a `GraphTokenizer`.
+        max_seq_length: longer rows are cut, see `pack_segments`.
+
+    Returns:
+        dict of `input_ids`, `input_mask`, `segment_ids`, int32 (N, max_seq_length); and which rows were cut, bool (N,).
+    """
+    columns = [texts] if second_texts is None else [texts, second_texts]
+    segments = [tokenizer.tokenize(list(column)) for column in columns]
+    packed = pack_segments(segments, max_seq_length, tokenizer.vocabulary)
+    lengths = sum(segment.row_lengths().numpy() for segment in segments) + 1 + len(segments)
+    return {name: values.numpy() for name, values in packed.items()}, lengths > max_seq_length
+
+
+def _refuse_label(source: str, number: int, label: str, labels: Sequence[str]):
+    raise InputError(
+        f"{source}: the label {label!r} of example {number} does not occur in training and was not given. The labels "
+        f"are: {', '.join(labels)}"
+    )

@@ -1,0 +1,72 @@
+"""The files that the leaderboard of GLUE takes."""
+
+import os
+from collections.abc import Sequence
+
+from keras_bert.program.errors import InputError
+from keras_bert.tasks.report_files import write_text
+
+_YES_NO = ("0", "1")
+_ENTAILMENT = ("entailment", "not_entailment")
+_THREE_WAY = ("contradiction", "entailment", "neutral")
+# Name of the file -> what its predictions may be; none: numbers.
+SUBMISSIONS = {
+    "CoLA": _YES_NO,
+    "SST-2": _YES_NO,
+    "MRPC": _YES_NO,
+    "QQP": _YES_NO,
+    "STS-B": (),
+    "MNLI-m": _THREE_WAY,
+    "MNLI-mm": _THREE_WAY,
+    "QNLI": _ENTAILMENT,
+    "RTE": _ENTAILMENT,
+    "WNLI": _YES_NO,
+    "AX": _THREE_WAY,
+}
+_LOWEST_SIMILARITY, _HIGHEST_SIMILARITY = 0.0, 5.0
+
+
+def submission_name(task_name: str, part: str = "predict") -> str:
+    """Returns what the leaderboard calls the answers to a task's test set.
+
+    >>> submission_name("RTE"), submission_name("MNLI"), submission_name("MNLI", "predict_mismatched")
+    ('RTE', 'MNLI-m', 'MNLI-mm')
+    """
+    if task_name != "MNLI":
+        return task_name
+    return "MNLI-mm" if part.endswith("mismatched") else "MNLI-m"
+
+
+def write_submission(folder: str | os.PathLike, name: str, predictions: Sequence[str] | Sequence[float]) -> str:
+    """Writes a file of the leaderboard: `index` and `prediction`, a line for each line of the test set.
+
+        index   prediction
+        0       entailment
+        1       not_entailment
+
+    Args:
+        name: one of `SUBMISSIONS`.
+        predictions: labels as the leaderboard has them, or numbers for STS-B, which are cut to 0 to 5.
+
+    Returns:
+        The path of the file.
+
+    Raises:
+        InputError: there is no such submission, or the labels are others.
+    """
+    if name not in SUBMISSIONS:
+        raise InputError(f"GLUE has no submission {name!r}. It has: {', '.join(SUBMISSIONS)}")
+    allowed = SUBMISSIONS[name]
+    wrong = sorted({str(prediction) for prediction in predictions if allowed and prediction not in allowed})
+    if wrong:
+        raise InputError(
+            f"{name} on GLUE takes the labels {', '.join(allowed)}, but the model says {', '.join(wrong)}. Train it "
+            "with --task_name, or on these labels."
+        )
+    if not allowed:
+        cut = (min(max(float(value), _LOWEST_SIMILARITY), _HIGHEST_SIMILARITY) for value in predictions)
+        predictions = [f"{value:.3f}" for value in cut]
+    path = os.path.join(folder, f"{name}.tsv")
+    lines = [f"{number}\t{prediction}\n" for number, prediction in enumerate(predictions)]
+    write_text(path, "index\tprediction\n" + "".join(lines))
+    return path

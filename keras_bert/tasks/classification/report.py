@@ -1,0 +1,267 @@
+"""What a person looks at after an evaluation: which labels are confused, and which texts the model got most wrong."""
+
+import os
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from keras_bert.program.errors import InputError
+from keras_bert.tasks.report_files import BLUE, GREY, ORANGE, aligned, draw, write_table, write_text
+
+# More labels than this are no picture any more: those with the most errors are drawn.
+_MOST_LABELS_DRAWN = 40
+_MOST_LABELS_WITH_NUMBERS = 20
+_SMALLEST_PROBABILITY = 1e-12
+
+
+def write_label_report(
+    folder: str | os.PathLike,
+    texts: Sequence[str],
+    second_texts: Sequence[str] | None,
+    gold: Sequence[int],
+    probabilities: np.ndarray,
+    labels: Sequence[str],
+    scores: Mapping[str, float],
+) -> None:
+    """Writes the report on a task with one label for each text.
+
+        report.txt              scores, the table of labels and the confusion matrix, for people
+        confusion_matrix.tsv    rows are right labels, columns are predicted ones
+        confusion_matrix.png
+        labels.tsv              precision, recall and F1 of each label, and how often it occurs
+        errors.tsv              the wrongly labelled texts, the highest loss first
+
+    Args:
+        folder: files in it are replaced.
+        second_texts: N, or None.
+        gold: the right label ids, N.
+        probabilities: (N, labels).
+        labels: their names.
+        scores: what `report.txt` begins with.
+
+    Raises:
+        InputError: a probability is not a number, or the files cannot be written.
+    """
+    gold = np.asarray(gold)
+    probabilities = _checked(probabilities, "probabilities")
+    predicted = probabilities.argmax(axis=1)
+    confusion = np.zeros((len(labels), len(labels)), np.int64)
+    np.add.at(confusion, (gold, predicted), 1)
+    table = label_table(labels, np.diag(confusion), confusion.sum(axis=0), confusion.sum(axis=1))
+    of_gold = probabilities[np.arange(len(gold)), gold]
+    losses = -np.log(np.maximum(of_gold, _SMALLEST_PROBABILITY))
+    matrix = [[label, *row] for label, row in zip(labels, confusion.tolist(), strict=True)]
+    write_table(os.path.join(folder, "confusion_matrix.tsv"), ["right \\ predicted", *labels], matrix)
+    write_table(os.path.join(folder, "labels.tsv"), _TABLE_HEADER, table)
+    wrong = [number for number in np.argsort(-losses, kind="stable") if predicted[number] != gold[number]]
+    columns = {
+        "right": [labels[label] for label in gold],
+        "predicted": [labels[label] for label in predicted],
+        "probability_of_right": of_gold,
+        "probability_of_predicted": probabilities.max(axis=1),
+        "loss": losses,
+    }
+    _write_errors(folder, texts, second_texts, columns, wrong)
+    text = _scores_text(scores, len(gold)) + "\n" + aligned(_TABLE_HEADER, table)
+    if len(labels) <= _MOST_LABELS_WITH_NUMBERS:
+        text += "\nRows are right labels, columns are predicted ones.\n" + aligned(["", *labels], matrix)
+    write_text(os.path.join(folder, "report.txt"), text + f"\n{len(wrong)} of {len(gold)} are wrong: errors.tsv\n")
+    _draw_confusion(os.path.join(folder, "confusion_matrix.png"), confusion, labels)
+
+
+def write_label_set_report(
+    folder: str | os.PathLike,
+    texts: Sequence[str],
+    second_texts: Sequence[str] | None,
+    gold: np.ndarray,
+    probabilities: np.ndarray,
+    labels: Sequence[str],
+    scores: Mapping[str, float],
+    threshold: float = 0.5,
+) -> None:
+    """Writes the report on a task with any number of labels for each text; see `write_label_report`.
+
+        report.txt, labels.tsv, errors.tsv
+        labels.png              F1 of each label
+
+    Args:
+        gold: 0 or 1, (N, labels).
+        probabilities: (N, labels); a label is predicted from `threshold` on.
+    """
+    gold = np.asarray(gold, bool)
+    probabilities = _checked(probabilities, "probabilities")
+    predicted = probabilities >= threshold
+    table = label_table(labels, (gold & predicted).sum(axis=0), predicted.sum(axis=0), gold.sum(axis=0))
+    of_gold = np.where(gold, probabilities, 1 - probabilities)
+    losses = -np.log(np.maximum(of_gold, _SMALLEST_PROBABILITY)).mean(axis=1)
+    write_table(os.path.join(folder, "labels.tsv"), _TABLE_HEADER, table)
+    wrong = [number for number in np.argsort(-losses, kind="stable") if (predicted[number] != gold[number]).any()]
+    label_sets = {
+        "right": gold,
+        "predicted": predicted,
+        "missed": gold & ~predicted,
+        "wrongly_predicted": predicted & ~gold,
+    }
+    columns = {
+        name: [", ".join(label for label, is_on in zip(labels, row, strict=True) if is_on) for row in rows]
+        for name, rows in label_sets.items()
+    }
+    _write_errors(folder, texts, second_texts, columns | {"loss": losses}, wrong)
+    text = _scores_text(scores, len(gold)) + "\n" + aligned(_TABLE_HEADER, table)
+    text += f"\nThe labels of {len(wrong)} of {len(gold)} texts are not exactly right: errors.tsv\n"
+    write_text(os.path.join(folder, "report.txt"), text)
+    _draw_labels(os.path.join(folder, "labels.png"), table)
+
+
+def write_regression_report(
+    folder: str | os.PathLike,
+    texts: Sequence[str],
+    second_texts: Sequence[str] | None,
+    gold: Sequence[float],
+    predicted: Sequence[float],
+    scores: Mapping[str, float],
+) -> None:
+    """Writes the report on a task with a number for each text; see `write_label_report`.
+
+    report.txt
+    errors.tsv     all texts, the greatest difference first
+    scatter.png    right and predicted numbers
+    """
+    gold = _checked(gold, "right scores")
+    predicted = _checked(predicted, "predicted scores")
+    losses = (predicted - gold) ** 2
+    columns = {"right": gold, "predicted": predicted, "difference": predicted - gold, "loss": losses}
+    _write_errors(folder, texts, second_texts, columns, np.argsort(-losses, kind="stable"))
+    summary = [
+        [name, float(values.mean()), float(values.std()), float(values.min()), float(values.max())]
+        for name, values in (("right", gold), ("predicted", predicted))
+    ]
+    text = _scores_text(scores, len(gold)) + "\n" + aligned(["", "mean", "deviation", "lowest", "highest"], summary)
+    write_text(os.path.join(folder, "report.txt"), text)
+    _draw_scatter(os.path.join(folder, "scatter.png"), gold, predicted)
+
+
+_TABLE_HEADER = ("label", "precision", "recall", "f1", "occurs", "predicted")
+
+
+def label_table(labels: Sequence[str], right: np.ndarray, predicted: np.ndarray, gold: np.ndarray) -> list[list]:
+    """Returns `[label, precision, recall, F1, times in gold, times predicted]` for each label.
+
+    >>> label_table(["a"], [1], [1], [2])
+    [['a', 1.0, 0.5, 0.6666666666666666, 2, 1]]
+
+    Args:
+        right, predicted, gold: for each label, how often it was rightly predicted, was predicted, and occurs.
+    """
+    return [
+        [
+            label,
+            _ratio(found, guessed),
+            _ratio(found, wanted),
+            _ratio(2 * found, guessed + wanted),
+            int(wanted),
+            int(guessed),
+        ]
+        for label, found, guessed, wanted in zip(labels, right, predicted, gold, strict=True)
+    ]
+
+
+def _ratio(numerator, denominator) -> float:
+    return float(numerator / denominator) if denominator else float("nan")
+
+
+def _checked(values, name: str) -> np.ndarray:
+    values = np.asarray(values, np.float64)
+    if not np.isfinite(values).all():
+        rows = np.flatnonzero(~np.isfinite(values.reshape(len(values), -1)).all(axis=1))
+        raise InputError(
+            f"The {name} of {len(rows)} examples are not numbers, the first is example {rows[0] + 1}. The training has "
+            "diverged, or the weights are damaged."
+        )
+    return values
+
+
+def _write_errors(
+    folder: str | os.PathLike,
+    texts: Sequence[str],
+    second_texts: Sequence[str] | None,
+    columns: Mapping[str, Sequence],
+    wrong: Sequence[int],
+) -> None:
+    """Writes `errors.tsv`: of the N texts those whose numbers are in `wrong`, with their values of each column."""
+    columns = {"text": texts} | ({} if second_texts is None else {"second_text": second_texts}) | dict(columns)
+    rows = ([number + 1, *(column[number] for column in columns.values())] for number in wrong)
+    write_table(os.path.join(folder, "errors.tsv"), ["example", *columns], rows)
+
+
+def _scores_text(scores: Mapping[str, float], num_examples: int) -> str:
+    return aligned(["examples", num_examples], [[name, float(value)] for name, value in scores.items()])
+
+
+def _draw_confusion(path: str, confusion: np.ndarray, labels: Sequence[str]) -> None:
+    chosen = _most_wrong(confusion.sum(axis=0) + confusion.sum(axis=1) - 2 * np.diag(confusion))
+    confusion = confusion[np.ix_(chosen, chosen)]
+    shares = confusion / np.maximum(confusion.sum(axis=1, keepdims=True), 1)
+    names = [_short(labels[number]) for number in chosen]
+
+    def on(axis):
+        axis.imshow(shares, cmap="Blues", vmin=0, vmax=1)
+        axis.set_xticks(range(len(names)), names, rotation=45 if len(names) > 3 else 0, parse_math=False)
+        axis.set_yticks(range(len(names)), names, parse_math=False)
+        axis.set_xlabel("predicted")
+        axis.set_ylabel("right")
+        if len(names) <= _MOST_LABELS_WITH_NUMBERS:
+            for (row, column), count in np.ndenumerate(confusion):
+                color = "white" if shares[row, column] > 0.6 else "black"
+                axis.text(column, row, f"{count}", ha="center", va="center", fontsize=9, color=color)
+        left_out = len(labels) - len(names)
+        axis.set_title(
+            f"The {len(names)} most confused of {len(labels)} labels" if left_out else "Confusion matrix",
+            loc="left",
+            fontsize=10,
+        )
+
+    side = 2.4 + 0.42 * max(len(names), 4)
+    draw(path, (side + 0.6, side), on)
+
+
+def _draw_labels(path: str, table: list[list]) -> None:
+    chosen = _most_wrong(np.array([row[4] + row[5] for row in table]))
+    rows = [table[number] for number in chosen]
+
+    def on(axis):
+        places = np.arange(len(rows))
+        for offset, column, color, name in (
+            (-0.25, 1, GREY, "precision"),
+            (0, 2, ORANGE, "recall"),
+            (0.25, 3, BLUE, "F1"),
+        ):
+            axis.barh(places + offset, np.nan_to_num([row[column] for row in rows]), 0.23, color=color, label=name)
+        axis.set_yticks(places, [f"{_short(row[0])} ({row[4]})" for row in rows], parse_math=False)
+        axis.invert_yaxis()
+        axis.set_xlim(0, 1)
+        axis.legend(fontsize=9, loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False)
+        axis.set_title("Labels, and how often they occur", loc="left", fontsize=10)
+
+    draw(path, (7.0, 1.4 + 0.5 * len(rows)), on)
+
+
+def _draw_scatter(path: str, gold: np.ndarray, predicted: np.ndarray) -> None:
+    def on(axis):
+        low, high = min(gold.min(), predicted.min()), max(gold.max(), predicted.max())
+        axis.plot([low, high], [low, high], color=GREY, linewidth=1, linestyle="--")
+        axis.scatter(gold, predicted, s=12, alpha=0.5, color=BLUE, linewidths=0)
+        axis.set_xlabel("right")
+        axis.set_ylabel("predicted")
+        axis.set_title("Right and predicted scores", loc="left", fontsize=10)
+
+    draw(path, (5.6, 5.2), on)
+
+
+def _most_wrong(counts: np.ndarray) -> np.ndarray:
+    """The numbers of at most so many labels as can be drawn, in their own order."""
+    return np.sort(np.argsort(-counts, kind="stable")[:_MOST_LABELS_DRAWN])
+
+
+def _short(label: str) -> str:
+    return label if len(label) <= 24 else label[:23] + "…"

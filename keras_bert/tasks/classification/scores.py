@@ -1,0 +1,214 @@
+"""The official scores of tasks with one label, several labels or a number for each text, and those of GLUE."""
+
+import dataclasses
+import logging
+import warnings
+from collections.abc import Sequence
+
+import numpy as np
+
+from keras_bert.program.errors import InputError
+
+_logger = logging.getLogger(__name__)
+
+
+@dataclasses.dataclass(frozen=True)
+class GlueScores:
+    """The scores that the leaderboard of GLUE gives for a task, and the one by which models are compared."""
+
+    names: tuple[str, ...]
+    main: str
+
+
+_ACCURACY = GlueScores(("accuracy",), "accuracy")
+_PARAPHRASES = GlueScores(("accuracy", "f1", "accuracy_and_f1"), "accuracy_and_f1")
+GLUE_SCORES = {
+    "CoLA": GlueScores(("matthews",), "matthews"),
+    "SST-2": _ACCURACY,
+    "MRPC": _PARAPHRASES,
+    "QQP": _PARAPHRASES,
+    "STS-B": GlueScores(("pearson", "spearman", "pearson_and_spearman"), "pearson_and_spearman"),
+    "MNLI": _ACCURACY,
+    "QNLI": _ACCURACY,
+    "RTE": _ACCURACY,
+    "WNLI": _ACCURACY,
+    "AX": GlueScores(("matthews",), "matthews"),
+}
+
+
+def single_label_scores(gold: Sequence[int], predicted: Sequence[int], num_labels: int) -> dict[str, float]:
+    """Returns the scores of a task with one label for each text.
+
+    Args:
+        gold: int (N,), the right label ids.
+        predicted: int (N,).
+        num_labels: how many labels there are; ids are below it.
+
+    Returns:
+        `accuracy` and `matthews`; with two labels `f1`, that of label id 1, and `accuracy_and_f1`, the mean of both;
+        with more `macro_f1`, the mean over the labels that occur in `gold` or `predicted`. (With one label for each
+        text, micro-averaged F1 is the accuracy.) What is undefined is NaN, and a warning says why. Where all
+        predictions are one label, Matthews' coefficient is 0 by convention, as in the official scorer, and a warning
+        says so.
+
+    Raises:
+        InputError: there are no examples, the numbers differ, or an id is no label.
+
+    Example:
+        >>> single_label_scores([1, 1, 0, 0], [1, 0, 0, 0], num_labels=2)
+        {'accuracy': 0.75, 'matthews': 0.577..., 'f1': 0.666..., 'accuracy_and_f1': 0.708...}
+
+    Reference: Wang et al., 2019 (GLUE), table 1; scikit-learn.
+    """
+    from sklearn.metrics import f1_score
+
+    gold, predicted = _checked_ids(gold, predicted, num_labels)
+    scores = {"accuracy": float(np.mean(gold == predicted)), "matthews": _matthews(gold, predicted)}
+    if num_labels == 2:
+        if not np.any(gold == 1) and not np.any(predicted == 1):
+            _logger.warning("f1 is undefined: label 1 neither occurs nor was it predicted.")
+            scores["f1"] = float("nan")
+        else:
+            scores["f1"] = float(f1_score(gold, predicted, pos_label=1, zero_division=0.0))
+        scores["accuracy_and_f1"] = (scores["accuracy"] + scores["f1"]) / 2
+    else:
+        scores["macro_f1"] = float(f1_score(gold, predicted, average="macro", zero_division=0.0))
+    return scores
+
+
+def multi_label_scores(gold: np.ndarray, predicted: np.ndarray) -> dict[str, float]:
+    """Returns the scores of a task with any number of labels for each text.
+
+    Args:
+        gold: 0 or 1, (N, labels).
+        predicted: the same.
+
+    Returns:
+        `micro_f1`, over all labels of all texts; `macro_f1`, the mean over the labels that occur or were predicted;
+        `subset_accuracy`, the share of texts whose labels are exactly right. What is undefined is NaN, and a warning
+        says why.
+
+    Raises:
+        InputError: there are no examples, the shapes differ, or a value is neither 0 nor 1.
+    """
+    from sklearn.metrics import f1_score
+
+    gold, predicted = np.asarray(gold), np.asarray(predicted)
+    if gold.shape != predicted.shape or gold.ndim != 2 or not gold.size:
+        raise InputError(
+            f"Gold and predicted labels must be 0 or 1, (examples, labels). Received: {gold.shape}, {predicted.shape}"
+        )
+    if not np.isin(gold, (0, 1)).all() or not np.isin(predicted, (0, 1)).all():
+        raise InputError("Gold and predicted labels must be 0 or 1. Take probabilities apart at a threshold first.")
+    scores = {"subset_accuracy": float(np.mean((gold == predicted).all(axis=1)))}
+    gold, predicted = gold.astype(np.int64), predicted.astype(np.int64)
+    used = (gold | predicted).any(axis=0)
+    if not used.any():
+        _logger.warning("micro_f1 and macro_f1 are undefined: no text has a label, and none was predicted.")
+        return {"micro_f1": float("nan"), "macro_f1": float("nan"), **scores}
+    if not used.all():
+        _logger.warning("macro_f1 leaves %d labels out that neither occur nor were predicted.", int((~used).sum()))
+    gold, predicted = gold[:, used], predicted[:, used]
+    if gold.shape[1] == 1:  # scikit-learn would take a single column for a task with one label
+        value = float(f1_score(gold[:, 0], predicted[:, 0], zero_division=0.0))
+        return {"micro_f1": value, "macro_f1": value, **scores}
+    return {
+        "micro_f1": float(f1_score(gold, predicted, average="micro", zero_division=0.0)),
+        "macro_f1": float(f1_score(gold, predicted, average="macro", zero_division=0.0)),
+        **scores,
+    }
+
+
+def regression_scores(gold: Sequence[float], predicted: Sequence[float]) -> dict[str, float]:
+    """Returns the scores of a task with a number for each text.
+
+    Returns:
+        `pearson`, `spearman`, `pearson_and_spearman`, the mean of both, and `mean_squared_error`. Correlations with
+        numbers that are all the same are undefined: they are NaN, and a warning says why.
+
+    Raises:
+        InputError: there are no examples, the numbers of both differ, or one is not finite.
+
+    Example:
+        >>> regression_scores([1.0, 2.0, 3.0], [1.0, 2.0, 4.0])["spearman"]
+        1.0
+    """
+    from scipy.stats import pearsonr, spearmanr
+
+    gold, predicted = np.asarray(gold, np.float64), np.asarray(predicted, np.float64)
+    _check_like(gold, predicted)
+    for name, values in (("gold", gold), ("predicted", predicted)):
+        if not np.isfinite(values).all():
+            number = int(np.argmin(np.isfinite(values)))
+            raise InputError(
+                f"The {name} score of example {number + 1} is {values[number]}: scores must be finite numbers."
+                + (" The training has diverged: use a lower learning_rate." if name == "predicted" else "")
+            )
+    scores = {"pearson": float("nan"), "spearman": float("nan")}
+    constant = [name for name, values in (("gold", gold), ("predicted", predicted)) if np.ptp(values) == 0]
+    if constant:
+        _logger.warning(
+            "pearson and spearman are undefined: all %s scores are %g.",
+            " and ".join(constant),
+            (gold if "gold" in constant else predicted)[0],
+        )
+    else:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # scipy's own remark on numbers that are nearly constant
+            scores = {
+                "pearson": float(pearsonr(gold, predicted)[0]),
+                "spearman": float(spearmanr(gold, predicted)[0]),
+            }
+    scores["pearson_and_spearman"] = (scores["pearson"] + scores["spearman"]) / 2
+    return {**scores, "mean_squared_error": float(np.mean((gold - predicted) ** 2))}
+
+
+def glue_scores(task_name: str, scores: dict[str, float]) -> dict[str, float]:
+    """Returns those of the scores that the leaderboard of GLUE gives for a task.
+
+    Args:
+        task_name: its official name, such as `MRPC`.
+        scores: what `single_label_scores` or `regression_scores` returned.
+
+    Raises:
+        InputError: there is no such task, or the scores are of a task of another kind.
+    """
+    if task_name not in GLUE_SCORES:
+        raise InputError(f"task_name must be one of {', '.join(GLUE_SCORES)}. Received: {task_name!r}")
+    names = GLUE_SCORES[task_name].names
+    missing = [name for name in names if name not in scores]
+    if missing:
+        raise InputError(f"{task_name} is scored by {', '.join(names)}. Received: {', '.join(scores)}")
+    return {name: scores[name] for name in names}
+
+
+def _matthews(gold: np.ndarray, predicted: np.ndarray) -> float:
+    from sklearn.metrics import matthews_corrcoef
+
+    if len(np.unique(gold)) < 2:
+        _logger.warning("matthews is undefined: all examples have the label %d.", gold[0])
+        return float("nan")
+    if len(np.unique(predicted)) < 2:
+        _logger.warning("matthews is 0 by convention: label %d was predicted for all examples.", predicted[0])
+        return 0.0
+    return float(matthews_corrcoef(gold, predicted))
+
+
+def _checked_ids(gold, predicted, num_labels: int) -> tuple[np.ndarray, np.ndarray]:
+    gold, predicted = np.asarray(gold), np.asarray(predicted)
+    _check_like(gold, predicted)
+    for name, values in (("gold", gold), ("predicted", predicted)):
+        if values.dtype.kind not in "iu" or values.min() < 0 or values.max() >= num_labels:
+            raise InputError(
+                f"The {name} labels must be whole numbers from 0 to {num_labels - 1}. Received: {values.min()} to "
+                f"{values.max()} ({values.dtype})"
+            )
+    return gold, predicted
+
+
+def _check_like(gold: np.ndarray, predicted: np.ndarray) -> None:
+    if gold.ndim != 1 or gold.shape != predicted.shape or not gold.size:
+        raise InputError(
+            "Scores need as many predictions as right answers, and one at least. Received: "
+            f"{predicted.shape} and {gold.shape}"
+        )

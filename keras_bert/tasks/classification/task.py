@@ -1,0 +1,236 @@
+"""Texts, or pairs of texts, with a label, several labels or scores, for `BertSequenceClassifier`."""
+
+import dataclasses
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from keras_bert.program.errors import InputError
+from keras_bert.records import features
+from keras_bert.records.token_rows import TokenRows
+from keras_bert.tasks.base import Encoded, TextTask
+from keras_bert.tasks.classification import examples as classification
+from keras_bert.tasks.classification.examples import TextExamples
+from keras_bert.tasks.classification.scores import multi_label_scores, regression_scores, single_label_scores
+from keras_bert.tokenization.user_inputs import as_list, as_texts
+
+# Texts that are tokenised at once.
+_TEXTS_AT_ONCE = 1024
+# A label of several is given when it is more probable than not.
+_THRESHOLD = 0.5
+_SMALLEST_PROBABILITY = np.finfo(np.float64).tiny
+
+
+@dataclasses.dataclass(frozen=True)
+class LabelAnswer:
+    """One label for a text.
+
+    Attributes:
+        label: the most probable one.
+        probability: that of `label`.
+        probabilities: label -> probability, in the order of the model's labels.
+    """
+
+    label: str
+    probability: float
+    probabilities: dict[str, float] = dataclasses.field(repr=False)
+
+
+@dataclasses.dataclass(frozen=True)
+class LabelsAnswer:
+    """Any number of labels for a text.
+
+    Attributes:
+        labels: those that are more probable than not, the most probable first.
+        probabilities: label -> probability, each on its own, in the order of the model's labels.
+    """
+
+    labels: tuple[str, ...]
+    probabilities: dict[str, float]
+
+
+@dataclasses.dataclass(frozen=True)
+class ScoreAnswer:
+    """A score for a text."""
+
+    score: float
+
+
+class ClassificationTask(TextTask):
+    """Texts -> labels or scores.
+
+    `x` is N texts, or a tuple of two such columns for pairs. `y` is N labels, by name or by number; for a model of
+    several labels N lists of names, or 0 and 1 for each label, (N, labels); for a regression N numbers.
+    """
+
+    name = "classifier"
+
+    def __init__(self, model):
+        super().__init__(model)
+        self._kind = _KINDS[model.problem_type]
+        self.main_score = self._kind.main_score
+
+    def examples(self, x, y=None, sample_weight=None) -> TextExamples:
+        columns = x if isinstance(x, tuple) and len(x) == 2 and not isinstance(x[0], str) else (x, None)
+        advice = " Pairs are given as two columns: (texts, second_texts)."
+        texts = as_texts(columns[0], advice=advice)
+        second_texts = None if columns[1] is None else as_texts(columns[1], "second text", advice)
+        labels = None if y is None else self._kind.as_labels(as_list(y, "labels"), self.model.labels)
+        return TextExamples(texts, second_texts, labels, weights=sample_weight)
+
+    def encode(self, examples: TextExamples, max_seq_length: int | None = None) -> Encoded:
+        length = self.checked_length(max_seq_length)
+        padding = {features.INPUT_IDS: self.tokenizer.vocabulary.pad_id}
+        parts, num_cut = [], 0
+        for first in range(0, len(examples), _TEXTS_AT_ONCE):
+            part = slice(first, first + _TEXTS_AT_ONCE)
+            second_texts = examples.second_texts and examples.second_texts[part]
+            batch, is_cut = classification.encode_texts(examples.texts[part], second_texts, self.tokenizer, length)
+            parts.append(TokenRows.from_padded(batch, padding=padding))
+            num_cut += int(is_cut.sum())
+        rows = TokenRows.concatenate(parts)
+        if examples.labels is not None:
+            rows = rows.with_labels(**{features.LABEL_IDS: self._kind.label_ids(examples, self.model.labels)})
+        if examples.weights is not None:
+            rows = rows.with_labels(**{features.EXAMPLE_WEIGHTS: np.asarray(examples.weights, np.float32)})
+        notes = (
+            [f"{examples.source}: {num_cut} of {len(examples)} texts were cut to {length} tokens"] if num_cut else []
+        )
+        return Encoded(rows, notes)
+
+    def answers(self, examples: TextExamples, encoded: Encoded, outputs: np.ndarray) -> list:
+        is_number = np.isfinite(outputs).all(axis=1)
+        if not is_number.all():
+            raise InputError(
+                f"{examples.source}: the model's outputs for {int((~is_number).sum())} examples are not numbers, the "
+                f"first is example {int(np.argmin(is_number)) + 1}. The training has diverged (use a lower "
+                "learning_rate), or the weights are damaged."
+            )
+        return self._kind.answers(outputs, self.model.labels)
+
+    def scores(self, examples: TextExamples, answers: Sequence) -> dict[str, float]:
+        return self._kind.scores(examples, answers, self.model.labels)
+
+    def class_weights(self, examples: TextExamples, class_weight: Mapping | str) -> list[float]:
+        if self.model.problem_type != "classification" or examples.labels is None:
+            return super().class_weights(examples, class_weight)
+        labels = self.model.labels
+        if class_weight == "balanced":
+            counts = Counter(examples.labels)
+            return [len(examples) / (len(counts) * counts[label]) for label in examples.labels]
+        if not isinstance(class_weight, Mapping):
+            raise InputError(f'class_weight is a dictionary label -> weight, or "balanced". Received: {class_weight!r}')
+        weights = {labels[label] if isinstance(label, int) else label: value for label, value in class_weight.items()}
+        unknown = [label for label in weights if label not in labels]
+        if unknown:
+            raise InputError(f"class_weight names labels that there are not: {unknown}. Labels: {', '.join(labels)}")
+        return [weights.get(label, 1.0) for label in examples.labels]
+
+
+class _SingleLabel:
+    main_score = "accuracy"
+
+    def as_labels(self, values: list, labels: Sequence[str]) -> list[str]:
+        return [_name_of(value, number, labels) for number, value in enumerate(values, start=1)]
+
+    def label_ids(self, examples: TextExamples, labels: Sequence[str]) -> np.ndarray:
+        return np.array(classification.label_ids(examples, labels), np.int32)
+
+    def answers(self, logits: np.ndarray, labels: Sequence[str]) -> list[LabelAnswer]:
+        logits = logits.astype(np.float64)
+        exponentials = np.exp(logits - logits.max(axis=1, keepdims=True))
+        rows = (exponentials / exponentials.sum(axis=1, keepdims=True)).tolist()
+        best = logits.argmax(axis=1).tolist()
+        return [
+            LabelAnswer(labels[number], row[number], dict(zip(labels, row, strict=True)))
+            for number, row in zip(best, rows, strict=True)
+        ]
+
+    def scores(self, examples: TextExamples, answers: Sequence[LabelAnswer], labels: Sequence[str]):
+        gold = self.label_ids(examples, labels)
+        ids = {label: number for number, label in enumerate(labels)}
+        predicted = np.array([ids[answer.label] for answer in answers])
+        return {**single_label_scores(gold, predicted, len(labels)), "loss": _loss(probabilities_of(answers), gold)}
+
+
+class _SeveralLabels:
+    main_score = "micro_f1"
+
+    def as_labels(self, values: list, labels: Sequence[str]) -> list[list[str]]:
+        return [_names_of(value, number, labels) for number, value in enumerate(values, start=1)]
+
+    def label_ids(self, examples: TextExamples, labels: Sequence[str]) -> np.ndarray:
+        return classification.multi_hot_labels(examples.labels, labels, examples.source).astype(np.float32)
+
+    def answers(self, logits: np.ndarray, labels: Sequence[str]) -> list[LabelsAnswer]:
+        rows = (1 / (1 + np.exp(-logits.astype(np.float64)))).tolist()
+        result = []
+        for row in rows:
+            probabilities = dict(zip(labels, row, strict=True))
+            given = sorted((label for label in labels if probabilities[label] > _THRESHOLD), key=probabilities.get)
+            result.append(LabelsAnswer(tuple(reversed(given)), probabilities))
+        return result
+
+    def scores(self, examples: TextExamples, answers: Sequence[LabelsAnswer], labels: Sequence[str]):
+        gold = self.label_ids(examples, labels).astype(np.int64)
+        probabilities = probabilities_of(answers)
+        of_gold = np.where(gold == 1, probabilities, 1 - probabilities)
+        loss = -np.log(np.maximum(of_gold, _SMALLEST_PROBABILITY)).mean()
+        scores = multi_label_scores(gold, (probabilities > _THRESHOLD).astype(np.int64))
+        return {**scores, "loss": float(loss)}
+
+
+class _Score:
+    main_score = "pearson"
+
+    def as_labels(self, values: list, labels: Sequence[str]) -> list[float]:
+        try:
+            return [float(value) for value in values]
+        except (TypeError, ValueError) as error:
+            raise InputError(f"The labels of a regression are numbers: {error}.") from None
+
+    def label_ids(self, examples: TextExamples, labels: Sequence[str]) -> np.ndarray:
+        return classification.checked_scores(examples.labels, examples.source)
+
+    def answers(self, outputs: np.ndarray, labels: Sequence[str]) -> list[ScoreAnswer]:
+        return [ScoreAnswer(score) for score in outputs[:, 0].tolist()]
+
+    def scores(self, examples: TextExamples, answers: Sequence[ScoreAnswer], labels: Sequence[str]):
+        scores = regression_scores(examples.labels, [answer.score for answer in answers])
+        return {**scores, "loss": scores["mean_squared_error"]}
+
+
+def probabilities_of(answers: Sequence[LabelAnswer] | Sequence[LabelsAnswer]) -> np.ndarray:
+    """Returns float64 (examples, labels), in the order of the model's labels."""
+    return np.array([list(answer.probabilities.values()) for answer in answers])
+
+
+def _loss(probabilities: np.ndarray, gold: np.ndarray) -> float:
+    of_gold = probabilities[np.arange(len(gold)), gold]
+    return float(-np.log(np.maximum(of_gold, _SMALLEST_PROBABILITY)).mean())
+
+
+_KINDS = {"classification": _SingleLabel(), "multi_label": _SeveralLabels(), "regression": _Score()}
+
+
+def _name_of(value, number: int, labels: Sequence[str]) -> str:
+    if isinstance(value, str):
+        return value
+    if isinstance(value, (bool, int)) and 0 <= value < len(labels):
+        return labels[value]
+    raise InputError(
+        f"The label of example {number} must be a name or a number from 0 to {len(labels) - 1}. Received: {value!r}. "
+        f"The labels are: {', '.join(labels)}"
+    )
+
+
+def _names_of(value, number: int, labels: Sequence[str]) -> list[str]:
+    if isinstance(value, list) and all(isinstance(label, str) for label in value):
+        return value
+    if isinstance(value, list) and len(value) == len(labels) and set(value) <= {0, 1}:
+        return [label for label, has_it in zip(labels, value, strict=True) if has_it]
+    raise InputError(
+        f"The labels of example {number} must be a list of names, or 0 or 1 for each of the {len(labels)} labels. "
+        f"Received: {value!r:.100}"
+    )

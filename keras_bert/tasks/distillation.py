@@ -1,0 +1,88 @@
+"""A small classifier learns what a large one says about texts."""
+
+import dataclasses
+
+import numpy as np
+
+from keras_bert.models.distiller import Distiller
+from keras_bert.program.errors import InputError
+from keras_bert.records import features
+from keras_bert.records.datasets import rows_dataset
+from keras_bert.records.token_rows import RowBatches
+from keras_bert.tasks.fitting import FIT_OPTIONS, check_options, text_task
+from keras_bert.tasks.prediction import predict_rows
+from keras_bert.tasks.recipe import LEARNING_RATE, recipe_optimizer
+
+
+def distill(
+    student,
+    teacher,
+    x,
+    y=None,
+    *,
+    alpha: float = 0.5,
+    temperature: float = 2.0,
+    batch_size: int = 32,
+    epochs: int = 3,
+    learning_rate: float = LEARNING_RATE,
+    max_seq_length: int | None = None,
+    seed: int = 12345,
+    **kwargs,
+):
+    """Trains `student` on texts, on what `teacher` says about them and on their labels; see `Distiller` for the loss.
+
+    The teacher is asked once, before training. It may have another size and another vocabulary.
+
+    Args:
+        student, teacher: two `BertSequenceClassifier`s with the same labels and the same `problem_type`.
+        x, y: texts and labels as for `fit`; without labels `alpha` must be 1.
+        learning_rate: the highest; it rises for a tenth of the updates and then falls to 0.
+        **kwargs: as in `fitting.fit_texts`, and `validation_data` as `keras.Model.fit` takes it.
+
+    Returns:
+        The `History` of Keras.
+
+    Raises:
+        InputError: the models do not go together, or labels are missing.
+
+    Example:
+        >>> teacher = BertSequenceClassifier.from_pretrained("teacher")
+        >>> student = BertSequenceClassifier.from_pretrained("teacher", keep_layers=[0, 2, 4])
+        >>> distill(student, teacher, texts, labels)
+
+    Reference: Hinton et al., 2015, arXiv 1503.02531; Turc et al., 2019, arXiv 1908.08962.
+    """
+    check_options(distill, kwargs, (*FIT_OPTIONS, "validation_data"))
+    distiller = Distiller(student, alpha, temperature)
+    task = text_task(student)
+    examples = task.examples(x, y)
+    if y is None and alpha < 1:
+        raise InputError("Without labels the teacher's share of the loss must be the whole: give alpha=1, or labels.")
+    rows = task.encode(examples, max_seq_length).rows
+    logits = teacher_logits(teacher, student, examples, max_seq_length, batch_size)
+    rows = rows.with_labels(**{features.TEACHER_LOGITS: logits})
+    steps_per_epoch = len(RowBatches(rows, batch_size))
+    optimizer = recipe_optimizer(steps_per_epoch, epochs, kwargs.get("initial_epoch", 0), learning_rate)
+    distiller.compile(optimizer, jit_compile=False)
+    dataset = rows_dataset(rows, batch_size, shuffle=True, repeat=True, seed=seed)
+    return distiller.fit(dataset, epochs=epochs, steps_per_epoch=steps_per_epoch, **kwargs)
+
+
+def teacher_logits(teacher, student, examples, max_seq_length: int | None, batch_size: int = 32) -> np.ndarray:
+    """Returns what a teacher says about examples, float32 (N, labels), in the order of the student's labels.
+
+    Raises:
+        InputError: teacher and student have other labels or another problem, or the teacher's weights are damaged.
+    """
+    if teacher.problem_type != student.problem_type or set(teacher.labels) != set(student.labels):
+        raise InputError(
+            f"Teacher and student must have the same labels. The teacher has {', '.join(teacher.labels)} "
+            f"({teacher.problem_type}), the student {', '.join(student.labels)} ({student.problem_type})."
+        )
+    task = text_task(teacher)
+    positions = teacher.config.max_position_embeddings
+    unlabelled = dataclasses.replace(examples, labels=None, weights=None)
+    encoded = task.encode(unlabelled, positions if max_seq_length is None else min(max_seq_length, positions))
+    logits = predict_rows(teacher, encoded.rows, batch_size)
+    task.answers(unlabelled, encoded, logits)  # says if they are not numbers
+    return logits[:, [teacher.labels.index(label) for label in student.labels]].astype(np.float32)

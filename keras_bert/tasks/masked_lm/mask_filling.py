@@ -1,0 +1,192 @@
+"""What could stand where a text says [MASK], and how probable a text is."""
+
+import dataclasses
+
+import numpy as np
+
+from keras_bert.program.errors import InputError
+from keras_bert.tasks.masked_lm.mask_scoring import (
+    check_masked_lm,
+    checked_length,
+    checked_texts,
+    python_tokenizer,
+    score_masks,
+)
+from keras_bert.tasks.masked_lm.masked_texts import MaskedRow, encode_masked_texts, put_tokens, target_ids
+
+
+@dataclasses.dataclass(frozen=True)
+class Fill:
+    """A token that could stand at a mask.
+
+    Attributes:
+        token: as it is in the vocabulary; `##` continues the word before it.
+        token_id: its id.
+        score: its probability among all tokens of the vocabulary.
+        text: the text with this token, its other masks as they were.
+    """
+
+    token: str
+    token_id: int
+    score: float
+    text: str
+
+
+@dataclasses.dataclass(frozen=True)
+class FilledMask:
+    """What could stand at a mask: `start` is the character where [MASK] begins, `fills` come the likeliest first."""
+
+    start: int
+    fills: tuple[Fill, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class FilledText:
+    """A text, its masks in their order, and the text with the likeliest token at each."""
+
+    text: str
+    masks: tuple[FilledMask, ...]
+    filled_text: str
+
+    def __str__(self) -> str:
+        lines = [
+            f"  [MASK] {number}:  " + "   ".join(f"{fill.token} {fill.score:.4f}" for fill in mask.fills)
+            for number, mask in enumerate(self.masks, start=1)
+        ]
+        return "\n".join([self.filled_text, *lines])
+
+
+def fill_masks(
+    model, texts, *, top_k: int = 5, targets=None, joint: bool = False, max_seq_length=None, batch_size: int = 32
+) -> list[FilledText]:
+    """Fills every literal [MASK] of texts.
+
+    Args:
+        model: a `BertMaskedLM` or `BertPretrainer` with a vocabulary.
+        texts: a string or several, each with one [MASK] or more. A [MASK] stands for one token.
+        top_k: how many tokens are given for each mask.
+        targets: words; only these are given, all of them, with their probabilities among all tokens.
+        joint: with several masks in a text, each is by itself guessed as if the others were unknown. With `joint`, the
+            mask that the model is surest of is filled first, and the others then know of it. It takes as many passes as
+            a text has masks.
+        max_seq_length: longer texts are cut to so many tokens. The default is all of the model's positions.
+        batch_size: texts computed at once.
+
+    Returns:
+        A `FilledText` for each text.
+
+    Raises:
+        InputError: a text has no [MASK] or a [MASK] that is cut off, a target is not one token of the vocabulary, an
+            argument is out of range, or the model has no masked-LM head or no vocabulary.
+
+    Example:
+        >>> model = BertMaskedLM.from_pretrained("uncased_L-12_H-768_A-12")
+        >>> print(fill_masks(model, "Paris is the [MASK] of France.")[0])
+    """
+    check_masked_lm(model)
+    texts = checked_texts(texts)
+    tokenizer = python_tokenizer(model)
+    if targets is not None:
+        candidates = target_ids(targets, tokenizer)
+        top_k = len(candidates)
+    else:
+        candidates = np.arange(model.config.vocab_size)
+        if not 1 <= top_k <= len(model.vocabulary):
+            raise InputError(f"top_k must be between 1 and the vocabulary's {len(model.vocabulary)}. Received: {top_k}")
+    rows = encode_masked_texts(texts, tokenizer, checked_length(model, max_seq_length))
+
+    def best(log_probabilities: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
+        """Returns, for each mask, the best ids and their probabilities."""
+        scores = log_probabilities[:, candidates]
+        order = np.argsort(-scores, axis=1, kind="stable")[:, :top_k]
+        return [(candidates[places], np.exp(row[places])) for row, places in zip(scores, order, strict=True)]
+
+    if joint:
+        found = _fill_the_surest_first(model, rows, best, batch_size)
+    else:
+        positions = [row.positions for row in rows]
+        found = score_masks(model, [row.ids for row in rows], positions, lambda _, scores: best(scores), batch_size)
+    tokens = model.vocabulary.tokens
+    return [_filled_text(text, row, masks, tokens) for text, row, masks in zip(texts, rows, found, strict=True)]
+
+
+def _fill_the_surest_first(model, rows: list[MaskedRow], best, batch_size: int) -> list[list]:
+    ids = [row.ids.copy() for row in rows]
+    left = [list(range(len(row.positions))) for row in rows]
+    found: list[list] = [[None] * len(row.positions) for row in rows]
+    while open_rows := [number for number, masks in enumerate(left) if masks]:
+        positions = [rows[number].positions[left[number]] for number in open_rows]
+        answers = score_masks(
+            model, [ids[number] for number in open_rows], positions, lambda _, scores: best(scores), batch_size
+        )
+        for number, answer in zip(open_rows, answers, strict=True):
+            place = max(range(len(answer)), key=lambda at: answer[at][1][0])
+            mask = left[number].pop(place)
+            found[number][mask] = answer[place]
+            ids[number][rows[number].positions[mask]] = answer[place][0][0]
+    return found
+
+
+def _filled_text(text: str, row: MaskedRow, masks, tokens) -> FilledText:
+    filled = []
+    for number, (ids, scores) in enumerate(masks):
+        fills = []
+        for token_id, score in zip(ids.tolist(), scores.tolist(), strict=True):
+            placed = [tokens[token_id] if place == number else None for place in range(len(masks))]
+            fills.append(Fill(tokens[token_id], token_id, score, put_tokens(text, placed)))
+        filled.append(FilledMask(row.starts[number], tuple(fills)))
+    best = put_tokens(text, [mask.fills[0].token for mask in filled])
+    return FilledText(text, tuple(filled), best)
+
+
+@dataclasses.dataclass(frozen=True)
+class PseudoPerplexity:
+    """How well a model guesses the tokens of texts.
+
+    Attributes:
+        perplexity: of all texts together: e to the power of minus the mean log-likelihood of a token.
+        log_likelihoods: float64 (N,): of each text, the sum over its tokens.
+        num_tokens: int64 (N,): its tokens that were scored.
+        num_cut: texts that were longer than the model, of which only the beginning was scored.
+    """
+
+    perplexity: float
+    log_likelihoods: np.ndarray
+    num_tokens: np.ndarray
+    num_cut: int
+
+
+def pseudo_perplexity(model, texts, *, max_seq_length=None, batch_size: int = 32) -> PseudoPerplexity:
+    """Masks each token of texts in turn and sums up how probable it was.
+
+    It takes a pass for every token, not for every text. Figures of models with different vocabularies cannot be
+    compared, and they are not those of left-to-right models: here a token is guessed from both sides.
+
+    Args:
+        model: a `BertMaskedLM` or `BertPretrainer` with a vocabulary.
+        texts: a string or several.
+        max_seq_length: longer texts are cut to so many tokens, and counted.
+        batch_size: passes computed at once.
+
+    Raises:
+        InputError: a text has no tokens, or the model has no masked-LM head or no vocabulary.
+
+    Reference: Salazar et al., 2020, Masked Language Model Scoring, section 2.
+    """
+    check_masked_lm(model)
+    texts = checked_texts(texts)
+    tokenizer, vocabulary = python_tokenizer(model), model.vocabulary
+    longest = checked_length(model, max_seq_length)
+    sums, counts, num_cut = np.zeros(len(texts)), np.zeros(len(texts), np.int64), 0
+    for number, text in enumerate(texts):
+        tokens = tokenizer.encode(text)
+        if not tokens:
+            raise InputError(f"Text {number + 1} has no tokens, so it has no likelihood. Received: {text!r}")
+        num_cut += len(tokens) > longest - 2
+        row = np.array([vocabulary.cls_id, *tokens[: longest - 2], vocabulary.sep_id], np.int32)
+        rows = np.repeat(row[None], len(row) - 2, axis=0)
+        places = np.arange(1, len(row) - 1)
+        rows[places - 1, places] = vocabulary.mask_id
+        found = score_masks(model, rows, places[:, None], lambda n, scores, row=row: scores[0, row[n + 1]], batch_size)
+        sums[number], counts[number] = np.sum(found, dtype=np.float64), len(found)
+    return PseudoPerplexity(float(np.exp(-sums.sum() / counts.sum())), sums, counts, num_cut)

@@ -1,0 +1,208 @@
+"""Texts for `BertMaskedLM`: to train on, with masks drawn anew for every batch, and with [MASK] to be filled."""
+
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+import tensorflow as tf
+
+from keras_bert.program.errors import InputError
+from keras_bert.records import features
+from keras_bert.records.masked_positions import MaskingOptions
+from keras_bert.records.masking import MaskingVocabulary, mask_batch
+from keras_bert.records.token_rows import RowBatches, TokenRows
+from keras_bert.tasks.base import Encoded, TextTask
+from keras_bert.tasks.fitting import FIT_OPTIONS, check_options, check_return_dict, option_names, said, text_task
+from keras_bert.tasks.masked_lm.mask_filling import FilledText, fill_masks
+from keras_bert.tasks.masked_lm.mask_scoring import check_masked_lm, log_softmax
+from keras_bert.tasks.recipe import compile_for_texts
+from keras_bert.tokenization.user_inputs import as_texts, collect
+
+# Texts that are tokenised at once.
+_TEXTS_AT_ONCE = 1024
+
+
+class MaskedLMTask(TextTask):
+    """Texts without labels: what is masked is the label.
+
+    Texts that are longer than a row make several rows, so that nothing is lost.
+    """
+
+    name = "masked_lm"
+    main_score = "masked_lm_accuracy"
+
+    def examples(self, x, y=None, sample_weight=None) -> list[str]:
+        if y is not None or sample_weight is not None:
+            raise InputError("A masked language model is trained on texts alone: give neither labels nor weights.")
+        return as_texts(x)
+
+    def encode(self, examples: list[str], max_seq_length: int | None = None) -> Encoded:
+        length = self.checked_length(max_seq_length)
+        if length < 3:
+            raise InputError(f"max_seq_length must be at least 3. Received: {length}")
+        vocabulary, room = self.tokenizer.vocabulary, length - 2
+        rows: list[np.ndarray] = []
+        num_cut = num_empty = 0
+        for first in range(0, len(examples), _TEXTS_AT_ONCE):
+            for ids in self.tokenizer.tokenize(examples[first : first + _TEXTS_AT_ONCE]).to_list():
+                num_cut += len(ids) > room
+                num_empty += not ids
+                for start in range(0, len(ids), room):
+                    rows.append(np.array([vocabulary.cls_id, *ids[start : start + room], vocabulary.sep_id], np.int32))
+        if not rows:
+            raise InputError(f"None of the {len(examples)} texts has a token, so there is nothing to mask.")
+        notes = [f"{num_cut} of {len(examples)} texts are longer than {length} tokens and make several rows"]
+        notes += [f"{num_empty} of {len(examples)} texts are empty and are left out"]
+        ids = np.concatenate(rows)
+        splits = np.concatenate([[0], np.cumsum([len(row) for row in rows], dtype=np.int64)])
+        tokens = {features.INPUT_IDS: ids, features.SEGMENT_IDS: np.zeros_like(ids)}
+        padding = {features.INPUT_IDS: vocabulary.pad_id}
+        found = TokenRows(tokens, splits, padding=padding)
+        return Encoded(found, [note for note, count in zip(notes, (num_cut, num_empty), strict=True) if count])
+
+    def batches(
+        self,
+        rows: TokenRows,
+        batch_size: int,
+        masking: Mapping[str, object] | None,
+        seed: int,
+        *,
+        shuffle: bool = False,
+        repeat: bool = False,
+    ) -> Iterator[dict[str, np.ndarray]]:
+        """Yields batches with masks: the features and labels that `BertMaskedLM` takes.
+
+        The masks of a batch come from the seed and its number, so the same seed gives the same, and a text has others
+        whenever it comes again.
+
+        Args:
+            masking: `masked_lm_prob`, `do_whole_word_mask` and the other fields of `MaskingOptions`, and
+                `replacement_tokens`, as in `pretraining_dataset`.
+        """
+        options, vocabulary = self._masking(masking, int(rows.lengths.max()))
+        is_special = np.zeros(self.model.config.vocab_size, bool)
+        own = self.tokenizer.vocabulary
+        is_special[[own.pad_id, own.cls_id, own.sep_id]] = True
+        batches = RowBatches(rows, batch_size, seed if shuffle else None).from_step(0, None if repeat else 1)
+        for number, batch in enumerate(batches):
+            rng = np.random.Generator(np.random.PCG64([seed % 2**64, number]))
+            ids, mask = batch[features.INPUT_IDS], batch[features.INPUT_MASK]
+            masked = mask_batch(ids, (mask > 0) & ~is_special[ids], mask, options, vocabulary, rng)
+            # Most rows are shorter than the longest: without the empty columns there is less to compute.
+            used = max(1, int(masked[features.MASKED_LM_WEIGHTS].sum(axis=1).max()))
+            for name in (features.MASKED_LM_POSITIONS, features.MASKED_LM_IDS, features.MASKED_LM_WEIGHTS):
+                masked[name] = masked[name][:, :used]
+            yield batch | masked
+
+    def _masking(self, masking, longest: int) -> tuple[MaskingOptions, MaskingVocabulary]:
+        given = dict(masking or {})
+        replacement_tokens = given.pop("replacement_tokens", "text")
+        enough = {"max_predictions_per_seq": max(1, round(given.get("masked_lm_prob", 0.15) * longest))}
+        try:
+            options = MaskingOptions(**{**enough, **given})
+        except TypeError:
+            known = [*MaskingOptions.__dataclass_fields__, "replacement_tokens"]
+            raise InputError(f"masking has: {', '.join(known)}. Received: {', '.join(map(str, given))}") from None
+        return options, MaskingVocabulary.from_tokens(self.tokenizer.vocabulary.tokens, replacement_tokens)
+
+
+def fit_texts(
+    model,
+    x,
+    y=None,
+    batch_size: int = 32,
+    epochs: int = 1,
+    *,
+    max_seq_length: int | None = None,
+    masking: Mapping[str, object] | None = None,
+    validation_data=None,
+    shuffle: bool = True,
+    seed: int = 12345,
+    **kwargs,
+):
+    """Trains a `BertMaskedLM` on texts. A model that was not compiled gets an `AdamW` for this call, as in `fitting`.
+
+    Args:
+        x: N strings, in anything that `fit_texts` of the other tasks takes, or a finite data set of them.
+        batch_size: rows per update.
+        epochs: passes over the texts; each draws other masks.
+        max_seq_length: longer texts make several rows; by default what the model has positions for.
+        masking: name -> value: `masked_lm_prob` (0.15), `do_whole_word_mask`, `max_ngram_size`, ...
+        validation_data: texts, evaluated after each epoch with the same masks; or anything else that Keras takes.
+        seed: of the order and the masks.
+        **kwargs: as in `fitting.fit_texts`.
+
+    Raises:
+        InputError: there are labels, a text is no string, none has a token, or an option is unknown.
+    """
+    check_options(fit_texts, kwargs, FIT_OPTIONS)
+    task, rows = _rows(model, x, y, max_seq_length)
+    num_batches = len(RowBatches(rows, batch_size))
+    if validation_data is not None and not isinstance(validation_data, Mapping):
+        _, validation_rows = _rows(model, validation_data, None, max_seq_length)
+        validation_data = _dataset(task, validation_rows, batch_size, masking, seed)
+    compile_for_texts(model, num_batches, epochs, kwargs.get("initial_epoch", 0))
+    dataset = _dataset(task, rows, batch_size, masking, seed, shuffle=shuffle, repeat=True)
+    return model.fit(dataset, epochs=epochs, steps_per_epoch=num_batches, validation_data=validation_data, **kwargs)
+
+
+def evaluate_texts(
+    model,
+    x,
+    y=None,
+    batch_size: int = 32,
+    *,
+    max_seq_length: int | None = None,
+    masking: Mapping[str, object] | None = None,
+    seed: int = 12345,
+    verbose="auto",
+    return_dict: bool = True,
+    **kwargs,
+) -> dict[str, float]:
+    """Returns `loss`, `masked_lm_accuracy` and `perplexity` of texts with masks of that seed; arguments as above.
+
+    `verbose` changes nothing, since there is no progress to see; `return_dict` must be true, and other options of Keras
+    are refused by name.
+
+    The perplexity is e to the power of the loss, of the masked tokens given all others. It depends on how much is
+    masked; what masks one token at a time is `pseudo_perplexity`.
+    """
+    check_masked_lm(model)
+    check_options(evaluate_texts, kwargs)
+    check_return_dict(return_dict)
+    task, rows = _rows(model, x, y, max_seq_length)
+    total = right = weight = 0.0
+    for batch in task.batches(rows, batch_size, masking, seed):
+        outputs = model.predict_on_batch({name: batch[name] for name in model.feature_names})
+        scores = log_softmax(np.asarray(outputs["masked_lm_logits"], np.float32))
+        labels, weights = batch[features.MASKED_LM_IDS], batch[features.MASKED_LM_WEIGHTS]
+        total -= float(np.sum(np.take_along_axis(scores, labels[:, :, None], axis=2)[:, :, 0] * weights))
+        right += float(np.sum((scores.argmax(axis=2) == labels) * weights))
+        weight += float(weights.sum())
+    loss = total / weight
+    return {"loss": loss, "masked_lm_accuracy": right / weight, "perplexity": float(np.exp(loss))}
+
+
+def predict_texts(model, x, batch_size: int = 32, *, verbose="auto", **options) -> list[FilledText]:
+    """Returns what could stand at each [MASK] of texts; `options` are those of `fill_masks`, and `verbose` changes
+    nothing, since there is no progress to see."""
+    check_options(predict_texts, options, option_names(fill_masks))
+    texts = collect(x, 0)[0] if hasattr(x, "element_spec") else x
+    return fill_masks(model, texts, batch_size=batch_size, **options)
+
+
+def _rows(model, x, y, max_seq_length: int | None) -> tuple[MaskedLMTask, TokenRows]:
+    task = text_task(model)
+    if hasattr(x, "element_spec"):
+        x, labels, _ = collect(x, task.example_rank)
+        y = y if labels is None else labels
+    return task, said(task.encode(task.examples(x, y), max_seq_length)).rows
+
+
+def _dataset(task: MaskedLMTask, rows: TokenRows, batch_size: int, masking, seed: int, **order) -> tf.data.Dataset:
+    example = next(task.batches(rows, 1, masking, seed))
+    signature = {name: tf.TensorSpec([None, None], values.dtype) for name, values in example.items()}
+    generate = tf.autograph.experimental.do_not_convert(lambda: task.batches(rows, batch_size, masking, seed, **order))
+    # Keras takes a data set of unknown size for one that ended too early.
+    count = tf.data.INFINITE_CARDINALITY if order.get("repeat") else len(RowBatches(rows, batch_size))
+    dataset = tf.data.Dataset.from_generator(generate, output_signature=signature)
+    return dataset.apply(tf.data.experimental.assert_cardinality(count)).prefetch(tf.data.AUTOTUNE)

@@ -1,0 +1,130 @@
+"""A prompt and N choices, of which one is right: the rows that the model takes."""
+
+import dataclasses
+import math
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from keras_bert.program.errors import InputError
+from keras_bert.tasks.classification.examples import encode_texts
+
+
+@dataclasses.dataclass(frozen=True)
+class ChoiceExamples:
+    """Prompts with their choices.
+
+    Attributes:
+        prompts: N texts.
+        choices: N lists of texts, all equally long.
+        answers: for each example the number of the right choice, from 0; or None.
+        source: where they are from, for messages.
+        weights: for each example a number of 0 or more, what it counts in training; or None.
+
+    Raises:
+        InputError: there are none, one is empty, the numbers disagree, or an answer is no choice.
+    """
+
+    prompts: Sequence[str]
+    choices: Sequence[Sequence[str]]
+    answers: Sequence[int] | None = None
+    source: str = "the examples"
+    weights: Sequence[float] | None = None
+
+    def __post_init__(self):
+        if not self.prompts:
+            raise InputError(f"{self.source}: there is no example.")
+        for name in ("choices", "answers", "weights"):
+            values = getattr(self, name)
+            if values is not None and len(values) != len(self.prompts):
+                raise InputError(f"{self.source}: {len(self.prompts)} prompts but {name} for {len(values)}.")
+        for number, (prompt, choices) in enumerate(zip(self.prompts, self.choices, strict=True), start=1):
+            self._check_choices(number, choices)
+            for text in (prompt, *choices):
+                if not isinstance(text, str) or not text.strip():
+                    raise InputError(
+                        f"{self.source}: the prompt and the choices of example {number} must be texts that are not "
+                        f"empty. Received: {text!r:.100}"
+                    )
+        for number, answer in enumerate(self.answers or (), start=1):
+            if not isinstance(answer, int) or not 0 <= answer < self.num_choices:
+                raise InputError(
+                    f"{self.source}: the answer of example {number} must be the number of a choice, from 0 to "
+                    f"{self.num_choices - 1}. Received: {answer!r}"
+                )
+        for number, weight in enumerate(self.weights or (), start=1):
+            if not 0 <= weight < math.inf:
+                raise InputError(
+                    f"{self.source}: the weight of example {number} must be a number of 0 or more. Received: {weight}"
+                )
+
+    def _check_choices(self, number: int, choices: Sequence[str]) -> None:
+        if isinstance(choices, str):
+            raise InputError(
+                f"{self.source}: the choices of example {number} must be a list of texts. Received: {choices!r:.100}"
+            )
+        if len(choices) != len(self.choices[0]):
+            raise InputError(
+                f"{self.source}: example {number} has {len(choices)} choices, but {self.num_choices} are expected, as "
+                "in the first one. All examples of a data set have equally many."
+            )
+        if len(choices) < 2:
+            raise InputError(
+                f"{self.source}: an example needs two choices or more. Received: {len(choices)}, in example {number}"
+            )
+
+    def __len__(self):
+        return len(self.prompts)
+
+    @property
+    def num_choices(self) -> int:
+        return len(self.choices[0])
+
+
+def choice_names(labels: Iterable[str], num_choices: int) -> list[str]:
+    """Returns what the choices are called by labels: letters from A, or numbers from 0.
+
+    >>> choice_names(["B", "A"], 3), choice_names(["2"], 3)
+    (['A', 'B', 'C'], ['0', '1', '2'])
+    """
+    letters = [chr(ord("A") + number) for number in range(num_choices)]
+    found = set(labels)
+    return letters if found and found <= set(letters) else [str(number) for number in range(num_choices)]
+
+
+def right_choices(labels: Sequence[str], names: Sequence[str], source: str) -> list[int]:
+    """Returns the number of the right choice for each label.
+
+    Raises:
+        InputError: a label is no name of a choice.
+    """
+    places = {name: number for number, name in enumerate(names)}
+    for number, label in enumerate(labels, start=1):
+        if label not in places:
+            raise InputError(
+                f"{source}: the answer {label!r} of example {number} is none of the choices, which are called "
+                f"{', '.join(names)}. If they have other names, give these in order: --labels=1,2,..."
+            )
+    return [places[label] for label in labels]
+
+
+def encode_choices(
+    prompts: Sequence[str], choices: Sequence[Sequence[str]], tokenizer, max_seq_length: int
+) -> tuple[dict[str, np.ndarray], np.ndarray]:
+    """Makes a row [CLS] prompt [SEP] choice [SEP] for every choice.
+
+    Args:
+        prompts: N strings.
+        choices: N lists of C strings each.
+        tokenizer: a `GraphTokenizer`.
+
+    Returns:
+        dict of `input_ids`, `input_mask`, `segment_ids`, int32 (N, C, max_seq_length); and for which examples a row
+        was cut, bool (N,).
+    """
+    num_choices = len(choices[0])
+    first = [prompt for prompt in prompts for _ in range(num_choices)]
+    second = [choice for its_choices in choices for choice in its_choices]
+    rows, is_cut = encode_texts(first, second, tokenizer, max_seq_length)
+    rows = {name: values.reshape(len(prompts), num_choices, max_seq_length) for name, values in rows.items()}
+    return rows, is_cut.reshape(len(prompts), num_choices).any(axis=1)

@@ -1,0 +1,57 @@
+"""What a person looks at after an evaluation of multiple choice: which places are taken, and the worst errors."""
+
+import os
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from keras_bert.tasks.report_files import aligned, write_table, write_text
+
+
+def write_choice_report(
+    folder: str | os.PathLike,
+    prompts: Sequence[str],
+    choices: Sequence[Sequence[str]],
+    right: Sequence[int],
+    predicted: Sequence[int],
+    losses: Sequence[float],
+    scores: Mapping[str, float],
+) -> None:
+    """Writes the report on a task with several choices for each prompt.
+
+        report.txt     scores, chance, and how often each place was right and was taken: a model that has learnt nothing
+                       of the texts takes some places more than others
+        errors.tsv     the prompts with a wrong choice, the highest loss first
+
+    Args:
+        folder: files in it are replaced.
+        right, predicted: for each prompt the number of the choice, from 0.
+        scores: what `report.txt` begins with.
+
+    Raises:
+        InputError: the files cannot be written.
+    """
+    num_choices = len(choices[0])
+    is_right, is_taken = Counter(right), Counter(predicted)
+    both = Counter(one for one, other in zip(right, predicted, strict=True) if one == other)
+    table = [[str(place), is_right[place], is_taken[place], both[place]] for place in range(num_choices)]
+    wrong = [number for number in np.argsort(-np.asarray(losses), kind="stable") if right[number] != predicted[number]]
+    write_table(
+        os.path.join(folder, "errors.tsv"),
+        ["example", "prompt", "right", "predicted", "loss"],
+        (
+            [
+                number + 1,
+                prompts[number],
+                choices[number][right[number]],
+                choices[number][predicted[number]],
+                float(losses[number]),
+            ]
+            for number in wrong
+        ),
+    )
+    shown = [["examples", len(prompts)], *([name, float(value)] for name, value in scores.items())]
+    text = aligned(["", "value"], [*shown, ["accuracy by chance", 1 / num_choices]])
+    text += "\n" + aligned(["choice", "is right", "was taken", "rightly"], table)
+    write_text(os.path.join(folder, "report.txt"), text + f"\n{len(wrong)} of {len(prompts)} are wrong: errors.tsv\n")

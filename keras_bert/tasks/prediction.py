@@ -1,0 +1,84 @@
+"""The outputs of a model for many rows: rows of like length together, the results in the order of the rows."""
+
+import sys
+from collections.abc import Mapping
+
+import numpy as np
+from tqdm import tqdm
+
+from keras_bert.accelerate.backend import on_tensorflow
+from keras_bert.records.token_rows import RowBatches, TokenRows
+
+# A progress line appears when there is more to wait for than this.
+_SECONDS_WITHOUT_PROGRESS = 2.0
+# Other backends than TensorFlow compile the model for every length, so batches are padded to multiples of this.
+_STEP = 16
+
+
+def predict_rows(model, rows: TokenRows, batch_size: int = 32, verbose="auto"):
+    """Runs a model over rows.
+
+    Args:
+        model: a task model.
+        rows: N examples with T tokens together.
+        verbose: 0 shows no progress; else there is a line of it when it takes longer than a moment.
+
+    Returns:
+        An array (N, ...), or (T, ...), aligned with `rows.tokens`, where the model `has_token_outputs`. A dictionary of
+        these where the model gives a dictionary.
+    """
+    model.warn_if_untrained()
+    batches = RowBatches(rows, batch_size)
+    forward = forward_function(model)
+    result = {}
+    with tqdm(
+        total=len(rows),
+        unit="example",
+        delay=_SECONDS_WITHOUT_PROGRESS,
+        file=sys.stderr,
+        leave=False,
+        disable=not verbose,
+    ) as progress:
+        for examples in batches.order():
+            batch = rows.batch(examples)
+            outputs = forward({name: batch[name] for name in model.feature_names})
+            named = outputs if isinstance(outputs, Mapping) else {None: outputs}
+            for name, values in named.items():
+                _put(result, name, np.asarray(values), rows, examples, model.has_token_outputs)
+            progress.update(len(examples))
+    return result if isinstance(outputs, Mapping) else result[None]
+
+
+def forward_function(model):
+    """Returns the model's forward pass as a compiled function that takes batches of any size and length."""
+    if not on_tensorflow():
+        return lambda features: model.predict_on_batch(_padded(features, model.config.max_position_embeddings))
+    if not hasattr(model, "_forward_on_texts"):
+        import tensorflow as tf
+
+        axes = [None] * len(model.feature_axes)
+        signature = {name: tf.TensorSpec(axes, tf.int32, name) for name in model.feature_names}
+        model._forward_on_texts = tf.function(
+            lambda features: model(features, training=False), input_signature=[signature], autograph=False
+        )
+    return model._forward_on_texts
+
+
+def _padded(batch: Mapping[str, np.ndarray], longest: int) -> dict[str, np.ndarray]:
+    """Lengthens the rows of a batch to a multiple of `_STEP`, or to `longest`, with zeros, which the mask hides."""
+    width = next(iter(batch.values())).shape[-1]
+    missing = min(-(-width // _STEP) * _STEP, longest) - width
+    return {name: np.pad(values, [(0, 0)] * (values.ndim - 1) + [(0, missing)]) for name, values in batch.items()}
+
+
+def _put(result: dict, name, values: np.ndarray, rows: TokenRows, examples: np.ndarray, is_per_token: bool) -> None:
+    """Puts the outputs of a batch to their places."""
+    if name not in result:
+        shape = (rows.splits[-1], *values.shape[2:]) if is_per_token else (len(rows), *values.shape[1:])
+        result[name] = np.zeros(shape, values.dtype)
+    if not is_per_token:
+        result[name][examples] = values
+        return
+    column = np.arange(values.shape[1])
+    is_real = column < (rows.splits[examples + 1] - rows.splits[examples])[:, None]
+    result[name][(rows.splits[examples][:, None] + column)[is_real]] = values[is_real]

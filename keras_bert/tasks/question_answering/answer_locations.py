@@ -1,0 +1,89 @@
+"""Where the answers of training data are among the tokens of the windows, and what does not fit."""
+
+import dataclasses
+from collections.abc import Sequence
+
+import numpy as np
+
+from keras_bert.program.errors import InputError
+from keras_bert.tasks.question_answering.examples import QuestionExamples, Windows, find_answer
+
+# Names in messages, of those that are many.
+_MOST_NAMES = 5
+
+
+@dataclasses.dataclass(frozen=True)
+class AnswerPlaces:
+    """The columns at which answers begin and end.
+
+    W windows, Q questions.
+
+    Attributes:
+        starts, ends: int (W,), 0 where a window does not show all of the answer, as google-research/bert has it: such a
+            window is learned to have none.
+        is_known: bool (Q,), false for questions of which nothing can be learned: they have an answer, but it is not in
+            the context or leaves no token.
+        notes: what was not as it should be, in words, with its number.
+    """
+
+    starts: np.ndarray
+    ends: np.ndarray
+    is_known: np.ndarray
+    notes: Sequence[str]
+
+
+def check_training_questions(train: QuestionExamples, version_2_with_negative: bool) -> None:
+    """Raises `InputError` when there is nothing to learn, or when questions have no answer and that was not said."""
+    if not any(train.answers):
+        raise InputError(f"{train.source}: no question has an answer. There is nothing to train on.")
+    without = next((name for name, answers in zip(train.ids, train.answers, strict=True) if not answers), None)
+    if without is not None and not version_2_with_negative:
+        raise InputError(
+            f"{train.source}: the question {without!r} has no answer. If some questions are meant to have none, as in "
+            "SQuAD 2.0, say so: --version_2_with_negative"
+        )
+
+
+def place_answers(examples: QuestionExamples, windows: Windows) -> AnswerPlaces:
+    """Finds the first answer of each question in the windows of the question.
+
+    Args:
+        examples: questions with answers.
+        windows: made of their questions and contexts.
+    """
+    tokens, lost, moved, without_tokens, cut = [], [], [], [], []
+    for number, answers in enumerate(examples.answers):
+        answer = answers[0] if answers else None
+        span = answer and find_answer(examples.contexts[number], answer)
+        place = windows.tokens_of(number, span)
+        tokens.append(place)
+        if answer and span is None:
+            lost.append(number)
+        elif answer and place is None:
+            without_tokens.append(number)
+        elif answer:
+            starts, ends = windows.offsets(number)
+            if span[0] != answer.start:
+                moved.append(number)
+            if starts[place[0]] < span[0] or ends[place[1]] > span[1]:
+                cut.append(number)
+    starts, ends = windows.columns_of(tokens)
+    is_seen = np.zeros(len(examples), bool)
+    is_seen[windows.question[starts > 0]] = True
+    unseen = [number for number, place in enumerate(tokens) if place and not is_seen[number]]
+    is_known = np.ones(len(examples), bool)
+    is_known[lost + without_tokens] = False
+    kinds = [
+        (lost, "have an answer that is not in their context: nothing is learned from them"),
+        (without_tokens, "have an answer that leaves no token: nothing is learned from them"),
+        (moved, "have an answer that is not where it says: the nearest place with its text is taken"),
+        (cut, "have an answer that begins or ends inside a token: the whole token is taken"),
+        (unseen, "have an answer that no window shows in full: it is learned that the windows have none"),
+    ]
+    return AnswerPlaces(starts, ends, is_known, [_note(examples, *kind) for kind in kinds if kind[0]])
+
+
+def _note(examples: QuestionExamples, numbers: list[int], what: str) -> str:
+    names = ", ".join(map(str, (examples.ids[number] for number in numbers[:_MOST_NAMES])))
+    more = ", ..." if len(numbers) > _MOST_NAMES else ""
+    return f"{examples.source}: {len(numbers)} of {len(examples)} questions {what} ({names}{more})"

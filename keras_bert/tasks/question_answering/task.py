@@ -1,0 +1,172 @@
+"""Questions about texts, for `BertSpanClassifier`: answers are parts of the texts, or there is none."""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from keras_bert.program.errors import InputError
+from keras_bert.records import features
+from keras_bert.records.token_rows import TokenRows
+from keras_bert.tasks.base import Encoded, TextTask
+from keras_bert.tasks.question_answering.answer_locations import place_answers
+from keras_bert.tasks.question_answering.answer_spans import AnswerOptions, FoundAnswer, find_answers
+from keras_bert.tasks.question_answering.examples import Answer, QuestionExamples, WindowOptions, Windows, make_windows
+from keras_bert.tasks.question_answering.scores import squad_scores
+from keras_bert.tokenization.user_inputs import as_list, as_texts
+
+
+@dataclasses.dataclass(frozen=True)
+class EncodedQuestions(Encoded):
+    """Questions as the model takes them: a row for each window."""
+
+    windows: Windows | None = None
+
+
+class QuestionAnsweringTask(TextTask):
+    """Questions and contexts -> answers.
+
+    `x` is a tuple of two columns, N questions and N contexts; one string instead of the contexts is the context of all
+    questions. `y` has the answer of each question, or several that are all right, of which the first is learned: an
+    `Answer(text, start)`, {"text": ..., "answer_start": ...} or, as SQuAD's tables have it, {"text": [...],
+    "answer_start": [...]}; None or an empty list where the context has no answer.
+
+    `predict` gives a `FoundAnswer` for each question.
+    """
+
+    name = "question_answering"
+    main_score = "f1"
+    usual_length = 384
+
+    def examples(self, x, y=None, sample_weight=None) -> QuestionExamples:
+        if not isinstance(x, tuple) or len(x) != 2:
+            raise InputError(
+                "Questions and their contexts are given as a tuple of two columns: (questions, contexts). "
+                f"Received: {type(x).__name__}{f' of {len(x)}' if isinstance(x, (list, tuple)) else ''}"
+            )
+        questions, contexts = as_texts(x[0], "question"), as_texts(x[1], "context")
+        if isinstance(x[1], (str, bytes)):
+            contexts *= len(questions)
+        answers = None if y is None else _answers_of(y)
+        ids = [str(number) for number in range(1, len(questions) + 1)]
+        return QuestionExamples(ids, questions, contexts, answers, weights=sample_weight)
+
+    def before_training(self, examples: QuestionExamples) -> None:
+        if examples.answers is not None and self.model.null_threshold is None and not all(examples.answers):
+            self.model.null_threshold = 0.0
+
+    def encode(self, examples: QuestionExamples, max_seq_length: int | None = None) -> EncodedQuestions:
+        options = WindowOptions.of_model(self.model, self.checked_length(max_seq_length))
+        windows = make_windows(examples.questions, examples.contexts, self.tokenizer, options)
+        notes = _length_notes(examples, windows, options)
+        tokens = {features.INPUT_IDS: windows.ids, features.SEGMENT_IDS: windows.segment_ids}
+        rows = TokenRows(tokens, windows.splits, padding={features.INPUT_IDS: windows.pad_id})
+        if examples.answers is None:
+            return EncodedQuestions(rows, notes, windows)
+        places = place_answers(examples, windows)
+        weights = np.ones(len(examples), np.float32) if examples.weights is None else np.asarray(examples.weights)
+        rows = rows.with_labels(
+            **{
+                features.START_POSITIONS: places.starts.astype(np.int32),
+                features.END_POSITIONS: places.ends.astype(np.int32),
+                features.EXAMPLE_WEIGHTS: (weights * places.is_known)[windows.question].astype(np.float32),
+            }
+        )
+        return EncodedQuestions(rows, [*notes, *places.notes], windows)
+
+    def answers(
+        self,
+        examples: QuestionExamples,
+        encoded: EncodedQuestions,
+        outputs: Mapping[str, np.ndarray],
+        *,
+        n_best_size: int = 20,
+        max_answer_length: int = 30,
+        null_threshold: float | None = None,
+    ) -> list[FoundAnswer]:
+        """See `AnswerOptions`; without a `null_threshold` it is that of the model."""
+        threshold = self.model.null_threshold if null_threshold is None else null_threshold
+        options = AnswerOptions(n_best_size, max_answer_length, threshold)
+        logits = (outputs["start_logits"], outputs["end_logits"])
+        return find_answers(encoded.windows, examples.contexts, *logits, options)
+
+    def scores(self, examples: QuestionExamples, answers: Sequence[FoundAnswer]) -> dict[str, float]:
+        """Returns the official figures of SQuAD, in percent: 1.1's if every question has an answer, else 2.0's.
+
+        From a model that may give no answer also the best figures that another threshold would have given, and that
+        threshold: `best_exact`, `best_exact_thresh`, `best_f1`, `best_f1_thresh`.
+        """
+        wanted = {
+            name: [answer.text for answer in texts] for name, texts in zip(examples.ids, examples.answers, strict=True)
+        }
+        given = {name: answer.text for name, answer in zip(examples.ids, answers, strict=True)}
+        scores = squad_scores(wanted, given, as_in_1_1=all(wanted.values()))
+        if all(answer.null_score_difference is not None for answer in answers):
+            best = {name: answer.best_text for name, answer in zip(examples.ids, answers, strict=True)}
+            odds = {name: answer.null_score_difference for name, answer in zip(examples.ids, answers, strict=True)}
+            with_odds = squad_scores(wanted, best, null_odds=odds)
+            scores |= {name: value for name, value in with_odds.items() if name.startswith("best_")}
+        return scores
+
+
+def _length_notes(examples: QuestionExamples, windows: Windows, options: WindowOptions) -> list[str]:
+    notes = []
+    if windows.num_cut_questions:
+        notes.append(
+            f"{examples.source}: {windows.num_cut_questions} of {len(examples)} questions were cut to "
+            f"{options.max_query_length} tokens"
+        )
+    num_long = int((np.bincount(windows.question, minlength=len(examples)) > 1).sum())
+    if num_long:
+        notes.append(
+            f"{examples.source}: {num_long} of {len(examples)} contexts do not fit in {options.max_seq_length} tokens "
+            f"and are seen through several windows; there are {len(windows)} windows"
+        )
+    return notes
+
+
+def _answers_of(y: Any) -> list[list[Answer]]:
+    """Returns the answers of each question."""
+    if isinstance(y, Mapping):  # two columns, as a data set or a table has them
+        _check_names(y, 0)
+        texts, starts = as_list(y["text"], "texts of answers"), as_list(y["answer_start"], "starts of answers")
+        if len(texts) != len(starts):
+            raise InputError(f"{len(texts)} answers but {len(starts)} starts of answers.")
+        y = [{"text": text, "answer_start": start} for text, start in zip(texts, starts, strict=True)]
+    return [_answers_of_one(value, number) for number, value in enumerate(as_list(y, "answers"), start=1)]
+
+
+def _answers_of_one(value: Any, number: int) -> list[Answer]:
+    if value is None:
+        return []
+    if isinstance(value, list):
+        return [answer for inner in value for answer in _answers_of_one(inner, number)]
+    if isinstance(value, Answer):
+        return [value]
+    if not isinstance(value, Mapping):
+        raise InputError(
+            f'The answer to question {number} must be an Answer, {{"text": ..., "answer_start": ...}}, a list of '
+            f"these, or None where there is none. Received: {value!r:.100}"
+        )
+    _check_names(value, number)
+    texts, starts = value["text"], value["answer_start"]
+    if isinstance(texts, (str, bytes)):
+        texts, starts = [texts], [starts]
+    texts, starts = as_list(texts, f"answers to question {number}"), as_list(starts, f"starts of question {number}")
+    if len(texts) != len(starts):
+        raise InputError(f"Question {number} has {len(texts)} answers but {len(starts)} starts of answers.")
+    for text, start in zip(texts, starts, strict=True):
+        if not isinstance(text, str) or not isinstance(start, int) or isinstance(start, bool):
+            raise InputError(
+                f"An answer to question {number} must have a text and the number of the character where it begins. "
+                f"Received: {text!r:.100} and {start!r}"
+            )
+    return [Answer(text, start) for text, start in zip(texts, starts, strict=True)]
+
+
+def _check_names(value: Mapping, number: int) -> None:
+    missing = [name for name in ("text", "answer_start") if name not in value]
+    if missing:
+        place = f"The answer to question {number}" if number else "y"
+        raise InputError(f"{place} has no {' and no '.join(missing)}. Received: {', '.join(map(str, value))}")

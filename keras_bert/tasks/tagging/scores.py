@@ -1,0 +1,132 @@
+"""The official score of named entities: F1 over whole entities, as conlleval counts it.
+
+An entity is found when its type and both its ends are right. Whatever scheme the tags are in, one rule reads them
+(`tasks/tagging/tag_schemes.py`). The scores equal those of seqeval, which papers report; a test compares them.
+"""
+
+import dataclasses
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+from keras_bert.program.errors import InputError
+from keras_bert.tasks.tagging.tag_schemes import OUTSIDE, Entity, find_scheme, read_entities, write_tags
+
+TagLists = Sequence[Sequence[str]]
+
+
+@dataclasses.dataclass(frozen=True)
+class EntityScore:
+    """How well the entities of a type, or of all, were found.
+
+    Attributes:
+        name: the type, or "micro" and "macro" for all of them.
+        support: the entities that there are.
+        predicted: the entities that were found, rightly or wrongly.
+    """
+
+    name: str
+    precision: float
+    recall: float
+    f1: float
+    support: int
+    predicted: int
+
+
+@dataclasses.dataclass(frozen=True)
+class EntityScores:
+    """The scores of all types, by the alphabet, and together.
+
+    Attributes:
+        micro: over all entities; its F1 is the official score.
+        macro: the means over the types.
+        accuracy: the part of the words with the right tag.
+    """
+
+    types: tuple[EntityScore, ...]
+    micro: EntityScore
+    macro: EntityScore
+    accuracy: float
+
+    @property
+    def rows(self) -> list[EntityScore]:
+        """The types, then micro and macro: the lines of a table."""
+        return [*self.types, self.micro, self.macro]
+
+
+def entity_scores(gold: TagLists, predicted: TagLists) -> EntityScores:
+    """Compares tags that mark entities.
+
+    Args:
+        gold: for each sentence its tags, in any scheme that `tasks/tagging/tag_schemes.py` knows, IOB1 too.
+        predicted: the same of a tagger; they may be illegal sequences, and of another scheme.
+
+    Raises:
+        InputError: there are no sentences, the numbers of tags disagree, or tags mark no entities.
+
+    Example:
+        >>> entity_scores([["B-PER", "O"]], [["B-PER", "B-LOC"]]).micro
+        EntityScore(name='micro', precision=0.5, recall=1.0, f1=0.666..., support=1, predicted=2)
+    """
+    _check_pairs(gold, predicted)
+    gold_entities, predicted_entities = _entities(gold, "the right tags"), _entities(predicted, "the predicted tags")
+    support, found = _count_by_type(gold_entities), _count_by_type(predicted_entities)
+    correct = _count_by_type(gold_entities & predicted_entities)
+    types = tuple(
+        _score(name, correct[name], support[name], found[name]) for name in sorted(support.keys() | found.keys())
+    )
+    micro = _score("micro", correct.total(), support.total(), found.total())
+    precision, recall, f1 = (
+        sum(getattr(one, figure) for one in types) / len(types) if types else 0.0
+        for figure in ("precision", "recall", "f1")
+    )
+    macro = EntityScore("macro", precision, recall, f1, micro.support, micro.predicted)
+    return EntityScores(types, micro, macro, tag_accuracy(_as_bio(gold), _as_bio(predicted)))
+
+
+def tag_accuracy(gold: TagLists, predicted: TagLists) -> float:
+    """Returns the part of the words whose tag is right: the score of tags that mark no entities (parts of speech)."""
+    _check_pairs(gold, predicted)
+    pairs = [pair for pair in zip(gold, predicted, strict=True)]
+    right = sum(left == right for one, other in pairs for left, right in zip(one, other, strict=True))
+    return right / sum(map(len, gold))
+
+
+def _entities(tags_of_sentences: TagLists, source: str) -> set[tuple[int, Entity]]:
+    """Returns the entities of all sentences, each with the number of its sentence."""
+    all_tags = {tag for tags in tags_of_sentences for tag in tags}
+    if find_scheme(all_tags, source) is None and all_tags != {OUTSIDE}:
+        raise InputError(
+            f"{source} mark no entities: expected tags like B-PER, I-PER and O. Received: "
+            f"{', '.join(sorted(all_tags)[:10])}. Their score is the accuracy (tag_accuracy)."
+        )
+    return {(number, entity) for number, tags in enumerate(tags_of_sentences) for entity in read_entities(tags)}
+
+
+def _count_by_type(entities: Iterable[tuple[int, Entity]]) -> Counter[str]:
+    return Counter(entity.type for _, entity in entities)
+
+
+def _score(name: str, correct: int, support: int, predicted: int) -> EntityScore:
+    """Returns precision, recall and F1; a ratio of nothing to nothing is 0, as in conlleval."""
+    return EntityScore(
+        name,
+        precision=correct / predicted if predicted else 0.0,
+        recall=correct / support if support else 0.0,
+        f1=2 * correct / (predicted + support) if predicted + support else 0.0,
+        support=support,
+        predicted=predicted,
+    )
+
+
+def _as_bio(tags_of_sentences: TagLists) -> list[list[str]]:
+    return [write_tags(read_entities(tags), len(tags)) for tags in tags_of_sentences]
+
+
+def _check_pairs(gold: TagLists, predicted: TagLists) -> None:
+    if not len(gold):
+        raise InputError("There is nothing to score: no sentence.")
+    if len(gold) != len(predicted):
+        raise InputError(f"There must be tags for every sentence. Received: {len(gold)} and {len(predicted)}")
+    for number, (one, other) in enumerate(zip(gold, predicted, strict=True), start=1):
+        if len(one) != len(other):
+            raise InputError(f"Sentence {number} has {len(one)} right tags but {len(other)} predicted ones.")

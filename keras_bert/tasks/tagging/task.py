@@ -1,0 +1,243 @@
+"""Words with a tag each, for `BertTokenClassifier`: named entities, parts of speech."""
+
+import dataclasses
+from collections import Counter
+from collections.abc import Sequence
+
+import numpy as np
+
+from keras_bert.program.errors import InputError
+from keras_bert.records import features
+from keras_bert.records.token_rows import TokenRows
+from keras_bert.tasks.base import Encoded, TextTask
+from keras_bert.tasks.tagging import examples as tagging
+from keras_bert.tasks.tagging.examples import TaggedSentences, tag_schemes
+from keras_bert.tasks.tagging.scores import entity_scores, tag_accuracy
+from keras_bert.tokenization.text_words import words_of_text
+from keras_bert.tokenization.user_inputs import as_list, checked_text, iterate_column
+
+# Sentences that are tokenised at once.
+_SENTENCES_AT_ONCE = 1024
+
+
+@dataclasses.dataclass(frozen=True)
+class EntityAnswer:
+    """An entity in a text.
+
+    Attributes:
+        type: such as "PER".
+        start, end: in a plain string, the characters `start:end`; in a list of words, the words `start:end`.
+        text: `string[start:end]`; or the words with blanks between them.
+        probability: the mean, over its words, of the probability that the word is in an entity of this type.
+    """
+
+    type: str
+    start: int
+    end: int
+    text: str
+    probability: float
+
+
+@dataclasses.dataclass(frozen=True)
+class TagsAnswer:
+    """What a tagger says about one text.
+
+    Attributes:
+        entities: in their order; none for tags that mark no entities.
+        words: the words of the text.
+        tags: a tag for each word. Where the most probable tags are no legal sequence, they are put right as conlleval
+            reads them: an entity that begins with I- gets its B-.
+        probabilities: for each word that of its most probable tag.
+        log_probabilities: float32 (words, labels), in the order of the model's labels.
+    """
+
+    entities: tuple[EntityAnswer, ...]
+    words: tuple[str, ...]
+    tags: tuple[str, ...]
+    probabilities: tuple[float, ...] = dataclasses.field(repr=False)
+    log_probabilities: np.ndarray = dataclasses.field(repr=False, compare=False)
+
+
+@dataclasses.dataclass(frozen=True)
+class EncodedSentences(Encoded):
+    """Rows of sentences, and the way back from tokens to words.
+
+    Attributes:
+        first_tokens: int64 (words of all sentences,), the token that each word begins with.
+        word_splits: int64 (N + 1,). The words of sentence n are at `word_splits[n]:word_splits[n + 1]`.
+    """
+
+    first_tokens: np.ndarray = None
+    word_splits: np.ndarray = None
+
+
+class TaggingTask(TextTask):
+    """Sentences -> tags and entities.
+
+    `x` is N sentences, each a list of words; to predict, each may be a plain string, too:
+    `tokenization/text_words.py` finds its words. `y` is for each sentence a list of tags, by name or by number, as many as it has words.
+    Entities may be in any scheme (BIO, IOB1, BIOES, BILOU, BMES): they are rewritten in that of the model's labels.
+
+    A sentence that is too long for a row becomes several, cut between words, so that every word gets its tag. The score
+    is the F1 of entities, or the accuracy where the labels mark none.
+    """
+
+    name = "tagger"
+    example_rank = 1
+
+    def __init__(self, model):
+        super().__init__(model)
+        self.scheme = tag_schemes.find_scheme(model.labels, "the labels of the model")
+        self.main_score = "accuracy" if self.scheme is None else "f1"
+
+    def examples(self, x, y=None, sample_weight=None) -> TaggedSentences:
+        given = list(iterate_column(x, "sentences"))
+        for number, sentence in enumerate(given, start=1):
+            for text in sentence if isinstance(sentence, list) else [sentence]:
+                if isinstance(text, str):
+                    checked_text(text, f"sentence {number}")
+        if y is None:
+            return _unlabelled(given, sample_weight)
+        for number, words in enumerate(given, start=1):
+            if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
+                raise InputError(
+                    f"Sentence {number} must be a list of words, since tags belong to words. Received: {words!r:.100}"
+                )
+        tags = [self._named(number, values) for number, values in enumerate(as_list(y, "tags"), start=1)]
+        return TaggedSentences(given, tags, weights=sample_weight)
+
+    def encode(self, examples: TaggedSentences, max_seq_length: int | None = None) -> EncodedSentences:
+        length = self.checked_length(max_seq_length)
+        if length < 3:
+            raise InputError(f"max_seq_length must be 3 or more: a word between [CLS] and [SEP]. Received: {length}")
+        tags = None
+        if examples.tags is not None:
+            tags = tagging.tag_ids(tagging.in_scheme(examples, self.scheme), self.model.labels)
+        padding = {features.INPUT_IDS: self.tokenizer.vocabulary.pad_id, features.LABEL_IDS: features.NO_LABEL}
+        parts, row_sentences, counts = [], [], Counter()
+        for first in range(0, len(examples), _SENTENCES_AT_ONCE):
+            part = slice(first, first + _SENTENCES_AT_ONCE)
+            batch, found = tagging.encode_sentences(
+                examples.words[part], tags and tags[part], self.tokenizer, length, first
+            )
+            parts.append(TokenRows.from_padded(batch, padding=padding))
+            row_sentences.append(batch[features.SENTENCE_ID][:, 0])
+            counts += found
+        rows = TokenRows.concatenate(parts)
+        first_tokens = np.flatnonzero(rows.tokens[features.LABEL_IDS] != features.NO_LABEL)
+        if tags is not None:
+            weights = np.ones(len(examples)) if examples.weights is None else np.asarray(examples.weights)
+            weights = weights[np.concatenate(row_sentences)].astype(np.float32)
+            rows = rows.with_labels(**{features.EXAMPLE_WEIGHTS: weights})
+        word_splits = np.cumsum([0, *map(len, examples.words)])
+        return EncodedSentences(rows, _notes(examples, counts, length), first_tokens, word_splits)
+
+    def answers(self, examples: TaggedSentences, encoded: EncodedSentences, outputs: np.ndarray) -> list[TagsAnswer]:
+        logits = outputs[encoded.first_tokens].astype(np.float64)
+        logits -= logits.max(axis=1, keepdims=True)
+        log_probabilities = logits - np.log(np.exp(logits).sum(axis=1, keepdims=True))
+        splits = encoded.word_splits
+        return [
+            self._answer(examples, number, log_probabilities[splits[number] : splits[number + 1]])
+            for number in range(len(examples))
+        ]
+
+    def scores(self, examples: TaggedSentences, answers: Sequence[TagsAnswer]) -> dict[str, float]:
+        """Returns f1, precision and recall of entities, the mean F1 of their types (macro_f1), the accuracy of tags,
+        and the loss, the mean over all words."""
+        gold = tagging.in_scheme(examples, self.scheme).tags
+        predicted = [answer.tags for answer in answers]
+        found = {}
+        if self.scheme is not None:
+            scores = entity_scores(gold, predicted)
+            found = {name: getattr(scores.micro, name) for name in ("f1", "precision", "recall")}
+            found["macro_f1"] = scores.macro.f1
+        num_words = sum(map(len, examples.words))
+        loss = float(np.dot(self.losses(examples, answers), [len(words) for words in examples.words])) / num_words
+        return {**found, "accuracy": tag_accuracy(gold, predicted), "loss": loss}
+
+    def losses(self, examples: TaggedSentences, answers: Sequence[TagsAnswer]) -> list[float]:
+        """Returns for each sentence the mean loss of its words."""
+        ids = tagging.tag_ids(tagging.in_scheme(examples, self.scheme), self.model.labels)
+        return [
+            -float(answer.log_probabilities[np.arange(len(tags)), tags].mean())
+            for answer, tags in zip(answers, ids, strict=True)
+        ]
+
+    def _answer(self, examples: TaggedSentences, number: int, log_probabilities: np.ndarray) -> TagsAnswer:
+        labels, words = self.model.labels, examples.words[number]
+        tags = [labels[best] for best in log_probabilities.argmax(axis=1)]
+        entities = ()
+        if self.scheme is not None:
+            found = tag_schemes.read_entities(tags)
+            tags = tag_schemes.write_tags(found, len(tags), self.scheme)
+            text = examples.texts and examples.texts[number]
+            spans = examples.spans[number] if text is not None else None
+            probabilities = np.exp(log_probabilities)
+            entities = tuple(
+                _entity(entity, words, text, spans, probabilities[entity.start : entity.end, self._columns(entity)])
+                for entity in found
+            )
+        best = np.exp(log_probabilities.max(axis=1)).tolist()
+        return TagsAnswer(entities, tuple(words), tuple(tags), tuple(best), log_probabilities.astype(np.float32))
+
+    def _columns(self, entity: tag_schemes.Entity) -> list[int]:
+        """The labels of the entity's type, whatever their letter."""
+        return [number for number, label in enumerate(self.model.labels) if label[2:] == entity.type]
+
+    def _named(self, number: int, tags) -> list[str]:
+        labels = self.model.labels
+        if not isinstance(tags, list):
+            raise InputError(f"The tags of sentence {number} must be a list. Received: {tags!r:.100}")
+        for tag in tags:
+            if not isinstance(tag, str) and not (isinstance(tag, int) and 0 <= tag < len(labels)):
+                raise InputError(
+                    f"A tag of sentence {number} must be a name or a number from 0 to {len(labels) - 1}. Received: "
+                    f"{tag!r}. The labels are: {', '.join(labels)}"
+                )
+        return [tag if isinstance(tag, str) else labels[tag] for tag in tags]
+
+
+def _unlabelled(given: list, weights) -> TaggedSentences:
+    """Finds the words of plain strings, and takes those of lists."""
+    words, texts, spans = [], [], []
+    for number, text in enumerate(given, start=1):
+        if isinstance(text, str):
+            its_spans = words_of_text(text)
+            if not its_spans:
+                raise InputError(f"Text {number} is empty: it has no words. Received: {text!r}. Leave it out.")
+            words.append([text[start:end] for start, end in its_spans])
+        elif isinstance(text, list) and all(isinstance(word, str) for word in text):
+            its_spans = None
+            words.append(text)
+        else:
+            raise InputError(f"Text {number} must be a string or a list of words. Received: {text!r:.100}")
+        texts.append(text if its_spans else None)
+        spans.append(its_spans)
+    return TaggedSentences(words, source="the texts", weights=weights, texts=texts, spans=spans)
+
+
+def _entity(
+    entity: tag_schemes.Entity, words: Sequence[str], text: str | None, spans, probabilities: np.ndarray
+) -> EntityAnswer:
+    probability = float(probabilities.sum(axis=1).mean())
+    if text is None:
+        joined = " ".join(words[entity.start : entity.end])
+        return EntityAnswer(entity.type, entity.start, entity.end, joined, probability)
+    start, end = spans[entity.start][0], spans[entity.end - 1][1]
+    return EntityAnswer(entity.type, start, end, text[start:end], probability)
+
+
+def _notes(examples: TaggedSentences, counts: Counter, length: int) -> list[str]:
+    notes = []
+    if counts["cut_sentences"]:
+        notes.append(
+            f"{examples.source}: {counts['cut_sentences']} of {len(examples)} sentences are longer than {length} "
+            "tokens and were cut between words into several rows; no word is lost"
+        )
+    if counts["unknown_words"]:
+        notes.append(
+            f"{examples.source}: {counts['unknown_words']} words became [UNK], because they left no piece or more than "
+            "a row has room for"
+        )
+    return notes

@@ -1,0 +1,37 @@
+"""Clients of TF Serving, and of every server that speaks its API, without TensorFlow.
+
+Importing this package is cheap: numpy, gRPC and protobuf load when the first name that needs them is used.
+
+Example:
+    >>> client = RestClient("http://127.0.0.1:8501", "sentiment")
+    >>> answer = client.predict(text=["a wonderful film"])
+    >>> print(answer["label"][0], answer["probability"][0])
+    positive 0.931200027
+"""
+
+import importlib
+
+# Public name -> the module that defines it.
+_PUBLIC = {
+    "RestClient": "keras_bert.tf_serving.client.sync_client",
+    "GrpcClient": "keras_bert.tf_serving.client.sync_client",
+    "AsyncRestClient": "keras_bert.tf_serving.client.async_client",
+    "AsyncGrpcClient": "keras_bert.tf_serving.client.async_client",
+    "ServingError": "keras_bert.tf_serving.client.errors",
+    "NotFound": "keras_bert.tf_serving.client.errors",
+    "InvalidRequest": "keras_bert.tf_serving.client.errors",
+    "Unavailable": "keras_bert.tf_serving.client.errors",
+    "DeadlineExceeded": "keras_bert.tf_serving.client.errors",
+}
+
+__all__ = list(_PUBLIC)
+
+
+def __getattr__(name: str):
+    if name not in _PUBLIC:
+        raise AttributeError(f"module 'keras_bert.tf_serving.client' has no attribute {name!r}")
+    return getattr(importlib.import_module(_PUBLIC[name]), name)
+
+
+def __dir__():
+    return sorted(__all__)

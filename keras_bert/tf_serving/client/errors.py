@@ -1,0 +1,95 @@
+"""What a request can end with instead of an answer."""
+
+from keras_bert.tf_serving.wire.methods import HTTP_STATUS
+
+
+class ServingError(Exception):
+    """A request was sent, or should have been, and there is no answer.
+
+    Attributes:
+        code: the name of the gRPC status, on both transports: "NOT_FOUND", "INVALID_ARGUMENT", "INTERNAL", ...
+        http_status: the status of a REST answer, or None.
+        server_text: what the server wrote, or what the network said.
+        rows: where the request was one of several: the range of the rows that it held.
+    """
+
+    advice = "Look at the log of the server."
+
+    def __init__(self, server: str, code: str, server_text: str, http_status: int | None = None):
+        super().__init__(server, code, server_text, http_status)
+        self.server, self.code, self.server_text, self.http_status = server, code, server_text, http_status
+        self.attempts = 1
+        self.rows: range | None = None
+
+    def __str__(self) -> str:
+        status = self.code if self.http_status is None else f"{self.code} (HTTP {self.http_status})"
+        place = f" for rows {self.rows.start} to {self.rows.stop - 1}" if self.rows else ""
+        attempts = f" after {self.attempts} attempts" if self.attempts > 1 else ""
+        return f"{self.server} gave {status}{place}{attempts}: {self.server_text.rstrip('. ')}. {self.advice}"
+
+
+class NotFound(ServingError):
+    """NOT_FOUND: no such model, version or label."""
+
+    advice = "Check the name of the model and its version; a model that is still loading is not found either."
+
+
+class InvalidRequest(ServingError):
+    """INVALID_ARGUMENT, FAILED_PRECONDITION, OUT_OF_RANGE: the same request will never be answered."""
+
+    advice = "Check the names, types and shapes of the inputs against metadata()."
+
+
+class Unavailable(ServingError):
+    """UNAVAILABLE, RESOURCE_EXHAUSTED, or no connection: the same request may be answered later."""
+
+    advice = "Check that the server runs at this address, or ask it less at a time."
+
+
+class DeadlineExceeded(ServingError):
+    """DEADLINE_EXCEEDED: the answer did not come in time."""
+
+    advice = "Allow more time (timeout), or send fewer rows at a time (batch_size)."
+
+
+_KINDS = {
+    "NOT_FOUND": NotFound,
+    "INVALID_ARGUMENT": InvalidRequest,
+    "FAILED_PRECONDITION": InvalidRequest,
+    "OUT_OF_RANGE": InvalidRequest,
+    "UNAVAILABLE": Unavailable,
+    "RESOURCE_EXHAUSTED": Unavailable,
+    "DEADLINE_EXCEEDED": DeadlineExceeded,
+}
+_CHECK_URL = "Check the URL of the server: http://host:port, with a path only where a proxy has the API below one."
+# What a server's text begins with -> what to do, where it is not what the code says: several mistakes share one.
+_ADVICE = {
+    "Unrecognized servable version label": "Check the label; a client without one lists the versions with status().",
+    "Malformed request": _CHECK_URL,
+    "Not found: /": _CHECK_URL,
+}
+# Three codes share 400 and two share 409; the first of each stands for all.
+_CODE_OF_STATUS = {status: code for code, status in reversed(HTTP_STATUS.items())}
+
+
+def serving_error(server: str, code: str, text: str, http_status: int | None = None) -> ServingError:
+    """Returns the error for the name of a gRPC status."""
+    error = _KINDS.get(code, ServingError)(server, code, text, http_status)
+    error.advice = next((advice for start, advice in _ADVICE.items() if text.startswith(start)), error.advice)
+    return error
+
+
+def not_http_error(server: str, status_line: str) -> ServingError:
+    """Returns the error for an answer whose first line is not of HTTP/1.1."""
+    # The first frame of HTTP/2 is one of settings: its fourth byte is 4 (RFC 9113, sections 3.4 and 6.5).
+    speaks_grpc = status_line[3:4] == "\x04"
+    text = "this port speaks gRPC, not HTTP/1.1" if speaks_grpc else "the answer is not HTTP/1.1"
+    error = ServingError(server, "UNKNOWN", text)
+    error.advice = "Give the port of the REST API, which is 8501 unless it was changed"
+    error.advice += ", or use a gRPC client for this port." if speaks_grpc else "."
+    return error
+
+
+def http_error(server: str, status: int, text: str) -> ServingError:
+    """Returns the error for an HTTP status; one that TF Serving does not give is "UNKNOWN"."""
+    return serving_error(server, _CODE_OF_STATUS.get(status, "INTERNAL" if status == 500 else "UNKNOWN"), text, status)

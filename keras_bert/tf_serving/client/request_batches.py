@@ -1,0 +1,126 @@
+"""Rows of inputs: what a user gives as arrays, cut into requests, and their answers joined again."""
+
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+
+from keras_bert.program.errors import InputError
+from keras_bert.tf_serving.wire.strings import map_strings, string_to_bytes
+from keras_bert.tokenization.user_inputs import as_column
+
+# The most rows that clients put into one request, unless they are told otherwise.
+ROWS_OF_A_REQUEST = 64
+
+
+def as_arrays(inputs: Mapping) -> dict[str, np.ndarray]:
+    """Returns the inputs as arrays; strings as arrays of objects of type `bytes`.
+
+    Arrays keep their type. Lists are read as TensorFlow reads them: whole numbers become int32, or int64 where they do
+    not fit, other numbers float32. An empty list is one of strings, and a single string is a list of one.
+
+    Raises:
+        InputError: there is no input, rows have different lengths, or there is something else than strings and numbers.
+    """
+    if not inputs:
+        raise InputError('No input was given. Name each as the signature does: predict(text=["a film"]).')
+    return {name: _as_array(name, value) for name, value in inputs.items()}
+
+
+def split_rows(inputs: Mapping[str, np.ndarray], batch_size: int | None) -> Iterator[tuple[range, dict]]:
+    """Yields (rows, their part of every input), `batch_size` rows at a time; without a batch size all at once.
+
+    Raises:
+        InputError: the inputs do not have equally many rows, or the batch size is no positive number.
+    """
+    if batch_size is None:
+        yield range(0), dict(inputs)
+        return
+    if batch_size < 1:
+        raise InputError(f"batch_size is {batch_size}; give a positive number, or None for one request.")
+    counts = {name: array.shape[0] if array.ndim else None for name, array in inputs.items()}
+    if len(set(counts.values())) > 1 or None in counts.values():
+        found = ", ".join(
+            f"{name} {'is a single value' if rows is None else f'has {rows}'}" for name, rows in counts.items()
+        )
+        raise InputError(f"All inputs must have equally many rows: {found}. With batch_size=None they go as they are.")
+    count = next(iter(counts.values()))
+    # No rows are a request too: the answer says what there would be.
+    for start in range(0, max(count, 1), batch_size):
+        stop = min(start + batch_size, count)
+        yield range(start, stop), {name: array[start:stop] for name, array in inputs.items()}
+
+
+def join_rows(parts: list[dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
+    """Returns the answers to several requests as one; outputs of another width are filled up as a server fills them.
+
+    That is "" for strings, 0 for numbers with a fraction and for ids (`..._ids`), -1 for other whole numbers, which are
+    positions, False for booleans.
+
+    Raises:
+        InputError: an output has no rows, or another number of axes in another answer.
+    """
+    if len(parts) == 1:
+        return parts[0]
+    joined = {}
+    for name in parts[0]:
+        arrays = [part[name] for part in parts]
+        if any(array.ndim != arrays[0].ndim or not array.ndim for array in arrays):
+            raise InputError(f"The output {name} cannot be joined: it has no rows. Use batch_size=None.")
+        # JSON does not say what an empty list is a list of.
+        dtype = np.result_type(*([array.dtype for array in arrays if array.size] or [arrays[0].dtype]))
+        inner = np.max([array.shape[1:] for array in arrays], axis=0).astype(int)
+        whole = np.full((sum(map(len, arrays)), *inner), _padding(name, dtype), dtype)
+        start = 0
+        for array in arrays:
+            if array.size:
+                place = (slice(start, start + len(array)), *(slice(size) for size in array.shape[1:]))
+                whole[place] = array
+            start += len(array)
+        joined[name] = whole
+    return joined
+
+
+def _padding(name: str, dtype: np.dtype):
+    if dtype.kind == "O":
+        return ""
+    if dtype.kind == "i":
+        return 0 if name.endswith("_ids") else -1
+    return 0
+
+
+def _as_array(name: str, value) -> np.ndarray:
+    if isinstance(value, np.ndarray):
+        array = value.astype(object) if value.dtype.kind in "SUT" else value
+    else:
+        try:
+            # As objects first: numpy's own strings lose the NULs at their ends.
+            array = np.array(as_column(value), dtype=object)
+        except ValueError as error:
+            raise InputError(f"The rows of {name} have different lengths; fill the short ones up.") from error
+        array = _numbers(name, array)
+    if array.dtype != object:
+        return array
+    if any(isinstance(item, (list, tuple, np.ndarray)) for item in array.ravel()):
+        raise InputError(f"The rows of {name} have different lengths; fill the short ones up.")
+    try:
+        return map_strings(string_to_bytes, array)
+    except InputError as error:
+        raise InputError(f"{name}: {error}") from error
+
+
+def _numbers(name: str, array: np.ndarray) -> np.ndarray:
+    """An array of Python's numbers with a type of TensorFlow's; other objects stay, for the check that follows."""
+    kinds = {type(item) for item in array.ravel().tolist()}
+    if not kinds or not all(issubclass(kind, (bool, int, float, np.number, np.bool_)) for kind in kinds):
+        return array
+    try:
+        numbers = np.array(array.tolist())
+    except OverflowError:
+        numbers = array
+    if numbers.dtype == object:
+        raise InputError(f"{name} has a whole number that does not fit into 64 bits.")
+    if any(issubclass(kind, np.generic) for kind in kinds):
+        return numbers
+    if numbers.dtype == np.int64 and np.array_equal(numbers.astype(np.int32), numbers):
+        return numbers.astype(np.int32)
+    return numbers.astype(np.float32) if numbers.dtype == np.float64 else numbers

@@ -1,0 +1,215 @@
+"""Requests and answers of TF Serving's REST API: JSON in columns, `{"inputs": {...}}` -> `{"outputs": {...}}`.
+
+JSON has no types: in answers whole numbers become int64, other numbers float64. TF Serving writes a float32 with as
+many digits as it takes to read it back: `.astype(numpy.float32)` gives the number that the model gave.
+"""
+
+import base64
+import binascii
+import dataclasses
+import json
+import urllib.parse
+from collections.abc import Mapping
+
+import numpy as np
+
+from keras_bert.program.errors import InputError
+from keras_bert.tf_serving.client.errors import http_error, serving_error
+from keras_bert.tf_serving.client.model_info import ModelMetadata, ModelVersion, Signature, Tensor
+from keras_bert.tf_serving.wire.strings import bytes_to_string, map_strings
+
+_SHOWN_CHARACTERS = 200
+# What taking apart JSON of another form ends with.
+_MALFORMED = (TypeError, ValueError, KeyError, AttributeError, OverflowError)
+
+
+@dataclasses.dataclass(frozen=True)
+class HttpRequest:
+    """What is sent: GET without a body, POST with one."""
+
+    path: str
+    body: bytes | None = None
+
+
+class RestFormat:
+    """Writes the requests for one model and reads the answers.
+
+    Args:
+        url: of the server, for errors.
+        prefix: the path of the server, before "/v1".
+        model, version, label: which model; the newest version without the last two.
+    """
+
+    def __init__(self, url: str, prefix: str, model: str, version: int | None, label: str | None):
+        self._path = f"{prefix}/v1/models/{urllib.parse.quote(model, safe='')}"
+        if version is not None:
+            self._path += f"/versions/{version}"
+        if label is not None:
+            self._path += f"/labels/{urllib.parse.quote(label, safe='')}"
+        self.server = f"{url}{self._path.removeprefix(prefix)}"
+
+    def predict(self, signature_name: str, inputs: Mapping[str, np.ndarray]) -> HttpRequest:
+        columns = {name: _json_value(array) for name, array in inputs.items()}
+        return self._post("predict", {"signature_name": signature_name, "inputs": columns})
+
+    def read_predict(self, answer: bytes) -> dict[str | None, np.ndarray]:
+        """Returns the outputs by name. TF Serving does not name an only output: its name is None here."""
+        outputs = self._member(self._read(answer), "outputs")
+        # A string of bytes is an object too.
+        named = isinstance(outputs, dict) and outputs.keys() != {"b64"}
+        return {name: self._array(value) for name, value in (outputs.items() if named else [(None, outputs)])}
+
+    def classify(self, signature_name: str, inputs: Mapping[str, np.ndarray]) -> HttpRequest:
+        return self._post("classify", {"signature_name": signature_name, "examples": _examples(inputs)})
+
+    def read_classify(self, answer: bytes) -> dict[str, np.ndarray]:
+        try:
+            rows = [[(label, float(score)) for label, score in row] for row in self._results(answer)]
+            scores = np.array([[score for _, score in row] for row in rows], np.float64)
+            classes = np.array([[_python_string(label) for label, _ in row] for row in rows], object)
+            return {"classes": classes.reshape(scores.shape), "scores": scores}
+        except _MALFORMED as error:
+            raise self._strange(answer) from error
+
+    def regress(self, signature_name: str, inputs: Mapping[str, np.ndarray]) -> HttpRequest:
+        return self._post("regress", {"signature_name": signature_name, "examples": _examples(inputs)})
+
+    def read_regress(self, answer: bytes) -> np.ndarray:
+        try:
+            return np.array([float(score) for score in self._results(answer)])
+        except _MALFORMED as error:
+            raise self._strange(answer) from error
+
+    def status(self) -> HttpRequest:
+        return HttpRequest(self._path)
+
+    def read_status(self, answer: bytes) -> list[ModelVersion]:
+        try:
+            return [
+                ModelVersion(
+                    int(version["version"]),
+                    version["state"],
+                    version.get("status", {}).get("error_code", "OK"),
+                    version.get("status", {}).get("error_message", ""),
+                )
+                for version in self._member(self._read(answer), "model_version_status")
+            ]
+        except _MALFORMED as error:
+            raise self._strange(answer) from error
+
+    def metadata(self) -> HttpRequest:
+        return HttpRequest(f"{self._path}/metadata")
+
+    def read_metadata(self, answer: bytes) -> ModelMetadata:
+        whole = self._read(answer)
+        try:
+            signatures = {
+                name: Signature(
+                    {key: _tensor(info) for key, info in signature.get("inputs", {}).items()},
+                    {key: _tensor(info) for key, info in signature.get("outputs", {}).items()},
+                    signature.get("method_name", ""),
+                )
+                for name, signature in whole["metadata"]["signature_def"]["signature_def"].items()
+            }
+            return ModelMetadata(whole["model_spec"]["name"], int(whole["model_spec"]["version"]), signatures)
+        except _MALFORMED as error:
+            raise self._strange(answer) from error
+
+    def checked(self, status: int, answer: bytes) -> bytes:
+        """Returns an answer that has the status 200, and raises the ServingError of any other."""
+        if status == 200:
+            return answer
+        text = answer.decode("utf-8", "replace")
+        try:
+            text = str(json.loads(text)["error"])
+        except (ValueError, TypeError, KeyError, RecursionError):
+            text = text[:_SHOWN_CHARACTERS] or "(no text)"
+        raise http_error(self.server, status, text)
+
+    def _post(self, verb: str, body: dict) -> HttpRequest:
+        # Surrogates are gone: `_json_value` has sent what is not UTF-8 as base64.
+        return HttpRequest(f"{self._path}:{verb}", json.dumps(body, ensure_ascii=False).encode("utf-8"))
+
+    def _read(self, answer: bytes):
+        try:
+            # TF Serving writes strings as they are, so that an answer need not be UTF-8.
+            return json.loads(answer.decode("utf-8", "surrogateescape"))
+        except (ValueError, RecursionError) as error:
+            raise self._strange(answer) from error
+
+    def _member(self, value, name: str):
+        if not isinstance(value, dict) or name not in value:
+            raise self._strange(json.dumps(value).encode())
+        return value[name]
+
+    def _results(self, answer: bytes) -> list:
+        # The documentation says "result", TF Serving writes "results".
+        return self._member(self._read(answer), "results")
+
+    def _array(self, value) -> np.ndarray:
+        try:
+            first = value
+            while isinstance(first, list) and first:
+                first = first[0]
+            if not isinstance(first, (str, dict)):
+                return _numbers(value)
+            return map_strings(_python_string, np.array(value, object))
+        except _MALFORMED as error:
+            raise self._strange(json.dumps(value).encode()) from error
+
+    def _strange(self, answer: bytes):
+        text = answer.decode("utf-8", "replace")[:_SHOWN_CHARACTERS]
+        return serving_error(self.server, "UNKNOWN", f"the answer is not one of TF Serving's API: {text!r}")
+
+
+def _json_value(array: np.ndarray):
+    """An array as nested lists; strings that are not UTF-8 as {"b64": ...}."""
+    if array.dtype == object:
+        return map_strings(_json_string, array).tolist()
+    if array.dtype.kind not in "biuf":
+        raise InputError(f"JSON has no values for arrays of type {array.dtype}; use GrpcClient.")
+    return array.tolist()
+
+
+def _json_string(data: bytes):
+    text = bytes_to_string(data)
+    return text if isinstance(text, str) else {"b64": base64.b64encode(text).decode("ascii")}
+
+
+def _numbers(value) -> np.ndarray:
+    array = np.array(value)
+    if array.dtype.kind not in "biuf":
+        raise ValueError(f"not numbers: {value!r}")
+    return array
+
+
+def _python_string(value) -> str | bytes:
+    """A string of an answer: `str`, or `bytes` where it is not UTF-8 or was sent as base64.
+
+    >>> _python_string({"b64": "/w=="})
+    b'\\xff'
+    """
+    if isinstance(value, dict):
+        try:
+            return base64.b64decode(value["b64"], validate=True)
+        except (KeyError, TypeError, binascii.Error) as error:
+            raise ValueError(f"not a string: {value!r}") from error
+    if not isinstance(value, str):
+        raise ValueError(f"not a string: {value!r}")
+    try:
+        return bytes_to_string(value.encode("utf-8", "surrogateescape"))
+    except UnicodeEncodeError:  # half a pair, written as \ud800
+        return value
+
+
+def _examples(inputs: Mapping[str, np.ndarray]) -> list[dict]:
+    """Rows of features: {"text": [a, b]} -> [{"text": a}, {"text": b}]."""
+    columns = {name: _json_value(array) for name, array in inputs.items()}
+    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+
+
+def _tensor(info: dict) -> Tensor:
+    shape = info.get("tensor_shape", {})
+    sizes = None if shape.get("unknown_rank") else tuple(int(dim["size"]) for dim in shape.get("dim", []))
+    sizes = sizes and tuple(None if size < 0 else size for size in sizes)
+    return Tensor(info["dtype"].removeprefix("DT_").lower(), sizes)

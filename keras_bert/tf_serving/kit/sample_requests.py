@@ -1,0 +1,113 @@
+"""Requests that a model can answer, made up from its signatures: to warm a server up, or to put load on it."""
+
+import random
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from keras_bert.program.errors import InputError
+from keras_bert.tf_serving.saved_model_check.signatures import DEFAULT_SIGNATURE, shape_of, type_name
+
+# Common words, which every vocabulary of English has; in others they are split into pieces, which costs as much.
+_WORDS = ("the", "of", "and", "to", "in", "a", "is", "that", "it", "was", "for", "on", "with", "he", "be", "by", "at")
+_EXAMPLE_INPUTS = ("examples", "inputs")
+
+
+def made_up_text(num_words: int, draw: random.Random) -> str:
+    """Returns a text of so many words."""
+    return " ".join(draw.choice(_WORDS) for _ in range(num_words))
+
+
+def made_up_row(inputs: Mapping[str, tuple[str, int | None]], num_words: int, draw: random.Random) -> dict:
+    """Returns a row of made-up values for text inputs: input -> text, or list of texts.
+
+    Args:
+        inputs: name -> (type in small letters, number of axes or None).
+        num_words: the length of each text.
+
+    Raises:
+        InputError: an input is no text.
+    """
+    row = {}
+    for name, (dtype, rank) in sorted(inputs.items()):
+        if dtype != "string" or rank not in (1, 2):
+            raise InputError(
+                f"The input {name} is no text, so requests cannot be made up for it. Give some of your own."
+            )
+        texts = [made_up_text(num_words, draw) for _ in range(rank)]
+        row[name] = texts[0] if rank == 1 else texts
+    return row
+
+
+def as_arrays(rows: Sequence[Mapping]) -> dict[str, np.ndarray]:
+    """Joins rows into the inputs of one request, arrays of bytes `[B]` or `[B, N]`; shorter lists end with "".
+
+    Raises:
+        InputError: the rows have different inputs, or values that are no texts.
+    """
+    if not rows or any(set(row) != set(rows[0]) for row in rows):
+        raise InputError("Every request must have the same inputs.")
+    arrays = {}
+    for name in sorted(rows[0]):
+        values = [row[name] for row in rows]
+        if all(isinstance(value, list) for value in values):
+            width = max(map(len, values))
+            values = [value + [""] * (width - len(value)) for value in values]
+            texts = [text for value in values for text in value]
+            shape = (len(values), width)
+        else:
+            texts, shape = values, (len(values),)
+        if not all(isinstance(text, (str, bytes)) for text in texts):
+            raise InputError(f"The input {name} of a request must be a text or a list of texts.")
+        array = np.empty(len(texts), object)
+        array[:] = [text.encode("utf-8", "surrogateescape") if isinstance(text, str) else text for text in texts]
+        arrays[name] = array.reshape(shape)
+    return arrays
+
+
+def as_example(row: Mapping):
+    """Returns one row as the message tensorflow.Example, with a bytes feature for each input."""
+    from keras_bert.tf_serving.wire import messages
+
+    example = messages.Example()
+    for name, array in as_arrays([row]).items():
+        example.features.feature[name].bytes_list.value.extend(array.reshape(-1).tolist())
+    return example
+
+
+def made_up_inputs(model, name: str, rows: Sequence[Mapping]) -> dict[str, np.ndarray]:
+    """Returns inputs for any signature: `rows` where it takes them, else numbers of the right types and shapes.
+
+    Args:
+        model: a `SavedModelFiles`.
+        name: the signature.
+        rows: what `serving_default` takes.
+    """
+    signature = model.signatures[name]
+    if set(signature.inputs) == set(rows[0]):
+        return as_arrays(rows)
+    inputs = {}
+    for key, tensor in sorted(signature.inputs.items()):
+        # All variable axes behind the batch get the same length, so lengths and numbers of words can be that.
+        shape = [len(rows), *(4 if size == -1 else size for size in (shape_of(tensor) or [-1])[1:])]
+        if type_name(tensor) != "STRING":
+            is_count = "length" in key or key.startswith("num")
+            inputs[key] = np.full(shape, 4 if is_count else 0, _numpy_type(tensor))
+        elif key in _EXAMPLE_INPUTS and len(shape) == 1:
+            inputs[key] = np.array([as_example(row).SerializeToString(deterministic=True) for row in rows], object)
+        else:
+            inputs[key] = np.full(shape, b"the", object)
+    return inputs
+
+
+def default_row_names(model) -> set[str]:
+    """Returns the inputs of the default signature. Raises `InputError` if there is none."""
+    if DEFAULT_SIGNATURE not in model.signatures:
+        raise InputError(f"{model.folder} has no signature {DEFAULT_SIGNATURE}.")
+    return set(model.signatures[DEFAULT_SIGNATURE].inputs)
+
+
+def _numpy_type(tensor):
+    from tensorflow.python.framework import dtypes
+
+    return dtypes.as_dtype(tensor.dtype).as_numpy_dtype

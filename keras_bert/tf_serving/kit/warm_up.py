@@ -1,0 +1,156 @@
+"""The warm-up file of a SavedModel: requests that a server answers before clients may ask, so that no client waits.
+
+The first call of a graph takes many times as long as later ones, for each signature.
+"""
+
+import os
+import random
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+
+from keras_bert.program.atomic_output import atomic_file
+from keras_bert.program.errors import InputError
+from keras_bert.tf_serving.kit.sample_requests import (
+    as_arrays,
+    as_example,
+    default_row_names,
+    made_up_inputs,
+    made_up_row,
+)
+from keras_bert.tf_serving.saved_model_check.operations import check_compiled
+from keras_bert.tf_serving.saved_model_check.reading import SavedModelFiles, read_saved_model
+from keras_bert.tf_serving.saved_model_check.signatures import DEFAULT_SIGNATURE, shape_of, type_name
+from keras_bert.tf_serving.saved_model_check.warm_up import MOST_RECORDS, WARM_UP_FILE
+
+DEFAULT_BATCH_SIZES = (1, 2, 8, 32)
+# Words of the texts that are made up: a headline, a sentence, a paragraph.
+DEFAULT_LENGTHS = (4, 24, 96)
+_EXAMPLE_LOGS = {"classify": "classify_log", "regress": "regress_log"}
+
+
+def write_warm_up(
+    version_folder: str | os.PathLike,
+    examples: Sequence[Mapping] = (),
+    batch_sizes: Sequence[int] = DEFAULT_BATCH_SIZES,
+) -> int:
+    """Writes `assets.extra/tf_serving_warmup_requests` and returns how many requests it has.
+
+    There are predict requests of every batch size for `serving_default`, classify or regress requests where the model
+    has these signatures, and one small request for every other signature. All are answered here first, by the
+    SavedModel itself, since one that fails keeps a server from loading the model.
+
+    Args:
+        version_folder: one version of a SavedModel.
+        examples: rows for `serving_default`, input -> text or list of texts, such as {"text": "a wonderful film"}; as
+            real and as long as those of your clients. By default, made-up texts of several lengths.
+        batch_sizes: how many rows the requests have.
+
+    Raises:
+        InputError: there is no SavedModel, examples that it does not take or answer, more than 1000 requests, or the
+            file cannot be written.
+    """
+    if not batch_sizes or min(batch_sizes) < 1:
+        raise InputError(f"Batch sizes are whole numbers from 1. Received: {list(batch_sizes)}")
+    version_folder = os.fspath(version_folder)
+    model = read_saved_model(version_folder)
+    names = default_row_names(model)
+    for number, example in enumerate(examples, start=1):
+        if set(example) != names:
+            raise InputError(
+                f"Example {number} has the inputs {', '.join(sorted(example)) or 'nothing'}, but the model takes "
+                f"{', '.join(sorted(names))}."
+            )
+    logs = list(_logs(model, list(examples), sorted(set(batch_sizes))))
+    if len(logs) > MOST_RECORDS:
+        raise InputError(f"A server takes {MOST_RECORDS} warm-up requests at most. Received: {len(logs)}")
+    replay(version_folder, logs)
+    with atomic_file(os.path.join(version_folder, WARM_UP_FILE)) as file:
+        file.write(_as_records([log.SerializeToString(deterministic=True) for log in logs]))
+    return len(logs)
+
+
+def replay(version_folder: str, logs: Sequence) -> None:
+    """Asks the SavedModel every request. Raises `InputError` that says which one fails, and why."""
+    import tensorflow as tf
+
+    from keras_bert.tf_serving.ask import load_text_operations
+    from keras_bert.tf_serving.wire.tensors import tensor_proto_to_array
+
+    load_text_operations()
+    loaded = tf.saved_model.load(version_folder)
+    for number, log in enumerate(logs, start=1):
+        request = getattr(log, log.WhichOneof("log_type")).request
+        name = request.model_spec.signature_name
+        if log.WhichOneof("log_type") == "predict_log":
+            inputs = {key: tensor_proto_to_array(value) for key, value in request.inputs.items()}
+        else:
+            examples = request.input.example_list.examples
+            inputs = {"inputs": [example.SerializeToString() for example in examples]}
+        try:
+            loaded.signatures[name](**{key: tf.constant(value) for key, value in inputs.items()})
+        except (tf.errors.OpError, ValueError, TypeError) as error:
+            reason = str(error).strip().splitlines()[0]
+            raise InputError(
+                f"Warm-up request {number}, for the signature {name}, fails, so a server would not load the model: "
+                f"{reason}"
+            ) from error
+
+
+def _logs(model: SavedModelFiles, examples: list[Mapping], batch_sizes: Sequence[int]) -> Iterator:
+    groups = [examples] if examples else _made_up_groups(model.signatures[DEFAULT_SIGNATURE])
+    # A signature that XLA must compile would keep a stock server from loading the model.
+    compiled = {finding.where.removeprefix("signature ").split(",")[0] for finding in check_compiled(model)}
+    for rows in groups:
+        for size in batch_sizes:
+            batch = [rows[number % len(rows)] for number in range(size)]
+            yield _predict_log(DEFAULT_SIGNATURE, as_arrays(batch))
+            for name, kind in _EXAMPLE_LOGS.items():
+                if name in set(model.signatures) - compiled:
+                    yield _example_log(name, kind, batch)
+    for name in model.signatures:
+        if name not in (DEFAULT_SIGNATURE, *_EXAMPLE_LOGS) and name not in compiled:
+            yield _predict_log(name, made_up_inputs(model, name, groups[0][:1]))
+
+
+def _made_up_groups(signature) -> list[list[Mapping]]:
+    draw = random.Random(0)
+    shapes = {name: shape_of(tensor) for name, tensor in signature.inputs.items()}
+    inputs = {
+        name: (type_name(tensor).lower(), None if shapes[name] is None else len(shapes[name]))
+        for name, tensor in signature.inputs.items()
+    }
+    return [[made_up_row(inputs, length, draw)] for length in DEFAULT_LENGTHS]
+
+
+def _predict_log(signature: str, inputs: Mapping):
+    from keras_bert.tf_serving.wire import messages
+    from keras_bert.tf_serving.wire.tensors import array_to_tensor_proto
+
+    log = messages.PredictionLog()
+    log.predict_log.request.model_spec.signature_name = signature
+    for name in sorted(inputs):
+        log.predict_log.request.inputs[name].CopyFrom(array_to_tensor_proto(inputs[name]))
+    return log
+
+
+def _example_log(signature: str, kind: str, rows: Sequence[Mapping]):
+    from keras_bert.tf_serving.wire import messages
+
+    log = messages.PredictionLog()
+    request = getattr(log, kind).request
+    request.model_spec.signature_name = signature
+    request.input.example_list.examples.extend(as_example(row) for row in rows)
+    return log
+
+
+def _as_records(messages: Sequence[bytes]) -> bytes:
+    """Returns the bytes of a TFRecord file."""
+    import tensorflow as tf
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "records")
+        with tf.io.TFRecordWriter(path) as writer:
+            for message in messages:
+                writer.write(message)
+        with open(path, "rb") as file:
+            return file.read()

@@ -1,0 +1,86 @@
+"""A check of a SavedModel for everything that goes wrong in TensorFlow Serving. The model is read, not loaded."""
+
+import os
+from collections.abc import Iterator, Sequence
+
+from keras_bert.program.errors import InputError
+from keras_bert.tf_serving.saved_model_check.batching import check_batching
+from keras_bert.tf_serving.saved_model_check.files import check_assets, check_fingerprint
+from keras_bert.tf_serving.saved_model_check.operations import (
+    check_compiled,
+    check_operations,
+    check_paths,
+    serving_minors,
+)
+from keras_bert.tf_serving.saved_model_check.padding import check_padding
+from keras_bert.tf_serving.saved_model_check.reading import NotServable, SavedModelFiles, read_saved_model
+from keras_bert.tf_serving.saved_model_check.report import Finding, Report, sorted_findings
+from keras_bert.tf_serving.saved_model_check.served_operations import DEFAULT_VERSIONS
+from keras_bert.tf_serving.saved_model_check.signatures import check_signatures
+from keras_bert.tf_serving.saved_model_check.version_folders import check_version_folders
+from keras_bert.tf_serving.saved_model_check.warm_up import check_warm_up, largest_warm_up_request
+from keras_bert.tf_serving.saved_model_check.weights import check_weights
+from keras_bert.tf_serving.versions import SAVED_MODEL_FILE
+
+
+def check(path: str | os.PathLike, serving_versions: Sequence[str] = DEFAULT_VERSIONS, batching=None) -> Report:
+    """Reads a SavedModel, of this package or of any other origin, and reports what TensorFlow Serving stumbles over.
+
+    Args:
+        path: a SavedModel, or the folder of its versions, of which the one that a server would load is checked.
+        serving_versions: for which versions of TensorFlow Serving, such as ["2.19", "2.20"]; they differ in the
+            operations that they have.
+        batching: how the server joins requests: a `Batching` of `kit.server_files`. None for a server that does not.
+
+    Raises:
+        InputError: there is no SavedModel, it cannot be read, or a version of TensorFlow Serving is not known.
+
+    Example:
+        >>> report = check("saved_models/sentiment")
+        >>> assert report.is_clean(), report
+    """
+    minors = serving_minors(serving_versions)
+    versions = tuple(f"2.{minor}" for minor in minors)
+    folder, findings = _find(os.fspath(path))
+    if folder is not None:
+        try:
+            model = read_saved_model(folder)
+            findings = [*findings, *_all_findings(model, versions)]
+            if batching is not None:
+                findings += check_batching(batching, model.signatures, largest_warm_up_request(folder))
+        except NotServable as reason:
+            findings = [*findings, reason.args[0]]
+    return Report(folder or os.fspath(path), versions, sorted_findings(findings))
+
+
+def require_servable(folder: str | os.PathLike, serving_versions: Sequence[str] = DEFAULT_VERSIONS) -> None:
+    """Raises `InputError` with all that `check` calls an error, if there is any. For what has just been exported."""
+    report = check(folder, serving_versions)
+    if report.errors:
+        found = " ".join(f"{finding.trap}, {finding.where}: {finding.happens}" for finding in report.errors)
+        raise InputError(f"What was exported cannot be served. {found}")
+
+
+def _find(path: str) -> tuple[str | None, list[Finding]]:
+    if not os.path.exists(path):
+        raise InputError(f"There is no SavedModel {path}: no such folder.")
+    if not os.path.isdir(path):
+        raise InputError(f"{path} is a file. Give the folder of a SavedModel.")
+    try:
+        if os.path.isfile(os.path.join(path, SAVED_MODEL_FILE)):
+            return path, []
+        return check_version_folders(path)
+    except OSError as error:
+        raise InputError(f"Cannot read {path}: {error.strerror}.") from error
+
+
+def _all_findings(model: SavedModelFiles, versions: Sequence[str]) -> Iterator[Finding]:
+    yield from check_signatures(model)
+    yield from check_padding(model)
+    yield from check_operations(model, versions)
+    yield from check_compiled(model)
+    yield from check_paths(model)
+    yield from check_weights(model)
+    yield from check_assets(model)
+    yield from check_fingerprint(model)
+    yield from check_warm_up(model)

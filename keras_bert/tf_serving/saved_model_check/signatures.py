@@ -1,0 +1,237 @@
+"""Traps in what a SavedModel can be asked: names, types and shapes."""
+
+import re
+from collections.abc import Iterator
+
+from keras_bert.tf_serving.saved_model_check.reading import SavedModelFiles
+from keras_bert.tf_serving.saved_model_check.report import ERROR, NOTE, WARNING, Finding
+
+DEFAULT_SIGNATURE = "serving_default"
+# Names that TensorFlow or Keras made up, since nobody gave one.
+_MADE_UP_INPUT = re.compile(r"(args_\d+|arg_\d+|keras_tensor|inputs_\d+|input_\d+|unknown|unnamed)(_\d+)*")
+_MADE_UP_OUTPUT = re.compile(r"output_\d+")
+_PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
+# The REST interface of TensorFlow Serving knows how to write and to read these (util/json_tensor.cc).
+_JSON_TYPES = {"FLOAT", "DOUBLE", "INT8", "INT16", "INT32", "INT64", "UINT8", "UINT16", "UINT32", "UINT64"}
+_JSON_TYPES |= {"STRING", "BOOL"}
+_INTEGERS = {"INT8", "INT16", "INT32", "INT64", "UINT8", "UINT16", "UINT32", "UINT64"}
+_FLOATS = {"FLOAT", "DOUBLE", "HALF", "BFLOAT16"}
+# What a text model counts in whole numbers.
+_ID_NAME = re.compile(r"(^|_)(ids?|tokens|lengths?)($|_)|word_ids|type_ids")
+# Operations whose output is bytes that are no text.
+_BYTE_OPERATIONS = {
+    *("SerializeTensor", "SerializeSparse", "EncodeJpeg", "EncodeJpegVariableQuality", "EncodePng", "EncodeWav"),
+    *("EncodeProto", "DecodeBase64", "DecodeCompressed", "AsyncCompressElement", "CompressElement", "ReadFile"),
+}
+
+
+def check_signatures(model: SavedModelFiles) -> Iterator[Finding]:
+    """Yields what is wrong with the signatures as a whole and with every input and output."""
+    yield from _which_signatures(model)
+    for name, signature in model.signatures.items():
+        yield from _signature_name(name)
+        for side, tensors in (("input", signature.inputs), ("output", signature.outputs)):
+            for key in sorted(tensors):
+                where = f"signature {name}, {side} {key!r}"
+                yield from _tensor(model, side, key, tensors[key], where)
+        yield from _shapes(name, signature)
+
+
+def type_name(tensor) -> str:
+    """Returns the type of a TensorInfo as TensorFlow spells it, without DT_: "INT32"."""
+    from tensorflow.core.framework import types_pb2
+
+    return types_pb2.DataType.Name(tensor.dtype).removeprefix("DT_")
+
+
+def shape_of(tensor) -> list[int] | None:
+    """Returns the dimensions of a TensorInfo, -1 for those that a request chooses, or None if the rank is unknown."""
+    return None if tensor.tensor_shape.unknown_rank else [dim.size for dim in tensor.tensor_shape.dim]
+
+
+def _which_signatures(model: SavedModelFiles) -> Iterator[Finding]:
+    signatures = model.signatures
+    if not signatures:
+        yield Finding(
+            ERROR,
+            "no-signature",
+            "saved_model.pb",
+            'There is nothing to ask: every request fails (Serving signature key "serving_default" not found). '
+            "tf.saved_model.save does this silently to subclassed Keras models.",
+            "save with signatures=...; for models of this package use export_for_serving.",
+        )
+    elif DEFAULT_SIGNATURE not in signatures:
+        yield Finding(
+            WARNING,
+            "no-default-signature",
+            "saved_model.pb",
+            f"There is no {DEFAULT_SIGNATURE}: requests that name no signature fail. It has: {', '.join(signatures)}.",
+            f"save one signature as {DEFAULT_SIGNATURE}.",
+        )
+    for tags in model.other_tags:
+        yield Finding(
+            NOTE,
+            "other-graphs",
+            "saved_model.pb",
+            f"There is a graph with the tags {', '.join(tags) or '(none)'} too. Servers ignore it.",
+            "save the model anew if it is not needed.",
+        )
+    default, serve = signatures.get(DEFAULT_SIGNATURE), signatures.get("serve")
+    if default is not None and serve is not None and _form(default) == _form(serve):
+        yield Finding(
+            NOTE,
+            "same-signature-twice",
+            "signature serve",
+            f"It takes and gives what {DEFAULT_SIGNATURE} does, as model.export of Keras makes it.",
+            "leave it, or export without it: it makes the graph larger.",
+        )
+
+
+def _form(signature) -> list:
+    sides = (signature.inputs, signature.outputs)
+    return [{key: (tensor.dtype, shape_of(tensor)) for key, tensor in side.items()} for side in sides]
+
+
+def _signature_name(name: str) -> Iterator[Finding]:
+    if not _PLAIN_NAME.fullmatch(name):
+        yield Finding(
+            WARNING,
+            "signature-name",
+            f"signature {name!r}",
+            "The name has characters that have a meaning in addresses, shells or configuration files.",
+            "use letters, digits and _ only.",
+        )
+
+
+def _tensor(model: SavedModelFiles, side: str, key: str, tensor, where: str) -> Iterator[Finding]:
+    if tensor.WhichOneof("encoding") != "name" or not tensor.name:
+        yield Finding(
+            ERROR,
+            f"composite-{side}",
+            where,
+            "It is no plain tensor but a ragged or sparse one. Every request fails: Tensor :0, specified in either "
+            "feed_devices or fetch_devices was not found in the Graph.",
+            "make a dense tensor of it, to_tensor(), and give the lengths as another output.",
+        )
+        return
+    if tensor.name.partition(":")[0] not in model.nodes:
+        yield Finding(
+            ERROR,
+            "dangling-name",
+            where,
+            f"It names the tensor {tensor.name}, which the graph does not have. Every request fails.",
+            "save the model again.",
+        )
+        return
+    made_up = _MADE_UP_INPUT if side == "input" else _MADE_UP_OUTPUT
+    if made_up.fullmatch(key):
+        remedy = 'give every tf.TensorSpec and keras.Input a name="..."' if side == "input" else "return a dictionary"
+        yield Finding(
+            WARNING,
+            f"unnamed-{side}",
+            where,
+            "Nobody named it: the name is made up, says nothing to clients and may change with the next export.",
+            f"{remedy}.",
+        )
+    yield from _type(side, key, tensor, where)
+    if side == "output" and type_name(tensor) == "STRING":
+        yield from _bytes_or_text(model, key, tensor, where)
+
+
+def _type(side: str, key: str, tensor, where: str) -> Iterator[Finding]:
+    name = type_name(tensor)
+    if name not in _JSON_TYPES:
+        cast = "cast to float32 at the edge of the graph" if name in _FLOATS else "give it in types that JSON has"
+        answer = "400 Failed to write JSON value" if side == "output" else "501 Unimplemented"
+        yield Finding(
+            ERROR,
+            f"{side}-type",
+            where,
+            f"Its type is {name.lower()}, which the REST interface cannot carry: requests fail with {answer}.",
+            f"{cast}; a last layer with dtype='float32' does it too.",
+        )
+    if side == "input" and name in _FLOATS and _ID_NAME.search(key):
+        yield Finding(
+            WARNING,
+            "float-ids",
+            where,
+            f"It is {name.lower()}, but its name says whole numbers. Clients that send integers over gRPC are refused. "
+            "model.export of Keras takes integers for floats where it has to guess.",
+            "export with an input_signature that says int32.",
+        )
+
+
+def _bytes_or_text(model: SavedModelFiles, key: str, tensor, where: str) -> Iterator[Finding]:
+    is_bytes = model.made_by(tensor.name) in _BYTE_OPERATIONS
+    if key.endswith("_bytes") and not is_bytes:
+        yield Finding(
+            WARNING,
+            "text-named-bytes",
+            where,
+            'The name ends in _bytes, so the REST interface writes {"b64": "..."} and no text.',
+            "name it otherwise if it is text.",
+        )
+    if is_bytes and not key.endswith("_bytes"):
+        yield Finding(
+            WARNING,
+            "bytes-named-text",
+            where,
+            "It is bytes, but the REST interface writes them as text, since the name does not end in _bytes: the JSON "
+            "is broken.",
+            "let the name end in _bytes.",
+        )
+
+
+def _shapes(name: str, signature) -> Iterator[Finding]:
+    inputs = {key: shape_of(tensor) for key, tensor in signature.inputs.items()}
+    free_batch = not inputs or any(shape is None or shape[:1] == [-1] for shape in inputs.values())
+    for key, shape in sorted(inputs.items()):
+        yield from _input_shape(key, shape, signature.inputs[key], f"signature {name}, input {key!r}")
+    for key, tensor in sorted(signature.outputs.items()):
+        if tensor.WhichOneof("encoding") == "name" and tensor.name:
+            yield from _output_shape(shape_of(tensor), free_batch, f"signature {name}, output {key!r}")
+
+
+def _input_shape(key: str, shape: list[int] | None, tensor, where: str) -> Iterator[Finding]:
+    if shape is None:
+        happens = "It has no known rank: servers check nothing, and batching fails for some requests."
+        yield Finding(NOTE, "unknown-shape", where, happens, "give its tf.TensorSpec a shape.")
+    elif not shape:
+        happens = 'It is one number without a batch axis. Requests with "instances", and batching in the server, fail.'
+        yield Finding(WARNING, "input-without-batch", where, happens, "give it the shape [None].")
+    elif shape[0] != -1:
+        happens = f"Its batch has exactly {shape[0]} rows. All other requests fail."
+        yield Finding(WARNING, "frozen-batch", where, happens, "export with None as the first dimension.")
+    elif len(shape) > 1 and shape[1] > 1 and (type_name(tensor) in _INTEGERS or _ID_NAME.search(key)):
+        yield Finding(
+            WARNING,
+            "frozen-length",
+            where,
+            f"Its rows have exactly {shape[1]} tokens: shorter and longer requests fail. model.export of Keras takes "
+            "the length of the first call where it has to guess.",
+            "export with None as the second dimension, unless clients are meant to pad.",
+        )
+
+
+def _output_shape(shape: list[int] | None, free_batch: bool, where: str) -> Iterator[Finding]:
+    if shape is None:
+        happens = "Its rank is unknown, so clients cannot know what they get, and the first axis may not be the batch."
+        yield Finding(WARNING, "unknown-shape", where, happens, "use tf.ensure_shape on it.")
+    elif not shape:
+        yield Finding(
+            ERROR,
+            "output-without-batch",
+            where,
+            'It is one value for all rows. Requests with "instances" fail (Tensor name has no shape information), and '
+            "so does batching in the server.",
+            "give it a value for each row.",
+        )
+    elif shape[0] != -1 and free_batch:
+        yield Finding(
+            ERROR,
+            "other-batch",
+            where,
+            f"It has {shape[0]} rows whatever the batch is. Requests with "
+            '"instances" fail (has inconsistent batch size), and so does batching in the server.',
+            "repeat it for each row of the batch, as tf.tile does.",
+        )

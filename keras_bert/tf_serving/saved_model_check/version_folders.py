@@ -1,0 +1,78 @@
+"""Traps in the folder of a model, which holds its versions: what a server would load from it."""
+
+import collections
+import os
+import re
+from collections.abc import Iterator
+
+from keras_bert.program.atomic_output import PARTIAL
+from keras_bert.program.errors import InputError
+from keras_bert.tf_serving.saved_model_check.report import ERROR, NOTE, WARNING, Finding
+from keras_bert.tf_serving.versions import SAVED_MODEL_FILE
+
+_NUMBER = re.compile(r"[+-]?\d+", re.ASCII)
+_LARGEST = 2**63 - 1
+
+
+def check_version_folders(path: str) -> tuple[str | None, list[Finding]]:
+    """Returns the version that a server would load, or None if there is none, and what is wrong around it.
+
+    Args:
+        path: a folder that is no SavedModel itself.
+
+    Raises:
+        InputError: the folder has neither versions nor anything that was meant as one.
+    """
+    names = sorted(name for name in os.listdir(path) if os.path.isdir(os.path.join(path, name)))
+    versions, findings = collections.defaultdict(list), []
+    for name in names:
+        if _NUMBER.fullmatch(name) and 0 <= int(name) <= _LARGEST:
+            versions[int(name)].append(name)
+        else:
+            findings += _other_folder(path, name)
+    for number, same in sorted(versions.items()):
+        findings += _same_number(number, same)
+    if not versions:
+        if not findings:
+            inside = ", ".join(sorted(os.listdir(path))[:5]) or "nothing"
+            raise InputError(
+                f"{path} is not a SavedModel: it has neither {SAVED_MODEL_FILE} nor a folder of a version, such as 1. "
+                f"It has: {inside}."
+            )
+        happens = "No folder has a number as its name, so servers find no version: the model never loads."
+        findings.append(Finding(ERROR, "no-version", path, happens, "name the folder of the version 1."))
+        return None, findings
+    highest = max(versions)
+    for number in sorted(versions):
+        findings += _incomplete(path, versions[number][0], number == highest)
+    newest = os.path.join(path, versions[highest][0])
+    return (newest if os.path.isfile(os.path.join(newest, SAVED_MODEL_FILE)) else None), findings
+
+
+def _other_folder(path: str, name: str) -> Iterator[Finding]:
+    is_model = os.path.isfile(os.path.join(path, name, SAVED_MODEL_FILE))
+    if PARTIAL in name or name.startswith((".tmp", "tmp", "temp")):
+        happens = "It is left from an export or a copy that did not end. Servers ignore it; it takes space."
+        yield Finding(NOTE, "unfinished-version", name, happens, "remove it unless an export is under way.")
+    elif is_model:
+        happens = "It holds a SavedModel, but servers ignore it: the name of a version is a whole number."
+        yield Finding(WARNING, "version-name", name, happens, "name it with a number, such as 1.")
+    elif not name.startswith(".") and _NUMBER.fullmatch(name):
+        happens = "Servers ignore it: a version is a number from 0 to 2^63 - 1."
+        yield Finding(WARNING, "version-name", name, happens, "name it with such a number.")
+
+
+def _same_number(number: int, names: list[str]) -> Iterator[Finding]:
+    if len(names) > 1:
+        happens = f"They are the same version {number}. Servers take one of them and ignore the others."
+        yield Finding(WARNING, "same-version", " and ".join(names), happens, "leave only one of them.")
+
+
+def _incomplete(path: str, name: str, is_highest: bool) -> Iterator[Finding]:
+    folder = os.path.join(path, name)
+    if os.path.isfile(os.path.join(folder, SAVED_MODEL_FILE)):
+        return
+    consequence = "Servers try this version and fail" if is_highest else "Servers that are told to load it fail"
+    happens = f"It has no {SAVED_MODEL_FILE}: it is half-written or no model. {consequence}."
+    remedy = "write a version under another name, then rename it; remove this one."
+    yield Finding(ERROR if is_highest else WARNING, "half-written-version", name, happens, remedy)

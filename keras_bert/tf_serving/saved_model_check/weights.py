@@ -1,0 +1,118 @@
+"""Traps in where a SavedModel keeps its weights: files that are missing or cut off, twice on disk, or in the graph."""
+
+import collections
+import os
+from collections.abc import Iterator
+
+from keras_bert.program.errors import InputError
+from keras_bert.program.variables_index import StoredTensor, read_index
+from keras_bert.tf_serving.saved_model_check.reading import SavedModelFiles
+from keras_bert.tf_serving.saved_model_check.report import ERROR, NOTE, WARNING, Finding
+from keras_bert.tf_serving.saved_model_check.signatures import type_name
+
+INDEX_FILE = os.path.join("variables", "variables.index")
+# A constant of numbers that is larger was a weight once.
+LARGE_CONSTANT_BYTES = 1 << 20
+_WEIGHT_TYPES = {"FLOAT", "DOUBLE", "HALF", "BFLOAT16", "INT8", "QINT8"}
+# As much of a tensor is compared with its first number to tell random weights from zeros and ones.
+_COMPARED_BYTES = 1 << 16
+
+
+def check_weights(model: SavedModelFiles) -> Iterator[Finding]:
+    """Yields what is wrong with the files of the variables and with constants in the graph."""
+    yield from _constants(model)
+    index = os.path.join(model.folder, INDEX_FILE)
+    has_variables = any(node.op in ("VarHandleOp", "VariableV2") for _, node in model.all_nodes())
+    if not os.path.isfile(index):
+        if has_variables:
+            happens = "The graph has variables, but their values are not there: the model does not load."
+            yield Finding(ERROR, "missing-variables", INDEX_FILE, happens, "copy the whole folder again.")
+        return
+    try:
+        num_shards, tensors = read_index(index)
+    except InputError as error:
+        yield Finding(ERROR, "damaged-variables", INDEX_FILE, f"{error} The model does not load.", "export it again.")
+        return
+    problems = list(_data_files(model.folder, num_shards, tensors))
+    yield from problems
+    if not problems:
+        yield from _doubled(model.folder, num_shards, tensors)
+
+
+def _data_files(folder: str, num_shards: int, tensors: list[StoredTensor]) -> Iterator[Finding]:
+    for shard in range(num_shards):
+        name = _data_file(shard, num_shards)
+        path = os.path.join(folder, name)
+        needed = max((tensor.offset + tensor.size for tensor in tensors if tensor.shard == shard), default=0)
+        found = os.path.getsize(path) if os.path.isfile(path) else None
+        if found is None or found < needed:
+            state = "It is missing" if found is None else f"It has {found:,} bytes of {needed:,}"
+            happens = f"{state}: the model does not load. A copy may have been cut off, or is still under way."
+            yield Finding(ERROR, "missing-variables", name, happens, "copy the whole folder again, then rename it.")
+
+
+def _doubled(folder: str, num_shards: int, tensors: list[StoredTensor]) -> Iterator[Finding]:
+    """Yields one finding if tensors with the same content are stored at several places."""
+    same = collections.defaultdict(list)
+    for tensor in tensors:
+        same[tensor.dtype, tensor.shape, tensor.size, tensor.checksum].append(tensor)
+    groups = [
+        group
+        for group in same.values()
+        # Fresh biases are zeros and scales ones: only what looks random cannot be equal by chance.
+        if len({(tensor.shard, tensor.offset) for tensor in group}) > 1 and _varies(folder, num_shards, group[0])
+    ]
+    if groups:
+        wasted = sum(tensor.size for group in groups for tensor in group[1:])
+        total = sum(tensor.size for tensor in tensors)
+        first = min(groups, key=lambda group: group[0].name)
+        yield Finding(
+            WARNING,
+            "doubled-variables",
+            f"{INDEX_FILE}, {first[0].name} and {first[1].name}",
+            f"{len(groups)} variables are stored more than once with the same values: {wasted:,} of {total:,} bytes "
+            "are copies. Servers hold them in memory too. model.export of Keras does this (keras#23553).",
+            "save a tf.Module that holds each variable once, as export_for_serving does.",
+        )
+
+
+def _varies(folder: str, num_shards: int, tensor: StoredTensor) -> bool:
+    elements = 1
+    for length in tensor.shape:
+        elements *= length
+    if elements < 2:
+        return False
+    with open(os.path.join(folder, _data_file(tensor.shard, num_shards)), "rb") as file:
+        file.seek(tensor.offset)
+        data = file.read(min(tensor.size, _COMPARED_BYTES))
+    width = max(1, tensor.size // elements)
+    data = data[: len(data) // width * width]
+    return data != data[:width] * (len(data) // width)
+
+
+def _data_file(shard: int, num_shards: int) -> str:
+    return os.path.join("variables", f"variables.data-{shard:05d}-of-{num_shards:05d}")
+
+
+def _constants(model: SavedModelFiles) -> Iterator[Finding]:
+    large = []
+    for function, node in model.all_nodes():
+        if node.op == "Const":
+            tensor = node.attr["value"].tensor
+            size = tensor.ByteSize()
+            if size > LARGE_CONSTANT_BYTES and type_name(tensor) in _WEIGHT_TYPES:
+                large.append((size, f"{function}/{node.name}" if function else node.name))
+    if large:
+        large.sort(reverse=True)
+        yield Finding(
+            WARNING,
+            "weights-in-graph",
+            f"saved_model.pb, {large[0][1]}",
+            f"{len(large)} constants of numbers hold {sum(size for size, _ in large):,} bytes. A graph over 2 GB "
+            "cannot be read, loads slowly, and each copy of a constant takes memory of its own.",
+            "keep weights in tf.Variables that the saved object holds.",
+        )
+    graph_bytes = model.meta_graph.ByteSize()
+    if graph_bytes > 1 << 30:
+        happens = f"The graph has {graph_bytes:,} bytes; protobuf reads no more than 2 GB."
+        yield Finding(NOTE, "large-graph", "saved_model.pb", happens, "keep weights in variables.")

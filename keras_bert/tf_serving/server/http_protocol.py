@@ -1,0 +1,129 @@
+"""uvicorn, fitted: patient with slow models and impatient with slow clients."""
+
+import asyncio
+import contextlib
+import ipaddress
+import urllib.parse
+
+import uvicorn
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from keras_bert.tf_serving.server.json_text import error_body
+
+_HEADER_SECONDS = 30
+_MAX_HEADER_BYTES = 1 << 20
+
+
+class RestServer(uvicorn.Server):
+    """uvicorn's server, whose signals are handled here for both APIs together."""
+
+    @contextlib.contextmanager
+    def capture_signals(self):
+        yield
+
+
+class ImpatientProtocol(HttpToolsProtocol):
+    """uvicorn's protocol, which closes connections whose headers do not arrive in time, or never end."""
+
+    _waiting, _num_bytes = None, 0
+
+    def connection_made(self, transport) -> None:
+        super().connection_made(_JoinedWrites(transport, self.loop))
+        self._wait_for_headers()
+
+    def connection_lost(self, exc) -> None:
+        self._stop_waiting()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        if self._waiting is not None:
+            self._num_bytes += len(data)
+        super().data_received(data)
+        if self._waiting is not None and self._num_bytes > _MAX_HEADER_BYTES:
+            self.transport.close()
+
+    def on_message_begin(self) -> None:
+        self._wait_for_headers()
+        super().on_message_begin()
+
+    def on_headers_complete(self) -> None:
+        self._stop_waiting()
+        super().on_headers_complete()
+
+    def _wait_for_headers(self) -> None:
+        self._stop_waiting()
+        self._waiting, self._num_bytes = self.loop.call_later(_HEADER_SECONDS, self.transport.close), 0
+
+    def _stop_waiting(self) -> None:
+        if self._waiting is not None:
+            self._waiting.cancel()
+            self._waiting = None
+
+
+class _JoinedWrites:
+    """A transport that sends what is written in one step of the loop at once.
+
+    uvicorn writes the headers and the body of an answer one after the other. Each is a system call, after which the
+    thread has to wait for its turn among those that run models.
+    """
+
+    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop):
+        self._transport, self._loop, self._parts = transport, loop, []
+
+    def __getattr__(self, name: str):
+        return getattr(self._transport, name)
+
+    def write(self, data: bytes) -> None:
+        if not self._parts:
+            self._loop.call_soon(self._send)
+        self._parts.append(data)
+
+    def close(self) -> None:
+        self._send()
+        self._transport.close()
+
+    def _send(self) -> None:
+        if self._parts:
+            self._transport.write(b"".join(self._parts))
+            self._parts = []
+
+
+class LoopbackHosts:
+    """An ASGI application that answers only requests whose Host is this machine's loopback.
+
+    Without it a page of the web could have its own name point to 127.0.0.1 (DNS rebinding), and read what a server for
+    this machine alone answers. A request without a Host comes from no browser.
+    """
+
+    def __init__(self, app):
+        self._app = app
+
+    async def __call__(self, scope, receive, send) -> None:
+        hosts = [value.decode("latin-1") for name, value in scope.get("headers", ()) if name == b"host"]
+        foreign = [host for host in hosts if host and not is_loopback(_host_name(host))]
+        if not foreign:
+            await self._app(scope, receive, send)
+            return
+        body = error_body(
+            f"The Host header is {foreign[0]!r}; this server listens on this machine only, and answers to localhost, "
+            "127.0.0.1 and [::1]. Ask it by one of these names, have a proxy send one, or start it with --host."
+        )
+        headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
+        await send({"type": "http.response.start", "status": 403, "headers": headers})
+        await send({"type": "http.response.body", "body": b"" if scope["method"] == "HEAD" else body})
+
+
+def _host_name(host: str) -> str:
+    """Returns the name of a Host header: "LocalHost:8501" -> "localhost", "[::1]:80" -> "::1"; "" of none."""
+    try:
+        return (urllib.parse.urlsplit(f"//{host}").hostname or "").removesuffix(".")
+    except ValueError:
+        return ""
+
+
+def is_loopback(host: str) -> bool:
+    """Returns whether only this machine can reach a host's address."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

@@ -1,0 +1,312 @@
+"""What both transports ask for: predict, classify, regress, metadata and status, on arrays."""
+
+import asyncio
+import concurrent.futures
+import contextlib
+import dataclasses
+import os
+import time
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+
+from keras_bert.tf_serving.server.batching import Arrays, Batcher, BatchingOptions, BatchScheduler
+from keras_bert.tf_serving.server.loaded_model import DEFAULT_SIGNATURE, Signature
+from keras_bert.tf_serving.server.model_store import ModelStore, ModelVersion
+from keras_bert.tf_serving.server.server_metrics import ServerMetrics
+from keras_bert.tf_serving.server.status import Code, StatusError, invalid_argument
+
+CLASSIFY_INPUTS = REGRESS_INPUTS = "inputs"
+CLASSES, SCORES, REGRESS_OUTPUTS = "classes", "scores", "outputs"
+DEFAULT_MAX_ROWS = 10_000
+
+
+@dataclasses.dataclass(frozen=True)
+class ModelSpec:
+    """Which model a request means, in which version, by number or by label."""
+
+    name: str
+    version: int | None = None
+    label: str | None = None
+
+
+class Inference:
+    """Answers requests with the models of a store.
+
+    Args:
+        store: the models.
+        metrics: where requests are counted.
+        batching: how requests are joined; None computes each by itself.
+        num_threads: how many requests, or batches, are computed at a time.
+        max_requests: how many requests may be under way; more are refused.
+        max_rows: how many rows a request may have; one with more is refused.
+        timeout_seconds: how long a request may take.
+    """
+
+    def __init__(
+        self,
+        store: ModelStore,
+        metrics: ServerMetrics,
+        *,
+        batching: BatchingOptions | None = None,
+        num_threads: int = os.cpu_count() or 1,
+        max_requests: int = 1000,
+        max_rows: int = DEFAULT_MAX_ROWS,
+        timeout_seconds: float = 30,
+    ):
+        self.store, self.metrics = store, metrics
+        self.timeout_seconds = timeout_seconds
+        self._batching = batching
+        num_threads = batching.num_batch_threads if batching else num_threads
+        self._threads = concurrent.futures.ThreadPoolExecutor(num_threads, "model")
+        self._scheduler = BatchScheduler(num_threads)
+        self._max_requests, self._num_requests = max_requests, 0
+        self._max_rows = max_rows
+        self._computations: set[asyncio.Future] = set()
+
+    @contextlib.contextmanager
+    def under_way(self) -> Iterator[None]:
+        """Holds the place of a request, from its first byte to its answer: what arrives slowly takes memory, too.
+
+        Raises:
+            StatusError: RESOURCE_EXHAUSTED: too many requests are under way.
+        """
+        if self._num_requests >= self._max_requests:
+            self.metrics.count_request("", "", "", Code.RESOURCE_EXHAUSTED.name, 0.0)
+            raise StatusError(Code.RESOURCE_EXHAUSTED, f"{self._max_requests} requests are under way; try again later.")
+        self._num_requests += 1
+        self.metrics.show_in_flight(self._num_requests)
+        try:
+            yield
+        finally:
+            self._num_requests -= 1
+            self.metrics.show_in_flight(self._num_requests)
+
+    @contextlib.contextmanager
+    def request(self, model: str, api: str, entrypoint: str) -> Iterator[None]:
+        """Counts a request that has arrived, and how it ends. Every request to a model is answered in one of these."""
+        start, status = time.perf_counter(), Code.OK
+        model = model if model in self.store.configs else ""
+        try:
+            yield
+        except StatusError as error:
+            status = error.code
+            raise
+        except asyncio.CancelledError:
+            status = Code.CANCELLED
+            raise
+        except Exception:
+            status = Code.INTERNAL
+            raise
+        finally:
+            self.metrics.count_request(model, api, entrypoint, status.name, time.perf_counter() - start)
+
+    async def wait_until_idle(self, seconds: float) -> None:
+        """Waits for the requests under way, but no longer than this."""
+        end = time.monotonic() + seconds
+        while (self._num_requests or self._computations) and time.monotonic() < end:
+            await asyncio.sleep(0.01)
+
+    def close(self) -> None:
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+    def find(self, spec: ModelSpec) -> ModelVersion:
+        """Returns the version that a request asks for, or raises `StatusError`."""
+        return self.store.find(spec.name, spec.version, spec.label)
+
+    async def predict(
+        self,
+        version: ModelVersion,
+        signature_name: str,
+        inputs: Mapping[str, np.ndarray],
+        timeout_seconds: float | None = None,
+    ) -> Arrays:
+        """Returns the outputs of a signature.
+
+        A request that is cancelled or out of time is not computed any more, unless a thread has begun with it.
+
+        Raises:
+            StatusError: FAILED_PRECONDITION: there is no such signature; INVALID_ARGUMENT: these are not its inputs, or
+                too many rows; DEADLINE_EXCEEDED: it took too long; and what TensorFlow says.
+        """
+        signature = version.model.signatures.get(signature_name) if version.model else None
+        if signature is None:
+            raise StatusError(Code.FAILED_PRECONDITION, f'Serving signature key "{signature_name}" not found.')
+        inputs = signature.checked(inputs)
+        rows = signature.num_rows(inputs)
+        if rows > self._max_rows:
+            raise invalid_argument(
+                "The request has ", rows, " rows; the most that this server takes are ", self._max_rows,
+                " (--max_rows). Send fewer at a time.",
+            )  # fmt: skip
+        limit = self.timeout_seconds if timeout_seconds is None else min(timeout_seconds, self.timeout_seconds)
+        try:
+            if limit <= 0:
+                raise TimeoutError
+            async with asyncio.timeout(limit):
+                return await self._run(version, signature, inputs)
+        except TimeoutError:
+            raise StatusError(
+                Code.DEADLINE_EXCEEDED, f"Timed out: the answer took longer than {max(limit, 0):g} seconds."
+            ) from None
+
+    async def _run(self, version: ModelVersion, signature: Signature, inputs: Arrays) -> Arrays:
+        if self._batching is None or not signature.can_be_batched:
+            return await self._compute(version, signature.name, inputs)
+        if signature.name not in version.batchers:
+            version.batchers[signature.name] = self._batcher(version, signature.name)
+        return await version.batchers[signature.name].run(inputs)
+
+    def _batcher(self, version: ModelVersion, signature_name: str) -> Batcher:
+        return Batcher(
+            lambda inputs: self._compute(version, signature_name, inputs),
+            self._batching,
+            self._scheduler,
+            lambda rows: self.metrics.count_batch(version.name, signature_name, rows),
+        )
+
+    async def _compute(self, version: ModelVersion, signature_name: str, inputs: Arrays) -> Arrays:
+        # A thread cannot be stopped, and the version must stay until the thread has ended.
+        version.acquire()
+        work = self._threads.submit(version.model.run, signature_name, inputs)
+        done = asyncio.wrap_future(work)
+        self._computations.add(done)
+        done.add_done_callback(lambda _: version.release())
+        done.add_done_callback(self._computations.discard)
+        try:
+            return await asyncio.shield(done)
+        except asyncio.CancelledError:
+            work.cancel()  # if no thread has begun with it
+            raise
+
+    async def classify(
+        self,
+        version: ModelVersion,
+        signature_name: str,
+        examples: Sequence[bytes],
+        timeout_seconds: float | None = None,
+    ) -> list[list[tuple[bytes, float]]]:
+        """Returns (class, score) for each class of each `tf.Example`; a signature may leave out one of the two.
+
+        Raises:
+            StatusError: as `predict`; INVALID_ARGUMENT for a signature of another kind.
+        """
+        signature = _signature(version, signature_name)
+        if len(signature.inputs) != 1:
+            raise invalid_argument("Expected one input Tensor.")
+        if len(signature.outputs) not in (1, 2):
+            raise invalid_argument("Expected one or two output Tensors, found ", len(signature.outputs))
+        if CLASSIFY_INPUTS not in signature.inputs:
+            raise invalid_argument("No classification inputs found in SignatureDef: ", _listed(signature))
+        if not {CLASSES, SCORES} & set(signature.outputs):
+            raise invalid_argument(
+                f'Expected classification signature outputs to contain at least one of "{CLASSES}" or "{SCORES}". '
+                f"Signature was: {_listed(signature)}"
+            )
+        outputs = await self.predict(version, signature_name, {CLASSIFY_INPUTS: _examples(examples)}, timeout_seconds)
+        outputs = {name: outputs[name] for name in (CLASSES, SCORES) if name in outputs}
+        for name, dtype, kind in ((CLASSES, object, "DT_STRING"), (SCORES, np.float32, "DT_FLOAT")):
+            if name in outputs:
+                _check_classes(name, outputs[name], dtype, kind, len(examples))
+        shapes = {array.shape[1] for array in outputs.values()}
+        if len(shapes) != 1:
+            raise invalid_argument(
+                "Tensors class and score should match in dim_size(1). Got ",
+                outputs[CLASSES].shape[1], " vs. ", outputs[SCORES].shape[1],
+            )  # fmt: skip
+        shape = (len(examples), *shapes)
+        classes = outputs.get(CLASSES, np.full(shape, b"", object)).tolist()
+        scores = outputs.get(SCORES, np.zeros(shape, np.float32)).tolist()
+        return [list(zip(*row, strict=True)) for row in zip(classes, scores, strict=True)]
+
+    async def regress(
+        self,
+        version: ModelVersion,
+        signature_name: str,
+        examples: Sequence[bytes],
+        timeout_seconds: float | None = None,
+    ) -> list[float]:
+        """Returns a number for each `tf.Example`.
+
+        Raises:
+            StatusError: as `predict`; INVALID_ARGUMENT for a signature of another kind.
+        """
+        signature = _signature(version, signature_name)
+        if len(signature.inputs) != 1:
+            raise invalid_argument("Expected one input Tensor.")
+        if len(signature.outputs) != 1:
+            raise invalid_argument("Expected one output Tensor.")
+        if REGRESS_INPUTS not in signature.inputs:
+            raise invalid_argument("No regression inputs found in SignatureDef: ", _listed(signature))
+        if REGRESS_OUTPUTS not in signature.outputs:
+            raise invalid_argument("No regression outputs found in SignatureDef: ", _listed(signature))
+        inputs = {REGRESS_INPUTS: _examples(examples)}
+        output = (await self.predict(version, signature_name, inputs, timeout_seconds))[REGRESS_OUTPUTS]
+        if output.ndim != 1 and not (output.ndim == 2 and output.shape[1] == 1):
+            raise invalid_argument(
+                "Expected output Tensor shape to be either [batch_size] or [batch_size, 1] but got ", _shape(output)
+            )
+        if len(output) != len(examples):
+            raise invalid_argument(
+                "Input batch size did not match output batch size: ", len(examples), " vs. ", len(output)
+            )
+        if output.dtype != np.float32:
+            raise invalid_argument("Expected output Tensor of DT_FLOAT.  Got: ", _data_type(output))
+        return output.ravel().tolist()
+
+    def status(self, spec: ModelSpec) -> list[ModelVersion]:
+        """Returns the version asked for, or all that there are or were, the highest first.
+
+        Raises:
+            StatusError: NOT_FOUND.
+        """
+        number = self.store.labelled(spec.name, spec.label) if spec.label is not None else spec.version
+        versions = self.store.versions(spec.name)
+        if number is not None:
+            versions = [version for version in versions if version.number == number]
+            if not versions:
+                raise StatusError(Code.NOT_FOUND, f"Could not find version {number} of model {spec.name}")
+        if not versions:
+            raise StatusError(Code.NOT_FOUND, f"Could not find any versions of model {spec.name}")
+        return versions
+
+
+def _signature(version: ModelVersion, name: str) -> Signature:
+    if version.model is None or name not in version.model.signatures:
+        raise invalid_argument("No signature was found with the name: ", name)
+    return version.model.signatures[name]
+
+
+def _examples(examples: Sequence[bytes]) -> np.ndarray:
+    if not examples:
+        raise invalid_argument("Input is empty.")
+    array = np.empty(len(examples), object)
+    array[:] = examples
+    return array
+
+
+def _check_classes(name: str, array: np.ndarray, dtype, kind: str, num_examples: int) -> None:
+    if array.ndim != 2:
+        raise invalid_argument("Expected Tensor shape: [batch_size num_classes] but got ", _shape(array))
+    if array.dtype != dtype:
+        raise invalid_argument("Expected ", name, " Tensor of ", kind, ". Got: ", _data_type(array))
+    if len(array) != num_examples:
+        raise invalid_argument("Expected ", name, " output batch size of ", num_examples, ". Got: ", len(array))
+
+
+def _shape(array: np.ndarray) -> str:
+    return f"[{','.join(map(str, array.shape))}]"
+
+
+def _data_type(array: np.ndarray) -> str:
+    names = {"object": "STRING", "float32": "FLOAT", "float64": "DOUBLE", "float16": "HALF"}
+    return "DT_" + names.get(array.dtype.name, array.dtype.name.upper())
+
+
+def _listed(signature: Signature) -> str:
+    return f"inputs {', '.join(signature.inputs)}; outputs {', '.join(signature.outputs)}"
+
+
+def signature_or_default(name: str) -> str:
+    """Returns the signature that a request means: an empty name is the default."""
+    return name or DEFAULT_SIGNATURE

@@ -1,0 +1,207 @@
+"""One version of a model in memory, run as TensorFlow Serving runs it: `Session::Run` on the names of a signature."""
+
+import dataclasses
+import gc
+import logging
+import os
+from collections.abc import Mapping
+
+import numpy as np
+
+from keras_bert.tf_serving.server.status import Code, StatusError, invalid_argument
+
+DEFAULT_SIGNATURE = "serving_default"
+_TAGS = ["serve"]
+
+
+@dataclasses.dataclass(frozen=True)
+class TensorSpec:
+    """An input or an output of a signature.
+
+    Attributes:
+        tensor: its name in the graph.
+        dtype: TensorFlow's name, such as "float" or "string".
+        shape: None for each axis of any length; None for a tensor of any rank.
+    """
+
+    tensor: str
+    dtype: str
+    shape: tuple[int | None, ...] | None
+
+    @property
+    def has_batch_axis(self) -> bool:
+        return bool(self.shape) and self.shape[0] is None
+
+
+class Signature:
+    """What can be asked of a model: inputs, outputs, and what stands for inputs that are left out."""
+
+    def __init__(self, name: str, definition):
+        import tensorflow as tf
+
+        self.name = name
+        self.definition = definition  # tensorflow.SignatureDef, as it is in the file
+        self.inputs = {key: _spec(definition.inputs[key]) for key in sorted(definition.inputs)}
+        self.outputs = {key: _spec(definition.outputs[key]) for key in sorted(definition.outputs)}
+        self.defaults = {key: tf.make_ndarray(value) for key, value in definition.defaults.items()}
+
+    @property
+    def can_be_batched(self) -> bool:
+        """Whether every input and output has a first axis of any length, so that requests may share one."""
+        return bool(self.inputs) and all(
+            spec.has_batch_axis for spec in [*self.inputs.values(), *self.outputs.values()]
+        )
+
+    def num_rows(self, inputs: Mapping[str, np.ndarray]) -> int:
+        """Returns the most rows of an input whose first axis is of any length, 0 where there is none."""
+        arrays = [inputs[name] for name, spec in self.inputs.items() if spec.shape is None or spec.has_batch_axis]
+        return max((len(array) for array in arrays if array.ndim), default=0)
+
+    def checked(self, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Returns the inputs with defaults filled in.
+
+        Raises:
+            StatusError: INVALID_ARGUMENT: an input is missing, is none of the signature's, or has another type.
+        """
+        extra = sorted(set(inputs) - set(self.inputs))
+        missing = sorted(set(self.inputs) - set(inputs) - set(self.defaults))
+        if extra or missing:
+            raise invalid_argument(
+                "input size does not match signature: ", len(inputs), "!=", len(self.inputs),
+                " len({", ",".join(sorted(inputs)), "}) != len({", ",".join(self.inputs),
+                "}). Sent extra: {", ",".join(extra), "}. Missing but required: {", ",".join(missing), "}.",
+            )  # fmt: skip
+        inputs = {**self.defaults, **inputs}
+        for number, (name, spec) in enumerate(self.inputs.items()):
+            came = _dtype_name(inputs[name])
+            if came != spec.dtype:
+                raise invalid_argument("Expects arg[", number, "] to be ", spec.dtype, " but ", came, " is provided")
+        return inputs
+
+
+class LoadedModel:
+    """A SavedModel in a session of its own.
+
+    Args:
+        folder: the SavedModel.
+
+    Attributes:
+        signatures: name -> `Signature`.
+
+    Raises:
+        StatusError: it cannot be loaded; the code is TensorFlow's, or NOT_FOUND, DATA_LOSS or INTERNAL.
+    """
+
+    def __init__(self, folder: str):
+        import tensorflow as tf
+        from google.protobuf.message import DecodeError
+
+        self.folder = folder
+        self._session = None
+        try:
+            if not any(os.path.isfile(os.path.join(folder, f"saved_model.{kind}")) for kind in ("pb", "pbtxt")):
+                raise StatusError(
+                    Code.NOT_FOUND,
+                    f"Could not find SavedModel .pb or .pbtxt at supplied export directory path: {folder}",
+                )
+            self._session = tf.compat.v1.Session(graph=tf.Graph())
+            with _without_deprecation_notices():
+                definition = tf.compat.v1.saved_model.load(self._session, _TAGS, folder)
+            self.signatures = {
+                name: Signature(name, signature)
+                for name, signature in sorted(definition.signature_def.items())
+                if not name.startswith("__saved_model")
+            }
+            tensor = self._session.graph.get_tensor_by_name
+            self._tensors = {
+                name: (
+                    {key: tensor(spec.tensor) for key, spec in signature.inputs.items()},
+                    {key: tensor(spec.tensor) for key, spec in signature.outputs.items()},
+                )
+                for name, signature in self.signatures.items()
+            }
+        except StatusError:
+            raise
+        except tf.errors.OpError as error:
+            self.close()
+            raise _status_error(error) from None
+        except DecodeError:
+            self.close()
+            raise StatusError(Code.DATA_LOSS, f"Can't parse {folder}/saved_model.pb as binary proto") from None
+        except Exception as error:
+            # A damaged graph can fail in any place of TensorFlow's loader.
+            self.close()
+            code = Code.NOT_FOUND if isinstance(error, OSError) else Code.INTERNAL
+            raise StatusError(code, f"Cannot load the SavedModel {folder}: {_first_line(error)}") from None
+
+    def run(self, signature_name: str, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Returns output -> array. Strings are object arrays of bytes. May be called by several threads at once.
+
+        Args:
+            inputs: what `Signature.checked` returned.
+
+        Raises:
+            StatusError: with TensorFlow's code, or INVALID_ARGUMENT for a shape that the signature does not take.
+        """
+        import tensorflow as tf
+
+        feeds, fetches = self._tensors[signature_name]
+        try:
+            outputs = self._session.run(fetches, {feeds[name]: array for name, array in inputs.items()})
+        except tf.errors.OpError as error:
+            raise _status_error(error) from None
+        except (ValueError, TypeError) as error:
+            raise StatusError(Code.INVALID_ARGUMENT, _first_line(error)) from None
+        # A scalar string comes as bytes.
+        return {name: value if isinstance(value, np.ndarray) else _array(value) for name, value in outputs.items()}
+
+    def close(self) -> None:
+        """Gives the memory back. No `run` may be under way."""
+        if self._session is not None:
+            self._session.close()
+            self._session = None
+            self._tensors = {}
+            gc.collect()  # graphs refer to themselves
+
+
+def _status_error(error) -> StatusError:
+    # What Python's session adds to TensorFlow's message is not in TensorFlow Serving's.
+    message = error.message.removeprefix("Graph execution error:\n\n").partition("\n\nOriginal stack trace")[0]
+    return StatusError(Code(error.error_code), message)
+
+
+def _array(value) -> np.ndarray:
+    return np.array(value, object) if isinstance(value, bytes) else np.asarray(value)
+
+
+def _spec(info) -> TensorSpec:
+    import tensorflow as tf
+
+    shape = None
+    if not info.tensor_shape.unknown_rank:
+        shape = tuple(axis.size if axis.size >= 0 else None for axis in info.tensor_shape.dim)
+    return TensorSpec(info.name, _short_name(tf.dtypes.as_dtype(info.dtype).name), shape)
+
+
+def _dtype_name(array: np.ndarray) -> str:
+    return "string" if array.dtype == object else _short_name(array.dtype.name)
+
+
+def _short_name(name: str) -> str:
+    """NumPy's name of a type -> that of TensorFlow's errors."""
+    return {"float32": "float", "float64": "double", "float16": "half"}.get(name, name)
+
+
+def _first_line(error: Exception) -> str:
+    return next((line for line in str(error).splitlines() if line.strip()), type(error).__name__)
+
+
+class _without_deprecation_notices:
+    """TensorFlow calls its own session loader deprecated; it is what TensorFlow Serving's C++ does."""
+
+    def __enter__(self):
+        self._level = logging.getLogger("tensorflow").level
+        logging.getLogger("tensorflow").setLevel(logging.ERROR)
+
+    def __exit__(self, *_):
+        logging.getLogger("tensorflow").setLevel(self._level)

@@ -1,0 +1,124 @@
+"""Which models are served, from where and in which versions: what TensorFlow Serving's models.config says."""
+
+import dataclasses
+import os
+from collections.abc import Mapping, Sequence
+
+from keras_bert.program.errors import InputError
+from keras_bert.tf_serving.server.status import StatusError, invalid_argument
+from keras_bert.tf_serving.wire import messages
+
+TENSORFLOW_PLATFORM = "tensorflow"
+
+
+@dataclasses.dataclass(frozen=True)
+class ModelConfig:
+    """One model.
+
+    Attributes:
+        name: what clients call it.
+        base_path: the folder of its versions.
+        num_latest: how many of the highest versions are served.
+        specific: the versions that are served instead, if any are named.
+        all_versions: whether every version is served.
+        labels: label -> version.
+    """
+
+    name: str
+    base_path: str
+    num_latest: int = 1
+    specific: tuple[int, ...] = ()
+    all_versions: bool = False
+    labels: Mapping[str, int] = dataclasses.field(default_factory=dict)
+
+    def wanted(self, versions: Sequence[int]) -> list[int]:
+        """Returns those of the versions that should be served: the highest, or what the policy says."""
+        if self.all_versions:
+            return sorted(versions)
+        if self.specific:
+            return sorted(set(self.specific) & set(versions))
+        return sorted(versions)[-self.num_latest :]
+
+
+def model_config_of_argument(argument: str) -> ModelConfig:
+    """Returns the model that a command line names: `folder`, or `NAME=folder`.
+
+    Raises:
+        InputError: the folder does not exist, or the name is one that no URL can have.
+    """
+    name, equals, folder = argument.partition("=")
+    if not equals or os.path.isdir(argument):
+        name, folder = os.path.basename(os.path.abspath(argument)), argument
+    if not os.path.isdir(folder):
+        raise InputError(f"There is no folder {folder} of a model's versions. Give the folder that holds 1, 2, ...")
+    if os.path.isfile(os.path.join(folder, "saved_model.pb")):
+        raise InputError(
+            f"{folder} is one version of a SavedModel. Give the folder that holds it, whose other versions are "
+            "served when they come."
+        )
+    if not name or set(name) & set("/:"):
+        raise InputError(f"A model cannot be called {name!r}: clients name it in URLs. Write NAME=folder.")
+    return ModelConfig(name, os.path.abspath(folder))
+
+
+def read_model_configs(path: str) -> list[ModelConfig]:
+    """Returns the models of a models.config file.
+
+    Raises:
+        InputError: there is no such file, or it is none of TensorFlow Serving's.
+    """
+    try:
+        return model_configs(read_text_message(path, messages.ModelServerConfig))
+    except StatusError as error:
+        raise InputError(f"{path}: {error.message}") from None
+
+
+def read_text_message(path: str, message_class):
+    """Returns the message of a file in protobuf's text format. Raises `InputError` if it cannot be read as one."""
+    from google.protobuf import text_format
+
+    try:
+        with open(path, encoding="utf-8") as file:
+            return text_format.Parse(file.read(), message_class(), descriptor_pool=messages.POOL)
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"Cannot read {path}: {getattr(error, 'strerror', None) or error}") from None
+    except text_format.ParseError as error:
+        name = message_class.DESCRIPTOR.name
+        raise InputError(f"{path} is no {name} in protobuf's text format: {error}") from None
+
+
+def model_configs(config) -> list[ModelConfig]:
+    """Returns the models of a `ModelServerConfig`.
+
+    Raises:
+        StatusError: INVALID_ARGUMENT, in TensorFlow Serving's words where it has some.
+    """
+    if config.WhichOneof("config") == "custom_model_config":
+        raise invalid_argument("Only model_config_list can be served, and custom_model_config came.")
+    models = [_model_config(model) for model in config.model_config_list.config]
+    names = [model.name for model in models]
+    for name in names:
+        if names.count(name) > 1:
+            raise invalid_argument("Illegal to list model ", name, " multiple times in config list")
+    return models
+
+
+def _model_config(model) -> ModelConfig:
+    if not model.name or set(model.name) & set("/:"):
+        raise invalid_argument("A model needs a name without / and :, and ", repr(model.name), " came.")
+    if not os.path.isabs(model.base_path):
+        raise invalid_argument(
+            "Expected model ", model.name, " to have an absolute path or URI; got base_path()=", model.base_path
+        )
+    if model.model_platform != TENSORFLOW_PLATFORM and not model.model_type:
+        raise invalid_argument("Model ", model.name, " requests unsupported platform ", model.model_platform)
+    policy = model.model_version_policy
+    chosen = policy.WhichOneof("policy_choice")
+    return ModelConfig(
+        model.name,
+        model.base_path,
+        max(policy.latest.num_versions, 1) if chosen == "latest" else 1,
+        tuple(policy.specific.versions) if chosen == "specific" else (),
+        chosen == "all",
+        dict(model.version_labels),
+    )

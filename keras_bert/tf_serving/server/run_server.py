@@ -1,0 +1,300 @@
+"""Starts the server, keeps it going, and ends it when it is told to."""
+
+import asyncio
+import contextlib
+import dataclasses
+import functools
+import logging
+import queue
+import signal
+import socket
+import threading
+from collections.abc import Callable, Iterator, Sequence
+
+import grpc
+import uvicorn
+
+from keras_bert.program.errors import InputError
+from keras_bert.tf_serving.ask import load_text_operations
+from keras_bert.tf_serving.server.batching import BatchingOptions
+from keras_bert.tf_serving.server.grpc_service import GrpcService
+from keras_bert.tf_serving.server.http_protocol import ImpatientProtocol, LoopbackHosts, RestServer, is_loopback
+from keras_bert.tf_serving.server.inference import DEFAULT_MAX_ROWS, Inference
+from keras_bert.tf_serving.server.model_config import ModelConfig, read_model_configs, read_text_message
+from keras_bert.tf_serving.server.model_store import ModelStore
+from keras_bert.tf_serving.server.rest_app import DEFAULT_MAX_BODY_BYTES, DEFAULT_METRICS_PATH, RestApi, make_app
+from keras_bert.tf_serving.server.server_metrics import ServerMetrics
+from keras_bert.tf_serving.server.status import StatusError
+from keras_bert.tf_serving.server.warm_up import load_and_warm_up
+from keras_bert.tf_serving.wire import messages
+
+logger = logging.getLogger(__name__)
+
+
+@dataclasses.dataclass(frozen=True)
+class ServerOptions:
+    """How a server runs.
+
+    Attributes:
+        host: the address it listens on.
+        port, grpc_port: 0 takes a free one; None does without that API.
+        poll_seconds: how often it looks for new versions; 0 looks once.
+        model_config_file: a models.config that is read again every `config_poll_seconds`, unless these are 0.
+        load_retry_seconds: when a version that cannot be loaded is tried again although its files are the same.
+        batching: how requests are joined; None computes each by itself.
+        num_threads: how many requests are computed at a time, without batching.
+        max_requests: how many may be under way.
+        max_rows: how many rows one may have.
+        timeout_seconds: how long one may take.
+        max_body_bytes: the largest body, the largest gRPC message, and the most that the inputs in it may stand for.
+        body_seconds: how long a body may take to arrive.
+        shutdown_seconds: how long requests under way may take when the server ends.
+        metrics_path: where Prometheus reads; None does without.
+        allow_labels_for_unavailable: whether labels may name versions that are not available.
+    """
+
+    host: str = "127.0.0.1"
+    port: int | None = 8501
+    grpc_port: int | None = 8500
+    poll_seconds: float = 1
+    model_config_file: str | None = None
+    config_poll_seconds: float = 0
+    load_retry_seconds: float = 60
+    batching: BatchingOptions | None = None
+    num_threads: int = 2
+    max_requests: int = 1000
+    max_rows: int = DEFAULT_MAX_ROWS
+    timeout_seconds: float = 30
+    max_body_bytes: int = DEFAULT_MAX_BODY_BYTES
+    body_seconds: float = 60
+    shutdown_seconds: float = 30
+    metrics_path: str | None = DEFAULT_METRICS_PATH
+    allow_labels_for_unavailable: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
+class Addresses:
+    """Where a running server listens: ports, or None."""
+
+    host: str
+    port: int | None
+    grpc_port: int | None
+
+
+def run_server(
+    configs: Sequence[ModelConfig],
+    options: ServerOptions,
+    *,
+    on_start: Callable[[Addresses], None] = lambda addresses: None,
+) -> None:
+    """Serves until SIGTERM or Ctrl-C; then answers what is under way, and returns.
+
+    Args:
+        configs: the models.
+        options: how.
+        on_start: is told where the server listens, as soon as it does; models may still be loading.
+
+    Raises:
+        InputError: a port cannot be used.
+    """
+
+    async def serve() -> None:
+        loop, stop = asyncio.get_running_loop(), asyncio.Event()
+        signals = (signal.SIGINT, signal.SIGTERM)
+
+        def end() -> None:
+            stop.set()
+            for number in signals:
+                loop.remove_signal_handler(number)  # the second one ends at once
+
+        for number in signals:
+            loop.add_signal_handler(number, end)
+        await _Server(configs, options).run(on_start, stop)
+
+    asyncio.run(serve())
+
+
+@contextlib.contextmanager
+def background_server(configs: Sequence[ModelConfig], options: ServerOptions) -> Iterator[Addresses]:
+    """Serves in a thread of this process while the context is entered, for tests and notebooks.
+
+    Raises:
+        InputError: a port cannot be used.
+    """
+    started: queue.Queue = queue.Queue()
+
+    async def serve() -> None:
+        loop, stop = asyncio.get_running_loop(), asyncio.Event()
+        await _Server(configs, options).run(
+            lambda addresses: started.put((addresses, lambda: loop.call_soon_threadsafe(stop.set))), stop
+        )
+
+    def run() -> None:
+        try:
+            asyncio.run(serve())
+        except BaseException as error:
+            started.put((error, None))
+            if not isinstance(error, InputError):
+                raise
+
+    thread = threading.Thread(target=run, name="server")
+    thread.start()
+    addresses, stop = started.get()
+    try:
+        if stop is None:
+            raise addresses
+        yield addresses
+    finally:
+        if stop is not None:
+            stop()
+        thread.join()
+
+
+class _Server:
+    def __init__(self, configs: Sequence[ModelConfig], options: ServerOptions):
+        self._configs, self._options = configs, options
+
+    async def run(self, on_start: Callable[[Addresses], None], stop: asyncio.Event) -> None:
+        options = self._options
+        store = ModelStore(
+            self._configs,
+            load=functools.partial(load_and_warm_up, batching=options.batching),
+            retry_seconds=options.load_retry_seconds,
+            allow_labels_for_unavailable=options.allow_labels_for_unavailable,
+        )
+        # The models need the operations of the tokenizer, whichever thread loads them.
+        await asyncio.to_thread(load_text_operations)
+        inference = Inference(
+            store,
+            ServerMetrics(),
+            batching=options.batching,
+            num_threads=options.num_threads,
+            max_requests=options.max_requests,
+            max_rows=options.max_rows,
+            timeout_seconds=options.timeout_seconds,
+        )
+        rest = rest_socket = grpc_server = grpc_port = None
+        if options.port is not None:
+            rest_socket = _listen(options.host, options.port)
+        try:
+            if options.grpc_port is not None:
+                grpc_server, grpc_port = await self._start_grpc(inference)
+        except InputError:
+            if rest_socket is not None:
+                rest_socket.close()
+            raise
+        if rest_socket is not None:
+            rest = asyncio.ensure_future(self._rest_server(inference).serve(sockets=[rest_socket]))
+        watchers = [asyncio.ensure_future(work) for work in self._watchers(store)]
+        port = rest_socket.getsockname()[1] if rest_socket else None
+        on_start(Addresses(options.host, port, grpc_port))
+        await stop.wait()
+        logger.info("Stopping: requests under way are answered first.")
+        for watcher in watchers:
+            watcher.cancel()
+        await self._stop(inference, rest, grpc_server)
+        await store.unload_all()
+        inference.close()
+
+    def _rest_server(self, inference: Inference) -> "RestServer":
+        options = self._options
+        api = RestApi(inference, max_body_bytes=options.max_body_bytes, body_seconds=options.body_seconds)
+        app = make_app(inference, api, metrics_path=options.metrics_path)
+        config = uvicorn.Config(
+            LoopbackHosts(app) if is_loopback(options.host) else app,
+            http=ImpatientProtocol,
+            ws="none",
+            lifespan="off",
+            log_config=None,
+            access_log=False,
+            timeout_graceful_shutdown=int(options.shutdown_seconds) or 1,
+            server_header=False,
+            proxy_headers=False,
+        )
+        self._rest = RestServer(config)
+        return self._rest
+
+    async def _start_grpc(self, inference: Inference):
+        options = self._options
+        server = grpc.aio.server(
+            options=[
+                ("grpc.max_receive_message_length", options.max_body_bytes),
+                ("grpc.max_send_message_length", -1),
+                ("grpc.so_reuseport", 0),
+            ]
+        )
+        server.add_generic_rpc_handlers(tuple(GrpcService(inference, options.max_body_bytes).handlers()))
+        try:
+            host = f"[{options.host}]" if ":" in options.host else options.host
+            port = server.add_insecure_port(f"{host}:{options.grpc_port}")
+        except RuntimeError:
+            raise InputError(
+                f"The gRPC server cannot listen on {options.host}:{options.grpc_port}. Is another one there? "
+                "Name another --grpc_port."
+            ) from None
+        await server.start()
+        return server, port
+
+    def _watchers(self, store: ModelStore):
+        options = self._options
+        yield store.watch(options.poll_seconds) if options.poll_seconds else store.poll()
+        if options.model_config_file and options.config_poll_seconds:
+            yield _watch_config(store, options.model_config_file, options.config_poll_seconds)
+
+    async def _stop(self, inference: Inference, rest, grpc_server) -> None:
+        waiting = []
+        if rest is not None:
+            self._rest.should_exit = True
+            waiting.append(rest)
+        if grpc_server is not None:
+            waiting.append(grpc_server.stop(self._options.shutdown_seconds))
+        await asyncio.gather(*waiting)
+        await inference.wait_until_idle(self._options.shutdown_seconds)
+
+
+async def _watch_config(store: ModelStore, path: str, seconds: float) -> None:
+    last = None
+    while True:
+        await asyncio.sleep(seconds)
+        try:
+            configs = await asyncio.to_thread(read_model_configs, path)
+            await store.configure(configs)
+            last = None
+        except (InputError, StatusError) as error:
+            if str(error) != last:
+                logger.warning("The models stay as they are: %s", error)
+                last = str(error)
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    listener = None
+    try:
+        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
+        # asyncio answers without delay only on sockets that name their protocol.
+        listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((host, port))
+        listener.listen(2048)
+    except OSError as error:
+        if listener is not None:
+            listener.close()
+        raise InputError(
+            f"The server cannot listen on {host}:{port}: {error.strerror}. Is another one there? Name another --port."
+        ) from None
+    return listener
+
+
+def metrics_path_of(monitoring_file: str | None) -> str | None:
+    """Returns where a monitoring file wants the metrics: its path, the usual one, or None if it has them off.
+
+    Raises:
+        InputError: it cannot be read, or the path is none.
+    """
+    if monitoring_file is None:
+        return DEFAULT_METRICS_PATH
+    config = read_text_message(monitoring_file, messages.MonitoringConfig).prometheus_config
+    if not config.enable:
+        return None
+    if config.path and not config.path.startswith("/"):
+        raise InputError(f"{monitoring_file}: the path of the metrics is {config.path!r}; it must begin with /.")
+    return config.path or DEFAULT_METRICS_PATH

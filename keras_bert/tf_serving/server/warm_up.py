@@ -1,0 +1,120 @@
+"""Replays the requests of a version's warm-up file before the version answers, as TensorFlow Serving does.
+
+Where requests are joined, these are too: a file that the batching refuses keeps the version from loading.
+"""
+
+import asyncio
+import logging
+import os
+
+import numpy as np
+
+from keras_bert.program.errors import InputError
+from keras_bert.records.files import iterate_records
+from keras_bert.tf_serving.saved_model_check.batching import check_batching
+from keras_bert.tf_serving.saved_model_check.warm_up import largest_warm_up_request
+from keras_bert.tf_serving.server.batching import Arrays, Batcher, BatchingOptions, BatchScheduler
+from keras_bert.tf_serving.server.loaded_model import DEFAULT_SIGNATURE, LoadedModel
+from keras_bert.tf_serving.server.model_messages import arrays_of, serialized_examples
+from keras_bert.tf_serving.server.status import Code, StatusError, invalid_argument
+from keras_bert.tf_serving.wire import messages
+
+WARM_UP_FILE = os.path.join("assets.extra", "tf_serving_warmup_requests")
+MAX_RECORDS = 1000
+
+logger = logging.getLogger(__name__)
+
+
+def load_and_warm_up(folder: str, batching: BatchingOptions | None = None) -> LoadedModel:
+    """Returns the SavedModel of a folder when it has answered the requests of its warm-up file, if it has one.
+
+    Args:
+        folder: the SavedModel.
+        batching: how the server joins requests. What it does to this model is logged where it does harm.
+
+    Raises:
+        StatusError: it cannot be loaded, or a request of the file cannot be answered.
+    """
+    model = LoadedModel(folder)
+    try:
+        if batching is not None:
+            definitions = {name: signature.definition for name, signature in model.signatures.items()}
+            for finding in check_batching(batching, definitions, largest_warm_up_request(folder)):
+                logger.warning("%s: %s, %s Do: %s", folder, finding.where, finding.happens, finding.remedy)
+        replay(model, batching)
+    except BaseException:
+        model.close()
+        raise
+    return model
+
+
+def replay(model: LoadedModel, batching: BatchingOptions | None = None) -> int:
+    """Runs the requests of the model's warm-up file, and returns how many there are.
+
+    Args:
+        model: answers them.
+        batching: each request goes through batching of this kind, as those of clients will.
+
+    Raises:
+        StatusError: the file is damaged or has too many records, or one that the model cannot answer.
+    """
+    path, count = os.path.join(model.folder, WARM_UP_FILE), 0
+    if not os.path.isfile(path):
+        return 0
+    try:
+        for record in iterate_records(path):
+            count += 1
+            if count > MAX_RECORDS:
+                raise invalid_argument("Number of warmup records exceeds the maximum (", MAX_RECORDS, ") at ", path)
+            _run(model, record, batching)
+    except InputError as error:
+        raise StatusError(Code.DATA_LOSS, f"Failed to read warmup record: {error}") from None
+    return count
+
+
+def _run(model: LoadedModel, record: bytes, batching: BatchingOptions | None) -> None:
+    from google.protobuf.message import DecodeError
+
+    try:
+        log = messages.PredictionLog.FromString(record)
+    except DecodeError:
+        raise invalid_argument("Failed to parse warmup record: it is no PredictionLog.") from None
+    kind = log.WhichOneof("log_type")
+    if kind == "predict_log":
+        request = log.predict_log.request
+        _ask(model, request.model_spec, arrays_of(request), batching)
+    elif kind in ("classify_log", "regress_log"):
+        request = getattr(log, kind).request
+        _ask(model, request.model_spec, _inputs(request), batching)
+    elif kind == "multi_inference_log":
+        request = log.multi_inference_log.request
+        for task in request.tasks:
+            _ask(model, task.model_spec, _inputs(request), batching)
+    else:
+        raise StatusError(Code.UNIMPLEMENTED, f"Unsupported log_type for warmup: {kind}")
+
+
+def _inputs(request) -> dict[str, np.ndarray]:
+    examples = serialized_examples(request.input)
+    array = np.empty(len(examples), object)
+    array[:] = examples
+    return {"inputs": array}
+
+
+def _ask(model: LoadedModel, model_spec, inputs: Arrays, batching: BatchingOptions | None) -> None:
+    name = model_spec.signature_name or DEFAULT_SIGNATURE
+    if name not in model.signatures:
+        raise StatusError(Code.FAILED_PRECONDITION, f'Serving signature key "{name}" not found.')
+    inputs = model.signatures[name].checked(inputs)
+    if batching is None or not model.signatures[name].can_be_batched:
+        model.run(name, inputs)
+        return
+
+    async def compute(joined: Arrays) -> Arrays:
+        return model.run(name, joined)
+
+    async def ask() -> None:
+        await Batcher(compute, batching, BatchScheduler(batching.num_batch_threads)).run(inputs)
+
+    # This thread loads the version and has no loop of events; the server's own must not wait for it.
+    asyncio.run(ask())

@@ -1,0 +1,197 @@
+"""What users hand to the package as texts: lists, arrays, columns of a table, data sets of strings.
+
+One rule holds wherever texts are asked for: a single string is one text, the same as a list of one, and what comes back
+is a list of one.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from types import GeneratorType
+from typing import Any
+
+import numpy as np
+
+from keras_bert.program.errors import InputError
+
+# How the columns of pyarrow; of pandas, polars and ragged tensors; of NumPy, torch and JAX become lists.
+_LIST_METHODS = ("to_pylist", "to_list", "tolist")
+# What gives Keras its batches itself. Such an object may look like a column.
+_LOADERS = ("keras.", "torch.utils.data.", "grain.")
+
+
+def holds_texts(x: Any) -> bool:
+    """Whether `x` is meant as texts: all but features, which come as dictionaries, numbers, or batches of either."""
+    if hasattr(x, "element_spec"):
+        return _first_dtype(x.element_spec) == "string"
+    if isinstance(x, (Mapping, GeneratorType)) or getattr(getattr(x, "dtype", None), "kind", None) in tuple("biufc"):
+        return False
+    return not any(f"{base.__module__}.".startswith(_LOADERS) for base in type(x).__mro__)
+
+
+def as_column(values: Any) -> Any:
+    """Returns what can be turned into a list as one, a single string as a list of one, and other values as they are."""
+    if isinstance(values, (str, bytes)):
+        return [values]
+    method = next((method for method in _LIST_METHODS if hasattr(values, method)), None)
+    if method and not isinstance(values, np.generic):
+        return getattr(values, method)()
+    return np.asarray(values.numpy()).tolist() if hasattr(values, "numpy") else values
+
+
+def checked_column(values: Any, name: str) -> Iterable:
+    """Returns a column as something to iterate over.
+
+    Args:
+        values: list, tuple, generator, array, tensor, or a column of a table (pandas, polars, pyarrow, Hugging Face
+            datasets). A single string is a column of one.
+        name: what the values are, in the plural.
+
+    Raises:
+        InputError: it is nothing like a column.
+    """
+    names = getattr(values, "column_names", getattr(values, "columns", None))
+    if names is not None:
+        raise InputError(
+            f"{name} must be a list. Received a table with the columns {', '.join(map(str, names))}. Give one of them: "
+            f"table[{str(next(iter(names), 'text'))!r}]."
+        )
+    column = as_column(values)
+    if isinstance(column, (str, bytes, Mapping)) or not isinstance(column, Iterable):
+        raise InputError(f"{name} must be a list. Received: {values!r:.100}")
+    return column
+
+
+def iterate_column(values: Any, name: str) -> Iterator:
+    """Yields the values of a column as Python values, one at a time; bytes become `str`.
+
+    Args: as for `checked_column`.
+
+    Raises:
+        InputError: it is nothing like a column, or its bytes are not UTF-8.
+    """
+    return (_as_python(value, name) for value in checked_column(values, name))
+
+
+def as_list(values: Any, name: str) -> list:
+    """Returns a column that is not one of texts, such as labels, as a list; bytes become `str`.
+
+    >>> as_list(np.array([b"yes", b"no"]), "labels")
+    ['yes', 'no']
+
+    Args:
+        values: as for `checked_column`, but no single string.
+
+    Raises:
+        InputError: it is a single string or nothing like a column, or its bytes are not UTF-8.
+    """
+    if isinstance(values, (str, bytes)):
+        raise InputError(f"{name} must be a list. Received: {values!r:.100}. A single one is given as a list of one.")
+    return list(iterate_column(values, name))
+
+
+def as_texts(values: Any, name: str = "text", advice: str = "") -> list[str]:
+    """Returns texts as a list of `str`.
+
+    >>> as_texts("tea"), as_texts(np.array([b"caf\\xc3\\xa9", b"tea"]))
+    (['tea'], ['café', 'tea'])
+
+    Args:
+        values: as for `checked_column`.
+        name: what one of them is, for messages.
+        advice: what to do about a value that is no string, for messages.
+
+    Raises:
+        InputError: it is nothing like a column, or one of its values is no string that UTF-8 can hold.
+    """
+    column = iterate_column(values, f"{name}s")
+    return [checked_text(value, f"{name} {number}", advice) for number, value in enumerate(column, start=1)]
+
+
+def checked_text(value: Any, place: str, advice: str = "") -> str:
+    """Returns `value`. Raises `InputError` unless it is a string that UTF-8 can hold; `place` says which, "text 2"."""
+    if not isinstance(value, str):
+        raise InputError(f"{place[:1].upper()}{place[1:]} must be a string. Received: {value!r:.100}.{advice}")
+    if not value.isascii():
+        try:
+            value.encode("utf-8")
+        except UnicodeEncodeError as error:
+            raise InputError(
+                f"{place[:1].upper()}{place[1:]} has half a surrogate pair at character {error.start}, which UTF-8 "
+                "cannot hold. Replace it: text.encode('utf-8', 'replace').decode()."
+            ) from None
+    return value
+
+
+def collect(dataset, example_rank: int) -> tuple:
+    """Reads a data set of strings to its end.
+
+    Args:
+        dataset: a finite `tf.data.Dataset` of x, (x, y) or (x, y, weight); x and y may be tuples or dictionaries.
+        example_rank: the axes of one example's text: 0 for a string, 1 for a list of words. Elements with one more are
+            batches.
+
+    Returns:
+        (x, y, weight) as lists, or tuples and dictionaries of lists; None for what is not there.
+
+    Raises:
+        InputError: it has no end, or x is a dictionary.
+    """
+    specification = dataset.element_spec
+    parts = specification if isinstance(specification, tuple) else (specification,)
+    if isinstance(parts[0], Mapping):
+        raise InputError(
+            f"The data set has dictionaries of {', '.join(parts[0])}. Say which of them is the text: "
+            "dataset.map(lambda row: (row['text'], row['label']))."
+        )
+    if int(dataset.cardinality()) == -1:
+        raise InputError("The data set repeats for ever (repeat()). Texts are read to their end first: take it away.")
+    is_batched = _first_rank(parts[0]) > example_rank
+    columns = [_empty(part) for part in parts]
+    for element in dataset:
+        values = element if isinstance(specification, tuple) else (element,)
+        for column, value in zip(columns, values, strict=True):
+            _append(column, value, is_batched)
+    return tuple([*columns, None, None][:3])
+
+
+def _as_python(value: Any, name: str):
+    if isinstance(value, bytes):
+        try:
+            return value.decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise InputError(f"{name} holds bytes that are not UTF-8 ({error}): {value!r:.60}") from None
+    if isinstance(value, np.ndarray):
+        value = value.tolist()
+    if isinstance(value, (list, tuple)):
+        return [_as_python(inner, name) for inner in value]
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def _first_dtype(specification) -> str:
+    while isinstance(specification, (tuple, list, Mapping)):
+        specification = next(iter(specification.values() if isinstance(specification, Mapping) else specification))
+    return getattr(getattr(specification, "dtype", None), "name", "")
+
+
+def _first_rank(specification) -> int:
+    while isinstance(specification, (tuple, list)):
+        specification = specification[0]
+    return specification.shape.rank
+
+
+def _empty(specification):
+    if isinstance(specification, Mapping):
+        return {name: _empty(inner) for name, inner in specification.items()}
+    return tuple(map(_empty, specification)) if isinstance(specification, tuple) else []
+
+
+def _append(column, value, is_batched: bool) -> None:
+    if isinstance(column, dict):
+        for name, inner in column.items():
+            _append(inner, value[name], is_batched)
+    elif isinstance(column, tuple):
+        for inner, inner_value in zip(column, value, strict=True):
+            _append(inner, inner_value, is_batched)
+    elif is_batched:
+        column.extend(as_list(value, "texts"))
+    else:
+        column.extend(as_list([value.to_list() if hasattr(value, "to_list") else value.numpy()], "texts"))
