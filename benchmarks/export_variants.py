@@ -44,12 +44,12 @@ def define_flags() -> None:
 
 def main() -> None:
     from keras_bert.checkpoints.pretrained import from_pretrained
-    from keras_bert.models.span_classifier import BertSpanClassifier
+    from keras_bert.models.span_classifier import SpanClassifier
     from keras_bert.serving.export import export_for_serving
     from keras_bert.tf_serving.ask import SavedModel
 
     model = from_pretrained(None, FLAGS.model_dir)
-    if isinstance(model, BertSpanClassifier):
+    if isinstance(model, SpanClassifier):
         columns, score = read_questions(FLAGS.data, FLAGS.examples)
     else:
         columns, score = read_sentences(FLAGS.data, FLAGS.examples)

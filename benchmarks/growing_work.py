@@ -16,8 +16,8 @@ from keras_bert.config import BertConfig
 from keras_bert.layers.numbered_mask import position_ids
 from keras_bert.models.encoder import BertEncoder
 from keras_bert.models.pretrainer import BertPretrainer
-from keras_bert.models.span_classifier import BertSpanClassifier
-from keras_bert.models.token_classifier import BertTokenClassifier
+from keras_bert.models.span_classifier import SpanClassifier
+from keras_bert.models.token_classifier import TokenClassifier
 from keras_bert.optimization import AdamW
 from keras_bert.tf_serving.ask import SavedModel
 from keras_bert.tokenization.graph_wordpiece import GraphTokenizer
@@ -206,7 +206,7 @@ class GrowingModels:
         return self._pretraining_step(8, 128, layers)
 
     def step_of_labels(self, labels: int):
-        model = BertTokenClassifier(self._config(), labels=[f"label{number}" for number in range(labels)])
+        model = TokenClassifier(self._config(), labels=[f"label{number}" for number in range(labels)])
         batch = random_batch(16, 128, 4, VOCAB_SIZE)
         tags = batch["input_ids"] % labels
         return self._step(model, ({name: batch[name] for name in model.feature_names}, tags))
@@ -215,9 +215,9 @@ class GrowingModels:
         if kind not in self._served:
             keras.utils.set_random_seed(1)
             config = self._config().replace(max_position_embeddings=128)
-            model = BertSpanClassifier(config)
+            model = SpanClassifier(config)
             if kind == "tagger":
-                model = BertTokenClassifier(config, labels=["O", "B-PLACE", "I-PLACE", "B-NAME", "I-NAME"])
+                model = TokenClassifier(config, labels=["O", "B-PLACE", "I-PLACE", "B-NAME", "I-NAME"])
             model.vocabulary = Vocabulary.from_file(self.text.vocab_file)
             self._served[kind] = SavedModel(model.export_for_serving(os.path.join(self.folder, kind)))
         return self._served[kind]

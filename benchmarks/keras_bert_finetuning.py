@@ -51,20 +51,20 @@ def train(model, recipe, seed: int, x, y) -> dict:
 
 def model_and_texts(arguments):
     """Returns a new model, and the texts and labels that it is trained on, as its `fit` takes them."""
-    from keras_bert import BertMultipleChoice, BertSequenceClassifier, BertSpanClassifier, BertTokenClassifier
+    from keras_bert import MultipleChoice, SequenceClassifier, SpanClassifier, TokenClassifier
 
     if arguments.task == "WNUT-17":
         words, tags = examples.read_tagged_sentences(arguments.data, "train")
         labels = sorted({tag for sentence in tags for tag in sentence})
-        return BertTokenClassifier.from_pretrained(arguments.model, labels=labels), words, tags
+        return TokenClassifier.from_pretrained(arguments.model, labels=labels), words, tags
     if arguments.task == "SQuAD":
-        model = BertSpanClassifier.from_pretrained(arguments.model)
+        model = SpanClassifier.from_pretrained(arguments.model)
         questions = examples.read_questions(arguments.data, "train")
         return model, question_columns(questions), [question["answers"][0] for question in questions]
     if arguments.task == "CODAH":
         *texts, labels = examples.read_multiple_choice(arguments.data, "train")
-        return BertMultipleChoice.from_pretrained(arguments.model), tuple(texts), labels
-    model = BertSequenceClassifier.from_pretrained(arguments.model, labels=["0", "1"])
+        return MultipleChoice.from_pretrained(arguments.model), tuple(texts), labels
+    model = SequenceClassifier.from_pretrained(arguments.model, labels=["0", "1"])
     return model, *classification_columns(arguments, "train")
 
 

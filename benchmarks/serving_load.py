@@ -90,13 +90,13 @@ def main() -> None:
 
 def _export(path: str, size: dict) -> list[str]:
     """Writes a classifier of this size with random weights, and returns texts to ask it."""
-    from keras_bert import BertConfig, BertSequenceClassifier, Vocabulary
+    from keras_bert import BertConfig, SequenceClassifier, Vocabulary
 
     words = [f"w{number}" for number in range(2000)]
     vocabulary = Vocabulary(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *words])
     # Weights so large that texts differ by far more than the tolerance, and not so large that rounding reaches it.
     config = BertConfig(vocab_size=len(vocabulary), max_position_embeddings=128, initializer_range=0.1, **size)
-    model = BertSequenceClassifier(config, labels=["a", "b", "c"])
+    model = SequenceClassifier(config, labels=["a", "b", "c"])
     model.vocabulary = vocabulary
     model.export_for_serving(path)
     draw = random.Random(0)

@@ -99,13 +99,13 @@ def _python(program: str) -> str:
 
 def _write_models(size: str, folder: str, others: list[str]) -> None:
     """Writes a classifier with random weights: model folder, Hugging Face's and Google's formats, and an export."""
-    from keras_bert import BertConfig, BertEncoder, BertSequenceClassifier, Vocabulary
+    from keras_bert import BertConfig, BertEncoder, SequenceClassifier, Vocabulary
 
     words = [f"w{number}" for number in range(VOCABULARY_SIZE - 5 - 26)]
     letters = [chr(ord("a") + number) for number in range(26)]
     vocabulary = Vocabulary(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *letters, *words])
     config = BertConfig(vocab_size=VOCABULARY_SIZE, **SIZES[size])
-    model = BertSequenceClassifier(config, labels=LABELS)
+    model = SequenceClassifier(config, labels=LABELS)
     model.vocabulary = vocabulary
     with contextlib.redirect_stdout(sys.stderr):
         model.save_pretrained(os.path.join(folder, "ours"))

@@ -51,19 +51,19 @@ def import_keras_bert(folder: str, stages: Stages) -> None:
 def ours_build(folder: str, stages: Stages) -> None:
     import keras_bert
 
-    keras_bert.BertSequenceClassifier  # noqa: B018
+    keras_bert.SequenceClassifier  # noqa: B018
     stages.end("import")
     config = keras_bert.BertConfig.from_json_file(os.path.join(folder, "ours", "bert_config.json"))
-    keras_bert.BertSequenceClassifier(config, labels=LABELS)
+    keras_bert.SequenceClassifier(config, labels=LABELS)
     stages.end("build, random weights")
 
 
 def ours_predict(folder: str, stages: Stages) -> None:
     import keras_bert
 
-    keras_bert.BertSequenceClassifier  # noqa: B018
+    keras_bert.SequenceClassifier  # noqa: B018
     stages.end("import")
-    model = keras_bert.BertSequenceClassifier.from_pretrained(os.path.join(folder, "ours"))
+    model = keras_bert.SequenceClassifier.from_pretrained(os.path.join(folder, "ours"))
     stages.end("load")
     model.predict(TEXTS)
     stages.end("first call on texts")
@@ -111,7 +111,7 @@ def _loaded(folder: str):
     """Returns the model, with what the first call needs loaded, too."""
     import keras_bert
 
-    model = keras_bert.BertSequenceClassifier.from_pretrained(os.path.join(folder, "ours"))
+    model = keras_bert.SequenceClassifier.from_pretrained(os.path.join(folder, "ours"))
     model.predict(TEXTS)
     return model
 

@@ -56,10 +56,10 @@ def main():
 
     from keras_bert.checkpoints.pretrained import from_pretrained
     from keras_bert.models.encoder import BertEncoder
-    from keras_bert.models.masked_lm import BertMaskedLM
+    from keras_bert.models.masked_lm import MaskedLM
     from keras_bert.serving.export import export_for_serving
 
-    model_class = {None: None, "encoder": BertEncoder, "masked_lm": BertMaskedLM}[arguments.model_class]
+    model_class = {None: None, "encoder": BertEncoder, "masked_lm": MaskedLM}[arguments.model_class]
     model = from_pretrained(model_class, arguments.model_dir)
     options = {name: getattr(arguments, name) for name in _OPTIONS if getattr(arguments, name) is not None}
     if arguments.hub_pair:

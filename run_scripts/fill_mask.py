@@ -41,10 +41,10 @@ def main():
     import dataclasses
     import json
 
-    from keras_bert.models.masked_lm import BertMaskedLM
+    from keras_bert.models.masked_lm import MaskedLM
     from keras_bert.tasks.masked_lm.mask_filling import fill_masks
 
-    model = BertMaskedLM.from_pretrained(arguments.init_checkpoint, do_lower_case=arguments.do_lower_case)
+    model = MaskedLM.from_pretrained(arguments.init_checkpoint, do_lower_case=arguments.do_lower_case)
     answers = fill_masks(
         model,
         texts,

@@ -33,12 +33,12 @@ def define_flags() -> None:
 
 
 def main():
-    from keras_bert.models.masked_lm import BertMaskedLM
+    from keras_bert.models.masked_lm import MaskedLM
     from keras_bert.tasks.masked_lm.text_generation import generate_text
 
     arguments = flags.FLAGS
     refuse_flags_without_effect(arguments.order == "mask_predict", "without --order=mask_predict", "rounds")
-    model = BertMaskedLM.from_pretrained(arguments.init_checkpoint, do_lower_case=arguments.do_lower_case)
+    model = MaskedLM.from_pretrained(arguments.init_checkpoint, do_lower_case=arguments.do_lower_case)
     for number in range(arguments.num_texts):
         found = generate_text(
             model,

@@ -23,8 +23,8 @@ import tensorflow as tf
 
 from keras_bert.config import BertConfig
 from keras_bert.models.pretrainer import BertPretrainer
-from keras_bert.models.sequence_classifier import BertSequenceClassifier
-from keras_bert.models.token_classifier import BertTokenClassifier
+from keras_bert.models.sequence_classifier import SequenceClassifier
+from keras_bert.models.token_classifier import TokenClassifier
 from keras_bert.models.trainable_parts import freeze
 from keras_bert.optimization import LAMB, AdamW, WarmupLinearDecay
 
@@ -93,7 +93,7 @@ def frozen_pretrainer():
     return model
 
 
-class RegularisedTagger(BertTokenClassifier):
+class RegularisedTagger(TokenClassifier):
     """Adds to the loss what weights alone decide: a regulariser, and `add_loss`."""
 
     def __init__(self, config, **arguments):
@@ -130,7 +130,7 @@ SETTINGS = {
     "float64": (lambda: BertPretrainer(config(), dtype="float64"), lambda: AdamW(schedule()), pretraining_data, {}),
     "xla": (lambda: BertPretrainer(config()), lambda: AdamW(schedule()), pretraining_data, {"jit_compile": True}),
     "tagging": (
-        lambda: BertTokenClassifier(config(), labels=["a", "b", "c"]),
+        lambda: TokenClassifier(config(), labels=["a", "b", "c"]),
         lambda: AdamW(schedule()),
         tagging_data,
         {},
@@ -142,7 +142,7 @@ SETTINGS = {
         {},
     ),
     "metrics": (
-        lambda: BertSequenceClassifier(config(), labels=["a", "b"]),
+        lambda: SequenceClassifier(config(), labels=["a", "b"]),
         lambda: AdamW(schedule()),
         classification_data,
         {"metrics": ["sparse_categorical_accuracy"]},

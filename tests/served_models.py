@@ -14,11 +14,11 @@ import tensorflow as tf
 
 from keras_bert.config import BertConfig
 from keras_bert.models.encoder import BertEncoder
-from keras_bert.models.multiple_choice import BertMultipleChoice
+from keras_bert.models.multiple_choice import MultipleChoice
 from keras_bert.models.pretrainer import BertPretrainer
-from keras_bert.models.sequence_classifier import BertSequenceClassifier
-from keras_bert.models.span_classifier import BertSpanClassifier
-from keras_bert.models.token_classifier import BertTokenClassifier
+from keras_bert.models.sequence_classifier import SequenceClassifier
+from keras_bert.models.span_classifier import SpanClassifier
+from keras_bert.models.token_classifier import TokenClassifier
 from keras_bert.serving import export
 from keras_bert.tokenization.vocabulary import Vocabulary
 
@@ -67,21 +67,21 @@ class Question:
 def make_models() -> dict:
     """Returns name -> (model, options of its export)."""
     keras.utils.set_random_seed(1)
-    single = BertSequenceClassifier(CONFIG, labels=["animal", "none", "größer"])
+    single = SequenceClassifier(CONFIG, labels=["animal", "none", "größer"])
     models = {
         "single": (single, {}),
         "several": (
-            BertSequenceClassifier(CONFIG, labels=["a", "b"], problem_type="multi_label"),
+            SequenceClassifier(CONFIG, labels=["a", "b"], problem_type="multi_label"),
             {"text_pairs": True},
         ),
-        "score": (BertSequenceClassifier(CONFIG, problem_type="regression"), {"max_seq_length": 20}),
-        "choice": (BertMultipleChoice(CONFIG), {}),
+        "score": (SequenceClassifier(CONFIG, problem_type="regression"), {"max_seq_length": 20}),
+        "choice": (MultipleChoice(CONFIG), {}),
         "masked": (BertPretrainer(CONFIG), {"top_k": 3}),
         "encoder": (BertEncoder(CONFIG), {}),
         "int8": (single, {"weights": "int8"}),
         "bfloat16": (single, {"dtype": "bfloat16"}),
-        "tagger": (BertTokenClassifier(CONFIG, ["O", "B-PER", "I-PER", "B-LOC", "I-LOC"]), {}),
-        "answerer": (BertSpanClassifier(CONFIG, null_threshold=0.0, doc_stride=8, max_query_length=10), {}),
+        "tagger": (TokenClassifier(CONFIG, ["O", "B-PER", "I-PER", "B-LOC", "I-LOC"]), {}),
+        "answerer": (SpanClassifier(CONFIG, null_threshold=0.0, doc_stride=8, max_query_length=10), {}),
     }
     for model, _ in models.values():
         model.vocabulary = VOCABULARY

@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from keras_bert.config import BertConfig
 from keras_bert.models.pretrainer import BertPretrainer
-from keras_bert.models.sequence_classifier import BertSequenceClassifier
+from keras_bert.models.sequence_classifier import SequenceClassifier
 from keras_bert.program.errors import InputError
 from keras_bert.serving.export import export_for_serving
 from keras_bert.tf_serving.answers import Classification, FilledMasks
@@ -34,7 +34,7 @@ CONFIG = BertConfig(
 def folders(tmp_path_factory):
     folder = tmp_path_factory.mktemp("exports")
     keras.utils.set_random_seed(1)
-    classifier, pretrainer = BertSequenceClassifier(CONFIG, labels=["animal", "no animal"]), BertPretrainer(CONFIG)
+    classifier, pretrainer = SequenceClassifier(CONFIG, labels=["animal", "no animal"]), BertPretrainer(CONFIG)
     classifier.vocabulary = pretrainer.vocabulary = VOCABULARY
     export_for_serving(classifier, folder / "single")
     export_for_serving(classifier, folder / "pairs", text_pairs=True)

@@ -15,12 +15,12 @@ from keras_bert.checkpoints.formats import WRITERS, read_checkpoint, write_check
 from keras_bert.checkpoints.pretrained import from_pretrained
 from keras_bert.checkpoints.safetensors_file import read_safetensors
 from keras_bert.models.encoder import BertEncoder
-from keras_bert.models.masked_lm import BertMaskedLM
-from keras_bert.models.multiple_choice import BertMultipleChoice
+from keras_bert.models.masked_lm import MaskedLM
+from keras_bert.models.multiple_choice import MultipleChoice
 from keras_bert.models.pretrainer import BertPretrainer
-from keras_bert.models.sequence_classifier import BertSequenceClassifier
-from keras_bert.models.span_classifier import BertSpanClassifier
-from keras_bert.models.token_classifier import BertTokenClassifier
+from keras_bert.models.sequence_classifier import SequenceClassifier
+from keras_bert.models.span_classifier import SpanClassifier
+from keras_bert.models.token_classifier import TokenClassifier
 from keras_bert.program.errors import InputError
 
 LABELS = ("no", "yes", "maybe")
@@ -140,11 +140,11 @@ def test_the_saved_model_class_is_found_by_its_heads(tmp_path, capsys):
     for kind, model_class in (
         ("encoder", BertEncoder),
         ("pretrainer", BertPretrainer),
-        ("masked_lm", BertMaskedLM),
-        ("classifier", BertSequenceClassifier),
-        ("tagger", BertTokenClassifier),
-        ("span", BertSpanClassifier),
-        ("choice", BertMultipleChoice),
+        ("masked_lm", MaskedLM),
+        ("classifier", SequenceClassifier),
+        ("tagger", TokenClassifier),
+        ("span", SpanClassifier),
+        ("choice", MultipleChoice),
     ):
         heads, labels = HEADS[kind]
         write_checkpoint(random_checkpoint(*heads, labels=labels), tmp_path / kind, "huggingface")
@@ -153,9 +153,9 @@ def test_the_saved_model_class_is_found_by_its_heads(tmp_path, capsys):
 
 @pytest.mark.parametrize("format", WRITERS)
 def test_a_model_saves_itself_in_every_format(format, tmp_path, capsys):
-    model = BertSequenceClassifier(CONFIG, labels=LABELS)
+    model = SequenceClassifier(CONFIG, labels=LABELS)
     model.save_pretrained(tmp_path / "folder", VOCABULARY, format=format)
-    loaded = BertSequenceClassifier.from_pretrained(tmp_path / "folder")
+    loaded = SequenceClassifier.from_pretrained(tmp_path / "folder")
     assert loaded.labels == LABELS
     assert loaded.vocabulary == VOCABULARY
     np.testing.assert_array_equal(model(FEATURES), loaded(FEATURES))
@@ -169,7 +169,7 @@ def test_an_unknown_format_is_refused(tmp_path):
 def test_labels_of_the_user_name_the_outputs_that_had_no_names(tmp_path, capsys):
     checkpoint = random_checkpoint(form.CLASSIFIER, labels=("LABEL_0", "LABEL_1", "LABEL_2"))
     write_checkpoint(checkpoint, tmp_path / "folder", "huggingface")
-    model = BertSequenceClassifier.from_pretrained(tmp_path / "folder", labels=LABELS)
+    model = SequenceClassifier.from_pretrained(tmp_path / "folder", labels=LABELS)
     assert model.labels == LABELS
     assert "loaded are: classifier, encoder\n" in capsys.readouterr().out
     np.testing.assert_array_equal(model.classifier.kernel, checkpoint.tensors["classifier/kernel"].read())
@@ -177,7 +177,7 @@ def test_labels_of_the_user_name_the_outputs_that_had_no_names(tmp_path, capsys)
 
 def test_other_labels_make_a_new_head(tmp_path, capsys):
     write_checkpoint(random_checkpoint(form.CLASSIFIER, labels=LABELS), tmp_path / "folder", "huggingface")
-    BertSequenceClassifier.from_pretrained(tmp_path / "folder", labels=["good", "bad"])
+    SequenceClassifier.from_pretrained(tmp_path / "folder", labels=["good", "bad"])
     printed = capsys.readouterr().out
     assert "newly initialised are: classifier (to be trained before use); " in printed
     assert "ignored are: classifier (its labels are no, yes, maybe)" in printed
@@ -185,8 +185,8 @@ def test_other_labels_make_a_new_head(tmp_path, capsys):
 
 def test_a_classifier_needs_labels_from_somewhere(tmp_path):
     write_checkpoint(random_checkpoint(), tmp_path / "folder", "google")
-    with pytest.raises(InputError, match=r"BertSequenceClassifier needs labels, .* has none: give labels=\[...\]"):
-        BertSequenceClassifier.from_pretrained(tmp_path / "folder")
+    with pytest.raises(InputError, match=r"SequenceClassifier needs labels, .* has none: give labels=\[...\]"):
+        SequenceClassifier.from_pretrained(tmp_path / "folder")
 
 
 # The files themselves.

@@ -9,7 +9,7 @@ from tiny_checkpoints import CONFIG, FEATURES, VOCABULARY
 
 from keras_bert.models.encoder import BertEncoder
 from keras_bert.models.pretrainer import BertPretrainer
-from keras_bert.models.sequence_classifier import BertSequenceClassifier
+from keras_bert.models.sequence_classifier import SequenceClassifier
 from keras_bert.optimization import AdamW
 from keras_bert.program.errors import InputError
 
@@ -88,7 +88,7 @@ def test_the_variables_are_those_of_a_checkpoint_that_google_trained(shared_data
 
 
 def test_a_classifier_and_frozen_weights(tmp_path):
-    model = BertSequenceClassifier(CONFIG, labels=["no", "yes"])
+    model = SequenceClassifier(CONFIG, labels=["no", "yes"])
     model.encoder.trainable = False
     train(model, 1, np.array([0, 1])).save_pretrained(tmp_path / "google", format="google", include_optimizer=True)
     slots = {name for name in stored(tmp_path / "google") if "/adam_" in name}

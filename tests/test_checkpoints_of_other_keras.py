@@ -25,9 +25,9 @@ from keras_bert.checkpoints import checkpoint as form
 from keras_bert.checkpoints.formats import read_checkpoint
 from keras_bert.checkpoints.pretrained import from_pretrained
 from keras_bert.models.encoder import BertEncoder
-from keras_bert.models.masked_lm import BertMaskedLM
+from keras_bert.models.masked_lm import MaskedLM
 from keras_bert.models.pretrainer import BertPretrainer
-from keras_bert.models.sequence_classifier import BertSequenceClassifier
+from keras_bert.models.sequence_classifier import SequenceClassifier
 from keras_bert.program.errors import InputError
 
 HEADS, HEAD_SIZE, WIDTH = CONFIG.num_attention_heads, CONFIG.head_size, CONFIG.hidden_size
@@ -126,8 +126,8 @@ def test_a_keras_hub_backbone_is_read_whole(tmp_path, capsys):
 @pytest.mark.parametrize(
     ("task", "head", "labels", "model_class"),
     [
-        ("BertMaskedLM", form.MASKED_LM, None, BertMaskedLM),
-        ("BertTextClassifier", form.CLASSIFIER, ("LABEL_0", "LABEL_1", "LABEL_2"), BertSequenceClassifier),
+        ("BertMaskedLM", form.MASKED_LM, None, MaskedLM),
+        ("BertTextClassifier", form.CLASSIFIER, ("LABEL_0", "LABEL_1", "LABEL_2"), SequenceClassifier),
     ],
 )
 def test_a_keras_hub_task_brings_its_head(task, head, labels, model_class, tmp_path, capsys):
@@ -183,7 +183,7 @@ def test_keras_hub_itself_computes_the_same(tmp_path):
     assert_close(
         BertEncoder.from_pretrained(tmp_path / "encoder")(features), np.load(tmp_path / "encoder.npz"), features
     )
-    classifier = BertSequenceClassifier.from_pretrained(tmp_path / "classifier")
+    classifier = SequenceClassifier.from_pretrained(tmp_path / "classifier")
     assert_close({"logits": classifier(features)}, np.load(tmp_path / "classifier.npz"), features)
     found = read_checkpoint(tmp_path / "masked_lm")
     assert found.heads == (form.MASKED_LM,)
@@ -260,7 +260,7 @@ def test_model_garden_itself_computes_the_same(tmp_path):
     for name in ("encoder", "encoder_v2"):
         ours = BertEncoder.from_pretrained(tmp_path / name)(features)
         assert_close(ours, np.load(tmp_path / f"{name}.npz"), features)
-    classifier = BertSequenceClassifier.from_pretrained(tmp_path / "classifier", labels=["no", "yes", "maybe"])
+    classifier = SequenceClassifier.from_pretrained(tmp_path / "classifier", labels=["no", "yes", "maybe"])
     assert_close({"logits": classifier(features)}, np.load(tmp_path / "classifier.npz"), features)
     pretrainer = BertPretrainer.from_pretrained(tmp_path / "pretrainer")
     outputs = pretrainer({**features, "masked_lm_positions": np.tile(np.array([[1, 3]], "int32"), (3, 1))})

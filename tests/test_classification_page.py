@@ -11,7 +11,7 @@ import pytest
 
 from keras_bert.config import BertConfig
 from keras_bert.models.encoder import BertEncoder
-from keras_bert.models.sequence_classifier import BertSequenceClassifier
+from keras_bert.models.sequence_classifier import SequenceClassifier
 from keras_bert.tokenization.vocabulary import Vocabulary
 
 PROJECT = pathlib.Path(__file__).resolve().parent.parent
@@ -80,10 +80,10 @@ def test_the_scripts_have_at_most_ten_lines():
 
 
 def test_the_scripts_leave_their_models_behind(folder):
-    classifier = BertSequenceClassifier.from_pretrained(folder / "script0" / "my_classifier")
+    classifier = SequenceClassifier.from_pretrained(folder / "script0" / "my_classifier")
     assert classifier.labels == ("bad", "good")
-    BertSequenceClassifier.from_pretrained(folder / "script4" / "my_lora_classifier")
-    student = BertSequenceClassifier.from_pretrained(folder / "script5" / "student")
+    SequenceClassifier.from_pretrained(folder / "script4" / "my_lora_classifier")
+    student = SequenceClassifier.from_pretrained(folder / "script5" / "student")
     assert student.config.num_hidden_layers == 1
 
 

@@ -28,7 +28,7 @@ def write_classifier(folder) -> None:
     import keras
 
     from keras_bert.config import BertConfig
-    from keras_bert.models.sequence_classifier import BertSequenceClassifier
+    from keras_bert.models.sequence_classifier import SequenceClassifier
     from keras_bert.serving.export import export_for_serving
     from keras_bert.tokenization.vocabulary import Vocabulary
 
@@ -43,7 +43,7 @@ def write_classifier(folder) -> None:
         max_position_embeddings=16,
         initializer_range=0.5,
     )
-    model = BertSequenceClassifier(config, labels=["animal", "no animal"])
+    model = SequenceClassifier(config, labels=["animal", "no animal"])
     model.vocabulary = vocabulary
     export_for_serving(model, folder)
 

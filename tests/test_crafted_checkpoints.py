@@ -313,7 +313,7 @@ def test_a_map_of_weights_of_the_wrong_type_is_refused(weight_map, copied):
     [
         ({"model": ["BertEncoder"]}, "model of 'keras_bert' must be a string"),
         ({"model": "BertEncoder", "what": 1}, "no BertEncoder can be made of what its 'keras_bert' entry says"),
-        ({"model": "BertSequenceClassifier", "labels": [["a"], ["b"]]}, "keras_bert|labels"),
+        ({"model": "SequenceClassifier", "labels": [["a"], ["b"]]}, "keras_bert|labels"),
         ({"model": "BertEncoder", "activity_regularizer": {"class_name": "L2"}}, "do not belong to weights"),
         ({"model": "BertEncoder", "name": "layout"}, "name of 'keras_bert' do not belong to weights"),
     ],

@@ -9,7 +9,7 @@ from keras_bert.checkpoints.pretrained import model_of
 from keras_bert.checkpoints.resizing import with_layers
 from keras_bert.models.distiller import Distiller
 from keras_bert.models.encoder import BertEncoder
-from keras_bert.models.sequence_classifier import BertSequenceClassifier
+from keras_bert.models.sequence_classifier import SequenceClassifier
 from keras_bert.optimization import AdamW
 from keras_bert.program.errors import InputError
 
@@ -20,7 +20,7 @@ LABELS = np.array([0, 2], "int32")
 
 def student(config=CONFIG, **arguments):
     keras.utils.set_random_seed(1)
-    return BertSequenceClassifier(
+    return SequenceClassifier(
         config.replace(hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0),
         **{"labels": ["a", "b", "c"], **arguments},
     )

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from keras_bert.config import BertConfig
-from keras_bert.models.sequence_classifier import BertSequenceClassifier
+from keras_bert.models.sequence_classifier import SequenceClassifier
 from keras_bert.tokenization.vocabulary import Vocabulary
 
 VOCABULARY = Vocabulary(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "good", "bad", "film", "the", "very"])
@@ -97,7 +97,7 @@ def runs(folder):
 
 @pytest.mark.parametrize("layout", ["devices", "workers"])
 def test_several_train_what_one_trains(folder, runs, layout):
-    one, several = (BertSequenceClassifier.from_pretrained(folder / name / "model") for name in ("one", layout))
+    one, several = (SequenceClassifier.from_pretrained(folder / name / "model") for name in ("one", layout))
     assert len(one.weights) > 20
     for weight, other in zip(one.weights, several.weights, strict=True):
         np.testing.assert_allclose(other.value.numpy(), weight.value.numpy(), rtol=0, atol=1e-6)

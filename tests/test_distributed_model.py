@@ -136,7 +136,7 @@ def test_an_overflow_on_one_device_skips_the_step_on_all(on_four_devices, tmp_pa
     program = """
 with strategy.scope():
     keras.utils.set_random_seed(0)
-    model = BertTokenClassifier(config(), labels=["a", "b"], dtype="mixed_float16")
+    model = TokenClassifier(config(), labels=["a", "b"], dtype="mixed_float16")
     optimizer = keras.optimizers.LossScaleOptimizer(AdamW(1e-2), initial_scale=2.0**28)
     model.compile(optimizer, jit_compile=False)
 x = {name: values[:BATCH] for name, values in features().items() if not name.startswith(("masked", "next"))}
@@ -223,7 +223,7 @@ try_it(lambda: model.fit(pretraining_data(), verbose=0))
 with strategy.scope():
     model.compile(AdamW(1e-3), jit_compile=False)
 try_it(lambda: model.train_on_batch({name: values[:BATCH] for name, values in features().items()}))
-classifier = BertSequenceClassifier(config(), labels=["a", "b"])
+classifier = SequenceClassifier(config(), labels=["a", "b"])
 try_it(lambda: classifier.compile(AdamW(1e-3), gradient_accumulation_steps=2, metrics=["accuracy"]))
 try_it(lambda: classifier.compile(AdamW(1e-3), gradient_accumulation_steps=0))
 print(json.dumps(messages))
@@ -241,7 +241,7 @@ predictions = []
 for scope in (contextlib.nullcontext(), strategy.scope()):
     with scope:
         keras.utils.set_random_seed(0)
-        model = BertTokenClassifier(config(), labels=["a", "b", "c"])
+        model = TokenClassifier(config(), labels=["a", "b", "c"])
     predictions.append(model.predict(tagging_data(), verbose=0))
 one, two = predictions
 print(json.dumps([one.shape, two.shape, float(np.abs(one - two).max()), float(one.std())]))
@@ -312,13 +312,13 @@ answers = []
 for scope in (contextlib.nullcontext(), strategy.scope()):
     with scope:
         keras.utils.set_random_seed(0)
-        model = BertSequenceClassifier(config().replace(vocab_size=len(vocabulary)), labels=["no", "yes"])
+        model = SequenceClassifier(config().replace(vocab_size=len(vocabulary)), labels=["no", "yes"])
         model.vocabulary = vocabulary
         model.compile(AdamW(1e-2), jit_compile=False)
         model.fit(texts, labels, batch_size=8, epochs=12, seed=1, verbose=0)
         answers.append([answer.probabilities["yes"] for answer in model.predict(texts[:5])])
 with strategy.scope():
-    other = BertSequenceClassifier(model.config, labels=["no", "yes"])
+    other = SequenceClassifier(model.config, labels=["no", "yes"])
 compile_for_texts(other, num_batches=3, epochs=1)  # outside of the scope, as `fit` on texts does it
 other._prepare_optimizer()
 other._check_learning_rate()

@@ -16,7 +16,7 @@ from test_export_in_c_api import serve, text_libraries
 
 from keras_bert.config import BertConfig
 from keras_bert.models.encoder import BertEncoder
-from keras_bert.models.sequence_classifier import BertSequenceClassifier
+from keras_bert.models.sequence_classifier import SequenceClassifier
 from keras_bert.program.errors import InputError
 from keras_bert.serving.eight_bit_products import (
     LARGEST_OF_KERNELS,
@@ -159,7 +159,7 @@ def test_the_outliers_of_a_model_are_found_with_random_tokens():
 def exported(tmp_path_factory):
     """A model, and name -> folder of its exports in float32 and with 8-bit products."""
     keras.utils.set_random_seed(1)
-    model = BertSequenceClassifier(CONFIG.replace(initializer_range=0.1), labels=["a", "b", "c"])
+    model = SequenceClassifier(CONFIG.replace(initializer_range=0.1), labels=["a", "b", "c"])
     model.vocabulary = VOCABULARY
     models = {"float32": (model, {}), "int8": (model, {"compute": "int8"})}
     exports = served_models.export_all(models, tmp_path_factory.mktemp("eight_bit"))

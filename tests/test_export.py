@@ -16,7 +16,7 @@ import tensorflow as tf
 from keras_bert.config import BertConfig
 from keras_bert.models.encoder import BertEncoder
 from keras_bert.models.pretrainer import BertPretrainer
-from keras_bert.models.sequence_classifier import BertSequenceClassifier
+from keras_bert.models.sequence_classifier import SequenceClassifier
 from keras_bert.program.errors import InputError
 from keras_bert.serving import export
 from keras_bert.serving.export import export_for_serving
@@ -55,7 +55,7 @@ SERVED_TEXT_OPERATIONS = {"FastBertNormalize", "FastWordpieceTokenizeWithOffsets
 
 def classifier(config=CONFIG, vocabulary=VOCABULARY, **kwargs):
     keras.utils.set_random_seed(1)
-    model = BertSequenceClassifier(config, labels=LABELS, name="bert_sequence_classifier", **kwargs)
+    model = SequenceClassifier(config, labels=LABELS, name="sequence_classifier", **kwargs)
     model.vocabulary = vocabulary
     return model
 
@@ -443,7 +443,7 @@ def test_the_command_exports_the_same_bytes_in_another_process(exports, tmp_path
         command, capture_output=True, text=True, cwd=PROJECT, env={**os.environ, "PYTHONHASHSEED": "77"}
     )
     assert result.returncode == 0, result.stderr
-    assert f"BertSequenceClassifier exported to {tmp_path / 'model' / '1'}" in result.stdout
+    assert f"SequenceClassifier exported to {tmp_path / 'model' / '1'}" in result.stdout
     first, second = files_below(folder), files_below(tmp_path / "model" / "1")
     assert first.pop("fingerprint.pb") != second.pop("fingerprint.pb")
     assert first == second

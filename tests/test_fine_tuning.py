@@ -8,7 +8,7 @@ import pytest
 
 from keras_bert.config import BertConfig
 from keras_bert.models.pretrainer import BertPretrainer
-from keras_bert.models.sequence_classifier import BertSequenceClassifier
+from keras_bert.models.sequence_classifier import SequenceClassifier
 from keras_bert.program.errors import InputError
 from keras_bert.program.folder_lock import only_writer
 from keras_bert.tasks.classification.examples import TextExamples, labels_of
@@ -65,7 +65,7 @@ TRAIN = reviews()
 
 
 def weights_of(path):
-    return [weight.value.numpy() for weight in BertSequenceClassifier.from_pretrained(path).weights]
+    return [weight.value.numpy() for weight in SequenceClassifier.from_pretrained(path).weights]
 
 
 @pytest.fixture(scope="module")
@@ -123,7 +123,7 @@ def test_predictions_are_probabilities_in_the_order_of_the_labels(trained, capsy
 
 
 def test_the_model_folder_has_vocabulary_and_labels(trained):
-    model = BertSequenceClassifier.from_pretrained(trained / "model")
+    model = SequenceClassifier.from_pretrained(trained / "model")
     assert model.labels == ("negative", "positive")
     assert model.vocabulary.tokens == VOCABULARY.tokens
 
@@ -227,12 +227,12 @@ def test_another_vocabulary_than_the_model_folders_is_refused(tmp_path):
 
 def test_a_pretrainer_is_not_a_classifier_yet(tmp_path):
     BertPretrainer(CONFIG).save_pretrained(tmp_path / "start", VOCABULARY)
-    with pytest.raises(InputError, match="holds a BertPretrainer, and a BertSequenceClassifier is needed here"):
+    with pytest.raises(InputError, match="holds a BertPretrainer, and a SequenceClassifier is needed here"):
         evaluate_classifier(tmp_path / "run", TRAIN, init_checkpoint=tmp_path / "start", max_seq_length=16)
 
 
 def test_a_classifier_in_another_format_is_asked_as_well_as_trained_on(trained, tmp_path):
-    model = BertSequenceClassifier.from_pretrained(trained / "model")
+    model = SequenceClassifier.from_pretrained(trained / "model")
     model.save_pretrained(tmp_path / "theirs", format="huggingface")
     (tmp_path / "theirs" / "vocab.txt").unlink()
     (tmp_path / "theirs" / "tokenizer.json").unlink(missing_ok=True)

@@ -9,7 +9,7 @@ import pytest
 from test_fine_tuning import CONFIG, RUN, VOCABULARY, reviews
 
 from keras_bert.models.distiller import Distiller
-from keras_bert.models.sequence_classifier import BertSequenceClassifier
+from keras_bert.models.sequence_classifier import SequenceClassifier
 from keras_bert.program.errors import InputError
 from keras_bert.tasks.classification.examples import TextExamples
 from keras_bert.tasks.distillation import distill, teacher_logits
@@ -107,7 +107,7 @@ def test_a_finished_run_is_not_trained_again(eagerly, tmp_path, monkeypatch, cap
 
 
 def test_frozen_layers_stay_and_lora_is_merged(eagerly, tmp_path, capsys):
-    start = BertSequenceClassifier(START.config, labels=["negative", "positive"])
+    start = SequenceClassifier(START.config, labels=["negative", "positive"])
     start.save_pretrained(tmp_path / "start", VOCABULARY)
     start_at = StartingPoint(init_checkpoint=tmp_path / "start")
     frozen = train(tmp_path / "frozen", start=start_at, freeze_layers=1, layer_decay=0.9)
@@ -115,7 +115,7 @@ def test_frozen_layers_stay_and_lora_is_merged(eagerly, tmp_path, capsys):
     for one, other in zip(start.encoder.blocks[0].weights, frozen.encoder.blocks[0].weights, strict=True):
         np.testing.assert_array_equal(one.value.numpy(), other.value.numpy())
     train(tmp_path / "lora", start=start_at, lora_rank=2)
-    merged = BertSequenceClassifier.from_pretrained(tmp_path / "lora" / "model")
+    merged = SequenceClassifier.from_pretrained(tmp_path / "lora" / "model")
     one, other = (model.encoder.blocks[0].attention.query.kernel.numpy() for model in (start, merged))
     assert np.linalg.matrix_rank(other - one, tol=1e-5) == 2
 
@@ -155,14 +155,14 @@ def test_a_student_learns_from_its_teacher_and_asks_it_once(teacher, tmp_path, m
     assert len(asked) == 1
     assert student.config.num_hidden_layers == 1
     assert student.evaluate(list(DEV.texts), list(DEV.labels))["accuracy"] > 0.9
-    loaded = BertSequenceClassifier.from_pretrained(tmp_path / "student" / "model")
-    assert type(loaded) is BertSequenceClassifier
+    loaded = SequenceClassifier.from_pretrained(tmp_path / "student" / "model")
+    assert type(loaded) is SequenceClassifier
 
 
 def test_texts_without_labels_are_enough_for_a_teacher(teacher):
     keras.utils.set_random_seed(1)
-    model = BertSequenceClassifier.from_pretrained(teacher)
-    student = BertSequenceClassifier(CONFIG, labels=["positive", "negative"])  # in another order
+    model = SequenceClassifier.from_pretrained(teacher)
+    student = SequenceClassifier(CONFIG, labels=["positive", "negative"])  # in another order
     student.vocabulary = VOCABULARY
     distill(student, model, list(TRAIN.texts), alpha=1.0, epochs=25, learning_rate=5e-3, batch_size=8, verbose=0)
     assert student.evaluate(list(DEV.texts), list(DEV.labels))["accuracy"] > 0.9
@@ -171,10 +171,10 @@ def test_texts_without_labels_are_enough_for_a_teacher(teacher):
 
 
 def test_a_teacher_of_other_labels_is_refused(teacher):
-    student = BertSequenceClassifier(CONFIG, labels=["positive", "neutral"])
+    student = SequenceClassifier(CONFIG, labels=["positive", "neutral"])
     student.vocabulary = VOCABULARY
     with pytest.raises(InputError, match="must have the same labels. The teacher has negative, positive"):
-        distill(student, BertSequenceClassifier.from_pretrained(teacher), ["good"], ["positive"])
+        distill(student, SequenceClassifier.from_pretrained(teacher), ["good"], ["positive"])
     assert not isinstance(student, Distiller)
 
 

@@ -12,11 +12,11 @@ from keras_bert.embeddings.text_vectors import sentence_embeddings
 from keras_bert.embeddings.vector_index import VectorIndex
 from keras_bert.embeddings.word_senses import word_vectors
 from keras_bert.models.encoder import BertEncoder
-from keras_bert.models.masked_lm import BertMaskedLM
-from keras_bert.models.multiple_choice import BertMultipleChoice
-from keras_bert.models.sequence_classifier import BertSequenceClassifier
-from keras_bert.models.span_classifier import BertSpanClassifier
-from keras_bert.models.token_classifier import BertTokenClassifier
+from keras_bert.models.masked_lm import MaskedLM
+from keras_bert.models.multiple_choice import MultipleChoice
+from keras_bert.models.sequence_classifier import SequenceClassifier
+from keras_bert.models.span_classifier import SpanClassifier
+from keras_bert.models.token_classifier import TokenClassifier
 from keras_bert.program.errors import InputError
 from keras_bert.records import features
 from keras_bert.tasks.fitting import text_task
@@ -85,11 +85,11 @@ class Batches(keras.utils.PyDataset):
 @pytest.fixture(scope="module")
 def models():
     found = {
-        "classifier": BertSequenceClassifier(CONFIG, labels=["animal", "none"]),
-        "tagger": BertTokenClassifier(CONFIG, ["O", "B-PER", "I-PER"]),
-        "answerer": BertSpanClassifier(CONFIG),
-        "chooser": BertMultipleChoice(CONFIG),
-        "masked_lm": BertMaskedLM(CONFIG),
+        "classifier": SequenceClassifier(CONFIG, labels=["animal", "none"]),
+        "tagger": TokenClassifier(CONFIG, ["O", "B-PER", "I-PER"]),
+        "answerer": SpanClassifier(CONFIG),
+        "chooser": MultipleChoice(CONFIG),
+        "masked_lm": MaskedLM(CONFIG),
         "encoder": BertEncoder(CONFIG, output_hidden_states=True),
     }
     for model in found.values():

@@ -13,7 +13,7 @@ from keras_bert.models import trainable_parts
 from keras_bert.models.distiller import Distiller
 from keras_bert.models.encoder import BertEncoder
 from keras_bert.models.pretrainer import BertPretrainer
-from keras_bert.models.sequence_classifier import BertSequenceClassifier
+from keras_bert.models.sequence_classifier import SequenceClassifier
 from keras_bert.optimization import AdamW
 
 
@@ -143,7 +143,7 @@ def test_every_model_can_be_told_to_recompute(kind):
 
 
 def test_a_distiller_recomputes_the_layers_of_its_student():
-    student = BertSequenceClassifier(config(), labels=["a", "b"])
+    student = SequenceClassifier(config(), labels=["a", "b"])
     Distiller(student).compile(AdamW(1e-3), gradient_checkpointing=True)
     assert student.encoder.gradient_checkpointing
 

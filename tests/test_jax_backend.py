@@ -23,8 +23,8 @@ from keras_bert.accelerate import backend
 from keras_bert.config import BertConfig
 from keras_bert.embeddings.text_vectors import sentence_embeddings
 from keras_bert.models.pretrainer import BertPretrainer
-from keras_bert.models.sequence_classifier import BertSequenceClassifier
-from keras_bert.models.token_classifier import BertTokenClassifier
+from keras_bert.models.sequence_classifier import SequenceClassifier
+from keras_bert.models.token_classifier import TokenClassifier
 from keras_bert.program.errors import InputError
 from keras_bert.serving.hub_pair import export_hub_pair
 from keras_bert.tasks import prediction
@@ -49,12 +49,12 @@ PROGRAM = """
 import json, sys
 import keras, numpy as np
 from keras_bert.config import BertConfig
-from keras_bert.models.masked_lm import BertMaskedLM
-from keras_bert.models.multiple_choice import BertMultipleChoice
+from keras_bert.models.masked_lm import MaskedLM
+from keras_bert.models.multiple_choice import MultipleChoice
 from keras_bert.models.pretrainer import BertPretrainer
-from keras_bert.models.sequence_classifier import BertSequenceClassifier
-from keras_bert.models.span_classifier import BertSpanClassifier
-from keras_bert.models.token_classifier import BertTokenClassifier
+from keras_bert.models.sequence_classifier import SequenceClassifier
+from keras_bert.models.span_classifier import SpanClassifier
+from keras_bert.models.token_classifier import TokenClassifier
 
 assert keras.config.backend() == "jax"
 given = dict(np.load(sys.argv[1]))
@@ -75,24 +75,24 @@ for index, weight in enumerate(model.get_weights()):
 np.savez(sys.argv[2], **results)
 
 keras.config.set_dtype_policy("mixed_bfloat16")
-classifier = BertSequenceClassifier(config.replace(hidden_dropout_prob=0.5), ["no", "yes"])
+classifier = SequenceClassifier(config.replace(hidden_dropout_prob=0.5), ["no", "yes"])
 classifier.compile(optimizer="adam")
 loss = classifier.fit(records, np.arange(6) % 2, verbose=0).history["loss"][0]
 assert np.isfinite(loss)
 classifier.save(sys.argv[3])
 assert keras.models.load_model(sys.argv[3]).labels == ("no", "yes")
-tagger, reader = BertTokenClassifier(config, ["no", "yes"]), BertSpanClassifier(config)
+tagger, reader = TokenClassifier(config, ["no", "yes"]), SpanClassifier(config)
 for task_model in (tagger, reader):
     task_model.compile(optimizer="adam")
 label_ids = np.where(np.arange(9) < 5, records["segment_ids"], -1)
 assert np.isfinite(tagger.fit(records, label_ids, verbose=0).history["loss"][0])
 labels = {"start_positions": np.full((6, 1), 3, "int32"), "end_positions": np.full((6, 1), 4, "int32")}
 assert np.isfinite(reader.fit(records | labels, verbose=0).history["loss"][0])
-chooser = BertMultipleChoice(config)
+chooser = MultipleChoice(config)
 chooser.compile(optimizer="adam")
 choices = {name: records[name].reshape(2, 3, 9) for name in chooser.feature_names}
 assert np.isfinite(chooser.fit(choices, np.array([0, 2]), verbose=0).history["loss"][0])
-guesser = BertMaskedLM(config)
+guesser = MaskedLM(config)
 guesser.compile(optimizer="adam")
 assert np.isfinite(guesser.fit(records, verbose=0).history["perplexity"][0])
 labels["end_positions"][0] = 9
@@ -239,13 +239,13 @@ import importlib.util, json, sys
 if not importlib.util.find_spec("tensorflow_text"):
     sys.exit(77)
 import keras
-from keras_bert import BertEncoder, BertSequenceClassifier, BertTokenClassifier, sentence_embeddings
+from keras_bert import BertEncoder, SequenceClassifier, TokenClassifier, sentence_embeddings
 
 assert keras.config.backend() == "jax"
 texts = json.load(sys.stdin)
 folder = sys.argv[1]
-classifier = BertSequenceClassifier.from_pretrained(f"{folder}/classifier")
-tagger = BertTokenClassifier.from_pretrained(f"{folder}/tagger")
+classifier = SequenceClassifier.from_pretrained(f"{folder}/classifier")
+tagger = TokenClassifier.from_pretrained(f"{folder}/tagger")
 encoder = BertEncoder.from_pretrained(f"{folder}/classifier")
 json.dump({
     "probabilities": [list(answer.probabilities.values()) for answer in classifier.predict(texts)],
@@ -258,7 +258,7 @@ json.dump({
 
 def text_models():
     keras.utils.set_random_seed(1)
-    models = BertSequenceClassifier(TEXT_CONFIG, ["no", "yes"]), BertTokenClassifier(TEXT_CONFIG, ["O", "B-X", "I-X"])
+    models = SequenceClassifier(TEXT_CONFIG, ["no", "yes"]), TokenClassifier(TEXT_CONFIG, ["O", "B-X", "I-X"])
     for model in models:
         model.vocabulary = VOCABULARY
     return models
@@ -312,7 +312,7 @@ def test_texts_go_through_a_whole_batch_at_a_time_where_the_backend_is_not_tenso
         (lambda path: text_models()[0].export_for_serving(path), "Exporting for serving"),
         (lambda path: export_hub_pair(text_models()[0], path), "Exporting for TF-Hub"),
         (lambda path: make_strategy(), "A run that trains, evaluates or predicts in a folder"),
-        (lambda path: fine_tune(path, BertSequenceClassifier, None, start=None), "A training run"),
+        (lambda path: fine_tune(path, SequenceClassifier, None, start=None), "A training run"),
         (lambda path: train_pretrainer(path, "records"), "Pre-training"),
     ],
 )

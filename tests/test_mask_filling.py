@@ -8,7 +8,7 @@ from tiny_checkpoints import random_checkpoint
 from keras_bert.checkpoints import checkpoint as form
 from keras_bert.checkpoints.pretrained import model_of
 from keras_bert.models.encoder import BertEncoder
-from keras_bert.models.masked_lm import BertMaskedLM
+from keras_bert.models.masked_lm import MaskedLM
 from keras_bert.models.pretrainer import BertPretrainer
 from keras_bert.program.errors import InputError
 from keras_bert.tasks.masked_lm.mask_filling import fill_masks, pseudo_perplexity
@@ -88,7 +88,7 @@ def test_an_answer_can_be_read(model):
     assert str(fill_masks(model, "san [MASK]", top_k=1)[0]) == "san francisco\n  [MASK] 1:  francisco 0.9071"
 
 
-@pytest.mark.parametrize("model_class", [BertMaskedLM, BertPretrainer])
+@pytest.mark.parametrize("model_class", [MaskedLM, BertPretrainer])
 def test_probabilities_are_those_of_the_model(model_class):
     model = model_of(model_class, random_checkpoint(form.MASKED_LM, form.NEXT_SENTENCE))
     ids = np.array([[2, 5, 4, 8, 4, 3]], "int32")
@@ -137,7 +137,7 @@ def test_models_that_cannot_guess_are_refused():
     with pytest.raises(InputError, match="A BertEncoder has no masked-LM head"):
         fill_masks(model_of(BertEncoder, random_checkpoint()), "[MASK]")
     with pytest.raises(InputError, match="The model has no vocabulary"):
-        fill_masks(model_of(BertMaskedLM, random_checkpoint(form.MASKED_LM, vocabulary=None)), "[MASK]")
+        fill_masks(model_of(MaskedLM, random_checkpoint(form.MASKED_LM, vocabulary=None)), "[MASK]")
 
 
 def test_pseudo_perplexity_masks_every_token_once(model):

@@ -1,4 +1,4 @@
-"""`BertMaskedLM`: what it computes, reports, keeps and exports."""
+"""`MaskedLM`: what it computes, reports, keeps and exports."""
 
 import keras
 import numpy as np
@@ -10,7 +10,7 @@ from tiny_checkpoints import CONFIG, FEATURES, VOCABULARY, random_checkpoint
 from keras_bert.checkpoints import checkpoint as form
 from keras_bert.checkpoints.formats import WRITERS, write_checkpoint
 from keras_bert.checkpoints.pretrained import from_pretrained
-from keras_bert.models.masked_lm import BertMaskedLM
+from keras_bert.models.masked_lm import MaskedLM
 from keras_bert.models.pretrainer import BertPretrainer
 from keras_bert.program.errors import InputError
 
@@ -23,7 +23,7 @@ RECORDS = {
 
 
 def compiled(optimizer="sgd", **changes):
-    model = BertMaskedLM(CONFIG.replace(**changes))
+    model = MaskedLM(CONFIG.replace(**changes))
     scatter_weights(model)
     model.compile(optimizer=optimizer)
     return model
@@ -34,7 +34,7 @@ def test_logits_and_loss_are_those_of_the_pretrainer_with_the_same_weights(tmp_p
     scatter_weights(pretrainer)
     pretrainer.compile(optimizer="sgd")
     pretrainer.save_pretrained(tmp_path / "pretrainer", VOCABULARY)
-    model = BertMaskedLM.from_pretrained(tmp_path / "pretrainer")
+    model = MaskedLM.from_pretrained(tmp_path / "pretrainer")
     assert model.vocabulary == VOCABULARY
     np.testing.assert_array_equal(model(RECORDS)["masked_lm_logits"], pretrainer(RECORDS)["masked_lm_logits"])
     model.compile(optimizer="sgd")
@@ -83,7 +83,7 @@ def test_a_keras_file_brings_back_model_and_optimiser(tmp_path):
     model.fit(RECORDS, verbose=0)
     model.save(tmp_path / "model.keras")
     reloaded = keras.models.load_model(tmp_path / "model.keras")
-    assert type(reloaded) is BertMaskedLM
+    assert type(reloaded) is MaskedLM
     assert int(reloaded.optimizer.iterations) == 1
     expected = model.evaluate(RECORDS, verbose=0, return_dict=True)
     assert reloaded.evaluate(RECORDS, verbose=0, return_dict=True) == pytest.approx(expected, rel=1e-6)
@@ -93,9 +93,9 @@ def test_a_keras_file_brings_back_model_and_optimiser(tmp_path):
 def test_every_format_with_the_head_makes_one_and_one_makes_every_format(format, tmp_path, capsys):
     write_checkpoint(random_checkpoint(form.MASKED_LM), tmp_path / "one", format)
     model = from_pretrained(None, tmp_path / "one")
-    assert type(model) is BertMaskedLM
+    assert type(model) is MaskedLM
     model.save_pretrained(tmp_path / "two", format=format)
-    again = BertMaskedLM.from_pretrained(tmp_path / "two")
+    again = MaskedLM.from_pretrained(tmp_path / "two")
     np.testing.assert_array_equal(model(RECORDS)["masked_lm_logits"], again(RECORDS)["masked_lm_logits"])
 
 
@@ -104,13 +104,13 @@ def test_checkpoints_with_the_next_sentence_head_too_stay_pretrainers_unless_ask
     write_checkpoint(random_checkpoint(form.MASKED_LM, form.NEXT_SENTENCE), tmp_path / "folder", format)
     pretrainer = from_pretrained(None, tmp_path / "folder")
     assert type(pretrainer) is BertPretrainer
-    model = BertMaskedLM.from_pretrained(tmp_path / "folder")
+    model = MaskedLM.from_pretrained(tmp_path / "folder")
     assert "ignored are: next_sentence_head\n" in capsys.readouterr().out or format == "keras_bert"
     np.testing.assert_array_equal(model(RECORDS)["masked_lm_logits"], pretrainer(RECORDS)["masked_lm_logits"])
 
 
 def test_a_table_of_its_own_is_learnt():
-    model = BertMaskedLM(CONFIG.replace(tie_word_embeddings=False))
+    model = MaskedLM(CONFIG.replace(tie_word_embeddings=False))
     assert any(weight.path.endswith("output_embeddings") for weight in model.trainable_weights)
 
 
@@ -118,7 +118,7 @@ def test_an_export_answers_as_that_of_the_pretrainer(tmp_path):
     pretrainer = BertPretrainer(CONFIG)
     pretrainer.vocabulary = VOCABULARY
     pretrainer.save_pretrained(tmp_path / "pretrainer")
-    model = BertMaskedLM.from_pretrained(tmp_path / "pretrainer")
+    model = MaskedLM.from_pretrained(tmp_path / "pretrainer")
     answers = []
     for each in (pretrainer, model):
         ask = tf.saved_model.load(each.export_for_serving(tmp_path / type(each).__name__)).signatures["serving_default"]
@@ -137,10 +137,10 @@ def test_an_export_answers_as_that_of_the_pretrainer(tmp_path):
 )
 def test_what_cannot_be_honoured_is_refused(arguments, message):
     with pytest.raises(InputError, match=message):
-        BertMaskedLM(CONFIG).compile(**{"optimizer": "sgd", **arguments})
+        MaskedLM(CONFIG).compile(**{"optimizer": "sgd", **arguments})
 
 
 def test_records_without_masks_are_refused_by_name():
     records = {name: value for name, value in RECORDS.items() if name != "masked_lm_weights"}
-    with pytest.raises(InputError, match="BertMaskedLM takes .* Missing: masked_lm_weights"):
+    with pytest.raises(InputError, match="MaskedLM takes .* Missing: masked_lm_weights"):
         compiled().fit(records, verbose=0)

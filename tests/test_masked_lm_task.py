@@ -1,4 +1,4 @@
-"""`BertMaskedLM` on texts: masks drawn anew, what is reported, what is filled."""
+"""`MaskedLM` on texts: masks drawn anew, what is reported, what is filled."""
 
 import keras
 import numpy as np
@@ -8,7 +8,7 @@ from tiny_checkpoints import CONFIG, VOCABULARY, random_checkpoint
 
 from keras_bert.checkpoints import checkpoint as form
 from keras_bert.checkpoints.pretrained import model_of
-from keras_bert.models.masked_lm import BertMaskedLM
+from keras_bert.models.masked_lm import MaskedLM
 from keras_bert.program.errors import InputError
 from keras_bert.tasks.fitting import text_task
 from keras_bert.tasks.masked_lm.mask_filling import fill_masks
@@ -19,7 +19,7 @@ SMALL = CONFIG.replace(num_hidden_layers=1, hidden_dropout_prob=0.0, attention_p
 
 def new_model(config=SMALL):
     keras.utils.set_random_seed(1)
-    return model_of(BertMaskedLM, random_checkpoint(form.MASKED_LM, config=config))
+    return model_of(MaskedLM, random_checkpoint(form.MASKED_LM, config=config))
 
 
 @pytest.fixture(scope="module")
@@ -152,4 +152,4 @@ def test_what_cannot_be_used_is_said(use, message):
 
 def test_a_model_without_a_vocabulary_takes_no_texts():
     with pytest.raises(InputError, match="Texts need the vocabulary of the model"):
-        BertMaskedLM(CONFIG).fit(["the"])
+        MaskedLM(CONFIG).fit(["the"])

@@ -10,9 +10,9 @@ import pytest
 from keras_bert.checkpoints import pretrained
 from keras_bert.config import BertConfig
 from keras_bert.models.encoder import BertEncoder
-from keras_bert.models.masked_lm import BertMaskedLM
+from keras_bert.models.masked_lm import MaskedLM
 from keras_bert.models.pretrainer import BertPretrainer
-from keras_bert.models.sequence_classifier import BertSequenceClassifier
+from keras_bert.models.sequence_classifier import SequenceClassifier
 from keras_bert.optimization import AdamW
 from keras_bert.program.errors import InputError
 from keras_bert.tokenization.vocabulary import Vocabulary
@@ -62,8 +62,8 @@ def pretrainer_folder(tmp_path):
     [
         lambda: BertEncoder(CONFIG, output_hidden_states=True),
         lambda: BertPretrainer(CONFIG),
-        lambda: BertMaskedLM(CONFIG),
-        lambda: BertSequenceClassifier(CONFIG, labels=["no", "yes", "maybe"]),
+        lambda: MaskedLM(CONFIG),
+        lambda: SequenceClassifier(CONFIG, labels=["no", "yes", "maybe"]),
     ],
     ids=["encoder", "pretrainer", "masked_lm", "classifier"],
 )
@@ -92,16 +92,16 @@ def test_the_folder_holds_three_files_and_googles_config_keys(pretrainer_folder)
 
 
 def test_the_labels_of_a_classifier_are_saved(tmp_path):
-    BertSequenceClassifier(CONFIG, labels=["no", "yes"]).save_pretrained(tmp_path / "folder", VOCABULARY)
-    assert BertSequenceClassifier.from_pretrained(tmp_path / "folder").labels == ("no", "yes")
+    SequenceClassifier(CONFIG, labels=["no", "yes"]).save_pretrained(tmp_path / "folder", VOCABULARY)
+    assert SequenceClassifier.from_pretrained(tmp_path / "folder").labels == ("no", "yes")
 
 
 def test_other_labels_make_a_new_head_and_the_same_labels_do_not(tmp_path, capsys):
-    saved = BertSequenceClassifier(CONFIG, labels=["no", "yes"])
+    saved = SequenceClassifier(CONFIG, labels=["no", "yes"])
     saved.save_pretrained(tmp_path / "folder", VOCABULARY)
-    same = BertSequenceClassifier.from_pretrained(tmp_path / "folder", labels=("no", "yes"))
+    same = SequenceClassifier.from_pretrained(tmp_path / "folder", labels=("no", "yes"))
     assert capsys.readouterr().out == ""
-    other = BertSequenceClassifier.from_pretrained(tmp_path / "folder", labels=("no", "yes", "maybe"))
+    other = SequenceClassifier.from_pretrained(tmp_path / "folder", labels=("no", "yes", "maybe"))
     assert "newly initialised are: classifier" in capsys.readouterr().out
     assert_same_outputs(same, saved)
     assert_same_outputs(other.encoder, saved.encoder)
@@ -120,9 +120,9 @@ def test_the_optimizer_is_not_saved_and_not_lost(tmp_path):
 
 
 def test_a_classifier_takes_the_encoder_of_a_pretrainer_and_says_what_is_new(pretrainer_folder, capsys):
-    classifier = BertSequenceClassifier.from_pretrained(pretrainer_folder, labels=["no", "yes"])
+    classifier = SequenceClassifier.from_pretrained(pretrainer_folder, labels=["no", "yes"])
     assert capsys.readouterr().out == (
-        f"BertSequenceClassifier from {pretrainer_folder} (BertPretrainer): loaded are: encoder; newly initialised "
+        f"SequenceClassifier from {pretrainer_folder} (BertPretrainer): loaded are: encoder; newly initialised "
         "are: classifier (to be trained before use); ignored are: masked_lm_head, next_sentence_head\n"
     )
     assert_same_outputs(classifier.encoder, BertPretrainer.from_pretrained(pretrainer_folder).encoder)
@@ -138,7 +138,7 @@ def test_a_pretrainer_takes_the_encoder_of_an_encoder_folder(tmp_path, capsys):
 
 
 def test_an_encoder_is_taken_from_a_classifier_without_a_word(tmp_path, capsys):
-    classifier = BertSequenceClassifier(CONFIG, labels=["no", "yes"])
+    classifier = SequenceClassifier(CONFIG, labels=["no", "yes"])
     classifier.save_pretrained(tmp_path / "classifier", VOCABULARY)
     assert_same_outputs(classifier.encoder, BertEncoder.from_pretrained(tmp_path / "classifier"))
     assert capsys.readouterr().out == ""

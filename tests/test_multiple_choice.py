@@ -6,7 +6,7 @@ from tiny_checkpoints import CONFIG, VOCABULARY
 
 from keras_bert.checkpoints.formats import WRITERS, read_checkpoint
 from keras_bert.checkpoints.pretrained import from_pretrained
-from keras_bert.models.multiple_choice import BertMultipleChoice
+from keras_bert.models.multiple_choice import MultipleChoice
 from keras_bert.program.errors import InputError
 
 
@@ -22,7 +22,7 @@ X, LABEL_IDS = examples(), np.array([2, 0, 1, 1], "int32")
 
 
 def compiled():
-    model = BertMultipleChoice(CONFIG)
+    model = MultipleChoice(CONFIG)
     scatter_weights(model)
     model.compile(optimizer="sgd")
     return model
@@ -48,7 +48,7 @@ def test_fit_learns_which_choice_begins_with_a_token():
     keras.utils.set_random_seed(0)
     x, labels = examples(size=32, seed=1), np.arange(32, dtype="int32") % 3
     x["input_ids"][:, :, 0] = np.where(np.arange(3) == labels[:, None], 5, 6)
-    model = BertMultipleChoice(CONFIG.replace(hidden_size=32, initializer_range=0.1))
+    model = MultipleChoice(CONFIG.replace(hidden_size=32, initializer_range=0.1))
     model.compile(optimizer=keras.optimizers.Adam(3e-3))
     assert set(model.fit(x, labels, epochs=15, verbose=0).history) == {"loss", "accuracy"}
     assert model.evaluate(x, labels, verbose=0, return_dict=True)["accuracy"] > 0.98
@@ -62,7 +62,7 @@ def test_every_format_brings_the_model_back(format, tmp_path, capsys):
     assert tensors["choice_scorer/kernel"].read().tobytes() == np.asarray(model.choice_scorer.kernel).tobytes()
     assert tensors["choice_scorer/bias"].read().tobytes() == np.asarray(model.choice_scorer.bias).tobytes()
     loaded = from_pretrained(None, tmp_path / "folder")
-    assert type(loaded) is BertMultipleChoice
+    assert type(loaded) is MultipleChoice
     np.testing.assert_array_equal(loaded(X), model(X))
 
 

@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 
 from keras_bert.config import BertConfig
-from keras_bert.models.multiple_choice import BertMultipleChoice
+from keras_bert.models.multiple_choice import MultipleChoice
 from keras_bert.program.errors import InputError
 from keras_bert.records import features
 from keras_bert.tasks.multiple_choice.task import MultipleChoiceTask
@@ -31,7 +31,7 @@ RIGHT = [0, 2, 2, 0]
 
 def new_model():
     keras.utils.set_random_seed(0)
-    model = BertMultipleChoice(CONFIG)
+    model = MultipleChoice(CONFIG)
     model.vocabulary = VOCABULARY
     return model
 

@@ -11,12 +11,12 @@ from keras_bert.checkpoints.formats import WRITERS, read_checkpoint
 from keras_bert.checkpoints.pretrained import from_pretrained, model_of
 from keras_bert.models.distiller import Distiller
 from keras_bert.models.encoder import BertEncoder
-from keras_bert.models.masked_lm import BertMaskedLM
-from keras_bert.models.multiple_choice import BertMultipleChoice
+from keras_bert.models.masked_lm import MaskedLM
+from keras_bert.models.multiple_choice import MultipleChoice
 from keras_bert.models.pretrainer import BertPretrainer
-from keras_bert.models.sequence_classifier import BertSequenceClassifier
-from keras_bert.models.span_classifier import BertSpanClassifier
-from keras_bert.models.token_classifier import BertTokenClassifier
+from keras_bert.models.sequence_classifier import SequenceClassifier
+from keras_bert.models.span_classifier import SpanClassifier
+from keras_bert.models.token_classifier import TokenClassifier
 from keras_bert.program.command_line import run_command
 from keras_bert.program.errors import UntrainedWarning
 from keras_bert.serving import export
@@ -36,7 +36,7 @@ def new(model_class, *heads, with_pooler=True, **arguments):
 
 
 def classifier(with_pooler=True):
-    return new(BertSequenceClassifier, form.MASKED_LM, with_pooler=with_pooler, **LABELS)
+    return new(SequenceClassifier, form.MASKED_LM, with_pooler=with_pooler, **LABELS)
 
 
 def train(model, rate=1e-3):
@@ -47,12 +47,12 @@ def train(model, rate=1e-3):
 @pytest.mark.parametrize(
     ("model_class", "arguments", "features", "names"),
     [
-        (BertMaskedLM, {}, FEATURES, "masked_lm_head"),
+        (MaskedLM, {}, FEATURES, "masked_lm_head"),
         (BertPretrainer, {}, FEATURES, "pooler and masked_lm_head and next_sentence_head"),
-        (BertSequenceClassifier, LABELS, FEATURES, "classifier and pooler"),
-        (BertTokenClassifier, LABELS, FEATURES, "token_classifier"),
-        (BertSpanClassifier, {}, FEATURES, "span_classifier"),
-        (BertMultipleChoice, {}, CHOICES, "choice_scorer and pooler"),
+        (SequenceClassifier, LABELS, FEATURES, "classifier and pooler"),
+        (TokenClassifier, LABELS, FEATURES, "token_classifier"),
+        (SpanClassifier, {}, FEATURES, "span_classifier"),
+        (MultipleChoice, {}, CHOICES, "choice_scorer and pooler"),
     ],
 )
 def test_an_untrained_model_warns_once_when_it_predicts(model_class, arguments, features, names):
@@ -84,13 +84,13 @@ def test_of_an_encoder_without_a_pooler_only_the_pooled_output_is_random():
         lambda model: export._check_model(classifier()),
         lambda model: classifier().predict(["the fox"]),
         lambda model: classifier().evaluate(["the fox"], ["yes"]),
-        lambda model: export_hub_pair(new(BertMaskedLM, with_pooler=False), "nowhere"),
+        lambda model: export_hub_pair(new(MaskedLM, with_pooler=False), "nowhere"),
     ],
     ids=["fill", "perplexity", "write", "texts", "features", "export", "exports", "labels", "scores", "hub"],
 )
 def test_whatever_answers_says_that_a_model_is_untrained(ask):
     with pytest.raises(UntrainedWarning, match="is not trained: memory has no"):  # in tests, warnings are errors
-        ask(new(BertMaskedLM))
+        ask(new(MaskedLM))
 
 
 def test_only_the_parts_that_answers_depend_on_count():
@@ -126,12 +126,12 @@ def test_untrained_parts_are_not_stored_and_trained_ones_are(format, tmp_path, c
     model.save_pretrained(tmp_path / "untrained", format=format)
     assert "left out, because nothing has trained it: classifier, pooler" in capsys.readouterr().out
     assert read_checkpoint(tmp_path / "untrained").heads == ()
-    again = BertSequenceClassifier.from_pretrained(tmp_path / "untrained", **LABELS)
+    again = SequenceClassifier.from_pretrained(tmp_path / "untrained", **LABELS)
     with pytest.raises(UntrainedWarning):
         again.predict(FEATURES)
     train(model)
     model.save_pretrained(tmp_path / "trained", format=format)
-    again = BertSequenceClassifier.from_pretrained(tmp_path / "trained", **LABELS)
+    again = SequenceClassifier.from_pretrained(tmp_path / "trained", **LABELS)
     np.testing.assert_array_equal(again.classifier.kernel, model.classifier.kernel)
     np.testing.assert_array_equal(again.encoder.pooler.dense.kernel, model.encoder.pooler.dense.kernel)
     again.warn_if_untrained()
@@ -142,12 +142,12 @@ def test_a_frozen_new_pooler_is_kept_with_the_head_that_was_trained_on_it(tmp_pa
     model.encoder.trainable = False
     train(model)
     model.save_pretrained(tmp_path / "model")
-    again = BertSequenceClassifier.from_pretrained(tmp_path / "model")
+    again = SequenceClassifier.from_pretrained(tmp_path / "model")
     np.testing.assert_array_equal(again.encoder.pooler.dense.kernel, model.encoder.pooler.dense.kernel)
 
 
 def test_a_pooler_that_a_tagger_does_not_use_is_never_taken_for_a_trained_one(tmp_path, capsys):
-    tagger = new(BertTokenClassifier, with_pooler=False, **LABELS)
+    tagger = new(TokenClassifier, with_pooler=False, **LABELS)
     assert (
         "newly initialised are: token_classifier (to be trained before use); not needed for this model and not there: "
         "pooler\n"
@@ -171,13 +171,11 @@ def test_commands_refuse_what_is_a_warning_in_python(monkeypatch, capsys):
     monkeypatch.setattr("sys.argv", ["fill"])
 
     def main():
-        fill_masks(new(BertMaskedLM), ["the [MASK]"])
+        fill_masks(new(MaskedLM), ["the [MASK]"])
 
     with pytest.raises(SystemExit) as exit:
         run_command(main, lambda: None)
     assert exit.value.code == 1
     (line,) = capsys.readouterr().err.splitlines()
-    assert line.startswith(
-        "error: This BertMaskedLM is not trained: memory has no masked_lm_head for it, so new weights"
-    )
+    assert line.startswith("error: This MaskedLM is not trained: memory has no masked_lm_head for it, so new weights")
     assert "Train it first (fit, or a command with --do_train), or load a checkpoint that has masked_lm_head" in line

@@ -14,7 +14,7 @@ import tensorflow as tf
 
 from keras_bert.checkpoints.checkpoint import numpy_dtype
 from keras_bert.config import BertConfig
-from keras_bert.models.sequence_classifier import BertSequenceClassifier
+from keras_bert.models.sequence_classifier import SequenceClassifier
 from keras_bert.optimization import LAMB, AdamW, WarmupLinearDecay
 from keras_bert.optimization.moments import is_excluded
 from keras_bert.program.errors import InputError
@@ -118,7 +118,7 @@ def test_layer_norm_and_biases_are_not_decayed(layer_name, weight_name, is_decay
 @pytest.mark.parametrize("model_name", ["debias_bert", "layer_norm_study", "gamma", "bias"])
 def test_the_name_of_a_model_excludes_nothing(model_name):
     config = BertConfig.from_size("tiny", vocab_size=9).replace(num_hidden_layers=1)
-    ordinary, named = (BertSequenceClassifier(config, labels=["a", "b"], name=name) for name in ("bert", model_name))
+    ordinary, named = (SequenceClassifier(config, labels=["a", "b"], name=name) for name in ("bert", model_name))
     left_out = [[is_excluded(variable.path) for variable in model.trainable_variables] for model in (ordinary, named)]
     assert left_out[0] == left_out[1]
     by_google = [re.search("layer_norm|bias", variable.path) is not None for variable in ordinary.trainable_variables]

@@ -9,7 +9,7 @@ import sys
 
 from keras_bert.config import BertConfig
 from keras_bert.models.pretrainer import BertPretrainer
-from keras_bert.models.span_classifier import BertSpanClassifier
+from keras_bert.models.span_classifier import SpanClassifier
 from keras_bert.tokenization.vocabulary import Vocabulary
 
 PROJECT = pathlib.Path(__file__).resolve().parent.parent
@@ -45,7 +45,7 @@ def test_the_programs_and_commands_of_the_page_run(tmp_path, monkeypatch, capsys
     printed = capsys.readouterr().out.splitlines()[-2:]
     assert [re.fullmatch(r"(.+) \d+ \d+ [01]\.\d+", line) is not None for line in printed] == [True, True]
     exec(compile(threshold, "question_answering.md", "exec"), names := {})
-    saved = BertSpanClassifier.from_pretrained("answers_or_none")
+    saved = SpanClassifier.from_pretrained("answers_or_none")
     assert saved.null_threshold == names["scores"]["best_f1_thresh"]
 
     (block,) = re.findall(r"```\n\$ cat train\.json\n(.*?)```", PAGE, re.S)

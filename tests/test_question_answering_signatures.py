@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 
 from keras_bert.config import BertConfig
-from keras_bert.models.span_classifier import BertSpanClassifier
+from keras_bert.models.span_classifier import SpanClassifier
 from keras_bert.program.errors import InputError
 from keras_bert.serving.signatures import row_groups
 from keras_bert.serving.signatures.question_answering import question_answering_signatures
@@ -33,7 +33,7 @@ def new_model(vocabulary=VOCABULARY, **arguments):
         do_lower_case=False,
     )
     keras.utils.set_random_seed(5)
-    model = BertSpanClassifier(config, doc_stride=16, max_query_length=12, **arguments)
+    model = SpanClassifier(config, doc_stride=16, max_query_length=12, **arguments)
     model.vocabulary = vocabulary
     return model
 

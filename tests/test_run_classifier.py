@@ -10,7 +10,7 @@ from documented_results import undocumented_keys
 
 from keras_bert.config import BertConfig
 from keras_bert.models.pretrainer import BertPretrainer
-from keras_bert.models.sequence_classifier import BertSequenceClassifier
+from keras_bert.models.sequence_classifier import SequenceClassifier
 from keras_bert.tokenization.vocabulary import Vocabulary
 
 VOCABULARY = Vocabulary(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "good", "bad", "film", "the"])
@@ -66,7 +66,7 @@ def test_a_data_folder_is_trained_on_evaluated_and_predicted(folder):
     assert not undocumented_keys(output / "eval_results.txt", "classification.md")
     assert "always answering 'yes' would have 0.6667" in result.stdout
     assert np.loadtxt(output / "test_results.tsv").shape == (18, 2)
-    assert BertSequenceClassifier.from_pretrained(output / "model").labels == ("no", "yes")
+    assert SequenceClassifier.from_pretrained(output / "model").labels == ("no", "yes")
 
 
 def test_pairs_without_a_header_start_from_a_model_folder(folder):
@@ -88,11 +88,11 @@ def test_pairs_without_a_header_start_from_a_model_folder(folder):
     assert "newly initialised are: classifier" in result.stdout
     config = json.loads((folder / "out" / "model" / "bert_config.json").read_text())
     assert config["do_lower_case"] is False
-    assert config["keras_bert"] == {"model": "BertSequenceClassifier", "labels": ["0", "1"]}
+    assert config["keras_bert"] == {"model": "SequenceClassifier", "labels": ["0", "1"]}
 
 
 def test_both_test_sets_of_mnli_get_an_answer_for_every_line(folder):
-    model = BertSequenceClassifier(CONFIG, labels=["contradiction", "entailment", "neutral"])
+    model = SequenceClassifier(CONFIG, labels=["contradiction", "entailment", "neutral"])
     model.save_pretrained(folder / "mnli", VOCABULARY)
     header = "index\tsentence1\tsentence2\n"
     (folder / "test_matched.tsv").write_text(f"{header}0\tthe film\tgood\n1\t\tbad film\n")

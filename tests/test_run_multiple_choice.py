@@ -7,7 +7,7 @@ import pytest
 from documented_results import undocumented_keys
 
 from keras_bert.config import BertConfig
-from keras_bert.models.multiple_choice import BertMultipleChoice
+from keras_bert.models.multiple_choice import MultipleChoice
 from keras_bert.tasks.multiple_choice.report import write_choice_report
 from keras_bert.tokenization.vocabulary import Vocabulary
 
@@ -71,7 +71,7 @@ def test_files_of_swag_are_trained_on_evaluated_and_predicted(folder):
         [prompt, str(number), f"It is {its_endings[number]}"]
         for prompt, number, its_endings in zip(["sky", "grass"], best, endings, strict=True)
     ]
-    model = BertMultipleChoice.from_pretrained(output / "model")
+    model = MultipleChoice.from_pretrained(output / "model")
     (answer,) = model.predict((["sky"], [[f"It is {ending}" for ending in endings[0]]]))
     assert answer.probabilities == pytest.approx(probabilities[0], rel=1e-5)
 

@@ -8,7 +8,7 @@ from documented_results import undocumented_keys
 
 from data_prep.finetuning.conll import read_tagged_sentences
 from keras_bert.config import BertConfig
-from keras_bert.models.token_classifier import BertTokenClassifier
+from keras_bert.models.token_classifier import TokenClassifier
 from keras_bert.tasks.tagging.examples import TaggedSentences
 from keras_bert.tokenization.vocabulary import Vocabulary
 from keras_bert.training.tagging import conll_lines
@@ -83,7 +83,7 @@ def test_a_data_folder_is_trained_on_evaluated_and_predicted(folder):
     ]
     again = read_tagged_sentences(output / "test_predictions.conll")
     assert list(again.documents) == [0, 0, 1, 1]
-    model = BertTokenClassifier.from_pretrained(output / "model")
+    model = TokenClassifier.from_pretrained(output / "model")
     assert model.labels == ("O", "B-LOC", "I-LOC", "B-PER", "I-PER")
     (answer,) = model.predict(["Ada wrote from New York"])
     assert [entity.text for entity in answer.entities] == ["Ada", "New York"]

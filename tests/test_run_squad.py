@@ -9,7 +9,7 @@ from documented_results import undocumented_keys
 
 from keras_bert.config import BertConfig
 from keras_bert.models.pretrainer import BertPretrainer
-from keras_bert.models.span_classifier import BertSpanClassifier
+from keras_bert.models.span_classifier import SpanClassifier
 from keras_bert.tokenization.vocabulary import Vocabulary
 from keras_bert.training.question_answering import QuestionAnsweringOptions, predict_answers
 
@@ -91,7 +91,7 @@ def test_squad_2_is_trained_answered_scored_and_tuned(tmp_path, start):
     results = dict(line.split(" = ") for line in (output / "eval_results.txt").read_text().splitlines())
     assert not undocumented_keys(output / "eval_results.txt", "question_answering.md")
     threshold = float(results["null_score_diff_threshold"])
-    assert BertSpanClassifier.from_pretrained(output / "model").null_threshold == threshold
+    assert SpanClassifier.from_pretrained(output / "model").null_threshold == threshold
     assert float(results["eval_best_f1_thresh"]) == threshold
     for name, text in predictions.items():
         assert text == ("" if odds[name] > threshold else next(entry["text"] for entry in nbest[name] if entry["text"]))
@@ -112,7 +112,7 @@ def read(path, with_answers=False):
 
 
 def span_model(folder, **arguments):
-    BertSpanClassifier(CONFIG, **arguments).save_pretrained(folder, VOCABULARY)
+    SpanClassifier(CONFIG, **arguments).save_pretrained(folder, VOCABULARY)
     return folder
 
 

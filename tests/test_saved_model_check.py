@@ -16,7 +16,7 @@ from trapped_models import BATCH, graph, save, sound_signature, spec, trapped_si
 import keras_bert.serving
 from keras_bert.config import BertConfig
 from keras_bert.models.pretrainer import BertPretrainer
-from keras_bert.models.sequence_classifier import BertSequenceClassifier
+from keras_bert.models.sequence_classifier import SequenceClassifier
 from keras_bert.program.errors import InputError
 from keras_bert.program.variables_index import read_index
 from keras_bert.serving.export import export_for_serving
@@ -72,7 +72,7 @@ def test_a_sound_model_of_another_origin_has_nothing_to_complain_about(sound):
 
 
 def test_exports_of_this_package_have_neither_errors_nor_warnings(tmp_path):
-    classifier, pretrainer = BertSequenceClassifier(CONFIG, labels=["a", "b"]), BertPretrainer(CONFIG)
+    classifier, pretrainer = SequenceClassifier(CONFIG, labels=["a", "b"]), BertPretrainer(CONFIG)
     classifier.vocabulary = pretrainer.vocabulary = VOCABULARY
     export_for_serving(classifier, tmp_path / "model")
     export_for_serving(pretrainer, tmp_path / "masked")

@@ -15,7 +15,7 @@ from keras_bert.embeddings.summarization import packed_sentence_embeddings
 from keras_bert.embeddings.text_vectors import sentence_embeddings
 from keras_bert.embeddings.vector_index import VectorIndex
 from keras_bert.models.encoder import BertEncoder
-from keras_bert.models.sequence_classifier import BertSequenceClassifier
+from keras_bert.models.sequence_classifier import SequenceClassifier
 from keras_bert.program.errors import InputError
 
 TEXTS = ["the quick fox", "the brown fox"]
@@ -86,7 +86,7 @@ def test_another_pooling_than_the_mean_is_refused_wherever_sentences_get_vectors
     ):
         with pytest.raises(InputError, match="makes vectors of texts by 'max', as modules.json"):
             use()
-    BertSequenceClassifier.from_pretrained(folder, labels=["no", "yes"])  # what needs no vectors of sentences
+    SequenceClassifier.from_pretrained(folder, labels=["no", "yes"])  # what needs no vectors of sentences
 
 
 @pytest.mark.parametrize("format", ["keras_bert", "google", "huggingface"])

@@ -5,7 +5,7 @@ import tensorflow as tf
 from numpy_bert import NumpyBert, log_likelihood, scatter_weights, weights_by_name
 
 from keras_bert.config import BertConfig
-from keras_bert.models.sequence_classifier import BertSequenceClassifier
+from keras_bert.models.sequence_classifier import SequenceClassifier
 from keras_bert.program.errors import InputError
 
 LABELS = ["negative", "neutral", "positive"]
@@ -36,7 +36,7 @@ def examples(batch_size=6, length=7, seed=0):
 
 
 def compiled(optimizer="sgd", config=None, **kwargs):
-    model = BertSequenceClassifier(config or micro_config(), LABELS)
+    model = SequenceClassifier(config or micro_config(), LABELS)
     scatter_weights(model)
     model.compile(optimizer=optimizer, **kwargs)
     return model
@@ -104,7 +104,7 @@ def test_fit_learns_which_examples_hold_a_token():
     ids = generator.integers(1, 23, (96, 6)).astype("int32")
     x = {"input_ids": ids, "input_mask": np.ones_like(ids), "segment_ids": np.zeros_like(ids)}
     y = np.any(ids == 7, axis=1).astype("int32")
-    model = BertSequenceClassifier(micro_config(hidden_size=32, initializer_range=0.1), ["without", "with"])
+    model = SequenceClassifier(micro_config(hidden_size=32, initializer_range=0.1), ["without", "with"])
     model.compile(optimizer=keras.optimizers.Adam(3e-3))
     history = model.fit(x, y, batch_size=32, epochs=25, validation_data=(x, y), verbose=0).history
     assert set(history) == {"loss", "accuracy", "val_loss", "val_accuracy"}
@@ -129,9 +129,9 @@ def test_missing_labels_are_refused():
 @pytest.mark.parametrize("labels", [[], ["one"], ["a", "b", "a"], "ab", [0, 1]])
 def test_labels_must_be_two_or_more_different_names(labels):
     with pytest.raises(InputError, match="labels must be two or more different names"):
-        BertSequenceClassifier(micro_config(), labels)
+        SequenceClassifier(micro_config(), labels)
 
 
 def test_a_loss_of_the_users_own_is_refused():
-    with pytest.raises(InputError, match=r"BertSequenceClassifier computes its own loss"):
+    with pytest.raises(InputError, match=r"SequenceClassifier computes its own loss"):
         compiled(loss="sparse_categorical_crossentropy")

@@ -16,7 +16,7 @@ from absl import flags
 from trapped_models import ROWS, graph, save, sound_signature, spec, trapped_signatures
 
 from keras_bert.config import BertConfig
-from keras_bert.models.sequence_classifier import BertSequenceClassifier
+from keras_bert.models.sequence_classifier import SequenceClassifier
 from keras_bert.program.errors import InputError
 from keras_bert.serving.export import export_for_serving
 from keras_bert.tf_serving.client.request_batches import ROWS_OF_A_REQUEST
@@ -55,7 +55,7 @@ CONFIG = BertConfig(
 @pytest.fixture(scope="module")
 def exported(tmp_path_factory):
     """A classifier of pairs: two text inputs, and ids with lengths."""
-    model = BertSequenceClassifier(CONFIG, labels=["a", "b"])
+    model = SequenceClassifier(CONFIG, labels=["a", "b"])
     model.vocabulary = VOCABULARY
     return pathlib.Path(export_for_serving(model, tmp_path_factory.mktemp("m") / "Pairs_v1", text_pairs=True)).parent
 

@@ -6,7 +6,7 @@ from tiny_checkpoints import CONFIG, FEATURES, VOCABULARY
 
 from keras_bert.checkpoints.formats import WRITERS, read_checkpoint
 from keras_bert.checkpoints.pretrained import from_pretrained
-from keras_bert.models.span_classifier import BertSpanClassifier
+from keras_bert.models.span_classifier import SpanClassifier
 from keras_bert.program.errors import InputError
 
 X = {name: FEATURES[name] for name in ("input_ids", "input_mask", "segment_ids")}
@@ -14,7 +14,7 @@ LABELS = {"start_positions": np.array([[1], [0]], "int32"), "end_positions": np.
 
 
 def compiled(**changes):
-    model = BertSpanClassifier(CONFIG.replace(**changes))
+    model = SpanClassifier(CONFIG.replace(**changes))
     scatter_weights(model)
     model.compile(optimizer="sgd")
     return model
@@ -82,7 +82,7 @@ def test_fit_learns_where_a_token_begins_and_another_ends():
     np.put_along_axis(ids, ends, 6, axis=1)
     x = {"input_ids": ids, "input_mask": np.ones_like(ids), "segment_ids": np.zeros_like(ids)}
     x |= {"start_positions": starts, "end_positions": ends}
-    model = BertSpanClassifier(CONFIG.replace(hidden_size=32, initializer_range=0.1))
+    model = SpanClassifier(CONFIG.replace(hidden_size=32, initializer_range=0.1))
     model.compile(optimizer=keras.optimizers.Adam(5e-3))
     history = model.fit(x, batch_size=32, epochs=25, verbose=0).history
     assert set(history) == {"loss", "start_accuracy", "end_accuracy"}
@@ -99,7 +99,7 @@ def test_every_format_brings_the_model_back(format, tmp_path, capsys):
     assert tensors["span_classifier/kernel"].read().tobytes() == np.asarray(model.span_classifier.kernel).tobytes()
     assert tensors["span_classifier/bias"].read().tobytes() == np.asarray(model.span_classifier.bias).tobytes()
     loaded = from_pretrained(None, tmp_path / "folder")
-    assert type(loaded) is BertSpanClassifier
+    assert type(loaded) is SpanClassifier
     for name, logits in model(X).items():
         np.testing.assert_array_equal(loaded(X)[name], logits)
 
@@ -113,7 +113,7 @@ def test_keras_file_brings_the_model_back(tmp_path):
 
 
 def test_padding_is_never_chosen_in_mixed_precision_either():
-    model = BertSpanClassifier(CONFIG, dtype="mixed_float16")
+    model = SpanClassifier(CONFIG, dtype="mixed_float16")
     logits = model(X)["start_logits"]
     assert logits.dtype == "float32"
     assert logits[0, 4] == -30000

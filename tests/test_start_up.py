@@ -9,7 +9,7 @@ from keras_bert.checkpoints import keras_weights_file
 from keras_bert.checkpoints.keras_weights_file import keras_layout
 from keras_bert.checkpoints.model_weights import model_weights
 from keras_bert.config import BertConfig
-from keras_bert.models.sequence_classifier import BertSequenceClassifier
+from keras_bert.models.sequence_classifier import SequenceClassifier
 from keras_bert.optimization import LAMB, AdamW
 from keras_bert.serving.export import make_tokenizer
 from keras_bert.serving.signatures.signature_inputs import packer
@@ -49,9 +49,9 @@ def test_the_layout_of_a_deep_model_is_found_out_by_two_layers(monkeypatch, tmp_
     made = []
     saved = keras.saving.save_weights
     monkeypatch.setattr(keras.saving, "save_weights", lambda model, path: (made.append(model), saved(model, path)))
-    found = keras_layout(BertSequenceClassifier, CONFIG, {"labels": ["a", "b"]})
+    found = keras_layout(SequenceClassifier, CONFIG, {"labels": ["a", "b"]})
     assert [model.config.num_hidden_layers for model in made] == [2]
-    model = BertSequenceClassifier(CONFIG, labels=["a", "b"])
+    model = SequenceClassifier(CONFIG, labels=["a", "b"])
     model.save_weights(tmp_path / "model.weights.h5")
     stored = keras_weights_file.read_keras_weights(tmp_path / "model.weights.h5")
     assert list(found.values()) == [name for name in stored if not name.startswith("optimizer")]

@@ -10,11 +10,11 @@ from tiny_checkpoints import CONFIG, VOCABULARY, random_checkpoint
 from keras_bert.checkpoints.formats import write_checkpoint
 from keras_bert.checkpoints.model_weights import model_weights
 from keras_bert.config import BertConfig
-from keras_bert.models.multiple_choice import BertMultipleChoice
+from keras_bert.models.multiple_choice import MultipleChoice
 from keras_bert.models.pretrainer import BertPretrainer
-from keras_bert.models.sequence_classifier import BertSequenceClassifier
-from keras_bert.models.span_classifier import BertSpanClassifier
-from keras_bert.models.token_classifier import BertTokenClassifier
+from keras_bert.models.sequence_classifier import SequenceClassifier
+from keras_bert.models.span_classifier import SpanClassifier
+from keras_bert.models.token_classifier import TokenClassifier
 from keras_bert.program.errors import InputError
 from keras_bert.tokenization.vocabulary import Vocabulary
 from keras_bert.training.run_folder import RunFolder
@@ -43,7 +43,7 @@ def start(folder, **arguments):
         "vocabulary": Vocabulary.from_file(folder / "vocab.txt"),
         "init_checkpoint": folder / "bert_model.ckpt",
     }
-    return StartingPoint(**{**given, **arguments}).make(BertSequenceClassifier, labels=["no", "yes"])
+    return StartingPoint(**{**given, **arguments}).make(SequenceClassifier, labels=["no", "yes"])
 
 
 def test_the_casing_is_the_checkpoints_where_the_given_config_does_not_say_it(cased_folder):
@@ -60,7 +60,7 @@ def test_the_casing_is_that_of_the_flag_where_it_is_given(do_lower_case, config,
 
 def test_the_flag_holds_from_scratch_too():
     start = StartingPoint(CONFIG, VOCABULARY, do_lower_case=False)
-    model = start.make(BertSequenceClassifier, labels=["no", "yes"])
+    model = start.make(SequenceClassifier, labels=["no", "yes"])
     assert model.config.do_lower_case is False
 
 
@@ -73,16 +73,16 @@ def test_a_config_that_says_cased_and_an_uncased_checkpoint_disagree(tmp_path):
 
 
 HEADS = {
-    BertSequenceClassifier: ("classifier",),
-    BertTokenClassifier: ("token_classifier",),
-    BertSpanClassifier: ("span_classifier",),
-    BertMultipleChoice: ("choice_scorer",),
+    SequenceClassifier: ("classifier",),
+    TokenClassifier: ("token_classifier",),
+    SpanClassifier: ("span_classifier",),
+    MultipleChoice: ("choice_scorer",),
 }
 
 
 @pytest.mark.parametrize("model_class", HEADS)
 def test_a_trained_model_of_another_format_is_taken_and_one_without_its_head_is_refused(model_class, tmp_path):
-    labels = ("no", "yes") if "classifier" in HEADS[model_class][0] and model_class is not BertSpanClassifier else None
+    labels = ("no", "yes") if "classifier" in HEADS[model_class][0] and model_class is not SpanClassifier else None
     whole = random_checkpoint(*HEADS[model_class], labels=labels)
     write_checkpoint(whole, tmp_path / "whole", "huggingface")
     write_checkpoint(random_checkpoint("masked_lm_head"), tmp_path / "headless", "huggingface")

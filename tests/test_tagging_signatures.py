@@ -9,7 +9,7 @@ import tensorflow as tf
 from generated_texts import generated_texts
 
 from keras_bert.config import BertConfig
-from keras_bert.models.token_classifier import BertTokenClassifier
+from keras_bert.models.token_classifier import TokenClassifier
 from keras_bert.serving.signatures.graph_entities import EntityReader
 from keras_bert.serving.signatures.sentence_rows import sentence_rows
 from keras_bert.serving.signatures.signature_inputs import SignatureOptions
@@ -41,7 +41,7 @@ def new_model(labels, vocabulary=VOCABULARY):
         do_lower_case=False,
     )
     keras.utils.set_random_seed(1)
-    model = BertTokenClassifier(config, labels)
+    model = TokenClassifier(config, labels)
     model.vocabulary = vocabulary
     return model
 

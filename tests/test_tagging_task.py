@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 
 from keras_bert.config import BertConfig
-from keras_bert.models.token_classifier import BertTokenClassifier
+from keras_bert.models.token_classifier import TokenClassifier
 from keras_bert.program.errors import InputError
 from keras_bert.tasks.tagging.task import TaggingTask
 from keras_bert.tokenization.vocabulary import Vocabulary
@@ -41,7 +41,7 @@ TAGS = [
 
 def new_model(labels=LABELS):
     keras.utils.set_random_seed(0)
-    model = BertTokenClassifier(CONFIG, labels)
+    model = TokenClassifier(CONFIG, labels)
     model.vocabulary = VOCABULARY
     return model
 

@@ -9,9 +9,9 @@ import pytest
 
 from data_prep.create_finetuning_data import create_finetuning_data
 from keras_bert.config import BertConfig
-from keras_bert.models.multiple_choice import BertMultipleChoice
+from keras_bert.models.multiple_choice import MultipleChoice
 from keras_bert.models.pretrainer import BertPretrainer
-from keras_bert.models.token_classifier import BertTokenClassifier
+from keras_bert.models.token_classifier import TokenClassifier
 from keras_bert.tokenization.vocabulary import Vocabulary
 
 DOCS = pathlib.Path(__file__).resolve().parent.parent / "docs"
@@ -50,7 +50,7 @@ def run(program, page):
 def test_scripts_of_tagging_run(my_bert, capsys):
     in_memory, from_files = programs("tagging.md")
     names = run(in_memory, "tagging.md")
-    assert BertTokenClassifier.from_pretrained("my_tagger").labels == names["model"].labels
+    assert TokenClassifier.from_pretrained("my_tagger").labels == names["model"].labels
     for name in ("train.conll", "dev.conll"):
         pathlib.Path(name).write_text("Ada B-PER\nwrote O\n\nto O\nLondon B-LOC\n")
     capsys.readouterr()
@@ -65,7 +65,7 @@ def test_scripts_of_multiple_choice_run(my_bert, capsys):
     run(in_memory, "multiple_choice.md")
     shown = capsys.readouterr().out.splitlines()
     assert sum(bool(re.match(r"[012] (blue|a |seven|made|green)", line)) for line in shown) == 2
-    assert type(BertMultipleChoice.from_pretrained("my_chooser")) is BertMultipleChoice
+    assert type(MultipleChoice.from_pretrained("my_chooser")) is MultipleChoice
     pathlib.Path("train.jsonl").write_text('{"text": "the sky is", "choices": ["blue", "red"], "label": 0}\n')
     VOCABULARY.save("vocab.txt")
     from data_prep.finetuning.finetuning_task import FinetuningOptions

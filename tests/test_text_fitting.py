@@ -1,4 +1,4 @@
-"""`fit`, `evaluate` and `predict` on texts, as a user of `BertSequenceClassifier` meets them."""
+"""`fit`, `evaluate` and `predict` on texts, as a user of `SequenceClassifier` meets them."""
 
 import keras
 import numpy as np
@@ -8,8 +8,8 @@ import tensorflow as tf
 from keras_bert.checkpoints.pretrained import from_pretrained
 from keras_bert.config import BertConfig
 from keras_bert.models.base import TaskModel
-from keras_bert.models.masked_lm import BertMaskedLM
-from keras_bert.models.sequence_classifier import BertSequenceClassifier
+from keras_bert.models.masked_lm import MaskedLM
+from keras_bert.models.sequence_classifier import SequenceClassifier
 from keras_bert.optimization import AdamW, WarmupLinearDecay
 from keras_bert.program.errors import InputError
 from keras_bert.tasks import fitting, prediction
@@ -34,7 +34,7 @@ LABELS = ["positive", "negative"] * 16
 
 
 def new_model(labels=("negative", "positive"), **arguments):
-    model = BertSequenceClassifier(CONFIG, labels=labels, **arguments)
+    model = SequenceClassifier(CONFIG, labels=labels, **arguments)
     model.vocabulary = VOCABULARY
     return model
 
@@ -139,7 +139,7 @@ def weights_of(model):
 
 
 def new_masked_lm():
-    model = BertMaskedLM(CONFIG)
+    model = MaskedLM(CONFIG)
     model.vocabulary = VOCABULARY
     return model
 
@@ -365,7 +365,7 @@ def test_another_problem_type_is_refused():
 def test_the_problem_type_is_saved(tmp_path, problem_type, labels, format):
     model = new_model(labels, problem_type=problem_type)
     model.save_pretrained(tmp_path / "model", format=format)
-    loaded = BertSequenceClassifier.from_pretrained(tmp_path / "model")
+    loaded = SequenceClassifier.from_pretrained(tmp_path / "model")
     assert (loaded.problem_type, loaded.labels) == (problem_type, tuple(labels))
     np.testing.assert_array_equal(loaded.classifier.kernel, model.classifier.kernel)
-    assert type(from_pretrained(None, tmp_path / "model")) is BertSequenceClassifier
+    assert type(from_pretrained(None, tmp_path / "model")) is SequenceClassifier

@@ -12,7 +12,7 @@ import pytest
 
 from keras_bert.config import BertConfig
 from keras_bert.embeddings.vector_index import VectorIndex
-from keras_bert.models.masked_lm import BertMaskedLM
+from keras_bert.models.masked_lm import MaskedLM
 from keras_bert.tokenization.vocabulary import Vocabulary
 
 PROJECT = pathlib.Path(__file__).resolve().parent.parent
@@ -61,7 +61,7 @@ def write_model(path, num_layers):
         intermediate_size=16,
         max_position_embeddings=128,
     )
-    BertMaskedLM(config).save_pretrained(path, VOCABULARY)
+    MaskedLM(config).save_pretrained(path, VOCABULARY)
     return path
 
 
@@ -74,7 +74,7 @@ def test_ten_lines_run_as_they_stand(page, script, models, tmp_path, monkeypatch
     shown = capsys.readouterr().out
     if "model.evaluate(texts)" in script:
         assert "perplexity" in shown
-        assert BertMaskedLM.from_pretrained("my_better_bert").vocabulary == VOCABULARY
+        assert MaskedLM.from_pretrained("my_better_bert").vocabulary == VOCABULARY
     elif "VectorIndex" in script:
         assert len(VectorIndex.load("my_index")) == 3
     elif "project" in script:

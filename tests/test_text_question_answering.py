@@ -1,4 +1,4 @@
-"""`BertSpanClassifier` on texts: questions in, answers with offsets out, in any script."""
+"""`SpanClassifier` on texts: questions in, answers with offsets out, in any script."""
 
 import keras
 import numpy as np
@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 
 from keras_bert.config import BertConfig
-from keras_bert.models.span_classifier import BertSpanClassifier
+from keras_bert.models.span_classifier import SpanClassifier
 from keras_bert.optimization import AdamW
 from keras_bert.program.errors import InputError
 from keras_bert.tasks.fitting import text_task
@@ -37,7 +37,7 @@ CONFIG = BertConfig(
 
 
 def new_model(**arguments):
-    model = BertSpanClassifier(CONFIG, **arguments)
+    model = SpanClassifier(CONFIG, **arguments)
     model.vocabulary = VOCABULARY
     return model
 
@@ -126,7 +126,7 @@ def test_a_model_learns_to_answer(reader, tmp_path):
     assert (scores["exact"], scores["f1"], scores["total"], scores["NoAns_total"]) == (100, 100, 40, 8)
     assert (scores["best_exact"], scores["best_f1"]) == (100, 100)
     reader.save_pretrained(tmp_path / "model")
-    again = BertSpanClassifier.from_pretrained(tmp_path / "model")
+    again = SpanClassifier.from_pretrained(tmp_path / "model")
     assert (again.null_threshold, again.doc_stride, again.max_query_length) == (0.0, 8, 64)
     assert again.predict(X)[:2] == reader.predict(X)[:2]
 
@@ -146,7 +146,7 @@ def test_questions_without_an_answer_make_a_model_that_may_give_none():
         model.compile("sgd")
         model.fit((["who?"], ["ada"]), answers, verbose=0)
         assert model.null_threshold == threshold
-    assert BertSpanClassifier.from_config(new_model(null_threshold=-2.5).get_config()).null_threshold == -2.5
+    assert SpanClassifier.from_config(new_model(null_threshold=-2.5).get_config()).null_threshold == -2.5
 
 
 def test_a_threshold_that_was_tuned_gives_the_best_figures():

@@ -6,7 +6,7 @@ from tiny_checkpoints import CONFIG, FEATURES, VOCABULARY
 
 from keras_bert.checkpoints.formats import WRITERS, read_checkpoint
 from keras_bert.checkpoints.pretrained import from_pretrained
-from keras_bert.models.token_classifier import BertTokenClassifier
+from keras_bert.models.token_classifier import TokenClassifier
 from keras_bert.program.errors import InputError
 
 LABELS = ["O", "B-PER", "I-PER"]
@@ -15,7 +15,7 @@ LABEL_IDS = np.array([[-1, 1, 2, -1, -1], [-1, 0, -1, 1, -1]], "int32")
 
 
 def compiled(**changes):
-    model = BertTokenClassifier(CONFIG.replace(**changes), LABELS)
+    model = TokenClassifier(CONFIG.replace(**changes), LABELS)
     scatter_weights(model)
     model.compile(optimizer="sgd")
     return model
@@ -118,7 +118,7 @@ def test_fit_learns_which_tokens_stand_before_a_certain_token():
     x = {"input_ids": ids, "input_mask": np.ones_like(ids), "segment_ids": np.zeros_like(ids)}
     labels = (np.roll(ids, -1, axis=1) == 7).astype("int32")
     labels[:, -1] = -1
-    model = BertTokenClassifier(CONFIG.replace(hidden_size=32, initializer_range=0.1), ["no", "yes"])
+    model = TokenClassifier(CONFIG.replace(hidden_size=32, initializer_range=0.1), ["no", "yes"])
     model.compile(optimizer=keras.optimizers.Adam(5e-3))
     history = model.fit(x, labels, batch_size=32, epochs=40, verbose=0).history
     assert set(history) == {"loss", "accuracy"}
@@ -134,7 +134,7 @@ def test_every_format_brings_the_model_back(format, tmp_path, capsys):
     assert tensors["token_classifier/kernel"].read().tobytes() == np.asarray(model.token_classifier.kernel).tobytes()
     assert tensors["token_classifier/bias"].read().tobytes() == np.asarray(model.token_classifier.bias).tobytes()
     loaded = from_pretrained(None, tmp_path / "folder")
-    assert type(loaded) is BertTokenClassifier
+    assert type(loaded) is TokenClassifier
     assert loaded.labels == tuple(LABELS)
     np.testing.assert_array_equal(loaded(X), model(X))
 
@@ -150,7 +150,7 @@ def test_keras_file_brings_the_model_back(tmp_path):
 
 
 def test_logits_and_loss_are_float32_in_mixed_precision():
-    model = BertTokenClassifier(CONFIG, LABELS, dtype="mixed_bfloat16")
+    model = TokenClassifier(CONFIG, LABELS, dtype="mixed_bfloat16")
     assert model(X).dtype == "float32"
     (term,) = model.loss_terms(X, LABEL_IDS, model(X), None)
     assert term.value.dtype == "float32"
@@ -164,4 +164,4 @@ def test_missing_labels_and_keras_metrics_are_refused():
     with pytest.raises(InputError, match="Keras' metrics would count tokens that have no label"):
         model.compile(optimizer="sgd", metrics=["accuracy"])
     with pytest.raises(InputError, match="labels must be two or more different names"):
-        BertTokenClassifier(CONFIG, ["O"])
+        TokenClassifier(CONFIG, ["O"])

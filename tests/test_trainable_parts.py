@@ -10,8 +10,8 @@ from tiny_checkpoints import CONFIG, FEATURES, VOCABULARY
 
 from keras_bert.checkpoints.safetensors_file import read_safetensors
 from keras_bert.models.encoder import BertEncoder
-from keras_bert.models.sequence_classifier import BertSequenceClassifier
-from keras_bert.models.span_classifier import BertSpanClassifier
+from keras_bert.models.sequence_classifier import SequenceClassifier
+from keras_bert.models.span_classifier import SpanClassifier
 from keras_bert.models.trainable_parts import count_trained, enable_lora, freeze, lora_layers, what_is_trained
 from keras_bert.optimization import AdamW
 from keras_bert.program.errors import InputError
@@ -22,7 +22,7 @@ LABELS = np.array([0, 1], "int32")
 
 def new_model():
     keras.utils.set_random_seed(3)
-    model = BertSequenceClassifier(CONFIG, labels=["no", "yes"])
+    model = SequenceClassifier(CONFIG, labels=["no", "yes"])
     model.vocabulary = VOCABULARY
     return model
 
@@ -34,7 +34,7 @@ def train(model, steps=2, **optimizer):
 
 
 def arrays(model):
-    return {re.sub(r"^bert_sequence_classifier\w*/", "", weight.path): weight.value.numpy() for weight in model.weights}
+    return {re.sub(r"^sequence_classifier\w*/", "", weight.path): weight.value.numpy() for weight in model.weights}
 
 
 def changed_parts(model, before):
@@ -112,7 +112,7 @@ def test_a_saved_lora_model_is_an_ordinary_one_with_the_same_answers(tmp_path, a
     enable_lora(model, rank=2, alpha=alpha, parts=("attention", "feed_forward"))
     train(model, steps=20)
     model.save_pretrained(tmp_path / "model")
-    loaded = BertSequenceClassifier.from_pretrained(tmp_path / "model")
+    loaded = SequenceClassifier.from_pretrained(tmp_path / "model")
     assert not lora_layers(loaded)
     assert set(arrays(loaded)) == set(arrays(new_model()))
     expected = model.predict(INPUTS, verbose=0)
@@ -175,9 +175,7 @@ def test_it_is_said_why_numbers_are_not_trained():
     freeze(model, whole_encoder=True)
     assert what_is_trained(model).startswith("18 of ")
     assert re.search(r"%\): [\d,]+ stay as they are, as the options say \(freezing or LoRA\)$", what_is_trained(model))
-    spans = BertSpanClassifier(CONFIG)
-    assert what_is_trained(spans).endswith("%): 72 are the pooler's, which a BertSpanClassifier does not use")
+    spans = SpanClassifier(CONFIG)
+    assert what_is_trained(spans).endswith("%): 72 are the pooler's, which a SpanClassifier does not use")
     freeze(spans, embeddings=True)
-    assert "72 are the pooler's, which a BertSpanClassifier does not use; 208 stay as they are" in what_is_trained(
-        spans
-    )
+    assert "72 are the pooler's, which a SpanClassifier does not use; 208 stay as they are" in what_is_trained(spans)

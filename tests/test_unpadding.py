@@ -13,7 +13,7 @@ from test_encoder import MASKS, features, small_config
 from keras_bert.accelerate import unpadding
 from keras_bert.accelerate.unpadding import lay_out, pack_rows
 from keras_bert.models.encoder import BertEncoder
-from keras_bert.models.sequence_classifier import BertSequenceClassifier
+from keras_bert.models.sequence_classifier import SequenceClassifier
 from keras_bert.program.errors import InputError
 from keras_bert.serving.export import export_for_serving
 from keras_bert.tokenization.vocabulary import Vocabulary
@@ -211,7 +211,7 @@ def test_exports_have_few_shapes_and_leave_the_model_as_it_was(monkeypatch, tmp_
         return pack_rows(*rows, few_shapes=few_shapes)
 
     monkeypatch.setattr(unpadding, "pack_rows", pack)
-    model = BertSequenceClassifier(small_config(vocab_size=6), labels=["a", "b"])
+    model = SequenceClassifier(small_config(vocab_size=6), labels=["a", "b"])
     model.vocabulary = Vocabulary(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "word"])
     export_for_serving(model, tmp_path / "served")
     assert asked
@@ -234,10 +234,10 @@ def test_training_keeps_the_rows_and_draws_as_before():
 
 
 def test_predict_of_keras():
-    model = BertSequenceClassifier(small_config(), labels=["a", "b"])
+    model = SequenceClassifier(small_config(), labels=["a", "b"])
     inputs = features(MASKS[:2])
     expected = model.predict(inputs, verbose=0)
-    other = BertSequenceClassifier(small_config(), labels=["a", "b"])
+    other = SequenceClassifier(small_config(), labels=["a", "b"])
     other.set_weights(model.get_weights())
     other.encoder.unpadded = True
     np.testing.assert_allclose(other.predict(inputs, verbose=0), expected, rtol=0, atol=1e-6)

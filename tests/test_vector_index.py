@@ -12,7 +12,7 @@ from keras_bert.embeddings import vector_index
 from keras_bert.embeddings.text_vectors import sentence_embeddings
 from keras_bert.embeddings.vector_index import VectorIndex, model_fingerprint
 from keras_bert.models.encoder import BertEncoder
-from keras_bert.models.masked_lm import BertMaskedLM
+from keras_bert.models.masked_lm import MaskedLM
 from keras_bert.program.errors import InputError
 from keras_bert.tokenization.vocabulary import Vocabulary
 
@@ -92,8 +92,7 @@ def test_the_fingerprint_is_of_all_that_vectors_depend_on(encoder, index):
     without_pooler = random_checkpoint(form.MASKED_LM, with_pooler=False)
     tensors = {name: tensor for name, tensor in random_checkpoint().tensors.items() if form.POOLER not in name}
     assert (
-        model_fingerprint(model_of(BertMaskedLM, without_pooler.replace(tensors=without_pooler.tensors | tensors)))
-        == first
+        model_fingerprint(model_of(MaskedLM, without_pooler.replace(tensors=without_pooler.tensors | tensors))) == first
     )
     other = random_checkpoint()
     others = [

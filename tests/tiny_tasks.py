@@ -3,12 +3,12 @@
 import numpy as np
 
 from keras_bert.config import BertConfig
-from keras_bert.models.masked_lm import BertMaskedLM
-from keras_bert.models.multiple_choice import BertMultipleChoice
+from keras_bert.models.masked_lm import MaskedLM
+from keras_bert.models.multiple_choice import MultipleChoice
 from keras_bert.models.pretrainer import BertPretrainer
-from keras_bert.models.sequence_classifier import BertSequenceClassifier
-from keras_bert.models.span_classifier import BertSpanClassifier
-from keras_bert.models.token_classifier import BertTokenClassifier
+from keras_bert.models.sequence_classifier import SequenceClassifier
+from keras_bert.models.span_classifier import SpanClassifier
+from keras_bert.models.token_classifier import TokenClassifier
 
 CONFIG = BertConfig(
     vocab_size=20,
@@ -50,20 +50,20 @@ def model_and_batch(kind: str):
         }
         return BertPretrainer(CONFIG), x | masked | sequences
     if kind == "masked_lm":
-        return BertMaskedLM(CONFIG), x | masked
+        return MaskedLM(CONFIG), x | masked
     if kind == "classes":
-        return BertSequenceClassifier(CONFIG, labels=LABELS), (x, ids(BATCH, below=3))
+        return SequenceClassifier(CONFIG, labels=LABELS), (x, ids(BATCH, below=3))
     if kind == "many":
         labels = ids(BATCH, 3, below=2).astype(np.float32)
-        return BertSequenceClassifier(CONFIG, labels=LABELS, problem_type="multi_label"), (x, labels)
+        return SequenceClassifier(CONFIG, labels=LABELS, problem_type="multi_label"), (x, labels)
     if kind == "number":
-        model = BertSequenceClassifier(CONFIG, labels=["score"], problem_type="regression")
+        model = SequenceClassifier(CONFIG, labels=["score"], problem_type="regression")
         return model, (x, draw.random((BATCH, 1)).astype(np.float32))
     if kind == "tags":
-        return BertTokenClassifier(CONFIG, labels=LABELS), (x, ids(BATCH, LENGTH, below=4) - 1)
+        return TokenClassifier(CONFIG, labels=LABELS), (x, ids(BATCH, LENGTH, below=4) - 1)
     if kind == "span":
-        return BertSpanClassifier(CONFIG), x | {
+        return SpanClassifier(CONFIG), x | {
             "start_positions": ids(BATCH, below=LENGTH),
             "end_positions": ids(BATCH, below=LENGTH),
         }
-    return BertMultipleChoice(CONFIG), (x, ids(BATCH, below=CHOICES))
+    return MultipleChoice(CONFIG), (x, ids(BATCH, below=CHOICES))

@@ -90,7 +90,7 @@ class BertCheckpoint:
         tensors: our name, such as `encoder/layer_0/attention/query/kernel` -> tensor in our layout: kernels are
             `[inputs, outputs]`.
         labels: of the classifier or token classifier, or None.
-        problem_type: that of the classifier, as `BertSequenceClassifier` names it.
+        problem_type: that of the classifier, as `SequenceClassifier` names it.
         model_class: the model that was saved, where the format says it by our names.
         arguments: what its constructor takes beside the config.
         ignored: what is stored there and has no place here, in its own names.

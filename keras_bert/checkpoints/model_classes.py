@@ -10,11 +10,11 @@ from keras_bert.program.errors import InputError
 # Name -> module and heads, the fewest heads first; users' own classes are looked up among those registered with Keras.
 _CLASSES = {
     "BertEncoder": ("keras_bert.models.encoder", ()),
-    "BertSequenceClassifier": ("keras_bert.models.sequence_classifier", (form.CLASSIFIER,)),
-    "BertTokenClassifier": ("keras_bert.models.token_classifier", (form.TOKEN_CLASSIFIER,)),
-    "BertSpanClassifier": ("keras_bert.models.span_classifier", (form.SPAN_CLASSIFIER,)),
-    "BertMultipleChoice": ("keras_bert.models.multiple_choice", (form.MULTIPLE_CHOICE,)),
-    "BertMaskedLM": ("keras_bert.models.masked_lm", (form.MASKED_LM,)),
+    "SequenceClassifier": ("keras_bert.models.sequence_classifier", (form.CLASSIFIER,)),
+    "TokenClassifier": ("keras_bert.models.token_classifier", (form.TOKEN_CLASSIFIER,)),
+    "SpanClassifier": ("keras_bert.models.span_classifier", (form.SPAN_CLASSIFIER,)),
+    "MultipleChoice": ("keras_bert.models.multiple_choice", (form.MULTIPLE_CHOICE,)),
+    "MaskedLM": ("keras_bert.models.masked_lm", (form.MASKED_LM,)),
     "BertPretrainer": ("keras_bert.models.pretrainer", (form.MASKED_LM, form.NEXT_SENTENCE)),
 }
 _LABELLED = (form.CLASSIFIER, form.TOKEN_CLASSIFIER)
@@ -32,7 +32,9 @@ def find_class(name: str, where: str) -> type:
     import keras
 
     from keras_bert.models.base import BertModel
+    from keras_bert.models.class_names import EARLIER_NAMES
 
+    name = EARLIER_NAMES.get(name, name)
     if name in _CLASSES:
         return getattr(importlib.import_module(_CLASSES[name][0]), name)
     model_class = keras.saving.get_registered_object(name)

@@ -1,15 +1,15 @@
 """`Distiller`: a small classifier learns from the outputs of a large one."""
 
-import keras
 from keras import ops
 
 from keras_bert.models.base import TaskModel, example_weights
+from keras_bert.models.class_names import stored_class
 from keras_bert.models.losses import LossTerm
 from keras_bert.program.errors import InputError
 from keras_bert.records import features
 
 
-@keras.saving.register_keras_serializable(package="keras_bert")
+@stored_class
 class Distiller(TaskModel):
     """Trains a student on what a teacher said; `student` is the trained model afterwards.
 
@@ -21,7 +21,7 @@ class Distiller(TaskModel):
     difference, without T. With `alpha` 1 no labels are needed. Both terms are weighted means over the examples.
 
     Args:
-        student: a `BertSequenceClassifier`.
+        student: a `SequenceClassifier`.
         alpha: the teacher's share of the loss.
         temperature: T; the higher, the more the teacher's small probabilities count.
 

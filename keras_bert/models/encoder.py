@@ -13,6 +13,7 @@ from keras_bert.layers.heads import Pooler
 from keras_bert.layers.numbered_mask import attention_bias, position_ids
 from keras_bert.layers.transformer_block import TransformerBlock
 from keras_bert.models.base import BertModel
+from keras_bert.models.class_names import stored_class
 from keras_bert.program.errors import InputError
 from keras_bert.records import features
 from keras_bert.tokenization.user_inputs import holds_texts
@@ -23,7 +24,7 @@ FEWEST_SHARING = 3
 FEW_SHAPES = "few_shapes"
 
 
-@keras.saving.register_keras_serializable(package="keras_bert")
+@stored_class
 class BertEncoder(BertModel):
     """The bidirectional transformer encoder of the paper, with its pooler.
 

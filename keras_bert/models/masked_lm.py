@@ -1,11 +1,11 @@
-"""`BertMaskedLM`: the encoder with the head that guesses masked tokens, and nothing else."""
+"""`MaskedLM`: the encoder with the head that guesses masked tokens, and nothing else."""
 
-import keras
 from keras import ops
 
 from keras_bert.config import BertConfig
 from keras_bert.layers.heads import MaskedLanguageModelHead
 from keras_bert.models.base import TaskModel, example_weights
+from keras_bert.models.class_names import stored_class
 from keras_bert.models.encoder import BertEncoder
 from keras_bert.models.losses import accuracy_term, cross_entropy_term
 from keras_bert.program.errors import InputError
@@ -14,7 +14,7 @@ from keras_bert.tokenization.user_inputs import holds_texts
 
 
 def masked_lm_head(config: BertConfig, dtype) -> MaskedLanguageModelHead:
-    """Returns the head of `BertMaskedLM` and `BertPretrainer`, not yet built."""
+    """Returns the head of `MaskedLM` and `BertPretrainer`, not yet built."""
     return MaskedLanguageModelHead(
         vocab_size=config.vocab_size,
         activation=config.hidden_act,
@@ -26,14 +26,14 @@ def masked_lm_head(config: BertConfig, dtype) -> MaskedLanguageModelHead:
     )
 
 
-@keras.saving.register_keras_serializable(package="keras_bert")
-class BertMaskedLM(TaskModel):
+@stored_class
+class MaskedLM(TaskModel):
     """Guesses masked tokens: `BertPretrainer` without next sentences.
 
     It is trained on batches that are one dictionary with the features of a pre-training record; what those say of next
     sentences is ignored:
 
-        model = BertMaskedLM.from_pretrained("uncased_L-12_H-768_A-12")
+        model = MaskedLM.from_pretrained("uncased_L-12_H-768_A-12")
         model.compile(optimizer=AdamW(5e-5))
         model.fit(pretraining_dataset("records/*.tfrecord", batch_size=32))
 
@@ -84,7 +84,7 @@ class BertMaskedLM(TaskModel):
     def compile(self, optimizer, metrics=None, weighted_metrics=None, **kwargs):
         if metrics is not None or weighted_metrics is not None:
             raise InputError(
-                "BertMaskedLM reports loss, masked_lm_accuracy and perplexity; Keras' metrics cannot see its labels, "
+                "MaskedLM reports loss, masked_lm_accuracy and perplexity; Keras' metrics cannot see its labels, "
                 "which are among the features. Call compile(optimizer=...) without metrics."
             )
         super().compile(optimizer, **kwargs)

@@ -1,4 +1,4 @@
-"""`BertMultipleChoice`: which of several continuations or answers is the right one."""
+"""`MultipleChoice`: which of several continuations or answers is the right one."""
 
 from collections.abc import Mapping
 
@@ -8,19 +8,20 @@ from keras import ops
 from keras_bert.config import BertConfig
 from keras_bert.layers.dropout import Dropout
 from keras_bert.models.base import TaskModel, example_weights
+from keras_bert.models.class_names import stored_class
 from keras_bert.models.encoder import BertEncoder
 from keras_bert.models.losses import accuracy_term, cross_entropy_term
 from keras_bert.program.errors import InputError
 from keras_bert.records import features
 
 
-@keras.saving.register_keras_serializable(package="keras_bert")
-class BertMultipleChoice(TaskModel):
+@stored_class
+class MultipleChoice(TaskModel):
     """The encoder with a dense layer that gives each choice a score, from the pooled output of its row.
 
     It takes texts, see `tasks/multiple_choice/task.py`:
 
-        model = BertMultipleChoice.from_pretrained("bert-base-uncased")
+        model = MultipleChoice.from_pretrained("bert-base-uncased")
         model.fit((prompts, choices), numbers_of_right_choices, epochs=3)
         model.predict((prompts, choices))[0].text
 
@@ -91,7 +92,7 @@ class BertMultipleChoice(TaskModel):
             y = x.get(features.LABEL_IDS)
         if y is None:
             raise InputError(
-                "BertMultipleChoice is trained on pairs (features, label ids), or on features that hold "
+                "MultipleChoice is trained on pairs (features, label ids), or on features that hold "
                 f"{features.LABEL_IDS}. Received no labels."
             )
         return ops.reshape(ops.cast(y, "int32"), (-1,))

@@ -5,6 +5,7 @@ from keras import ops
 
 from keras_bert.config import BertConfig
 from keras_bert.models.base import TaskModel
+from keras_bert.models.class_names import stored_class
 from keras_bert.models.encoder import BertEncoder
 from keras_bert.models.losses import accuracy_term, cross_entropy_term
 from keras_bert.models.masked_lm import masked_lm_head
@@ -12,7 +13,7 @@ from keras_bert.program.errors import InputError
 from keras_bert.records import features
 
 
-@keras.saving.register_keras_serializable(package="keras_bert")
+@stored_class
 class BertPretrainer(TaskModel):
     """Guesses masked tokens, and whether the second segment of a sequence follows the first.
 

@@ -1,4 +1,4 @@
-"""`BertSequenceClassifier`: a label, several labels or scores for a text or a pair of texts."""
+"""`SequenceClassifier`: a label, several labels or scores for a text or a pair of texts."""
 
 from collections.abc import Mapping, Sequence
 
@@ -8,6 +8,7 @@ from keras import ops
 from keras_bert.config import BertConfig
 from keras_bert.layers.dropout import Dropout
 from keras_bert.models.base import TaskModel, check_labels, example_weights
+from keras_bert.models.class_names import stored_class
 from keras_bert.models.encoder import BertEncoder
 from keras_bert.models.losses import (
     absolute_error_term,
@@ -23,13 +24,13 @@ from keras_bert.records import features
 PROBLEM_TYPES = ("classification", "multi_label", "regression")
 
 
-@keras.saving.register_keras_serializable(package="keras_bert")
-class BertSequenceClassifier(TaskModel):
+@stored_class
+class SequenceClassifier(TaskModel):
     """The encoder with a dense layer on its pooled output.
 
     It is trained on pairs `(features, label ids [B])`, or on one dictionary that holds `label_ids` beside the features:
 
-        model = BertSequenceClassifier(config, labels=["negative", "positive"])
+        model = SequenceClassifier(config, labels=["negative", "positive"])
         model.compile(optimizer=AdamW(2e-5))
         model.fit(dataset, epochs=3)
 
@@ -128,7 +129,7 @@ class BertSequenceClassifier(TaskModel):
             y = x.get(features.LABEL_IDS)
         if y is None:
             raise InputError(
-                "BertSequenceClassifier is trained on pairs (features, label ids), or on features that hold "
+                "SequenceClassifier is trained on pairs (features, label ids), or on features that hold "
                 f"{features.LABEL_IDS}. Received no labels."
             )
         if self.problem_type == "classification":

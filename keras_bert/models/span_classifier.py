@@ -1,4 +1,4 @@
-"""`BertSpanClassifier`: where in a text the answer to a question begins and ends."""
+"""`SpanClassifier`: where in a text the answer to a question begins and ends."""
 
 from collections.abc import Mapping
 
@@ -7,6 +7,7 @@ from keras import ops
 
 from keras_bert.config import BertConfig
 from keras_bert.models.base import TaskModel, example_weights
+from keras_bert.models.class_names import stored_class
 from keras_bert.models.encoder import BertEncoder
 from keras_bert.models.losses import accuracy_term, cross_entropy_term
 from keras_bert.program.errors import InputError
@@ -16,14 +17,14 @@ from keras_bert.records import features
 PADDING_LOGIT = -30000.0
 
 
-@keras.saving.register_keras_serializable(package="keras_bert")
-class BertSpanClassifier(TaskModel):
+@stored_class
+class SpanClassifier(TaskModel):
     """The encoder with a dense layer that gives each token two logits: the answer begins here, it ends here.
 
     It is trained on one dictionary that holds `start_positions` and `end_positions` beside the features, as the records
     of `features.question_answering_features` do, or on pairs of the features and a dictionary of these two:
 
-        model = BertSpanClassifier(config)
+        model = SpanClassifier(config)
         model.compile(optimizer=AdamW(3e-5))
         model.fit(dataset, epochs=2)
 
@@ -99,7 +100,7 @@ class BertSpanClassifier(TaskModel):
     def compile(self, optimizer, metrics=None, weighted_metrics=None, **kwargs):
         if metrics is not None or weighted_metrics is not None:
             raise InputError(
-                f"BertSpanClassifier reports loss, {', '.join(self.metric_names)}; Keras' metrics cannot "
+                f"SpanClassifier reports loss, {', '.join(self.metric_names)}; Keras' metrics cannot "
                 "see labels that are among the features. Call compile(optimizer=...) without metrics."
             )
         super().compile(optimizer, **kwargs)
@@ -137,7 +138,7 @@ class BertSpanClassifier(TaskModel):
         given = list(labels) if isinstance(labels, Mapping) else []
         if any(name not in given for name in names):
             raise InputError(
-                f"BertSpanClassifier is trained on features that hold {' and '.join(names)}, or on pairs of features "
+                f"SpanClassifier is trained on features that hold {' and '.join(names)}, or on pairs of features "
                 f"and a dictionary of these. Received: {', '.join(given) or 'neither'}"
             )
         positions = ops.stack([ops.reshape(ops.cast(labels[name], "int32"), (-1,)) for name in names], axis=1)

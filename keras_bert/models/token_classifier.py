@@ -1,4 +1,4 @@
-"""`BertTokenClassifier`: one label for each token of a text."""
+"""`TokenClassifier`: one label for each token of a text."""
 
 from collections.abc import Mapping, Sequence
 
@@ -9,19 +9,20 @@ from keras_bert.accelerate.backend import tensorflow_functions
 from keras_bert.config import BertConfig
 from keras_bert.layers.dropout import Dropout
 from keras_bert.models.base import TaskModel, check_labels, example_weights
+from keras_bert.models.class_names import stored_class
 from keras_bert.models.encoder import BertEncoder
 from keras_bert.models.losses import accuracy_term, cross_entropy_term
 from keras_bert.program.errors import InputError
 from keras_bert.records import features
 
 
-@keras.saving.register_keras_serializable(package="keras_bert")
-class BertTokenClassifier(TaskModel):
+@stored_class
+class TokenClassifier(TaskModel):
     """The encoder with a dense layer on the vector of every token: named entities, parts of speech.
 
     It takes texts, see `tasks/tagging/task.py`:
 
-        model = BertTokenClassifier.from_pretrained("bert-base-cased", labels=["O", "B-PER", "I-PER"])
+        model = TokenClassifier.from_pretrained("bert-base-cased", labels=["O", "B-PER", "I-PER"])
         model.fit(sentences_in_words, tags, epochs=3)
         model.predict(["Ada Lovelace wrote it."])[0].entities
 
@@ -90,7 +91,7 @@ class BertTokenClassifier(TaskModel):
     def compile(self, optimizer, metrics=None, weighted_metrics=None, **kwargs):
         if metrics is not None or weighted_metrics is not None:
             raise InputError(
-                "BertTokenClassifier reports loss and accuracy; Keras' metrics would count tokens that have no label. "
+                "TokenClassifier reports loss and accuracy; Keras' metrics would count tokens that have no label. "
                 "Call compile(optimizer=...) without metrics."
             )
         super().compile(optimizer, **kwargs)
@@ -112,7 +113,7 @@ class BertTokenClassifier(TaskModel):
             y = x.get(features.LABEL_IDS)
         if y is None:
             raise InputError(
-                "BertTokenClassifier is trained on pairs (features, label ids), or on features that hold "
+                "TokenClassifier is trained on pairs (features, label ids), or on features that hold "
                 f"{features.LABEL_IDS}. Received no labels."
             )
         label_ids = ops.cast(y, "int32")

@@ -11,12 +11,12 @@ from keras_bert.accelerate.backend import require_tensorflow
 from keras_bert.checkpoints.checkpoint import MASKED_LM
 from keras_bert.checkpoints.pretrained import checkpoint_of, model_of
 from keras_bert.models.encoder import FEW_SHAPES, BertEncoder
-from keras_bert.models.masked_lm import BertMaskedLM
-from keras_bert.models.multiple_choice import BertMultipleChoice
+from keras_bert.models.masked_lm import MaskedLM
+from keras_bert.models.multiple_choice import MultipleChoice
 from keras_bert.models.pretrainer import BertPretrainer
-from keras_bert.models.sequence_classifier import BertSequenceClassifier
-from keras_bert.models.span_classifier import BertSpanClassifier
-from keras_bert.models.token_classifier import BertTokenClassifier
+from keras_bert.models.sequence_classifier import SequenceClassifier
+from keras_bert.models.span_classifier import SpanClassifier
+from keras_bert.models.token_classifier import TokenClassifier
 from keras_bert.models.trainable_parts import lora_layers
 from keras_bert.program.errors import InputError
 from keras_bert.serving.canonical_graph import make_canonical
@@ -39,11 +39,11 @@ from keras_bert.tokenization.vocabulary import Vocabulary
 
 # What each kind of model can be asked: (model, tokenizer, options) -> name -> signature.
 _SIGNATURES = {
-    BertSequenceClassifier: classifier_signatures,
-    BertTokenClassifier: tagging_signatures,
-    BertSpanClassifier: question_answering_signatures,
-    BertMultipleChoice: multiple_choice_signatures,
-    BertMaskedLM: fill_mask_signatures,
+    SequenceClassifier: classifier_signatures,
+    TokenClassifier: tagging_signatures,
+    SpanClassifier: question_answering_signatures,
+    MultipleChoice: multiple_choice_signatures,
+    MaskedLM: fill_mask_signatures,
     BertPretrainer: fill_mask_signatures,
     BertEncoder: embedding_signatures,
 }
@@ -51,7 +51,7 @@ _SIGNATURES = {
 _NEEDED_PARTS = {BertPretrainer: (MASKED_LM,), BertEncoder: ()}
 # TensorFlow Serving's names of the calls that these signatures are for.
 _METHOD_NAMES = {"classify": "tensorflow/serving/classify", "regress": "tensorflow/serving/regress"}
-_TAKE_PAIRS = (BertSequenceClassifier, BertEncoder)
+_TAKE_PAIRS = (SequenceClassifier, BertEncoder)
 
 
 def export_for_serving(

@@ -34,7 +34,7 @@ def distill(
     The teacher is asked once, before training. It may have another size and another vocabulary.
 
     Args:
-        student, teacher: two `BertSequenceClassifier`s with the same labels and the same `problem_type`.
+        student, teacher: two `SequenceClassifier`s with the same labels and the same `problem_type`.
         x, y: texts and labels as for `fit`; without labels `alpha` must be 1.
         learning_rate: the highest; it rises for a tenth of the updates and then falls to 0.
         **kwargs: as in `fitting.fit_texts`, and `validation_data` as `keras.Model.fit` takes it.
@@ -46,8 +46,8 @@ def distill(
         InputError: the models do not go together, or labels are missing.
 
     Example:
-        >>> teacher = BertSequenceClassifier.from_pretrained("teacher")
-        >>> student = BertSequenceClassifier.from_pretrained("teacher", keep_layers=[0, 2, 4])
+        >>> teacher = SequenceClassifier.from_pretrained("teacher")
+        >>> student = SequenceClassifier.from_pretrained("teacher", keep_layers=[0, 2, 4])
         >>> distill(student, teacher, texts, labels)
 
     Reference: Hinton et al., 2015, arXiv 1503.02531; Turc et al., 2019, arXiv 1908.08962.

@@ -1,4 +1,4 @@
-"""The runs of `BertSequenceClassifier`: labelled texts in; the model, its scores, a report and its answers out."""
+"""The runs of `SequenceClassifier`: labelled texts in; the model, its scores, a report and its answers out."""
 
 import os
 from collections import Counter
@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from keras_bert.models.sequence_classifier import BertSequenceClassifier
+from keras_bert.models.sequence_classifier import SequenceClassifier
 from keras_bert.program.atomic_output import atomic_file
 from keras_bert.tasks.classification.examples import TextExamples, label_ids, labels_of, multi_hot_labels
 from keras_bert.tasks.classification.glue_submission import write_submission
@@ -39,19 +39,19 @@ def train_classifier(
     dev: TextExamples | None = None,
     labels: Sequence[str] | None = None,
     problem_type: str = "classification",
-) -> BertSequenceClassifier:
+) -> SequenceClassifier:
     """Trains a classifier of texts, as google-research/bert `run_classifier.py` does; see `fine_tune`.
 
     Args:
         dev: examples to evaluate on while training, for `options.keep_best`.
         labels: the classes in the order of their ids; by default those that occur in `train`, sorted.
-        problem_type: what the labels are, see `BertSequenceClassifier`.
+        problem_type: what the labels are, see `SequenceClassifier`.
     """
     if labels is None:
         labels = ["score"] if problem_type == "regression" else labels_of(train)
     arguments = {"labels": list(labels), "problem_type": problem_type}
     return fine_tune(
-        output_dir, BertSequenceClassifier, train, dev, start=start, options=options, model_arguments=arguments
+        output_dir, SequenceClassifier, train, dev, start=start, options=options, model_arguments=arguments
     )
 
 
@@ -93,7 +93,7 @@ def evaluate_classifier(
     }
     further = {}
     for name in (*others, first):
-        answered = ask_trained_model(output_dir, BertSequenceClassifier, sets[name], **asked)
+        answered = ask_trained_model(output_dir, SequenceClassifier, sets[name], **asked)
         scores = text_task(answered.model).scores(sets[name], answered.answers)
         if answered.model.problem_type == "classification":
             label, count = Counter(sets[name].labels).most_common(1)[0]
@@ -138,7 +138,7 @@ def predict_classifier(
     """
     answered = ask_trained_model(
         output_dir,
-        BertSequenceClassifier,
+        SequenceClassifier,
         test,
         init_checkpoint=init_checkpoint,
         vocabulary=vocabulary,

@@ -1,8 +1,8 @@
-"""The runs of `BertMultipleChoice`: prompts with choices in; model, scores, report and predictions out."""
+"""The runs of `MultipleChoice`: prompts with choices in; model, scores, report and predictions out."""
 
 import os
 
-from keras_bert.models.multiple_choice import BertMultipleChoice
+from keras_bert.models.multiple_choice import MultipleChoice
 from keras_bert.program.atomic_output import atomic_file
 from keras_bert.tasks.fitting import text_task
 from keras_bert.tasks.multiple_choice.examples import ChoiceExamples
@@ -24,9 +24,9 @@ def train_multiple_choice(
     options: FineTuningOptions | None = None,
     *,
     dev: ChoiceExamples | None = None,
-) -> BertMultipleChoice:
+) -> MultipleChoice:
     """Trains a model that takes the right one of several choices; see `fine_tune`."""
-    return fine_tune(output_dir, BertMultipleChoice, train, dev, start=start, options=options)
+    return fine_tune(output_dir, MultipleChoice, train, dev, start=start, options=options)
 
 
 def evaluate_multiple_choice(
@@ -55,7 +55,7 @@ def evaluate_multiple_choice(
     """
     answered = ask_trained_model(
         output_dir,
-        BertMultipleChoice,
+        MultipleChoice,
         dev,
         init_checkpoint=init_checkpoint,
         vocabulary=vocabulary,
@@ -101,7 +101,7 @@ def predict_multiple_choice(
     """
     answered = ask_trained_model(
         output_dir,
-        BertMultipleChoice,
+        MultipleChoice,
         test,
         init_checkpoint=init_checkpoint,
         vocabulary=vocabulary,

@@ -1,4 +1,4 @@
-"""The runs of `BertSpanClassifier`: questions in; the model, its answers in Google's files and its scores out."""
+"""The runs of `SpanClassifier`: questions in; the model, its answers in Google's files and its scores out."""
 
 import dataclasses
 import json
@@ -6,7 +6,7 @@ import os
 from typing import Any
 
 from keras_bert.checkpoints.model_folder import set_model_arguments
-from keras_bert.models.span_classifier import BertSpanClassifier
+from keras_bert.models.span_classifier import SpanClassifier
 from keras_bert.program.atomic_output import atomic_file
 from keras_bert.program.errors import InputError
 from keras_bert.records.token_rows import row_length
@@ -60,7 +60,7 @@ def train_question_answering(
     questions: QuestionAnsweringOptions | None = None,
     *,
     dev: QuestionExamples | None = None,
-) -> BertSpanClassifier:
+) -> SpanClassifier:
     """Trains a model that answers questions, as google-research/bert `run_squad.py` does; see `fine_tune`.
 
     An epoch is a pass over all windows; Google's script counts it by questions, and so leaves some windows to the next.
@@ -75,7 +75,7 @@ def train_question_answering(
     check_training_questions(train, questions.version_2_with_negative)
     return fine_tune(
         output_dir,
-        BertSpanClassifier,
+        SpanClassifier,
         train,
         dev,
         start=start,
@@ -114,7 +114,7 @@ def predict_answers(
     questions = questions or QuestionAnsweringOptions()
     folder = RunFolder(output_dir)
     start = StartingPoint(None, vocabulary, init_checkpoint, do_lower_case)
-    model = trained_model(BertSpanClassifier, folder, start)
+    model = trained_model(SpanClassifier, folder, start)
     for name, value in questions.model_arguments().items():
         if name != "null_threshold" or questions.null_threshold is not None or model.null_threshold is None:
             setattr(model, name, value)

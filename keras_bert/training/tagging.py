@@ -1,10 +1,10 @@
-"""The runs of `BertTokenClassifier`: tagged sentences in; tagger, scores, report and tagged files out."""
+"""The runs of `TokenClassifier`: tagged sentences in; tagger, scores, report and tagged files out."""
 
 import dataclasses
 import os
 from collections.abc import Iterator, Sequence
 
-from keras_bert.models.token_classifier import BertTokenClassifier
+from keras_bert.models.token_classifier import TokenClassifier
 from keras_bert.program.atomic_output import atomic_file
 from keras_bert.program.errors import InputError
 from keras_bert.tasks.fitting import text_task
@@ -35,7 +35,7 @@ def train_tagger(
     *,
     dev: TaggedSentences | None = None,
     labels: Sequence[str] | None = None,
-) -> BertTokenClassifier:
+) -> TokenClassifier:
     """Trains a tagger; see `fine_tune`.
 
     Args:
@@ -43,9 +43,7 @@ def train_tagger(
         labels: the tags in the order of their ids; by default those of `train`, see `labels_of`.
     """
     arguments = {"labels": list(labels or labels_of(train))}
-    return fine_tune(
-        output_dir, BertTokenClassifier, train, dev, start=start, options=options, model_arguments=arguments
-    )
+    return fine_tune(output_dir, TokenClassifier, train, dev, start=start, options=options, model_arguments=arguments)
 
 
 def evaluate_tagger(
@@ -75,7 +73,7 @@ def evaluate_tagger(
     """
     answered = ask_trained_model(
         output_dir,
-        BertTokenClassifier,
+        TokenClassifier,
         dev,
         init_checkpoint=init_checkpoint,
         vocabulary=vocabulary,
@@ -112,7 +110,7 @@ def predict_tagger(
     unlabelled = dataclasses.replace(test, tags=None)
     answered = ask_trained_model(
         output_dir,
-        BertTokenClassifier,
+        TokenClassifier,
         unlabelled,
         init_checkpoint=init_checkpoint,
         vocabulary=vocabulary,

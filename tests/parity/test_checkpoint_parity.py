@@ -24,12 +24,12 @@ from keras_bert.checkpoints.pretrained import from_pretrained
 from keras_bert.config import BertConfig
 from keras_bert.embeddings.text_vectors import encode_texts, sentence_embeddings
 from keras_bert.models.encoder import BertEncoder
-from keras_bert.models.masked_lm import BertMaskedLM
-from keras_bert.models.multiple_choice import BertMultipleChoice
+from keras_bert.models.masked_lm import MaskedLM
+from keras_bert.models.multiple_choice import MultipleChoice
 from keras_bert.models.pretrainer import BertPretrainer
-from keras_bert.models.sequence_classifier import BertSequenceClassifier
-from keras_bert.models.span_classifier import BertSpanClassifier
-from keras_bert.models.token_classifier import BertTokenClassifier
+from keras_bert.models.sequence_classifier import SequenceClassifier
+from keras_bert.models.span_classifier import SpanClassifier
+from keras_bert.models.token_classifier import TokenClassifier
 
 SCRIPT = pathlib.Path(__file__).with_name("transformers_checkpoints.py")
 SIZES = {
@@ -106,7 +106,7 @@ def outputs_here(folder, name, features):
     positions = np.tile(np.arange(17, dtype="int32"), (4, 1))
     if model_class == "BertForMaskedLM":
         model = from_pretrained(None, folder)
-        assert type(model) is BertMaskedLM
+        assert type(model) is MaskedLM
         return {"logits": model({**features, "masked_lm_positions": positions})["masked_lm_logits"]}
     if model_class in ("BertForPreTraining", "BertForNextSentencePrediction"):
         outputs = BertPretrainer.from_pretrained(folder)({**features, "masked_lm_positions": positions})
@@ -116,17 +116,15 @@ def outputs_here(folder, name, features):
             "BertForNextSentencePrediction": {"logits": next_sentence},
         }[model_class]
     if model_class == "BertForQuestionAnswering":
-        return BertSpanClassifier.from_pretrained(folder)(features)
+        return SpanClassifier.from_pretrained(folder)(features)
     if model_class in ("BertForSequenceClassification", "BertForTokenClassification"):
-        ours = BertTokenClassifier if "Token" in model_class else BertSequenceClassifier
+        ours = TokenClassifier if "Token" in model_class else SequenceClassifier
         model = ours.from_pretrained(folder)
         assert model.labels == ("no", "yes", "maybe")
         return {"logits": model(features)}
     if model_class == "BertForMultipleChoice":
         return {
-            "logits": BertMultipleChoice.from_pretrained(folder)(
-                {key: value[:, None] for key, value in features.items()}
-            )
+            "logits": MultipleChoice.from_pretrained(folder)({key: value[:, None] for key, value in features.items()})
         }
     encoded = BertEncoder.from_pretrained(folder)(features)
     return {"last_hidden_state": encoded["sequence_output"], "pooler_output": encoded["pooled_output"]}

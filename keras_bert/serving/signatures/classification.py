@@ -1,4 +1,4 @@
-"""What an exported `BertSequenceClassifier` can be asked."""
+"""What an exported `SequenceClassifier` can be asked."""
 
 import tensorflow as tf
 
@@ -20,7 +20,7 @@ _THRESHOLD = 0.5
 
 
 def classifier_signatures(model, tokenizer, options: SignatureOptions) -> dict:
-    """Returns the signatures of a `BertSequenceClassifier`.
+    """Returns the signatures of a `SequenceClassifier`.
 
     Inputs: `text`, strings `[B]`, and for pairs `text_b`, strings `[B]`, where an empty one means a single text. Or
     `input_ids`, for pairs `segment_ids`, int32 `[B, S]`, and `lengths`, int32 `[B]`.

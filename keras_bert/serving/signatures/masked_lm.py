@@ -1,4 +1,4 @@
-"""What an exported `BertMaskedLM` or `BertPretrainer` can be asked."""
+"""What an exported `MaskedLM` or `BertPretrainer` can be asked."""
 
 import tensorflow as tf
 
@@ -24,7 +24,7 @@ from keras_bert.tokenization.vocabulary import MASK
 
 
 def fill_mask_signatures(model, tokenizer, options: SignatureOptions) -> dict:
-    """Returns the signatures of a `BertMaskedLM` or `BertPretrainer`: what could stand where a text says [MASK].
+    """Returns the signatures of a `MaskedLM` or `BertPretrainer`: what could stand where a text says [MASK].
 
     Inputs: `text`, strings `[B]`, with any number of literal [MASK]. Or `input_ids`, int32 `[B, S]`, which hold the id
     of [MASK], and `lengths`, int32 `[B]`. `tokenize` makes these of texts with [MASK].

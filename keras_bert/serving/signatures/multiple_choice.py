@@ -1,4 +1,4 @@
-"""What an exported `BertMultipleChoice` can be asked."""
+"""What an exported `MultipleChoice` can be asked."""
 
 import tensorflow as tf
 
@@ -19,7 +19,7 @@ _IS_CHOICE = tf.TensorSpec([None, None], tf.bool)
 
 
 def multiple_choice_signatures(model, tokenizer, options: SignatureOptions) -> dict:
-    """Returns the signatures of a `BertMultipleChoice`.
+    """Returns the signatures of a `MultipleChoice`.
 
     Inputs: `prompt`, strings `[B]`, and `choices`, strings `[B, C]`. Prompts with fewer choices than others have ""
     behind them. Choices at the end of a row that repeat its first one do not count either: they are what a server

@@ -1,4 +1,4 @@
-"""What an exported `BertSpanClassifier` can be asked."""
+"""What an exported `SpanClassifier` can be asked."""
 
 import tensorflow as tf
 
@@ -23,7 +23,7 @@ _SHORTEST = 5
 
 
 def question_answering_signatures(model, tokenizer, options: SignatureOptions) -> dict:
-    """Returns the signatures of a `BertSpanClassifier`. Contexts of any length are read, in windows that overlap.
+    """Returns the signatures of a `SpanClassifier`. Contexts of any length are read, in windows that overlap.
 
     Inputs: `question` and `context`, strings `[B]`.
 

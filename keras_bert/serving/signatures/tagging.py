@@ -1,4 +1,4 @@
-"""What an exported `BertTokenClassifier` can be asked."""
+"""What an exported `TokenClassifier` can be asked."""
 
 import tensorflow as tf
 
@@ -21,7 +21,7 @@ _SPLITS = tf.TensorSpec([None], tf.int64)
 
 
 def tagging_signatures(model, tokenizer, options: SignatureOptions) -> dict:
-    """Returns the signatures of a `BertTokenClassifier`. Texts of any length are read whole, in rows cut between words.
+    """Returns the signatures of a `TokenClassifier`. Texts of any length are read whole, in rows cut between words.
 
     Input: `text`, strings `[B]`.
 

@@ -1,4 +1,4 @@
-"""Texts, or pairs of texts, with a label, several labels or scores, for `BertSequenceClassifier`."""
+"""Texts, or pairs of texts, with a label, several labels or scores, for `SequenceClassifier`."""
 
 import dataclasses
 from collections import Counter

@@ -62,7 +62,7 @@ def fill_masks(
     """Fills every literal [MASK] of texts.
 
     Args:
-        model: a `BertMaskedLM` or `BertPretrainer` with a vocabulary.
+        model: a `MaskedLM` or `BertPretrainer` with a vocabulary.
         texts: a string or several, each with one [MASK] or more. A [MASK] stands for one token.
         top_k: how many tokens are given for each mask.
         targets: words; only these are given, all of them, with their probabilities among all tokens.
@@ -80,7 +80,7 @@ def fill_masks(
             argument is out of range, or the model has no masked-LM head or no vocabulary.
 
     Example:
-        >>> model = BertMaskedLM.from_pretrained("uncased_L-12_H-768_A-12")
+        >>> model = MaskedLM.from_pretrained("uncased_L-12_H-768_A-12")
         >>> print(fill_masks(model, "Paris is the [MASK] of France.")[0])
     """
     check_masked_lm(model)
@@ -163,7 +163,7 @@ def pseudo_perplexity(model, texts, *, max_seq_length=None, batch_size: int = 32
     compared, and they are not those of left-to-right models: here a token is guessed from both sides.
 
     Args:
-        model: a `BertMaskedLM` or `BertPretrainer` with a vocabulary.
+        model: a `MaskedLM` or `BertPretrainer` with a vocabulary.
         texts: a string or several.
         max_seq_length: longer texts are cut to so many tokens, and counted.
         batch_size: passes computed at once.

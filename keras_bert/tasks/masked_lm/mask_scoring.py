@@ -22,7 +22,7 @@ def check_masked_lm(model) -> None:
     if not hasattr(model, "masked_lm_head"):
         raise InputError(
             f"A {type(model).__name__} has no masked-LM head, so it cannot guess tokens. Load the checkpoint as a "
-            "BertMaskedLM."
+            "MaskedLM."
         )
     if model.vocabulary is None:
         raise InputError("The model has no vocabulary. Set model.vocabulary = Vocabulary.from_file('vocab.txt').")
@@ -64,7 +64,7 @@ def score_masks(
     120 kB.
 
     Args:
-        model: a `BertMaskedLM` or `BertPretrainer`.
+        model: a `MaskedLM` or `BertPretrainer`.
         rows: N arrays of ids, int (tokens,).
         positions: N arrays, int (M,), at least one in each.
         use: gets the number of a row and the log-probabilities of all tokens at its positions, float32 (M, V).

@@ -1,4 +1,4 @@
-"""Texts for `BertMaskedLM`: to train on, with masks drawn anew for every batch, and with [MASK] to be filled."""
+"""Texts for `MaskedLM`: to train on, with masks drawn anew for every batch, and with [MASK] to be filled."""
 
 from collections.abc import Iterator, Mapping
 
@@ -69,7 +69,7 @@ class MaskedLMTask(TextTask):
         shuffle: bool = False,
         repeat: bool = False,
     ) -> Iterator[dict[str, np.ndarray]]:
-        """Yields batches with masks: the features and labels that `BertMaskedLM` takes.
+        """Yields batches with masks: the features and labels that `MaskedLM` takes.
 
         The masks of a batch come from the seed and its number, so the same seed gives the same, and a text has others
         whenever it comes again.
@@ -119,7 +119,7 @@ def fit_texts(
     seed: int = 12345,
     **kwargs,
 ):
-    """Trains a `BertMaskedLM` on texts. A model that was not compiled gets an `AdamW` for this call, as in `fitting`.
+    """Trains a `MaskedLM` on texts. A model that was not compiled gets an `AdamW` for this call, as in `fitting`.
 
     Args:
         x: N strings, in anything that `fit_texts` of the other tasks takes, or a finite data set of them.

@@ -76,7 +76,7 @@ def generate_text(model, prompts, *, batch_size: int = 32, **options) -> list[Ge
     """Writes text behind prompts.
 
     Args:
-        model: a `BertMaskedLM` or `BertPretrainer` with a vocabulary.
+        model: a `MaskedLM` or `BertPretrainer` with a vocabulary.
         prompts: a string or several; an empty one is allowed.
         batch_size: prompts computed at once.
         **options: see `GenerationOptions`: `length`, `order`, `temperature`, `top_k`, `rounds`, `revisions`, `seed`.
@@ -89,7 +89,7 @@ def generate_text(model, prompts, *, batch_size: int = 32, **options) -> list[Ge
             out of range, or the model has no masked-LM head or no vocabulary.
 
     Example:
-        >>> model = BertMaskedLM.from_pretrained("uncased_L-12_H-768_A-12")
+        >>> model = MaskedLM.from_pretrained("uncased_L-12_H-768_A-12")
         >>> generate_text(model, "The king rode", length=10, seed=1)[0].text
     """
     check_masked_lm(model)

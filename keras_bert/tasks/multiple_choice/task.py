@@ -1,4 +1,4 @@
-"""A prompt and several choices, of which one is right, for `BertMultipleChoice`."""
+"""A prompt and several choices, of which one is right, for `MultipleChoice`."""
 
 import dataclasses
 from collections.abc import Sequence

@@ -131,7 +131,7 @@ class WindowOptions:
 
     @classmethod
     def of_model(cls, model, max_seq_length: int) -> "WindowOptions":
-        """Returns those of a `BertSpanClassifier`. At least half of a row is for the context."""
+        """Returns those of a `SpanClassifier`. At least half of a row is for the context."""
         max_query_length = max(1, min(model.max_query_length, (max_seq_length - NUM_SPECIAL) // 2))
         return cls(max_seq_length, model.doc_stride, max_query_length)
 

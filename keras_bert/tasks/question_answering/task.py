@@ -1,4 +1,4 @@
-"""Questions about texts, for `BertSpanClassifier`: answers are parts of the texts, or there is none."""
+"""Questions about texts, for `SpanClassifier`: answers are parts of the texts, or there is none."""
 
 import dataclasses
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Words with a tag each, for `BertTokenClassifier`: named entities, parts of speech."""
+"""Words with a tag each, for `TokenClassifier`: named entities, parts of speech."""
 
 import dataclasses
 from collections import Counter
@@ -74,9 +74,9 @@ class EncodedSentences(Encoded):
 class TaggingTask(TextTask):
     """Sentences -> tags and entities.
 
-    `x` is N sentences, each a list of words; to predict, each may be a plain string, too:
-    `tokenization/text_words.py` finds its words. `y` is for each sentence a list of tags, by name or by number, as many as it has words.
-    Entities may be in any scheme (BIO, IOB1, BIOES, BILOU, BMES): they are rewritten in that of the model's labels.
+    `x` is N sentences, each a list of words. To predict, each may be a plain string, too: `tokenization/text_words.py`
+    finds its words. `y` has a list of tags for each sentence, by name or by number, one tag for each word. Entities may
+    be in any scheme (BIO, IOB1, BIOES, BILOU, BMES): they are rewritten in the scheme of the model's labels.
 
     A sentence that is too long for a row becomes several, cut between words, so that every word gets its tag. The score
     is the F1 of entities, or the accuracy where the labels mark none.
