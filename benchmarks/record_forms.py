@@ -92,16 +92,15 @@ def measure(name, options, counts, tokens_per_row, records, eval_records, vocab_
     from keras_bert.tokenization.vocabulary import Vocabulary
     from keras_bert.training.callbacks import read_history
     from keras_bert.training.pretraining import evaluate_pretrainer, train_pretrainer
+    from keras_bert.training.pretraining_options import PretrainingRunOptions
+    from keras_bert.training.starting_point import StartingPoint
 
     vocabulary = Vocabulary.from_file(vocab_file)
     own_tokens_per_row = counts.num_tokens / counts.num_records
     batch_size = round(FLAGS.train_batch_size * tokens_per_row / own_tokens_per_row)
     folder = os.path.join(FLAGS.work_dir, "runs", name)
-    train_pretrainer(
-        folder,
-        records,
-        config=BertConfig.from_size("tiny", vocab_size=len(vocabulary)),
-        vocabulary=vocabulary,
+    start = StartingPoint(BertConfig.from_size("tiny", vocab_size=len(vocabulary)), vocabulary)
+    run_options = PretrainingRunOptions(
         train_batch_size=batch_size,
         learning_rate=2e-3,
         adam_beta_2=0.98,
@@ -109,6 +108,7 @@ def measure(name, options, counts, tokens_per_row, records, eval_records, vocab_
         num_warmup_steps=FLAGS.num_train_steps // 10,
         seed=options.get("random_seed", 1),
     )
+    train_pretrainer(folder, records, start, run_options)
     results = evaluate_pretrainer(folder, eval_records)
     history = read_history(os.path.join(folder, "history.jsonl"))
     # The first line has the compiling in it; the median is not moved by what else the machine does now and then.

@@ -145,36 +145,47 @@ class _Data:
         self.test = {part: found for part, found in examples.items() if part.startswith("predict")}
 
     def train_in(self, output_dir: str, options) -> None:
-        from keras_bert.training.classification import train_classifier
+        from keras_bert.models.sequence_classifier import SequenceClassifier
+        from keras_bert.training.fine_tuning import fine_tune
 
-        train_classifier(
+        fine_tune(
             output_dir,
+            SequenceClassifier,
             self.train,
-            starting_point(),
-            options,
-            dev=self.dev.get("eval"),
-            labels=self.labels,
-            problem_type=self.problem_type,
+            self.dev.get("eval"),
+            start=starting_point(),
+            options=options,
+            model_arguments={"labels": self.labels or ["score"], "problem_type": self.problem_type},
         )
 
     def evaluate_in(self, output_dir: str) -> dict[str, float]:
-        from keras_bert.training.classification import evaluate_classifier
+        from keras_bert.models.sequence_classifier import SequenceClassifier
+        from keras_bert.training.finished_runs import evaluate_run
 
-        return evaluate_classifier(output_dir, self.dev, eval_batch_size=FLAGS.eval_batch_size, **trained_model_flags())
+        return evaluate_run(
+            output_dir, SequenceClassifier, self.dev, batch_size=FLAGS.eval_batch_size, **trained_model_flags()
+        )
 
     def predict_in(self, output_dir: str) -> None:
-        from keras_bert.tasks.classification.glue_submission import submission_name
-        from keras_bert.training.classification import predict_classifier
+        from keras_bert.models.sequence_classifier import SequenceClassifier
+        from keras_bert.tasks.classification.glue_submission import submission_name, write_submission
+        from keras_bert.training.finished_runs import predict_run
 
         for part, test in self.test.items():
-            predict_classifier(
+            answered = predict_run(
                 output_dir,
+                SequenceClassifier,
                 test,
-                predict_batch_size=FLAGS.predict_batch_size,
+                batch_size=FLAGS.predict_batch_size,
                 name=part.replace("predict", "test"),
-                submission=submission_name(self.task_name, part) if self.task_name else None,
                 **trained_model_flags(),
             )
+            submission = submission_name(self.task_name, part) if self.task_name else None
+            if submission:
+                field = "score" if self.problem_type == "regression" else "label"
+                predictions = [getattr(answer, field) for answer in answered.answers]
+                path = write_submission(os.path.abspath(output_dir), submission, predictions)
+                print(f"{path}: for gluebenchmark.com")
 
 
 def _check_same_columns(examples: list) -> None:

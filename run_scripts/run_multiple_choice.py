@@ -75,18 +75,20 @@ def main() -> None:
         )
     check_training_flags(has_train=bool(train), has_dev=bool(dev))
 
-    from keras_bert.training import multiple_choice
+    from keras_bert.models.multiple_choice import MultipleChoice
+    from keras_bert.training.fine_tuning import fine_tune
+    from keras_bert.training.finished_runs import evaluate_run, predict_run
 
     model = trained_model_flags()
 
     def train_in(folder, options):
-        multiple_choice.train_multiple_choice(folder, train, starting_point(), options, dev=dev)
+        fine_tune(folder, MultipleChoice, train, dev, start=starting_point(), options=options)
 
     def evaluate_in(folder):
-        return multiple_choice.evaluate_multiple_choice(folder, dev, eval_batch_size=FLAGS.eval_batch_size, **model)
+        return evaluate_run(folder, MultipleChoice, dev, batch_size=FLAGS.eval_batch_size, **model)
 
     def predict_in(folder):
-        multiple_choice.predict_multiple_choice(folder, test, predict_batch_size=FLAGS.predict_batch_size, **model)
+        predict_run(folder, MultipleChoice, test, batch_size=FLAGS.predict_batch_size, **model)
 
     train_evaluate_predict(
         fine_tuning_options(),

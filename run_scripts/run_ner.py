@@ -60,19 +60,23 @@ def main() -> None:
             if examples:
                 _check_tags(examples, labels)
 
+    from keras_bert.models.token_classifier import TokenClassifier
     from keras_bert.tasks.tagging.tag_schemes import find_scheme
-    from keras_bert.training import tagging
+    from keras_bert.training.fine_tuning import fine_tune
+    from keras_bert.training.finished_runs import evaluate_run, predict_run
 
     model = trained_model_flags()
 
     def train_in(folder, options):
-        tagging.train_tagger(folder, train, starting_point(), options, dev=dev, labels=labels)
+        arguments = {"labels": list(labels)}
+        start = starting_point()
+        fine_tune(folder, TokenClassifier, train, dev, start=start, options=options, model_arguments=arguments)
 
     def evaluate_in(folder):
-        return tagging.evaluate_tagger(folder, dev, eval_batch_size=FLAGS.eval_batch_size, **model)
+        return evaluate_run(folder, TokenClassifier, dev, batch_size=FLAGS.eval_batch_size, **model)
 
     def predict_in(folder):
-        tagging.predict_tagger(folder, test, predict_batch_size=FLAGS.predict_batch_size, **model)
+        predict_run(folder, TokenClassifier, test, batch_size=FLAGS.predict_batch_size, **model)
 
     # Tags that mark no entities have no entity F1.
     main_score = "f1" if labels is None or find_scheme(labels, "labels") else "accuracy"

@@ -154,6 +154,8 @@ def _train_and_evaluate() -> None:
     from keras_bert.tokenization.vocabulary import Vocabulary
     from keras_bert.training.pretraining import evaluate_pretrainer, train_pretrainer
     from keras_bert.training.pretraining_evaluation import PretrainingEvaluation
+    from keras_bert.training.pretraining_options import PretrainingRunOptions
+    from keras_bert.training.starting_point import StartingPoint
 
     set_precision()
     second_phase = _second_phase()
@@ -183,12 +185,7 @@ def _train_and_evaluate() -> None:
         "max_eval_steps": FLAGS.max_eval_steps,
     }
     if FLAGS.do_train:
-        train_pretrainer(
-            FLAGS.output_dir,
-            FLAGS.input_file,
-            config=BertConfig.from_json_file(FLAGS.bert_config_file) if FLAGS.bert_config_file else None,
-            vocabulary=vocabulary,
-            init_checkpoint=FLAGS.init_checkpoint,
+        options = PretrainingRunOptions(
             **lengths,
             masking=masking,
             train_batch_size=FLAGS.train_batch_size,
@@ -209,6 +206,9 @@ def _train_and_evaluate() -> None:
             keep_best=PretrainingEvaluation(eval_files, **evaluated) if FLAGS.keep_best or FLAGS.eval_steps else None,
             eval_steps=FLAGS.eval_steps,
         )
+        config = BertConfig.from_json_file(FLAGS.bert_config_file) if FLAGS.bert_config_file else None
+        start = StartingPoint(config, vocabulary, FLAGS.init_checkpoint)
+        train_pretrainer(FLAGS.output_dir, FLAGS.input_file, start, options)
     if FLAGS.do_eval:
         evaluate_pretrainer(FLAGS.output_dir, eval_files, init_checkpoint=FLAGS.init_checkpoint, **evaluated)
 

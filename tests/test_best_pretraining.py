@@ -1,13 +1,14 @@
 """Pre-training that keeps the best model: the training is that of a run without, and a kill changes nothing."""
 
 import pytest
+from pretraining_runs import pretrain
 from test_resumable_fit import At, Killed, assert_same_run, kill, state_of
 from tiny_pretraining import CONFIG, VOCABULARY, write_records
 
 from keras_bert.models.pretrainer import BertPretrainer
 from keras_bert.program.errors import InputError
 from keras_bert.training.callbacks import read_history
-from keras_bert.training.pretraining import evaluate_pretrainer, train_pretrainer
+from keras_bert.training.pretraining import evaluate_pretrainer
 from keras_bert.training.pretraining_evaluation import PretrainingEvaluation
 from keras_bert.training.resumable_fit import resumable_fit
 
@@ -32,7 +33,7 @@ def records(tmp_path_factory):
 
 def train(path, records, **changes):
     evaluation = PretrainingEvaluation(records[1], eval_batch_size=24)
-    return train_pretrainer(path, records[0], **RUN, keep_best=evaluation, eval_steps=3, **changes)
+    return pretrain(path, records[0], **RUN, keep_best=evaluation, eval_steps=3, **changes)
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +60,7 @@ def test_the_model_with_the_lowest_loss_is_kept(whole, records):
 
 
 def test_evaluating_changes_nothing_in_the_training(whole, records, tmp_path):
-    train_pretrainer(tmp_path / "run", records[0], **RUN)
+    pretrain(tmp_path / "run", records[0], **RUN)
     assert_same_run(whole, tmp_path / "run", STEPS)
 
 
@@ -87,6 +88,6 @@ def test_a_run_that_is_killed_keeps_the_same_model(whole, records, tmp_path, mon
 
 def test_other_records_to_evaluate_on_are_another_run(whole, records):
     with pytest.raises(InputError, match="keep_best was"):
-        train_pretrainer(
+        pretrain(
             whole, records[0], **RUN, keep_best=PretrainingEvaluation(records[0], eval_batch_size=24), eval_steps=3
         )

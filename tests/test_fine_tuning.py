@@ -2,9 +2,11 @@
 
 import json
 
+import classifier_runs
 import keras
 import numpy as np
 import pytest
+from classifier_runs import evaluate_classifier, predict_classifier
 
 from keras_bert.config import BertConfig
 from keras_bert.models.pretrainer import BertPretrainer
@@ -13,9 +15,7 @@ from keras_bert.program.errors import InputError
 from keras_bert.program.folder_lock import only_writer
 from keras_bert.tasks.classification.examples import TextExamples, labels_of
 from keras_bert.tokenization.vocabulary import Vocabulary
-from keras_bert.training import classification
 from keras_bert.training.callbacks import read_history
-from keras_bert.training.classification import evaluate_classifier, predict_classifier
 from keras_bert.training.fine_tuning import FineTuningOptions
 from keras_bert.training.optimizer_choice import OptimizerChoice
 from keras_bert.training.resumable_fit import resumable_fit
@@ -45,7 +45,7 @@ RUN = {
 
 def train_classifier(path, train, config=None, vocabulary=None, init_checkpoint=None, **options):
     start = StartingPoint(config, vocabulary, init_checkpoint)
-    return classification.train_classifier(path, train, start, FineTuningOptions(**options))
+    return classifier_runs.train_classifier(path, train, start, FineTuningOptions(**options))
 
 
 def reviews(number=48, seed=0):
@@ -114,7 +114,7 @@ def test_evaluation_writes_googles_file(trained):
 
 def test_predictions_are_probabilities_in_the_order_of_the_labels(trained, capsys):
     test = TextExamples(["the film was good", "so bad", "a very sad film"])
-    probabilities = predict_classifier(trained, test, max_seq_length=16, predict_batch_size=2)
+    probabilities = predict_classifier(trained, test, max_seq_length=16, batch_size=2)
     rows = [line.split("\t") for line in (trained / "test_results.tsv").read_text().splitlines()]
     np.testing.assert_allclose(np.array(rows, "float64"), probabilities, rtol=1e-8)
     np.testing.assert_allclose(probabilities.sum(axis=1), 1.0, rtol=1e-6)

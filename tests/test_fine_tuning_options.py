@@ -3,6 +3,7 @@
 import json
 import os
 
+import classifier_runs
 import keras
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from keras_bert.models.sequence_classifier import SequenceClassifier
 from keras_bert.program.errors import InputError
 from keras_bert.tasks.classification.examples import TextExamples
 from keras_bert.tasks.distillation import distill, teacher_logits
-from keras_bert.training import classification, fine_tuning
+from keras_bert.training import fine_tuning
 from keras_bert.training.callbacks import read_history
 from keras_bert.training.fine_tuning import FineTuningOptions
 from keras_bert.training.resumable_fit import resumable_fit
@@ -25,7 +26,7 @@ START = StartingPoint(CONFIG.replace(num_hidden_layers=2), VOCABULARY)
 
 
 def train(path, dev=None, examples=TRAIN, start=START, **changes):
-    return classification.train_classifier(path, examples, start, FineTuningOptions(**{**OPTIONS, **changes}), dev=dev)
+    return classifier_runs.train_classifier(path, examples, start, FineTuningOptions(**{**OPTIONS, **changes}), dev=dev)
 
 
 def weights(model):
@@ -85,7 +86,7 @@ def test_the_best_model_is_kept_and_a_kill_changes_nothing(eagerly, tmp_path, mo
     for one, other in zip(weights(kept), weights(again), strict=True):
         np.testing.assert_array_equal(one, other)
 
-    results = classification.evaluate_classifier(tmp_path / "whole", DEV, max_seq_length=16)
+    results = classifier_runs.evaluate_classifier(tmp_path / "whole", DEV, max_seq_length=16)
     assert results["eval_accuracy"] == best["accuracy"]
     assert results["eval_loss"] == pytest.approx(best["loss"], rel=1e-5)
     assert results["global_step"] == best["step"]

@@ -30,6 +30,7 @@ from keras_bert.serving.hub_pair import export_hub_pair
 from keras_bert.tasks import prediction
 from keras_bert.training.fine_tuning import fine_tune
 from keras_bert.training.pretraining import train_pretrainer
+from keras_bert.training.starting_point import StartingPoint
 from keras_bert.training.strategies import make_strategy
 
 PROJECT = pathlib.Path(__file__).resolve().parent.parent
@@ -313,7 +314,7 @@ def test_texts_go_through_a_whole_batch_at_a_time_where_the_backend_is_not_tenso
         (lambda path: export_hub_pair(text_models()[0], path), "Exporting for TF-Hub"),
         (lambda path: make_strategy(), "A run that trains, evaluates or predicts in a folder"),
         (lambda path: fine_tune(path, SequenceClassifier, None, start=None), "A training run"),
-        (lambda path: train_pretrainer(path, "records"), "Pre-training"),
+        (lambda path: train_pretrainer(path, "records", StartingPoint()), "Pre-training"),
     ],
 )
 def test_what_needs_tensorflow_says_so_in_one_line(monkeypatch, tmp_path, call, work):

@@ -2,9 +2,11 @@
 
 import json
 
+import classifier_runs
 import keras
 import numpy as np
 import pytest
+from pretraining_runs import pretrain
 from test_fine_tuning import CONFIG as TEXT_CONFIG
 from test_fine_tuning import RUN as TEXT_RUN
 from test_fine_tuning import VOCABULARY as TEXT_VOCABULARY
@@ -25,10 +27,9 @@ from keras_bert.optimization import (
     WarmupTrapezoid,
 )
 from keras_bert.program.errors import InputError
-from keras_bert.training import classification, pretraining
+from keras_bert.training import pretraining
 from keras_bert.training.fine_tuning import FineTuningOptions
 from keras_bert.training.optimizer_choice import OptimizerChoice, averaged_weights, take_averages
-from keras_bert.training.pretraining import train_pretrainer
 from keras_bert.training.resumable_fit import resumable_fit
 from keras_bert.training.run_folder import RunFolder
 from keras_bert.training.starting_point import StartingPoint
@@ -173,7 +174,7 @@ def test_a_run_ends_with_the_averaged_weights_and_a_kill_changes_nothing(records
         patch.setattr(
             pretraining, "resumable_fit", lambda *args, **named: resumable_fit(*args, **named, extra_callbacks=[See()])
         )
-        model = train_pretrainer(tmp_path / "whole", records, **run)
+        model = pretrain(tmp_path / "whole", records, **run)
     averages = seen[0]
     for weights in seen[1:]:
         averages = [0.8 * average + 0.2 * weight for average, weight in zip(averages, weights, strict=True)]
@@ -183,24 +184,24 @@ def test_a_run_ends_with_the_averaged_weights_and_a_kill_changes_nothing(records
         np.testing.assert_array_equal(variable.value.numpy(), copy.value.numpy())
 
     train_until_killed(monkeypatch, 3, tmp_path / "killed", records, **run)
-    train_pretrainer(tmp_path / "killed", records, **run)
+    pretrain(tmp_path / "killed", records, **run)
     assert_same_weights(tmp_path / "whole" / "model", tmp_path / "killed" / "model")
 
     # Killed before the model folder was written: the last checkpoint has the weights that are trained on.
     (tmp_path / "killed" / "model").rename(tmp_path / "lost")
-    train_pretrainer(tmp_path / "killed", records, **run)
+    pretrain(tmp_path / "killed", records, **run)
     assert_same_weights(tmp_path / "lost", tmp_path / "killed" / "model")
     with pytest.raises(InputError, match="ema_momentum was 0.8 and is now 0.9"):
-        train_pretrainer(
+        pretrain(
             tmp_path / "killed", records, **{**run, "optimizer": OptimizerChoice("lamb", "polynomial", 0.5, None, 0.9)}
         )
 
 
 def test_a_run_in_float16_ends_with_the_same_weights_when_killed(records, tmp_path, monkeypatch, float16):
     run = {**RUN, "optimizer": OptimizerChoice("lamb", ema_momentum=0.8)}
-    train_pretrainer(tmp_path / "whole", records, **run)
+    pretrain(tmp_path / "whole", records, **run)
     train_until_killed(monkeypatch, 3, tmp_path / "killed", records, **run)
-    train_pretrainer(tmp_path / "killed", records, **run)
+    pretrain(tmp_path / "killed", records, **run)
     assert_same_weights(tmp_path / "whole" / "model", tmp_path / "killed" / "model")
     states = [state_of(tmp_path / name, 6) for name in ("whole", "killed")]
     assert states[0].keys() == states[1].keys()
@@ -209,7 +210,7 @@ def test_a_run_in_float16_ends_with_the_same_weights_when_killed(records, tmp_pa
     keras.config.set_dtype_policy("float32")
     assert all(weight.dtype == "float32" for weight in weights_of(tmp_path / "whole" / "model"))
     with pytest.raises(InputError, match="dtype was 'mixed_float16' and is now 'float32'"):
-        train_pretrainer(tmp_path / "whole", records, **run)
+        pretrain(tmp_path / "whole", records, **run)
 
 
 def test_the_scale_of_float16_is_part_of_the_checkpoint(tmp_path, float16):
@@ -242,20 +243,20 @@ def test_the_averaged_weights_are_evaluated_and_kept_and_training_does_not_notic
     options |= {"learning_rate": 1e-2, "optimizer": OptimizerChoice(ema_momentum=0.5)}
     train, dev, start = reviews(), reviews(24, seed=1), StartingPoint(TEXT_CONFIG, TEXT_VOCABULARY)
     watched = {"keep_best": True, "eval_steps": 4, "main_score": "matthews"}
-    classification.train_classifier(tmp_path / "kept", train, start, FineTuningOptions(**options, **watched), dev=dev)
+    classifier_runs.train_classifier(tmp_path / "kept", train, start, FineTuningOptions(**options, **watched), dev=dev)
     assert "The averaged weights are evaluated and kept" in capsys.readouterr().out
-    classification.train_classifier(tmp_path / "plain", train, start, FineTuningOptions(**options))
+    classifier_runs.train_classifier(tmp_path / "plain", train, start, FineTuningOptions(**options))
     states = [state_of(tmp_path / name, 12) for name in ("kept", "plain")]
     for name, value in states[0].items():
         np.testing.assert_array_equal(value, states[1][name], err_msg=name)
 
     lines = [json.loads(line) for line in (tmp_path / "kept" / "evaluations.jsonl").read_text().splitlines()]
     best = json.loads((tmp_path / "kept" / "best.json").read_text())
-    results = classification.evaluate_classifier(tmp_path / "kept", dev, max_seq_length=16)
+    results = classifier_runs.evaluate_classifier(tmp_path / "kept", dev, max_seq_length=16)
     assert results["eval_loss"] == pytest.approx(best["loss"], rel=1e-5)
     # The last evaluation is that of what the other run has written: its averages.
     assert lines[-1]["step"] == 12
-    results = classification.evaluate_classifier(tmp_path / "plain", dev, max_seq_length=16)
+    results = classifier_runs.evaluate_classifier(tmp_path / "plain", dev, max_seq_length=16)
     assert results["eval_loss"] == pytest.approx(lines[-1]["loss"], rel=1e-5)
 
 

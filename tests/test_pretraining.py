@@ -11,13 +11,14 @@ import time
 import loaded_commands
 import numpy as np
 import pytest
+from pretraining_runs import pretrain
 from tiny_pretraining import CONFIG, VOCABULARY, write_records
 
 from keras_bert.models.pretrainer import BertPretrainer
 from keras_bert.program.errors import InputError
 from keras_bert.tokenization.vocabulary import Vocabulary
 from keras_bert.training.callbacks import TIMED, read_history
-from keras_bert.training.pretraining import evaluate_pretrainer, train_pretrainer
+from keras_bert.training.pretraining import evaluate_pretrainer
 from keras_bert.training.pretraining_evaluation import METRICS, PretrainingEvaluation
 from keras_bert.training.pretraining_phase import PretrainingPhase
 from keras_bert.training.resumable_fit import resumable_fit
@@ -43,7 +44,7 @@ def records(tmp_path_factory):
 def finished(records, tmp_path_factory):
     """The folder of a finished run with the settings `RUN`. Tests that write into it do so in ways that others bear."""
     path = tmp_path_factory.mktemp("finished") / "run"
-    train_pretrainer(path, records, **RUN)
+    pretrain(path, records, **RUN)
     return path
 
 
@@ -75,7 +76,7 @@ def train_until_killed(monkeypatch, at_step, *arguments, **keywords):
     with monkeypatch.context() as patch:
         patch.setattr("keras_bert.training.pretraining.resumable_fit", fit_and_die)
         with pytest.raises(Killed):
-            train_pretrainer(*arguments, **keywords)
+            pretrain(*arguments, **keywords)
 
 
 def test_training_lowers_the_loss_and_writes_what_it_promises(records, tmp_path, capsys):
@@ -87,7 +88,7 @@ def test_training_lowers_the_loss_and_writes_what_it_promises(records, tmp_path,
         "num_warmup_steps": 25,
         "save_checkpoints_steps": 100,
     }
-    model = train_pretrainer(tmp_path / "run", records, **run)
+    model = pretrain(tmp_path / "run", records, **run)
     assert sorted(path.name for path in (tmp_path / "run").iterdir()) == [
         "checkpoints",
         "history.jsonl",
@@ -127,7 +128,7 @@ def test_a_run_that_was_killed_ends_with_the_same_weights(records, finished, tmp
     assert os.listdir(tmp_path / "killed" / "checkpoints") == ["step-00000004"]
     assert not (tmp_path / "killed" / "model").exists()
     capsys.readouterr()
-    train_pretrainer(tmp_path / "killed", records, **RUN)
+    pretrain(tmp_path / "killed", records, **RUN)
     assert "going on from step 4 of 12" in capsys.readouterr().out
 
     assert_same_weights(finished / "model", tmp_path / "killed" / "model")
@@ -143,11 +144,11 @@ def test_a_run_that_makes_its_masks_ends_with_the_same_weights_when_killed(tmp_p
     path = write_records(tmp_path / "train.tfrecord", masked=False)
     run = {**RUN, "masking": {"masked_lm_prob": 0.3}}
     train_until_killed(monkeypatch, 6, tmp_path / "killed", path, **run)
-    train_pretrainer(tmp_path / "killed", path, **run)
-    train_pretrainer(tmp_path / "whole", path, **run)
+    pretrain(tmp_path / "killed", path, **run)
+    pretrain(tmp_path / "whole", path, **run)
     assert_same_weights(tmp_path / "whole" / "model", tmp_path / "killed" / "model")
     with pytest.raises(InputError, match=r"masking was \{'masked_lm_prob': 0.3\} and is now None"):
-        train_pretrainer(tmp_path / "whole", path, **RUN)
+        pretrain(tmp_path / "whole", path, **RUN)
     first, again = (evaluate_pretrainer(tmp_path / "whole", path) for _ in range(2))
     assert first == again
 
@@ -155,9 +156,9 @@ def test_a_run_that_makes_its_masks_ends_with_the_same_weights_when_killed(tmp_p
 def test_masks_cannot_be_made_without_a_vocabulary_nor_twice(records, tmp_path):
     path = write_records(tmp_path / "train.tfrecord", masked=False)
     with pytest.raises(InputError, match=r"train\.tfrecord: its records have no masks"):
-        train_pretrainer(tmp_path / "run", path, **{**RUN, "vocabulary": None})
+        pretrain(tmp_path / "run", path, **{**RUN, "vocabulary": None})
     with pytest.raises(InputError, match="its records have masks, so masked_lm_prob would change nothing"):
-        train_pretrainer(tmp_path / "run", records, **RUN, masking={"masked_lm_prob": 0.3})
+        pretrain(tmp_path / "run", records, **RUN, masking={"masked_lm_prob": 0.3})
     BertPretrainer(CONFIG).save_pretrained(tmp_path / "start")
     with pytest.raises(InputError, match=r"train\.tfrecord: its records have no masks"):
         evaluate_pretrainer(tmp_path / "out", path, init_checkpoint=tmp_path / "start")
@@ -165,7 +166,7 @@ def test_masks_cannot_be_made_without_a_vocabulary_nor_twice(records, tmp_path):
 
 
 def test_several_steps_in_one_execution_make_the_same_updates(records, finished, tmp_path):
-    train_pretrainer(tmp_path / "five", records, **RUN, steps_per_execution=5)
+    pretrain(tmp_path / "five", records, **RUN, steps_per_execution=5)
     for one, other in zip(weights_of(finished / "model"), weights_of(tmp_path / "five/model"), strict=True):
         np.testing.assert_allclose(one, other, atol=1e-6)
     assert [line["step"] for line in read_history(tmp_path / "five" / "history.jsonl")] == [5, 10, 12]
@@ -173,14 +174,14 @@ def test_several_steps_in_one_execution_make_the_same_updates(records, finished,
 
 def test_a_finished_run_is_not_trained_again(records, finished):
     before = (finished / "history.jsonl").read_text()
-    train_pretrainer(finished, records, **RUN)
+    pretrain(finished, records, **RUN)
     assert (finished / "history.jsonl").read_text() == before
 
 
 def test_training_starts_from_a_model_folder(records, tmp_path):
     BertPretrainer(CONFIG).save_pretrained(tmp_path / "start", VOCABULARY)
     arguments = {**RUN, "config": None, "vocabulary": None, "learning_rate": 0.0}
-    model = train_pretrainer(tmp_path / "run", records, init_checkpoint=tmp_path / "start", **arguments)
+    model = pretrain(tmp_path / "run", records, init_checkpoint=tmp_path / "start", **arguments)
     assert_same_weights(tmp_path / "start", tmp_path / "run" / "model")
     assert model.vocabulary.tokens == VOCABULARY.tokens
 
@@ -194,7 +195,7 @@ def test_a_model_folder_is_evaluated_without_training(records, tmp_path):
 
 def test_tensorboard_gets_the_metrics_at_their_steps(records, tmp_path):
     accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
-    train_pretrainer(tmp_path / "run", records, **RUN, tensorboard=True)
+    pretrain(tmp_path / "run", records, **RUN, tensorboard=True)
     events = accumulator.EventAccumulator(str(tmp_path / "run" / "tensorboard"), size_guidance={"tensors": 0})
     events.Reload()
     assert set(METRICS) | {"learning_rate", "gradient_norm", *TIMED} == set(events.Tags()["tensors"])
@@ -204,27 +205,27 @@ def test_tensorboard_gets_the_metrics_at_their_steps(records, tmp_path):
 def test_without_tensorboard_the_message_says_what_to_do(records, tmp_path, monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(InputError, match="TensorBoard is not installed. Install it"):
-        train_pretrainer(tmp_path / "run", records, **RUN, tensorboard=True)
+        pretrain(tmp_path / "run", records, **RUN, tensorboard=True)
 
 
 def test_other_settings_are_refused_in_the_folder_of_a_run(records, finished):
     with pytest.raises(
         InputError, match="holds a run with other settings: learning_rate was 0.01 and is now 0.5. Give"
     ):
-        train_pretrainer(finished, records, **{**RUN, "learning_rate": 0.5})
+        pretrain(finished, records, **{**RUN, "learning_rate": 0.5})
 
 
 def test_a_folder_of_something_else_is_refused(records, tmp_path):
     (tmp_path / "letter.txt").write_text("dear")
     with pytest.raises(InputError, match="is not empty and holds no run that could go on .*Remove it or give another"):
-        train_pretrainer(tmp_path, records, **RUN)
+        pretrain(tmp_path, records, **RUN)
     assert os.listdir(tmp_path) == ["letter.txt"]
 
 
 def test_a_loss_that_is_not_a_number_stops_the_run_before_it_is_saved(records, tmp_path):
     run = {**RUN, "learning_rate": 1e30, "num_warmup_steps": 0}
     with pytest.raises(InputError, match=r"The loss is (nan|inf) at step \d+. Use a lower learning_rate"):
-        train_pretrainer(tmp_path / "run", records, **run)
+        pretrain(tmp_path / "run", records, **run)
     assert not (tmp_path / "run" / "model").exists()
 
 
@@ -244,7 +245,7 @@ def test_a_loss_that_is_not_a_number_stops_the_run_before_it_is_saved(records, t
 )
 def test_what_does_not_go_together_is_refused(records, tmp_path, changes, message):
     with pytest.raises(InputError, match=message):
-        train_pretrainer(tmp_path / "run", records, **{**RUN, **changes})
+        pretrain(tmp_path / "run", records, **{**RUN, **changes})
 
 
 def test_records_of_another_vocabulary_are_refused(records, finished, tmp_path):
@@ -268,7 +269,7 @@ def test_records_of_another_vocabulary_are_refused(records, finished, tmp_path):
         (same, {"keep_best": PretrainingEvaluation(other)}),
     ]:
         with pytest.raises(InputError, match=message):
-            train_pretrainer(tmp_path / "run", files, **{**RUN, **changes})
+            pretrain(tmp_path / "run", files, **{**RUN, **changes})
     with pytest.raises(InputError, match=message):
         evaluate_pretrainer(tmp_path / "run", other, init_checkpoint=finished / "model")
     reordered = Vocabulary(VOCABULARY.tokens[::-1])
@@ -290,15 +291,15 @@ def test_records_of_another_vocabulary_are_refused(records, finished, tmp_path):
 def test_an_output_folder_that_cannot_be_written_to_is_refused(records, tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(InputError, match="is a file"):
-        train_pretrainer(tmp_path / "file", records, **RUN)
+        pretrain(tmp_path / "file", records, **RUN)
     with pytest.raises(InputError, match="a part of the path is a file, not a folder"):
-        train_pretrainer(tmp_path / "file" / "run", records, **RUN)
+        pretrain(tmp_path / "file" / "run", records, **RUN)
 
 
 def test_a_config_that_is_not_the_model_folders_is_refused(records, tmp_path):
     BertPretrainer(CONFIG).save_pretrained(tmp_path / "start", VOCABULARY)
     with pytest.raises(InputError, match="disagree: hidden_size is 32 and 16. Leave the config out"):
-        train_pretrainer(
+        pretrain(
             tmp_path / "run",
             records,
             **{**RUN, "config": CONFIG.replace(hidden_size=32)},
@@ -315,7 +316,7 @@ def test_damage_met_on_the_way_is_one_line_that_names_the_file(finished, tmp_pat
     # Read without shuffling or in the first epoch: behind the middle, before the end.
     path.write_bytes(data[: len(data) * 3 // 4] + b"damage" + data[len(data) * 3 // 4 + 6 :])
     for use in (
-        lambda: train_pretrainer(tmp_path / "run", str(path), **{**RUN, "num_train_steps": 60}),
+        lambda: pretrain(tmp_path / "run", str(path), **{**RUN, "num_train_steps": 60}),
         lambda: evaluate_pretrainer(finished, str(path)),
     ):
         with pytest.raises(InputError, match=r"train\.tfrecord: record \d+ [^\n]* again\.$"):

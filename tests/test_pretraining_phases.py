@@ -6,6 +6,7 @@ import os
 import keras
 import numpy as np
 import pytest
+from pretraining_runs import pretrain
 from test_pretraining import RUN, Killed, assert_same_weights, run_command, train_until_killed
 from tiny_pretraining import CONFIG, VOCABULARY, write_records
 
@@ -13,7 +14,6 @@ from keras_bert.program.errors import InputError
 from keras_bert.training import pretraining
 from keras_bert.training.callbacks import read_history
 from keras_bert.training.optimizer_choice import OptimizerChoice
-from keras_bert.training.pretraining import train_pretrainer
 from keras_bert.training.pretraining_phase import PretrainingPhase
 from keras_bert.training.resumable_fit import resumable_fit
 
@@ -53,7 +53,7 @@ def whole(short, second, tmp_path_factory):
         patch.setattr(
             pretraining, "resumable_fit", lambda *args, **named: resumable_fit(*args, **named, extra_callbacks=[See()])
         )
-        train_pretrainer(path, short, **RUN, second_phase=second, optimizer=OptimizerChoice(ema_momentum=0.8))
+        pretrain(path, short, **RUN, second_phase=second, optimizer=OptimizerChoice(ema_momentum=0.8))
     return path, seen
 
 
@@ -104,14 +104,14 @@ def test_killed_in_either_phase_or_between_them_the_run_ends_with_the_same_weigh
     with monkeypatch.context() as patch:
         patch.setattr(pretraining, "resumable_fit", between)
         with pytest.raises(Killed):
-            train_pretrainer(path, short, **run)
+            pretrain(path, short, **run)
     assert sorted(os.listdir(path / "checkpoints")) == ["step-00000004", "step-00000006"]
 
     train_until_killed(monkeypatch, 3, path, short, **run)
     assert sorted(os.listdir(path / "checkpoints")) == ["step-00000006", "step-00000008"]
     assert not (path / "model").exists()
     capsys.readouterr()
-    train_pretrainer(path, short, **run)
+    pretrain(path, short, **run)
     out = capsys.readouterr().out
     assert "phase 2: steps 6 to 10" in out
     assert "going on from step 8 of 10" in out
@@ -137,14 +137,14 @@ def test_what_is_not_said_of_the_second_phase_is_as_in_the_first():
 def test_a_second_phase_that_cannot_be_is_refused_before_the_first(short, second, tmp_path, changes, message):
     values = {**vars(second), **changes}
     with pytest.raises(InputError, match=message):
-        train_pretrainer(tmp_path / "run", short, **RUN, second_phase=PretrainingPhase(**values))
+        pretrain(tmp_path / "run", short, **RUN, second_phase=PretrainingPhase(**values))
     assert not (tmp_path / "run").exists()
 
 
 def test_another_second_phase_is_refused_in_the_folder_of_a_run(whole, short, second):
     choice = OptimizerChoice(ema_momentum=0.8)
     with pytest.raises(InputError, match="num_train_steps_phase2 was 4 and is now None"):
-        train_pretrainer(whole[0], short, **RUN, optimizer=choice)
+        pretrain(whole[0], short, **RUN, optimizer=choice)
 
 
 def test_numbers_of_a_phase_that_make_no_sense_are_refused():

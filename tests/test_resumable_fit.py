@@ -10,12 +10,12 @@ import keras
 import loaded_commands
 import numpy as np
 import pytest
+from pretraining_runs import pretrain
 from tiny_pretraining import CONFIG, VOCABULARY, write_records
 
 from keras_bert.models.pretrainer import BertPretrainer
 from keras_bert.program.errors import InputError
 from keras_bert.training.callbacks import TIMED, read_history
-from keras_bert.training.pretraining import train_pretrainer
 from keras_bert.training.resumable_fit import resumable_fit
 from keras_bert.training.run_folder import read_arrays
 
@@ -46,7 +46,7 @@ def records(tmp_path_factory):
 def finished(records, tmp_path_factory):
     """The folder of a run that nobody stopped."""
     path = tmp_path_factory.mktemp("finished") / "run"
-    train_pretrainer(path, records, **RUN)
+    pretrain(path, records, **RUN)
     return path
 
 
@@ -95,7 +95,7 @@ def train(monkeypatch, path, records, first_callbacks=(), **changes):
             "keras_bert.training.pretraining.resumable_fit",
             lambda *arguments, **keywords: resumable_fit(*arguments, **keywords, first_callbacks=first_callbacks),
         )
-        train_pretrainer(path, records, **{**RUN, **changes})
+        pretrain(path, records, **{**RUN, **changes})
 
 
 def checkpoints(run):
@@ -225,7 +225,7 @@ def test_while_a_run_trains_its_folder_is_refused_to_others(records, finished, t
         with monkeypatch.context() as patch:
             patch.setattr("keras_bert.training.pretraining.resumable_fit", None)  # not so far as to train
             with pytest.raises(InputError) as caught:
-                train_pretrainer(run, records, **RUN)
+                pretrain(run, records, **RUN)
         refused.append(str(caught.value))
 
     train(monkeypatch, run, records, [At(8, start_another)])
@@ -327,6 +327,6 @@ def test_a_run_that_is_killed_several_times_and_asked_to_stop_once_ends_as_one_t
     assert f"going on from step {step} of 180" in out
     assert not [name for name in os.listdir(run / "checkpoints") if name.startswith(".")], "half-written"
 
-    train_pretrainer(tmp_path / "whole", records, **{**RUN, **WHOLE})
+    pretrain(tmp_path / "whole", records, **{**RUN, **WHOLE})
     assert_same_run(tmp_path / "whole", run, 180)
     assert (run / "model" / "vocab.txt").exists()

@@ -11,6 +11,7 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from pretraining_runs import pretrain
 from tiny_pretraining import CONFIG, LENGTH, VOCABULARY, write_records
 
 from keras_bert.models.pretrainer import BertPretrainer
@@ -19,7 +20,6 @@ from keras_bert.program.errors import InputError
 from keras_bert.records.datasets import pretraining_dataset
 from keras_bert.training import callbacks
 from keras_bert.training.callbacks import TIMED, read_history
-from keras_bert.training.pretraining import train_pretrainer
 from keras_bert.training.resumable_fit import compile_for_training, resumable_fit
 from keras_bert.training.run_folder import RunFolder
 from keras_bert.training.throughput import measured_peak
@@ -44,7 +44,7 @@ def records(tmp_path_factory):
 def lines(records, tmp_path_factory):
     """What a run has logged, a line for each update."""
     path = tmp_path_factory.mktemp("run") / "run"
-    train_pretrainer(path, records, **RUN)
+    pretrain(path, records, **RUN)
     return read_history(path / "history.jsonl")
 
 
@@ -210,7 +210,7 @@ def test_the_batch_of_a_loss_that_is_not_a_number_can_be_replayed(tmp_path, step
     step = steps.index(True) + 1
 
     with pytest.raises(InputError, match="The loss is (nan|inf) at step") as caught:
-        train_pretrainer(tmp_path / "run", str(path), **RUN, steps_per_execution=steps_per_execution)
+        pretrain(tmp_path / "run", str(path), **RUN, steps_per_execution=steps_per_execution)
     assert "Use a lower learning_rate, or a longer warm-up." in str(caught.value)
     assert f"at step {max(step, steps_per_execution)}." in str(caught.value)
     kept = tmp_path / "run" / f"batch_of_step_{step}.npz"

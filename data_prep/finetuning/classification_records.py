@@ -2,21 +2,17 @@
 
 import dataclasses
 import functools
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from data_prep.finetuning import labelled_text
-from data_prep.finetuning import tables as table_rows
-from data_prep.finetuning.finetuning_task import Batches, FinetuningTask, has_labels
+from data_prep.finetuning import labelled_text, tables
+from data_prep.finetuning.finetuning_task import FinetuningTask, has_labels
 from data_prep.finetuning.usual_columns import usual_label_column, usual_text_columns
 from keras_bert.program.errors import InputError
 from keras_bert.records import features
 from keras_bert.records.features import Feature
 from keras_bert.tasks.classification import examples as classification
-
-_TEXTS_AT_ONCE = 1024
 
 
 class Classification(FinetuningTask):
@@ -38,20 +34,18 @@ class Classification(FinetuningTask):
     def record(self, part: str) -> list[Feature]:
         return features.classification_features(self.options.max_seq_length)
 
-    def batches(self, part: str, tokenizer, write_line: Callable[[bytes], Any]) -> Batches:
+    def _encode(self, part: str, examples: slice, tokenizer, write_line) -> dict[str, np.ndarray]:
         found = self.examples[part]
-        unknown = np.zeros((len(found), *self._label_shape()), np.int64)
-        labels = self._ids.get(part, unknown)
-        for first in range(0, len(found), _TEXTS_AT_ONCE):
-            rows = slice(first, first + _TEXTS_AT_ONCE)
-            second_texts = found.second_texts and found.second_texts[rows]
-            batch, is_cut = classification.encode_texts(
-                found.texts[rows], second_texts, tokenizer, self.options.max_seq_length
-            )
-            batch[features.LABEL_IDS] = labels[rows]
-            batch[features.IS_REAL_EXAMPLE] = np.ones((len(is_cut), 1), np.int64)
-            self.counts[part]["cut_texts"] += int(is_cut.sum())
-            yield batch, len(is_cut)
+        second_texts = found.second_texts and found.second_texts[examples]
+        batch, is_cut = classification.encode_texts(
+            found.texts[examples], second_texts, tokenizer, self.options.max_seq_length
+        )
+        is_labelled = part in self._ids
+        unknown = np.zeros((len(is_cut), *self._label_shape()), np.int64)
+        batch[features.LABEL_IDS] = self._ids[part][examples] if is_labelled else unknown
+        batch[features.IS_REAL_EXAMPLE] = np.ones((len(is_cut), 1), np.int64)
+        self.counts[part]["cut_texts"] += int(is_cut.sum())
+        return batch
 
     def _label_shape(self) -> tuple[int, ...]:
         return (1,)
@@ -80,7 +74,7 @@ class Classification(FinetuningTask):
         text, second_text = options.text_column, options.second_text_column
         label = options.label_columns[0] if len(options.label_columns) == 1 else options.label_columns
         if text is None or not options.label_columns:
-            first = next(table_rows.read_rows(path, has_header=options.has_header), None)
+            first = next(tables.read_rows(path, has_header=options.has_header), None)
             names = first.values if first else ()
             if text is None:
                 usual = usual_text_columns(names)
@@ -95,7 +89,7 @@ class Classification(FinetuningTask):
 
     def _is_official(self, path: str) -> bool:
         """Whether a file of a benchmark has the benchmark's own columns: not those of Hugging Face."""
-        return not table_rows.has_named_values(path) and not self.options.text_column
+        return not tables.has_named_values(path) and not self.options.text_column
 
     def _checked_label_column(self, column):
         if isinstance(column, tuple):

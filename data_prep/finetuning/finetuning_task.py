@@ -11,6 +11,7 @@ from data_prep.finetuning.glue import GlueTask
 from data_prep.finetuning.tables import Column
 from keras_bert.program.errors import InputError
 from keras_bert.records.features import Feature
+from keras_bert.tasks.encoding import ROWS_AT_ONCE, parts_of
 
 # Batches of records, and the number of examples that each is made of.
 Batches = Iterator[tuple[dict[str, np.ndarray], int]]
@@ -58,6 +59,8 @@ class FinetuningTask:
     endings: tuple[str, ...] = (".tsv", ".csv", ".jsonl")
     # TF Model Garden's name of the task.
     task_type: str
+    # The rows of a batch of records.
+    rows_at_once = ROWS_AT_ONCE
 
     def __init__(self, options: FinetuningOptions, glue: GlueTask | None = None):
         self.options = options
@@ -78,13 +81,21 @@ class FinetuningTask:
     def record(self, part: str) -> list[Feature]:
         raise NotImplementedError
 
-    def batches(self, part: str, tokenizer, write_line: Callable[[bytes], Any]) -> Batches:
+    def batches(self, part: str, tokenizer, write_line: Callable[[bytes], Any] | None) -> Batches:
         """Yields batches of records and the number of examples that each is made of.
 
         Args:
             write_line: takes the lines of the side file, where there is one.
         """
+        for examples in parts_of(len(self.examples[part]), self._rows_per_example(), self.rows_at_once):
+            yield self._encode(part, examples, tokenizer, write_line), examples.stop - examples.start
+
+    def _encode(self, part: str, examples: slice, tokenizer, write_line) -> dict[str, np.ndarray]:
+        """Returns the records of some examples of a part, as batches have them."""
         raise NotImplementedError
+
+    def _rows_per_example(self) -> int:
+        return 1
 
     def has_side_file(self, part: str) -> bool:
         return False

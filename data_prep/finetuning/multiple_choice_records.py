@@ -1,19 +1,16 @@
 """Prompts with choices -> batches of records."""
 
 import dataclasses
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from data_prep.finetuning.finetuning_task import Batches, FinetuningTask, has_labels
+from data_prep.finetuning.finetuning_task import FinetuningTask, has_labels
 from data_prep.finetuning.labelled_text import read_choices
 from keras_bert.program.errors import InputError
 from keras_bert.records import features
 from keras_bert.records.features import Feature
 from keras_bert.tasks.multiple_choice import examples as multiple_choice
-
-_TEXTS_AT_ONCE = 1024
 
 
 class MultipleChoice(FinetuningTask):
@@ -43,20 +40,20 @@ class MultipleChoice(FinetuningTask):
     def record(self, part: str) -> list[Feature]:
         return features.multiple_choice_features(self.options.max_seq_length, self._num_choices)
 
-    def batches(self, part: str, tokenizer, write_line: Callable[[bytes], Any]) -> Batches:
+    def _rows_per_example(self) -> int:
+        return self._num_choices
+
+    def _encode(self, part: str, examples: slice, tokenizer, write_line) -> dict[str, np.ndarray]:
         found = self.examples[part]
-        answers = self._answers.get(part, [0] * len(found))
-        at_once = _TEXTS_AT_ONCE // self._num_choices
-        for first in range(0, len(found), at_once):
-            rows = slice(first, first + at_once)
-            batch, is_cut = multiple_choice.encode_choices(
-                found.prompts[rows], found.choices[rows], tokenizer, self.options.max_seq_length
-            )
-            batch = {name: values.reshape(len(is_cut), -1) for name, values in batch.items()}
-            batch[features.LABEL_IDS] = np.array(answers[rows], np.int64)[:, None]
-            batch[features.IS_REAL_EXAMPLE] = np.ones((len(is_cut), 1), np.int64)
-            self.counts[part]["cut_texts"] += int(is_cut.sum())
-            yield batch, len(is_cut)
+        batch, is_cut = multiple_choice.encode_choices(
+            found.prompts[examples], found.choices[examples], tokenizer, self.options.max_seq_length
+        )
+        answers = self._answers[part][examples] if part in self._answers else [0] * len(is_cut)
+        batch = {name: values.reshape(len(is_cut), -1) for name, values in batch.items()}
+        batch[features.LABEL_IDS] = np.array(answers, np.int64)[:, None]
+        batch[features.IS_REAL_EXAMPLE] = np.ones((len(is_cut), 1), np.int64)
+        self.counts[part]["cut_texts"] += int(is_cut.sum())
+        return batch
 
     def metadata(self) -> dict[str, Any]:
         return {**super().metadata(), "num_choices": self._num_choices}

@@ -1,12 +1,12 @@
 """Questions about contexts -> batches of windows, and a side file that leads from their columns back to the text."""
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
-from data_prep.finetuning.finetuning_task import Batches, FinetuningOptions, FinetuningTask, has_labels
+from data_prep.finetuning.finetuning_task import FinetuningOptions, FinetuningTask, has_labels
 from data_prep.finetuning.glue import GlueTask
 from data_prep.finetuning.squad import read_squad
 from keras_bert.program.errors import InputError
@@ -14,7 +14,6 @@ from keras_bert.records import features
 from keras_bert.records.features import Feature
 from keras_bert.tasks.question_answering import examples as question_answering
 
-_QUESTIONS_AT_ONCE = 256
 # As google-research/bert numbers its windows.
 _FIRST_UNIQUE_ID = 1_000_000_000
 # Names in messages, of those that are many.
@@ -27,6 +26,7 @@ class QuestionAnswering(FinetuningTask):
     kind = "question_answering"
     task_type = "bert_squad"
     endings = (".json", ".jsonl")
+    rows_at_once = 256  # questions; each may have many windows
 
     def __init__(self, options: FinetuningOptions, glue: GlueTask | None = None):
         super().__init__(options, glue)
@@ -45,25 +45,24 @@ class QuestionAnswering(FinetuningTask):
     def has_side_file(self, part: str) -> bool:
         return part != "train"
 
-    def batches(self, part: str, tokenizer, write_line: Callable[[bytes], Any]) -> Batches:
-        examples = self.examples[part]
-        unique_id = _FIRST_UNIQUE_ID
-        for first in range(0, len(examples), _QUESTIONS_AT_ONCE):
-            stop = min(first + _QUESTIONS_AT_ONCE, len(examples))
-            questions = examples.part(first, stop)
-            windows = question_answering.make_windows(questions.questions, questions.contexts, tokenizer, self._windows)
-            self.counts[part]["cut_questions"] += windows.num_cut_questions
-            batch = dict(windows.rows)
-            if has_labels(part):
-                batch |= self._positions(part, windows, first, stop)
-                if part == "train":
-                    batch = self._without_lost_answers(part, batch, windows, first)
-            batch[features.UNIQUE_IDS] = unique_id + np.arange(len(batch[features.INPUT_IDS]))[:, None]
-            unique_id += len(batch[features.INPUT_IDS])
-            if self.has_side_file(part):
-                for line in side_lines(questions, windows, batch[features.UNIQUE_IDS][:, 0]):
-                    write_line(line)
-            yield batch, stop - first
+    def _encode(self, part: str, examples: slice, tokenizer, write_line) -> dict[str, np.ndarray]:
+        first, stop = examples.start, examples.stop
+        if first == 0:
+            self._unique_id = _FIRST_UNIQUE_ID
+        questions = self.examples[part].part(first, stop)
+        windows = question_answering.make_windows(questions.questions, questions.contexts, tokenizer, self._windows)
+        self.counts[part]["cut_questions"] += windows.num_cut_questions
+        batch = dict(windows.rows)
+        if has_labels(part):
+            batch |= self._positions(part, windows, first, stop)
+            if part == "train":
+                batch = self._without_lost_answers(part, batch, windows, first)
+        batch[features.UNIQUE_IDS] = self._unique_id + np.arange(len(batch[features.INPUT_IDS]))[:, None]
+        self._unique_id += len(batch[features.INPUT_IDS])
+        if self.has_side_file(part):
+            for line in side_lines(questions, windows, batch[features.UNIQUE_IDS][:, 0]):
+                write_line(line)
+        return batch
 
     def metadata(self) -> dict[str, Any]:
         return {

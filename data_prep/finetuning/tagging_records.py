@@ -1,17 +1,17 @@
 """Sentences in words with tags -> batches of records."""
 
-from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from data_prep.finetuning.conll import read_tagged_sentences
-from data_prep.finetuning.finetuning_task import Batches, FinetuningTask, has_labels
+from data_prep.finetuning.finetuning_task import FinetuningTask, has_labels
 from keras_bert.program.errors import InputError
 from keras_bert.records import features
 from keras_bert.records.features import Feature
 from keras_bert.tasks.tagging import examples as tagging
 from keras_bert.tasks.tagging.tag_schemes import tag_order
 
-_SENTENCES_AT_ONCE = 1024
 # More than a sentence has.
 _MANY_WORDS = 1000
 
@@ -43,15 +43,13 @@ class Tagging(FinetuningTask):
     def record(self, part: str) -> list[Feature]:
         return features.tagging_features(self.options.max_seq_length)
 
-    def batches(self, part: str, tokenizer, write_line: Callable[[bytes], Any]) -> Batches:
-        words, tags = self.examples[part].words, self._ids.get(part)
-        for first in range(0, len(words), _SENTENCES_AT_ONCE):
-            rows = slice(first, first + _SENTENCES_AT_ONCE)
-            batch, counts = tagging.encode_sentences(
-                words[rows], tags and tags[rows], tokenizer, self.options.max_seq_length, first
-            )
-            self.counts[part] += counts
-            yield batch, len(words[rows])
+    def _encode(self, part: str, examples: slice, tokenizer, write_line) -> dict[str, np.ndarray]:
+        words, tags = self.examples[part].words[examples], self._ids.get(part)
+        batch, counts = tagging.encode_sentences(
+            words, tags and tags[examples], tokenizer, self.options.max_seq_length, examples.start
+        )
+        self.counts[part] += counts
+        return batch
 
     def metadata(self) -> dict[str, Any]:
         shape = {"label_type": "int", "label_shape": [self.options.max_seq_length]}

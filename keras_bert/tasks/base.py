@@ -1,10 +1,14 @@
 """`TextTask`: how a task model is trained on texts, and what its outputs say about them."""
 
 import dataclasses
+import os
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TextIO
+
+import numpy as np
 
 from keras_bert.program.errors import InputError
+from keras_bert.records import features
 from keras_bert.records.token_rows import TokenRows
 from keras_bert.tokenization.graph_wordpiece import GraphTokenizer
 from keras_bert.tokenization.vocabulary import Vocabulary
@@ -21,6 +25,31 @@ class Encoded:
 
     rows: TokenRows
     notes: Sequence[str] = ()
+
+    def print_notes(self, file: TextIO | None = None) -> "Encoded":
+        """Prints the notes, on standard output by default, and returns this object."""
+        for note in self.notes:
+            print(note, file=file)
+        return self
+
+
+@dataclasses.dataclass(frozen=True)
+class Answered:
+    """Examples and the answers of a model.
+
+    Attributes:
+        model: the model that was asked.
+        examples: the examples.
+        encoded: their rows, and notes.
+        outputs: the outputs of the model for the rows.
+        answers: one for each example.
+    """
+
+    model: Any
+    examples: Any
+    encoded: Encoded
+    outputs: Any
+    answers: list
 
 
 # Tokenizers that are kept: a run makes several models with one vocabulary.
@@ -105,6 +134,30 @@ class TextTask:
         """Returns the official scores of answers to examples with labels."""
         raise NotImplementedError
 
+    def without_labels(self, examples):
+        """Returns the examples as they are predicted: labels that the model does not know must not disturb."""
+        return examples
+
+    def scores_of_guessing(self, examples) -> dict[str, float]:
+        """Returns scores of a guess that reads no text, to compare the official ones with; none by default."""
+        return {}
+
+    def comparison(self, examples, scores: Mapping[str, float]) -> str | None:
+        """Returns a sentence that compares the scores with those of guessing, or None."""
+        return None
+
+    def write_report(self, folder: str | os.PathLike, answered: Answered, scores: Mapping[str, float]) -> None:
+        """Writes the report on an evaluation, for people, into an existing folder."""
+        raise NotImplementedError
+
+    def write_predictions(self, folder: str | os.PathLike, answered: Answered, name: str) -> None:
+        """Writes the answers into files of an existing folder. Their names begin with `name`."""
+        raise NotImplementedError
+
+    def scores_of_predictions(self, examples, answers: Sequence) -> dict[str, float]:
+        """Returns the scores of predictions for examples that happen to have labels; none by default."""
+        return {}
+
     def class_weights(self, examples, class_weight: Mapping | str):
         """Returns a weight for each example from one for each class, or from "balanced".
 
@@ -112,6 +165,14 @@ class TextTask:
             InputError: the task has no classes of examples.
         """
         raise InputError(f"{type(self.model).__name__} has no classes to weight. Leave class_weight out.")
+
+    def _with_labels(self, rows: TokenRows, labels: np.ndarray | None, weights) -> TokenRows:
+        """Returns rows with `label_ids` and `example_weights`, where there are any."""
+        if labels is not None:
+            rows = rows.with_labels(**{features.LABEL_IDS: labels})
+        if weights is not None:
+            rows = rows.with_labels(**{features.EXAMPLE_WEIGHTS: np.asarray(weights, np.float32)})
+        return rows
 
     def checked_length(self, max_seq_length: int | None) -> int:
         """Returns `max_seq_length`, or the model's positions where it is None.

@@ -83,7 +83,7 @@ def fit_texts(
     task = text_task(model)
     examples = _examples(task, x, y, sample_weight, class_weight)
     task.before_training(examples)
-    rows = said(task.encode(examples, max_seq_length)).rows
+    rows = task.encode(examples, max_seq_length).print_notes(sys.stderr).rows
     if not rows.labels:
         raise InputError("There are no labels to train on: give fit(texts, labels).")
     if validation_data is not None:
@@ -120,7 +120,7 @@ def evaluate_texts(
     check_return_dict(return_dict)
     task = text_task(model)
     examples = _examples(task, x, y, sample_weight)
-    encoded = said(task.encode(examples, max_seq_length))
+    encoded = task.encode(examples, max_seq_length).print_notes(sys.stderr)
     answers = task.answers(examples, encoded, predict_rows(model, encoded.rows, batch_size, verbose))
     return task.scores(examples, answers)
 
@@ -141,7 +141,7 @@ def predict_texts(
     task = text_task(model)
     check_options(predict_texts, options, option_names(task.answers))
     examples = _examples(task, x)
-    encoded = said(task.encode(examples, max_seq_length))
+    encoded = task.encode(examples, max_seq_length).print_notes(sys.stderr)
     return task.answers(examples, encoded, predict_rows(model, encoded.rows, batch_size, verbose), **options)
 
 
@@ -191,10 +191,3 @@ def _validation_dataset(task: TextTask, data, batch_size: int, max_seq_length: i
     if not encoded.rows.labels:
         raise InputError("There are no labels to validate on: give validation_data=(texts, labels).")
     return rows_dataset(encoded.rows, batch_size)
-
-
-def said(encoded):
-    """Returns what was encoded, and says on standard error what was cut or left out."""
-    for note in encoded.notes:
-        print(note, file=sys.stderr)
-    return encoded

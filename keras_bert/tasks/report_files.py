@@ -20,6 +20,13 @@ def write_table(path: str | os.PathLike, header: Sequence[str], rows: Iterable[S
             file.write(("\t".join(map(_as_cell, row)) + "\n").encode("utf-8", "replace"))
 
 
+def write_numbers(path: str | os.PathLike, rows: Iterable[Sequence[float]]) -> None:
+    """Writes google-research/bert's `test_results.tsv`: numbers with tabs between them, a line per row, no header."""
+    with atomic_file(path) as file:
+        # Nine digits give a float32 back.
+        file.writelines(("\t".join(f"{value:.9g}" for value in row) + "\n").encode() for row in rows)
+
+
 def write_text(path: str | os.PathLike, text: str) -> None:
     """Writes a text file, whole or not at all."""
     with atomic_file(path) as file:

@@ -18,17 +18,16 @@ from keras_bert.program.errors import InputError
 from keras_bert.records import features
 from keras_bert.records.datasets import rows_dataset
 from keras_bert.records.token_rows import RowBatches, TokenRows, row_length
-from keras_bert.tasks.base import Encoded, TextTask
+from keras_bert.tasks.base import TextTask
 from keras_bert.tasks.distillation import teacher_logits
 from keras_bert.tasks.fitting import text_task
 from keras_bert.tasks.prediction import predict_rows
-from keras_bert.tokenization.vocabulary import Vocabulary
-from keras_bert.training.best_model import BestModel, forget_best_weights, kept_step
+from keras_bert.training.best_model import BestModel, forget_best_weights
 from keras_bert.training.optimizer_choice import OptimizerChoice, averaged_weights, take_averages
 from keras_bert.training.resumable_fit import compile_for_training, resumable_fit
 from keras_bert.training.run_folder import KEEP_CHECKPOINT_MAX, RunFolder, training_alone
 from keras_bert.training.seeds import check_seed
-from keras_bert.training.starting_point import StartingPoint, trained_model
+from keras_bert.training.starting_point import StartingPoint
 from keras_bert.training.strategies import check_batch_size, is_any, is_chief, of_chief, wait_for_all
 
 
@@ -125,25 +124,6 @@ class FineTuningOptions:
         return settings | teacher | self.optimizer.settings()
 
 
-@dataclasses.dataclass(frozen=True)
-class Answered:
-    """Examples, and what a model says about them.
-
-    Attributes:
-        model: the model that was asked.
-        examples: the examples.
-        encoded: their rows, and notes.
-        outputs: what the model gave for the rows.
-        answers: one for each example.
-    """
-
-    model: Any
-    examples: Any
-    encoded: Encoded
-    outputs: Any
-    answers: list
-
-
 @training_alone
 def fine_tune(
     output_dir: str | os.PathLike,
@@ -190,7 +170,7 @@ def fine_tune(
     if options.class_weight is not None:
         train = dataclasses.replace(train, weights=task.class_weights(train, options.class_weight))
     task.before_training(train)
-    rows = _said(task.encode(train, options.max_seq_length)).rows
+    rows = task.encode(train, options.max_seq_length).print_notes().rows
     _prepare(model, options)
     settings = _settings(model, task, train, dev, start, options, model_arguments)
     folder = RunFolder(output_dir, settings, options.keep_checkpoint_max)
@@ -220,61 +200,6 @@ def _settings(model, task: TextTask, train, dev, start: StartingPoint, options, 
         **options.settings(),
         **({"dev_examples": _content_hash(dev)} if options.keep_best else {}),
     }
-
-
-def ask_trained_model(
-    output_dir: str | os.PathLike,
-    model_class: type,
-    examples: Any,
-    *,
-    init_checkpoint: str | os.PathLike | None = None,
-    vocabulary: Vocabulary | None = None,
-    do_lower_case: bool | None = None,
-    max_seq_length: int | None = None,
-    batch_size: int = 8,
-    **answer_options,
-) -> Answered:
-    """Runs the model of a finished run over examples.
-
-    Args:
-        output_dir: the folder of a finished run, or an empty one if `init_checkpoint` is given.
-        examples: with or without labels.
-        init_checkpoint, vocabulary, do_lower_case: as of `StartingPoint`, used when `output_dir` has no model.
-        max_seq_length: as of `FineTuningOptions`.
-        **answer_options: what the task's `answers` takes beside the outputs.
-
-    Raises:
-        InputError: there is no such model.
-    """
-    start = StartingPoint(None, vocabulary, init_checkpoint, do_lower_case)
-    model = trained_model(model_class, RunFolder(output_dir), start)
-    task = text_task(model)
-    encoded = _said(task.encode(examples, row_length(model.config, max_seq_length, task.usual_length)))
-    outputs = predict_rows(model, encoded.rows, batch_size)
-    return Answered(model, examples, encoded, outputs, task.answers(examples, encoded, outputs, **answer_options))
-
-
-def write_eval_results(
-    output_dir: str | os.PathLike, answered: Answered, scores: Mapping[str, float] | None = None, **further: Any
-) -> dict[str, Any]:
-    """Writes the official scores of answers to `eval_results.txt`, each with `eval_` before its name.
-
-    Args:
-        scores: the scores, if they are known already.
-        **further: what is written beside them.
-
-    Returns:
-        What was written: the scores, `global_step`, `loss` as Google's scripts have it, and `further`.
-    """
-    folder = RunFolder(output_dir)
-    if scores is None:
-        scores = text_task(answered.model).scores(answered.examples, answered.answers)
-    results = {f"eval_{name}": value for name, value in scores.items()} | further
-    results["global_step"] = kept_step(folder) or folder.latest_step()
-    if "loss" in scores:
-        results["loss"] = scores["loss"]
-    print(folder.write_results(results), end="")
-    return results
 
 
 def _prepare(model, options: FineTuningOptions) -> None:
@@ -353,7 +278,7 @@ def _best_model(
 
 def _evaluation(task: TextTask, dev, options: FineTuningOptions) -> Callable[[], dict[str, float]]:
     """Returns a function that gives the scores of the task's model as it is."""
-    encoded = _said(task.encode(dev, options.max_seq_length))
+    encoded = task.encode(dev, options.max_seq_length).print_notes()
 
     def evaluate():
         outputs = predict_rows(task.model, encoded.rows, options.train_batch_size)
@@ -390,9 +315,3 @@ def _content_hash(examples) -> str:
         if field.name not in ("source", "places")
     }
     return hashlib.sha256(repr(content).encode("utf-8")).hexdigest()
-
-
-def _said(encoded: Encoded) -> Encoded:
-    for note in encoded.notes:
-        print(note)
-    return encoded

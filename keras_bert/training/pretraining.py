@@ -9,7 +9,6 @@ import keras
 import tensorflow as tf
 
 from keras_bert.accelerate.backend import require_tensorflow
-from keras_bert.config import BertConfig
 from keras_bert.models.pretrainer import BertPretrainer
 from keras_bert.optimization import PhasedSchedule
 from keras_bert.program.errors import InputError
@@ -19,12 +18,12 @@ from keras_bert.tokenization.vocabulary import Vocabulary
 from keras_bert.training.best_model import BestModel, forget_best_weights, kept_step
 from keras_bert.training.optimizer_choice import OptimizerChoice, averaged_weights, take_averages
 from keras_bert.training.pretraining_evaluation import PretrainingEvaluation
+from keras_bert.training.pretraining_options import PretrainingRunOptions
 from keras_bert.training.pretraining_phase import PretrainingPhase
 from keras_bert.training.resumable_fit import compile_for_training, resumable_fit
-from keras_bert.training.run_folder import KEEP_CHECKPOINT_MAX, RunFolder, training_alone
-from keras_bert.training.seeds import check_seed
+from keras_bert.training.run_folder import RunFolder, training_alone
 from keras_bert.training.starting_point import StartingPoint, check_same_vocabulary, trained_model
-from keras_bert.training.strategies import check_batch_size, is_any
+from keras_bert.training.strategies import is_any
 
 # Compiling the step takes as long as some dozens of steps.
 _MIN_STEPS_FOR_XLA = 200
@@ -38,35 +37,13 @@ _MAIN_SCORE = "loss"
 def train_pretrainer(
     output_dir: str | os.PathLike,
     train_files: str | Sequence[str],
-    *,
-    config: BertConfig | None = None,
-    vocabulary: Vocabulary | None = None,
-    init_checkpoint: str | os.PathLike | None = None,
-    max_seq_length: int | None = None,
-    max_predictions_per_seq: int | None = None,
-    train_batch_size: int = 32,
-    learning_rate: float = 5e-5,
-    adam_beta_2: float = 0.999,
-    num_train_steps: int = 100_000,
-    num_warmup_steps: int = 10_000,
-    save_checkpoints_steps: int = 1000,
-    keep_checkpoint_max: int = KEEP_CHECKPOINT_MAX,
-    steps_per_execution: int = 1,
-    gradient_accumulation_steps: int = 1,
-    gradient_checkpointing: bool = False,
-    seed: int = 12345,
-    masking: Mapping[str, object] | None = None,
-    tensorboard: bool = False,
-    optimizer: OptimizerChoice | None = None,
-    second_phase: PretrainingPhase | None = None,
-    stuck_input_seconds: float = 300.0,
-    keep_best: PretrainingEvaluation | None = None,
-    eval_steps: int = 0,
+    start: StartingPoint,
+    options: PretrainingRunOptions | None = None,
 ) -> BertPretrainer:
     """Pre-trains a BERT on masked words and next sentences, as google-research/bert `run_pretraining.py` does.
 
-    All that `create_pretraining_data` writes is trained on as it comes: packed rows, records without a sentence task,
-    and records without masks, which get new ones in every epoch.
+    It takes all forms of records that `create_pretraining_data` writes: packed rows, records without a sentence task,
+    and records without masks, which get new masks in every epoch.
 
     Called again with the same arguments it goes on from the newest checkpoint in `output_dir`, and returns at once what
     is finished. Called within the scope of a tf.distribute strategy, it trains on the devices of that, and computes
@@ -75,21 +52,9 @@ def train_pretrainer(
     Args:
         output_dir: the run's folder, see `RunFolder`; the trained model is in its `model` folder.
         train_files: TFRecord files, globs or folders, as `pretraining_dataset` takes them.
-        config: the model to train from scratch. `None` takes that of `init_checkpoint`.
-        vocabulary: goes into the model folder, and masks records without masks. `None` takes that of `init_checkpoint`.
-        init_checkpoint: a checkpoint of any format to start from; the casing is taken from it.
-        max_seq_length, max_predictions_per_seq, masking: as `pretraining_dataset` takes them.
-        adam_beta_2: how long Adam remembers the squares of the gradients; 0.98 is common where training is short.
-        keep_checkpoint_max: how many checkpoints are kept, the newest; 0: all.
-        steps_per_execution: updates between two returns to Python.
-        gradient_accumulation_steps: the parts in which every batch is worked through.
-        gradient_checkpointing: whether layers are computed again in the backward pass, which takes less memory.
-        optimizer: the optimiser, its learning rates, and whether weights are averaged.
-        second_phase: records of another length to go on with, with the same weights and moments, as in the paper:
-            nine tenths of the updates with short sequences, one tenth with long ones.
-        stuck_input_seconds: after so long a wait for a batch it is said on standard error what is waited for.
-        keep_best: records to evaluate on while training: the model with the lowest loss is kept, not the last.
-        eval_steps: updates between two of these evaluations; 0: between two checkpoints.
+        start: a checkpoint, or the config of a model to train from scratch. Its vocabulary goes into the model folder,
+            and masks records without masks.
+        options: `PretrainingRunOptions()` by default.
 
     Returns:
         The trained model: with `ema_momentum`, the averaged weights.
@@ -98,55 +63,30 @@ def train_pretrainer(
         InputError: files, folder, config and vocabulary do not go together, or another process trains in that folder.
     """
     require_tensorflow("Pre-training")
-    check_seed(seed)
-    optimizer = optimizer or OptimizerChoice()
-    first_phase = PretrainingPhase(
-        train_files,
-        num_train_steps,
-        num_warmup_steps,
-        train_batch_size,
-        learning_rate,
-        max_seq_length,
-        max_predictions_per_seq,
-    )
-    phases = [first_phase, second_phase.like(first_phase)] if second_phase else [first_phase]
-    for phase in phases:
-        check_batch_size(phase.train_batch_size, gradient_accumulation_steps)
-    schedule = _schedule(phases, optimizer)
-    keras.utils.set_random_seed(seed)
-    model = StartingPoint(config, vocabulary, init_checkpoint).make(BertPretrainer)
+    options = options or PretrainingRunOptions()
+    phases = options.phases(train_files)
+    schedule = _schedule(phases, options.optimizer)
+    keras.utils.set_random_seed(options.seed)
+    model = start.make(BertPretrainer)
     if model.vocabulary is None:
         print("No vocabulary was given: the model folder will have no vocab.txt, so it takes token ids and no text.")
-    datasets_from = [_dataset_from(phase, model, seed, masking) for phase in phases]
+    datasets_from = [_dataset_from(phase, model, options) for phase in phases]
     # All are made now: after the first phase it would be late to find that the second one cannot be.
     datasets = [dataset_from() for dataset_from in datasets_from]
-    settings = _settings(model, init_checkpoint, adam_beta_2, seed, masking, optimizer, phases, datasets)
-    if keep_best:
-        eval_steps = eval_steps or save_checkpoints_steps
-        settings |= {"keep_best": keep_best.settings(), "eval_steps": eval_steps}
-    folder = RunFolder(output_dir, settings, keep_checkpoint_max)
-    if keep_best and is_any(os.path.isdir(folder.model_path)):
+    settings = _settings(model, start, options, phases, datasets)
+    folder = RunFolder(output_dir, settings, options.keep_checkpoint_max)
+    if options.keep_best and is_any(os.path.isdir(folder.model_path)):
         return _finished_model(folder)
     # All batches of a phase have one shape. By the length of the whole run, so that a resumed one computes the same.
     compile_for_training(
         model,
-        optimizer.make(schedule, beta_2=adam_beta_2, bias_correction=False),
+        options.optimizer.make(schedule, beta_2=options.adam_beta_2, bias_correction=False),
         with_xla=sum(phase.num_train_steps for phase in phases) >= _MIN_STEPS_FOR_XLA,
-        steps_per_execution=steps_per_execution,
-        gradient_accumulation_steps=gradient_accumulation_steps,
-        gradient_checkpointing=gradient_checkpointing,
+        steps_per_execution=options.steps_per_execution,
+        gradient_accumulation_steps=options.gradient_accumulation_steps,
+        gradient_checkpointing=options.gradient_checkpointing,
     )
-    best_from = _best_model_from(model, folder, keep_best, eval_steps) if keep_best else None
-    best = _train(
-        model,
-        phases,
-        datasets_from,
-        folder,
-        best_from,
-        save_checkpoints_steps=save_checkpoints_steps,
-        tensorboard=tensorboard,
-        stuck_input_seconds=stuck_input_seconds,
-    )
+    best = _train(model, phases, datasets_from, folder, options)
     _save_trained(model, folder, best)
     return model
 
@@ -169,19 +109,16 @@ def _save_trained(model: BertPretrainer, folder: RunFolder, best: BestModel | No
 
 
 def _settings(
-    model: BertPretrainer, init_checkpoint, adam_beta_2, seed, masking, optimizer: OptimizerChoice, phases, datasets
+    model: BertPretrainer, start: StartingPoint, options: PretrainingRunOptions, phases, datasets
 ) -> dict[str, object]:
-    """Returns what must stay the same for a run to be the same run; its arguments are those of `train_pretrainer`."""
+    """Returns what must stay the same for a run to be the same run."""
     settings = {
         "run": "pretraining",
         "config": model.config.to_dict(),
         "vocabulary": model.vocabulary.sha256 if model.vocabulary else None,
-        "init_checkpoint": os.path.abspath(init_checkpoint) if init_checkpoint else None,
-        "adam_beta_2": adam_beta_2,
-        "random_seed": seed,
-        "masking": dict(masking) if masking else None,
+        "init_checkpoint": os.path.abspath(start.init_checkpoint) if start.init_checkpoint else None,
         "dtype": keras.mixed_precision.dtype_policy().name,
-        **optimizer.settings(),
+        **options.settings(),
     }
     for suffix, phase, dataset in zip(("", "_phase2"), phases, datasets, strict=False):
         of_phase = phase.settings(dataset.element_spec[features.MASKED_LM_IDS].shape[1])
@@ -189,9 +126,9 @@ def _settings(
     return settings
 
 
-def _best_model_from(model: BertPretrainer, folder: RunFolder, evaluation: PretrainingEvaluation, eval_steps: int):
+def _best_model_from(model: BertPretrainer, folder: RunFolder, options: PretrainingRunOptions):
     """Returns a function from the last step of a phase to the `BestModel` that evaluates in it."""
-    dataset = evaluation.dataset(model)
+    dataset = options.keep_best.dataset(model)
 
     def best_model(end: int) -> BestModel:
         return BestModel(
@@ -199,10 +136,10 @@ def _best_model_from(model: BertPretrainer, folder: RunFolder, evaluation: Pretr
             folder.restore_checkpoint(model),  # not the newest there is, if that one is damaged
             end,
             model,
-            functools.partial(evaluation.results, model, dataset),
+            functools.partial(options.keep_best.results, model, dataset),
             _MAIN_SCORE,
             less_is_better=True,
-            evaluate_steps=eval_steps,
+            evaluate_steps=options.steps_between_evaluations,
             with_weights=functools.partial(averaged_weights, model),
         )
 
@@ -220,7 +157,7 @@ def _schedule(phases: Sequence[PretrainingPhase], optimizer: OptimizerChoice):
     return PhasedSchedule(*schedules, phases[0].num_train_steps) if len(phases) > 1 else schedules[0]
 
 
-def _dataset_from(phase: PretrainingPhase, model: BertPretrainer, seed: int, masking: Mapping[str, object] | None):
+def _dataset_from(phase: PretrainingPhase, model: BertPretrainer, options: PretrainingRunOptions):
     """Returns `pretraining_dataset` with the arguments of a phase."""
     return functools.partial(
         pretraining_dataset,
@@ -228,10 +165,10 @@ def _dataset_from(phase: PretrainingPhase, model: BertPretrainer, seed: int, mas
         phase.train_batch_size,
         max_seq_length=phase.max_seq_length,
         max_predictions_per_seq=phase.max_predictions_per_seq,
-        seed=seed,
+        seed=options.seed,
         config=model.config,
         vocabulary=model.vocabulary,
-        masking=masking,
+        masking=options.masking,
     )
 
 
@@ -240,14 +177,14 @@ def _train(
     phases: Sequence[PretrainingPhase],
     datasets_from: Sequence[Callable],
     folder: RunFolder,
-    best_from: Callable[[int], BestModel] | None,
-    **options,
+    options: PretrainingRunOptions,
 ) -> BestModel | None:
     """Trains a compiled model in one phase after the other, from the newest checkpoint of any of them.
 
     Returns:
-        What has kept the best weights, if `best_from` makes such a callback for a phase that ends at a step.
+        The callback that has kept the best weights, if `options` ask for them.
     """
+    best_from = _best_model_from(model, folder, options) if options.keep_best else None
     end, best = 0, None
     for number, (phase, dataset_from) in enumerate(zip(phases, datasets_from, strict=True), start=1):
         start, end = end, end + phase.num_train_steps
@@ -263,9 +200,11 @@ def _train(
                 folder,
                 num_train_steps=end,
                 batch_size=phase.train_batch_size,
+                save_checkpoints_steps=options.save_checkpoints_steps,
+                tensorboard=options.tensorboard,
+                stuck_input_seconds=options.stuck_input_seconds,
                 source=f"the records {phase.train_files}",
                 **({"first_callbacks": [best]} if best else {}),
-                **options,
             )
     return best
 

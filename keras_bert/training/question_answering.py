@@ -1,25 +1,23 @@
 """The runs of `SpanClassifier`: questions in; the model, its answers in Google's files and its scores out."""
 
 import dataclasses
-import json
 import os
 from typing import Any
 
 from keras_bert.checkpoints.model_folder import set_model_arguments
 from keras_bert.models.span_classifier import SpanClassifier
-from keras_bert.program.atomic_output import atomic_file
 from keras_bert.program.errors import InputError
-from keras_bert.records.token_rows import row_length
+from keras_bert.tasks.base import Answered
 from keras_bert.tasks.fitting import text_task
-from keras_bert.tasks.prediction import predict_rows
 from keras_bert.tasks.question_answering.answer_locations import check_training_questions
 from keras_bert.tasks.question_answering.answer_spans import FoundAnswer
 from keras_bert.tasks.question_answering.examples import QuestionExamples
-from keras_bert.tasks.question_answering.scores import score_question
+from keras_bert.tasks.question_answering.predictions import write_answers, write_errors
 from keras_bert.tokenization.vocabulary import Vocabulary
-from keras_bert.training.fine_tuning import Answered, FineTuningOptions, fine_tune, write_eval_results
+from keras_bert.training.fine_tuning import FineTuningOptions, fine_tune
+from keras_bert.training.finished_runs import ask_model, load_trained_model, write_eval_results
 from keras_bert.training.run_folder import RunFolder
-from keras_bert.training.starting_point import StartingPoint, trained_model
+from keras_bert.training.starting_point import StartingPoint
 
 
 @dataclasses.dataclass(frozen=True)
@@ -113,8 +111,13 @@ def predict_answers(
     """
     questions = questions or QuestionAnsweringOptions()
     folder = RunFolder(output_dir)
-    start = StartingPoint(None, vocabulary, init_checkpoint, do_lower_case)
-    model = trained_model(SpanClassifier, folder, start)
+    model = load_trained_model(
+        output_dir,
+        SpanClassifier,
+        init_checkpoint=init_checkpoint,
+        vocabulary=vocabulary,
+        do_lower_case=do_lower_case,
+    )
     for name, value in questions.model_arguments().items():
         if name != "null_threshold" or questions.null_threshold is not None or model.null_threshold is None:
             setattr(model, name, value)
@@ -123,31 +126,23 @@ def predict_answers(
             "The threshold for no answer is tuned on questions with answers, some of them without one, and for a model "
             "that may give none: train it with --version_2_with_negative, and give a --predict_file with answers."
         )
-    answered = _ask(model, examples, questions, max_seq_length, predict_batch_size)
+    answered = ask_model(
+        model,
+        examples,
+        max_seq_length,
+        predict_batch_size,
+        n_best_size=questions.n_best_size,
+        max_answer_length=questions.max_answer_length,
+    )
     further = {}
     if tune_null_threshold:
         answered, further = _tuned(answered, folder)
     if examples.answers is not None:
-        write_eval_results(output_dir, answered, **further)
-        _write_errors(folder.file("errors.tsv"), answered)
-    _write_answers(folder, examples.ids, answered.answers)
+        write_eval_results(folder, text_task(model).scores(examples, answered.answers), **further)
+        write_errors(folder.file("errors.tsv"), examples, answered.answers)
+    write_answers(folder.path, examples.ids, answered.answers)
+    print(f"{folder.file('predictions.json')}: {len(answered.answers)} answers")
     return answered.answers
-
-
-def _ask(model, examples, questions: QuestionAnsweringOptions, max_seq_length: int | None, batch_size: int) -> Answered:
-    task = text_task(model)
-    encoded = task.encode(examples, row_length(model.config, max_seq_length, task.usual_length))
-    for note in encoded.notes:
-        print(note)
-    outputs = predict_rows(model, encoded.rows, batch_size)
-    answers = task.answers(
-        examples,
-        encoded,
-        outputs,
-        n_best_size=questions.n_best_size,
-        max_answer_length=questions.max_answer_length,
-    )
-    return Answered(model, examples, encoded, outputs, answers)
 
 
 def _tuned(answered: Answered, folder: RunFolder) -> tuple[Answered, dict[str, float]]:
@@ -161,50 +156,3 @@ def _tuned(answered: Answered, folder: RunFolder) -> tuple[Answered, dict[str, f
     else:
         print(f"The best threshold is {threshold:.6g}. The run has no model folder to keep it in.")
     return dataclasses.replace(answered, answers=answers), {"null_score_diff_threshold": threshold}
-
-
-def _write_answers(folder: RunFolder, ids, answers: list[FoundAnswer]) -> None:
-    named = dict(zip(ids, answers, strict=True))
-    _write_json(folder.file("predictions.json"), {name: answer.text for name, answer in named.items()})
-    _write_json(
-        folder.file("nbest_predictions.json"),
-        {
-            name: [
-                {
-                    "text": candidate.text,
-                    "probability": candidate.probability,
-                    "start_logit": candidate.start_logit,
-                    "end_logit": candidate.end_logit,
-                }
-                for candidate in answer.nbest
-            ]
-            for name, answer in named.items()
-        },
-    )
-    if all(answer.null_score_difference is not None for answer in answers):
-        odds = {name: answer.null_score_difference for name, answer in named.items()}
-        _write_json(folder.file("null_odds.json"), odds)
-    print(f"{folder.file('predictions.json')}: {len(answers)} answers")
-
-
-def _write_json(path: str, value: dict) -> None:
-    with atomic_file(path) as file:
-        file.write((json.dumps(value, indent=4, ensure_ascii=False) + "\n").encode("utf-8"))
-
-
-def _write_errors(path: str, answered: Answered) -> None:
-    """Writes the questions whose answer is not exactly right: id, question, right answers, answer, F1, probability."""
-    examples = answered.examples
-    always = all(examples.answers)
-    rows = []
-    for number, answer in enumerate(answered.answers):
-        wanted = [given.text for given in examples.answers[number]]
-        score = score_question(wanted, answer.text, as_in_1_1=always)
-        if not score.exact:
-            texts = (examples.ids[number], examples.questions[number], " | ".join(dict.fromkeys(wanted)), answer.text)
-            rows.append((score.f1, -answer.probability, [" ".join(text.split()) for text in texts]))
-    rows.sort(key=lambda row: row[:2])
-    with atomic_file(path) as file:
-        file.write(b"id\tquestion\tanswers\tpredicted\tf1\tprobability\n")
-        for f1, probability, texts in rows:
-            file.write(("\t".join([*texts, f"{f1:.4f}", f"{-probability:.4f}"]) + "\n").encode("utf-8"))

@@ -4,13 +4,14 @@ import math
 
 import numpy as np
 import pytest
+from pretraining_runs import pretrain
 
 from data_prep.create_pretraining_data import create_pretraining_data
 from data_prep.pretraining.pretraining_records import PretrainingOptions
 from keras_bert.config import BertConfig
 from keras_bert.tokenization.vocabulary import Vocabulary
 from keras_bert.training.callbacks import read_history
-from keras_bert.training.pretraining import evaluate_pretrainer, train_pretrainer
+from keras_bert.training.pretraining import evaluate_pretrainer
 
 WORDS = [
     "the",
@@ -79,7 +80,7 @@ def test_records_of_any_form_are_trained_on_evaluated_and_exported(text, tmp_pat
         **arguments,
     )
     records = str(tmp_path / "records")
-    model = train_pretrainer(
+    model = pretrain(
         tmp_path / "run",
         records,
         config=CONFIG,

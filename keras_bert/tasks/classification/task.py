@@ -1,6 +1,7 @@
 """Texts, or pairs of texts, with a label, several labels or scores, for `SequenceClassifier`."""
 
 import dataclasses
+import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
@@ -8,15 +9,15 @@ import numpy as np
 
 from keras_bert.program.errors import InputError
 from keras_bert.records import features
-from keras_bert.records.token_rows import TokenRows
-from keras_bert.tasks.base import Encoded, TextTask
+from keras_bert.tasks.base import Answered, Encoded, TextTask
 from keras_bert.tasks.classification import examples as classification
+from keras_bert.tasks.classification import report
 from keras_bert.tasks.classification.examples import TextExamples
 from keras_bert.tasks.classification.scores import multi_label_scores, regression_scores, single_label_scores
+from keras_bert.tasks.encoding import encode_in_parts
+from keras_bert.tasks.report_files import write_numbers, write_table
 from keras_bert.tokenization.user_inputs import as_list, as_texts
 
-# Texts that are tokenised at once.
-_TEXTS_AT_ONCE = 1024
 # A label of several is given when it is more probable than not.
 _THRESHOLD = 0.5
 _SMALLEST_PROBABILITY = np.finfo(np.float64).tiny
@@ -81,23 +82,17 @@ class ClassificationTask(TextTask):
 
     def encode(self, examples: TextExamples, max_seq_length: int | None = None) -> Encoded:
         length = self.checked_length(max_seq_length)
-        padding = {features.INPUT_IDS: self.tokenizer.vocabulary.pad_id}
-        parts, num_cut = [], 0
-        for first in range(0, len(examples), _TEXTS_AT_ONCE):
-            part = slice(first, first + _TEXTS_AT_ONCE)
+
+        def encode(part: slice):
             second_texts = examples.second_texts and examples.second_texts[part]
-            batch, is_cut = classification.encode_texts(examples.texts[part], second_texts, self.tokenizer, length)
-            parts.append(TokenRows.from_padded(batch, padding=padding))
-            num_cut += int(is_cut.sum())
-        rows = TokenRows.concatenate(parts)
-        if examples.labels is not None:
-            rows = rows.with_labels(**{features.LABEL_IDS: self._kind.label_ids(examples, self.model.labels)})
-        if examples.weights is not None:
-            rows = rows.with_labels(**{features.EXAMPLE_WEIGHTS: np.asarray(examples.weights, np.float32)})
-        notes = (
-            [f"{examples.source}: {num_cut} of {len(examples)} texts were cut to {length} tokens"] if num_cut else []
-        )
-        return Encoded(rows, notes)
+            return classification.encode_texts(examples.texts[part], second_texts, self.tokenizer, length)
+
+        padding = {features.INPUT_IDS: self.tokenizer.vocabulary.pad_id}
+        rows, is_cut = encode_in_parts(encode, len(examples), padding)
+        num_cut = int(np.concatenate(is_cut).sum())
+        labels = None if examples.labels is None else self._kind.label_ids(examples, self.model.labels)
+        note = f"{examples.source}: {num_cut} of {len(examples)} texts were cut to {length} tokens"
+        return Encoded(self._with_labels(rows, labels, examples.weights), [note] if num_cut else [])
 
     def answers(self, examples: TextExamples, encoded: Encoded, outputs: np.ndarray) -> list:
         is_number = np.isfinite(outputs).all(axis=1)
@@ -111,6 +106,55 @@ class ClassificationTask(TextTask):
 
     def scores(self, examples: TextExamples, answers: Sequence) -> dict[str, float]:
         return self._kind.scores(examples, answers, self.model.labels)
+
+    def without_labels(self, examples: TextExamples) -> TextExamples:
+        return dataclasses.replace(examples, labels=None)
+
+    def scores_of_guessing(self, examples: TextExamples) -> dict[str, float]:
+        """Returns `majority_rate`: the accuracy of always answering the most frequent of single labels."""
+        if self.model.problem_type != "classification":
+            return {}
+        return {"majority_rate": max(Counter(examples.labels).values()) / len(examples)}
+
+    def comparison(self, examples: TextExamples, scores: Mapping[str, float]) -> str | None:
+        if self.model.problem_type != "classification":
+            return None
+        label, count = Counter(examples.labels).most_common(1)[0]
+        return (
+            f"accuracy {scores['accuracy']:.4f} on {len(examples)} examples; always answering {label!r} would have "
+            f"{count / len(examples):.4f}"
+        )
+
+    def write_report(self, folder: str | os.PathLike, answered: Answered, scores: Mapping[str, float]) -> None:
+        examples, answers, labels = answered.examples, answered.answers, self.model.labels
+        texts = (examples.texts, examples.second_texts)
+        if self.model.problem_type == "regression":
+            report.write_regression_report(
+                folder, *texts, examples.labels, [answer.score for answer in answers], scores
+            )
+        elif self.model.problem_type == "multi_label":
+            gold = classification.multi_hot_labels(examples.labels, labels, examples.source)
+            report.write_label_set_report(folder, *texts, gold, probabilities_of(answers), labels, scores)
+        else:
+            gold = classification.label_ids(examples, labels)
+            report.write_label_report(folder, *texts, gold, probabilities_of(answers), labels, scores)
+
+    def write_predictions(self, folder: str | os.PathLike, answered: Answered, name: str) -> None:
+        """Writes NAME_results.tsv, a line per example and a probability per label or a score, and NAME_predictions.tsv
+        with the texts and their answers."""
+        is_regression = self.model.problem_type == "regression"
+        values = answered.outputs if is_regression else probabilities_of(answered.answers)
+        path = os.path.join(folder, f"{name}_results.tsv")
+        write_numbers(path, np.asarray(values, np.float64))
+        examples = answered.examples
+        texts = [examples.texts] if examples.second_texts is None else [examples.texts, examples.second_texts]
+        header, cells = self._kind.cells(answered.answers)
+        write_table(
+            os.path.join(folder, f"{name}_predictions.tsv"),
+            [*("text", "second_text")[: len(texts)], *header],
+            ([*row, *cell] for *row, cell in zip(*texts, cells, strict=True)),
+        )
+        print(f"{path}: the columns are {', '.join(self.model.labels)}")
 
     def class_weights(self, examples: TextExamples, class_weight: Mapping | str) -> list[float]:
         if self.model.problem_type != "classification" or examples.labels is None:
@@ -153,6 +197,9 @@ class _SingleLabel:
         predicted = np.array([ids[answer.label] for answer in answers])
         return {**single_label_scores(gold, predicted, len(labels)), "loss": _loss(probabilities_of(answers), gold)}
 
+    def cells(self, answers: Sequence[LabelAnswer]) -> tuple[list[str], list[list]]:
+        return ["label", "probability"], [[answer.label, answer.probability] for answer in answers]
+
 
 class _SeveralLabels:
     main_score = "micro_f1"
@@ -180,6 +227,9 @@ class _SeveralLabels:
         scores = multi_label_scores(gold, (probabilities > _THRESHOLD).astype(np.int64))
         return {**scores, "loss": float(loss)}
 
+    def cells(self, answers: Sequence[LabelsAnswer]) -> tuple[list[str], list[list]]:
+        return ["labels"], [[", ".join(answer.labels)] for answer in answers]
+
 
 class _Score:
     main_score = "pearson"
@@ -199,6 +249,9 @@ class _Score:
     def scores(self, examples: TextExamples, answers: Sequence[ScoreAnswer], labels: Sequence[str]):
         scores = regression_scores(examples.labels, [answer.score for answer in answers])
         return {**scores, "loss": scores["mean_squared_error"]}
+
+    def cells(self, answers: Sequence[ScoreAnswer]) -> tuple[list[str], list[list]]:
+        return ["score"], [[answer.score] for answer in answers]
 
 
 def probabilities_of(answers: Sequence[LabelAnswer] | Sequence[LabelsAnswer]) -> np.ndarray:

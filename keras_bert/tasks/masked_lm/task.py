@@ -1,5 +1,6 @@
 """Texts for `MaskedLM`: to train on, with masks drawn anew for every batch, and with [MASK] to be filled."""
 
+import sys
 from collections.abc import Iterator, Mapping
 
 import numpy as np
@@ -11,14 +12,12 @@ from keras_bert.records.masked_positions import MaskingOptions
 from keras_bert.records.masking import MaskingVocabulary, mask_batch
 from keras_bert.records.token_rows import RowBatches, TokenRows
 from keras_bert.tasks.base import Encoded, TextTask
-from keras_bert.tasks.fitting import FIT_OPTIONS, check_options, check_return_dict, option_names, said, text_task
+from keras_bert.tasks.encoding import parts_of
+from keras_bert.tasks.fitting import FIT_OPTIONS, check_options, check_return_dict, option_names, text_task
 from keras_bert.tasks.masked_lm.mask_filling import FilledText, fill_masks
 from keras_bert.tasks.masked_lm.mask_scoring import check_masked_lm, log_softmax
 from keras_bert.tasks.recipe import compile_for_texts
 from keras_bert.tokenization.user_inputs import as_texts, collect
-
-# Texts that are tokenised at once.
-_TEXTS_AT_ONCE = 1024
 
 
 class MaskedLMTask(TextTask):
@@ -42,8 +41,8 @@ class MaskedLMTask(TextTask):
         vocabulary, room = self.tokenizer.vocabulary, length - 2
         rows: list[np.ndarray] = []
         num_cut = num_empty = 0
-        for first in range(0, len(examples), _TEXTS_AT_ONCE):
-            for ids in self.tokenizer.tokenize(examples[first : first + _TEXTS_AT_ONCE]).to_list():
+        for part in parts_of(len(examples)):
+            for ids in self.tokenizer.tokenize(examples[part]).to_list():
                 num_cut += len(ids) > room
                 num_empty += not ids
                 for start in range(0, len(ids), room):
@@ -195,7 +194,7 @@ def _rows(model, x, y, max_seq_length: int | None) -> tuple[MaskedLMTask, TokenR
     if hasattr(x, "element_spec"):
         x, labels, _ = collect(x, task.example_rank)
         y = y if labels is None else labels
-    return task, said(task.encode(task.examples(x, y), max_seq_length)).rows
+    return task, task.encode(task.examples(x, y), max_seq_length).print_notes(sys.stderr).rows
 
 
 def _dataset(task: MaskedLMTask, rows: TokenRows, batch_size: int, masking, seed: int, **order) -> tf.data.Dataset:

@@ -1,20 +1,20 @@
 """A prompt and several choices, of which one is right, for `MultipleChoice`."""
 
 import dataclasses
-from collections.abc import Sequence
+import os
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from keras_bert.program.errors import InputError
 from keras_bert.records import features
-from keras_bert.records.token_rows import TokenRows
-from keras_bert.tasks.base import Encoded, TextTask
+from keras_bert.tasks.base import Answered, Encoded, TextTask
+from keras_bert.tasks.encoding import encode_in_parts
 from keras_bert.tasks.multiple_choice import examples as multiple_choice
 from keras_bert.tasks.multiple_choice.examples import ChoiceExamples
+from keras_bert.tasks.multiple_choice.report import write_choice_report
+from keras_bert.tasks.report_files import write_numbers, write_table
 from keras_bert.tokenization.user_inputs import as_list, as_texts
-
-# Rows that are tokenised at once.
-_ROWS_AT_ONCE = 1024
 
 
 @dataclasses.dataclass(frozen=True)
@@ -59,25 +59,18 @@ class MultipleChoiceTask(TextTask):
 
     def encode(self, examples: ChoiceExamples, max_seq_length: int | None = None) -> Encoded:
         length = self.checked_length(max_seq_length)
-        num_choices = examples.num_choices
+
+        def encode(part: slice):
+            prompts, choices = examples.prompts[part], examples.choices[part]
+            batch, is_cut = multiple_choice.encode_choices(prompts, choices, self.tokenizer, length)
+            return {name: values.reshape(-1, length) for name, values in batch.items()}, is_cut
+
         padding = {features.INPUT_IDS: self.tokenizer.vocabulary.pad_id}
-        at_once = max(1, _ROWS_AT_ONCE // num_choices)
-        parts, num_cut = [], 0
-        for first in range(0, len(examples), at_once):
-            part = slice(first, first + at_once)
-            batch, is_cut = multiple_choice.encode_choices(
-                examples.prompts[part], examples.choices[part], self.tokenizer, length
-            )
-            batch = {name: values.reshape(-1, length) for name, values in batch.items()}
-            parts.append(TokenRows.from_padded(batch, rows_per_example=num_choices, padding=padding))
-            num_cut += int(is_cut.sum())
-        rows = TokenRows.concatenate(parts)
-        if examples.answers is not None:
-            rows = rows.with_labels(**{features.LABEL_IDS: np.asarray(examples.answers, np.int32)})
-        if examples.weights is not None:
-            rows = rows.with_labels(**{features.EXAMPLE_WEIGHTS: np.asarray(examples.weights, np.float32)})
+        rows, is_cut = encode_in_parts(encode, len(examples), padding, examples.num_choices)
+        num_cut = int(np.concatenate(is_cut).sum())
+        labels = None if examples.answers is None else np.asarray(examples.answers, np.int32)
         note = f"{examples.source}: {num_cut} of {len(examples)} examples have a row that was cut to {length} tokens"
-        return Encoded(rows, [note] if num_cut else [])
+        return Encoded(self._with_labels(rows, labels, examples.weights), [note] if num_cut else [])
 
     def answers(self, examples: ChoiceExamples, encoded: Encoded, outputs: np.ndarray) -> list[ChoiceAnswer]:
         exponentials = np.exp(outputs.astype(np.float64) - outputs.max(axis=1, keepdims=True))
@@ -98,3 +91,36 @@ class MultipleChoiceTask(TextTask):
         of_right = [answer.probabilities[right] for answer, right in zip(answers, examples.answers, strict=True)]
         # The smallest float stands for a probability that is too small for one.
         return -np.log(np.maximum(of_right, np.finfo(np.float64).tiny))
+
+    def without_labels(self, examples: ChoiceExamples) -> ChoiceExamples:
+        return dataclasses.replace(examples, answers=None)
+
+    def scores_of_guessing(self, examples: ChoiceExamples) -> dict[str, float]:
+        """Returns `chance`: the accuracy of guessing."""
+        return {"chance": 1 / examples.num_choices}
+
+    def write_report(self, folder: str | os.PathLike, answered: Answered, scores: Mapping[str, float]) -> None:
+        examples, answers = answered.examples, answered.answers
+        write_choice_report(
+            folder,
+            examples.prompts,
+            examples.choices,
+            examples.answers,
+            [answer.choice for answer in answers],
+            self.losses(examples, answers),
+            scores,
+        )
+
+    def write_predictions(self, folder: str | os.PathLike, answered: Answered, name: str) -> None:
+        """Writes NAME_results.tsv, a line per example and a probability per choice, and NAME_predictions.tsv with the
+        prompts, the numbers and texts of the choices that were taken, and their probabilities."""
+        examples, answers = answered.examples, answered.answers
+        path = os.path.join(folder, f"{name}_results.tsv")
+        write_numbers(path, (answer.probabilities for answer in answers))
+        print(f"{path}: a probability for each of the {examples.num_choices} choices")
+        rows = zip(examples.prompts, answers, strict=True)
+        write_table(
+            os.path.join(folder, f"{name}_predictions.tsv"),
+            ["prompt", "choice", "text", "probability"],
+            ([prompt, answer.choice, answer.text, answer.probability] for prompt, answer in rows),
+        )

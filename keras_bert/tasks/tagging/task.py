@@ -1,23 +1,25 @@
 """Words with a tag each, for `TokenClassifier`: named entities, parts of speech."""
 
 import dataclasses
+import os
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from keras_bert.program.atomic_output import atomic_file
 from keras_bert.program.errors import InputError
 from keras_bert.records import features
-from keras_bert.records.token_rows import TokenRows
-from keras_bert.tasks.base import Encoded, TextTask
+from keras_bert.tasks.base import Answered, Encoded, TextTask
+from keras_bert.tasks.encoding import encode_in_parts
 from keras_bert.tasks.tagging import examples as tagging
-from keras_bert.tasks.tagging.examples import TaggedSentences, tag_schemes
+from keras_bert.tasks.tagging import tag_schemes
+from keras_bert.tasks.tagging.conll import conll_lines
+from keras_bert.tasks.tagging.examples import TaggedSentences
+from keras_bert.tasks.tagging.report import write_tag_report
 from keras_bert.tasks.tagging.scores import entity_scores, tag_accuracy
 from keras_bert.tokenization.text_words import words_of_text
 from keras_bert.tokenization.user_inputs import as_list, checked_text, iterate_column
-
-# Sentences that are tokenised at once.
-_SENTENCES_AT_ONCE = 1024
 
 
 @dataclasses.dataclass(frozen=True)
@@ -114,16 +116,16 @@ class TaggingTask(TextTask):
         if examples.tags is not None:
             tags = tagging.tag_ids(tagging.in_scheme(examples, self.scheme), self.model.labels)
         padding = {features.INPUT_IDS: self.tokenizer.vocabulary.pad_id, features.LABEL_IDS: features.NO_LABEL}
-        parts, row_sentences, counts = [], [], Counter()
-        for first in range(0, len(examples), _SENTENCES_AT_ONCE):
-            part = slice(first, first + _SENTENCES_AT_ONCE)
+        counts = Counter()
+
+        def encode(part: slice):
             batch, found = tagging.encode_sentences(
-                examples.words[part], tags and tags[part], self.tokenizer, length, first
+                examples.words[part], tags and tags[part], self.tokenizer, length, part.start
             )
-            parts.append(TokenRows.from_padded(batch, padding=padding))
-            row_sentences.append(batch[features.SENTENCE_ID][:, 0])
-            counts += found
-        rows = TokenRows.concatenate(parts)
+            counts.update(found)
+            return batch, batch[features.SENTENCE_ID][:, 0]
+
+        rows, row_sentences = encode_in_parts(encode, len(examples), padding)
         first_tokens = np.flatnonzero(rows.tokens[features.LABEL_IDS] != features.NO_LABEL)
         if tags is not None:
             weights = np.ones(len(examples)) if examples.weights is None else np.asarray(examples.weights)
@@ -163,6 +165,35 @@ class TaggingTask(TextTask):
             -float(answer.log_probabilities[np.arange(len(tags)), tags].mean())
             for answer, tags in zip(answers, ids, strict=True)
         ]
+
+    def without_labels(self, examples: TaggedSentences) -> TaggedSentences:
+        return dataclasses.replace(examples, tags=None)
+
+    def scores_of_predictions(self, examples: TaggedSentences, answers: Sequence[TagsAnswer]) -> dict[str, float]:
+        if examples.tags is None:
+            return {}
+        try:
+            return self.scores(examples, answers)
+        except InputError as error:  # the last column of a file to predict need not hold tags
+            print(f"The predictions were not scored. {error}")
+            return {}
+
+    def write_report(self, folder: str | os.PathLike, answered: Answered, scores: Mapping[str, float]) -> None:
+        examples, answers = answered.examples, answered.answers
+        gold = tagging.in_scheme(examples, self.scheme).tags
+        tags = [answer.tags for answer in answers]
+        write_tag_report(folder, examples.words, gold, tags, self.losses(examples, answers), scores)
+
+    def write_predictions(self, folder: str | os.PathLike, answered: Answered, name: str) -> None:
+        """Writes NAME_predictions.conll: a line per word, with its tag in the file if it has one and the predicted
+        tag. Sentences and documents are those of the examples."""
+        examples = answered.examples
+        path = os.path.join(folder, f"{name}_predictions.conll")
+        with atomic_file(path) as file:
+            for line in conll_lines(examples, [answer.tags for answer in answered.answers]):
+                file.write(f"{line}\n".encode("utf-8", "replace"))
+        columns = "words, predicted tags" if examples.tags is None else "words, tags of the file, predicted tags"
+        print(f"{path}: the columns are {columns}")
 
     def _answer(self, examples: TaggedSentences, number: int, log_probabilities: np.ndarray) -> TagsAnswer:
         labels, words = self.model.labels, examples.words[number]

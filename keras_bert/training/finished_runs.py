@@ -1,0 +1,158 @@
+"""What a finished fine-tuning run is used for, whatever its task: to evaluate its model and to predict with it."""
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from keras_bert.records.token_rows import row_length
+from keras_bert.tasks.base import Answered
+from keras_bert.tasks.fitting import text_task
+from keras_bert.tasks.prediction import predict_rows
+from keras_bert.tokenization.vocabulary import Vocabulary
+from keras_bert.training.best_model import kept_step
+from keras_bert.training.run_folder import RunFolder
+from keras_bert.training.starting_point import StartingPoint, trained_model
+
+
+def load_trained_model(
+    output_dir: str | os.PathLike,
+    model_class: type,
+    *,
+    init_checkpoint: str | os.PathLike | None = None,
+    vocabulary: Vocabulary | None = None,
+    do_lower_case: bool | None = None,
+):
+    """Returns the model of a finished run.
+
+    Args:
+        output_dir: the folder of a finished run, or an empty one if `init_checkpoint` is given.
+        model_class: the task model that the run has trained.
+        init_checkpoint: a checkpoint of such a model in any format, used when `output_dir` has no model.
+        vocabulary, do_lower_case: as of `StartingPoint`, for that checkpoint.
+
+    Raises:
+        InputError: there is no such model.
+    """
+    start = StartingPoint(None, vocabulary, init_checkpoint, do_lower_case)
+    return trained_model(model_class, RunFolder(output_dir), start)
+
+
+def ask_model(
+    model, examples: Any, max_seq_length: int | None = None, batch_size: int = 8, with_labels: bool = True, **options
+) -> Answered:
+    """Runs a model over examples.
+
+    Args:
+        model: a task model with a vocabulary.
+        examples: the examples of its task.
+        max_seq_length: as of `FineTuningOptions`.
+        batch_size: examples that are computed together.
+        with_labels: whether the labels of the examples must be labels of the model.
+        **options: the options of the task's `answers`, such as `n_best_size`.
+
+    Raises:
+        InputError: examples and model do not fit each other.
+    """
+    task = text_task(model)
+    length = row_length(model.config, max_seq_length, task.usual_length)
+    encoded = task.encode(examples if with_labels else task.without_labels(examples), length).print_notes()
+    outputs = predict_rows(model, encoded.rows, batch_size)
+    return Answered(model, examples, encoded, outputs, task.answers(examples, encoded, outputs, **options))
+
+
+def evaluate_run(
+    output_dir: str | os.PathLike,
+    model_class: type,
+    dev: Any | Mapping[str, Any],
+    *,
+    max_seq_length: int | None = None,
+    batch_size: int = 8,
+    **model: Any,
+) -> dict[str, float]:
+    """Evaluates the model of a run; writes `eval_results.txt` and a report for people into `eval_report`.
+
+    Args:
+        output_dir, model_class, **model: the arguments of `load_trained_model`.
+        dev: examples with labels that the model knows; or several sets of them by name: `eval`, whose results come
+            first, and for example `eval_mismatched`.
+        max_seq_length, batch_size: as of `ask_model`.
+
+    Returns:
+        What `eval_results.txt` holds: the official scores and the scores of guessing, each with the name of its set
+        before its own (`eval_accuracy`), `global_step`, and `loss` as in google-research/bert.
+
+    Raises:
+        InputError: there is no such model, or a label that it does not know.
+    """
+    loaded = load_trained_model(output_dir, model_class, **model)
+    task, folder = text_task(loaded), RunFolder(output_dir)
+    sets = dict(dev) if isinstance(dev, Mapping) else {"eval": dev}
+    first, *others = sorted(sets, key=lambda name: name != "eval")
+    further = {}
+    for name in (*others, first):
+        answered = ask_model(loaded, sets[name], max_seq_length, batch_size)
+        scores = task.scores(sets[name], answered.answers)
+        guessing = task.scores_of_guessing(sets[name])
+        further |= {f"{name}_{score}": value for score, value in guessing.items()}
+        if name != first:
+            further |= {f"{name}_{score}": value for score, value in scores.items()}
+        os.makedirs(folder.file(f"{name}_report"), exist_ok=True)
+        task.write_report(folder.file(f"{name}_report"), answered, scores)
+    results = write_eval_results(folder, scores, **further)
+    print(f"{folder.file(f'{first}_report')}: the report")
+    comparison = task.comparison(sets[first], scores)
+    if comparison:
+        print(comparison)
+    return results
+
+
+def predict_run(
+    output_dir: str | os.PathLike,
+    model_class: type,
+    test: Any,
+    *,
+    max_seq_length: int | None = None,
+    batch_size: int = 8,
+    name: str = "test",
+    **model: Any,
+) -> Answered:
+    """Predicts with the model of a run; writes the files of the task's `write_predictions` into its folder.
+
+    Where the examples have labels that the task scores, their scores are in `NAME_results.txt`.
+
+    Args:
+        output_dir, model_class, **model: the arguments of `load_trained_model`.
+        test: examples; labels are not needed.
+        max_seq_length, batch_size: as of `ask_model`.
+        name: what the names of the files begin with.
+
+    Raises:
+        InputError: there is no such model.
+    """
+    loaded = load_trained_model(output_dir, model_class, **model)
+    task, folder = text_task(loaded), RunFolder(output_dir)
+    answered = ask_model(loaded, test, max_seq_length, batch_size, with_labels=False)
+    task.write_predictions(folder.path, answered, name)
+    scores = task.scores_of_predictions(test, answered.answers)
+    if scores:
+        results = {f"{name}_{score}": value for score, value in scores.items()}
+        print(folder.write_results(results, f"{name}_results.txt"), end="")
+    return answered
+
+
+def write_eval_results(folder: RunFolder, scores: Mapping[str, float], **further: Any) -> dict[str, Any]:
+    """Writes official scores to `eval_results.txt`, each with `eval_` before its name, and prints them.
+
+    Args:
+        scores: what the task's `scores` returned.
+        **further: values that are written beside them.
+
+    Returns:
+        What was written: the scores, `global_step`, `loss` as Google's scripts have it, and `further`.
+    """
+    results = {f"eval_{name}": value for name, value in scores.items()} | further
+    results["global_step"] = kept_step(folder) or folder.latest_step()
+    if "loss" in scores:
+        results["loss"] = scores["loss"]
+    print(folder.write_results(results), end="")
+    return results
