@@ -92,9 +92,9 @@ def main() -> None:
         teacher=FLAGS.teacher, distillation_alpha=FLAGS.distillation_alpha, temperature=FLAGS.temperature
     )
     if options.main_score is None and task_name:
-        from keras_bert.tasks.classification.scores import GLUE_SCORES
+        from keras_bert.tasks.classification.scores import GLUE_MAIN_SCORES
 
-        options = dataclasses.replace(options, main_score=GLUE_SCORES[task_name].main)
+        options = dataclasses.replace(options, main_score=GLUE_MAIN_SCORES[task_name])
     train_evaluate_predict(
         options,
         data.train_in if data.train else None,

@@ -8,7 +8,7 @@ import tensorflow as tf
 import zstandard
 
 from keras_bert.program.errors import InputError
-from keras_bert.records import files as record_files
+from keras_bert.program.stored_numbers import masked_crc32c
 from keras_bert.records.files import detect_compression, iterate_records, list_records, record_places
 
 RECORDS = [b"first", b"", b"the third \x00 record", bytes(range(256)) * 40]
@@ -130,7 +130,7 @@ def test_a_length_of_exabytes_asks_for_no_memory(write):
 @pytest.mark.parametrize("place", ["", "file://"])
 def test_a_length_that_cannot_be_asks_for_no_memory_though_its_checksum_is_right(write, compression, length, place):
     packed_length = struct.pack("<Q", length)
-    header = packed_length + struct.pack("<I", record_files._masked_crc32c(packed_length))
+    header = packed_length + struct.pack("<I", masked_crc32c(packed_length))
     pack = PACKED[compression]
     path = place + write(RECORDS[:2], change=lambda data: pack(data + header + b"nothing"))
     expected = f": record 3 is damaged: it says that it has {length:,} bytes; in packed files 268,435,456 are the most"

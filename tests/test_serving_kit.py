@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from absl import flags
+from google.protobuf import text_format
 from trapped_models import ROWS, graph, save, sound_signature, spec, trapped_signatures
 
 from keras_bert.config import BertConfig
@@ -29,7 +30,6 @@ from keras_bert.tf_serving.kit.server_files import (
     models_text,
     monitoring_text,
     read_batching,
-    read_models,
 )
 from keras_bert.tf_serving.kit.warm_up import write_warm_up
 from keras_bert.tf_serving.saved_model_check.checking import check
@@ -87,6 +87,21 @@ def with_examples(tmp_path_factory):
     signatures = {"serving_default": sound_signature(weights), "classify": classify, "regress": regress}
     signatures["fast"] = trapped_signatures()["must-compile"][1]
     return save(tmp_path_factory.mktemp("examples") / "1", signatures, weights=weights)
+
+
+def read_models(text: str) -> list[ServedModel]:
+    """The models of a model file, as TensorFlow Serving reads it."""
+    configs = text_format.Parse(text, messages.ModelServerConfig()).model_config_list.config
+    return [
+        ServedModel(
+            config.name,
+            config.base_path,
+            latest=config.model_version_policy.latest.num_versions or 1,
+            versions=tuple(config.model_version_policy.specific.versions),
+            labels=dict(config.version_labels),
+        )
+        for config in configs
+    ]
 
 
 def warm_up_logs(folder):
@@ -195,10 +210,7 @@ def test_configuration_files_read_back_as_what_was_written():
         ServedModel("b", "gs://bucket/b", latest=2),
     ]
     assert read_models(models_text(models)) == models
-    parsed = messages.MonitoringConfig()
-    from google.protobuf import text_format
-
-    text_format.Parse(monitoring_text("/metrics"), parsed)
+    parsed = text_format.Parse(monitoring_text("/metrics"), messages.MonitoringConfig())
     assert (parsed.prometheus_config.enable, parsed.prometheus_config.path) == (True, "/metrics")
 
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from keras_bert.checkpoints import checkpoint as form
 from keras_bert.checkpoints.checkpoint import AdamSlots, BertCheckpoint, StoredTensor
 from keras_bert.checkpoints.name_table import SAME, TRANSPOSED, NameTable, to_ours, to_theirs
-from keras_bert.checkpoints.tensorflow_checkpoint import read_tensorflow_checkpoint, write_tensorflow_checkpoint
+from keras_bert.checkpoints.tensorflow_checkpoint import write_tensorflow_checkpoint
 from keras_bert.config import BertConfig
 from keras_bert.program.errors import InputError
 from keras_bert.program.json_files import member, read_json_object, strings
@@ -65,15 +65,6 @@ _OPTIMIZER = re.compile(
     r".*/(adam_[mv]|Adam(_1)?|lamb_[mv]|AdamWeightDecayOptimizer(_1)?)$|.*(beta[12]_power|loss_scale).*"
 )
 _GLOBAL_STEP = "global_step"
-
-
-def read_google(prefix: str) -> BertCheckpoint:
-    """Reads a TensorFlow 1 checkpoint and the `bert_config.json` and `vocab.txt` beside it.
-
-    Raises:
-        InputError: a file is missing or damaged, or the variables are not those of BERT.
-    """
-    return google_checkpoint(prefix, read_tensorflow_checkpoint(prefix))
 
 
 def google_checkpoint(prefix: str, variables: Mapping[str, StoredTensor]) -> BertCheckpoint:

@@ -19,8 +19,8 @@ from keras_bert.checkpoints.checkpoint import StoredTensor, check_stored_file, n
 from keras_bert.checkpoints.safetensors_file import read_array
 from keras_bert.program.atomic_output import atomic_file
 from keras_bert.program.errors import InputError
-from keras_bert.program.variables_index import StoredTensor as IndexEntry
-from keras_bert.program.variables_index import read_index, read_varint
+from keras_bert.program.stored_numbers import masked_crc32c, read_varint, write_varint
+from keras_bert.program.variables_index import IndexEntry, read_index
 
 OBJECT_GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"  # only in checkpoints of TensorFlow 2
 
@@ -31,7 +31,6 @@ _NUMBERS = {
     **{f"DT_{kind}{bits}": f"{kind}{bits}".lower() for kind in ("INT", "UINT") for bits in (8, 16, 32, 64)},
     "DT_BOOL": "bool",
 }
-_CHECKED_AT_ONCE = 1 << 22  # bytes
 
 
 def read_tensorflow_checkpoint(prefix: str) -> dict[str, StoredTensor]:
@@ -78,7 +77,7 @@ def _stored(prefix: str, num_shards: int, entry: IndexEntry) -> StoredTensor:
                 np.fromfile(path, np.uint8, entry.size, offset=entry.offset).tobytes(), entry.checksum, damaged
             )
         array = read_array(path, entry.offset, entry.shape, dtype)
-        if _checksum(array.reshape(-1).view(np.uint8).data) != entry.checksum:
+        if masked_crc32c(array.reshape(-1).view(np.uint8).data) != entry.checksum:
             raise damaged("its checksum is another")
         return array
 
@@ -93,19 +92,9 @@ def _string(data: bytes, checksum: int, damaged: Callable[[str], InputError]) ->
         raise damaged("its length is not there") from None
     text = data[place + 4 :]
     # What is summed up is the length in 32 bits, and then the bytes as they are stored behind it.
-    if length != len(text) or length >= 2**32 or _checksum(struct.pack("<I", length) + data[place:]) != checksum:
+    if length != len(text) or length >= 2**32 or masked_crc32c(struct.pack("<I", length) + data[place:]) != checksum:
         raise damaged("its checksum is another")
     return text
-
-
-def _checksum(data: bytes | memoryview) -> int:
-    """Returns the masked CRC32C of bytes, without a copy of all of them."""
-    import google_crc32c
-
-    checksum = 0
-    for start in range(0, len(data), _CHECKED_AT_ONCE):
-        checksum = google_crc32c.extend(checksum, bytes(data[start : start + _CHECKED_AT_ONCE]))
-    return _masked(checksum)
 
 
 def write_tensorflow_checkpoint(prefix: str, tensors: Mapping[str, StoredTensor]) -> None:
@@ -133,7 +122,7 @@ def write_tensorflow_checkpoint(prefix: str, tensors: Mapping[str, StoredTensor]
                 ),
                 offset=offset,
                 size=array.nbytes,
-                crc32c=_checksum(data),
+                crc32c=masked_crc32c(data),
             )
             entries.append((name.encode(), entry.SerializeToString()))
             offset += array.nbytes
@@ -161,14 +150,12 @@ def _check_data_files(prefix: str) -> None:
 
 def _table(entries: Iterable[tuple[bytes, bytes]]) -> bytes:
     """Returns a LevelDB table of sorted entries, in one block of data."""
-    import google_crc32c
-
     table = bytearray()
 
     def add_block(block: bytes) -> bytes:
-        place = _varint(len(table)) + _varint(len(block))
+        place = write_varint(len(table)) + write_varint(len(block))
         trailer = b"\0"  # not compressed
-        table.extend(block + trailer + struct.pack("<I", _masked(google_crc32c.value(block + trailer))))
+        table.extend(block + trailer + struct.pack("<I", masked_crc32c(block + trailer)))
         return place
 
     entries = list(entries)
@@ -184,20 +171,6 @@ def _block(entries: list[tuple[bytes, bytes]]) -> bytes:
     block, starts = bytearray(), []
     for key, value in entries:
         starts.append(len(block))
-        block += _varint(0) + _varint(len(key)) + _varint(len(value)) + key + value
+        block += write_varint(0) + write_varint(len(key)) + write_varint(len(value)) + key + value
     starts = starts or [0]
     return bytes(block) + struct.pack(f"<{len(starts)}I", *starts) + struct.pack("<I", len(starts))
-
-
-def _varint(number: int) -> bytes:
-    """300 -> b"\\xac\\x02": seven bits a byte, the lowest first."""
-    result = bytearray()
-    while number >= 0x80:
-        result.append(number & 0x7F | 0x80)
-        number >>= 7
-    return bytes([*result, number])
-
-
-def _masked(checksum: int) -> int:
-    """CRCs of data that holds CRCs are weak, so both formats store them rotated and shifted."""
-    return (((checksum >> 15) | (checksum << 17)) + 0xA282EAD8) & 0xFFFFFFFF

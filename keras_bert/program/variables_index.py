@@ -9,6 +9,7 @@ import os
 from collections.abc import Iterator
 
 from keras_bert.program.errors import InputError
+from keras_bert.program.stored_numbers import read_varint
 
 _LARGEST_INDEX = 64 << 20  # bytes; that of a BERT LARGE with Adam's slots has 0.1 MB
 _LONGEST_KEY = 4096  # bytes; each key is stored as what it has more than the one before, so a few could make gigabytes
@@ -18,7 +19,7 @@ _BLOCK_TRAILER_BYTES = 5  # one for the kind of compression, four for the checks
 
 
 @dataclasses.dataclass(frozen=True)
-class StoredTensor:
+class IndexEntry:
     """One tensor in the data files of a checkpoint.
 
     Attributes:
@@ -41,7 +42,7 @@ class StoredTensor:
     is_sliced: bool = False
 
 
-def read_index(path: str | os.PathLike) -> tuple[int, list[StoredTensor]]:
+def read_index(path: str | os.PathLike) -> tuple[int, list[IndexEntry]]:
     """Returns the number of data files and all tensors, sorted by name.
 
     Raises:
@@ -66,7 +67,7 @@ def read_index(path: str | os.PathLike) -> tuple[int, list[StoredTensor]]:
             place = (entry.shard_id, entry.offset, entry.size)
             if min(*shape, *place) < 0 or entry.shape.unknown_rank:
                 raise ValueError("a size or place below 0")
-            tensors.append(StoredTensor(key.decode(), entry.dtype, shape, *place, entry.crc32c, bool(entry.slices)))
+            tensors.append(IndexEntry(key.decode(), entry.dtype, shape, *place, entry.crc32c, bool(entry.slices)))
     except (IndexError, ValueError, DecodeError) as error:
         raise InputError(
             f"{os.fspath(path)} is damaged or is no TensorFlow checkpoint ({error}). Copy it again."
@@ -110,17 +111,3 @@ def _block_entries(data: bytes, handle: bytes) -> Iterator[tuple[bytes, bytes]]:
             raise ValueError("a name is too long")
         yield key, block[place : place + length]
         place += length
-
-
-def read_varint(data: bytes, place: int) -> tuple[int, int]:
-    """Returns the number at `place`, seven bits a byte, and the place behind it."""
-    number = shift = 0
-    while True:
-        byte = data[place]
-        place += 1
-        number |= (byte & 0x7F) << shift
-        shift += 7
-        if byte < 0x80:
-            return number, place
-        if shift > 63:
-            raise ValueError("a number is too long")

@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from keras_bert.program.stored_numbers import mask_checksum
 from keras_bert.records.features import Feature
 
 # Tags of the one field of Example, Features, Int64List, ..., and of the two of a map entry.
@@ -23,8 +24,6 @@ _KIND_TAGS = {"float32": 0x12, "int64": 0x1A}
 # A frame is: length (8 bytes), its checksum (4), the data, its checksum (4).
 _BYTES_BEFORE = 12
 _BYTES_AFTER = 4
-_CHECKSUM_ROTATION = 15
-_CHECKSUM_CONSTANT = 0xA282EAD8
 
 
 class _Columns:
@@ -74,7 +73,7 @@ def encode_tfrecords(batch: Mapping[str, np.ndarray], features: Sequence[Feature
     checksum = google_crc32c.value
     checksums = [checksum(frames[start:stop]) for start, stop in zip(starts.tolist(), stops.tolist(), strict=True)]
     place = stops[:, None] + np.arange(_BYTES_AFTER)
-    frames[place] = _mask_checksums(np.array(checksums, np.uint32))[:, None].view(np.uint8)
+    frames[place] = _masked(checksums)[:, None].view(np.uint8)
     return frames.tobytes()
 
 
@@ -84,13 +83,11 @@ def _length_checksums(lengths: np.ndarray) -> np.ndarray:
 
     distinct, place = np.unique(np.ascontiguousarray(lengths).view("<u8").ravel(), return_inverse=True)
     checksums = [google_crc32c.value(length.tobytes()) for length in distinct]
-    return _mask_checksums(np.array(checksums, np.uint32))[place]
+    return _masked(checksums)[place]
 
 
-def _mask_checksums(checksums: np.ndarray) -> np.ndarray:
-    """TFRecord does not store a checksum itself, which would spoil checksums of files that hold checksums."""
-    rotated = (checksums >> _CHECKSUM_ROTATION) | (checksums << (32 - _CHECKSUM_ROTATION))
-    return (rotated + np.uint32(_CHECKSUM_CONSTANT)).astype("<u4")
+def _masked(checksums: list[int]) -> np.ndarray:
+    return mask_checksum(np.array(checksums, np.uint32)).astype("<u4")
 
 
 def _example_columns(batch: Mapping[str, np.ndarray], features: Sequence[Feature]) -> list[_Columns]:

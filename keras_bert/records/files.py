@@ -13,9 +13,8 @@ import zlib
 from collections.abc import Callable, Iterator, Sequence
 from typing import BinaryIO
 
-import google_crc32c
-
 from keras_bert.program.errors import InputError
+from keras_bert.program.stored_numbers import masked_crc32c
 
 _GZIP_MAGIC = b"\x1f\x8b"
 _ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
@@ -199,7 +198,7 @@ class _RecordReader:
         if len(body) < length + _FOOTER.size:
             raise self._cut_off()
         record = body[:length]
-        if _masked_crc32c(record) != _FOOTER.unpack_from(body, length)[0]:
+        if masked_crc32c(record) != _FOOTER.unpack_from(body, length)[0]:
             raise InputError(f"{self._where()} is damaged: its checksum is wrong. {_HINT}")
         self._advance(length)
         return record
@@ -226,7 +225,7 @@ class _RecordReader:
         if len(header) < _HEADER.size:
             raise self._cut_off()
         length, checksum = _HEADER.unpack(header)
-        if _masked_crc32c(header[:8]) != checksum:
+        if masked_crc32c(header[:8]) != checksum:
             if not self.number:
                 raise InputError(
                     f"{self._path} is not a TFRecord file: it does not begin with a length and its checksum."
@@ -357,12 +356,3 @@ def _zstd_parts(path: str) -> tuple[Callable, type[Exception]]:
     except ImportError:
         raise InputError(f"{path} is compressed with zstd, which takes a package: pip install zstandard") from None
     return lambda: zstandard.ZstdDecompressor().decompressobj(), zstandard.ZstdError
-
-
-def _masked_crc32c(data: bytes) -> int:
-    """The checksum that TFRecord files hold.
-
-    Reference: tensorflow/core/lib/hash/crc32c.h, `Mask`: a checksum of data that holds checksums is a weak one.
-    """
-    crc = google_crc32c.value(data)
-    return ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF

@@ -1,16 +1,14 @@
-"""Lookups on the frozen facts of Unicode 14.0 (unicode_data.py); Python tokenizer and graph tokenizer share them.
+"""Lookups on the frozen facts of Unicode 14.0 (unicode_14.txt); Python tokenizer and graph tokenizer share them.
 
 Python's own `unicodedata` and `str.lower` change with the Python, and TensorFlow's ICU with the server, so neither is
 asked.
 """
 
 import functools
+import importlib.resources
 from collections.abc import Iterator
 
-from keras_bert.tokenization import unicode_data
-
 CAPITAL_SIGMA = 0x3A3
-SMALL_SIGMA = 0x3C3
 FINAL_SIGMA = 0x3C2
 
 # The blocks that google-research/bert surrounds with spaces.
@@ -30,6 +28,15 @@ _LEADING_FIRST, _VOWEL_FIRST, _TRAILING_BEFORE_FIRST = 0x1100, 0x1161, 0x11A7
 _VOWEL_COUNT, _TRAILING_COUNT = 21, 28
 
 
+@functools.cache
+def _facts() -> dict[str, str]:
+    """Returns name -> text of each table in unicode_14.txt."""
+    text = importlib.resources.files(__package__).joinpath("unicode_14.txt").read_text("utf-8")
+    lines = [line for line in text.splitlines() if not line.startswith("#")]
+    sections = "\n".join(lines).split("[")[1:]
+    return dict(section.split("]", 1) for section in sections)
+
+
 def parse_ranges(text: str) -> list[tuple[int, int]]:
     """Returns first and last code point of each range: "41-5a 61" -> [(0x41, 0x5A), (0x61, 0x61)]."""
     return [_parse_range(item) for item in text.split()]
@@ -47,74 +54,74 @@ def _points(text: str) -> frozenset[int]:
 @functools.cache
 def whitespace() -> frozenset[int]:
     """What separates tokens."""
-    return _points(unicode_data.WHITESPACE)
+    return _points(_facts()["WHITESPACE"])
 
 
 @functools.cache
 def removed() -> frozenset[int]:
     """Control and format characters, NUL and U+FFFD: dropped, so that what surrounds them joins."""
-    return _points(unicode_data.REMOVED)
+    return _points(_facts()["REMOVED"])
 
 
 @functools.cache
 def punctuation() -> frozenset[int]:
     """Characters that are words of their own."""
-    return _points(unicode_data.PUNCTUATION)
+    return _points(_facts()["PUNCTUATION"])
 
 
 @functools.cache
 def young_punctuation() -> frozenset[int]:
     """The non-ASCII punctuation that an old Unicode version does not know as such."""
-    return _points(unicode_data.YOUNG_PUNCTUATION)
+    return _points(_facts()["YOUNG_PUNCTUATION"])
 
 
 @functools.cache
 def nonspacing_marks() -> frozenset[int]:
     """Accents: stripped when lower-casing."""
-    return _points(unicode_data.NONSPACING_MARKS)
+    return _points(_facts()["NONSPACING_MARKS"])
 
 
 @functools.cache
 def unassigned_ranges() -> list[tuple[int, int]]:
     """First and last of each run of code points without a meaning in Unicode 14.0. They are kept as they are."""
-    return parse_ranges(unicode_data.UNASSIGNED)
+    return parse_ranges(_facts()["UNASSIGNED"])
 
 
 @functools.cache
 def cased_letters() -> frozenset[int]:
     """Cased letters that are not case-ignorable."""
-    return _points(unicode_data.CASED)
+    return _points(_facts()["CASED"])
 
 
 @functools.cache
 def case_ignorable() -> frozenset[int]:
     """What is skipped when looking for the cased letters around a capital sigma."""
-    return _points(unicode_data.CASE_IGNORABLE)
+    return _points(_facts()["CASE_IGNORABLE"])
 
 
 @functools.cache
 def alphanumeric() -> frozenset[int]:
     """Letters, digits and other numbers, as `str.isalnum` has them."""
-    return _points(unicode_data.ALPHANUMERIC)
+    return _points(_facts()["ALPHANUMERIC"])
 
 
 @functools.cache
 def uppercase() -> frozenset[int]:
     """Capital letters, as `str.isupper` has them; alphanumeric ones only."""
-    return _points(unicode_data.UPPERCASE)
+    return _points(_facts()["UPPERCASE"])
 
 
 @functools.cache
 def digits() -> frozenset[int]:
     """Digits, as `str.isdigit` has them."""
-    return _points(unicode_data.DIGITS)
+    return _points(_facts()["DIGITS"])
 
 
 @functools.cache
 def combining_classes() -> dict[int, int]:
     """Code point -> canonical combining class, where that is not 0."""
     table = {}
-    for item in unicode_data.COMBINING_CLASSES.split():
+    for item in _facts()["COMBINING_CLASSES"].split():
         points, _, combining_class = item.partition(":")
         first, last = _parse_range(points)
         table.update(dict.fromkeys(range(first, last + 1), int(combining_class)))
@@ -128,7 +135,7 @@ def folded_points() -> dict[int, tuple[int, ...]]:
     A capital sigma is found here as the small one; the final one depends on its neighbours. Marks are not stripped.
     """
     table = {}
-    for item in unicode_data.FOLDED.split():
+    for item in _facts()["FOLDED"].split():
         points, _, result = item.partition(":")
         first, last = _parse_range(points)
         codes = tuple(int(code, 16) for code in result.split("."))

@@ -1,6 +1,5 @@
 """The official scores of tasks with one label, several labels or a number for each text, and those of GLUE."""
 
-import dataclasses
 import logging
 import warnings
 from collections.abc import Sequence
@@ -12,27 +11,18 @@ from keras_bert.program.errors import InputError
 _logger = logging.getLogger(__name__)
 
 
-@dataclasses.dataclass(frozen=True)
-class GlueScores:
-    """The scores that the leaderboard of GLUE gives for a task, and the one by which models are compared."""
-
-    names: tuple[str, ...]
-    main: str
-
-
-_ACCURACY = GlueScores(("accuracy",), "accuracy")
-_PARAPHRASES = GlueScores(("accuracy", "f1", "accuracy_and_f1"), "accuracy_and_f1")
-GLUE_SCORES = {
-    "CoLA": GlueScores(("matthews",), "matthews"),
-    "SST-2": _ACCURACY,
-    "MRPC": _PARAPHRASES,
-    "QQP": _PARAPHRASES,
-    "STS-B": GlueScores(("pearson", "spearman", "pearson_and_spearman"), "pearson_and_spearman"),
-    "MNLI": _ACCURACY,
-    "QNLI": _ACCURACY,
-    "RTE": _ACCURACY,
-    "WNLI": _ACCURACY,
-    "AX": GlueScores(("matthews",), "matthews"),
+# Task of GLUE -> the score of its leaderboard by which models are compared.
+GLUE_MAIN_SCORES = {
+    "CoLA": "matthews",
+    "SST-2": "accuracy",
+    "MRPC": "accuracy_and_f1",
+    "QQP": "accuracy_and_f1",
+    "STS-B": "pearson_and_spearman",
+    "MNLI": "accuracy",
+    "QNLI": "accuracy",
+    "RTE": "accuracy",
+    "WNLI": "accuracy",
+    "AX": "matthews",
 }
 
 
@@ -161,25 +151,6 @@ def regression_scores(gold: Sequence[float], predicted: Sequence[float]) -> dict
             }
     scores["pearson_and_spearman"] = (scores["pearson"] + scores["spearman"]) / 2
     return {**scores, "mean_squared_error": float(np.mean((gold - predicted) ** 2))}
-
-
-def glue_scores(task_name: str, scores: dict[str, float]) -> dict[str, float]:
-    """Returns those of the scores that the leaderboard of GLUE gives for a task.
-
-    Args:
-        task_name: its official name, such as `MRPC`.
-        scores: what `single_label_scores` or `regression_scores` returned.
-
-    Raises:
-        InputError: there is no such task, or the scores are of a task of another kind.
-    """
-    if task_name not in GLUE_SCORES:
-        raise InputError(f"task_name must be one of {', '.join(GLUE_SCORES)}. Received: {task_name!r}")
-    names = GLUE_SCORES[task_name].names
-    missing = [name for name in names if name not in scores]
-    if missing:
-        raise InputError(f"{task_name} is scored by {', '.join(names)}. Received: {', '.join(scores)}")
-    return {name: scores[name] for name in names}
 
 
 def _matthews(gold: np.ndarray, predicted: np.ndarray) -> float:

@@ -125,7 +125,12 @@ _SERVER_MAX_ENQUEUED_BATCHES = 10
 
 def read_batching(text: str) -> Batching:
     """Returns what a batching file says. Raises `InputError` for what is no such file, or refused by servers."""
-    message = _parse(text, "BatchingParameters", "batching file")
+    from google.protobuf import text_format
+
+    try:
+        message = text_format.Parse(text, _message("BatchingParameters"))
+    except text_format.ParseError as error:
+        raise InputError(f"This is no batching file of TensorFlow Serving: {error}") from error
     values = {}
     for field in dataclasses.fields(Batching):
         if field.name == "allowed_batch_sizes":
@@ -209,21 +214,6 @@ def models_text(models: Sequence[ServedModel]) -> str:
     return _text(message)
 
 
-def read_models(text: str) -> list[ServedModel]:
-    """Returns the models that a model file names. Raises `InputError` for what is no such file, or refused."""
-    message = _parse(text, "ModelServerConfig", "model file")
-    return [
-        ServedModel(
-            config.name,
-            config.base_path,
-            latest=config.model_version_policy.latest.num_versions or 1,
-            versions=tuple(config.model_version_policy.specific.versions),
-            labels=dict(config.version_labels),
-        )
-        for config in message.model_config_list.config
-    ]
-
-
 def monitoring_text(path: str = DEFAULT_METRICS_PATH) -> str:
     """Returns the file for `--monitoring_config_file`: metrics for Prometheus at `path` of the REST port.
 
@@ -266,12 +256,3 @@ def _text(message) -> str:
     text = text_format.MessageToString(message)
     assert text_format.Parse(text, type(message)()) == message
     return text
-
-
-def _parse(text: str, kind: str, what: str):
-    from google.protobuf import text_format
-
-    try:
-        return text_format.Parse(text, _message(kind))
-    except text_format.ParseError as error:
-        raise InputError(f"This is no {what} of TensorFlow Serving: {error}") from error

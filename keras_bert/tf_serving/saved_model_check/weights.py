@@ -5,7 +5,7 @@ import os
 from collections.abc import Iterator
 
 from keras_bert.program.errors import InputError
-from keras_bert.program.variables_index import StoredTensor, read_index
+from keras_bert.program.variables_index import IndexEntry, read_index
 from keras_bert.tf_serving.saved_model_check.reading import SavedModelFiles
 from keras_bert.tf_serving.saved_model_check.report import ERROR, NOTE, WARNING, Finding
 from keras_bert.tf_serving.saved_model_check.signatures import type_name
@@ -39,7 +39,7 @@ def check_weights(model: SavedModelFiles) -> Iterator[Finding]:
         yield from _doubled(model.folder, num_shards, tensors)
 
 
-def _data_files(folder: str, num_shards: int, tensors: list[StoredTensor]) -> Iterator[Finding]:
+def _data_files(folder: str, num_shards: int, tensors: list[IndexEntry]) -> Iterator[Finding]:
     for shard in range(num_shards):
         name = _data_file(shard, num_shards)
         path = os.path.join(folder, name)
@@ -51,7 +51,7 @@ def _data_files(folder: str, num_shards: int, tensors: list[StoredTensor]) -> It
             yield Finding(ERROR, "missing-variables", name, happens, "copy the whole folder again, then rename it.")
 
 
-def _doubled(folder: str, num_shards: int, tensors: list[StoredTensor]) -> Iterator[Finding]:
+def _doubled(folder: str, num_shards: int, tensors: list[IndexEntry]) -> Iterator[Finding]:
     """Yields one finding if tensors with the same content are stored at several places."""
     same = collections.defaultdict(list)
     for tensor in tensors:
@@ -76,7 +76,7 @@ def _doubled(folder: str, num_shards: int, tensors: list[StoredTensor]) -> Itera
         )
 
 
-def _varies(folder: str, num_shards: int, tensor: StoredTensor) -> bool:
+def _varies(folder: str, num_shards: int, tensor: IndexEntry) -> bool:
     elements = 1
     for length in tensor.shape:
         elements *= length

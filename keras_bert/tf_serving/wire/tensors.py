@@ -9,6 +9,7 @@ import math
 import numpy as np
 
 from keras_bert.program.errors import InputError
+from keras_bert.program.stored_numbers import read_varint
 from keras_bert.tf_serving.wire import messages
 from keras_bert.tf_serving.wire.strings import string_to_bytes
 
@@ -162,18 +163,12 @@ def _filled(values, count: int, dtype: np.dtype, default) -> np.ndarray:
 def _split_strings(content: bytes, count: int) -> list[bytes]:
     """Strings as `--enable_serialization_as_tensor_content` writes them: all lengths as varints, then all bytes."""
     lengths, place = [], 0
-    for _ in range(count):
-        length = shift = 0
-        while True:
-            if place >= len(content) or shift > 63:
-                raise InputError("The content of a tensor of strings is cut off or damaged.")
-            byte = content[place]
-            place += 1
-            length |= (byte & 127) << shift
-            shift += 7
-            if byte < 128:
-                break
-        lengths.append(length)
+    try:
+        for _ in range(count):
+            length, place = read_varint(content, place)
+            lengths.append(length)
+    except (IndexError, ValueError):
+        raise InputError("The content of a tensor of strings is cut off or damaged.") from None
     if place + sum(lengths) != len(content):
         raise InputError("The content of a tensor of strings is cut off or damaged.")
     strings = []
