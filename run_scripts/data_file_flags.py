@@ -39,15 +39,15 @@ def data_files(endings: Sequence[str]) -> dict[str, str]:
     """
     from data_prep.finetuning.data_folder import find_parts
 
-    wanted = [part for part, (_, _, do_it) in _PARTS.items() if FLAGS[do_it].value]
-    if not wanted:
+    parts = [part for part, (_, _, do_it) in _PARTS.items() if FLAGS[do_it].value]
+    if not parts:
         raise InputError("Nothing to do: give --do_train, --do_eval, --do_predict or several of them.")
-    found = {part: FLAGS[_PARTS[part][0]].value for part in wanted}
-    missing = [part for part in wanted if not found[part]]
+    found = {part: FLAGS[_PARTS[part][0]].value for part in parts}
+    missing = [part for part in parts if not found[part]]
     in_folder = find_parts(FLAGS.data_dir, endings) if missing and FLAGS.data_dir else {}
     for part in missing:
         if part not in in_folder:
             flag, purpose, _ = _PARTS[part]
             place = f" in {FLAGS.data_dir}" if FLAGS.data_dir else ""
             raise InputError(f"There is nothing to {purpose}{place}: give --{flag}{'' if place else ' or --data_dir'}.")
-    return {part: found[part] or in_folder[part] for part in wanted}
+    return {part: found[part] or in_folder[part] for part in parts}

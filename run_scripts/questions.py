@@ -71,17 +71,17 @@ def _check(given: dict[str, list[str]]) -> None:
 
 def _rows_of_flags(given: dict[str, list[str]], model) -> list[tuple]:
     """Returns a tuple of columns for each question, as `read_rows` does."""
-    wanted = " and ".join(f"--{name}" for name in model.columns)
+    needed = " and ".join(f"--{name}" for name in model.columns)
     if set(given) - set(model.columns):
         wrong = ", ".join(f"--{name}" for name in given if name not in model.columns)
-        takes = "takes single texts, and a second text was given" if wrong == "--text_b" else f"takes {wanted}"
+        takes = "takes single texts, and a second text was given" if wrong == "--text_b" else f"takes {needed}"
         raise InputError(f"{model.folder} {takes}. Received: {wrong}")
     if "choices" in model.columns:
         if len(given) < 2:
-            raise InputError(f"{model.folder} takes {wanted}. Received: --{next(iter(given))}")
+            raise InputError(f"{model.folder} takes {needed}. Received: --{next(iter(given))}")
         return [(given["prompt"][0], given["choices"])]
     if model.columns[0] not in given or (len(given) < len(model.columns) and model.columns[-1] != "text_b"):
-        raise InputError(f"{model.folder} takes {wanted}. Received: --{next(iter(given))}")
+        raise InputError(f"{model.folder} takes {needed}. Received: --{next(iter(given))}")
     columns = [given.get(name, [""] * len(given[model.columns[0]])) for name in model.columns]
     return list(zip(*columns, strict=True))
 

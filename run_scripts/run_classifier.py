@@ -37,7 +37,7 @@ from run_scripts.fine_tuning_flags import (
 FLAGS = flags.FLAGS
 _logger = logging.getLogger(__name__)
 _ENDINGS = (".tsv", ".csv", ".jsonl")
-_WANTED = {"train": "do_train", "eval": "do_eval", "predict": "do_predict"}
+_FLAGS_OF_PARTS = {"train": "do_train", "eval": "do_eval", "predict": "do_predict"}
 
 
 def define_flags() -> None:
@@ -226,16 +226,16 @@ def _files(task_name: str | None) -> dict[str, str]:
         in_folder = find_task(task_name)[1].find_files(FLAGS.data_dir)
     if not in_folder:
         return data_files(_ENDINGS)
-    wanted = [part for part, flag in _WANTED.items() if FLAGS[flag].value]
-    if not wanted:
+    parts = [part for part, flag in _FLAGS_OF_PARTS.items() if FLAGS[flag].value]
+    if not parts:
         raise InputError("Nothing to do: give --do_train, --do_eval, --do_predict or several of them.")
-    found = {part: path for part, path in in_folder.items() if part.partition("_")[0] in wanted}
-    found |= {part: named[part] for part in wanted if named[part]}
-    for part in wanted:
+    found = {part: path for part, path in in_folder.items() if part.partition("_")[0] in parts}
+    found |= {part: named[part] for part in parts if named[part]}
+    for part in parts:
         if part not in found:
             names = " or ".join(find_task(task_name)[1].files.get(part, ()))
             raise InputError(
-                f"--{_WANTED[part]}: {FLAGS.data_dir} has no {names or f'such file, nor has {task_name}'}."
+                f"--{_FLAGS_OF_PARTS[part]}: {FLAGS.data_dir} has no {names or f'such file, nor has {task_name}'}."
             )
     return found
 

@@ -29,7 +29,7 @@ def test_words_may_have_blanks_where_tabs_part_the_columns(write):
 def test_any_blank_line_ends_a_sentence(write):
     found = read_tagged_sentences(write("\n\na\tO\n\t\nb\tO\n\n\nc\tB-X"))
     assert found.words == [["a"], ["b"], ["c"]]
-    assert found.places == ["line 3", "line 5", "line 8"]
+    assert found.locations == ["line 3", "line 5", "line 8"]
 
 
 def test_documents_are_numbered(write):

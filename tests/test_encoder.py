@@ -191,7 +191,7 @@ def test_vectors_at_chosen_places_are_the_same_and_so_are_their_gradients(places
     encoder = BertEncoder(config, output_hidden_states=True, dtype="float64")
     batch, places = features([[1, 1, 1, 1, 1, 1], [1, 1, 1, 2, 2, 0], [0, 1, 1, 1, 3, 3]]), np.array(places, "int32")
     found = []
-    for given in ({"places": places}, {}):
+    for given in ({"flat_indices": places}, {}):
         with tf.GradientTape() as tape:
             outputs = encoder(batch, training=True, **given)
             vectors = outputs["sequence_output"]
@@ -206,12 +206,12 @@ def test_vectors_at_chosen_places_are_the_same_and_so_are_their_gradients(places
         np.testing.assert_allclose(chosen, among_all, rtol=0, atol=1e-11)
     unpadded = BertEncoder(config, unpadded=True, dtype="float64")
     unpadded.set_weights(encoder.get_weights())
-    np.testing.assert_allclose(unpadded(batch, places=places)["sequence_output"], found[0][0], rtol=0, atol=1e-11)
+    np.testing.assert_allclose(unpadded(batch, flat_indices=places)["sequence_output"], found[0][0], rtol=0, atol=1e-11)
 
 
 @pytest.mark.parametrize(
     ("wanted", "number"),
-    [({"columns": [[2, 7]] * len(MASKS)}, len(MASKS) * 3), ({"places": [2, 7, 30]}, 3)],  # [CLS] and two columns
+    [({"columns": [[2, 7]] * len(MASKS)}, len(MASKS) * 3), ({"flat_indices": [2, 7, 30]}, 3)],  # [CLS] and two columns
 )
 def test_the_last_layer_computes_for_chosen_tokens_alone(wanted, number):
     import tensorflow as tf

@@ -9,7 +9,7 @@ import zstandard
 
 from keras_bert.program.errors import InputError
 from keras_bert.program.stored_numbers import masked_crc32c
-from keras_bert.records.files import detect_compression, iterate_records, list_records, record_places
+from keras_bert.records.files import detect_compression, iterate_records, list_records, record_offsets
 
 RECORDS = [b"first", b"", b"the third \x00 record", bytes(range(256)) * 40]
 PACKED = {"": bytes, "GZIP": gzip.compress, "ZSTD": zstandard.ZstdCompressor().compress}
@@ -139,7 +139,7 @@ def test_a_length_that_cannot_be_asks_for_no_memory_though_its_checksum_is_right
     tracemalloc.start()
     records, message = read_until_error(path)
     with pytest.raises(InputError, match="it says that it has"):
-        record_places(path, 1)
+        record_offsets(path, 1)
     assert tracemalloc.get_traced_memory()[1] < 2_000_000
     tracemalloc.stop()
     assert records == RECORDS[:2]

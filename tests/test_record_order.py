@@ -189,12 +189,12 @@ def test_an_index_is_kept_until_a_file_changes(tmp_path, monkeypatch):
     first = RecordIndex.of_files(paths, tmp_path / "index.npz")
 
     counted = []
-    count = record_index.record_places
-    monkeypatch.setattr(record_index, "record_places", lambda *arguments: counted.append(1) or count(*arguments))
+    count = record_index.record_offsets
+    monkeypatch.setattr(record_index, "record_offsets", lambda *arguments: counted.append(1) or count(*arguments))
     again = RecordIndex.of_files(paths, tmp_path / "index.npz")
     assert not counted
     assert again.counts.tolist() == first.counts.tolist() == [9, 5]
-    assert [places.tolist() for places in again.places] == [places.tolist() for places in first.places]
+    assert [places.tolist() for places in again.offsets] == [places.tolist() for places in first.offsets]
 
     # As large as before, but written later.
     os.utime(folder / "0.tfrecord", (1, 1))
@@ -218,7 +218,7 @@ def test_an_index_is_kept_until_a_file_changes(tmp_path, monkeypatch):
             file.writestr(f"{name}.npy", data.getvalue() + array.tobytes())
     assert RecordIndex.of_files(paths, tmp_path / "index.npz").counts.tolist() == [18, 5]
     np.savez(tmp_path / "index.npz", **arrays | {"places": arrays["places"][:1]})
-    assert len(RecordIndex.of_files(paths, tmp_path / "index.npz").places[1]) == 2
+    assert len(RecordIndex.of_files(paths, tmp_path / "index.npz").offsets[1]) == 2
 
 
 def test_no_more_than_one_window_is_read_to_begin_in_the_middle(tmp_path, monkeypatch):

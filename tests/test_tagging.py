@@ -92,7 +92,7 @@ def test_iob1_becomes_bio():
 
 def test_illegal_tags_are_put_right_and_counted():
     tags = [["B-PER", "I-LOC"], ["B-PER", "O"], ["O", "I-PER"]]
-    fixed, _, (note,) = in_one_scheme(TaggedSentences([["a", "b"]] * 3, tags, places=["line 1", "line 4", "line 7"]))
+    fixed, _, (note,) = in_one_scheme(TaggedSentences([["a", "b"]] * 3, tags, locations=["line 1", "line 4", "line 7"]))
     assert fixed.tags == [["B-PER", "B-LOC"], ["B-PER", "O"], ["O", "B-PER"]]
     assert "2 sentences have tags that BIO does not allow" in note
     assert note.endswith("They begin at line 1, line 7")
@@ -149,7 +149,7 @@ def test_odd_tags_are_left_in_peace(tag_of):
 
 
 def test_an_unknown_tag_is_refused_with_its_place():
-    sentences = TaggedSentences([["a"], ["b"]], [["O"], ["B-X"]], source="dev.conll", places=["line 1", "line 3"])
+    sentences = TaggedSentences([["a"], ["b"]], [["O"], ["B-X"]], source="dev.conll", locations=["line 1", "line 3"])
     with pytest.raises(InputError, match="dev.conll: the tag 'B-X' in the sentence at line 3 does not occur in train"):
         tag_ids(sentences, ["O"])
 

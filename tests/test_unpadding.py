@@ -86,7 +86,7 @@ def test_the_memory_of_a_layout_grows_with_the_rows_and_not_with_their_square():
     before = peak_memory()
     packed = pack(mask, mask, mask, mask)
     assert peak_memory() - before < 500 << 20
-    assert len(set(packed.first_places.numpy().tolist())) == 30_000
+    assert len(set(packed.first_flat_indices.numpy().tolist())) == 30_000
 
 
 def encoders(unpadded=True, **arguments):
@@ -175,7 +175,7 @@ def test_tokens_have_the_same_number_only_in_the_same_sequence_of_the_same_row(s
     mask[generator.permutation(12)[:5]] = 0  # rows without a token keep one column each
     rows = np.broadcast_to(np.arange(12)[:, None], mask.shape).astype("int32")
     packed = pack_rows(rows, tf.constant(mask), mask, mask, 8, few_shapes)
-    numbers, places = packed.input_mask.numpy().ravel(), packed.places.numpy()
+    numbers, places = packed.input_mask.numpy().ravel(), packed.flat_indices.numpy()
     is_token = (mask != 0) | (~mask.any(axis=1, keepdims=True) & (np.arange(6) == 0))
     found, expected = numbers[places[is_token]], rows[is_token] * 10 + mask[is_token]
     assert (found > 0).all()
@@ -194,7 +194,7 @@ def test_joined_requests_have_few_shapes():
         counts = generator.integers(3, 103, generator.integers(17, 65))
         mask = tf.constant(np.arange(counts.max()) < counts[:, None], tf.int32)
         packed = pack(mask, mask, mask, mask)
-        assert len(set(packed.first_places.numpy())) == len(counts)
+        assert len(set(packed.first_flat_indices.numpy())) == len(counts)
         rows_and_widths.add(tuple(packed.input_ids.shape))
         shapes.add((*packed.input_ids.shape, packed.first_columns.shape[1]))
         assert packed.input_ids.shape[0] == rounded(packed.input_ids.shape[0], 4)

@@ -55,7 +55,7 @@ def read_tagged_sentences(
         return _read_lists(path, text_column, label_column, has_tags, labels)
     word_column = _as_number(text_column, 0)
     tag_column = _as_number(label_column, -1)
-    words, tags, documents, places = [], [], [], []
+    words, tags, documents, locations = [], [], [], []
     for sentence in _sentences(path):
         if has_tags is None:
             num_columns = len(sentence.rows[0][1])
@@ -65,10 +65,10 @@ def read_tagged_sentences(
         words.append([word for word, _ in rows])
         tags.append([tag for _, tag in rows])
         documents.append(sentence.document)
-        places.append(f"line {sentence.rows[0][0]}")
+        locations.append(f"line {sentence.rows[0][0]}")
     if not words:
         raise InputError(f"{path} has no words. Expected CoNLL columns: a word a line, its tag in another column.")
-    return TaggedSentences(words, tags if has_tags else None, documents, path, places)
+    return TaggedSentences(words, tags if has_tags else None, documents, path, locations)
 
 
 @dataclasses.dataclass
@@ -156,7 +156,7 @@ def _read_lists(
     has_tags: bool | None,
     labels: Sequence[str],
 ) -> TaggedSentences:
-    words, tags, places = [], [], []
+    words, tags, locations = [], [], []
     for row in read_rows(path):
         if not words:
             text_column = _column(text_column, _WORD_NAMES, row.values)
@@ -164,8 +164,8 @@ def _read_lists(
             has_tags = isinstance(row.values.get(label_column), list) if has_tags is None else has_tags
         words.append(_strings(row, text_column, "words"))
         tags.append(_tag_names(row, label_column, labels) if has_tags else None)
-        places.append(row.where.removeprefix(f"{path}: "))
-    return TaggedSentences(words, tags if has_tags else None, None, path, places)
+        locations.append(row.where.removeprefix(f"{path}: "))
+    return TaggedSentences(words, tags if has_tags else None, None, path, locations)
 
 
 def _column(column: Column | None, names: Sequence[str], values: Mapping[Column, Any]) -> Column:

@@ -15,7 +15,7 @@ _RANKS = 100
 _BARS = 16
 _WIDTH = 118
 _BAR_WIDTH = 40
-_PLACES = 10
+_NUM_PARTS = 10
 
 # What is usual: 15 % predicted, of these 80 % masked, 10 % kept, 10 % replaced; half of the next sentences random.
 _USUAL_MASK_RATE = 0.15
@@ -111,7 +111,7 @@ def _predictions(statistics: RecordStatistics) -> dict[str, Any]:
         "share_by_tenth": [
             _share(part.sum(), tokens.sum())
             for part, tokens in zip(
-                np.array_split(predicted_at[:-1], _PLACES), np.array_split(tokens_at[:-1], _PLACES), strict=True
+                np.array_split(predicted_at[:-1], _NUM_PARTS), np.array_split(tokens_at[:-1], _NUM_PARTS), strict=True
             )
         ],
         "mean_run": _share(statistics.num_predicted, statistics.num_runs),

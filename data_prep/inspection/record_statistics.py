@@ -241,11 +241,11 @@ class RecordStatistics:
         predicted = np.zeros_like(real)
         if rows.positions is None:
             return rows.input_ids, predicted
-        wanted = rows.weights != 0
-        inside = wanted & (rows.positions >= 0) & (rows.positions < real.shape[1])
-        found("nothing is to be predicted", ~wanted.any(axis=1))
-        found("masked_lm_weights has a 0 before a 1", np.diff(wanted.astype(np.int8), axis=1) > 0)
-        found("masked_lm_weights are neither 0 nor 1", wanted & (rows.weights != 1))
+        is_predicted = rows.weights != 0
+        inside = is_predicted & (rows.positions >= 0) & (rows.positions < real.shape[1])
+        found("nothing is to be predicted", ~is_predicted.any(axis=1))
+        found("masked_lm_weights has a 0 before a 1", np.diff(is_predicted.astype(np.int8), axis=1) > 0)
+        found("masked_lm_weights are neither 0 nor 1", is_predicted & (rows.weights != 1))
         row, place = np.nonzero(inside)
         column, labels = rows.positions[row, place], rows.labels[row, place]
         found("a predicted position is padding", _scatter(inside, row, place, ~real[row, column]))
@@ -258,7 +258,7 @@ class RecordStatistics:
         standing = rows.input_ids[row, column]
         self.num_kept += int((standing == labels).sum())
         self.replaced_by.add(_countable(standing[standing != labels]))
-        self.predictions.add(wanted.sum(axis=1))
+        self.predictions.add(is_predicted.sum(axis=1))
         self.predicted_at.add_counts(predicted.sum(axis=0))
         self.num_runs += int((predicted & ~np.pad(predicted, ((0, 0), (1, 0)))[:, :-1]).sum())
         if self.vocabulary is not None:

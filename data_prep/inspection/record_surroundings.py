@@ -82,8 +82,8 @@ def _find_vocabulary(
         return vocabulary, [
             f"vocabulary: {vocab_file}{', which is not the one that the manifest has' if differs else ''}"
         ]
-    places = dict.fromkeys(place for folder in folders for place in (folder, os.path.dirname(folder)))
-    for path in (os.path.join(place, "vocab.txt") for place in places):
+    candidates = dict.fromkeys(place for folder in folders for place in (folder, os.path.dirname(folder)))
+    for path in (os.path.join(place, "vocab.txt") for place in candidates):
         if os.path.isfile(path):
             try:
                 vocabulary = Vocabulary.from_file(path)

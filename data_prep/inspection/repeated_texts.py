@@ -65,9 +65,9 @@ def hash_runs(values: np.ndarray, starts: np.ndarray) -> np.ndarray:
     if not len(starts):
         return np.zeros(0, np.uint64)
     lengths = np.diff(np.append(starts, len(values)))
-    places = np.arange(len(values)) - np.repeat(starts, lengths)
+    offsets = np.arange(len(values)) - np.repeat(starts, lengths)
     # 1 is added so that zeros count: [7] and [7, 0] are different.
-    terms = (values.astype(np.uint64) + np.uint64(1)) * _multipliers(int(lengths.max()))[places]
+    terms = (values.astype(np.uint64) + np.uint64(1)) * _multipliers(int(lengths.max()))[offsets]
     return _mix(np.add.reduceat(terms, starts))
 
 

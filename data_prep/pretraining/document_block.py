@@ -86,7 +86,7 @@ def blocks_of_gathered_shard(shard: DocumentBlock, numbers: np.ndarray) -> Itera
         shard: all documents of the shard, in the order of the corpus.
         numbers: the number of each in the corpus: int64 (num_documents,).
     """
-    return _cut_blocks(shard, (document_ranges(shard.document_offsets, places) for places in slices_of(numbers)))
+    return _cut_blocks(shard, (document_ranges(shard.document_offsets, part) for part in slices_of(numbers)))
 
 
 def _cut_blocks(corpus: TokenizedCorpus | DocumentBlock, slices: Iterable[np.ndarray]) -> Iterator[np.ndarray]:

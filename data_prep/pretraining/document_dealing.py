@@ -48,7 +48,7 @@ class Dealing:
             documents = slice(*np.searchsorted(corpus.document_offsets, [first, end]))
             ranges = self._parts(np.unique(np.concatenate([[first], corpus.document_offsets[documents], [end]])))
             numbers = np.searchsorted(corpus.document_offsets, ranges[:, 0], side="right") - 1
-            yield from (ranges[places] for places in slices_of(numbers))
+            yield from (ranges[part] for part in slices_of(numbers))
 
     def deal(
         self, document_offsets: np.ndarray, first_document: int, first_sentence: int

@@ -301,13 +301,13 @@ class DiskNeeds:
 
 
 def warn_about_too_few_predictions(options: PretrainingOptions) -> None:
-    wanted = round(options.masked_lm_prob * options.max_seq_length)
-    if options.max_predictions_per_seq < wanted and not options.dynamic_masking:
+    needed = round(options.masked_lm_prob * options.max_seq_length)
+    if options.max_predictions_per_seq < needed and not options.dynamic_masking:
         _logger.warning(
             "max_predictions_per_seq=%d is less than masked_lm_prob * max_seq_length = %d: full records get only %d "
             "masks, %.1f %% of their tokens.",
             options.max_predictions_per_seq,
-            wanted,
+            needed,
             options.max_predictions_per_seq,
             100 * options.max_predictions_per_seq / options.max_seq_length,
         )

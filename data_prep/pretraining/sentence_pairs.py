@@ -121,8 +121,8 @@ def _draw_one_pair_each(sentence_offsets, document_offsets, active, sentence, ta
         other += other >= active  # every document but its own, with equal chance
         other_start, other_end = document_offsets[other], document_offsets[other + 1]
         random_start = other_start + (draws[3] * (other_end - other_start)).astype(np.int64)
-        wanted = targets - (first_stop - first_start)
-        random_end = _chunk_end(sentence_offsets, random_start, wanted, other_end)
+        second_targets = targets - (first_stop - first_start)
+        random_end = _chunk_end(sentence_offsets, random_start, second_targets, other_end)
         second_start = np.where(is_random, random_start, first_end)
         second_end = np.where(is_random, random_end, chunk_end)
 

@@ -94,8 +94,8 @@ def _common_prefix(file_names: Sequence[str]) -> str:
     parts = [_SHARD_NAME.fullmatch(name) for name in file_names]
     shards = [(part["prefix"], part["shard"], part["num_shards"]) for part in parts if part]
     prefix = shards[0][0] if shards else ""
-    wanted = [(prefix, f"{shard:05d}", f"{len(file_names):05d}") for shard in range(len(file_names))]
-    if not shards or shards != wanted:
+    expected = [(prefix, f"{shard:05d}", f"{len(file_names):05d}") for shard in range(len(file_names))]
+    if not shards or shards != expected:
         raise ValueError(
             "Expected the names PREFIX-00000-of-00002.tfrecord, PREFIX-00001-of-00002.tfrecord and so on, all of them, "
             f"in order. Received: {list(file_names)}"

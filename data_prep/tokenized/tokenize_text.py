@@ -105,14 +105,14 @@ def tokenize_text(
 def _check_same_text(
     corpus: TokenizedCorpus, vocabulary: Vocabulary, patterns: list[str], settings: TextSettings
 ) -> None:
-    wanted = dataclasses.asdict(settings)
+    expected = dataclasses.asdict(settings)
     if patterns:
         num_bytes = sum(source_size(name) for name in list_sources(patterns))
-        wanted = {"input_file": patterns, "input_bytes": num_bytes, **wanted}
+        expected = {"input_file": patterns, "input_bytes": num_bytes, **expected}
     else:
         # Without input_file, the corpus alone says what the text is.
-        wanted = {"do_lower_case": settings.do_lower_case}
-    check_same_settings(corpus.path, corpus.manifest, vocabulary, wanted)
+        expected = {"do_lower_case": settings.do_lower_case}
+    check_same_settings(corpus.path, corpus.manifest, vocabulary, expected)
 
 
 def _add_text(

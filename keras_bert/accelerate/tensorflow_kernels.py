@@ -161,7 +161,7 @@ def swap_middle_axes(values, sizes):
     return tf.gather(tf.reshape(values, [-1, values.shape[-1]]), tf.transpose(rows, [0, 2, 1]))
 
 
-def drawn_places(sizes, rate: float, seed):
+def draw_kept(sizes, rate: float, seed):
     """Draws which places dropout keeps, from 16 bits for each.
 
     Args:
@@ -186,7 +186,7 @@ def dropout(values, rate: float, seed):
         rate: the share, taken as a multiple of 1/65536.
         seed: int (2,); the same seed drops the same places.
     """
-    is_kept, scale = drawn_places(tf.shape(values), rate, seed)
+    is_kept, scale = draw_kept(tf.shape(values), rate, seed)
 
     @_with_own_gradient
     def drop(values):
@@ -221,7 +221,7 @@ def attention(query, key, value, bias, sizes, rate: float, seed):
 
     Reference: Vaswani et al., 2017, section 3.2.1; the sums are those of Dao et al., 2022, arXiv 2205.14135.
     """
-    is_kept, scale = drawn_places(sizes, rate, seed) if rate else (None, 1.0)
+    is_kept, scale = draw_kept(sizes, rate, seed) if rate else (None, 1.0)
     # At least float32: with 8 bits the probabilities of a long row would not add up to 1.
     dtype = tf.float64 if query.dtype == tf.float64 else tf.float32
 
@@ -265,17 +265,17 @@ def cross_entropy(logits, labels):
     labels.shape.assert_is_compatible_with(logits.shape[:-1])
     num_classes = tf.shape(logits)[-1]
     columns = tf.cast(tf.reshape(labels, [-1]), tf.int32)
-    places = tf.stack([tf.range(tf.size(columns)), columns], axis=1)
+    label_indices = tf.stack([tf.range(tf.size(columns)), columns], axis=1)
     is_class = (columns >= 0) & (columns < num_classes)
 
     @_with_own_gradient
     def forward(logits):
         shares = tf.nn.softmax(logits)
         largest, largest_share = tf.reduce_max(logits, axis=-1), tf.reduce_max(shares, axis=-1)
-        losses = largest - tf.gather_nd(logits, places) - tf.math.log(largest_share)
+        losses = largest - tf.gather_nd(logits, label_indices) - tf.math.log(largest_share)
 
         def gradient(upstream):
-            return tf.tensor_scatter_nd_sub(shares * upstream[:, None], places, upstream)
+            return tf.tensor_scatter_nd_sub(shares * upstream[:, None], label_indices, upstream)
 
         return tf.where(is_class, losses, math.nan), gradient
 

@@ -25,19 +25,19 @@ class PackedRows(NamedTuple):
     Attributes:
         input_ids, input_mask, positions, segment_ids: int32 `[R, W]`, what the encoder reads. Numbers of the mask are
             different for all rows and sequences of the batch.
-        places: int32 `[B, S]`, where the tokens are, counted through all rows. Padding stands for the first token of
+        flat_indices: int32 `[B, S]`: the tokens, counted through all rows. Padding stands for the first token of
             its own row.
         first_columns: int32 `[R, K]`, where the rows of the batch begin.
-        first_places: int32 `[B]`, which of these each row of the batch is, counted through all rows.
+        first_flat_indices: int32 `[B]`: the first token of each row of the batch, counted through all rows.
     """
 
     input_ids: tf.Tensor
     input_mask: tf.Tensor
     positions: tf.Tensor
     segment_ids: tf.Tensor
-    places: tf.Tensor
+    flat_indices: tf.Tensor
     first_columns: tf.Tensor
-    first_places: tf.Tensor
+    first_flat_indices: tf.Tensor
 
 
 def pack_rows(input_ids, input_mask, positions, segment_ids, hidden_size: int, few_shapes: bool = False) -> PackedRows:
@@ -61,22 +61,22 @@ def pack_rows(input_ids, input_mask, positions, segment_ids, hidden_size: int, f
     num_packed = _round_up(_largest(rows) + 1, _NUMBERS) if few_shapes else _largest(rows) + 1
 
     starts = (rows * width + columns)[:, None]
-    places = starts + tf.where(is_token, tf.cumsum(tf.cast(is_token, tf.int32), axis=1) - 1, 0)
+    flat_indices = starts + tf.where(is_token, tf.cumsum(tf.cast(is_token, tf.int32), axis=1) - 1, 0)
     numbers = tf.range(num_rows)[:, None] * (tf.reduce_max(input_mask) + 1) + input_mask + 1
     values = tf.boolean_mask(tf.stack([input_ids, numbers, positions, segment_ids], axis=-1), is_token)
-    indices = tf.boolean_mask(places, is_token)[:, None]
+    indices = tf.boolean_mask(flat_indices, is_token)[:, None]
     packed = tf.reshape(tf.scatter_nd(indices, values, [num_packed * width, 4]), [num_packed, width, 4])
 
     most = tf.maximum(_largest(order) + 1, 1)
     if few_shapes:
         most = tf.where(most > 1, _multiple(most), 1)
-    first_places = rows * most + order
-    first_columns = tf.scatter_nd(first_places[:, None], columns, [num_packed * most])
+    first_flat_indices = rows * most + order
+    first_columns = tf.scatter_nd(first_flat_indices[:, None], columns, [num_packed * most])
     return PackedRows(
         *tf.unstack(packed, axis=-1),
-        places=places,
+        flat_indices=flat_indices,
         first_columns=tf.reshape(first_columns, [num_packed, most]),
-        first_places=first_places,
+        first_flat_indices=first_flat_indices,
     )
 
 
@@ -134,10 +134,10 @@ def lay_out(counts, hidden_size, few_shapes):
     # In 64 bits: 3,000 rows of 512 tokens cost more than 32 hold.
     hidden_size, widths_64 = tf.cast(hidden_size, tf.int64), tf.cast(widths, tf.int64)
     best = tf.argmin(num_packed * widths_64 * (2 * hidden_size + widths_64))
-    return *_places_in_rows(counts, longest_first, rows[best]), widths[best]
+    return *_positions_in_rows(counts, longest_first, rows[best]), widths[best]
 
 
-def _places_in_rows(counts, longest_first, rows):
+def _positions_in_rows(counts, longest_first, rows):
     """Returns rows, columns and order as `lay_out` does, from the row of each sequence, the longest sequence first."""
     row_by_row = tf.argsort(rows, stable=True)
     rows, sequences = tf.gather(rows, row_by_row), tf.gather(longest_first, row_by_row)
@@ -145,8 +145,8 @@ def _places_in_rows(counts, longest_first, rows):
     first_of_row = tf.searchsorted(rows, rows)
     columns = starts - tf.gather(starts, first_of_row)
     order = tf.range(tf.size(rows)) - first_of_row
-    places = tf.stack([rows, columns, order], axis=1)
-    return tf.unstack(tf.scatter_nd(sequences[:, None], places, tf.shape(places)), axis=1)
+    positions = tf.stack([rows, columns, order], axis=1)
+    return tf.unstack(tf.scatter_nd(sequences[:, None], positions, tf.shape(positions)), axis=1)
 
 
 def _round_up(numbers, sizes: list[int]):
@@ -164,14 +164,14 @@ def _largest(values):
     return tf.reduce_max(tf.concat([values, [-1]], 0))
 
 
-def unpack(vectors, places):
+def unpack(vectors, flat_indices):
     """Takes vectors out of packed rows.
 
     Args:
         vectors: `[R, W, H]`.
-        places: int32 of any shape, counted through all rows.
+        flat_indices: int32 of any shape, counted through all rows.
 
     Returns:
         that shape, and H.
     """
-    return tf.gather(tf.reshape(vectors, [-1, vectors.shape[-1]]), places)
+    return tf.gather(tf.reshape(vectors, [-1, vectors.shape[-1]]), flat_indices)

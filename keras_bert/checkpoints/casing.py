@@ -30,12 +30,12 @@ def with_casing(checkpoint: BertCheckpoint, do_lower_case: bool | None) -> BertC
         return checkpoint
     cased = is_cased(checkpoint.vocabulary) if checkpoint.vocabulary else None
     if checkpoint.says_casing:
-        said = checkpoint.config.do_lower_case
-        if cased is not None and cased == said:
+        configured = checkpoint.config.do_lower_case
+        if cased is not None and cased == configured:
             has = "is cased: its tokens with capitals could never be found" if cased else "has no capitals"
             raise InputError(
-                f"{checkpoint.path}: do_lower_case is {str(said).lower()}, and the vocabulary {has}. Give "
-                f"do_lower_case={not said}, or {said} if you are sure."
+                f"{checkpoint.path}: do_lower_case is {str(configured).lower()}, and the vocabulary {has}. Give "
+                f"do_lower_case={not configured}, or {configured} if you are sure."
             )
         return checkpoint
     return checkpoint.replace(config=checkpoint.config.replace(do_lower_case=not cased))

@@ -44,12 +44,12 @@ def read_tokenizer(path: str, vocab_size: int) -> tuple[Vocabulary | None, dict,
         )
     normalizer = member(tokenizer, "normalizer", dict, tokenizer_file, {})
 
-    def said(of_normalizer: str, of_settings: str) -> bool | None:
+    def setting(of_normalizer: str, of_settings: str) -> bool | None:
         if of_normalizer in normalizer:
             return member(normalizer, of_normalizer, bool, tokenizer_file)
         return member(settings, of_settings, bool, settings_file)
 
-    lower_case, strip_accents = said("lowercase", "do_lower_case"), said("strip_accents", "strip_accents")
+    lower_case, strip_accents = setting("lowercase", "do_lower_case"), setting("strip_accents", "strip_accents")
     casing = {} if lower_case is None else {"do_lower_case": lower_case}
     if strip_accents is not None and lower_case is not None and strip_accents != lower_case:
         remarks.append(

@@ -219,8 +219,8 @@ def _report(model, checkpoint: BertCheckpoint, loaded: set[str], new: set[str]) 
         ("ignored are", _names(ignored)),
         ("note", ", ".join(checkpoint.remarks)),
     ]
-    said = "; ".join(f"{what}: {names}" for what, names in parts if names)
-    print(f"{type(model).__name__} from {checkpoint.path} ({checkpoint.kind}): {said}")
+    summary = "; ".join(f"{what}: {names}" for what, names in parts if names)
+    print(f"{type(model).__name__} from {checkpoint.path} ({checkpoint.kind}): {summary}")
 
 
 def _names(parts: Sequence[str]) -> str:

@@ -25,7 +25,7 @@ _MAGIC_NUMBER = 0x1950A86A20F9469CFC6C  # of the bare stream
 _LONGEST_PICKLE = 4 << 20  # bytes; that of a BERT LARGE has less than 0.1 MB, since the numbers lie outside
 
 
-class _Place(NamedTuple):
+class _Location(NamedTuple):
     """Where the bytes of a storage are in the file."""
 
     offset: int
@@ -45,13 +45,13 @@ def read_torch_file(path: str | os.PathLike, trust_pickle: bool = False) -> dict
     path = os.fspath(path)
     check_stored_file(path)
     try:
-        content, places = (_read_zip if zipfile.is_zipfile(path) else _read_stream)(path, trust_pickle)
+        content, locations = (_read_zip if zipfile.is_zipfile(path) else _read_stream)(path, trust_pickle)
         if isinstance(content, dict) and isinstance(content.get("state_dict"), dict):
             content = content["state_dict"]
         if not isinstance(content, dict):
             raise InputError(f"{path} holds a {type(content).__name__}, and a state dictionary was expected.")
         return {
-            str(name): _stored(path, name, value, places) for name, value in content.items() if type(value) is Tensor
+            str(name): _stored(path, name, value, locations) for name, value in content.items() if type(value) is Tensor
         }
     except InputError:
         raise
@@ -62,17 +62,17 @@ def read_torch_file(path: str | os.PathLike, trust_pickle: bool = False) -> dict
         ) from None
 
 
-def _stored(path: str, name: str, tensor: Tensor, places: Mapping[str, _Place]) -> StoredTensor:
+def _stored(path: str, name: str, tensor: Tensor, locations: Mapping[str, _Location]) -> StoredTensor:
     """Returns a tensor of the file. It must lie within its storage, and be no larger.
 
     With a stride of 0, a few bytes could ask for any amount of memory.
     """
-    place, shape, dtype = places[tensor.storage.name], tensor.shape, tensor.storage.dtype
+    location, shape, dtype = locations[tensor.storage.name], tensor.shape, tensor.storage.dtype
     item_size = numpy_dtype(dtype).itemsize
     # The stride of an axis of length 1 is never used, and can be any number.
     strides = [stride if size > 1 else 0 for size, stride in zip(shape, tensor.strides, strict=True)]
     reach = 0 if 0 in shape else 1 + sum((size - 1) * stride for size, stride in zip(shape, strides, strict=True))
-    numbers = place.num_bytes // item_size
+    numbers = location.num_bytes // item_size
     if tensor.first + reach > numbers or math.prod(shape) > numbers:
         raise InputError(
             f"{path} is damaged: {name} has the shape {list(shape)} and the strides {list(tensor.strides)} from number "
@@ -80,7 +80,7 @@ def _stored(path: str, name: str, tensor: Tensor, places: Mapping[str, _Place]) 
         )
 
     def read() -> np.ndarray:
-        flat = read_array(path, place.offset + tensor.first * item_size, (reach,), dtype)
+        flat = read_array(path, location.offset + tensor.first * item_size, (reach,), dtype)
         steps = [stride * item_size for stride in strides]
         return np.ascontiguousarray(np.lib.stride_tricks.as_strided(flat, shape, steps)).reshape(shape)
 
@@ -127,7 +127,7 @@ class _TrustingUnpickler(pickle.Unpickler):
         return KNOWN_NAMES[module, name] if (module, name) in KNOWN_NAMES else super().find_class(module, name)
 
 
-def _read_zip(path: str, trust_pickle: bool) -> tuple[Any, dict[str, _Place]]:
+def _read_zip(path: str, trust_pickle: bool) -> tuple[Any, dict[str, _Location]]:
     with zipfile.ZipFile(path) as archive:
         members = {member.filename: member for member in archive.infolist()}
         pickles = [name for name in members if name.rpartition("/")[2] == "data.pkl"]
@@ -135,36 +135,38 @@ def _read_zip(path: str, trust_pickle: bool) -> tuple[Any, dict[str, _Place]]:
             raise InputError(f"{path} is a zip file without data.pkl, so torch.save did not write it.")
         if len(members) < len(archive.infolist()) or len(pickles) > 1:
             raise InputError(f"{path} has two files of one name inside, so torch.save did not write it.")
-        place = _place_in_zip(archive, members[pickles[0]])
-        if place.num_bytes > _LONGEST_PICKLE and not trust_pickle:
-            raise InputError(f"{path}: its data.pkl has {place.num_bytes:,} bytes, and no list of tensors is so long.")
-        archive.fp.seek(place.offset)
-        content = _PickleReader(path, trust_pickle).load(io.BytesIO(archive.fp.read(place.num_bytes)))
+        location = _place_in_zip(archive, members[pickles[0]])
+        if location.num_bytes > _LONGEST_PICKLE and not trust_pickle:
+            raise InputError(
+                f"{path}: its data.pkl has {location.num_bytes:,} bytes, and no list of tensors is so long."
+            )
+        archive.fp.seek(location.offset)
+        content = _PickleReader(path, trust_pickle).load(io.BytesIO(archive.fp.read(location.num_bytes)))
         start = pickles[0].removesuffix("data.pkl") + "data/"
-        places = {
+        locations = {
             name.removeprefix(start): _place_in_zip(archive, member)
             for name, member in members.items()
             if name.startswith(start)
         }
-    return content, places
+    return content, locations
 
 
-def _place_in_zip(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> _Place:
+def _place_in_zip(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> _Location:
     """Returns where the bytes of a member are: torch stores them as they are."""
     if member.compress_type != zipfile.ZIP_STORED or member.compress_size != member.file_size:
         raise InputError(f"{archive.filename}: {member.filename} is compressed, which torch.save never does.")
     archive.fp.seek(member.header_offset)
     header = archive.fp.read(30)
     name_length, extra_length = struct.unpack("<26xHH", header)
-    place = _Place(member.header_offset + 30 + name_length + extra_length, member.file_size)
-    if not header.startswith(b"PK\3\4") or place.offset + place.num_bytes > os.path.getsize(archive.filename):
+    location = _Location(member.header_offset + 30 + name_length + extra_length, member.file_size)
+    if not header.startswith(b"PK\3\4") or location.offset + location.num_bytes > os.path.getsize(archive.filename):
         raise ValueError(f"{member.filename} is not where the zip file says")
-    return place
+    return location
 
 
-def _read_stream(path: str, trust_pickle: bool) -> tuple[Any, dict[str, _Place]]:
+def _read_stream(path: str, trust_pickle: bool) -> tuple[Any, dict[str, _Location]]:
     """Magic number, protocol, system, content and the storages' names, each a pickle; then the storages' bytes."""
-    size, places = os.path.getsize(path), {}
+    size, locations = os.path.getsize(path), {}
     with open(path, "rb") as file:
         pickles = file if trust_pickle else io.BytesIO(file.read(_LONGEST_PICKLE))
         reader = _PickleReader(path, trust_pickle)
@@ -177,8 +179,8 @@ def _read_stream(path: str, trust_pickle: bool) -> tuple[Any, dict[str, _Place]]
                 raise ValueError("the name of a storage is not a string")
             file.seek(end)
             (count,) = struct.unpack("<q", file.read(8))
-            places[name] = _Place(end + 8, count * reader.item_sizes[name])
-            end += 8 + places[name].num_bytes
+            locations[name] = _Location(end + 8, count * reader.item_sizes[name])
+            end += 8 + locations[name].num_bytes
             if count < 0 or end > size:
                 raise ValueError("it is cut off")
-    return content, places
+    return content, locations

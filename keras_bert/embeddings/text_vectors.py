@@ -81,12 +81,14 @@ def check_pooling(config: BertConfig, pooling: str) -> None:
     """
     if pooling not in POOLINGS:
         raise InputError(f"pooling must be one of {', '.join(POOLINGS)}. Received: {pooling!r}")
-    said = config.sentence_pooling
-    if said not in ("mean", _THEIR_NAMES[pooling]):
-        advice = "Give pooling='first', which is that." if said == "cls" else "Use sentence-transformers for it."
+    trained_pooling = config.sentence_pooling
+    if trained_pooling not in ("mean", _THEIR_NAMES[pooling]):
+        advice = (
+            "Give pooling='first', which is that." if trained_pooling == "cls" else "Use sentence-transformers for it."
+        )
         raise InputError(
-            f"The model makes vectors of texts by {str(said)[:100]!r}, as modules.json in its folder says, and not by "
-            f"{_THEIR_NAMES[pooling]!r}: these would be other vectors than it was trained for. {advice}"
+            f"The model makes vectors of texts by {str(trained_pooling)[:100]!r}, as modules.json in its folder says, "
+            f"and not by {_THEIR_NAMES[pooling]!r}: these would be other vectors than it was trained for. {advice}"
         )
 
 

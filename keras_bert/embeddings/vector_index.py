@@ -119,9 +119,9 @@ class VectorIndex:
         scores = np.zeros((len(vectors), 0), np.float32)
         for first in range(0, len(self), _CHUNK):
             products = vectors @ np.asarray(self.vectors[first : first + _CHUNK]).T
-            places = np.stack([_largest(row, top_k) for row in products])
-            numbers = np.concatenate([numbers, places + first], axis=1)
-            scores = np.concatenate([scores, np.take_along_axis(products, places, axis=1)], axis=1)
+            indices = np.stack([_largest(row, top_k) for row in products])
+            numbers = np.concatenate([numbers, indices + first], axis=1)
+            scores = np.concatenate([scores, np.take_along_axis(products, indices, axis=1)], axis=1)
             best = np.argsort(-scores, axis=1, kind="stable")[:, :top_k]
             numbers, scores = (np.take_along_axis(array, best, axis=1) for array in (numbers, scores))
         return numbers, scores

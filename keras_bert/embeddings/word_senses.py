@@ -84,10 +84,10 @@ def word_vectors(
         raise InputError(f"{' and '.join(map(repr, words))} does not occur in the {len(texts)} texts.")
     if max_occurrences is not None and len(found) > max_occurrences:
         found = [found[number] for number in np.linspace(0, len(found) - 1, max_occurrences).astype(int)]
-    occurrences, rows, places = zip(*found, strict=True)
+    occurrences, rows, columns = zip(*found, strict=True)
     with tqdm(total=len(rows), unit=" occurrences", desc="vectors", mininterval=1, delay=2) as bar:
         features = token_features(model, rows, layers, batch_size, bar.update)
-        vectors = [array[place].mean(axis=(0, 1)) for array, place in zip(features, places, strict=True)]
+        vectors = [array[place].mean(axis=(0, 1)) for array, place in zip(features, columns, strict=True)]
     return WordVectors(occurrences, np.array(vectors, np.float32))
 
 

@@ -9,7 +9,7 @@ from keras_bert.layers.dropout import Dropout
 
 @keras.saving.register_keras_serializable(package="keras_bert")
 class SelfAttention(keras.layers.Layer):
-    """Lets every token gather from the tokens that it may look at.
+    """Multi-head self-attention.
 
     Every matrix product with weights is two-dimensional, `[B * S, H] x [H, H]`: CPU kernels fuse the bias into those,
     and not into an einsum.
@@ -24,11 +24,11 @@ class SelfAttention(keras.layers.Layer):
         attention_bias: `[B, 1, F, S]` or `[B, 1, 1, S]`, see `numbered_mask.attention_bias`.
         training: whether dropout acts.
         return_attention: whether to return the attention probabilities (before dropout) too.
-        looking: `[B, F, H]`, the tokens that gather; all of `hidden` when not given.
-        wanted: int `[T]`, counted through all of `[B, F]`: of what these gather alone an output is made.
+        query_tokens: `[B, F, H]`, the tokens that attend; `hidden` by default.
+        flat_indices: int `[T]`, counted through all of `[B, F]`. The output projection runs for these tokens only.
 
     Returns:
-        `[B, F, H]`, or `[T, H]` with `wanted`; or a pair of it and `[B, N, F, S]`.
+        `[B, F, H]`, or `[T, H]` with `flat_indices`; or a pair of it and `[B, N, F, S]`.
 
     Reference: Vaswani et al., 2017, section 3.2.
     """
@@ -39,7 +39,7 @@ class SelfAttention(keras.layers.Layer):
         self.initializer_range = initializer_range
         self.dropout = Dropout(dropout, dtype=self.dtype_policy, name="dropout")
 
-    def build(self, hidden_shape, attention_bias_shape=None, looking_shape=None, wanted_shape=None):
+    def build(self, hidden_shape, attention_bias_shape=None, query_tokens_shape=None, flat_indices_shape=None):
         self.hidden_size = hidden_shape[-1]
         if self.hidden_size % self.num_heads:
             raise ValueError(
@@ -54,31 +54,33 @@ class SelfAttention(keras.layers.Layer):
             dense.build((None, self.hidden_size))
             setattr(self, name, dense)
 
-    def call(self, hidden, attention_bias, training=False, return_attention=False, looking=None, wanted=None):
-        # B = batch, F = tokens that look, S = sequence length, H = hidden size, N = number of heads, D = head size
-        looking = hidden if looking is None else looking
+    def call(
+        self, hidden, attention_bias, training=False, return_attention=False, query_tokens=None, flat_indices=None
+    ):
+        # B = batch, F = query tokens, S = sequence length, H = hidden size, N = number of heads, D = head size
+        query_tokens = hidden if query_tokens is None else query_tokens
         # Of the bias, which all layers share: so what follows from the sizes alone is computed once for all layers.
         batch_size, _, _, length = ops.shape(attention_bias)
-        num_looking = length if looking is hidden else ops.shape(looking)[1]
+        num_queries = length if query_tokens is hidden else ops.shape(query_tokens)[1]
         flat = ops.reshape(hidden, (-1, self.hidden_size))  # [B * S, H]
-        query = self.query(ops.reshape(looking, (-1, self.hidden_size)))  # [B * F, H]
+        query = self.query(ops.reshape(query_tokens, (-1, self.hidden_size)))  # [B * F, H]
         # Dividing the queries is the same as dividing the scores, on S / D times fewer numbers.
-        query = ops.reshape(query * self.head_size**-0.5, (-1, num_looking, self.num_heads, self.head_size))
+        query = ops.reshape(query * self.head_size**-0.5, (-1, num_queries, self.num_heads, self.head_size))
         key, value = (
             ops.reshape(dense(flat), (-1, length, self.num_heads, self.head_size)) for dense in (self.key, self.value)
         )
-        query = _swap_middle_axes(query, (batch_size, num_looking, self.num_heads), training)  # [B, N, F, D]
+        query = _swap_middle_axes(query, (batch_size, num_queries, self.num_heads), training)  # [B, N, F, D]
         key = _swap_middle_axes(key, (batch_size, length, self.num_heads), training)  # [B, N, S, D]
         value = _swap_middle_axes(value, (batch_size, length, self.num_heads), training)
 
-        sizes = (batch_size, self.num_heads, num_looking, length)
+        sizes = (batch_size, self.num_heads, num_queries, length)
         gathered, probabilities = self._gather(query, key, value, attention_bias, sizes, training, return_attention)
-        gathered = _swap_middle_axes(gathered, (batch_size, self.num_heads, num_looking), training)  # [B, F, N, D]
+        gathered = _swap_middle_axes(gathered, (batch_size, self.num_heads, num_queries), training)  # [B, F, N, D]
         gathered = ops.reshape(gathered, (-1, self.hidden_size))
-        if wanted is None:
-            output = ops.reshape(self.output_dense(gathered), ops.shape(looking))
+        if flat_indices is None:
+            output = ops.reshape(self.output_dense(gathered), ops.shape(query_tokens))
         else:
-            output = self.output_dense(ops.take(gathered, wanted, axis=0))
+            output = self.output_dense(ops.take(gathered, flat_indices, axis=0))
         return (output, probabilities) if return_attention else output
 
     def _gather(self, query, key, value, attention_bias, sizes, training, return_attention):
@@ -96,8 +98,10 @@ class SelfAttention(keras.layers.Layer):
         gathered = ops.matmul(self.dropout(probabilities, training=training), value)  # [B, N, F, D]
         return gathered, probabilities
 
-    def compute_output_shape(self, hidden_shape, attention_bias_shape=None, looking_shape=None, wanted_shape=None):
-        return (*wanted_shape, hidden_shape[-1]) if wanted_shape else looking_shape or hidden_shape
+    def compute_output_shape(
+        self, hidden_shape, attention_bias_shape=None, query_tokens_shape=None, flat_indices_shape=None
+    ):
+        return (*flat_indices_shape, hidden_shape[-1]) if flat_indices_shape else query_tokens_shape or hidden_shape
 
     def get_config(self):
         return {

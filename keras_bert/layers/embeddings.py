@@ -72,11 +72,11 @@ class BertEmbeddings(keras.layers.Layer):
 
     def call(self, input_ids, positions, segment_ids, training=False):
         tokens = ops.take(self.token_embeddings, input_ids, axis=0)
-        places = ops.take(self.position_embeddings, positions, axis=0)
+        position_vectors = ops.take(self.position_embeddings, positions, axis=0)
         # A product with a table of two rows is cheaper than a gather, whose gradient adds up thousands of rows in two.
         segments = ops.one_hot(ops.reshape(segment_ids, (-1,)), self.num_segments, dtype=tokens.dtype)
         segments = ops.reshape(ops.matmul(segments, self.segment_embeddings), ops.shape(tokens))
-        vectors = self.layer_norm(tokens + places + segments, training=training)
+        vectors = self.layer_norm(tokens + position_vectors + segments, training=training)
         return self.dropout(vectors, training=training)
 
     def compute_output_shape(self, input_ids_shape, positions_shape=None, segment_ids_shape=None):

@@ -3,18 +3,18 @@
 from keras import ops
 
 
-def vectors_at(hidden, wanted):
-    """Gathers `hidden[b, wanted[b, k]]`, or the tokens that are counted through all rows.
+def vectors_at(hidden, indices):
+    """Gathers `hidden[b, indices[b, k]]`, or the tokens with these indices in the flattened batch.
 
     Args:
         hidden: `[B, S, H]`.
-        wanted: int `[B, K]`, each below S; or int `[T]`, each below B * S.
+        indices: int `[B, K]`, each below S; or int `[T]`, each below B * S.
 
     Returns:
         `[B, K, H]`, or `[T, H]`.
     """
-    places = ops.cast(wanted, "int32")
-    if len(wanted.shape) == 2:
+    flat_indices = ops.cast(indices, "int32")
+    if len(indices.shape) == 2:
         batch_size, length = ops.shape(hidden)[0], ops.shape(hidden)[1]
-        places += ops.expand_dims(ops.arange(batch_size, dtype="int32") * length, 1)
-    return ops.take(ops.reshape(hidden, (-1, hidden.shape[-1])), places, axis=0)
+        flat_indices += ops.expand_dims(ops.arange(batch_size, dtype="int32") * length, 1)
+    return ops.take(ops.reshape(hidden, (-1, hidden.shape[-1])), flat_indices, axis=0)

@@ -13,7 +13,7 @@ from keras_bert.accelerate.backend import tensorflow_functions
 _MASKED = -30000.0
 
 
-def attention_bias(input_mask, dtype="float32", looking_mask=None):
+def attention_bias(input_mask, dtype="float32", query_mask=None):
     """Returns what is added to the attention scores: 0 where a token may look, a large negative number elsewhere.
 
     A token looks at the tokens with its own non-zero number. Padding looks at all tokens of its row, as in Google's
@@ -22,7 +22,7 @@ def attention_bias(input_mask, dtype="float32", looking_mask=None):
 
     Args:
         input_mask: int `[B, S]`.
-        looking_mask: int `[B, F]`, the numbers of the tokens that look; all of `input_mask` when not given.
+        query_mask: int `[B, F]`, the numbers of the tokens that attend; `input_mask` by default.
 
     Returns:
         `dtype`, `[B, 1, F, S]`: row, (any head), the token that looks, the token looked at. Or `[B, 1, 1, S]`: the
@@ -35,14 +35,14 @@ def attention_bias(input_mask, dtype="float32", looking_mask=None):
              [., ., x, .],
              [x, x, x, .]]
     """
-    looking = input_mask if looking_mask is None else looking_mask
-    if looking_mask is None and tensorflow_functions and tensorflow_functions.lengths_may_vary():
+    query_numbers = input_mask if query_mask is None else query_mask
+    if query_mask is None and tensorflow_functions and tensorflow_functions.lengths_may_vary():
         # The first token stands for all of its row where none has several sequences.
-        looking = looking[:, : ops.where(_is_packed(input_mask), ops.shape(input_mask)[1], 1)]
-    looking = ops.expand_dims(looking, 2)
-    looked_at = ops.expand_dims(input_mask, 1)
-    allowed = ops.logical_or(ops.equal(looking, looked_at), ops.equal(looking, 0))
-    allowed = ops.logical_and(allowed, ops.not_equal(looked_at, 0))
+        query_numbers = query_numbers[:, : ops.where(_is_packed(input_mask), ops.shape(input_mask)[1], 1)]
+    query_numbers = ops.expand_dims(query_numbers, 2)
+    key_numbers = ops.expand_dims(input_mask, 1)
+    allowed = ops.logical_or(ops.equal(query_numbers, key_numbers), ops.equal(query_numbers, 0))
+    allowed = ops.logical_and(allowed, ops.not_equal(key_numbers, 0))
     return ops.expand_dims((1.0 - ops.cast(allowed, dtype)) * _MASKED, 1)
 
 

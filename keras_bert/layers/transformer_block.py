@@ -26,14 +26,14 @@ class TransformerBlock(keras.layers.Layer):
     Call arguments:
         hidden: `[B, S, H]`.
         attention_bias: `[B, 1, F, S]` or `[B, 1, 1, S]`, see `numbered_mask.attention_bias`.
-        wanted: the tokens whose vectors are wanted, if they are not all; the others are looked at all the same. Either
-            int `[B, F]`, columns of each row; a few cost a small part. Or int `[T]`, counted through all rows, F being
-            S: then all look, and the dense layers behind that work for these.
+        selected: the tokens whose vectors are returned; all by default. They attend to all tokens. Either int `[B, F]`,
+            columns of each row: then only they attend. Or int `[T]`, counted through all rows: then all tokens attend
+            (F is S), and the dense layers behind the attention run for the selected tokens only.
         training: whether dropout acts.
         return_attention: whether to return the attention probabilities too.
 
     Returns:
-        `[B, F, H]`, or `[T, H]`; or a pair of it and `[B, N, F, S]`. Without `wanted`, F is S.
+        `[B, F, H]`, or `[T, H]`; or a pair of it and `[B, N, F, S]`. Without `selected`, F is S.
 
     Reference: Devlin et al., 2018, section 3; Vaswani et al., 2017, section 3.1.
     """
@@ -73,7 +73,7 @@ class TransformerBlock(keras.layers.Layer):
     def _layer_norm(self, name):
         return LayerNorm(self.layer_norm_epsilon, dtype=self.dtype_policy, name=name)
 
-    def build(self, hidden_shape, attention_bias_shape=None, wanted_shape=None):
+    def build(self, hidden_shape, attention_bias_shape=None, selected_shape=None):
         self.hidden_size = hidden_shape[-1]
         self.output_dense = keras.layers.Dense(
             self.hidden_size,
@@ -87,11 +87,11 @@ class TransformerBlock(keras.layers.Layer):
         self.output_dense.build((None, self.intermediate_size))
         self.output_layer_norm.build((None, self.hidden_size))
 
-    def call(self, hidden, attention_bias, wanted=None, training=False, return_attention=False):
+    def call(self, hidden, attention_bias, selected=None, training=False, return_attention=False):
         options, vectors = {"training": training, "return_attention": return_attention}, hidden
-        if wanted is not None:
-            vectors = vectors_at(hidden, wanted)
-            options |= {"looking": vectors} if len(wanted.shape) == 2 else {"wanted": wanted}
+        if selected is not None:
+            vectors = vectors_at(hidden, selected)
+            options |= {"looking": vectors} if len(selected.shape) == 2 else {"wanted": selected}
         attended = self.attention(hidden, attention_bias, **options)
         attended, probabilities = attended if return_attention else (attended, None)
         vectors = self.attention_layer_norm(vectors + self.dropout(attended, training=training), training=training)
@@ -103,8 +103,8 @@ class TransformerBlock(keras.layers.Layer):
         output = ops.reshape(flat, ops.shape(vectors))
         return (output, probabilities) if return_attention else output
 
-    def compute_output_shape(self, hidden_shape, attention_bias_shape=None, wanted_shape=None):
-        return hidden_shape if wanted_shape is None else (*wanted_shape, hidden_shape[-1])
+    def compute_output_shape(self, hidden_shape, attention_bias_shape=None, selected_shape=None):
+        return hidden_shape if selected_shape is None else (*selected_shape, hidden_shape[-1])
 
     def get_config(self):
         return {

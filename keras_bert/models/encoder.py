@@ -45,18 +45,18 @@ class BertEncoder(BertModel):
             `cls_positions`, int `[B, K]`, for packed rows: where their sequences begin. It may be left out.
             Other keys are ignored.
         training: whether dropout acts.
-        columns: int `[B, F]`, the tokens whose vectors are wanted, if they are not all. The last layer then works for
-            them and for the first tokens alone, and neither hidden states nor attentions are returned.
-        pooled_only: whether `pooled_output` is all that is wanted: as `columns` with F = 0.
-        places: int `[T]`, the tokens whose vectors are all that is wanted, counted through all rows of the batch. The
-            dense layers behind the last attention work for them alone. XLA would compile anew for every T.
+        columns: int `[B, F]`, the tokens whose vectors are returned; all by default. The last layer then runs for them
+            and for the first tokens only, and neither hidden states nor attentions are returned.
+        pooled_only: whether to return `pooled_output` only: the same as `columns` with F = 0.
+        flat_indices: int `[T]`, counted through all rows of the batch: the only tokens whose vectors are returned. The
+            dense layers behind the last attention run for them only. XLA would compile anew for every T.
 
     Returns:
         dictionary:
-            `sequence_output`: `[B, S, H]`, `[B, F, H]` with `columns`, `[T, H]` with `places`. Vectors of padding are
-                those of other BERTs, with `unpadded` that of their row's first token, and mean nothing.
+            `sequence_output`: `[B, S, H]`, `[B, F, H]` with `columns`, `[T, H]` with `flat_indices`. Vectors of padding
+                are those of other BERTs, with `unpadded` that of their row's first token, and mean nothing.
             `pooled_output`: `[B, H]`, made from the first token of each row; with `cls_positions`, `[B, K, H]`; not
-                with `places`.
+                with `flat_indices`.
             `hidden_states`: list of L + 1 tensors `[B, S, H]`, the embeddings first, if asked for.
             `attentions`: list of L tensors `[B, N, S, S]`, if asked for.
 
@@ -143,17 +143,17 @@ class BertEncoder(BertModel):
             raise InputError("A BertEncoder takes features. Of texts: keras_bert.sentence_embeddings(encoder, texts).")
         return super().predict(x, *args, **kwargs)
 
-    def call(self, inputs, training=False, columns=None, pooled_only=False, places=None):
+    def call(self, inputs, training=False, columns=None, pooled_only=False, flat_indices=None):
         input_ids, input_mask, segment_ids = (ops.cast(inputs[name], "int32") for name in self.feature_names)
         positions, cls_positions = position_ids(input_mask), inputs.get(features.CLS_POSITIONS)
-        places = None if places is None else ops.cast(places, "int32")
+        flat_indices = None if flat_indices is None else ops.cast(flat_indices, "int32")
         if self.unpadded and not training and cls_positions is None:
             outputs = self._call_unpadded(input_ids, input_mask, positions, segment_ids, columns, pooled_only)
-            if places is None:
+            if flat_indices is None:
                 return outputs
-            return {"sequence_output": vectors_at(outputs["sequence_output"], places)}
-        if places is not None:
-            states, _ = self._run_layers(input_ids, input_mask, positions, segment_ids, places, training)
+            return {"sequence_output": vectors_at(outputs["sequence_output"], flat_indices)}
+        if flat_indices is not None:
+            states, _ = self._run_layers(input_ids, input_mask, positions, segment_ids, flat_indices, training)
             return {"sequence_output": states[-1]}
         if columns is None and not pooled_only:
             states, attentions = self._run_layers(input_ids, input_mask, positions, segment_ids, None, training)
@@ -161,8 +161,8 @@ class BertEncoder(BertModel):
 
         is_packed = cls_positions is not None
         first = ops.cast(cls_positions, "int32") if is_packed else ops.zeros((ops.shape(input_ids)[0], 1), "int32")
-        wanted = ops.concatenate([first, ops.cast(columns, "int32")], axis=1) if columns is not None else first
-        states, _ = self._run_layers(input_ids, input_mask, positions, segment_ids, wanted, training)
+        selected = ops.concatenate([first, ops.cast(columns, "int32")], axis=1) if columns is not None else first
+        states, _ = self._run_layers(input_ids, input_mask, positions, segment_ids, selected, training)
         num_first = ops.shape(first)[1]
         pooled = self.pooler(states[-1], ops.zeros_like(first) + ops.arange(num_first) if is_packed else None)
         return {"pooled_output": pooled} | ({} if pooled_only else {"sequence_output": states[-1][:, num_first:]})
@@ -175,9 +175,9 @@ class BertEncoder(BertModel):
         packed = pack_rows(*rows, self.config.hidden_size, few_shapes=few_shapes)
         states, _ = self._run_layers(*packed[:4], packed.first_columns if pooled_only else None, training=False)
         if pooled_only:
-            first = unpack(states[-1], packed.first_places)  # [B, H]
+            first = unpack(states[-1], packed.first_flat_indices)  # [B, H]
             return {"pooled_output": self.pooler(first[:, None])}
-        states = [unpack(state, packed.places) for state in states]
+        states = [unpack(state, packed.flat_indices) for state in states]
         outputs = self._outputs(states, None, self.pooler(states[-1]))
         if columns is None:
             return outputs
@@ -186,10 +186,10 @@ class BertEncoder(BertModel):
             "pooled_output": outputs["pooled_output"],
         }
 
-    def _run_layers(self, input_ids, input_mask, positions, segment_ids, wanted, training):
+    def _run_layers(self, input_ids, input_mask, positions, segment_ids, selected, training):
         """Returns what goes into and comes out of every layer, and the attentions.
 
-        The last layer works for the wanted tokens alone, columns `[B, F]` or places `[T]`; None: for all.
+        The last layer runs for the selected tokens only, columns `[B, F]` or flat indices `[T]`; None: for all.
         """
         hidden = self.embeddings(input_ids, positions, segment_ids, training=training)
         bias = attention_bias(input_mask)
@@ -199,10 +199,10 @@ class BertEncoder(BertModel):
             call = shared_trace(call)
         for block in self.blocks:
             inputs = (hidden, bias)
-            if wanted is not None and block is self.blocks[-1]:
-                if len(wanted.shape) == 2:
-                    bias = attention_bias(input_mask, looking_mask=ops.take_along_axis(input_mask, wanted, axis=1))
-                inputs = hidden, bias, wanted
+            if selected is not None and block is self.blocks[-1]:
+                if len(selected.shape) == 2:
+                    bias = attention_bias(input_mask, query_mask=ops.take_along_axis(input_mask, selected, axis=1))
+                inputs = hidden, bias, selected
             outputs = call(block, *inputs, training=training, return_attention=self.output_attentions)
             hidden, attention = outputs if self.output_attentions else (outputs, None)
             states.append(hidden)

@@ -81,11 +81,11 @@ class TokenClassifier(TaskModel):
             tokens = self.encoder(inputs, training=training)["sequence_output"]
             return self.token_classifier(self.dropout(tokens, training=training))
         # Loss and accuracy look at tokens with a label only: the first of each word.
-        places = ops.cast(ops.nonzero(ops.reshape(label_ids, (-1,)) >= 0)[0], "int32")
-        tokens = self.encoder(inputs, training=training, places=places)["sequence_output"]
+        flat_indices = ops.cast(ops.nonzero(ops.reshape(label_ids, (-1,)) >= 0)[0], "int32")
+        tokens = self.encoder(inputs, training=training, flat_indices=flat_indices)["sequence_output"]
         logits = self.token_classifier(self.dropout(tokens, training=training))
         rows, length = ops.shape(label_ids)
-        logits = ops.scatter(ops.expand_dims(places, 1), logits, (rows * length, len(self.labels)))
+        logits = ops.scatter(ops.expand_dims(flat_indices, 1), logits, (rows * length, len(self.labels)))
         return ops.reshape(logits, (rows, length, len(self.labels)))
 
     def compile(self, optimizer, metrics=None, weighted_metrics=None, **kwargs):

@@ -94,9 +94,9 @@ def _masking_options(options: Mapping[str, object], form: RecordForm) -> Masking
         return MaskingOptions(**options)
     options = MaskingOptions(**{**options, "max_predictions_per_seq": 1})
     share = options.masked_lm_prob
-    wanted = round(share * form.max_seq_length)
+    needed = round(share * form.max_seq_length)
     if form.max_sequences_per_row > 1:
         # Each sequence rounds for itself: upwards by a half at most, but the shortest to a whole mask.
         most_rounded_up = max(0.5, 1.0 - share * _SHORTEST_SEQUENCE)
-        wanted = math.ceil(share * form.max_seq_length + form.max_sequences_per_row * most_rounded_up)
-    return dataclasses.replace(options, max_predictions_per_seq=max(1, wanted))
+        needed = math.ceil(share * form.max_seq_length + form.max_sequences_per_row * most_rounded_up)
+    return dataclasses.replace(options, max_predictions_per_seq=max(1, needed))

@@ -86,7 +86,7 @@ def iterate_records(
 
     Args:
         path: plain, gzip or zstd (the package zstandard); local, or whatever `tf.io.gfile` opens.
-        start: how many records to pass over, and where in the unpacked file they end; see `record_places`. In a packed
+        start: how many records to pass over, and where in the unpacked file they end; see `record_offsets`. In a packed
             file, all before that is unpacked and thrown away.
         on_progress: called now and then with the number of bytes read from the disk since the last call. The sum of
             all calls is the size of the file.
@@ -106,7 +106,7 @@ def iterate_records(
             yield record
 
 
-def record_places(
+def record_offsets(
     path: str | os.PathLike, every: int, on_progress: Callable[[int], None] = lambda num_bytes: None
 ) -> tuple[int, list[int]]:
     """Counts the records of a file, without reading more of a plain local one than their lengths.
@@ -121,15 +121,15 @@ def record_places(
         InputError: as `iterate_records`; of what is in the records nothing is checked.
     """
     path = os.fspath(path)
-    places = []
+    offsets = []
     with _open(path) as raw_file:
         reader = _RecordReader(raw_file, path, on_progress)
         number, position = reader.number, reader.position
         while reader.skip():
             if number % every == 0:
-                places.append(position)
+                offsets.append(position)
             number, position = reader.number, reader.position
-    return number, places
+    return number, offsets
 
 
 def _open(path: str) -> BinaryIO:

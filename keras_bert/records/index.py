@@ -12,10 +12,10 @@ from tqdm import tqdm
 
 from keras_bert.program.atomic_output import atomic_file
 from keras_bert.program.errors import InputError
-from keras_bert.records.files import iterate_records, record_places
+from keras_bert.records.files import iterate_records, record_offsets
 
 # Places are kept of every so many records: 8 bytes for some 100 kB of records.
-_RECORDS_BETWEEN_PLACES = 256
+_RECORDS_BETWEEN_OFFSETS = 256
 _SECONDS_WITHOUT_PROGRESS = 2.0
 
 
@@ -26,12 +26,12 @@ class RecordIndex:
     Attributes:
         paths: the files.
         counts: int64 (F,), how many records each has.
-        places: for each file int64 (P,): where in the unpacked file the records 0, 256, 512, ... begin.
+        offsets: for each file int64 (P,): where in the unpacked file the records 0, 256, 512, ... begin.
     """
 
     paths: Sequence[str]
     counts: np.ndarray
-    places: Sequence[np.ndarray]
+    offsets: Sequence[np.ndarray]
 
     @classmethod
     def of_files(cls, paths: Sequence[str], kept_at: str | os.PathLike | None = None) -> "RecordIndex":
@@ -51,7 +51,7 @@ class RecordIndex:
             return kept
         found = _count(paths, sum(size for size, _ in stamps))
         counts = np.array([count for count, _ in found], np.int64)
-        index = cls(list(paths), counts, [np.array(places, np.int64) for _, places in found])
+        index = cls(list(paths), counts, [np.array(offsets, np.int64) for _, offsets in found])
         if kept_at is not None:
             index._write(kept_at, stamps)
         return index
@@ -62,11 +62,11 @@ class RecordIndex:
         Raises:
             InputError: as `iterate_records`.
         """
-        place = number // _RECORDS_BETWEEN_PLACES
-        if place >= len(self.places[file]):
+        place = number // _RECORDS_BETWEEN_OFFSETS
+        if place >= len(self.offsets[file]):
             return
-        num_passed = place * _RECORDS_BETWEEN_PLACES
-        records = iterate_records(self.paths[file], start=(num_passed, int(self.places[file][place])))
+        num_passed = place * _RECORDS_BETWEEN_OFFSETS
+        records = iterate_records(self.paths[file], start=(num_passed, int(self.offsets[file][place])))
         for _ in range(number - num_passed):
             next(records, None)
         yield from records
@@ -78,12 +78,12 @@ class RecordIndex:
                 paths=np.array(self.paths),
                 stamps=np.array(stamps, np.int64),
                 counts=self.counts,
-                places=np.concatenate(self.places),
+                places=np.concatenate(self.offsets),  # the file's own name of them
             )
 
 
 def _count(paths: Sequence[str], num_bytes: int) -> list[tuple[int, list[int]]]:
-    """Returns `record_places` of each file, and shows how far it is where that takes longer than a moment."""
+    """Returns `record_offsets` of each file, and shows how far it is where that takes longer than a moment."""
     lock = threading.Lock()
     with (
         tqdm(
@@ -102,7 +102,7 @@ def _count(paths: Sequence[str], num_bytes: int) -> list[tuple[int, list[int]]]:
             with lock:
                 bar.update(num_bytes)
 
-        return list(threads.map(lambda path: record_places(path, _RECORDS_BETWEEN_PLACES, on_progress), paths))
+        return list(threads.map(lambda path: record_offsets(path, _RECORDS_BETWEEN_OFFSETS, on_progress), paths))
 
 
 def _read(path: str | os.PathLike, paths: Sequence[str], stamps: list[tuple[int, int]]) -> RecordIndex | None:
@@ -111,13 +111,13 @@ def _read(path: str | os.PathLike, paths: Sequence[str], stamps: list[tuple[int,
         with open(path, "rb") as file, np.load(file) as kept:
             if kept["paths"].tolist() != list(paths) or kept["stamps"].tolist() != [list(stamp) for stamp in stamps]:
                 return None
-            counts, places = kept["counts"], kept["places"]
+            counts, offsets = kept["counts"], kept["places"]
     except (OSError, EOFError, KeyError, ValueError, OverflowError, MemoryError, zipfile.BadZipFile):
         return None  # a header may name any size: NumPy uses no memory before it has read what is there
-    ends = np.cumsum(-(-counts // _RECORDS_BETWEEN_PLACES))
-    if counts.shape != (len(paths),) or places.shape != (ends[-1],):
+    ends = np.cumsum(-(-counts // _RECORDS_BETWEEN_OFFSETS))
+    if counts.shape != (len(paths),) or offsets.shape != (ends[-1],):
         return None
-    return RecordIndex(list(paths), counts, np.split(places, ends[:-1]))
+    return RecordIndex(list(paths), counts, np.split(offsets, ends[:-1]))
 
 
 def _stamp(path: str) -> tuple[int, int]:

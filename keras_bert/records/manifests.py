@@ -74,22 +74,22 @@ def check_vocabulary(paths: Iterable[str], vocabulary: Vocabulary) -> None:
     A vocabulary that tokens were added to takes the records from before. Files that no manifest lists, such as those of
     google-research/bert, and files that were replaced later, are taken as they are.
     """
-    wanted = {real_path(path): path for path in paths}
+    listed = {real_path(path): path for path in paths}
     right: set[str] = set()
     found: dict[str, str] = {}
-    for folder in sorted({os.path.dirname(path) for path in wanted}):
+    for folder in sorted({os.path.dirname(path) for path in listed}):
         for manifest_path, manifest in read_manifests(folder):
             hashes = vocabulary_hashes(manifest)
             is_right = any(map(vocabulary.begins_with, hashes))
             for path, entry in listed_files(manifest_path, manifest) if hashes else ():
-                if path in wanted and not _is_replaced(path, entry):
+                if path in listed and not _is_replaced(path, entry):
                     if is_right:
                         right.add(path)
                     found.setdefault(path, manifest_path)
     for path, manifest_path in found.items():
         if path not in right:  # one of several manifests may be older
             raise InputError(
-                f"{wanted[path]}: its records were made with another vocabulary, as {manifest_path} says, so their ids "
+                f"{listed[path]}: its records were made with another vocabulary, as {manifest_path} says, so their ids "
                 "stand for other tokens than the model's. Make the records with the vocabulary of the model, or give "
                 "the one that they were made with (--vocab_file)."
             )

@@ -64,8 +64,8 @@ def count_predictions(
     Example:
         lengths [5, 64, 128], probability 0.15, at most 12 -> [1, 10, 12]
     """
-    wanted = np.maximum(1, np.rint(lengths * masked_lm_prob)).astype(np.int64)
-    return np.minimum(np.minimum(wanted, max_predictions_per_seq), num_candidates)
+    num_predictions = np.maximum(1, np.rint(lengths * masked_lm_prob)).astype(np.int64)
+    return np.minimum(np.minimum(num_predictions, max_predictions_per_seq), num_candidates)
 
 
 def count_by_sequence(is_text: np.ndarray, sequence_numbers: np.ndarray, options: MaskingOptions) -> np.ndarray:
@@ -78,9 +78,9 @@ def count_by_sequence(is_text: np.ndarray, sequence_numbers: np.ndarray, options
     lengths = _count_numbers(sequence_numbers, num_sequences)
     num_candidates = _count_numbers(sequence_numbers * is_text, num_sequences)
     most = options.max_predictions_per_seq
-    wanted = count_predictions(lengths, options.masked_lm_prob, most, num_candidates)
-    before = np.cumsum(wanted, axis=1) - wanted
-    return np.clip(most - before, 0, wanted)
+    num_predictions = count_predictions(lengths, options.masked_lm_prob, most, num_candidates)
+    before = np.cumsum(num_predictions, axis=1) - num_predictions
+    return np.clip(most - before, 0, num_predictions)
 
 
 def choose_tokens(
@@ -92,10 +92,10 @@ def choose_tokens(
         int64, the chosen of the B * S positions of the flattened batch, ascending.
     """
     columns, begins, _ = _random_order(is_text, sequence_numbers, num_to_predict.shape[1], rng)
-    places = concatenated_ranges(begins.ravel(), num_to_predict.ravel())
+    firsts = concatenated_ranges(begins.ravel(), num_to_predict.ravel())
     is_chosen = np.zeros(is_text.size, bool)
     row_starts = np.repeat(np.arange(len(is_text)) * is_text.shape[1], num_to_predict.sum(axis=1))
-    is_chosen[row_starts + columns[places]] = True
+    is_chosen[row_starts + columns[firsts]] = True
     return np.flatnonzero(is_chosen)
 
 
@@ -129,30 +129,30 @@ def choose_words(
     columns, begins, counts = _random_order(words.starts_here, sequence_numbers, num_to_predict.shape[1], rng)
     visits = words.at_position.reshape(is_text.shape)
     visits = np.take_along_axis(visits, columns.reshape(is_text.shape), axis=1).ravel()
-    places, last_places, budgets = begins.ravel(), (begins + counts).ravel(), num_to_predict.ravel()
+    firsts, stops, budgets = begins.ravel(), (begins + counts).ravel(), num_to_predict.ravel()
     if options.max_ngram_size > 1:
-        span_of_word = _visit_and_draw_spans(words, visits, places, last_places, budgets, options, rng)
+        span_of_word = _visit_and_draw_spans(words, visits, firsts, stops, budgets, options, rng)
     else:
-        span_of_word = _visit_words(words, visits, places, last_places, budgets)
+        span_of_word = _visit_words(words, visits, firsts, stops, budgets)
     chosen = np.flatnonzero(span_of_word >= 0)
     sizes = words.end[chosen] - words.first[chosen]
     return concatenated_ranges(words.first[chosen], sizes), np.repeat(span_of_word[chosen], sizes)
 
 
-def _visit_words(words, visits, places, last_places, budgets) -> np.ndarray:
-    """Takes the words `visits[place]` of N sequences, from `places` to before `last_places`, as long as they fit into
+def _visit_words(words, visits, firsts, stops, budgets) -> np.ndarray:
+    """Takes the words `visits[place]` of N sequences, from `firsts` to before `stops`, as long as they fit into
     `budgets` tokens. Returns each word's own number if it was taken, and else -1: (W,)."""
     taken = np.full(len(words.first), -1, np.int64)
     while True:
-        active = (budgets > 0) & (places < last_places)
+        active = (budgets > 0) & (firsts < stops)
         if not active.any():
             return taken
-        places, last_places, budgets = places[active], last_places[active], budgets[active]
-        steps = places[:, None] + np.arange(_VISITS_AT_ONCE)
+        firsts, stops, budgets = firsts[active], stops[active], budgets[active]
+        steps = firsts[:, None] + np.arange(_VISITS_AT_ONCE)
         word = visits[np.minimum(steps, len(visits) - 1)]
         sizes = words.end[word] - words.first[word]
         # What is too long for all of the budget is passed over, and so costs nothing.
-        is_candidate = (steps < last_places[:, None]) & (sizes <= budgets[:, None])
+        is_candidate = (steps < stops[:, None]) & (sizes <= budgets[:, None])
         spent = np.cumsum(np.where(is_candidate, sizes, 0), axis=1)
         is_within = spent <= budgets[:, None]
         word = word[is_candidate & is_within]
@@ -160,36 +160,36 @@ def _visit_words(words, visits, places, last_places, budgets) -> np.ndarray:
         # The first that went over the budget is too long for what is left of it, and is passed over in the next round.
         num_visited = is_within.sum(axis=1)
         budgets = budgets - spent[np.arange(len(spent)), num_visited - 1]
-        places = places + num_visited
+        firsts = firsts + num_visited
 
 
-def _visit_and_draw_spans(words, visits, places, last_places, budgets, options, rng) -> np.ndarray:
+def _visit_and_draw_spans(words, visits, firsts, stops, budgets, options, rng) -> np.ndarray:
     """As `_visit_words`, but at each word a span begins. Returns the number of each word's span, or -1: (W,)."""
     weights = (1.0 - options.ngram_geometric_p) ** np.arange(options.max_ngram_size)
     length_limits = np.cumsum(weights / weights.sum())[:-1]
     span_of_word = np.full(len(words.first), -1, np.int64)
     num_spans = 0
     while True:
-        active = (budgets > 0) & (places < last_places)
+        active = (budgets > 0) & (firsts < stops)
         if not active.any():
             return span_of_word
-        places, last_places, budgets = places[active], last_places[active], budgets[active]
-        word = visits[places]
-        wanted = 1 + np.searchsorted(length_limits, rng.random(len(word)), side="right")
-        wanted = np.minimum(wanted, words.left_in_segment[word])
-        length, num_tokens = _fitting_words(words, word, wanted, budgets, span_of_word)
+        firsts, stops, budgets = firsts[active], stops[active], budgets[active]
+        word = visits[firsts]
+        span_length = 1 + np.searchsorted(length_limits, rng.random(len(word)), side="right")
+        span_length = np.minimum(span_length, words.left_in_segment[word])
+        length, num_tokens = _fitting_words(words, word, span_length, budgets, span_of_word)
         span_of_word[concatenated_ranges(word, length)] = np.repeat(num_spans + np.arange(len(word)), length)
         num_spans += len(word)
         budgets = budgets - num_tokens
-        places = places + 1
+        firsts = firsts + 1
 
 
-def _fitting_words(words, word, wanted, budgets, span_of_word) -> tuple[np.ndarray, np.ndarray]:
-    """How many of the `wanted` words from `word` on are free and within the budget, and how many tokens they have."""
-    length, num_tokens = np.zeros_like(wanted), np.zeros_like(budgets)
+def _fitting_words(words, word, span_length, budgets, span_of_word) -> tuple[np.ndarray, np.ndarray]:
+    """Counts the words of each span, from `word` on, that are free and within the budget, and their tokens."""
+    length, num_tokens = np.zeros_like(span_length), np.zeros_like(budgets)
     going_on = np.arange(len(word))
-    for step in range(int(wanted.max(initial=0))):
-        going_on = going_on[wanted[going_on] > step]
+    for step in range(int(span_length.max(initial=0))):
+        going_on = going_on[span_length[going_on] > step]
         here = word[going_on] + step
         tokens = words.end[here] - words.first[word[going_on]]
         fits = (span_of_word[here] < 0) & (tokens <= budgets[going_on])

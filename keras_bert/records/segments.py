@@ -83,11 +83,11 @@ def _joined(segments: Sequence, lengths: list, columns, vocabulary: Vocabulary):
     cls_place = tf.add_n(offsets[1:])
     sep_place, pad_place = cls_place + 1, cls_place + 2
     values = tf.concat([*values, [vocabulary.cls_id, vocabulary.sep_id, vocabulary.pad_id]], 0)
-    places, begin = tf.where(tf.equal(columns, 0), cls_place, pad_place), tf.ones_like(lengths[0])[:, tf.newaxis]
+    sources, begin = tf.where(tf.equal(columns, 0), cls_place, pad_place), tf.ones_like(lengths[0])[:, tf.newaxis]
     for segment, length, offset in zip(segments, lengths, offsets, strict=False):
         end = begin + length[:, tf.newaxis]
         place = offset + segment.row_starts()[:, tf.newaxis] + columns - begin
-        places = tf.where((columns >= begin) & (columns < end), place, places)
-        places = tf.where(tf.equal(columns, end), sep_place, places)
+        sources = tf.where((columns >= begin) & (columns < end), place, sources)
+        sources = tf.where(tf.equal(columns, end), sep_place, sources)
         begin = end + 1
-    return tf.gather(values, places)
+    return tf.gather(values, sources)

@@ -115,12 +115,12 @@ class TokenRows:
         width = int(lengths.max(initial=1))
         column = np.arange(width)
         is_real = column < lengths[:, None]
-        places = (self.splits[rows][:, None] + column)[is_real]
+        sources = (self.splits[rows][:, None] + column)[is_real]
         shape = (len(examples), self.rows_per_example, width) if self.rows_per_example > 1 else (len(examples), width)
         batch = {features.INPUT_MASK: is_real.astype(np.int32).reshape(shape)}
         for name, values in self.tokens.items():
             padded = np.full(is_real.shape, self.padding.get(name, 0), np.int32)
-            padded[is_real] = values[places]
+            padded[is_real] = values[sources]
             batch[name] = padded.reshape(shape)
         return batch | {name: values[examples] for name, values in self.labels.items()}
 

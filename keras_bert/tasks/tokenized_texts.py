@@ -90,7 +90,7 @@ def take_ranges(values: np.ndarray, first_values: np.ndarray, is_taken: np.ndarr
         is_taken: bool (rows, columns).
         columns: int (rows,), the column that the first number goes to.
     """
-    places = first_values[:, None] + np.arange(is_taken.shape[1]) - columns[:, None]
+    sources = first_values[:, None] + np.arange(is_taken.shape[1]) - columns[:, None]
     result = np.zeros(is_taken.shape, values.dtype)
-    result[is_taken] = values[places[is_taken]]
+    result[is_taken] = values[sources[is_taken]]
     return result

@@ -55,8 +55,8 @@ def printable(text: str | bytes) -> str:
 def _in_its_text(answer, asked: Mapping) -> list[str]:
     """The text with what was found in it marked, where the answer has places and the text is known."""
     if isinstance(answer, TaggedParts) and "text" in asked:
-        places = [(part.start, part.end, part.kind) for part in answer.parts if part.kind]
-        return [f"  {_marked(_bytes(asked['text']), places)}"] if places else []
+        marked_parts = [(part.start, part.end, part.kind) for part in answer.parts if part.kind]
+        return [f"  {_marked(_bytes(asked['text']), marked_parts)}"] if marked_parts else []
     if isinstance(answer, FoundAnswers) and answer.answer and "context" in asked:
         for part in answer.candidates:
             if part.text == answer.answer:
@@ -64,10 +64,10 @@ def _in_its_text(answer, asked: Mapping) -> list[str]:
     return []
 
 
-def _marked(text: bytes, places: Sequence[tuple[int, int, str]]) -> str:
+def _marked(text: bytes, marked_parts: Sequence[tuple[int, int, str]]) -> str:
     """A text with its places in brackets: b"in Paris", [(3, 8, "LOC")] -> "in [Paris LOC]"."""
     parts, done = [], 0
-    for start, end, name in sorted(places):
+    for start, end, name in sorted(marked_parts):
         if start < done:  # cannot be shown inside another
             continue
         parts += [printable(text[done:start]), f"[{printable(text[start:end])} {name}]"]

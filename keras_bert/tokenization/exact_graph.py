@@ -163,15 +163,15 @@ class ExactTokenizer(tf.Module):
         """Replaces the capital sigmas that end words: a cased letter before, none after, in the same token."""
         properties = self._properties(points)
         seen = tf.equal(properties & _IGNORABLE, 0)
-        places = tf.where(seen)[:, 0]
-        seen_tokens = tf.gather(tokens, places)
-        is_cased = tf.not_equal(tf.gather(properties, places) & _CASED, 0)
+        indices = tf.where(seen)[:, 0]
+        seen_tokens = tf.gather(tokens, indices)
+        is_cased = tf.not_equal(tf.gather(properties, indices) & _CASED, 0)
         is_first = changes(seen_tokens)
         is_last = tf.concat([is_first[1:], tf.ones_like(is_first[:1])], 0)
         cased_before = _after(is_cased) & ~is_first
         cased_after = tf.concat([is_cased[1:], tf.zeros_like(is_cased[:1])], 0) & ~is_last
-        is_sigma = tf.equal(tf.gather(points, places), unicode_table.CAPITAL_SIGMA)
-        (final,) = flagged(is_sigma & cased_before & ~cased_after, places)
+        is_sigma = tf.equal(tf.gather(points, indices), unicode_table.CAPITAL_SIGMA)
+        (final,) = flagged(is_sigma & cased_before & ~cased_after, indices)
         return tf.tensor_scatter_nd_update(
             points, final[:, tf.newaxis], tf.fill(tf.shape(final), unicode_table.FINAL_SIGMA)
         )
@@ -244,8 +244,8 @@ def _folding() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 def flagged(flags: tf.Tensor, *values: tf.Tensor) -> list[tf.Tensor]:
     """[True, False, True], [5, 6, 7] -> [[5, 7]]: as `tf.boolean_mask`, in fewer operations."""
-    places = tf.reshape(tf.where(flags), [-1])
-    return [tf.gather(tensor, places) for tensor in values]
+    indices = tf.reshape(tf.where(flags), [-1])
+    return [tf.gather(tensor, indices) for tensor in values]
 
 
 def changes(values: tf.Tensor) -> tf.Tensor:

@@ -106,10 +106,10 @@ class GraphTokenizer(tf.Module):
             begins = tf.concat([fast[0].row_starts(), splits[:-1] + fast[0].row_splits[-1]], 0)
             rows = tf.where(is_exact, tf.cumsum(tf.cast(is_exact, tf.int32)) - 1 + count, tf.range(count))
             begins, lengths = tf.gather(begins, rows), tf.gather(lengths, rows)
-            places = tf.ragged.range(begins, begins + lengths)
+            indices = tf.ragged.range(begins, begins + lengths)
             pairs = zip(fast, (ids, starts, ends), strict=False)
-            values = [tf.gather(tf.concat([old.values, new], 0), places.values) for old, new in pairs]
-            return [places.row_splits, *values]
+            values = [tf.gather(tf.concat([old.values, new], 0), indices.values) for old, new in pairs]
+            return [indices.row_splits, *values]
 
         splits, *values = tf.cond(
             tf.reduce_any(is_exact), replaced, lambda: [fast[0].row_splits, *(row.values for row in fast)]
@@ -127,14 +127,14 @@ def _as_strings(texts) -> tf.Tensor:
     return texts[tf.newaxis] if texts.shape.rank == 0 else texts
 
 
-def _next_source(sources: tf.RaggedTensor, places: tf.Tensor) -> tf.Tensor:
+def _next_source(sources: tf.RaggedTensor, indices: tf.Tensor) -> tf.Tensor:
     """The first entry behind each place that differs: the end of the source character of a normalised byte.
 
     All bytes that a character became map to its start: [0, 0, 0, 3, 4] -> 3 for place 0, 1 or 2.
     """
     is_new = changes(sources.values)
     (distinct,) = flagged(is_new, sources.values)
-    return tf.gather(distinct, tf.gather(tf.cumsum(tf.cast(is_new, tf.int32)), places))
+    return tf.gather(distinct, tf.gather(tf.cumsum(tf.cast(is_new, tf.int32)), indices))
 
 
 def _tensorflow_text():

@@ -312,6 +312,6 @@ def _content_hash(examples) -> str:
     content = {
         field.name: getattr(examples, field.name)
         for field in dataclasses.fields(examples)
-        if field.name not in ("source", "places")
+        if field.name not in ("source", "locations")
     }
     return hashlib.sha256(repr(content).encode("utf-8")).hexdigest()

@@ -120,8 +120,8 @@ def _with_casing_of(saved: BertConfig, given: BertConfig, do_lower_case: bool | 
 
     Google's files do not say the casing, so `True` can be a default and not what the user meant.
     """
-    is_said = do_lower_case is None and not given.do_lower_case
-    return given if is_said else given.replace(do_lower_case=saved.do_lower_case)
+    keeps_given = do_lower_case is None and not given.do_lower_case
+    return given if keeps_given else given.replace(do_lower_case=saved.do_lower_case)
 
 
 def _check_same_config(given: BertConfig, saved: BertConfig, path: str | os.PathLike) -> None:

@@ -149,18 +149,18 @@ def of_chief(function: Callable[[], Any]) -> Any:
     """
     if _workers() is None:
         return function()
-    said = {}
+    message = {}
     if is_chief():
         try:
-            said = {"value": function()}
+            message = {"value": function()}
         except InputError as error:
-            said = {"error": str(error)}
-    codes = _of_all_workers(list(json.dumps(said).encode("utf-8")) if said else [])
+            message = {"error": str(error)}
+    codes = _of_all_workers(list(json.dumps(message).encode("utf-8")) if message else [])
     # A chief with several devices says it once for each.
-    said, _ = json.JSONDecoder().raw_decode(bytes(codes).decode("utf-8"))
-    if "error" in said:
-        raise InputError(said["error"])
-    return said["value"]
+    message, _ = json.JSONDecoder().raw_decode(bytes(codes).decode("utf-8"))
+    if "error" in message:
+        raise InputError(message["error"])
+    return message["value"]
 
 
 def run_in_chief(strategy: tf.distribute.Strategy, function: Callable[[], Any]) -> None:

@@ -121,12 +121,14 @@ def _spans(windows: GraphWindows, num_questions, start_logits, end_logits, optio
         lambda: [window, start, end],
     )
     question = tf.gather(windows.question, window)
-    places = tf.gather(windows.first_tokens - windows.first_columns, window)
+    offsets = tf.gather(windows.first_tokens - windows.first_columns, window)
     start_logit, end_logit = (
         tf.cast(tf.gather_nd(values, tf.stack([window, tf.cast(columns, tf.int64)], 1)), tf.float64)
         for values, columns in zip(logits, (start, end), strict=True)
     )
-    return _Spans(question, places + tf.cast(start, tf.int64), places + tf.cast(end, tf.int64), start_logit, end_logit)
+    return _Spans(
+        question, offsets + tf.cast(start, tf.int64), offsets + tf.cast(end, tf.int64), start_logit, end_logit
+    )
 
 
 def _best_of_all(windows, num_questions, is_lacking, logits, in_context, may_begin, options: AnswerOptions):
@@ -172,8 +174,8 @@ def _best_first(spans: _Spans) -> _Spans:
     return _take(spans, tf.gather(by_score, tf.argsort(tf.gather(spans.question, by_score), stable=True)))
 
 
-def _take(spans: _Spans, places) -> _Spans:
-    return _Spans(*(tf.gather(values, places) for values in spans))
+def _take(spans: _Spans, indices) -> _Spans:
+    return _Spans(*(tf.gather(values, indices) for values in spans))
 
 
 def _distinct(spans: _Spans, tokens: ContextTokens, most: int) -> tuple[_Spans, tf.Tensor]:
@@ -185,36 +187,36 @@ def _distinct(spans: _Spans, tokens: ContextTokens, most: int) -> tuple[_Spans, 
     splits = tf.searchsorted(spans.question, tf.range(num_questions + 1), out_type=tf.int64)
     texts_of = _speller(tokens)
 
-    def count(places):
-        questions = tf.gather(spans.question, places)
+    def count(indices):
+        questions = tf.gather(spans.question, indices)
         return tf.math.unsorted_segment_sum(tf.ones_like(questions), questions, num_questions)
 
-    def needs_more(seen, places, texts):
-        return tf.reduce_any((count(places) < most) & (splits[:-1] + seen < splits[1:]))
+    def needs_more(seen, indices, texts):
+        return tf.reduce_any((count(indices) < most) & (splits[:-1] + seen < splits[1:]))
 
-    def see_more(seen, places, texts):
+    def see_more(seen, indices, texts):
         firsts = tf.minimum(splits[:-1] + seen, splits[1:])
-        lasts = tf.where(count(places) < most, tf.minimum(firsts + _SPANS_AT_ONCE, splits[1:]), firsts)
+        lasts = tf.where(count(indices) < most, tf.minimum(firsts + _SPANS_AT_ONCE, splits[1:]), firsts)
         new = tf.ragged.range(firsts, lasts).values
         # Worse ones of a question stand behind better ones, so that the first of equal texts is the best.
-        places = tf.concat([places, new], 0)
+        indices = tf.concat([indices, new], 0)
         texts = tf.concat([texts, texts_of(_take(spans, new))], 0)
-        question = tf.gather(spans.question, places)
+        question = tf.gather(spans.question, indices)
         names = tf.strings.join([tf.strings.as_string(question), texts], separator=" ")
         different, number = tf.unique(names)
         kept = tf.math.unsorted_segment_min(tf.range(tf.size(names)), number, tf.size(different))
         kept = tf.gather(kept, tf.argsort(tf.gather(question, kept), stable=True))
         kept = tf.boolean_mask(kept, _ranks(tf.gather(question, kept), num_questions) < most)
-        return seen + _SPANS_AT_ONCE, tf.gather(places, kept), tf.gather(texts, kept)
+        return seen + _SPANS_AT_ONCE, tf.gather(indices, kept), tf.gather(texts, kept)
 
     none = tf.zeros([0], tf.int64)
-    _, places, texts = tf.while_loop(
+    _, indices, texts = tf.while_loop(
         needs_more,
         see_more,
         (tf.constant(0, tf.int64), none, tf.zeros([0], tf.string)),
         shape_invariants=(tf.TensorShape([]), tf.TensorShape([None]), tf.TensorShape([None])),
     )
-    return _take(spans, places), texts
+    return _take(spans, indices), texts
 
 
 def _speller(tokens: ContextTokens):
@@ -228,9 +230,9 @@ def _speller(tokens: ContextTokens):
         offsets = tf.gather(text_starts, spans.question)
         firsts, ends = (
             tf.searchsorted(
-                starts_of_points, offsets + tf.cast(tf.gather(places.values, token), tf.int64), out_type=tf.int64
+                starts_of_points, offsets + tf.cast(tf.gather(ends.values, token), tf.int64), out_type=tf.int64
             )
-            for places, token in ((tokens.starts, spans.first), (tokens.ends, spans.last))
+            for ends, token in ((tokens.starts, spans.first), (tokens.ends, spans.last))
         )
         return spell(decoded.values, firsts, ends)
 
@@ -298,14 +300,14 @@ def _answers(entries: dict, is_chosen, num_questions) -> dict:
     probabilities = tf.cast(exponentials / tf.gather(totals, entries["question"]), tf.float32)
     # Behind all entries one for questions without any: surely no answer.
     chosen = tf.where(is_chosen)[:, 0]
-    places = tf.tensor_scatter_nd_update(
+    indices = tf.tensor_scatter_nd_update(
         tf.fill([num_questions], tf.size(scores, tf.int64)),
         tf.gather(entries["question"], chosen)[:, tf.newaxis],
         chosen,
     )
 
     def chosen_of(values, nothing):
-        return tf.gather(tf.concat([values, [nothing]], 0), places)
+        return tf.gather(tf.concat([values, [nothing]], 0), indices)
 
     return {
         "answer": chosen_of(entries["answers"], ""),

@@ -70,14 +70,14 @@ def context_tokens(windows: GraphWindows) -> tuple[tf.RaggedTensor, tf.RaggedTen
     best_score = tf.math.unsorted_segment_max(score, token, windows.num_context_tokens)
     is_best = tf.equal(score, tf.gather(best_score, token))
     best = tf.math.unsorted_segment_min(tf.where(is_best, window, window.dtype.max), token, windows.num_context_tokens)
-    places = tf.gather(windows.rows.row_starts() + windows.first_columns, window) + left
+    indices = tf.gather(windows.rows.row_starts() + windows.first_columns, window) + left
     marked = functools.partial(_marked, shape=tf.shape(windows.rows.values))
     return (
-        windows.rows.with_values(marked(places)),
-        windows.rows.with_values(marked(tf.boolean_mask(places, tf.equal(tf.gather(best, token), window)))),
+        windows.rows.with_values(marked(indices)),
+        windows.rows.with_values(marked(tf.boolean_mask(indices, tf.equal(tf.gather(best, token), window)))),
     )
 
 
-def _marked(places, shape):
+def _marked(indices, shape):
     """[0, 2], [4] -> [True, False, True, False]"""
-    return tf.scatter_nd(places[:, tf.newaxis], tf.ones_like(places, tf.bool), tf.cast(shape, tf.int64))
+    return tf.scatter_nd(indices[:, tf.newaxis], tf.ones_like(indices, tf.bool), tf.cast(shape, tf.int64))

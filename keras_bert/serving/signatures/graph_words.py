@@ -80,8 +80,8 @@ class GraphWords(tf.Module):
 
 def spell(points: tf.Tensor, firsts: tf.Tensor, ends: tf.Tensor) -> tf.Tensor:
     """Returns as strings (n,) the code points `firsts:ends`, int64 (n,) each, of `points`."""
-    places = tf.ragged.range(firsts, ends)
-    return tf.strings.unicode_encode(places.with_values(tf.gather(points, places.values)), "UTF-8")
+    indices = tf.ragged.range(firsts, ends)
+    return tf.strings.unicode_encode(indices.with_values(tf.gather(points, indices.values)), "UTF-8")
 
 
 def _spans(properties, rows):

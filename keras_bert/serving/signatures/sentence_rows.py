@@ -45,8 +45,8 @@ def _pieces(pieces: tf.RaggedTensor, room: int, unk_id: int) -> tf.RaggedTensor:
     is_replaced = tf.equal(lengths, 0) | (lengths > room)
     values = tf.concat([pieces.values, [unk_id]], 0)
     firsts = tf.where(is_replaced, tf.size(pieces.values, tf.int64), pieces.row_starts())
-    places = tf.ragged.range(firsts, firsts + tf.where(is_replaced, tf.ones_like(lengths), lengths))
-    return places.with_values(tf.gather(values, places.values))
+    indices = tf.ragged.range(firsts, firsts + tf.where(is_replaced, tf.ones_like(lengths), lengths))
+    return indices.with_values(tf.gather(values, indices.values))
 
 
 def _first_words(piece_splits, splits, room: int) -> tf.Tensor:

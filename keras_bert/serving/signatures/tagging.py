@@ -88,8 +88,8 @@ def _of_texts(tag):
         tags, probabilities, entities = tag(words, splits)
         if not entities:
             values = {"words": words, "tags": tags, "probabilities": probabilities}
-            places = {"starts": found.starts.values, "ends": found.ends.values}
-            return _in_rows({**values, **places}, splits)
+            offsets = {"starts": found.starts.values, "ends": found.ends.values}
+            return _in_rows({**values, **offsets}, splits)
         firsts, lasts = entities["firsts"], entities["ends"] - 1
         values = {
             "entities": spell(found.points, tf.gather(found.first_points, firsts), tf.gather(found.end_points, lasts)),

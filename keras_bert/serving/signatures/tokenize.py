@@ -39,10 +39,10 @@ def token_rows(ids, starts, ends, vocabulary, max_seq_length: int, shortest: int
     is_piece = (columns > 0) & (columns <= kept[:, tf.newaxis])
     # What is no piece is looked up behind all pieces.
     first = tf.cast(ids.row_starts(), tf.int32)[:, tf.newaxis]
-    places = tf.where(is_piece, first + columns - 1, tf.size(ids.values))
+    indices = tf.where(is_piece, first + columns - 1, tf.size(ids.values))
 
     def rows(values, elsewhere: int):
-        return tf.gather(tf.concat([values.values, [elsewhere]], 0), places)
+        return tf.gather(tf.concat([values.values, [elsewhere]], 0), indices)
 
     is_end = tf.equal(columns, lengths[:, tf.newaxis] - 1)
     input_ids = tf.where(is_end, vocabulary.sep_id, rows(ids, vocabulary.pad_id))

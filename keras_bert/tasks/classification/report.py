@@ -157,12 +157,12 @@ def label_table(labels: Sequence[str], right: np.ndarray, predicted: np.ndarray,
         [
             label,
             _ratio(found, guessed),
-            _ratio(found, wanted),
-            _ratio(2 * found, guessed + wanted),
-            int(wanted),
+            _ratio(found, expected),
+            _ratio(2 * found, guessed + expected),
+            int(expected),
             int(guessed),
         ]
-        for label, found, guessed, wanted in zip(labels, right, predicted, gold, strict=True)
+        for label, found, guessed, expected in zip(labels, right, predicted, gold, strict=True)
     ]
 
 
@@ -230,14 +230,14 @@ def _draw_labels(path: str, table: list[list]) -> None:
     rows = [table[number] for number in chosen]
 
     def on(axis):
-        places = np.arange(len(rows))
+        heights = np.arange(len(rows))
         for offset, column, color, name in (
             (-0.25, 1, GREY, "precision"),
             (0, 2, ORANGE, "recall"),
             (0.25, 3, BLUE, "F1"),
         ):
-            axis.barh(places + offset, np.nan_to_num([row[column] for row in rows]), 0.23, color=color, label=name)
-        axis.set_yticks(places, [f"{_short(row[0])} ({row[4]})" for row in rows], parse_math=False)
+            axis.barh(heights + offset, np.nan_to_num([row[column] for row in rows]), 0.23, color=color, label=name)
+        axis.set_yticks(heights, [f"{_short(row[0])} ({row[4]})" for row in rows], parse_math=False)
         axis.invert_yaxis()
         axis.set_xlim(0, 1)
         axis.legend(fontsize=9, loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False)

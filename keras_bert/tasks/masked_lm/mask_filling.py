@@ -99,7 +99,7 @@ def fill_masks(
         """Returns, for each mask, the best ids and their probabilities."""
         scores = log_probabilities[:, candidates]
         order = np.argsort(-scores, axis=1, kind="stable")[:, :top_k]
-        return [(candidates[places], np.exp(row[places])) for row, places in zip(scores, order, strict=True)]
+        return [(candidates[columns], np.exp(row[columns])) for row, columns in zip(scores, order, strict=True)]
 
     if joint:
         found = _fill_the_surest_first(model, rows, best, batch_size)
@@ -185,8 +185,8 @@ def pseudo_perplexity(model, texts, *, max_seq_length=None, batch_size: int = 32
         num_cut += len(tokens) > longest - 2
         row = np.array([vocabulary.cls_id, *tokens[: longest - 2], vocabulary.sep_id], np.int32)
         rows = np.repeat(row[None], len(row) - 2, axis=0)
-        places = np.arange(1, len(row) - 1)
-        rows[places - 1, places] = vocabulary.mask_id
-        found = score_masks(model, rows, places[:, None], lambda n, scores, row=row: scores[0, row[n + 1]], batch_size)
+        columns = np.arange(1, len(row) - 1)
+        rows[columns - 1, columns] = vocabulary.mask_id
+        found = score_masks(model, rows, columns[:, None], lambda n, scores, row=row: scores[0, row[n + 1]], batch_size)
         sums[number], counts[number] = np.sum(found, dtype=np.float64), len(found)
     return PseudoPerplexity(float(np.exp(-sums.sum() / counts.sum())), sums, counts, num_cut)

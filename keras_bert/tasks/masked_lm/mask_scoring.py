@@ -103,14 +103,14 @@ def _batch(rows, positions, longest: int) -> dict[str, np.ndarray]:
     width = max(map(len, rows))
     width = max(width, min(-(-width // _STEP) * _STEP, longest))
     ids, mask = np.zeros((2, len(rows), width), np.int32)
-    places = np.zeros((len(rows), max(map(len, positions))), np.int32)
+    padded_positions = np.zeros((len(rows), max(map(len, positions))), np.int32)
     for number, (row, at) in enumerate(zip(rows, positions, strict=True)):
         ids[number, : len(row)] = row
         mask[number, : len(row)] = 1
-        places[number, : len(at)] = at
+        padded_positions[number, : len(at)] = at
     return {
         features.INPUT_IDS: ids,
         features.INPUT_MASK: mask,
         features.SEGMENT_IDS: np.zeros_like(ids),
-        features.MASKED_LM_POSITIONS: places,
+        features.MASKED_LM_POSITIONS: padded_positions,
     }

@@ -119,7 +119,7 @@ class _Writer:
         self.model, self.prompts, self.options, self.batch_size = model, prompts, options, batch_size
         self.vocabulary = model.vocabulary
         tokenizer, longest = python_tokenizer(model), checked_length(model, None)
-        self.rows, self.first_places = [], []
+        self.rows, self.first_columns = [], []
         for number, prompt in enumerate(prompts, start=1):
             if MASK in prompt:
                 raise InputError(f"Prompt {number} has a {MASK}. What fills masks inside a text is fill_masks.")
@@ -129,7 +129,7 @@ class _Writer:
                     f"Prompt {number} has {len(ids) - 1} tokens. With {options.length} more, [CLS] and [SEP] that is "
                     f"longer than the model's {longest} positions: give a shorter prompt or length."
                 )
-            self.first_places.append(len(ids))
+            self.first_columns.append(len(ids))
             ids += [self.vocabulary.mask_id] * options.length + [self.vocabulary.sep_id]
             self.rows.append(np.array(ids, np.int32))
         self.generators = [np.random.default_rng([options.seed % 2**63, number]) for number in range(len(prompts))]
@@ -160,22 +160,22 @@ class _Writer:
             count = length * (rounds - done) // rounds
             if not count:
                 return
-            places = [np.sort(np.argsort(score, kind="stable")[:count]) for score in scores]
-            self._mask(places)
-            for score, at, new in zip(scores, places, self._draw(places), strict=True):
+            columns = [np.sort(np.argsort(score, kind="stable")[:count]) for score in scores]
+            self._mask(columns)
+            for score, at, new in zip(scores, columns, self._draw(columns), strict=True):
                 score[at] = new
 
     def revise(self) -> None:
         for _ in range(self.options.revisions):
             orders = [generator.permutation(self.options.length) for generator in self.generators]
             for step in range(self.options.length):
-                places = [order[step : step + 1] for order in orders]
-                self._mask(places)
-                self._draw(places)
+                columns = [order[step : step + 1] for order in orders]
+                self._mask(columns)
+                self._draw(columns)
 
     def texts(self) -> list[GeneratedText]:
         found = []
-        for prompt, row, first in zip(self.prompts, self.rows, self.first_places, strict=True):
+        for prompt, row, first in zip(self.prompts, self.rows, self.first_columns, strict=True):
             tokens = tuple(self.vocabulary.tokens[token_id] for token_id in row[first:-1])
             # Joined behind a word, so that punctuation finds its place.
             written = join_tokens(["x" if prompt.strip() else "", *tokens])
@@ -183,18 +183,18 @@ class _Writer:
             found.append(GeneratedText(prompt, tokens, prompt.rstrip() + written))
         return found
 
-    def _mask(self, places: list[np.ndarray]) -> None:
-        for row, first, at in zip(self.rows, self.first_places, places, strict=True):
+    def _mask(self, columns: list[np.ndarray]) -> None:
+        for row, first, at in zip(self.rows, self.first_columns, columns, strict=True):
             row[first + at] = self.vocabulary.mask_id
 
-    def _draw(self, places: list[np.ndarray]) -> list[np.ndarray]:
+    def _draw(self, columns: list[np.ndarray]) -> list[np.ndarray]:
         """Draws tokens at places of each row, all from one pass; returns their log-probabilities in the model."""
-        positions = [first + at for first, at in zip(self.first_places, places, strict=True)]
+        positions = [first + at for first, at in zip(self.first_columns, columns, strict=True)]
 
         def draw(number: int, log_probabilities: np.ndarray):
             drawn = [
                 self._draw_token(number, place, scores)
-                for place, scores in zip(places[number], log_probabilities, strict=True)
+                for place, scores in zip(columns[number], log_probabilities, strict=True)
             ]
             return np.array(drawn), log_probabilities[np.arange(len(drawn)), drawn]
 
@@ -207,10 +207,10 @@ class _Writer:
         masked = [np.flatnonzero(row[:-1] == self.vocabulary.mask_id) for row in self.rows]
 
         def draw(number: int, log_probabilities: np.ndarray):
-            places = masked[number] - self.first_places[number]
-            allowed = [scores + self._barred(place) for place, scores in zip(places, log_probabilities, strict=True)]
+            columns = masked[number] - self.first_columns[number]
+            allowed = [scores + self._barred(place) for place, scores in zip(columns, log_probabilities, strict=True)]
             surest = int(np.argmax(np.max(allowed, axis=1)))
-            return surest, self._draw_token(number, places[surest], log_probabilities[surest])
+            return surest, self._draw_token(number, columns[surest], log_probabilities[surest])
 
         found = score_masks(self.model, self.rows, masked, draw, self.batch_size)
         for row, at, (surest, token_id) in zip(self.rows, masked, found, strict=True):

@@ -98,14 +98,14 @@ def right_choices(labels: Sequence[str], names: Sequence[str], source: str) -> l
     Raises:
         InputError: a label is no name of a choice.
     """
-    places = {name: number for number, name in enumerate(names)}
+    numbers = {name: number for number, name in enumerate(names)}
     for number, label in enumerate(labels, start=1):
-        if label not in places:
+        if label not in numbers:
             raise InputError(
                 f"{source}: the answer {label!r} of example {number} is none of the choices, which are called "
                 f"{', '.join(names)}. If they have other names, give these in order: --labels=1,2,..."
             )
-    return [places[label] for label in labels]
+    return [numbers[label] for label in labels]
 
 
 def encode_choices(

@@ -13,7 +13,7 @@ _MOST_NAMES = 5
 
 
 @dataclasses.dataclass(frozen=True)
-class AnswerPlaces:
+class AnswerLocations:
     """The columns at which answers begin and end.
 
     W windows, Q questions.
@@ -44,7 +44,7 @@ def check_training_questions(train: QuestionExamples, version_2_with_negative: b
         )
 
 
-def place_answers(examples: QuestionExamples, windows: Windows) -> AnswerPlaces:
+def locate_answers(examples: QuestionExamples, windows: Windows) -> AnswerLocations:
     """Finds the first answer of each question in the windows of the question.
 
     Args:
@@ -80,7 +80,7 @@ def place_answers(examples: QuestionExamples, windows: Windows) -> AnswerPlaces:
         (cut, "have an answer that begins or ends inside a token: the whole token is taken"),
         (unseen, "have an answer that no window shows in full: it is learned that the windows have none"),
     ]
-    return AnswerPlaces(starts, ends, is_known, [_note(examples, *kind) for kind in kinds if kind[0]])
+    return AnswerLocations(starts, ends, is_known, [_note(examples, *kind) for kind in kinds if kind[0]])
 
 
 def _note(examples: QuestionExamples, numbers: list[int], what: str) -> str:

@@ -175,9 +175,9 @@ class _Batch:
         """bool (v, S): whether a context token of the window has more context here than in any other."""
         best, token_splits = windows.best_window
         number = np.arange(len(self.question)) - self.splits[self.question]
-        places = (token_splits[windows.question[part]] + windows.first_token[part])[:, None] + token
+        token_numbers = (token_splits[windows.question[part]] + windows.first_token[part])[:, None] + token
         result = np.zeros(token.shape, bool)
-        result[self.in_context] = best[places[self.in_context]] == number.repeat(self.in_context.sum(axis=1))
+        result[self.in_context] = best[token_numbers[self.in_context]] == number.repeat(self.in_context.sum(axis=1))
         return result
 
 

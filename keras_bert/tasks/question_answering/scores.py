@@ -93,26 +93,27 @@ def score_question(
     >>> score_question(["in Paris", "Paris"], "the city of Paris")
     QuestionScore(exact=0, f1=0.5)
     """
-    wanted = [normalized_answer(answer, language) for answer in answers]
+    right_answers = [normalized_answer(answer, language) for answer in answers]
     if not as_in_1_1:
-        wanted = [text for text in wanted if text] or [""]
-    elif not wanted:
+        right_answers = [text for text in right_answers if text] or [""]
+    elif not right_answers:
         raise InputError("SQuAD 1.1 has an answer for every question. Score this one by the rules of 2.0.")
     found = normalized_answer(prediction, language)
     empty_f1 = 0.0 if as_in_1_1 else 1.0
     return QuestionScore(
-        max(int(text == found) for text in wanted), max(_f1(text.split(), found.split(), empty_f1) for text in wanted)
+        max(int(text == found) for text in right_answers),
+        max(_f1(text.split(), found.split(), empty_f1) for text in right_answers),
     )
 
 
-def _f1(wanted: list[str], found: list[str], empty_f1: float) -> float:
+def _f1(right_answers: list[str], found: list[str], empty_f1: float) -> float:
     """Returns the harmonic mean of precision and recall of the words; `empty_f1` when neither text has any."""
-    if not wanted and not found:
+    if not right_answers and not found:
         return empty_f1
-    num_same = sum((Counter(wanted) & Counter(found)).values())
+    num_same = sum((Counter(right_answers) & Counter(found)).values())
     if not num_same:
         return 0.0
-    precision, recall = num_same / len(found), num_same / len(wanted)
+    precision, recall = num_same / len(found), num_same / len(right_answers)
     return 2 * precision * recall / (precision + recall)
 
 

@@ -10,7 +10,7 @@ from keras_bert.program.errors import InputError
 from keras_bert.records import features
 from keras_bert.records.token_rows import TokenRows
 from keras_bert.tasks.base import Encoded, TextTask
-from keras_bert.tasks.question_answering.answer_locations import place_answers
+from keras_bert.tasks.question_answering.answer_locations import locate_answers
 from keras_bert.tasks.question_answering.answer_spans import AnswerOptions, FoundAnswer, find_answers
 from keras_bert.tasks.question_answering.examples import Answer, QuestionExamples, WindowOptions, Windows, make_windows
 from keras_bert.tasks.question_answering.scores import squad_scores
@@ -64,16 +64,16 @@ class QuestionAnsweringTask(TextTask):
         rows = TokenRows(tokens, windows.splits, padding={features.INPUT_IDS: windows.pad_id})
         if examples.answers is None:
             return EncodedQuestions(rows, notes, windows)
-        places = place_answers(examples, windows)
+        located = locate_answers(examples, windows)
         weights = np.ones(len(examples), np.float32) if examples.weights is None else np.asarray(examples.weights)
         rows = rows.with_labels(
             **{
-                features.START_POSITIONS: places.starts.astype(np.int32),
-                features.END_POSITIONS: places.ends.astype(np.int32),
-                features.EXAMPLE_WEIGHTS: (weights * places.is_known)[windows.question].astype(np.float32),
+                features.START_POSITIONS: located.starts.astype(np.int32),
+                features.END_POSITIONS: located.ends.astype(np.int32),
+                features.EXAMPLE_WEIGHTS: (weights * located.is_known)[windows.question].astype(np.float32),
             }
         )
-        return EncodedQuestions(rows, [*notes, *places.notes], windows)
+        return EncodedQuestions(rows, [*notes, *located.notes], windows)
 
     def answers(
         self,
@@ -97,15 +97,15 @@ class QuestionAnsweringTask(TextTask):
         From a model that may give no answer also the best figures that another threshold would have given, and that
         threshold: `best_exact`, `best_exact_thresh`, `best_f1`, `best_f1_thresh`.
         """
-        wanted = {
+        right_answers = {
             name: [answer.text for answer in texts] for name, texts in zip(examples.ids, examples.answers, strict=True)
         }
         given = {name: answer.text for name, answer in zip(examples.ids, answers, strict=True)}
-        scores = squad_scores(wanted, given, as_in_1_1=all(wanted.values()))
+        scores = squad_scores(right_answers, given, as_in_1_1=all(right_answers.values()))
         if all(answer.null_score_difference is not None for answer in answers):
             best = {name: answer.best_text for name, answer in zip(examples.ids, answers, strict=True)}
             odds = {name: answer.null_score_difference for name, answer in zip(examples.ids, answers, strict=True)}
-            with_odds = squad_scores(wanted, best, null_odds=odds)
+            with_odds = squad_scores(right_answers, best, null_odds=odds)
             scores |= {name: value for name, value in with_odds.items() if name.startswith("best_")}
         return scores
 

@@ -30,7 +30,7 @@ class TaggedSentences:
         tags: for each sentence a tag per word; or None.
         documents: for each sentence the number of its document, rising; one document when None.
         source: where they are from, for messages.
-        places: where each sentence begins, for messages ("line 12"); "sentence 3" when None.
+        locations: where each sentence begins, for messages ("line 12"); "sentence 3" when None.
         weights: for each sentence a number of 0 or more, what it counts in training; or None.
         texts: for each sentence the plain text that its words were found in, None for one that was given in words; None
             when all were.
@@ -44,7 +44,7 @@ class TaggedSentences:
     tags: Sequence[Sequence[str]] | None = None
     documents: Sequence[int] | None = None
     source: str = "the examples"
-    places: Sequence[str] | None = None
+    locations: Sequence[str] | None = None
     weights: Sequence[float] | None = None
     texts: Sequence[str | None] | None = None
     spans: Sequence[Sequence[tuple[int, int]]] | None = None
@@ -75,7 +75,7 @@ class TaggedSentences:
         return len(self.words)
 
     def place(self, number: int) -> str:
-        return self.places[number] if self.places else f"sentence {number + 1}"
+        return self.locations[number] if self.locations else f"sentence {number + 1}"
 
     @property
     def all_tags(self) -> list[str]:
@@ -103,10 +103,10 @@ def in_one_scheme(sentences: TaggedSentences) -> tuple[TaggedSentences, tag_sche
     if scheme == tag_schemes.BIO and tag_schemes.is_iob1(sentences.tags):
         note = "the tags are IOB1, and became BIO"
     else:
-        places = ", ".join(map(sentences.place, wrong[:3])) + (", ..." if len(wrong) > 3 else "")
+        locations = ", ".join(map(sentences.place, wrong[:3])) + (", ..." if len(wrong) > 3 else "")
         note = (
             f"{len(wrong)} sentences have tags that {scheme.name} does not allow, such as an entity that begins "
-            f"with I-; they were put right as conlleval reads them. They begin at {places}"
+            f"with I-; they were put right as conlleval reads them. They begin at {locations}"
         )
     return dataclasses.replace(sentences, tags=repaired), scheme, [*notes, note]
 

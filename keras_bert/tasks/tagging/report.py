@@ -112,16 +112,16 @@ def _draw(path: str, table: list[list], title: str) -> None:
     rows = sorted(table, key=lambda row: -row[4])[:_MOST_TYPES_DRAWN] if len(table) > _MOST_TYPES_DRAWN else table
 
     def on(axis):
-        places = np.arange(len(rows))
+        heights = np.arange(len(rows))
         for offset, column, color, name in (
             (-0.25, 1, GREY, "precision"),
             (0, 2, ORANGE, "recall"),
             (0.25, 3, BLUE, "F1"),
         ):
-            axis.barh(places + offset, [row[column] for row in rows], 0.23, color=color, label=name)
+            axis.barh(heights + offset, [row[column] for row in rows], 0.23, color=color, label=name)
         names = [row[0] if len(row[0]) <= _LONGEST_NAME else row[0][: _LONGEST_NAME - 1] + "…" for row in rows]
         labels = [f"{name} ({row[4]})" for name, row in zip(names, rows, strict=True)]
-        axis.set_yticks(places, labels, parse_math=False)
+        axis.set_yticks(heights, labels, parse_math=False)
         axis.invert_yaxis()
         axis.set_xlim(0, 1)
         axis.legend(fontsize=9, loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False)

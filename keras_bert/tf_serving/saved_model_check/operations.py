@@ -42,12 +42,12 @@ def serving_minors(versions: Sequence[str]) -> list[int]:
 def check_operations(model: SavedModelFiles, versions: Sequence[str]) -> Iterator[Finding]:
     """Yields operations that some of the `versions` of TensorFlow Serving lack or cannot run."""
     minors = serving_minors(versions)
-    places = collections.defaultdict(list)
+    nodes = collections.defaultdict(list)
     for function, node in model.served_nodes():
         if node.op not in model.functions:
-            places[node.op].append((function, node.name))
-    for operation in sorted(places):
-        where = f"operation {operation}, {_users(model, places[operation])}"
+            nodes[node.op].append((function, node.name))
+    for operation in sorted(nodes):
+        where = f"operation {operation}, {_users(model, nodes[operation])}"
         if operation in PYTHON_OPERATIONS:
             yield Finding(
                 ERROR,
@@ -149,9 +149,9 @@ def _is_compiled(owner) -> bool:
     return _MUST_COMPILE in owner.attr and owner.attr[_MUST_COMPILE].b
 
 
-def _users(model: SavedModelFiles, places: list[tuple[str, str]]) -> str:
-    """Says which signatures use the nodes at `places`, (function, node)."""
-    signatures = sorted({name for function, node in places for name in model.users_of(function, node)})
+def _users(model: SavedModelFiles, nodes: list[tuple[str, str]]) -> str:
+    """Says which signatures use the nodes at `nodes`, (function, node)."""
+    signatures = sorted({name for function, node in nodes for name in model.users_of(function, node)})
     return f"in signature {', '.join(signatures)}" if signatures else "in a part that no signature uses"
 
 

@@ -71,19 +71,19 @@ class GrpcService:
             if signature is None:
                 raise StatusError(Code.FAILED_PRECONDITION, f'Serving signature key "{signature_name}" not found.')
             inputs = await _in_thread_if_large(request, arrays_of, request, self._max_bytes)
-            wanted = list(request.output_filter)
-            for number, name in enumerate(wanted):
+            output_names = list(request.output_filter)
+            for number, name in enumerate(output_names):
                 if name not in signature.outputs:
                     raise invalid_argument(
                         "output tensor alias not found in signature: ", name,
                         " Outputs expected to be in the set {", ",".join(signature.outputs), "}.",
                     )  # fmt: skip
-                if name in wanted[:number]:
+                if name in output_names[:number]:
                     raise invalid_argument("duplicate output tensor alias: ", name)
             outputs = await self._inference.predict(version, signature_name, inputs, context.time_remaining())
         response = messages.PredictResponse()
         _fill_spec(response.model_spec, version, signature_name)
-        for name in wanted or outputs:
+        for name in output_names or outputs:
             response.outputs[name].CopyFrom(array_to_tensor_proto(outputs[name]))
         return response
 

@@ -31,7 +31,7 @@ class ModelConfig:
     all_versions: bool = False
     labels: Mapping[str, int] = dataclasses.field(default_factory=dict)
 
-    def wanted(self, versions: Sequence[int]) -> list[int]:
+    def versions_to_serve(self, versions: Sequence[int]) -> list[int]:
         """Returns those of the versions that should be served: the highest, or what the policy says."""
         if self.all_versions:
             return sorted(versions)

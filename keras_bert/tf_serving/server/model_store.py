@@ -188,7 +188,7 @@ class ModelStore:
         for name, config in list(self.configs.items()):
             found = await asyncio.to_thread(self._found, config)
             if found is not None:
-                self._aspire(name, {number: found[number] for number in config.wanted(list(found))})
+                self._aspire(name, {number: found[number] for number in config.versions_to_serve(list(found))})
         for name in set(self._versions) - set(self.configs):
             self._aspire(name, {})
 
@@ -253,7 +253,7 @@ class ModelStore:
         if version.state == AVAILABLE and version.name in self.configs:
             found = await asyncio.to_thread(self._found, self.configs[version.name])
             if found is not None and version.name in self.configs:
-                self._drop(version.name, self.configs[version.name].wanted(list(found)))
+                self._drop(version.name, self.configs[version.name].versions_to_serve(list(found)))
 
     def _drop(self, name: str, aspired) -> None:
         """Unloads what is no longer wanted, but the old version not before the new one is there."""

@@ -126,7 +126,7 @@ def test_dropout_has_the_gradient_of_its_factors():
 
 @pytest.mark.parametrize("rate", [0.1, 0.5, 0.9, 0.999, 1 / 65536])
 def test_every_place_is_kept_with_the_same_chance(rate):
-    is_kept, scale = tensorflow_kernels.drawn_places((1200, 700), rate, [5, 6])
+    is_kept, scale = tensorflow_kernels.draw_kept((1200, 700), rate, [5, 6])
     share = round(rate * 65536) / 65536
     dropped = 1 - np.asarray(is_kept, "float64")
     assert scale == 1 / (1 - share)
@@ -137,7 +137,7 @@ def test_every_place_is_kept_with_the_same_chance(rate):
 
 
 def test_places_are_dropped_independently_of_their_neighbours_and_of_other_seeds():
-    draws = [1 - np.asarray(tensorflow_kernels.drawn_places((600, 700), 0.2, [1, n])[0], "float64") for n in (1, 1, 2)]
+    draws = [1 - np.asarray(tensorflow_kernels.draw_kept((600, 700), 0.2, [1, n])[0], "float64") for n in (1, 1, 2)]
     np.testing.assert_array_equal(draws[0], draws[1])
     bound = 6 * 0.2 / np.sqrt(draws[0].size)
     pairs = [(draws[0], draws[2]), (draws[0][1:], draws[0][:-1]), (draws[0][:, 1:], draws[0][:, :-1])]
@@ -156,7 +156,7 @@ def test_attention(rate):
     bias = np.where(generator.random((2, 1, 5, 7)) < 0.3, -30000.0, 0.0)
     factors = np.ones((2, 3, 5, 7))
     if rate:
-        is_kept, scale = tensorflow_kernels.drawn_places((2, 3, 5, 7), rate, [7, 8])
+        is_kept, scale = tensorflow_kernels.draw_kept((2, 3, 5, 7), rate, [7, 8])
         factors = np.asarray(is_kept) * scale
         assert 0 < np.mean(factors == 0) < 0.6
     ours = with_gradients(
