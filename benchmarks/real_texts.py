@@ -112,7 +112,7 @@ def token_rows(
     texts: Sequence[Text], vocabulary: Vocabulary, max_seq_length: int
 ) -> list[tuple[np.ndarray, np.ndarray]]:
     """Returns (input_ids, segment_ids) of every text, int32 `[S]` without padding, S at most `max_seq_length`."""
-    from keras_bert.tasks.classification.examples import encode_texts
+    from keras_bert.tasks.classification.rows import encode_texts
     from keras_bert.tokenization.graph_wordpiece import GraphTokenizer
 
     tokenizer, rows = GraphTokenizer(vocabulary), {}

@@ -26,7 +26,7 @@ def main() -> None:
 
     from data_prep.finetuning.squad import read_squad
     from keras_bert.tasks.question_answering.answer_spans import AnswerOptions, find_answers
-    from keras_bert.tasks.question_answering.examples import WindowOptions, make_windows
+    from keras_bert.tasks.question_answering.rows import WindowOptions, make_windows
     from keras_bert.tasks.question_answering.scores import squad_scores
     from keras_bert.tokenization.graph_wordpiece import GraphTokenizer
     from keras_bert.tokenization.vocabulary import Vocabulary

@@ -6,12 +6,13 @@ from keras_bert.program.errors import InputError
 from keras_bert.tasks.classification.examples import (
     TextExamples,
     checked_scores,
-    encode_texts,
     in_label_order,
     label_ids,
     multi_hot_labels,
 )
-from keras_bert.tasks.multiple_choice.examples import ChoiceExamples, encode_choices
+from keras_bert.tasks.classification.rows import encode_texts
+from keras_bert.tasks.multiple_choice.examples import ChoiceExamples
+from keras_bert.tasks.multiple_choice.rows import encode_choices
 from keras_bert.tokenization.graph_wordpiece import GraphTokenizer
 from keras_bert.tokenization.vocabulary import Vocabulary
 

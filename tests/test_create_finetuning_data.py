@@ -10,7 +10,8 @@ import pytest
 import tensorflow as tf
 
 from data_prep.create_finetuning_data import create_finetuning_data
-from data_prep.finetuning.finetuning_task import FinetuningOptions
+from data_prep.finetuning.finetuning_task import FinetuningOptions, FinetuningTask
+from data_prep.finetuning.question_answering_records import QuestionAnswering
 from keras_bert.program.errors import InputError
 from keras_bert.tokenization.vocabulary import Vocabulary
 
@@ -276,9 +277,8 @@ def test_how_many_are_encoded_at_once_does_not_show(folder, monkeypatch):
     write(folder, dev_json=squad(*[asked("who", "good", 13)] * 3))
     contents = []
     for number in (1024, 1):
-        for module in ("classification", "tagging", "question_answering"):
-            name = {"tagging": "_SENTENCES", "question_answering": "_QUESTIONS"}.get(module, "_TEXTS")
-            monkeypatch.setattr(f"data_prep.{module}_records.{name}_AT_ONCE", number)
+        for maker in (FinetuningTask, QuestionAnswering):
+            monkeypatch.setattr(maker, "rows_at_once", number)
         found = {}
         for task, suffix in (("classification", "tsv"), ("tagging", "conll"), ("question_answering", "json")):
             parts = ["train"] if suffix == "conll" else ["train", "eval"]

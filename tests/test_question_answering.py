@@ -5,13 +5,8 @@ import pytest
 from google_squad import google_windows
 
 from keras_bert.program.errors import InputError
-from keras_bert.tasks.question_answering.examples import (
-    Answer,
-    QuestionExamples,
-    WindowOptions,
-    find_answer,
-    make_windows,
-)
+from keras_bert.tasks.question_answering.examples import Answer, QuestionExamples, find_answer
+from keras_bert.tasks.question_answering.rows import WindowOptions, make_windows
 from keras_bert.tasks.tokenized_texts import take_ranges, tokenize_texts
 from keras_bert.tokenization.graph_wordpiece import GraphTokenizer
 from keras_bert.tokenization.vocabulary import Vocabulary

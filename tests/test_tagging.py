@@ -5,14 +5,8 @@ import pytest
 
 from data_prep.finetuning.conll import read_tagged_sentences
 from keras_bert.program.errors import InputError
-from keras_bert.tasks.tagging.examples import (
-    TaggedSentences,
-    encode_sentences,
-    in_one_scheme,
-    in_scheme,
-    labels_of,
-    tag_ids,
-)
+from keras_bert.tasks.tagging.examples import TaggedSentences, in_one_scheme, in_scheme, labels_of, tag_ids
+from keras_bert.tasks.tagging.rows import encode_sentences
 from keras_bert.tasks.tagging.tag_schemes import BIOES, tag_order
 from keras_bert.tokenization.graph_wordpiece import GraphTokenizer
 from keras_bert.tokenization.vocabulary import Vocabulary

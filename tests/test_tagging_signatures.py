@@ -14,7 +14,8 @@ from keras_bert.serving.signatures.graph_entities import EntityReader
 from keras_bert.serving.signatures.sentence_rows import sentence_rows
 from keras_bert.serving.signatures.signature_inputs import SignatureOptions
 from keras_bert.serving.signatures.tagging import tagging_signatures
-from keras_bert.tasks.tagging.examples import encode_sentences, tag_schemes
+from keras_bert.tasks.tagging import tag_schemes
+from keras_bert.tasks.tagging.rows import encode_sentences
 from keras_bert.tasks.tagging.task import TaggingTask
 from keras_bert.tokenization.text_words import words_of_text
 from keras_bert.tokenization.vocabulary import Vocabulary

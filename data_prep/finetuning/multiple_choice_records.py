@@ -11,6 +11,7 @@ from keras_bert.program.errors import InputError
 from keras_bert.records import features
 from keras_bert.records.features import Feature
 from keras_bert.tasks.multiple_choice import examples as multiple_choice
+from keras_bert.tasks.multiple_choice.rows import encode_choices
 
 
 class MultipleChoice(FinetuningTask):
@@ -45,7 +46,7 @@ class MultipleChoice(FinetuningTask):
 
     def _encode(self, part: str, examples: slice, tokenizer, write_line) -> dict[str, np.ndarray]:
         found = self.examples[part]
-        batch, is_cut = multiple_choice.encode_choices(
+        batch, is_cut = encode_choices(
             found.prompts[examples], found.choices[examples], tokenizer, self.options.max_seq_length
         )
         answers = self._answers[part][examples] if part in self._answers else [0] * len(is_cut)

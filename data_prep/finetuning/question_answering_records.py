@@ -13,6 +13,7 @@ from keras_bert.program.errors import InputError
 from keras_bert.records import features
 from keras_bert.records.features import Feature
 from keras_bert.tasks.question_answering import examples as question_answering
+from keras_bert.tasks.question_answering.rows import WindowOptions, Windows, make_windows
 
 # As google-research/bert numbers its windows.
 _FIRST_UNIQUE_ID = 1_000_000_000
@@ -30,9 +31,7 @@ class QuestionAnswering(FinetuningTask):
 
     def __init__(self, options: FinetuningOptions, glue: GlueTask | None = None):
         super().__init__(options, glue)
-        self._windows = question_answering.WindowOptions(
-            options.max_seq_length, options.doc_stride, options.max_query_length
-        )
+        self._windows = WindowOptions(options.max_seq_length, options.doc_stride, options.max_query_length)
 
     def settle(self) -> None:
         self._spans = {}
@@ -50,7 +49,7 @@ class QuestionAnswering(FinetuningTask):
         if first == 0:
             self._unique_id = _FIRST_UNIQUE_ID
         questions = self.examples[part].part(first, stop)
-        windows = question_answering.make_windows(questions.questions, questions.contexts, tokenizer, self._windows)
+        windows = make_windows(questions.questions, questions.contexts, tokenizer, self._windows)
         self.counts[part]["cut_questions"] += windows.num_cut_questions
         batch = dict(windows.rows)
         if has_labels(part):
@@ -119,9 +118,7 @@ class QuestionAnswering(FinetuningTask):
         self.examples[part] = question_answering.QuestionExamples(*columns, source=examples.source)
         return [spans[number] for number in kept]
 
-    def _positions(
-        self, part: str, windows: question_answering.Windows, first: int, stop: int
-    ) -> dict[str, np.ndarray]:
+    def _positions(self, part: str, windows: Windows, first: int, stop: int) -> dict[str, np.ndarray]:
         spans = self._spans[part][first:stop]
         starts, ends = windows.positions(spans)
         has_answer = np.array([bool(answers) for answers in self.examples[part].answers[first:stop]])
@@ -146,7 +143,7 @@ class QuestionAnswering(FinetuningTask):
 
 
 def side_lines(
-    questions: question_answering.QuestionExamples, windows: question_answering.Windows, unique_ids: np.ndarray
+    questions: question_answering.QuestionExamples, windows: Windows, unique_ids: np.ndarray
 ) -> Iterator[bytes]:
     """Yields a line of JSON for each question: what turns logits of its windows into the text of an answer."""
     best, splits = windows.best_window

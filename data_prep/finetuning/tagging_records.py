@@ -10,6 +10,7 @@ from keras_bert.program.errors import InputError
 from keras_bert.records import features
 from keras_bert.records.features import Feature
 from keras_bert.tasks.tagging import examples as tagging
+from keras_bert.tasks.tagging.rows import encode_sentences
 from keras_bert.tasks.tagging.tag_schemes import tag_order
 
 # More than a sentence has.
@@ -45,7 +46,7 @@ class Tagging(FinetuningTask):
 
     def _encode(self, part: str, examples: slice, tokenizer, write_line) -> dict[str, np.ndarray]:
         words, tags = self.examples[part].words[examples], self._ids.get(part)
-        batch, counts = tagging.encode_sentences(
+        batch, counts = encode_sentences(
             words, tags and tags[examples], tokenizer, self.options.max_seq_length, examples.start
         )
         self.counts[part] += counts

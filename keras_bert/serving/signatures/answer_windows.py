@@ -1,11 +1,11 @@
-"""Contexts of any length cut into windows, in the graph: `make_windows` of `tasks/question_answering/examples.py`."""
+"""Contexts of any length cut into windows, in the graph: `make_windows` of `tasks/question_answering/rows.py`."""
 
 import functools
 from typing import NamedTuple
 
 import tensorflow as tf
 
-from keras_bert.tasks.question_answering.examples import NUM_SPECIAL, WindowOptions
+from keras_bert.tasks.question_answering.rows import NUM_SPECIAL, WindowOptions
 
 
 class GraphWindows(NamedTuple):

@@ -16,7 +16,7 @@ from keras_bert.serving.signatures.signature_inputs import (
     signature,
 )
 from keras_bert.tasks.question_answering.answer_spans import AnswerOptions
-from keras_bert.tasks.question_answering.examples import WindowOptions
+from keras_bert.tasks.question_answering.rows import WindowOptions
 
 # [CLS], a token of the question, [SEP], one of the context, [SEP].
 _SHORTEST = 5

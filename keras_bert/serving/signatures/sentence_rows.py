@@ -1,4 +1,4 @@
-"""Words -> rows of tokens for a tagger, in the graph: the rows of `encode_sentences` in `tasks/tagging/examples.py`."""
+"""Words -> rows of tokens for a tagger, in the graph: the rows of `encode_sentences` in `tasks/tagging/rows.py`."""
 
 import tensorflow as tf
 

@@ -1,4 +1,4 @@
-"""One text, or a pair of texts, per example: labels, sets of labels or scores, and the rows that the model takes."""
+"""Examples with one text or a pair of texts, and their labels, sets of labels or scores."""
 
 import dataclasses
 import math
@@ -7,7 +7,6 @@ from collections.abc import Sequence
 import numpy as np
 
 from keras_bert.program.errors import InputError
-from keras_bert.records.segments import pack_segments
 
 
 @dataclasses.dataclass(frozen=True)
@@ -127,27 +126,6 @@ def checked_scores(scores: Sequence[float], source: str = "the examples") -> np.
         if not math.isfinite(score):
             raise InputError(f"{source}: the score of example {number} must be a finite number. Received: {score}")
     return np.asarray(scores, np.float32)
-
-
-def encode_texts(
-    texts: Sequence[str], second_texts: Sequence[str] | None, tokenizer, max_seq_length: int
-) -> tuple[dict[str, np.ndarray], np.ndarray]:
-    """Makes rows of texts, [CLS] a [SEP], or of pairs, [CLS] a [SEP] b [SEP].
-
-    Args:
-        texts: N strings.
-        second_texts: N strings, or None.
-        tokenizer: a `GraphTokenizer`.
-        max_seq_length: longer rows are cut, see `pack_segments`.
-
-    Returns:
-        dict of `input_ids`, `input_mask`, `segment_ids`, int32 (N, max_seq_length); and which rows were cut, bool (N,).
-    """
-    columns = [texts] if second_texts is None else [texts, second_texts]
-    segments = [tokenizer.tokenize(list(column)) for column in columns]
-    packed = pack_segments(segments, max_seq_length, tokenizer.vocabulary)
-    lengths = sum(segment.row_lengths().numpy() for segment in segments) + 1 + len(segments)
-    return {name: values.numpy() for name, values in packed.items()}, lengths > max_seq_length
 
 
 def _refuse_label(source: str, number: int, label: str, labels: Sequence[str]):

@@ -13,6 +13,7 @@ from keras_bert.tasks.base import Answered, Encoded, TextTask
 from keras_bert.tasks.classification import examples as classification
 from keras_bert.tasks.classification import report
 from keras_bert.tasks.classification.examples import TextExamples
+from keras_bert.tasks.classification.rows import encode_texts
 from keras_bert.tasks.classification.scores import multi_label_scores, regression_scores, single_label_scores
 from keras_bert.tasks.encoding import encode_in_parts
 from keras_bert.tasks.report_files import write_numbers, write_table
@@ -85,7 +86,7 @@ class ClassificationTask(TextTask):
 
         def encode(part: slice):
             second_texts = examples.second_texts and examples.second_texts[part]
-            return classification.encode_texts(examples.texts[part], second_texts, self.tokenizer, length)
+            return encode_texts(examples.texts[part], second_texts, self.tokenizer, length)
 
         padding = {features.INPUT_IDS: self.tokenizer.vocabulary.pad_id}
         rows, is_cut = encode_in_parts(encode, len(examples), padding)

@@ -1,13 +1,10 @@
-"""A prompt and N choices, of which one is right: the rows that the model takes."""
+"""Examples with a prompt and N choices, one of which is right."""
 
 import dataclasses
 import math
 from collections.abc import Iterable, Sequence
 
-import numpy as np
-
 from keras_bert.program.errors import InputError
-from keras_bert.tasks.classification.examples import encode_texts
 
 
 @dataclasses.dataclass(frozen=True)
@@ -106,25 +103,3 @@ def right_choices(labels: Sequence[str], names: Sequence[str], source: str) -> l
                 f"{', '.join(names)}. If they have other names, give these in order: --labels=1,2,..."
             )
     return [numbers[label] for label in labels]
-
-
-def encode_choices(
-    prompts: Sequence[str], choices: Sequence[Sequence[str]], tokenizer, max_seq_length: int
-) -> tuple[dict[str, np.ndarray], np.ndarray]:
-    """Makes a row [CLS] prompt [SEP] choice [SEP] for every choice.
-
-    Args:
-        prompts: N strings.
-        choices: N lists of C strings each.
-        tokenizer: a `GraphTokenizer`.
-
-    Returns:
-        dict of `input_ids`, `input_mask`, `segment_ids`, int32 (N, C, max_seq_length); and for which examples a row
-        was cut, bool (N,).
-    """
-    num_choices = len(choices[0])
-    first = [prompt for prompt in prompts for _ in range(num_choices)]
-    second = [choice for its_choices in choices for choice in its_choices]
-    rows, is_cut = encode_texts(first, second, tokenizer, max_seq_length)
-    rows = {name: values.reshape(len(prompts), num_choices, max_seq_length) for name, values in rows.items()}
-    return rows, is_cut.reshape(len(prompts), num_choices).any(axis=1)

@@ -10,9 +10,9 @@ from keras_bert.program.errors import InputError
 from keras_bert.records import features
 from keras_bert.tasks.base import Answered, Encoded, TextTask
 from keras_bert.tasks.encoding import encode_in_parts
-from keras_bert.tasks.multiple_choice import examples as multiple_choice
 from keras_bert.tasks.multiple_choice.examples import ChoiceExamples
 from keras_bert.tasks.multiple_choice.report import write_choice_report
+from keras_bert.tasks.multiple_choice.rows import encode_choices
 from keras_bert.tasks.report_files import write_numbers, write_table
 from keras_bert.tokenization.user_inputs import as_list, as_texts
 
@@ -62,7 +62,7 @@ class MultipleChoiceTask(TextTask):
 
         def encode(part: slice):
             prompts, choices = examples.prompts[part], examples.choices[part]
-            batch, is_cut = multiple_choice.encode_choices(prompts, choices, self.tokenizer, length)
+            batch, is_cut = encode_choices(prompts, choices, self.tokenizer, length)
             return {name: values.reshape(-1, length) for name, values in batch.items()}, is_cut
 
         padding = {features.INPUT_IDS: self.tokenizer.vocabulary.pad_id}

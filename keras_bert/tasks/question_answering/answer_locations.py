@@ -6,7 +6,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from keras_bert.program.errors import InputError
-from keras_bert.tasks.question_answering.examples import QuestionExamples, Windows, find_answer
+from keras_bert.tasks.question_answering.examples import QuestionExamples, find_answer
+from keras_bert.tasks.question_answering.rows import Windows
 
 # Names in messages, of those that are many.
 _MOST_NAMES = 5

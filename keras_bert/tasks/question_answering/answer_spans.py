@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from keras_bert.program.errors import InputError
-from keras_bert.tasks.question_answering.examples import Windows
+from keras_bert.tasks.question_answering.rows import Windows
 
 # Windows whose candidates are formed together: 400 each, for the 20 best starts and ends.
 _WINDOWS_AT_ONCE = 1024

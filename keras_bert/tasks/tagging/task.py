@@ -17,6 +17,7 @@ from keras_bert.tasks.tagging import tag_schemes
 from keras_bert.tasks.tagging.conll import conll_lines
 from keras_bert.tasks.tagging.examples import TaggedSentences
 from keras_bert.tasks.tagging.report import write_tag_report
+from keras_bert.tasks.tagging.rows import encode_sentences
 from keras_bert.tasks.tagging.scores import entity_scores, tag_accuracy
 from keras_bert.tokenization.text_words import words_of_text
 from keras_bert.tokenization.user_inputs import as_list, checked_text, iterate_column
@@ -119,7 +120,7 @@ class TaggingTask(TextTask):
         counts = Counter()
 
         def encode(part: slice):
-            batch, found = tagging.encode_sentences(
+            batch, found = encode_sentences(
                 examples.words[part], tags and tags[part], self.tokenizer, length, part.start
             )
             counts.update(found)

@@ -1,0 +1,28 @@
+"""Texts and pairs of texts -> the rows that a model takes."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from keras_bert.records.segments import pack_segments
+
+
+def encode_texts(
+    texts: Sequence[str], second_texts: Sequence[str] | None, tokenizer, max_seq_length: int
+) -> tuple[dict[str, np.ndarray], np.ndarray]:
+    """Makes rows of texts, [CLS] a [SEP], or of pairs, [CLS] a [SEP] b [SEP].
+
+    Args:
+        texts: N strings.
+        second_texts: N strings, or None.
+        tokenizer: a `GraphTokenizer`.
+        max_seq_length: longer rows are cut, see `pack_segments`.
+
+    Returns:
+        dict of `input_ids`, `input_mask`, `segment_ids`, int32 (N, max_seq_length); and which rows were cut, bool (N,).
+    """
+    columns = [texts] if second_texts is None else [texts, second_texts]
+    segments = [tokenizer.tokenize(list(column)) for column in columns]
+    packed = pack_segments(segments, max_seq_length, tokenizer.vocabulary)
+    lengths = sum(segment.row_lengths().numpy() for segment in segments) + 1 + len(segments)
+    return {name: values.numpy() for name, values in packed.items()}, lengths > max_seq_length

@@ -1,0 +1,243 @@
+"""Questions and contexts -> the windows that a model takes.
+
+A window is a row [CLS] question [SEP] part of the context [SEP]. A context that is too long for one window is cut into
+several, which overlap. Tokens and windows are those of google-research/bert `run_squad.py`. The tokenizer's offsets
+lead from each token of the context back to its characters.
+"""
+
+import dataclasses
+import functools
+from collections.abc import Sequence
+
+import numpy as np
+
+from keras_bert.program.errors import InputError
+from keras_bert.records import features
+from keras_bert.tasks.tokenized_texts import TokenizedTexts, tokenize_texts
+
+# [CLS] question [SEP] context [SEP]
+NUM_SPECIAL = 3
+
+
+# Windows whose tokens are laid out together: keeps the memory for their places small.
+_RANGES_AT_ONCE = 4096
+
+
+@dataclasses.dataclass(frozen=True)
+class WindowOptions:
+    """How contexts are cut.
+
+    Args:
+        max_seq_length: tokens of a window, the question and special tokens included.
+        doc_stride: tokens between the beginnings of two windows.
+        max_query_length: longer questions are cut to this many tokens.
+
+    Raises:
+        InputError: there is no room for the context, or a number is below 1.
+    """
+
+    max_seq_length: int = 384
+    doc_stride: int = 128
+    max_query_length: int = 64
+
+    def __post_init__(self):
+        if self.doc_stride < 1 or self.max_query_length < 1:
+            raise InputError(
+                "doc_stride and max_query_length must be 1 or more. "
+                f"Received: {self.doc_stride} and {self.max_query_length}"
+            )
+        if self.max_seq_length <= self.max_query_length + NUM_SPECIAL:
+            raise InputError(
+                f"A window of max_seq_length={self.max_seq_length} tokens has no room for a context beside a question "
+                f"of max_query_length={self.max_query_length} and {NUM_SPECIAL} special tokens. Raise the one or "
+                "lower the other."
+            )
+
+    @classmethod
+    def of_model(cls, model, max_seq_length: int) -> "WindowOptions":
+        """Returns those of a `SpanClassifier`. At least half of a row is for the context."""
+        max_query_length = max(1, min(model.max_query_length, (max_seq_length - NUM_SPECIAL) // 2))
+        return cls(max_seq_length, model.doc_stride, max_query_length)
+
+
+@dataclasses.dataclass(frozen=True)
+class Windows:
+    """The windows of some questions, one question behind the other.
+
+    W windows with T tokens together, Q questions. Context tokens are numbered from 0 in each context.
+
+    Attributes:
+        ids: int32 (T,), the rows one behind the other, with their special tokens and without padding.
+        splits: int64 (W + 1,). Row w is `ids[splits[w]:splits[w + 1]]`.
+        question: (W,), the question of each window.
+        first_token, num_tokens: (W,), the context tokens that it shows.
+        first_column: (W,), the column of the first of them.
+        context_of: (Q,), the context of each question, a text of `contexts`.
+        contexts: the tokens of the different contexts.
+        num_cut_questions: how many questions were cut.
+        max_seq_length: the length of padded rows.
+        pad_id: the id of padding.
+    """
+
+    ids: np.ndarray
+    splits: np.ndarray
+    question: np.ndarray
+    first_token: np.ndarray
+    num_tokens: np.ndarray
+    first_column: np.ndarray
+    context_of: np.ndarray
+    contexts: TokenizedTexts
+    num_cut_questions: int
+    max_seq_length: int
+    pad_id: int
+
+    @functools.cached_property
+    def segment_ids(self) -> np.ndarray:
+        """int32 (T,): 0 for [CLS] question [SEP], 1 for context [SEP]."""
+        return (self.columns >= np.repeat(self.first_column, np.diff(self.splits))).astype(np.int32)
+
+    @functools.cached_property
+    def columns(self) -> np.ndarray:
+        """int32 (T,): where each token stands in its row."""
+        lengths = np.diff(self.splits)
+        return np.arange(len(self.ids), dtype=np.int32) - np.repeat(self.splits[:-1].astype(np.int32), lengths)
+
+    @functools.cached_property
+    def rows(self) -> dict[str, np.ndarray]:
+        """The rows with padding: `input_ids`, `input_mask`, `segment_ids`, int64 (W, max_seq_length)."""
+        is_real = np.arange(self.max_seq_length) < np.diff(self.splits)[:, None]
+        rows = {
+            features.INPUT_IDS: np.full(is_real.shape, self.pad_id, np.int64),
+            features.INPUT_MASK: is_real.astype(np.int64),
+            features.SEGMENT_IDS: np.zeros(is_real.shape, np.int64),
+        }
+        rows[features.INPUT_IDS][is_real] = self.ids
+        rows[features.SEGMENT_IDS][is_real] = self.segment_ids
+        return rows
+
+    def __len__(self):
+        return len(self.question)
+
+    def offsets(self, question: int) -> tuple[np.ndarray, np.ndarray]:
+        """Returns the first character and the one after the last of each context token of a question."""
+        return self.contexts.offsets(self.context_of[question])
+
+    def positions(self, spans: Sequence[tuple[int, int] | None]) -> tuple[np.ndarray, np.ndarray]:
+        """Returns the columns of the first and last token of the answers, (W,) each; 0 where a window lacks the answer.
+
+        Args:
+            spans: for each question the characters `start:end` of its answer, or None.
+        """
+        return self.columns_of([self.tokens_of(question, span) for question, span in enumerate(spans)])
+
+    def columns_of(self, tokens: Sequence[tuple[int, int] | None]) -> tuple[np.ndarray, np.ndarray]:
+        """Returns the same as `positions` for the first and last context token of the answers."""
+        found = np.array([pair or (-1, -1) for pair in tokens], np.int64).reshape(-1, 2)
+        first, last = found[self.question].T
+        is_seen = (first >= self.first_token) & (last < self.first_token + self.num_tokens)
+        shift = self.first_column - self.first_token
+        return np.where(is_seen, first + shift, 0), np.where(is_seen, last + shift, 0)
+
+    def tokens_of(self, question: int, span: tuple[int, int] | None) -> tuple[int, int] | None:
+        """Returns the first and last context token that share a character with `span`, or None when there is none."""
+        if span is None:
+            return None
+        starts, ends = self.offsets(question)
+        first = int(np.searchsorted(ends, span[0], side="right"))
+        last = int(np.searchsorted(starts, span[1], side="left")) - 1
+        return (first, last) if first <= last else None
+
+    @functools.cached_property
+    def best_window(self) -> tuple[np.ndarray, np.ndarray]:
+        """In which window each context token has the most context on its poorer side: the one that scores it.
+
+        Returns:
+            For the tokens of all questions, one question behind the other, the number of a window of its question,
+            from 0: int64 (tokens,); and where each question begins: int64 (Q + 1,).
+
+        Reference: google-research/bert `_check_is_max_context`.
+        """
+        num_tokens = self.contexts.lengths[self.context_of]
+        splits = np.concatenate([[0], np.cumsum(num_tokens)])
+        first_window = np.searchsorted(self.question, np.arange(len(num_tokens)))
+        # Each (window, token) that there is.
+        window = np.repeat(np.arange(len(self)), self.num_tokens)
+        left = np.arange(len(window)) - np.repeat(np.cumsum(self.num_tokens) - self.num_tokens, self.num_tokens)
+        right = self.num_tokens[window] - 1 - left
+        token = splits[self.question[window]] + self.first_token[window] + left
+        # Google's formula, with its rounding, so that ties fall as they do there: on the first of the best.
+        score = np.minimum(left, right) + 0.01 * self.num_tokens[window]
+        best_score = np.full(splits[-1], -1.0)
+        np.maximum.at(best_score, token, score)
+        best = np.full(splits[-1], len(self))
+        np.minimum.at(best, token, np.where(score == best_score[token], window, len(self)))
+        return best - np.repeat(first_window, num_tokens), splits
+
+
+def make_windows(questions: Sequence[str], contexts: Sequence[str], tokenizer, options: WindowOptions) -> Windows:
+    """Cuts contexts into windows.
+
+    Args:
+        questions, contexts: Q strings each. A context that repeats is tokenised once.
+        tokenizer: a `GraphTokenizer`.
+
+    Example, with windows of 8 tokens and doc_stride 2, a question of one token and a context a b c d e f:
+        [CLS] q [SEP] a b c d [SEP]
+        [CLS] q [SEP] c d e f [SEP]
+
+    Reference: google-research/bert `convert_examples_to_features`.
+    """
+    number_of = {context: number for number, context in enumerate(dict.fromkeys(contexts))}
+    context_of = np.array([number_of[context] for context in contexts], np.int64)
+    tokens = tokenize_texts(list(number_of), tokenizer)
+    asked = tokenize_texts(questions, tokenizer)
+    num_cut = int((asked.lengths > options.max_query_length).sum())
+    asked_lengths = np.minimum(asked.lengths, options.max_query_length)
+
+    room = options.max_seq_length - asked_lengths - NUM_SPECIAL
+    step = np.minimum(room, options.doc_stride)
+    lengths = tokens.lengths[context_of]
+    num_windows = 1 + np.maximum(0, -(-(lengths - room) // step))
+    question = np.repeat(np.arange(len(context_of)), num_windows)
+    number = np.arange(len(question)) - np.repeat(np.cumsum(num_windows) - num_windows, num_windows)
+    first_token = number * step[question]
+    num_tokens = np.minimum(lengths[question] - first_token, room[question])
+    first_column = asked_lengths[question] + 2
+
+    vocabulary = tokenizer.vocabulary
+    splits = np.concatenate([[0], np.cumsum(first_column + num_tokens + 1)])
+    ids = np.full(splits[-1], vocabulary.sep_id, np.int32)
+    ids[splits[:-1]] = vocabulary.cls_id
+    _copy_ranges(ids, splits[:-1] + 1, asked.ids, asked.splits[question], first_column - 2)
+    _copy_ranges(
+        ids, splits[:-1] + first_column, tokens.ids, tokens.splits[context_of[question]] + first_token, num_tokens
+    )
+    return Windows(
+        ids,
+        splits,
+        question,
+        first_token,
+        num_tokens,
+        first_column,
+        context_of,
+        tokens,
+        num_cut,
+        options.max_seq_length,
+        vocabulary.pad_id,
+    )
+
+
+def _copy_ranges(target: np.ndarray, target_firsts, source: np.ndarray, source_firsts, lengths) -> None:
+    """Copies parts of one flat array into another: `lengths[n]` values, from and to the n-th of the places.
+
+    Example:
+        target [0, 0, 0, 0, 0], target_firsts [3, 0], source [7, 8, 9], source_firsts [1, 0], lengths [2, 1]
+        -> target [7, 0, 0, 8, 9]
+    """
+    for first in range(0, len(lengths), _RANGES_AT_ONCE):
+        part = slice(first, first + _RANGES_AT_ONCE)
+        counts = lengths[part]
+        inside = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+        target[np.repeat(target_firsts[part], counts) + inside] = source[
+            np.repeat(source_firsts[part], counts) + inside
+        ]

@@ -1,0 +1,100 @@
+"""Words with tags -> the rows that a model takes.
+
+The first piece of a word has its tag. The other pieces, [CLS], [SEP] and padding have the label -1 and do not count, as
+in TF Model Garden.
+"""
+
+import bisect
+from collections import Counter
+from collections.abc import Sequence
+
+import numpy as np
+
+from keras_bert.records import features
+from keras_bert.tasks.tokenized_texts import take_ranges
+
+
+def encode_sentences(
+    words: Sequence[Sequence[str]],
+    tags: Sequence[Sequence[int]] | None,
+    tokenizer,
+    max_seq_length: int,
+    first_sentence_id: int = 0,
+) -> tuple[dict[str, np.ndarray], Counter]:
+    """Makes rows [CLS] pieces [SEP]. A sentence that is too long is cut between words into several rows.
+
+    A word that leaves no piece (a control character), or more pieces than a row has room for, becomes one [UNK], so
+    that every word has a place and every tag survives.
+
+    Args:
+        words: N lists of words.
+        tags: N lists of label ids; without them the first pieces get the label 0, so that they are known.
+        tokenizer: a `GraphTokenizer`.
+        first_sentence_id: the number of the first sentence.
+
+    Returns:
+        dict of `input_ids`, `input_mask`, `segment_ids`, `label_ids`, int64 (rows, max_seq_length), `sentence_id` and
+        `sub_sentence_id` (rows, 1); and counts: `cut_sentences`, `unknown_words`.
+
+    Reference: TF Model Garden `tagging_data_lib.py`.
+    """
+    room = max_seq_length - 2
+    if room < 1:
+        raise ValueError(f"max_seq_length must be at least 3. Received: {max_seq_length}")
+    pieces, piece_splits, num_unknown = _pieces_of_words(
+        [word for sentence in words for word in sentence], tokenizer, room
+    )
+    labels = np.zeros(len(piece_splits) - 1, np.int64)
+    if tags is not None:
+        labels[:] = [tag for sentence in tags for tag in sentence]
+    piece_labels = np.full(len(pieces), features.NO_LABEL, np.int64)
+    piece_labels[piece_splits[:-1]] = labels
+
+    rows = _rows(np.cumsum([0, *map(len, words)]), piece_splits, room)
+    sentence_ids, sub_sentence_ids, first_words, stop_words = np.array(rows, np.int64).T
+    firsts = piece_splits[first_words]
+    lengths = piece_splits[stop_words] - firsts
+    column = np.arange(max_seq_length)
+    is_piece = (column >= 1) & (column <= lengths[:, None])
+    begin = np.ones_like(lengths)
+    vocabulary = tokenizer.vocabulary
+    ids = np.where(is_piece, take_ranges(pieces, firsts, is_piece, begin), vocabulary.pad_id)
+    ids[:, 0] = vocabulary.cls_id
+    ids[np.arange(len(ids)), lengths + 1] = vocabulary.sep_id
+    batch = {
+        features.INPUT_IDS: ids,
+        features.INPUT_MASK: (column <= lengths[:, None] + 1).astype(np.int64),
+        features.SEGMENT_IDS: np.zeros_like(ids),
+        features.LABEL_IDS: np.where(is_piece, take_ranges(piece_labels, firsts, is_piece, begin), features.NO_LABEL),
+        features.SENTENCE_ID: first_sentence_id + sentence_ids[:, None],
+        features.SUB_SENTENCE_ID: sub_sentence_ids[:, None],
+    }
+    return batch, Counter(cut_sentences=len(set(sentence_ids[sub_sentence_ids > 0])), unknown_words=num_unknown)
+
+
+def _pieces_of_words(words: list[str], tokenizer, room: int) -> tuple[np.ndarray, np.ndarray, int]:
+    """Returns the pieces of all words, int64 (pieces,), where each word's begin, (words + 1,), and how many words
+    became [UNK] because they left no piece or too many."""
+    tokens = tokenizer.tokenize(words)
+    ids, lengths = tokens.values.numpy().astype(np.int64), tokens.row_lengths().numpy()
+    is_replaced = (lengths == 0) | (lengths > room)
+    if not is_replaced.any():
+        return ids, np.concatenate([[0], np.cumsum(lengths)]), 0
+    new_lengths = np.where(is_replaced, 1, lengths)
+    pieces = np.full(new_lengths.sum(), tokenizer.vocabulary.unk_id, np.int64)
+    pieces[~np.repeat(is_replaced, new_lengths)] = ids[~np.repeat(is_replaced, lengths)]
+    return pieces, np.concatenate([[0], np.cumsum(new_lengths)]), int(is_replaced.sum())
+
+
+def _rows(word_splits: np.ndarray, piece_splits: np.ndarray, room: int) -> list[tuple[int, int, int, int]]:
+    """Returns (sentence, part of it, first word, word after the last) of each row: words go into it while they fit."""
+    rows = []
+    piece_splits = piece_splits.tolist()
+    for sentence, (first, stop) in enumerate(zip(word_splits[:-1].tolist(), word_splits[1:].tolist(), strict=True)):
+        part = 0
+        while first < stop:
+            # The last word whose pieces still fit.
+            after = bisect.bisect_right(piece_splits, piece_splits[first] + room, first, stop + 1) - 1
+            rows.append((sentence, part, first, after))
+            first, part = after, part + 1
+    return rows
