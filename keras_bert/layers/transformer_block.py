@@ -91,7 +91,7 @@ class TransformerBlock(keras.layers.Layer):
         options, vectors = {"training": training, "return_attention": return_attention}, hidden
         if selected is not None:
             vectors = vectors_at(hidden, selected)
-            options |= {"looking": vectors} if len(selected.shape) == 2 else {"wanted": selected}
+            options |= {"query_tokens": vectors} if len(selected.shape) == 2 else {"flat_indices": selected}
         attended = self.attention(hidden, attention_bias, **options)
         attended, probabilities = attended if return_attention else (attended, None)
         vectors = self.attention_layer_norm(vectors + self.dropout(attended, training=training), training=training)
