@@ -1,0 +1,8 @@
+"""Labels, sets of labels or scores for texts and pairs of texts.
+
+examples.py          checked examples, and the token rows made from them
+scores.py            accuracy, F1, Matthews, correlations; the metrics of each GLUE task
+task.py              the task for `fit`, `evaluate` and `predict`
+report.py            confusion matrix, scores per label and the worst errors
+glue_submission.py   files for the GLUE leaderboard
+"""
