@@ -75,6 +75,14 @@ def test_every_file_and_module_that_a_page_names_exists(page):
         assert is_module or is_name, f"{page.name} names {package}{rest}"
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(PROJECT)))
+def test_every_import_on_a_page_works(page):
+    pattern = r"^(?:>>> )?from ((?:data_prep|keras_bert|run_scripts)[\w.]*) import ([\w, ]+)$"
+    for module, names in re.findall(pattern, page.read_text("utf-8"), re.M):
+        program = f"from {module} import {names}"
+        exec(compile(program, page.name, "exec"), {})
+
+
 def test_every_command_that_the_readme_names_exists():
     for package, name in re.findall(r"python -m (data_prep|run_scripts)\.(\w+)", README):
         assert (PROJECT / package / f"{name}.py").exists()
