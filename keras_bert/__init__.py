@@ -1,6 +1,21 @@
 """BERT on Keras 3: from raw text to a served answer.
 
 Importing this package is cheap: TensorFlow and Keras load when the first name that needs them is used.
+
+config.py       BertConfig: bert_config.json and the published sizes
+tokenization/   text -> token ids, in Python and in the TensorFlow graph
+records/        TFRecords and the batches that are made from them
+layers/         the formulas of the paper as Keras layers
+models/         the encoder, the task models, losses and metrics
+accelerate/     faster forms of the same computations
+optimization/   AdamW, LAMB and learning rate schedules
+checkpoints/    reads and writes weights in every format
+tasks/          one folder per task: examples, scores and reports
+training/       training runs: resuming, evaluation, several devices
+embeddings/     uses of text vectors: similarity, search, word senses, summaries
+serving/        exports a model as a SavedModel
+tf_serving/     client, development server and checks for TensorFlow Serving
+program/        command lines, output files and error messages
 """
 
 import importlib

@@ -1,0 +1,36 @@
+"""The commands: each reads flags and calls the library.
+
+quickstart.sh             the whole pipeline on real text
+run_pretraining.py        records -> model folder
+launch_workers.py         starts several training workers on one machine
+run_classifier.py         labelled texts -> classifier
+run_ner.py                tagged words -> tagger
+run_squad.py              questions with contexts -> question answering model
+evaluate_squad.py         predicted answers -> official SQuAD scores
+run_multiple_choice.py    prompts with choices -> multiple choice model
+convert_checkpoint.py     a checkpoint of any format -> any other format
+fill_mask.py              likely tokens for [MASK]
+generate_text.py          a prompt -> text
+embed_sentences.py        texts -> one vector each
+extract_features.py       texts -> vectors of tokens, layer by layer
+search_sentences.py       a query -> the most similar texts
+word_senses.py            sentences with a word -> a picture of its senses
+summarize.py              a text -> its main sentences
+export_saved_model.py     model folder -> SavedModel
+ask_saved_model.py        texts -> answers of a SavedModel
+check_saved_model.py      a SavedModel -> problems that TensorFlow Serving would have with it
+make_serving_kit.py       a SavedModel -> a folder that TensorFlow Serving starts from
+serve.py                  SavedModels -> a development server with a page
+query_server.py           texts -> answers of a model on a server
+load_test_server.py       a server -> latency, throughput and batching parameters
+optimizer_flags.py        flags for optimisers, shared by the training commands
+strategy_flags.py         flags for devices, shared by the training commands
+fine_tuning_flags.py      flags that the fine-tuning commands share
+data_file_flags.py        flags for data files, shared by the fine-tuning commands
+questions.py              flags and input lines of the commands that ask a model
+documentation_corpus.py   quickstart: writes a text from the documentation of installed packages
+documentation_text.py     quickstart: extracts prose from Python source files
+near_duplicates.py        quickstart: removes repeated texts
+quickstart_text.py        quickstart: checks that there is enough text
+quickstart_report.py      quickstart: the final tables and the loss curves
+"""

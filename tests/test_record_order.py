@@ -35,7 +35,7 @@ def small_windows(monkeypatch):
     monkeypatch.setattr(record_order, "_WINDOW_RECORDS", 20)
     monkeypatch.setattr(record_order, "_MOST_OPEN_FILES", 4)
     monkeypatch.setattr(record_order, "_RECORDS_AT_ONCE", 16)
-    monkeypatch.setattr(record_index, "_RECORDS_BETWEEN_PLACES", 4)
+    monkeypatch.setattr(record_index, "_RECORDS_BETWEEN_OFFSETS", 4)
 
 
 def write_files(folder, counts=COUNTS, compression="", num_sequences=1, masked=True):

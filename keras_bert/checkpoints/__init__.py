@@ -1,0 +1,27 @@
+"""Weights on disk: reads and writes every format through one common form.
+
+pretrained.py               loads models from checkpoints and saves them
+checkpoint.py               the common form: our weight names, tensors read on demand
+name_table.py               maps weight names and layouts of a format to ours
+formats.py                  detects the format of a checkpoint
+model_classes.py            selects the model class for a checkpoint
+model_weights.py            reads and assigns the weights of a model by name
+optimizer_slots.py          Adam's moments in a checkpoint
+model_folder.py             our format: bert_config.json, vocab.txt, model.weights.h5
+google.py                   google-research/bert, TensorFlow 1
+model_garden.py             TF Model Garden, TensorFlow 2
+hugging_face.py             transformers: config and weights
+hugging_face_tokenizer.py   transformers: vocabulary, casing, accents
+sentence_transformers.py    modules.json: the pooling of sentence-transformers
+keras_hub.py                KerasHub presets
+hub.py                      hf://owner/name: models of the Hugging Face hub
+tensorflow_checkpoint.py    bert_model.ckpt files
+keras_weights_file.py       .weights.h5 files
+safetensors_file.py         .safetensors files
+torch_file.py               pytorch_model.bin, without torch
+tensor_pickle.py            reads the pickle in it without executing it
+conversion.py               converts any format to any other
+resizing.py                 changes the number of positions, tokens or layers
+casing.py                   tells whether a vocabulary is cased
+verification.py             compares the outputs of a converted checkpoint with the original's
+"""

@@ -1,0 +1,13 @@
+"""The formulas of the paper as Keras layers: tensors in, tensors out, no configs.
+
+embeddings.py          token + position + segment embeddings
+attention.py           multi-head self-attention
+transformer_block.py   one layer of the encoder
+activations.py         exact GELU, its tanh approximation, and the other activations
+layer_norm.py          LayerNorm
+dropout.py             dropout with 16 random bits per number
+numbered_mask.py       attention mask and positions from the numbers in input_mask
+gathering.py           gathers vectors at selected columns
+heads.py               pooler and masked-LM head
+layer_mixture.py       a learnt weighted mean of layers
+"""

@@ -1,0 +1,18 @@
+"""TFRecords and batches: what a record contains, how it is written, read and masked.
+
+features.py           the one definition of every record: names, dtypes, lengths
+datasets.py           records or token rows -> tf.data batches for Keras
+encoding.py           batches of numbers -> serialised records
+files.py              finds, decompresses and reads TFRecord files
+form.py               detects the kind of pre-training records in a file
+manifests.py          reads the manifests beside record files
+checks.py             checks that files are complete and fit a model
+values.py             the value ranges of every feature
+index.py              the number of records and where they begin
+order.py              the shuffled reading order, which can start at any step
+masking.py            selects tokens to predict and replaces them
+masked_positions.py   selects single tokens, whole words or spans
+dynamic_masking.py    masks records while they are read
+segments.py           joins segments in the graph: [CLS] a [SEP] b [SEP]
+token_rows.py         token rows without padding, grouped into batches
+"""

@@ -1,0 +1,19 @@
+"""Tasks on texts: one folder per task, and the code that all tasks share.
+
+In a task's folder, `examples`, `rows`, `scores`, `tag_schemes` and `answer_spans` import neither models nor TensorFlow,
+since `data_prep` uses them. `task.py` connects them with the model.
+
+classification/       labels and scores for texts and pairs
+tagging/              a tag for each word: named entities, parts of speech
+question_answering/   answers from a context
+multiple_choice/      one of several choices
+masked_lm/            predicting [MASK], and writing text
+base.py               TextTask: the interface of a task
+encoding.py           the loop that encodes the examples of every task in parts
+fitting.py            fit, evaluate and predict on texts
+recipe.py             the default optimiser of a fit on texts
+prediction.py         model outputs for many rows, sorted by length
+tokenized_texts.py    tokens of many texts with character offsets, as flat arrays
+report_files.py       tables and pictures for reports
+distillation.py       trains a small classifier on a large one's answers to texts
+"""

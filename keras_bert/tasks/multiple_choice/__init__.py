@@ -1,0 +1,7 @@
+"""A prompt and several choices, of which one is right.
+
+examples.py   checked prompts and choices
+rows.py       prompts with choices -> token rows
+task.py       the task for `fit`, `evaluate` and `predict`
+report.py     how often each position is right and is chosen, and the worst errors
+"""

@@ -2,6 +2,18 @@
 
 Importing this package is cheap: numpy, gRPC and protobuf load when the first name that needs them is used.
 
+sync_client.py        RestClient, GrpcClient
+async_client.py       AsyncRestClient, AsyncGrpcClient
+errors.py             ServingError and its subclasses
+model_choice.py       selects a model and version, and waits until it is available
+model_info.py         versions and signatures of a model
+request_batches.py    cuts many rows into requests and joins their answers
+retrying.py           when a request is sent again
+rest_format.py        requests and answers as JSON
+http_connections.py   reused HTTP connections with a deadline
+grpc_format.py        requests and answers as protobuf messages
+grpc_channel.py       gRPC channels
+
 Example:
     >>> client = RestClient("http://127.0.0.1:8501", "sentiment")
     >>> answer = client.predict(text=["a wonderful film"])
