@@ -42,6 +42,7 @@ COMMANDS = {
         "check_saved_model",
         "make_serving_kit",
         "load_test_server",
+        "quickstart",
         "quickstart_report",
         "quickstart_text",
     ],
@@ -72,7 +73,6 @@ setup(
     python_requires=">=3.11,<3.14",
     packages=find_packages(include=["keras_bert", "keras_bert.*", "data_prep", "data_prep.*", "run_scripts"]),
     package_data={
-        "keras_bert.tokenization": ["*.npz"],
         "keras_bert.tf_serving.server": ["*.html"],
         "run_scripts": ["*.sh"],
     },
