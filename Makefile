@@ -20,7 +20,10 @@
 # make gpu-benchmark OTHER_PYTHON=python JAX_PYTHON=python
 #                   the encoder and pre-training on JAX beside transformers + torch, on one GPU. JAX_PYTHON has jax for it,
 #                   keras and absl-py, OTHER_PYTHON torch and transformers
-# All of them first make a virtual environment in .venv; PYTHON names another Python 3.11 to 3.13.
+# make release-check wheel and sdist in empty environments of each Python on the path: every command, and the quickstart
+#                   (about 30 minutes). QUICK=1 runs the quickstart on tiny sizes. PYTHONS="python3.11 /path/to/python3.12"
+#                   names the Pythons
+# All others first make a virtual environment in .venv; PYTHON names another Python 3.11 to 3.13.
 
 PYTHON ?= python3
 VENV := .venv
@@ -34,7 +37,7 @@ PACKAGES_onnx := onnxruntime onnx openvino
 TESTS ?= tests
 OUTPUT ?= quickstart
 
-.PHONY: install quickstart test test-beam page-test lint pretraining-data-proofs three-seeds kill-proofs finetuning-quality finetuning-speed gpu-benchmark benchmark clean
+.PHONY: install quickstart test test-beam page-test lint pretraining-data-proofs three-seeds kill-proofs finetuning-quality finetuning-speed gpu-benchmark benchmark release-check clean
 
 install: $(VENV)/installed
 
@@ -83,6 +86,10 @@ finetuning-speed: install
 
 gpu-benchmark: install
 	$(BIN)/python -m benchmarks.gpu_core --python=$(JAX_PYTHON) --other_python=$(OTHER_PYTHON)
+
+# It needs no environment of the clone: each check makes an empty one outside of it.
+release-check:
+	$(PYTHON) .ci/release_check.py $(if $(QUICK),--quick) $(PYTHONS)
 
 $(BENCHMARK_VENV)/%/installed: constraints.txt constraints-benchmark.txt $(VENV)/installed
 	$(PYTHON) -m venv $(@D)

@@ -42,6 +42,7 @@ COMMANDS = {
         "check_saved_model",
         "make_serving_kit",
         "load_test_server",
+        "quickstart",
         "quickstart_report",
         "quickstart_text",
     ],

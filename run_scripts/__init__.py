@@ -1,6 +1,7 @@
 """The commands: each reads flags and calls the library.
 
 quickstart.sh             the whole pipeline on real text
+quickstart.py             keras-bert-quickstart: runs quickstart.sh without a clone
 run_pretraining.py        records -> model folder
 launch_workers.py         starts several training workers on one machine
 run_classifier.py         labelled texts -> classifier

@@ -16,6 +16,7 @@ import dataclasses
 import hashlib
 import os
 import re
+import sys
 from collections import Counter, defaultdict
 from collections.abc import Iterable
 from typing import NamedTuple
@@ -25,7 +26,7 @@ from absl import flags
 from keras_bert.program.atomic_output import atomic_folder, check_output_folder
 from keras_bert.program.command_line import run_command
 from keras_bert.program.errors import InputError
-from run_scripts.documentation_text import Module, is_prose, read_packages
+from run_scripts.documentation_text import Module, is_prose, package_folder, read_packages
 from run_scripts.near_duplicates import SeenText, TextIndex
 
 
@@ -107,11 +108,31 @@ def write_documentation_corpus(
 def collect_documentation(*, num_train: int, num_dev: int, num_test: int) -> Documentation:
     """Reads the installed packages and sorts their paragraphs into corpus and labelled splits."""
     modules = read_packages([*LABELS, *OTHER_PACKAGES])
+    _check_libraries(modules)
     candidates = _without_near_duplicates({label: _candidates(modules, label) for label in LABELS})
     splits = _split(candidates, {"test": num_test, "dev": num_dev, "train": num_train})
     corpus = _corpus(modules, [item for split in ("test", "dev") for item, _ in splits[split]])
     rows = {split: [(item.masked, label) for item, label in splits[split]] for split in ("train", "dev", "test")}
     return Documentation(corpus, rows)
+
+
+def _check_libraries(modules: list[Module]) -> None:
+    """Raises `InputError` with what to install if a library that is a label has no documentation here."""
+    documented = {module.name.split(".")[0] for module in modules}
+    undocumented = [label for label in LABELS if label not in documented]
+    if absent := [label for label in undocumented if package_folder(label) is None]:
+        raise InputError(
+            f"The text is the documentation of {', '.join(LABELS)}, but {sys.executable} does not have: "
+            f"{', '.join(absent)}. Run: {sys.executable} -m pip install {' '.join(absent)}"
+        )
+    for label in undocumented:
+        name, remedy = f"The package {label}", "Install it again, with them."
+        if label == "python":
+            name, remedy = "The standard library", "Use a Python that has them."
+        raise InputError(
+            f"{name} in {package_folder(label)} has no documentation: its source files (.py) are missing or stripped. "
+            f"{remedy}"
+        )
 
 
 def mask_names(text: str) -> str:
@@ -234,6 +255,11 @@ def main() -> None:
     for split, examples in documentation.splits.items():
         counts = ", ".join(f"{count} {label}" for label, count in sorted(Counter(dict(examples).values()).items()))
         print(f"{arguments.output_dir}/{split}.tsv: {len(examples):,} paragraphs: {counts}")
+    if absent := [package for package in OTHER_PACKAGES if package_folder(package) is None]:
+        print(
+            f"Not installed, so not in corpus.txt: {', '.join(absent)}. For more text: "
+            "pip install 'keras-bert-pipeline[plots,tensorboard]'"
+        )
 
 
 def command() -> None:

@@ -7,6 +7,7 @@ import re
 import sysconfig
 import warnings
 from collections.abc import Iterator, Sequence
+from importlib.machinery import PathFinder
 from typing import NamedTuple
 
 from tqdm import tqdm
@@ -58,8 +59,10 @@ def _read_module(file: tuple[str, str]) -> Module:
 
 def _source_files(package: str) -> list[tuple[str, str]]:
     """Returns the name and path of every module of a package, sorted by path."""
-    root = sysconfig.get_path("stdlib") if package == "python" else _folder_of(package)
+    root = package_folder(package)
     found = []
+    if root is None:
+        return found
     for parent, folders, files in os.walk(root):
         folders[:] = [name for name in folders if name not in _SKIPPED_FOLDERS]
         found.extend(os.path.join(parent, name) for name in files if name.endswith(".py"))
@@ -75,9 +78,23 @@ def _module_name(package: str, path: str) -> str:
     return ".".join([package, *(parts[:-1] if parts[-1] == "__init__" else parts)])
 
 
-def _folder_of(package: str) -> str:
-    folders = [os.path.join(sysconfig.get_path(key), *package.split(".")) for key in ("purelib", "platlib")]
-    return next((folder for folder in folders if os.path.isdir(folder)), folders[0])
+def package_folder(package: str) -> str | None:
+    """Returns the folder that Python would import a package from, or `None` where it is not installed.
+
+    Args:
+        package: an import name, with dots for a package inside of another; "python" is the standard library.
+    """
+    if package == "python":
+        return sysconfig.get_path("stdlib")
+    folders, name = None, ""  # None: everywhere on sys.path.
+    for part in package.split("."):
+        name = f"{name}.{part}" if name else part
+        # Unlike importlib.util.find_spec, this does not import the packages around it.
+        spec = PathFinder.find_spec(name, folders)
+        if spec is None or not spec.submodule_search_locations:
+            return None
+        folders = list(spec.submodule_search_locations)
+    return folders[0]
 
 
 def _documentation_strings(path: str) -> Iterator[str]:

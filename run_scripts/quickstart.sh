@@ -2,7 +2,8 @@
 # The whole story on real text, in one file:
 #   raw text -> vocabulary -> records -> BERT -> classifier -> SavedModel -> an answer
 #
-#   bash run_scripts/quickstart.sh [OUTPUT_FOLDER [INPUT]]
+#   bash run_scripts/quickstart.sh [OUTPUT_FOLDER [INPUT]]                         in a clone
+#   keras-bert-quickstart [--output_dir=OUTPUT_FOLDER] [--input_file=INPUT]        where the package is installed
 #
 # The text is the documentation of the Python packages on this machine. INPUT (a file, folder, glob or tfds:NAME) is
 # read instead for the vocabulary and the pre-training; what the classifier learns stays the same.
@@ -24,11 +25,17 @@ SEED=${SEED:-1}
 NUM_SHARDS=10
 
 if [ -e "$OUTPUT" ]; then
-  echo "error: $OUTPUT exists. Remove it (rm -r $OUTPUT) or name another: make quickstart OUTPUT=another" >&2
+  echo "error: $OUTPUT exists. Remove it (rm -r $OUTPUT) or name another folder: make quickstart OUTPUT=another, or" \
+    "keras-bert-quickstart --output_dir=another" >&2
   exit 1
 fi
 project=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
-export PYTHONPATH="$project${PYTHONPATH:+:$PYTHONPATH}"
+# Only a clone goes onto the path. Installed from a wheel, the folder above is site-packages, which Python knows.
+if [ -f "$project/setup.py" ]; then
+  export PYTHONPATH="$project${PYTHONPATH:+:$PYTHONPATH}"
+fi
+# keras-bert-quickstart names its own Python. Otherwise the first on the path runs every stage.
+python() { command "${KERAS_BERT_PYTHON:-python}" "$@"; }
 stage() { printf '\n=== %d:%02d  %s\n' $((SECONDS / 60)) $((SECONDS % 60)) "$*"; }
 
 if [ -n "$INPUT" ]; then
@@ -90,4 +97,5 @@ python -m run_scripts.ask_saved_model --saved_model="$OUTPUT/saved_models/fill_m
 
 stage "8 of 8  What came of it"
 python -m run_scripts.quickstart_report --output_dir="$OUTPUT"
-printf '\nDone in %d:%02d. To serve the classifier: saved_models/README.md\n' $((SECONDS / 60)) $((SECONDS % 60))
+printf '\nDone in %d:%02d. To serve the classifier: python -m run_scripts.serve %s\n' $((SECONDS / 60)) \
+  $((SECONDS % 60)) "$OUTPUT/saved_models/library"

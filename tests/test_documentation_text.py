@@ -2,8 +2,7 @@ import textwrap
 
 import pytest
 
-from run_scripts import documentation_text
-from run_scripts.documentation_text import is_prose, paragraphs_of_docstring, read_packages
+from run_scripts.documentation_text import is_prose, package_folder, paragraphs_of_docstring, read_packages
 
 GOOGLE_STYLE = """Computes the mean of all the values in a tensor.
 
@@ -105,8 +104,22 @@ def test_modules_are_read_without_importing_them(tmp_path, monkeypatch):
     (package / "broken.py").write_text('"""This is not the Python that you are looking for."""\ndef (:')
     (package / "no_prose.py").write_text("x = 1")
     (package / "tests" / "test_fox.py").write_text('"""A test is not what we would call documentation."""')
-    monkeypatch.setattr(documentation_text, "_folder_of", lambda package: str(tmp_path / package))
+    monkeypatch.syspath_prepend(tmp_path)
     modules = read_packages(["animals", "not_installed"])
     assert [(module.name, len(module.paragraphs)) for module in modules] == [("animals", 1), ("animals.fox", 5)]
     assert modules[1].paragraphs[0] == "A fox is quick, and it is brown in most of the world."
     assert modules[1].paragraphs[-1] == "The food of a fox is all that it can find in the wood."
+
+
+def test_packages_are_found_wherever_python_would_import_them_from(tmp_path, monkeypatch):
+    (tmp_path / "first" / "fox").mkdir(parents=True)  # Without __init__.py: a real package of this name goes first.
+    package = tmp_path / "second" / "fox" / "den"
+    package.mkdir(parents=True)
+    for folder in (package, package.parent):
+        (folder / "__init__.py").write_text("raise SystemExit")
+    monkeypatch.syspath_prepend(tmp_path / "second")
+    monkeypatch.syspath_prepend(tmp_path / "first")
+    assert package_folder("fox") == str(package.parent)
+    assert package_folder("fox.den") == str(package)
+    assert package_folder("fox.burrow") is None
+    assert package_folder("not_installed.at_all") is None

@@ -107,3 +107,42 @@ def test_seqeval_whose_build_can_fail_is_only_an_oracle_of_tests(wheel):
         required = re.findall(r"^Requires-Dist: ([\w.-]+)", archive.read(name).decode(), re.M)
     assert "scikit-learn" in required
     assert "seqeval" not in required
+
+
+def run_quickstart(installed, folder, *arguments):
+    """Runs keras-bert-quickstart in a folder whose keras_bert.py, and a path whose Python, must not be used."""
+    (folder / "keras_bert.py").write_text("raise SystemExit('the current folder was imported from')")
+    (folder / "bin").mkdir()
+    other_python = folder / "bin" / "python"
+    other_python.write_text("#!/bin/sh\necho 'another Python was started' >&2\nexit 1\n")
+    other_python.chmod(0o755)
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(installed),
+        "PATH": os.pathsep.join([str(folder / "bin"), os.environ["PATH"]]),
+    }
+    program = "from run_scripts.quickstart import command; command()"
+    return subprocess.run(
+        # -P: like a console script, it does not import from the current folder.
+        [sys.executable, "-P", "-c", program, *arguments],
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+    )
+
+
+def test_the_quickstart_of_the_wheel_does_not_overwrite_a_folder(installed, tmp_path):
+    (tmp_path / "mine").mkdir()
+    result = run_quickstart(installed, tmp_path, "--output_dir=mine")
+    assert result.returncode == 1
+    assert "error: mine exists. Remove it" in result.stderr
+
+
+def test_the_quickstart_of_the_wheel_runs_its_stages_in_any_folder(installed, tmp_path):
+    (tmp_path / "text.txt").write_text("A text of one sentence.")
+    result = run_quickstart(installed, tmp_path, "--output_dir=out", "--input_file=text.txt")
+    assert result.returncode == 1
+    # The first stage has read the text, and has not begun the work.
+    assert re.fullmatch("error: .*sentence.*\n", result.stderr), result.stderr
+    assert not (tmp_path / "out").exists()

@@ -1,0 +1,55 @@
+"""Runs the quickstart: raw text -> vocabulary -> records -> BERT -> classifier -> SavedModel -> an answer.
+
+The text is the documentation of the Python packages in this environment, so no network is needed. The stages are the
+lines of quickstart.sh, which lies beside this module. It takes about 6 minutes on two cores.
+
+Examples:
+  keras-bert-quickstart
+  keras-bert-quickstart --output_dir=first_model --input_file=articles.txt
+
+Environment variables change the sizes: VOCAB_SIZE, MAX_SEQ_LENGTH, DUPE_FACTOR, NUM_TRAIN_STEPS, NUM_TRAIN_EPOCHS,
+NUM_LABELLED and SEED.
+"""
+
+import os
+import sys
+
+from absl import flags
+
+from keras_bert.program.command_line import run_command
+from keras_bert.program.errors import InputError
+
+FLAGS = flags.FLAGS
+
+
+def define_flags() -> None:
+    flags.DEFINE_string("output_dir", "quickstart", "The folder to make. It must not exist yet.")
+    flags.DEFINE_string(
+        "input_file",
+        None,
+        "Your own text for the vocabulary and the pre-training: a file, folder, pattern or tfds:NAME. The classifier "
+        "learns from the documentation all the same.",
+    )
+
+
+def main() -> None:
+    script = os.path.join(os.path.dirname(os.path.abspath(__file__)), "quickstart.sh")
+    environment = {
+        **os.environ,
+        "KERAS_BERT_PYTHON": sys.executable,
+        # A file such as keras.py in the current folder would otherwise be imported instead of the package.
+        "PYTHONSAFEPATH": "1",
+    }
+    try:
+        # The shell takes the place of this process, so signals and the exit status need no passing on.
+        os.execvpe("bash", ["bash", script, FLAGS.output_dir, FLAGS.input_file or ""], environment)
+    except FileNotFoundError:
+        raise InputError("The quickstart is a bash script, and bash was not found. Install bash.") from None
+
+
+def command() -> None:
+    run_command(main, define_flags)
+
+
+if __name__ == "__main__":
+    command()
