@@ -20,9 +20,9 @@
 # make gpu-benchmark OTHER_PYTHON=python JAX_PYTHON=python
 #                   the encoder and pre-training on JAX beside transformers + torch, on one GPU. JAX_PYTHON has jax for it,
 #                   keras and absl-py, OTHER_PYTHON torch and transformers
-# make release-check wheel and sdist in empty environments of each Python on the path: every command, and the quickstart
-#                   (about 30 minutes). QUICK=1 runs the quickstart on tiny sizes. PYTHONS="python3.11 /path/to/python3.12"
-#                   names the Pythons
+# make release-check wheel and sdist in empty environments of each Python on the path: every command, and the quickstart.
+#                   QUICK=1 runs the quickstart on tiny sizes; with three Pythons this took 35 minutes on two busy cores,
+#                   most of it to install TensorFlow seven times. PYTHONS="python3.11 /path/to/python3.12" names Pythons
 # All others first make a virtual environment in .venv; PYTHON names another Python 3.11 to 3.13.
 
 PYTHON ?= python3
