@@ -579,7 +579,9 @@ def test_flags_that_would_change_nothing_are_refused(tmp_path, text, given, mess
 # The command, killed in the middle of the second file that it writes.
 KILLED_IN_A_FILE = """
 import os, signal
-from data_prep import create_pretraining_data, shard_pool
+from data_prep import create_pretraining_data
+from data_prep.pretraining import shard_pool
+from data_prep.text import ordered_map
 num_batches = {}
 def on_batch(shard, *_):
     num_batches[shard] = num_batches.get(shard, 0) + 1
@@ -587,7 +589,6 @@ def on_batch(shard, *_):
         os.kill(os.getpid(), signal.SIGKILL)
 write_shard = shard_pool.write_shard
 shard_pool.write_shard = lambda job, shard, *_: write_shard(job, shard, on_batch)
-from data_prep import ordered_map
 ordered_map.available_cores = lambda: 1
 create_pretraining_data.command()
 """
