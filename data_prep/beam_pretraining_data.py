@@ -41,7 +41,7 @@ _logger = logging.getLogger(__name__)
 # What Beam adds to the text of an error.
 _WHERE = re.compile(r" \[while running '.*", re.S)
 # From another process an error arrives as text, inside a traceback or two.
-_INPUT_ERROR = re.compile(r"keras_bert\.errors\.InputError: (.*)")
+_INPUT_ERROR = re.compile(rf"{re.escape(InputError.__module__)}\.InputError: (.*)")
 
 
 def beam_pretraining_data(
