@@ -80,8 +80,9 @@ setup(
     install_requires=[
         # 2.21 is the first that has wheels for Python 3.11 to 3.13 together with a TensorFlow Text that imports.
         "tensorflow>=2.21,<2.22",
-        # Versions before 3.15 differ in the parts of `fit` that the models rely on; 4 may change the layer API.
-        "keras>=3.15,<4",
+        # The minor version that was tried: the models rely on parts of `fit` that are not documented, see
+        # keras_bert/program/private_interfaces.py. Versions before 3.15 differ in them.
+        "keras>=3.15,<3.16",
         # 2.21.0 does not import (tensorflow/text#1541); 2.22 belongs to TensorFlow 2.22.
         f"tensorflow-text>=2.21.1,<2.22; {HAS_TENSORFLOW_TEXT}",
         # 4.9.9 is the first to support NumPy 2 on every Python that we support.

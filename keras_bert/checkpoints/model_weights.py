@@ -9,6 +9,7 @@ import numpy as np
 
 from keras_bert.checkpoints.checkpoint import ENCODER, StoredTensor, numpy_dtype
 from keras_bert.models.trainable_parts import LORA_WEIGHTS, lora_layers, merged_kernel
+from keras_bert.program.private_interfaces import private
 
 
 def model_weights(model) -> dict:
@@ -67,16 +68,16 @@ def keras_as_before_on_error() -> Iterator[None]:
     name. What a failed model left there would fail again in the next model that is made.
     """
     # Keras has no public way to look at this; `clear_session` would forget the user's own models too.
-    from keras.src.backend.common import global_state
+    tracker = private("keras.src.backend.common.global_state.GLOBAL_STATE_TRACKER")
 
     before = {
         name: copy.copy(value) if isinstance(value, (dict, list, set)) else value
-        for name, value in vars(global_state.GLOBAL_STATE_TRACKER).items()
+        for name, value in vars(tracker).items()
     }
     try:
         yield
     except BaseException:
-        state = vars(global_state.GLOBAL_STATE_TRACKER)
+        state = vars(tracker)
         state.clear()
         state.update(before)
         raise

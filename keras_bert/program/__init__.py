@@ -1,11 +1,12 @@
 """How a command starts, reports errors and writes its files.
 
-command_line.py       parses flags, runs a command, returns its exit code
-errors.py             InputError: an error that the user can correct
-atomic_output.py      writes a file or folder completely or not at all
-folder_lock.py        allows one writer at a time in a folder
-json_files.py         reads untrusted JSON: limits its size and checks types
-stored_numbers.py     varints and checksums, as Google's file formats store them
-quiet_tensorflow.py   hides TensorFlow's start-up messages
-variables_index.py    reads the .index file of a TensorFlow checkpoint
+command_line.py         parses flags, runs a command, returns its exit code
+errors.py               InputError: an error that the user can correct
+atomic_output.py        writes a file or folder completely or not at all
+folder_lock.py          allows one writer at a time in a folder
+json_files.py           reads untrusted JSON: limits its size and checks types
+stored_numbers.py       varints and checksums, as Google's file formats store them
+private_interfaces.py   the private interfaces of Keras and TensorFlow that are used
+quiet_tensorflow.py     hides TensorFlow's start-up messages
+variables_index.py      reads the .index file of a TensorFlow checkpoint
 """

@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator, Mapping
 
 from keras_bert.program.atomic_output import atomic_file
+from keras_bert.program.private_interfaces import private
 
 # __inference_<name>_<number> is a traced function, <operation>_<branch>_<number> a branch of a condition, and inside a
 # branch <operation>_<number> is a value from outside.
@@ -28,7 +29,6 @@ def make_canonical(version_folder: str | os.PathLike, method_names: Mapping[str,
             be told to check it (`--enable_signature_method_name_check`).
     """
     from tensorflow.core.protobuf import saved_model_pb2
-    from tensorflow.python.saved_model import fingerprinting_utils
 
     path = os.path.join(version_folder, "saved_model.pb")
     with open(path, "rb") as file:
@@ -42,7 +42,7 @@ def make_canonical(version_folder: str | os.PathLike, method_names: Mapping[str,
     with atomic_file(path) as file:
         file.write(saved_model.SerializeToString(deterministic=True))
     # The one that TensorFlow wrote has the hash of the graph as it was. There is no public function for this.
-    fingerprinting_utils.write_fingerprint(os.fspath(version_folder))
+    private("tensorflow.python.saved_model.fingerprinting_utils.write_fingerprint")(os.fspath(version_folder))
 
 
 def _new_names(meta_graph) -> dict[str, str]:

@@ -108,6 +108,6 @@ def default_row_names(model) -> set[str]:
 
 
 def _numpy_type(tensor):
-    from tensorflow.python.framework import dtypes
+    import tensorflow as tf
 
-    return dtypes.as_dtype(tensor.dtype).as_numpy_dtype
+    return tf.as_dtype(tensor.dtype).as_numpy_dtype

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Iterator
 
+from keras_bert.program.private_interfaces import private
 from keras_bert.tf_serving.saved_model_check.reading import SavedModelFiles
 from keras_bert.tf_serving.saved_model_check.report import ERROR, NOTE, WARNING, Finding
 
@@ -48,7 +49,6 @@ def check_assets(model: SavedModelFiles) -> Iterator[Finding]:
 def check_fingerprint(model: SavedModelFiles) -> Iterator[Finding]:
     """Yields whether the fingerprint is that of other files than those that are there."""
     from tensorflow.core.protobuf import fingerprint_pb2
-    from tensorflow.python.saved_model.pywrap_saved_model import fingerprinting
 
     path = os.path.join(model.folder, FINGERPRINT_FILE)
     if not os.path.isfile(path):
@@ -58,7 +58,8 @@ def check_fingerprint(model: SavedModelFiles) -> Iterator[Finding]:
     try:
         with open(path, "rb") as file:
             written = fingerprint_pb2.FingerprintDef.FromString(file.read())
-        actual = fingerprint_pb2.FingerprintDef.FromString(fingerprinting.CreateFingerprintDef(model.folder))
+        create = private("tensorflow.python.saved_model.pywrap_saved_model.fingerprinting.CreateFingerprintDef")
+        actual = fingerprint_pb2.FingerprintDef.FromString(create(model.folder))
     except Exception as error:  # the C++ behind it raises what it likes for files that are damaged
         happens = f"It cannot be compared with the model: {str(error).splitlines()[0]}."
         yield Finding(WARNING, "stale-fingerprint", FINGERPRINT_FILE, happens, "export the model again.")

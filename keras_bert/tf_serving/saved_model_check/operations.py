@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from keras_bert.program.errors import InputError
+from keras_bert.program.private_interfaces import private
 from keras_bert.tf_serving.saved_model_check.reading import SavedModelFiles
 from keras_bert.tf_serving.saved_model_check.report import ERROR, WARNING, Finding
 from keras_bert.tf_serving.saved_model_check.served_operations import (
@@ -62,8 +63,7 @@ def check_operations(model: SavedModelFiles, versions: Sequence[str]) -> Iterato
 
 
 def _linked(operation: str, where: str, minors: list[int]) -> Iterator[Finding]:
-    from tensorflow.python.framework import op_def_registry
-
+    find_operation = private("tensorflow.python.framework.op_def_registry.get")
     fails = f"The model does not load (Op type not registered '{operation}' in binary running on ...)."
     if operation in TEXT_SINCE:
         lacking = [minor for minor in minors if minor < TEXT_SINCE[operation]]
@@ -76,7 +76,7 @@ def _linked(operation: str, where: str, minors: list[int]) -> Iterator[Finding]:
         if unsure:
             happens = f"It is newer than TensorFlow 2.12: TensorFlow Serving {_span(unsure)} may not have it. {fails}"
             yield Finding(WARNING, "newer-operation", where, happens, "use older operations, or try it in your server.")
-    elif operation.startswith(FOREST_PREFIX) or op_def_registry.get(operation) is not None:
+    elif operation.startswith(FOREST_PREFIX) or find_operation(operation) is not None:
         return
     else:
         happens = f"Neither TensorFlow nor TensorFlow Text has it, so no stock TensorFlow Serving does. {fails}"

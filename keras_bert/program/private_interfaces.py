@@ -1,0 +1,56 @@
+"""The private interfaces of Keras and TensorFlow that this package uses, in one list.
+
+They have no documentation and may change with any version. `private` names the one that is missing; a test tries all.
+"""
+
+import importlib
+from typing import Any
+
+from keras_bert.program.errors import InputError
+
+# Path -> what it is used for. The code takes these from `private`.
+FUNCTIONS = {
+    "keras.src.backend.common.global_state.GLOBAL_STATE_TRACKER": "leaving Keras as it was after a failed load",
+    "tensorflow.python.framework.op_def_library.apply_op": "products of 8-bit numbers",
+    "tensorflow.python.framework.op_def_registry.get": "which operations this TensorFlow has",
+    "tensorflow.python.ops.control_flow_util.GraphOrParentsInXlaContext": "whether XLA compiles",
+    "tensorflow.python.saved_model.fingerprinting_utils.write_fingerprint": "the fingerprint of an export",
+    "tensorflow.python.saved_model.pywrap_saved_model.fingerprinting.CreateFingerprintDef": "checking a fingerprint",
+}
+# Public class -> private methods and attributes of its objects. The code uses these directly.
+ATTRIBUTES = {
+    "keras.Model": ("_compile_metrics", "_distribute_strategy", "_flatten_layers"),
+    "keras.layers.Dense": ("_kernel",),
+    "keras.optimizers.Optimizer": (
+        "_backend_update_step",
+        "_clip_gradients",
+        "_get_variable_index",
+        "_learning_rate",
+        "_overwrite_model_variables_with_average_value",
+        "_trainable_variables",
+        "_update_model_variables_moving_average",
+        "_use_weight_decay",
+    ),
+}
+
+
+def private(path: str) -> Any:
+    """Returns a private function or object of Keras or TensorFlow.
+
+    Args:
+        path: a key of `FUNCTIONS`.
+
+    Raises:
+        InputError: the installed version has no such thing.
+    """
+    use = FUNCTIONS[path]
+    module, _, name = path.rpartition(".")
+    try:
+        return getattr(importlib.import_module(module), name)
+    except (ImportError, AttributeError):
+        package = path.partition(".")[0]
+        version = getattr(importlib.import_module(package), "__version__", "of unknown version")
+        raise InputError(
+            f"{package} {version} has no {path}, which keras_bert needs for this: {use}. Install a version of "
+            f"{package} that keras_bert was tried with, see setup.py."
+        ) from None

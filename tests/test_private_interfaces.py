@@ -1,0 +1,53 @@
+"""What Keras and TensorFlow do not document is there: a version that lacks it is named, with what is missing."""
+
+import ast
+import pathlib
+
+import keras
+import numpy as np
+import pytest
+
+from keras_bert.program import private_interfaces
+from keras_bert.program.errors import InputError
+from keras_bert.program.private_interfaces import ATTRIBUTES, FUNCTIONS, private
+
+PROJECT = pathlib.Path(__file__).resolve().parent.parent
+
+
+@pytest.mark.parametrize("path", FUNCTIONS)
+def test_a_private_function_is_there(path):
+    assert private(path) is not None
+
+
+@pytest.mark.parametrize(("owner", "name"), [(owner, name) for owner, names in ATTRIBUTES.items() for name in names])
+def test_a_private_attribute_is_there(owner, name):
+    model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(2)])
+    model.compile(keras.optimizers.Adam(1e-3), loss="mse")
+    model.fit(np.ones((2, 3)), np.ones((2, 2)), verbose=0)
+    owners = {
+        "keras.Model": model,
+        "keras.layers.Dense": model.layers[0],
+        "keras.optimizers.Optimizer": model.optimizer,
+    }
+    assert hasattr(owners[owner], name), f"keras {keras.__version__}: {owner} has no {name} any more"
+
+
+def test_a_missing_one_is_named_with_its_use(monkeypatch):
+    path = "tensorflow.python.ops.control_flow_util.Gone"
+    monkeypatch.setitem(private_interfaces.FUNCTIONS, path, "whether XLA compiles")
+    message = rf"tensorflow 2\.\S+ has no {path}, which keras_bert needs for this: whether XLA compiles\. Install"
+    with pytest.raises(InputError, match=message):
+        private(path)
+    monkeypatch.setitem(private_interfaces.FUNCTIONS, "tensorflow.python.gone.f", "a test")
+    with pytest.raises(InputError, match="has no tensorflow.python.gone.f"):
+        private("tensorflow.python.gone.f")
+
+
+def test_private_modules_are_imported_through_the_list_only():
+    private_packages = ("tensorflow.python", "keras.src")
+    for path in (PROJECT / "keras_bert").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            names = [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+            names += [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            for name in names:
+                assert not name.startswith(private_packages), f"{path.name} imports {name}: take it from `private`"
