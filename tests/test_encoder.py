@@ -140,7 +140,7 @@ def test_the_pooled_output_alone_is_the_same_and_so_are_its_gradients():
     found = []
     for pooled_only in (True, False):
         with tf.GradientTape() as tape:
-            outputs = encoder(batch, pooled_only=pooled_only)
+            outputs = encoder.vectors_at(batch) if pooled_only else encoder(batch)
             loss = tf.reduce_sum(tf.square(outputs["pooled_output"]))
         gradients = tape.gradient(loss, [weight.value for weight in encoder.trainable_variables])
         assert ("sequence_output" in outputs) == (not pooled_only)
@@ -152,7 +152,7 @@ def test_the_pooled_output_alone_is_the_same_and_so_are_its_gradients():
 def test_the_pooled_output_alone_of_packed_rows_is_that_of_all_their_sequences():
     encoder = BertEncoder(small_config())
     batch = features([[1, 1, 1, 2, 2, 2]]) | {"cls_positions": np.array([[0, 3]])}
-    alone = encoder(batch, pooled_only=True)["pooled_output"]
+    alone = encoder.vectors_at(batch)["pooled_output"]
     np.testing.assert_allclose(alone, encoder(batch)["pooled_output"], rtol=1e-6)
     assert alone.shape[:2] == (1, 2)
 
@@ -169,15 +169,15 @@ def test_vectors_at_chosen_columns_are_the_same_and_so_are_their_gradients(cls_p
         batch["cls_positions"] = np.array(cls_positions)
     columns = np.array([[5, 1, 1, 0], [3, 4, 0, 2], [2, 5, 3, 4]])  # out of order, and one twice
     found = []
-    for given in ({"columns": columns}, {}):
+    for selected in (True, False):
         with tf.GradientTape() as tape:
-            outputs = encoder(batch, training=True, **given)
+            outputs = encoder.vectors_at(batch, columns, training=True) if selected else encoder(batch, training=True)
             vectors = outputs["sequence_output"]
-            if not given:
+            if not selected:
                 vectors = tf.gather(vectors, columns, batch_dims=1)
             loss = tf.reduce_sum(vectors**3) + tf.reduce_sum(outputs["pooled_output"] ** 2)
         gradients = tape.gradient(loss, [weight.value for weight in encoder.trainable_variables])
-        assert ("hidden_states" in outputs) == (not given)
+        assert ("hidden_states" in outputs) == (not selected)
         found.append([vectors, outputs["pooled_output"], *map(tf.convert_to_tensor, gradients)])
     for chosen, among_all in zip(*found, strict=True):
         np.testing.assert_allclose(chosen, among_all, rtol=0, atol=1e-11)
@@ -191,13 +191,12 @@ def test_vectors_at_chosen_places_are_the_same_and_so_are_their_gradients(places
     encoder = BertEncoder(config, output_hidden_states=True, dtype="float64")
     batch, places = features([[1, 1, 1, 1, 1, 1], [1, 1, 1, 2, 2, 0], [0, 1, 1, 1, 3, 3]]), np.array(places, "int32")
     found = []
-    for given in ({"flat_indices": places}, {}):
+    for selected in (True, False):
         with tf.GradientTape() as tape:
-            outputs = encoder(batch, training=True, **given)
-            vectors = outputs["sequence_output"]
-            if given:
-                assert list(outputs) == ["sequence_output"]
+            if selected:
+                vectors = encoder.vectors_at_flat(batch, places, training=True)
             else:
+                vectors = encoder(batch, training=True)["sequence_output"]
                 vectors = tf.gather(tf.reshape(vectors, [-1, vectors.shape[-1]]), places)
             loss = tf.reduce_sum(vectors**3)
         weights = [weight.value for weight in encoder.trainable_variables if "pooler" not in weight.path]
@@ -206,19 +205,22 @@ def test_vectors_at_chosen_places_are_the_same_and_so_are_their_gradients(places
         np.testing.assert_allclose(chosen, among_all, rtol=0, atol=1e-11)
     unpadded = BertEncoder(config, unpadded=True, dtype="float64")
     unpadded.set_weights(encoder.get_weights())
-    np.testing.assert_allclose(unpadded(batch, flat_indices=places)["sequence_output"], found[0][0], rtol=0, atol=1e-11)
+    np.testing.assert_allclose(unpadded.vectors_at_flat(batch, places), found[0][0], rtol=0, atol=1e-11)
 
 
 @pytest.mark.parametrize(
-    ("wanted", "number"),
-    [({"columns": [[2, 7]] * len(MASKS)}, len(MASKS) * 3), ({"flat_indices": [2, 7, 30]}, 3)],  # [CLS] and two columns
+    ("method", "selected", "number"),
+    [
+        ("vectors_at", [[2, 7]] * len(MASKS), len(MASKS) * 3),  # [CLS] and two columns
+        ("vectors_at_flat", [2, 7, 30], 3),
+    ],
 )
-def test_the_last_layer_computes_for_chosen_tokens_alone(wanted, number):
+def test_the_last_layer_computes_for_chosen_tokens_alone(method, selected, number):
     import tensorflow as tf
 
     encoder = BertEncoder(small_config())
-    wanted = {name: tf.constant(tokens) for name, tokens in wanted.items()}
-    graph = tf.function(lambda inputs: encoder(inputs, training=True, **wanted), autograph=False)
+    vectors_of = getattr(encoder, method)
+    graph = tf.function(lambda inputs: vectors_of(inputs, tf.constant(selected), training=True), autograph=False)
     operations = graph.get_concrete_function(features(MASKS)).graph.get_operations()
     rows = [op.outputs[0].shape[0] for op in operations if op.type == "MatMul" and op.outputs[0].shape[1] == 20]
     assert rows == [len(MASKS) * 8, number]  # the wide products of two layers

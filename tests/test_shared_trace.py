@@ -9,8 +9,8 @@ import tensorflow as tf
 from distributed_runs import config, pretraining_data
 from test_distributed_model import largest_difference
 
+from keras_bert.accelerate import block_runner
 from keras_bert.layers.transformer_block import TransformerBlock
-from keras_bert.models import encoder
 from keras_bert.models.encoder import BertEncoder
 from keras_bert.models.pretrainer import BertPretrainer
 from keras_bert.optimization import AdamW
@@ -25,7 +25,7 @@ def shared(monkeypatch):
     """A function that switches sharing on or off."""
 
     def switch(is_shared: bool):
-        monkeypatch.setattr(encoder, "FEWEST_SHARING", LAYERS if is_shared else LAYERS + 1)
+        monkeypatch.setattr(block_runner, "FEWEST_SHARING", LAYERS if is_shared else LAYERS + 1)
 
     return switch
 

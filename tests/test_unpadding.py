@@ -10,8 +10,8 @@ from numpy_bert import scatter_weights
 from tensorflow.python.eager import context
 from test_encoder import MASKS, features, small_config
 
-from keras_bert.accelerate import unpadding
 from keras_bert.accelerate.unpadding import lay_out, pack_rows
+from keras_bert.models import unpadded_encoder
 from keras_bert.models.encoder import BertEncoder
 from keras_bert.models.sequence_classifier import SequenceClassifier
 from keras_bert.program.errors import InputError
@@ -125,11 +125,11 @@ def test_real_tokens_get_the_vectors_of_padded_rows(masks, unpadded):
     np.testing.assert_allclose(
         np.asarray(received["pooled_output"])[begins], np.asarray(expected["pooled_output"])[begins], rtol=0, atol=1e-12
     )
-    only = unpadded(inputs, pooled_only=True)
+    only = unpadded.vectors_at(inputs)
     assert list(only) == ["pooled_output"]
     np.testing.assert_allclose(only["pooled_output"], received["pooled_output"], rtol=0, atol=1e-12)
     columns = np.argsort(~real, axis=1, kind="stable")[:, :2]  # of tokens, where a row has two
-    chosen = unpadded(inputs, columns=columns)
+    chosen = unpadded.vectors_at(inputs, columns)
     assert set(chosen) == {"sequence_output", "pooled_output"}
     np.testing.assert_array_equal(
         chosen["sequence_output"], np.take_along_axis(np.asarray(received["sequence_output"]), columns[..., None], 1)
@@ -152,7 +152,7 @@ def test_a_batch_without_rows(unpadded):
     specs = [{name: tf.TensorSpec([None, None], tf.int32) for name in inputs}]
     encode = tf.function(unpadded, input_signature=specs, autograph=False)  # as served
     assert encode(inputs)["sequence_output"].shape == (0, 2, 12)
-    pool = tf.function(lambda x: unpadded(x, pooled_only=True), input_signature=specs, autograph=False)
+    pool = tf.function(unpadded.vectors_at, input_signature=specs, autograph=False)
     assert pool(inputs)["pooled_output"].shape == (0, 12)
 
 
@@ -210,7 +210,7 @@ def test_exports_have_few_shapes_and_leave_the_model_as_it_was(monkeypatch, tmp_
         asked.append(few_shapes)
         return pack_rows(*rows, few_shapes=few_shapes)
 
-    monkeypatch.setattr(unpadding, "pack_rows", pack)
+    monkeypatch.setattr(unpadded_encoder, "pack_rows", pack)
     model = SequenceClassifier(small_config(vocab_size=6), labels=["a", "b"])
     model.vocabulary = Vocabulary(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "word"])
     export_for_serving(model, tmp_path / "served")

@@ -1,8 +1,10 @@
 """Whether Keras runs on TensorFlow: the one place where the core asks.
 
-`tensorflow_kernels` and `tensorflow_functions` are the modules of those names, or None on other backends, where Keras'
+`kernels`, `updates` and `tensorflow_functions` are the modules of those names, or None on other backends, where Keras'
 operations do the same.
 """
+
+import contextlib
 
 import keras
 
@@ -23,6 +25,24 @@ def require_tensorflow(work: str) -> None:
 
 
 if on_tensorflow():
-    from keras_bert.accelerate import tensorflow_functions, tensorflow_kernels
+    from keras_bert.accelerate import kernels, tensorflow_functions, updates
 else:
-    tensorflow_functions = tensorflow_kernels = None
+    kernels = tensorflow_functions = updates = None
+
+_plain_gradients_only = False
+
+
+def plain_gradients_only() -> bool:
+    """Returns whether this code runs within `plain_gradients`."""
+    return _plain_gradients_only
+
+
+@contextlib.contextmanager
+def plain_gradients():
+    """Inside, what is traced has the gradients of plain operations: a SavedModel cannot hold others."""
+    global _plain_gradients_only
+    before, _plain_gradients_only = _plain_gradients_only, True
+    try:
+        yield
+    finally:
+        _plain_gradients_only = before

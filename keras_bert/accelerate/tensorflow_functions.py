@@ -4,7 +4,10 @@ As `tensorflow_kernels`, this is for Keras on TensorFlow only.
 """
 
 import tensorflow as tf
-from tensorflow.python.ops.control_flow_util import GraphOrParentsInXlaContext
+
+from keras_bert.program.private_interfaces import private
+
+_is_in_xla = private("tensorflow.python.ops.control_flow_util.GraphOrParentsInXlaContext")
 
 
 def recomputed(function):
@@ -56,7 +59,7 @@ def saves_time_by_calls() -> bool:
 
 def lengths_may_vary() -> bool:
     """Returns whether tensors may have lengths that are known only when they are there, as XLA's may not."""
-    return not GraphOrParentsInXlaContext(tf.compat.v1.get_default_graph())
+    return not _is_in_xla(tf.compat.v1.get_default_graph())
 
 
 def traced_once(function):

@@ -1,5 +1,7 @@
-"""The formulas of the paper as Keras layers: tensors in, tensors out, no configs.
+"""The formulas of the papers, and Keras layers made of them. Layers take numbers, no configs.
 
+formulas.py            the formulas: tensors in, tensors out
+choosing.py            chooses between formulas and kernels
 embeddings.py          token + position + segment embeddings
 attention.py           multi-head self-attention
 transformer_block.py   one layer of the encoder

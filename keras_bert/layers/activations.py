@@ -1,34 +1,20 @@
 """The hidden activations that `bert_config.json` can name."""
 
-import functools
-import math
 from collections.abc import Callable
 
 import keras
 
-from keras_bert.accelerate.backend import tensorflow_kernels
+from keras_bert.layers.choosing import formulas_for
 from keras_bert.program.errors import InputError
 
-
-def _tanh_gelu(values):
-    """Keras' tanh form of GELU, whose gradient in float16 is finite too.
-
-    The cubes of float16 are infinite from 41 on, and tanh has no slope there: 0 times infinity is NaN.
-    """
-    if keras.backend.standardize_dtype(values.dtype) != "float16":
-        return keras.ops.gelu(values, approximate=True)
-    near = keras.ops.clip(values, -16.0, 16.0)  # beyond, tanh is 1 or -1 in all types
-    cubes = keras.ops.power(near, 3)
-    return 0.5 * values * (1.0 + keras.ops.tanh(math.sqrt(2 / math.pi) * (near + 0.044715 * cubes)))
-
-
+# Name -> function of values and whether they are those of training.
 _ACTIVATIONS = {
     # Google's code computes the tanh approximation and calls it "gelu"; Hugging Face's "gelu" is the exact one.
-    "gelu": _tanh_gelu,
-    "gelu_erf": functools.partial(keras.ops.gelu, approximate=False),
-    "relu": keras.ops.relu,
-    "tanh": keras.ops.tanh,
-    "linear": lambda values: values,
+    "gelu": lambda values, training=False: formulas_for(training).gelu(values, approximate=True),
+    "gelu_erf": lambda values, training=False: formulas_for(training).gelu(values, approximate=False),
+    "relu": lambda values, training=False: keras.ops.relu(values),
+    "tanh": lambda values, training=False: keras.ops.tanh(values),
+    "linear": lambda values, training=False: values,
 }
 
 
@@ -49,10 +35,7 @@ class ActivatedDense(keras.layers.Dense):
         self._activate = hidden_activation(activation_name)
 
     def call(self, inputs, training=None):
-        values = super().call(inputs, training=training)
-        if tensorflow_kernels and training and self.activation_name in ("gelu", "gelu_erf"):
-            return tensorflow_kernels.gelu(values, approximate=self.activation_name == "gelu")
-        return self._activate(values)
+        return self._activate(super().call(inputs, training=training), training)
 
     def get_config(self):
         config = super().get_config()
@@ -61,7 +44,7 @@ class ActivatedDense(keras.layers.Dense):
 
 
 def hidden_activation(name: str) -> Callable:
-    """Returns the function that `hidden_act` names.
+    """Returns the function that `hidden_act` names: `function(values, training=False)`.
 
     Raises:
         InputError: `name` is none of the activations of `BertConfig`.

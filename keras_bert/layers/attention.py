@@ -3,7 +3,8 @@
 import keras
 from keras import ops
 
-from keras_bert.accelerate.backend import tensorflow_kernels
+from keras_bert.layers import formulas
+from keras_bert.layers.choosing import formulas_for, layouts_for
 from keras_bert.layers.dropout import Dropout
 
 
@@ -59,44 +60,39 @@ class SelfAttention(keras.layers.Layer):
     ):
         # B = batch, F = query tokens, S = sequence length, H = hidden size, N = number of heads, D = head size
         query_tokens = hidden if query_tokens is None else query_tokens
-        # Of the bias, which all layers share: so what follows from the sizes alone is computed once for all layers.
+        # The sizes are those of the bias, which all layers share: what follows from them is computed once for all.
         batch_size, _, _, length = ops.shape(attention_bias)
         num_queries = length if query_tokens is hidden else ops.shape(query_tokens)[1]
         flat = ops.reshape(hidden, (-1, self.hidden_size))  # [B * S, H]
         query = self.query(ops.reshape(query_tokens, (-1, self.hidden_size)))  # [B * F, H]
         # Dividing the queries is the same as dividing the scores, on S / D times fewer numbers.
-        query = ops.reshape(query * self.head_size**-0.5, (-1, num_queries, self.num_heads, self.head_size))
-        key, value = (
-            ops.reshape(dense(flat), (-1, length, self.num_heads, self.head_size)) for dense in (self.key, self.value)
-        )
-        query = _swap_middle_axes(query, (batch_size, num_queries, self.num_heads), training)  # [B, N, F, D]
-        key = _swap_middle_axes(key, (batch_size, length, self.num_heads), training)  # [B, N, S, D]
-        value = _swap_middle_axes(value, (batch_size, length, self.num_heads), training)
+        query = self._split(query * self.head_size**-0.5, batch_size, num_queries, training)  # [B, N, F, D]
+        key = self._split(self.key(flat), batch_size, length, training)  # [B, N, S, D]
+        value = self._split(self.value(flat), batch_size, length, training)
 
         sizes = (batch_size, self.num_heads, num_queries, length)
-        gathered, probabilities = self._gather(query, key, value, attention_bias, sizes, training, return_attention)
-        gathered = _swap_middle_axes(gathered, (batch_size, self.num_heads, num_queries), training)  # [B, F, N, D]
-        gathered = ops.reshape(gathered, (-1, self.hidden_size))
+        gathered, probabilities = self._attend(query, key, value, attention_bias, sizes, training, return_attention)
+        gathered = layouts_for(training).swap_middle_axes(gathered, (batch_size, self.num_heads, num_queries))
+        gathered = ops.reshape(gathered, (-1, self.hidden_size))  # [B * F, H]
         if flat_indices is None:
             output = ops.reshape(self.output_dense(gathered), ops.shape(query_tokens))
         else:
             output = self.output_dense(ops.take(gathered, flat_indices, axis=0))
         return (output, probabilities) if return_attention else output
 
-    def _gather(self, query, key, value, attention_bias, sizes, training, return_attention):
-        """Returns what the tokens gather, `[B, N, F, D]`, and the probabilities: None if nobody asks for them."""
-        if tensorflow_kernels and training and not return_attention:
-            seed = self.dropout.seed_generator.next() if self.dropout.rate else None
-            rate = self.dropout.rate
-            return tensorflow_kernels.attention(query, key, value, attention_bias, sizes, rate, seed), None
-        # At least float32: with 8 bits the probabilities of a long row would not add up to 1.
-        dtype = keras.backend.result_type(self.compute_dtype, "float32")
-        scores = ops.cast(ops.matmul(query, ops.swapaxes(key, 2, 3)), dtype) + ops.cast(
-            attention_bias, dtype
-        )  # [B, N, F, S]
-        probabilities = ops.cast(ops.softmax(scores), self.compute_dtype)
-        gathered = ops.matmul(self.dropout(probabilities, training=training), value)  # [B, N, F, D]
-        return gathered, probabilities
+    def _split(self, vectors, batch_size, length, training):
+        """Parts vectors `[B * S, H]` into heads, `[B, N, S, D]`."""
+        heads = ops.reshape(vectors, (-1, length, self.num_heads, self.head_size))
+        return layouts_for(training).swap_middle_axes(heads, (batch_size, length, self.num_heads))
+
+    def _attend(self, query, key, value, bias, sizes, training, return_attention):
+        """Returns the outputs of the heads, `[B, N, F, D]`, and the probabilities: None if nobody asks for them."""
+        kept = ()
+        if training and self.dropout.rate:
+            kept = formulas_for(training).draw_kept(sizes, self.dropout.rate, self.dropout.seed_generator)
+        if return_attention:
+            return formulas.attention(query, key, value, bias, *kept, return_probabilities=True)
+        return formulas_for(training).attention(query, key, value, bias, *kept), None
 
     def compute_output_shape(
         self, hidden_shape, attention_bias_shape=None, query_tokens_shape=None, flat_indices_shape=None
@@ -110,10 +106,3 @@ class SelfAttention(keras.layers.Layer):
             "dropout": self.dropout.rate,
             "initializer_range": self.initializer_range,
         }
-
-
-def _swap_middle_axes(values, sizes, training):
-    """`[B, X, Y, D]` -> `[B, Y, X, D]`; `sizes` are B, X and Y."""
-    if tensorflow_kernels and not training:
-        return tensorflow_kernels.swap_middle_axes(values, sizes)
-    return ops.transpose(values, (0, 2, 1, 3))

@@ -6,8 +6,8 @@ The next-sentence head and a classifier are single dense layers, and are written
 import keras
 from keras import ops
 
-from keras_bert.accelerate.backend import tensorflow_kernels
 from keras_bert.layers.activations import hidden_activation
+from keras_bert.layers.choosing import formulas_for
 from keras_bert.layers.gathering import vectors_at
 from keras_bert.layers.layer_norm import LayerNorm
 
@@ -118,7 +118,7 @@ class MaskedLanguageModelHead(keras.layers.Layer):
         # B = batch, P = predictions of a row, H = hidden size, V = vocabulary
         masked = self.layer_norm(self.dense(ops.reshape(hidden, (-1, self.hidden_size))))  # [B * P, H]
         table = token_embeddings if self.tied else ops.convert_to_tensor(self.output_embeddings)
-        logits = _product_with_rows(masked, table)  # [B * P, V]
+        logits = formulas_for(training=True).product_with_rows(masked, table)  # [B * P, V]
         dtype = keras.backend.result_type(self.compute_dtype, "float32")
         logits = ops.cast(logits, dtype) + ops.cast(self.output_bias, dtype)
         return ops.reshape(logits, (ops.shape(hidden)[0], -1, self.vocab_size))
@@ -135,9 +135,3 @@ class MaskedLanguageModelHead(keras.layers.Layer):
             "initializer_range": self.initializer_range,
             "tied": self.tied,
         }
-
-
-def _product_with_rows(vectors, table):
-    if tensorflow_kernels:
-        return tensorflow_kernels.product_with_rows(vectors, table)
-    return ops.matmul(vectors, ops.transpose(table))

@@ -3,7 +3,7 @@
 import keras
 from keras import ops
 
-from keras_bert.accelerate.backend import tensorflow_kernels
+from keras_bert.layers.choosing import formulas_for
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")
@@ -37,13 +37,9 @@ class LayerNorm(keras.layers.Layer):
     def call(self, inputs, training=False):
         dtype = keras.backend.result_type(self.compute_dtype, "float32")
         inputs = ops.cast(inputs, dtype)
-        if tensorflow_kernels and training:
-            gamma, beta = ops.cast(self.gamma, dtype), ops.cast(self.beta, dtype)
-            return ops.cast(tensorflow_kernels.layer_norm(inputs, gamma, beta, self.epsilon), self.compute_dtype)
-        centred = inputs - ops.mean(inputs, axis=-1, keepdims=True)
-        variance = ops.mean(ops.square(centred), axis=-1, keepdims=True)
-        normal = centred * ops.rsqrt(variance + self.epsilon)
-        return ops.cast(normal * ops.cast(self.gamma, dtype) + ops.cast(self.beta, dtype), self.compute_dtype)
+        gamma, beta = ops.cast(self.gamma, dtype), ops.cast(self.beta, dtype)
+        outputs = formulas_for(training).layer_norm(inputs, gamma, beta, self.epsilon)
+        return ops.cast(outputs, self.compute_dtype)
 
     def compute_output_shape(self, input_shape):
         return input_shape

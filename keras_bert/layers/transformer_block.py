@@ -6,7 +6,7 @@ from keras import ops
 from keras_bert.layers.activations import ActivatedDense
 from keras_bert.layers.attention import SelfAttention
 from keras_bert.layers.dropout import Dropout
-from keras_bert.layers.gathering import vectors_at
+from keras_bert.layers.gathering import vectors_at, vectors_at_flat
 from keras_bert.layers.layer_norm import LayerNorm
 
 
@@ -26,14 +26,15 @@ class TransformerBlock(keras.layers.Layer):
     Call arguments:
         hidden: `[B, S, H]`.
         attention_bias: `[B, 1, F, S]` or `[B, 1, 1, S]`, see `numbered_mask.attention_bias`.
-        selected: the tokens whose vectors are returned; all by default. They attend to all tokens. Either int `[B, F]`,
-            columns of each row: then only they attend. Or int `[T]`, counted through all rows: then all tokens attend
-            (F is S), and the dense layers behind the attention run for the selected tokens only.
+        query_columns: int `[B, F]`, the columns of each row whose vectors are returned; all by default. Only they
+            attend, to all tokens.
+        flat_indices: int `[T]`, instead: tokens, counted through all rows, whose vectors are returned. All tokens
+            attend (F is S), and the dense layers behind the attention run for these tokens only.
         training: whether dropout acts.
         return_attention: whether to return the attention probabilities too.
 
     Returns:
-        `[B, F, H]`, or `[T, H]`; or a pair of it and `[B, N, F, S]`. Without `selected`, F is S.
+        `[B, F, H]`, or `[T, H]`; or a pair of it and `[B, N, F, S]`. Without `query_columns`, F is S.
 
     Reference: Devlin et al., 2018, section 3; Vaswani et al., 2017, section 3.1.
     """
@@ -73,7 +74,7 @@ class TransformerBlock(keras.layers.Layer):
     def _layer_norm(self, name):
         return LayerNorm(self.layer_norm_epsilon, dtype=self.dtype_policy, name=name)
 
-    def build(self, hidden_shape, attention_bias_shape=None, selected_shape=None):
+    def build(self, hidden_shape, attention_bias_shape=None, query_columns_shape=None, flat_indices_shape=None):
         self.hidden_size = hidden_shape[-1]
         self.output_dense = keras.layers.Dense(
             self.hidden_size,
@@ -87,12 +88,36 @@ class TransformerBlock(keras.layers.Layer):
         self.output_dense.build((None, self.intermediate_size))
         self.output_layer_norm.build((None, self.hidden_size))
 
-    def call(self, hidden, attention_bias, selected=None, training=False, return_attention=False):
-        options, vectors = {"training": training, "return_attention": return_attention}, hidden
-        if selected is not None:
-            vectors = vectors_at(hidden, selected)
-            options |= {"query_tokens": vectors} if len(selected.shape) == 2 else {"flat_indices": selected}
-        attended = self.attention(hidden, attention_bias, **options)
+    def dense_layers(self) -> dict[str, tuple[keras.layers.Dense, ...]]:
+        """Returns part of the block -> its dense layers, in the order in which they compute."""
+        attention = self.attention
+        return {
+            "attention": (attention.query, attention.key, attention.value, attention.output_dense),
+            "feed_forward": (self.intermediate_dense, self.output_dense),
+        }
+
+    def call(
+        self,
+        hidden,
+        attention_bias,
+        query_columns=None,
+        flat_indices=None,
+        training=False,
+        return_attention=False,
+    ):
+        vectors, query_tokens = hidden, None
+        if query_columns is not None:
+            vectors = query_tokens = vectors_at(hidden, query_columns)
+        elif flat_indices is not None:
+            vectors = vectors_at_flat(hidden, flat_indices)
+        attended = self.attention(
+            hidden,
+            attention_bias,
+            training=training,
+            return_attention=return_attention,
+            query_tokens=query_tokens,
+            flat_indices=flat_indices,
+        )
         attended, probabilities = attended if return_attention else (attended, None)
         vectors = self.attention_layer_norm(vectors + self.dropout(attended, training=training), training=training)
 
@@ -103,8 +128,11 @@ class TransformerBlock(keras.layers.Layer):
         output = ops.reshape(flat, ops.shape(vectors))
         return (output, probabilities) if return_attention else output
 
-    def compute_output_shape(self, hidden_shape, attention_bias_shape=None, selected_shape=None):
-        return hidden_shape if selected_shape is None else (*selected_shape, hidden_shape[-1])
+    def compute_output_shape(
+        self, hidden_shape, attention_bias_shape=None, query_columns_shape=None, flat_indices_shape=None
+    ):
+        selected = query_columns_shape or flat_indices_shape
+        return (*selected, hidden_shape[-1]) if selected else hidden_shape
 
     def get_config(self):
         return {

@@ -1,6 +1,8 @@
 """Config -> Keras model: the encoder, the task models, losses, metrics and the training step.
 
 encoder.py               BertEncoder: a vector for each token and one for each row
+encoder_base.py          the contract that every encoder keeps
+unpadded_encoder.py      wraps an encoder: computes without padding
 pretrainer.py            BertPretrainer: masked LM and next sentence
 masked_lm.py             predicts masked tokens
 sequence_classifier.py   labels or scores for a text or a pair of texts

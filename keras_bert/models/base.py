@@ -125,6 +125,11 @@ class BertModel(keras.Model):
 
     def __call__(self, inputs, *args, **kwargs):
         # Checked here: to what `call` raises, Keras adds several lines of its own.
+        self._check_inputs(inputs)
+        return super().__call__(inputs, *args, **kwargs)
+
+    def _check_inputs(self, inputs) -> None:
+        """Raises `InputError` when a feature is missing, has no batch, or is longer than the model's positions."""
         self._check_features(inputs, self.feature_names)
         shape = getattr(inputs[features.INPUT_IDS], "shape", ())
         if len(shape) != len(self.feature_axes):
@@ -134,7 +139,6 @@ class BertModel(keras.Model):
             )
         if shape[-1] is not None:
             self.config.check_sequence_length(shape[-1])
-        return super().__call__(inputs, *args, **kwargs)
 
     def _check_features(self, inputs, names: Sequence[str]) -> None:
         is_dictionary = isinstance(inputs, Mapping)

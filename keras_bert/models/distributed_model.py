@@ -16,7 +16,7 @@ import functools
 import keras
 import tensorflow as tf
 
-from keras_bert.accelerate.tensorflow_kernels import dense_gradient
+from keras_bert.accelerate.updates import dense_gradient
 from keras_bert.program.errors import InputError
 
 

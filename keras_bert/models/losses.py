@@ -5,7 +5,7 @@ from typing import Any
 
 from keras import ops
 
-from keras_bert.accelerate.backend import tensorflow_kernels
+from keras_bert.layers.choosing import formulas_for
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,16 +41,13 @@ def cross_entropy_term(name, logits, labels, weights=None, epsilon=0.0) -> LossT
         labels: int `[...]`, each below C.
         weights: `[...]`; 1 for every label when not given.
     """
-    if tensorflow_kernels:
-        losses = tensorflow_kernels.cross_entropy(logits, labels)
-    else:
-        losses = ops.sparse_categorical_crossentropy(labels, logits, from_logits=True)
+    losses = formulas_for(training=True).cross_entropy(logits, labels)
     return _weighted_sum(name, losses, labels, weights, epsilon)
 
 
 def accuracy_term(name, logits, labels, weights=None) -> LossTerm:
     """Returns the share of labels whose logit is the largest, as a `LossTerm` (of which nothing is optimised)."""
-    best = tensorflow_kernels.argmax(logits) if tensorflow_kernels else ops.argmax(logits, axis=-1)
+    best = formulas_for(training=True).argmax(logits)
     is_right = ops.equal(best, ops.cast(labels, "int32"))
     return _weighted_sum(name, ops.cast(is_right, logits.dtype), labels, weights)
 

@@ -77,7 +77,7 @@ class MaskedLM(TaskModel):
         self.masked_lm_head.build((None, None, width), (self.config.vocab_size, width))
 
     def call(self, inputs, training=False):
-        masked = self.encoder(inputs, training=training, columns=inputs[features.MASKED_LM_POSITIONS])
+        masked = self.encoder.vectors_at(inputs, inputs[features.MASKED_LM_POSITIONS], training=training)
         table = ops.convert_to_tensor(self.encoder.embeddings.token_embeddings)
         return {"masked_lm_logits": self.masked_lm_head(masked["sequence_output"], table)}
 

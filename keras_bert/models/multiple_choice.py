@@ -67,7 +67,7 @@ class MultipleChoice(TaskModel):
     def call(self, inputs, training=False):
         _, num_choices, length = ops.shape(inputs[features.INPUT_IDS])
         rows = {name: ops.reshape(inputs[name], (-1, length)) for name in self.feature_names}
-        pooled = self.encoder(rows, training=training, pooled_only=True)["pooled_output"]
+        pooled = self.encoder.vectors_at(rows, training=training)["pooled_output"]
         return ops.reshape(self.choice_scorer(self.dropout(pooled, training=training)), (-1, num_choices))
 
     def loss_terms(self, x, y, y_pred, sample_weight):

@@ -68,7 +68,7 @@ class BertPretrainer(TaskModel):
         self.next_sentence_head.build((None, width))
 
     def call(self, inputs, training=False):
-        encoded = self.encoder(inputs, training=training, columns=inputs[features.MASKED_LM_POSITIONS])
+        encoded = self.encoder.vectors_at(inputs, inputs[features.MASKED_LM_POSITIONS], training=training)
         masked_lm_logits = self.masked_lm_head(
             encoded["sequence_output"], ops.convert_to_tensor(self.encoder.embeddings.token_embeddings)
         )

@@ -94,7 +94,7 @@ class SequenceClassifier(TaskModel):
         self.classifier.build((None, self.config.hidden_size))
 
     def call(self, inputs, training=False):
-        pooled = self.encoder(inputs, training=training, pooled_only=True)["pooled_output"]
+        pooled = self.encoder.vectors_at(inputs, training=training)["pooled_output"]
         return self.classifier(self.dropout(pooled, training=training))
 
     def loss_terms(self, x, y, y_pred, sample_weight):

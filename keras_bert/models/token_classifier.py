@@ -82,7 +82,7 @@ class TokenClassifier(TaskModel):
             return self.token_classifier(self.dropout(tokens, training=training))
         # Loss and accuracy look at tokens with a label only: the first of each word.
         flat_indices = ops.cast(ops.nonzero(ops.reshape(label_ids, (-1,)) >= 0)[0], "int32")
-        tokens = self.encoder(inputs, training=training, flat_indices=flat_indices)["sequence_output"]
+        tokens = self.encoder.vectors_at_flat(inputs, flat_indices, training=training)
         logits = self.token_classifier(self.dropout(tokens, training=training))
         rows, length = ops.shape(label_ids)
         logits = ops.scatter(ops.expand_dims(flat_indices, 1), logits, (rows * length, len(self.labels)))

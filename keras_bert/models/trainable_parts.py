@@ -5,13 +5,11 @@ from collections.abc import Sequence
 import numpy as np
 from keras import ops
 
+from keras_bert.models.encoder_base import encoder_of
 from keras_bert.program.errors import InputError
 
-# Where LoRA goes: names of the dense layers of a transformer block.
-LORA_PARTS = {
-    "attention": ("query", "key", "value", "output_dense"),
-    "feed_forward": ("intermediate_dense", "output_dense"),
-}
+# Where LoRA goes: parts of a block, see `TransformerBlock.dense_layers`.
+LORA_PARTS = ("attention", "feed_forward")
 # What Keras calls the two matrices of a layer.
 LORA_WEIGHTS = ("lora_kernel_a", "lora_kernel_b")
 
@@ -34,15 +32,16 @@ def freeze(model, *, embeddings: bool = False, num_layers: int = 0, whole_encode
         >>> freeze(model, num_layers=8)
         >>> model.compile(optimizer=AdamW(2e-5))
     """
-    encoder = getattr(model, "encoder", model)
-    if not 0 <= num_layers <= len(encoder.blocks):
-        raise InputError(f"The encoder has {len(encoder.blocks)} layers. Received: freeze {num_layers} of them")
+    encoder = encoder_of(model)
+    blocks = encoder.blocks_in_order()
+    if not 0 <= num_layers <= len(blocks):
+        raise InputError(f"The encoder has {len(blocks)} layers. Received: freeze {num_layers} of them")
     if whole_encoder:
         encoder.trainable = False
         return
     if embeddings or num_layers:
         encoder.embeddings.trainable = False
-    for block in encoder.blocks[:num_layers]:
+    for block in blocks[:num_layers]:
         block.trainable = False
 
 
@@ -79,8 +78,8 @@ def enable_lora(model, rank: int, *, alpha: float | None = None, parts: Sequence
     widest = min(min(layer.kernel.shape) for layer in layers)
     if not 1 <= rank <= widest:
         raise InputError(f"The rank of LoRA must be between 1 and {widest}, the width of the kernels. Received: {rank}")
-    encoder = getattr(model, "encoder", model)
-    for part in (encoder.embeddings, *encoder.blocks):
+    encoder = encoder_of(model)
+    for part in (encoder.embeddings, *encoder.blocks_in_order()):
         # Not `part.trainable = False`: that would hold for the new matrices as well.
         for weight in part.weights:
             weight.trainable = False
@@ -90,7 +89,7 @@ def enable_lora(model, rank: int, *, alpha: float | None = None, parts: Sequence
 
 def lora_layers(model) -> list:
     """Returns the dense layers of a model that have LoRA."""
-    return [layer for layer in _dense_layers(model, tuple(LORA_PARTS)) if layer.lora_enabled]
+    return [layer for layer in _dense_layers(model, LORA_PARTS) if layer.lora_enabled]
 
 
 def merged_kernel(layer) -> np.ndarray:
@@ -125,9 +124,8 @@ def what_is_trained(model) -> str:
 
 
 def _dense_layers(model, parts: Sequence[str]) -> list:
-    return [
-        getattr(block.attention if part == "attention" else block, name)
-        for block in getattr(model, "encoder", model).blocks
-        for part in parts
-        for name in LORA_PARTS[part]
+    """Returns the dense layers of these parts of the blocks; those of a block that computes twice are there once."""
+    layers = [
+        layer for block in encoder_of(model).blocks_in_order() for part in parts for layer in block.dense_layers()[part]
     ]
+    return list(dict.fromkeys(layers))

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import keras
 from keras import ops
 
-from keras_bert.accelerate.backend import tensorflow_kernels
+from keras_bert.accelerate.backend import updates
 from keras_bert.optimization.moments import MomentOptimizer, computed_after, one_minus_power
 from keras_bert.program.errors import InputError
 
@@ -96,18 +96,16 @@ class AdamW(MomentOptimizer):
         if is_decayed:
             with computed_after(gradient):
                 self.assign_sub(variable, ops.convert_to_tensor(variable) * decay)
-        if tensorflow_kernels:
-            constants = self._once_per_update(
-                dtype, lambda: tensorflow_kernels.adam_constants(dtype, self.beta_1, self.beta_2)
-            )
-            tensorflow_kernels.adam_update(variable, momentum.value, velocity.value, gradient, rate, epsilon, constants)
+        if updates:
+            constants = self._once_per_update(dtype, lambda: updates.adam_constants(dtype, self.beta_1, self.beta_2))
+            updates.adam_update(variable, momentum.value, velocity.value, gradient, rate, epsilon, constants)
             return
         self.assign_sub(variable, self._adam_change(gradient, momentum, velocity, rate, epsilon))
 
     def _adam_change(self, gradient, momentum, velocity, rate, epsilon):
         """Updates the moments and returns what Adam subtracts, in their type."""
-        if tensorflow_kernels:
-            gradient = tensorflow_kernels.dense_gradient(gradient)
+        if updates:
+            gradient = updates.dense_gradient(gradient)
         gradient = ops.cast(gradient, momentum.dtype)
         self.assign(momentum, self.beta_1 * momentum + (1 - self.beta_1) * gradient)
         self.assign(velocity, self.beta_2 * velocity + (1 - self.beta_2) * ops.square(gradient))

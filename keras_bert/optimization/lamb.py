@@ -3,7 +3,7 @@
 import keras
 from keras import ops
 
-from keras_bert.accelerate.backend import tensorflow_kernels
+from keras_bert.accelerate.backend import updates
 from keras_bert.optimization.moments import MomentOptimizer, computed_after, one_minus_power
 
 
@@ -60,8 +60,8 @@ class LAMB(MomentOptimizer):
     def _update(self, gradient, variable, learning_rate, correction_1, correction_2):
         index = self._get_variable_index(variable)
         dtype = self._momentums[index].dtype
-        if tensorflow_kernels:
-            gradient = tensorflow_kernels.dense_gradient(gradient)
+        if updates:
+            gradient = updates.dense_gradient(gradient)
         gradient = ops.cast(gradient, dtype)
         momentum = self.beta_1 * self._momentums[index] + (1 - self.beta_1) * gradient
         velocity = self.beta_2 * self._velocities[index] + (1 - self.beta_2) * ops.square(gradient)

@@ -7,7 +7,7 @@ import re
 import keras
 from keras import ops
 
-from keras_bert.accelerate.backend import tensorflow_kernels
+from keras_bert.accelerate.backend import updates
 
 # Google excludes what matches "LayerNorm", "layer_norm" or "bias". Keras calls the two weights of a LayerNorm gamma and
 # beta whatever the layer is called, so those names are excluded too. Matched are the name of the variable and, for
@@ -99,16 +99,16 @@ class MomentOptimizer(keras.optimizers.Optimizer):
     def apply(self, grads, trainable_variables=None):
         # TensorFlow gives the gradient of an embedding as slices, one per looked-up row. Keras would accumulate and
         # clip the slices, not their sums.
-        if tensorflow_kernels and not self._clips_slices():
-            grads = [tensorflow_kernels.dense_gradient(gradient) for gradient in grads]
+        if updates and not self._clips_slices():
+            grads = [updates.dense_gradient(gradient) for gradient in grads]
         super().apply(grads, trainable_variables)
 
     def _clips_slices(self):
         return bool(self.global_clipnorm) and not self.gradient_accumulation_steps and self.loss_scale_factor is None
 
     def _clip_gradients(self, grads):
-        if tensorflow_kernels and self._clips_slices():
-            return tensorflow_kernels.clip_by_global_norm(grads, self.global_clipnorm)
+        if updates and self._clips_slices():
+            return updates.clip_by_global_norm(grads, self.global_clipnorm)
         return super()._clip_gradients(grads)
 
     def finalize_variable_values(self, var_list):
@@ -167,7 +167,7 @@ def computed_after(gradient):
 
     TensorFlow begins a step with all that can be computed then. Products of the weights would be kept to its end.
     """
-    return tensorflow_kernels.computed_after(gradient) if tensorflow_kernels else contextlib.nullcontext()
+    return updates.computed_after(gradient) if updates else contextlib.nullcontext()
 
 
 def one_minus_power(beta, step):

@@ -14,10 +14,12 @@ and does GELU in the same pass; with GELU as a pass of its own little would be w
 import keras
 import numpy as np
 import tensorflow as tf
-from tensorflow.python.framework import op_def_library
 
+from keras_bert.models.encoder_base import encoder_of
+from keras_bert.program.private_interfaces import private
 from keras_bert.serving.eight_bit_weights import LARGEST, computed_by, quantize
 
+_apply_op = private("tensorflow.python.framework.op_def_library.apply_op")
 SERVING_VERSIONS = ("2.20", "2.21")
 # The activation of `BertConfig` -> what the operation does after the sum.
 _FUSED = {"gelu": ["GeluApproximate"], "gelu_erf": ["GeluExact"], "relu": ["Relu"], "tanh": ["Tanh"], "linear": []}
@@ -69,7 +71,7 @@ class EightBitDense:
     def __call__(self, inputs, training=None):
         numbers, smallest, largest = quantized(inputs if self._factors is None else inputs * self._factors)
         ranges = self._ranges.read_value()
-        (product,), _ = op_def_library.apply_op(
+        (product,), _ = _apply_op(
             "_QuantizedMatMul",
             name="eight_bit_product",
             device_inputs=[numbers, tf.bitcast(self._numbers, tf.qint8), tf.convert_to_tensor(self._bias)],
@@ -118,27 +120,21 @@ def quantized(values):
 
 def eight_bit_dense_layers(model) -> list[tuple]:
     """Returns the dense layers of a model's transformer blocks, each with the `EightBitDense` made from it."""
-    encoder = getattr(model, "encoder", model)
-    feed_forward = [layer for block in encoder.blocks for layer in (block.intermediate_dense, block.output_dense)]
+    encoder = encoder_of(model)
+    blocks = encoder.blocks_in_order()
+    feed_forward = [layer for block in blocks for layer in block.dense_layers()["feed_forward"]]
     shrinking = {
         id(layer): outlier_sizes(sizes)
         for layer, sizes in zip(feed_forward, _input_sizes(encoder, feed_forward), strict=True)
     }
     pairs = []
-    for number, block in enumerate(encoder.blocks):
-        attention = block.attention
-        for dense in (
-            attention.query,
-            attention.key,
-            attention.value,
-            attention.output_dense,
-            block.intermediate_dense,
-            block.output_dense,
-        ):
-            activation = block.activation if dense is block.intermediate_dense else "linear"
-            part = "attention_" if dense is attention.output_dense else ""
-            name = f"layer_{number}_{part}{dense.name}"
-            pairs.append((dense, EightBitDense(name, dense, activation, shrinking.get(id(dense)))))
+    for number, block in enumerate(blocks):
+        for part, layers in block.dense_layers().items():
+            for dense in layers:
+                activation = getattr(dense, "activation_name", "linear")
+                prefix = "attention_" if part == "attention" and dense.name == "output_dense" else ""
+                name = f"layer_{number}_{prefix}{dense.name}"
+                pairs.append((dense, EightBitDense(name, dense, activation, shrinking.get(id(dense)))))
     return pairs
 
 

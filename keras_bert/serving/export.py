@@ -10,7 +10,8 @@ import tensorflow as tf
 from keras_bert.accelerate.backend import require_tensorflow
 from keras_bert.checkpoints.checkpoint import MASKED_LM
 from keras_bert.checkpoints.pretrained import checkpoint_of, model_of
-from keras_bert.models.encoder import FEW_SHAPES, BertEncoder
+from keras_bert.models.encoder import BertEncoder
+from keras_bert.models.encoder_base import FEW_SHAPES, encoder_of
 from keras_bert.models.masked_lm import MaskedLM
 from keras_bert.models.multiple_choice import MultipleChoice
 from keras_bert.models.pretrainer import BertPretrainer
@@ -116,7 +117,7 @@ def export_for_serving(
 @contextlib.contextmanager
 def _unpadded(model):
     """Lets a model compute without padding: servers join requests of any length."""
-    encoder = model if isinstance(model, BertEncoder) else model.encoder
+    encoder = encoder_of(model)
     before = encoder.unpadded
     encoder.unpadded = False if encoder.output_attentions else FEW_SHAPES
     try:

@@ -15,8 +15,7 @@ import tempfile
 import keras
 import tensorflow as tf
 
-from keras_bert.accelerate.backend import require_tensorflow
-from keras_bert.accelerate.tensorflow_kernels import plain_gradients
+from keras_bert.accelerate.backend import plain_gradients, require_tensorflow
 from keras_bert.checkpoints.pretrained import checkpoint_of, model_of
 from keras_bert.models.encoder import BertEncoder
 from keras_bert.program.atomic_output import atomic_folder

@@ -2,7 +2,7 @@
 
 import keras
 
-from keras_bert.accelerate import tensorflow_kernels
+from keras_bert.accelerate import updates
 
 
 class GradientNorm:
@@ -30,7 +30,7 @@ class GradientNorm:
 
     def _noting(self, clip):
         def note_and_clip(gradients):
-            self._norm.assign(keras.ops.cast(tensorflow_kernels.global_norm(gradients), "float32"))
+            self._norm.assign(keras.ops.cast(updates.global_norm(gradients), "float32"))
             return clip(gradients)
 
         note_and_clip.gradient_norm = self
