@@ -1,5 +1,6 @@
 # make quickstart   raw text -> vocabulary -> records -> BERT -> classifier -> SavedModel -> an answer (about 6 minutes)
-# make test         every test (make test TESTS=tests/test_config.py for some)
+# make test         the tests of every capability (make test TESTS=tests/test_config.py for some)
+# make test-all     make test, then the slow proofs (kills, several processes, every layout, ...) and make test-beam
 # make test-beam    the Apache Beam pipeline, in an environment of its own (.venv-beam)
 # make lint         style
 # make pretraining-data-proofs GOOGLE_BERT=checkout TEXT=corpus.txt VOCAB=vocab.txt
@@ -37,7 +38,7 @@ PACKAGES_onnx := onnxruntime onnx openvino
 TESTS ?= tests
 OUTPUT ?= quickstart
 
-.PHONY: install quickstart test test-beam page-test lint pretraining-data-proofs three-seeds kill-proofs finetuning-quality finetuning-speed gpu-benchmark benchmark release-check clean
+.PHONY: install quickstart test test-slow test-all test-beam page-test lint pretraining-data-proofs three-seeds kill-proofs finetuning-quality finetuning-speed gpu-benchmark benchmark release-check clean
 
 install: $(VENV)/installed
 
@@ -50,8 +51,18 @@ $(VENV)/installed: setup.py pyproject.toml constraints.txt
 quickstart: install
 	PATH="$(CURDIR)/$(BIN):$$PATH" bash run_scripts/quickstart.sh $(OUTPUT) $(INPUT)
 
+PYTEST := $(BIN)/python -m pytest --numprocesses 2 --dist loadfile
+
 test: install
-	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile $(TESTS)
+	$(PYTEST) -m 'not slow' $(TESTS)
+
+test-slow: install
+	$(PYTEST) -m slow $(TESTS)
+
+test-all:
+	$(MAKE) test
+	$(MAKE) test-slow
+	$(MAKE) test-beam
 
 $(BEAM_VENV)/installed: setup.py constraints-beam.txt $(VENV)/installed
 	$(PYTHON) -m venv $(BEAM_VENV)

@@ -41,10 +41,10 @@ def python_tokenizer(monkeypatch):
 @pytest.fixture(scope="session")
 def served(tmp_path_factory):
     """Models of every kind and their exports: (name -> (model, options), name -> folder); see served_models.py."""
-    from served_models import export_all, make_models
+    from served_models import Exports, make_models
 
     models = make_models()
-    return models, export_all(models, tmp_path_factory.mktemp("served"))
+    return models, Exports(models, tmp_path_factory.mktemp("served"))
 
 
 @pytest.fixture(scope="module")

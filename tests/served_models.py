@@ -7,6 +7,7 @@ import dataclasses
 import functools
 import json
 import pathlib
+import unittest.mock
 
 import keras
 import numpy as np
@@ -88,18 +89,25 @@ def make_models() -> dict:
     return models
 
 
-def export_all(models: dict, folder) -> dict[str, str]:
-    """Exports the models that `make_models` returns; returns name -> folder of the SavedModel."""
-    make_tokenizer = export.make_tokenizer
-    # Making the tokenizer is most of the time of an export.
-    export.make_tokenizer = functools.cache(make_tokenizer)
-    try:
-        return {
-            name: model.export_for_serving(pathlib.Path(folder) / name, **options)
-            for name, (model, options) in models.items()
-        }
-    finally:
-        export.make_tokenizer = make_tokenizer
+class Exports(dict):
+    """Name -> folder of the SavedModel. A model is exported when its name is first looked up.
+
+    Args:
+        models: what `make_models` returns.
+        folder: the folder of the exports.
+    """
+
+    def __init__(self, models: dict, folder):
+        super().__init__()
+        self._models, self._folder = models, pathlib.Path(folder)
+        # Making the tokenizer takes most of the time of an export, and all models have the same vocabulary.
+        self._make_tokenizer = functools.cache(export.make_tokenizer)
+
+    def __missing__(self, name: str) -> str:
+        model, options = self._models[name]
+        with unittest.mock.patch.object(export, "make_tokenizer", self._make_tokenizer):
+            self[name] = model.export_for_serving(self._folder / name, **options)
+        return self[name]
 
 
 def example(**features: list[str]) -> str:

@@ -64,6 +64,7 @@ def test_evaluating_changes_nothing_in_the_training(whole, records, tmp_path):
     assert_same_run(whole, tmp_path / "run", STEPS)
 
 
+@pytest.mark.slow
 def test_a_run_that_is_killed_keeps_the_same_model(whole, records, tmp_path, monkeypatch):
     path = tmp_path / "run"
     with monkeypatch.context() as patch:

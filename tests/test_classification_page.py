@@ -79,6 +79,7 @@ def test_the_scripts_have_at_most_ten_lines():
         assert len([line for line in script.splitlines() if line]) <= 10
 
 
+@pytest.mark.slow
 def test_the_scripts_leave_their_models_behind(folder):
     classifier = SequenceClassifier.from_pretrained(folder / "script0" / "my_classifier")
     assert classifier.labels == ("bad", "good")

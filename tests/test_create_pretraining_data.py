@@ -623,6 +623,7 @@ def wait_for_files(process, folder, num_files):
         time.sleep(0.02)
 
 
+@pytest.mark.slow
 def test_ctrl_c_and_kill_lose_nothing_that_was_finished(tmp_path, text):
     input_file, vocab_file = text(make_documents(2_000))
     out = tmp_path / "out"

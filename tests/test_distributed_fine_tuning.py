@@ -95,6 +95,7 @@ def runs(folder):
     return {layout: run(folder, folder / layout, layout, "--keep_best") for layout in ("one", *LAYOUTS)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("layout", ["devices", "workers"])
 def test_several_train_what_one_trains(folder, runs, layout):
     one, several = (SequenceClassifier.from_pretrained(folder / name / "model") for name in ("one", layout))
@@ -105,6 +106,7 @@ def test_several_train_what_one_trains(folder, runs, layout):
     assert lines[0]["step"] == lines[1]["step"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("layout", ["devices", "workers"])
 def test_the_first_evaluates_and_predicts_as_one_process_does(folder, runs, layout):
     one, several = (np.loadtxt(folder / name / "test_results.tsv") for name in ("one", layout))
@@ -127,6 +129,7 @@ def test_the_first_worker_alone_says_what_it_finds(runs):
     assert "retracing" not in runs["workers"]
 
 
+@pytest.mark.slow
 def test_what_the_first_worker_cannot_use_ends_all(folder, runs):
 
     (folder / "workers" / "eval_results.txt").unlink(missing_ok=True)

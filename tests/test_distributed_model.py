@@ -60,15 +60,20 @@ def assert_all_are_as_one_device(one, others, tolerance):
 @pytest.mark.parametrize(
     ("setting", "layouts"),
     [
-        ("adamw", ["parts4", "mirrored2", "mirrored4_parts2"]),
-        ("clipped", ["parts2", "mirrored2"]),
-        ("keras_adam", ["parts3", "mirrored2"]),
-        ("lamb", ["parts2", "mirrored2"]),
         ("frozen", ["parts2", "mirrored2"]),
         ("tagging", ["parts3", "mirrored2"]),
-        ("regularised", ["parts2", "mirrored2"]),
-        ("xla", ["parts2", "mirrored2"]),
-        ("metrics", ["mirrored2"]),
+        *(
+            pytest.param(setting, layouts, marks=pytest.mark.slow)
+            for setting, layouts in [
+                ("adamw", ["parts4", "mirrored2", "mirrored4_parts2"]),
+                ("clipped", ["parts2", "mirrored2"]),
+                ("keras_adam", ["parts3", "mirrored2"]),
+                ("lamb", ["parts2", "mirrored2"]),
+                ("regularised", ["parts2", "mirrored2"]),
+                ("xla", ["parts2", "mirrored2"]),
+                ("metrics", ["mirrored2"]),
+            ]
+        ),
     ],
 )
 def test_every_layout_computes_what_one_device_computes(trained, setting, layouts):
@@ -76,6 +81,7 @@ def test_every_layout_computes_what_one_device_computes(trained, setting, layout
     assert_all_are_as_one_device(trained(setting, "one"), others, tolerance=1e-6)
 
 
+@pytest.mark.slow
 def test_in_float64_layouts_are_equal_to_the_last_digits(trained):
     others = {layout: trained("float64", layout) for layout in ("parts4", "mirrored2")}
     assert_all_are_as_one_device(trained("float64", "one"), others, tolerance=1e-12)
@@ -106,6 +112,7 @@ def test_two_processes_compute_what_one_device_computes(trained, tmp_path):
     assert_all_are_as_one_device(trained("adamw", "one"), workers, tolerance=1e-6)
 
 
+@pytest.mark.slow
 def test_with_dropout_a_run_can_be_repeated_and_another_layout_draws_otherwise(trained, tmp_path):
     # In another process.
     finish(start("dropout", tmp_path, "mirrored2"))
@@ -132,6 +139,7 @@ strategy, _ = strategy_and_parts("mirrored2")
 """
 
 
+@pytest.mark.slow
 def test_an_overflow_on_one_device_skips_the_step_on_all(on_four_devices, tmp_path):
     program = """
 with strategy.scope():
@@ -270,6 +278,7 @@ def test_the_weights_of_a_loss_need_no_prediction(kind):
     assert "MatMul" in {operation.type for operation in graph.get_operations()}
 
 
+@pytest.mark.slow
 def test_a_step_of_fixed_shape_has_no_unknown_dimension_and_compiles():
     """What TPUs need; none was at hand."""
     model, part = tiny_tasks.model_and_batch("pretrainer")
@@ -300,6 +309,7 @@ def test_a_step_of_fixed_shape_has_no_unknown_dimension_and_compiles():
     assert float(sums["masked_lm_loss"][1]) == part["masked_lm_weights"].sum()
 
 
+@pytest.mark.slow
 def test_fit_on_texts_works_within_a_scope(on_four_devices, tmp_path):
     program = """
 from keras_bert.tasks.recipe import compile_for_texts

@@ -91,6 +91,7 @@ def wait_for_step(process, folder, step):
         time.sleep(0.05)
 
 
+@pytest.mark.slow
 def test_two_workers_train_what_one_process_trains(files, uninterrupted, tmp_path):
     # Without dropout: devices draw their own.
     config = tiny_pretraining.CONFIG.replace(hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
@@ -111,6 +112,7 @@ def test_two_workers_train_what_one_process_trains(files, uninterrupted, tmp_pat
     assert (tmp_path / "two" / "model" / "model.weights.h5").is_file()
 
 
+@pytest.mark.slow
 def test_killed_workers_go_on_to_the_same_weights(files, uninterrupted, tmp_path):
     draw = random.Random(7)
     for number in range(NUM_KILLS):
@@ -131,6 +133,7 @@ def test_killed_workers_go_on_to_the_same_weights(files, uninterrupted, tmp_path
     assert not different
 
 
+@pytest.mark.slow
 def test_sigterm_ends_all_workers_at_one_step_and_one_process_goes_on(files, tmp_path):
     run = tmp_path / "run"
     endless = {"save_checkpoints_steps": 10, "num_train_steps": 100_000}
@@ -164,6 +167,7 @@ sys.exit(subprocess.run({worker!r} + [f"--learning_rate={{(index + 1) / 1000}}"]
     assert "0.002" in done.stdout
 
 
+@pytest.mark.slow
 def test_a_batch_that_the_devices_cannot_share_is_refused(files, tmp_path):
     process = start(files, tmp_path / "run", train_batch_size=9)
     assert "A batch of 9 cannot be divided evenly among 2 device(s)" in finish(process, code=1)

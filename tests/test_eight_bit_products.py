@@ -162,8 +162,8 @@ def exported(tmp_path_factory):
     model = SequenceClassifier(CONFIG.replace(initializer_range=0.1), labels=["a", "b", "c"])
     model.vocabulary = VOCABULARY
     models = {"float32": (model, {}), "int8": (model, {"compute": "int8"})}
-    exports = served_models.export_all(models, tmp_path_factory.mktemp("eight_bit"))
-    return model, exports
+    exports = served_models.Exports(models, tmp_path_factory.mktemp("eight_bit"))
+    return model, {name: exports[name] for name in models}
 
 
 def test_an_export_with_8_bit_products_answers_nearly_the_same_in_the_c_api(exported):

@@ -308,6 +308,7 @@ def files_below(folder):
     }
 
 
+@pytest.mark.slow
 def test_two_exports_are_the_same_bytes(exports, tmp_path):
     for name, options in [("single", {}), ("pairs", {"text_pairs": True}), ("masked", {"top_k": 3})]:
         model, folder = exports[name]
@@ -322,6 +323,7 @@ def test_two_exports_are_the_same_bytes(exports, tmp_path):
         assert prints[0].graph_def_program_hash == prints[1].graph_def_program_hash
 
 
+@pytest.mark.slow
 def test_a_trained_model_exports_without_dropout_and_without_its_optimizer(tmp_path):
     model = classifier()
     model.compile(optimizer="sgd", jit_compile=False)
@@ -337,6 +339,7 @@ def test_a_trained_model_exports_without_dropout_and_without_its_optimizer(tmp_p
     assert not compiled_functions(read_saved_model(tmp_path / "1"))
 
 
+@pytest.mark.slow
 def test_mixed_precision_answers_in_float32(tmp_path):
     model = classifier(dtype="mixed_bfloat16")
     loaded = tf.saved_model.load(export_for_serving(model, tmp_path))
@@ -389,6 +392,7 @@ print(json.dumps({"foreign": sorted(foreign), "answers": answers, "ours": ours})
 """
 
 
+@pytest.mark.slow
 def test_exports_answer_where_neither_keras_nor_this_package_is(exports, ask, tmp_path):
     texts = [text for text in TEXTS if isinstance(text, str)]
     inputs = {
@@ -434,6 +438,7 @@ def test_real_text_has_the_answers_of_predict(shared_data, tmp_path):
     np.testing.assert_allclose(answer["probabilities"], expected, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_the_command_exports_the_same_bytes_in_another_process(exports, tmp_path):
     model, folder = exports["single"]
     model.save_pretrained(tmp_path / "model")

@@ -183,20 +183,27 @@ def text_libraries(*names):
     return [library for name in names for library in glob.glob(f"{folder}/python/ops/{name}.so")]
 
 
-def test_the_c_api_gives_the_answers_of_tensorflow_for_python_with_xla_switched_off(served):
+# A model of one text and a model of two texts stand for the others in `make test`.
+IN_EVERY_RUN = ("single", "answerer")
+MODELS = sorted({question.model for question in served_models.questions()})
+
+
+@pytest.mark.parametrize(
+    "model", [pytest.param(name, marks=[] if name in IN_EVERY_RUN else pytest.mark.slow) for name in MODELS]
+)
+def test_the_c_api_gives_the_answers_of_tensorflow_for_python_with_xla_switched_off(served, model):
     _, folders = served
-    questions = served_models.questions()
+    questions = [question for question in served_models.questions() if question.model == model]
     result = serve(questions, folders, text_libraries("_fast_bert_normalizer", "_fast_wordpiece_tokenizer"))
     assert result.returncode == 0, result.stderr
     result = json.loads(result.stdout)
     assert not result["tensorflow"]
-    loaded = {name: tf.saved_model.load(folder) for name, folder in folders.items()}
+    signatures = tf.saved_model.load(folders[model]).signatures
     for question, answer in zip(questions, result["answers"], strict=True):
-        signature = loaded[question.model].signatures[question.signature]
-        expected = signature(**served_models.as_tensors(question.inputs))
+        expected = signatures[question.signature](**served_models.as_tensors(question.inputs))
         expected = served_models.as_lists({name: value.numpy() for name, value in expected.items()})
         # bfloat16 rounds to 8 bits, and how rows are summed up differs between the two.
-        served_models.assert_same(answer, expected, 2e-2 if question.model == "bfloat16" else 1e-5)
+        served_models.assert_same(answer, expected, 2e-2 if model == "bfloat16" else 1e-5)
 
 
 def test_a_server_without_the_text_operations_says_so_when_loading(served):

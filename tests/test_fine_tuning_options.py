@@ -67,6 +67,7 @@ def kill_at(monkeypatch, step):
     )
 
 
+@pytest.mark.slow
 def test_the_best_model_is_kept_and_a_kill_changes_nothing(eagerly, tmp_path, monkeypatch, capsys):
     keep_best = {"keep_best": True, "eval_steps": 2, "num_train_epochs": 3.0, "learning_rate": 1e-2}
     kept = train(tmp_path / "whole", DEV, **keep_best)
@@ -92,6 +93,7 @@ def test_the_best_model_is_kept_and_a_kill_changes_nothing(eagerly, tmp_path, mo
     assert results["global_step"] == best["step"]
 
 
+@pytest.mark.slow
 def test_training_ends_when_dev_scores_stay_as_they_are(eagerly, tmp_path):
     # The head alone, with a rate of 0: no evaluation is better than the first.
     train(tmp_path / "run", DEV, keep_best=True, patience=2, learning_rate=0.0, num_train_epochs=9.0)
@@ -107,6 +109,7 @@ def test_a_finished_run_is_not_trained_again(eagerly, tmp_path, monkeypatch, cap
     np.testing.assert_array_equal(weights(first)[0], weights(again)[0])
 
 
+@pytest.mark.slow
 def test_frozen_layers_stay_and_lora_is_merged(eagerly, tmp_path, capsys):
     start = SequenceClassifier(START.config, labels=["negative", "positive"])
     start.save_pretrained(tmp_path / "start", VOCABULARY)
@@ -138,6 +141,7 @@ def teacher(tmp_path_factory):
     return path / "model"
 
 
+@pytest.mark.slow
 def test_a_student_learns_from_its_teacher_and_asks_it_once(teacher, tmp_path, monkeypatch):
     asked = []
 

@@ -32,8 +32,8 @@ def trained(gradient_checkpointing, steps=2, layers=1, prepare=None, dtype="floa
 @pytest.mark.parametrize(
     "arguments",
     [
-        {"layers": 2},
-        {"gradient_accumulation_steps": 3},
+        pytest.param({"layers": 2}, marks=pytest.mark.slow),
+        pytest.param({"gradient_accumulation_steps": 3}, marks=pytest.mark.slow),
         {"run_eagerly": True, "steps": 1},
         {"prepare": lambda model: trainable_parts.enable_lora(model, 2)},  # all but these and the head is frozen
     ],
@@ -46,6 +46,7 @@ def test_training_is_the_same_with_recomputed_layers(arguments):
     assert largest_difference(kept, trained(False, **arguments | {"steps": 0})) > 1e-3
 
 
+@pytest.mark.slow
 def test_two_devices_compute_the_same_with_recomputed_layers(on_four_devices, tmp_path):
     program = """
 ends = []

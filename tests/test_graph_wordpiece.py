@@ -183,6 +183,7 @@ assert not any(name.startswith("keras_bert") for name in sys.modules)
 """
 
 
+@pytest.mark.slow
 def test_a_saved_module_answers_in_a_process_without_this_package(tmp_path):
     graph, python = pair_of(TOKENS)
 

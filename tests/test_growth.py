@@ -61,6 +61,7 @@ def test_the_table_of_memory_compares_with_ours():
     assert training_memory.best_of([sides["ours"], sides["transformers"]])["seconds"] == 1.25
 
 
+@pytest.mark.slow
 def test_memory_is_measured_of_our_side_with_and_without_recomputation():
     command = [sys.executable, "-m", "benchmarks.training_memory", "--quick", "--sides=ours", "--steps=1"]
     done = subprocess.run(command, capture_output=True, text=True, check=True)

@@ -108,6 +108,7 @@ def test_a_keras_model_on_the_encoder_trains_its_weights(pair):
     assert list(fresh.regularization_losses) == []
 
 
+@pytest.mark.slow
 def test_the_same_model_has_the_same_bytes(pair, tmp_path):
     model, folders, _ = pair
     for first, second in zip(folders, export_hub_pair(model, tmp_path / "again", seq_length=32), strict=True):

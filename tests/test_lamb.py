@@ -153,6 +153,7 @@ json.dump(copies, sys.stdout)
 """
 
 
+@pytest.mark.slow
 def test_update_step_is_right_on_every_replica_of_a_strategy():
     weights, gradients = random_problem(num_steps=3)
     problem = {

@@ -156,6 +156,7 @@ def run(monkeypatch, capsys, *arguments):
     return code, capsys.readouterr()
 
 
+@pytest.mark.slow
 def test_the_command_measures_a_server_and_proposes_what_follows_from_its_speed(tmp_path, monkeypatch, capsys):
     # One row takes 101 ms and eight 108 ms, two requests run at once: joining pays, two threads are enough.
     with fake_server(0.1, 0.001, at_once=2) as (url, requests):

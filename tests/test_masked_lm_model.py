@@ -78,6 +78,7 @@ def test_fit_learns_records_by_heart_and_lets_the_pooler_be():
         np.testing.assert_array_equal(before, after)
 
 
+@pytest.mark.slow
 def test_a_keras_file_brings_back_model_and_optimiser(tmp_path):
     model = compiled(keras.optimizers.Adam(1e-3))
     model.fit(RECORDS, verbose=0)
@@ -114,6 +115,7 @@ def test_a_table_of_its_own_is_learnt():
     assert any(weight.path.endswith("output_embeddings") for weight in model.trainable_weights)
 
 
+@pytest.mark.slow
 def test_an_export_answers_as_that_of_the_pretrainer(tmp_path):
     pretrainer = BertPretrainer(CONFIG)
     pretrainer.vocabulary = VOCABULARY

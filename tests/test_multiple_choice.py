@@ -44,6 +44,7 @@ def test_logits_and_results_are_those_of_the_paper_written_in_numpy():
     assert model.evaluate(filled, verbose=0, return_dict=True) == pytest.approx(expected, rel=1e-5)
 
 
+@pytest.mark.slow
 def test_fit_learns_which_choice_begins_with_a_token():
     keras.utils.set_random_seed(0)
     x, labels = examples(size=32, seed=1), np.arange(32, dtype="int32") % 3

@@ -162,6 +162,7 @@ def test_without_averages_or_updates_the_weights_stay():
             np.testing.assert_array_equal(left, right)
 
 
+@pytest.mark.slow
 def test_a_run_ends_with_the_averaged_weights_and_a_kill_changes_nothing(records, tmp_path, monkeypatch):
     run = {**RUN, "optimizer": OptimizerChoice("lamb", "polynomial", decay_power=0.5, ema_momentum=0.8)}
     seen = []
@@ -197,6 +198,7 @@ def test_a_run_ends_with_the_averaged_weights_and_a_kill_changes_nothing(records
         )
 
 
+@pytest.mark.slow
 def test_a_run_in_float16_ends_with_the_same_weights_when_killed(records, tmp_path, monkeypatch, float16):
     run = {**RUN, "optimizer": OptimizerChoice("lamb", ema_momentum=0.8)}
     pretrain(tmp_path / "whole", records, **run)
@@ -238,6 +240,7 @@ def test_the_scale_of_float16_is_part_of_the_checkpoint(tmp_path, float16):
     assert int(other.optimizer.iterations) == 2  # the update that was left out does not count
 
 
+@pytest.mark.slow
 def test_the_averaged_weights_are_evaluated_and_kept_and_training_does_not_notice(tmp_path, capsys):
     options = {name: value for name, value in TEXT_RUN.items() if name not in ("config", "vocabulary")}
     options |= {"learning_rate": 1e-2, "optimizer": OptimizerChoice(ema_momentum=0.5)}

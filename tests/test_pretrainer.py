@@ -151,6 +151,7 @@ def test_the_token_table_is_saved_once(tmp_path):
     assert shapes.count((23, 8)) == 1
 
 
+@pytest.mark.slow
 def test_fit_learns_random_records_by_heart():
     config = micro_config(hidden_size=32, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
     keras.utils.set_random_seed(0)
@@ -193,6 +194,7 @@ def test_keras_file_brings_back_model_and_optimiser(tmp_path):
     assert reloaded.evaluate(x, verbose=0, return_dict=True) == pytest.approx(expected, rel=1e-6)
 
 
+@pytest.mark.slow
 def test_logits_are_float32_in_mixed_precision_and_training_works():
     for policy in ("mixed_bfloat16", "mixed_float16"):
         model, x = compiled(dtype=policy), records()
@@ -366,6 +368,7 @@ def test_packed_rows_of_unknown_lengths_give_the_same_logits_in_the_graph():
         np.testing.assert_allclose(call(rows)[name], logits, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_fit_trains_on_packed_rows_and_goes_on_after_saving(tmp_path):
     model, x = compiled(micro_config(max_position_embeddings=24), keras.optimizers.Adam(1e-2)), records()
     rows = packed(x, PACKED_ROWS, length=24, places=3)

@@ -140,6 +140,7 @@ def test_a_run_that_was_killed_ends_with_the_same_weights(records, finished, tmp
     assert histories[0] == histories[1]
 
 
+@pytest.mark.slow
 def test_a_run_that_makes_its_masks_ends_with_the_same_weights_when_killed(tmp_path, monkeypatch):
     path = write_records(tmp_path / "train.tfrecord", masked=False)
     run = {**RUN, "masking": {"masked_lm_prob": 0.3}}
@@ -332,6 +333,7 @@ def run_command(*flags):
     return loaded_commands.Command("run_scripts.run_pretraining", *flags)
 
 
+@pytest.mark.slow
 def test_the_command_survives_a_real_kill(records, tmp_path):
     CONFIG.save(tmp_path / "bert_config.json")
     VOCABULARY.save(tmp_path / "vocab.txt")

@@ -61,6 +61,7 @@ def rates_of(path):
     return {line["step"]: line["learning_rate"] for line in read_history(path / "history.jsonl")}
 
 
+@pytest.mark.slow
 def test_the_second_phase_has_its_own_rates_rows_and_batches(whole, short, second):
     path, seen = whole
     assert len(seen) == 10
@@ -87,6 +88,7 @@ def test_the_second_phase_goes_on_with_weights_and_moments(whole):
         assert np.all(right >= 0.999 * left * (1 - 1e-6))
 
 
+@pytest.mark.slow
 def test_killed_in_either_phase_or_between_them_the_run_ends_with_the_same_weights(
     whole, short, second, tmp_path, monkeypatch, capsys
 ):

@@ -7,6 +7,8 @@ import shlex
 import subprocess
 import sys
 
+import pytest
+
 from keras_bert.config import BertConfig
 from keras_bert.models.pretrainer import BertPretrainer
 from keras_bert.models.span_classifier import SpanClassifier
@@ -26,6 +28,7 @@ for arguments in json.loads(sys.argv[1]):
 """
 
 
+@pytest.mark.slow
 def test_the_programs_and_commands_of_the_page_run(tmp_path, monkeypatch, capsys):
     vocabulary = Vocabulary(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS])
     config = BertConfig(

@@ -111,6 +111,7 @@ def test_the_newest_checkpoints_are_kept(records, tmp_path, monkeypatch):
         train(monkeypatch, tmp_path / "none", records, keep_checkpoint_max=-1)
 
 
+@pytest.mark.slow
 def test_a_run_killed_between_two_lines_of_its_log_logs_what_the_whole_one_did(
     records, finished, tmp_path, monkeypatch
 ):
@@ -141,6 +142,7 @@ def killed(records, tmp_path_factory):
     return path
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_a_damaged_checkpoint_is_said_and_the_one_before_it_used(
     records, finished, killed, tmp_path, monkeypatch, capsys, damage
@@ -254,6 +256,7 @@ def precision(request):
     keras.config.set_dtype_policy("float32")
 
 
+@pytest.mark.slow
 def test_a_run_in_16_bits_goes_on_and_ends_as_one_that_was_not_stopped(records, tmp_path, monkeypatch, precision):
     short = {"num_train_steps": 6, "save_checkpoints_steps": 2}
     train(monkeypatch, tmp_path / "whole", records, **short)

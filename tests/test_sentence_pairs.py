@@ -106,6 +106,7 @@ def test_two_short_documents_give_pairs_that_can_be_checked_by_hand():
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("short_seq_prob", [0.0, 0.1, 1.0])
 @pytest.mark.parametrize("max_seq_length", [8, 31, 64])
 def test_lengths_have_the_distribution_of_the_written_algorithm(max_seq_length, short_seq_prob):

@@ -57,6 +57,7 @@ def test_logits_and_results_are_those_of_the_paper_written_in_numpy():
     )
 
 
+@pytest.mark.slow
 def test_labels_are_taken_from_the_pair_or_from_the_features():
     model, (x, y) = compiled(), examples()
     expected = model.evaluate(x, y, verbose=0, return_dict=True)

@@ -1,5 +1,7 @@
 """Every kind of exported model answers as it does in Python, alone and in batches that a server filled up."""
 
+import functools
+
 import numpy as np
 import pytest
 import served_models
@@ -21,10 +23,10 @@ TEXTS, SECOND_TEXTS = served_models.TEXTS[:-1], served_models.SECOND_TEXTS[:-1]
 @pytest.fixture(scope="module")
 def ask(served):
     """Calls a signature of an exported model with plain lists, and returns arrays."""
-    loaded = {name: tf.saved_model.load(folder) for name, folder in served[1].items()}
+    load = functools.cache(tf.saved_model.load)
 
     def call(name, signature="serving_default", **inputs):
-        outputs = loaded[name].signatures[signature](**served_models.as_tensors(inputs))
+        outputs = load(served[1][name]).signatures[signature](**served_models.as_tensors(inputs))
         return {key: value.numpy() for key, value in outputs.items()}
 
     return call

@@ -298,6 +298,7 @@ def test_padding_by_the_server_is_on_where_it_does_no_harm_and_refused_elsewhere
     assert "Requests of different lengths are joined" in (kit / "README.md").read_text()
 
 
+@pytest.mark.slow
 def test_a_kit_takes_the_requests_of_our_clients_and_its_own_warm_up(kit, exported, tmp_path, caplog):
     assert read_batching((kit / "config" / "batching.config").read_text()).largest_request == ROWS_OF_A_REQUEST
     assert list(check(kit / "models" / "Pairs_v1", batching=Batching()).findings) == []

@@ -56,8 +56,12 @@ def trained(dtype="float64", **arguments):
 
 @pytest.mark.parametrize(
     "arguments",
-    [{}, {"gradient_accumulation_steps": 3}, {"gradient_checkpointing": True}, {"dtype": "mixed_bfloat16"}],
-    ids=["plain", "parts", "recomputed", "16 bits"],
+    [
+        pytest.param({}, id="plain"),
+        pytest.param({"gradient_accumulation_steps": 3}, id="parts", marks=pytest.mark.slow),
+        pytest.param({"gradient_checkpointing": True}, id="recomputed", marks=pytest.mark.slow),
+        pytest.param({"dtype": "mixed_bfloat16"}, id="16 bits", marks=pytest.mark.slow),
+    ],
 )
 def test_training_is_the_same_with_a_shared_trace(shared, calls, arguments):
     shared(False)

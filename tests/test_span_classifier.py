@@ -72,6 +72,7 @@ def test_a_position_outside_of_the_row_is_loud(position):
     assert np.isnan(compiled().evaluate({**X, **labels}, verbose=0, return_dict=True)["loss"])
 
 
+@pytest.mark.slow
 def test_fit_learns_where_a_token_begins_and_another_ends():
     keras.utils.set_random_seed(0)
     generator = np.random.default_rng(0)
@@ -104,6 +105,7 @@ def test_every_format_brings_the_model_back(format, tmp_path, capsys):
         np.testing.assert_array_equal(loaded(X)[name], logits)
 
 
+@pytest.mark.slow
 def test_keras_file_brings_the_model_back(tmp_path):
     model, x = compiled(), {**X, **LABELS}
     model.fit(x, verbose=0)

@@ -60,6 +60,7 @@ def test_scripts_of_tagging_run(my_bert, capsys):
     assert [line.split()[0] for line in table] == ["LOC", "PER", "micro", "macro"]
 
 
+@pytest.mark.slow
 def test_scripts_of_multiple_choice_run(my_bert, capsys):
     in_memory, from_records = programs("multiple_choice.md")
     run(in_memory, "multiple_choice.md")

@@ -150,6 +150,7 @@ def answers(my_bert):
     return found, errors
 
 
+@pytest.mark.slow
 def test_commands_answer(answers, my_bert):
     found, _ = answers
     filled = json.loads((my_bert.parent / "fill.jsonl").read_text("utf-8"))

@@ -70,7 +70,7 @@ def test_a_token_without_a_label_does_not_matter():
 
 
 @pytest.mark.parametrize("label_ids", [LABEL_IDS, np.full_like(LABEL_IDS, -1)])
-@pytest.mark.parametrize("jit_compile", [False, True])
+@pytest.mark.parametrize("jit_compile", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_labels_among_the_features_train_as_those_of_the_pair_do(label_ids, jit_compile):
     """Without XLA the last layer then works for the tokens that have a label."""
     weights, losses = [], []
@@ -112,6 +112,7 @@ def test_weights_of_examples_are_weights_of_their_tokens():
     assert results["loss"] == pytest.approx(np.sum(losses * token_weights) / np.sum(token_weights), rel=1e-5)
 
 
+@pytest.mark.slow
 def test_fit_learns_which_tokens_stand_before_a_certain_token():
     keras.utils.set_random_seed(0)
     ids = np.random.default_rng(0).integers(5, 10, (32, 6)).astype("int32")
@@ -139,6 +140,7 @@ def test_every_format_brings_the_model_back(format, tmp_path, capsys):
     np.testing.assert_array_equal(loaded(X), model(X))
 
 
+@pytest.mark.slow
 def test_keras_file_brings_the_model_back(tmp_path):
     model = compiled()
     model.fit(X, LABEL_IDS, verbose=0)

@@ -106,6 +106,7 @@ def test_lora_has_few_numbers_to_train():
     assert count_trained(model) == (matrices + head, whole + matrices)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("alpha", [None, 8])
 def test_a_saved_lora_model_is_an_ordinary_one_with_the_same_answers(tmp_path, alpha):
     model = new_model()
@@ -131,6 +132,7 @@ def test_other_formats_get_the_merged_kernels_too(tmp_path):
     np.testing.assert_allclose(kernel, model.encoder.blocks[1].attention.value.kernel.numpy(), atol=1e-6)
 
 
+@pytest.mark.slow
 def test_an_export_has_the_merged_kernels(tmp_path):
     model = new_model()
     enable_lora(model, rank=2)

@@ -6,6 +6,7 @@ import pathlib
 import re
 import subprocess
 
+import pytest
 import tiny_pretraining
 import yaml
 
@@ -41,6 +42,7 @@ def test_the_script_that_chooses_an_optimiser_runs():
     assert names["options"].settings()["learning_rate_schedule"] == "cosine"
 
 
+@pytest.mark.slow
 def test_the_script_for_several_devices_runs(tmp_path, monkeypatch, capsys):
     (tmp_path / "records").mkdir()
     tiny_pretraining.write_records(tmp_path / "records" / "a.tfrecord")

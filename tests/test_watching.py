@@ -179,6 +179,7 @@ own.fit(own.pathlib.Path({run!r}), stuck.apply(own.tf.data.experimental.assert_c
 """
 
 
+@pytest.mark.slow
 def test_sigterm_ends_a_run_whose_input_is_stuck(records, tmp_path):
     run = tmp_path / "run"
     program = STUCK.format(tests=str(pathlib.Path(__file__).parent), records=records, run=str(run))

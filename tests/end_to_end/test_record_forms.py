@@ -64,7 +64,9 @@ def text(tmp_path_factory):
     return folder
 
 
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize(
+    "form", [pytest.param(name, marks=pytest.mark.slow if name.startswith("no task") else []) for name in FORMS]
+)
 def test_records_of_any_form_are_trained_on_evaluated_and_exported(text, tmp_path, form):
     options, arguments = FORMS[form]
     if arguments.get("compression") == "zstd":
