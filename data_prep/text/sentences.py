@@ -1,6 +1,6 @@
 """Splitting paragraphs into sentences, by the library sentencex: rules and lists of abbreviations, no download.
 
-It came first of five in `benchmarks/sentence_splitters.py` (docs/dependencies.md has the numbers).
+It came first of five libraries (docs/dependencies.md has the numbers).
 """
 
 from collections.abc import Iterable, Iterator
