@@ -74,6 +74,7 @@ setup(
     packages=find_packages(include=["keras_bert", "keras_bert.*", "data_prep", "data_prep.*", "run_scripts"]),
     package_data={
         "keras_bert.tokenization": ["*.txt"],
+        "keras_bert.tf_serving.kit": ["templates/*"],
         "keras_bert.tf_serving.server": ["*.html"],
         "run_scripts": ["*.sh"],
     },

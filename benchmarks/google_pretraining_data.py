@@ -113,7 +113,7 @@ def run(folder: str, text: str, num_processes: int | None) -> Timing:
 
 
 def count_records(path: str) -> int:
-    from keras_bert.records.files import iterate_records
+    from keras_bert.program.record_files import iterate_records
 
     return sum(1 for _ in iterate_records(path))
 

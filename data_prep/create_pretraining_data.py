@@ -279,7 +279,7 @@ def verify_pretraining_data(
 def read_first_example(paths: Sequence[str], vocabulary: "Vocabulary") -> str:
     """Returns the first record of the files as text; see `data_prep.inspection.record_text.show_record`."""
     from data_prep.inspection.record_text import show_record
-    from keras_bert.records.files import iterate_records
+    from keras_bert.program.record_files import iterate_records
 
     return show_record(next(record for path in paths for record in iterate_records(path)), vocabulary)
 

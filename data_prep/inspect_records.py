@@ -96,7 +96,7 @@ def shown_records(
         InputError: the files are damaged, or no file has so many records.
     """
     from data_prep.inspection.record_text import show_record
-    from keras_bert.records.files import iterate_records
+    from keras_bert.program.record_files import iterate_records
 
     num_shown = 0
     for path in paths:

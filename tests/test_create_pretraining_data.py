@@ -21,8 +21,8 @@ from data_prep.pretraining.document_dealing import Dealing
 from data_prep.pretraining.pretraining_records import PretrainingOptions, shard_batches
 from data_prep.tokenized.tokenize_text import TextSettings
 from keras_bert.program.errors import InputError
+from keras_bert.program.record_files import iterate_records
 from keras_bert.records.datasets import pretraining_dataset
-from keras_bert.records.files import iterate_records
 from keras_bert.tokenization.vocabulary import Vocabulary
 from keras_bert.tokenization.wordpiece import WordPieceTokenizer
 

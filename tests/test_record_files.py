@@ -8,8 +8,9 @@ import tensorflow as tf
 import zstandard
 
 from keras_bert.program.errors import InputError
+from keras_bert.program.record_files import detect_compression, iterate_records, record_offsets
 from keras_bert.program.stored_numbers import masked_crc32c
-from keras_bert.records.files import detect_compression, iterate_records, list_records, record_offsets
+from keras_bert.records.files import list_records
 
 RECORDS = [b"first", b"", b"the third \x00 record", bytes(range(256)) * 40]
 PACKED = {"": bytes, "GZIP": gzip.compress, "ZSTD": zstandard.ZstdCompressor().compress}

@@ -16,8 +16,8 @@ from data_prep.pretraining.record_folder import (
 )
 from data_prep.pretraining.record_writer import check_compression, write_records
 from keras_bert.program.errors import InputError
+from keras_bert.program.record_files import iterate_records
 from keras_bert.records.features import Feature
-from keras_bert.records.files import iterate_records
 
 RECORD = [Feature("x", 3), Feature("y", 1, "float32")]
 BATCHES = [

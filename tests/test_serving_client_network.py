@@ -15,16 +15,9 @@ import pytest
 from fake_tf_serving import FakeTfServing, probabilities
 from kinds_of_clients import KINDS, make_client
 
-from keras_bert.tf_serving.client import (
-    AsyncGrpcClient,
-    AsyncRestClient,
-    DeadlineExceeded,
-    GrpcClient,
-    RestClient,
-    ServingError,
-    Unavailable,
-)
-from keras_bert.tf_serving.client.http_connections import HttpConnections
+from keras_bert.tf_serving.client import DeadlineExceeded, RestClient, ServingError, Unavailable
+from keras_bert.tf_serving.client.grpc_channel import GrpcChannel
+from keras_bert.tf_serving.client.http_connections import HttpConnections, RestChannel
 
 
 @pytest.fixture(params=KINDS)
@@ -125,9 +118,9 @@ def test_half_an_answer_is_no_answer(server):
 
 
 def test_an_attempt_has_the_time_that_the_others_have_left(server, kind, monkeypatch):
-    kinds = {"rest": RestClient, "grpc": GrpcClient, "async rest": AsyncRestClient, "async grpc": AsyncGrpcClient}
-    given, send = [], kinds[kind]._send
-    monkeypatch.setattr(kinds[kind], "_send", lambda *arguments: given.append(arguments[-1]) or send(*arguments))
+    channel = RestChannel if "rest" in kind else GrpcChannel
+    given, send = [], channel.send
+    monkeypatch.setattr(channel, "send", lambda *arguments: given.append(arguments[-1]) or send(*arguments))
     server.misbehave(503)
     server.grpc_misbehaviour.append("UNAVAILABLE")
     with make_client(kind, server, timeout=20.0) as client:

@@ -22,13 +22,13 @@ from keras_bert.program.errors import InputError
 from keras_bert.serving.export import export_for_serving
 from keras_bert.tf_serving.client.request_batches import ROWS_OF_A_REQUEST
 from keras_bert.tf_serving.kit import making
-from keras_bert.tf_serving.kit.kubernetes import kubernetes_name
+from keras_bert.tf_serving.kit.kit_texts import check_image, kit_texts, kubernetes_name
 from keras_bert.tf_serving.kit.making import make_serving_kit
 from keras_bert.tf_serving.kit.server_files import (
     Batching,
     ServedModel,
+    check_metrics_path,
     models_text,
-    monitoring_text,
     read_batching,
 )
 from keras_bert.tf_serving.kit.warm_up import write_warm_up
@@ -108,6 +108,11 @@ def warm_up_logs(folder):
     """Reads a warm-up file with TensorFlow."""
     path = os.path.join(folder, "assets.extra", "tf_serving_warmup_requests")
     return [messages.PredictionLog.FromString(record.numpy()) for record in tf.data.TFRecordDataset(os.fspath(path))]
+
+
+def texts_of_a_kit(**changes) -> dict[str, str]:
+    values = {"name": "a", "version": 1, "num_requests": 1, "image": "image", "metrics_path": "/m", "model_bytes": 1}
+    return kit_texts(**{**values, "batching": Batching(), "request": "{}", **changes})
 
 
 def test_a_kit_holds_the_model_its_configuration_and_how_to_start_it(kit, exported):
@@ -210,7 +215,9 @@ def test_configuration_files_read_back_as_what_was_written():
         ServedModel("b", "gs://bucket/b", latest=2),
     ]
     assert read_models(models_text(models)) == models
-    parsed = text_format.Parse(monitoring_text("/metrics"), messages.MonitoringConfig())
+    parsed = text_format.Parse(
+        texts_of_a_kit(metrics_path="/metrics")["config/monitoring.config"], messages.MonitoringConfig()
+    )
     assert (parsed.prometheus_config.enable, parsed.prometheus_config.path) == (True, "/metrics")
 
 
@@ -272,7 +279,10 @@ def test_other_mistakes_in_configuration_files_are_refused():
         models_text([])
     for path in ("metrics", "/v1/metrics", "/with space", ""):
         with pytest.raises(InputError, match="metrics"):
-            monitoring_text(path)
+            check_metrics_path(path)
+    for image in ("", "-it", "a b", 'x"; touch /tmp/y; "', "$(id)", "a`id`", "a\nb: c"):
+        with pytest.raises(InputError, match="name of a Docker image"):
+            check_image(image)
     with pytest.raises(InputError, match="no batching file"):
         read_batching("max_batch_size: 4")
     with pytest.raises(InputError, match="no batching file"):
@@ -299,11 +309,11 @@ def test_padding_by_the_server_is_on_where_it_does_no_harm_and_refused_elsewhere
 
 
 @pytest.mark.slow
-def test_a_kit_takes_the_requests_of_our_clients_and_its_own_warm_up(kit, exported, tmp_path, caplog):
+def test_a_kit_takes_the_requests_of_our_clients_and_its_own_warm_up(kit, exported, with_examples, tmp_path, caplog):
     assert read_batching((kit / "config" / "batching.config").read_text()).largest_request == ROWS_OF_A_REQUEST
     assert list(check(kit / "models" / "Pairs_v1", batching=Batching()).findings) == []
-    made = make_serving_kit(exported, tmp_path / "small", batching=Batching(max_batch_size=4))
-    logs = warm_up_logs(os.path.join(made, "models", "Pairs_v1", "1"))
+    made = make_serving_kit(with_examples, tmp_path / "small", name="small", batching=Batching(max_batch_size=4))
+    logs = warm_up_logs(os.path.join(made, "models", "small", "1"))
     requests = [log.predict_log.request for log in logs if log.HasField("predict_log")]
     default = [request for request in requests if request.model_spec.signature_name == "serving_default"]
     assert {request.inputs["text"].tensor_shape.dim[0].size for request in default} == {1, 2, 4}
@@ -472,9 +482,7 @@ def test_the_manifest_is_yaml_whose_parts_fit_together(kit):
 
 
 def test_memory_in_the_manifest_follows_the_size_of_the_model():
-    from keras_bert.tf_serving.kit.kubernetes import kubernetes_manifest
-
-    text = kubernetes_manifest("a", "image", {}, "/metrics", model_bytes=400 << 20)
+    text = texts_of_a_kit(model_bytes=400 << 20)["kubernetes.yaml"]
     assert f"memory: {512 + 600}Mi" in text
     assert f"memory: {512 + 1200}Mi" in text
     assert "storage: 1600Mi" in text
@@ -524,6 +532,7 @@ def test_the_command_makes_a_kit_from_files(with_examples, tmp_path, monkeypatch
         ([f"--examples={tmp_path}/none.jsonl"], "Cannot read"),
         (["--warm_up_batch_sizes=two"], "whole numbers"),
         (["--model_name=a/b"], "name of a model"),
+        (["--image=a b"], "name of a Docker image"),
     ]:
         code, shown = run(*arguments)
         assert (code, shown.err.count("\n")) == (1, 1)

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from keras_bert.program.errors import InputError
-from keras_bert.records.files import iterate_records
+from keras_bert.program.record_files import iterate_records
 
 _BATCH_SIZE = 512
 # The first records of a file tell which features it has: a list may be empty in one record.

@@ -14,8 +14,8 @@ import re
 from collections.abc import Sequence
 
 from keras_bert.program.atomic_output import atomic_file
+from keras_bert.program.record_files import detect_compression
 from keras_bert.records.features import Feature
-from keras_bert.records.files import detect_compression
 
 VERSION = "1.0.0"
 SPLIT = "train"

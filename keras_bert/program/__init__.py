@@ -1,9 +1,11 @@
-"""How a command starts, reports errors and writes its files.
+"""How a command starts, reports errors, checks columns of input, and reads and writes files.
 
 command_line.py         parses flags, runs a command, returns its exit code
 errors.py               InputError: an error that the user can correct
 atomic_output.py        writes a file or folder completely or not at all
 folder_lock.py          allows one writer at a time in a folder
+columns.py              reads columns that users pass: lists, arrays, columns of tables
+record_files.py         reads TFRecord files as bytes, plain or compressed
 json_files.py           reads untrusted JSON: limits its size and checks types
 stored_numbers.py       varints and checksums, as Google's file formats store them
 private_interfaces.py   the private interfaces of Keras and TensorFlow that are used

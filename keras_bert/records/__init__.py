@@ -3,7 +3,7 @@
 features.py           the one definition of every record: names, dtypes, lengths
 datasets.py           records or token rows -> tf.data batches for Keras
 encoding.py           batches of numbers -> serialised records
-files.py              finds, decompresses and reads TFRecord files
+files.py              finds record files by name, folder or pattern
 form.py               detects the kind of pre-training records in a file
 manifests.py          reads the manifests beside record files
 checks.py             checks that files are complete and fit a model

@@ -5,7 +5,7 @@ import tensorflow as tf
 
 from keras_bert.config import BertConfig
 from keras_bert.program.errors import InputError
-from keras_bert.records.files import detect_compression
+from keras_bert.program.record_files import detect_compression
 
 
 def check_is_whole(path: str, first_record: bytes) -> None:

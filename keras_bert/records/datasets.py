@@ -13,10 +13,10 @@ import tensorflow as tf
 
 from keras_bert.config import BertConfig
 from keras_bert.program.errors import InputError
+from keras_bert.program.record_files import detect_compression, iterate_records
 from keras_bert.records import features
 from keras_bert.records.checks import check_is_whole, check_length
 from keras_bert.records.dynamic_masking import DynamicMasking
-from keras_bert.records.files import detect_compression, iterate_records
 from keras_bert.records.form import RecordForm, look_at_files
 from keras_bert.records.manifests import check_vocabulary
 from keras_bert.records.order import RecordOrder

@@ -4,8 +4,9 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 
 from keras_bert.program.errors import InputError
+from keras_bert.program.record_files import iterate_records
 from keras_bert.records import features
-from keras_bert.records.files import iterate_records, list_records
+from keras_bert.records.files import list_records
 
 _MASKS = {features.MASKED_LM_POSITIONS, features.MASKED_LM_IDS, features.MASKED_LM_WEIGHTS}
 

@@ -12,7 +12,7 @@ from tqdm import tqdm
 
 from keras_bert.program.atomic_output import atomic_file
 from keras_bert.program.errors import InputError
-from keras_bert.records.files import iterate_records, record_offsets
+from keras_bert.program.record_files import iterate_records, record_offsets
 
 # Places are kept of every so many records: 8 bytes for some 100 kB of records.
 _RECORDS_BETWEEN_OFFSETS = 256

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from keras_bert.program.columns import checked_column
 from keras_bert.program.errors import InputError
 from keras_bert.tf_serving.answers import can_read, read_answers
 from keras_bert.tf_serving.versions import find_version_folder
 from keras_bert.tf_serving.wire.strings import string_to_bytes
-from keras_bert.tokenization.user_inputs import checked_column
 
 # What exports of ours take: the columns of a question, in the order in which people give them.
 QUESTIONS = (("text",), ("text", "text_b"), ("question", "context"), ("prompt", "choices"))

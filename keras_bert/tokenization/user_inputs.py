@@ -4,16 +4,15 @@ One rule holds wherever texts are asked for: a single string is one text, the sa
 is a list of one.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from types import GeneratorType
 from typing import Any
 
 import numpy as np
 
+from keras_bert.program.columns import checked_column
 from keras_bert.program.errors import InputError
 
-# How the columns of pyarrow; of pandas, polars and ragged tensors; of NumPy, torch and JAX become lists.
-_LIST_METHODS = ("to_pylist", "to_list", "tolist")
 # What gives Keras its batches itself. Such an object may look like a column.
 _LOADERS = ("keras.", "torch.utils.data.", "grain.")
 
@@ -25,39 +24,6 @@ def holds_texts(x: Any) -> bool:
     if isinstance(x, (Mapping, GeneratorType)) or getattr(getattr(x, "dtype", None), "kind", None) in tuple("biufc"):
         return False
     return not any(f"{base.__module__}.".startswith(_LOADERS) for base in type(x).__mro__)
-
-
-def as_column(values: Any) -> Any:
-    """Returns what can be turned into a list as one, a single string as a list of one, and other values as they are."""
-    if isinstance(values, (str, bytes)):
-        return [values]
-    method = next((method for method in _LIST_METHODS if hasattr(values, method)), None)
-    if method and not isinstance(values, np.generic):
-        return getattr(values, method)()
-    return np.asarray(values.numpy()).tolist() if hasattr(values, "numpy") else values
-
-
-def checked_column(values: Any, name: str) -> Iterable:
-    """Returns a column as something to iterate over.
-
-    Args:
-        values: list, tuple, generator, array, tensor, or a column of a table (pandas, polars, pyarrow, Hugging Face
-            datasets). A single string is a column of one.
-        name: what the values are, in the plural.
-
-    Raises:
-        InputError: it is nothing like a column.
-    """
-    names = getattr(values, "column_names", getattr(values, "columns", None))
-    if names is not None:
-        raise InputError(
-            f"{name} must be a list. Received a table with the columns {', '.join(map(str, names))}. Give one of them: "
-            f"table[{str(next(iter(names), 'text'))!r}]."
-        )
-    column = as_column(values)
-    if isinstance(column, (str, bytes, Mapping)) or not isinstance(column, Iterable):
-        raise InputError(f"{name} must be a list. Received: {values!r:.100}")
-    return column
 
 
 def iterate_column(values: Any, name: str) -> Iterator:

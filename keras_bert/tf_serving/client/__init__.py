@@ -1,16 +1,17 @@
-"""Clients of TF Serving, and of every server that speaks its API, without TensorFlow.
+"""Clients of TF Serving and of other servers with its API, without TensorFlow.
 
-Importing this package is cheap: numpy, gRPC and protobuf load when the first name that needs them is used.
+Importing this package is cheap: numpy, gRPC and protobuf are loaded when the first name that needs them is used.
 
-sync_client.py        RestClient, GrpcClient
-async_client.py       AsyncRestClient, AsyncGrpcClient
+clients.py            RestClient, GrpcClient, AsyncRestClient, AsyncGrpcClient
+asking.py             the logic of all four, written once
+waiting.py            waits by blocking a thread or by suspending a task
 errors.py             ServingError and its subclasses
 model_choice.py       selects a model and version, and waits until it is available
 model_info.py         versions and signatures of a model
 request_batches.py    cuts many rows into requests and joins their answers
 retrying.py           when a request is sent again
 rest_format.py        requests and answers as JSON
-http_connections.py   reused HTTP connections with a deadline
+http_connections.py   reused HTTP connections with a deadline for each answer
 grpc_format.py        requests and answers as protobuf messages
 grpc_channel.py       gRPC channels
 
@@ -25,10 +26,10 @@ import importlib
 
 # Public name -> the module that defines it.
 _PUBLIC = {
-    "RestClient": "keras_bert.tf_serving.client.sync_client",
-    "GrpcClient": "keras_bert.tf_serving.client.sync_client",
-    "AsyncRestClient": "keras_bert.tf_serving.client.async_client",
-    "AsyncGrpcClient": "keras_bert.tf_serving.client.async_client",
+    "RestClient": "keras_bert.tf_serving.client.clients",
+    "GrpcClient": "keras_bert.tf_serving.client.clients",
+    "AsyncRestClient": "keras_bert.tf_serving.client.clients",
+    "AsyncGrpcClient": "keras_bert.tf_serving.client.clients",
     "ServingError": "keras_bert.tf_serving.client.errors",
     "NotFound": "keras_bert.tf_serving.client.errors",
     "InvalidRequest": "keras_bert.tf_serving.client.errors",

@@ -1,9 +1,9 @@
-"""gRPC channels, for waiting callers and for asyncio."""
+"""A gRPC channel to one server, blocking or for asyncio."""
 
 from collections.abc import Mapping
 
 from keras_bert.program.errors import InputError
-from keras_bert.tf_serving.client.errors import ServingError, serving_error
+from keras_bert.tf_serving.client.errors import serving_error
 from keras_bert.tf_serving.client.grpc_format import GrpcRequest
 from keras_bert.tf_serving.wire import messages
 from keras_bert.tf_serving.wire.methods import METHODS
@@ -17,79 +17,69 @@ except ImportError as error:
     ) from error
 
 _OPTIONS = [
-    # The server has its own limits; those of the library are 4 MB.
+    # The server limits sizes itself; the library's limit is 4 MB.
     ("grpc.max_send_message_length", -1),
     ("grpc.max_receive_message_length", -1),
-    # When a request is sent again is decided in one place: retrying.py.
+    # Only retrying.py decides when a request is sent again.
     ("grpc.enable_retries", 0),
-    # A server that has just started is found within a second.
+    # A server that has just started must be found within a second.
     ("grpc.initial_reconnect_backoff_ms", 100),
     ("grpc.max_reconnect_backoff_ms", 1000),
 ]
 
 
-def _open(module, address: str, credentials):
-    if "://" in address or not address:
-        raise InputError(f"{address!r} is no address of a gRPC server. Write host:port; for TLS give credentials.")
-    if credentials is None:
-        return module.insecure_channel(address, options=_OPTIONS)
-    return module.secure_channel(address, credentials, options=_OPTIONS)
-
-
-def _methods(channel) -> dict:
-    return {
-        name: channel.unary_unary(
-            path,
-            request_serializer=lambda message: message.SerializeToString(),
-            response_deserializer=getattr(messages, answer).FromString,
-        )
-        for name, (path, _, answer) in METHODS.items()
-    }
-
-
-def _error(server: str, error: "grpc.RpcError") -> ServingError:
-    return serving_error(server, error.code().name, error.details() or "(no text)")
-
-
 class GrpcChannel:
-    """Sends requests to one server; threads share it.
+    """Sends requests to one server. Threads may share it; one for asyncio belongs to the event loop it is created in.
 
     Args:
         address: "host:port".
         headers: sent with every request, as gRPC's metadata.
         credentials: `grpc.ssl_channel_credentials(...)` for TLS.
+        is_asyncio: whether `send` suspends its task instead of blocking its thread.
+
+    Raises:
+        InputError: the address is a URL or empty.
     """
 
-    def __init__(self, address: str, headers: Mapping[str, str], credentials: "grpc.ChannelCredentials | None"):
+    def __init__(
+        self,
+        address: str,
+        headers: Mapping[str, str],
+        credentials: "grpc.ChannelCredentials | None",
+        *,
+        is_asyncio: bool,
+    ):
+        if "://" in address or not address:
+            raise InputError(f"{address!r} is no address of a gRPC server. Write host:port; for TLS give credentials.")
         self._headers = [(name.lower(), value) for name, value in headers.items()]
-        self._channel = _open(grpc, address, credentials)
-        self._methods = _methods(self._channel)
-
-    def send(self, request: GrpcRequest, timeout: float):
-        """Returns the message that answers `request`, or raises a ServingError."""
-        try:
-            return self._methods[request.method](request.message, timeout=timeout, metadata=self._headers)
-        except grpc.RpcError as error:
-            raise _error(request.server, error) from error
-
-    def close(self) -> None:
-        self._channel.close()
-
-
-class AsyncGrpcChannel:
-    """As GrpcChannel, for the event loop that it is made in."""
-
-    def __init__(self, address: str, headers: Mapping[str, str], credentials: "grpc.ChannelCredentials | None"):
-        self._headers = [(name.lower(), value) for name, value in headers.items()]
-        self._channel = _open(grpc.aio, address, credentials)
-        self._methods = _methods(self._channel)
+        self._is_asyncio = is_asyncio
+        library = grpc.aio if is_asyncio else grpc
+        if credentials is None:
+            self._channel = library.insecure_channel(address, options=_OPTIONS)
+        else:
+            self._channel = library.secure_channel(address, credentials, options=_OPTIONS)
+        self._methods = {
+            name: self._channel.unary_unary(
+                path,
+                request_serializer=lambda message: message.SerializeToString(),
+                response_deserializer=getattr(messages, answer).FromString,
+            )
+            for name, (path, _, answer) in METHODS.items()
+        }
 
     async def send(self, request: GrpcRequest, timeout: float):
-        """Returns the message that answers `request`, or raises a ServingError."""
+        """Returns the message that answers `request`.
+
+        Raises:
+            ServingError: the server refused the request, or did not answer within `timeout` seconds.
+        """
         try:
-            return await self._methods[request.method](request.message, timeout=timeout, metadata=self._headers)
+            answer = self._methods[request.method](request.message, timeout=timeout, metadata=self._headers)
+            return await answer if self._is_asyncio else answer
         except grpc.RpcError as error:
-            raise _error(request.server, error) from error
+            raise serving_error(request.server, error.code().name, error.details() or "(no text)") from error
 
     async def close(self) -> None:
-        await self._channel.close()
+        closing = self._channel.close()
+        if self._is_asyncio:
+            await closing

@@ -1,4 +1,4 @@
-"""HTTP/1.1 connections that are kept and shared between threads, with a deadline for the whole of an answer."""
+"""Reused HTTP/1.1 connections, shared between threads, with a deadline for each whole answer."""
 
 import collections
 import http.client
@@ -11,25 +11,27 @@ from collections.abc import Mapping
 
 from keras_bert.program.errors import InputError
 from keras_bert.tf_serving.client.errors import DeadlineExceeded, Unavailable, not_http_error
+from keras_bert.tf_serving.client.rest_format import HttpRequest, RestFormat
+from keras_bert.tf_serving.client.waiting import AsyncioWait, BlockingWait
 
 _READ_BYTES = 1 << 16
-# What a server does to a connection that it has closed while it lay idle.
+# The errors of a connection that the server closed while it was idle.
 _STALE = (http.client.RemoteDisconnected, ConnectionResetError, BrokenPipeError, ConnectionAbortedError)
 
 
 class HttpConnections:
-    """Sends requests to one server; every thread takes an idle connection or opens another.
+    """Sends requests to one server; every thread takes an idle connection or opens a new one.
 
-    Proxies of the environment are not used.
+    The proxy variables of the environment are ignored.
 
     Args:
-        url: "http://host:port" or "https://host:port", with a path if the API lies below one.
+        url: "http://host:port" or "https://host:port", with a path if a proxy serves the API below one.
         headers: sent with every request.
-        tls: for https, how certificates are checked; as browsers do by default.
+        tls: for https, how certificates are checked; by default the certificates of the system are trusted.
         keep: the most idle connections that are kept.
 
     Raises:
-        InputError: the URL is none.
+        InputError: the URL or a header is not valid.
     """
 
     def __init__(self, url: str, headers: Mapping[str, str], tls: ssl.SSLContext | None, keep: int):
@@ -53,8 +55,9 @@ class HttpConnections:
         """Returns the HTTP status and the body of the answer.
 
         Raises:
-            Unavailable: no connection, or it broke.
-            DeadlineExceeded: the whole answer was not there after `timeout` seconds.
+            Unavailable: there is no connection, or it broke.
+            DeadlineExceeded: the answer was not complete after `timeout` seconds.
+            ServingError: the server does not speak HTTP/1.1.
         """
         end = time.monotonic() + timeout
         while True:
@@ -64,7 +67,7 @@ class HttpConnections:
             except (OSError, http.client.HTTPException) as error:
                 connection.close()
                 if not is_fresh and isinstance(error, _STALE):
-                    # Closed while it lay idle; then the other idle ones are too. The request was not answered.
+                    # The server closed it while it was idle, and probably the other idle ones too. It did not answer.
                     self._close_idle()
                     continue
                 raise self._error(error, timeout) from error
@@ -75,7 +78,7 @@ class HttpConnections:
             return status, answer
 
     def close(self) -> None:
-        """Closes the idle connections; those that are at work are closed when they are done."""
+        """Closes the idle connections; the others are closed after their current request."""
         self._closed = True
         self._close_idle()
 
@@ -92,7 +95,7 @@ class HttpConnections:
         except (BrokenPipeError, ConnectionResetError):
             if connection.sock is None:
                 raise
-            # A server that does not want so large a body says so without reading it to its end.
+            # A server may refuse a large body without reading all of it; its answer says why.
             was_cut_short = True
         response = connection.getresponse()
         answer = response.status, response.read()
@@ -135,10 +138,10 @@ class HttpConnections:
 
 
 def _remaining(end: float) -> float:
-    """Seconds until `end`.
+    """Returns the seconds until `end`.
 
     Raises:
-        TimeoutError: there are none.
+        TimeoutError: `end` has passed.
     """
     seconds = end - time.monotonic()
     if seconds <= 0:
@@ -147,7 +150,7 @@ def _remaining(end: float) -> float:
 
 
 class _DeadlineReader(io.RawIOBase):
-    """Reads a socket until a point in time. A socket's own timeout starts anew with every byte that trickles in."""
+    """Reads a socket until a deadline. The socket's own timeout would start again with every byte that arrives."""
 
     def __init__(self, socket, end: float):
         self._socket, self._end = socket, end
@@ -166,7 +169,7 @@ class _DeadlineReader(io.RawIOBase):
 
 
 class _Deadline:
-    """A connection whose answers end with its deadline."""
+    """A connection that stops reading an answer at its deadline."""
 
     deadline: float
 
@@ -183,3 +186,31 @@ class _PlainConnection(_Deadline, http.client.HTTPConnection):
 
 class _TlsConnection(_Deadline, http.client.HTTPSConnection):
     pass
+
+
+class RestChannel:
+    """Sends the requests of a `RestFormat`.
+
+    Args:
+        connections: to the server.
+        format: checks the status of answers.
+        wait: a `BlockingWait` or `AsyncioWait`.
+    """
+
+    def __init__(self, connections: HttpConnections, format: RestFormat, wait: BlockingWait | AsyncioWait):
+        self._connections, self._format, self._wait = connections, format, wait
+
+    async def send(self, request: HttpRequest, timeout: float) -> bytes:
+        """Returns the body of the answer to `request`.
+
+        Raises:
+            ServingError: the server refused the request, or did not answer within `timeout` seconds.
+        """
+
+        def exchange(seconds: float) -> tuple[int, bytes]:
+            return self._connections.send(request.path, request.body, seconds)
+
+        return self._format.checked(*await self._wait.call(exchange, timeout))
+
+    async def close(self) -> None:
+        self._connections.close()

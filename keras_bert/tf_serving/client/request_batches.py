@@ -4,9 +4,9 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 
+from keras_bert.program.columns import as_column
 from keras_bert.program.errors import InputError
 from keras_bert.tf_serving.wire.strings import map_strings, string_to_bytes
-from keras_bert.tokenization.user_inputs import as_column
 
 # The most rows that clients put into one request, unless they are told otherwise.
 ROWS_OF_A_REQUEST = 64

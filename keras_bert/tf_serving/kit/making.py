@@ -3,22 +3,20 @@
 import json
 import logging
 import os
+import pathlib
 import re
 import shutil
 from collections.abc import Mapping, Sequence
 
 from keras_bert.program.atomic_output import atomic_folder, check_output_folder
 from keras_bert.program.errors import InputError
-from keras_bert.tf_serving.kit.kubernetes import kubernetes_manifest
+from keras_bert.tf_serving.kit.kit_texts import check_image, kit_texts
 from keras_bert.tf_serving.kit.server_files import (
     DEFAULT_METRICS_PATH,
     Batching,
-    ServedModel,
+    check_metrics_path,
     check_model_name,
-    models_text,
-    monitoring_text,
 )
-from keras_bert.tf_serving.kit.start_scripts import bare_script, docker_script
 from keras_bert.tf_serving.kit.warm_up import DEFAULT_BATCH_SIZES, write_warm_up
 from keras_bert.tf_serving.saved_model_check.batching import check_batching
 from keras_bert.tf_serving.saved_model_check.checking import check
@@ -31,46 +29,6 @@ from keras_bert.tf_serving.versions import find_version_folder
 
 _logger = logging.getLogger(__name__)
 DEFAULT_IMAGE = "tensorflow/serving:2.19.1"
-
-_README = """\
-# {name}, ready to serve
-
-| file | what it is |
-|---|---|
-| `models/{name}/{version}/` | the model, with {num_requests} warm-up requests in `assets.extra/` |
-| `config/models.config` | which models and versions are served |
-| `config/batching.config` | how requests are joined; `load_test_server` proposes values for your machine |
-| `config/monitoring.config` | metrics for Prometheus at `{metrics_path}` |
-| `serve_with_docker.sh` | starts the server in Docker ({image}) |
-| `serve.sh` | starts an installed `tensorflow_model_server` |
-| `kubernetes.yaml` | the same for Kubernetes |
-
-Start it, then ask:
-
-```bash
-./serve_with_docker.sh &
-curl http://localhost:8501/v1/models/{name}
-curl -d '{request}' http://localhost:8501/v1/models/{name}:predict
-```
-
-{joining}
-
-A request has at most {largest_request} rows: `max_batch_size` in `config/batching.config`.
-
-A new version is a new folder `models/{name}/{next_version}`. Copy it under a name that is no number, then rename it:
-the server takes it within ten seconds and drops the old one when the new one answers.
-
-Both scripts and the image listen without a password and without encryption. The scripts open the ports to this machine
-only, unless `LISTEN=0.0.0.0` is set for Docker; `serve.sh` has no such setting, since `tensorflow_model_server` always
-listens on all addresses: keep a firewall before it.
-"""
-
-_JOINS_ANY_LENGTH = """\
-Requests of different lengths are joined: `pad_variable_length_inputs` is on in `config/batching.config`."""
-_JOINS_EQUAL_LENGTHS = """\
-`pad_variable_length_inputs` is off in `config/batching.config`. Requests with a variable second axis (ids, lists of
-texts) that come at once must have the same number of columns, or the server refuses them. Plain texts have no such
-axis."""
 
 
 def make_serving_kit(
@@ -110,29 +68,33 @@ def make_serving_kit(
     version, folder_name = _version_and_name(source)
     name = folder_name if name is None else name
     check_model_name(name)
+    check_image(image)
+    check_metrics_path(metrics_path)
     check_output_folder(output_dir)
     batching = _checked_batching(source, batching, _versions_of(image))
     if warm_up_batch_sizes is None:
         warm_up_batch_sizes = sorted({min(size, batching.largest_request) for size in DEFAULT_BATCH_SIZES})
     _check_requests(source, batching, warm_up_batch_sizes)
-    config = {
-        "models.config": models_text([ServedModel(name, f"/models/{name}")]),
-        "batching.config": batching.text(),
-        "monitoring.config": monitoring_text(metrics_path),
-    }
     with atomic_folder(output_dir) as folder:
         copy = os.path.join(folder, "models", name, str(version))
         shutil.copytree(source, copy)
         num_requests = write_warm_up(copy, examples, warm_up_batch_sizes)
-        for file, text in config.items():
-            _write(os.path.join(folder, "config", file), text)
-        size = sum(os.path.getsize(os.path.join(parent, file)) for parent, _, files in os.walk(copy) for file in files)
-        manifest = kubernetes_manifest(name, image, config, metrics_path, size)
-        _write(os.path.join(folder, "kubernetes.yaml"), manifest)
-        _write(os.path.join(folder, "serve_with_docker.sh"), docker_script(name, image), executable=True)
-        _write(os.path.join(folder, "serve.sh"), bare_script(name), executable=True)
-        readme = _readme_text(name, version, num_requests, image, metrics_path, _sample_request(copy), batching)
-        _write(os.path.join(folder, "README.md"), readme)
+        texts = kit_texts(
+            name=name,
+            version=version,
+            num_requests=num_requests,
+            image=image,
+            metrics_path=metrics_path,
+            batching=batching,
+            model_bytes=sum(file.stat().st_size for file in pathlib.Path(copy).rglob("*") if file.is_file()),
+            request=_sample_request(copy),
+        )
+        for path, text in texts.items():
+            file = pathlib.Path(folder, path)
+            file.parent.mkdir(exist_ok=True)
+            file.write_text(text, "utf-8")
+            if file.suffix == ".sh":
+                file.chmod(0o755)
     return os.fspath(output_dir)
 
 
@@ -181,31 +143,7 @@ def _check_requests(source: str, batching: Batching, warm_up_batch_sizes: Sequen
         _logger.warning("Warning: %s", text)
 
 
-def _readme_text(
-    name: str, version: int, num_requests: int, image: str, metrics_path: str, request: str, batching: Batching
-) -> str:
-    return _README.format(
-        name=name,
-        version=version,
-        next_version=version + 1,
-        num_requests=num_requests,
-        metrics_path=metrics_path,
-        image=image,
-        request=request,
-        largest_request=batching.largest_request,
-        joining=_JOINS_ANY_LENGTH if batching.pad_variable_length_inputs else _JOINS_EQUAL_LENGTHS,
-    )
-
-
 def _sample_request(folder: str) -> str:
     inputs = read_saved_model(folder).signatures[DEFAULT_SIGNATURE].inputs
     rows = {key: ["..."] if len(shape_of(tensor) or ()) == 1 else [["..."]] for key, tensor in sorted(inputs.items())}
     return json.dumps({"inputs": rows})
-
-
-def _write(path: str, text: str, executable: bool = False) -> None:
-    os.makedirs(os.path.dirname(path), exist_ok=True)
-    with open(path, "w", encoding="utf-8") as file:
-        file.write(text)
-    if executable:
-        os.chmod(path, 0o755)

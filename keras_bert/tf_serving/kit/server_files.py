@@ -214,20 +214,12 @@ def models_text(models: Sequence[ServedModel]) -> str:
     return _text(message)
 
 
-def monitoring_text(path: str = DEFAULT_METRICS_PATH) -> str:
-    """Returns the file for `--monitoring_config_file`: metrics for Prometheus at `path` of the REST port.
-
-    Raises:
-        InputError: `path` does not start with a slash, or lies where models are asked.
-    """
+def check_metrics_path(path: str) -> None:
+    """Raises `InputError` for a path of metrics that does not start with a slash, needs quoting, or is below /v1."""
     if not re.fullmatch(r"(/[A-Za-z0-9_.~-]+)+", path):
         raise InputError(f"The path of the metrics must be like {DEFAULT_METRICS_PATH}. Received: {path!r}")
     if path.lower() == "/v1" or path.lower().startswith("/v1/"):
         raise InputError(f"Below /v1 servers answer requests to models. Give another path of metrics than {path}.")
-    message = _message("MonitoringConfig")
-    message.prometheus_config.enable = True
-    message.prometheus_config.path = path
-    return _text(message)
 
 
 def check_model_name(name: str) -> None:

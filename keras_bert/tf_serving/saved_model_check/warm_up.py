@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator
 
 from keras_bert.program.errors import InputError
-from keras_bert.records.files import iterate_records
+from keras_bert.program.record_files import iterate_records
 from keras_bert.tf_serving.saved_model_check.reading import SavedModelFiles
 from keras_bert.tf_serving.saved_model_check.report import ERROR, WARNING, Finding
 from keras_bert.tf_serving.saved_model_check.signatures import DEFAULT_SIGNATURE

@@ -10,7 +10,7 @@ import os
 import numpy as np
 
 from keras_bert.program.errors import InputError
-from keras_bert.records.files import iterate_records
+from keras_bert.program.record_files import iterate_records
 from keras_bert.tf_serving.saved_model_check.batching import check_batching
 from keras_bert.tf_serving.saved_model_check.warm_up import largest_warm_up_request
 from keras_bert.tf_serving.server.batching import Arrays, Batcher, BatchingOptions, BatchScheduler

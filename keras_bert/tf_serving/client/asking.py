@@ -1,0 +1,107 @@
+"""The logic of every client, written once as coroutines. Asyncio clients subclass it; blocking ones run its coroutines.
+
+A coroutine of this file waits only through its `channel` and its `wait`. If these block instead of suspending, the
+coroutine never suspends, and `waiting.finish` runs it without an event loop.
+"""
+
+import time
+from collections.abc import Mapping
+
+import numpy as np
+
+from keras_bert.tf_serving.client.errors import DeadlineExceeded, ServingError
+from keras_bert.tf_serving.client.model_choice import newest_available, not_available, only_output
+from keras_bert.tf_serving.client.model_info import ModelMetadata, ModelVersion
+from keras_bert.tf_serving.client.request_batches import as_arrays, join_rows, split_rows
+from keras_bert.tf_serving.client.retrying import POLL_SECONDS, Attempts
+from keras_bert.tf_serving.client.waiting import AsyncioWait
+
+
+class Asking:
+    """Asks one model; see `clients.BlockingClient` for the arguments, results and errors of the public methods.
+
+    Args:
+        format: writes requests and reads answers: a `RestFormat` or `GrpcFormat`.
+        channel: carries requests: a `RestChannel` or `GrpcChannel`.
+        wait: a `BlockingWait` or `AsyncioWait`.
+        timeout, retries, batch_size: as in `RestClient`.
+    """
+
+    _wait_class, _default_in_flight = AsyncioWait, 16
+
+    def __init__(self, format, channel, wait, timeout: float, retries: int, batch_size: int | None):
+        self._format, self._channel, self._wait = format, channel, wait
+        self._timeout, self._retries, self._batch_size = timeout, retries, batch_size
+        self._only_outputs: dict[str, str] = {}
+
+    async def predict(self, /, signature_name: str = "serving_default", **inputs) -> dict[str, np.ndarray]:
+        answer = join_rows(await self._ask("predict", signature_name, inputs))
+        if None in answer:  # TF Serving's JSON does not name the output of a signature that has only one.
+            answer = {await self._name_of_only_output(signature_name): answer[None]}
+        return answer
+
+    async def classify(self, /, signature_name: str = "classify", **features) -> dict[str, np.ndarray]:
+        return join_rows(await self._ask("classify", signature_name, features))
+
+    async def regress(self, /, signature_name: str = "regress", **features) -> np.ndarray:
+        return np.concatenate(await self._ask("regress", signature_name, features))
+
+    async def metadata(self) -> ModelMetadata:
+        return self._format.read_metadata(await self._retried(self._format.metadata()))
+
+    async def status(self) -> list[ModelVersion]:
+        return self._format.read_status(await self._retried(self._format.status()))
+
+    async def wait_until_available(self, timeout: float = 60.0) -> int:
+        end, last = time.monotonic() + timeout, "the server was never asked"
+        while (left := end - time.monotonic()) > 0:
+            try:
+                answer = await self._channel.send(self._format.status(), min(left, self._timeout))
+                versions = self._format.read_status(answer)
+                if (version := newest_available(versions)) is not None:
+                    return version
+                last = ", ".join(f"version {version.version} is {version.state}" for version in versions)
+            except ServingError as error:
+                last = not_available(error)
+            await self._wait.pause(min(POLL_SECONDS, max(end - time.monotonic(), 0)))
+        text = f"no version was available within {timeout:g} seconds: {last}"
+        raise DeadlineExceeded(self._format.server, "DEADLINE_EXCEEDED", text)
+
+    async def close(self) -> None:
+        await self._wait.close()
+        await self._channel.close()
+
+    async def __aenter__(self):
+        return self
+
+    async def __aexit__(self, *_):
+        await self.close()
+
+    async def _ask(self, verb: str, signature_name: str, inputs: Mapping) -> list:
+        """Returns the answers for all rows of `inputs`, in their order."""
+        write, read = getattr(self._format, verb), getattr(self._format, f"read_{verb}")
+        parts = list(split_rows(as_arrays(inputs), self._batch_size))
+
+        async def ask(part: tuple[range, dict]):
+            rows, arrays = part
+            try:
+                return read(await self._retried(write(signature_name, arrays)))
+            except ServingError as error:
+                error.rows = rows if len(parts) > 1 else None
+                raise
+
+        return [await ask(parts[0])] if len(parts) == 1 else await self._wait.for_all(ask, parts)
+
+    async def _retried(self, request):
+        attempts = Attempts(self._timeout, self._retries)
+        while True:
+            try:
+                return await self._channel.send(request, attempts.remaining())
+            except ServingError as error:
+                pause = attempts.pause_after(error)
+            await self._wait.pause(pause)
+
+    async def _name_of_only_output(self, signature_name: str) -> str:
+        if signature_name not in self._only_outputs:
+            self._only_outputs[signature_name] = only_output(await self.metadata(), signature_name)
+        return self._only_outputs[signature_name]

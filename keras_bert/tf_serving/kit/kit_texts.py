@@ -1,0 +1,129 @@
+"""The text files of a kit: the files of `templates/` with the values of one model filled in.
+
+Values are filled in unquoted. `make_serving_kit` first refuses names, images and paths that would need quoting in
+shells, YAML or addresses.
+"""
+
+import math
+import pathlib
+import re
+import string
+from collections.abc import Mapping
+
+from keras_bert.program.errors import InputError
+from keras_bert.tf_serving.kit.server_files import (
+    Batching,
+    ServedModel,
+    models_text,
+)
+
+_TEMPLATES = pathlib.Path(__file__).parent / "templates"
+_IMAGE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:/@-]*")
+_MEBIBYTE = 1 << 20
+# Memory of the server itself.
+_SERVER_BYTES = 512 * _MEBIBYTE
+# Memory for weights and batches per byte of the version on disk.
+_MEMORY_PER_DISK = 1.5
+
+_JOINS_ANY_LENGTH = """\
+Requests of different lengths are joined: `pad_variable_length_inputs` is on in `config/batching.config`."""
+_JOINS_EQUAL_LENGTHS = """\
+`pad_variable_length_inputs` is off in `config/batching.config`. Requests with a variable second axis (ids, lists of
+texts) that come at once must have the same number of columns, or the server refuses them. Plain texts have no such
+axis."""
+
+
+class _Template(string.Template):
+    # Shell scripts are full of "$".
+    delimiter = "@@"
+
+
+def kit_texts(
+    *,
+    name: str,
+    version: int,
+    num_requests: int,
+    image: str,
+    metrics_path: str,
+    batching: Batching,
+    model_bytes: int,
+    request: str,
+) -> dict[str, str]:
+    """Returns the text files of a kit: path in the kit -> text.
+
+    Args:
+        name: the model's name in requests. Names of Kubernetes objects are made from it.
+        version: the version in the kit.
+        num_requests: how many warm-up requests the version has.
+        image: the Docker image of TensorFlow Serving.
+        metrics_path: where the server publishes its metrics.
+        batching: how the server joins requests.
+        model_bytes: the size of the version on disk, from which memory is estimated.
+        request: the JSON of a sample request.
+    """
+    values = {
+        "name": name,
+        "image": image,
+        "metrics_path": metrics_path,
+        "flags": _filled("flags.sh", {"name": name}).rstrip("\n"),
+    }
+    config = {
+        "models.config": models_text([ServedModel(name, f"/models/{name}")]),
+        "batching.config": batching.text(),
+        "monitoring.config": _filled("monitoring.config", values),
+    }
+    readme = {
+        "version": version,
+        "next_version": version + 1,
+        "num_requests": num_requests,
+        "request": request,
+        "largest_request": batching.largest_request,
+        "joining": _JOINS_ANY_LENGTH if batching.pad_variable_length_inputs else _JOINS_EQUAL_LENGTHS,
+    }
+    return {
+        **{f"config/{file}": text for file, text in config.items()},
+        "serve.sh": _filled("serve.sh", values),
+        "serve_with_docker.sh": _filled("serve_with_docker.sh", values),
+        "kubernetes.yaml": _filled("kubernetes.yaml", values | _kubernetes_values(name, config, model_bytes)),
+        "README.md": _filled("README.md", values | readme),
+    }
+
+
+def check_image(image: str) -> None:
+    """Raises `InputError` for a Docker image whose name a shell or YAML would have to quote."""
+    if not _IMAGE.fullmatch(image):
+        raise InputError(
+            f"The name of a Docker image has letters, digits and '_.:/@-', and starts with a letter or a digit. "
+            f"Received: {image!r}"
+        )
+
+
+def kubernetes_name(name: str) -> str:
+    """Returns a name with the characters that Kubernetes allows: `Sentiment_v1` -> `sentiment-v1`."""
+    return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:50].strip("-")
+
+
+def _kubernetes_values(name: str, config: Mapping[str, str], model_bytes: int) -> dict:
+    one_version = model_bytes * _MEMORY_PER_DISK
+    indented = (
+        f"  {file}: |\n" + "\n".join(f"    {line}" for line in text.splitlines())
+        for file, text in sorted(config.items())
+    )
+    return {
+        "label": kubernetes_name(name),
+        "config": "\n".join(indented),
+        "model_bytes": f"{model_bytes:,}",
+        # Room for four versions.
+        "storage": max(1024, _mebibytes(4 * model_bytes)),
+        "memory_request": _mebibytes(_SERVER_BYTES + one_version),
+        "memory_limit": _mebibytes(_SERVER_BYTES + 2 * one_version),
+    }
+
+
+def _mebibytes(size: float) -> int:
+    return math.ceil(size / _MEBIBYTE)
+
+
+def _filled(template: str, values: Mapping) -> str:
+    """Returns the text of a template with its placeholders, `@@{name}`, replaced by values."""
+    return _Template((_TEMPLATES / template).read_text("utf-8")).substitute(values)

@@ -1,0 +1,56 @@
+#!/usr/bin/env bash
+# Starts TensorFlow Serving with the model @@{name}.
+#
+# REST: http://localhost:8501/v1/models/@@{name}, gRPC: localhost:8500.
+# More flags of tensorflow_model_server can be given: they are passed on.
+set -euo pipefail
+here="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
+
+server="${MODEL_SERVER:-tensorflow_model_server}"
+grpc_port="${GRPC_PORT:-8500}"
+rest_port="${REST_PORT:-8501}"
+
+if ! command -v "${server}" > /dev/null; then
+  echo "error: ${server} is not installed. Use serve_with_docker.sh, or set MODEL_SERVER=/path/to/it." >&2
+  exit 1
+fi
+
+# The server takes absolute folders only; the file in config/ has those inside a container.
+config="$(mktemp -d)"
+trap 'rm -rf "${config}"' EXIT
+escaped="$(printf '%s' "${here}/models/" | sed 's/[\\&|]/\\&/g')"
+sed "s|base_path: \"/models/|base_path: \"${escaped}|" \
+  "${here}/config/models.config" > "${config}/models.config"
+
+flags=(
+@@{flags}
+  --port="${grpc_port}"
+  --rest_api_port="${rest_port}"
+  --model_config_file="${config}/models.config"
+  --batching_parameters_file="${here}/config/batching.config"
+  --monitoring_config_file="${here}/config/monitoring.config"
+)
+
+# Not exec: the temporary folder is removed when the server ends. A signal to this script ends the server too, from the
+# moment at which it starts.
+server_process=""
+signalled=""
+stop_server() {
+  signalled="yes"
+  if [ -n "${server_process}" ]; then kill -TERM "${server_process}" 2> /dev/null || true; fi
+}
+trap stop_server INT TERM
+"${server}" "${flags[@]}" "$@" &
+server_process="$!"
+if [ -n "${signalled}" ]; then stop_server; fi
+
+# A signal ends the waiting before the server has ended. Of a server that was waited for to its end, wait says 127.
+status=127
+signalled="yes"
+while [ -n "${signalled}" ]; do
+  signalled=""
+  waited=0
+  wait "${server_process}" 2> /dev/null || waited="$?"
+  if [ "${waited}" -ne 127 ]; then status="${waited}"; fi
+done
+exit "${status}"
