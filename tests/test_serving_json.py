@@ -1,4 +1,4 @@
-"""The cases of TensorFlow Serving's json_tensor_test, expressed anew: what is read, printed and refused."""
+"""JSON of requests and answers: what is read, written and refused. The values are those of TensorFlow Serving."""
 
 import json
 
@@ -7,7 +7,7 @@ import pytest
 
 from keras_bert.tf_serving.server.json_examples import classification_body, examples_from_request, regression_body
 from keras_bert.tf_serving.server.json_tensors import arrays_from_request, decimals, response_body
-from keras_bert.tf_serving.server.json_text import debug_text, parse_object
+from keras_bert.tf_serving.server.json_text import parse_object, shown
 from keras_bert.tf_serving.server.status import Code, StatusError
 from keras_bert.tf_serving.wire import messages
 
@@ -29,34 +29,30 @@ def refused(body, **dtypes) -> str:
 @pytest.mark.parametrize(
     ("body", "error"),
     [
-        (b"", "JSON Parse error: The document is empty"),
-        (b"instances = [1]", "JSON Parse error: Invalid value. at offset: 0"),
-        (b'{"a": [1 2]}', "JSON Parse error: Missing a comma or ] after an array element. at offset: 9"),
-        (
-            b'{"a": [1], "b": {"c": 1 2}}',
-            "JSON Parse error: Missing a comma or } after an object member. at offset: 24",
-        ),
-        (b'{"a" 1}', "JSON Parse error: Missing a colon after a name of object member. at offset: 5"),
-        (b"{a: 1}", "JSON Parse error: Missing a name for object member. at offset: 1"),
-        (b'{"a": "', "JSON Parse error: Missing a closing quotation mark in string. at offset: 6"),
-        (b'{"\xc3\xa9": "\x01"}', "JSON Parse error: Invalid encoding in string. at offset: 8"),
-        (b'{"a": "\\x"}', "JSON Parse error: Invalid escape character in string. at offset: 7"),
-        (b'{"a": "\\u12"}', "JSON Parse error: Incorrect hex digit after \\u escape in string."),
-        (b'{"a": "\\ud800"}', "JSON Parse error: The surrogate pair in string is invalid."),
-        (b'{"a": "\\udc80"}', "JSON Parse error: The surrogate pair in string is invalid."),
-        (b'{"a": "\\ud83d\\ud83d"}', "JSON Parse error: The surrogate pair in string is invalid."),
-        (b'{"a": 1e999}', "JSON Parse error: Number too big to be stored in double."),
-        (b'{"a": ' + b"9" * 6000 + b"}", "JSON Parse error: Number too big to be stored in double."),
-        (b'{"a": ' + b"[" * 100_000, "JSON Parse error: "),
+        (b"", "Expecting value at byte 0"),
+        (b"instances = [1]", "Expecting value at byte 0"),
+        (b'{"\xc3\xa9": [1 2]}', "Expecting ',' delimiter at byte 10"),
+        (b'{"a" 1}', "at byte 5"),
+        (b"{a: 1}", "at byte 1"),
+        (b'{"a": "', "Unterminated string"),
+        (b'{"a": "\x01"}', "Invalid control character"),
+        (b'{"a": "\\x"}', "escape"),
+        (b'{"a": "\\u12"}', "escape"),
+        (b'{"a": "\\ud800"}', "half of a surrogate pair"),
+        (b'{"a": "\\udc80"}', "half of a surrogate pair"),
+        (b'{"a": "\\ud83d\\ud83d"}', "half of a surrogate pair"),
+        (b'{"a": 1e999}', "too large for 64 bits"),
+        (b'{"a": ' + b"9" * 6000 + b"}", "too large for 64 bits"),
+        (b'{"a": ' + b"[" * 100_000, "deeper than 256 levels"),
         # Python 3.12 parses more than it can then walk through.
-        (b'{"inputs": ' + b"[" * 300 + b"]" * 300 + b"}", "JSON Parse error: Terminate parsing due to Handler error."),
-        (b'{"inputs": ' + b'{"a": ' * 300 + b"1" + b"}" * 301, "JSON Parse error: Terminate parsing due to Handler"),
-        (b"[1]", "JSON Value: [1] Is not object"),
-        (b"{}", "Missing 'inputs' or 'instances' key"),
+        (b'{"inputs": ' + b"[" * 300 + b"]" * 300 + b"}", "deeper than 256 levels"),
+        (b'{"inputs": ' + b'{"a": ' * 300 + b"1" + b"}" * 301, "deeper than 256 levels"),
+        (b"[1]", "must be a JSON object. Received: [1]"),
+        (b"{}", 'Give either "instances" or "inputs". Received: neither'),
     ],
 )
-def test_what_is_no_request_is_refused_in_rapidjsons_words(body, error):
-    assert refused(body).startswith(error)
+def test_a_body_that_is_no_request_is_refused(body, error):
+    assert error in refused(body)
 
 
 def test_what_stands_behind_the_object_is_ignored_and_the_first_of_two_members_counts():
@@ -96,38 +92,39 @@ def test_named_inputs_may_come_as_rows_or_as_columns():
 def test_columns_may_be_a_scalar_or_have_no_rows_and_instances_may_not():
     assert read('{"inputs": 5}')[0]["x"].shape == ()
     assert read('{"inputs": []}')[0]["x"].shape == (0,)
-    assert "No values in 'instances' array" in refused('{"instances": []}')
+    assert "Received: []" in refused('{"instances": []}')
 
 
 @pytest.mark.parametrize(
     ("body", "error"),
     [
-        ('{"instances": [1], "inputs": [1]}', "Not formatted correctly expecting only one of 'inputs' or 'instances'"),
-        ('{"instances": 1}', "Expecting 'instances' to be an list/array"),
-        ('{"instances": [[1, 2], [3]]}', "Error: INVALID_ARGUMENT: Expecting tensor size: 2 but got: 1"),
-        ('{"instances": [[1], 2]}', "Expecting shape [1] but got: []"),
-        ('{"instances": [[[1, 2]], [[1], [2]]]}', "Expecting shape [1,2] but got: [2,1]"),
-        ('{"instances": [1, "x"]}', 'JSON Value: "x" Type: String is not of expected type: float'),
-        ('{"instances": [true]}', "JSON Value: true Type: True is not of expected type: float"),
-        ('{"instances": [null]}', "Type: Null is not of expected type: float"),
-        ('{"instances": [{"x": 1}, [2]]}', "Expecting object but got list at item 1 of input list"),
-        ('{"instances": [[1], {"x": 1}]}', "Expecting value/list but got object at item 1 of input list"),
-        ('{"instances": [{"y": 1}]}', "key: y of 'instances' list. Error: INVALID_ARGUMENT: JSON object: does not"),
-        ('{"instances": [{"x": 1}, {}]}', "element: 1 of 'instances' list. JSON object: {} keys must be equal to: x"),
-        ('{"inputs": {"y": [1]}}', "Missing named input: x in 'inputs' object."),
-        ('{"inputs": [[1], [2, 3]]}', "Encountered list at unexpected size: 2 at level: 1 expected size: 1"),
-        ('{"inputs": [1, [2]]}', "Encountered list at unexpected level: 1 expected < 1"),
-        ('{"inputs": [[1], 2]}', "JSON Value: 2 found at incorrect level: 2 in the JSON DOM. Expected at level: 2"),
-        ('{"inputs": {"x": ' + "[" * 40 + "]" * 40 + "}}", "tensor parsing error: x"),
+        ('{"instances": [1], "inputs": [1]}', "Received: instances, inputs"),
+        ('{"instances": 1}', '"instances" must be a list with a value for each row. Received: 1'),
+        ('{"instances": [[1, 2], [3]]}', "instances[1]: All rows must have the shape of the first, [2]. Received: [1]"),
+        ('{"instances": [[1], 2]}', "the shape of the first, [1]. Received: []"),
+        ('{"instances": [[[1, 2]], [[1], [2]]]}', "the shape of the first, [1, 2]. Received: [2, 1]"),
+        ('{"instances": [1, "x"]}', "instances[1]: Expected a value of type float. Received the string 'x'"),
+        ('{"instances": [true]}', "Expected a value of type float. Received the boolean True"),
+        ('{"instances": [null]}', "Expected a value of type float. Received the null None"),
+        ('{"instances": [{"x": 1}, [2]]}', "instances[1] must be an object like the first row. Received: [2]"),
+        ('{"instances": [[1], {"x": 1}]}', "instances[1] must be a value or a list like the first row"),
+        ('{"instances": [{"y": 1}]}', "instances[0] must have the keys x. Received: {'y': 1}"),
+        ('{"instances": [{"x": 1}, {}]}', "instances[1] must have the keys x. Received: {}"),
+        ('{"inputs": {"y": [1]}}', '"inputs" must have the key x. Received: y'),
+        ('{"inputs": [[1], [2, 3]]}', "inputs.x: Expected a list of 1 on axis 1. Received a list of 2"),
+        ('{"inputs": [1, [2]]}', "inputs.x: Expected a single value on axis 1. Received: [2]"),
+        ('{"inputs": [[1], 2]}', "inputs.x: Expected a list of 1 on axis 1. Received: 2"),
+        ('{"inputs": {"x": ' + "[" * 40 + "]" * 40 + "}}", "The input x must have at most 32 axes. Received: 40"),
     ],
-)  # fmt: skip
+)
 def test_wrong_forms_are_refused(body, error):
     assert error in refused(body)
 
 
 def test_several_inputs_need_names():
-    assert "instances is a plain list" in refused('{"instances": [1]}', a="float", b="float")
-    assert "inputs is a plain value/list" in refused('{"inputs": [1]}', a="float", b="float")
+    names = '{"a": ..., "b": ...}'
+    assert names in refused('{"instances": [1]}', a="float", b="float")
+    assert names in refused('{"inputs": [1]}', a="float", b="float")
 
 
 @pytest.mark.parametrize(
@@ -139,7 +136,7 @@ def test_several_inputs_need_names():
 def test_each_type_has_its_range(dtype, good, bad):
     array = read(f'{{"instances": [{good}]}}', x=dtype)[0]["x"]
     assert array.tolist() == [b"" if dtype == "string" else json.loads(good)]
-    assert f"is not of expected type: {dtype}" in refused(f'{{"instances": [{bad}]}}', x=dtype)
+    assert f"Expected a value of type {dtype}" in refused(f'{{"instances": [{bad}]}}', x=dtype)
 
 
 def test_small_integers_wrap_as_in_tensorflow_serving():
@@ -147,10 +144,10 @@ def test_small_integers_wrap_as_in_tensorflow_serving():
 
 
 def test_half_cannot_be_sent():
-    with pytest.raises(StatusError, match="Conversion of JSON Value: 1 to type: half") as error:
+    with pytest.raises(StatusError, match="JSON cannot carry values of type half: use gRPC") as error:
         read('{"inputs": [1]}', x="half")
     assert error.value.code == Code.UNIMPLEMENTED
-    assert "UNIMPLEMENTED: Conversion of JSON Value" in refused('{"instances": [1]}', x="half")
+    assert "JSON cannot carry values of type half" in refused('{"instances": [1]}', x="half")
 
 
 def test_base64_may_be_in_the_alphabet_of_the_web():
@@ -159,14 +156,13 @@ def test_base64_may_be_in_the_alphabet_of_the_web():
 
 
 def test_bad_base64_is_refused():
-    assert "Unable to base64 decode" in refused('{"instances": [{"b64": "%%%"}]}', x="string")
-    assert "not formatted correctly for base64 data" in refused('{"inputs": {"x": [{"b": "YQ=="}]}}', x="string")
+    assert "is not base64" in refused('{"instances": [{"b64": "%%%"}]}', x="string")
+    assert "A string of bytes must be" in refused('{"inputs": {"x": [{"b": "YQ=="}]}}', x="string")
 
 
-def test_quoted_values_are_cut():
-    text = debug_text({"a": [1, {"b": "c"}]})
-    assert text == '{\n    "a": [1, {\n            "b": "c"\n        }]\n}'
-    assert len(debug_text([[0] * 10_000] * 100)) < 400
+def test_values_in_errors_are_cut():
+    assert shown({"a": [1, {"b": "c"}]}) == "{'a': [1, {'b': 'c'}]}"
+    assert len(shown([["x" * 10_000] * 10_000] * 100)) < 2000
 
 
 def test_numbers_are_printed_in_six_digits_or_exactly():
@@ -195,19 +191,16 @@ def test_every_printed_number_is_the_number():
     assert np.array(decimals(numbers), np.float64).astype(np.float32).tobytes() == numbers.tobytes()
 
 
-def test_rows_are_printed_as_tensorflow_serving_prints_them():
+def test_rows_are_values_or_objects():
     y = np.array([2.5, 3, 4.5], np.float32)
-    assert response_body({"y": y}, True).decode() == '{\n    "predictions": [2.5, 3.0, 4.5\n    ]\n}'
-    body = response_body({"b": np.array([[1, 2]], np.int32), "a": np.array([b'"\n\x1f/'], object)}, True).decode()
-    rows = '        {\n            "a": "\\"\\n\\u001F/",\n            "b": [1, 2]\n        }\n'
-    assert body == f'{{\n    "predictions": [\n{rows}    ]\n}}'
+    assert response_body({"y": y}, True) == b'{"predictions": [2.5, 3.0, 4.5]}'
+    body = response_body({"b": np.array([[1, 2]], np.int32), "a": np.array([b'"\n\x1f/'], object)}, True)
+    assert json.loads(body) == {"predictions": [{"a": '"\n\x1f/', "b": [1, 2]}]}
+    assert response_body({"y": y[:0]}, True) == b'{"predictions": []}'
 
 
-def test_columns_are_printed_as_tensorflow_serving_prints_them():
-    assert (
-        response_body({"y": np.float32([2.5, 3])}, False).decode()
-        == '{\n    "outputs": [\n        2.5,\n        3.0\n    ]\n}'
-    )
+def test_columns_are_a_value_or_an_object():
+    assert response_body({"y": np.float32([2.5, 3])}, False) == b'{"outputs": [2.5, 3.0]}'
     outputs = {"y": np.zeros((2, 0), np.float32), "z": np.array(True)}
     assert json.loads(response_body(outputs, False)) == {"outputs": {"y": [[], []], "z": True}}
 
@@ -215,23 +208,23 @@ def test_columns_are_printed_as_tensorflow_serving_prints_them():
 def test_outputs_named_bytes_are_base64_and_others_are_text_as_it_is():
     array = np.array([b"\xff"], object)
     assert json.loads(response_body({"y_bytes": array}, True)) == {"predictions": [{"b64": "/w=="}]}
-    assert b'["\xff"\n' in response_body({"y": array}, True)
+    assert b'["\xff"]' in response_body({"y": array}, True)
 
 
 @pytest.mark.parametrize(
     ("outputs", "error"),
     [
-        ({}, "Cannot convert empty tensor map to JSON"),
-        ({"y": np.zeros((), np.float32)}, "Tensor name: y has no shape information "),
-        ({"a": np.zeros(2), "b": np.zeros(3)}, "Tensor name: b has inconsistent batch size: 3 expecting: 2"),
-        ({"y": np.zeros(2, np.complex64)}, "Failed to write JSON value for tensor type: complex64"),
-        ({"y": np.zeros(2, np.float16)}, "Failed to write JSON value for tensor type: half"),
+        ({}, "The model has given no output"),
+        ({"y": np.zeros((), np.float32)}, "Rows need outputs of one batch.* y \\[\\]"),
+        ({"a": np.zeros(2), "b": np.zeros(3)}, "Rows need outputs of one batch.* a \\[2\\], b \\[3\\]"),
+        ({"y": np.zeros(2, np.complex64)}, "JSON cannot carry an output of type complex64"),
+        ({"y": np.zeros(2, np.float16)}, "JSON cannot carry an output of type float16"),
     ],
 )
 def test_outputs_that_json_cannot_have_are_refused(outputs, error):
-    with pytest.raises(StatusError) as caught:
+    with pytest.raises(StatusError, match=error) as caught:
         response_body(outputs, True)
-    assert caught.value.message == error
+    assert caught.value.code == Code.INVALID_ARGUMENT
 
 
 def test_examples_are_read_and_the_context_is_in_each():
@@ -248,17 +241,17 @@ def test_examples_are_read_and_the_context_is_in_each():
 @pytest.mark.parametrize(
     ("request_", "error"),
     [
-        ({}, "When method is classify, key 'examples' is expected and was not found"),
-        ({"examples": 5}, "Expecting 'examples' value to be an list/array"),
-        ({"examples": []}, "'examples' value is an empty array"),
-        ({"examples": [5]}, "Example must be JSON object but got JSON Number"),
-        ({"examples": [{}], "context": []}, "Example must be JSON object but got JSON Array"),
-        ({"examples": [{"names": None}]}, "Feature: names has element with unexpected JSON type: Null"),
-        ({"examples": [{"names": [[1]]}]}, "Feature: names has element with unexpected JSON type: Array"),
-        ({"examples": [{"names": {"a": 1}}]}, "Feature: names has element with unexpected JSON type: Object"),
-        ({"examples": [{"names": [1, "a"]}]}, "Unexpected element type in feature: names expecting type: int64"),
-        ({"examples": [{"names": 2**63}]}, "Feature: names has uint64_t element. Only int64_t is supported."),
-        ({"examples": [{"\udcff": 1}]}, "The name of a feature is not UTF-8: '\\udcff'"),
+        ({}, '"examples" must be a list of at least one object. Received: None'),
+        ({"examples": 5}, '"examples" must be a list of at least one object. Received: 5'),
+        ({"examples": []}, '"examples" must be a list of at least one object. Received: []'),
+        ({"examples": [5]}, "An example must be an object. Received: 5"),
+        ({"examples": [{}], "context": []}, "An example must be an object. Received: []"),
+        ({"examples": [{"names": None}]}, "The feature names must hold strings or numbers. Received: None"),
+        ({"examples": [{"names": [[1]]}]}, "The feature names must hold strings or numbers. Received: [1]"),
+        ({"examples": [{"names": {"a": 1}}]}, "The feature names must hold strings or numbers. Received: {'a': 1}"),
+        ({"examples": [{"names": [1, "a"]}]}, "All values of the feature names must have one type. Received: b'a'"),
+        ({"examples": [{"names": 2**63}]}, "The feature names must hold whole numbers below 2**63"),
+        ({"examples": [{"\udcff": 1}]}, "The name of a feature must be UTF-8. Received: '\\udcff'"),
     ],
 )
 def test_examples_of_wrong_form_are_refused(request_, error):
@@ -267,8 +260,7 @@ def test_examples_of_wrong_form_are_refused(request_, error):
     assert error in caught.value.message
 
 
-def test_results_are_printed_as_tensorflow_serving_prints_them():
+def test_results_are_rows_of_classes_or_numbers():
     rows = [[(b"a", 0.75), (b"", np.inf)], [(b"b", 1.0)]]
-    body = classification_body(rows).decode()
-    assert body == '{\n    "results": [[["a", 0.75], ["", Infinity]], [["b", 1.0]]\n    ]\n}'
-    assert regression_body([42, 0.5]).decode() == '{\n    "results": [42.0, 0.5]\n}'
+    assert classification_body(rows) == b'{"results": [[["a", 0.75], ["", Infinity]], [["b", 1.0]]]}'
+    assert regression_body([42, 0.5]) == b'{"results": [42.0, 0.5]}'

@@ -1,4 +1,4 @@
-"""The JSON of predict requests and answers, as TensorFlow Serving's json_tensor.cc has it.
+"""The JSON of predict requests and answers, with the values that TensorFlow Serving takes and gives.
 
 {"instances": [1.0, 2.0]}    ->  {"x": array([1., 2.])}            one value (or object) for each row
 {"inputs": {"x": [1.0]}}     ->  {"x": array([1.])}                one value for each input
@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from keras_bert.tf_serving.server.json_text import debug_text, format_error, quoted, type_name
+from keras_bert.tf_serving.server.json_text import kind_of, quoted, shown
 from keras_bert.tf_serving.server.status import Code, StatusError, invalid_argument
 
 BASE64_KEY = "b64"
@@ -29,7 +29,6 @@ _INTEGER_RANGES = {
     "uint32": (0, 2**32),
     "uint64": (0, 2**64),
 }
-_TYPE_NAMES = {"float16": "half"}  # where TensorFlow's name is another than NumPy's
 _NUMPY_TYPES = {"float": np.float32, "double": np.float64, "bool": np.bool_, "string": object}
 
 
@@ -46,20 +45,14 @@ def arrays_from_request(request: Mapping, dtypes: Mapping[str, str]) -> tuple[di
     Raises:
         StatusError: INVALID_ARGUMENT for a wrong form, UNIMPLEMENTED for a type that JSON cannot carry.
     """
-    if "instances" in request and "inputs" in request:
-        raise format_error(
-            request, "Not formatted correctly expecting only one of 'inputs' or 'instances' keys to exist "
-        )
-    if "instances" in request:
-        instances = request["instances"]
-        if not isinstance(instances, list):
-            raise format_error(request, "Expecting 'instances' to be an list/array")
-        if not instances:
-            raise format_error(request, "No values in 'instances' array")
-        return _from_rows(instances, dtypes), True
+    if ("instances" in request) == ("inputs" in request):
+        raise invalid_argument('Give either "instances" or "inputs". Received: ', ", ".join(request) or "neither")
     if "inputs" in request:
         return _from_columns(request["inputs"], dtypes), False
-    raise invalid_argument("Missing 'inputs' or 'instances' key")
+    instances = request["instances"]
+    if not isinstance(instances, list) or not instances:
+        raise invalid_argument('"instances" must be a list with a value for each row. Received: ', shown(instances))
+    return _from_rows(instances, dtypes), True
 
 
 class _Column:
@@ -72,78 +65,63 @@ class _Column:
 
     def add(self, item) -> None:
         shape = dense_shape(item)
-        values = []
-        _flatten(item, shape, 0, self.dtype, values)
         if self.shape is None:
-            self.shape, self.size = shape, len(values)
-        elif len(values) != self.size:
-            raise invalid_argument("Expecting tensor size: ", self.size, " but got: ", len(values))
+            self.shape = shape
         elif shape != self.shape:
-            raise invalid_argument("Expecting shape ", _shape_text(self.shape), " but got: ", _shape_text(shape))
-        self.values += values
+            raise invalid_argument("All rows must have the shape of the first, ", self.shape, ". Received: ", shape)
+        _flatten(item, shape, 0, self.dtype, self.values)
 
 
 def _from_rows(instances: list, dtypes: Mapping[str, str]) -> dict[str, np.ndarray]:
-    if not isinstance(instances[0], dict) and len(dtypes) > 1:
-        raise invalid_argument(
-            "instances is a plain list, but expecting list of objects as multiple "
-            "input tensors required as per tensorinfo_map"
-        )
     rows_are_objects = _is_object(instances[0])
+    if not rows_are_objects and len(dtypes) > 1:
+        raise _needs_names("instances", dtypes)
     columns = {name: _Column(dtype) for name, dtype in dtypes.items()}
     for number, row in enumerate(instances):
-        if rows_are_objects:
-            _add_object(row, number, columns)
-        elif _is_object(row):
-            raise invalid_argument("Expecting value/list but got object at item ", number, " of input list")
-        else:
+        if _is_object(row) != rows_are_objects:
+            raise invalid_argument(
+                f"instances[{number}] must be ", "an object" if rows_are_objects else "a value or a list",
+                " like the first row. Received: ", shown(row),
+            )  # fmt: skip
+        if not rows_are_objects:
+            row = dict.fromkeys(columns, row)
+        elif row.keys() != columns.keys():
+            raise invalid_argument(
+                f"instances[{number}] must have the keys ", ", ".join(sorted(columns)), ". Received: ", shown(row)
+            )
+        for name, column in columns.items():
             try:
-                next(iter(columns.values())).add(row)
+                column.add(row[name])
             except StatusError as error:
-                raise _element_error(number, "", error) from None
+                key = f".{name}" if rows_are_objects else ""
+                raise invalid_argument(f"instances[{number}]{key}: ", error.message) from None
     return {
         name: _array(name, column.values, [len(instances), *column.shape], column.dtype)
         for name, column in columns.items()
     }
 
 
-def _add_object(row, number: int, columns: dict[str, _Column]) -> None:
-    if not _is_object(row):
-        raise invalid_argument("Expecting object but got list at item ", number, " of input list")
-    for name, item in row.items():
-        try:
-            if name not in columns:
-                raise invalid_argument("JSON object: does not have named input: ", name)
-            columns[name].add(item)
-        except StatusError as error:
-            raise _element_error(number, f" key: {name}", error) from None
-    if len(row) != len(columns):
-        raise invalid_argument(
-            "Failed to process element: ", number, " of 'instances' list. JSON object: ", debug_text(row),
-            " keys must be equal to: ", ",".join(sorted(columns)),
-        )  # fmt: skip
-
-
-def _element_error(number: int, key: str, error: StatusError) -> StatusError:
-    return invalid_argument("Failed to process element: ", number, key, " of 'instances' list. Error: ", error)
-
-
 def _from_columns(inputs, dtypes: Mapping[str, str]) -> dict[str, np.ndarray]:
     if not _is_object(inputs):
         if len(dtypes) > 1:
-            raise invalid_argument(
-                "inputs is a plain value/list, but expecting an object as multiple "
-                "input tensors required as per tensorinfo_map"
-            )
+            raise _needs_names("inputs", dtypes)
         inputs = {name: inputs for name in dtypes}
     arrays = {}
     for name, dtype in dtypes.items():
         if name not in inputs:
-            raise invalid_argument("Missing named input: ", name, " in 'inputs' object.")
+            raise invalid_argument('"inputs" must have the key ', name, ". Received: ", ", ".join(inputs) or "no key")
         shape, values = dense_shape(inputs[name]), []
-        _flatten(inputs[name], shape, 0, dtype, values)
+        try:
+            _flatten(inputs[name], shape, 0, dtype, values)
+        except StatusError as error:
+            raise StatusError(error.code, f"inputs.{name}: {error.message}") from None
         arrays[name] = _array(name, values, shape, dtype)
     return arrays
+
+
+def _needs_names(key: str, dtypes: Mapping[str, str]) -> StatusError:
+    example = ", ".join(f'"{name}": ...' for name in dtypes)
+    return invalid_argument(f'The signature has several inputs, so "{key}" must name them: {{{example}}}')
 
 
 def _is_object(value) -> bool:
@@ -163,12 +141,12 @@ def bytes_of(text: str) -> bytes:
 def base64_bytes(value: Mapping) -> bytes:
     """Returns the bytes of {"b64": "..."}, in the usual or the web's alphabet, padded or not."""
     if not is_base64(value):
-        raise format_error(value, "not formatted correctly for base64 data")
+        raise invalid_argument('A string of bytes must be {"b64": "..."}. Received: ', shown(value))
     text = value[BASE64_KEY].translate({ord("-"): "+", ord("_"): "/"}).rstrip("=")
     try:
         return base64.b64decode(text + "=" * (-len(text) % 4), validate=True)
     except (binascii.Error, ValueError):
-        raise invalid_argument("Unable to base64 decode") from None
+        raise invalid_argument("The value of b64 is not base64. Received: ", shown(value[BASE64_KEY])) from None
 
 
 def dense_shape(value) -> list[int]:
@@ -186,17 +164,13 @@ def _flatten(value, shape: Sequence[int], level: int, dtype: str, values: list) 
     """Appends the elements of a nested list to `values`. Raises unless it has the shape and its elements the type."""
     if not isinstance(value, list):
         if level != len(shape):
-            raise format_error(
-                value, f"found at incorrect level: {level + 1} in the JSON DOM. Expected at level: {len(shape)}"
-            )
+            raise invalid_argument(f"Expected a list of {shape[level]} on axis {level}. Received: ", shown(value))
         values.append(_element(value, dtype))
         return
     if level >= len(shape):
-        raise invalid_argument("Encountered list at unexpected level: ", level, " expected < ", len(shape))
+        raise invalid_argument(f"Expected a single value on axis {level}. Received: ", shown(value))
     if len(value) != shape[level]:
-        raise invalid_argument(
-            "Encountered list at unexpected size: ", len(value), " at level: ", level, " expected size: ", shape[level]
-        )
+        raise invalid_argument(f"Expected a list of {shape[level]} on axis {level}. Received a list of {len(value)}")
     if level + 1 == len(shape) and _all_fit(value, dtype):
         values.extend(map(bytes_of, value) if dtype == "string" else value)
         return
@@ -230,17 +204,15 @@ def _element(value, dtype: str):
     elif kind is dict:
         fits = False
     else:
-        raise StatusError(Code.UNIMPLEMENTED, f"Conversion of JSON Value: {debug_text(value)} to type: {dtype}")
+        raise StatusError(Code.UNIMPLEMENTED, f"JSON cannot carry values of type {dtype}: use gRPC")
     if not fits:
-        raise invalid_argument(
-            "JSON Value: ", debug_text(value), " Type: ", type_name(value), " is not of expected type: ", dtype
-        )
+        raise invalid_argument(f"Expected a value of type {dtype}. Received the {kind_of(value)} ", shown(value))
     return value
 
 
 def _array(name: str, values: list, shape: Sequence[int], dtype: str) -> np.ndarray:
     if len(shape) > MAX_RANK:
-        raise invalid_argument("tensor parsing error: ", name)
+        raise invalid_argument(f"The input {name} must have at most {MAX_RANK} axes. Received: {len(shape)}")
     if dtype == "string":
         array = np.empty(len(values), object)
         array[:] = values
@@ -252,75 +224,50 @@ def _array(name: str, values: list, shape: Sequence[int], dtype: str) -> np.ndar
         return np.array(wide, _NUMPY_TYPES.get(dtype, dtype)).reshape(shape)
 
 
-def _shape_text(shape: Sequence[int]) -> str:
-    return f"[{','.join(map(str, shape))}]"
-
-
 def response_body(outputs: Mapping[str, np.ndarray], as_rows: bool) -> bytes:
-    """Returns the body of an answer, its bytes as TensorFlow Serving prints them.
+    """Returns the body of an answer.
 
-    Strings are given as they are; those of an output whose name ends in `_bytes` as {"b64": "..."}.
+    An only output has no name in it, as in TensorFlow Serving. Strings are given as they are; those of an output whose
+    name ends in `_bytes` as {"b64": "..."}.
 
     Raises:
         StatusError: INVALID_ARGUMENT where the outputs are not rows of one batch, or JSON has no such numbers.
     """
     if not outputs:
-        raise invalid_argument("Cannot convert empty tensor map to JSON")
-    outputs = dict(sorted(outputs.items()))
-    text = _rows_text(outputs) if as_rows else _columns_text(outputs)
-    return text.encode("utf-8", "surrogateescape")
+        raise invalid_argument("The model has given no output")
+    if as_rows:
+        _check_rows(outputs)
+    texts = {}
+    for name, array in sorted(outputs.items()):
+        elements = iter(_element_texts(array, name.endswith(BYTES_SUFFIX)))
+        if as_rows:
+            texts[name] = [_nested(array.shape[1:], elements) for _ in range(len(array))]
+        else:
+            texts[name] = _nested(array.shape, elements)
+    if as_rows:
+        rows = ", ".join(_object(dict(zip(texts, row, strict=True))) for row in zip(*texts.values(), strict=True))
+        return f'{{"predictions": [{rows}]}}'.encode("utf-8", "surrogateescape")
+    return f'{{"outputs": {_object(texts)}}}'.encode("utf-8", "surrogateescape")
 
 
-def _rows_text(outputs: Mapping[str, np.ndarray]) -> str:
-    batch_size = None
-    for name, array in outputs.items():
-        if not array.ndim:
-            raise invalid_argument("Tensor name: ", name, " has no shape information ")
-        if batch_size not in (None, len(array)):
-            raise invalid_argument(
-                "Tensor name: ", name, " has inconsistent batch size: ", len(array), " expecting: ", batch_size
-            )
-        batch_size = len(array)
-    rows = [[_one_line(array.shape[1:], elements) for _ in range(batch_size)] for array, elements in _elements(outputs)]
-    if len(rows) == 1:
-        # RapidJSON's writer closes the list in another style than it wrote its elements in.
-        items = ", ".join(rows[0])
-        return f'{{\n    "predictions": [{items}\n    ]\n}}' if items else '{\n    "predictions": []\n}'
-    objects = [
-        "\n        {\n            "
-        + ",\n            ".join(f"{quoted(name)}: {text}" for name, text in zip(outputs, row, strict=True))
-        + "\n        }"
-        for row in zip(*rows, strict=True)
-    ]
-    return f'{{\n    "predictions": [{",".join(objects)}\n    ]\n}}' if objects else '{\n    "predictions": []\n}'
+def _check_rows(outputs: Mapping[str, np.ndarray]) -> None:
+    shapes = {name: array.shape for name, array in outputs.items()}
+    if len({shape[:1] for shape in shapes.values()}) > 1 or () in shapes.values():
+        text = ", ".join(f"{name} {list(shape)}" for name, shape in shapes.items())
+        raise invalid_argument('Rows need outputs of one batch; ask with "inputs". The model has given: ', text)
 
 
-def _columns_text(outputs: Mapping[str, np.ndarray]) -> str:
-    level = 2 if len(outputs) > 1 else 1
-    columns = [_many_lines(array.shape, elements, "\n" + "    " * level) for array, elements in _elements(outputs)]
-    if len(outputs) == 1:
-        return f'{{\n    "outputs": {columns[0]}\n}}'
-    members = ",\n        ".join(f"{quoted(name)}: {text}" for name, text in zip(outputs, columns, strict=True))
-    return f'{{\n    "outputs": {{\n        {members}\n    }}\n}}'
+def _object(texts: Mapping[str, str]) -> str:
+    """Returns an object of members that are JSON text; an only member stands without its name."""
+    if len(texts) == 1:
+        return next(iter(texts.values()))
+    return "{" + ", ".join(f"{quoted(name)}: {text}" for name, text in texts.items()) + "}"
 
 
-def _elements(outputs: Mapping[str, np.ndarray]) -> Iterator[tuple[np.ndarray, Iterator[str]]]:
-    for name, array in outputs.items():
-        yield array, iter(_element_texts(array, name.endswith(BYTES_SUFFIX)))
-
-
-def _one_line(shape: Sequence[int], elements: Iterator[str]) -> str:
+def _nested(shape: Sequence[int], elements: Iterator[str]) -> str:
     if not shape:
         return next(elements)
-    return "[" + ", ".join(_one_line(shape[1:], elements) for _ in range(shape[0])) + "]"
-
-
-def _many_lines(shape: Sequence[int], elements: Iterator[str], indent: str) -> str:
-    if not shape:
-        return next(elements)
-    inner = indent + "    "
-    items = ",".join(inner + _many_lines(shape[1:], elements, inner) for _ in range(shape[0]))
-    return f"[{items}{indent if items else ''}]"
+    return "[" + ", ".join(_nested(shape[1:], elements) for _ in range(shape[0])) + "]"
 
 
 def _element_texts(array: np.ndarray, as_base64: bool) -> list[str]:
@@ -335,9 +282,7 @@ def _element_texts(array: np.ndarray, as_base64: bool) -> list[str]:
         return ["true" if value else "false" for value in values]
     if array.dtype.name in _INTEGER_RANGES:
         return list(map(str, values))
-    raise invalid_argument(
-        "Failed to write JSON value for tensor type: ", _TYPE_NAMES.get(array.dtype.name, array.dtype.name)
-    )
+    raise invalid_argument(f"JSON cannot carry an output of type {array.dtype.name}: use gRPC")
 
 
 def decimals(numbers: np.ndarray) -> list[str]:

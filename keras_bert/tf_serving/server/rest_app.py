@@ -16,7 +16,7 @@ from starlette.routing import Route
 from keras_bert.tf_serving.server.inference import Inference, ModelSpec, signature_or_default
 from keras_bert.tf_serving.server.json_examples import classification_body, examples_from_request, regression_body
 from keras_bert.tf_serving.server.json_tensors import arrays_from_request, response_body
-from keras_bert.tf_serving.server.json_text import error_body, format_error, parse_object
+from keras_bert.tf_serving.server.json_text import error_body, parse_object, shown
 from keras_bert.tf_serving.server.model_messages import metadata_body, status_body
 from keras_bert.tf_serving.server.model_store import ModelVersion
 from keras_bert.tf_serving.server.page import PAGE_HEADERS, page_html
@@ -115,7 +115,7 @@ class RestApi:
         request = parse_object(body) if len(body) < _LARGE_BODY else await asyncio.to_thread(parse_object, body)
         signature_name = request.get("signature_name", "")
         if not isinstance(signature_name, str):
-            raise format_error(request, "not formatted correctly. 'signature_name' key must be a string value.")
+            raise invalid_argument('"signature_name" must be a string. Received: ', shown(signature_name))
         signature_name = signature_or_default(signature_name)
         if what == "predict":
             version = self._inference.find(spec)
