@@ -116,14 +116,14 @@ def arrays(response) -> dict:
 def test_calls_that_there_are_not_are_malformed(client, method, path, error):
     status, body = client.raw(method, path)
     assert status == 400
-    assert body.startswith(b'{\n    "error": "' + error.encode())
+    assert body.startswith(b'{"error": "' + error.encode())
 
 
 def test_answers_are_json_and_say_so(client):
     client._connection.request("POST", client.path + ":predict", b'{"instances": [[1.0, 2.0], [3.0, 4.0]]}')
     response = client._connection.getresponse()
     assert response.headers["Content-Type"] == "application/json"
-    assert response.read() == b'{\n    "predictions": [[2.5, 3.0], [3.5, 4.0]\n    ]\n}'
+    assert response.read() == b'{"predictions": [[2.5, 3.0], [3.5, 4.0]]}'
 
 
 @pytest.mark.parametrize(
@@ -154,13 +154,13 @@ def test_unknown_models_and_versions_are_not_found(client, path, error):
 @pytest.mark.parametrize(
     ("body", "error"),
     [
-        (b"", "JSON Parse error: The document is empty"),
-        (b"instances = [1, 2]", "JSON Parse error: Invalid value. at offset: 0"),
-        ({"instances": ["x"]}, "not of expected type: float"),
-        ({"signature_name": 100}, "'signature_name' key must be a string value."),
+        (b"", "The body must be a JSON object"),
+        (b"instances = [1, 2]", "Expecting value at byte 0"),
+        ({"instances": ["x"]}, "Expected a value of type float"),
+        ({"signature_name": 100}, '"signature_name" must be a string. Received: 100'),
         ({"signature_name": "x", "instances": [1]}, 'Serving signature name: "x" not found in signature def'),
-        ({"signature_name": "scalar", "instances": [1]}, "Tensor name: sum has no shape information "),
-        ({"signature_name": "half", "instances": [1]}, "Failed to write JSON value for tensor type: bfloat16"),
+        ({"signature_name": "scalar", "instances": [1]}, "Rows need outputs of one batch"),
+        ({"signature_name": "half", "instances": [1]}, "JSON cannot carry an output of type bfloat16"),
         ({"signature_name": "rows", "instances": [1]}, ""),
         ({"signature_name": "pair", "instances": [{"a": [1, 2, 3], "b": "x"}]}, ""),
     ],
@@ -451,7 +451,7 @@ def test_health_metrics_and_unknown_paths(client, server):
     latencies = f":tensorflow:serving:request_latency_count{labels}"
     assert counts[latencies] == before[latencies] >= 1, "a request that failed has no latency"
     assert not any("invented" in name for name in counts)
-    assert client.raw("GET", "/nothing") == (404, b'{\n    "error": "Not found: /nothing"\n}')
+    assert client.raw("GET", "/nothing") == (404, b'{"error": "Not found: /nothing"}')
 
 
 def test_a_small_request_is_answered_at_once(client):

@@ -91,7 +91,7 @@ def model_configs(config) -> list[ModelConfig]:
     """Returns the models of a `ModelServerConfig`.
 
     Raises:
-        StatusError: INVALID_ARGUMENT, in TensorFlow Serving's words where it has some.
+        StatusError: INVALID_ARGUMENT.
     """
     if config.WhichOneof("config") == "custom_model_config":
         raise invalid_argument("Only model_config_list can be served, and custom_model_config came.")

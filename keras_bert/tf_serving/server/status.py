@@ -30,7 +30,7 @@ class StatusError(Exception):
 
     Attributes:
         code: a `Code`.
-        message: what clients read, in TensorFlow Serving's words where it has some.
+        message: the text that clients read.
     """
 
     def __init__(self, code: Code, message: str):
