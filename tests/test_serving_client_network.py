@@ -88,6 +88,17 @@ def test_an_answer_that_trickles_in_ends_at_the_deadline(server):
         assert 0.3 < time.monotonic() - start < 3.0  # the answer takes 10
 
 
+@pytest.mark.parametrize("kind", ["rest", "async rest"])
+def test_proxy_variables_of_the_environment_are_ignored(server, kind, monkeypatch):
+    for name in ("http_proxy", "https_proxy", "all_proxy"):
+        for variable in (name, name.upper()):
+            monkeypatch.setenv(variable, "http://127.0.0.1:1")  # nobody listens there
+    for variable in ("no_proxy", "NO_PROXY"):
+        monkeypatch.delenv(variable, raising=False)
+    with make_client(kind, server, retries=0) as client:
+        assert client.predict(text=["a"])["label"].tolist() == ["short"]
+
+
 def test_connections_are_kept_and_those_that_the_server_has_closed_are_replaced(server):
     server.connections = 0
     with make_client("rest", server, retries=0) as client:
