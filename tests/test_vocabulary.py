@@ -4,7 +4,9 @@ import pickle
 import pytest
 
 from keras_bert.program.errors import InputError
+from keras_bert.tokenization.graph_wordpiece import GraphTokenizer
 from keras_bert.tokenization.vocabulary import SPECIAL_TOKENS, Vocabulary
+from keras_bert.tokenization.wordpiece import WordPieceTokenizer
 
 TOKENS = (*SPECIAL_TOKENS, "the", "quick", "##est")
 REAL_SIZES = {"uncased": 30522, "cased": 28996, "multilingual-cased": 119547, "chinese": 21128}
@@ -93,3 +95,26 @@ def test_a_missing_file_and_a_folder_are_refused(tmp_path):
 def test_tokens_with_line_ends_are_refused():
     with pytest.raises(InputError, match="has a line end in it"):
         Vocabulary([*TOKENS, "a\nb"])
+
+
+def test_one_blank_line_is_a_token_that_matches_no_text(tmp_path):
+    path = write(tmp_path / "vocab.txt", as_file((*TOKENS, "", "fox")))
+    vocabulary = Vocabulary.from_file(path)
+    assert (vocabulary.tokens[8], vocabulary.ids["fox"]) == ("", 9)
+    vocabulary.save(tmp_path / "again.txt")
+    assert (tmp_path / "again.txt").read_bytes() == path.read_bytes()
+    texts = ["the  fox\n\n quickest", ""]
+    expected = [[5, 9, 6, 7], []]
+    assert [WordPieceTokenizer(vocabulary).encode(text) for text in texts] == expected
+    assert GraphTokenizer(vocabulary).tokenize(texts).to_list() == expected
+
+
+def test_two_blank_lines_are_refused(tmp_path):
+    with pytest.raises(InputError, match="lines 9 and 10 are blank. At most one line may be blank"):
+        Vocabulary.from_file(write(tmp_path / "vocab.txt", as_file((*TOKENS, "", "", "fox"))))
+
+
+@pytest.mark.parametrize(("casing", "blank", "size"), [("uncased", 30107, 31090), ("cased", 30105, 31116)])
+def test_the_vocabularies_of_scibert_load(shared_data, casing, blank, size):
+    vocabulary = Vocabulary.from_file(shared_data("family", "vocab", f"scibert_scivocab_{casing}.txt"))
+    assert (vocabulary.ids[""], len(vocabulary)) == (blank - 1, size)

@@ -38,7 +38,7 @@ class StandIns:
 
     def translate(self, token: str) -> str:
         """The token as the pieces op shall know it."""
-        if len(token) > MAX_CHARACTERS_PER_WORD or not self._never_in_words.isdisjoint(token):
+        if not token or len(token) > MAX_CHARACTERS_PER_WORD or not self._never_in_words.isdisjoint(token):
             # It cannot match, but the op would take it for a word with spaces. It keeps its id under another name.
             return chr(next(self._next))
         return token.translate(self.table)

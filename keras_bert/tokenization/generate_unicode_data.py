@@ -19,7 +19,7 @@ HANGUL_SYLLABLES = range(0xAC00, 0xD7A4)  # their decomposition is arithmetic, s
 def main() -> None:
     if unicodedata.unidata_version != UNICODE_VERSION:
         sys.exit(f"This Python has Unicode {unicodedata.unidata_version}; {UNICODE_VERSION} (Python 3.11) is needed.")
-    print("# Facts of Unicode 14.0 that BERT's tokenizer needs, written by generate_unicode_data.py: do not edit.")
+    print("# Facts of Unicode 14.0 that the tokenizers need, written by generate_unicode_data.py: do not edit.")
     print("# Numbers are hexadecimal code points; a-b is a range with both ends. unicode_table.py reads them.")
     for name, comment, text in tables():
         print(f"\n# {comment}")
@@ -40,6 +40,8 @@ def tables() -> Iterable[tuple[str, str, str]]:
     yield "ALPHANUMERIC", "What Python's str.isalnum says: letters, digits and other numbers.", ranges(is_alphanumeric)
     yield "UPPERCASE", "Those of them that str.isupper says are capitals.", ranges(is_uppercase)
     yield "DIGITS", "Those of them that str.isdigit says are digits.", ranges(lambda point: chr(point).isdigit())
+    yield "LETTERS", "Categories L, as byte-level BPE splits words.", ranges(lambda point: is_of_category(point, "L"))
+    yield "NUMBERS", "Categories N, as byte-level BPE splits words.", ranges(lambda point: is_of_category(point, "N"))
     yield "COMBINING_CLASSES", "Canonical combining classes other than 0, as range:decimal.", combining_classes()
     yield (
         "FOLDED",
@@ -60,6 +62,10 @@ def is_removed(point: int) -> bool:
 def is_punctuation(point: int) -> bool:
     is_ascii_symbol = 33 <= point <= 47 or 58 <= point <= 64 or 91 <= point <= 96 or 123 <= point <= 126
     return is_ascii_symbol or unicodedata.category(chr(point)).startswith("P")
+
+
+def is_of_category(point: int, first_letter: str) -> bool:
+    return unicodedata.category(chr(point)).startswith(first_letter)
 
 
 def is_alphanumeric(point: int) -> bool:

@@ -85,7 +85,7 @@ class GraphTokenizer(tf.Module):
         return ids, tf.cast(starts, tf.int32), tf.cast(ends, tf.int32)
 
     def _normalize(self, texts, with_offsets: bool = False):
-        texts = _as_strings(texts)
+        texts = as_strings(texts)
         is_exact = ~tf.strings.regex_full_match(texts, self._table_texts)
         fast_texts = tf.where(is_exact, "", texts)
         if with_offsets:
@@ -117,7 +117,7 @@ class GraphTokenizer(tf.Module):
         return [tf.RaggedTensor.from_row_splits(value, splits, validate=False) for value in values]
 
 
-def _as_strings(texts) -> tf.Tensor:
+def as_strings(texts) -> tf.Tensor:
     """Returns texts as a tensor of strings `(texts,)`."""
     try:
         texts = tf.convert_to_tensor(texts, tf.string)

@@ -118,6 +118,18 @@ def digits() -> frozenset[int]:
 
 
 @functools.cache
+def letters() -> frozenset[int]:
+    """Letters, Unicode's categories L."""
+    return _points(_facts()["LETTERS"])
+
+
+@functools.cache
+def numbers() -> frozenset[int]:
+    """Numbers, Unicode's categories N."""
+    return _points(_facts()["NUMBERS"])
+
+
+@functools.cache
 def combining_classes() -> dict[int, int]:
     """Code point -> canonical combining class, where that is not 0."""
     table = {}

@@ -20,7 +20,8 @@ class Vocabulary:
         tokens: strings; `##` marks a token that continues a word. [PAD] [UNK] [CLS] [SEP] [MASK] must be among them.
 
     Raises:
-        InputError: a special token is missing, or a token is empty or there twice.
+        InputError: a special token is missing, a token is there twice, or the last one is empty. One empty token before
+            it is taken: SciBERT's vocabularies have a blank line, which keeps its id and matches no text.
 
     Example:
         >>> vocabulary = Vocabulary(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "quick", "##est"])
@@ -44,8 +45,8 @@ class Vocabulary:
         has U+2028) stays as it is.
 
         Raises:
-            InputError: the file is missing, empty, binary or not UTF-8, has CRLF line ends or blank lines, lacks a
-                special token or has a token twice.
+            InputError: the file is missing, empty, binary or not UTF-8, has CRLF line ends, two blank lines or a blank
+                one at its end, lacks a special token or has a token twice.
         """
         path = os.fspath(path)
         lines = _read_lines(path)
@@ -144,8 +145,13 @@ def _check_tokens(tokens: Sequence[str], name: str) -> None:
     for number, token in enumerate(tokens, start=1):
         if "\n" in token:
             raise InputError(f"{name}: the token {token!r} has a line end in it, so it cannot be a line of a file.")
-        if not token:
+        if not token and number == len(tokens):
             raise InputError(f"{name}: line {number} is blank. Every line must hold one token: remove it.")
+        if token in first_lines and not token:
+            raise InputError(
+                f"{name}: lines {first_lines[token]} and {number} are blank. At most one line may be blank, as in "
+                "SciBERT's vocabularies, where it is a token that matches no text. Remove the others."
+            )
         if token in first_lines:
             raise InputError(
                 f"{name}: the token {token!r} is there twice, in lines {first_lines[token]} and {number}. "

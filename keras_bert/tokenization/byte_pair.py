@@ -1,0 +1,340 @@
+"""Byte-level BPE of GPT-2 and RoBERTa in Python, with character offsets: the reference that the graph must equal.
+
+What it does, in order (openai/gpt-2 `encoder.py`, on the frozen Unicode table):
+
+1. Split the text into words: a contraction ('s 't 're 've 'm 'll 'd), or a run of letters, of numbers or of other
+   characters, each with one space in front if there is one, or a run of white space. White space before a word
+   keeps its last character out of the run.
+2. Write each word in UTF-8. Every byte is a token.
+3. Join the pair of neighbours that comes first in the merges, everywhere in the word from left to right; repeat
+   until no pair is in the merges.
+
+Every text has tokens: there is no unknown one. In `vocab.json` a byte is written as a printable character; a space is
+Ġ.
+
+Offsets: a token reaches from the start of the character of its first byte to the end of the character of its last
+byte, without the spaces (U+0020) at its ends. A token of spaces only is an empty span at their end.
+"""
+
+import functools
+import heapq
+import itertools
+import json
+import os
+import re
+from collections.abc import Mapping, Sequence
+
+from keras_bert.program.atomic_output import atomic_file
+from keras_bert.program.errors import InputError
+from keras_bert.tokenization import unicode_table
+from keras_bert.tokenization.tokenizer import (
+    ROBERTA_SPECIAL_TOKENS,
+    SpecialTokens,
+    Tokenizer,
+    check_special_tokens,
+)
+
+VOCABULARY_FILE = "vocab.json"
+MERGES_FILE = "merges.txt"
+
+# White_Space of Unicode 14.0: `\s` in the pattern of GPT-2. Python's `\s` would add U+001C to U+001F.
+WHITE_SPACE = frozenset(
+    [*range(0x9, 0xE), 0x20, 0x85, 0xA0, 0x1680, *range(0x2000, 0x200B), 0x2028, 0x2029, 0x202F, 0x205F, 0x3000]
+)
+
+_CACHE_SIZE = 1 << 16
+_LONGEST_CACHED = 40
+
+
+class BytePairTokenizer(Tokenizer):
+    """Text -> ids by byte-level BPE.
+
+    A str may hold half surrogate pairs only as `bytes.decode("utf-8", "surrogateescape")` writes invalid bytes. Bytes
+    are read this way: invalid UTF-8 is kept, and each such byte counts as one character in offsets.
+
+    Args:
+        ids: token -> id, for all ids from 0 on. All 256 bytes must be among the tokens.
+        merges: pairs of tokens, the first to be joined first.
+        special_tokens: names of the special tokens, by role.
+        add_prefix_space: put a space before a text that does not begin with one, so that its first word has the ids
+            that it has inside a text.
+
+    Raises:
+        InputError: the ids have gaps, a byte or a special token is missing, or a merge names an unknown token.
+
+    Example:
+        >>> tokens = [*byte_alphabet(), "th", "the", "Ġthe", "<s>", "</s>", "<pad>", "<unk>", "<mask>"]
+        >>> ids = {token: number for number, token in enumerate(tokens)}
+        >>> tokenizer = BytePairTokenizer(ids, [("t", "h"), ("th", "e"), ("Ġ", "the")])
+        >>> tokenizer.tokenize("the then")
+        ['the', 'Ġthe', 'n']
+        >>> tokenizer.tokenize_with_offsets("the then")[1:]
+        ([0, 4, 7], [3, 7, 8])
+
+    Reference: Radford et al. 2019, "Language Models are Unsupervised Multitask Learners", section 2.2.
+    """
+
+    def __init__(
+        self,
+        ids: Mapping[str, int],
+        merges: Sequence[tuple[str, str]],
+        special_tokens: SpecialTokens = ROBERTA_SPECIAL_TOKENS,
+        add_prefix_space: bool = False,
+    ):
+        self.ids = dict(ids)
+        self.merges = tuple(map(tuple, merges))
+        self.special_tokens = special_tokens
+        self.add_prefix_space = add_prefix_space
+        self.tokens = _tokens_in_order(self.ids)
+        check_special_tokens(special_tokens, self.ids, "The vocabulary")
+        missing = [character for character in byte_alphabet() if character not in self.ids]
+        if missing:
+            raise InputError(
+                f"The vocabulary has no token for {len(missing)} of the 256 bytes, such as {missing[0]!r}. Byte-level "
+                "BPE needs them all. Is this the vocab.json of another kind of tokenizer?"
+            )
+        self.byte_ids = tuple(self.ids[character] for character in byte_alphabet())
+        # Pair of ids -> its place among the merges and the id of the joined token.
+        self.pairs = _numbered_pairs(self.merges, self.ids)
+        self._words = _word_pattern().findall
+        self._cached_join = functools.lru_cache(maxsize=_CACHE_SIZE)(self._join)
+
+    def __reduce__(self):
+        # Process pools send tokenizers by pickle; the cache stays behind.
+        return BytePairTokenizer, (self.ids, self.merges, self.special_tokens, self.add_prefix_space)
+
+    @classmethod
+    def from_files(
+        cls,
+        vocabulary_path: str | os.PathLike,
+        merges_path: str | os.PathLike,
+        special_tokens: SpecialTokens = ROBERTA_SPECIAL_TOKENS,
+        add_prefix_space: bool = False,
+    ) -> "BytePairTokenizer":
+        """Reads a `vocab.json` and a `merges.txt`.
+
+        Raises:
+            InputError: a file is missing or is no such file, or as the class says.
+        """
+        ids, merges = _read_vocabulary(vocabulary_path), _read_merges(merges_path)
+        try:
+            return cls(ids, merges, special_tokens, add_prefix_space)
+        except InputError as error:
+            raise InputError(f"{os.fspath(vocabulary_path)}, {os.fspath(merges_path)}: {error}") from None
+
+    def save(self, folder: str | os.PathLike) -> None:
+        """Writes `vocab.json` and `merges.txt`, as Hugging Face and fairseq's users read them."""
+        with atomic_file(os.path.join(folder, VOCABULARY_FILE)) as file:
+            file.write(json.dumps(dict(zip(self.tokens, itertools.count())), ensure_ascii=False).encode())
+        with atomic_file(os.path.join(folder, MERGES_FILE)) as file:
+            lines = ["#version: 0.2", *(" ".join(pair) for pair in self.merges)]
+            file.write("".join(f"{line}\n" for line in lines).encode())
+
+    def encode(self, text: str | bytes) -> list[int]:
+        """Returns the ids of the tokens of `text`, without special tokens around them."""
+        text = self._prefixed(_as_str(text))
+        return [number for word in self._words(text) for number in self._ids_of(word)]
+
+    def tokenize_with_offsets(self, text: str | bytes) -> tuple[list[int], list[int], list[int]]:
+        """Returns ids, starts and ends of equal length: token i came from `text[starts[i]:ends[i]]`."""
+        source = _as_str(text)
+        text = self._prefixed(source)
+        added = len(text) - len(source)
+        ids = [number for word in self._words(text) for number in self._ids_of(word)]
+        # The tokens of a text are its bytes, so their lengths say where they stand.
+        characters = [
+            place
+            for place, character in enumerate(text)
+            for _ in range(len(character.encode("utf-8", "surrogateescape")))
+        ]
+        starts, ends = [], []
+        last = 0
+        for number in ids:
+            first, last = last, last + len(self.token_bytes[number])
+            start, end = characters[first], characters[last - 1] + 1
+            while start < end and text[start] == " ":
+                start += 1
+            while start < end and text[end - 1] == " ":
+                end -= 1
+            starts.append(max(0, start - added))
+            ends.append(end - added)
+        return ids, starts, ends
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """Returns the text of ids. Bytes that are no UTF-8, such as half a character, become U+FFFD."""
+        return b"".join(self.token_bytes[number] for number in ids).decode("utf-8", "replace")
+
+    def graph(self):
+        """Returns the `GraphBytePair` of this tokenizer."""
+        from keras_bert.tokenization.graph_byte_pair import GraphBytePair
+
+        return GraphBytePair(self)
+
+    @functools.cached_property
+    def token_bytes(self) -> tuple[bytes, ...]:
+        """The bytes of each token, in the order of the ids. A token not written in the byte alphabet keeps its name."""
+        values = {character: value for value, character in enumerate(byte_alphabet())}
+        return tuple(
+            bytes(values[character] for character in token) if all(map(values.__contains__, token)) else token.encode()
+            for token in self.tokens
+        )
+
+    def join(self, word: bytes) -> list[int]:
+        """Returns the ids of one word.
+
+        Time grows as n log n with the bytes of the word.
+        """
+        ids: list[int | None] = [self.byte_ids[value] for value in word]
+        count = len(ids)
+        following, previous = list(range(1, count + 1)), list(range(-1, count - 1))
+        waiting = [
+            (*self.pairs[pair], place, *pair)
+            for place, pair in enumerate(itertools.pairwise(ids))
+            if pair in self.pairs
+        ]
+        heapq.heapify(waiting)
+        while waiting:
+            rank = waiting[0][0]
+            joined = []
+            # All occurrences of one pair, from left to right, before any pair that they make.
+            while waiting and waiting[0][0] == rank:
+                _, number, place, left, right = heapq.heappop(waiting)
+                behind = following[place]
+                if ids[place] != left or behind >= count or ids[behind] != right:
+                    continue
+                ids[place], ids[behind] = number, None
+                following[place] = following[behind]
+                if following[place] < count:
+                    previous[following[place]] = place
+                joined.append(place)
+            for place in joined:
+                for first in {previous[place], place}:
+                    if first < 0 or following[first] >= count:
+                        continue
+                    pair = ids[first], ids[following[first]]
+                    if pair in self.pairs:
+                        heapq.heappush(waiting, (*self.pairs[pair], first, *pair))
+        return [number for number in ids if number is not None]
+
+    def _prefixed(self, text: str) -> str:
+        return f" {text}" if self.add_prefix_space and text and text[0] != " " else text
+
+    def _ids_of(self, word: str) -> list[int]:
+        return self._cached_join(word) if len(word) <= _LONGEST_CACHED else self._join(word)
+
+    def _join(self, word: str) -> list[int]:
+        return self.join(word.encode("utf-8", "surrogateescape"))
+
+
+@functools.cache
+def byte_alphabet() -> tuple[str, ...]:
+    """Returns the character that stands for each byte in `vocab.json`.
+
+    Printable Latin-1 characters stand for themselves; the other 68 bytes are U+0100 and the characters behind it.
+
+    >>> byte_alphabet()[ord("a")], byte_alphabet()[ord(" ")]
+    ('a', 'Ġ')
+    """
+    printable = {*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)}
+    others = itertools.count(0x100)
+    return tuple(chr(value) if value in printable else chr(next(others)) for value in range(256))
+
+
+@functools.cache
+def _word_pattern() -> re.Pattern:
+    """GPT-2's pattern, with the letters, numbers and white space of Unicode 14.0."""
+    letters, numbers, space = map(_character_class, (unicode_table.letters(), unicode_table.numbers(), WHITE_SPACE))
+    return re.compile(
+        rf"'(?:[stmd]|re|ve|ll)| ?[{letters}]+| ?[{numbers}]+| ?[^{space}{letters}{numbers}]+"
+        rf"|[{space}]+(?![^{space}])|[{space}]+"
+    )
+
+
+def _character_class(points: frozenset[int]) -> str:
+    """{0x41, 0x42, 0x61} -> "A-Ba-a" """
+    ordered = sorted(points)
+    firsts = [point for point in ordered if point - 1 not in points]
+    lasts = [point for point in ordered if point + 1 not in points]
+    return "".join(f"\\U{first:08x}-\\U{last:08x}" for first, last in zip(firsts, lasts, strict=True))
+
+
+def _as_str(text: str | bytes) -> str:
+    if isinstance(text, bytes):
+        return text.decode("utf-8", "surrogateescape")
+    if not isinstance(text, str):
+        raise InputError(
+            f"A text must be str or bytes. Received: {text!r:.100}. Several texts are tokenised one by one: "
+            "[tokenizer.encode(text) for text in texts]."
+        )
+    try:
+        text.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError as error:
+        raise InputError(f"Texts must be strings that UTF-8 can hold. Received: {text!r:.100} ({error})") from None
+    return text
+
+
+def _tokens_in_order(ids: Mapping[str, int]) -> tuple[str, ...]:
+    ordered = sorted(ids, key=ids.__getitem__)
+    for number, token in enumerate(ordered):
+        if ids[token] != number:
+            raise InputError(
+                f"The ids of the vocabulary must be 0 to {len(ids) - 1}, each once. Token {token!r} has id "
+                f"{ids[token]}, where {number} was expected. A token is missing, or two have one id."
+            )
+    return tuple(ordered)
+
+
+def _numbered_pairs(merges, ids: Mapping[str, int]) -> dict[tuple[int, int], tuple[int, int]]:
+    """[("t", "h")] -> {(id of t, id of h): (0, id of th)}"""
+    pairs: dict[tuple[int, int], tuple[int, int]] = {}
+    for rank, (left, right) in enumerate(merges):
+        for token in (left, right, left + right):
+            if token not in ids:
+                raise InputError(
+                    f"Merge {rank + 1}, {left!r} {right!r}, names or makes the token {token!r}, which the vocabulary "
+                    "does not have. Vocabulary and merges must come from the same model."
+                )
+        pairs.setdefault((ids[left], ids[right]), (rank, ids[left + right]))
+    return pairs
+
+
+def _read_vocabulary(path: str | os.PathLike) -> dict[str, int]:
+    path = os.fspath(path)
+    try:
+        ids = json.loads(_read_text(path))
+    except (ValueError, RecursionError) as error:
+        raise InputError(
+            f"{path} is not JSON ({error}). The vocabulary of byte-level BPE is a vocab.json, {{token: id, ...}}; a "
+            "vocab.txt belongs to WordPiece."
+        ) from None
+    is_table = isinstance(ids, dict) and all(type(number) is int for number in ids.values())
+    if not is_table or not ids:
+        raise InputError(f"{path} is no vocabulary: {{token: id, ...}} with whole numbers was expected.")
+    return ids
+
+
+def _read_merges(path: str | os.PathLike) -> list[tuple[str, str]]:
+    path = os.fspath(path)
+    merges = []
+    for number, line in enumerate(_read_text(path).split("\n"), start=1):
+        line = line.removesuffix("\r")
+        if not line or (number == 1 and line.startswith("#version")):
+            continue
+        pair = tuple(line.split(" "))
+        if len(pair) != 2 or not all(pair):
+            raise InputError(
+                f"{path}: line {number} is no merge. Two tokens with one space between them were expected. "
+                f"Received: {line!r:.100}"
+            )
+        merges.append(pair)
+    return merges
+
+
+def _read_text(path: str) -> str:
+    try:
+        with open(path, "rb") as file:
+            return file.read().decode().removeprefix("\ufeff")
+    except OSError as error:
+        raise InputError(f"Cannot read {path}: {error.strerror}.") from error
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path} is not UTF-8 ({error.reason} at byte {error.start}).") from None

@@ -1,0 +1,243 @@
+"""Byte-level BPE: Python against Hugging Face tokenizers, the graph against Python."""
+
+import itertools
+import json
+import pickle
+import random
+import time
+
+import pytest
+import tensorflow as tf
+from generated_texts import generated_texts
+from tokenizers import Tokenizer, models, pre_tokenizers, trainers
+
+from keras_bert.program.errors import InputError
+from keras_bert.tokenization.byte_pair import BytePairTokenizer, byte_alphabet
+
+SPECIAL = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
+SENTENCES = [
+    "The quick brown foxes aren't quicker than 字字字 or naïve dogs.",
+    "aaaa bbb 1234 12 don't we'll",
+    " \t\n é",
+]
+
+
+def tokens_with(*joined):
+    return {token: number for number, token in enumerate([*byte_alphabet(), *SPECIAL, *joined])}
+
+
+def hugging_face(ids, merges, add_prefix_space=False):
+    tokenizer = Tokenizer(models.BPE(vocab=dict(ids), merges=list(merges)))
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=add_prefix_space, trim_offsets=False)
+    return tokenizer
+
+
+@pytest.fixture(scope="module")
+def trained():
+    """A tokenizer whose 600 tokens were learnt from three sentences."""
+    learner = Tokenizer(models.BPE())
+    learner.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    trainer = trainers.BpeTrainer(
+        vocab_size=600, special_tokens=SPECIAL, initial_alphabet=list(byte_alphabet()), show_progress=False
+    )
+    learner.train_from_iterator(SENTENCES * 20, trainer)
+    model = json.loads(learner.to_str())["model"]
+    return BytePairTokenizer(model["vocab"], [tuple(pair) for pair in model["merges"]])
+
+
+@pytest.fixture(scope="module")
+def roberta(shared_data):
+    return BytePairTokenizer.from_files(
+        shared_data("family", "vocab", "roberta-vocab.json"), shared_data("family", "vocab", "roberta-merges.txt")
+    )
+
+
+def in_bytes(text, places):
+    lengths = [len(character.encode("utf-8", "surrogateescape")) for character in text]
+    sums = [0, *itertools.accumulate(lengths)]
+    return [sums[place] for place in places]
+
+
+def graph_differences(tokenizer, texts):
+    """The texts for which the graph gives other ids or offsets than Python."""
+    rows = zip(*(part.to_list() for part in tokenizer.graph().tokenize_with_offsets(texts)), strict=True)
+    different = []
+    for text, row in zip(texts, rows, strict=True):
+        ids, starts, ends = tokenizer.tokenize_with_offsets(text)
+        if row != (ids, in_bytes(text, starts), in_bytes(text, ends)):
+            different.append(text)
+    return different
+
+
+def texts_of(seed, count, tokens=("the", "##est")):
+    texts = (text.decode("utf-8", "ignore") for _, text in generated_texts(seed, tokens))
+    return list(itertools.islice(texts, count))
+
+
+def trimmed(text, span):
+    start, end = span
+    while start < end and text[start] == " ":
+        start += 1
+    while start < end and text[end - 1] == " ":
+        end -= 1
+    return start, end
+
+
+def test_words_are_split_as_gpt_2_splits_them():
+    tokenizer = BytePairTokenizer(tokens_with(), [])
+    words = tokenizer._words("I'll go  to 字24th\n\n street's!? 's''t \x1c")
+    assert words == [
+        "I",
+        "'ll",
+        " go",
+        " ",
+        " to",
+        " 字",
+        "24",
+        "th",
+        "\n\n",
+        " street",
+        "'s",
+        "!?",
+        " '",
+        "s",
+        "''",
+        "t",
+        " \x1c",
+    ]
+
+
+def test_merges_apply_in_their_order_and_from_left_to_right():
+    merges = [("a", "a"), ("b", "aa"), ("aa", "a")]
+    tokenizer = BytePairTokenizer(tokens_with("aa", "baa", "aaa"), merges)
+    assert tokenizer.tokenize("aaaaa") == ["aa", "aaa"]
+    assert tokenizer.tokenize("baaa") == ["baa", "a"]
+
+
+def test_offsets_leave_spaces_out_and_cover_whole_characters():
+    tokenizer = BytePairTokenizer(tokens_with("Ġt"), [("Ġ", "t")])
+    assert tokenizer.tokenize_with_offsets("a té ") == (
+        [tokenizer.ids[token] for token in ("a", "Ġt", "Ã", "©", "Ġ")], [0, 2, 3, 3, 5], [1, 3, 4, 4, 5],
+    )  # fmt: skip
+    assert graph_differences(tokenizer, ["a té "]) == []
+
+
+@pytest.mark.parametrize("add_prefix_space", [False, True])
+def test_ids_and_offsets_equal_hugging_face_on_generated_texts(trained, add_prefix_space):
+    ours = BytePairTokenizer(trained.ids, trained.merges, add_prefix_space=add_prefix_space)
+    theirs = hugging_face(trained.ids, trained.merges, add_prefix_space)
+    texts = texts_of(3, 3000)
+    for text, encoding in zip(texts, theirs.encode_batch(texts), strict=True):
+        ids, starts, ends = ours.tokenize_with_offsets(text)
+        assert ids == ours.encode(text) == encoding.ids
+        spans = [trimmed(text, span) for span in encoding.offsets]
+        if add_prefix_space and text[:1] not in ("", " ") and ours.tokens[ids[0]] == "Ġ":
+            # The added space came from nothing; tokenizers gives it the first character.
+            spans[0] = (0, 0)
+        assert list(zip(starts, ends, strict=True)) == spans
+    assert graph_differences(ours, texts) == []
+
+
+def test_the_graph_equals_python_on_bytes_that_are_no_text(trained):
+    rng = random.Random(5)
+    values = b"ab '\xe2\x82\xf0\x9f\xed\xa0\x80\xff\xc3\xa9 "
+    texts = [bytes(rng.choice(values) for _ in range(rng.randrange(30))) for _ in range(2000)]
+    assert trained.graph().tokenize(texts).to_list() == [trained.encode(text) for text in texts]
+
+
+@pytest.mark.parametrize("texts", [[], [""], ["", "a", ""], [" "], ["\n"]])
+def test_empty_batches_and_texts_work(trained, texts):
+    graph = trained.graph().tokenize_with_offsets(tf.constant(texts, tf.string, [len(texts)]))
+    assert graph[0].to_list() == [trained.encode(text) for text in texts]
+    assert {part.dtype for part in graph} == {tf.int32}
+
+
+def test_decoding_gives_the_text_back(trained):
+    for text in texts_of(4, 300):
+        assert trained.decode(trained.encode(text)) == text
+
+
+@pytest.mark.parametrize("unit", ["a", "ha", "字", "qzx"])
+def test_a_word_of_a_megabyte_takes_bounded_time(trained, unit):
+    word = unit * (1_000_000 // len(unit.encode()))
+    graph = trained.graph()
+    graph.tokenize(["warm"])
+    start = time.monotonic()
+    assert graph.tokenize([word]).to_list()[0] == trained.encode(word)
+    assert time.monotonic() - start < 60
+
+
+def test_the_graph_works_in_a_saved_model_and_in_tf_data(trained, tmp_path):
+    module = tf.Module()
+    module.tokenizer = trained.graph()
+    module.ids = tf.function(
+        lambda texts: module.tokenizer.tokenize(texts).to_tensor(-1), input_signature=[tf.TensorSpec([None], tf.string)]
+    )
+    tf.saved_model.save(module, tmp_path / "model")
+    loaded = tf.saved_model.load(tmp_path / "model")
+    assert loaded.ids(SENTENCES).numpy().tolist() == module.ids(SENTENCES).numpy().tolist()
+    (batch,) = tf.data.Dataset.from_tensor_slices(SENTENCES).batch(3).map(module.tokenizer.tokenize)
+    assert batch.to_list() == [trained.encode(text) for text in SENTENCES]
+
+
+def test_files_and_pickles_give_the_tokenizer_back(trained, tmp_path):
+    trained.save(tmp_path)
+    stored = BytePairTokenizer.from_files(tmp_path / "vocab.json", tmp_path / "merges.txt")
+    for other in (stored, pickle.loads(pickle.dumps(trained))):
+        assert (other.ids, other.merges) == (trained.ids, trained.merges)
+    assert (trained.cls_id, trained.pad_id, trained.sep_id, trained.unk_id, trained.mask_id) == (0, 1, 2, 3, 4)
+
+
+def test_a_special_token_in_a_text_is_ordinary_text(trained):
+    assert trained.mask_id not in trained.encode("a <mask>")
+
+
+GOOD_IDS = json.dumps(tokens_with("aa"))
+
+
+@pytest.mark.parametrize(
+    ("vocabulary", "merges", "message"),
+    [
+        (GOOD_IDS, "#version: 0.2\na a\na bc\n", "Merge 2, 'a' 'bc', names or makes the token 'bc', which the vocab"),
+        (GOOD_IDS, "a b\n", "Merge 1, 'a' 'b', names or makes the token 'ab'"),
+        (GOOD_IDS, "a a a\n", r"merges.txt: line 1 is no merge. Two tokens with one space .* Received: 'a a a'"),
+        (
+            GOOD_IDS.replace('"aa": 261', '"aa": 300'),
+            "",
+            "must be 0 to 261, each once. Token 'aa' has id 300, where 261",
+        ),
+        (GOOD_IDS.replace('"aa": 261', '"aa": 260'), "", "A token is missing, or two have one id"),
+        ("[PAD]\n[UNK]\n", "", r"vocab.json is not JSON .* a vocab.txt belongs to WordPiece"),
+        ('["a"]', "", "is no vocabulary: {token: id, ...} with whole numbers was expected"),
+        ('{"a": 0.5}', "", "is no vocabulary"),
+        ('{"<s>": 0, "<pad>": 1, "</s>": 2, "<unk>": 3, "<mask>": 4}', "", "no token for 256 of the 256 bytes"),
+        ('{"a": 0}', "", "<s> </s> <pad> <unk> <mask> missing. The vocabulary must have the special tokens"),
+        (b"\xff", "", "vocab.json is not UTF-8"),
+        (GOOD_IDS, None, "Cannot read .*merges.txt: No such file"),
+    ],
+)
+def test_unusable_files_are_refused_with_what_to_do(tmp_path, vocabulary, merges, message):
+    for name, content in {"vocab.json": vocabulary, "merges.txt": merges}.items():
+        if content is not None:
+            (tmp_path / name).write_bytes(content if isinstance(content, bytes) else content.encode())
+    with pytest.raises(InputError, match=message):
+        BytePairTokenizer.from_files(tmp_path / "vocab.json", tmp_path / "merges.txt")
+
+
+@pytest.mark.parametrize("text", ["a\ud800", 5, None, ["a"]])
+def test_what_is_no_text_is_refused(trained, text):
+    with pytest.raises(InputError, match="Received"):
+        trained.encode(text)
+
+
+def test_ids_and_offsets_of_roberta_equal_hugging_face(roberta):
+    theirs = hugging_face(roberta.ids, roberta.merges)
+    texts = texts_of(6, 5000, tokens=("the", "Ġest"))
+    for text, encoding in zip(texts, theirs.encode_batch(texts), strict=True):
+        assert roberta.encode(text) == encoding.ids
+    assert graph_differences(roberta, texts) == []
+
+
+def test_published_ids_of_roberta(roberta):
+    # fairseq's README: roberta.encode("Hello world!") without <s> and </s>.
+    assert roberta.encode("Hello world!") == [31414, 232, 328]
