@@ -9,7 +9,6 @@ import threading
 import time
 
 import pytest
-from absl import flags
 
 from keras_bert.program.errors import InputError
 from keras_bert.tf_serving.batching_proposal import Measurement, best_batch_size, propose_batching
@@ -144,24 +143,12 @@ def tensor_info(dtype="DT_STRING"):
     return {"dtype": dtype, "tensor_shape": shape, "name": "tensor:0"}
 
 
-def run(monkeypatch, capsys, *arguments):
-    monkeypatch.setattr(sys, "argv", ["load_test_server", "--model=model", *map(str, arguments)])
-    others, code = set(flags.FLAGS), 0
-    try:
-        load_test_server.command()
-    except SystemExit as exit:
-        code = exit.code
-    for name in set(flags.FLAGS) - others:
-        delattr(flags.FLAGS, name)
-    return code, capsys.readouterr()
-
-
-def test_the_command_measures_a_server_and_proposes_what_follows_from_its_speed(tmp_path, monkeypatch, capsys):
+def test_the_command_measures_a_server_and_proposes_what_follows_from_its_speed(tmp_path, run_here):
     # One row takes 101 ms and eight 108 ms, two requests run at once: joining pays, two threads are enough.
     with fake_server(0.1, 0.001, at_once=2) as (url, requests):
-        code, shown = run(
-            monkeypatch,
-            capsys,
+        code, shown = run_here(
+            load_test_server,
+            "--model=model",
             f"--url={url}",
             "--batch_sizes=1,8",
             "--concurrency=1,2,4",
@@ -197,11 +184,11 @@ def test_the_command_measures_a_server_and_proposes_what_follows_from_its_speed(
     assert f"num_batch_threads {batching.num_batch_threads}: " in shown.out
 
 
-def test_real_requests_are_asked_and_failures_are_counted(tmp_path, monkeypatch, capsys):
+def test_real_requests_are_asked_and_failures_are_counted(tmp_path, run_here):
     (tmp_path / "rows.jsonl").write_text("".join(f'{{"text": "{text}"}}\n' for text in ["one", "two", "three", "four"]))
     with fake_server(0.001, 0, at_once=2) as (url, requests):
         arguments = [f"--url={url}", "--batch_sizes=1", "--concurrency=1", "--seconds=0.2"]
-        code, _ = run(monkeypatch, capsys, *arguments, f"--examples={tmp_path}/rows.jsonl")
+        code, _ = run_here(load_test_server, "--model=model", *arguments, f"--examples={tmp_path}/rows.jsonl")
         assert code == 0
         assert {text for texts in requests for text in texts} <= {"one", "two", "three", "four"}
 
@@ -214,7 +201,7 @@ def test_real_requests_are_asked_and_failures_are_counted(tmp_path, monkeypatch,
     assert one.requests > one.failed
 
 
-def test_bad_input_is_one_clear_line(tmp_path, monkeypatch, capsys):
+def test_bad_input_is_one_clear_line(tmp_path, run_here):
     with fake_server(0.001, 0, at_once=2) as (url, _):
         (tmp_path / "fail.jsonl").write_text('{"text": "fail"}')
         for arguments, reason in [
@@ -230,10 +217,10 @@ def test_bad_input_is_one_clear_line(tmp_path, monkeypatch, capsys):
             (["--output_file=a", "--batching_file=./a"], "output_file and batching_file name the same file"),
             (["--latency_ms=0.01", "--batch_sizes=1", "--seconds=0.1"], "Not even 1 row"),
         ]:
-            code, shown = run(monkeypatch, capsys, f"--url={url}", *arguments)
+            code, shown = run_here(load_test_server, "--model=model", f"--url={url}", *arguments)
             assert (code, shown.err.count("\n")) == (1, 1)
             assert reason in shown.err
-    code, shown = run(monkeypatch, capsys, "--url=http://127.0.0.1:1", "--seconds=0.1")
+    code, shown = run_here(load_test_server, "--model=model", "--url=http://127.0.0.1:1", "--seconds=0.1")
     assert (code, shown.err.count("\n")) == (1, 1)
 
 
