@@ -104,9 +104,8 @@ def fake_server(seconds_per_request, seconds_per_row, at_once, signatures=SIGNAT
             time.sleep(seconds_per_request + seconds_per_row * len(texts))
         return toy_model(signature, inputs)
 
-    server = FakeTfServing(model=model, signatures=signatures)
-    yield server.url, requests
-    server.close()
+    with contextlib.closing(FakeTfServing(model=model, signatures=signatures)) as server:
+        yield server.url, requests
 
 
 def test_the_command_measures_a_server_and_proposes_what_follows_from_its_speed(tmp_path, run_here):
