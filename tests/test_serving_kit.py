@@ -281,9 +281,9 @@ def test_other_mistakes_in_configuration_files_are_refused():
     for image in ("", "-it", "a b", 'x"; touch /tmp/y; "', "$(id)", "a`id`", "a\nb: c"):
         with pytest.raises(InputError, match="name of a Docker image"):
             check_image(image)
-    with pytest.raises(InputError, match="no batching file"):
+    with pytest.raises(InputError, match="not a batching file"):
         read_batching("max_batch_size: 4")
-    with pytest.raises(InputError, match="no batching file"):
+    with pytest.raises(InputError, match="not a batching file"):
         read_batching("max_batch_sise { value: 4 }")
 
 

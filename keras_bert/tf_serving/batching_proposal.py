@@ -159,8 +159,8 @@ def _threads(measurements: Sequence[Measurement], best: Measurement) -> tuple[in
     most = max(one.rows_per_second for one in by_clients)
     enough = next(one for one in by_clients if one.rows_per_second >= _GOOD_ENOUGH * most)
     return enough.concurrency, (
-        f"num_batch_threads {enough.concurrency}: so many batches of {best.batch_size} at once give "
-        f"{enough.rows_per_second:.0f} rows a second; of up to {by_clients[-1].concurrency}, the most is {most:.0f}."
+        f"num_batch_threads {enough.concurrency}: {enough.concurrency} batches of {best.batch_size} rows at once give "
+        f"{enough.rows_per_second:.0f} rows a second; the most with up to {by_clients[-1].concurrency} is {most:.0f}."
     )
 
 
@@ -178,7 +178,7 @@ def _queue(threads: int, best: Measurement, batches_of_a_request: int) -> tuple[
     queue = max(threads, batches_of_a_request, math.ceil(threads * _LONGEST_QUEUE_SECONDS * 1000 / best.p50_ms))
     return queue, (
         f"max_enqueued_batches {queue}: {threads} at a time, {best.p50_ms:.1f} ms each, are done in "
-        f"{_LONGEST_QUEUE_SECONDS:g} s; who would wait longer is refused at once and can try again."
+        f"{_LONGEST_QUEUE_SECONDS:g} s; requests that would wait longer are refused at once and can be sent again."
     )
 
 

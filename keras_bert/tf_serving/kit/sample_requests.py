@@ -33,7 +33,7 @@ def made_up_row(inputs: Mapping[str, tuple[str, int | None]], num_words: int, dr
     for name, (dtype, rank) in sorted(inputs.items()):
         if dtype != "string" or rank not in (1, 2):
             raise InputError(
-                f"The input {name} is no text, so requests cannot be made up for it. Give some of your own."
+                f"The input {name} is not a text, so no request can be made up for it. Give examples of your own."
             )
         texts = [made_up_text(num_words, draw) for _ in range(rank)]
         row[name] = texts[0] if rank == 1 else texts

@@ -130,7 +130,7 @@ def read_batching(text: str) -> Batching:
     try:
         message = text_format.Parse(text, _message("BatchingParameters"))
     except text_format.ParseError as error:
-        raise InputError(f"This is no batching file of TensorFlow Serving: {error}") from error
+        raise InputError(f"This is not a batching file of TensorFlow Serving: {error}") from error
     values = {}
     for field in dataclasses.fields(Batching):
         if field.name == "allowed_batch_sizes":
