@@ -107,7 +107,7 @@ def test_what_cannot_be_asked_is_one_clear_line(server):
         (["--model=toy"], "No text was given. Use --text=..., or write texts to standard input"),
         (["--model=toy", "--url=https://h", "--ca_file=no.pem", "--text=a"], "Cannot read --ca_file=no.pem"),
         (["--model=toy", "--url=ftp://127.0.0.1:1", "--grpc", "--text=a"], "with --grpc; write host:port"),
-        (["--model=toy", "--url=127.0.0.1:8501", "--text=a"], "is no URL of a server. Write http://host:port"),
+        (["--model=toy", "--url=127.0.0.1:8501", "--text=a"], "is not the URL of a server. Write http://host:port"),
     ]:
         code, shown, error = query(f"--url={server.url}", *arguments)
         assert (code, shown) == (1, ""), arguments

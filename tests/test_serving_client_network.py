@@ -1,5 +1,6 @@
 """The clients on a bad network: busy, slow and broken servers, connections that are closed, TLS."""
 
+import asyncio
 import concurrent.futures
 import pathlib
 import random
@@ -15,7 +16,7 @@ import pytest
 from fake_tf_serving import FakeTfServing, probabilities
 from kinds_of_clients import KINDS, make_client
 
-from keras_bert.tf_serving.client import DeadlineExceeded, RestClient, ServingError, Unavailable
+from keras_bert.tf_serving.client import AsyncRestClient, DeadlineExceeded, RestClient, ServingError, Unavailable
 from keras_bert.tf_serving.client.grpc_channel import GrpcChannel
 from keras_bert.tf_serving.client.http_connections import HttpConnections, RestChannel
 
@@ -64,8 +65,10 @@ def test_no_server_is_unavailable(kind):
     with make_client(kind, Nobody, retries=1) as client:
         with pytest.raises(Unavailable, match="after 2 attempts: .*Check that the server runs at this address"):
             client.predict(text=["a"])
+        start = time.monotonic()
         with pytest.raises(DeadlineExceeded, match=r"no version was available within 0.3 seconds: .*onnect"):
             client.wait_until_available(timeout=0.3)
+        assert time.monotonic() - start < 1.2
 
 
 def test_slow_answers_end_at_the_deadline(server, kind):
@@ -139,6 +142,28 @@ def test_an_attempt_has_the_time_that_the_others_have_left(server, kind, monkeyp
     first, second = given
     assert 19 < first <= 20
     assert 15 < second <= first - 0.05, "the first pause is 0.05 seconds or longer"
+
+
+def test_the_time_in_the_queue_for_a_thread_counts(server):
+    async def ask():
+        async with AsyncRestClient(server.url, "toy", timeout=0.9, retries=0, max_in_flight=1) as client:
+            answers = [client.predict(text=["a"]) for _ in range(2)]
+            return await asyncio.gather(*answers, return_exceptions=True)
+
+    server.misbehave(0.6, 0.6)
+    first, second = asyncio.run(ask())
+    assert first["label"].tolist() == ["short"]
+    assert isinstance(second, DeadlineExceeded), "0.6 of its 0.9 seconds were gone when the thread was free"
+
+
+def test_the_first_error_ends_the_other_requests(server, kind):
+    server.misbehave(500)
+    server.grpc_misbehaviour.append("INTERNAL")
+    with make_client(kind, server, batch_size=1, max_in_flight=1) as client:
+        with pytest.raises(ServingError, match="INTERNAL"):
+            client.predict(text=["a"] * 500)
+        time.sleep(0.1)  # others would go on in this time
+    assert len(server.requests) < 10
 
 
 def test_a_connection_that_is_at_work_when_its_client_is_closed_is_not_kept(server):

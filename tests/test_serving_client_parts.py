@@ -116,9 +116,9 @@ def test_inputs_that_cannot_be_sent_are_one_clear_error(inputs, message):
 
 def test_what_cannot_be_a_client_is_one_clear_error():
     for arguments, message in [
-        (("localhost:8501", "m"), "is no URL of a server. Write http://host:port"),
-        (("http://", "m"), "is no URL of a server"),
-        (("http://h:port", "m"), "is no URL"),
+        (("localhost:8501", "m"), "is not the URL of a server. Write http://host:port"),
+        (("http://", "m"), "is not the URL of a server"),
+        (("http://h:port", "m"), "is not a URL"),
         (("http://h", ""), "The model is ''; give its name"),
         (("http://h", "m", 1, "stable"), "a version has a number or a label"),
         (("http://h", "m", -1), "a version is a whole number that is not negative"),
@@ -129,7 +129,7 @@ def test_what_cannot_be_a_client_is_one_clear_error():
         RestClient("http://h", "m", retries=-1)
     with pytest.raises(InputError, match="The header 'a': 'b.*' cannot be sent"):
         RestClient("http://h", "m", headers={"a": "b\r\nc: d"})
-    with pytest.raises(InputError, match="is no address of a gRPC server. Write host:port"):
+    with pytest.raises(InputError, match="is not the address of a gRPC server. Write host:port"):
         GrpcClient("http://h:1", "m")
     with RestClient("http://h:1", "m", batch_size=0) as client, pytest.raises(InputError, match="batch_size is 0"):
         client.predict(text=["a"])

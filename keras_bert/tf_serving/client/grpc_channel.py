@@ -50,7 +50,9 @@ class GrpcChannel:
         is_asyncio: bool,
     ):
         if "://" in address or not address:
-            raise InputError(f"{address!r} is no address of a gRPC server. Write host:port; for TLS give credentials.")
+            raise InputError(
+                f"{address!r} is not the address of a gRPC server. Write host:port; for TLS give credentials."
+            )
         self._headers = [(name.lower(), value) for name, value in headers.items()]
         self._is_asyncio = is_asyncio
         library = grpc.aio if is_asyncio else grpc

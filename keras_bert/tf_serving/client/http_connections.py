@@ -39,9 +39,9 @@ class HttpConnections:
             parts = urllib.parse.urlsplit(url)
             self._host, self._port = parts.hostname, parts.port
         except ValueError as error:
-            raise InputError(f"{url!r} is no URL ({error}). Write http://host:port.") from error
+            raise InputError(f"{url!r} is not a URL ({error}). Write http://host:port.") from error
         if parts.scheme not in ("http", "https") or not self._host or parts.query or parts.fragment or parts.username:
-            raise InputError(f"{url!r} is no URL of a server. Write http://host:port or https://host:port.")
+            raise InputError(f"{url!r} is not the URL of a server. Write http://host:port or https://host:port.")
         self._tls = (tls or ssl.create_default_context()) if parts.scheme == "https" else None
         self.url, self.prefix = url.rstrip("/"), parts.path.rstrip("/")
         self._headers = dict(headers)

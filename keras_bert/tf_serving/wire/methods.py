@@ -1,37 +1,27 @@
-"""The methods of TF Serving's gRPC services, and the status codes that both of its transports speak."""
+"""The methods of TF Serving's gRPC services, and the HTTP status for each gRPC status."""
 
-# Method -> (path, the names of its request and its answer in `messages`).
+# Service -> method -> (request message, response message).
+_SERVICES = {
+    "PredictionService": {
+        "Predict": ("PredictRequest", "PredictResponse"),
+        "Classify": ("ClassificationRequest", "ClassificationResponse"),
+        "Regress": ("RegressionRequest", "RegressionResponse"),
+        "MultiInference": ("MultiInferenceRequest", "MultiInferenceResponse"),
+        "GetModelMetadata": ("GetModelMetadataRequest", "GetModelMetadataResponse"),
+    },
+    "ModelService": {
+        "GetModelStatus": ("GetModelStatusRequest", "GetModelStatusResponse"),
+        "HandleReloadConfigRequest": ("ReloadConfigRequest", "ReloadConfigResponse"),
+    },
+}
+# Method -> (path, request message, response message).
 METHODS = {
-    "Predict": ("/tensorflow.serving.PredictionService/Predict", "PredictRequest", "PredictResponse"),
-    "Classify": (
-        "/tensorflow.serving.PredictionService/Classify",
-        "ClassificationRequest",
-        "ClassificationResponse",
-    ),
-    "Regress": ("/tensorflow.serving.PredictionService/Regress", "RegressionRequest", "RegressionResponse"),
-    "MultiInference": (
-        "/tensorflow.serving.PredictionService/MultiInference",
-        "MultiInferenceRequest",
-        "MultiInferenceResponse",
-    ),
-    "GetModelMetadata": (
-        "/tensorflow.serving.PredictionService/GetModelMetadata",
-        "GetModelMetadataRequest",
-        "GetModelMetadataResponse",
-    ),
-    "GetModelStatus": (
-        "/tensorflow.serving.ModelService/GetModelStatus",
-        "GetModelStatusRequest",
-        "GetModelStatusResponse",
-    ),
-    "HandleReloadConfigRequest": (
-        "/tensorflow.serving.ModelService/HandleReloadConfigRequest",
-        "ReloadConfigRequest",
-        "ReloadConfigResponse",
-    ),
+    method: (f"/tensorflow.serving.{service}/{method}", *names)
+    for service, methods in _SERVICES.items()
+    for method, names in methods.items()
 }
 
-# The status of gRPC -> the HTTP status that TF Serving answers with; every other one is 500.
+# gRPC status -> TF Serving's HTTP status; all others become 500.
 HTTP_STATUS = {
     "OK": 200,
     "INVALID_ARGUMENT": 400,
@@ -51,5 +41,5 @@ HTTP_STATUS = {
 
 
 def http_status(code: str) -> int:
-    """Returns the HTTP status for the name of a gRPC status: "NOT_FOUND" -> 404."""
+    """Returns the HTTP status for a gRPC status: "NOT_FOUND" -> 404."""
     return HTTP_STATUS.get(code, 500)

@@ -1,10 +1,10 @@
-  # Requests that arrive together run together: config/batching.config.
+  # Requests that arrive together are joined: config/batching.config.
   --enable_batching=true
-  # The requests in assets.extra are answered before clients may ask.
+  # The requests in assets.extra run before the server accepts requests of clients.
   --enable_model_warmup=true
-  # A new folder models/@@{name}/<number> is served without a restart, looked for so often.
+  # Seconds between searches for a new folder models/@@{name}/<number>, which is served without a restart.
   --file_system_poll_wait_seconds=10
-  # A model that does not load is tried again so many times.
+  # How often loading a model is tried again.
   --max_num_load_retries=2
-  # A request over REST that takes longer is given up.
+  # A REST request that takes longer ends with an error.
   --rest_api_timeout_in_ms=30000

@@ -2,7 +2,7 @@
 # Starts TensorFlow Serving with the model @@{name}.
 #
 # REST: http://localhost:8501/v1/models/@@{name}, gRPC: localhost:8500.
-# More flags of tensorflow_model_server can be given: they are passed on.
+# Arguments are passed on to tensorflow_model_server.
 set -euo pipefail
 here="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
 
@@ -15,7 +15,7 @@ if ! command -v "${server}" > /dev/null; then
   exit 1
 fi
 
-# The server takes absolute folders only; the file in config/ has those inside a container.
+# The server needs absolute folders; those in config/models.config are for a container.
 config="$(mktemp -d)"
 trap 'rm -rf "${config}"' EXIT
 escaped="$(printf '%s' "${here}/models/" | sed 's/[\\&|]/\\&/g')"
@@ -31,8 +31,8 @@ flags=(
   --monitoring_config_file="${here}/config/monitoring.config"
 )
 
-# Not exec: the temporary folder is removed when the server ends. A signal to this script ends the server too, from the
-# moment at which it starts.
+# Without exec, the temporary folder is removed when the server ends. From the start of the server on, a signal to this
+# script ends the server too.
 server_process=""
 signalled=""
 stop_server() {
@@ -44,7 +44,7 @@ trap stop_server INT TERM
 server_process="$!"
 if [ -n "${signalled}" ]; then stop_server; fi
 
-# A signal ends the waiting before the server has ended. Of a server that was waited for to its end, wait says 127.
+# A signal ends `wait` before the server has ended. Once the server's status has been collected, `wait` returns 127.
 status=127
 signalled="yes"
 while [ -n "${signalled}" ]; do

@@ -2,7 +2,7 @@
 # Starts TensorFlow Serving with the model @@{name}.
 #
 # REST: http://localhost:8501/v1/models/@@{name}, gRPC: localhost:8500.
-# More flags of tensorflow_model_server can be given: they are passed on.
+# Arguments are passed on to tensorflow_model_server.
 set -euo pipefail
 here="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
 
@@ -19,7 +19,7 @@ flags=(
   --monitoring_config_file=/config/monitoring.config
 )
 
-# The last flags win, so those of the command line come last.
+# The last of equal flags counts, so the arguments come last.
 exec docker run --rm --init \
   --publish "${listen}:${grpc_port}:8500" \
   --publish "${listen}:${rest_port}:8501" \
