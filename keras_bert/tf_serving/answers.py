@@ -1,4 +1,4 @@
-"""What exported models answer, as Python objects that print readably. Arrays in, so any client can use them."""
+"""Turns the output arrays of exported models, from any client, into Python objects that print readably."""
 
 import dataclasses
 from collections.abc import Mapping, Sequence
@@ -8,7 +8,7 @@ import numpy as np
 
 @dataclasses.dataclass(frozen=True)
 class Classification:
-    """One label for a text: (label, probability), the likeliest first."""
+    """The labels of a text with one label: (label, probability), the likeliest first."""
 
     probabilities: list[tuple[str, float]]
 
@@ -18,7 +18,7 @@ class Classification:
 
 @dataclasses.dataclass(frozen=True)
 class SeveralLabels:
-    """Any number of labels for a text: (label, probability), the likeliest first, and the labels that are given."""
+    """A text with any number of labels: all (label, probability), the likeliest first, and the assigned labels."""
 
     probabilities: list[tuple[str, float]]
     given: list[str]
@@ -29,7 +29,7 @@ class SeveralLabels:
 
 @dataclasses.dataclass(frozen=True)
 class Scores:
-    """(name, score) for a text; a model of one score has no name for it."""
+    """The scores of a text: (name, score). The score of a model with one score is named "score"."""
 
     scores: list[tuple[str, float]]
 
@@ -39,7 +39,7 @@ class Scores:
 
 @dataclasses.dataclass(frozen=True)
 class ChosenText:
-    """The likeliest of several choices: its number, -1 if there was none; the choices with their probabilities."""
+    """The index of the likeliest choice, -1 without choices, and (choice, probability) for all choices."""
 
     choice: int
     probabilities: list[tuple[str, float]]
@@ -56,7 +56,7 @@ class ChosenText:
 
 @dataclasses.dataclass(frozen=True)
 class FilledMasks:
-    """For each [MASK] of a text, (token, probability), the likeliest first."""
+    """The likeliest tokens for each [MASK] of a text: (token, probability), the likeliest first."""
 
     masks: list[list[tuple[str, float]]]
 
@@ -71,7 +71,7 @@ class FilledMasks:
 
 @dataclasses.dataclass(frozen=True)
 class TextPart:
-    """A part of a text: its bytes `start:end`, what it is (the type of an entity, a tag, or ""), its probability."""
+    """The bytes `start:end` of a text, their kind (an entity type, a tag, or "") and its probability."""
 
     text: str
     kind: str
@@ -82,7 +82,7 @@ class TextPart:
 
 @dataclasses.dataclass(frozen=True)
 class TaggedParts:
-    """The entities of a text, or its words with their tags."""
+    """The entities of a text, or all its words with their tags."""
 
     parts: list[TextPart]
 
@@ -98,7 +98,7 @@ class TaggedParts:
 
 @dataclasses.dataclass(frozen=True)
 class FoundAnswers:
-    """The answer to a question, "" if there is none, and the likeliest ones, the first of them first."""
+    """The answer to a question, "" if there is none, and the candidates, the likeliest first."""
 
     answer: str
     probability: float
@@ -122,7 +122,7 @@ class Embedding:
 
 
 def can_read(outputs) -> bool:
-    """Returns whether the names of outputs are those of a model of ours."""
+    """Returns whether `read_answers` can read outputs with these names."""
     return _reader(set(outputs)) is not None
 
 
@@ -130,8 +130,8 @@ def read_answers(outputs: Mapping[str, np.ndarray], inputs: Mapping[str, Sequenc
     """Returns one answer for each row.
 
     Args:
-        outputs: those of `serving_default`: arrays or nested lists, whose strings may be bytes.
-        inputs: what was asked, by name; only the choices of multiple choice are read.
+        outputs: the outputs of `serving_default`: arrays or nested lists; strings may be bytes.
+        inputs: the inputs of the request; only the choices of multiple choice are read.
     """
     outputs = {name: np.asarray(values) for name, values in outputs.items()}
     rows = len(next(iter(outputs.values())))
@@ -196,7 +196,7 @@ def _embedding(row, _) -> Embedding:
     return Embedding(np.asarray(row["embedding"], np.float32))
 
 
-# The first of these whose names are all among the outputs is it.
+# Required outputs -> function. The first entry whose outputs are all there is used.
 _READERS = (
     ({"labels", "probabilities", "is_given"}, _several_labels),
     ({"label", "labels", "probabilities"}, _classification),
@@ -230,7 +230,7 @@ def _pairs(names, numbers) -> list[tuple[str, float]]:
 
 
 def _text(value) -> str:
-    # Texts may hold bytes that are not UTF-8; Python has those of a command line as surrogates.
+    # Texts need not be UTF-8; Python decodes such bytes of a command line as surrogates.
     data = value if isinstance(value, bytes) else str(value).encode("utf-8", "surrogateescape")
     return data.decode("utf-8", "replace")
 

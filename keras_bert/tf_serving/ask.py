@@ -1,4 +1,4 @@
-"""Asks an exported model. It needs TensorFlow and the text operations, no model code: as a server does."""
+"""Asks an exported model as a server does: with TensorFlow and the text operations, without model code."""
 
 import glob
 import importlib.util
@@ -13,7 +13,7 @@ from keras_bert.tf_serving.answers import can_read, read_answers
 from keras_bert.tf_serving.versions import find_version_folder
 from keras_bert.tf_serving.wire.strings import string_to_bytes
 
-# What exports of ours take: the columns of a question, in the order in which people give them.
+# The inputs of our exports, each in the order in which people give them.
 QUESTIONS = (("text",), ("text", "text_b"), ("question", "context"), ("prompt", "choices"))
 # The column that holds several strings for each row.
 CHOICES = "choices"
@@ -21,17 +21,17 @@ _MAY_BE_LEFT_OUT = "text_b"
 
 
 class SavedModel:
-    """A model that `export_for_serving` wrote, loaded for asking.
+    """A loaded model that `export_for_serving` wrote.
 
     Args:
-        path: a SavedModel, or the folder of its versions, of which the highest is taken.
+        path: a SavedModel, or a folder of versions, of which the highest is loaded.
 
     Attributes:
-        folder: what was loaded.
-        columns: what it takes: `text`, or `text` and `text_b`, `question` and `context`, `prompt` and `choices`.
+        folder: the folder of the loaded SavedModel.
+        columns: its inputs: `text`, or `text` and `text_b`, `question` and `context`, `prompt` and `choices`.
 
     Raises:
-        InputError: there is no SavedModel, it is damaged, or it answers other questions than ours do.
+        InputError: there is no SavedModel, it is damaged, or `export_for_serving` did not write it.
 
     Example:
         >>> model = SavedModel("saved_models/sentiment")
@@ -42,12 +42,12 @@ class SavedModel:
 
     def __init__(self, path: str | os.PathLike):
         self.folder = find_version_folder(path)
-        # Only now, because it takes seconds.
+        # Imported here because it takes seconds.
         import tensorflow as tf
 
         load_text_operations()
         try:
-            # The signature dies with the object that it belongs to, so that is kept.
+            # A signature works only as long as the loaded object exists, so keep the object.
             self._loaded = tf.saved_model.load(self.folder)
         except (OSError, ValueError, RuntimeError, tf.errors.OpError) as error:
             raise InputError(f"Cannot load the SavedModel {self.folder}: {_first_line(error)}") from error
@@ -64,12 +64,12 @@ class SavedModel:
         """Returns one answer for each row; see `answers.py`.
 
         Args:
-            *columns: those of `columns`, N strings each, which may be bytes that need not be UTF-8; of choices, N lists
-                of strings. `text_b` may be left out, or None; an empty second text means a single text. A single string
-                is a list of one.
+            *columns: the inputs named by the attribute `columns`, N strings each (`choices`: N lists of strings). Bytes
+                need not be UTF-8. `text_b` may be missing, None or empty for a single text. A single string is a list
+                of one.
 
         Raises:
-            InputError: the model takes other columns, they are not equally long, or something is no string.
+            InputError: the model takes other columns, their lengths differ, or a value is not a string.
         """
         import tensorflow as tf
 
@@ -96,9 +96,7 @@ class SavedModel:
 
 
 def load_text_operations() -> None:
-    """Registers the text operations with TensorFlow.
-
-    Importing `tensorflow_text` does it too, but needs Keras.
+    """Registers the text operations with TensorFlow, without importing `tensorflow_text`, which needs Keras.
 
     Raises:
         InputError: TensorFlow Text is not installed.
@@ -114,7 +112,7 @@ def load_text_operations() -> None:
 
 
 def _as_array(name: str, values: Sequence) -> np.ndarray:
-    """Returns bytes `[N]`, or of choices `[N, C]`, filled up with empty ones."""
+    """Returns bytes `[N]`, or for choices `[N, C]`, padded with empty strings."""
     if name != CHOICES:
         return np.array([string_to_bytes(value) for value in values], object)
     wrong = next((row for row in values if isinstance(row, (str, bytes))), None)

@@ -1,4 +1,4 @@
-"""How a server should join requests, from how long it takes for requests of different sizes."""
+"""Proposes how a server should join requests, from measured latencies of different request sizes."""
 
 import dataclasses
 import math
@@ -8,15 +8,15 @@ from keras_bert.program.errors import InputError
 from keras_bert.tf_serving.client.request_batches import ROWS_OF_A_REQUEST
 from keras_bert.tf_serving.kit.server_files import Batching
 
-# As good as the best: less than this share of its rows a second is not worth longer answers.
+# A setting with this share of the best throughput is good enough.
 _GOOD_ENOUGH = 0.85
-# Joining requests must give at least so many times the rows a second of single ones.
+# Joining requests must raise the throughput of single rows by this factor.
 _WORTH_JOINING = 1.2
-# A lone request may wait so much of its own time for company.
+# The longest wait for other requests, as a share of the latency of a single row.
 _WAITING_SHARE = 0.1
-# Filling a batch up to the next size must not make it slower than this.
+# Padding a batch to the next size must not slow it down by more than this factor.
 _FILLED_UP_COSTS = 1.1
-# Who would wait longer is told to come again.
+# Requests that would wait longer are refused.
 _LONGEST_QUEUE_SECONDS = 1.0
 
 
@@ -25,11 +25,11 @@ class Measurement:
     """How a server answered requests of `batch_size` rows from `concurrency` clients at once.
 
     Attributes:
-        batch_size: rows of a request.
-        concurrency: clients, each with one request under way.
-        requests, failed: how many were answered, and how many were not.
-        seconds: how long the measurement took.
-        p50_ms, p90_ms, p99_ms: so many of 100 answers came within that time.
+        batch_size: rows per request.
+        concurrency: number of clients, each with one request at a time.
+        requests, failed: the numbers of answered and failed requests.
+        seconds: duration of the measurement.
+        p50_ms, p90_ms, p99_ms: percentiles of the latency in milliseconds.
     """
 
     batch_size: int
@@ -48,7 +48,7 @@ class Measurement:
 
 @dataclasses.dataclass(frozen=True)
 class Proposal:
-    """A batching file, and for each of its values a sentence that says why."""
+    """Batching parameters, and the reason for each value as a sentence."""
 
     batching: Batching
     reasons: tuple[str, ...]
@@ -57,22 +57,21 @@ class Proposal:
 def propose_batching(
     measurements: Sequence[Measurement], latency_ms: float | None = None, *, can_split: bool = False
 ) -> Proposal:
-    """Proposes batching parameters from what was measured.
+    """Proposes batching parameters from measurements.
 
-    A server refuses requests of more rows than `max_batch_size`. So that is the largest request: of those measured,
-    and of those that clients of this package send. Smaller batches need splitting.
+    A server refuses requests of more rows than `max_batch_size`, so this is the largest request that was measured or
+    that clients of this package send. Smaller batches need splitting.
 
     Args:
-        measurements: with one client for several batch sizes, and with several clients for the largest of these that
-            is of use (`best_batch_size`).
-        latency_ms: 99 of 100 batches shall be answered within that time; None sets no limit.
-        can_split: whether every output of the model has rows of one width, so that servers may cut requests up.
+        measurements: one client with several batch sizes, and several clients with `best_batch_size`.
+        latency_ms: the limit for the 99th percentile of the latency; None sets no limit.
+        can_split: whether every output of the model has rows of one width, so that servers may split requests.
 
     Raises:
-        InputError: nothing was measured with one client, or nothing answers within `latency_ms`.
+        InputError: there is no measurement with one client, or none within `latency_ms`.
 
     Example:
-        1 row in 10 ms, 8 rows in 20 ms, 16 rows in 40 ms; 2 clients get twice as much as 1, and 4 no more; can_split
+        1 row in 10 ms, 8 rows in 20 ms, 16 rows in 40 ms; 2 clients double the throughput, 4 do not raise it; can_split
         -> max_batch_size 64, max_execution_batch_size 8, batch_timeout_micros 1000, num_batch_threads 2
     """
     by_size = _with_one_client(measurements, latency_ms)
@@ -96,7 +95,7 @@ def propose_batching(
         reasons.append(_size_reason(by_size, gain, splits, largest))
     timeout, timeout_reason = _timeout(single, is_worth_joining)
     threads, threads_reason = _threads(measurements, best)
-    # With splitting, one request may fill the queue, but must not overfill it.
+    # With splitting, all batches of one request must fit into the queue.
     queue, queue_reason = _queue(threads, best, math.ceil(largest / best.batch_size) if splits else 1)
     sizes, sizes_reason = _allowed_sizes(_with_one_client(measurements, None), largest, splits)
     reasons += [timeout_reason, threads_reason, queue_reason, sizes_reason]
@@ -113,7 +112,7 @@ def propose_batching(
 
 
 def _size_reason(by_size: Sequence[Measurement], gain: float, splits: bool, largest: int) -> str:
-    """Why batches are as large as they are, where joining requests is worth it."""
+    """Returns the reason for the size of batches where joining requests is worth it."""
     single, best = by_size[0], _best(by_size)
     why = (
         f"the smallest batch that gives {_GOOD_ENOUGH:.0%} of the most rows a second; {gain:.1f} times those of "
@@ -132,7 +131,7 @@ def _size_reason(by_size: Sequence[Measurement], gain: float, splits: bool, larg
 
 
 def best_batch_size(measurements: Sequence[Measurement], latency_ms: float | None = None) -> int:
-    """Returns the batch size that `propose_batching` looks at: the smallest that is nearly as good as the best."""
+    """Returns the smallest batch size with nearly the best throughput; `propose_batching` uses it."""
     return _best(_with_one_client(measurements, latency_ms)).batch_size
 
 

@@ -1,4 +1,4 @@
-"""Measures how a server answers under load: latency and rows a second, by batch size and number of clients."""
+"""Measures latency and rows per second of a server, by batch size and number of clients."""
 
 import contextlib
 import random
@@ -13,19 +13,19 @@ from keras_bert.tf_serving.batching_proposal import Measurement, best_batch_size
 from keras_bert.tf_serving.client.errors import ServingError
 from keras_bert.tf_serving.kit.sample_requests import as_arrays, made_up_row
 
-# Rows that requests are made of are drawn from so many for each length.
+# Made-up rows per text length, from which requests are drawn.
 _ROWS_PER_LENGTH = 64
 
 
 def made_up_rows(signature, lengths: Sequence[int], seed: int = 0) -> list[dict]:
-    """Returns made-up rows for the text inputs of a signature, as many of each length.
+    """Returns made-up rows for the text inputs of a signature, the same number for each length.
 
     Args:
         signature: one of the client's `metadata().signatures`.
-        lengths: words of a text.
+        lengths: the numbers of words per text.
 
     Raises:
-        InputError: the signature takes other things than texts.
+        InputError: an input of the signature is not a text.
     """
     draw = random.Random(seed)
     inputs = {
@@ -38,18 +38,18 @@ def made_up_rows(signature, lengths: Sequence[int], seed: int = 0) -> list[dict]
 def measure(
     ask: Callable[[dict], object], rows: Sequence[Mapping], batch_size: int, concurrency: int, seconds: float
 ) -> Measurement:
-    """Lets `concurrency` clients ask one request after the other for so long, and returns what they saw.
+    """Runs `concurrency` clients, each with one request at a time, for `seconds`, and returns their measurements.
 
     Args:
-        ask: sends the inputs of one request and waits for the answer; called by many threads.
-        rows: requests are drawn from these.
+        ask: sends the inputs of one request and waits for the answer; called by several threads.
+        rows: the rows that requests are drawn from.
 
     Raises:
         InputError: no request was answered; the message has the first reason.
     """
     latencies, failures = [[] for _ in range(concurrency)], []
-    with contextlib.suppress(ServingError):  # counted below, if it stays
-        ask(_request(rows, batch_size, random.Random(0)))  # opens connections, and readies the graph for this size
+    with contextlib.suppress(ServingError):  # an error that lasts is counted below
+        ask(_request(rows, batch_size, random.Random(0)))  # opens connections and warms the graph up for this size
     start = time.perf_counter()
     end = start + seconds
 
@@ -93,9 +93,9 @@ def measure_all(
 
     Args:
         ask, rows: as in `measure`.
-        batch_sizes, concurrencies: what is tried; one client is always tried.
-        seconds: for each measurement.
-        on_measurement: is told every one as it is made.
+        batch_sizes, concurrencies: the values to measure; one client is always measured.
+        seconds: the time of each measurement.
+        on_measurement: called with each new measurement.
         latency_ms: as in `propose_batching`.
 
     Raises:

@@ -1,6 +1,6 @@
-"""The outputs of any exported model as text for people: answers, and where they stand in their texts. Only numpy.
+"""Formats the outputs of any exported model for people, with answers marked in their texts. Needs only numpy.
 
-What an answer is, and which model gave it, is in answers.py. Offsets are bytes of the text as UTF-8.
+`answers.py` reads the answers. Offsets count bytes of the UTF-8 text.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,12 +14,12 @@ _SHOWN_VALUES = 6
 
 
 def readable_answers(outputs: Mapping[str, np.ndarray], inputs: Mapping[str, Sequence]) -> list[str]:
-    """Returns one answer for each row: lines that begin with a space, or with a star before the choice that is taken.
+    """Returns the text of one answer for each row. Its lines begin with a space, or a star for the chosen choice.
 
     Args:
-        outputs: of any signature, by name, with rows as the first axis; strings as `str` or `bytes`. Those of
-            `serving_default` are read as answers, tokens are shown as parts of the text, others are listed by name.
-        inputs: what was asked, by name, with as many rows.
+        outputs: the outputs of any signature, with rows as the first axis; strings as `str` or `bytes`. Outputs of
+            `serving_default` become answers, tokens are shown with their parts of the text, others are listed by name.
+        inputs: the inputs of the request, with the same number of rows.
 
     Example:
         >>> outputs = {"entities": [["Paris"]], "types": [["LOC"]], "starts": [[3]], "ends": [[8]]}
@@ -43,9 +43,9 @@ def readable_answers(outputs: Mapping[str, np.ndarray], inputs: Mapping[str, Seq
 
 
 def printable(text: str | bytes) -> str:
-    """Returns a text that can be printed on one line: what is not UTF-8, or would steer a terminal, is replaced."""
+    """Returns a text that prints on one line: invalid UTF-8 and control characters are replaced."""
     text = _bytes(text).decode("utf-8", "replace")
-    # A format character: it joins emojis.
+    # A format character that joins emojis.
     joiner = "\u200d"
     return "".join(
         sign if sign.isprintable() or sign == joiner else " " if sign.isspace() else "\ufffd" for sign in text
@@ -53,7 +53,7 @@ def printable(text: str | bytes) -> str:
 
 
 def _in_its_text(answer, asked: Mapping) -> list[str]:
-    """The text with what was found in it marked, where the answer has places and the text is known."""
+    """Returns the text with the found parts marked, or nothing without offsets or text."""
     if isinstance(answer, TaggedParts) and "text" in asked:
         marked_parts = [(part.start, part.end, part.kind) for part in answer.parts if part.kind]
         return [f"  {_marked(_bytes(asked['text']), marked_parts)}"] if marked_parts else []
@@ -65,10 +65,10 @@ def _in_its_text(answer, asked: Mapping) -> list[str]:
 
 
 def _marked(text: bytes, marked_parts: Sequence[tuple[int, int, str]]) -> str:
-    """A text with its places in brackets: b"in Paris", [(3, 8, "LOC")] -> "in [Paris LOC]"."""
+    """Returns a text with its parts in brackets: b"in Paris", [(3, 8, "LOC")] -> "in [Paris LOC]"."""
     parts, done = [], 0
     for start, end, name in sorted(marked_parts):
-        if start < done:  # cannot be shown inside another
+        if start < done:  # it overlaps the part before
             continue
         parts += [printable(text[done:start]), f"[{printable(text[start:end])} {name}]"]
         done = end
@@ -76,7 +76,7 @@ def _marked(text: bytes, marked_parts: Sequence[tuple[int, int, str]]) -> str:
 
 
 def _excerpt(context: bytes, start: int, end: int) -> str:
-    """The answer in [[ ]] and what stands around it, cut at spaces."""
+    """Returns the answer in [[ ]] with the text around it, cut at spaces."""
     before, after = context[:start], context[end:]
     if len(before) > _AROUND_BYTES:
         before = b"... " + before[-_AROUND_BYTES:].partition(b" ")[2]
@@ -86,7 +86,7 @@ def _excerpt(context: bytes, start: int, end: int) -> str:
 
 
 def _tokens(row: Mapping[str, np.ndarray], asked: Mapping) -> list[str]:
-    """Token ids, each with its part of the text; special tokens and what is not in `text` as ids alone."""
+    """Returns token ids, each with its part of the text. Special tokens have no such part."""
     text = _bytes(asked["text"]) if "text" in asked and "text_b" not in asked else b""
     count = int(row["lengths"]) if "lengths" in row else len(row["input_ids"])
     triples = zip(row["input_ids"][:count], row["starts"], row["ends"], strict=False)
@@ -98,7 +98,7 @@ def _tokens(row: Mapping[str, np.ndarray], asked: Mapping) -> list[str]:
 
 
 def _classes_or_values(row: Mapping[str, np.ndarray], asked: Mapping) -> list[str]:
-    """Classes with their scores, as TF Serving's Classify gives them; or every output by its name."""
+    """Returns the classes and scores of TF Serving's Classify, or every output by its name."""
     if {"classes", "scores"} == row.keys():
         names, numbers = list(map(printable, row["classes"])), row["scores"]
         best_first = sorted(zip(names, numbers, strict=True), key=lambda pair: -pair[1])

@@ -1,4 +1,4 @@
-"""The folders of an export: `path/1`, `path/2`, ... TensorFlow Serving takes the highest and ignores other names."""
+"""The version folders of an export: `path/1`, `path/2`, ... TensorFlow Serving loads the highest number."""
 
 import contextlib
 import errno
@@ -12,7 +12,7 @@ SAVED_MODEL_FILE = "saved_model.pb"
 
 
 def next_version_folder(path: str | os.PathLike) -> str:
-    """Returns the folder that the next export below `path` is written to. Raises `InputError` if `path` is a file."""
+    """Returns the folder of the next version below `path`. Raises `InputError` if `path` is a file."""
     path = os.fspath(path)
     if os.path.lexists(path) and not os.path.isdir(path):
         raise InputError(f"The export folder {path} is a file. Give the name of a folder.")
@@ -21,7 +21,7 @@ def next_version_folder(path: str | os.PathLike) -> str:
 
 
 def check_version_place(path: str | os.PathLike) -> None:
-    """Raises `InputError` when no version can be written below `path`. Long work calls this before it starts."""
+    """Raises `InputError` if no version can be written below `path`. Call it before long work."""
     check_output_folder(next_version_folder(path))
 
 
@@ -29,8 +29,8 @@ class NewVersion:
     """A version that is being written.
 
     Attributes:
-        folder: where its files are written.
-        path: the folder of the version, once it is there.
+        folder: the temporary folder that its files are written to.
+        path: the folder of the version; None until the version is complete.
     """
 
     def __init__(self, folder: str):
@@ -39,12 +39,12 @@ class NewVersion:
 
 @contextlib.contextmanager
 def new_version(path: str | os.PathLike) -> Iterator[NewVersion]:
-    """Yields a version that appears below `path` when the block ends without an error, whole or not at all.
+    """Yields a version that appears below `path`, complete, when the block ends without an error.
 
-    Its number is the next one at the end of the block: several exports at once get a number each.
+    The number is chosen at the end of the block, so exports that run at once get different numbers.
 
     Raises:
-        InputError: `path` is a file or cannot be written to, or no space is left.
+        InputError: `path` is a file, it cannot be written to, or the disk is full.
     """
     with temporary_folder(next_version_folder(path)) as folder:
         version = NewVersion(folder)
@@ -64,7 +64,7 @@ def find_version_folder(path: str | os.PathLike) -> str:
     """Returns `path` if it is a SavedModel, else the highest version below it.
 
     Raises:
-        InputError: there is neither; the message says what is there.
+        InputError: there is neither; the message lists the folder's content.
     """
     path = os.fspath(path)
     if not os.path.exists(path):
@@ -87,5 +87,5 @@ def find_version_folder(path: str | os.PathLike) -> str:
 
 
 def _version_numbers(path: str) -> dict[int, str]:
-    """Returns version -> name of its folder. Servers read names as whole numbers, with leading zeros too."""
+    """Returns version -> folder name. Like servers, it accepts leading zeros."""
     return {int(name): name for name in os.listdir(path) if name.isascii() and name.isdigit()}

@@ -1,16 +1,16 @@
-"""What a request can end with instead of an answer."""
+"""The errors of requests that are not answered."""
 
 from keras_bert.tf_serving.wire.methods import HTTP_STATUS
 
 
 class ServingError(Exception):
-    """A request was sent, or should have been, and there is no answer.
+    """A request was not answered.
 
     Attributes:
-        code: the name of the gRPC status, on both transports: "NOT_FOUND", "INVALID_ARGUMENT", "INTERNAL", ...
+        code: the name of the gRPC status, for REST too: "NOT_FOUND", "INVALID_ARGUMENT", "INTERNAL", ...
         http_status: the status of a REST answer, or None.
-        server_text: what the server wrote, or what the network said.
-        rows: where the request was one of several: the range of the rows that it held.
+        server_text: the message of the server or of the network.
+        rows: the range of rows of the request if the rows were sent as several requests, else None.
     """
 
     advice = "Look at the log of the server."
@@ -35,13 +35,13 @@ class NotFound(ServingError):
 
 
 class InvalidRequest(ServingError):
-    """INVALID_ARGUMENT, FAILED_PRECONDITION, OUT_OF_RANGE: the same request will never be answered."""
+    """INVALID_ARGUMENT, FAILED_PRECONDITION, OUT_OF_RANGE: sending the same request again cannot help."""
 
     advice = "Check the names, types and shapes of the inputs against metadata()."
 
 
 class Unavailable(ServingError):
-    """UNAVAILABLE, RESOURCE_EXHAUSTED, or no connection: the same request may be answered later."""
+    """UNAVAILABLE, RESOURCE_EXHAUSTED, or no connection: the same request may succeed later."""
 
     advice = "Check that the server runs at this address, or ask it less at a time."
 
@@ -62,13 +62,13 @@ _KINDS = {
     "DEADLINE_EXCEEDED": DeadlineExceeded,
 }
 _CHECK_URL = "Check the URL of the server: http://host:port, with a path only where a proxy has the API below one."
-# What a server's text begins with -> what to do, where it is not what the code says: several mistakes share one.
+# The start of a server's message -> advice. Several mistakes share one status, whose advice does not fit these.
 _ADVICE = {
     "Unrecognized servable version label": "Check the label; a client without one lists the versions with status().",
     "Malformed request": _CHECK_URL,
     "Not found: /": _CHECK_URL,
 }
-# Three codes share 400 and two share 409; the first of each stands for all.
+# Three codes share 400 and two share 409; the first of each is used.
 _CODE_OF_STATUS = {status: code for code, status in reversed(HTTP_STATUS.items())}
 
 
@@ -80,8 +80,8 @@ def serving_error(server: str, code: str, text: str, http_status: int | None = N
 
 
 def not_http_error(server: str, status_line: str) -> ServingError:
-    """Returns the error for an answer whose first line is not of HTTP/1.1."""
-    # The first frame of HTTP/2 is one of settings: its fourth byte is 4 (RFC 9113, sections 3.4 and 6.5).
+    """Returns the error for an answer that does not begin like HTTP/1.1."""
+    # HTTP/2 begins with a SETTINGS frame, whose fourth byte is 4 (RFC 9113, sections 3.4 and 6.5).
     speaks_grpc = status_line[3:4] == "\x04"
     text = "this port speaks gRPC, not HTTP/1.1" if speaks_grpc else "the answer is not HTTP/1.1"
     error = ServingError(server, "UNKNOWN", text)
@@ -91,5 +91,5 @@ def not_http_error(server: str, status_line: str) -> ServingError:
 
 
 def http_error(server: str, status: int, text: str) -> ServingError:
-    """Returns the error for an HTTP status; one that TF Serving does not give is "UNKNOWN"."""
+    """Returns the error for an HTTP status; a status that TF Serving does not use becomes "UNKNOWN"."""
     return serving_error(server, _CODE_OF_STATUS.get(status, "INTERNAL" if status == 500 else "UNKNOWN"), text, status)

@@ -15,7 +15,7 @@ from keras_bert.tf_serving.wire.tensors import array_to_tensor_proto, tensor_pro
 
 @dataclasses.dataclass(frozen=True)
 class GrpcRequest:
-    """What is sent: the name of a method in `wire.methods`, its message, and to whom, for errors."""
+    """A request: the name of a method in `wire.methods`, its message, and the server, for error messages."""
 
     method: str
     message: object
@@ -26,8 +26,8 @@ class GrpcFormat:
     """Writes the requests for one model and reads the answers.
 
     Args:
-        address: of the server, for errors.
-        model, version, label: which model; the newest version without the last two.
+        address: the server's address, for error messages.
+        model, version, label: the model to ask; the newest version if neither version nor label is given.
     """
 
     def __init__(self, address: str, model: str, version: int | None, label: str | None):
@@ -108,18 +108,18 @@ class GrpcFormat:
             array = tensor_proto_to_array(proto)
         except InputError as error:
             raise serving_error(self.server, "UNKNOWN", f"the output {name} cannot be read: {error}") from error
-        # As the REST API does: what is named _bytes is not taken for text.
+        # As in the REST API, outputs named ..._bytes stay bytes.
         return map_strings(bytes_to_string, array) if array.dtype == object and not name.endswith("_bytes") else array
 
 
 def _examples(inputs: Mapping[str, np.ndarray]) -> "messages.Input":
-    """Rows of features as tf.train.Example."""
+    """Returns rows of features as tf.train.Example messages."""
     message = messages.Input()
     message.example_list.SetInParent()
     for row in range(min(map(len, inputs.values()))):
         features = message.example_list.examples.add().features.feature
         for name, array in inputs.items():
-            # A slice, because a single object would lose the NULs at its end.
+            # A slice, because a single object would lose its trailing NULs.
             values, kind = array[row : row + 1].ravel().tolist(), array.dtype.kind
             if kind == "O":
                 features[name].bytes_list.value.extend(values)

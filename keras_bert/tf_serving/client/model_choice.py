@@ -1,4 +1,4 @@
-"""Which model a client asks, and whether it answers."""
+"""Checks which model a client asks, and whether it is available."""
 
 from collections.abc import Iterable
 
@@ -10,7 +10,7 @@ from keras_bert.tf_serving.client.model_info import ModelMetadata, ModelVersion
 def check_choice(
     model: str, version: int | None, label: str | None, timeout: float, retries: int, max_in_flight: int
 ) -> None:
-    """Raises an InputError if these arguments of a client cannot be."""
+    """Raises `InputError` if one of these arguments of a client is not valid."""
     if not isinstance(model, str) or not model or any("\ud800" <= sign <= "\udfff" for sign in model):
         raise InputError(f"The model is {model!r}; give its name on the server.")
     if version is not None and label is not None:
@@ -25,15 +25,15 @@ def check_choice(
 
 
 def newest_available(versions: Iterable[ModelVersion]) -> int | None:
-    """Returns the highest version that answers, or None."""
+    """Returns the highest available version, or None."""
     return max((version.version for version in versions if version.state == "AVAILABLE"), default=None)
 
 
 def not_available(error: ServingError) -> str:
-    """Returns what a wait has found: no server, or a server that does not know the model, yet.
+    """Returns the message of an error that may pass by waiting: no server yet, or no such model yet.
 
     Raises:
-        ServingError: `error`, where waiting does not help.
+        ServingError: `error`, if waiting cannot help.
     """
     if isinstance(error, (NotFound, Unavailable)) or error.code == "DEADLINE_EXCEEDED":
         return error.server_text

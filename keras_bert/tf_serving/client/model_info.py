@@ -1,11 +1,11 @@
-"""What a server says about a model: its versions, and what they take and give."""
+"""A server's description of a model: its versions and their signatures."""
 
 import dataclasses
 
 
 @dataclasses.dataclass(frozen=True)
 class ModelVersion:
-    """The state of one version: START, LOADING, AVAILABLE, UNLOADING or END; END with an error could not be loaded."""
+    """The state of one version: START, LOADING, AVAILABLE, UNLOADING or END; END with an error if it did not load."""
 
     version: int
     state: str
@@ -15,9 +15,9 @@ class ModelVersion:
 
 @dataclasses.dataclass(frozen=True)
 class Tensor:
-    """An input or an output: TensorFlow's name of its type in small letters ("string", "float", "int32"), its shape.
+    """An input or output: its type by TensorFlow's name in lower case ("string", "float", "int32"), and its shape.
 
-    None in the shape is an axis of any length; None as the shape is any number of axes.
+    None in the shape means any length; None as the shape means any number of axes.
     """
 
     dtype: str
@@ -26,7 +26,7 @@ class Tensor:
 
 @dataclasses.dataclass(frozen=True)
 class Signature:
-    """What one signature takes and gives, by name."""
+    """The inputs and outputs of one signature, by name."""
 
     inputs: dict[str, Tensor]
     outputs: dict[str, Tensor]
@@ -35,7 +35,7 @@ class Signature:
 
 @dataclasses.dataclass(frozen=True)
 class ModelMetadata:
-    """The version that answers now, and its signatures by name."""
+    """The version that answers, and its signatures by name."""
 
     name: str
     version: int

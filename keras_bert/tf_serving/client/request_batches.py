@@ -1,4 +1,4 @@
-"""Rows of inputs: what a user gives as arrays, cut into requests, and their answers joined again."""
+"""Converts inputs to arrays, splits their rows into requests and joins the answers."""
 
 from collections.abc import Iterator, Mapping
 
@@ -8,18 +8,18 @@ from keras_bert.program.columns import as_column
 from keras_bert.program.errors import InputError
 from keras_bert.tf_serving.wire.strings import map_strings, string_to_bytes
 
-# The most rows that clients put into one request, unless they are told otherwise.
+# The default of the most rows that clients send in one request.
 ROWS_OF_A_REQUEST = 64
 
 
 def as_arrays(inputs: Mapping) -> dict[str, np.ndarray]:
-    """Returns the inputs as arrays; strings as arrays of objects of type `bytes`.
+    """Returns the inputs as arrays; strings as object arrays of `bytes`.
 
-    Arrays keep their type. Lists are read as TensorFlow reads them: whole numbers become int32, or int64 where they do
-    not fit, other numbers float32. An empty list is one of strings, and a single string is a list of one.
+    Arrays keep their type. Lists are converted as TensorFlow converts them: whole numbers become int32, or int64 if
+    they do not fit, other numbers float32. An empty list has strings, and a single string is a list of one.
 
     Raises:
-        InputError: there is no input, rows have different lengths, or there is something else than strings and numbers.
+        InputError: there is no input, rows have different lengths, or a value is neither a string nor a number.
     """
     if not inputs:
         raise InputError('No input was given. Name each as the signature does: predict(text=["a film"]).')
@@ -27,10 +27,10 @@ def as_arrays(inputs: Mapping) -> dict[str, np.ndarray]:
 
 
 def split_rows(inputs: Mapping[str, np.ndarray], batch_size: int | None) -> Iterator[tuple[range, dict]]:
-    """Yields (rows, their part of every input), `batch_size` rows at a time; without a batch size all at once.
+    """Yields (range of rows, these rows of every input), `batch_size` rows at a time; all rows at once for None.
 
     Raises:
-        InputError: the inputs do not have equally many rows, or the batch size is no positive number.
+        InputError: the inputs have different numbers of rows, or the batch size is not positive.
     """
     if batch_size is None:
         yield range(0), dict(inputs)
@@ -44,20 +44,20 @@ def split_rows(inputs: Mapping[str, np.ndarray], batch_size: int | None) -> Iter
         )
         raise InputError(f"All inputs must have equally many rows: {found}. With batch_size=None they go as they are.")
     count = next(iter(counts.values()))
-    # No rows are a request too: the answer says what there would be.
+    # Inputs without rows are sent too: the answer names the outputs.
     for start in range(0, max(count, 1), batch_size):
         stop = min(start + batch_size, count)
         yield range(start, stop), {name: array[start:stop] for name, array in inputs.items()}
 
 
 def join_rows(parts: list[dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
-    """Returns the answers to several requests as one; outputs of another width are filled up as a server fills them.
+    """Returns the answers to several requests as one. Narrow outputs are padded as our exports pad them.
 
-    That is "" for strings, 0 for numbers with a fraction and for ids (`..._ids`), -1 for other whole numbers, which are
-    positions, False for booleans.
+    The padding is "" for strings, 0 for floats and for ids (`..._ids`), False for booleans, and -1 for other whole
+    numbers, which are positions.
 
     Raises:
-        InputError: an output has no rows, or another number of axes in another answer.
+        InputError: an output has no rows, or its number of axes differs between answers.
     """
     if len(parts) == 1:
         return parts[0]
@@ -66,7 +66,7 @@ def join_rows(parts: list[dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
         arrays = [part[name] for part in parts]
         if any(array.ndim != arrays[0].ndim or not array.ndim for array in arrays):
             raise InputError(f"The output {name} cannot be joined: it has no rows. Use batch_size=None.")
-        # JSON does not say what an empty list is a list of.
+        # The type of an empty list in JSON is unknown, so only arrays with values count.
         dtype = np.result_type(*([array.dtype for array in arrays if array.size] or [arrays[0].dtype]))
         inner = np.max([array.shape[1:] for array in arrays], axis=0).astype(int)
         whole = np.full((sum(map(len, arrays)), *inner), _padding(name, dtype), dtype)
@@ -93,7 +93,7 @@ def _as_array(name: str, value) -> np.ndarray:
         array = value.astype(object) if value.dtype.kind in "SUT" else value
     else:
         try:
-            # As objects first: numpy's own strings lose the NULs at their ends.
+            # Objects first: numpy's own strings lose trailing NULs.
             array = np.array(as_column(value), dtype=object)
         except ValueError as error:
             raise InputError(f"The rows of {name} have different lengths; fill the short ones up.") from error
@@ -109,7 +109,7 @@ def _as_array(name: str, value) -> np.ndarray:
 
 
 def _numbers(name: str, array: np.ndarray) -> np.ndarray:
-    """An array of Python's numbers with a type of TensorFlow's; other objects stay, for the check that follows."""
+    """Returns an array of Python numbers with TensorFlow's type for them; other arrays unchanged."""
     kinds = {type(item) for item in array.ravel().tolist()}
     if not kinds or not all(issubclass(kind, (bool, int, float, np.number, np.bool_)) for kind in kinds):
         return array

@@ -1,7 +1,7 @@
 """Requests and answers of TF Serving's REST API: JSON in columns, `{"inputs": {...}}` -> `{"outputs": {...}}`.
 
-JSON has no types: in answers whole numbers become int64, other numbers float64. TF Serving writes a float32 with as
-many digits as it takes to read it back: `.astype(numpy.float32)` gives the number that the model gave.
+JSON has no types: in answers whole numbers become int64, other numbers float64. TF Serving writes enough digits of a
+float32 to read it back: `.astype(numpy.float32)` restores the model's number exactly.
 """
 
 import base64
@@ -19,13 +19,13 @@ from keras_bert.tf_serving.client.model_info import ModelMetadata, ModelVersion,
 from keras_bert.tf_serving.wire.strings import bytes_to_string, map_strings
 
 _SHOWN_CHARACTERS = 200
-# What taking apart JSON of another form ends with.
+# The errors of reading JSON that has another structure.
 _MALFORMED = (TypeError, ValueError, KeyError, AttributeError, OverflowError)
 
 
 @dataclasses.dataclass(frozen=True)
 class HttpRequest:
-    """What is sent: GET without a body, POST with one."""
+    """A request: GET without a body, POST with one."""
 
     path: str
     body: bytes | None = None
@@ -35,9 +35,9 @@ class RestFormat:
     """Writes the requests for one model and reads the answers.
 
     Args:
-        url: of the server, for errors.
-        prefix: the path of the server, before "/v1".
-        model, version, label: which model; the newest version without the last two.
+        url: the server's URL, for error messages.
+        prefix: the path of the URL, before "/v1".
+        model, version, label: the model to ask; the newest version if neither version nor label is given.
     """
 
     def __init__(self, url: str, prefix: str, model: str, version: int | None, label: str | None):
@@ -53,9 +53,9 @@ class RestFormat:
         return self._post("predict", {"signature_name": signature_name, "inputs": columns})
 
     def read_predict(self, answer: bytes) -> dict[str | None, np.ndarray]:
-        """Returns the outputs by name. TF Serving does not name an only output: its name is None here."""
+        """Returns the outputs by name. The only output of a signature has no name in JSON; it is None here."""
         outputs = self._member(self._read(answer), "outputs")
-        # A string of bytes is an object too.
+        # A string of bytes is a JSON object too.
         named = isinstance(outputs, dict) and outputs.keys() != {"b64"}
         return {name: self._array(value) for name, value in (outputs.items() if named else [(None, outputs)])}
 
@@ -116,7 +116,7 @@ class RestFormat:
             raise self._strange(answer) from error
 
     def checked(self, status: int, answer: bytes) -> bytes:
-        """Returns an answer that has the status 200, and raises the ServingError of any other."""
+        """Returns an answer with the status 200. Raises a `ServingError` for any other status."""
         if status == 200:
             return answer
         text = answer.decode("utf-8", "replace")
@@ -127,7 +127,7 @@ class RestFormat:
         raise http_error(self.server, status, text)
 
     def _post(self, verb: str, body: dict) -> HttpRequest:
-        # Surrogates are gone: `_json_value` has sent what is not UTF-8 as base64.
+        # There are no surrogates left: `_json_value` encodes invalid UTF-8 as base64.
         return HttpRequest(f"{self._path}:{verb}", json.dumps(body, ensure_ascii=False).encode("utf-8"))
 
     def _read(self, answer: bytes):
@@ -163,7 +163,7 @@ class RestFormat:
 
 
 def _json_value(array: np.ndarray):
-    """An array as nested lists; strings that are not UTF-8 as {"b64": ...}."""
+    """Returns an array as nested lists; strings that are not UTF-8 as {"b64": ...}."""
     if array.dtype == object:
         return map_strings(_json_string, array).tolist()
     if array.dtype.kind not in "biuf":
@@ -184,7 +184,7 @@ def _numbers(value) -> np.ndarray:
 
 
 def _python_string(value) -> str | bytes:
-    """A string of an answer: `str`, or `bytes` where it is not UTF-8 or was sent as base64.
+    """Returns a string of an answer as `str`, or as `bytes` if it is not UTF-8 or was sent as base64.
 
     >>> _python_string({"b64": "/w=="})
     b'\\xff'
@@ -203,7 +203,7 @@ def _python_string(value) -> str | bytes:
 
 
 def _examples(inputs: Mapping[str, np.ndarray]) -> list[dict]:
-    """Rows of features: {"text": [a, b]} -> [{"text": a}, {"text": b}]."""
+    """Returns columns as rows: {"text": [a, b]} -> [{"text": a}, {"text": b}]."""
     columns = {name: _json_value(array) for name, array in inputs.items()}
     return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 

@@ -1,4 +1,4 @@
-"""When a request is sent again, and until when."""
+"""Decides whether and when a request is sent again."""
 
 import random
 import time
@@ -7,20 +7,20 @@ from keras_bert.tf_serving.client.errors import DeadlineExceeded, ServingError, 
 
 _FIRST_PAUSE_SECONDS = 0.1
 _LONGEST_PAUSE_SECONDS = 5.0
-# Between two looks at a model that is not there yet.
+# The pause while waiting for a model to become available.
 POLL_SECONDS = 0.2
 
 
 class Attempts:
-    """The attempts of one request: every answer that only asks for patience is followed by a pause and another attempt.
+    """The attempts of one request. A busy or missing server (`Unavailable`) gets another attempt after a pause.
 
-    The pauses double, and each is drawn between half of its length and all of it, so that clients that failed together
-    do not come back together. What the server says about the request itself (400, 404, ...) is final.
+    Pauses double. Each is drawn between half of its length and all of it, so that clients that failed together do not
+    return together. Errors of the request itself (400, 404, ...) are final.
 
     Args:
         timeout: seconds for all attempts and pauses together.
         retries: the most attempts after the first.
-        clock, draw: where time and chance come from.
+        clock, draw: sources of time and of random numbers in [0, 1), replaced in tests.
     """
 
     def __init__(self, timeout: float, retries: int, clock=time.monotonic, draw=random.random):
@@ -30,11 +30,11 @@ class Attempts:
         self._count = 0
 
     def remaining(self) -> float:
-        """Returns the seconds that are left; not below a millisecond, because 0 means "for ever" to some."""
+        """Returns the seconds left, at least 0.001: some libraries read 0 as no limit."""
         return max(self._end - self._clock(), 0.001)
 
     def pause_after(self, error: ServingError) -> float:
-        """Returns the seconds to wait before the next attempt, or raises `error` with the number of attempts."""
+        """Returns the seconds to wait before the next attempt; raises `error` if there is no next attempt."""
         self._count += 1
         error.attempts = self._count
         if not isinstance(error, Unavailable) or self._count > self._retries:

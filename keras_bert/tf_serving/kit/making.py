@@ -1,4 +1,4 @@
-"""A serving kit: one folder with a model, ready for TensorFlow Serving."""
+"""Makes a serving kit: a folder with a model and everything that TensorFlow Serving needs beside it."""
 
 import json
 import logging
@@ -44,25 +44,25 @@ def make_serving_kit(
 ) -> str:
     """Writes a folder with a copy of a SavedModel and all that a server needs beside it; returns the folder.
 
-    The SavedModel is checked first, and its warm-up requests are answered, so what is in the kit loads and answers.
+    The SavedModel is checked first and runs its warm-up requests, so the model in the kit loads and answers.
 
     Args:
-        saved_model: a SavedModel, or the folder of its versions, of which the highest is taken.
-        output_dir: must not exist or be empty; it appears whole or not at all.
-        name: what requests call the model; by default the name of the folder of its versions.
-        batching: how the server joins requests. By default it takes requests as large as clients of this package send,
-            and requests of different lengths are joined where every signature says where a row ends, so that padding
-            does no harm. One that refuses the requests of these clients is logged as a warning.
+        saved_model: a SavedModel, or a folder of versions, of which the highest is copied.
+        output_dir: must not exist or be empty; it appears complete or not at all.
+        name: the model's name in requests; by default the name of the folder of its versions.
+        batching: how the server joins requests. By default it accepts the largest requests of this package's clients.
+            Requests of different lengths are then joined if every signature takes the lengths of its rows, so that
+            padding does no harm. A `batching` that refuses requests of these clients is logged as a warning.
         examples: rows for warm-up requests, see `write_warm_up`.
-        warm_up_batch_sizes: how many rows these requests have. By default 1, 2, 8 and 32, as far as `batching` takes
-            such requests.
+        warm_up_batch_sizes: the numbers of rows of these requests. By default those of 1, 2, 8 and 32 that `batching`
+            accepts.
         image: the Docker image of TensorFlow Serving. If its tag begins with another version than the default's, the
-            SavedModel has to fit that one only.
-        metrics_path: where the server gives its metrics.
+            SavedModel is checked for that version only.
+        metrics_path: where the server publishes its metrics.
 
     Raises:
         InputError: there is no SavedModel, its check finds errors, `batching` falsifies its answers or refuses the
-            warm-up requests, or the folder cannot be written.
+            warm-up requests, the name, image or metrics path needs quoting, or the folder cannot be written.
     """
     source = find_version_folder(saved_model)
     version, folder_name = _version_and_name(source)
@@ -106,13 +106,13 @@ def _version_and_name(source: str) -> tuple[int, str]:
 
 
 def _versions_of(image: str) -> tuple[str, ...]:
-    """Returns the versions of TensorFlow Serving that a SavedModel must fit: one, if another image names it."""
+    """Returns the TensorFlow Serving versions to check for: the version of the image, or the default versions."""
     tag = re.search(r":(2\.\d+)(?![^.-])", image)
     return (tag[1],) if image != DEFAULT_IMAGE and tag and tag[1] in VERSIONS else DEFAULT_VERSIONS
 
 
 def _checked_batching(source: str, batching: Batching | None, versions: Sequence[str]) -> Batching:
-    """Returns how the server is to join requests to a SavedModel, which is checked too."""
+    """Checks the SavedModel and returns how the server joins requests to it."""
     report = check(source, versions)
     if report.errors:
         raise InputError(
@@ -122,7 +122,7 @@ def _checked_batching(source: str, batching: Batching | None, versions: Sequence
     signatures = read_saved_model(source).signatures
     unsafe = {name: inputs for name in signatures if (inputs := unsafe_inputs(signatures[name]))}
     if batching is None:
-        # Without padding, servers refuse to join ids of different lengths, and requests fail.
+        # Without padding, requests with ids of different lengths fail when they are joined.
         return Batching(pad_variable_length_inputs=not unsafe)
     if batching.pad_variable_length_inputs and unsafe:
         name, inputs = next(iter(unsafe.items()))
@@ -134,7 +134,7 @@ def _checked_batching(source: str, batching: Batching | None, versions: Sequence
 
 
 def _check_requests(source: str, batching: Batching, warm_up_batch_sizes: Sequence[int]) -> None:
-    """Raises `InputError` when a server with this batching would refuse the version or falsify its answers."""
+    """Raises `InputError` if a server with this batching would refuse the version or falsify its answers."""
     signatures = read_saved_model(source).signatures
     for finding in check_batching(batching, signatures, max(warm_up_batch_sizes, default=0)):
         text = f"{finding.where}: {finding.happens} Do: {finding.remedy}"

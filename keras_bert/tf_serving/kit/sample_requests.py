@@ -1,4 +1,4 @@
-"""Requests that a model can answer, made up from its signatures: to warm a server up, or to put load on it."""
+"""Makes up requests from the signatures of a model, for warm-up and load tests."""
 
 import random
 from collections.abc import Mapping, Sequence
@@ -8,13 +8,13 @@ import numpy as np
 from keras_bert.program.errors import InputError
 from keras_bert.tf_serving.saved_model_check.signatures import DEFAULT_SIGNATURE, shape_of, type_name
 
-# Common words, which every vocabulary of English has; in others they are split into pieces, which costs as much.
+# Common words of English vocabularies; other vocabularies split them into pieces.
 _WORDS = ("the", "of", "and", "to", "in", "a", "is", "that", "it", "was", "for", "on", "with", "he", "be", "by", "at")
 _EXAMPLE_INPUTS = ("examples", "inputs")
 
 
 def made_up_text(num_words: int, draw: random.Random) -> str:
-    """Returns a text of so many words."""
+    """Returns a text of `num_words` words."""
     return " ".join(draw.choice(_WORDS) for _ in range(num_words))
 
 
@@ -22,11 +22,11 @@ def made_up_row(inputs: Mapping[str, tuple[str, int | None]], num_words: int, dr
     """Returns a row of made-up values for text inputs: input -> text, or list of texts.
 
     Args:
-        inputs: name -> (type in small letters, number of axes or None).
+        inputs: name -> (type in lower case, number of axes or None).
         num_words: the length of each text.
 
     Raises:
-        InputError: an input is no text.
+        InputError: an input is not a text.
     """
     row = {}
     for name, (dtype, rank) in sorted(inputs.items()):
@@ -40,10 +40,10 @@ def made_up_row(inputs: Mapping[str, tuple[str, int | None]], num_words: int, dr
 
 
 def as_arrays(rows: Sequence[Mapping]) -> dict[str, np.ndarray]:
-    """Joins rows into the inputs of one request, arrays of bytes `[B]` or `[B, N]`; shorter lists end with "".
+    """Joins rows into the inputs of one request, arrays of bytes `[B]` or `[B, N]`; short lists are padded with "".
 
     Raises:
-        InputError: the rows have different inputs, or values that are no texts.
+        InputError: the rows have different inputs, or a value is not a text.
     """
     if not rows or any(set(row) != set(rows[0]) for row in rows):
         raise InputError("Every request must have the same inputs.")
@@ -76,19 +76,19 @@ def as_example(row: Mapping):
 
 
 def made_up_inputs(model, name: str, rows: Sequence[Mapping]) -> dict[str, np.ndarray]:
-    """Returns inputs for any signature: `rows` where it takes them, else numbers of the right types and shapes.
+    """Returns inputs for any signature: `rows` if it has the same inputs, else values of its types and shapes.
 
     Args:
         model: a `SavedModelFiles`.
         name: the signature.
-        rows: what `serving_default` takes.
+        rows: rows for `serving_default`.
     """
     signature = model.signatures[name]
     if set(signature.inputs) == set(rows[0]):
         return as_arrays(rows)
     inputs = {}
     for key, tensor in sorted(signature.inputs.items()):
-        # All variable axes behind the batch get the same length, so lengths and numbers of words can be that.
+        # All variable axes after the batch get the same length, which inputs with lengths and counts then name.
         shape = [len(rows), *(4 if size == -1 else size for size in (shape_of(tensor) or [-1])[1:])]
         if type_name(tensor) != "STRING":
             is_count = "length" in key or key.startswith("num")

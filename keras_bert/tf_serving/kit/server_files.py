@@ -1,7 +1,7 @@
-"""The configuration files of TensorFlow Serving, in protobuf's text format: models, batching, monitoring.
+"""Writes and reads configuration files of TensorFlow Serving, in protobuf's text format: models and batching.
 
-Every value is checked as the server checks it when it starts, so that a mistake shows before; and every text is read
-again before it is given out.
+Values are checked with the rules that the server applies when it starts. Every text is parsed again before it is
+returned.
 """
 
 import dataclasses
@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from keras_bert.program.errors import InputError
 from keras_bert.tf_serving.client.request_batches import ROWS_OF_A_REQUEST
 
-# Characters that need no quoting in addresses, metrics and shells.
+# Names that need no quoting in addresses, metrics and shells.
 _MODEL_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 _LARGEST = 2**63 - 1
 DEFAULT_METRICS_PATH = "/monitoring/prometheus/metrics"
@@ -19,24 +19,24 @@ DEFAULT_METRICS_PATH = "/monitoring/prometheus/metrics"
 
 @dataclasses.dataclass(frozen=True)
 class Batching:
-    """How a server joins requests: its `BatchingParameters` (session_bundle_config.proto). None leaves the default.
+    """How a server joins requests: its `BatchingParameters` (session_bundle_config.proto). None means its default.
 
     Attributes:
-        max_batch_size: the most rows of a request, and the most that run together. The default takes the requests that
-            clients of this package send.
+        max_batch_size: the most rows of a request, and of a batch without splitting. The default accepts all requests
+            of this package's clients.
         batch_timeout_micros: how long the first request of a batch waits for others.
         max_enqueued_batches: how many batches may wait; further requests are refused (UNAVAILABLE, 503).
         num_batch_threads: how many batches run at once.
         thread_pool_name: the name of these threads.
-        enable_large_batch_splitting: whether requests are cut up where that fills batches. It falsifies answers of
-            variable width.
-        max_execution_batch_size: with it, the most rows that run together.
-        allowed_batch_sizes: batches are filled up to the next of these.
-        pad_variable_length_inputs: whether requests of different lengths are filled up with the first value of each
-            tensor. It falsifies the answers of models that take ids and a mask.
+        enable_large_batch_splitting: whether requests are split to fill batches. This falsifies answers of variable
+            width.
+        max_execution_batch_size: with splitting, the most rows of a batch.
+        allowed_batch_sizes: batches are padded to the next of these sizes.
+        pad_variable_length_inputs: whether requests of different lengths are padded with the first value of each
+            tensor. This falsifies the answers of models that take ids and a mask.
 
     Raises:
-        InputError: a value that the server refuses, or that does not fit the others.
+        InputError: the server would refuse a value or a combination of values.
     """
 
     max_batch_size: int | None = ROWS_OF_A_REQUEST
@@ -88,7 +88,7 @@ class Batching:
         last = self.max_batch_size or _SERVER_MAX_BATCH_SIZE
         if sizes and sizes[-1] != last:
             raise InputError(f"The last of allowed_batch_sizes must be max_batch_size, {last}. Received: {sizes}")
-        # bundle_factory_util.cc holds the last one against max_batch_size and batching_session.cc against this.
+        # bundle_factory_util.cc compares the last size with max_batch_size, batching_session.cc with this one.
         if sizes and self.max_execution_batch_size not in (None, last):
             raise InputError(
                 f"With allowed_batch_sizes, max_execution_batch_size must be max_batch_size too, {last}. Received: "
@@ -97,7 +97,7 @@ class Batching:
 
     @property
     def largest_request(self) -> int:
-        """Rows of the largest request that the server takes: more are refused, with splitting too."""
+        """The rows of the largest request that the server accepts, with splitting too."""
         most = self.max_batch_size or _SERVER_MAX_BATCH_SIZE
         if not self.enable_large_batch_splitting:
             return most
@@ -118,13 +118,13 @@ class Batching:
         return _text(message)
 
 
-# What the server takes where these are not given.
+# The server's defaults.
 _SERVER_MAX_BATCH_SIZE = 1000
 _SERVER_MAX_ENQUEUED_BATCHES = 10
 
 
 def read_batching(text: str) -> Batching:
-    """Returns what a batching file says. Raises `InputError` for what is no such file, or refused by servers."""
+    """Returns the parameters of a batching file's text. Raises `InputError` if servers would refuse it."""
     from google.protobuf import text_format
 
     try:
@@ -143,7 +143,7 @@ def read_batching(text: str) -> Batching:
 
 
 def read_batching_file(path: str) -> Batching:
-    """Returns what a batching file says. Raises `InputError` as `read_batching` does, or if it cannot be read."""
+    """Returns the parameters of a batching file. Raises `InputError` if it is unreadable or servers would refuse it."""
     try:
         with open(path, encoding="utf-8") as file:
             text = file.read()
@@ -157,14 +157,14 @@ class ServedModel:
     """One model of a server: a `ModelConfig` (model_server_config.proto).
 
     Attributes:
-        name: what requests call it.
-        base_path: the folder of its versions as the server sees it; absolute.
+        name: the model's name in requests.
+        base_path: the absolute path of its versions on the server.
         latest: how many of the highest versions are served.
-        versions: exactly these versions are served, instead of the latest ones.
-        labels: name -> version, for requests that name no number; only of `versions` if these are given.
+        versions: if given, exactly these versions are served.
+        labels: name -> version, for requests by label; a label of `versions` if these are given.
 
     Raises:
-        InputError: a value that the server refuses, or that does not fit the others.
+        InputError: the server would refuse a value or a combination of values.
     """
 
     name: str
@@ -195,7 +195,7 @@ def models_text(models: Sequence[ServedModel]) -> str:
     """Returns the file for `--model_config_file`.
 
     Raises:
-        InputError: there is no model, or two of one name.
+        InputError: there is no model, or two have the same name.
     """
     names = [model.name for model in models]
     if not names or len(set(names)) != len(names):
@@ -223,7 +223,7 @@ def check_metrics_path(path: str) -> None:
 
 
 def check_model_name(name: str) -> None:
-    """Raises `InputError` for names that addresses, shells or metrics would have to quote."""
+    """Raises `InputError` for names that need quoting in addresses, shells or metrics."""
     if not _MODEL_NAME.fullmatch(name):
         raise InputError(
             f"The name of a model consists of letters, digits, '_', '.' and '-', and starts with a letter or a digit. "

@@ -1,6 +1,6 @@
-"""The warm-up file of a SavedModel: requests that a server answers before clients may ask, so that no client waits.
+"""Writes the warm-up file of a SavedModel: requests that a server runs before it accepts requests of clients.
 
-The first call of a graph takes many times as long as later ones, for each signature.
+The first call of each signature takes many times as long as later calls.
 """
 
 import os
@@ -23,7 +23,7 @@ from keras_bert.tf_serving.saved_model_check.signatures import DEFAULT_SIGNATURE
 from keras_bert.tf_serving.saved_model_check.warm_up import MOST_RECORDS, WARM_UP_FILE
 
 DEFAULT_BATCH_SIZES = (1, 2, 8, 32)
-# Words of the texts that are made up: a headline, a sentence, a paragraph.
+# Words of the made-up texts: a headline, a sentence, a paragraph.
 DEFAULT_LENGTHS = (4, 24, 96)
 _EXAMPLE_LOGS = {"classify": "classify_log", "regress": "regress_log"}
 
@@ -35,19 +35,19 @@ def write_warm_up(
 ) -> int:
     """Writes `assets.extra/tf_serving_warmup_requests` and returns how many requests it has.
 
-    There are predict requests of every batch size for `serving_default`, classify or regress requests where the model
-    has these signatures, and one small request for every other signature. All are answered here first, by the
-    SavedModel itself, since one that fails keeps a server from loading the model.
+    The file has predict requests of every batch size for `serving_default`, classify and regress requests if the model
+    has these signatures, and one small request for every other signature. The SavedModel runs all of them first, since
+    a failing request keeps a server from loading the model.
 
     Args:
         version_folder: one version of a SavedModel.
-        examples: rows for `serving_default`, input -> text or list of texts, such as {"text": "a wonderful film"}; as
-            real and as long as those of your clients. By default, made-up texts of several lengths.
-        batch_sizes: how many rows the requests have.
+        examples: rows for `serving_default`, input -> text or list of texts, such as {"text": "a wonderful film"},
+            similar to the requests of clients. By default, made-up texts of several lengths.
+        batch_sizes: the numbers of rows of the requests.
 
     Raises:
-        InputError: there is no SavedModel, examples that it does not take or answer, more than 1000 requests, or the
-            file cannot be written.
+        InputError: there is no SavedModel, it does not accept or answer an example, there are more than 1000 requests,
+            or the file cannot be written.
     """
     if not batch_sizes or min(batch_sizes) < 1:
         raise InputError(f"Batch sizes are whole numbers from 1. Received: {list(batch_sizes)}")
@@ -70,7 +70,7 @@ def write_warm_up(
 
 
 def replay(version_folder: str, logs: Sequence) -> None:
-    """Asks the SavedModel every request. Raises `InputError` that says which one fails, and why."""
+    """Runs every request in the SavedModel. Raises `InputError` with the number and error of one that fails."""
     import tensorflow as tf
 
     from keras_bert.tf_serving.ask import load_text_operations
@@ -98,7 +98,7 @@ def replay(version_folder: str, logs: Sequence) -> None:
 
 def _logs(model: SavedModelFiles, examples: list[Mapping], batch_sizes: Sequence[int]) -> Iterator:
     groups = [examples] if examples else _made_up_groups(model.signatures[DEFAULT_SIGNATURE])
-    # A signature that XLA must compile would keep a stock server from loading the model.
+    # A request to a signature that XLA must compile would keep a stock server from loading the model.
     compiled = {finding.where.removeprefix("signature ").split(",")[0] for finding in check_compiled(model)}
     for rows in groups:
         for size in batch_sizes:

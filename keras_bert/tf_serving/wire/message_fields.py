@@ -1,14 +1,13 @@
-"""The messages of TF Serving's API as tables: the name of every field with its number and its type.
+"""The messages of TF Serving's API as tables: field name -> (number, type).
 
 Names, numbers and types are those of tensorflow-serving-api 2.21.0, and for `BatchingParameters`, `MonitoringConfig`
 and `SSLConfig`, which are not in that wheel, those of TF Serving's .proto files at commit 9d981c5.
 
-Types are written as in .proto files. A third element names the `oneof` that the field belongs to. What only TF Serving
-itself uses (streams, session runs, composite tensors, resources) is left out: such fields are kept as they came, as
-protobuf does with fields that it does not know.
+Types are written as in .proto files. A third element names the field's `oneof`. Fields that only TF Serving itself uses
+(streams, session runs, composite tensors, resources) are left out: protobuf preserves unknown fields.
 """
 
-# Read from TensorFlow's own messages; `tf.train.Example` is the message tensorflow.Example.
+# TensorFlow's own messages; `tf.train.Example` is the message tensorflow.Example.
 TENSORFLOW = {
     "TensorShapeProto.Dim": {"size": (1, "int64"), "name": (2, "string")},
     "TensorShapeProto": {"dim": (2, "repeated TensorShapeProto.Dim"), "unknown_rank": (3, "bool")},
@@ -199,7 +198,7 @@ _LOGS = {
 
 TENSORFLOW_SERVING = {**_ANSWERING, **_MANAGING, **_CONFIGURING, **_LOGS}
 
-# Full name -> its values. Types with "Q" (quantised) and references are left out: no request can hold them.
+# Full name -> values. Quantised types ("Q") and references are left out: requests cannot contain them.
 ENUMS = {
     "tensorflow.DataType": {
         "DT_INVALID": 0,

@@ -1,10 +1,8 @@
-"""TF Serving's messages as protobuf classes: `messages.PredictRequest`, `messages.TensorProto`, and the rest.
+"""TF Serving's messages as protobuf classes: `messages.PredictRequest`, `messages.TensorProto` and all others.
 
-They live in a descriptor pool of their own. In the pool that protobuf shares they would collide with TensorFlow's
-messages of the same names, and importing TensorFlow's takes seconds.
-
-Every message of `message_fields` is an attribute here under its short name; `POOL` is what `text_format.Parse` and the
-like take as `descriptor_pool`.
+Every message of `message_fields` is an attribute under its short name. `POOL` is the `descriptor_pool` to pass to
+`text_format.Parse` and similar functions. It is separate from protobuf's default pool, where these messages would
+collide with TensorFlow's messages of the same names; importing TensorFlow's takes seconds.
 """
 
 from keras_bert.program.errors import InputError
@@ -33,7 +31,7 @@ def _add_field(message, package: str, name: str, number: int, kind: str, oneof: 
         entry.options.map_entry = True
         _add_field(entry, package, "key", 1, key)
         _add_field(entry, package, "value", 2, value)
-        # Relative to the message, which is where protobuf looks first.
+        # A relative name: protobuf looks inside the message first.
         field.label, field.type, field.type_name = _Field.LABEL_REPEATED, _Field.TYPE_MESSAGE, entry.name
         return
     if kind.startswith("repeated "):
@@ -52,12 +50,12 @@ def _add_field(message, package: str, name: str, number: int, kind: str, oneof: 
 
 
 def _file(package: str, tables: dict, dependencies: list[str]) -> descriptor_pb2.FileDescriptorProto:
-    """Returns the description of one package: its messages, those inside messages, and its enums."""
+    """Returns the description of one package: its messages, nested messages and enums."""
     file = descriptor_pb2.FileDescriptorProto(
         name=f"keras_bert/{package}.proto", package=package, syntax="proto3", dependency=dependencies
     )
     messages = {}
-    # An outer message comes before those inside it.
+    # Outer messages come before their nested messages.
     for name in sorted(tables, key=lambda name: name.count(".")):
         outer, _, inner = name.rpartition(".")
         messages[name] = messages[outer].nested_type.add(name=inner) if outer else file.message_type.add(name=inner)
@@ -96,7 +94,7 @@ _FULL_NAMES = {
     "Any": "google.protobuf.Any",
     "Int64Value": "google.protobuf.Int64Value",
 }
-# One class for each message, or two would not take each other's parts.
+# One class per message: two classes of one message would not accept each other's objects.
 _CLASSES = {
     name: message_factory.GetMessageClass(POOL.FindMessageTypeByName(full_name))
     for name, full_name in _FULL_NAMES.items()

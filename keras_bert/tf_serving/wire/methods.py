@@ -1,6 +1,6 @@
-"""The methods of TF Serving's gRPC services, and the status codes that both of its transports speak."""
+"""The methods of TF Serving's gRPC services, and the HTTP status for each gRPC status."""
 
-# Method -> (path, the names of its request and its answer in `messages`).
+# Method -> (path, request message, response message).
 METHODS = {
     "Predict": ("/tensorflow.serving.PredictionService/Predict", "PredictRequest", "PredictResponse"),
     "Classify": (
@@ -31,7 +31,7 @@ METHODS = {
     ),
 }
 
-# The status of gRPC -> the HTTP status that TF Serving answers with; every other one is 500.
+# gRPC status -> TF Serving's HTTP status; all others become 500.
 HTTP_STATUS = {
     "OK": 200,
     "INVALID_ARGUMENT": 400,
@@ -51,5 +51,5 @@ HTTP_STATUS = {
 
 
 def http_status(code: str) -> int:
-    """Returns the HTTP status for the name of a gRPC status: "NOT_FOUND" -> 404."""
+    """Returns the HTTP status for a gRPC status: "NOT_FOUND" -> 404."""
     return HTTP_STATUS.get(code, 500)

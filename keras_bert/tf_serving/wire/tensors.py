@@ -1,7 +1,7 @@
-"""numpy arrays as TensorProto and back, without TensorFlow.
+"""Converts numpy arrays to TensorProto and back, without TensorFlow.
 
-Written as `tf.make_tensor_proto` writes them, read as TensorFlow's C++ reads them: the bytes of `tensor_content`, or
-the field of the type, whose last value stands for all that follow it.
+Arrays are written as `tf.make_tensor_proto` writes them. They are read as TensorFlow's C++ reads them: from
+`tensor_content`, or from the field of the type, whose last value is repeated until the tensor is full.
 """
 
 import math
@@ -13,7 +13,7 @@ from keras_bert.program.stored_numbers import read_varint
 from keras_bert.tf_serving.wire import messages
 from keras_bert.tf_serving.wire.strings import string_to_bytes
 
-# numpy's name of a type -> DataType, and the field that holds its values.
+# numpy's type name -> (DataType, field with the values).
 _TYPES = {
     "float32": ("DT_FLOAT", "float_val"),
     "float64": ("DT_DOUBLE", "double_val"),
@@ -35,28 +35,28 @@ _TYPES = {
 _DATA_TYPES = messages.TensorProto.DESCRIPTOR.fields_by_name["dtype"].enum_type
 NUMBER_OF_TYPE = {name: _DATA_TYPES.values_by_name[data_type].number for name, (data_type, _) in _TYPES.items()}
 TYPE_OF_NUMBER = {number: name for name, number in NUMBER_OF_TYPE.items()}
-# These are written as values however many there are.
+# `tf.make_tensor_proto` never writes these types as tensor_content.
 _NEVER_AS_CONTENT = {"object", "bool", "uint16", "complex64", "complex128"}
-# What the server would refuse anyway, and no shape of a few bytes can ask for more memory than this.
+# Protobuf's limit for a message. It also bounds the memory that a shape of a few bytes can ask for.
 MAX_BYTES = 1 << 31
 # numpy's limit; TensorFlow's is 254.
 _MOST_AXES = 64
 
 
 class TensorTooLarge(InputError):
-    """A tensor would take more memory than it may."""
+    """A tensor would need more memory than allowed."""
 
 
 def array_to_tensor_proto(array: np.ndarray) -> "messages.TensorProto":
     """Returns `array` as a TensorProto.
 
     Args:
-        array: of any shape; numbers, booleans, or strings (of numpy's types `S` and `U`, or objects that are `bytes` or
-            `str`; `str` is encoded as UTF-8, and the bytes that Python holds as surrogates as they were). Arrays of
-            `S` and `U` have lost the NULs at the end of their strings; arrays of objects keep them.
+        array: numbers, booleans or strings of any shape. Strings have numpy's types `S` or `U`, or are `bytes` or `str`
+            objects; `str` becomes UTF-8, and surrogates become the bytes that Python decoded as such. Types `S` and
+            `U` lose trailing NULs, objects keep them.
 
     Raises:
-        InputError: the type has no counterpart in TF Serving, an object is no string, or there are more than 2 GB.
+        InputError: TF Serving has no such type, an object is not a string, or the array has 2 GB or more.
     """
     array = np.asarray(array)
     if array.dtype.kind in "SUT":
@@ -78,7 +78,7 @@ def array_to_tensor_proto(array: np.ndarray) -> "messages.TensorProto":
     if name == "object":
         values = [string_to_bytes(value) for value in flat.tolist()]
     elif name in ("bfloat16", "float16"):
-        values = flat.view(np.uint16).tolist()  # their bits
+        values = flat.view(np.uint16).tolist()  # the bits
     elif name in ("complex64", "complex128"):
         values = flat.view(flat.real.dtype).tolist()  # real and imaginary parts in turn
     else:
@@ -88,18 +88,18 @@ def array_to_tensor_proto(array: np.ndarray) -> "messages.TensorProto":
 
 
 def tensor_proto_to_array(proto: "messages.TensorProto", max_bytes: int = MAX_BYTES) -> np.ndarray:
-    """Returns the array that a TensorProto stands for; strings as an array of objects of type `bytes`.
+    """Returns the array of a TensorProto; strings as an object array of `bytes`.
 
-    Values are read as TensorFlow's C++ reads them: too few are filled up with the last one, none at all are zeros or
-    empty strings, and what is beyond the shape is not looked at.
+    As in TensorFlow's C++, the last value is repeated if there are too few, no values mean zeros or empty strings, and
+    surplus values are ignored.
 
     Args:
-        proto: the message, from this pool or from TensorFlow's.
-        max_bytes: the memory that the array may take, its strings included: a few bytes can name a shape of any size.
+        proto: a message of `messages` or of TensorFlow.
+        max_bytes: the limit for the memory of the array with its strings: a small message can name a huge shape.
 
     Raises:
-        TensorTooLarge: it would take more.
-        InputError: a type that no request can hold, a shape that is unknown or too large, or content of another size.
+        TensorTooLarge: the array would need more memory.
+        InputError: the type cannot be read, the shape is unknown or too large, or the content has another size.
     """
     name = TYPE_OF_NUMBER.get(proto.dtype)
     if name is None:
@@ -116,7 +116,7 @@ def tensor_proto_to_array(proto: "messages.TensorProto", max_bytes: int = MAX_BY
     if name == "object":
         content = proto.tensor_content
         strings = _split_strings(content, count) if content else list(proto.string_val)
-        # The last string stands for all that follow it, and a model gets a copy of each.
+        # The last string is repeated, and a model gets a copy of each.
         num_bytes = sum(map(len, strings[:count])) + max(count - len(strings), 0) * len(strings[-1] if strings else b"")
         if count * dtype.itemsize + num_bytes > max_bytes:
             raise TensorTooLarge(f"The strings of a tensor of shape {shape} take more than {max_bytes} bytes.")
@@ -127,31 +127,31 @@ def tensor_proto_to_array(proto: "messages.TensorProto", max_bytes: int = MAX_BY
                 f"A tensor of shape {shape} and type {name} has {len(proto.tensor_content)} bytes of content, "
                 f"not {count * dtype.itemsize}."
             )
-        # As bytes first, because a bool of another value than 0 and 1 would stay one.
+        # Via uint8, because numpy keeps booleans with other bytes than 0 and 1.
         stored = np.uint8 if name == "bool" else dtype.newbyteorder("<")
         flat = np.frombuffer(proto.tensor_content, stored).astype(dtype)
     else:
         flat = _filled(_numbers(proto, name, dtype), count, dtype, 0)
     try:
         return flat.reshape(shape)
-    except ValueError as error:  # no rows of a size that no array has
+    except ValueError as error:  # an empty array with an axis beyond numpy's limit
         raise InputError(f"A tensor has the shape {shape}, which is too large.") from error
 
 
 def _numbers(proto, name: str, dtype: np.dtype) -> np.ndarray:
-    """The values of the field of the type, as an array of it."""
+    """Returns the values of the type's field as an array."""
     values = getattr(proto, _TYPES[name][1])
     if name in ("bfloat16", "float16"):
         return np.array(values, np.int64).astype(np.uint16).view(dtype)
     if name in ("complex64", "complex128"):
         parts = np.array(values, np.float32 if name == "complex64" else np.float64)
         return parts[: len(parts) // 2 * 2].view(dtype)
-    # From 64 bits, because the field may hold more than the type: numpy cuts as C++ does.
+    # Via 64 bits, because the field may hold larger values than the type; numpy truncates as C++ does.
     return np.array(values, np.uint64 if name == "uint64" else np.int64 if dtype.kind in "iu" else dtype).astype(dtype)
 
 
 def _filled(values, count: int, dtype: np.dtype, default) -> np.ndarray:
-    """`count` values: the given ones, then the last of them again; `default` if there is none."""
+    """Returns `count` values: the given ones, then the last one repeated; `default` if none is given."""
     flat = np.full(count, default, dtype) if not len(values) else np.empty(count, dtype)
     given = min(len(values), count)
     flat[:given] = values[:given]
@@ -161,7 +161,7 @@ def _filled(values, count: int, dtype: np.dtype, default) -> np.ndarray:
 
 
 def _split_strings(content: bytes, count: int) -> list[bytes]:
-    """Strings as `--enable_serialization_as_tensor_content` writes them: all lengths as varints, then all bytes."""
+    """Splits strings as `--enable_serialization_as_tensor_content` writes them: lengths as varints, then bytes."""
     lengths, place = [], 0
     try:
         for _ in range(count):
