@@ -3,6 +3,7 @@
 Importing this package is cheap: TensorFlow and Keras load when the first name that needs them is used.
 
 config.py       BertConfig: bert_config.json and the published sizes
+families.py     BERT's relatives: defaults, tokenizers, row forms and sizes
 tokenization/   text -> token ids, in Python and in the TensorFlow graph
 records/        TFRecords and the batches that are made from them
 layers/         the formulas of the paper as Keras layers

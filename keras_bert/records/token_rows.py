@@ -26,7 +26,7 @@ def row_length(config: BertConfig, given: int | None, usual: int) -> int:
     if given is not None:
         config.check_sequence_length(given)
         return given
-    length = min(usual, config.max_position_embeddings)
+    length = min(usual, config.max_sequence_length)
     if length < usual:
         print(f"max_seq_length is {length}, all positions of the model, instead of the usual {usual}")
     return length
