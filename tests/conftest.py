@@ -1,8 +1,10 @@
 """What all tests share: the real data, and a quiet TensorFlow."""
 
+import io
 import multiprocessing
 import os
 import pathlib
+import sys
 
 import pytest
 
@@ -23,6 +25,26 @@ def shared_data():
         return path
 
     return find
+
+
+@pytest.fixture
+def run_here(monkeypatch, capsys):
+    """Runs a command in this process: (module, *arguments, input=b"") -> exit code, what it printed."""
+    from absl import flags
+
+    def run(module, *arguments, input=b""):
+        monkeypatch.setattr(sys, "argv", [module.__name__.rpartition(".")[2], *map(str, arguments)])
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(input), "utf-8", "surrogateescape"))
+        others, code = set(flags.FLAGS), 0
+        try:
+            module.command()
+        except SystemExit as exit:
+            code = exit.code
+        for name in set(flags.FLAGS) - others:
+            delattr(flags.FLAGS, name)
+        return code, capsys.readouterr()
+
+    return run
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""A small TF Serving of our own for the tests of clients: REST and gRPC, one toy model, and misbehaviour on demand.
+"""A small fake of TF Serving for tests of clients: REST and gRPC, one toy model, and faults on demand.
 
 The model "toy" has the versions 2 and 3, and 3 has the label "stable". It finds texts of more than four bytes long:
 with n bytes, "long" has the probability n / (n + 4).
@@ -80,26 +80,24 @@ def toy_model(signature: str, inputs: dict) -> dict:
 
 
 def check_inputs(signature: str, names) -> None:
-    expected = SIGNATURES[signature]
-    if sorted(names) != sorted(expected):
-        missing, extra = set(expected) - set(names), set(names) - set(expected)
-        raise Refused(
-            "INVALID_ARGUMENT",
-            f"input size does not match signature: {len(names)}!={len(expected)} len({{{','.join(sorted(names))}}}) != "
-            f"len({{{','.join(expected)}}}). Sent extra: {{{','.join(extra)}}}. "
-            f"Missing but required: {{{','.join(missing)}}}.",
-        )
+    if set(names) != set(SIGNATURES[signature]):
+        raise Refused("INVALID_ARGUMENT", f"The signature {signature} takes {SIGNATURES[signature]}.")
 
 
 class FakeTfServing:
-    """Runs until `close`. `requests` has what came; `misbehave(...)` says what the next REST answers are instead.
+    """Runs until `close`. `requests` lists the requests; `misbehave(...)` replaces the next REST answers.
 
-    What is given to `misbehave`: an HTTP status; "close" (without an answer), "reset", "cut" (half an answer), "drip"
-    (byte by byte), bytes (the body of a 200), or a number of seconds (as a float) to wait before the usual answer.
-    With `certificate`, the files (certificate, key) in PEM, both transports speak TLS.
+    `misbehave` takes an HTTP status; "close" (without an answer), "reset", "cut" (half an answer), "drip" (byte by
+    byte), bytes (the body of a 200), or seconds (a float) to wait before the usual answer.
+
+    Args:
+        certificate: files in PEM (certificate, key); with it both transports use TLS.
+        model: computes the outputs of a signature, as `toy_model` does.
+        signatures: those of `SIGNATURES` that the metadata lists.
     """
 
-    def __init__(self, certificate: tuple[str, str] | None = None):
+    def __init__(self, certificate: tuple[str, str] | None = None, model=toy_model, signatures=tuple(SIGNATURES)):
+        self.model, self.signatures = model, signatures
         self.requests: list = []
         self.misbehaviour: collections.deque = collections.deque()
         self.grpc_misbehaviour: collections.deque = collections.deque()
@@ -188,7 +186,7 @@ def _handler(server: FakeTfServing):
             elif isinstance(kind, bytes):
                 status, text = 200, kind
             else:
-                status, text = _rest_answer(self.command, self.path, body)
+                status, text = _rest_answer(server, self.command, self.path, body)
             head = f"HTTP/1.1 {status} Told\r\nContent-Type: application/json\r\nContent-Length: {len(text)}\r\n\r\n"
             data = head.encode() + text
             try:
@@ -210,22 +208,22 @@ def _handler(server: FakeTfServing):
     return Handler
 
 
-def _rest_answer(method: str, path: str, body: bytes) -> tuple[int, bytes]:
+def _rest_answer(server, method: str, path: str, body: bytes) -> tuple[int, bytes]:
     try:
-        return 200, _rest(method, path, body).encode("utf-8", "surrogateescape")
+        return 200, _rest(server, method, path, body).encode("utf-8", "surrogateescape")
     except Refused as refusal:
         code, text = refusal.args
         return http_status(code), json.dumps({"error": text}, indent=4).encode()
 
 
-def _rest(method: str, path: str, body: bytes) -> str:
+def _rest(server, method: str, path: str, body: bytes) -> str:
     place, _, verb = path.rpartition(":") if method == "POST" else (path, "", "")
     parts = [urllib.parse.unquote(part) for part in place.split("/")]
     if parts[:3] != ["", "v1", "models"] or len(parts) < 4:
         raise Refused("INVALID_ARGUMENT", f"Malformed request: {method} {path}")
     version = _find(parts[3], *(parts[4:6] if len(parts) >= 6 else []))
     if method == "GET" and parts[-1] == "metadata":
-        return json.dumps(_metadata_json(version))
+        return json.dumps(_metadata_json(server, version))
     if method == "GET":
         return json.dumps({"model_version_status": [_status_json(number) for number in VERSIONS]})
     request = json.loads(body)
@@ -233,10 +231,8 @@ def _rest(method: str, path: str, body: bytes) -> str:
     if signature not in SIGNATURES:
         raise Refused("INVALID_ARGUMENT", f'Serving signature name: "{signature}" not found in signature def')
     if verb == "predict":
-        for name in SIGNATURES[signature]:
-            if name not in request["inputs"]:
-                raise Refused("INVALID_ARGUMENT", f"Missing named input: {name} in 'inputs' object.")
-        outputs = toy_model(signature, {name: _array(request["inputs"][name]) for name in SIGNATURES[signature]})
+        check_inputs(signature, request["inputs"])
+        outputs = server.model(signature, {name: _array(value) for name, value in request["inputs"].items()})
         values = {name: _json(name, array.tolist()) for name, array in outputs.items()}
         return json.dumps({"outputs": values if len(values) > 1 else next(iter(values.values()))}, ensure_ascii=False)
     rows = probabilities([_array([example["text"]])[0] for example in request["examples"]]).tolist()
@@ -286,9 +282,9 @@ def _status_json(version: int) -> dict:
     return {"version": str(version), "state": VERSIONS[version], "status": status}
 
 
-def _metadata_json(version: int) -> dict:
+def _metadata_json(server: FakeTfServing, version: int) -> dict:
     signatures = {}
-    for name, signature in _signature_map().signature_def.items():
+    for name, signature in _signature_map(server).signature_def.items():
         signatures[name] = {
             "inputs": {key: _info_json(info) for key, info in signature.inputs.items()},
             "outputs": {key: _info_json(info) for key, info in signature.outputs.items()},
@@ -336,12 +332,12 @@ class _Methods(grpc.GenericRpcHandler):
         elif kind is not None:
             context.abort(getattr(grpc.StatusCode, kind), f"told to answer {kind}")
         try:
-            return _grpc_answer(name, message)
+            return _grpc_answer(self._server, name, message)
         except Refused as refusal:
             context.abort(getattr(grpc.StatusCode, refusal.args[0]), refusal.args[1])
 
 
-def _grpc_answer(name: str, message):
+def _grpc_answer(server: FakeTfServing, name: str, message):
     spec = message.model_spec
     chosen = spec.WhichOneof("version_choice")
     kind = {"version": ["versions", spec.version.value], "version_label": ["labels", spec.version_label]}
@@ -357,13 +353,13 @@ def _grpc_answer(name: str, message):
     if name == "GetModelMetadata":
         answer = messages.GetModelMetadataResponse(model_spec=spec)
         answer.model_spec.version.value = version
-        answer.metadata["signature_def"].Pack(_signature_map())
+        answer.metadata["signature_def"].Pack(_signature_map(server))
         return answer
     if signature not in SIGNATURES:
         raise Refused("FAILED_PRECONDITION", f'Serving signature key "{signature}" not found.')
     if name == "Predict":
-        check_inputs(signature, list(message.inputs))
-        outputs = toy_model(signature, {key: tensor_proto_to_array(proto) for key, proto in message.inputs.items()})
+        check_inputs(signature, message.inputs)
+        outputs = server.model(signature, {key: tensor_proto_to_array(proto) for key, proto in message.inputs.items()})
         answer = messages.PredictResponse(model_spec=spec)
         for key, array in outputs.items():
             answer.outputs[key].CopyFrom(array_to_tensor_proto(array))
@@ -383,12 +379,12 @@ def _grpc_answer(name: str, message):
     return answer
 
 
-def _signature_map():
+def _signature_map(server: FakeTfServing):
     found = messages.SignatureDefMap()
     one_text = {"text": np.array([b"a b"], object)}
     examples = {"add": {"a": np.zeros([1, 2], np.float32), "b": np.zeros([1, 2], np.float32)}}
     examples["echo"] = {"value_bytes": np.array([b"a"], object)}
-    for signature in SIGNATURES:
+    for signature in server.signatures:
         inputs = examples.get(signature, one_text)
         for place, arrays in (("inputs", inputs), ("outputs", toy_model(signature, inputs))):
             for name, array in arrays.items():

@@ -39,9 +39,13 @@ LABELS = np.array([[b"no", b"yes"]])
             "  (no choice)",
         ),
         (
-            {"tokens": [[[b"fox"], [b""]]], "probabilities": [[[0.5], [0]]], "positions": [[3, -1]]},
+            {
+                "tokens": [[[b"fox", b"##es"], [b"dog", b"."], [b"", b""]]],
+                "probabilities": [[[0.5, 0.125], [1, 0], [0, 0]]],
+                "positions": [[3, 4, -1]],
+            },
             {},
-            "  [MASK] 1:  fox 0.5000",
+            "  [MASK] 1:  fox 0.5000   ##es 0.1250\n  [MASK] 2:  dog 1.0000   . 0.0000",
         ),
         (
             {

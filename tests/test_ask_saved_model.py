@@ -13,9 +13,9 @@ from keras_bert.models.pretrainer import BertPretrainer
 from keras_bert.models.sequence_classifier import SequenceClassifier
 from keras_bert.program.errors import InputError
 from keras_bert.serving.export import export_for_serving
-from keras_bert.tf_serving.answers import Classification, FilledMasks
 from keras_bert.tf_serving.ask import SavedModel
 from keras_bert.tokenization.vocabulary import Vocabulary
+from run_scripts import ask_saved_model
 
 PROJECT = pathlib.Path(__file__).resolve().parent.parent
 VOCABULARY = Vocabulary(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "fox", "##es", "jump", "dog", "."])
@@ -45,11 +45,6 @@ def folders(tmp_path_factory):
 @pytest.fixture(scope="module")
 def models(folders):
     return {name: SavedModel(folders / name) for name in ("single", "pairs", "masked")}
-
-
-def command(*arguments, input=None):
-    line = [sys.executable, "-m", "run_scripts.ask_saved_model", *arguments]
-    return subprocess.run(line, input=input, capture_output=True, cwd=PROJECT)
 
 
 def test_a_classifier_answers_with_all_labels_the_likeliest_first(folders, models):
@@ -101,26 +96,19 @@ def test_every_mask_of_a_text_is_filled(models):
     assert all(token in VOCABULARY.ids for tokens in two.masks for token, _ in tokens)
 
 
-def test_answers_print_readably():
-    assert str(Classification([("no animal", 0.75), ("animal", 0.25)])) == "  no animal  0.7500\n  animal     0.2500"
-    filled = FilledMasks([[("fox", 0.5), ("##es", 0.125)], [("dog", 1.0), (".", 0.0)]])
-    assert str(filled) == "  [MASK] 1:  fox 0.5000   ##es 0.1250\n  [MASK] 2:  dog 1.0000   . 0.0000"
-    assert str(FilledMasks([])) == "  (no [MASK] to fill)"
-
-
-def test_the_command_answers_texts_from_flags(folders):
-    result = command(f"--saved_model={folders / 'masked'}", "--text=the [MASK].", "--text=jump")
-    assert result.returncode == 0, result.stderr
-    lines = result.stdout.decode().splitlines()
+def test_the_command_answers_texts_from_flags(folders, run_here):
+    code, shown = run_here(ask_saved_model, f"--saved_model={folders / 'masked'}", "--text=the [MASK].", "--text=jump")
+    assert (code, shown.err) == (0, "")
+    lines = shown.out.splitlines()
     assert lines[0] == "the [MASK]."
     assert lines[1].startswith("  [MASK] 1:  ")
     assert lines[3:5] == ["jump", "  (no [MASK] to fill)"]
 
 
 def test_the_command_answers_lines_of_standard_input_that_need_not_be_utf_8(folders, models):
-    result = command(
-        f"--saved_model={folders / 'pairs'}", input=b"the fox\tthe dog\r\n\n\xff jump\n" + b"the fox\n" * 70
-    )
+    line = [sys.executable, "-m", "run_scripts.ask_saved_model", f"--saved_model={folders / 'pairs'}"]
+    lines = b"the fox\tthe dog\r\n\n\xff jump\n" + b"the fox\n" * 70
+    result = subprocess.run(line, input=lines, capture_output=True, cwd=PROJECT)
     assert result.returncode == 0, result.stderr
     answers = result.stdout.decode().strip().split("\n\n")
     assert len(answers) == 73
@@ -133,22 +121,15 @@ def test_the_command_answers_lines_of_standard_input_that_need_not_be_utf_8(fold
     assert answers[3].partition("\n")[2] == str(model.ask(["the fox"])[0])
 
 
-def test_the_command_says_when_there_is_no_text(folders):
-    result = command(f"--saved_model={folders / 'single'}", input=b"")
-    assert result.returncode == 1
-    assert "error: No text was given. Use --text=..., or write texts to standard input" in result.stderr.decode()
-    result = command(f"--saved_model={folders / 'pairs'}", "--text=a", "--text_b=b", "--text_b=c")
-    assert result.returncode == 1
-    assert result.stderr.decode().startswith("error: --text is given 1 times and --text_b 2 times.")
-
-
-def test_what_is_no_saved_model_is_one_clear_message(tmp_path):
-    result = command(f"--saved_model={tmp_path}", "--text=a")
-    assert result.returncode == 1
-    assert result.stderr.decode().startswith(
-        f"error: {tmp_path} is not a SavedModel: it has neither saved_model.pb nor"
-    )
-    assert result.stderr.count(b"\n") == 1
+def test_the_command_says_what_is_missing_or_wrong(folders, tmp_path, run_here):
+    for arguments, message in [
+        ([folders / "single"], "No text was given. Use --text=..., or write texts to standard input"),
+        ([folders / "pairs", "--text=a", "--text_b=b", "--text_b=c"], "--text is given 1 times and --text_b 2 times."),
+        ([tmp_path, "--text=a"], f"{tmp_path} is not a SavedModel: it has neither saved_model.pb nor"),
+    ]:
+        code, shown = run_here(ask_saved_model, f"--saved_model={arguments[0]}", *arguments[1:])
+        assert (code, shown.err.count("\n")) == (1, 1)
+        assert shown.err.startswith(f"error: {message}")
 
 
 def test_a_damaged_saved_model_is_named(folders, tmp_path):

@@ -84,9 +84,8 @@ def classifier(tmp_path_factory):
 
 @contextlib.contextmanager
 def fake_server():
-    server = FakeTfServing()
-    yield ServedClassifier(server.url, server.address, "toy", version=3)
-    server.close()
+    with contextlib.closing(FakeTfServing()) as server:
+        yield ServedClassifier(server.url, server.address, "toy", version=3)
 
 
 @contextlib.contextmanager

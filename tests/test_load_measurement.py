@@ -1,7 +1,6 @@
 """The load test: what it measures on a server of known speed, and what it proposes from measurements."""
 
 import contextlib
-import http.server
 import json
 import subprocess
 import sys
@@ -9,7 +8,7 @@ import threading
 import time
 
 import pytest
-from absl import flags
+from fake_tf_serving import SIGNATURES, FakeTfServing, Refused, toy_model
 
 from keras_bert.program.errors import InputError
 from keras_bert.tf_serving.batching_proposal import Measurement, best_batch_size, propose_batching
@@ -92,77 +91,30 @@ def test_batches_are_filled_up_only_where_that_costs_nothing():
 
 
 @contextlib.contextmanager
-def fake_server(seconds_per_request, seconds_per_row, at_once):
+def fake_server(seconds_per_request, seconds_per_row, at_once, signatures=SIGNATURES):
     """A server that answers `at_once` requests at a time, each in a known time; yields its address and requests."""
     slots, requests = threading.Semaphore(at_once), []
 
-    class Handler(http.server.BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
+    def model(signature, inputs):
+        texts = [text.decode() for text in inputs["text"]]
+        requests.append(texts)
+        if "fail" in texts:
+            raise Refused("UNAVAILABLE", "busy")
+        with slots:
+            time.sleep(seconds_per_request + seconds_per_row * len(texts))
+        return toy_model(signature, inputs)
 
-        def do_GET(self):
-            signature = {"inputs": {"text": tensor_info()}, "outputs": {"score": tensor_info("DT_FLOAT")}}
-            metadata = {"signature_def": {"signature_def": {"serving_default": signature}}}
-            model = {"name": "model", "signature_name": "", "version": "1"}
-            self.answer(200, {"model_spec": model, "metadata": metadata})
-
-        def do_POST(self):
-            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            texts = body["inputs"]["text"] if isinstance(body["inputs"], dict) else body["inputs"]
-            requests.append(texts)
-            if "fail" in texts:
-                self.answer(503, {"error": "busy"})
-                return
-            with slots:
-                time.sleep(seconds_per_request + seconds_per_row * len(texts))
-            self.answer(200, {"outputs": {"score": [0.5] * len(texts), "other": [0.5] * len(texts)}})
-
-        def answer(self, status, content):
-            data = json.dumps(content).encode()
-            self.send_response(status)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(data)))
-            self.end_headers()
-            self.wfile.write(data)
-
-        def log_message(self, *_):
-            pass
-
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}", requests
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
+    with contextlib.closing(FakeTfServing(model=model, signatures=signatures)) as server:
+        yield server.url, requests
 
 
-def tensor_info(dtype="DT_STRING"):
-    shape = {"dim": [{"size": "-1", "name": ""}], "unknown_rank": False}
-    return {"dtype": dtype, "tensor_shape": shape, "name": "tensor:0"}
-
-
-def run(monkeypatch, capsys, *arguments):
-    monkeypatch.setattr(sys, "argv", ["load_test_server", "--model=model", *map(str, arguments)])
-    others, code = set(flags.FLAGS), 0
-    try:
-        load_test_server.command()
-    except SystemExit as exit:
-        code = exit.code
-    for name in set(flags.FLAGS) - others:
-        delattr(flags.FLAGS, name)
-    return code, capsys.readouterr()
-
-
-@pytest.mark.slow
-def test_the_command_measures_a_server_and_proposes_what_follows_from_its_speed(tmp_path, monkeypatch, capsys):
+def test_the_command_measures_a_server_and_proposes_what_follows_from_its_speed(tmp_path, run_here):
     # One row takes 101 ms and eight 108 ms, two requests run at once: joining pays, two threads are enough.
-    with fake_server(0.1, 0.001, at_once=2) as (url, requests):
-        code, shown = run(
-            monkeypatch,
-            capsys,
+    with fake_server(0.1, 0.001, at_once=2, signatures=["length"]) as (url, requests):
+        code, shown = run_here(
+            load_test_server,
+            "--model=toy",
+            "--signature=length",
             f"--url={url}",
             "--batch_sizes=1,8",
             "--concurrency=1,2,4",
@@ -198,24 +150,24 @@ def test_the_command_measures_a_server_and_proposes_what_follows_from_its_speed(
     assert f"num_batch_threads {batching.num_batch_threads}: " in shown.out
 
 
-def test_real_requests_are_asked_and_failures_are_counted(tmp_path, monkeypatch, capsys):
+def test_real_requests_are_asked_and_failures_are_counted(tmp_path, run_here):
     (tmp_path / "rows.jsonl").write_text("".join(f'{{"text": "{text}"}}\n' for text in ["one", "two", "three", "four"]))
     with fake_server(0.001, 0, at_once=2) as (url, requests):
         arguments = [f"--url={url}", "--batch_sizes=1", "--concurrency=1", "--seconds=0.2"]
-        code, _ = run(monkeypatch, capsys, *arguments, f"--examples={tmp_path}/rows.jsonl")
+        code, _ = run_here(load_test_server, "--model=toy", *arguments, f"--examples={tmp_path}/rows.jsonl")
         assert code == 0
         assert {text for texts in requests for text in texts} <= {"one", "two", "three", "four"}
 
         from keras_bert.tf_serving.client import RestClient
 
-        with RestClient(url, "model", retries=0) as client:
+        with RestClient(url, "toy", retries=0) as client:
             rows = [{"text": "good"}] * 3 + [{"text": "fail"}]
             one = measure(lambda inputs: client.predict(**inputs), rows, 1, 2, seconds=0.3)
     assert one.failed > 0
     assert one.requests > one.failed
 
 
-def test_bad_input_is_one_clear_line(tmp_path, monkeypatch, capsys):
+def test_bad_input_is_one_clear_line(tmp_path, run_here):
     with fake_server(0.001, 0, at_once=2) as (url, _):
         (tmp_path / "fail.jsonl").write_text('{"text": "fail"}')
         for arguments, reason in [
@@ -231,10 +183,10 @@ def test_bad_input_is_one_clear_line(tmp_path, monkeypatch, capsys):
             (["--output_file=a", "--batching_file=./a"], "output_file and batching_file name the same file"),
             (["--latency_ms=0.01", "--batch_sizes=1", "--seconds=0.1"], "Not even 1 row"),
         ]:
-            code, shown = run(monkeypatch, capsys, f"--url={url}", *arguments)
+            code, shown = run_here(load_test_server, "--model=toy", f"--url={url}", *arguments)
             assert (code, shown.err.count("\n")) == (1, 1)
             assert reason in shown.err
-    code, shown = run(monkeypatch, capsys, "--url=http://127.0.0.1:1", "--seconds=0.1")
+    code, shown = run_here(load_test_server, "--model=toy", "--url=http://127.0.0.1:1", "--seconds=0.1")
     assert (code, shown.err.count("\n")) == (1, 1)
 
 

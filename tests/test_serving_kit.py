@@ -7,12 +7,10 @@ import pathlib
 import re
 import shutil
 import subprocess
-import sys
 
 import numpy as np
 import pytest
 import tensorflow as tf
-from absl import flags
 from google.protobuf import text_format
 from trapped_models import ROWS, graph, save, sound_signature, spec, trapped_signatures
 
@@ -492,21 +490,12 @@ def test_names_for_kubernetes_have_the_characters_that_it_takes():
     assert [kubernetes_name(name) for name in ("Pairs_v1", "a.b--c", "x" * 70)] == ["pairs-v1", "a-b-c", "x" * 50]
 
 
-def test_the_command_makes_a_kit_from_files(with_examples, tmp_path, monkeypatch, capsys):
+def test_the_command_makes_a_kit_from_files(with_examples, tmp_path, run_here):
     (tmp_path / "examples.jsonl").write_text('{"text": "the fox"}\n\n{"text": "dog"}\n')
     (tmp_path / "batching.config").write_text(Batching(max_batch_size=7).text())
 
     def run(*arguments):
-        command = ["make_serving_kit", f"--saved_model={with_examples}", f"--output_dir={tmp_path}/kit", *arguments]
-        monkeypatch.setattr(sys, "argv", command)
-        others, code = set(flags.FLAGS), 0
-        try:
-            kit_command.command()
-        except SystemExit as exit:
-            code = exit.code
-        for name in set(flags.FLAGS) - others:
-            delattr(flags.FLAGS, name)
-        return code, capsys.readouterr()
+        return run_here(kit_command, f"--saved_model={with_examples}", f"--output_dir={tmp_path}/kit", *arguments)
 
     files = [f"--examples={tmp_path}/examples.jsonl", f"--batching_file={tmp_path}/batching.config"]
     code, shown = run(*files, "--model_name=pairs", "--warm_up_batch_sizes=2", "--metrics_path=/m")

@@ -1,5 +1,6 @@
 """TF Serving's messages and tensors, held against TensorFlow's and TF Serving's own."""
 
+import importlib
 import random
 import subprocess
 import sys
@@ -78,42 +79,20 @@ def test_tensorflows_messages_are_as_in_tensorflow():
 
 def test_tf_servings_messages_and_methods_are_as_in_its_own_package():
     pytest.importorskip("tensorflow_serving", reason="tensorflow-serving-api is not installed")
-    from tensorflow_serving.apis import (
-        classification_pb2,
-        get_model_metadata_pb2,
-        get_model_status_pb2,
-        inference_pb2,
-        input_pb2,
-        logging_pb2,
-        model_management_pb2,
-        model_pb2,
-        model_service_pb2,
-        predict_pb2,
-        prediction_log_pb2,
-        prediction_service_pb2,
-        regression_pb2,
-        status_pb2,
-    )
-    from tensorflow_serving.config import (
-        file_system_storage_path_source_pb2,
-        log_collector_config_pb2,
-        logging_config_pb2,
-        model_server_config_pb2,
-    )
-
+    names = "classification get_model_metadata get_model_status inference input logging model_management model predict"
+    names = [f"apis.{name}_pb2" for name in f"{names} prediction_log regression status".split()]
+    for name in ["file_system_storage_path_source", "log_collector_config", "logging_config", "model_server_config"]:
+        names.append(f"config.{name}_pb2")
     theirs = {}
-    for module in (
-        *(classification_pb2, get_model_metadata_pb2, get_model_status_pb2, inference_pb2, input_pb2, logging_pb2),
-        *(model_management_pb2, model_pb2, predict_pb2, prediction_log_pb2, regression_pb2, status_pb2),
-        *(file_system_storage_path_source_pb2, log_collector_config_pb2, logging_config_pb2, model_server_config_pb2),
-    ):
-        theirs |= module.DESCRIPTOR.message_types_by_name
+    for name in names:
+        theirs |= importlib.import_module(f"tensorflow_serving.{name}").DESCRIPTOR.message_types_by_name
     names = {name for name in message_fields.TENSORFLOW_SERVING if "." not in name} - NOT_IN_THE_WHEEL
     assert len(names) > 40
     for name in names:
         assert_agrees(getattr(messages, name).DESCRIPTOR, theirs[name])
     found = {}
-    for module in (prediction_service_pb2, model_service_pb2):
+    for name in ("prediction_service", "model_service"):
+        module = importlib.import_module(f"tensorflow_serving.apis.{name}_pb2")
         for service in module.DESCRIPTOR.services_by_name.values():
             for method in service.methods:
                 path = f"/{service.full_name}/{method.name}"

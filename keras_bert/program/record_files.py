@@ -1,4 +1,4 @@
-"""Reads TFRecord files as bytes, one record at a time, plain or compressed.
+"""Reads TFRecord files as bytes, one record at a time, plain or compressed; frames records for writing.
 
 A TFRecord file is a sequence of frames: the record's length (8 bytes, little-endian), a checksum of these 8 bytes (4),
 the record, a checksum of the record (4). The checksums are masked CRC-32C. The whole file may be gzip or zstd.
@@ -96,6 +96,13 @@ def record_offsets(
                 offsets.append(position)
             number, position = reader.number, reader.position
     return number, offsets
+
+
+def framed_record(record: bytes) -> bytes:
+    """Returns the bytes of one record in a plain TFRecord file: the record with its length and both checksums."""
+    length = struct.pack("<Q", len(record))
+    checksums = _FOOTER.pack(masked_crc32c(length)), _FOOTER.pack(masked_crc32c(record))
+    return length + checksums[0] + record + checksums[1]
 
 
 def _open(path: str) -> BinaryIO:

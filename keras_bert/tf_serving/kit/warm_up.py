@@ -5,11 +5,11 @@ The first call of each signature takes many times as long as later calls.
 
 import os
 import random
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 
 from keras_bert.program.atomic_output import atomic_file
 from keras_bert.program.errors import InputError
+from keras_bert.program.record_files import framed_record
 from keras_bert.tf_serving.kit.sample_requests import (
     as_arrays,
     as_example,
@@ -65,7 +65,8 @@ def write_warm_up(
         raise InputError(f"A server takes {MOST_RECORDS} warm-up requests at most. Received: {len(logs)}")
     replay(version_folder, logs)
     with atomic_file(os.path.join(version_folder, WARM_UP_FILE)) as file:
-        file.write(_as_records([log.SerializeToString(deterministic=True) for log in logs]))
+        for log in logs:
+            file.write(framed_record(log.SerializeToString(deterministic=True)))
     return len(logs)
 
 
@@ -141,16 +142,3 @@ def _example_log(signature: str, kind: str, rows: Sequence[Mapping]):
     request.model_spec.signature_name = signature
     request.input.example_list.examples.extend(as_example(row) for row in rows)
     return log
-
-
-def _as_records(messages: Sequence[bytes]) -> bytes:
-    """Returns the bytes of a TFRecord file."""
-    import tensorflow as tf
-
-    with tempfile.TemporaryDirectory() as folder:
-        path = os.path.join(folder, "records")
-        with tf.io.TFRecordWriter(path) as writer:
-            for message in messages:
-                writer.write(message)
-        with open(path, "rb") as file:
-            return file.read()

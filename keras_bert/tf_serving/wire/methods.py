@@ -1,34 +1,24 @@
 """The methods of TF Serving's gRPC services, and the HTTP status for each gRPC status."""
 
+# Service -> method -> (request message, response message).
+_SERVICES = {
+    "PredictionService": {
+        "Predict": ("PredictRequest", "PredictResponse"),
+        "Classify": ("ClassificationRequest", "ClassificationResponse"),
+        "Regress": ("RegressionRequest", "RegressionResponse"),
+        "MultiInference": ("MultiInferenceRequest", "MultiInferenceResponse"),
+        "GetModelMetadata": ("GetModelMetadataRequest", "GetModelMetadataResponse"),
+    },
+    "ModelService": {
+        "GetModelStatus": ("GetModelStatusRequest", "GetModelStatusResponse"),
+        "HandleReloadConfigRequest": ("ReloadConfigRequest", "ReloadConfigResponse"),
+    },
+}
 # Method -> (path, request message, response message).
 METHODS = {
-    "Predict": ("/tensorflow.serving.PredictionService/Predict", "PredictRequest", "PredictResponse"),
-    "Classify": (
-        "/tensorflow.serving.PredictionService/Classify",
-        "ClassificationRequest",
-        "ClassificationResponse",
-    ),
-    "Regress": ("/tensorflow.serving.PredictionService/Regress", "RegressionRequest", "RegressionResponse"),
-    "MultiInference": (
-        "/tensorflow.serving.PredictionService/MultiInference",
-        "MultiInferenceRequest",
-        "MultiInferenceResponse",
-    ),
-    "GetModelMetadata": (
-        "/tensorflow.serving.PredictionService/GetModelMetadata",
-        "GetModelMetadataRequest",
-        "GetModelMetadataResponse",
-    ),
-    "GetModelStatus": (
-        "/tensorflow.serving.ModelService/GetModelStatus",
-        "GetModelStatusRequest",
-        "GetModelStatusResponse",
-    ),
-    "HandleReloadConfigRequest": (
-        "/tensorflow.serving.ModelService/HandleReloadConfigRequest",
-        "ReloadConfigRequest",
-        "ReloadConfigResponse",
-    ),
+    method: (f"/tensorflow.serving.{service}/{method}", *names)
+    for service, methods in _SERVICES.items()
+    for method, names in methods.items()
 }
 
 # gRPC status -> TF Serving's HTTP status; all others become 500.
