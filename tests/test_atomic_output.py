@@ -16,8 +16,8 @@ from keras_bert.program.atomic_output import (
     atomic_folder,
     check_output_file,
     check_output_folder,
+    explain_write_errors,
     remove_partial_files,
-    say_why_writing_failed,
 )
 from keras_bert.program.errors import InputError
 
@@ -103,7 +103,7 @@ def test_refusals_of_the_system_become_one_clear_line(tmp_path, number):
 
 def test_tensorflow_full_disk_error_is_recognised():
     # TensorFlow raises ResourceExhaustedError with the system's text in it.
-    with pytest.raises(InputError, match="Cannot write out: no space is left"), say_why_writing_failed("out"):
+    with pytest.raises(InputError, match="Cannot write out: no space is left"), explain_write_errors("out"):
         raise RuntimeError("/out/variables; No space left on device")
 
 

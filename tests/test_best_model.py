@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from keras_bert.program.errors import InputError
-from keras_bert.training.best_model import BestModel, forget_best_weights, kept_step
+from keras_bert.training.best_model import BestModel, remove_best_weights
 from keras_bert.training.run_folder import RunFolder
 
 
@@ -56,7 +56,7 @@ def test_the_first_of_the_best_is_kept(folder, scores, best_step):
     best, model = run(folder, scores)
     assert best.restore() == best_step
     assert float(model.weights[0].value) == best_step
-    assert kept_step(folder) == best_step
+    assert best_step(folder) == best_step
 
 
 def test_of_losses_the_first_of_the_lowest_is_kept(folder):
@@ -94,18 +94,18 @@ def test_a_run_that_was_killed_after_its_end_does_not_go_on(folder):
 
 def test_weights_that_are_gone_are_missed(folder):
     best, _ = run(folder, [0.5])
-    forget_best_weights(folder)
+    remove_best_weights(folder)
     with pytest.raises(InputError, match="best_weights.npz does not hold the best weights"):
         best.restore()
 
 
 def test_a_score_that_there_is_not_is_named(folder):
     best = BestModel(folder, 0, 1, Weights(), lambda: {"f1": np.float32(1)}, "f2", evaluate_steps=1)
-    with pytest.raises(InputError, match="There is no score 'f2'. The scores are: f1"):
+    with pytest.raises(InputError, match="There is no score 'f2'. Use one of: f1"):
         best.on_train_batch_end(0)
 
 
 @pytest.mark.parametrize("options", [{"every": 0}, {"patience": -1}])
 def test_distances_that_make_no_sense_are_refused(folder, options):
-    with pytest.raises(InputError, match="distance of 1 or more updates and a patience of 0 or more"):
+    with pytest.raises(InputError, match="updates between evaluations must be 1 or more, and the patience 0 or more"):
         run(folder, [0.1], **options)

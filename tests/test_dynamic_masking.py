@@ -216,10 +216,10 @@ def test_the_number_of_masks_can_be_limited(records):
     [
         ({"vocabulary": None}, r"a\.tfrecord: its records have no masks. .* give it \(--vocab_file\)"),
         ({"masking": {"masked_lm_prob": 0.0}}, "masked_lm_prob must be above 0"),
-        ({"masking": {"mask_rate": 0.3}}, "Masking has no option mask_rate. It has: masked_lm_prob, "),
+        ({"masking": {"mask_rate": 0.3}}, "Masking has no option mask_rate. Use one of: masked_lm_prob, "),
         ({"masking": {"whole_word_actions": True}}, "whole_word_actions decides word by word"),
         ({"max_predictions_per_seq": -1}, "max_predictions_per_seq must be 1 or more"),
-        ({"vocabulary": Vocabulary(SPECIAL)}, "special tokens only"),
+        ({"vocabulary": Vocabulary(SPECIAL)}, "only special tokens"),
     ],
 )
 def test_what_cannot_be_masked_is_refused_before_reading(records, arguments, message):
@@ -232,7 +232,7 @@ def test_options_are_refused_for_records_with_masks(tmp_path):
     with tf.io.TFRecordWriter(str(tmp_path / "a.tfrecord")) as writer:
         writer.write(serialize(values, features.pretraining_features(8, 2)))
     with pytest.raises(
-        InputError, match=r"a\.tfrecord: its records have masks, so masked_lm_prob would change nothing"
+        InputError, match=r"a\.tfrecord: its records have masks, so masked_lm_prob would have no effect"
     ):
         pretraining_dataset(str(tmp_path), 1, vocabulary=VOCABULARY, masking={"masked_lm_prob": 0.2})
     pretraining_dataset(str(tmp_path), 1, vocabulary=VOCABULARY, masking={})
@@ -242,7 +242,7 @@ def test_a_vocabulary_that_is_too_small_is_one_clear_line(records):
     small = Vocabulary(VOCABULARY.tokens[:50])
     with (
         pytest.raises(
-            InputError, match=r"^The records hold the token 9\d, but the vocabulary has 50\. Use the [^\n]*$"
+            InputError, match=r"^The records hold the token 9\d, but the vocabulary has 50 tokens\. Use the [^\n]*$"
         ),
         naming_damaged_records(records),
     ):

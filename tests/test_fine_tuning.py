@@ -227,7 +227,7 @@ def test_another_vocabulary_than_the_model_folders_is_refused(tmp_path):
 
 def test_a_pretrainer_is_not_a_classifier_yet(tmp_path):
     BertPretrainer(CONFIG).save_pretrained(tmp_path / "start", VOCABULARY)
-    with pytest.raises(InputError, match="holds a BertPretrainer, and a SequenceClassifier is needed here"):
+    with pytest.raises(InputError, match="holds a BertPretrainer, but a SequenceClassifier is needed here"):
         evaluate_classifier(tmp_path / "run", TRAIN, init_checkpoint=tmp_path / "start", max_seq_length=16)
 
 

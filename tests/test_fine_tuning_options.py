@@ -186,7 +186,7 @@ def test_a_teacher_of_other_labels_is_refused(teacher):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"keep_best": True}, "dev examples are needed"),
+        ({"keep_best": True}, "keep_best needs dev examples"),
         ({"patience": 2}, "give keep_best with them"),
         ({"lora_rank": 2, "freeze_layers": 1}, "LoRA freezes the encoder already"),
         ({"freeze_layers": 3}, "The encoder has 2 layers. Received: freeze 3"),

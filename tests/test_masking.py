@@ -175,7 +175,7 @@ def test_special_and_unused_tokens_never_replace():
     ("tokens", "replacement_tokens", "message"),
     [
         (["the", "fox"], "text", r"The vocabulary has no \[MASK\]"),
-        (["[MASK]", "[UNK]"], "text", "special tokens only"),
+        (["[MASK]", "[UNK]"], "text", "only special tokens"),
         (["[MASK]", "the"], "all", "replacement_tokens must be 'text' or 'vocabulary'. Received: 'all'"),
     ],
 )

@@ -243,7 +243,7 @@ def test_optimizer_and_schedule_survive_serialisation():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"peak": -1.0, "num_train_steps": 5}, "must not be negative. Received: -1.0"),
+        ({"peak": -1.0, "num_train_steps": 5}, "a finite number of at least 0. Received: -1.0"),
         ({"peak": 1.0, "num_train_steps": 0}, "num_train_steps must be at least 1. Received: 0"),
         (
             {"peak": 1.0, "num_train_steps": 5, "num_warmup_steps": 6},

@@ -158,7 +158,7 @@ def test_masks_cannot_be_made_without_a_vocabulary_nor_twice(records, tmp_path):
     path = write_records(tmp_path / "train.tfrecord", masked=False)
     with pytest.raises(InputError, match=r"train\.tfrecord: its records have no masks"):
         pretrain(tmp_path / "run", path, **{**RUN, "vocabulary": None})
-    with pytest.raises(InputError, match="its records have masks, so masked_lm_prob would change nothing"):
+    with pytest.raises(InputError, match="its records have masks, so masked_lm_prob would have no effect"):
         pretrain(tmp_path / "run", records, **RUN, masking={"masked_lm_prob": 0.3})
     BertPretrainer(CONFIG).save_pretrained(tmp_path / "start")
     with pytest.raises(InputError, match=r"train\.tfrecord: its records have no masks"):
@@ -218,7 +218,7 @@ def test_other_settings_are_refused_in_the_folder_of_a_run(records, finished):
 
 def test_a_folder_of_something_else_is_refused(records, tmp_path):
     (tmp_path / "letter.txt").write_text("dear")
-    with pytest.raises(InputError, match="is not empty and holds no run that could go on .*Remove it or give another"):
+    with pytest.raises(InputError, match="is not empty and holds no run to continue .*Remove it or give another"):
         pretrain(tmp_path, records, **RUN)
     assert os.listdir(tmp_path) == ["letter.txt"]
 
@@ -274,7 +274,7 @@ def test_records_of_another_vocabulary_are_refused(records, finished, tmp_path):
     with pytest.raises(InputError, match=message):
         evaluate_pretrainer(tmp_path / "run", other, init_checkpoint=finished / "model")
     reordered = Vocabulary(VOCABULARY.tokens[::-1])
-    with pytest.raises(InputError, match="The vocabulary that was given is not that of"):
+    with pytest.raises(InputError, match="The given vocabulary is not that of"):
         evaluate_pretrainer(finished, same, vocabulary=reordered)
     # Before the training, and not hours later.
     VOCABULARY.save(tmp_path / "vocab.txt")

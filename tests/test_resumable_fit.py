@@ -153,7 +153,7 @@ def test_a_damaged_checkpoint_is_said_and_the_one_before_it_used(
     train(monkeypatch, run, records)
     out, err = capsys.readouterr()
     assert "step-00000020 is damaged (" in err
-    assert "is called step-00000020.damaged now. Going on from the one before it." in err
+    assert "It is now called step-00000020.damaged. Training goes on from the one before it." in err
     assert "going on from step 10 of 60" in out
     assert_same_run(finished, run, 60)
 

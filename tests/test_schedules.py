@@ -84,11 +84,11 @@ def test_a_polynomial_of_power_1_is_the_line():
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: WarmupCosineDecay(-1.0, 5), "must not be negative. Received: -1.0"),
-        (lambda: WarmupCosineDecay(math.nan, 5), "must not be negative. Received: nan"),
+        (lambda: WarmupCosineDecay(-1.0, 5), "a finite number of at least 0. Received: -1.0"),
+        (lambda: WarmupCosineDecay(math.nan, 5), "a finite number of at least 0. Received: nan"),
         (lambda: WarmupConstant(1.0, 0), "num_train_steps must be at least 1. Received: 0"),
         (lambda: WarmupConstant(1.0, 5, 6), "between 0 and num_train_steps=5. Received: 6"),
-        (lambda: WarmupPolynomialDecay(1.0, 5, power=0.0), "power of the decay must be above 0. Received: 0.0"),
+        (lambda: WarmupPolynomialDecay(1.0, 5, power=0.0), "a finite number above 0. Received: 0.0"),
         (
             lambda: WarmupPolynomialDecay(1.0, 5, end_rate=2.0),
             "between 0 and the highest learning rate 1.0. Received: 2",
@@ -223,9 +223,9 @@ def test_the_smallest_and_largest_numbers_that_make_a_schedule_are_taken(make):
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: WarmupConstant(math.inf, 5), "must not be negative. Received: inf"),
+        (lambda: WarmupConstant(math.inf, 5), "a finite number of at least 0. Received: inf"),
         (lambda: WarmupConstant(1.0, 5, -1), "between 0 and num_train_steps=5. Received: -1"),
-        (lambda: WarmupPolynomialDecay(1.0, 5, power=math.inf), "power of the decay must be above 0. Received: inf"),
+        (lambda: WarmupPolynomialDecay(1.0, 5, power=math.inf), "a finite number above 0. Received: inf"),
         (lambda: WarmupPolynomialDecay(1.0, 5, end_rate=-0.5), "between 0 and the highest .* Received: -0.5"),
         (lambda: PhasedSchedule(None, None, -1), "first phase must have at least 1 step. Received: -1"),
     ],

@@ -90,7 +90,7 @@ def test_a_trained_model_of_another_format_is_taken_and_one_without_its_head_is_
     model = trained_model(model_class, folder, StartingPoint(init_checkpoint=tmp_path / "whole"))
     for name, weight in model_weights(model).items():
         np.testing.assert_array_equal(weight, whole.tensors[name].read(), err_msg=name)
-    message = rf"headless holds a Hugging Face BertFor\w+, and a {model_class.__name__} is needed here: it has no"
+    message = rf"headless holds a Hugging Face BertFor\w+, but a {model_class.__name__} is needed here: it has no"
     with pytest.raises(InputError, match=f"{message} {HEADS[model_class][0]}. Train one from it first"):
         trained_model(model_class, folder, StartingPoint(init_checkpoint=tmp_path / "headless"))
 
@@ -103,5 +103,5 @@ def test_a_pretrainer_needs_both_heads(tmp_path):
     assert model.vocabulary.tokens == VOCABULARY.tokens
     with pytest.raises(InputError, match="one holds a .* it has no next_sentence_head. Train one"):
         trained_model(BertPretrainer, folder, StartingPoint(init_checkpoint=tmp_path / "one"))
-    with pytest.raises(InputError, match="run has no trained model. Train it to its end first"):
+    with pytest.raises(InputError, match="run has no trained model. Finish its training first"):
         trained_model(BertPretrainer, folder, StartingPoint())

@@ -8,12 +8,12 @@ import tensorflow as tf
 from keras_bert.program.errors import InputError
 from keras_bert.training import strategies
 from keras_bert.training.strategies import (
+    call_in_chief,
     check_batch_size,
     check_tf_config,
     check_workers_agree,
     is_chief,
     make_strategy,
-    of_chief,
     run_in_chief,
 )
 
@@ -90,7 +90,7 @@ def test_a_batch_that_cannot_be_divided_is_refused():
     check_batch_size(8, num_parts=4)
     with pytest.raises(
         InputError,
-        match=r"batch of 8 cannot be divided evenly among 1 device\(s\), 3 part\(s\) each. Take a multiple of 3",
+        match=r"batch of 8 cannot be divided evenly among 1 device\(s\), 3 part\(s\) each. Use a multiple of 3",
     ):
         check_batch_size(8, num_parts=3)
 
@@ -100,7 +100,7 @@ def test_one_process_agrees_with_itself():
 
 
 def test_a_single_process_is_its_own_chief():
-    assert of_chief(lambda: [1, None]) == [1, None]
+    assert call_in_chief(lambda: [1, None]) == [1, None]
     with pytest.raises(InputError, match="not so"):
         run_in_chief(tf.distribute.get_strategy(), refuse)
 

@@ -16,14 +16,14 @@ class BertEmbeddings(keras.layers.Layer):
         hidden_size: width of the tables.
         max_positions: number of rows of the position table.
         num_segments: number of rows of the segment table; 0: there is none.
-        dropout: share of the outputs that training sets to 0.
-        layer_norm_epsilon: what LayerNorm adds to the variance.
-        initializer_range: standard deviation of the tables at the start.
+        dropout: fraction of the outputs that become 0 in training.
+        layer_norm_epsilon: added to the variance in LayerNorm.
+        initializer_range: standard deviation of the initial tables.
         projected_size: width of the dense layer that follows; None: there is none.
 
     Call arguments:
         input_ids, positions, segment_ids: int32 `[B, S]`. Without a segment table `segment_ids` is not used.
-        training: whether dropout acts.
+        training: whether to apply dropout.
 
     Returns:
         `[B, S, projected_size or hidden_size]`.
@@ -79,7 +79,7 @@ class BertEmbeddings(keras.layers.Layer):
             name=name,
             shape=(num_rows, self.hidden_size),
             initializer=keras.initializers.TruncatedNormal(stddev=self.initializer_range),
-            # In mixed precision a few rows are cast after the gather, not the whole table before it.
+            # In mixed precision only the gathered rows are cast, not the whole table.
             autocast=False,
         )
 
