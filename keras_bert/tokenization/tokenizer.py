@@ -106,6 +106,6 @@ def check_special_tokens(special_tokens: SpecialTokens, ids: Mapping[str, int], 
     if missing:
         raise InputError(
             f"{name}: {' '.join(missing)} missing. The vocabulary must have the special tokens "
-            f"{' '.join(dataclasses.astuple(special_tokens))}. Name those of this vocabulary in "
-            "special_tokens_map.json, or use the vocabulary that the model was trained with."
+            f"{' '.join(dataclasses.astuple(special_tokens))}. Name those of this vocabulary with "
+            "SpecialTokens(...), or use the vocabulary that the model was trained with."
         )
