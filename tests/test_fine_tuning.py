@@ -1,4 +1,4 @@
-"""The fine-tuning run on tiny texts: it learns, goes on after a kill, writes Google's files, refuses the rest."""
+"""The fine-tuning run on tiny texts: it learns, continues after a kill, and writes Google's files."""
 
 import json
 
@@ -84,7 +84,7 @@ def finished(tmp_path_factory):
     return path
 
 
-def test_training_learns_what_decides(trained, capsys):
+def test_training_learns_the_deciding_words(trained, capsys):
     history = read_history(trained / "history.jsonl")
     assert history[-1]["step"] == 150
     assert history[-1]["loss"] < 0.2 < 0.5 < history[0]["loss"]

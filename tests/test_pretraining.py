@@ -42,7 +42,7 @@ def records(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def finished(records, tmp_path_factory):
-    """The folder of a finished run with the settings `RUN`. Tests that write into it do so in ways that others bear."""
+    """The folder of a finished run with the settings `RUN`. What tests write into it must not disturb others."""
     path = tmp_path_factory.mktemp("finished") / "run"
     pretrain(path, records, **RUN)
     return path
@@ -104,7 +104,7 @@ def test_training_lowers_the_loss_and_writes_what_it_promises(records, tmp_path,
     assert history[0]["masked_lm_loss"] == pytest.approx(np.log(len(VOCABULARY)), abs=0.2)
     assert history[-1]["masked_lm_loss"] < 0.3
     assert history[-1]["masked_lm_accuracy"] > 0.9
-    # Of fifty updates: a line has the few examples of five, and lies above or below the bound by chance.
+    # The mean of fifty updates: a line has few examples, so it may be above or below the bound by chance.
     assert np.mean([line["next_sentence_accuracy"] for line in history[-10:]]) > 0.9
     assert history[-1]["learning_rate"] == 0.0
     for one, other in zip(model.weights, weights_of(tmp_path / "run" / "model"), strict=True):
@@ -313,7 +313,7 @@ def test_damage_met_on_the_way_is_one_line_that_names_the_file(finished, tmp_pat
     data = pathlib.Path(write_records(path, num_records=400)).read_bytes()
     if compression:
         data = gzip.compress(data) if compression == "gzip" else pytest.importorskip("zstandard").compress(data)
-    # Read without shuffling or in the first epoch: behind the middle, before the end.
+    # Read without shuffling or in the first epoch: between the middle and the end.
     path.write_bytes(data[: len(data) * 3 // 4] + b"damage" + data[len(data) * 3 // 4 + 6 :])
     for use in (
         lambda: pretrain(tmp_path / "run", str(path), **{**RUN, "num_train_steps": 60}),
@@ -343,7 +343,7 @@ def test_the_command_survives_a_real_kill(records, tmp_path):
         "--do_train",
         "--do_eval",
         "--train_batch_size=16",
-        # Long enough to be killed on the way, too short for XLA, whose compiling would take longer than the rest.
+        # Long enough for a kill, but too short for XLA, whose compilation would take longer than the rest.
         "--num_train_steps=190",
         "--num_warmup_steps=20",
         "--save_checkpoints_steps=10",

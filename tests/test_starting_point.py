@@ -1,4 +1,4 @@
-"""Google's command lines name the config and the vocabulary beside the checkpoint; the three must go together."""
+"""The config and the vocabulary on Google's command lines must fit the checkpoint."""
 
 import itertools
 import json
@@ -27,7 +27,7 @@ CASED = Vocabulary([*VOCABULARY.tokens, *WORDS, *(word.capitalize() for word in 
 
 @pytest.fixture
 def cased_folder(tmp_path):
-    """As Google publishes a cased model: nothing in bert_config.json says the casing."""
+    """A cased model as Google publishes it: bert_config.json does not state the casing."""
     checkpoint = random_checkpoint(config=CONFIG.replace(vocab_size=len(CASED)), vocabulary=CASED)
     write_checkpoint(checkpoint, tmp_path / "cased", "google")
     file = tmp_path / "cased" / "bert_config.json"

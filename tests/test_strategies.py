@@ -1,4 +1,4 @@
-"""Which strategy a name means, and what processes that train together must agree on."""
+"""Names select the right strategies, and processes that train together agree."""
 
 import json
 
@@ -54,7 +54,7 @@ def test_a_wrong_tf_config_is_refused(config, message, monkeypatch):
         make_strategy("multi_worker_mirrored")
 
 
-def test_a_right_tf_config_is_taken():
+def test_a_valid_tf_config_is_accepted():
     check_tf_config(json.dumps({"cluster": WORKERS, "task": {"type": "worker", "index": 1}}))
     check_tf_config(json.dumps({"cluster": {"chief": ["a:1"], **WORKERS}, "task": {"type": "chief", "index": 0}}))
 
@@ -110,7 +110,7 @@ def refuse():
 
 
 class FakeTpu:
-    """What `TPUClusterResolver` does with an address where nothing is."""
+    """Behaves as `TPUClusterResolver` does at an address without a TPU."""
 
     def __init__(self, tpu):
         raise ValueError(f"Could not lookup TPU metadata from name '{tpu}'.\nPlease doublecheck")
