@@ -49,14 +49,14 @@ def folder(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("scores", "best_step"),
+    ("scores", "step"),
     [([0.1, 0.3, 0.2], 2), ([0.3, 0.3], 1), ([math.nan, -0.5, math.nan], 2), ([math.nan, math.nan], 1)],
 )
-def test_the_first_of_the_best_is_kept(folder, scores, best_step):
+def test_the_first_of_the_best_is_kept(folder, scores, step):
     best, model = run(folder, scores)
-    assert best.restore() == best_step
-    assert float(model.weights[0].value) == best_step
-    assert best_step(folder) == best_step
+    assert best.restore() == step
+    assert float(model.weights[0].value) == step
+    assert best_step(folder) == step
 
 
 def test_for_a_loss_the_first_of_the_lowest_is_kept(folder):

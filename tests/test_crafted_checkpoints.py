@@ -117,7 +117,7 @@ def test_a_tensorflow_index_with_impossible_shapes_or_places_is_refused(tmp_path
     header = tensor_bundle_pb2.BundleHeaderProto(num_shards=1).SerializeToString()
     entry = tensor_bundle_pb2.BundleEntryProto(dtype=1, size=16)
     for shape, changes, message in (
-        ([-5], {}, "index is damaged or is no TensorFlow checkpoint"),
+        ([-5], {}, "index is damaged or not a TensorFlow checkpoint"),
         ([2**40, 2**40], {}, r"x cannot be read, .*16 bytes for the shape"),
         ([10**12], {}, r"x cannot be read, .*16 bytes for the shape"),
         ([4], {"offset": 2**50}, "x cannot be read, so a data file is cut off"),

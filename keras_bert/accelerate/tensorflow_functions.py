@@ -50,9 +50,9 @@ def recomputed(function):
 
 
 def calls_are_fast() -> bool:
-    """Returns whether a graph is being made in which many calls of one function are as fast as its operations.
+    """Returns whether TensorFlow is making a graph in which calling one function many times does not slow it down.
 
-    XLA computes the products of a function with several callers in slow loops.
+    Under XLA it does: XLA computes the matrix products of such a function in slow loops.
     """
     return not tf.executing_eagerly() and lengths_may_vary()
 

@@ -25,10 +25,10 @@ class PackedRows(NamedTuple):
     Attributes:
         input_ids, input_mask, positions, segment_ids: int32 `[R, W]`, the inputs of the encoder. Each sequence of the
             batch has its own number in `input_mask`.
-        flat_indices: int32 `[B, S]`, where each token of the batch is among the R * W packed tokens. For padding it is
-            the index of the first token of the same row.
+        flat_indices: int32 `[B, S]`, the index of each token of the batch among the R * W packed tokens. Padding has
+            the index of the first token of its row.
         first_columns: int32 `[R, K]`, the columns where the rows of the batch begin.
-        first_flat_indices: int32 `[B]`, where each row of the batch is among the R * K entries of `first_columns`.
+        first_flat_indices: int32 `[B]`, the index of each row of the batch among the R * K entries of `first_columns`.
     """
 
     input_ids: tf.Tensor

@@ -17,8 +17,8 @@ def attention_bias(input_mask, dtype="float32", query_mask=None):
     """Returns the bias of the attention scores: 0 where a token may attend, a large negative number elsewhere.
 
     A token attends to the tokens with its own number. Padding attends to all tokens of its row, as in Google's code.
-    Its vectors have no meaning, but they equal Google's: if all scores were lowered alike instead, float32 would
-    round them to multiples of 0.002.
+    Its vectors have no meaning, but equal those of other implementations. If all its scores were masked instead,
+    float32 would round them to multiples of 0.002.
 
     Args:
         input_mask: int `[B, S]`.

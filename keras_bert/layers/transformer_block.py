@@ -1,4 +1,4 @@
-"""One layer of the encoder: self-attention, then two dense layers, each with a residual and a LayerNorm."""
+"""One layer of the encoder."""
 
 import keras
 from keras import ops
@@ -12,7 +12,7 @@ from keras_bert.layers.layer_norm import LayerNorm
 
 @keras.saving.register_keras_serializable(package="keras_bert")
 class TransformerBlock(keras.layers.Layer):
-    """One layer of BERT: self-attention and two dense layers, each followed by a residual sum and a LayerNorm.
+    """One layer of BERT: self-attention, then two dense layers. Both parts end with a residual sum and a LayerNorm.
 
     Args:
         num_heads: number of attention heads.

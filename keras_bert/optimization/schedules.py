@@ -20,7 +20,7 @@ class WarmupSchedule(keras.optimizers.schedules.LearningRateSchedule):
 
     Args:
         peak: the highest learning rate.
-        num_train_steps: the number of updates of the run, at which a decay ends. The rate stays the same afterwards.
+        num_train_steps: the number of updates of the run. Every decay ends there, and the rate then stays the same.
         num_warmup_steps: the number of updates of the warm-up; 0 for none.
 
     Raises:
@@ -97,7 +97,8 @@ class WarmupLinearDecay(WarmupSchedule):
 class OneFitDecay(WarmupLinearDecay):
     """The schedule of one `fit` on texts with a model that the user has not compiled.
 
-    It marks the optimiser as ours, so the next `fit` replaces it. A class lasts when the model is saved and loaded.
+    By this class the next `fit` knows that the optimiser is not the user's, and replaces it. The class is kept when the
+    model is saved and loaded.
 
     Args and Raises: as `WarmupSchedule`.
     """

@@ -85,10 +85,10 @@ def refuse_flags_without_effect(has_effect: object, where: str, *names: str) -> 
     Raises:
         InputError: `has_effect` is false and some of the flags are on the command line.
     """
-    given = [f"--{name}" for name in names if flags.FLAGS[name].present]
-    if given and not has_effect:
-        verb, them = ("has", "it") if len(given) == 1 else ("have", "them")
-        raise InputError(f"{', '.join(given)} {verb} no effect {where}. Leave {them} out.")
+    present = [f"--{name}" for name in names if flags.FLAGS[name].present]
+    if present and not has_effect:
+        verb, them = ("has", "it") if len(present) == 1 else ("have", "them")
+        raise InputError(f"{', '.join(present)} {verb} no effect {where}. Leave {them} out.")
 
 
 def _log_to_standard_error() -> None:

@@ -71,7 +71,7 @@ def read_index(path: str | os.PathLike) -> tuple[int, list[IndexEntry]]:
             tensors.append(IndexEntry(key.decode(), entry.dtype, shape, *location, entry.crc32c, bool(entry.slices)))
     except (IndexError, ValueError, DecodeError) as error:
         raise InputError(
-            f"{os.fspath(path)} is damaged or is no TensorFlow checkpoint ({error}). Copy it again."
+            f"{os.fspath(path)} is damaged or not a TensorFlow checkpoint ({error}). Copy it again."
         ) from None
     return shards, tensors
 
@@ -80,7 +80,7 @@ def _table_entries(data: bytes) -> Iterator[tuple[bytes, bytes]]:
     if len(data) > _LARGEST_INDEX:
         raise ValueError(f"it has more than {_LARGEST_INDEX:,} bytes")
     if len(data) < _FOOTER_BYTES or int.from_bytes(data[-8:], "little") != _MAGIC:
-        raise ValueError("no footer")
+        raise ValueError("it has no footer")
     footer = data[-_FOOTER_BYTES:]
     # The footer begins with the offset and size of another index, which is not used.
     _, start = read_varint(footer, 0)
@@ -110,6 +110,6 @@ def _block_entries(data: bytes, handle: bytes) -> Iterator[tuple[bytes, bytes]]:
         key = key[:num_shared] + block[position : position + num_new]
         position += num_new
         if len(key) > _LONGEST_KEY:
-            raise ValueError("a name is too long")
+            raise ValueError("a tensor has a name that is too long")
         yield key, block[position : position + length]
         position += length

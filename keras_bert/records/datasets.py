@@ -138,8 +138,8 @@ def _rows_of_shard(batch_size: int, shard_index: int, num_shards: int) -> tuple[
     """Returns the first row of a shard and the first row of the next one."""
     if not 0 <= shard_index < num_shards <= batch_size:
         raise InputError(
-            f"A batch of {batch_size} has no part {shard_index} of {num_shards}. There must be a row for each part, "
-            "and parts are counted from 0."
+            f"A batch of {batch_size} has no part {shard_index} of {num_shards}. Use at most as many parts as rows, "
+            "and count parts from 0."
         )
     return shard_index * batch_size // num_shards, (shard_index + 1) * batch_size // num_shards
 

@@ -59,8 +59,8 @@ class DynamicMasking:
         """Masks a dataset of parsed records.
 
         Args:
-            batches: dataset of dicts name -> int32 tensor `(batch, length)`. Repeat it before, not after, masking:
-                each batch counts.
+            batches: dataset of dicts name -> int32 tensor `(batch, length)`. Call `repeat` before masking, since each
+                batch has its own number and so its own masks.
             start_step: the number of the first batch.
 
         Returns:

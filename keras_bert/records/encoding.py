@@ -27,7 +27,7 @@ _BYTES_AFTER = 4
 
 
 class _Columns:
-    """Some bytes of each of B rows: `values` uint8 `(B, n)`, and `exists` bool `(B, n)`, or None if all bytes exist."""
+    """Up to n bytes of each of B rows: `values` uint8 `(B, n)`; `exists` bool `(B, n)`, or None if all bytes exist."""
 
     def __init__(self, values: np.ndarray, exists: np.ndarray | None = None):
         self.values = values
@@ -146,7 +146,7 @@ def _varints(numbers: np.ndarray) -> _Columns:
 
 
 def _pack(columns: list[_Columns]) -> tuple[np.ndarray, np.ndarray]:
-    """Joins the existing bytes of all rows, uint8 `(n,)`, and returns them with the end of each row, int64 `(B,)`."""
+    """Returns the existing bytes of all rows in sequence, uint8 `(n,)`, and the end of each row in it, int64 `(B,)`."""
     values = np.concatenate([column.values for column in columns], axis=1)
     exists = np.ones(values.shape, bool)
     start = 0

@@ -23,9 +23,9 @@ _HEADER = struct.Struct("<QI")
 _FOOTER = struct.Struct("<I")
 _READ_BYTES = 1 << 18
 # Limits the output of one decompression step: zstd compresses a run of zeros to a 30,000th of its size.
-_PACKED_READ_BYTES = 1 << 14
+_COMPRESSED_READ_BYTES = 1 << 14
 # Bytes. A compressed file does not tell its uncompressed size, so this limits the length that a record may claim.
-_LONGEST_PACKED_RECORD = 1 << 28
+_LONGEST_COMPRESSED_RECORD = 1 << 28
 # Uncompressed bytes between two calls of `on_progress`.
 _BYTES_BETWEEN_REPORTS = 1 << 19
 _HINT = "Fetch or make the file again."
@@ -247,10 +247,10 @@ class _RecordReader:
         """Raises `InputError` if a record claims to be longer than it can be, before memory for it is allocated."""
         claim = f"it claims to have {length:,} bytes"
         if self._compression:
-            if length > _LONGEST_PACKED_RECORD:
+            if length > _LONGEST_COMPRESSED_RECORD:
                 raise InputError(
                     f"{self._where()} is damaged: {claim}, but a compressed file may have records of up to "
-                    f"{_LONGEST_PACKED_RECORD:,} bytes. {_HINT}"
+                    f"{_LONGEST_COMPRESSED_RECORD:,} bytes. {_HINT}"
                 )
             return
         size = os.fstat(self._raw_file.fileno()).st_size if self._is_plain_and_local else self._raw_file.size()
@@ -325,7 +325,7 @@ class _Decompressed(io.RawIOBase):
 
     def readinto(self, buffer) -> int:
         while not self._decompressed.nbytes:
-            self._compressed = self._compressed or self._raw_file.read(_PACKED_READ_BYTES)
+            self._compressed = self._compressed or self._raw_file.read(_COMPRESSED_READ_BYTES)
             if not self._compressed:
                 if self._decompressor is not None:
                     raise EOFError

@@ -151,7 +151,9 @@ def choose_words(
 
 
 def _visit_words(words, visits, firsts, stops, budgets) -> np.ndarray:
-    """Selects the words `visits[first:stop]` of N sequences in this order while they fit the budgets of tokens.
+    """Selects words of N sequences: visits them in order and skips those that exceed the rest of the budget.
+
+    Sequence i has the words `visits[firsts[i]:stops[i]]` and a budget of `budgets[i]` tokens.
 
     Returns:
         int64 `(W,)`: the number of each word if it is selected, else -1.

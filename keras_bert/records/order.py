@@ -53,7 +53,7 @@ class RecordOrder:
 
         Args:
             batch_size: records in a batch.
-            rows: the rows of every batch to yield, from the first number up to but without the second.
+            rows: (first, end) of the rows to yield of every batch.
             start_step: the number of batches to skip.
             num_epochs: None for no end. Otherwise the last batch may be smaller.
 

@@ -92,7 +92,7 @@ def find_wrong_types(columns: Mapping[str, np.ndarray]) -> list[tuple[str, str]]
 
 
 def find_wrong_values(columns: Mapping[str, np.ndarray], ranges: Sequence[Range]) -> Iterator[tuple[Range, np.ndarray]]:
-    """Yields each range that some numbers violate, and where: bool with the shape of the column.
+    """Yields (range, mask) for each range that some numbers violate. The mask, bool, has the shape of the column.
 
     Features of the wrong type are skipped: see `find_wrong_types`.
 

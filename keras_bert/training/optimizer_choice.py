@@ -109,7 +109,7 @@ def take_averages(model) -> None:
 
 @contextlib.contextmanager
 def averaged_weights(model) -> Iterator[None]:
-    """Gives the model the average of its weights in this block, if its optimiser averages them."""
+    """Gives the model its averaged weights in this block, if its optimiser averages them, and then its own again."""
     optimizer = getattr(model.optimizer, "inner_optimizer", model.optimizer)  # inside a LossScaleOptimizer
     if not optimizer.use_ema:
         yield

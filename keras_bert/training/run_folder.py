@@ -334,7 +334,7 @@ def _assign(state: Mapping, arrays: Mapping[str, np.ndarray], path: str) -> None
         if name not in arrays or arrays[name].shape != tuple(variable.shape):
             raise InputError(
                 f"The checkpoint {path} belongs to another model: it has no {variable.path} of shape "
-                f"{tuple(variable.shape)}."
+                f"{tuple(variable.shape)}. Train the same model, or give another output_dir."
             )
     for name, variable in state.items():
         variable.assign(arrays[name])
