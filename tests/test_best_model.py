@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from keras_bert.program.errors import InputError
-from keras_bert.training.best_model import BestModel, remove_best_weights
+from keras_bert.training.best_model import BestModel, best_step, remove_best_weights
 from keras_bert.training.run_folder import RunFolder
 
 
