@@ -143,7 +143,7 @@ def test_an_index_that_would_grow_beyond_all_bounds_is_refused(tmp_path):
     entry = tensor_bundle_pb2.BundleEntryProto(dtype=1).SerializeToString()
     for entries in ([header, (b"x" * 5000, entry)], [header, (b"x", entry), (b"x", entry)]):
         (tmp_path / "model.ckpt.index").write_bytes(_table(entries))
-        with pytest.raises(InputError, match="is no TensorFlow checkpoint .*(too long|not sorted)"):
+        with pytest.raises(InputError, match="not a TensorFlow checkpoint .*(too long|not sorted)"):
             read_tensorflow_checkpoint(str(tmp_path / "model.ckpt"))
     (tmp_path / "model.ckpt.index").write_bytes(_table([(b"", b"\x08\xff\xff\xff\xff\x07")]))  # 2**31 - 1 data files
     with pytest.raises(InputError, match="2147483647 data files"):

@@ -183,7 +183,7 @@ def test_a_teacher_of_other_labels_is_refused(teacher):
     ("changes", "message"),
     [
         ({"keep_best": True}, "keep_best needs dev examples"),
-        ({"patience": 2}, "give keep_best with them"),
+        ({"patience": 2}, "Add keep_best or leave them out"),
         ({"lora_rank": 2, "freeze_layers": 1}, "LoRA freezes the encoder already"),
         ({"freeze_layers": 3}, "The encoder has 2 layers. Received: freeze 3"),
         ({"class_weight": {"neutral": 2.0}}, "class_weight names labels that there are not"),

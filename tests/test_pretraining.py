@@ -324,7 +324,7 @@ def test_damage_met_on_the_way_is_one_line_that_names_the_file(finished, tmp_pat
 
 
 def test_evaluation_without_a_model_says_how_to_get_one(records, tmp_path):
-    with pytest.raises(InputError, match="has no trained model. Train it"):
+    with pytest.raises(InputError, match="has no trained model. Finish its training"):
         evaluate_pretrainer(tmp_path / "run", records)
 
 

@@ -34,13 +34,13 @@ def test_names_of_strategies():
     ("config", "message"),
     [
         (None, "needs the environment variable TF_CONFIG"),
-        ("{", "does not name the workers"),
-        ({"cluster": WORKERS}, "does not name the workers"),
-        ({"cluster": WORKERS, "task": {"type": "worker", "index": 2}}, "does not name the workers"),
-        ({"cluster": WORKERS, "task": {"type": "ps", "index": 0}}, "does not name the workers"),
+        ("{", "must list the workers and the index"),
+        ({"cluster": WORKERS}, "must list the workers and the index"),
+        ({"cluster": WORKERS, "task": {"type": "worker", "index": 2}}, "must list the workers and the index"),
+        ({"cluster": WORKERS, "task": {"type": "ps", "index": 0}}, "must list the workers and the index"),
         (
             {"cluster": {"worker": ["host1", "host2"]}, "task": {"type": "worker", "index": 0}},
-            "does not name the workers",
+            "must list the workers and the index",
         ),
     ],
 )

@@ -89,7 +89,7 @@ def test_a_run_above_the_measured_peak_says_so_once_and_logs_at_most_100_percent
     lines = fit(tmp_path / "run", tf.data.Dataset.from_tensors(batch).repeat())
     assert lines[0]["share_of_measured_peak"] == 1
     assert all(0 < line["share_of_measured_peak"] <= 1 for line in lines)
-    assert caplog.text.count("counts as the peak from here on") == 1
+    assert caplog.text.count("own best speed is the peak") == 1
 
 
 def fit(folder, dataset, num_train_steps=8, callbacks=(), **options):
