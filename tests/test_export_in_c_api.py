@@ -198,9 +198,9 @@ def test_the_c_api_gives_the_answers_of_tensorflow_for_python_with_xla_switched_
     assert result.returncode == 0, result.stderr
     result = json.loads(result.stdout)
     assert not result["tensorflow"]
-    signatures = tf.saved_model.load(folders[model]).signatures
+    loaded = tf.saved_model.load(folders[model])  # its variables live as long as it does
     for question, answer in zip(questions, result["answers"], strict=True):
-        expected = signatures[question.signature](**served_models.as_tensors(question.inputs))
+        expected = loaded.signatures[question.signature](**served_models.as_tensors(question.inputs))
         expected = served_models.as_lists({name: value.numpy() for name, value in expected.items()})
         # bfloat16 rounds to 8 bits, and how rows are summed up differs between the two.
         served_models.assert_same(answer, expected, 2e-2 if model == "bfloat16" else 1e-5)
