@@ -166,7 +166,7 @@ def fit_side(config: BertConfig, dataset: Callable, steps_per_execution: int = 1
     def turn(steps):
         probe = InputProbe("the records")
         clock = Clock(max(1, steps // steps_per_execution), probe)
-        model.fit(probe.watch(dataset()), steps_per_epoch=STEPS_OF_A_LONG_RUN, callbacks=[clock], verbose=0)
+        model.fit(probe.measure(dataset()), steps_per_epoch=STEPS_OF_A_LONG_RUN, callbacks=[clock], verbose=0)
         return clock.per_step(steps_per_execution)
 
     return turn

@@ -1,6 +1,6 @@
 """BERT on Keras 3: from raw text to a served answer.
 
-Importing this package is cheap: TensorFlow and Keras load when the first name that needs them is used.
+Importing this package loads neither TensorFlow nor Keras. They load when a name that needs them is first used.
 
 config.py       BertConfig: bert_config.json and the published sizes
 tokenization/   text -> token ids, in Python and in the TensorFlow graph
@@ -15,7 +15,7 @@ training/       training runs: resuming, evaluation, several devices
 embeddings/     uses of text vectors: similarity, search, word senses, summaries
 serving/        exports a model as a SavedModel
 tf_serving/     client, development server and checks for TensorFlow Serving
-program/        command lines, output files and error messages
+program/        command lines, output files, error messages
 """
 
 import importlib

@@ -149,7 +149,7 @@ def main() -> None:
 
 def _train_and_evaluate() -> None:
     from keras_bert.config import BertConfig
-    from keras_bert.records.form import look_at_files
+    from keras_bert.records.form import read_form
     from keras_bert.records.manifests import check_vocabulary
     from keras_bert.tokenization.vocabulary import Vocabulary
     from keras_bert.training.pretraining import evaluate_pretrainer, train_pretrainer
@@ -172,7 +172,7 @@ def _train_and_evaluate() -> None:
     vocabulary = Vocabulary.from_file(FLAGS.vocab_file) if FLAGS.vocab_file else None
     if FLAGS.do_eval:
         # Looked at now: after the training it would be late to find that they cannot be used.
-        eval_records, eval_form = look_at_files(eval_files, **eval_lengths)
+        eval_records, eval_form = read_form(eval_files, **eval_lengths)
         if FLAGS.do_train and eval_form.max_predictions_per_seq:
             eval_masking = None  # the flags are for the training records
         if FLAGS.do_train and (trained_with := vocabulary or _vocabulary_of_checkpoint()):

@@ -1,4 +1,4 @@
-"""Runs of a classifier of texts, for tests of training runs."""
+"""Starts runs of a text classifier in tests of training runs."""
 
 from keras_bert.models.sequence_classifier import SequenceClassifier
 from keras_bert.tasks.classification.examples import labels_of
@@ -9,7 +9,7 @@ from keras_bert.training.starting_point import StartingPoint
 
 
 def train_classifier(path, train, start: StartingPoint, options: FineTuningOptions, dev=None):
-    """Trains a classifier of the labels that occur in `train`."""
+    """Trains a classifier with the labels that occur in `train`."""
     arguments = {"labels": labels_of(train)}
     return fine_tune(path, SequenceClassifier, train, dev, start=start, options=options, model_arguments=arguments)
 

@@ -1,11 +1,11 @@
-"""Records as protobuf itself writes them, one at a time."""
+"""Serialises records with protobuf, one at a time."""
 
 import numpy as np
 import tensorflow as tf
 
 
 def serialize(values, features):
-    """Name -> list of numbers, for each of `features`, as one serialised `tf.train.Example`."""
+    """Returns a record (name -> list of numbers) as one serialised `tf.train.Example`."""
     example = tf.train.Example()
     for feature in features:
         numbers = np.asarray(values[feature.name])

@@ -1,4 +1,4 @@
-"""Records of other tools, written as any program would write them."""
+"""Writes records as other tools write them."""
 
 import tensorflow as tf
 import zstandard

@@ -1,4 +1,4 @@
-"""What every layer of keras_bert keeps, checked in one place."""
+"""Checks the contract that every layer of keras_bert keeps."""
 
 import json
 
@@ -11,11 +11,11 @@ def check_layer(layer_class, arguments, inputs, expected_shape, tmp_path, output
     """Checks shape, dtype, config, saving, and that eager, graph and tf.data agree.
 
     Args:
-        layer_class, arguments: what is checked, and its constructor's arguments.
+        layer_class, arguments: the class to check, and its constructor's arguments.
         inputs: list of arrays, the positional arguments of `call`, batch first.
-        expected_shape: of the output for these inputs.
+        expected_shape: the shape of the output for these inputs.
         tmp_path: an empty folder.
-        output_dtype: for layers that choose it themselves; else it is the compute dtype.
+        output_dtype: the dtype of the output; by default the compute dtype.
     """
     layer = layer_class(**arguments)
     outputs = np.asarray(layer(*inputs))

@@ -1,4 +1,4 @@
-"""Pre-training runs, for tests: the starting point and all options as keywords."""
+"""Starts pre-training runs in tests, with the starting point and all options as keywords."""
 
 from keras_bert.models.pretrainer import BertPretrainer
 from keras_bert.training.pretraining import train_pretrainer

@@ -16,8 +16,8 @@ from keras_bert.program.atomic_output import (
     atomic_folder,
     check_output_file,
     check_output_folder,
+    explain_write_errors,
     remove_partial_files,
-    say_why_writing_failed,
 )
 from keras_bert.program.errors import InputError
 
@@ -43,7 +43,7 @@ def test_an_error_leaves_the_old_file_and_no_temporary_one(tmp_path):
     assert os.listdir(tmp_path) == ["out.txt"]
 
 
-def test_an_output_that_is_an_input_is_refused_however_it_is_written(tmp_path, monkeypatch):
+def test_an_output_that_is_also_an_input_is_refused(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "folder").mkdir()
     (tmp_path / "folder" / "text.txt").write_text("text")
@@ -82,7 +82,7 @@ def test_a_folder_with_files_is_not_overwritten(tmp_path):
         check_output_folder(tmp_path / "model" / "mine" / "below")
 
 
-def test_a_folder_is_not_taken_for_a_file(tmp_path):
+def test_a_folder_is_refused_as_an_output_file(tmp_path):
     with pytest.raises(InputError, match="it is a folder. Give the name of a file"), atomic_file(tmp_path):
         pass
 
@@ -95,7 +95,7 @@ def test_a_folder_without_permission_is_refused(tmp_path):
 
 
 @pytest.mark.parametrize("number", [errno.EACCES, errno.EROFS, errno.ENOSPC, errno.EDQUOT])
-def test_refusals_of_the_system_become_one_clear_line(tmp_path, number):
+def test_errors_of_the_system_become_one_clear_line(tmp_path, number):
     with pytest.raises(InputError, match=r"Cannot write .*out.txt: .*[a-z]"), atomic_file(tmp_path / "out.txt"):
         raise OSError(number, os.strerror(number))
     assert os.listdir(tmp_path) == []
@@ -103,7 +103,7 @@ def test_refusals_of_the_system_become_one_clear_line(tmp_path, number):
 
 def test_tensorflow_full_disk_error_is_recognised():
     # TensorFlow raises ResourceExhaustedError with the system's text in it.
-    with pytest.raises(InputError, match="Cannot write out: no space is left"), say_why_writing_failed("out"):
+    with pytest.raises(InputError, match="Cannot write out: no space is left"), explain_write_errors("out"):
         raise RuntimeError("/out/variables; No space left on device")
 
 
@@ -131,7 +131,7 @@ def test_a_real_file_size_limit_is_reported_and_leaves_nothing(tmp_path):
     assert os.listdir(tmp_path) == []
 
 
-def test_what_a_killed_writer_left_is_removed(tmp_path):
+def test_partial_files_of_a_killed_writer_are_removed(tmp_path):
     for name in (".a.partial-12345678", ".a.b.partial-12345678", "a"):
         (tmp_path / name).write_text("x")
     remove_partial_files(tmp_path / "a")
@@ -163,11 +163,11 @@ def test_a_file_is_written_through_a_link(tmp_path, exists):
     assert os.readlink(tmp_path / "link") == "disk/a"
     assert (tmp_path / "disk" / "a").read_bytes() == b"new"
     (tmp_path / "circle").symlink_to("circle")
-    with pytest.raises(InputError, match="circle: its symbolic links lead in a circle"):
+    with pytest.raises(InputError, match="circle: its symbolic links form a circle"):
         write(tmp_path / "circle")
 
 
-def test_above_a_link_is_above_what_it_points_at(tmp_path):
+def test_the_parent_of_a_link_is_the_parent_of_its_target(tmp_path):
     (tmp_path / "real" / "deep").mkdir(parents=True)
     (tmp_path / "link").symlink_to("real/deep")
     write(f"{tmp_path}/link/../name")
@@ -205,7 +205,7 @@ def test_a_file_and_a_folder_keep_their_modes(tmp_path, mode):
     assert mode_of(tmp_path / "folder") == 0o700
 
 
-def test_what_is_written_is_on_the_disk_before_it_has_its_name(tmp_path, monkeypatch):
+def test_a_file_is_on_the_disk_before_it_is_renamed(tmp_path, monkeypatch):
     events = []
 
     def name_of(number):
@@ -250,7 +250,7 @@ def mounted(monkeypatch):
     return lambda path: points.add(os.fspath(path))
 
 
-def test_a_mount_point_is_filled_where_it_is(tmp_path, mounted):
+def test_a_mount_point_is_filled_in_place(tmp_path, mounted):
     mounted(tmp_path / "disk")
     (tmp_path / "disk" / "lost+found").mkdir(parents=True)
     write_folder(tmp_path / "disk", "a", "b")
@@ -260,7 +260,7 @@ def test_a_mount_point_is_filled_where_it_is(tmp_path, mounted):
         check_output_folder(tmp_path / "disk")
 
 
-def test_a_mount_point_that_fills_up_meanwhile_loses_nothing(tmp_path, mounted):
+def test_files_that_appear_in_a_mount_point_meanwhile_are_kept(tmp_path, mounted):
     mounted(tmp_path / "disk")
     (tmp_path / "disk").mkdir()
     writing = contextlib.ExitStack()

@@ -1,4 +1,4 @@
-"""The best weights are kept, ties and NaN included; patience ends training; a kill loses neither."""
+"""The best weights are kept, also after ties and NaN. Patience ends training. A kill loses neither."""
 
 import math
 
@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from keras_bert.program.errors import InputError
-from keras_bert.training.best_model import BestModel, forget_best_weights, kept_step
+from keras_bert.training.best_model import BestModel, best_step, remove_best_weights
 from keras_bert.training.run_folder import RunFolder
 
 
@@ -49,27 +49,27 @@ def folder(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("scores", "best_step"),
+    ("scores", "step"),
     [([0.1, 0.3, 0.2], 2), ([0.3, 0.3], 1), ([math.nan, -0.5, math.nan], 2), ([math.nan, math.nan], 1)],
 )
-def test_the_first_of_the_best_is_kept(folder, scores, best_step):
+def test_the_first_of_the_best_is_kept(folder, scores, step):
     best, model = run(folder, scores)
-    assert best.restore() == best_step
-    assert float(model.weights[0].value) == best_step
-    assert kept_step(folder) == best_step
+    assert best.restore() == step
+    assert float(model.weights[0].value) == step
+    assert best_step(folder) == step
 
 
-def test_of_losses_the_first_of_the_lowest_is_kept(folder):
+def test_for_a_loss_the_first_of_the_lowest_is_kept(folder):
     best, _ = run(folder, [0.5, math.nan, 0.3, 0.4, 0.3], less_is_better=True)
     assert best.restore() == 3
 
 
-def test_evaluations_come_every_so_many_updates_and_after_the_last(folder):
+def test_evaluations_run_at_intervals_and_after_the_last_update(folder):
     best, _ = run(folder, [0.1, 0.2, 0.3], num_steps=7, every=3)
     assert [line["step"] for line in best.evaluations] == [3, 6, 7]
 
 
-def test_training_ends_when_nothing_gets_better(folder, capsys):
+def test_training_ends_when_the_score_stops_improving(folder, capsys):
     best, model = run(folder, [0.1, 0.5, 0.4, 0.5, 0.9], num_steps=9, patience=2)
     assert model.stop_training
     assert [line["step"] for line in best.evaluations] == [1, 2, 3, 4]
@@ -92,20 +92,20 @@ def test_a_run_that_was_killed_after_its_end_does_not_go_on(folder):
     assert not BestModel(folder, 3, 9, Weights(), dict, "f1", evaluate_steps=1).is_exhausted
 
 
-def test_weights_that_are_gone_are_missed(folder):
+def test_missing_weights_are_reported(folder):
     best, _ = run(folder, [0.5])
-    forget_best_weights(folder)
+    remove_best_weights(folder)
     with pytest.raises(InputError, match="best_weights.npz does not hold the best weights"):
         best.restore()
 
 
-def test_a_score_that_there_is_not_is_named(folder):
+def test_an_unknown_score_is_named(folder):
     best = BestModel(folder, 0, 1, Weights(), lambda: {"f1": np.float32(1)}, "f2", evaluate_steps=1)
-    with pytest.raises(InputError, match="There is no score 'f2'. The scores are: f1"):
+    with pytest.raises(InputError, match="There is no score 'f2'. Use one of: f1"):
         best.on_train_batch_end(0)
 
 
 @pytest.mark.parametrize("options", [{"every": 0}, {"patience": -1}])
-def test_distances_that_make_no_sense_are_refused(folder, options):
-    with pytest.raises(InputError, match="distance of 1 or more updates and a patience of 0 or more"):
+def test_invalid_intervals_are_refused(folder, options):
+    with pytest.raises(InputError, match="updates between evaluations must be 1 or more, and the patience 0 or more"):
         run(folder, [0.1], **options)

@@ -1,4 +1,4 @@
-"""Pre-training that keeps the best model: the training is that of a run without, and a kill changes nothing."""
+"""Keeping the best model changes neither pre-training nor, after a kill, its result."""
 
 import pytest
 from pretraining_runs import pretrain
@@ -17,7 +17,7 @@ RUN = {
     "config": CONFIG,
     "vocabulary": VOCABULARY,
     "train_batch_size": 16,
-    "learning_rate": 0.3,  # so high that it gets worse
+    "learning_rate": 0.3,  # so high that the loss rises
     "num_train_steps": STEPS,
     "num_warmup_steps": 12,
     "save_checkpoints_steps": 4,
@@ -81,7 +81,7 @@ def test_a_run_that_is_killed_keeps_the_same_model(whole, records, tmp_path, mon
     found, expected = (BertPretrainer.from_pretrained(run / "model") for run in (path, whole))
     for weight, other in zip(found.weights, expected.weights, strict=True):
         assert (weight.value.numpy() == other.value.numpy()).all()
-    # Finished, the same call returns the same model.
+    # After the end, the same call returns the same model.
     again = train(path, records)
     assert (again.weights[0].value.numpy() == expected.weights[0].value.numpy()).all()
     assert state_of(path, STEPS)

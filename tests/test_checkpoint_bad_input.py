@@ -119,7 +119,7 @@ def test_an_index_that_is_cut_off_is_called_that(tmp_path):
     write_checkpoint(random_checkpoint(), tmp_path / "folder", "google")
     index = tmp_path / "folder" / "bert_model.ckpt.index"
     index.write_bytes(index.read_bytes()[:200])
-    with pytest.raises(InputError, match="bert_model.ckpt.index is damaged or is no TensorFlow checkpoint"):
+    with pytest.raises(InputError, match="bert_model.ckpt.index is damaged or not a TensorFlow checkpoint"):
         read_checkpoint(tmp_path / "folder")
 
 

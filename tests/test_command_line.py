@@ -86,12 +86,12 @@ def test_ctrl_c_is_one_line_and_exit_code_130(tmp_path):
     assert (result.returncode, result.stderr) == (130, "error: stopped by Ctrl-C\n")
 
 
-def test_tensorflow_starts_without_a_word(tmp_path):
+def test_tensorflow_starts_silently(tmp_path):
     result = run(tmp_path, "--name=tensorflow")
     assert (result.returncode, result.stdout, result.stderr) == (0, "hello tensorflow\n", "")
 
 
-def test_what_a_failing_import_of_tensorflow_says_is_shown(tmp_path):
+def test_a_failing_import_of_tensorflow_shows_its_output(tmp_path):
     (tmp_path / "tensorflow.py").write_text("import os; os.write(2, b'a library is missing'); raise ImportError")
     result = run(tmp_path, "--name=tensorflow")
     assert result.returncode == 1
@@ -99,7 +99,7 @@ def test_what_a_failing_import_of_tensorflow_says_is_shown(tmp_path):
     assert "ImportError" in result.stderr
 
 
-def test_what_stands_behind_two_dashes_is_passed_on_only_where_it_is_wanted(tmp_path):
+def test_arguments_after_two_dashes_are_passed_on_only_if_requested(tmp_path):
     (tmp_path / "other.py").write_text(
         PROGRAM.replace("def main():", "def main(others):\n    print(others)").replace(
             "define_flags)", "define_flags, passes_on=True)"
@@ -177,7 +177,7 @@ def test_what_stands_behind_two_dashes_is_passed_on_only_where_it_is_wanted(tmp_
         ),
     ],
 )
-def test_flags_that_change_nothing_are_refused_in_every_command(command, arguments, message):
+def test_flags_without_effect_are_refused_in_every_command(command, arguments, message):
     result = loaded_commands.run(command, *arguments.split())
     assert result.returncode == 1
     assert message in result.stderr

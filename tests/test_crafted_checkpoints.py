@@ -117,7 +117,7 @@ def test_a_tensorflow_index_with_impossible_shapes_or_places_is_refused(tmp_path
     header = tensor_bundle_pb2.BundleHeaderProto(num_shards=1).SerializeToString()
     entry = tensor_bundle_pb2.BundleEntryProto(dtype=1, size=16)
     for shape, changes, message in (
-        ([-5], {}, "index is damaged or is no TensorFlow checkpoint"),
+        ([-5], {}, "index is damaged or not a TensorFlow checkpoint"),
         ([2**40, 2**40], {}, r"x cannot be read, .*16 bytes for the shape"),
         ([10**12], {}, r"x cannot be read, .*16 bytes for the shape"),
         ([4], {"offset": 2**50}, "x cannot be read, so a data file is cut off"),
@@ -143,7 +143,7 @@ def test_an_index_that_would_grow_beyond_all_bounds_is_refused(tmp_path):
     entry = tensor_bundle_pb2.BundleEntryProto(dtype=1).SerializeToString()
     for entries in ([header, (b"x" * 5000, entry)], [header, (b"x", entry), (b"x", entry)]):
         (tmp_path / "model.ckpt.index").write_bytes(_table(entries))
-        with pytest.raises(InputError, match="is no TensorFlow checkpoint .*(too long|not sorted)"):
+        with pytest.raises(InputError, match="not a TensorFlow checkpoint .*(too long|not sorted)"):
             read_tensorflow_checkpoint(str(tmp_path / "model.ckpt"))
     (tmp_path / "model.ckpt.index").write_bytes(_table([(b"", b"\x08\xff\xff\xff\xff\x07")]))  # 2**31 - 1 data files
     with pytest.raises(InputError, match="2147483647 data files"):

@@ -97,7 +97,7 @@ def runs(folder):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("layout", ["devices", "workers"])
-def test_several_train_what_one_trains(folder, runs, layout):
+def test_several_workers_train_the_same_model_as_one(folder, runs, layout):
     one, several = (SequenceClassifier.from_pretrained(folder / name / "model") for name in ("one", layout))
     assert len(one.weights) > 20
     for weight, other in zip(one.weights, several.weights, strict=True):
@@ -123,14 +123,14 @@ def test_the_first_evaluates_and_predicts_as_one_process_does(folder, runs, layo
     )
 
 
-def test_the_first_worker_alone_says_what_it_finds(runs):
+def test_only_the_first_worker_prints_its_findings(runs):
     assert runs["workers"].count("eval_accuracy = ") == runs["one"].count("eval_accuracy = ") == 1
     assert "[worker 0] eval_accuracy = " in runs["workers"]
     assert "retracing" not in runs["workers"]
 
 
 @pytest.mark.slow
-def test_what_the_first_worker_cannot_use_ends_all(folder, runs):
+def test_an_error_in_the_first_worker_ends_all(folder, runs):
 
     (folder / "workers" / "eval_results.txt").unlink(missing_ok=True)
     (folder / "workers" / "eval_results.txt").mkdir()

@@ -1,4 +1,4 @@
-"""Masks that are made while records are read: new in every epoch, the same for the same seed, by the right law."""
+"""Masks made while records are read: new in every epoch, the same for the same seed, correctly distributed."""
 
 import itertools
 
@@ -14,7 +14,7 @@ from keras_bert.records.datasets import naming_damaged_records, pretraining_data
 from keras_bert.tokenization.vocabulary import Vocabulary
 
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
-# Half of the tokens go on with a word.
+# Half of the tokens continue a word.
 VOCABULARY = Vocabulary([*SPECIAL, *(f"w{number}" for number in range(45)), *(f"##c{number}" for number in range(50))])
 SEQ = 32
 MASKED = ("input_ids", "masked_lm_positions", "masked_lm_ids", "masked_lm_weights")
@@ -106,7 +106,7 @@ def test_every_epoch_has_new_masks(records):
         assert (left == right).all(axis=1).mean() < 0.1
 
 
-def test_a_run_that_skips_what_it_has_seen_goes_on_with_the_same_masks(records):
+def test_a_run_that_skips_seen_batches_goes_on_with_the_same_masks(records):
     dataset = pretraining_dataset(records, 20, vocabulary=VOCABULARY, seed=5)
     resumed = pretraining_dataset(records, 20, vocabulary=VOCABULARY, seed=5).skip(7)
     for one, other in zip(dataset.take(12).skip(7), resumed.take(5), strict=True):
@@ -126,7 +126,7 @@ def within_five_sigma(count, num_trials, probability):
     return abs(count - num_trials * probability) < 5 * np.sqrt(num_trials * probability * (1 - probability))
 
 
-def test_masks_are_at_uniform_places_and_80_10_10(tmp_path):
+def test_masks_are_at_uniform_positions_and_80_10_10(tmp_path):
     path = write(tmp_path / "a.tfrecord", 200)
     found = batches(path, 100, batch_size=100, masking={"masked_lm_prob": 0.3})
     row = {name: np.concatenate([batch[name] for batch in found]) for name in (*MASKED, "input_mask")}
@@ -137,14 +137,14 @@ def test_masks_are_at_uniform_places_and_80_10_10(tmp_path):
     assert total > 50_000
     num_masked, num_kept = np.sum(shown == VOCABULARY.mask_id), np.sum(shown == ids)
     assert within_five_sigma(num_masked, total, 0.8)
-    # A random token is the right one once in 95: text cannot hold the five bracketed ones.
+    # A random token is the original one in one of 95 cases: the five bracketed tokens never replace.
     num_replacements = len(VOCABULARY) - len(SPECIAL)
     assert within_five_sigma(num_kept, total, 0.1 + 0.1 / num_replacements)
     random = shown[(shown != ids) & (shown != VOCABULARY.mask_id)]
     assert set(random) == set(range(len(SPECIAL), len(VOCABULARY)))
     expected = len(random) / num_replacements
     assert np.sum((np.bincount(random)[len(SPECIAL) :] - expected) ** 2 / expected) < 95 + 5 * np.sqrt(2 * 95)
-    # Where rows are full: 29 tokens of text in 32 columns.
+    # In full rows, with 29 tokens of text in 32 columns.
     full = row["input_mask"].sum(axis=1) == SEQ
     positions = row["masked_lm_positions"][full][is_target[full]]
     counts = np.bincount(positions, minlength=SEQ)
@@ -154,7 +154,7 @@ def test_masks_are_at_uniform_places_and_80_10_10(tmp_path):
     assert np.sum((text - expected) ** 2 / expected) < 28 + 5 * np.sqrt(2 * 28)
 
 
-def test_whole_words_and_spans_are_masked_where_asked_for(records):
+def test_whole_words_and_spans_are_masked_if_requested(records):
     is_continuation = np.array([token.startswith("##") for token in VOCABULARY.tokens])
     for options in ({"do_whole_word_mask": True}, {"max_ngram_size": 3}):
         whole = 0
@@ -174,7 +174,7 @@ def test_whole_words_and_spans_are_masked_where_asked_for(records):
     assert neighbours[1] > neighbours[0]
 
 
-def test_random_tokens_are_drawn_from_the_whole_vocabulary_where_asked_for(records):
+def test_random_tokens_are_drawn_from_the_whole_vocabulary_if_requested(records):
     found = batches(records, 100, masking={"replacement_tokens": "vocabulary"})
     shown = np.concatenate(
         [np.take_along_axis(batch["input_ids"], batch["masked_lm_positions"], axis=1).ravel() for batch in found]
@@ -214,15 +214,15 @@ def test_the_number_of_masks_can_be_limited(records):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"vocabulary": None}, r"a\.tfrecord: its records have no masks. .* give it \(--vocab_file\)"),
+        ({"vocabulary": None}, r"a\.tfrecord: its records have no masks. .* \(--vocab_file\)"),
         ({"masking": {"masked_lm_prob": 0.0}}, "masked_lm_prob must be above 0"),
-        ({"masking": {"mask_rate": 0.3}}, "Masking has no option mask_rate. It has: masked_lm_prob, "),
+        ({"masking": {"mask_rate": 0.3}}, "Masking has no option mask_rate. Use one of: masked_lm_prob, "),
         ({"masking": {"whole_word_actions": True}}, "whole_word_actions decides word by word"),
         ({"max_predictions_per_seq": -1}, "max_predictions_per_seq must be 1 or more"),
-        ({"vocabulary": Vocabulary(SPECIAL)}, "special tokens only"),
+        ({"vocabulary": Vocabulary(SPECIAL)}, "only special tokens"),
     ],
 )
-def test_what_cannot_be_masked_is_refused_before_reading(records, arguments, message):
+def test_records_that_cannot_be_masked_are_refused_before_reading(records, arguments, message):
     with pytest.raises(InputError, match=message):
         pretraining_dataset(records, 4, **{"vocabulary": VOCABULARY, **arguments})
 
@@ -232,7 +232,7 @@ def test_options_are_refused_for_records_with_masks(tmp_path):
     with tf.io.TFRecordWriter(str(tmp_path / "a.tfrecord")) as writer:
         writer.write(serialize(values, features.pretraining_features(8, 2)))
     with pytest.raises(
-        InputError, match=r"a\.tfrecord: its records have masks, so masked_lm_prob would change nothing"
+        InputError, match=r"a\.tfrecord: its records have masks, so masked_lm_prob would have no effect"
     ):
         pretraining_dataset(str(tmp_path), 1, vocabulary=VOCABULARY, masking={"masked_lm_prob": 0.2})
     pretraining_dataset(str(tmp_path), 1, vocabulary=VOCABULARY, masking={})
@@ -242,7 +242,7 @@ def test_a_vocabulary_that_is_too_small_is_one_clear_line(records):
     small = Vocabulary(VOCABULARY.tokens[:50])
     with (
         pytest.raises(
-            InputError, match=r"^The records hold the token 9\d, but the vocabulary has 50\. Use the [^\n]*$"
+            InputError, match=r"^The records hold the token 9\d, but the vocabulary has 50 tokens\. Use the [^\n]*$"
         ),
         naming_damaged_records(records),
     ):

@@ -7,7 +7,7 @@ from keras_bert.records.features import Feature, pretraining_features
 
 
 def protobuf_bytes(batch, record, row):
-    """What protobuf itself writes, asked for a fixed order."""
+    """The bytes that protobuf's deterministic writer gives."""
     example = tf.train.Example()
     for feature in record:
         numbers = batch[feature.name][row].tolist()
@@ -21,7 +21,7 @@ def random_batch(record, num_rows, highest, seed=0):
     return {
         feature.name: rng.random((num_rows, feature.length)).astype(np.float32)
         if feature.dtype == "float32"
-        # Small and large numbers alike, so that the varints of a row have different lengths.
+        # Small and large numbers, so that the varints of a row have different lengths.
         else (rng.random((num_rows, feature.length)) ** 6 * highest).astype(np.int64)
         for feature in record
     }
@@ -39,12 +39,12 @@ RECORDS = {
 
 @pytest.mark.parametrize("name", RECORDS)
 @pytest.mark.parametrize("highest", [1, 127, 128, 30_522, 2**21, 2**31 - 1, 2**31, 2**62])
-def test_examples_are_protobufs_bytes(name, highest):
+def test_examples_have_the_bytes_of_protobuf(name, highest):
     batch = random_batch(RECORDS[name], 7, highest)
     assert encode_examples(batch, RECORDS[name]) == [protobuf_bytes(batch, RECORDS[name], row) for row in range(7)]
 
 
-def test_limits_of_every_length_and_negative_numbers_are_protobufs_bytes():
+def test_numbers_of_every_length_and_negative_ones_have_the_bytes_of_protobuf():
     limits = [0, *(2 ** (7 * n) + d for n in range(1, 9) for d in (-1, 0)), 2**63 - 1, -1, -(2**63)]
     record = [Feature("x", len(limits))]
     for dtype in (np.int64, np.int32):
@@ -74,7 +74,7 @@ def test_the_bytes_of_a_row_do_not_depend_on_the_rows_beside_it():
     assert encode_examples(batch, record) == alone
 
 
-def test_other_features_are_left_out_and_no_rows_are_no_bytes():
+def test_other_features_are_ignored_and_no_rows_give_no_bytes():
     batch = {"x": np.zeros((0, 2), np.int32), "y": np.zeros((0, 5))}
     assert encode_tfrecords(batch, [Feature("x", 2)]) == b""
     assert encode_examples(batch, [Feature("x", 2)]) == []

@@ -52,12 +52,12 @@ def test_records_of_another_length_are_refused_by_name():
         features.check_record(serialized, features.classification_features(4), "data.tfrecord")
 
 
-def test_bytes_that_are_no_example_are_refused():
+def test_bytes_that_are_not_an_example_are_refused():
     with pytest.raises(InputError, match=r"not tf.train.Example messages"):
         features.lengths_in_record(b"\xff\xff not an example")
 
 
-def test_rows_of_choices_come_apart():
+def test_the_rows_of_choices_are_separated():
     record = features.multiple_choice_features(max_seq_length=3, num_choices=2)
     rows = {name: [2, 7, 3, 2, 8, 3] for name in ("input_ids", "input_mask", "segment_ids")}
     serialized = serialize({**rows, "label_ids": [1], "is_real_example": [1]}, record)

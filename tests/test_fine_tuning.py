@@ -1,4 +1,4 @@
-"""The fine-tuning run on tiny texts: it learns, goes on after a kill, writes Google's files, refuses the rest."""
+"""The fine-tuning run on tiny texts: it learns, continues after a kill, and writes Google's files."""
 
 import json
 
@@ -84,7 +84,7 @@ def finished(tmp_path_factory):
     return path
 
 
-def test_training_learns_what_decides(trained, capsys):
+def test_training_learns_the_deciding_words(trained, capsys):
     history = read_history(trained / "history.jsonl")
     assert history[-1]["step"] == 150
     assert history[-1]["loss"] < 0.2 < 0.5 < history[0]["loss"]
@@ -227,7 +227,7 @@ def test_another_vocabulary_than_the_model_folders_is_refused(tmp_path):
 
 def test_a_pretrainer_is_not_a_classifier_yet(tmp_path):
     BertPretrainer(CONFIG).save_pretrained(tmp_path / "start", VOCABULARY)
-    with pytest.raises(InputError, match="holds a BertPretrainer, and a SequenceClassifier is needed here"):
+    with pytest.raises(InputError, match="holds a BertPretrainer, but a SequenceClassifier is needed here"):
         evaluate_classifier(tmp_path / "run", TRAIN, init_checkpoint=tmp_path / "start", max_seq_length=16)
 
 

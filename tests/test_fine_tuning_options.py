@@ -1,4 +1,4 @@
-"""What a fine-tuning run can be told: the best model kept, classes weighted, parts frozen, LoRA, a teacher."""
+"""The options of fine-tuning: the best model, class weights, frozen parts, LoRA, a teacher."""
 
 import json
 import os
@@ -38,7 +38,7 @@ class Killed(Exception):
 
 
 class Kill(keras.callbacks.Callback):
-    """Ends training after so many updates."""
+    """Ends training after this number of updates."""
 
     def __init__(self, step):
         super().__init__()
@@ -51,7 +51,7 @@ class Kill(keras.callbacks.Callback):
 
 @pytest.fixture
 def eagerly(monkeypatch):
-    """For runs of a few updates: making a graph takes longer than they do."""
+    """Trains without graphs: for a few updates, making a graph would take longer."""
 
     def compile_eagerly(model, optimizer, **_):
         model.compile(optimizer=optimizer, run_eagerly=True)
@@ -95,7 +95,7 @@ def test_the_best_model_is_kept_and_a_kill_changes_nothing(eagerly, tmp_path, mo
 
 @pytest.mark.slow
 def test_training_ends_when_dev_scores_stay_as_they_are(eagerly, tmp_path):
-    # The head alone, with a rate of 0: no evaluation is better than the first.
+    # Only the head is trained, with a rate of 0, so no evaluation is better than the first.
     train(tmp_path / "run", DEV, keep_best=True, patience=2, learning_rate=0.0, num_train_epochs=9.0)
     assert [line["step"] for line in read_history(tmp_path / "run" / "evaluations.jsonl")] == [6, 12, 18]
     assert os.path.isdir(tmp_path / "run" / "model")
@@ -186,8 +186,8 @@ def test_a_teacher_of_other_labels_is_refused(teacher):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"keep_best": True}, "dev examples are needed"),
-        ({"patience": 2}, "give keep_best with them"),
+        ({"keep_best": True}, "keep_best needs dev examples"),
+        ({"patience": 2}, "Add keep_best or leave them out"),
         ({"lora_rank": 2, "freeze_layers": 1}, "LoRA freezes the encoder already"),
         ({"freeze_layers": 3}, "The encoder has 2 layers. Received: freeze 3"),
         ({"class_weight": {"neutral": 2.0}}, "class_weight names labels that there are not"),
@@ -198,6 +198,6 @@ def test_a_teacher_of_other_labels_is_refused(teacher):
         ),
     ],
 )
-def test_options_that_make_no_sense_are_refused(tmp_path, changes, message):
+def test_invalid_options_are_refused(tmp_path, changes, message):
     with pytest.raises(InputError, match=message):
         train(tmp_path / "run", **changes)

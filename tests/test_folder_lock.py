@@ -9,7 +9,7 @@ from keras_bert.program.folder_lock import only_writer
 
 @pytest.fixture
 def between_open_and_lock(monkeypatch):
-    """Returns a function: what it is given runs once, after a lock file is opened and before it is locked."""
+    """Returns a function that takes an action, which runs once between opening and locking the lock file."""
 
     def arrange(run):
         flock, pending = fcntl.flock, [run]
@@ -34,7 +34,7 @@ def test_one_writer_at_a_time_holds_the_lock_and_removes_it(tmp_path):
         pass
 
 
-def test_a_lock_that_its_holder_removes_after_it_was_opened_is_not_held_twice(tmp_path, between_open_and_lock):
+def test_a_lock_file_that_is_removed_between_open_and_lock_is_not_held_twice(tmp_path, between_open_and_lock):
     with contextlib.ExitStack() as first, contextlib.ExitStack() as second:
         first.enter_context(only_writer(tmp_path / "lock"))
 
@@ -48,12 +48,12 @@ def test_a_lock_that_its_holder_removes_after_it_was_opened_is_not_held_twice(tm
         assert (tmp_path / "lock").exists(), "the second writer still holds it"
 
 
-def test_a_lock_that_was_let_go_meanwhile_is_taken_anew(tmp_path, between_open_and_lock):
+def test_a_lock_that_was_released_meanwhile_is_taken_again(tmp_path, between_open_and_lock):
     first = contextlib.ExitStack()
     first.enter_context(only_writer(tmp_path / "lock"))
     between_open_and_lock(first.close)
     with only_writer(tmp_path / "lock"):
-        assert (tmp_path / "lock").exists(), "others must find what is locked"
+        assert (tmp_path / "lock").exists(), "other processes must find the locked file"
         with pytest.raises(InputError, match="Another process is writing"):
             only_writer(tmp_path / "lock").__enter__()
 

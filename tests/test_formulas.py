@@ -1,4 +1,4 @@
-"""Every kernel gives the values and gradients of the plain formula of its name, and has its arguments."""
+"""Every kernel has the values, gradients and arguments of the plain formula with the same name."""
 
 import inspect
 
@@ -15,7 +15,7 @@ DRAW = np.random.default_rng(0)
 BIAS = np.where(DRAW.random((2, 1, 5, 7)) < 0.3, -30000.0, 0.0)
 KEPT = DRAW.random((2, 3, 5, 7)) < 0.8
 LABELS = DRAW.integers(0, 11, (4, 3))
-# Name -> function of the module and of the inputs that get gradients, and the shapes of these inputs.
+# Name -> (function of the module and the inputs that get gradients, shapes of these inputs).
 CASES = {
     "attention": (lambda form, *given: form.attention(*given, BIAS), [(2, 3, 5, 4), (2, 3, 7, 4), (2, 3, 7, 4)]),
     "attention with one bias for a row": (
@@ -34,7 +34,7 @@ CASES = {
     "cross_entropy": (lambda form, x: form.cross_entropy(x, tf.constant(LABELS)), [(4, 3, 11)]),
     "product_with_rows": (lambda form, *given: form.product_with_rows(*given), [(6, 4), (9, 4)]),
 }
-# The largest difference, as a share of the largest number; bfloat16 has 8 bits, float16 has 11.
+# The largest difference relative to the largest number; bfloat16 has 8 significant bits, float16 has 11.
 TOLERANCES = {"float64": 1e-6, "float32": 2e-6, "float16": 0.004, "bfloat16": 0.03}
 
 

@@ -1,4 +1,4 @@
-"""Layers that are computed again in the backward pass give what layers give whose insides are kept."""
+"""Layers that are computed again in the backward pass have the results of layers that keep everything."""
 
 import keras
 import numpy as np
@@ -35,14 +35,14 @@ def trained(gradient_checkpointing, steps=2, layers=1, prepare=None, dtype="floa
         pytest.param({"layers": 2}, marks=pytest.mark.slow),
         pytest.param({"gradient_accumulation_steps": 3}, marks=pytest.mark.slow),
         {"run_eagerly": True, "steps": 1},
-        {"prepare": lambda model: trainable_parts.enable_lora(model, 2)},  # all but these and the head is frozen
+        {"prepare": lambda model: trainable_parts.enable_lora(model, 2)},  # trains LoRA and the head only
     ],
     ids=["dropout", "parts", "eager", "lora"],
 )
 def test_training_is_the_same_with_recomputed_layers(arguments):
     kept, recomputed = (trained(choice, **arguments) for choice in (False, True))
     assert largest_difference(kept, recomputed) <= 1e-12
-    # Training did something, or equality would mean nothing.
+    # Training changed something, otherwise the equality would prove nothing.
     assert largest_difference(kept, trained(False, **arguments | {"steps": 0})) > 1e-3
 
 
@@ -70,7 +70,7 @@ def gradients_of_encoder(gradient_checkpointing, jit_compile=False, dtype="float
     keras.utils.set_random_seed(1)
     encoder = BertEncoder(config(0.3), dtype=dtype)
     draw = np.random.default_rng(5)
-    for weight in encoder.trainable_variables:  # else biases are 0 and LayerNorm multiplies by 1
+    for weight in encoder.trainable_variables:  # otherwise biases are 0 and LayerNorm multiplies by 1
         weight.assign(np.asarray(weight) + 0.1 * draw.normal(size=weight.shape))
     encoder.gradient_checkpointing = gradient_checkpointing
     ids = np.arange(24, dtype="int32").reshape(2, 12) + 5
@@ -92,7 +92,7 @@ def no_arithmetic_optimizer():
 
 
 @pytest.mark.parametrize("eager", [True, False], ids=["eager", "graph"])
-def test_bit_for_bit_the_same_is_computed_where_no_optimizer_rearranges_it(eager, no_arithmetic_optimizer):
+def test_gradients_are_equal_bit_for_bit_without_graph_optimizers(eager, no_arithmetic_optimizer):
     kept, recomputed = (gradients_of_encoder(choice, dtype="float32", eager=eager) for choice in (False, True))
     for one, other in zip(kept, recomputed, strict=True):
         assert np.abs(one).max() > 1e-3
@@ -116,7 +116,7 @@ def test_the_second_computation_is_not_optimised_away():
         return [tf.sin(hidden @ weights[0]) * (noise @ noise)], seeds
 
     def count_products(computed):
-        """Counts the matrix products in what XLA makes of the gradients; it computes equal ones once."""
+        """Counts the matrix products in the code that XLA compiles for the gradients; it merges equal ones."""
 
         @tf.function(autograph=False, jit_compile=True)
         def gradients(hidden, seed, weight):

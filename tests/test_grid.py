@@ -1,4 +1,4 @@
-"""A grid of runs: all combinations, each run once, tables that name the best, and nothing done twice."""
+"""A grid of runs: all combinations, each run once, and tables that name the best."""
 
 import math
 import os
@@ -52,7 +52,7 @@ def test_while_a_grid_runs_its_folder_is_refused_to_others(tmp_path):
     assert ".lock" not in os.listdir(tmp_path / "grid")
 
 
-def test_what_is_done_is_not_run_again(tmp_path):
+def test_finished_runs_are_not_repeated(tmp_path):
     class Killed(Exception):
         pass
 
@@ -75,7 +75,7 @@ def test_what_is_done_is_not_run_again(tmp_path):
     assert run_grid(tmp_path, GRID, run_rest, "accuracy") == Cell(32, 5e-5, 2, 2)
 
 
-def test_a_score_that_is_undefined_is_still_so_when_the_grid_goes_on(tmp_path):
+def test_an_undefined_score_stays_undefined_when_the_grid_continues(tmp_path):
     undefined = {**SCORES, GRID[0]: math.nan}
     run_grid(tmp_path, GRID, lambda folder, cell: {"accuracy": undefined[cell]}, "accuracy")
     table = (tmp_path / "grid.tsv").read_text()
@@ -92,12 +92,12 @@ def test_a_run_that_diverged_is_never_the_best():
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda path: cells(seeds=[]), "different seeds, one at least"),
+        (lambda path: cells(seeds=[]), "one or more different seeds"),
         (lambda path: cells(seeds=[1, -1]), "seed must be a whole number from 0 to 4294967295. Received: -1"),
-        (lambda path: cells(batch_sizes=[16, 16]), r"different batch sizes, one at least. Received: \[16, 16\]"),
-        (lambda path: run_grid(path, GRID, run_cell, "f1"), "no score 'f1' in .* The scores are: accuracy, loss"),
+        (lambda path: cells(batch_sizes=[16, 16]), r"one or more different batch sizes. Received: \[16, 16\]"),
+        (lambda path: run_grid(path, GRID, run_cell, "f1"), "no score 'f1' in .* Use one of: accuracy, loss"),
     ],
 )
-def test_grids_that_make_no_sense_are_refused(tmp_path, make, message):
+def test_invalid_grids_are_refused(tmp_path, make, message):
     with pytest.raises(InputError, match=message):
         make(tmp_path)

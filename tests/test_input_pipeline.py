@@ -18,7 +18,7 @@ SEQ, PREDICTIONS = 8, 2
 
 
 def example(number, seq=SEQ, predictions=PREDICTIONS):
-    """A record whose ids tell its number."""
+    """A record whose ids contain its number."""
     return {
         "input_ids": np.full(seq, number),
         "input_mask": np.ones(seq, int),
@@ -141,11 +141,11 @@ def compress(data, compression):
     return gzip.compress(data) if compression == "gzip" else data
 
 
-def test_zstd_gives_the_batches_of_the_same_files_unpacked(tmp_path):
+def test_zstd_files_give_the_batches_of_uncompressed_files(tmp_path):
     for folder in ("plain", "zstd", "mixed"):
         (tmp_path / folder).mkdir()
     for number, name in enumerate("abc"):
-        # More records than are handed over at once.
+        # More records than Python hands over in one call.
         data = (
             tmp_path / write(tmp_path / "plain" / f"{name}.tfrecord", range(300 * number, 300 * number + 300))
         ).read_bytes()
@@ -163,7 +163,7 @@ def test_damage_in_the_middle_is_named_when_it_is_met(tmp_path, compression, dam
     draw = np.random.default_rng(0)
     for name in ("a", "b"):
         with tf.io.TFRecordWriter(str(tmp_path / f"{name}.tfrecord")) as writer:
-            for number in range(300):  # with random numbers, so that packing leaves something of each
+            for number in range(300):  # with random numbers, which cannot be compressed much
                 writer.write(serialize(example(number) | {"input_ids": draw.integers(0, 1 << 40, SEQ)}))
     path = tmp_path / "b.tfrecord"
     data = bytearray(compress(path.read_bytes(), compression))
@@ -211,7 +211,7 @@ WRONG_NUMBERS = {
 
 
 def write_changed(path, numbers, changes):
-    """Records of which the last has other numbers."""
+    """Records, the last of which has other numbers."""
     with tf.io.TFRecordWriter(str(path)) as writer:
         for number in numbers:
             writer.write(serialize(example(number) | (changes if number == numbers[-1] else {})))
@@ -219,7 +219,7 @@ def write_changed(path, numbers, changes):
 
 
 @pytest.mark.parametrize(("message", "changes"), WRONG_NUMBERS.items())
-def test_a_number_that_cannot_be_is_named_with_its_file_and_record(tmp_path, capsys, message, changes):
+def test_an_impossible_number_is_named_with_its_file_and_record(tmp_path, capsys, message, changes):
     write(tmp_path / "a.tfrecord", range(20))
     path = write_changed(tmp_path / "b.tfrecord", range(4), changes)
     assert len(numbers_of(evaluation(str(tmp_path / "a.tfrecord")))) == 5
@@ -227,7 +227,7 @@ def test_a_number_that_cannot_be_is_named_with_its_file_and_record(tmp_path, cap
         with pytest.raises(InputError) as caught, naming_damaged_records(str(tmp_path)):
             list(read(str(tmp_path), 4))
         assert str(caught.value).startswith(f"{path}: record 4: {message}")
-    # The first record of a file is looked at before anything is read.
+    # The first record of a file is checked before training.
     path = write_changed(tmp_path / "c.tfrecord", [0], changes)
     with pytest.raises(InputError) as caught:
         pretraining_dataset([str(tmp_path / "a.tfrecord"), path], 4)
@@ -235,7 +235,7 @@ def test_a_number_that_cannot_be_is_named_with_its_file_and_record(tmp_path, cap
     capsys.readouterr()
 
 
-def test_numbers_that_a_config_does_not_have_are_named(tmp_path, capsys):
+def test_numbers_outside_the_config_are_named(tmp_path, capsys):
     path = write_changed(tmp_path / "a.tfrecord", range(4), {"segment_ids": [3] * 8, "masked_lm_ids": [1, 99]})
     config = BertConfig.from_size("tiny", vocab_size=99, type_vocab_size=3)
     for changes, message in [
@@ -281,7 +281,7 @@ def test_a_file_that_is_gone_is_named(tmp_path):
         list(dataset)
 
 
-def test_damage_that_is_gone_again_says_so(tmp_path):
+def test_damage_that_has_disappeared_is_reported(tmp_path):
     path = tmp_path / "a.tfrecord"
     write(path, range(50))
     data = path.read_bytes()
@@ -294,7 +294,7 @@ def test_damage_that_is_gone_again_says_so(tmp_path):
         finally:
             path.write_bytes(data)
 
-    with pytest.raises(InputError, match="could not be read, but now all can"), naming_damaged_records(str(path)):
+    with pytest.raises(InputError, match="but now all records can"), naming_damaged_records(str(path)):
         read_while_the_disk_fails()
 
 
@@ -324,7 +324,7 @@ def test_empty_files_are_passed_over(tmp_path):
 
 def test_only_empty_files_are_refused(tmp_path):
     (tmp_path / "a.tfrecord").write_bytes(b"")
-    with pytest.raises(InputError, match="There is not one record in the files that match"):
+    with pytest.raises(InputError, match="The files that match .* have no records"):
         pretraining_dataset(str(tmp_path), 1)
 
 
@@ -341,7 +341,7 @@ def test_only_empty_files_are_refused(tmp_path):
         ("noise.tfrecord", r"noise\.tfrecord: .* not tf.train.Example messages"),
     ],
 )
-def test_files_that_are_no_records_are_refused_by_name(tmp_path, name, message):
+def test_files_without_records_are_refused_by_name(tmp_path, name, message):
     whole = (tmp_path / "whole").with_suffix(".bin")
     write(whole, range(50))
     data = whole.read_bytes()
@@ -410,7 +410,7 @@ def rows_of_lengths(lengths):
     return TokenRows(columns, splits, {features.LABEL_IDS: np.array(lengths, np.int32)})
 
 
-def test_rows_become_batches_of_like_length():
+def test_rows_become_batches_of_similar_length():
     batches = list(rows_dataset(rows_of_lengths([3, 9, 2, 8]), 2))
     assert [batch["label_ids"].numpy().tolist() for batch in batches] == [[9, 8], [3, 2]]
     assert {name: (tuple(value.shape), value.dtype.name) for name, value in batches[0].items()} == {
@@ -443,7 +443,7 @@ def test_no_rows_and_no_batch_size_are_refused():
 
 
 def test_no_thread_tunes_the_input_while_it_is_read(tmp_path):
-    # Dropping an iterator would wait for that thread: up to a minute after `fit`.
+    # Dropping an iterator would wait for that thread, up to a minute after `fit`.
     records = write(tmp_path / "a.tfrecord", range(8))
     for dataset in (pretraining_dataset(records, batch_size=2), rows_dataset(rows_of_lengths([1, 2]), 2)):
         assert dataset.options().autotune.enabled is False

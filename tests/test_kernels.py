@@ -1,4 +1,4 @@
-"""What training computes in its own way: the same numbers and gradients as plain operations, and less that is kept."""
+"""The kernels have the values and gradients of plain operations, and keep less for the backward pass."""
 
 import math
 
@@ -16,7 +16,7 @@ from keras_bert.models.encoder import BertEncoder
 
 
 def with_gradients(function, *inputs):
-    """Returns what a function gives, and the gradients of a weighted sum of it."""
+    """Returns the outputs of a function, and the gradients of a weighted sum of them."""
     inputs = [tf.convert_to_tensor(given) for given in inputs]
     with tf.GradientTape() as tape:
         tape.watch(inputs)
@@ -69,7 +69,7 @@ def test_gelu_of_16_bits_has_values_and_gradients_from_the_smallest_number_to_th
 ):
     plain = hidden_activation("gelu" if approximate else "gelu_erf")
     function = (lambda x: kernels.gelu(x, approximate)) if where == "in training" else plain
-    x = tf.cast(tf.constant(every_float16(), "float32"), dtype)  # 65504 and its like among them
+    x = tf.cast(tf.constant(every_float16(), "float32"), dtype)  # 65504 among them
     with tf.GradientTape() as tape:
         tape.watch(x)
         values = function(x)
@@ -86,7 +86,7 @@ def test_the_values_of_gelu_in_float16_are_those_of_keras():
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 def test_the_norm_of_gradients_in_16_bits_is_that_of_their_numbers(dtype):
-    # Half the sum of their squares is beyond float16, and adding them up in bfloat16 would stop at 256.
+    # Half the sum of their squares overflows in float16, and stops growing at 256 in bfloat16.
     gradients = [tf.cast(tf.fill([300, 100], 3.0), dtype), None, tf.cast(tf.fill([10], 500.0), dtype)]
     expected = math.sqrt(9 * 30_000 + 250_000 * 10)
     assert float(updates.global_norm(gradients)) == pytest.approx(expected, rel=1e-6)
@@ -117,7 +117,7 @@ def test_layer_norm(shape):
 
 
 def seeded(*numbers):
-    """A generator whose next seed is these two numbers."""
+    """A seed generator that returns these two numbers next."""
     generator = keras.random.SeedGenerator(0)
     generator.state.assign(numbers)
     return generator
@@ -133,18 +133,18 @@ def test_dropout_has_the_gradient_of_its_factors():
 
 
 @pytest.mark.parametrize("rate", [0.1, 0.5, 0.9, 0.999, 1 / 65536])
-def test_every_place_is_kept_with_the_same_chance(rate):
+def test_every_number_is_kept_with_the_same_probability(rate):
     is_kept, scale = kernels.draw_kept((1200, 700), rate, seeded(5, 6))
     share = round(rate * 65536) / 65536
     dropped = 1 - np.asarray(is_kept, "float64")
     assert scale == 1 / (1 - share)
-    # Six standard deviations each: of all places, of those in one column, and of those in one row.
+    # Six standard deviations each: of all numbers, of those in one column, and of those in one row.
     assert abs(dropped.mean() - share) < 6 * np.sqrt(share / dropped.size)
     assert np.abs(dropped.mean(0) - share).max() < 6 * np.sqrt(share / 1200) + 6 / 1200
     assert np.abs(dropped.mean(1) - share).max() < 6 * np.sqrt(share / 700) + 6 / 700
 
 
-def test_places_are_dropped_independently_of_their_neighbours_and_of_other_seeds():
+def test_numbers_are_dropped_independently_of_their_neighbours_and_of_other_seeds():
     draws = [1 - np.asarray(kernels.draw_kept((600, 700), 0.2, seeded(1, n))[0], "float64") for n in (1, 1, 2)]
     np.testing.assert_array_equal(draws[0], draws[1])
     bound = 6 * 0.2 / np.sqrt(draws[0].size)
@@ -172,7 +172,7 @@ def test_attention(rate):
 
 
 def error(found, expected):
-    """The root of the mean square error, as a share of the numbers themselves."""
+    """The root mean square error relative to the root mean square of the numbers."""
     return np.sqrt(np.mean((tf.cast(found, "float64") - expected) ** 2) / np.mean(expected**2))
 
 
@@ -207,7 +207,7 @@ def test_cross_entropy_of_logits_far_apart():
     np.testing.assert_allclose(losses, [2e4, np.log(3), 0], rtol=1e-6)
 
 
-def test_labels_that_are_no_class_are_not_taken_for_one():
+def test_labels_outside_the_classes_are_not_accepted():
     for label in (-1, 3):
         with pytest.raises(tf.errors.InvalidArgumentError):
             kernels.cross_entropy(tf.zeros((2, 3)), tf.constant([0, label]))
@@ -215,7 +215,7 @@ def test_labels_that_are_no_class_are_not_taken_for_one():
         kernels.cross_entropy(tf.zeros((2, 3)), tf.constant([0, 1, 2]))
 
 
-def test_argmax_takes_the_first_of_several():
+def test_argmax_returns_the_first_of_equal_numbers():
     values = tf.constant([[1.0, 3.0, 3.0], [0.0, -0.0, -1.0]])
     assert kernels.argmax(values).numpy().tolist() == [1, 0]
 
@@ -232,7 +232,7 @@ def test_product_with_rows_has_a_gradient_of_rows():
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "mixed_bfloat16"])
-def test_layers_compute_in_training_what_they_compute_otherwise(dtype):
+def test_layers_compute_the_same_in_training_and_inference(dtype):
     hidden = np.random.default_rng(0).normal(size=(6, 8))
     for layer in (
         ActivatedDense(12, "gelu", dtype=dtype),
@@ -251,7 +251,7 @@ def test_an_activated_dense_layer_is_made_again_from_its_config():
     assert (again.units, again.activation_name, again.name) == (12, "gelu_erf", "one")
 
 
-def test_gradients_of_an_encoder_without_dropout_are_those_outside_of_training():
+def test_gradients_of_an_encoder_without_dropout_equal_those_of_inference():
     config = small_config(hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
     encoder = BertEncoder(config, dtype="float64")
     inputs = features([[1, 1, 1, 0], [1, 1, 1, 1]])
@@ -265,7 +265,7 @@ def test_gradients_of_an_encoder_without_dropout_are_those_outside_of_training()
     check_same(*found, 1e-5)  # TensorFlow's GELU rounds its constants to float32
 
 
-def test_what_a_layer_keeps_for_its_backward_pass():
+def test_a_layer_keeps_little_for_its_backward_pass():
     """Guards the memory of training: counts the numbers that a block hands from its forward to its backward pass."""
     block = TransformerBlock(2, 64, dropout=0.1, attention_dropout=0.1)
     block.build((None, None, 16))
@@ -282,9 +282,9 @@ def test_what_a_layer_keeps_for_its_backward_pass():
 
     calls = [op for op in step.get_concrete_function(hidden).graph.get_operations() if "PartitionedCall" in op.type]
     handed_on = [(tuple(output.shape), output.dtype.name) for output in calls[0].outputs[1:]]
-    # The input of GELU, its share, and the output twice, once under the name of an identity.
+    # The input of GELU, its factor h, and the output twice, once as the output of an identity.
     assert handed_on.count(((18, 64), "float32")) == 4, handed_on
-    # The probabilities, and those that dropout kept.
+    # The attention probabilities before and after dropout.
     assert handed_on.count(((3, 2, 6, 6), "float32")) == 2, handed_on
-    # What dropout kept: a byte for a number.
+    # The masks of dropout: one byte per number.
     assert [shape for shape, dtype in handed_on if dtype == "bool"] == [(18, 16), (3, 6, 16)], handed_on

@@ -1,4 +1,4 @@
-"""LAMB against the algorithm of the paper, written in numpy, and where training may call it."""
+"""LAMB equals the algorithm of the paper in NumPy, also when it runs on several devices."""
 
 import json
 import os
@@ -45,12 +45,12 @@ def test_lamb_is_the_algorithm_of_the_paper(decay, gradient_scale):
     found = keras_steps(LAMB(0.05, weight_decay=decay), weights, gradients)
     expected = paper_steps(weights, gradients, [0.05] * 7, decay=decay)
     for name, left, right in zip(NAMES, found, expected, strict=True):
-        # The rate is a float32 number, whatever the weights are.
+        # The rate is computed in float32 for every dtype of the weights.
         np.testing.assert_allclose(left, right, rtol=1e-6, atol=1e-8, err_msg=name)
 
 
 def test_the_decay_is_inside_the_trust_ratio():
-    """The step has the size of the weights whatever the decay is; Keras' own LAMB adds the decay to it."""
+    """The size of a step does not depend on the decay; Keras' own LAMB adds the decay to it."""
     weights, gradients = random_problem(num_steps=1)
     (found, *_) = keras_steps(LAMB(0.1, weight_decay=5.0), weights, gradients)
     assert np.linalg.norm(found - weights[0]) == pytest.approx(0.1 * np.linalg.norm(weights[0]), rel=1e-6)
@@ -68,7 +68,7 @@ def test_where_a_norm_is_0_the_ratio_is_1():
     np.testing.assert_array_equal(found[0], weights[0])
 
 
-def test_what_a_user_excludes_has_neither_decay_nor_ratio():
+def test_variables_that_a_user_excludes_have_neither_decay_nor_ratio():
     weights, gradients = random_problem(num_steps=4)
     optimizer = LAMB(0.1, weight_decay=0.3)
     optimizer.exclude_from_weight_decay(var_names=["kernel"])
@@ -121,7 +121,7 @@ def test_lamb_survives_serialisation():
         np.testing.assert_array_equal(left, right)
 
 
-# Gradients that are summed already are applied on both replicas, as a distributed step does it after its reduction.
+# Both replicas apply gradients that are already summed, as a distributed step does after its reduction.
 ON_TWO_REPLICAS = """
 import json, sys
 import tensorflow as tf

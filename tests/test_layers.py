@@ -85,15 +85,15 @@ def test_layer_norm_keeps_the_layer_contract(tmp_path):
 
 
 def test_masked_language_model_head_keeps_the_layer_contract(tmp_path):
-    # Not relu: where it leaves nothing of a vector, LayerNorm makes much of what 16 bits have lost.
+    # Not relu: where it makes a whole vector 0, LayerNorm would amplify the rounding errors of 16 bits.
     arguments = {"vocab_size": 2, "activation": "tanh", "layer_norm_epsilon": 1e-6, "initializer_range": 0.5}
-    # The table has as many rows as there are examples, so that it passes for one more batched input.
+    # The table has as many rows as there are examples, so that it can be passed like a batched input.
     inputs = [vectors(2, 3, 6), vectors(2, 6)]
     check_layer(MaskedLanguageModelHead, arguments, inputs, (2, 3, 2), tmp_path, output_dtype="float32")
 
 
 @pytest.mark.parametrize(("name", "function"), [("gelu", gelu_tanh), ("gelu_erf", gelu_erf)])
-def test_each_gelu_is_the_one_it_names(name, function):
+def test_each_name_of_gelu_selects_its_formula(name, function):
     x = np.linspace(-6, 6, 101)
     np.testing.assert_allclose(np.asarray(hidden_activation(name)(x)), function(x), atol=1e-6)
     assert np.abs(gelu_tanh(x) - gelu_erf(x)).max() > 1e-4  # the two can be told apart
@@ -121,7 +121,7 @@ def test_layer_norm_matches_a_hand_calculation():
 
 @pytest.mark.parametrize("policy", ["float32", "mixed_bfloat16", "mixed_float16", "float16"])
 def test_layer_norm_of_equal_numbers_is_finite_in_every_precision(policy):
-    # 1e-12 is 0 in float16: computed there, the variance of 0 would divide by 0.
+    # 1e-12 is 0 in float16, so a variance of 0 would lead to a division by 0.
     outputs = LayerNorm(1e-12, dtype=policy)(np.full((1, 8), 3.0, "float32"))
     np.testing.assert_array_equal(np.asarray(keras.ops.cast(outputs, "float32")), np.zeros((1, 8)))
 
@@ -140,7 +140,7 @@ def test_weights_start_as_truncated_normals_with_zero_biases():
         values = np.asarray(weight)
         if weight.path.endswith("kernel"):
             assert np.abs(values).max() <= 0.04, "cut at two standard deviations, as tf.truncated_normal is"
-            assert 0.016 < values.std() < 0.0185  # 0.88 of 0.02 is left after the cut
+            assert 0.016 < values.std() < 0.0185  # truncation leaves 0.88 of the standard deviation 0.02
         else:
             assert np.all(values == (1.0 if weight.path.endswith("gamma") else 0.0))
 
@@ -168,7 +168,7 @@ def test_dropout_drops_its_share_and_keeps_the_mean(dtype, jit_compile):
     assert np.mean(first == 0) == pytest.approx(0.1, abs=0.005)
     assert set(np.unique(first)) <= {0.0, first.max()}
     assert first.max() == pytest.approx(1 / 0.9, rel=0.01)
-    # Neither rows nor columns nor calls drop together.
+    # Rows, columns and calls are independent.
     assert np.mean(first == second) == pytest.approx(0.82, abs=0.01)
     for axis in (0, 1):
         assert np.std(np.mean(first == 0, axis=axis)) < 0.025

@@ -91,7 +91,7 @@ def test_a_word_that_is_too_long_is_skipped():
 
 
 def choose_words_by_the_book(words, num_to_predict, order):
-    """Google's loop: words in random order, one that would go over the number is passed over."""
+    """Google's loop: words in random order; a word that would exceed the number is skipped."""
     chosen = []
     for word in order:
         if len(chosen) >= num_to_predict:
@@ -142,7 +142,7 @@ def test_masked_rows_have_ascending_positions_and_padding_of_weight_zero():
         chosen = positions[row, :2]
         assert is_text[row, chosen].all()
         assert rows["masked_lm_ids"][row, :2].tolist() == input_ids[row, chosen].tolist()
-        # What was not chosen is as it was, and the argument too.
+        # Other positions and the argument are unchanged.
         others = np.setdiff1d(np.arange(6), chosen)
         assert rows["input_ids"][row, others].tolist() == input_ids[row, others].tolist()
     assert (input_ids != MASK_ID).all()
@@ -175,7 +175,7 @@ def test_special_and_unused_tokens_never_replace():
     ("tokens", "replacement_tokens", "message"),
     [
         (["the", "fox"], "text", r"The vocabulary has no \[MASK\]"),
-        (["[MASK]", "[UNK]"], "text", "special tokens only"),
+        (["[MASK]", "[UNK]"], "text", "only special tokens"),
         (["[MASK]", "the"], "all", "replacement_tokens must be 'text' or 'vocabulary'. Received: 'all'"),
     ],
 )

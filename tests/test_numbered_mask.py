@@ -25,7 +25,7 @@ def test_positions_restart_where_another_sequence_starts(mask, positions):
     assert positions_of(mask).tolist() == positions
 
 
-def test_positions_of_random_rows_are_those_read_from_left_to_right():
+def test_positions_of_random_rows_match_a_loop_over_the_columns():
     masks = np.random.default_rng(0).integers(0, 4, (200, 17)).astype("int32")
     expected = np.stack([positions_of(mask) for mask in masks])
     np.testing.assert_array_equal(np.asarray(position_ids(masks)), expected)
@@ -41,7 +41,7 @@ def test_rows_of_one_sequence_have_one_bias_for_all_their_tokens():
     masks = np.array([[1, 1, 0], [0, 1, 1], [0, 0, 0], [1, 1, 1]], "int32")
     one = np.asarray(attention_bias(masks))
     assert one.shape == (4, 1, 1, 3)
-    # Beside a row of several, each token has its own.
+    # Beside a row with several sequences, each token has its own bias.
     each = np.asarray(attention_bias(np.concatenate([masks, [[1, 2, 2]]])))
     assert each.shape == (5, 1, 3, 3)
     np.testing.assert_array_equal(np.broadcast_to(one, (4, 1, 3, 3)), each[:4])

@@ -30,7 +30,7 @@ def to_numpy(variable):
 
 
 def numpy_steps(weights, gradients, learning_rates, *, decay, correct, clip, b1=0.9, b2=0.999, epsilon=1e-6):
-    """The formula of the docstring, in float64 and in nothing but numpy."""
+    """The formula of the docstring in plain NumPy and float64."""
     weights = [weight.astype("float64") for weight in weights]
     m = [np.zeros_like(weight) for weight in weights]
     v = [np.zeros_like(weight) for weight in weights]
@@ -72,7 +72,7 @@ def test_adamw_is_the_formula_of_its_docstring(correct, gradient_scale):
 
     expected = numpy_steps(weights, gradients, rates, decay=0.3, correct=correct, clip=1.0)
     for name, left, right in zip(NAMES, found, expected, strict=True):
-        # The rate is computed in float32, whatever the weights are.
+        # The rate is computed in float32 for every dtype of the weights.
         np.testing.assert_allclose(left, right, rtol=1e-6, atol=1e-8, err_msg=name)
 
 
@@ -159,7 +159,7 @@ def test_averages_of_weights_in_16_bits_are_averages(dtype):
     np.testing.assert_allclose(found, expected, rtol=0.5001 * float(ml_dtypes.finfo(numpy_dtype(dtype)).eps))
 
 
-def test_what_a_user_excludes_is_excluded_too():
+def test_variables_that_a_user_excludes_are_excluded_too():
     weights, gradients = random_problem(num_steps=1)
     optimizer = AdamW(0.5, weight_decay=0.1)
     optimizer.exclude_from_weight_decay(var_names=["kernel"])
@@ -187,7 +187,7 @@ def test_the_norm_of_an_embedding_gradient_is_that_of_the_summed_rows():
 @pytest.mark.parametrize("jit_compile", [False, True])
 @pytest.mark.parametrize("clip", [1.0, None])
 def test_slices_of_an_embedding_are_a_gradient_like_any_other(clip, jit_compile):
-    """The same updates from slices, rows 1 and 2 twice among them, and from the tensor that they stand for."""
+    """Updates from slices (rows 1 and 2 appear twice) equal updates from the dense gradient."""
     import tensorflow as tf
 
     start = np.random.default_rng(5).normal(size=(5, 2)).astype("float32")
@@ -243,7 +243,7 @@ def test_optimizer_and_schedule_survive_serialisation():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"peak": -1.0, "num_train_steps": 5}, "must not be negative. Received: -1.0"),
+        ({"peak": -1.0, "num_train_steps": 5}, "a finite number of at least 0. Received: -1.0"),
         ({"peak": 1.0, "num_train_steps": 0}, "num_train_steps must be at least 1. Received: 0"),
         (
             {"peak": 1.0, "num_train_steps": 5, "num_warmup_steps": 6},
@@ -251,7 +251,7 @@ def test_optimizer_and_schedule_survive_serialisation():
         ),
     ],
 )
-def test_numbers_that_make_no_schedule_are_refused(arguments, message):
+def test_invalid_numbers_of_a_schedule_are_refused(arguments, message):
     with pytest.raises(InputError, match=message):
         WarmupLinearDecay(**arguments)
 
@@ -291,8 +291,8 @@ def test_with_bias_correction_it_is_the_adamw_of_torch():
 
 
 @pytest.mark.parametrize("optimizer", [AdamW, LAMB])
-def test_nothing_as_large_as_the_weights_is_computed_before_the_gradient(optimizer):
-    # It would be kept until then: a copy of all weights.
+def test_no_tensor_as_large_as_the_weights_is_computed_before_the_gradient(optimizer):
+    # Such a tensor would be kept until then, which takes as much memory as all weights.
     made = optimizer(0.1, weight_decay=0.3)
     variable = keras.Variable(np.ones((7, 5)), dtype="float32", name="kernel")
     made.build([variable])
@@ -337,7 +337,7 @@ def test_layer_decay_survives_the_config():
 
 
 @pytest.mark.parametrize("layer_decay", [0.0, 1.5, -1.0])
-def test_a_layer_decay_that_is_no_share_is_refused(layer_decay):
+def test_a_layer_decay_outside_0_to_1_is_refused(layer_decay):
     with pytest.raises(InputError, match=f"layer_decay must be above 0 and at most 1. Received: {layer_decay}"):
         AdamW(0.1, layer_decay=layer_decay)
 

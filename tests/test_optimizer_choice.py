@@ -1,4 +1,4 @@
-"""What all runs can be told about their updates: optimiser, learning rates, averaged weights, float16."""
+"""The update options of all runs: optimiser, learning rates, averaged weights, float16."""
 
 import json
 
@@ -92,13 +92,13 @@ def test_the_optimizer_is_the_one_that_was_named():
     [
         ({"optimizer": "sgd"}, "optimizer must be one of adamw, lamb. Received: 'sgd'"),
         ({"learning_rate_schedule": "step"}, "learning_rate_schedule must be one of linear, .* Received: 'step'"),
-        ({"decay_power": 0.5}, "decay_power is for the learning_rate_schedule polynomial, and it is linear"),
+        ({"decay_power": 0.5}, "decay_power is for the learning_rate_schedule polynomial, but it is linear"),
         ({"learning_rate_schedule": "cosine", "num_decay_steps": 3}, "num_decay_steps is for .* trapezoid"),
         ({"ema_momentum": 1.0}, "ema_momentum must be at least 0 and below 1; .* Received: 1.0"),
         ({"ema_momentum": -0.1}, "ema_momentum must be at least 0 and below 1"),
     ],
 )
-def test_choices_that_make_no_sense_are_refused(choice, message):
+def test_invalid_choices_are_refused(choice, message):
     with pytest.raises(InputError, match=message):
         OptimizerChoice(**choice)
 
@@ -109,7 +109,7 @@ def test_layer_decay_is_for_adamw():
 
 
 class Weights:
-    """As much of a model as averaging needs."""
+    """The part of a model that averaging needs."""
 
     def __init__(self, weights, optimizer):
         self.trainable_variables = [keras.Variable(weight, dtype="float64") for weight in weights]
@@ -131,7 +131,7 @@ def test_the_average_is_that_of_the_weights_after_each_update(make):
     for step_gradients in gradients:
         step([tf.constant(gradient) for gradient in step_gradients])
         after = model.values()
-        # It starts as the weights after the first update.
+        # The average starts with the weights after the first update.
         averages = after if averages is None else [0.8 * a + 0.2 * w for a, w in zip(averages, after, strict=True)]
 
     with averaged_weights(model):
@@ -237,7 +237,7 @@ def test_the_scale_of_float16_is_part_of_the_checkpoint(tmp_path, float16):
     other = compiled(1.0)
     assert run_folder.restore_checkpoint(other) == 2
     assert (float(other.optimizer.dynamic_scale), int(other.optimizer.step_counter)) == (4.0, 1)
-    assert int(other.optimizer.iterations) == 2  # the update that was left out does not count
+    assert int(other.optimizer.iterations) == 2  # the skipped update does not count
 
 
 @pytest.mark.slow
@@ -257,7 +257,7 @@ def test_the_averaged_weights_are_evaluated_and_kept_and_training_does_not_notic
     best = json.loads((tmp_path / "kept" / "best.json").read_text())
     results = classifier_runs.evaluate_classifier(tmp_path / "kept", dev, max_seq_length=16)
     assert results["eval_loss"] == pytest.approx(best["loss"], rel=1e-5)
-    # The last evaluation is that of what the other run has written: its averages.
+    # The last evaluation has the scores of the averages that the other run has written.
     assert lines[-1]["step"] == 12
     results = classifier_runs.evaluate_classifier(tmp_path / "plain", dev, max_seq_length=16)
     assert results["eval_loss"] == pytest.approx(lines[-1]["loss"], rel=1e-5)

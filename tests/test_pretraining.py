@@ -42,7 +42,7 @@ def records(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def finished(records, tmp_path_factory):
-    """The folder of a finished run with the settings `RUN`. Tests that write into it do so in ways that others bear."""
+    """The folder of a finished run with the settings `RUN`. What tests write into it must not disturb others."""
     path = tmp_path_factory.mktemp("finished") / "run"
     pretrain(path, records, **RUN)
     return path
@@ -104,7 +104,7 @@ def test_training_lowers_the_loss_and_writes_what_it_promises(records, tmp_path,
     assert history[0]["masked_lm_loss"] == pytest.approx(np.log(len(VOCABULARY)), abs=0.2)
     assert history[-1]["masked_lm_loss"] < 0.3
     assert history[-1]["masked_lm_accuracy"] > 0.9
-    # Of fifty updates: a line has the few examples of five, and lies above or below the bound by chance.
+    # The mean of fifty updates: a line has few examples, so it may be above or below the bound by chance.
     assert np.mean([line["next_sentence_accuracy"] for line in history[-10:]]) > 0.9
     assert history[-1]["learning_rate"] == 0.0
     for one, other in zip(model.weights, weights_of(tmp_path / "run" / "model"), strict=True):
@@ -158,7 +158,7 @@ def test_masks_cannot_be_made_without_a_vocabulary_nor_twice(records, tmp_path):
     path = write_records(tmp_path / "train.tfrecord", masked=False)
     with pytest.raises(InputError, match=r"train\.tfrecord: its records have no masks"):
         pretrain(tmp_path / "run", path, **{**RUN, "vocabulary": None})
-    with pytest.raises(InputError, match="its records have masks, so masked_lm_prob would change nothing"):
+    with pytest.raises(InputError, match="its records have masks, so masked_lm_prob would have no effect"):
         pretrain(tmp_path / "run", records, **RUN, masking={"masked_lm_prob": 0.3})
     BertPretrainer(CONFIG).save_pretrained(tmp_path / "start")
     with pytest.raises(InputError, match=r"train\.tfrecord: its records have no masks"):
@@ -218,7 +218,7 @@ def test_other_settings_are_refused_in_the_folder_of_a_run(records, finished):
 
 def test_a_folder_of_something_else_is_refused(records, tmp_path):
     (tmp_path / "letter.txt").write_text("dear")
-    with pytest.raises(InputError, match="is not empty and holds no run that could go on .*Remove it or give another"):
+    with pytest.raises(InputError, match="is not empty and holds no run to continue .*Remove it or give another"):
         pretrain(tmp_path, records, **RUN)
     assert os.listdir(tmp_path) == ["letter.txt"]
 
@@ -274,7 +274,7 @@ def test_records_of_another_vocabulary_are_refused(records, finished, tmp_path):
     with pytest.raises(InputError, match=message):
         evaluate_pretrainer(tmp_path / "run", other, init_checkpoint=finished / "model")
     reordered = Vocabulary(VOCABULARY.tokens[::-1])
-    with pytest.raises(InputError, match="The vocabulary that was given is not that of"):
+    with pytest.raises(InputError, match="The given vocabulary is not that of"):
         evaluate_pretrainer(finished, same, vocabulary=reordered)
     # Before the training, and not hours later.
     VOCABULARY.save(tmp_path / "vocab.txt")
@@ -314,7 +314,7 @@ def test_damage_met_on_the_way_is_one_line_that_names_the_file(finished, tmp_pat
     data = pathlib.Path(write_records(path, num_records=400)).read_bytes()
     if compression:
         data = gzip.compress(data) if compression == "gzip" else pytest.importorskip("zstandard").compress(data)
-    # Read without shuffling or in the first epoch: behind the middle, before the end.
+    # Read without shuffling or in the first epoch: between the middle and the end.
     path.write_bytes(data[: len(data) * 3 // 4] + b"damage" + data[len(data) * 3 // 4 + 6 :])
     for use in (
         lambda: pretrain(tmp_path / "run", str(path), **{**RUN, "num_train_steps": 60}),
@@ -325,7 +325,7 @@ def test_damage_met_on_the_way_is_one_line_that_names_the_file(finished, tmp_pat
 
 
 def test_evaluation_without_a_model_says_how_to_get_one(records, tmp_path):
-    with pytest.raises(InputError, match="has no trained model. Train it"):
+    with pytest.raises(InputError, match="has no trained model. Finish its training"):
         evaluate_pretrainer(tmp_path / "run", records)
 
 
@@ -345,7 +345,7 @@ def test_the_command_survives_a_real_kill(records, tmp_path):
         "--do_train",
         "--do_eval",
         "--train_batch_size=16",
-        # Long enough to be killed on the way, too short for XLA, whose compiling would take longer than the rest.
+        # Long enough for a kill, but too short for XLA, whose compilation would take longer than the rest.
         "--num_train_steps=190",
         "--num_warmup_steps=20",
         "--save_checkpoints_steps=10",

@@ -97,7 +97,7 @@ def test_killed_in_either_phase_or_between_them_the_run_ends_with_the_same_weigh
     train_until_killed(monkeypatch, 5, path, short, **run)
     assert os.listdir(path / "checkpoints") == ["step-00000004"]
 
-    # Goes on in phase 1 and is killed between the phases.
+    # Continues in phase 1 and is killed between the phases.
     def between(model, *args, num_train_steps, **named):
         if num_train_steps == 10:
             raise Killed
@@ -121,7 +121,7 @@ def test_killed_in_either_phase_or_between_them_the_run_ends_with_the_same_weigh
     assert rates_of(path) == rates_of(whole[0])
 
 
-def test_what_is_not_said_of_the_second_phase_is_as_in_the_first():
+def test_the_second_phase_takes_missing_options_from_the_first():
     first = PretrainingPhase("short", 900, 90, 32, 1e-4, max_seq_length=128)
     assert PretrainingPhase("long", 100).like(first) == PretrainingPhase("long", 100, 10, 32, 1e-4)
     said = PretrainingPhase("long", 100, 0, 8, 5e-5, 512, 80)
@@ -136,7 +136,7 @@ def test_what_is_not_said_of_the_second_phase_is_as_in_the_first():
         ({"train_files": "none.tfrecord"}, "No file matches none.tfrecord"),
     ],
 )
-def test_a_second_phase_that_cannot_be_is_refused_before_the_first(short, second, tmp_path, changes, message):
+def test_an_impossible_second_phase_is_refused_before_the_first(short, second, tmp_path, changes, message):
     values = {**vars(second), **changes}
     with pytest.raises(InputError, match=message):
         pretrain(tmp_path / "run", short, **RUN, second_phase=PretrainingPhase(**values))
@@ -149,7 +149,7 @@ def test_another_second_phase_is_refused_in_the_folder_of_a_run(whole, short, se
         pretrain(whole[0], short, **RUN, optimizer=choice)
 
 
-def test_numbers_of_a_phase_that_make_no_sense_are_refused():
+def test_invalid_numbers_of_a_phase_are_refused():
     with pytest.raises(InputError, match="num_train_steps must be at least 1. Received: 0"):
         PretrainingPhase("long", 0)
     with pytest.raises(InputError, match="train_batch_size must be at least 1. Received: 0"):

@@ -1,4 +1,4 @@
-"""What Keras and TensorFlow do not document is there: a version that lacks it is named, with what is missing."""
+"""All private interfaces of Keras and TensorFlow exist. If a version lacks one, the error names both."""
 
 import ast
 import pathlib
@@ -15,12 +15,12 @@ PROJECT = pathlib.Path(__file__).resolve().parent.parent
 
 
 @pytest.mark.parametrize("path", FUNCTIONS)
-def test_a_private_function_is_there(path):
+def test_a_private_function_exists(path):
     assert private(path) is not None
 
 
 @pytest.mark.parametrize(("owner", "name"), [(owner, name) for owner, names in ATTRIBUTES.items() for name in names])
-def test_a_private_attribute_is_there(owner, name):
+def test_a_private_attribute_exists(owner, name):
     model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(2)])
     model.compile(keras.optimizers.Adam(1e-3), loss="mse")
     model.fit(np.ones((2, 3)), np.ones((2, 2)), verbose=0)
@@ -32,7 +32,7 @@ def test_a_private_attribute_is_there(owner, name):
     assert hasattr(owners[owner], name), f"keras {keras.__version__}: {owner} has no {name} any more"
 
 
-def test_a_missing_one_is_named_with_its_use(monkeypatch):
+def test_a_missing_interface_is_named_with_its_use(monkeypatch):
     path = "tensorflow.python.ops.control_flow_util.Gone"
     monkeypatch.setitem(private_interfaces.FUNCTIONS, path, "whether XLA compiles")
     message = rf"tensorflow 2\.\S+ has no {path}, which keras_bert needs for this: whether XLA compiles\. Install"

@@ -54,7 +54,7 @@ def test_records_written_by_tensorflow_are_read_whatever_compresses_them(write, 
 
 
 @pytest.mark.parametrize("compression", PACKED)
-def test_files_put_behind_each_other_are_one_file(write, compression):
+def test_concatenated_files_are_one_file(write, compression):
     assert list(iterate_records(write(compression=compression, change=lambda data: data * 3))) == RECORDS * 3
 
 
@@ -98,7 +98,7 @@ def test_a_file_that_is_cut_off_says_in_which_record(write):
     size = os.path.getsize(write(RECORDS[:2]))
     for keep in range(1, size):
         if keep == 16 + len(RECORDS[0]):
-            continue  # between two records: that a file ends there cannot be seen
+            continue  # between two records, where a cut cannot be noticed
         records, message = read_until_error(write(RECORDS[:2], change=lambda data, keep=keep: data[:keep]))
         number = 1 if keep < 16 + len(RECORDS[0]) else 2
         assert records == RECORDS[: number - 1]
@@ -107,17 +107,17 @@ def test_a_file_that_is_cut_off_says_in_which_record(write):
 
 
 @pytest.mark.parametrize("compression", ["GZIP", "ZSTD"])
-def test_a_compressed_file_that_is_cut_off_or_damaged_cannot_be_unpacked(write, compression):
+def test_a_compressed_file_that_is_cut_off_or_damaged_cannot_be_decompressed(write, compression):
     size = os.path.getsize(write(RECORDS * 20, compression))
     for keep in (10, size // 2, size - 1):
         _, message = read_until_error(write(RECORDS * 20, compression, lambda data, keep=keep: data[:keep]))
-        assert "cannot be unpacked" in message
+        assert "cannot be decompressed" in message
         assert "Fetch or make the file again" in message
     _, message = read_until_error(write([os.urandom(9999)], compression, flip(5000)))
     assert ": record 1 " in message
 
 
-def test_a_length_of_exabytes_asks_for_no_memory(write):
+def test_a_length_of_exabytes_allocates_no_memory(write):
     tracemalloc.start()
     records, message = read_until_error(write(change=lambda data: struct.pack("<QI", 1 << 60, 0) + data[12:]))
     assert tracemalloc.get_traced_memory()[1] < 2_000_000
@@ -129,17 +129,17 @@ def test_a_length_of_exabytes_asks_for_no_memory(write):
 @pytest.mark.parametrize("compression", PACKED)
 @pytest.mark.parametrize("length", [1 << 29, 1 << 40, (1 << 64) - 1])
 @pytest.mark.parametrize("place", ["", "file://"])
-def test_a_length_that_cannot_be_asks_for_no_memory_though_its_checksum_is_right(write, compression, length, place):
+def test_an_impossible_length_with_a_valid_checksum_allocates_no_memory(write, compression, length, place):
     packed_length = struct.pack("<Q", length)
     header = packed_length + struct.pack("<I", masked_crc32c(packed_length))
     pack = PACKED[compression]
     path = place + write(RECORDS[:2], change=lambda data: pack(data + header + b"nothing"))
-    expected = f": record 3 is damaged: it says that it has {length:,} bytes; in packed files 268,435,456 are the most"
+    expected = f": record 3 is damaged: it claims to have {length:,} bytes, but a compressed file may have records "
     if not compression:
-        expected = f": record 3 (at byte 37) is cut off or damaged: it says that it has {length:,} bytes, but only 3 "
+        expected = f": record 3 (at byte 37) is cut off or damaged: it claims to have {length:,} bytes, but only 3 "
     tracemalloc.start()
     records, message = read_until_error(path)
-    with pytest.raises(InputError, match="it says that it has"):
+    with pytest.raises(InputError, match="it claims to have"):
         record_offsets(path, 1)
     assert tracemalloc.get_traced_memory()[1] < 2_000_000
     tracemalloc.stop()
@@ -148,8 +148,8 @@ def test_a_length_that_cannot_be_asks_for_no_memory_though_its_checksum_is_right
 
 
 @pytest.mark.parametrize("compression", ["GZIP", "ZSTD"])
-def test_what_stands_before_the_end_of_a_truncated_file_is_read(write, compression):
-    # A zstd block, of 128 kB, is unpacked as a whole or not at all.
+def test_records_before_the_end_of_a_truncated_file_are_read(write, compression):
+    # zstd decompresses a block of 128 kB completely or not at all.
     whole = [os.urandom(50_000) for _ in range(10)]
     path = write(whole, compression)
     for keep in (os.path.getsize(path) // 2, os.path.getsize(path) - 1):
@@ -159,7 +159,7 @@ def test_what_stands_before_the_end_of_a_truncated_file_is_read(write, compressi
         assert records == whole[: len(records)]
         number = len(records)
         assert message.startswith(
-            f": record {number + 1} cannot be unpacked: the file is truncated, after {number} whole record(s)."
+            f": record {number + 1} cannot be decompressed: the file is cut off after {number} whole record(s)."
         )
 
 
@@ -183,7 +183,7 @@ def test_memory_does_not_grow_with_the_file(write):
     tracemalloc.stop()
 
 
-def test_a_folder_stands_for_its_records_and_not_for_what_lies_beside_them(tmp_path):
+def test_a_folder_matches_its_record_files_only(tmp_path):
     for name in ("b.tfrecord", "a.tfrecord.gz", "train.tf_record", "b.tfrecord.json", "manifest.json", "vocab.txt"):
         (tmp_path / name).touch()
     names = [str(tmp_path / name) for name in ("a.tfrecord.gz", "b.tfrecord", "train.tf_record")]

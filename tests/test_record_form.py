@@ -1,4 +1,4 @@
-"""Recognising what kind of pre-training records files hold."""
+"""The kind of pre-training records in files is detected."""
 
 import numpy as np
 import pytest
@@ -7,7 +7,7 @@ from example_bytes import serialize
 
 from keras_bert.program.errors import InputError
 from keras_bert.records import features
-from keras_bert.records.form import RecordForm, look_at_files
+from keras_bert.records.form import RecordForm, read_form
 
 KINDS = {
     "google": {},
@@ -32,9 +32,9 @@ def write(path, left_out=(), aliases=None, **form):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_form_is_that_which_the_records_were_written_with(tmp_path, kind):
+def test_the_form_is_that_of_the_written_records(tmp_path, kind):
     path = write(tmp_path / "a.tfrecord", **KINDS[kind])
-    first_records, form = look_at_files(path)
+    first_records, form = read_form(path)
     assert list(first_records) == [path]
     assert form.features == features.pretraining_features(
         **{"max_seq_length": 8, "max_predictions_per_seq": 2, **KINDS[kind]}
@@ -42,7 +42,7 @@ def test_the_form_is_that_which_the_records_were_written_with(tmp_path, kind):
 
 
 def test_the_names_of_tf_model_garden_are_noticed(tmp_path):
-    _, form = look_at_files(write(tmp_path / "a.tfrecord", aliases={"input_ids": "input_word_ids"}))
+    _, form = read_form(write(tmp_path / "a.tfrecord", aliases={"input_ids": "input_word_ids"}))
     assert form.aliases == {"input_ids": "input_word_ids"}
     assert form.max_seq_length == 8
 
@@ -56,34 +56,34 @@ def test_files_of_different_kinds_are_not_mixed(tmp_path):
             if kind != other_kind:
                 first, second = sorted([kind, other_kind])
                 with pytest.raises(InputError, match=rf"/{second}\.tfrecord holds .* but .*/{first}\.tfrecord holds"):
-                    look_at_files([path, other_path])
+                    read_form([path, other_path])
 
 
 def test_files_of_other_lengths_are_not_mixed(tmp_path):
     a = write(tmp_path / "a.tfrecord", max_sequences_per_row=3)
     b = write(tmp_path / "b.tfrecord", max_sequences_per_row=4)
     with pytest.raises(InputError, match=r"b\.tfrecord: next_sentence_labels has 4 numbers .* but 3 are expected"):
-        look_at_files([a, b])
+        read_form([a, b])
 
 
-def test_lengths_that_are_asked_for_must_be_those_of_the_records(tmp_path):
+def test_requested_lengths_must_match_the_records(tmp_path):
     masked, unmasked = write(tmp_path / "a.tfrecord"), write(tmp_path / "b.tfrecord", max_predictions_per_seq=0)
     with pytest.raises(InputError, match=r"a\.tfrecord: input_ids has 8 numbers in its records, but 16 are expected"):
-        look_at_files(masked, max_seq_length=16)
+        read_form(masked, max_seq_length=16)
     with pytest.raises(InputError, match=r"a\.tfrecord: masked_lm_positions has 2 numbers .* but 5 are expected"):
-        look_at_files(masked, max_predictions_per_seq=5)
-    # Without masks there is nothing to compare: the number is that of the masks to make.
-    assert look_at_files(unmasked, max_predictions_per_seq=5)[1].max_predictions_per_seq == 0
+        read_form(masked, max_predictions_per_seq=5)
+    # Without masks there is nothing to compare, because masks are made while reading.
+    assert read_form(unmasked, max_predictions_per_seq=5)[1].max_predictions_per_seq == 0
 
 
 @pytest.mark.parametrize("name", ["masked_lm_positions", "masked_lm_ids", "masked_lm_weights", "next_sentence_labels"])
-def test_an_incomplete_record_is_refused_by_what_it_lacks(tmp_path, name):
+def test_an_incomplete_record_is_refused_with_the_missing_feature(tmp_path, name):
     path = write(tmp_path / "a.tfrecord", left_out=[name], max_predictions_per_seq=1)
     with pytest.raises(InputError, match=rf"a\.tfrecord: its records have no {name}. They have: input_ids, input_mask"):
-        look_at_files(path)
+        read_form(path)
 
 
-def test_the_kind_says_all_that_differs():
+def test_the_kind_names_every_difference():
     kinds = {
         RecordForm(8, predictions, places, weights, aliases).kind
         for predictions in (0, 2)

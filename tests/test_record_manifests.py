@@ -1,4 +1,4 @@
-"""Which records go with which vocabulary, as the manifests beside them say."""
+"""Records are checked against the vocabulary by the manifests beside them."""
 
 import json
 
@@ -74,7 +74,7 @@ def test_a_manifest_of_a_file_that_was_replaced_does_not_count(records):
 def test_a_file_is_known_through_a_link_and_from_the_manifest_of_another_folder(records, tmp_path):
     first = records("a/first", REORDERED, "first.manifest.json", listed="../b/second")
     second = records("b/second")
-    check_vocabulary([second], VOCABULARY)  # nothing beside it says what it is
+    check_vocabulary([second], VOCABULARY)  # it has no manifest beside it
     with pytest.raises(InputError, match=f"^{second}: {ANOTHER}"):
         check_vocabulary([first, second], VOCABULARY)
     (tmp_path / "link").symlink_to(records("c/c", REORDERED))

@@ -1,4 +1,4 @@
-"""The order of pre-training records: mixed, the same for the same seed, and begun at any step."""
+"""The order of pre-training records: shuffled, the same for the same seed, and started at any step."""
 
 import gzip
 import io
@@ -31,7 +31,7 @@ PACK = {
 
 @pytest.fixture(autouse=True)
 def small_windows(monkeypatch):
-    """The sizes of the real thing, divided by 500 and more."""
+    """Uses sizes that are at least 500 times smaller than in practice."""
     monkeypatch.setattr(record_order, "_WINDOW_RECORDS", 20)
     monkeypatch.setattr(record_order, "_MOST_OPEN_FILES", 4)
     monkeypatch.setattr(record_order, "_RECORDS_AT_ONCE", 16)
@@ -62,7 +62,7 @@ def batches(folder, num_batches, batch_size=BATCH, **options):
 
 
 def numbers(found):
-    # Most of a row's tokens are left when it is masked.
+    # Masking keeps most tokens of a row.
     return [np.median(batch["input_ids"][:, 1:11], axis=1).astype(int).tolist() for batch in found]
 
 
@@ -101,7 +101,7 @@ def test_every_record_comes_once_an_epoch_and_every_epoch_has_an_order_of_its_ow
     assert len({tuple(epoch) for epoch in epochs}) == 3
 
 
-def test_one_epoch_is_given_whole_and_can_be_begun_in_the_middle(tmp_path):
+def test_one_epoch_is_complete_and_can_start_in_the_middle(tmp_path):
     folder = write_files(tmp_path / "records")
     whole = batches(folder, -1, repeat=False)
     assert [len(batch) for batch in numbers(whole)] == [6] * 32 + [4]
@@ -109,7 +109,7 @@ def test_one_epoch_is_given_whole_and_can_be_begun_in_the_middle(tmp_path):
     assert_same(batches(folder, 33), whole[:32] + batches(folder, 1, start_step=32))
 
 
-def test_the_order_does_not_depend_on_the_packing(tmp_path):
+def test_the_order_does_not_depend_on_compression(tmp_path):
     plain, packed, zstd = (
         batches(write_files(tmp_path / f"records-{name}", compression=name), 50) for name in ("", "gzip", "zstd")
     )
@@ -162,7 +162,7 @@ def test_a_shard_that_does_not_exist_is_refused(tmp_path, index, shards):
 
 
 @pytest.mark.parametrize("compression", PACK)
-def test_an_index_has_the_numbers_and_places_of_the_records(tmp_path, compression):
+def test_an_index_has_the_number_and_the_offsets_of_the_records(tmp_path, compression):
     write_files(tmp_path / "records", compression=compression)
     write_files(tmp_path / "plain")
     paths = sorted(map(str, (tmp_path / "records").iterdir()))
@@ -175,7 +175,7 @@ def test_an_index_has_the_numbers_and_places_of_the_records(tmp_path, compressio
 
 
 @pytest.mark.parametrize("compression", PACK)
-def test_counting_shows_how_far_it_is(tmp_path, monkeypatch, capsys, compression):
+def test_counting_shows_its_progress(tmp_path, monkeypatch, capsys, compression):
     monkeypatch.setattr(record_index, "_SECONDS_WITHOUT_PROGRESS", 0)
     folder = write_files(tmp_path / "records", compression=compression)
     RecordIndex.of_files([f"{folder}/{number}.tfrecord" for number in range(len(COUNTS))])

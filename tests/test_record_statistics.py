@@ -162,7 +162,7 @@ def at(name, place, value):
         (at("masked_lm_weights", 3, float("-inf")), "masked_lm_weights are negative, infinite or NaN"),
         (at("masked_lm_weights", 0, float("nan")), "masked_lm_weights are negative, infinite or NaN"),
         (PACKED | {"next_sentence_labels": [0, 1, 7]}, "a next-sentence label is neither 0 nor 1"),
-        (PACKED | {"cls_positions": [0, 7, 99]}, "a place of cls_positions lies outside the row"),
+        (PACKED | {"cls_positions": [0, 7, 99]}, "a position in cls_positions lies outside the row"),
         (
             PACKED | {"next_sentence_weights": [1.0, float("inf"), 0.0]},
             "next_sentence_weights are negative, infinite or NaN",

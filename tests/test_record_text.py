@@ -99,6 +99,6 @@ def test_features_of_other_tools_are_listed_shortened():
     ]
 
 
-def test_bytes_that_are_no_example_are_refused():
+def test_bytes_that_are_not_an_example_are_refused():
     with pytest.raises(InputError, match=r"is no tf.train.Example"):
         show_record(b"\xff\xff text")

@@ -1,4 +1,4 @@
-"""Runs that are stopped in every way there is, and end as if nothing had happened."""
+"""Runs that are stopped in any way end like undisturbed runs."""
 
 import os
 import random
@@ -44,7 +44,7 @@ def records(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def finished(records, tmp_path_factory):
-    """The folder of a run that nobody stopped."""
+    """The folder of an undisturbed run."""
     path = tmp_path_factory.mktemp("finished") / "run"
     pretrain(path, records, **RUN)
     return path
@@ -69,7 +69,7 @@ def assert_same_run(left, right, last_step):
 
 
 class At(keras.callbacks.Callback):
-    """Calls something when so many updates of a `fit` are made."""
+    """Calls a function after this number of updates of a `fit`."""
 
     def __init__(self, step, call):
         super().__init__()
@@ -112,7 +112,7 @@ def test_the_newest_checkpoints_are_kept(records, tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
-def test_a_run_killed_between_two_lines_of_its_log_logs_what_the_whole_one_did(
+def test_a_run_killed_between_two_lines_of_its_log_logs_the_lines_of_an_undisturbed_run(
     records, finished, tmp_path, monkeypatch
 ):
     # A line comes after every update, so the log of this run has larger steps.
@@ -144,7 +144,7 @@ def killed(records, tmp_path_factory):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("damage", DAMAGES)
-def test_a_damaged_checkpoint_is_said_and_the_one_before_it_used(
+def test_a_damaged_checkpoint_is_reported_and_the_one_before_it_is_used(
     records, finished, killed, tmp_path, monkeypatch, capsys, damage
 ):
     run = shutil.copytree(killed, tmp_path / "run")
@@ -153,7 +153,7 @@ def test_a_damaged_checkpoint_is_said_and_the_one_before_it_used(
     train(monkeypatch, run, records)
     out, err = capsys.readouterr()
     assert "step-00000020 is damaged (" in err
-    assert "is called step-00000020.damaged now. Going on from the one before it." in err
+    assert "It is now called step-00000020.damaged. Training goes on from the one before it." in err
     assert "going on from step 10 of 60" in out
     assert_same_run(finished, run, 60)
 
@@ -225,7 +225,7 @@ def test_while_a_run_trains_its_folder_is_refused_to_others(records, finished, t
 
     def start_another():
         with monkeypatch.context() as patch:
-            patch.setattr("keras_bert.training.pretraining.resumable_fit", None)  # not so far as to train
+            patch.setattr("keras_bert.training.pretraining.resumable_fit", None)  # must be refused before training
             with pytest.raises(InputError) as caught:
                 pretrain(run, records, **RUN)
         refused.append(str(caught.value))
@@ -308,7 +308,7 @@ def test_a_run_that_is_killed_several_times_and_asked_to_stop_once_ends_as_one_t
     draw = random.Random(0)
     for _ in range(NUM_KILLS):
         process = start_and_wait(command, run, draw.randrange(1, 13))
-        # Anywhere in a step, in the log or in the next checkpoint.
+        # The kill may hit a step, the log or the next checkpoint.
         time.sleep(draw.random() * 0.03)
         assert process.poll() is None, process.communicate()
         process.send_signal(signal.SIGKILL)

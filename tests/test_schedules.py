@@ -1,4 +1,4 @@
-"""Learning rates at every step of a run, against their formulas in plain Python."""
+"""Learning rates at every step of a run equal their formulas in plain Python."""
 
 import json
 import math
@@ -22,7 +22,7 @@ def in_warmup_or(after, peak, warmup):
     return lambda step: peak * step / warmup if step < warmup else after(step)
 
 
-# The schedule, and the same as a function of the step.
+# (schedule, the same as a function of the step)
 SCHEDULES = {
     "linear": (
         WarmupLinearDecay(2e-4, 50, 8),
@@ -84,11 +84,11 @@ def test_a_polynomial_of_power_1_is_the_line():
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: WarmupCosineDecay(-1.0, 5), "must not be negative. Received: -1.0"),
-        (lambda: WarmupCosineDecay(math.nan, 5), "must not be negative. Received: nan"),
+        (lambda: WarmupCosineDecay(-1.0, 5), "a finite number of at least 0. Received: -1.0"),
+        (lambda: WarmupCosineDecay(math.nan, 5), "a finite number of at least 0. Received: nan"),
         (lambda: WarmupConstant(1.0, 0), "num_train_steps must be at least 1. Received: 0"),
         (lambda: WarmupConstant(1.0, 5, 6), "between 0 and num_train_steps=5. Received: 6"),
-        (lambda: WarmupPolynomialDecay(1.0, 5, power=0.0), "power of the decay must be above 0. Received: 0.0"),
+        (lambda: WarmupPolynomialDecay(1.0, 5, power=0.0), "a finite number above 0. Received: 0.0"),
         (
             lambda: WarmupPolynomialDecay(1.0, 5, end_rate=2.0),
             "between 0 and the highest learning rate 1.0. Received: 2",
@@ -98,7 +98,7 @@ def test_a_polynomial_of_power_1_is_the_line():
         (lambda: PhasedSchedule(None, None, 0), "first phase must have at least 1 step. Received: 0"),
     ],
 )
-def test_numbers_that_make_no_schedule_are_refused(make, message):
+def test_invalid_numbers_of_a_schedule_are_refused(make, message):
     with pytest.raises(InputError, match=message):
         make()
 
@@ -116,7 +116,7 @@ def exact_polynomial(peak, step, total, power=1, end=0):
 
 
 def exact_cosine_at(peak, share):
-    """At quarters of the way, where the cosine is a root that is known: 1, sqrt(1/2), 0, -sqrt(1/2), -1."""
+    """At quarters of the decay, where the cosine is known exactly: 1, sqrt(1/2), 0, -sqrt(1/2), -1."""
     cosines = {Fraction(0): 1, Fraction(1, 3): Fraction(1, 2), Fraction(1, 2): 0, Fraction(2, 3): Fraction(-1, 2)}
     return Fraction(peak) / 2 * (1 + (cosines | {Fraction(1): Fraction(-1)})[share])
 
@@ -196,7 +196,7 @@ BOUNDARIES = {
 @pytest.mark.parametrize("name", BOUNDARIES)
 def test_on_both_sides_of_each_boundary_the_rate_is_exact(name):
     schedule, expected = BOUNDARIES[name]
-    # A cosine is known to the last bits of float32 only.
+    # A cosine has rounding errors in the last bits of float32.
     error = 1e-7 if name == "cosine" else 0
     for step, rate in expected.items():
         found = Fraction(float(schedule(float(step))))
@@ -216,16 +216,16 @@ def test_on_both_sides_of_each_boundary_the_rate_is_exact(name):
         lambda: PhasedSchedule(WarmupConstant(1.0, 1), WarmupConstant(1.0, 1), 1),
     ],
 )
-def test_the_smallest_and_largest_numbers_that_make_a_schedule_are_taken(make):
+def test_the_smallest_and_largest_valid_numbers_are_accepted(make):
     assert math.isfinite(float(make()(0)))
 
 
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: WarmupConstant(math.inf, 5), "must not be negative. Received: inf"),
+        (lambda: WarmupConstant(math.inf, 5), "a finite number of at least 0. Received: inf"),
         (lambda: WarmupConstant(1.0, 5, -1), "between 0 and num_train_steps=5. Received: -1"),
-        (lambda: WarmupPolynomialDecay(1.0, 5, power=math.inf), "power of the decay must be above 0. Received: inf"),
+        (lambda: WarmupPolynomialDecay(1.0, 5, power=math.inf), "a finite number above 0. Received: inf"),
         (lambda: WarmupPolynomialDecay(1.0, 5, end_rate=-0.5), "between 0 and the highest .* Received: -0.5"),
         (lambda: PhasedSchedule(None, None, -1), "first phase must have at least 1 step. Received: -1"),
     ],

@@ -1,4 +1,4 @@
-"""Layers that are traced once for all compute what layers compute that are traced one by one."""
+"""Layers that share one trace compute the same as layers that are traced one by one."""
 
 import functools
 
@@ -32,7 +32,7 @@ def shared(monkeypatch):
 
 @pytest.fixture
 def calls(monkeypatch):
-    """The names of the layers whose `call` has run in Python, in training."""
+    """The names of the layers whose `call` has run in Python during training."""
     names, call = [], TransformerBlock.call
 
     @functools.wraps(call)
@@ -71,9 +71,9 @@ def test_training_is_the_same_with_a_shared_trace(shared, calls, arguments):
     shared(True)
     _, together = trained(**arguments)
     assert set(calls) == {"layer_0"}
-    # A step changes a weight by 1e-2; what 16 bits round differently, by much less.
+    # A step changes a weight by 1e-2; rounding in 16 bits changes it much less.
     assert largest_difference(alone, together) <= (1e-12 if "dtype" not in arguments else 1e-3)
-    assert largest_difference(before, alone) > 1e-3  # or equality would mean nothing
+    assert largest_difference(before, alone) > 1e-3  # otherwise the equality would prove nothing
 
 
 def freeze(layer):
@@ -118,7 +118,7 @@ def test_hidden_states_and_attentions_are_those_of_each_layer(shared):
 
 
 @pytest.mark.parametrize("program", ["xla", "inside xla", "eager"])
-def test_where_it_would_not_help_every_layer_is_called(shared, calls, program):
+def test_without_a_benefit_every_layer_is_called(shared, calls, program):
     shared(True)
     model = BertEncoder(config(0.3).replace(num_hidden_layers=LAYERS))
     run = tf.function(lambda: model(ROWS, training=True)["pooled_output"], autograph=False)

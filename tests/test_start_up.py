@@ -1,4 +1,4 @@
-"""What keeps starts short: how many operations TensorFlow has to be told, and how much is made to be thrown away."""
+"""Start-up stays short: graphs have few operations, and nothing is built only to be thrown away."""
 
 import keras
 import pytest

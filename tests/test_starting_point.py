@@ -1,4 +1,4 @@
-"""Google's command lines name the config and the vocabulary beside the checkpoint; the three must go together."""
+"""The config and the vocabulary on Google's command lines must fit the checkpoint."""
 
 import itertools
 import json
@@ -27,7 +27,7 @@ CASED = Vocabulary([*VOCABULARY.tokens, *WORDS, *(word.capitalize() for word in 
 
 @pytest.fixture
 def cased_folder(tmp_path):
-    """As Google publishes a cased model: nothing in bert_config.json says the casing."""
+    """A cased model as Google publishes it: bert_config.json does not state the casing."""
     checkpoint = random_checkpoint(config=CONFIG.replace(vocab_size=len(CASED)), vocabulary=CASED)
     write_checkpoint(checkpoint, tmp_path / "cased", "google")
     file = tmp_path / "cased" / "bert_config.json"
@@ -90,7 +90,7 @@ def test_a_trained_model_of_another_format_is_taken_and_one_without_its_head_is_
     model = trained_model(model_class, folder, StartingPoint(init_checkpoint=tmp_path / "whole"))
     for name, weight in model_weights(model).items():
         np.testing.assert_array_equal(weight, whole.tensors[name].read(), err_msg=name)
-    message = rf"headless holds a Hugging Face BertFor\w+, and a {model_class.__name__} is needed here: it has no"
+    message = rf"headless holds a Hugging Face BertFor\w+, but a {model_class.__name__} is needed here: it has no"
     with pytest.raises(InputError, match=f"{message} {HEADS[model_class][0]}. Train one from it first"):
         trained_model(model_class, folder, StartingPoint(init_checkpoint=tmp_path / "headless"))
 
@@ -103,5 +103,5 @@ def test_a_pretrainer_needs_both_heads(tmp_path):
     assert model.vocabulary.tokens == VOCABULARY.tokens
     with pytest.raises(InputError, match="one holds a .* it has no next_sentence_head. Train one"):
         trained_model(BertPretrainer, folder, StartingPoint(init_checkpoint=tmp_path / "one"))
-    with pytest.raises(InputError, match="run has no trained model. Train it to its end first"):
+    with pytest.raises(InputError, match="run has no trained model. Finish its training first"):
         trained_model(BertPretrainer, folder, StartingPoint())

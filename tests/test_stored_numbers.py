@@ -1,4 +1,4 @@
-"""Varints and masked checksums, against numbers of the formats' own documents."""
+"""Varints and masked checksums match examples from the documentation of the formats."""
 
 import numpy as np
 import pytest
@@ -8,12 +8,12 @@ from keras_bert.program.stored_numbers import mask_checksum, masked_crc32c, read
 
 
 @pytest.mark.parametrize(("number", "data"), [(0, b"\0"), (127, b"\x7f"), (128, b"\x80\x01"), (300, b"\xac\x02")])
-def test_varints_are_those_of_protobufs_documentation(number, data):
+def test_varints_match_the_documentation_of_protobuf(number, data):
     assert write_varint(number) == data
     assert read_varint(b"?" + data + b"rest", 1) == (number, 1 + len(data))
 
 
-def test_the_largest_varint_comes_back():
+def test_the_largest_varint_is_read_back():
     assert read_varint(write_varint(2**63 - 1), 0) == (2**63 - 1, 9)
 
 

@@ -1,4 +1,4 @@
-"""Which strategy a name means, and what processes that train together must agree on."""
+"""Names select the right strategies, and processes that train together agree."""
 
 import json
 
@@ -8,12 +8,12 @@ import tensorflow as tf
 from keras_bert.program.errors import InputError
 from keras_bert.training import strategies
 from keras_bert.training.strategies import (
+    call_in_chief,
     check_batch_size,
     check_tf_config,
     check_workers_agree,
     is_chief,
     make_strategy,
-    of_chief,
     run_in_chief,
 )
 
@@ -34,13 +34,13 @@ def test_names_of_strategies():
     ("config", "message"),
     [
         (None, "needs the environment variable TF_CONFIG"),
-        ("{", "does not name the workers"),
-        ({"cluster": WORKERS}, "does not name the workers"),
-        ({"cluster": WORKERS, "task": {"type": "worker", "index": 2}}, "does not name the workers"),
-        ({"cluster": WORKERS, "task": {"type": "ps", "index": 0}}, "does not name the workers"),
+        ("{", "must list the workers and the index"),
+        ({"cluster": WORKERS}, "must list the workers and the index"),
+        ({"cluster": WORKERS, "task": {"type": "worker", "index": 2}}, "must list the workers and the index"),
+        ({"cluster": WORKERS, "task": {"type": "ps", "index": 0}}, "must list the workers and the index"),
         (
             {"cluster": {"worker": ["host1", "host2"]}, "task": {"type": "worker", "index": 0}},
-            "does not name the workers",
+            "must list the workers and the index",
         ),
     ],
 )
@@ -54,7 +54,7 @@ def test_a_wrong_tf_config_is_refused(config, message, monkeypatch):
         make_strategy("multi_worker_mirrored")
 
 
-def test_a_right_tf_config_is_taken():
+def test_a_valid_tf_config_is_accepted():
     check_tf_config(json.dumps({"cluster": WORKERS, "task": {"type": "worker", "index": 1}}))
     check_tf_config(json.dumps({"cluster": {"chief": ["a:1"], **WORKERS}, "task": {"type": "chief", "index": 0}}))
 
@@ -90,7 +90,7 @@ def test_a_batch_that_cannot_be_divided_is_refused():
     check_batch_size(8, num_parts=4)
     with pytest.raises(
         InputError,
-        match=r"batch of 8 cannot be divided evenly among 1 device\(s\), 3 part\(s\) each. Take a multiple of 3",
+        match=r"batch of 8 cannot be divided evenly among 1 device\(s\), 3 part\(s\) each. Use a multiple of 3",
     ):
         check_batch_size(8, num_parts=3)
 
@@ -100,7 +100,7 @@ def test_one_process_agrees_with_itself():
 
 
 def test_a_single_process_is_its_own_chief():
-    assert of_chief(lambda: [1, None]) == [1, None]
+    assert call_in_chief(lambda: [1, None]) == [1, None]
     with pytest.raises(InputError, match="not so"):
         run_in_chief(tf.distribute.get_strategy(), refuse)
 
@@ -110,7 +110,7 @@ def refuse():
 
 
 class FakeTpu:
-    """What `TPUClusterResolver` does with an address where nothing is."""
+    """Behaves as `TPUClusterResolver` does at an address without a TPU."""
 
     def __init__(self, tpu):
         raise ValueError(f"Could not lookup TPU metadata from name '{tpu}'.\nPlease doublecheck")

@@ -1,4 +1,4 @@
-"""Rows without padding, and the order in which they become batches."""
+"""Token rows without padding, and the order of their batches."""
 
 import numpy as np
 import pytest
@@ -14,7 +14,7 @@ PADDED = {
 }
 
 
-def test_padding_is_taken_away_and_put_back():
+def test_padding_is_removed_and_restored():
     rows = TokenRows.from_padded(PADDED, padding={"label_ids": -1})
     assert rows.tokens["input_ids"].tolist() == [2, 5, 3, 2, 5, 6, 3, 2, 3, 2, 7, 3]
     assert (len(rows), rows.lengths.tolist(), sorted(rows.tokens)) == (4, [3, 4, 2, 3], ["input_ids", "label_ids"])
@@ -33,7 +33,7 @@ def test_several_rows_can_be_one_example():
     assert batch["answers"].tolist() == [0]
 
 
-def test_parts_are_put_behind_each_other():
+def test_parts_are_concatenated():
     whole = TokenRows.from_padded(PADDED).with_labels(number=np.arange(4))
     parts = [
         TokenRows.from_padded({name: values[part] for name, values in PADDED.items()}).with_labels(
@@ -88,6 +88,6 @@ def test_without_a_seed_the_longest_come_first():
     assert (np.diff(lengths) <= 0).all()
 
 
-def test_a_batch_has_an_example_at_least():
+def test_a_batch_has_at_least_one_example():
     with pytest.raises(InputError, match="batch_size must be 1 or more. Received: 0"):
         RowBatches(many_rows(2), 0)

@@ -18,12 +18,12 @@ from keras_bert.program.errors import InputError
 from keras_bert.serving.export import export_for_serving
 from keras_bert.tokenization.vocabulary import Vocabulary
 
-# Those of the encoder's tests, and a row without a token.
+# The masks of the encoder's tests, and a row without tokens.
 MIXED_MASKS = [*MASKS, [0, 0, 0, 0, 0, 0, 0, 0]]
 
 
 def first_fit(counts, width):
-    """The layout that is meant, written as one would say it: (row, column) of every sequence."""
+    """The expected layout by a plain loop: (row, column) of every sequence."""
     room, places = [], {}
     for number in sorted(range(len(counts)), key=lambda number: -counts[number]):
         fitting = [row for row, free in enumerate(room) if free >= counts[number]]
@@ -36,12 +36,12 @@ def first_fit(counts, width):
 
 
 def peak_memory():
-    """The most memory of this process until now, in bytes."""
+    """The peak memory of this process so far, in bytes."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
 def rounded(number, sizes_of_a_power):
-    """The next of the numbers with so many sizes from each power of 2 to the next; with two: 1, 2, 3, 4, 6, 8, 12."""
+    """Rounds up to a grid with this number of sizes per power of 2; with two: 1, 2, 3, 4, 6, 8, 12, ..."""
     unit = 1
     while number > 2 * sizes_of_a_power * unit:
         unit *= 2
@@ -70,7 +70,7 @@ def test_the_layout_is_first_fit_of_the_cheapest_width(seed, few_shapes):
     assert order.tolist() == is_earlier.sum(axis=1).tolist()
 
 
-def test_three_thousand_long_rows_are_laid_out_as_few_are():
+def test_the_costs_of_three_thousand_long_rows_do_not_overflow():
     # Rows of 512 cost 2.10e9, of 640 2.61e9, of 768 2.65e9: the last two are negative in 32 bits.
     counts = tf.constant(np.repeat([512, 130], 1500), tf.int32)
     rows, columns, _, width = (value.numpy() for value in lay_out(counts, tf.constant(768), tf.constant(False)))
@@ -90,7 +90,7 @@ def test_the_memory_of_a_layout_grows_with_the_rows_and_not_with_their_square():
 
 
 def encoders(unpadded=True, **arguments):
-    # ReLU: TensorFlow's GELUs round their constants to float32, in float64 too.
+    # ReLU, because TensorFlow's GELUs round their constants to float32 even in float64.
     padded = BertEncoder(small_config(hidden_act="relu"), dtype="float64", **arguments)
     scatter_weights(padded)
     unpadded = BertEncoder(padded.config, dtype="float64", unpadded=unpadded, **arguments)
@@ -136,7 +136,7 @@ def test_real_tokens_get_the_vectors_of_padded_rows(masks, unpadded):
     )
 
 
-def test_padding_gets_nothing_of_other_rows():
+def test_padding_gets_no_vector_of_another_row():
     _, unpadded = encoders()
     inputs = features([[1, 1, 1, 1], [1, 1, 0, 0], [0, 1, 1, 0]])
     outputs = np.asarray(unpadded(inputs)["sequence_output"])
@@ -156,7 +156,7 @@ def test_a_batch_without_rows(unpadded):
     assert pool(inputs)["pooled_output"].shape == (0, 12)
 
 
-def test_rows_are_few():
+def test_a_mixed_batch_needs_few_rows():
     # The lengths of SST-2, MRPC and SQuAD mixed: most short, some long.
     generator = np.random.default_rng(0)
     counts = np.concatenate(
@@ -184,7 +184,7 @@ def test_tokens_have_the_same_number_only_in_the_same_sequence_of_the_same_row(s
 
 
 def test_joined_requests_have_few_shapes():
-    # Each has compiled code, which is kept: a server's memory grows with them.
+    # oneDNN keeps compiled code for each shape, so the memory of a server grows with them.
     generator = np.random.default_rng(0)
     spec = tf.TensorSpec([None, None], tf.int32)
     pack = functools.partial(pack_rows, hidden_size=384, few_shapes=True)
@@ -283,7 +283,7 @@ def operations_that_run(function, *arguments):
 
 @pytest.mark.parametrize(("activation", "fused"), [("gelu", "GeluApproximate"), ("gelu_erf", "GeluExact")])
 @pytest.mark.parametrize("unpadded", [False, True])
-def test_what_tensorflow_makes_of_a_layer(activation, fused, unpadded):
+def test_tensorflow_fuses_the_operations_of_a_layer(activation, fused, unpadded):
     """Guards the speed: a change that breaks a fusion, or adds a change of layout, changes these numbers."""
     config = small_config(hidden_act=activation)
     inputs = {name: tf.constant(values) for name, values in features(MASKS).items()}

@@ -1,4 +1,4 @@
-"""What is seen of a run: speed, gradients, waiting for input, losses that are not numbers."""
+"""The log and the reports of a run: speed, gradients, waiting for input, losses that are not numbers."""
 
 import logging
 import pathlib
@@ -42,13 +42,13 @@ def records(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def lines(records, tmp_path_factory):
-    """What a run has logged, a line for each update."""
+    """The log lines of a run, one per update."""
     path = tmp_path_factory.mktemp("run") / "run"
     pretrain(path, records, **RUN)
     return read_history(path / "history.jsonl")
 
 
-def test_every_line_says_what_there_is_to_see(lines):
+def test_every_line_has_all_values(lines):
     losses = {"loss", "masked_lm_loss", "next_sentence_loss", "masked_lm_accuracy", "next_sentence_accuracy"}
     for line in lines:
         assert set(line) == {"step", "learning_rate", "gradient_norm", *losses, *TIMED}
@@ -76,22 +76,20 @@ def test_the_gradient_norm_is_that_before_clipping(records, lines):
     gradients = tape.gradient(loss, [weight.value for weight in model.trainable_variables])
     squares = [np.square(tf.convert_to_tensor(gradient).numpy().astype(np.float64)).sum() for gradient in gradients]
     assert lines[0]["gradient_norm"] == pytest.approx(np.sqrt(sum(squares)), rel=1e-4)
-    assert lines[0]["gradient_norm"] > 1.0, "else clipping would change nothing and this would prove little"
+    assert lines[0]["gradient_norm"] > 1.0, "otherwise clipping would have no effect"
 
 
 def test_the_measured_peak_is_measured_once():
     assert measured_peak("float32") == measured_peak("float32") > 1e8
 
 
-def test_a_run_that_beats_the_measured_peak_says_so_once_and_never_has_more_than_all_of_it(
-    tmp_path, batch, monkeypatch, caplog
-):
+def test_a_run_above_the_measured_peak_says_so_once_and_logs_at_most_100_percent(tmp_path, batch, monkeypatch, caplog):
     monkeypatch.setattr(callbacks, "measured_peak", lambda dtype: 1000.0)
     caplog.set_level(logging.INFO)
     lines = fit(tmp_path / "run", tf.data.Dataset.from_tensors(batch).repeat())
     assert lines[0]["share_of_measured_peak"] == 1
     assert all(0 < line["share_of_measured_peak"] <= 1 for line in lines)
-    assert caplog.text.count("counts as the peak from here on") == 1
+    assert caplog.text.count("own best speed is the peak") == 1
 
 
 def fit(folder, dataset, num_train_steps=8, callbacks=(), **options):
@@ -116,7 +114,7 @@ def batch(records):
 
 
 def slow(batch, seconds, only=None):
-    """Endless batches, each of which takes its time, or only that of one number."""
+    """Endless batches. Each takes some time, or only the one with a given number does."""
 
     def give():
         for number in range(10_000):
@@ -130,20 +128,20 @@ def slow(batch, seconds, only=None):
 
 
 class Work(keras.callbacks.Callback):
-    """Time that is not spent on waiting for a batch."""
+    """Spends time that is not spent waiting for a batch."""
 
     def on_train_batch_end(self, batch, logs=None):
         time.sleep(0.1)
 
 
-def test_waiting_for_input_is_told_from_computing(batch, tmp_path):
+def test_waiting_for_input_is_distinguished_from_computing(batch, tmp_path):
     waiting = fit(tmp_path / "waiting", slow(batch, 0.2))
     assert all(line["input_wait"] > 0.5 for line in waiting[1:])
     computing = fit(tmp_path / "computing", tf.data.Dataset.from_tensors(batch).repeat(), callbacks=[Work()])
     assert all(line["input_wait"] < 0.2 for line in computing[1:])
 
 
-def test_an_input_that_is_stuck_is_reported_and_waited_for(batch, tmp_path, capsys):
+def test_a_stuck_input_is_reported_and_training_goes_on_waiting(batch, tmp_path, capsys):
     options = {"stuck_input_seconds": 0.4, "source": "the records of this test"}
     assert len(fit(tmp_path / "run", slow(batch, 1.5, only=5), **options)) == 8
     err = capsys.readouterr().err
@@ -205,7 +203,7 @@ def test_the_batch_of_a_loss_that_is_not_a_number_can_be_replayed(tmp_path, step
     with tf.io.TFRecordWriter(str(path)) as writer:
         for record in records:
             writer.write(record)
-    # Which step meets it follows from the order alone.
+    # The order of the records determines the step.
     dataset = pretraining_dataset(str(path), 16, seed=7)
     steps = [(batch["masked_lm_weights"] > 1e38).numpy().any() for batch in dataset.take(4)]
     step = steps.index(True) + 1

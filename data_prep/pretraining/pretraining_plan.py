@@ -18,7 +18,7 @@ from data_prep.text.corpus import as_patterns, input_size
 from data_prep.tokenized.corpus_writer import EncodedChunk
 from data_prep.tokenized.tokenize_text import TextSettings
 from data_prep.tokenized.tokenized_corpus import TokenizedCorpus
-from keras_bert.program.atomic_output import check_output_folder, say_why_writing_failed
+from keras_bert.program.atomic_output import check_output_folder, explain_write_errors
 from keras_bert.program.errors import InputError
 from keras_bert.tokenization.vocabulary import Vocabulary
 
@@ -69,7 +69,7 @@ def check_output(output_file: Sequence[str] | None, output_dir: str | os.PathLik
     for path in output_file:
         if os.path.isdir(path):
             raise InputError(f"{path} is a folder. Give the name of a file, or use output_dir.")
-        with say_why_writing_failed(path):
+        with explain_write_errors(path):
             folder = os.path.dirname(os.path.realpath(path))
             os.makedirs(folder, exist_ok=True)
             with tempfile.TemporaryFile(dir=folder):

@@ -24,7 +24,7 @@ from data_prep.pretraining.record_folder import FinishedShard, RecordCounts
 from data_prep.pretraining.record_writer import write_encoded
 from data_prep.text.ordered_map import WorkerPool, ctrl_c_held_back
 from data_prep.tokenized.tokenized_corpus import TokenizedCorpus
-from keras_bert.program.atomic_output import PARTIAL, say_why_writing_failed
+from keras_bert.program.atomic_output import PARTIAL, explain_write_errors
 from keras_bert.program.errors import InputError
 from keras_bert.records import features
 from keras_bert.records.encoding import encode_tfrecords
@@ -221,7 +221,7 @@ def _make_pass(
     corpus, block = _gather(place)
     path = os.path.join(folder, f"{place.number}-{pass_number}")
     counts = RecordCounts()
-    with say_why_writing_failed(path), open(path, "wb") as file:
+    with explain_write_errors(path), open(path, "wb") as file:
         for batch, _ in pass_batches(block, job.options, corpus.vocabulary, place.shard, place.number, pass_number):
             piece = _Piece.of_batch(batch, job, 0.0)
             file.write(piece.data)

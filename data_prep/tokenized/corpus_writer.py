@@ -23,7 +23,7 @@ from data_prep.tokenized.tokenized_corpus import (
     array_sizes,
     read_manifest,
 )
-from keras_bert.program.atomic_output import atomic_file, check_output_folder, say_why_writing_failed
+from keras_bert.program.atomic_output import atomic_file, check_output_folder, explain_write_errors
 from keras_bert.program.errors import InputError
 from keras_bert.program.folder_lock import only_writer
 from keras_bert.tokenization.vocabulary import Vocabulary
@@ -166,7 +166,7 @@ def open_corpus_writer(
     if is_new and not (os.path.isdir(path) and os.listdir(path) == [LOCK_NAME]):
         check_output_folder(path)
     with contextlib.ExitStack() as stack:
-        stack.enter_context(say_why_writing_failed(path))
+        stack.enter_context(explain_write_errors(path))
         os.makedirs(path, exist_ok=True)
         stack.enter_context(only_writer(os.path.join(path, LOCK_NAME)))
         if is_unfinished(path):

@@ -1,7 +1,7 @@
-"""Whether Keras runs on TensorFlow: the one place where the core asks.
+"""The only place where the core asks whether Keras runs on TensorFlow.
 
-`kernels`, `updates` and `tensorflow_functions` are the modules of those names, or None on other backends, where Keras'
-operations do the same.
+`kernels`, `updates` and `tensorflow_functions` are the modules with these names. On other backends they are None, and
+callers use Keras' operations.
 """
 
 import contextlib
@@ -12,11 +12,12 @@ from keras_bert.program.errors import InputError
 
 
 def on_tensorflow() -> bool:
+    """Returns whether TensorFlow is the backend of Keras."""
     return keras.backend.backend() == "tensorflow"
 
 
 def require_tensorflow(work: str) -> None:
-    """Raises `InputError` where Keras runs on another backend; `work` says what cannot be done there."""
+    """Raises `InputError` if Keras runs on another backend. The message begins with `work`, which needs TensorFlow."""
     if not on_tensorflow():
         raise InputError(
             f"{work} needs TensorFlow as the backend of Keras, which is {keras.backend.backend()} here. Start Python "
@@ -33,13 +34,13 @@ _plain_gradients_only = False
 
 
 def plain_gradients_only() -> bool:
-    """Returns whether this code runs within `plain_gradients`."""
+    """Returns whether the caller runs inside `plain_gradients`."""
     return _plain_gradients_only
 
 
 @contextlib.contextmanager
 def plain_gradients():
-    """Inside, what is traced has the gradients of plain operations: a SavedModel cannot hold others."""
+    """Lets code that is traced in this block use plain operations only: a SavedModel cannot store custom gradients."""
     global _plain_gradients_only
     before, _plain_gradients_only = _plain_gradients_only, True
     try:

@@ -1,7 +1,7 @@
 """The formulas of `layers/formulas.py` in fewer passes over memory, for training with Keras on TensorFlow.
 
-Each function has the arguments of the plain one, and keeps less for the backward pass. On short texts such passes are a
-large part of a training step. `layers/choosing.py` decides which of both compute.
+Each function has the same name, arguments and result as the plain one, but keeps less for the backward pass. On short
+texts these passes take a large part of a training step. `layers/choosing.py` chooses between the two modules.
 """
 
 import math
@@ -12,14 +12,14 @@ import tensorflow as tf
 def swap_middle_axes(values, sizes):
     """As `formulas.swap_middle_axes`, by gathering vectors of D numbers.
 
-    oneDNN's transposition prepares itself anew at each call, which takes longer than transposing a short text does.
+    oneDNN's transposition is set up again at each call. For a short text, the set-up takes longer than the gathering.
     """
     rows = tf.reshape(tf.range(sizes[0] * sizes[1] * sizes[2]), sizes)
     return tf.gather(tf.reshape(values, [-1, values.shape[-1]]), tf.transpose(rows, [0, 2, 1]))
 
 
 def draw_kept(shape, rate: float, seed_generator):
-    """As `formulas.draw_kept`, from 16 random bits for each number: `rate` is rounded to a multiple of 1/65536."""
+    """As `formulas.draw_kept`, with 16 random bits per number: `rate` is rounded to a multiple of 1/65536."""
     num_dropped, count = round(rate * 65536), tf.reduce_prod(shape)
     seed = tf.cast(seed_generator.next(), tf.int32)
     words = tf.random.stateless_uniform([(count + 1) // 2], seed, None, None, tf.int32)
@@ -35,23 +35,24 @@ def dropout(values, is_kept, scale):
         def scaled(values):
             return values * (tf.cast(is_kept, values.dtype) * scale)
 
-        return scaled(values), scaled  # by itself, TensorFlow would keep the factors instead of one byte for each
+        return scaled(values), scaled  # TensorFlow would keep float factors instead of one byte per number
 
     return drop(values)
 
 
 def attention(query, key, value, bias, is_kept=None, scale=1.0):
-    """As `formulas.attention`, without the probabilities: they would have no gradient.
+    """As `formulas.attention`, but never returns the probabilities: they would have no gradient.
 
         P = softmax(Q K' + bias),  M = P where it is kept, else 0,  G = s M V
 
-    The backward pass keeps P and M, and takes the sums that the softmax asks for over the head size instead of over
-    the sequence: the sum of dM M over a row is that of dG G.
+    The backward pass keeps P and M. Its softmax needs the sum of dM M over each row. That equals the sum of dG G, which
+    has only D terms instead of S.
 
         dM = s dG V',  dS = dM M - sum(dG G) P,  dQ = dS K,  dK = dS' Q,  dV = s M' dG
 
-    Reference: the sums are those of Dao et al., 2022, arXiv 2205.14135.
+    Reference: Dao et al., 2022, arXiv 2205.14135, for the sums.
     """
+    # At least float32: in bfloat16 (8 significant bits) the probabilities of a long row would not sum to 1.
     # At least float32: with 8 bits the probabilities of a long row would not add up to 1.
     dtype = tf.float64 if query.dtype == tf.float64 else tf.float32
 
@@ -80,13 +81,14 @@ def attention(query, key, value, bias, is_kept=None, scale=1.0):
 
 
 def cross_entropy(logits, labels):
-    """As `formulas.cross_entropy`.
+    """As `formulas.cross_entropy`, from one softmax, which TensorFlow computes quickly.
 
-    The sum is found in the largest of the softmax's shares, which is 1 / sum(exp(x - max(x))): a softmax is quick.
-    Labels that are no class are an error on a CPU; elsewhere their cross-entropy is NaN.
+    The largest probability of a row is 1 / sum(exp(x - max(x))), so its logarithm gives the sum.
+
+    A label below 0, or at least C, raises TensorFlow's error on a CPU. On other devices its cross-entropy is NaN.
 
     Raises:
-        ValueError: the shapes do not fit each other.
+        ValueError: the shapes of logits and labels do not match.
     """
     labels = tf.convert_to_tensor(labels)
     labels.shape.assert_is_compatible_with(logits.shape[:-1])
@@ -97,12 +99,12 @@ def cross_entropy(logits, labels):
 
     @tf.custom_gradient
     def forward(logits):
-        shares = tf.nn.softmax(logits)
-        largest, largest_share = tf.reduce_max(logits, axis=-1), tf.reduce_max(shares, axis=-1)
-        losses = largest - tf.gather_nd(logits, label_indices) - tf.math.log(largest_share)
+        probabilities = tf.nn.softmax(logits)
+        largest, largest_probability = tf.reduce_max(logits, axis=-1), tf.reduce_max(probabilities, axis=-1)
+        losses = largest - tf.gather_nd(logits, label_indices) - tf.math.log(largest_probability)
 
         def gradient(upstream):
-            return tf.tensor_scatter_nd_sub(shares * upstream[:, None], label_indices, upstream)
+            return tf.tensor_scatter_nd_sub(probabilities * upstream[:, None], label_indices, upstream)
 
         return tf.where(is_class, losses, math.nan), gradient
 
@@ -110,17 +112,17 @@ def cross_entropy(logits, labels):
 
 
 def argmax(values):
-    """As `formulas.argmax`. Keras' own tells 0.0 from -0.0, which takes several passes."""
+    """As `formulas.argmax`. Keras' version also orders 0.0 and -0.0, which takes several passes."""
     return tf.argmax(values, axis=-1, output_type=tf.int32)
 
 
 def product_with_rows(vectors, table):
-    """As `formulas.product_with_rows`. The gradient of the table comes as rows: it is not transposed."""
+    """As `formulas.product_with_rows`, but the gradient of the table is computed without a transposition."""
     return tf.matmul(vectors, table, transpose_b=True)
 
 
 def gelu(values, approximate: bool):
-    """As `formulas.gelu`. The backward pass keeps two tensors; of the operations by themselves it keeps more.
+    """As `formulas.gelu`. The backward pass keeps two tensors, fewer than TensorFlow's own gradient.
 
         y = x h,  dy/dx = h + x dh/dx
         tanh form:  h = (1 + tanh(c (x + a x^3))) / 2,  dh/dx = 2 h (1 - h) c (1 + 3 a x^2)
@@ -134,27 +136,27 @@ def gelu(values, approximate: bool):
 
     @tf.custom_gradient
     def forward(x):
-        # Beyond, h is 0 or 1 in all types. The squares of float16 are infinite from 256 on, and 0 times that is NaN.
+        # Beyond 64, h is 0 or 1 in every dtype. In float16, squares overflow from 256 on, and 0 times infinity is NaN.
         near = tf.clip_by_value(x, -64.0, 64.0) if x.dtype == tf.float16 else x
         if approximate:
-            share = tf.sigmoid(near * (tf.square(near) * (2 * factor * cubic) + 2 * factor))  # tanh, scaled and moved
+            h = tf.sigmoid(near * (tf.square(near) * (2 * factor * cubic) + 2 * factor))  # sigmoid(2u) = (1+tanh(u))/2
         else:
-            share = 0.5 * tf.math.erf(x * math.sqrt(0.5)) + 0.5
+            h = 0.5 * tf.math.erf(x * math.sqrt(0.5)) + 0.5
 
         def gradient(upstream):
             if approximate:
-                slope = (share - tf.square(share)) * (tf.square(near) * (6 * cubic * factor) + 2 * factor)
+                slope = (h - tf.square(h)) * (tf.square(near) * (6 * cubic * factor) + 2 * factor)
             else:
                 slope = tf.exp(-0.5 * tf.square(x)) * (1 / math.sqrt(2 * math.pi))
-            return upstream * (share + x * slope)
+            return upstream * (h + x * slope)
 
-        return x * share, gradient
+        return x * h, gradient
 
     return forward(values)
 
 
 def layer_norm(values, gamma, beta, epsilon: float):
-    """As `formulas.layer_norm`. The backward pass keeps n, the values with mean 0 and variance 1.
+    """As `formulas.layer_norm`. The backward pass keeps n, the inputs normalised to mean 0 and variance 1.
 
     dx = (dn - mean(dn) - n mean(dn n)) / sqrt(variance + epsilon),  dn = gamma dy
     """
@@ -177,5 +179,5 @@ def layer_norm(values, gamma, beta, epsilon: float):
 
 
 def _sum_of_vectors(values):
-    """`[..., H]` -> `[H]`: what TensorFlow's sum over the first axes computes, in less time."""
+    """Sums over all axes but the last, `[..., H]` -> `[H]`, faster than `tf.reduce_sum`."""
     return tf.raw_ops.BiasAddGrad(out_backprop=values)

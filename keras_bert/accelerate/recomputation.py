@@ -1,4 +1,4 @@
-"""Gradient checkpointing: the backward pass of a layer computes again what the forward pass did not keep."""
+"""Gradient checkpointing: the backward pass computes a layer again instead of keeping its intermediate results."""
 
 import functools
 
@@ -9,19 +9,17 @@ from keras_bert.accelerate.layer_state import call_with_state, run_with_state, s
 
 
 def call_recomputed(layer, hidden, *inputs, **arguments):
-    """Returns `layer(hidden, *inputs, **arguments)`, of which only `hidden` is kept for the backward pass.
+    """Returns `layer(hidden, *inputs, **arguments)` and keeps only `hidden` for the backward pass.
 
-    That pass calls the layer a second time, with the seeds of the first, and so with the same dropout. It runs the same
-    operations as without this: eagerly, gradients are the same bit for bit. Where a graph is compiled, TensorFlow's
-    arithmetic optimizer and XLA rearrange the two graphs differently, and gradients differ in their last bits.
-
-    The seeds are those from before the call, and are moved on outside of what is computed twice.
+    The backward pass calls the layer again with the same seeds, and so with the same dropout. In eager mode, gradients
+    are equal to those without recomputation bit for bit. In a compiled graph they may differ in the last bits, because
+    TensorFlow's arithmetic optimizer and XLA rearrange the two graphs differently.
 
     Args:
         layer: a built layer without losses of its own.
-        hidden: float tensor, the input through which gradients flow.
+        hidden: float tensor, the only input through which gradients flow.
         inputs: further tensors, which get no gradient.
-        arguments: what else the layer's `call` takes.
+        arguments: further keyword arguments of the layer's `call`.
 
     Reference: Chen et al., 2016, arXiv 1604.06174.
     """

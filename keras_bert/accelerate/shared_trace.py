@@ -1,7 +1,7 @@
-"""Layers of one structure, traced once for all of them.
+"""Traces layers of the same structure only once.
 
-TensorFlow needs seconds to make the graph of a training step. Most of it are the layers of the encoder, which differ in
-their weights alone.
+TensorFlow needs seconds to make the graph of a training step, mostly for the layers of the encoder. These differ only
+in their weights.
 """
 
 import functools
@@ -11,14 +11,14 @@ from keras_bert.accelerate.layer_state import call_with_state, run_with_state, s
 
 
 def shared_trace(call):
-    """Returns `call`, which while TensorFlow makes a graph runs once for all layers that are alike.
+    """Returns a function like `call` that runs the Python code of only one of several equal layers in a graph.
 
-    The graph computes what it would compute without this, gradients included.
+    The graph computes the same outputs and gradients as without it. Outside a graph, `call` itself is returned.
 
     Args:
-        call: `call(layer, *inputs, **arguments)`, how a layer is called. Inputs are tensors, arguments are none.
+        call: `call(layer, *inputs, **arguments)` calls a layer. Inputs are tensors; arguments are not.
     """
-    return _SharedTrace(call) if tensorflow_functions and tensorflow_functions.saves_time_by_calls() else call
+    return _SharedTrace(call) if tensorflow_functions and tensorflow_functions.calls_are_fast() else call
 
 
 class _SharedTrace:
@@ -42,7 +42,7 @@ class _SharedTrace:
 
 
 def _structure(layer) -> str:
-    """Returns what layers have in common that differ in the values of their weights and their names alone."""
+    """Returns a text that is equal for layers that differ only in the values of their weights and in their names."""
     configs = [part.get_config() for part in layer._flatten_layers()]
     del configs[0]["name"]
     return repr(configs)

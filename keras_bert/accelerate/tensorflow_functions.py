@@ -1,6 +1,6 @@
-"""How TensorFlow is made to call functions of the core: twice, to save memory, or traced once, to start sooner.
+"""TensorFlow functions that are computed again in the backward pass to save memory, or traced once to start sooner.
 
-As `tensorflow_kernels`, this is for Keras on TensorFlow only.
+This module is for Keras on TensorFlow only.
 """
 
 import tensorflow as tf
@@ -11,61 +11,61 @@ _is_in_xla = private("tensorflow.python.ops.control_flow_util.GraphOrParentsInXl
 
 
 def recomputed(function):
-    """Returns `function`, whose backward pass calls it again instead of keeping what it has computed.
+    """Returns a function like `function` whose backward pass calls it again instead of keeping intermediate results.
 
-    `tf.recompute_grad`, by which Keras does this, gives no gradients to tensors that a function takes from around
-    it, and fails where integers are among its arguments.
+    Keras does this with `tf.recompute_grad`. That gives no gradients to tensors that a function takes from its
+    surroundings, and fails if some arguments are integers.
 
     Args:
         function: takes (a float tensor, a list of int tensors, a list of float tensors), and returns (a structure of
-            float tensors, a list of int tensors). Gradients flow from the first to both kinds of floats.
+            float tensors, a list of int tensors). Gradients flow from the returned floats to both float arguments.
     """
 
     def call(values, numbers, weights):
-        # Variables are read here: what is around a variable, such as its gradient, is not custom_gradient's affair.
-        numbers, weights = ([tf.convert_to_tensor(given) for given in group] for group in (numbers, weights))
+        # Variables become tensors here, because custom_gradient treats variables and their gradients differently.
+        numbers, weights = ([tf.convert_to_tensor(value) for value in group] for group in (numbers, weights))
 
         @tf.custom_gradient
         def with_gradient(values, *weights):
-            outputs, counts = function(values, numbers, weights)
+            outputs, next_numbers = function(values, numbers, weights)
             num_outputs = len(tf.nest.flatten(outputs))
 
             def gradient(*gradients):
-                gradients = [tf.convert_to_tensor(given) for given in gradients[:num_outputs]]
-                # 0, known only when the gradient is. Without it, equal operations of both passes would be computed once
-                # (by Grappler and by XLA, which heeds no control dependencies) and so be kept.
+                gradients = [tf.convert_to_tensor(value) for value in gradients[:num_outputs]]
+                # Always 0, but only known when the gradient is. Without it, Grappler and XLA (which ignores control
+                # dependencies) would merge the equal operations of the two passes and so keep their results.
                 zero = tf.cast(tf.reduce_any(tf.math.is_nan(tf.reshape(gradients[0], [-1])[:1])), tf.int32)
                 later_values = values + tf.cast(zero, values.dtype)
                 later_numbers = [number + tf.cast(zero, number.dtype) for number in numbers]
                 with tf.GradientTape(watch_accessed_variables=False) as tape:
                     tape.watch([later_values, *weights])
-                    again = tf.nest.flatten(function(later_values, later_numbers, weights)[0])
-                return tape.gradient(again, [later_values, *weights], output_gradients=gradients)
+                    second_outputs = tf.nest.flatten(function(later_values, later_numbers, weights)[0])
+                return tape.gradient(second_outputs, [later_values, *weights], output_gradients=gradients)
 
-            return (outputs, counts), gradient
+            return (outputs, next_numbers), gradient
 
         return with_gradient(values, *weights)
 
     return call
 
 
-def saves_time_by_calls() -> bool:
-    """Returns whether a graph is being made that may call one function many times without computing more slowly.
+def calls_are_fast() -> bool:
+    """Returns whether TensorFlow is making a graph in which calling one function many times does not slow it down.
 
-    XLA compiles the products of a function that is called from several places to slow loops of its own.
+    Under XLA it does: XLA computes the matrix products of such a function in slow loops.
     """
     return not tf.executing_eagerly() and lengths_may_vary()
 
 
 def lengths_may_vary() -> bool:
-    """Returns whether tensors may have lengths that are known only when they are there, as XLA's may not."""
+    """Returns whether tensors may have lengths that are unknown until they are computed. XLA does not allow this."""
     return not _is_in_xla(tf.compat.v1.get_default_graph())
 
 
 def traced_once(function):
-    """Returns `function`, which runs in Python at its first call only.
+    """Returns `function` as a graph function, whose Python code runs only at its first call.
 
     Args:
-        function: takes and returns structures of tensors. It is traced again for other shapes and types.
+        function: takes and returns structures of tensors. Other shapes and dtypes trace it again.
     """
     return tf.function(function, autograph=False)

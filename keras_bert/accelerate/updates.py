@@ -4,13 +4,13 @@ import tensorflow as tf
 
 
 def summed_rows(gradient):
-    """Returns the gradient of an embedding with all slices of a row summed in its first one, the others being 0.
+    """Sums the slices of an embedding's gradient that belong to the same row of the table.
 
-    The norm of the slices is then that of the gradient. Of other gradients nothing is summed. Those in 16 bits become
-    float32: their sums would overflow in float16, or come to a halt in bfloat16.
+    The first slice of a row gets the sum, and the others become 0, so the norm of the slices is that of the gradient.
+    16-bit slices become float32: sums would overflow in float16, and stop growing in bfloat16.
 
     Args:
-        gradient: a tensor, or `tf.IndexedSlices` of T slices of a table.
+        gradient: `tf.IndexedSlices`, or a tensor, which is returned as it is (16 bits as float32).
     """
     gradient = _in_32_bits(gradient)
     if not isinstance(gradient, tf.IndexedSlices):
@@ -25,7 +25,7 @@ def summed_rows(gradient):
 
 
 def _in_32_bits(gradient):
-    """Returns a gradient of 16 bits as float32, others as they are."""
+    """Returns 16-bit gradients as float32, and others as they are."""
     values = _values(gradient)
     if values is None or values.dtype.size > 2:
         return gradient
@@ -35,7 +35,7 @@ def _in_32_bits(gradient):
 
 
 def dense_gradient(gradient):
-    """Returns the gradient as a tensor of the variable's shape; what is summed in it, in at least float32."""
+    """Returns the gradient as a tensor with the variable's shape. Slices are summed in at least float32."""
     if not isinstance(gradient, tf.IndexedSlices):
         return gradient
     gradient = _in_32_bits(gradient)
@@ -43,14 +43,14 @@ def dense_gradient(gradient):
 
 
 def global_norm(gradients):
-    """Returns the norm of all gradients together, a scalar; of float32 unless some are float64.
+    """Returns the norm of all gradients together, as a float32 scalar (float64 if some gradients are).
 
     Args:
-        gradients: tensors or `tf.IndexedSlices`; None counts for nothing.
+        gradients: list of tensors or `tf.IndexedSlices`; None is ignored.
     """
     tensors = [_values(summed_rows(gradient)) for gradient in gradients if gradient is not None]
     dtype = tf.float64 if any(tensor.dtype == tf.float64 for tensor in tensors) else tf.float32
-    # l2_loss is half the sum of squares, without a tensor of the squares.
+    # l2_loss is half the sum of squares, and makes no tensor of the squares.
     return tf.sqrt(2.0 * tf.add_n([tf.cast(tf.nn.l2_loss(tensor), dtype) for tensor in tensors]))
 
 
@@ -59,13 +59,14 @@ def _values(gradient):
 
 
 def clip_by_global_norm(gradients, clip_norm: float) -> list:
-    """Scales all gradients down together so that their norm is at most `clip_norm`; NaN if it is not finite.
+    """Scales all gradients by one factor so that their common norm is at most `clip_norm`. An infinite norm gives NaN.
 
     Args:
-        gradients: tensors or `tf.IndexedSlices`; None stays None.
+        gradients: list of tensors or `tf.IndexedSlices`; None stays None.
+        clip_norm: the largest norm.
 
     Returns:
-        the same, the slices summed as by `summed_rows`; those in 16 bits as float32.
+        the list of scaled gradients, their slices summed by `summed_rows`. 16-bit gradients become float32.
     """
     gradients = [summed_rows(gradient) for gradient in gradients]
     tensors = [_values(gradient) for gradient in gradients]
@@ -83,28 +84,28 @@ def clip_by_global_norm(gradients, clip_norm: float) -> list:
 
 
 def computed_after(gradient):
-    """Returns a context whose operations wait for a gradient, a tensor or `tf.IndexedSlices`."""
+    """Returns a context whose operations run after the gradient (a tensor or `tf.IndexedSlices`) is computed."""
     return tf.control_dependencies([_values(gradient)])
 
 
 def adam_constants(dtype, beta_1: float, beta_2: float) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-    """Returns what `adam_update` takes of Adam itself, which a graph needs once for all variables of a dtype."""
-    # With powers of 0 the operation makes no correction of its own: in float32 its 1 - beta^t is inexact.
+    """Returns the constants of `adam_update`. A graph needs them once for all variables of a dtype."""
+    # Powers of 0 switch off the operation's own bias correction, whose 1 - beta^t is inexact in float32.
     return tf.zeros([], dtype), tf.constant(beta_1, dtype), tf.constant(beta_2, dtype)
 
 
 def adam_update(variable, momentum, velocity, gradient, rate, epsilon, constants) -> None:
-    """One step of Adam without bias correction:
+    """Updates a variable and its moments by one step of Adam without bias correction:
 
         m = beta_1 * m + (1 - beta_1) * g
         v = beta_2 * v + (1 - beta_2) * g^2
         w = w - rate * m / (sqrt(v) + epsilon)
 
     Args:
-        variable, momentum, velocity: `tf.Variable` of one dtype and shape; they are updated.
+        variable, momentum, velocity: `tf.Variable`s of one dtype and shape. All three are updated.
         gradient: tensor or `tf.IndexedSlices`.
         rate, epsilon: scalars of that dtype.
-        constants: see `adam_constants`.
+        constants: the result of `adam_constants`.
     """
     no_power, beta_1, beta_2 = constants
     tf.raw_ops.ResourceApplyAdam(

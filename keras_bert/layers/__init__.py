@@ -1,4 +1,4 @@
-"""The formulas of the papers, and Keras layers made of them. Layers take numbers, no configs.
+"""The formulas of the papers, and the Keras layers made of them. Layers take numbers, not configs.
 
 formulas.py            the formulas: tensors in, tensors out
 choosing.py            chooses between formulas and kernels
@@ -7,9 +7,9 @@ attention.py           multi-head self-attention
 transformer_block.py   one layer of the encoder
 activations.py         exact GELU, its tanh approximation, and the other activations
 layer_norm.py          LayerNorm
-dropout.py             dropout with 16 random bits per number
+dropout.py             dropout that draws 16 random bits per number
 numbered_mask.py       attention mask and positions from the numbers in input_mask
 gathering.py           gathers vectors at selected columns
 heads.py               pooler and masked-LM head
-layer_mixture.py       a learnt weighted mean of layers
+layer_mixture.py       a learnt weighted mean of the vectors of several layers
 """

@@ -7,7 +7,7 @@ import keras
 from keras_bert.layers.choosing import formulas_for
 from keras_bert.program.errors import InputError
 
-# Name -> function of values and whether they are those of training.
+# Name -> function(values, training).
 _ACTIVATIONS = {
     # Google's code computes the tanh approximation and calls it "gelu"; Hugging Face's "gelu" is the exact one.
     "gelu": lambda values, training=False: formulas_for(training).gelu(values, approximate=True),
@@ -20,13 +20,25 @@ _ACTIVATIONS = {
 
 @keras.saving.register_keras_serializable(package="keras_bert")
 class ActivatedDense(keras.layers.Dense):
-    """`keras.layers.Dense` whose GELU keeps less for the backward pass, where Keras runs on TensorFlow.
+    """A dense layer whose activation is named as in `BertConfig.hidden_act`.
 
-    Outside of training it is Keras' own, which TensorFlow computes in one operation.
+    In training on TensorFlow, its GELU keeps fewer tensors for the backward pass than that of Keras. In inference it is
+    that of Keras, which TensorFlow fuses with the product.
 
     Args:
-        activation_name: as in `BertConfig.hidden_act`.
-        arguments: as of `keras.layers.Dense`.
+        units: width of the outputs.
+        activation_name: see `hidden_activation`.
+        **arguments: further arguments of `keras.layers.Dense`.
+
+    Call arguments:
+        inputs: float `[..., H]`.
+        training: whether a backward pass follows.
+
+    Returns:
+        float `[..., units]`.
+
+    Raises:
+        InputError: there is no activation of that name.
     """
 
     def __init__(self, units, activation_name, **arguments):
@@ -44,10 +56,10 @@ class ActivatedDense(keras.layers.Dense):
 
 
 def hidden_activation(name: str) -> Callable:
-    """Returns the function that `hidden_act` names: `function(values, training=False)`.
+    """Returns the activation with this name as `function(values, training=False)`.
 
     Raises:
-        InputError: `name` is none of the activations of `BertConfig`.
+        InputError: there is no activation of that name.
     """
     if name not in _ACTIVATIONS:
         raise InputError(f"hidden_act must be one of {', '.join(_ACTIVATIONS)}. Received: {name!r}")

@@ -12,24 +12,25 @@ from keras_bert.layers.dropout import Dropout
 class SelfAttention(keras.layers.Layer):
     """Multi-head self-attention.
 
-    Every matrix product with weights is two-dimensional, `[B * S, H] x [H, H]`: CPU kernels fuse the bias into those,
-    and not into an einsum.
-
     Args:
-        num_heads: number of heads; the width of the inputs must be divisible by it.
-        dropout: share of the attention probabilities that training sets to 0.
-        initializer_range: standard deviation of the kernels at the start.
+        num_heads: number of heads; it must divide the width of the inputs.
+        dropout: fraction of the attention probabilities that become 0 in training.
+        initializer_range: standard deviation of the initial kernels.
 
     Call arguments:
-        hidden: `[B, S, H]`.
-        attention_bias: `[B, 1, F, S]` or `[B, 1, 1, S]`, see `numbered_mask.attention_bias`.
-        training: whether dropout acts.
+        hidden: float `[B, S, H]`.
+        attention_bias: float `[B, 1, F, S]` or `[B, 1, 1, S]`, see `numbered_mask.attention_bias`.
+        training: whether to apply dropout.
         return_attention: whether to return the attention probabilities (before dropout) too.
-        query_tokens: `[B, F, H]`, the tokens that attend; `hidden` by default.
-        flat_indices: int `[T]`, counted through all of `[B, F]`. The output projection runs for these tokens only.
+        query_tokens: float `[B, F, H]`, the tokens that attend; all of `hidden` by default, so F = S.
+        flat_indices: int `[T]`, indices into the B * F query tokens. The output projection runs for these tokens only.
 
     Returns:
-        `[B, F, H]`, or `[T, H]` with `flat_indices`; or a pair of it and `[B, N, F, S]`.
+        `[B, F, H]`, or `[T, H]` with `flat_indices`. With `return_attention`, a pair of it and the probabilities
+        `[B, N, F, S]` of the N heads.
+
+    Raises:
+        ValueError: `num_heads` does not divide the width of the inputs.
 
     Reference: Vaswani et al., 2017, section 3.2.
     """
@@ -60,12 +61,13 @@ class SelfAttention(keras.layers.Layer):
     ):
         # B = batch, F = query tokens, S = sequence length, H = hidden size, N = number of heads, D = head size
         query_tokens = hidden if query_tokens is None else query_tokens
-        # The sizes are those of the bias, which all layers share: what follows from them is computed once for all.
+        # Sizes are taken from the bias, which all layers share. So TensorFlow computes them once, not in each layer.
         batch_size, _, _, length = ops.shape(attention_bias)
         num_queries = length if query_tokens is hidden else ops.shape(query_tokens)[1]
+        # Products with weights have two dimensions: CPU kernels fuse their bias, but not that of an einsum.
         flat = ops.reshape(hidden, (-1, self.hidden_size))  # [B * S, H]
         query = self.query(ops.reshape(query_tokens, (-1, self.hidden_size)))  # [B * F, H]
-        # Dividing the queries is the same as dividing the scores, on S / D times fewer numbers.
+        # Scaling the queries has the effect of scaling the scores, which are S / D times as many numbers.
         query = self._split(query * self.head_size**-0.5, batch_size, num_queries, training)  # [B, N, F, D]
         key = self._split(self.key(flat), batch_size, length, training)  # [B, N, S, D]
         value = self._split(self.value(flat), batch_size, length, training)
@@ -81,18 +83,18 @@ class SelfAttention(keras.layers.Layer):
         return (output, probabilities) if return_attention else output
 
     def _split(self, vectors, batch_size, length, training):
-        """Parts vectors `[B * S, H]` into heads, `[B, N, S, D]`."""
+        """Splits vectors into heads: `[B * S, H]` -> `[B, N, S, D]`."""
         heads = ops.reshape(vectors, (-1, length, self.num_heads, self.head_size))
         return layouts_for(training).swap_middle_axes(heads, (batch_size, length, self.num_heads))
 
     def _attend(self, query, key, value, bias, sizes, training, return_attention):
-        """Returns the outputs of the heads, `[B, N, F, D]`, and the probabilities: None if nobody asks for them."""
-        kept = ()
+        """Returns the outputs of the heads `[B, N, F, D]`, and the probabilities or, if not asked for, None."""
+        dropout = ()
         if training and self.dropout.rate:
-            kept = formulas_for(training).draw_kept(sizes, self.dropout.rate, self.dropout.seed_generator)
+            dropout = formulas_for(training).draw_kept(sizes, self.dropout.rate, self.dropout.seed_generator)
         if return_attention:
-            return formulas.attention(query, key, value, bias, *kept, return_probabilities=True)
-        return formulas_for(training).attention(query, key, value, bias, *kept), None
+            return formulas.attention(query, key, value, bias, *dropout, return_probabilities=True)
+        return formulas_for(training).attention(query, key, value, bias, *dropout), None
 
     def compute_output_shape(
         self, hidden_shape, attention_bias_shape=None, query_tokens_shape=None, flat_indices_shape=None

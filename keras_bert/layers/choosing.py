@@ -1,4 +1,4 @@
-"""Chooses which module computes the formulas: `layers/formulas.py`, or `accelerate/kernels.py` on TensorFlow."""
+"""Chooses the module that computes the formulas: `layers/formulas.py`, or `accelerate/kernels.py` on TensorFlow."""
 
 from keras_bert.accelerate.backend import kernels, plain_gradients_only
 from keras_bert.layers import formulas
@@ -7,12 +7,12 @@ from keras_bert.layers import formulas
 def formulas_for(training: bool):
     """Returns the module with the formulas, for training or for inference.
 
-    Training on TensorFlow uses the kernels. Inference uses the plain operations, which TensorFlow fuses. So does what
-    is traced within `plain_gradients`.
+    Training on TensorFlow uses the kernels. Inference uses the plain operations, because TensorFlow fuses them.
+    `plain_gradients` makes training use them too.
     """
     return kernels if kernels and training and not plain_gradients_only() else formulas
 
 
 def layouts_for(training: bool):
-    """Returns the module whose `swap_middle_axes` is the faster one: the kernels in inference on TensorFlow."""
+    """Returns the module with the faster `swap_middle_axes`: the kernels in inference on TensorFlow."""
     return kernels if kernels and not training else formulas

@@ -1,4 +1,4 @@
-"""Dropout, computed by the formula that is chosen."""
+"""Dropout."""
 
 import keras
 from keras import ops
@@ -8,20 +8,25 @@ from keras_bert.layers.choosing import formulas_for
 
 @keras.saving.register_keras_serializable(package="keras_bert")
 class Dropout(keras.layers.Dropout):
-    """Sets a share of the numbers to 0 in training and scales the others up, as `keras.layers.Dropout`.
+    """Sets a random fraction of the inputs to 0 in training and scales up the others, like `keras.layers.Dropout`.
 
-    On TensorFlow it draws 16 bits for each number, so `rate` is rounded to a multiple of 1/65536. Keras' own draws 32.
+    On TensorFlow it draws 16 random bits per number, and Keras 32. So `rate` is rounded to a multiple of 1/65536.
 
     Args:
-        rate: the share, at least 0 and below 1.
+        rate: the fraction, at least 0 and below 1.
 
     Call arguments:
-        inputs: any shape.
-        training: whether dropout acts.
+        inputs: float tensor of any shape.
+        training: whether to apply dropout.
+
+    Returns:
+        a tensor of the same shape and dtype.
+
+    Reference: Srivastava et al., 2014.
     """
 
     def call(self, inputs, training=False):
         if not (training and self.rate) or self.noise_shape is not None:
             return super().call(inputs, training=training)
-        form = formulas_for(training)
-        return form.dropout(inputs, *form.draw_kept(ops.shape(inputs), self.rate, self.seed_generator))
+        module = formulas_for(training)
+        return module.dropout(inputs, *module.draw_kept(ops.shape(inputs), self.rate, self.seed_generator))

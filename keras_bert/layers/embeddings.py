@@ -16,13 +16,13 @@ class BertEmbeddings(keras.layers.Layer):
         hidden_size: width of the vectors.
         max_positions: number of rows of the position table.
         num_segments: number of rows of the segment table.
-        dropout: share of the outputs that training sets to 0.
-        layer_norm_epsilon: what LayerNorm adds to the variance.
-        initializer_range: standard deviation of the tables at the start.
+        dropout: fraction of the outputs that become 0 in training.
+        layer_norm_epsilon: added to the variance in LayerNorm.
+        initializer_range: standard deviation of the initial tables.
 
     Call arguments:
         input_ids, positions, segment_ids: int32 `[B, S]`.
-        training: whether dropout acts.
+        training: whether to apply dropout.
 
     Returns:
         `[B, S, hidden_size]`.
@@ -66,7 +66,7 @@ class BertEmbeddings(keras.layers.Layer):
             name=name,
             shape=(num_rows, self.hidden_size),
             initializer=keras.initializers.TruncatedNormal(stddev=self.initializer_range),
-            # In mixed precision a few rows are cast after the gather, not the whole table before it.
+            # In mixed precision only the gathered rows are cast, not the whole table.
             autocast=False,
         )
 

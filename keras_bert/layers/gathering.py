@@ -1,14 +1,14 @@
-"""Vectors of selected tokens."""
+"""Gathers the vectors of selected tokens."""
 
 from keras import ops
 
 
 def vectors_at(hidden, columns):
-    """Gathers `hidden[b, columns[b, k]]`.
+    """Returns `hidden[b, columns[b, k]]` for all b and k.
 
     Args:
-        hidden: `[B, S, H]`.
-        columns: int `[B, K]`, each below S.
+        hidden: `[B, S, H]` of any dtype.
+        columns: int `[B, K]`, each at least 0 and below S.
 
     Returns:
         `[B, K, H]`.
@@ -19,13 +19,13 @@ def vectors_at(hidden, columns):
 
 
 def vectors_at_flat(hidden, flat_indices):
-    """Gathers tokens that are counted through all rows.
+    """Returns the vectors at flat indices: token s of row b has the index `b * S + s`.
 
     Args:
-        hidden: `[B, S, H]`.
-        flat_indices: int of any shape, each below B * S.
+        hidden: `[B, S, H]` of any dtype.
+        flat_indices: int of any shape, each at least 0 and below B * S.
 
     Returns:
-        `[..., H]`.
+        the shape of `flat_indices`, followed by H.
     """
     return ops.take(ops.reshape(hidden, (-1, hidden.shape[-1])), ops.cast(flat_indices, "int32"), axis=0)

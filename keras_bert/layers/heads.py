@@ -1,6 +1,6 @@
-"""What stands on top of the encoder: the pooler and the masked-LM head.
+"""The layers on top of the encoder: the pooler and the masked-LM head.
 
-The next-sentence head and a classifier are single dense layers, and are written as such in their models.
+The next-sentence head and the classifier are single dense layers in their models.
 """
 
 import keras
@@ -17,14 +17,15 @@ class Pooler(keras.layers.Layer):
     """One vector for a row, or for each sequence packed in it: tanh of a dense layer on its first token, [CLS].
 
     Args:
-        initializer_range: standard deviation of the kernel at the start.
+        initializer_range: standard deviation of the initial kernel.
 
     Call arguments:
-        hidden: `[B, S, H]`.
-        cls_positions: int `[B, K]`, where the packed sequences of each row begin; not given, they begin at column 0.
+        hidden: float `[B, S, H]`.
+        cls_positions: int `[B, K]`, the first columns of the sequences packed in each row. By default each row has one
+            sequence, which begins in column 0.
 
     Returns:
-        `[B, H]`, and `[B, K, H]` with `cls_positions`.
+        `[B, H]`, or `[B, K, H]` with `cls_positions`.
 
     Reference: google-research/bert `modeling.py`; the paper calls its input C.
     """
@@ -61,23 +62,23 @@ class Pooler(keras.layers.Layer):
 class MaskedLanguageModelHead(keras.layers.Layer):
     """Scores every token of the vocabulary at the masked positions.
 
-    The vectors of those positions pass a dense layer, the activation and a LayerNorm; their products with the token
-    embeddings, plus a bias for each token, are the logits. The table of token embeddings is the encoder's own: it is
-    given to `call`, so it exists once, in the optimiser and on disk too.
+    The vectors at those positions pass a dense layer, the activation and a LayerNorm. The logits are their products
+    with the token embeddings, plus a bias for each token. `call` takes the encoder's table of token embeddings, so the
+    table exists only once in memory, in the optimiser and on disk.
 
     Args:
         vocab_size: number of tokens.
         activation: name of the function after the dense layer, as in `BertConfig.hidden_act`.
-        layer_norm_epsilon: what LayerNorm adds to the variance.
-        initializer_range: standard deviation of the kernel at the start.
-        tied: whether the table given to `call` is used; else the head has one of its own.
+        layer_norm_epsilon: added to the variance in LayerNorm.
+        initializer_range: standard deviation of the initial kernel.
+        tied: whether to use the table given to `call`. If false, the head has a table of its own.
 
     Call arguments:
-        hidden: `[B, P, H]`, the encoder's vectors at the masked positions.
-        token_embeddings: `[vocab_size, H]`.
+        hidden: float `[B, P, H]`, the encoder's vectors at the masked positions.
+        token_embeddings: float `[vocab_size, H]`.
 
     Returns:
-        `[B, P, vocab_size]`, float32 in mixed precision too.
+        `[B, P, vocab_size]`, in at least float32.
 
     Reference: google-research/bert `run_pretraining.py`, `get_masked_lm_output`.
     """

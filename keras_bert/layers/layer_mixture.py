@@ -1,4 +1,4 @@
-"""A learnt mean of layers: features for a head of one's own from an encoder that stays as it is."""
+"""A learnt weighted mean of layers, to build a classifier on the features of a frozen encoder."""
 
 import keras
 from keras import ops
@@ -6,12 +6,12 @@ from keras import ops
 
 @keras.saving.register_keras_serializable(package="keras_bert")
 class LayerMixture(keras.layers.Layer):
-    """Adds up the vectors of several layers, each with a weight that is learnt; the weights are positive and sum to 1.
+    """Returns a weighted mean of the vectors of several layers. The weights are learnt.
 
-    It begins with the plain mean.
+    The weights are positive and sum to 1. At the start they are equal.
 
     Call arguments:
-        hidden: `[..., L, H]`, the vectors of L layers, as `token_features` and `extract_features` give them.
+        hidden: float `[..., L, H]`, the vectors of L layers, as `token_features` and `extract_features` return them.
 
     Returns:
         `[..., H]`.

@@ -8,22 +8,22 @@ from keras_bert.layers.choosing import formulas_for
 
 @keras.saving.register_keras_serializable(package="keras_bert")
 class LayerNorm(keras.layers.Layer):
-    """Gives every vector mean 0 and variance 1, then scales and shifts it: `gamma * (x - mean) / sd + beta`.
+    """Normalises every vector to mean 0 and variance 1, then scales and shifts it: `gamma * (x - mean) / sd + beta`.
 
-    It is computed in at least float32: BERT's epsilon, 1e-12, is 0 in float16. Keras' own LayerNormalization does that
-    too; this one makes fewer passes over the vectors.
+    It computes in at least float32, because BERT's epsilon, 1e-12, is 0 in float16. Keras' LayerNormalization does that
+    too, but makes more passes over the vectors.
 
     Args:
-        epsilon: what is added to the variance.
+        epsilon: added to the variance.
 
     Call arguments:
-        inputs: `[..., H]`.
-        training: whether a backward pass follows, for which TensorFlow then keeps less.
+        inputs: float `[..., H]`.
+        training: whether a backward pass follows. If so, TensorFlow uses a kernel that keeps less for it.
 
     Returns:
-        the same shape.
+        a tensor of the same shape.
 
-    Reference: Ba et al., 2016.
+    Reference: Ba et al., 2016, arXiv 1607.06450.
     """
 
     def __init__(self, epsilon=1e-12, **kwargs):

@@ -1,35 +1,36 @@
-"""What an `input_mask` of numbered sequences means: who attends to whom, and where each token stands.
+"""Reads the numbered sequences of `input_mask`: which tokens attend to each other, and their positions.
 
-0 is padding and n >= 1 is the n-th sequence packed in the row. The usual 0/1 mask is the case of one sequence, so one
-rule covers padded batches and packed rows, and there is no second attention path.
+0 is padding and n >= 1 is the n-th sequence packed in the row. The usual 0/1 mask is the case of one sequence, so the
+same code serves padded batches and packed rows.
 """
 
 from keras import ops
 
 from keras_bert.accelerate.backend import tensorflow_functions
 
-# Added to a score, it leaves a probability of exactly 0. Minus infinity would make the softmax of a padding token NaN,
-# and a larger number would become infinite in float16.
+# A score with this added gets a probability of exactly 0. Minus infinity would give NaN if all scores of a row had it,
+# and numbers below -65504 are infinite in float16.
 _MASKED = -30000.0
 
 
 def attention_bias(input_mask, dtype="float32", query_mask=None):
-    """Returns what is added to the attention scores: 0 where a token may look, a large negative number elsewhere.
+    """Returns the bias of the attention scores: 0 where a token may attend, a large negative number elsewhere.
 
-    A token looks at the tokens with its own non-zero number. Padding looks at all tokens of its row, as in Google's
-    code, where the mask is one of what is looked at: its vector means nothing, but is exact. (With all scores lowered
-    alike, they would be rounded to multiples of 0.002 in float32.)
+    A token attends to the tokens with its own number. Padding attends to all tokens of its row, as in Google's code.
+    Its vectors have no meaning, but equal those of other implementations. If all its scores were masked instead,
+    float32 would round them to multiples of 0.002.
 
     Args:
         input_mask: int `[B, S]`.
+        dtype: dtype of the result.
         query_mask: int `[B, F]`, the numbers of the tokens that attend; `input_mask` by default.
 
     Returns:
-        `dtype`, `[B, 1, F, S]`: row, (any head), the token that looks, the token looked at. Or `[B, 1, 1, S]`: the
-        same for all tokens of a row, where no row has several sequences and lengths may vary.
+        `[B, 1, F, S]`: row, (all heads), the token that attends, the token that is attended to. `[B, 1, 1, S]` if no
+        row has several sequences and the graph allows variable lengths: then all tokens of a row share one bias.
 
     Example:
-        one row `[1, 1, 2, 0]` lets tokens look as
+        one row `[1, 1, 2, 0]` -> allowed (x) and masked (.)
             [[x, x, ., .],
              [x, x, ., .],
              [., ., x, .],
@@ -37,7 +38,7 @@ def attention_bias(input_mask, dtype="float32", query_mask=None):
     """
     query_numbers = input_mask if query_mask is None else query_mask
     if query_mask is None and tensorflow_functions and tensorflow_functions.lengths_may_vary():
-        # The first token stands for all of its row where none has several sequences.
+        # Without packed rows, the bias of a row's first token is that of all its tokens.
         query_numbers = query_numbers[:, : ops.where(_is_packed(input_mask), ops.shape(input_mask)[1], 1)]
     query_numbers = ops.expand_dims(query_numbers, 2)
     key_numbers = ops.expand_dims(input_mask, 1)
@@ -47,10 +48,10 @@ def attention_bias(input_mask, dtype="float32", query_mask=None):
 
 
 def position_ids(input_mask):
-    """Returns the position of every token: its column, counted anew where another packed sequence starts.
+    """Returns the position of every token: its column, counted from 0 again where the next packed sequence starts.
 
-    A sequence starts anew only where the number differs from the last non-zero one before it. So rows of 0 and 1 have
-    their column index, left-padded ones too, as everywhere else.
+    A new sequence starts where the number differs from the last non-zero number before it. So in rows of 0 and 1 the
+    position is the column, also with padding on the left.
 
     Args:
         input_mask: int32 `[B, S]`.
@@ -71,23 +72,23 @@ def position_ids(input_mask):
 
 
 def _is_packed(input_mask):
-    """Returns bool `[]`: whether a row may have several sequences."""
+    """Returns a bool scalar: whether any row may have several sequences."""
     return ops.any(ops.greater(input_mask, 1))
 
 
 def _positions_in_packed_rows(input_mask, columns):
     is_token = ops.not_equal(input_mask, 0)
-    # Running maxima, written as a comparison of all pairs of columns: Keras has none that takes an unknown length, and
-    # the attention scores hold as many numbers for every head of every layer.
+    # Keras has no running maximum for unknown lengths, so all pairs of columns are compared. Each attention head has as
+    # many scores.
     earlier = ops.less(ops.expand_dims(columns, 0), ops.expand_dims(columns, 1))
     last_token = _largest_column(ops.logical_and(earlier, ops.expand_dims(is_token, 1)), columns)
     last_number = ops.take_along_axis(input_mask, ops.maximum(last_token, 0), axis=1)
-    starts_anew = is_token & (last_token >= 0) & ops.not_equal(last_number, input_mask)
+    starts_sequence = is_token & (last_token >= 0) & ops.not_equal(last_number, input_mask)
     not_later = ops.less_equal(ops.expand_dims(columns, 0), ops.expand_dims(columns, 1))
-    start = _largest_column(ops.logical_and(not_later, ops.expand_dims(starts_anew, 1)), columns)
+    start = _largest_column(ops.logical_and(not_later, ops.expand_dims(starts_sequence, 1)), columns)
     return columns - ops.maximum(start, 0)
 
 
-def _largest_column(among, columns):
-    """Returns, for bool `[B, S, S]`, the largest column that is true in each row, -1 where there is none: `[B, S]`."""
-    return ops.max(ops.where(among, columns, -1), axis=2)
+def _largest_column(is_candidate, columns):
+    """Returns the largest true column, or -1 if all are false: bool `[B, S, S]` -> int32 `[B, S]`."""
+    return ops.max(ops.where(is_candidate, columns, -1), axis=2)

@@ -1,4 +1,4 @@
-"""One layer of the encoder: self-attention, then two dense layers, each with a residual and a LayerNorm."""
+"""One layer of the encoder."""
 
 import keras
 from keras import ops
@@ -12,29 +12,30 @@ from keras_bert.layers.layer_norm import LayerNorm
 
 @keras.saving.register_keras_serializable(package="keras_bert")
 class TransformerBlock(keras.layers.Layer):
-    """One layer of BERT, with LayerNorm after each residual sum.
+    """One layer of BERT: self-attention, then two dense layers. Both parts end with a residual sum and a LayerNorm.
 
     Args:
         num_heads: number of attention heads.
         intermediate_size: width between the two dense layers.
         activation: name of the function between them, as in `BertConfig.hidden_act`.
-        dropout: share of each sub-layer's outputs that training sets to 0.
-        attention_dropout: the same for the attention probabilities.
-        layer_norm_epsilon: what LayerNorm adds to the variance.
-        initializer_range: standard deviation of the kernels at the start.
+        dropout: fraction of each sub-layer's outputs that become 0 in training.
+        attention_dropout: fraction of the attention probabilities that become 0 in training.
+        layer_norm_epsilon: added to the variance in LayerNorm.
+        initializer_range: standard deviation of the initial kernels.
 
     Call arguments:
-        hidden: `[B, S, H]`.
-        attention_bias: `[B, 1, F, S]` or `[B, 1, 1, S]`, see `numbered_mask.attention_bias`.
-        query_columns: int `[B, F]`, the columns of each row whose vectors are returned; all by default. Only they
-            attend, to all tokens.
-        flat_indices: int `[T]`, instead: tokens, counted through all rows, whose vectors are returned. All tokens
-            attend (F is S), and the dense layers behind the attention run for these tokens only.
-        training: whether dropout acts.
-        return_attention: whether to return the attention probabilities too.
+        hidden: float `[B, S, H]`.
+        attention_bias: float `[B, 1, F, S]` or `[B, 1, 1, S]`, see `numbered_mask.attention_bias`.
+        query_columns: int `[B, F]`. Only the tokens in these columns attend (to all tokens), and only their vectors are
+            returned. By default all do, and F = S.
+        flat_indices: int `[T]`, indices into the B * S tokens. All tokens attend, but the layers after the attention
+            run for these only, and only their vectors are returned. It excludes `query_columns`.
+        training: whether to apply dropout.
+        return_attention: whether to return the attention probabilities (before dropout) too.
 
     Returns:
-        `[B, F, H]`, or `[T, H]`; or a pair of it and `[B, N, F, S]`. Without `query_columns`, F is S.
+        `[B, F, H]`, or `[T, H]` with `flat_indices`. With `return_attention`, a pair of it and the probabilities
+        `[B, N, F, S]` of the N heads.
 
     Reference: Devlin et al., 2018, section 3; Vaswani et al., 2017, section 3.1.
     """
@@ -89,7 +90,7 @@ class TransformerBlock(keras.layers.Layer):
         self.output_layer_norm.build((None, self.hidden_size))
 
     def dense_layers(self) -> dict[str, tuple[keras.layers.Dense, ...]]:
-        """Returns part of the block -> its dense layers, in the order in which they compute."""
+        """Returns {part of the block: its dense layers in the order of computation}."""
         attention = self.attention
         return {
             "attention": (attention.query, attention.key, attention.value, attention.output_dense),
@@ -121,7 +122,7 @@ class TransformerBlock(keras.layers.Layer):
         attended, probabilities = attended if return_attention else (attended, None)
         vectors = self.attention_layer_norm(vectors + self.dropout(attended, training=training), training=training)
 
-        # Two dimensions, for the reason given in SelfAttention. The sum becomes a part of the product too.
+        # Two dimensions, as in SelfAttention. TensorFlow fuses the residual sum with the product too.
         flat = ops.reshape(vectors, (-1, self.hidden_size))
         transformed = self.output_dense(self.intermediate_dense(flat, training=training))
         flat = self.output_layer_norm(flat + self.dropout(transformed, training=training), training=training)

@@ -1,9 +1,9 @@
-"""Optimisers and learning rates: AdamW and LAMB with BERT's exclusions, schedules with warm-up.
+"""Optimisers with BERT's exclusions, and learning rate schedules with warm-up.
 
-adamw.py       AdamW with BERT's exclusions, and lower rates for lower layers
+adamw.py       AdamW, with lower learning rates for lower layers if requested
 lamb.py        LAMB, for large batches
-moments.py     their common part: moments, exclusions, gradient clipping
-schedules.py   learning rates: warm-up and decay
+moments.py     the common base: moments, exclusions, gradient clipping
+schedules.py   learning rate schedules: warm-up and decay
 """
 
 from keras_bert.optimization.adamw import AdamW, rate_multipliers

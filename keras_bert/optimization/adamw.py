@@ -1,4 +1,4 @@
-"""AdamW as BERT uses it, with lower rates for lower layers if asked."""
+"""AdamW as BERT uses it, with lower learning rates for lower layers if requested."""
 
 import re
 from collections.abc import Sequence
@@ -10,45 +10,45 @@ from keras_bert.accelerate.backend import updates
 from keras_bert.optimization.moments import MomentOptimizer, computed_after, one_minus_power
 from keras_bert.program.errors import InputError
 
-# The names that `BertEncoder` gives its parts.
+# The names of these parts of a `BertEncoder` in the paths of variables.
 _LAYER = re.compile(r"(?:^|.*/)layer_(\d+)/")
-_EMBEDDINGS = re.compile(r"(?:^|/)embeddings/(?:layer_norm/)?[^/]+$")  # a model may be called embeddings
+_EMBEDDINGS = re.compile(r"(?:^|/)embeddings/(?:layer_norm/)?[^/]+$")  # the model itself may be called embeddings
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")
 class AdamW(MomentOptimizer):
-    """Adam with decoupled weight decay that leaves out LayerNorm and biases, as BERT uses it.
+    """Adam with decoupled weight decay, which skips LayerNorm and biases, as BERT uses it.
 
-    One step, for a weight `w` with gradient `g` (clipped together with all others to `global_clipnorm`):
+    One step for a weight `w` with gradient `g` (all gradients are first clipped together to `global_clipnorm`):
 
         m = beta_1 * m + (1 - beta_1) * g
         v = beta_2 * v + (1 - beta_2) * g^2
         w = w - learning_rate * (m / (sqrt(v) + epsilon) + weight_decay * w)
 
-    With `bias_correction`, `m` and `v` in the last line are divided by `1 - beta^t` for the t-th update, which is Adam
-    of the paper and `torch.optim.AdamW`. Google trained BERT without it. Small data sets are fine-tuned more stably
-    with it (Mosbach et al., 2020, arXiv 2006.04884).
+    With `bias_correction`, `m` and `v` in the last line are divided by `1 - beta_1^t` and `1 - beta_2^t` in update t,
+    as in the paper and in `torch.optim.AdamW`. Google trained BERT without it. It makes fine-tuning on small data sets
+    more stable (Mosbach et al., 2020, arXiv 2006.04884).
 
-    With `layer_decay`, the learning rate of a variable is multiplied by `layer_decay ** (layers above it)`: 1 for the
-    pooler and the head, `layer_decay` for the last layer of the encoder, the least for the embeddings. What the lower
-    layers know is general and shall change less (Howard and Ruder, 2018, arXiv 1801.06146; Clark et al., 2020, arXiv
-    2003.10555, whose code has one power more everywhere below the head).
+    With `layer_decay`, the learning rate of a variable is multiplied by `layer_decay ** (number of layers above it)`:
+    by 1 for the pooler and the head, by `layer_decay` for the last layer of the encoder, and by the smallest factor for
+    the embeddings. Lower layers hold more general knowledge and should change less (Howard and Ruder, 2018, arXiv
+    1801.06146; Clark et al., 2020, arXiv 2003.10555, whose code has one more power everywhere below the head).
 
     Args:
         learning_rate: number or `keras.optimizers.schedules.LearningRateSchedule`.
-        weight_decay: 0 switches decay off. It is multiplied by the learning rate, as in Google's code.
+        weight_decay: the decay, which is multiplied by the learning rate as in Google's code. 0 for none.
         beta_1, beta_2, epsilon: the constants of Adam; `epsilon` is added outside the root.
         bias_correction: see above.
-        global_clipnorm: the norm of all gradients together is scaled down to this; `None` switches clipping off.
-        layer_decay: see above; 1 gives all variables the same rate. It goes by the names of our models' layers.
-        **kwargs: what every Keras optimiser takes, such as `use_ema` or `gradient_accumulation_steps`.
+        global_clipnorm: the largest norm of all gradients together; None for no clipping.
+        layer_decay: see above. It recognises layers by the names in our models. 1 gives all variables the same rate.
+        **kwargs: further arguments of Keras optimisers, such as `use_ema` or `gradient_accumulation_steps`.
 
     Raises:
         InputError: `layer_decay` is not above 0 and at most 1.
 
     Example:
         >>> schedule = WarmupLinearDecay(peak=1e-4, num_train_steps=1000, num_warmup_steps=100)
-        >>> model.compile(optimizer=AdamW(schedule, bias_correction=False))
+        >>> optimizer = AdamW(schedule, bias_correction=False)  # for model.compile(optimizer=optimizer)
 
     Reference: google-research/bert `optimization.py`; Loshchilov and Hutter, 2019, arXiv 1711.05101.
     """
@@ -103,7 +103,7 @@ class AdamW(MomentOptimizer):
         self.assign_sub(variable, self._adam_change(gradient, momentum, velocity, rate, epsilon))
 
     def _adam_change(self, gradient, momentum, velocity, rate, epsilon):
-        """Updates the moments and returns what Adam subtracts, in their type."""
+        """Updates the moments and returns the number that Adam subtracts from the variable, in their dtype."""
         if updates:
             gradient = updates.dense_gradient(gradient)
         gradient = ops.cast(gradient, momentum.dtype)
@@ -112,14 +112,14 @@ class AdamW(MomentOptimizer):
         return rate * momentum / (ops.sqrt(velocity) + epsilon)
 
     def _rates(self, dtype, learning_rate, multiplier: float):
-        """Returns what decay multiplies weights by, the rate of the update, and its epsilon: scalars of the dtype."""
+        """Returns the factor of decay, the learning rate and epsilon for a dtype and multiplier, as scalars."""
         rate, epsilon = ops.cast(learning_rate, dtype), ops.cast(self.epsilon, dtype)
         if multiplier != 1.0:
             rate = rate * multiplier
         decay = rate * self.weight_decay if self.weight_decay else None
         if self.bias_correction:
-            # m / c1 / (sqrt(v / c2) + epsilon) = sqrt(c2) / c1 * m / (sqrt(v) + sqrt(c2) * epsilon), where the
-            # factors are of numbers instead of tensors.
+            # With c = 1 - beta^t: m / c1 / (sqrt(v / c2) + epsilon) = sqrt(c2) / c1 * m / (sqrt(v) + sqrt(c2) *
+            # epsilon). So only scalars are corrected, no tensors.
             step = ops.cast(self.iterations + 1, dtype)
             root = ops.sqrt(one_minus_power(self.beta_2, step))
             rate, epsilon = rate * root / one_minus_power(self.beta_1, step), epsilon * root
@@ -134,20 +134,20 @@ class AdamW(MomentOptimizer):
 
 
 def rate_multipliers(paths: Sequence[str], layer_decay: float) -> list[float]:
-    """Returns what each variable's learning rate is multiplied by: `layer_decay ** (layers above it)`.
+    """Returns the factor of each variable's learning rate: `layer_decay ** (number of layers above it)`.
 
     >>> rate_multipliers(["m/embeddings/token_embeddings", "m/layer_0/x", "m/layer_1/x", "m/classifier/kernel"], 0.5)
     [0.125, 0.25, 0.5, 1.0]
 
     Raises:
-        InputError: there is no layer that could have a lower rate.
+        InputError: `layer_decay` is not 1, but no path belongs to a layer of an encoder.
     """
     layers = [_LAYER.search(path) for path in paths]
     num_layers = max((int(layer[1]) + 1 for layer in layers if layer), default=0)
     if layer_decay != 1 and not num_layers:
         raise InputError(
-            f"layer_decay is {layer_decay}, but no layer of an encoder is trained. Its variables would be called "
-            f"layer_0/..., layer_1/... Received: {', '.join(paths[:3])}, ... Leave layer_decay out."
+            f"layer_decay is {layer_decay}, but no layer of an encoder is trained: no variable is named layer_0/..., "
+            f"layer_1/... Received: {', '.join(paths[:3])}, ... Leave layer_decay out."
         )
     multipliers = []
     for path, layer in zip(paths, layers, strict=True):

@@ -1,4 +1,4 @@
-"""LAMB: Adam whose step has, in each layer, the size of its weights. For large batches."""
+"""LAMB: Adam with steps in proportion to the norm of each variable, for large batches."""
 
 import keras
 from keras import ops
@@ -11,29 +11,29 @@ from keras_bert.optimization.moments import MomentOptimizer, computed_after, one
 class LAMB(MomentOptimizer):
     """LAMB as published, with BERT's exclusions.
 
-    The t-th step, for a weight `w` with gradient `g` (clipped together with all others to `global_clipnorm`):
+    Step t for a weight `w` with gradient `g` (all gradients are first clipped together to `global_clipnorm`):
 
         m = beta_1 * m + (1 - beta_1) * g
         v = beta_2 * v + (1 - beta_2) * g^2
         update = (m / (1 - beta_1^t)) / (sqrt(v / (1 - beta_2^t)) + epsilon) + weight_decay * w
         w = w - learning_rate * |w| / |update| * update
 
-    The norms are those of the whole variable; where one of them is 0, the ratio is 1. LayerNorm, biases and what a user
-    names with `exclude_from_weight_decay` have neither decay nor ratio, as in Google's code.
+    `|.|` is the norm of the whole variable; if one of the two norms is 0, their ratio is 1. LayerNorm, biases and the
+    variables named in `exclude_from_weight_decay` get neither decay nor ratio, as in Google's code.
 
-    Learning rates are larger than Adam's: a rate of 0.01 changes a weight by a hundredth of its norm. The `LAMB` of
-    Keras adds the decay outside the ratio and gives a ratio to biases, too.
+    Learning rates are larger than Adam's: a rate of 0.01 changes a weight by a hundredth of its norm. Unlike this one,
+    Keras' `LAMB` adds the decay outside the ratio, and gives a ratio to biases too.
 
     Args:
         learning_rate: number or `keras.optimizers.schedules.LearningRateSchedule`.
-        weight_decay: 0 switches decay off.
+        weight_decay: the decay; 0 for none.
         beta_1, beta_2, epsilon: the constants of Adam; `epsilon` is added outside the root.
-        global_clipnorm: the norm of all gradients together is scaled down to this; `None` switches clipping off.
-        **kwargs: what every Keras optimiser takes, such as `use_ema`.
+        global_clipnorm: the largest norm of all gradients together; None for no clipping.
+        **kwargs: further arguments of Keras optimisers, such as `use_ema`.
 
     Example:
         >>> schedule = WarmupPolynomialDecay(peak=5e-3, num_train_steps=1000, num_warmup_steps=100, power=0.5)
-        >>> model.compile(optimizer=LAMB(schedule))
+        >>> optimizer = LAMB(schedule)  # for model.compile(optimizer=optimizer)
 
     Reference: You et al., 2019, arXiv 1904.00962, algorithm 2.
     """
@@ -77,13 +77,13 @@ class LAMB(MomentOptimizer):
         self._subtract(variable, rate * update)
 
     def _corrections(self, dtype):
-        """Returns the sums of the weights that the averages m and v have given to gradients so far."""
+        """Returns `1 - beta^t` for both moments: the total weight of all gradients in the averages m and v."""
         step = ops.cast(self.iterations + 1, dtype)
         return one_minus_power(self.beta_1, step), one_minus_power(self.beta_2, step)
 
 
 def _trust_ratio(weights, update):
-    """Returns `|weights| / |update|`, 1 where a norm is 0; a scalar of their dtype."""
+    """Returns `|weights| / |update|`, or 1 if a norm is 0, as a scalar of their dtype."""
     weights_norm, update_norm = (ops.sqrt(ops.sum(ops.square(tensor))) for tensor in (weights, update))
     both = ops.logical_and(weights_norm > 0, update_norm > 0)
     return ops.where(both, weights_norm / update_norm, ops.ones_like(update_norm))

@@ -1,4 +1,4 @@
-"""What AdamW and LAMB share: two moments of each gradient, BERT's exclusions, clipping of all gradients together."""
+"""The common base of AdamW and LAMB: two moments per variable, BERT's exclusions, clipping by the global norm."""
 
 import contextlib
 import math
@@ -9,29 +9,29 @@ from keras import ops
 
 from keras_bert.accelerate.backend import updates
 
-# Google excludes what matches "LayerNorm", "layer_norm" or "bias". Keras calls the two weights of a LayerNorm gamma and
-# beta whatever the layer is called, so those names are excluded too. Matched are the name of the variable and, for
-# LayerNorm, that of its layer: a model may be called debias_bert.
+# Google excludes names that contain "LayerNorm", "layer_norm" or "bias". Keras calls the weights of a LayerNorm gamma
+# and beta, so these are excluded too. Only the names of the variable and, for LayerNorm, of its layer count, because a
+# model may be called debias_bert.
 _EXCLUDED = re.compile(r"layer_?norm[^/]*(/[^/]*)?$|bias[^/]*$|(^|/)(gamma|beta)$", re.IGNORECASE)
 
 
 class MomentOptimizer(keras.optimizers.Optimizer):
-    """Keeps `m` and `v` for each variable, knows which variables are regularised, and clips. Subclasses update.
+    """An optimiser that keeps two moments, `m` and `v`, of each variable. Subclasses define the update.
 
-    LayerNorm, biases and what a user names with `exclude_from_weight_decay` are left out of the weight decay.
+    LayerNorm, biases and the variables named in `exclude_from_weight_decay` have no weight decay.
 
-    Of weights in 16 bits the moments, averages and sums are float32, and so is the update, which is rounded once: in
-    bfloat16, 0.999 is 1, and squares of gradients are 0 in float16.
+    For 16-bit weights, moments, averages, sums and the update are float32; only the new weight is rounded. In bfloat16,
+    0.999 would be 1, and in float16 squares of gradients would be 0.
 
     Args:
         learning_rate: number or `keras.optimizers.schedules.LearningRateSchedule`.
-        weight_decay: 0 switches decay off.
+        weight_decay: the decay; 0 for none.
         beta_1, beta_2, epsilon: the constants of Adam.
-        global_clipnorm: the norm of all gradients together is scaled down to this; `None` switches clipping off.
-        **kwargs: what every Keras optimiser takes.
+        global_clipnorm: the largest norm of all gradients together; None for no clipping.
+        **kwargs: further arguments of Keras optimisers.
     """
 
-    # Whether the slices of a row of an embedding are summed before they are clipped, as Keras' optimisers do not.
+    # Whether the slices of an embedding's gradient are summed before clipping. Keras' optimisers do not sum them.
     sums_slices = True
 
     def __init__(self, learning_rate, weight_decay, beta_1, beta_2, epsilon, global_clipnorm, name, **kwargs):
@@ -45,7 +45,7 @@ class MomentOptimizer(keras.optimizers.Optimizer):
         self.beta_1 = beta_1
         self.beta_2 = beta_2
         self.epsilon = epsilon
-        self._once = None
+        self._update_cache = None
 
     def build(self, variables):
         if self.built:
@@ -60,13 +60,13 @@ class MomentOptimizer(keras.optimizers.Optimizer):
         )
 
     def slots(self):
-        """Returns `(variable, m, v)` for each variable that is trained; none before the first update."""
+        """Returns `(variable, m, v)` for each trained variable, or an empty list before the first update."""
         return (
             list(zip(self._trainable_variables, self._momentums, self._velocities, strict=True)) if self.built else []
         )
 
     def _use_weight_decay(self, variable):
-        # What a user excludes with `exclude_from_weight_decay` is excluded as well.
+        # Keras checks the user's `exclude_from_weight_decay`.
         path = getattr(variable, "path", variable.name)
         return not is_excluded(path) and super()._use_weight_decay(variable)
 
@@ -74,14 +74,14 @@ class MomentOptimizer(keras.optimizers.Optimizer):
         """Does nothing: the decay is a term of `update_step`."""
 
     def _backend_update_step(self, grads, trainable_variables, learning_rate):
-        self._once = _OnceEach()
+        self._update_cache = _Cache()
         try:
             super()._backend_update_step(grads, trainable_variables, learning_rate)
         finally:
-            self._once = None
+            self._update_cache = None
 
     def _subtract(self, variable, change):
-        """Subtracts a change, which may be wider than the variable."""
+        """Subtracts a change, whose dtype may be wider than the variable's, and rounds once."""
         if change.dtype == variable.dtype:
             self.assign_sub(variable, change)
         else:
@@ -89,16 +89,16 @@ class MomentOptimizer(keras.optimizers.Optimizer):
             self.assign(variable, ops.cast(weights - change, variable.dtype))
 
     def _once_per_update(self, key, make):
-        """Returns `make()`, which is called for the first variable of an update that asks for this key.
+        """Returns `make()`, but calls it only for the first variable of an update that asks for this key.
 
-        What depends on the step alone would otherwise be in the graph once for each variable, and TensorFlow takes
-        its time over every operation before the first step.
+        Otherwise the graph would compute values that depend on the step alone once for each variable. Each operation
+        adds to the time before the first step.
         """
-        return make() if self._once is None else self._once.get(key, make)
+        return make() if self._update_cache is None else self._update_cache.get(key, make)
 
     def apply(self, grads, trainable_variables=None):
-        # TensorFlow gives the gradient of an embedding as slices, one per looked-up row. Keras would accumulate and
-        # clip the slices, not their sums.
+        # In TensorFlow, an embedding's gradient consists of slices, one per looked-up token. Keras would accumulate and
+        # clip these slices instead of their sums.
         if updates and not self._clips_slices():
             grads = [updates.dense_gradient(gradient) for gradient in grads]
         super().apply(grads, trainable_variables)
@@ -112,14 +112,14 @@ class MomentOptimizer(keras.optimizers.Optimizer):
         return super()._clip_gradients(grads)
 
     def finalize_variable_values(self, var_list):
-        # Before the first update there is no average: Keras would make all weights 0. In float16 a run may begin with
-        # updates that are left out.
+        # Before the first update there is no average, and Keras would set all weights to 0. A float16 run may begin
+        # with skipped updates.
         if self.use_ema and int(ops.convert_to_numpy(self.iterations)) == 0:
             return
         super().finalize_variable_values(var_list)
 
     def _update_model_variables_moving_average(self, trainable_variables):
-        # Keras computes in the type of the variables, and in bfloat16 what an average keeps would be all of it.
+        # Keras computes in the dtype of the variables. In bfloat16 the momentum of the average would be rounded to 1.
         if self.use_ema:
             trainable_variables = [
                 variable if average is None or average.dtype == variable.dtype else ops.cast(variable, average.dtype)
@@ -146,12 +146,12 @@ class MomentOptimizer(keras.optimizers.Optimizer):
 
 
 def is_excluded(path: str) -> bool:
-    """Returns whether a variable of this path, such as `encoder/layer_0/attention/query/bias`, is not regularised."""
+    """Returns whether a variable has no weight decay: "encoder/layer_0/attention/query/bias" -> True."""
     return _EXCLUDED.search(path) is not None
 
 
-class _OnceEach:
-    """Values by key. A dictionary would be an attribute that Keras tracks and saves."""
+class _Cache:
+    """A dictionary that Keras does not track and save as an attribute of the optimiser."""
 
     def __init__(self):
         self._values = {}
@@ -163,13 +163,14 @@ class _OnceEach:
 
 
 def computed_after(gradient):
-    """Returns a context whose operations wait for the gradient.
+    """Returns a context whose operations run after the gradient is computed.
 
-    TensorFlow begins a step with all that can be computed then. Products of the weights would be kept to its end.
+    TensorFlow runs operations as soon as it can. Products of weights would be computed at the start of a step and take
+    memory until its end.
     """
     return updates.computed_after(gradient) if updates else contextlib.nullcontext()
 
 
 def one_minus_power(beta, step):
-    """Returns `1 - beta ** step`, exact to the last bits: the plain form has an error of 6e-5 in float32 at step 1."""
+    """Returns `1 - beta ** step` without rounding errors, which are 6e-5 at step 1 in float32 in the plain form."""
     return -ops.expm1(step * math.log(beta)) if beta else ops.ones_like(step)

@@ -1,7 +1,7 @@
-"""Learning rates over a run: all rise linearly in the warm-up, each falls in its own way, or not at all.
+"""Learning rate schedules with a linear warm-up.
 
-`step` counts the updates made so far, from 0, as Google's global step does: with warm-up the first update has a
-learning rate of 0.
+`step` is the number of updates made so far, as Google's global step. So with warm-up, the first update has a learning
+rate of 0.
 """
 
 import math
@@ -13,24 +13,24 @@ from keras_bert.program.errors import InputError
 
 
 class WarmupSchedule(keras.optimizers.schedules.LearningRateSchedule):
-    """The learning rate rises linearly to `peak` in `num_warmup_steps`; subclasses say in `after_warmup` what follows.
+    """The base of all schedules: the learning rate rises linearly to `peak`; subclasses define `after_warmup`.
 
         step < num_warmup_steps:  peak * step / num_warmup_steps
         otherwise:                after_warmup(step)
 
     Args:
         peak: the highest learning rate.
-        num_train_steps: the updates of the run. What falls has fallen by then, and stays there.
-        num_warmup_steps: 0 switches warm-up off.
+        num_train_steps: the number of updates of the run. Every decay ends there, and the rate then stays the same.
+        num_warmup_steps: the number of updates of the warm-up; 0 for none.
 
     Raises:
-        InputError: the numbers make no schedule.
+        InputError: a number is out of range.
     """
 
     def __init__(self, peak, num_train_steps, num_warmup_steps=0):
         super().__init__()
         if not (peak >= 0 and math.isfinite(peak)):
-            raise InputError(f"The learning rate must not be negative. Received: {peak}")
+            raise InputError(f"The learning rate must be a finite number of at least 0. Received: {peak}")
         if num_train_steps < 1:
             raise InputError(f"num_train_steps must be at least 1. Received: {num_train_steps}")
         if not 0 <= num_warmup_steps <= num_train_steps:
@@ -43,7 +43,7 @@ class WarmupSchedule(keras.optimizers.schedules.LearningRateSchedule):
         self.num_warmup_steps = num_warmup_steps
 
     def after_warmup(self, step):
-        """Returns the rate at a float32 step; what it gives for steps of the warm-up is not used."""
+        """Returns the rate at a float32 step. Values for steps of the warm-up are ignored."""
         raise NotImplementedError
 
     def __call__(self, step):
@@ -55,7 +55,7 @@ class WarmupSchedule(keras.optimizers.schedules.LearningRateSchedule):
         return rate
 
     def has_ended(self, step) -> bool:
-        """Whether nothing is learned any more from `step` on: the rate is 0 and stays there."""
+        """Returns whether the rate is 0 at `step` and stays 0, so that further training would have no effect."""
         return int(step) >= self.num_train_steps and float(self(step)) == 0.0
 
     def get_config(self):
@@ -66,7 +66,7 @@ class WarmupSchedule(keras.optimizers.schedules.LearningRateSchedule):
         }
 
     def _share_done(self, step):
-        """Returns the part of the run, warm-up included, that is over: 0 to 1."""
+        """Returns the fraction of the run, warm-up included, that is over: 0 to 1."""
         return ops.minimum(step, self.num_train_steps) / self.num_train_steps
 
 
@@ -77,13 +77,14 @@ class WarmupLinearDecay(WarmupSchedule):
         step < num_warmup_steps:  peak * step / num_warmup_steps
         otherwise:                peak * (1 - step / num_train_steps)
 
-    The decay is a line from `peak` at step 0, so the rate drops a little where warm-up ends; that is Google's.
+    The decay is a line from `peak` at step 0, so the rate drops a little where warm-up ends, as in Google's code.
 
     Args and Raises: as `WarmupSchedule`.
 
     Example:
         >>> schedule = WarmupLinearDecay(peak=1e-4, num_train_steps=100, num_warmup_steps=10)
-        >>> float(schedule(5)), float(schedule(10)), float(schedule(100))   # about 5e-05, 9e-05, 0
+        >>> [round(float(schedule(step)), 7) for step in (5, 10, 100)]
+        [5e-05, 9e-05, 0.0]
 
     Reference: google-research/bert `optimization.py`.
     """
@@ -94,10 +95,10 @@ class WarmupLinearDecay(WarmupSchedule):
 
 @keras.saving.register_keras_serializable(package="keras_bert")
 class OneFitDecay(WarmupLinearDecay):
-    """The schedule of one `fit` on texts, made for a model that its user has not compiled.
+    """The schedule of one `fit` on texts with a model that the user has not compiled.
 
-    The class is the mark by which the next `fit` knows that it is not the user's, and replaces it; so it lasts when a
-    model is saved with its optimizer and loaded.
+    By this class the next `fit` knows that the optimiser is not the user's, and replaces it. The class is kept when the
+    model is saved and loaded.
 
     Args and Raises: as `WarmupSchedule`.
     """
@@ -105,22 +106,26 @@ class OneFitDecay(WarmupLinearDecay):
 
 @keras.saving.register_keras_serializable(package="keras_bert")
 class WarmupPolynomialDecay(WarmupSchedule):
-    """After the warm-up the learning rate falls to `end_rate` as a power of what is left of the run.
+    """After the warm-up the learning rate falls to `end_rate` as a power of the remaining part of the run.
 
         step < num_warmup_steps:  peak * step / num_warmup_steps
         otherwise:                end_rate + (peak - end_rate) * (1 - step / num_train_steps) ** power
 
-    With a power of 1 and an end of 0 it is `WarmupLinearDecay`. Below 1 the rate stays high for longer; NVIDIA's recipe
-    for LAMB has 0.5. As there, the curve begins at step 0, under the warm-up.
+    With a `power` of 1 and an `end_rate` of 0 it is `WarmupLinearDecay`. With a power below 1 the rate stays high for
+    longer; NVIDIA's recipe for LAMB has 0.5. The curve begins at step 0, under the warm-up, as in that recipe.
 
     Args:
-        power: above 0.
-        end_rate: from 0 to `peak`.
-        Others and Raises: as `WarmupSchedule`.
+        peak, num_train_steps, num_warmup_steps: as in `WarmupSchedule`.
+        power: a number above 0.
+        end_rate: the last learning rate, from 0 to `peak`.
+
+    Raises:
+        InputError: a number is out of range.
 
     Example:
         >>> schedule = WarmupPolynomialDecay(peak=1e-2, num_train_steps=100, num_warmup_steps=10, power=0.5)
-        >>> float(schedule(5)), float(schedule(75)), float(schedule(100))   # about 0.005, 0.005, 0
+        >>> [round(float(schedule(step)), 7) for step in (5, 75, 100)]
+        [0.005, 0.005, 0.0]
 
     Reference: `polynomial_decay` in google-research/bert `optimization.py`.
     """
@@ -128,7 +133,7 @@ class WarmupPolynomialDecay(WarmupSchedule):
     def __init__(self, peak, num_train_steps, num_warmup_steps=0, power=1.0, end_rate=0.0):
         super().__init__(peak, num_train_steps, num_warmup_steps)
         if not (power > 0 and math.isfinite(power)):
-            raise InputError(f"The power of the decay must be above 0. Received: {power}")
+            raise InputError(f"The power of the decay must be a finite number above 0. Received: {power}")
         if not 0 <= end_rate <= peak:
             raise InputError(f"end_rate must be between 0 and the highest learning rate {peak}. Received: {end_rate}")
         self.power = power
@@ -143,7 +148,7 @@ class WarmupPolynomialDecay(WarmupSchedule):
 
 @keras.saving.register_keras_serializable(package="keras_bert")
 class WarmupCosineDecay(WarmupSchedule):
-    """After the warm-up the learning rate falls to 0 along half a wave of the cosine.
+    """After the warm-up the learning rate falls to 0 along half a period of a cosine.
 
         step < num_warmup_steps:  peak * step / num_warmup_steps
         otherwise:                peak / 2 * (1 + cos(pi * done))
@@ -155,7 +160,7 @@ class WarmupCosineDecay(WarmupSchedule):
     """
 
     def after_warmup(self, step):
-        # Where the warm-up is all of the run there is nothing to fall in: 0 from its end.
+        # If the warm-up takes the whole run, the rate is 0 from its end on.
         num_steps = max(1, self.num_train_steps - self.num_warmup_steps)
         start = self.num_train_steps - num_steps
         done = (ops.minimum(step, self.num_train_steps) - start) / num_steps
@@ -170,22 +175,25 @@ class WarmupTrapezoid(WarmupSchedule):
         step <= num_train_steps - num_decay_steps: peak
         otherwise:                                 peak * (num_train_steps - step) / num_decay_steps
 
-    Up to the fall it is the same whatever `num_train_steps` is, so that a run can be decided to last longer.
+    The rate before the fall does not depend on `num_train_steps`, so a run can be extended.
 
     Args:
-        num_decay_steps: the updates of the fall; with the warm-up, no more than `num_train_steps`.
-        Others and Raises: as `WarmupSchedule`.
+        peak, num_train_steps, num_warmup_steps: as in `WarmupSchedule`.
+        num_decay_steps: the number of updates of the fall; with the warm-up, at most `num_train_steps`.
+
+    Raises:
+        InputError: a number is out of range.
 
     Reference: Hägele et al., 2024, arXiv 2405.18392 (constant rate and cool-down).
     """
 
     def __init__(self, peak, num_train_steps, num_warmup_steps=0, *, num_decay_steps):
         super().__init__(peak, num_train_steps, num_warmup_steps)
-        most = num_train_steps - num_warmup_steps
-        if not 1 <= num_decay_steps <= most:
+        max_decay_steps = num_train_steps - num_warmup_steps
+        if not 1 <= num_decay_steps <= max_decay_steps:
             raise InputError(
-                f"num_decay_steps must be between 1 and num_train_steps - num_warmup_steps = {most}. Received: "
-                f"{num_decay_steps}"
+                f"num_decay_steps must be between 1 and num_train_steps - num_warmup_steps = {max_decay_steps}. "
+                f"Received: {num_decay_steps}"
             )
         self.num_decay_steps = num_decay_steps
 
@@ -210,14 +218,14 @@ class WarmupConstant(WarmupSchedule):
 
 @keras.saving.register_keras_serializable(package="keras_bert")
 class PhasedSchedule(keras.optimizers.schedules.LearningRateSchedule):
-    """Two schedules, one after the other. The second counts its steps from 0 again.
+    """Two schedules in succession. The second counts its steps from 0 again.
 
         step < num_first_steps:  first(step)
         otherwise:               second(step - num_first_steps)
 
     Args:
         first, second: `keras.optimizers.schedules.LearningRateSchedule`.
-        num_first_steps: the updates with the first one.
+        num_first_steps: the number of updates with the first schedule.
 
     Raises:
         InputError: `num_first_steps` is below 1.

@@ -7,8 +7,8 @@ folder_lock.py          allows one writer at a time in a folder
 columns.py              reads columns that users pass: lists, arrays, columns of tables
 record_files.py         reads TFRecord files as bytes, plain or compressed
 json_files.py           reads untrusted JSON: limits its size and checks types
-stored_numbers.py       varints and checksums, as Google's file formats store them
-private_interfaces.py   the private interfaces of Keras and TensorFlow that are used
+stored_numbers.py       varints and checksums as in Google's file formats
+private_interfaces.py   lists the private interfaces of Keras and TensorFlow that the package uses
 quiet_tensorflow.py     hides TensorFlow's start-up messages
 variables_index.py      reads the .index file of a TensorFlow checkpoint
 """

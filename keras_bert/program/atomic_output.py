@@ -1,4 +1,4 @@
-"""Output that appears whole or not at all: written under a temporary name, then renamed."""
+"""Writes files and folders that appear completely or not at all: under a temporary name first, then renamed."""
 
 import contextlib
 import errno
@@ -15,20 +15,19 @@ from keras_bert.program.errors import InputError
 
 @contextlib.contextmanager
 def atomic_file(path: str | os.PathLike) -> Iterator[IO[bytes]]:
-    """Opens a binary file that takes its name only when the block ends without an error.
+    """Opens a binary file that gets the name `path` when the block ends without an error.
 
-    Missing parent folders are made. A link is written through: the file that it points at is replaced. A file that was
-    there before keeps its mode. On any error, Ctrl-C included, the temporary file is removed and whatever stood at
-    `path` before is untouched.
+    Makes missing parent folders. If `path` is a link, the file that it points at is replaced. The new file has the mode
+    of the old one. After any error, Ctrl-C included, the temporary file is removed and the old file is unchanged.
 
     Raises:
-        InputError: the place cannot be written to, or no space is left.
+        InputError: `path` cannot be written, or the disk is full.
     """
     check_output_file(path)
     target = _target(path)
     temporary = _temporary_name(target)
     try:
-        with say_why_writing_failed(path):
+        with explain_write_errors(path):
             with open(temporary, "xb", opener=_opener_like(target)) as file:
                 yield file
                 file.flush()
@@ -42,35 +41,35 @@ def atomic_file(path: str | os.PathLike) -> Iterator[IO[bytes]]:
 
 @contextlib.contextmanager
 def atomic_folder(path: str | os.PathLike) -> Iterator[str]:
-    """Yields the path of a temporary folder that becomes `path` when the block ends without an error.
+    """Yields the path of a temporary folder that is renamed to `path` when the block ends without an error.
 
-    A link is written through, and an empty folder that was there before keeps its mode. An empty folder that cannot be
-    replaced, such as a mount point, is filled: what was written in a folder inside is moved up at the end.
+    If `path` is a link, the folder is made where the link points. An empty folder at `path` is replaced, and its mode
+    is kept. If it cannot be replaced, for example because it is a mount point, the files are moved into it.
 
     Raises:
-        InputError: `path` exists and is not an empty folder, cannot be written to, or no space is left.
+        InputError: `path` exists and is not an empty folder, `path` cannot be written, or the disk is full.
     """
     check_output_folder(path)
     with temporary_folder(path) as temporary:
         yield temporary
-        with say_why_writing_failed(path):
+        with explain_write_errors(path):
             publish_folder(temporary, path)
 
 
 @contextlib.contextmanager
 def temporary_folder(path: str | os.PathLike) -> Iterator[str]:
-    """Yields a new folder from which `publish_folder` can make `path`; it is removed at the end.
+    """Yields a new temporary folder that `publish_folder` can rename to `path`. Removes it at the end of the block.
 
     Its name starts with a dot and is not a number, so TF Serving never takes it for a version.
 
     Raises:
-        InputError: it cannot be written to, or no space is left.
+        InputError: the folder cannot be written, or the disk is full.
     """
     target = _target(path)
-    # Inside, where the folder itself must stay: what is moved must be on the same file system.
+    # A rename works within one file system only. So the temporary folder of a mount point must be inside it.
     temporary = _temporary_name(os.path.join(target, _CONTENT) if _must_stay(target) else target)
     try:
-        with say_why_writing_failed(path):
+        with explain_write_errors(path):
             os.makedirs(temporary)
             yield temporary
     finally:
@@ -78,10 +77,10 @@ def temporary_folder(path: str | os.PathLike) -> Iterator[str]:
 
 
 def publish_folder(temporary: str, path: str | os.PathLike) -> None:
-    """Makes `path` of a folder from `temporary_folder(path)`, when its files are safely on the disk.
+    """Writes a folder from `temporary_folder(path)` to the disk and renames it to `path`.
 
     Raises:
-        OSError: among others ENOTEMPTY or EEXIST, when there is something at `path` by now.
+        OSError: the system's error, for example ENOTEMPTY or EEXIST if `path` has been filled in the meantime.
     """
     target = _target(path)
     _sync_tree(temporary)
@@ -94,17 +93,19 @@ def publish_folder(temporary: str, path: str | os.PathLike) -> None:
         return
     if os.path.isdir(target):
         shutil.copymode(target, temporary)
-        if os.name == "nt":  # elsewhere a folder takes the place of an empty one
+        if os.name == "nt":  # other systems let a rename replace an empty folder
             os.rmdir(target)
     os.rename(temporary, target)
     _sync_folder(os.path.dirname(target))
 
 
 def check_output_file(path: str | os.PathLike, input_files: Iterable[str | os.PathLike] = ()) -> None:
-    """Raises `InputError` when `path` cannot become a file: it is a folder, a device or one of the files that are read,
-    however the paths are written, or its place cannot be written to.
+    """Checks that `path` can become an output file. Makes missing parent folders.
 
-    Long work calls this before it starts. Missing parent folders are made.
+    Commands that run for long call this before they start.
+
+    Raises:
+        InputError: `path` is a folder, a device, a mount point or one of `input_files`, or cannot be written.
     """
     for input_file in input_files:
         if os.path.realpath(input_file) == os.path.realpath(path):
@@ -112,7 +113,7 @@ def check_output_file(path: str | os.PathLike, input_files: Iterable[str | os.Pa
                 f"{os.fspath(path)} is read by this command, so its output would replace it. Give the output another "
                 "name."
             )
-    with say_why_writing_failed(path):
+    with explain_write_errors(path):
         if os.path.isdir(path):
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
         if os.path.exists(path) and not os.path.isfile(path):
@@ -127,11 +128,14 @@ def check_output_file(path: str | os.PathLike, input_files: Iterable[str | os.Pa
 
 
 def check_output_folder(path: str | os.PathLike) -> None:
-    """Raises `InputError` when `path` is a file, a folder that is not empty, or a place that cannot be written to.
+    """Checks that `path` can become an output folder. Makes missing parent folders.
 
-    Long work calls this before it starts. Missing parent folders are made.
+    Commands that run for long call this before they start.
+
+    Raises:
+        InputError: `path` is a file or a folder that is not empty, or cannot be written.
     """
-    with say_why_writing_failed(path):
+    with explain_write_errors(path):
         target = _target(path)
         if os.path.lexists(target) and not os.path.isdir(target):
             raise InputError(f"The output folder {os.fspath(path)} is a file. Give the name of a folder.")
@@ -142,27 +146,27 @@ def check_output_folder(path: str | os.PathLike) -> None:
 
 
 @contextlib.contextmanager
-def say_why_writing_failed(path: str | os.PathLike) -> Iterator[None]:
-    """Turns the operating system's refusals to write below `path` into one clear `InputError`.
+def explain_write_errors(path: str | os.PathLike) -> Iterator[None]:
+    """Turns a system error from writing to `path` in this block into an `InputError` with the reason.
 
-    TensorFlow reports a full disk as its own error type, whose text names it; both kinds are recognised.
+    TensorFlow has its own exception for a full disk. It is recognised by its text.
     """
     try:
         yield
     except InputError:
         raise
     except Exception as error:
-        reason = _why_writing_failed(error)
+        reason = _reason(error)
         if reason is None:
             raise
         raise InputError(f"Cannot write {os.fspath(path)}: {reason}") from error
 
 
-# In the names of files that are being written.
+# Part of the name of every temporary file and folder.
 PARTIAL = ".partial-"
-# In the mount point of a disk that has just been formatted.
+# A new disk has this folder in its mount point.
 _LOST_AND_FOUND = "lost+found"
-# In the temporary name inside of a folder that must stay.
+# The temporary folder inside a folder that cannot be replaced is named after this.
 _CONTENT = "content"
 _REASONS = {
     errno.ENOSPC: "no space is left on the disk. Free some, or write to another disk",
@@ -176,12 +180,12 @@ _REASONS = {
     errno.EEXIST: "a part of the path is a file, not a folder",
     errno.ENOTEMPTY: "another process has written there in the meantime. Give another name",
     errno.EBUSY: "it is in use, for example as a mount point. Give a name inside of it",
-    errno.ELOOP: "its symbolic links lead in a circle. Give another name",
+    errno.ELOOP: "its symbolic links form a circle. Give another name",
     errno.ENAMETOOLONG: "the name is too long. Give a shorter one",
 }
 
 
-def _why_writing_failed(error: Exception) -> str | None:
+def _reason(error: Exception) -> str | None:
     if isinstance(error, OSError) and error.errno in _REASONS:
         return _REASONS[error.errno]
     for number, reason in _REASONS.items():
@@ -191,7 +195,7 @@ def _why_writing_failed(error: Exception) -> str | None:
 
 
 def remove_partial_files(path: str | os.PathLike) -> None:
-    """Removes what processes that were killed while they wrote `path` have left. No other may be writing it now."""
+    """Removes the temporary files of killed processes that were writing `path`. No process may be writing it now."""
     folder, name = os.path.split(_target(path))
     for other in os.listdir(folder):
         if other.startswith(f".{name}{PARTIAL}"):
@@ -200,9 +204,9 @@ def remove_partial_files(path: str | os.PathLike) -> None:
 
 
 def _target(path: str | os.PathLike) -> str:
-    """Returns what is written for `path`: for a link, what it points at, which need not exist."""
+    """Returns the absolute path that is written for `path`: the target of a link, whether it exists or not."""
     path = os.fspath(path)
-    # With `link/..` the system goes up from what the link points at, and `abspath` from the link.
+    # The system resolves `link/..` from the target of the link, but `abspath` from the link itself.
     is_elsewhere = os.path.islink(path) or os.pardir in path.split(os.sep)
     target = os.path.realpath(path) if is_elsewhere else os.path.abspath(path)
     if os.path.islink(target):
@@ -216,7 +220,7 @@ def _temporary_name(path: str) -> str:
 
 
 def _try_to_write(path: str) -> None:
-    """Makes the folder of `path`, and something in it: permissions alone do not tell whether that is possible."""
+    """Makes the parent folder of `path` and a folder in it, since permissions alone do not tell whether this works."""
     probe = _temporary_name(path)
     os.makedirs(os.path.dirname(probe), exist_ok=True)
     os.mkdir(probe)
@@ -224,20 +228,20 @@ def _try_to_write(path: str) -> None:
 
 
 def _opener_like(path: str) -> Callable[[str, int], int]:
-    """Returns what opens a new file with the mode of `path`, if that exists."""
+    """Returns an `opener` for `open` that gives a new file the mode of `path`, if that exists."""
     mode = stat.S_IMODE(os.stat(path).st_mode) if os.path.exists(path) else None
 
     def open_file(name: str, flags: int) -> int:
         number = os.open(name, flags, 0o666 if mode is None else mode)
         if mode is not None:
-            os.chmod(name, mode)  # also what the umask takes away
+            os.chmod(name, mode)  # the umask may have removed some bits
         return number
 
     return open_file
 
 
 def _must_stay(folder: str) -> bool:
-    """Whether a folder that exists cannot be replaced by another one."""
+    """Returns whether the folder exists and cannot be replaced by another one."""
     if not os.path.isdir(folder):
         return False
     return _is_mount_point(folder) or not os.access(os.path.dirname(folder), os.W_OK)
@@ -246,18 +250,19 @@ def _must_stay(folder: str) -> bool:
 def _is_mount_point(path: str) -> bool:
     if os.path.ismount(path):
         return True
-    # A folder or file of the same disk that is mounted a second time (docker run --volume) looks like any other.
+    # `ismount` misses bind mounts (docker run --volume), where both folders are on the same disk.
     try:
         with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as file:
             mounted = [line.split(" ")[4] for line in file]
     except OSError:
         return False
     path = os.path.realpath(path)
-    return any(re.sub(r"\\([0-7]{3})", lambda code: chr(int(code[1], 8)), place) == path for place in mounted)
+    # The table writes spaces and other special characters in octal.
+    return any(re.sub(r"\\([0-7]{3})", lambda code: chr(int(code[1], 8)), folder) == path for folder in mounted)
 
 
 def _sync_tree(folder: str) -> None:
-    """Has the system write all files and folders below `folder` to the disk."""
+    """Waits until all files and folders below `folder` are on the disk."""
     for parent, _, names in os.walk(folder, topdown=False):
         for name in names:
             path = os.path.join(parent, name)
@@ -268,7 +273,7 @@ def _sync_tree(folder: str) -> None:
 
 def _sync_folder(folder: str) -> None:
     if os.name != "nt":
-        with contextlib.suppress(OSError):  # some file systems cannot do it
+        with contextlib.suppress(OSError):  # some file systems cannot sync a folder
             _sync(folder)
 
 

@@ -1,4 +1,4 @@
-"""How every command starts: flags in, one clear line and an exit code out."""
+"""Starts every command: parses its flags, prints errors as one line, and returns an exit code."""
 
 import logging
 import signal
@@ -22,19 +22,19 @@ def run_command(
     arguments: Sequence[str] = (),
     repeated: str = "",
 ) -> None:
-    """Defines the flags, parses the command line, runs `main()` and exits.
+    """Defines the flags, parses the command line, runs `main` and exits.
 
-    `main` takes no argument and reads `absl.flags.FLAGS`; the docstring of its module is the text of `--help`. Flags
-    are defined here and not when the module is imported, so that one program can import several commands: absl
-    refuses two flags of one name.
+    Args:
+        main: reads its flags from `absl.flags.FLAGS`. The docstring of its module is the text of `--help`.
+        define_flags: defines the flags. They are not defined on import, so that one program can import several
+            commands: absl refuses two flags with the same name.
+        passes_on: whether `main` gets the list of arguments after `--`, which are meant for another system.
+        arguments: the names of the arguments that must be on the command line beside the flags. `main` gets their
+            values in this order.
+        repeated: the name of an argument that may be given any number of times. `main` gets the list of values.
 
-    `arguments` names what must stand on the command line beside flags, in this order; `main` gets the values.
-    `repeated` names what may stand there any number of times; `main` gets a list of them.
-
-    With `passes_on`, what stands behind `--` on the command line belongs to another system: `main` gets it as a list.
-
-    Exit codes: 0 done, 1 input that cannot be used (one line on standard error), 2 wrong flags, 130 stopped by Ctrl-C;
-    143 training that SIGTERM stopped, see `training/checkpointing.py`.
+    Exit codes: 0 success, 1 unusable input (one line on standard error), 2 wrong flags, 130 stopped by Ctrl-C, 143
+    training stopped by SIGTERM (see `training/checkpointing.py`).
 
     absl's own `app.run` shows no flags in `--help` when a console script starts it, prints a traceback for bad input,
     and exits with 1 for wrong flags.
@@ -44,30 +44,30 @@ def run_command(
     if any(argument in _HELP for argument in sys.argv[1:]):
         if hasattr(signal, "SIGPIPE"):  # `--help | head` closes the pipe early
             signal.signal(signal.SIGPIPE, signal.SIG_DFL)
-        # All that this command has defined, in whichever of its modules.
+        # A command may define flags in several modules.
         own_flags = [name for name in flags.FLAGS if name not in flags_of_others]
         print(_help_text(sys.modules[main.__module__], own_flags))
         sys.exit(0)
     own, others = sys.argv, []
     if passes_on and "--" in sys.argv:
-        place = sys.argv.index("--")
-        own, others = sys.argv[:place], sys.argv[place + 1 :]
+        separator = sys.argv.index("--")
+        own, others = sys.argv[:separator], sys.argv[separator + 1 :]
     try:
-        given = flags.FLAGS(own)[1:]
+        values = flags.FLAGS(own)[1:]
         if repeated:
-            given = [given]
-        elif len(given) > len(arguments):
-            raise flags.Error(f"Unexpected argument {given[len(arguments)]!r}. Flags are written --name=value.")
-        elif len(given) < len(arguments):
-            raise flags.Error(f"Expected: {' '.join(arguments)}. Missing: {' '.join(arguments[len(given) :])}.")
+            values = [values]
+        elif len(values) > len(arguments):
+            raise flags.Error(f"Unexpected argument {values[len(arguments)]!r}. Flags are written --name=value.")
+        elif len(values) < len(arguments):
+            raise flags.Error(f"Expected: {' '.join(arguments)}. Missing: {' '.join(arguments[len(values) :])}.")
     except flags.Error as error:
         _fail(f"{str(error).strip()} See --help.", 2)
     quiet_tensorflow()
-    _show_announcements()
+    _log_to_standard_error()
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error", UntrainedWarning)
-            main(*given, others) if passes_on else main(*given)
+            main(*values, others) if passes_on else main(*values)
     except InputError as error:
         _fail(str(error), 1)
     except KeyboardInterrupt:
@@ -75,31 +75,31 @@ def run_command(
 
 
 def refuse_flags_without_effect(has_effect: object, where: str, *names: str) -> None:
-    """Refuses flags that were given although they change nothing.
+    """Refuses flags on the command line that would have no effect.
 
     Args:
-        has_effect: whether they would change something; anything that is true or false.
-        where: otherwise, where they do not, in words: "without --output_dir".
-        names: the flags. Those that were not given, and have their defaults, are passed over.
+        has_effect: whether the flags have an effect; any value that can be tested for truth.
+        where: the reason if they have none, such as "without --output_dir". It ends the message.
+        names: names of the flags. Flags that are not on the command line are ignored.
 
     Raises:
-        InputError: some of them were given, with whatever value.
+        InputError: `has_effect` is false and some of the flags are on the command line.
     """
-    given = [f"--{name}" for name in names if flags.FLAGS[name].present]
-    if given and not has_effect:
-        verb, them = ("has", "it") if len(given) == 1 else ("have", "them")
-        raise InputError(f"{', '.join(given)} {verb} no effect {where}. Leave {them} out.")
+    present = [f"--{name}" for name in names if flags.FLAGS[name].present]
+    if present and not has_effect:
+        verb, them = ("has", "it") if len(present) == 1 else ("have", "them")
+        raise InputError(f"{', '.join(present)} {verb} no effect {where}. Leave {them} out.")
 
 
-def _show_announcements() -> None:
-    """Sends what this project logs, but no other library's chatter, to standard error as plain lines."""
+def _log_to_standard_error() -> None:
+    """Prints the log messages of this project, but not those of other libraries, as plain lines."""
     handler = logging.StreamHandler()
     handler.setFormatter(logging.Formatter("%(message)s"))
     for name in ("__main__", "keras_bert", "data_prep", "run_scripts"):
         logger = logging.getLogger(name)
         logger.setLevel(logging.INFO)
         logger.propagate = False
-        logger.handlers = [handler]  # one, though a process may run several commands
+        logger.handlers = [handler]  # replaces that of an earlier command in the same process
 
 
 def _help_text(module, names: list[str]) -> str:

@@ -1,16 +1,15 @@
-"""The one exception for what a user can put right, and the one warning that commands take for such an exception."""
+"""The exception for errors that the user can correct, and a warning that commands treat as this exception."""
 
 
 class InputError(ValueError):
-    """Something the user gave cannot be used.
+    """The user's input cannot be used.
 
-    The message says what came, what was expected and what to do. Commands print it as one line and exit with code 1;
-    library users can catch it apart from programming errors.
+    The message says what came, what was expected and what to do. Commands print it as one line and exit with code 1.
     """
 
 
 class UntrainedWarning(InputError, UserWarning):
-    """A model answers from weights that are random, because its checkpoint does not have them and nothing trained them.
+    """The model answers with random weights: its checkpoint does not have them, and they have not been trained.
 
-    In Python it is a warning. In commands, which answer people who do not see the model, it is the error.
+    Commands treat this warning as an error, because their users do not see the model.
     """

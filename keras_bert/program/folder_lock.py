@@ -1,4 +1,4 @@
-"""One writer at a time in a folder."""
+"""Allows one writer at a time in a folder."""
 
 import contextlib
 import os
@@ -10,7 +10,7 @@ from keras_bert.program.errors import InputError
 
 @contextlib.contextmanager
 def only_writer(path: str | os.PathLike) -> Iterator[None]:
-    """Holds the lock file `path` while the block runs; the system lets it go when the process ends in any way.
+    """Holds the lock file `path` while the block runs. The system releases it when the process ends, however it ends.
 
     Raises:
         InputError: another process holds it, or the file system has no locks.
@@ -32,18 +32,18 @@ def only_writer(path: str | os.PathLike) -> Iterator[None]:
             except OSError as error:
                 raise InputError(f"Cannot lock {path}: {error.strerror}. Use a folder on a local disk.") from None
             if not _is_at(file, path):
-                continue  # its last holder removed it after it was opened here: somebody else may hold a new one
+                continue  # its last holder has removed this file, and another process may hold a new one
             try:
                 yield
             finally:
-                # Removed while it is held: nobody can take it between.
+                # The lock is still held here, so no other process can hold a file that is being removed.
                 with contextlib.suppress(FileNotFoundError):
                     os.remove(path)
             return
 
 
 def _is_at(file: IO, path: str | os.PathLike) -> bool:
-    """Whether an open file is still the one of that name."""
+    """Returns whether the open file is still the one at `path`."""
     try:
         return os.path.samestat(os.fstat(file.fileno()), os.stat(path))
     except FileNotFoundError:

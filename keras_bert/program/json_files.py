@@ -1,7 +1,7 @@
-"""JSON that strangers wrote: configs, tokenizers, headers, manifests.
+"""Reads JSON from untrusted sources: configs, tokenizers, headers, manifests.
 
-Python's parser takes any size and, up to its recursion limit, any depth; what reads the values then fails far from the
-file. Here a file is bounded before it is parsed, and its values are checked for their types when they are taken out.
+Python's parser accepts any size and almost any depth, so bad files would fail far from the place where they are read.
+These functions limit the size and depth of a file and check the type of each value that is taken out.
 """
 
 import json
@@ -13,7 +13,7 @@ from typing import Any
 from keras_bert.program.errors import InputError
 
 LARGEST_FILE = 16 << 20  # bytes; the tokenizer.json of multilingual BERT has 3 MB
-_DEEPEST = 100  # what is written back, or copied, must stay far from Python's recursion limit
+_DEEPEST = 100  # levels; far below Python's recursion limit, which writing or copying the values must not reach
 _CONTAINERS = {dict, list}
 _KINDS = {dict: "an object", list: "a list", str: "a string", bool: "true or false", int: "a whole number"}
 
@@ -22,7 +22,7 @@ def read_json_object(path: str | os.PathLike) -> dict[str, Any]:
     """Returns the JSON object that a file holds.
 
     Raises:
-        InputError: as `read_json`, or the file holds something else than one object.
+        InputError: as `read_json`, or the value is not an object.
     """
     return _object(read_json(path), os.fspath(path))
 
@@ -31,8 +31,8 @@ def read_json(path: str | os.PathLike) -> Any:
     """Returns the JSON value that a file holds.
 
     Raises:
-        InputError: the file cannot be read or has more than 16 MiB, is not JSON in UTF-8, or is nested more than 100
-            deep.
+        InputError: the file cannot be read, has more than 16 MiB, is not JSON in UTF-8, or is nested more than 100
+            levels deep.
     """
     path = os.fspath(path)
     try:
@@ -41,15 +41,17 @@ def read_json(path: str | os.PathLike) -> Any:
     except OSError as error:
         raise InputError(f"Cannot read {path}: {error.strerror}.") from None
     if len(content) > LARGEST_FILE:
-        raise InputError(f"{path} has more than {LARGEST_FILE:,} bytes, and no JSON file of a model is so large.")
+        raise InputError(
+            f"{path} has more than {LARGEST_FILE:,} bytes, more than any JSON file of a model. Give the right file."
+        )
     return parse_json(content, path)
 
 
 def parse_json_object(content: bytes | str, where: str) -> dict[str, Any]:
-    """Returns the JSON object that a text holds; `where` begins the message of an error.
+    """Returns the JSON object that a text holds. Error messages begin with `where`, the name of the source.
 
     Raises:
-        InputError: as `parse_json`, or the text holds something else than one object.
+        InputError: as `parse_json`, or the value is not an object.
     """
     return _object(parse_json(content, where), where)
 
@@ -61,13 +63,14 @@ def _object(values: Any, where: str) -> dict[str, Any]:
 
 
 def parse_json(content: bytes | str, where: str) -> Any:
-    """Returns the JSON value that a text holds.
+    """Returns the JSON value that a text holds. Error messages begin with `where`, the name of the source.
 
     Raises:
-        InputError: it is not JSON in UTF-8, or is nested more than 100 deep.
+        InputError: the text is not JSON in UTF-8, or is nested more than 100 levels deep.
     """
     too_deep = (
-        f"{where} is nested more than {_DEEPEST} deep, and no file of a model is. It is damaged, or made to harm."
+        f"{where} is nested more than {_DEEPEST} deep, deeper than any file of a model. It is damaged or malicious: "
+        "get it again from a source that you trust."
     )
     try:
         values = json.loads(content.decode("utf-8") if isinstance(content, bytes) else content)
@@ -81,7 +84,7 @@ def parse_json(content: bytes | str, where: str) -> Any:
 
 
 def is_deeper(value: Any, depth: int) -> bool:
-    """Returns whether lists and objects are nested more than `depth` deep, without a recursion.
+    """Returns whether lists and objects are nested more than `depth` levels deep. Works without recursion.
 
     >>> is_deeper([[1], 2], 2), is_deeper([[1], 2], 1)
     (False, True)
@@ -95,17 +98,17 @@ def is_deeper(value: Any, depth: int) -> bool:
 
 
 def _containers(items: Collection[Any]) -> list:
-    # Long lists of numbers are common, and mostly what a request consists of: they are passed over in C.
+    # Requests consist mostly of long lists of numbers. This test skips such a list in C.
     if _CONTAINERS.isdisjoint(map(type, items)):
         return []
     return [item for item in items if type(item) in _CONTAINERS]
 
 
 def checked(value: Any, kind: type, name: str, where: str) -> Any:
-    """Returns a value that must be of a type: dict, list, str, bool or int.
+    """Returns `value` if it has the type `kind`: dict, list, str, bool or int.
 
     Raises:
-        InputError: it is not; the message begins with `where`, the file, and names it `name`.
+        InputError: it has another type. The message begins with `where`, the file, and calls the value `name`.
     """
     if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
         raise InputError(f"{where}: {name} must be {_KINDS[kind]}. Received: {reprlib.repr(value)}")
@@ -113,11 +116,11 @@ def checked(value: Any, kind: type, name: str, where: str) -> Any:
 
 
 def member(values: Mapping[str, Any], name: str, kind: type, where: str, default: Any = None) -> Any:
-    """Returns the member of an object, `checked`, or `default` where it is missing or null."""
+    """Returns `values[name]` after a type check (see `checked`), or `default` if it is missing or null."""
     value = values.get(name)
     return default if value is None else checked(value, kind, name, where)
 
 
 def strings(values: Mapping[str, Any], name: str, where: str) -> list[str]:
-    """Returns the list of strings that is a member of an object, `checked`; none where it is missing or null."""
+    """Returns the list of strings `values[name]` after a type check, or an empty list if it is missing or null."""
     return [checked(item, str, f"each of {name}", where) for item in member(values, name, list, where, [])]

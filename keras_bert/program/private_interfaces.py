@@ -1,6 +1,6 @@
-"""The private interfaces of Keras and TensorFlow that this package uses, in one list.
+"""The list of all private interfaces of Keras and TensorFlow that this package uses.
 
-They have no documentation and may change with any version. `private` names the one that is missing; a test tries all.
+They are undocumented and may change in any version. A test tries each, and `private` says which one is missing.
 """
 
 import importlib
@@ -8,7 +8,7 @@ from typing import Any
 
 from keras_bert.program.errors import InputError
 
-# Path -> what it is used for. The code takes these from `private`.
+# Path -> its use here. The code gets these from `private`.
 FUNCTIONS = {
     "keras.src.backend.common.global_state.GLOBAL_STATE_TRACKER": "leaving Keras as it was after a failed load",
     "tensorflow.python.framework.op_def_library.apply_op": "products of 8-bit numbers",
@@ -41,7 +41,7 @@ def private(path: str) -> Any:
         path: a key of `FUNCTIONS`.
 
     Raises:
-        InputError: the installed version has no such thing.
+        InputError: the installed version does not have it.
     """
     use = FUNCTIONS[path]
     module, _, name = path.rpartition(".")

@@ -1,4 +1,4 @@
-"""Keeps TensorFlow's start-up notices away from the users of a command."""
+"""Hides TensorFlow's start-up messages from the users of a command."""
 
 import contextlib
 import importlib.abc
@@ -8,17 +8,16 @@ import sys
 import tempfile
 from collections.abc import Iterator
 
-# TensorFlow imports Keras, and Keras imports these where they are installed: for wrappers and pictures that no command
-# uses, and for a third of all the time that the import takes.
+# TensorFlow imports Keras, and Keras imports these packages if they are installed. That takes a third of the import's
+# time, and no command uses the wrappers and pictures that need them.
 _NOT_NEEDED = ("sklearn", "matplotlib")
 
 
 def quiet_tensorflow() -> None:
-    """Makes a later `import tensorflow` print nothing, unless it fails.
+    """Makes a later `import tensorflow` print nothing, unless the import fails.
 
-    TF_CPP_MIN_LOG_LEVEL=3 silences what comes later (errors reach Python as exceptions), but TensorFlow 2.21 writes
-    seven lines about CPU instructions and missing GPU drivers before it reads that variable, straight to file
-    descriptor 2.
+    TF_CPP_MIN_LOG_LEVEL=3 hides later messages (errors still reach Python as exceptions). But before TensorFlow 2.21
+    reads that variable, it writes seven lines about CPU instructions and missing GPU drivers to file descriptor 2.
     """
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     if "tensorflow" not in sys.modules:
@@ -37,7 +36,7 @@ class _QuietFinder(importlib.abc.MetaPathFinder):
 
 
 class _QuietLoader(importlib.abc.Loader):
-    """Loads a module as another loader does, with standard error held back."""
+    """Loads a module with another loader and shows standard error only if that fails."""
 
     def __init__(self, loader):
         self._loader = loader
@@ -46,9 +45,9 @@ class _QuietLoader(importlib.abc.Loader):
         return self._loader.create_module(spec)
 
     def exec_module(self, module):
-        with _standard_error_held_back(), _without(*_NOT_NEEDED):
+        with _hidden_standard_error(), _hidden_packages(*_NOT_NEEDED):
             self._loader.exec_module(module)
-            # Looking for devices prints the last of the notices.
+            # The search for devices prints the last messages.
             module.config.list_physical_devices()
 
     def __getattr__(self, name):
@@ -56,8 +55,8 @@ class _QuietLoader(importlib.abc.Loader):
 
 
 @contextlib.contextmanager
-def _without(*names: str) -> Iterator[None]:
-    """Lets the block import as if these packages were not installed, unless they are imported already."""
+def _hidden_packages(*names: str) -> Iterator[None]:
+    """Lets imports in the block fail as if these packages were not installed, unless they are already imported."""
     hidden = [name for name in names if name not in sys.modules]
     sys.modules.update(dict.fromkeys(hidden))
     try:
@@ -68,8 +67,8 @@ def _without(*names: str) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _standard_error_held_back() -> Iterator[None]:
-    """Shows what the block writes to file descriptor 2, by C++ too, only if the block fails."""
+def _hidden_standard_error() -> Iterator[None]:
+    """Shows the block's output to file descriptor 2, including that of C++ code, only if the block fails."""
     sys.stderr.flush()
     with tempfile.TemporaryFile() as held_back:
         saved = os.dup(2)

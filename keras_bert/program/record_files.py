@@ -1,9 +1,10 @@
 """Reads TFRecord files as bytes, one record at a time, plain or compressed; frames records for writing.
 
-A TFRecord file is a sequence of frames: the record's length (8 bytes, little-endian), a checksum of these 8 bytes (4),
-the record, a checksum of the record (4). The checksums are masked CRC-32C. The whole file may be gzip or zstd.
+A TFRecord file is a sequence of frames: the length of the record (8 bytes, little-endian), a checksum of these 8 bytes
+(4), the record, and a checksum of the record (4). The checksums are masked CRC-32Cs. The file may be compressed as a
+whole with gzip or zstd.
 
-Unlike TensorFlow's reader, this one reads zstd and names the damaged record.
+Unlike TensorFlow's reader, this one reads zstd and says which record is damaged.
 """
 
 import io
@@ -21,17 +22,17 @@ _ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 _HEADER = struct.Struct("<QI")
 _FOOTER = struct.Struct("<I")
 _READ_BYTES = 1 << 18
-# zstd makes a run of zeros 30,000 times smaller: this bounds what one step of unpacking can give.
-_PACKED_READ_BYTES = 1 << 14
-# How long a record of a packed file may be: what the file unpacks to is not known beforehand.
-_LONGEST_PACKED_RECORD = 1 << 28
-# Of records, unpacked.
+# Limits the output of one decompression step: zstd compresses a run of zeros to a 30,000th of its size.
+_COMPRESSED_READ_BYTES = 1 << 14
+# Bytes. A compressed file does not tell its uncompressed size, so this limits the length that a record may claim.
+_LONGEST_COMPRESSED_RECORD = 1 << 28
+# Uncompressed bytes between two calls of `on_progress`.
 _BYTES_BETWEEN_REPORTS = 1 << 19
 _HINT = "Fetch or make the file again."
 
 
 def detect_compression(path: str | os.PathLike) -> str:
-    """Returns "GZIP", "ZSTD" or "" by the first bytes of a file, whatever its name.
+    """Returns "GZIP", "ZSTD" or "", from the first bytes of the file.
 
     Raises:
         InputError: the file cannot be read.
@@ -46,24 +47,23 @@ def iterate_records(
     start: tuple[int, int] = (0, 0),
     on_progress: Callable[[int], None] = lambda num_bytes: None,
 ) -> Iterator[bytes]:
-    """Yields the records of a TFRecord file in order, with both checksums of each compared.
+    """Yields the records of a TFRecord file in order, after checking both checksums of each.
 
-    Memory stays at one record and a buffer of a quarter of a MB. An empty file has no records.
+    It needs memory for one record and a buffer of a quarter of a MB. An empty file has no records.
 
     Args:
-        path: plain, gzip or zstd (the package zstandard); local, or whatever `tf.io.gfile` opens.
-        start: how many records to pass over, and where in the unpacked file they end; see `record_offsets`. In a packed
-            file, all before that is unpacked and thrown away.
-        on_progress: called now and then with the number of bytes read from the disk since the last call. The sum of
-            all calls is the size of the file.
+        path: plain, gzip or zstd file (zstd needs the package zstandard); local, or any path that `tf.io.gfile` opens.
+        start: (number of records to skip, offset in bytes where they end in the uncompressed file); see
+            `record_offsets`. A compressed file is decompressed up to there.
+        on_progress: called from time to time with the number of bytes read from the disk since the last call. The sum
+            over all calls is the size of the file.
 
     Raises:
-        InputError: the file cannot be read, is no TFRecord file, is damaged or cut off: with the number of the first
-            record that cannot be read (the first of a file is record 1). All records before it have been yielded.
+        InputError: the file cannot be read, is not a TFRecord file, is damaged or cut off. The message has the number
+            of the first unreadable record, counted from 1. All records before it have been yielded.
 
     Example:
-        >>> sum(1 for record in iterate_records("records/pretraining-00000-of-00010.tfrecord"))
-        16086
+        num_records = sum(1 for record in iterate_records("records/pretraining-00000-of-00010.tfrecord"))
     """
     path = os.fspath(path)
     with _open(path) as raw_file:
@@ -75,16 +75,19 @@ def iterate_records(
 def record_offsets(
     path: str | os.PathLike, every: int, on_progress: Callable[[int], None] = lambda num_bytes: None
 ) -> tuple[int, list[int]]:
-    """Counts the records of a file, without reading more of a plain local one than their lengths.
+    """Counts the records of a file. In a plain local file it reads only their lengths.
 
     Args:
+        path: as in `iterate_records`.
+        every: number of records between two offsets.
         on_progress: as in `iterate_records`.
 
     Returns:
-        the number of records, and where in the unpacked file the records 0, `every`, 2 * `every`, ... begin.
+        the number of records, and the offsets in bytes of the records 0, `every`, 2 * `every`, ... in the uncompressed
+        file.
 
     Raises:
-        InputError: as `iterate_records`; of what is in the records nothing is checked.
+        InputError: as `iterate_records`, but the records themselves are not checked.
     """
     path = os.fspath(path)
     offsets = []
@@ -116,7 +119,7 @@ def _open(path: str) -> BinaryIO:
         return file
     except OSError as error:
         raise InputError(f"Cannot read {path}: {error.strerror}") from None
-    except Exception as error:  # TensorFlow's own, a class for each kind of remote failure
+    except Exception as error:  # TensorFlow has its own exception for each kind of remote failure
         raise InputError(f"Cannot read {path}: {getattr(error, 'message', error)}") from None
 
 
@@ -134,15 +137,17 @@ def _compression(start: bytes) -> str:
 
 
 class _RecordReader:
-    """Reads or skips the records of an open file one after the other.
+    """Reads or skips the records of an open file in order.
 
     Args:
+        raw_file: the open file.
+        path: its name, for error messages.
         on_progress: as in `iterate_records`.
-        number, position: how many records to pass over, and where in the unpacked file they end.
+        number, position: the number of records to skip, and the offset where they end in the uncompressed file.
 
     Attributes:
-        number: how many records lie before the place that was reached.
-        position: that place, in the unpacked file.
+        number: the number of records read or skipped so far.
+        position: the offset where they end in the uncompressed file.
     """
 
     def __init__(
@@ -157,19 +162,19 @@ class _RecordReader:
         raw_file.seek(0 if self._compression else position)
         self._file = raw_file
         if self._compression or self._is_plain_and_local:
-            raw = _Unpacked(raw_file, self._compression, path) if self._compression else raw_file
+            raw = _Decompressed(raw_file, self._compression, path) if self._compression else raw_file
             self._file = io.BufferedReader(raw, _READ_BYTES)
         if self._compression:
-            self._throw_away(position)
+            self._discard(position)
 
     def read(self) -> bytes | None:
-        """Returns the next record, both of its checksums compared, or None at the end of the file."""
+        """Returns the next record after checking both its checksums, or None at the end of the file."""
         length = self._next_length()
         if length is None:
             return None
         body = self._read(length + _FOOTER.size)
         if len(body) < length + _FOOTER.size:
-            raise self._cut_off()
+            raise self._cut_off_error()
         record = body[:length]
         if masked_crc32c(record) != _FOOTER.unpack_from(body, length)[0]:
             raise InputError(f"{self._where()} is damaged: its checksum is wrong. {_HINT}")
@@ -177,7 +182,7 @@ class _RecordReader:
         return record
 
     def skip(self) -> bool:
-        """Passes over the next record; returns False at the end of the file."""
+        """Skips the next record. Returns False at the end of the file."""
         length = self._next_length()
         if length is None:
             return False
@@ -185,8 +190,8 @@ class _RecordReader:
         if self._is_plain_and_local:
             self._file.seek(num_bytes - 1, os.SEEK_CUR)
             num_bytes = 1
-        if not self._throw_away(num_bytes):
-            raise self._cut_off()
+        if not self._discard(num_bytes):
+            raise self._cut_off_error()
         self._advance(length)
         return True
 
@@ -196,32 +201,33 @@ class _RecordReader:
             self._report()
             return None
         if len(header) < _HEADER.size:
-            raise self._cut_off()
+            raise self._cut_off_error()
         length, checksum = _HEADER.unpack(header)
         if masked_crc32c(header[:8]) != checksum:
             if not self.number:
                 raise InputError(
-                    f"{self._path} is not a TFRecord file: it does not begin with a length and its checksum."
+                    f"{self._path} is not a TFRecord file: it does not begin with a length and its checksum. Give "
+                    "another file."
                 )
             raise InputError(f"{self._where()} is damaged: the checksum of its length is wrong. {_HINT}")
         if length > _READ_BYTES:
-            self._check_room(length)
+            self._check_length(length)
         return length
 
-    def _check_room(self, length: int) -> None:
-        """Raises `InputError` for a record too long to be there. Checksums can be forged: this comes before memory."""
-        says = f"it says that it has {length:,} bytes"
+    def _check_length(self, length: int) -> None:
+        """Raises `InputError` if a record claims to be longer than it can be, before memory for it is allocated."""
+        claim = f"it claims to have {length:,} bytes"
         if self._compression:
-            if length > _LONGEST_PACKED_RECORD:
+            if length > _LONGEST_COMPRESSED_RECORD:
                 raise InputError(
-                    f"{self._where()} is damaged: {says}; in packed files {_LONGEST_PACKED_RECORD:,} are the most. "
-                    f"{_HINT}"
+                    f"{self._where()} is damaged: {claim}, but a compressed file may have records of up to "
+                    f"{_LONGEST_COMPRESSED_RECORD:,} bytes. {_HINT}"
                 )
             return
         size = os.fstat(self._raw_file.fileno()).st_size if self._is_plain_and_local else self._raw_file.size()
-        room = max(0, size - self.position - _HEADER.size - _FOOTER.size)
-        if length > room:
-            raise InputError(f"{self._where()} is cut off or damaged: {says}, but only {room:,} follow. {_HINT}")
+        remaining = max(0, size - self.position - _HEADER.size - _FOOTER.size)
+        if length > remaining:
+            raise InputError(f"{self._where()} is cut off or damaged: {claim}, but only {remaining:,} follow. {_HINT}")
 
     def _advance(self, length: int) -> None:
         self.number += 1
@@ -231,12 +237,12 @@ class _RecordReader:
             self._report()
 
     def _report(self) -> None:
-        place = self._raw_file.tell()
-        self._on_progress(place - self._num_reported)
-        self._num_reported = place
+        position = self._raw_file.tell()
+        self._on_progress(position - self._num_reported)
+        self._num_reported = position
 
-    def _throw_away(self, num_bytes: int) -> bool:
-        """Reads past so many bytes; returns whether the file has them."""
+    def _discard(self, num_bytes: int) -> bool:
+        """Reads and drops this number of bytes. Returns whether the file has so many."""
         while num_bytes:
             num_read = len(self._read(min(num_bytes, _READ_BYTES)))
             if not num_read:
@@ -249,83 +255,84 @@ class _RecordReader:
             return self._file.read(num_bytes)
         except EOFError:
             raise InputError(
-                f"{self._where()} cannot be unpacked: the file is truncated, after {self.number:,} whole record(s). "
+                f"{self._where()} cannot be decompressed: the file is cut off after {self.number:,} whole record(s). "
                 f"{_HINT}"
             ) from None
         except zlib.error as error:
-            raise InputError(f"{self._where()} cannot be unpacked: {error}. {_HINT}") from None
+            raise InputError(f"{self._where()} cannot be decompressed: {error}. {_HINT}") from None
         except OSError as error:
             raise InputError(f"Cannot read {self._path}: {error.strerror or error}") from None
 
-    def _cut_off(self) -> InputError:
-        return InputError(f"{self._where()} is cut off: whatever wrote the file was stopped. Make it again.")
+    def _cut_off_error(self) -> InputError:
+        return InputError(f"{self._where()} is cut off: the program that wrote the file was stopped. Make it again.")
 
     def _where(self) -> str:
-        """Names a record, in words of a person: the first of a file is record 1."""
+        """Returns the path and the number of the current record, counted from 1."""
         return f"{self._path}: record {self.number + 1}" + (
             "" if self._compression else f" (at byte {self.position:,})"
         )
 
 
-class _Unpacked(io.RawIOBase):
-    """The unpacked bytes of a gzip or zstd file, which may be several packed ones behind each other.
+class _Decompressed(io.RawIOBase):
+    """The decompressed bytes of a gzip or zstd file, which may consist of several compressed parts.
 
-    What stands before a break is handed over before the break is told; the readers of gzip and zstandard keep it back,
-    or do not tell a file that is cut off from a whole one.
+    It returns all bytes before a damaged one, and only then raises. The readers of gzip and zstandard keep these bytes
+    back, or take a file that is cut off for a complete one.
 
     Raises:
         EOFError: the file is cut off.
-        zlib.error: it is damaged.
+        zlib.error: the file is damaged.
     """
 
     def __init__(self, raw_file: BinaryIO, compression: str, path: str):
         self._raw_file, self._is_gzip = raw_file, compression == "GZIP"
-        self._new_part, self._error = _gzip_parts() if self._is_gzip else _zstd_parts(path)
-        self._part = None
-        self._packed = b""
-        self._unpacked = memoryview(b"")
+        self._new_decompressor, self._error = _gzip_decompressor() if self._is_gzip else _zstd_decompressor(path)
+        self._decompressor = None
+        self._compressed = b""
+        self._decompressed = memoryview(b"")
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer) -> int:
-        while not self._unpacked.nbytes:
-            self._packed = self._packed or self._raw_file.read(_PACKED_READ_BYTES)
-            if not self._packed:
-                if self._part is not None:
+        while not self._decompressed.nbytes:
+            self._compressed = self._compressed or self._raw_file.read(_COMPRESSED_READ_BYTES)
+            if not self._compressed:
+                if self._decompressor is not None:
                     raise EOFError
                 return 0
-            self._unpack_more()
-        size = min(len(buffer), self._unpacked.nbytes)
-        buffer[:size] = self._unpacked[:size]
-        self._unpacked = self._unpacked[size:]
+            self._decompress_more()
+        size = min(len(buffer), self._decompressed.nbytes)
+        buffer[:size] = self._decompressed[:size]
+        self._decompressed = self._decompressed[size:]
         return size
 
-    def _unpack_more(self) -> None:
-        if self._part is None:
+    def _decompress_more(self) -> None:
+        if self._decompressor is None:
             if self._is_gzip:
-                self._packed = self._packed.lstrip(b"\0")  # a gzip file may be filled up with zeros
-                if not self._packed:
+                self._compressed = self._compressed.lstrip(b"\0")  # gzip allows zeros between and after the parts
+                if not self._compressed:
                     return
-            self._part = self._new_part()
+            self._decompressor = self._new_decompressor()
         try:
-            self._unpacked = memoryview(self._part.decompress(self._packed))
+            self._decompressed = memoryview(self._decompressor.decompress(self._compressed))
         except self._error as error:
             raise zlib.error(str(error)) from None
-        self._packed = b""
-        if self._part.eof:
-            self._packed = self._part.unused_data
-            self._part = None
+        self._compressed = b""
+        if self._decompressor.eof:
+            self._compressed = self._decompressor.unused_data
+            self._decompressor = None
 
 
-def _gzip_parts() -> tuple[Callable, type[Exception]]:
-    """Returns what makes an unpacker of one part of a file, and the error that it raises."""
+def _gzip_decompressor() -> tuple[Callable, type[Exception]]:
+    """Returns a function that makes a decompressor for one part of a file, and the exception that this raises."""
     return lambda: zlib.decompressobj(wbits=16 + zlib.MAX_WBITS), zlib.error
 
 
-def _zstd_parts(path: str) -> tuple[Callable, type[Exception]]:
+def _zstd_decompressor(path: str) -> tuple[Callable, type[Exception]]:
+    """As `_gzip_decompressor`, for zstd."""
     try:
         import zstandard
     except ImportError:
-        raise InputError(f"{path} is compressed with zstd, which takes a package: pip install zstandard") from None
+        raise InputError(f"{path} is compressed with zstd, which needs a package: pip install zstandard") from None
     return lambda: zstandard.ZstdDecompressor().decompressobj(), zstandard.ZstdError

@@ -1,16 +1,16 @@
-"""Numbers as Google's file formats store them: varints, and masked checksums.
+"""Numbers as in Google's file formats: varints and masked checksums.
 
-TFRecord files, TensorFlow's checkpoints and protobuf messages share them.
+TFRecord files, TensorFlow's checkpoints and protobuf messages use them.
 """
 
 from typing import Any
 
-_CHECKED_AT_ONCE = 1 << 24  # bytes that are copied for the checksum
+_CHECKED_AT_ONCE = 1 << 24  # bytes; google_crc32c needs a copy of its input, so long data is copied in parts
 _MOST_BITS = 63
 
 
 def masked_crc32c(data: bytes | memoryview) -> int:
-    """Returns the masked CRC-32C of bytes, without a copy of all of them."""
+    """Returns the masked CRC-32C of the data, computed in parts of 16 MiB to save memory."""
     import google_crc32c
 
     if len(data) <= _CHECKED_AT_ONCE:
@@ -22,7 +22,10 @@ def masked_crc32c(data: bytes | memoryview) -> int:
 
 
 def mask_checksum(checksum: Any) -> Any:
-    """Rotates a CRC-32C, int or uint32 array, and adds a constant: a CRC of data that holds CRCs is a weak one.
+    """Returns a CRC-32C, rotated and with a constant added. A plain CRC of data that holds CRCs detects fewer errors.
+
+    Args:
+        checksum: int or uint32 array.
 
     Reference: tensorflow/core/lib/hash/crc32c.h, `Mask`.
     """
@@ -30,7 +33,7 @@ def mask_checksum(checksum: Any) -> Any:
 
 
 def write_varint(number: int) -> bytes:
-    """300 -> b"\\xac\\x02": seven bits a byte, the lowest first."""
+    """Returns a number as a varint, seven bits per byte, lowest bits first: 300 -> b"\\xac\\x02"."""
     result = bytearray()
     while number >= 0x80:
         result.append(number & 0x7F | 0x80)
@@ -39,11 +42,11 @@ def write_varint(number: int) -> bytes:
 
 
 def read_varint(data: bytes, offset: int) -> tuple[int, int]:
-    """Returns the number at `offset` and the offset behind it.
+    """Returns the varint at `offset` and the offset after it: (b"\\xac\\x02", 0) -> (300, 2).
 
     Raises:
-        IndexError: the data end within the number.
-        ValueError: the number has more than 63 bits.
+        IndexError: the data ends within the number.
+        ValueError: the number has more than 10 bytes, the most that a 64-bit number needs.
     """
     number = shift = 0
     while True:

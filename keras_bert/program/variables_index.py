@@ -1,7 +1,7 @@
-"""What a TensorFlow checkpoint holds, from its `.index`: with sizes and checksums, which TensorFlow keeps to itself.
+"""Reads the `.index` file of a TensorFlow checkpoint: sizes and checksums, for which TensorFlow has no public function.
 
-The file is a sorted table as LevelDB writes it (`tensorflow/core/lib/io/table.h`), from the names of tensors to
-`BundleEntryProto`s.
+The file maps the names of tensors to `BundleEntryProto`s. It is a sorted table in the format of LevelDB
+(`tensorflow/core/lib/io/table.h`).
 """
 
 import dataclasses
@@ -11,8 +11,9 @@ from collections.abc import Iterator
 from keras_bert.program.errors import InputError
 from keras_bert.program.stored_numbers import read_varint
 
-_LARGEST_INDEX = 64 << 20  # bytes; that of a BERT LARGE with Adam's slots has 0.1 MB
-_LONGEST_KEY = 4096  # bytes; each key is stored as what it has more than the one before, so a few could make gigabytes
+_LARGEST_INDEX = 64 << 20  # bytes; the index of a BERT LARGE with Adam's slots has 0.1 MB
+# Bytes. A key is stored as its difference from the key before, so a small malicious file could hold gigabytes of keys.
+_LONGEST_KEY = 4096
 _MOST_SHARDS = 100_000
 _FOOTER_BYTES, _MAGIC = 48, 0xDB4775248B80FB57
 _BLOCK_TRAILER_BYTES = 5  # one for the kind of compression, four for the checksum
@@ -24,11 +25,11 @@ class IndexEntry:
 
     Attributes:
         name: its key in the checkpoint.
-        dtype: TensorFlow's number of its type.
+        dtype: TensorFlow's number for its dtype.
         shape: its dimensions.
-        shard: the number of the data file.
-        offset, size: where in the file, in bytes.
-        checksum: of these bytes.
+        shard: the number of its data file.
+        offset, size: its position and length in that file, in bytes.
+        checksum: the masked CRC-32C of these bytes.
         is_sliced: whether its numbers are stored in parts, under other names.
     """
 
@@ -43,10 +44,10 @@ class IndexEntry:
 
 
 def read_index(path: str | os.PathLike) -> tuple[int, list[IndexEntry]]:
-    """Returns the number of data files and all tensors, sorted by name.
+    """Returns the number of data files, and all tensors sorted by name.
 
     Raises:
-        InputError: the file is damaged, or compressed or of big-endian numbers, which TensorFlow's writer never does.
+        InputError: the file is damaged, compressed or big-endian. TensorFlow writes none of these.
     """
     from google.protobuf.message import DecodeError
     from tensorflow.core.protobuf import tensor_bundle_pb2
@@ -64,13 +65,13 @@ def read_index(path: str | os.PathLike) -> tuple[int, list[IndexEntry]]:
                 continue
             entry = tensor_bundle_pb2.BundleEntryProto.FromString(value)
             shape = tuple(dim.size for dim in entry.shape.dim)
-            place = (entry.shard_id, entry.offset, entry.size)
-            if min(*shape, *place) < 0 or entry.shape.unknown_rank:
-                raise ValueError("a size or place below 0")
-            tensors.append(IndexEntry(key.decode(), entry.dtype, shape, *place, entry.crc32c, bool(entry.slices)))
+            location = (entry.shard_id, entry.offset, entry.size)
+            if min(*shape, *location) < 0 or entry.shape.unknown_rank:
+                raise ValueError("a size or offset is negative or unknown")
+            tensors.append(IndexEntry(key.decode(), entry.dtype, shape, *location, entry.crc32c, bool(entry.slices)))
     except (IndexError, ValueError, DecodeError) as error:
         raise InputError(
-            f"{os.fspath(path)} is damaged or is no TensorFlow checkpoint ({error}). Copy it again."
+            f"{os.fspath(path)} is damaged or not a TensorFlow checkpoint ({error}). Copy it again."
         ) from None
     return shards, tensors
 
@@ -79,35 +80,36 @@ def _table_entries(data: bytes) -> Iterator[tuple[bytes, bytes]]:
     if len(data) > _LARGEST_INDEX:
         raise ValueError(f"it has more than {_LARGEST_INDEX:,} bytes")
     if len(data) < _FOOTER_BYTES or int.from_bytes(data[-8:], "little") != _MAGIC:
-        raise ValueError("no footer")
+        raise ValueError("it has no footer")
     footer = data[-_FOOTER_BYTES:]
-    _, place = read_varint(footer, 0)  # where the table's own index begins comes after two numbers about another index
-    _, place = read_varint(footer, place)
+    # The footer begins with the offset and size of another index, which is not used.
+    _, start = read_varint(footer, 0)
+    _, start = read_varint(footer, start)
     last = None
-    for _, handle in _block_entries(data, footer[place:]):
+    for _, handle in _block_entries(data, footer[start:]):
         for key, value in _block_entries(data, handle):
-            if last is not None and key <= last:  # or one block could be listed any number of times
+            if last is not None and key <= last:  # a malicious file could list one block many times
                 raise ValueError("its names are not sorted")
             yield key, value
             last = key
 
 
 def _block_entries(data: bytes, handle: bytes) -> Iterator[tuple[bytes, bytes]]:
-    """Yields the entries of the block at `handle`; each key shares its first bytes with the one before it."""
-    offset, place = read_varint(handle, 0)
-    size, _ = read_varint(handle, place)
+    """Yields the keys and values of the block at `handle`. A key lacks the first bytes that it shares with the last."""
+    offset, position = read_varint(handle, 0)
+    size, _ = read_varint(handle, position)
     block = data[offset : offset + size]
     if len(data) < offset + size + _BLOCK_TRAILER_BYTES or data[offset + size] != 0:
         raise ValueError("a block is cut off or compressed")
     end = size - 4 - 4 * int.from_bytes(block[-4:], "little")
-    key, place = b"", 0
-    while place < end:
-        shared, place = read_varint(block, place)
-        unshared, place = read_varint(block, place)
-        length, place = read_varint(block, place)
-        key = key[:shared] + block[place : place + unshared]
-        place += unshared
+    key, position = b"", 0
+    while position < end:
+        num_shared, position = read_varint(block, position)
+        num_new, position = read_varint(block, position)
+        length, position = read_varint(block, position)
+        key = key[:num_shared] + block[position : position + num_new]
+        position += num_new
         if len(key) > _LONGEST_KEY:
-            raise ValueError("a name is too long")
-        yield key, block[place : place + length]
-        place += length
+            raise ValueError("a tensor has a name that is too long")
+        yield key, block[position : position + length]
+        position += length

@@ -1,4 +1,4 @@
-"""TFRecords and batches: what a record contains, how it is written, read and masked.
+"""Defines, writes, reads and masks records, and makes batches of them.
 
 features.py           the one definition of every record: names, dtypes, lengths
 datasets.py           records or token rows -> tf.data batches for Keras
@@ -8,7 +8,7 @@ form.py               detects the kind of pre-training records in a file
 manifests.py          reads the manifests beside record files
 checks.py             checks that files are complete and fit a model
 values.py             the value ranges of every feature
-index.py              the number of records and where they begin
+index.py              counts the records of files and finds where they begin
 order.py              the shuffled reading order, which can start at any step
 masking.py            selects tokens to predict and replaces them
 masked_positions.py   selects single tokens, whole words or spans

@@ -1,4 +1,4 @@
-"""What is looked at before records are trained on: whether a file has its end, and whether a model can take them."""
+"""Checks record files before training: whether they are complete, and whether the rows fit a model."""
 
 import numpy as np
 import tensorflow as tf
@@ -9,19 +9,21 @@ from keras_bert.program.record_files import detect_compression
 
 
 def check_is_whole(path: str, first_record: bytes) -> None:
-    """Raises `InputError` when the end of a file is missing. What is packed shows that only when all of it is read."""
+    """Raises `InputError` if the end of a plain file is missing. A compressed file is checked only when it is read."""
     if not detect_compression(path) and not _ends_with_a_record(path, len(first_record)):
-        raise InputError(f"{path} is cut off in the middle of a record: whatever wrote it was stopped. Make it again.")
+        raise InputError(
+            f"{path} is cut off in the middle of a record: the program that wrote it was stopped. Make it again."
+        )
 
 
 def _ends_with_a_record(path: str, first_length: int) -> bool:
-    """Whether the end of the file is the end of a record; found without reading what is before the last one.
+    """Returns whether the file ends where a record ends. Reads only the end of the file.
 
-    A record is framed by its length (8 bytes), a checksum (4), its bytes, and a checksum (4). So 16 bytes and a
-    record's length before the end, that very length must stand.
+    A record's frame is its length (8 bytes), a checksum (4), the record, and a checksum (4). So somewhere there must be
+    a length that is exactly 16 bytes less than the distance from there to the end of the file.
     """
     size = tf.io.gfile.stat(path).length
-    # The last record may be longer than the first: numbers take one to three bytes each, mostly two.
+    # The last record may be longer than the first: a number takes one to three bytes, mostly two.
     tail_size = min(size, 1024 + 16 * first_length)
     with tf.io.gfile.GFile(path, "rb") as file:
         file.seek(size - tail_size)
@@ -32,7 +34,7 @@ def _ends_with_a_record(path: str, first_length: int) -> bool:
 
 
 def check_length(config: BertConfig, max_seq_length: int, path: str) -> None:
-    """Raises `InputError` when the rows of a file are longer than a model of this config can take."""
+    """Raises `InputError` if the model has fewer positions than the rows of the file have columns."""
     try:
         config.check_sequence_length(max_seq_length)
     except InputError as error:

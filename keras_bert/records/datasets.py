@@ -1,4 +1,4 @@
-"""TFRecord files and rows of tokens -> batches for `fit`, `evaluate` and `predict`."""
+"""Makes batches for `fit`, `evaluate` and `predict` from TFRecord files and rows of tokens."""
 
 import contextlib
 import functools
@@ -17,14 +17,14 @@ from keras_bert.program.record_files import detect_compression, iterate_records
 from keras_bert.records import features
 from keras_bert.records.checks import check_is_whole, check_length
 from keras_bert.records.dynamic_masking import DynamicMasking
-from keras_bert.records.form import RecordForm, look_at_files
+from keras_bert.records.form import RecordForm, read_form
 from keras_bert.records.manifests import check_vocabulary
 from keras_bert.records.order import RecordOrder
 from keras_bert.records.token_rows import RowBatches, TokenRows
 from keras_bert.records.values import OUT_OF_RANGE, Range, check_batch, check_values, value_ranges
 from keras_bert.tokenization.vocabulary import Vocabulary
 
-# Records that are handed from Python to TensorFlow at once.
+# Records that Python hands to TensorFlow in one call. A call for a single record takes 20 times as long as reading it.
 _RECORDS_AT_ONCE = 256
 
 
@@ -45,49 +45,55 @@ def pretraining_dataset(
     num_shards: int = 1,
     index_path: str | os.PathLike | None = None,
 ) -> tf.data.Dataset:
-    """Reads pre-training records, those of google-research/bert and of TF Model Garden alike, plain, gzip or zstd.
+    """Makes batches of pre-training records, those of google-research/bert and TF Model Garden included.
 
-    The files are looked at first: the beginning of each, and whether its end is there. What is damaged in between shows
-    while they are read: see `naming_damaged_records`.
+    The beginning and the end of each file are checked first. Damage in between shows up only while a file is read: see
+    `naming_damaged_records`.
 
     Args:
-        patterns: files, folders (all `*.tfrecord*` in them) or patterns; one, several with commas, or a sequence.
-        max_seq_length, max_predictions_per_seq: lengths in the records; taken from the first record when None. Where
-            records have no masks, how many a row is to get at most; by default enough for all its sequences.
-        shuffle: mixes the files and their records, anew in every epoch; `RecordOrder` says how. The records are counted
-            first. Without it they come in order.
-        repeat: starts over for ever and gives full batches only, for training. Without it one epoch is given whole,
-            its last batch as small as it comes, for evaluation.
-        seed: the same seed gives the same batches in the same order, with the same masks.
-        config: the model that will take the batches; lengths and ids must fit it.
-        vocabulary: that of the model. Records whose manifest names another are refused. Records without masks need it:
-            they are masked while they are read, on the host and by NumPy, anew in every epoch; see `DynamicMasking`.
-        masking: how records without masks are masked, name -> value: `masked_lm_prob`, `do_whole_word_mask`,
+        patterns: plain, gzip or zstd files, folders (all `*.tfrecord*` in them) or wildcard patterns; one, several
+            separated by commas, or a sequence.
+        batch_size: rows in a batch.
+        max_seq_length: columns in a row; by default as in the first record.
+        max_predictions_per_seq: masks in a row; by default as in the first record. For records without masks, the
+            largest number of masks in a row, by default enough for all its sequences.
+        shuffle: whether to shuffle files and records, differently in every epoch; see `RecordOrder`. The records are
+            counted first.
+        repeat: whether to repeat for ever with full batches only, for training. Otherwise there is one epoch, whose
+            last batch may be smaller, for evaluation.
+        seed: the same seed gives the same batches in the same order with the same masks.
+        config: config of the model. Lengths and ids must fit it.
+        vocabulary: vocabulary of the model. Records whose manifest names another vocabulary are refused. Records
+            without
+            masks need it: NumPy masks them on the host while they are read, differently in every epoch; see
+            `DynamicMasking`.
+        masking: options for records without masks, name -> value: `masked_lm_prob`, `do_whole_word_mask`,
             `max_ngram_size` and the other fields of `MaskingOptions`, and `replacement_tokens`.
-        start_step: the number of batches that were taken before: what follows is what would have followed. With
-            `shuffle` nothing of what came before is parsed or masked, and at most one window of records is read for it.
-        shard_index, num_shards: of every batch, the rows from `shard_index * batch_size // num_shards` on to those of
-            the next shard: all shards together are the batch that one alone would have, with the same masks. Each
-            reads all records, and masks the whole batch where records have no masks. `batch_size` is that of all.
-        index_path: with `shuffle`, a file to keep the records' number and places in, so that they are counted once.
+        start_step: the number of batches to skip. With `shuffle` they are neither parsed nor masked, and at most one
+            window of records is read for them.
+        shard_index, num_shards: the rows of every batch from `shard_index * batch_size // num_shards` up to those of
+            the next shard. `batch_size` counts the rows of all shards together. They have the masks of the undivided
+            batch, because each shard reads all records and masks whole batches.
+        index_path: with `shuffle`, a file that keeps the number and the offsets of the records, so that they are
+            counted only once.
 
     Returns:
-        A dataset of dict name -> tensor (batch, length) with all pre-training features: int32, and
-        `masked_lm_weights` float32. `next_sentence_labels` are (batch, 1). Packed rows have K sequences at most:
-        `next_sentence_labels`, `cls_positions` and `next_sentence_weights`, float32, are (batch, K).
+        A dataset of dicts name -> tensor `(batch, length)` with all pre-training features: int32, and float32 for
+        `masked_lm_weights`. `next_sentence_labels` are `(batch, 1)`. For packed rows of at most K sequences,
+        `next_sentence_labels`, `cls_positions` and `next_sentence_weights` (float32) are `(batch, K)`.
 
     Raises:
-        InputError: nothing matches; a file holds no records or is cut off; its records lack a feature, or have other
-            lengths than asked for or another form than the other files, or ids that the config's vocabulary does not
-            have, or were made with another vocabulary; there is no such shard; the vocabulary is missing, or `masking`
-            is given for records that have masks.
+        InputError: nothing matches; a file has no records or is cut off; its records lack a feature, have other lengths
+            than requested, another form than the other files, ids outside the config's vocabulary, or were made with
+            another vocabulary; the shard does not exist; the vocabulary is missing; `masking` is given for records that
+            have masks.
 
     Example:
-        >>> dataset = pretraining_dataset("records", batch_size=32)
-        >>> model.fit(dataset, steps_per_epoch=1000)
+        dataset = pretraining_dataset("records", batch_size=32)
+        model.fit(dataset, steps_per_epoch=1000)
     """
     _check_batch_size(batch_size)
-    first_records, form = look_at_files(patterns, max_seq_length, max_predictions_per_seq)
+    first_records, form = read_form(patterns, max_seq_length, max_predictions_per_seq)
     if vocabulary is not None:
         check_vocabulary(first_records, vocabulary)
     ranges = _ranges(form, config)
@@ -97,13 +103,13 @@ def pretraining_dataset(
             check_length(config, form.max_seq_length, path)
         check_values(record, ranges, path)
 
-    masks = _masks_to_make(form, next(iter(first_records)), max_predictions_per_seq, vocabulary, masking, seed)
+    masks = _dynamic_masking(form, next(iter(first_records)), max_predictions_per_seq, vocabulary, masking, seed)
     rows = _rows_of_shard(batch_size, shard_index, num_shards)
     # The masks of a row depend on those of the whole batch.
     read_rows = (0, batch_size) if masks else rows
     if shuffle:
         order = RecordOrder(list(first_records), seed, index_path)
-        batches = _mixed_batches(order, batch_size, read_rows, start_step, repeat)
+        batches = _shuffled_batches(order, batch_size, read_rows, start_step, repeat)
     else:
         batches = _batches_in_order(list(first_records), batch_size, read_rows, start_step, repeat)
     batches = batches.map(
@@ -129,10 +135,11 @@ def _ranges(form: RecordForm, config: BertConfig | None) -> list[Range]:
 
 
 def _rows_of_shard(batch_size: int, shard_index: int, num_shards: int) -> tuple[int, int]:
+    """Returns the first row of a shard and the first row of the next one."""
     if not 0 <= shard_index < num_shards <= batch_size:
         raise InputError(
-            f"A batch of {batch_size} has no part {shard_index} of {num_shards}. There must be a row for each part, "
-            "and parts are counted from 0."
+            f"A batch of {batch_size} has no part {shard_index} of {num_shards}. Use at most as many parts as rows, "
+            "and count parts from 0."
         )
     return shard_index * batch_size // num_shards, (shard_index + 1) * batch_size // num_shards
 
@@ -146,31 +153,32 @@ def rows_dataset(
     seed: int = 0,
     start_step: int = 0,
 ) -> tf.data.Dataset:
-    """Batches of rows of like length, each padded to its longest; see `RowBatches` for the order.
+    """Makes batches of rows of similar length, each padded to its longest row; see `RowBatches` for the order.
 
     Args:
-        rows: what a text task has encoded.
-        shuffle: mixes the examples, anew in every epoch. Without it the longest come first.
-        repeat: starts over for ever.
+        rows: the examples.
+        batch_size: examples in a batch.
+        shuffle: whether to shuffle the examples, differently in every epoch. Otherwise the longest come first.
+        repeat: whether to repeat for ever.
         seed: the same seed gives the same batches in the same order.
-        start_step: the number of batches that were taken before.
+        start_step: the number of batches to skip.
 
     Returns:
-        A dataset of dict name -> tensor: `input_ids`, `input_mask`, `segment_ids`, int32 (batch, length), or
-        (batch, choices, length), and the columns of `rows.labels`. The last batch of an epoch may be smaller.
+        A dataset of dicts name -> tensor: `input_ids`, `input_mask` and `segment_ids`, int32 `(batch, length)` or
+        `(batch, choices, length)`, and the columns of `rows.labels`. The last batch of an epoch may be smaller.
 
     Raises:
-        InputError: there is no row, or `batch_size` is below 1.
+        InputError: there are no rows, or `batch_size` is below 1.
     """
     if not len(rows):
-        raise InputError("There is no example to make a batch of.")
+        raise InputError("There is no example to make a batch of. Give at least one.")
     batches = RowBatches(rows, batch_size, seed if shuffle else None)
     example = rows.batch(np.array([0]))
     signature = {
         name: tf.TensorSpec([None, *(None if name in (*rows.tokens, features.INPUT_MASK) else n for n in shape)], dtype)
         for name, shape, dtype in ((name, values.shape[1:], values.dtype) for name, values in example.items())
     }
-    # Nothing here is for AutoGraph to convert, and looking for it takes two seconds.
+    # AutoGraph has nothing to convert here, and would search for two seconds.
     from_step = tf.autograph.experimental.do_not_convert(
         functools.partial(batches.from_step, start_step, None if repeat else 1)
     )
@@ -181,8 +189,8 @@ def rows_dataset(
 
 def _prefetched(dataset: tf.data.Dataset) -> tf.data.Dataset:
     options = tf.data.Options()
-    # The thread that tunes sleeps, twice as long every time, up to a minute. TensorFlow 2.21 often fails to wake it at
-    # the end: then whoever drops the iterator, as `fit` and `predict` do, waits about as long as it was in use.
+    # The autotuning thread sleeps for up to a minute, and TensorFlow 2.21 often fails to wake it at the end. Then `fit`
+    # and `predict`, which drop the iterator, would wait about as long as they have used it.
     options.autotune.enabled = False
     return dataset.prefetch(2).with_options(options)
 
@@ -194,19 +202,19 @@ def _check_batch_size(batch_size: int) -> None:
 
 @contextlib.contextmanager
 def naming_damaged_records(patterns: str | Sequence[str], config: BertConfig | None = None) -> Iterator[None]:
-    """Turns TensorFlow's errors about records, which name no file, into an `InputError` that names file and record.
+    """Turns TensorFlow's errors about damaged records into an `InputError` that names the file and the record.
 
-    It encloses what reads the datasets of `pretraining_dataset(patterns, config=config)`, such as `fit`. The file is
-    found by reading all of them again.
+    TensorFlow does not name the file. It is found by reading all files again. Use it around code that reads
+    `pretraining_dataset(patterns, config=config)`, such as `fit`.
 
     Raises:
-        InputError: a file is damaged, cut off or gone, its records change their form on the way, or hold numbers that
-            they cannot have, such as tokens that the vocabulary does not have.
+        InputError: a file is damaged, cut off or missing; its records have different forms; a number is outside the
+            range of its feature, such as a token id outside the vocabulary.
     """
     try:
         yield
     except tf.errors.InvalidArgumentError as error:
-        # Of what Python raises inside a dataset, only the text is left.
+        # TensorFlow keeps only the text of an exception that Python code raises inside a dataset.
         message = re.search(r"InputError: (.+)", error.message)
         if message:
             raise InputError(message[1]) from None
@@ -218,15 +226,15 @@ def naming_damaged_records(patterns: str | Sequence[str], config: BertConfig | N
         if not isinstance(error, tf.errors.DataLossError):
             raise
         raise InputError(
-            "A record could not be read, but now all can: the disk failed, or a file was still being written. Run the "
-            "same again."
+            "A record could not be read before, but now all records can: the disk failed, or a file was still being "
+            "written. Run the same command again."
         ) from None
 
 
 def _find_damage(patterns: str | Sequence[str], config: BertConfig | None) -> None:
-    """Reads all records and raises `InputError` at the first that cannot be used."""
-    print("\nA record cannot be read. Looking for the file that it is in.", file=sys.stderr)
-    first_records, form = look_at_files(patterns)
+    """Reads all records and raises `InputError` at the first one that cannot be used."""
+    print("\nA record cannot be read. Searching for its file.", file=sys.stderr)
+    first_records, form = read_form(patterns)
     ranges = _ranges(form, config)
     for path in first_records:
         for number, record in enumerate(iterate_records(path), start=1):
@@ -234,43 +242,44 @@ def _find_damage(patterns: str | Sequence[str], config: BertConfig | None) -> No
             check_values(record, ranges, f"{path}: record {number}")
 
 
-def _masks_to_make(form, path, max_predictions_per_seq, vocabulary, masking, seed) -> DynamicMasking | None:
+def _dynamic_masking(form, path, max_predictions_per_seq, vocabulary, masking, seed) -> DynamicMasking | None:
+    """Returns the masking for records without masks, or None for records with masks."""
     if form.max_predictions_per_seq:
         if masking:
             raise InputError(
-                f"{path}: its records have masks, so {', '.join(sorted(masking))} would change nothing. Leave it out, "
+                f"{path}: its records have masks, so {', '.join(sorted(masking))} would have no effect. Leave it out, "
                 "or write records without masks (create_pretraining_data --dynamic_masking)."
             )
         return None
     if vocabulary is None:
         raise InputError(
-            f"{path}: its records have no masks. They are made while reading, for which the vocabulary of the records "
-            "is needed: give it (--vocab_file)."
+            f"{path}: its records have no masks. To mask them while they are read, give the vocabulary that they were "
+            "made with (--vocab_file)."
         )
     return DynamicMasking(
         form, vocabulary, {**(masking or {}), "max_predictions_per_seq": max_predictions_per_seq}, seed
     )
 
 
-def _mixed_batches(
+def _shuffled_batches(
     order: RecordOrder, batch_size: int, rows: tuple[int, int], start_step: int, repeat: bool
 ) -> tf.data.Dataset:
-    """Batches of serialised records in their mixed order, from a step on."""
-    several = functools.partial(order.batches, batch_size, rows, start_step, None if repeat else 1)
-    # Nothing here is for AutoGraph to convert, and looking for it takes two seconds.
-    several = tf.autograph.experimental.do_not_convert(several)
+    """Returns batches of serialised records in shuffled order, from a step on."""
+    groups = functools.partial(order.batches, batch_size, rows, start_step, None if repeat else 1)
+    # AutoGraph has nothing to convert here, and would search for two seconds.
+    groups = tf.autograph.experimental.do_not_convert(groups)
     spec = tf.TensorSpec([None, rows[1] - rows[0] if repeat else None], tf.string)
-    batches = tf.data.Dataset.from_generator(several, output_signature=spec).unbatch()
-    # Keras would warn that an endless dataset has ended, if it did not know.
+    batches = tf.data.Dataset.from_generator(groups, output_signature=spec).unbatch()
+    # Without the cardinality, Keras would warn that an endless dataset has ended.
     return batches.apply(tf.data.experimental.assert_cardinality(tf.data.INFINITE_CARDINALITY)) if repeat else batches
 
 
 def _batches_in_order(
     paths: Sequence[str], batch_size: int, rows: tuple[int, int], start_step: int, repeat: bool
 ) -> tf.data.Dataset:
-    """Batches of serialised records as they stand in the files; what comes before the step is read and passed over."""
+    """Returns batches of serialised records in the order of the files. Records before the step are read and skipped."""
     compressions = [detect_compression(path) for path in paths]
-    # TensorFlow's reader takes no zstd. A dataset cannot choose its reader by the file, so one such file decides.
+    # TensorFlow's reader has no zstd, and a dataset has one reader for all files. So one zstd file is enough to decide.
     read = _read_in_python if "ZSTD" in compressions else tf.data.TFRecordDataset
     records = tf.data.Dataset.from_tensor_slices((list(paths), compressions)).flat_map(read)
     if repeat:
@@ -280,8 +289,8 @@ def _batches_in_order(
 
 
 def _read_in_python(path: tf.Tensor, compression: tf.Tensor) -> tf.data.Dataset:
-    """The records of one file, packed or not, by our own reader; it runs in this process and holds its lock."""
-    del compression  # the reader finds it out
+    """Returns the records of one file, read by our own reader, which runs in this process and holds Python's lock."""
+    del compression  # the reader detects it
     chunks = tf.data.Dataset.from_generator(
         _record_chunks, args=(path,), output_signature=tf.TensorSpec([None], tf.string)
     )
@@ -289,7 +298,7 @@ def _read_in_python(path: tf.Tensor, compression: tf.Tensor) -> tf.data.Dataset:
 
 
 def _record_chunks(path: bytes) -> Iterator[np.ndarray]:
-    """Yields the records of a file by the hundred: handing over a single one costs 20 times the reading."""
+    """Yields the records of a file in arrays of `_RECORDS_AT_ONCE`."""
     records = iterate_records(path.decode())
     while chunk := list(itertools.islice(records, _RECORDS_AT_ONCE)):
         yield np.array(chunk, object)

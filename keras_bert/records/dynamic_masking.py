@@ -1,4 +1,4 @@
-"""Masks for records that were written without: drawn while they are read, so that every epoch has new ones."""
+"""Masks records without masks while they are read, so that every epoch has new masks."""
 
 import dataclasses
 import math
@@ -16,7 +16,7 @@ from keras_bert.tokenization.vocabulary import Vocabulary
 
 # [CLS] token [SEP]
 _SHORTEST_SEQUENCE = 3
-# In the order in which masking hands them over; with the dtypes of parsed records.
+# The features that `_draw` returns, in this order, with the dtypes of parsed records.
 _MASKED = {
     features.INPUT_IDS: tf.int32,
     features.MASKED_LM_POSITIONS: tf.int32,
@@ -26,21 +26,20 @@ _MASKED = {
 
 
 class DynamicMasking:
-    """Masks batches by the same code, and so by the same law, as `create_pretraining_data` masks records.
+    """Masks batches with the code of `create_pretraining_data`, so masks have the same distribution.
 
-    The masks of a batch are drawn by a generator of their own, for the seed and the number of the batch. So the same
-    seed gives the same masks, a run that skips the batches it has seen goes on with those it would have had, and a
-    record has other masks whenever it comes again.
+    Each batch has its own generator, seeded by the seed and the number of the batch. So the same seed gives the same
+    masks, a resumed run has the masks of an undisturbed one, and a record gets new masks every time it is read.
 
-    The work is done by NumPy (`tf.numpy_function`): on the host, in the process that made the dataset. Such a dataset
-    cannot be saved, or handed to the workers of a tf.data service.
+    NumPy does the work (`tf.numpy_function`) on the host, in the process that made the dataset. So the dataset cannot
+    be saved or sent to the workers of a tf.data service.
 
     Args:
-        form: of the records, which have no masks.
-        vocabulary: of the records.
-        options: name -> value: fields of `MaskingOptions`, with their defaults, and `replacement_tokens`, see
-            `MaskingVocabulary.from_tokens`. `max_predictions_per_seq` is by default so large that every sequence gets
-            its share.
+        form: the form of the records, which have no masks.
+        vocabulary: the vocabulary of the records.
+        options: name -> value: fields of `MaskingOptions`, and `replacement_tokens` (see
+            `MaskingVocabulary.from_tokens`). The default of `max_predictions_per_seq` is large enough for all sequences
+            of a row.
         seed: any integer.
 
     Raises:
@@ -57,10 +56,16 @@ class DynamicMasking:
         self._seed = seed % 2**64
 
     def apply(self, batches: tf.data.Dataset, start_step: int = 0) -> tf.data.Dataset:
-        """Masks a dataset of parsed records: dict name -> tensor (batch, length), int32.
+        """Masks a dataset of parsed records.
 
-        Batches are counted from the beginning of the dataset, so repeating is to come before; the first has the number
-        `start_step`.
+        Args:
+            batches: dataset of dicts name -> int32 tensor `(batch, length)`. Call `repeat` before masking, since each
+                batch has its own number and so its own masks.
+            start_step: the number of the first batch.
+
+        Returns:
+            the dataset with masked `input_ids`, and with `masked_lm_positions`, `masked_lm_ids` (int32) and
+            `masked_lm_weights` (float32), `(batch, max_predictions_per_seq)`.
         """
         return batches.enumerate(start_step).map(self._mask, num_parallel_calls=tf.data.AUTOTUNE)
 
@@ -77,7 +82,7 @@ class DynamicMasking:
         if input_ids.min() < 0 or input_ids.max() >= len(self._is_special):
             raise InputError(
                 f"The records hold the token {input_ids.min() if input_ids.min() < 0 else input_ids.max()}, but the "
-                f"vocabulary has {len(self._is_special)}. Use the vocabulary that the records were made with."
+                f"vocabulary has {len(self._is_special)} tokens. Use the vocabulary that the records were made with."
             )
         is_text = (input_mask > 0) & ~self._is_special[input_ids]
         rng = np.random.Generator(np.random.PCG64([self._seed, int(number)]))
@@ -89,14 +94,16 @@ def _masking_options(options: Mapping[str, object], form: RecordForm) -> Masking
     known = [field.name for field in dataclasses.fields(MaskingOptions)]
     unknown = sorted(set(options) - set(known))
     if unknown:
-        raise InputError(f"Masking has no option {unknown[0]}. It has: {', '.join([*known, 'replacement_tokens'])}")
+        raise InputError(
+            f"Masking has no option {unknown[0]}. Use one of: {', '.join([*known, 'replacement_tokens'])}."
+        )
     if options.get("max_predictions_per_seq") is not None:
         return MaskingOptions(**options)
     options = MaskingOptions(**{**options, "max_predictions_per_seq": 1})
     share = options.masked_lm_prob
     needed = round(share * form.max_seq_length)
     if form.max_sequences_per_row > 1:
-        # Each sequence rounds for itself: upwards by a half at most, but the shortest to a whole mask.
+        # The number of masks is rounded for each sequence: up by a half at most, but for the shortest up to 1.
         most_rounded_up = max(0.5, 1.0 - share * _SHORTEST_SEQUENCE)
         needed = math.ceil(share * form.max_seq_length + form.max_sequences_per_row * most_rounded_up)
     return dataclasses.replace(options, max_predictions_per_seq=max(1, needed))

@@ -1,8 +1,8 @@
-"""Batches of numbers -> serialised `tf.train.Example`s and TFRecord frames, many at a time.
+"""Encodes batches of numbers as serialised `tf.train.Example`s and TFRecord frames.
 
-Protobuf's own writer takes about 60 microseconds for a pre-training record; this one takes four, because it lays out
-a whole batch as one array of bytes. The bytes are those of protobuf's deterministic writer: features in the order of
-their names, numbers packed.
+Protobuf's own writer takes about 60 microseconds for a pre-training record. This one takes four, because it lays out a
+whole batch as one array of bytes. The bytes equal those of protobuf's deterministic writer: features in the order of
+their names, with packed numbers.
 
 References: protobuf wire format (tags, varints, length-delimited fields); TensorFlow `example.proto`, `feature.proto`;
 TFRecord framing (length, masked CRC-32C of the length, data, masked CRC-32C of the data).
@@ -16,18 +16,18 @@ import numpy as np
 from keras_bert.program.stored_numbers import mask_checksum
 from keras_bert.records.features import Feature
 
-# Tags of the one field of Example, Features, Int64List, ..., and of the two of a map entry.
+# Protobuf tags of the only field of Example, Features and Int64List, and of the two fields of a map entry.
 _FIELD_1 = 0x0A
 _MAP_VALUE = 0x12
 _KIND_TAGS = {"float32": 0x12, "int64": 0x1A}
 
-# A frame is: length (8 bytes), its checksum (4), the data, its checksum (4).
+# A frame: length (8 bytes), its checksum (4), data, its checksum (4).
 _BYTES_BEFORE = 12
 _BYTES_AFTER = 4
 
 
 class _Columns:
-    """Bytes of B rows, side by side: `values` uint8 (B, n), and which of them exist: bool (B, n), or None for all."""
+    """Up to n bytes of each of B rows: `values` uint8 `(B, n)`; `exists` bool `(B, n)`, or None if all bytes exist."""
 
     def __init__(self, values: np.ndarray, exists: np.ndarray | None = None):
         self.values = values
@@ -35,7 +35,7 @@ class _Columns:
 
     @functools.cached_property
     def lengths(self) -> np.ndarray:
-        """How many bytes each row has: int64 (B,)."""
+        """The number of existing bytes in each row, int64 `(B,)`."""
         if self.exists is None:
             return np.full(len(self.values), self.values.shape[1], np.int64)
         return self.exists.sum(axis=1, dtype=np.int64)
@@ -45,10 +45,11 @@ def encode_examples(batch: Mapping[str, np.ndarray], features: Sequence[Feature]
     """Returns one serialised `tf.train.Example` per row.
 
     Args:
-        batch: name -> numbers, shape (B, length), for each of `features`. Other names are ignored.
+        batch: name -> numbers `(B, length)` for each of `features`. Other names are ignored.
+        features: the features of a record.
 
     Raises:
-        ValueError: a list has another length than its feature.
+        ValueError: the numbers of a feature have the wrong shape.
     """
     data, ends = _pack(_example_columns(batch, features))
     data, ends = data.tobytes(), ends.tolist()
@@ -56,7 +57,7 @@ def encode_examples(batch: Mapping[str, np.ndarray], features: Sequence[Feature]
 
 
 def encode_tfrecords(batch: Mapping[str, np.ndarray], features: Sequence[Feature]) -> bytes:
-    """Returns the rows as they stand in a TFRecord file, frames and all. Arguments and errors as `encode_examples`."""
+    """Returns the rows as bytes of a TFRecord file, with their frames. Arguments and errors as in `encode_examples`."""
     import google_crc32c
 
     columns = _example_columns(batch, features)
@@ -72,18 +73,18 @@ def encode_tfrecords(batch: Mapping[str, np.ndarray], features: Sequence[Feature
     starts = stops - lengths
     checksum = google_crc32c.value
     checksums = [checksum(frames[start:stop]) for start, stop in zip(starts.tolist(), stops.tolist(), strict=True)]
-    place = stops[:, None] + np.arange(_BYTES_AFTER)
-    frames[place] = _masked(checksums)[:, None].view(np.uint8)
+    checksum_indices = stops[:, None] + np.arange(_BYTES_AFTER)
+    frames[checksum_indices] = _masked(checksums)[:, None].view(np.uint8)
     return frames.tobytes()
 
 
 def _length_checksums(lengths: np.ndarray) -> np.ndarray:
-    """Masked checksums of 8-byte lengths, uint8 (B, 8) -> little-endian uint32 (B,)."""
+    """Returns the masked checksums of 8-byte lengths: uint8 `(B, 8)` -> little-endian uint32 `(B,)`."""
     import google_crc32c
 
-    distinct, place = np.unique(np.ascontiguousarray(lengths).view("<u8").ravel(), return_inverse=True)
+    distinct, inverse = np.unique(np.ascontiguousarray(lengths).view("<u8").ravel(), return_inverse=True)
     checksums = [google_crc32c.value(length.tobytes()) for length in distinct]
-    return _masked(checksums)[place]
+    return _masked(checksums)[inverse]
 
 
 def _masked(checksums: list[int]) -> np.ndarray:
@@ -104,7 +105,7 @@ def _example_columns(batch: Mapping[str, np.ndarray], features: Sequence[Feature
 
 
 def _nest(tag: int, columns: list[_Columns]) -> list[_Columns]:
-    """Puts a tag and the length of `columns` before them: a length-delimited field."""
+    """Makes a length-delimited field: puts a tag and the length of the columns in front of them."""
     num_rows = len(columns[0].values)
     if all(column.exists is None for column in columns):
         length = sum(column.values.shape[1] for column in columns)
@@ -122,10 +123,10 @@ def _float_bytes(numbers: np.ndarray) -> _Columns:
 
 
 def _varints(numbers: np.ndarray) -> _Columns:
-    """Integers (B, n) in groups of seven bits, lowest first; the high bit of a byte says that another follows."""
+    """Encodes integers `(B, n)` as varints: seven bits per byte, lowest first; a high bit means that a byte follows."""
     highest = int(numbers.max(initial=0))
     if numbers.min(initial=0) < 0:
-        highest = 2**64 - 1  # negative numbers are written as their 64-bit complement
+        highest = 2**64 - 1  # a negative number is encoded as its 64-bit complement
     if highest < 128:
         return _Columns(numbers.astype(np.uint8))
     dtype = np.uint64 if highest >= 2**32 else np.uint32
@@ -145,7 +146,7 @@ def _varints(numbers: np.ndarray) -> _Columns:
 
 
 def _pack(columns: list[_Columns]) -> tuple[np.ndarray, np.ndarray]:
-    """Puts the existing bytes of all rows one behind the other: uint8 (n,), and the end of each row, int64 (B,)."""
+    """Returns the existing bytes of all rows in sequence, uint8 `(n,)`, and the end of each row in it, int64 `(B,)`."""
     values = np.concatenate([column.values for column in columns], axis=1)
     exists = np.ones(values.shape, bool)
     start = 0

@@ -1,7 +1,7 @@
-"""The one definition of every record: names, dtypes and lengths, and how it is parsed.
+"""Defines every record: the names, dtypes and lengths of its features. Parses and checks records.
 
-The names are Google's (google-research/bert). Those of TF Model Garden are read through `GARDEN_NAMES`, and nowhere
-else. Records are `tf.train.Example`s of fixed-length lists.
+The names are those of google-research/bert. Only this module knows the two other names of TF Model Garden
+(`GARDEN_NAMES`). Records are `tf.train.Example`s with lists of fixed length.
 """
 
 import dataclasses
@@ -32,7 +32,7 @@ IS_IMPOSSIBLE = "is_impossible"
 SENTENCE_ID = "sentence_id"
 SUB_SENTENCE_ID = "sub_sentence_id"
 
-# The label of a token that has none: it counts in no loss and no metric.
+# The label of tokens without a label, which count in no loss and no metric.
 NO_LABEL = -1
 
 # TF Model Garden's name -> ours.
@@ -42,7 +42,7 @@ _TO_GARDEN = {name: garden_name for garden_name, name in GARDEN_NAMES.items()}
 
 @dataclasses.dataclass(frozen=True)
 class Feature:
-    """A list of a record: `length` numbers of dtype "int64" or "float32"; `rows` rows of them one behind the other."""
+    """A list in a record: `length` numbers of dtype "int64" or "float32", which form `rows` rows of equal length."""
 
     name: str
     length: int
@@ -51,7 +51,7 @@ class Feature:
 
 
 def token_features(max_seq_length: int) -> list[Feature]:
-    """What every model takes: ids, mask and segments, each `max_seq_length` long."""
+    """Returns the inputs of every model: ids, mask and segments, each of `max_seq_length` numbers."""
     return [Feature(name, max_seq_length) for name in (INPUT_IDS, INPUT_MASK, SEGMENT_IDS)]
 
 
@@ -62,13 +62,14 @@ def pretraining_features(
     *,
     has_sentence_task: bool = True,
 ) -> list[Feature]:
-    """The record of google-research/bert `create_pretraining_data.py`, and what this project adds to it.
+    """Returns the features of google-research/bert `create_pretraining_data.py`, and those that this project adds.
 
     Args:
-        max_predictions_per_seq: 0 for records without masks, which are masked while they are read.
-        max_sequences_per_row: above 1, `input_mask` numbers the sequences of a row, `cls_positions` says where each
-            begins, and there is a next-sentence label and weight for each. Unused places are 0.
-        has_sentence_task: False for records whose next-sentence labels mean nothing: they have the weight 0.
+        max_seq_length: columns in a row.
+        max_predictions_per_seq: masks in a row. 0 for records without masks, which are masked while they are read.
+        max_sequences_per_row: above 1, a row has several sequences. `input_mask` numbers them, `cls_positions` has
+            their first columns, and each has a next-sentence label and weight. Unused entries are 0.
+        has_sentence_task: False for records without a next-sentence task. Their next-sentence weights are all 0.
     """
     result = token_features(max_seq_length)
     if max_predictions_per_seq:
@@ -86,22 +87,22 @@ def pretraining_features(
 
 
 def classification_features(max_seq_length: int) -> list[Feature]:
-    """The record of google-research/bert `run_classifier.py`."""
+    """Returns the features of google-research/bert `run_classifier.py`."""
     return [*token_features(max_seq_length), Feature(LABEL_IDS, 1), Feature(IS_REAL_EXAMPLE, 1)]
 
 
 def regression_features(max_seq_length: int) -> list[Feature]:
-    """The record of classification with a score in place of a label, as TF Model Garden has it."""
+    """Returns the features of classification with a score instead of a label, as in TF Model Garden."""
     return [*token_features(max_seq_length), Feature(LABEL_IDS, 1, "float32"), Feature(IS_REAL_EXAMPLE, 1)]
 
 
 def multi_label_features(max_seq_length: int, num_labels: int) -> list[Feature]:
-    """The record of classification with a 0 or 1 for each label."""
+    """Returns the features of classification with a 0 or 1 for each label."""
     return [*token_features(max_seq_length), Feature(LABEL_IDS, num_labels), Feature(IS_REAL_EXAMPLE, 1)]
 
 
 def multiple_choice_features(max_seq_length: int, num_choices: int) -> list[Feature]:
-    """One record per question: the rows of its choices one behind the other, and the number of the right one."""
+    """Returns the features of one multiple-choice question: the joined rows of its choices, and the correct choice."""
     rows = [
         Feature(feature.name, num_choices * max_seq_length, rows=num_choices)
         for feature in token_features(max_seq_length)
@@ -110,9 +111,9 @@ def multiple_choice_features(max_seq_length: int, num_choices: int) -> list[Feat
 
 
 def tagging_features(max_seq_length: int) -> list[Feature]:
-    """The record of TF Model Garden `tagging_data_lib.py`: a label or `NO_LABEL` for each token.
+    """Returns the features of TF Model Garden `tagging_data_lib.py`: a label, or `NO_LABEL`, for each token.
 
-    `sub_sentence_id` numbers the rows of a sentence that is longer than one.
+    A long sentence has several rows, which `sub_sentence_id` numbers.
     """
     return [
         *token_features(max_seq_length),
@@ -123,7 +124,7 @@ def tagging_features(max_seq_length: int) -> list[Feature]:
 
 
 def question_answering_features(max_seq_length: int, *, has_answers: bool) -> list[Feature]:
-    """The record of google-research/bert `run_squad.py`, for training (`has_answers`) or for prediction."""
+    """Returns the features of google-research/bert `run_squad.py`, for training (`has_answers`) or prediction."""
     result = [Feature(UNIQUE_IDS, 1), *token_features(max_seq_length)]
     if has_answers:
         result += [Feature(name, 1) for name in (START_POSITIONS, END_POSITIONS, IS_IMPOSSIBLE)]
@@ -131,7 +132,7 @@ def question_answering_features(max_seq_length: int, *, has_answers: bool) -> li
 
 
 def to_garden_names(batch: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Returns a batch with TF Model Garden's names."""
+    """Returns the batch under TF Model Garden's names."""
     return {_TO_GARDEN.get(name, name): values for name, values in batch.items()}
 
 
@@ -149,13 +150,14 @@ def parse(
     """Parses a batch of serialised records, inside `tf.data`.
 
     Args:
-        serialized: string tensor of shape `(batch,)`.
-        aliases: our name -> the name that the records use (see `aliases_in_record`).
-        check: called with name -> tensor of shape `(batch, length)`, while integers still are int64.
+        serialized: string tensor `(batch,)`.
+        features: the features of the records.
+        aliases: our name -> the name in the records (see `aliases_in_record`).
+        check: called with a dict name -> tensor `(batch, length)`, while integers are still int64.
 
     Returns:
-        dict name -> tensor of shape `(batch, length)`, of several rows `(batch, rows, length / rows)`; int64 lists come
-        as int32.
+        dict name -> tensor `(batch, length)`, or `(batch, rows, length / rows)` for features with several rows.
+        Integers are int32.
     """
     import tensorflow as tf
 
@@ -176,24 +178,24 @@ def parse(
 
 
 def lengths_in_record(serialized: bytes) -> dict[str, int]:
-    """Returns the name and length of every list in one serialised record, under our names.
+    """Returns the length of each list in one serialised record, by our names.
 
     Raises:
-        InputError: the bytes are no `tf.train.Example`.
+        InputError: the bytes are not a `tf.train.Example`.
     """
     return {GARDEN_NAMES.get(name, name): len(values) for name, (_, values) in _lists(serialized).items()}
 
 
 def aliases_in_record(serialized: bytes) -> dict[str, str]:
-    """Returns our name -> the record's name, for the names in which they differ (TF Model Garden's records)."""
+    """Returns our name -> the name in the record, for names that differ (in TF Model Garden's records)."""
     return {GARDEN_NAMES[name]: name for name in _lists(serialized) if name in GARDEN_NAMES}
 
 
 def numbers_in_record(serialized: bytes) -> dict[str, np.ndarray]:
-    """Returns the lists of one serialised record, under our names: int64, float32, or object for bytes.
+    """Returns the lists of one serialised record, by our names: int64, float32, or object for bytes.
 
     Raises:
-        InputError: the bytes are no `tf.train.Example`.
+        InputError: the bytes are not a `tf.train.Example`.
     """
     lists = _lists(serialized)
     return {GARDEN_NAMES.get(name, name): np.array(values, dtype) for name, (dtype, values) in lists.items()}
@@ -204,26 +206,28 @@ _KINDS = {"int64": "integers", "float32": "floats", "object": "bytes"}
 
 
 def kind_of(dtype) -> str:
-    """Returns a dtype of records in words: integers, floats or bytes."""
+    """Returns the dtype of a list in words: "integers", "floats" or "bytes"."""
     return _KINDS[str(dtype)]
 
 
 def _lists(serialized: bytes) -> dict[str, tuple[str, Sequence]]:
-    """Returns the name in the record -> dtype and values."""
+    """Returns name in the record -> (dtype, values)."""
     import tensorflow as tf
     from google.protobuf.message import DecodeError
 
     try:
         lists = tf.train.Example.FromString(serialized).features.feature
     except DecodeError:
-        raise InputError("The file holds records that are not tf.train.Example messages.") from None
+        raise InputError(
+            "The file holds records that are not tf.train.Example messages. Give files of BERT records."
+        ) from None
     kinds = {name: value.WhichOneof("kind") or "int64_list" for name, value in lists.items()}
     return {name: (_DTYPES[kind], getattr(lists[name], kind).value) for name, kind in kinds.items()}
 
 
 def check_record(serialized: bytes, features: Sequence[Feature], path: str) -> None:
-    """Raises `InputError` when a record of `path` does not have `features`, naming the first that differs."""
-    lists = {GARDEN_NAMES.get(name, name): found for name, found in _lists(serialized).items()}
+    """Raises `InputError` if a record of `path` does not have these features. Names the first that differs."""
+    lists = {GARDEN_NAMES.get(name, name): values for name, values in _lists(serialized).items()}
     for feature in features:
         if feature.name not in lists:
             raise InputError(

@@ -7,13 +7,13 @@ from keras_bert.program.errors import InputError
 
 
 def list_records(patterns: str | Sequence[str]) -> list[str]:
-    """Returns the record files that `patterns` stand for, sorted, each once.
+    """Returns the record files that match `patterns`, sorted and without duplicates.
 
-    A name without wildcards stands for itself, a folder for all `*.tfrecord*` and `*.tf_record*` in it. Manifests and
-    other `.json` files that match are left out. Remote names (`gs://...`) work as they do everywhere in TensorFlow.
+    A name without wildcards matches itself. A folder matches all `*.tfrecord*` and `*.tf_record*` files in it.
+    Manifests and other `.json` files are left out. Remote names (`gs://...`) work as everywhere in TensorFlow.
 
     Raises:
-        InputError: nothing matches one of them.
+        InputError: one of the patterns matches nothing.
     """
     import tensorflow as tf
 
@@ -25,14 +25,16 @@ def list_records(patterns: str | Sequence[str]) -> list[str]:
     for pattern in filter(None, patterns):
         is_folder = tf.io.gfile.isdir(pattern)
         if is_folder:
-            names = tf.io.gfile.glob([os.path.join(pattern, form) for form in ("*.tfrecord*", "*.tf_record*")])
+            names = tf.io.gfile.glob([os.path.join(pattern, ending) for ending in ("*.tfrecord*", "*.tf_record*")])
         else:
-            # A name that exists is taken as it is: it may hold a bracket.
+            # The name of an existing file is not a pattern: it may contain a bracket.
             names = [pattern] if tf.io.gfile.exists(pattern) else tf.io.gfile.glob(pattern)
         names = [name for name in names if not name.endswith(".json") and not tf.io.gfile.isdir(name)]
         if not names:
             raise InputError(
-                f"The folder {pattern} has no file named *.tfrecord*" if is_folder else f"No file matches {pattern}"
+                f"The folder {pattern} has no file named *.tfrecord*. Name its files, or another folder."
+                if is_folder
+                else f"No file matches {pattern}. Check the name."
             )
         # One file may have several names: `a` and `./a`, or through a link.
         for name in sorted(names):

@@ -1,4 +1,4 @@
-"""Which kind of pre-training records files hold: found by looking at the first record of each."""
+"""Detects the kind of pre-training records in files from the first record of each."""
 
 import dataclasses
 from collections.abc import Mapping, Sequence
@@ -13,16 +13,15 @@ _MASKS = {features.MASKED_LM_POSITIONS, features.MASKED_LM_IDS, features.MASKED_
 
 @dataclasses.dataclass(frozen=True)
 class RecordForm:
-    """What tells one kind of pre-training records from another.
+    """The properties in which kinds of pre-training records differ.
 
     Attributes:
-        max_seq_length: columns of a row.
-        max_predictions_per_seq: places for masked tokens in a row; 0 where records have no masks, which are then made
-            while they are read.
+        max_seq_length: columns in a row.
+        max_predictions_per_seq: masks in a row. 0 for records without masks, which are masked while they are read.
         max_sequences_per_row: above 1, rows are packed with up to this many sequences.
-        has_sentence_weights: whether the records weigh their next-sentence labels. Packed ones do, and those without
-            a sentence task, where all weights are 0.
-        aliases: our name -> the records' name, where they differ (TF Model Garden's).
+        has_sentence_weights: whether next-sentence labels have weights. Packed records have them. So do records without
+            a next-sentence task, where all weights are 0.
+        aliases: our name -> the name in the records, where they differ (TF Model Garden).
     """
 
     max_seq_length: int
@@ -33,16 +32,16 @@ class RecordForm:
 
     @classmethod
     def of_record(cls, serialized: bytes) -> "RecordForm":
-        """Reads the form off one serialised record, whether or not it is complete.
+        """Returns the form of one serialised record, even if it lacks some features.
 
         Raises:
-            InputError: the bytes are no `tf.train.Example`.
+            InputError: the bytes are not a `tf.train.Example`.
         """
         lengths = features.lengths_in_record(serialized)
         has_masks = bool(_MASKS & set(lengths))
         return cls(
             max_seq_length=lengths.get(features.INPUT_IDS, 0),
-            # Records with some of the three lists only have lost the rest: what is missing is named later.
+            # A record with only some of the three lists counts as masked. `check_record` then names the missing list.
             max_predictions_per_seq=max(1, lengths.get(features.MASKED_LM_POSITIONS, 0)) if has_masks else 0,
             max_sequences_per_row=lengths.get(features.CLS_POSITIONS, 1),
             has_sentence_weights=features.NEXT_SENTENCE_WEIGHTS in lengths,
@@ -51,7 +50,7 @@ class RecordForm:
 
     @property
     def features(self) -> list[features.Feature]:
-        """The features of such a record."""
+        """The features of these records."""
         return features.pretraining_features(
             self.max_seq_length,
             self.max_predictions_per_seq,
@@ -61,7 +60,7 @@ class RecordForm:
 
     @property
     def kind(self) -> str:
-        """The form in words, without its lengths."""
+        """The form in words, without lengths, for error messages."""
         rows = "packed rows" if self.max_sequences_per_row > 1 else "rows of one sequence"
         masks = "with masks" if self.max_predictions_per_seq else "without masks"
         weights = "with" if self.has_sentence_weights else "without"
@@ -69,38 +68,40 @@ class RecordForm:
         return f"{rows} {masks}, {weights} next_sentence_weights, under {names} names"
 
 
-def look_at_files(
+def read_form(
     patterns: str | Sequence[str], max_seq_length: int | None = None, max_predictions_per_seq: int | None = None
 ) -> tuple[dict[str, bytes], RecordForm]:
-    """Returns the first record of each file that `patterns` stand for, and the form that all of them have.
+    """Returns path -> first record of each file that matches `patterns`, and the form that all of them have.
 
-    Files without a record are passed over.
+    Files without records are left out.
 
     Args:
-        max_seq_length, max_predictions_per_seq: what the records must have; by default, what the first has. Records
-            without masks have no number of predictions.
+        patterns: as in `list_records`.
+        max_seq_length, max_predictions_per_seq: the required lengths; by default those of the first record. Records
+            without masks have no number of predictions to compare.
 
     Raises:
-        InputError: nothing matches, no file has a record, or one cannot be read, lacks a feature or is of another
-            form than asked for or than the first.
+        InputError: nothing matches, no file has a record, or a record cannot be read, lacks a feature, or has another
+            form than required or than the first.
     """
     first_records = {path: record for path in list_records(patterns) if (record := next(iterate_records(path), None))}
     if not first_records:
-        raise InputError(f"There is not one record in the files that match {patterns!r}.")
+        raise InputError(f"The files that match {patterns!r} have no records. Give files with records.")
     form = None
     for path, record in first_records.items():
         try:
-            found = RecordForm.of_record(record)
+            record_form = RecordForm.of_record(record)
         except InputError as error:
             raise InputError(f"{path}: {error}") from None
         if form is None:
             first_path = path
-            form = dataclasses.replace(found, max_seq_length=max_seq_length or found.max_seq_length)
-            if found.max_predictions_per_seq and max_predictions_per_seq:
+            form = dataclasses.replace(record_form, max_seq_length=max_seq_length or record_form.max_seq_length)
+            if record_form.max_predictions_per_seq and max_predictions_per_seq:
                 form = dataclasses.replace(form, max_predictions_per_seq=max_predictions_per_seq)
-        elif found.kind != form.kind:
+        elif record_form.kind != form.kind:
             raise InputError(
-                f"{path} holds {found.kind}, but {first_path} holds {form.kind}. Train on files of one kind at a time."
+                f"{path} holds {record_form.kind}, but {first_path} holds {form.kind}. Train on files of one kind at a "
+                "time."
             )
         features.check_record(record, form.features, path)
     return first_records, form

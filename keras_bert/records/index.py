@@ -1,4 +1,4 @@
-"""How many records files hold and where they begin, found once and kept in a small file."""
+"""Counts the records of files, finds where they begin, and keeps the result in a small file."""
 
 import concurrent.futures
 import dataclasses
@@ -14,19 +14,20 @@ from keras_bert.program.atomic_output import atomic_file
 from keras_bert.program.errors import InputError
 from keras_bert.program.record_files import iterate_records, record_offsets
 
-# Places are kept of every so many records: 8 bytes for some 100 kB of records.
+# Records between two kept offsets, about 100 kB of records.
 _RECORDS_BETWEEN_OFFSETS = 256
 _SECONDS_WITHOUT_PROGRESS = 2.0
 
 
 @dataclasses.dataclass(frozen=True)
 class RecordIndex:
-    """The records of F files.
+    """The number of records in each of F files, and the offsets of some of them.
 
     Attributes:
         paths: the files.
-        counts: int64 (F,), how many records each has.
-        offsets: for each file int64 (P,): where in the unpacked file the records 0, 256, 512, ... begin.
+        counts: int64 `(F,)`, the number of records of each file.
+        offsets: for each file int64 `(P,)`: the offsets in bytes of the records 0, 256, 512, ... in the uncompressed
+            file.
     """
 
     paths: Sequence[str]
@@ -34,40 +35,41 @@ class RecordIndex:
     offsets: Sequence[np.ndarray]
 
     @classmethod
-    def of_files(cls, paths: Sequence[str], kept_at: str | os.PathLike | None = None) -> "RecordIndex":
-        """Counts the records of files.
-
-        Plain files are skimmed, packed ones unpacked, which takes some seconds a GB.
+    def of_files(cls, paths: Sequence[str], index_path: str | os.PathLike | None = None) -> "RecordIndex":
+        """Counts the records of files. This takes some seconds per GB: compressed files are decompressed.
 
         Args:
-            kept_at: a file to keep the result in. It holds as long as names, sizes and times of the files stay.
+            paths: the record files.
+            index_path: a file that keeps the result. It is used again as long as names, sizes and modification times of
+                the files are the same.
 
         Raises:
             InputError: a file cannot be read, is damaged or cut off.
         """
         stamps = [_stamp(path) for path in paths]
-        kept = _read(kept_at, paths, stamps) if kept_at is not None else None
-        if kept is not None:
-            return kept
-        found = _count(paths, sum(size for size, _ in stamps))
-        counts = np.array([count for count, _ in found], np.int64)
-        index = cls(list(paths), counts, [np.array(offsets, np.int64) for _, offsets in found])
-        if kept_at is not None:
-            index._write(kept_at, stamps)
+        index = _read(index_path, paths, stamps) if index_path is not None else None
+        if index is not None:
+            return index
+        counted = _count(paths, sum(size for size, _ in stamps))
+        counts = np.array([count for count, _ in counted], np.int64)
+        index = cls(list(paths), counts, [np.array(offsets, np.int64) for _, offsets in counted])
+        if index_path is not None:
+            index._write(index_path, stamps)
         return index
 
     def records_from(self, file: int, number: int) -> Iterator[bytes]:
-        """Yields the records of a file from the `number`-th on, counted from 0.
+        """Yields the records of the `file`-th file from record `number` on, both counted from 0.
 
         Raises:
             InputError: as `iterate_records`.
         """
-        place = number // _RECORDS_BETWEEN_OFFSETS
-        if place >= len(self.offsets[file]):
+        offset_number = number // _RECORDS_BETWEEN_OFFSETS
+        if offset_number >= len(self.offsets[file]):
             return
-        num_passed = place * _RECORDS_BETWEEN_OFFSETS
-        records = iterate_records(self.paths[file], start=(num_passed, int(self.offsets[file][place])))
-        for _ in range(number - num_passed):
+        num_skipped = offset_number * _RECORDS_BETWEEN_OFFSETS
+        start = (num_skipped, int(self.offsets[file][offset_number]))
+        records = iterate_records(self.paths[file], start=start)
+        for _ in range(number - num_skipped):
             next(records, None)
         yield from records
 
@@ -78,12 +80,12 @@ class RecordIndex:
                 paths=np.array(self.paths),
                 stamps=np.array(stamps, np.int64),
                 counts=self.counts,
-                places=np.concatenate(self.offsets),  # the file's own name of them
+                places=np.concatenate(self.offsets),  # the name in the file format
             )
 
 
 def _count(paths: Sequence[str], num_bytes: int) -> list[tuple[int, list[int]]]:
-    """Returns `record_offsets` of each file, and shows how far it is where that takes longer than a moment."""
+    """Returns `record_offsets` of each file. Shows a progress bar after two seconds."""
     lock = threading.Lock()
     with (
         tqdm(
@@ -94,7 +96,7 @@ def _count(paths: Sequence[str], num_bytes: int) -> list[tuple[int, list[int]]]:
             mininterval=1,
             delay=_SECONDS_WITHOUT_PROGRESS,
         ) as bar,
-        # Unpacking lets go of Python's lock.
+        # Threads help, because decompression releases Python's lock.
         concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as threads,
     ):
 
@@ -106,14 +108,14 @@ def _count(paths: Sequence[str], num_bytes: int) -> list[tuple[int, list[int]]]:
 
 
 def _read(path: str | os.PathLike, paths: Sequence[str], stamps: list[tuple[int, int]]) -> RecordIndex | None:
-    """Returns the index that is kept at `path`, None when there is none or it is of other files."""
+    """Returns the index that is stored at `path`, or None if there is none or it belongs to other files."""
     try:
         with open(path, "rb") as file, np.load(file) as kept:
             if kept["paths"].tolist() != list(paths) or kept["stamps"].tolist() != [list(stamp) for stamp in stamps]:
                 return None
             counts, offsets = kept["counts"], kept["places"]
     except (OSError, EOFError, KeyError, ValueError, OverflowError, MemoryError, zipfile.BadZipFile):
-        return None  # a header may name any size: NumPy uses no memory before it has read what is there
+        return None  # a damaged header may give any size, but NumPy allocates no more than the file has
     ends = np.cumsum(-(-counts // _RECORDS_BETWEEN_OFFSETS))
     if counts.shape != (len(paths),) or offsets.shape != (ends[-1],):
         return None
@@ -121,11 +123,11 @@ def _read(path: str | os.PathLike, paths: Sequence[str], stamps: list[tuple[int,
 
 
 def _stamp(path: str) -> tuple[int, int]:
-    """Returns the size of a file and the time of its last change, in nanoseconds."""
+    """Returns the size of a file in bytes and its modification time in nanoseconds."""
     import tensorflow as tf
 
     try:
-        found = tf.io.gfile.stat(path)
+        status = tf.io.gfile.stat(path)
     except tf.errors.OpError as error:
         raise InputError(f"Cannot read {path}: {error.message}") from None
-    return found.length, found.mtime_nsec
+    return status.length, status.mtime_nsec

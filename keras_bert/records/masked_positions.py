@@ -1,6 +1,6 @@
-"""Which positions of a batch are predicted: single tokens, whole words, or spans of them.
+"""Selects the positions of a batch that are predicted: single tokens, whole words, or spans of words.
 
-A batch has B rows of S columns; a row holds one sequence or several, numbered from 1 as in `input_mask`.
+A batch has B rows of S columns. A row holds one or more sequences, numbered from 1 as in `input_mask`.
 """
 
 import dataclasses
@@ -9,25 +9,25 @@ import numpy as np
 
 from keras_bert.program.errors import InputError
 
-# Words that are visited in one array operation, where they are masked one by one.
+# Words that `_visit_words` processes in one array operation.
 _VISITS_AT_ONCE = 16
 
 
 @dataclasses.dataclass(frozen=True)
 class MaskingOptions:
-    """Which positions are masked, and how.
+    """Options that decide which positions are masked, and how.
 
     Args:
-        masked_lm_prob: share of a sequence's tokens, special ones counted, that are to be predicted.
-        max_predictions_per_seq: masks in a row at most.
-        do_whole_word_mask: the pieces of a word are masked together.
-        max_ngram_size: above 0, spans of whole words are masked, each of 1 to this many words.
-        ngram_geometric_p: a span has n words with a probability proportional to `(1 - p) ** (n - 1)`.
-        whole_word_actions: whether a target becomes [MASK], stays or becomes random is decided once for each word, or
-            span, and not for each token.
+        masked_lm_prob: fraction of a sequence's tokens to predict; special tokens count in its length.
+        max_predictions_per_seq: the largest number of masks in a row.
+        do_whole_word_mask: whether the pieces of a word are masked together.
+        max_ngram_size: above 0, spans of 1 to this many whole words are masked.
+        ngram_geometric_p: the probability of a span of n words is proportional to `(1 - p) ** (n - 1)`.
+        whole_word_actions: whether all tokens of a word or span share one draw: [MASK], unchanged or random. Otherwise
+            each token has its own.
 
     Raises:
-        InputError: a value is out of range, or two contradict each other.
+        InputError: a value is out of range, or `whole_word_actions` is set although single tokens are masked.
     """
 
     masked_lm_prob: float = 0.15
@@ -47,19 +47,28 @@ class MaskingOptions:
         if self.whole_word_actions and not self.masks_words:
             raise InputError(
                 "whole_word_actions decides word by word, but single tokens are masked. Add do_whole_word_mask or "
-                "max_ngram_size, or leave it out."
+                "max_ngram_size, or leave out whole_word_actions."
             )
 
     @property
     def masks_words(self) -> bool:
-        """Whether whole words are masked, alone or in spans."""
+        """Whether whole words are masked, singly or in spans."""
         return self.do_whole_word_mask or self.max_ngram_size > 0
 
 
 def count_predictions(
     lengths: np.ndarray, masked_lm_prob: float, max_predictions_per_seq: int, num_candidates: np.ndarray
 ) -> np.ndarray:
-    """How many positions to predict in sequences of `lengths` tokens, special tokens counted: (B,) -> (B,).
+    """Returns the number of positions to predict in sequences of `lengths` tokens, special tokens counted.
+
+    Args:
+        lengths: int `(...)`.
+        masked_lm_prob: fraction of the tokens to predict.
+        max_predictions_per_seq: the largest result.
+        num_candidates: int `(...)`, the number of tokens that may be predicted.
+
+    Returns:
+        int64 `(...)`.
 
     Example:
         lengths [5, 64, 128], probability 0.15, at most 12 -> [1, 10, 12]
@@ -69,27 +78,27 @@ def count_predictions(
 
 
 def count_by_sequence(is_text: np.ndarray, sequence_numbers: np.ndarray, options: MaskingOptions) -> np.ndarray:
-    """How many positions to predict in each sequence: (B, S) twice -> int64 (B, K), K the most sequences in a row.
+    """Returns the number of positions to predict in each sequence: `(B, S)` twice -> int64 `(B, K)`.
 
-    Each sequence gets what it would get in a row of its own; where that makes more than `max_predictions_per_seq` in a
-    row, its last sequences get fewer.
+    Each sequence gets the number that it would get in a row of its own. If the sum of a row exceeds
+    `max_predictions_per_seq`, its last sequences get fewer. K is the largest number of sequences in a row.
     """
-    num_sequences = _most_sequences(sequence_numbers)
+    num_sequences = _max_sequences(sequence_numbers)
     lengths = _count_numbers(sequence_numbers, num_sequences)
     num_candidates = _count_numbers(sequence_numbers * is_text, num_sequences)
-    most = options.max_predictions_per_seq
-    num_predictions = count_predictions(lengths, options.masked_lm_prob, most, num_candidates)
-    before = np.cumsum(num_predictions, axis=1) - num_predictions
-    return np.clip(most - before, 0, num_predictions)
+    max_predictions = options.max_predictions_per_seq
+    num_predictions = count_predictions(lengths, options.masked_lm_prob, max_predictions, num_candidates)
+    num_before = np.cumsum(num_predictions, axis=1) - num_predictions
+    return np.clip(max_predictions - num_before, 0, num_predictions)
 
 
 def choose_tokens(
     is_text: np.ndarray, sequence_numbers: np.ndarray, num_to_predict: np.ndarray, rng: np.random.Generator
 ) -> np.ndarray:
-    """Chooses `num_to_predict` (B, K) text tokens of each sequence, all with equal chance.
+    """Selects `num_to_predict` `(B, K)` text tokens of each sequence at random, all equally likely.
 
     Returns:
-        int64, the chosen of the B * S positions of the flattened batch, ascending.
+        int64 `(n,)`, the selected positions in the flattened batch of B * S, ascending.
     """
     columns, begins, _ = _random_order(is_text, sequence_numbers, num_to_predict.shape[1], rng)
     firsts = concatenated_ranges(begins.ravel(), num_to_predict.ravel())
@@ -107,26 +116,28 @@ def choose_words(
     options: MaskingOptions,
     rng: np.random.Generator,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Chooses whole words, or spans of them, of up to `num_to_predict` (B, K) tokens in each sequence.
+    """Selects whole words, or spans of them, with at most `num_to_predict` `(B, K)` tokens in each sequence.
 
-    The words of a sequence are visited in random order. Each that is still free begins a span, whose length in words
-    is drawn (always 1 without `max_ngram_size`). The span ends early where its segment ends, where a chosen word
-    follows, and before the word that would bring the sequence over its number. A first word that would do that is
-    passed over, as Google does with words.
+    The words of a sequence are visited in random order. If a word is not yet selected, a span begins there, whose
+    length in words is drawn (always 1 without `max_ngram_size`). The span ends early at the end of its segment, before
+    a selected word, and before a word that would exceed the number of tokens. A first word that would exceed it is
+    skipped, as in Google's code.
 
     Args:
-        continues_word: bool (B, S), the tokens that go on with the word before them. Behind a token that is no text
-            a word begins anyhow: a segment that was cut at its front may begin inside one, and its rest counts as one.
+        is_text: bool `(B, S)`, the tokens that may be selected.
+        continues_word: bool `(B, S)`, the tokens that continue the word before them. After a token that is not text, a
+            word begins in any case: a segment that was cut at its front may begin inside a word.
+        sequence_numbers: int `(B, S)`, as in `input_mask`.
 
     Returns:
-        int64, the chosen positions of the flattened batch, ascending; and int64, the number of the span, or word, that
-        each belongs to. Spans of a sequence are numbered in the order in which they were drawn.
+        int64 `(n,)`, the selected positions in the flattened batch, ascending; and int64 `(n,)`, the number of the span
+        (or word) of each position. Spans of a sequence are numbered in the order in which they were drawn.
 
     Example:
-        the tokens of `[CLS] em ##bed ##ding is fun [SEP]`, 2 to predict, no spans -> `is` and `fun`, in any draw.
+        the tokens of `[CLS] em ##bed ##ding is fun [SEP]`, 2 to predict, no spans -> always `is` and `fun`
     """
     words = _Words.find(is_text, continues_word)
-    columns, begins, counts = _random_order(words.starts_here, sequence_numbers, num_to_predict.shape[1], rng)
+    columns, begins, counts = _random_order(words.is_first, sequence_numbers, num_to_predict.shape[1], rng)
     visits = words.at_position.reshape(is_text.shape)
     visits = np.take_along_axis(visits, columns.reshape(is_text.shape), axis=1).ravel()
     firsts, stops, budgets = begins.ravel(), (begins + counts).ravel(), num_to_predict.ravel()
@@ -134,37 +145,42 @@ def choose_words(
         span_of_word = _visit_and_draw_spans(words, visits, firsts, stops, budgets, options, rng)
     else:
         span_of_word = _visit_words(words, visits, firsts, stops, budgets)
-    chosen = np.flatnonzero(span_of_word >= 0)
-    sizes = words.end[chosen] - words.first[chosen]
-    return concatenated_ranges(words.first[chosen], sizes), np.repeat(span_of_word[chosen], sizes)
+    selected = np.flatnonzero(span_of_word >= 0)
+    sizes = words.end[selected] - words.first[selected]
+    return concatenated_ranges(words.first[selected], sizes), np.repeat(span_of_word[selected], sizes)
 
 
 def _visit_words(words, visits, firsts, stops, budgets) -> np.ndarray:
-    """Takes the words `visits[place]` of N sequences, from `firsts` to before `stops`, as long as they fit into
-    `budgets` tokens. Returns each word's own number if it was taken, and else -1: (W,)."""
-    taken = np.full(len(words.first), -1, np.int64)
+    """Selects words of N sequences: visits them in order and skips those that exceed the rest of the budget.
+
+    Sequence i has the words `visits[firsts[i]:stops[i]]` and a budget of `budgets[i]` tokens.
+
+    Returns:
+        int64 `(W,)`: the number of each word if it is selected, else -1.
+    """
+    selected = np.full(len(words.first), -1, np.int64)
     while True:
         active = (budgets > 0) & (firsts < stops)
         if not active.any():
-            return taken
+            return selected
         firsts, stops, budgets = firsts[active], stops[active], budgets[active]
         steps = firsts[:, None] + np.arange(_VISITS_AT_ONCE)
         word = visits[np.minimum(steps, len(visits) - 1)]
         sizes = words.end[word] - words.first[word]
-        # What is too long for all of the budget is passed over, and so costs nothing.
+        # A word that is longer than the whole budget is skipped, and so costs nothing.
         is_candidate = (steps < stops[:, None]) & (sizes <= budgets[:, None])
         spent = np.cumsum(np.where(is_candidate, sizes, 0), axis=1)
         is_within = spent <= budgets[:, None]
         word = word[is_candidate & is_within]
-        taken[word] = word
-        # The first that went over the budget is too long for what is left of it, and is passed over in the next round.
+        selected[word] = word
+        # The first word over the budget does not fit into the rest of it. The next round begins there and skips it.
         num_visited = is_within.sum(axis=1)
         budgets = budgets - spent[np.arange(len(spent)), num_visited - 1]
         firsts = firsts + num_visited
 
 
 def _visit_and_draw_spans(words, visits, firsts, stops, budgets, options, rng) -> np.ndarray:
-    """As `_visit_words`, but at each word a span begins. Returns the number of each word's span, or -1: (W,)."""
+    """As `_visit_words`, but begins a span at each word. Returns the number of each word's span, or -1: `(W,)`."""
     weights = (1.0 - options.ngram_geometric_p) ** np.arange(options.max_ngram_size)
     length_limits = np.cumsum(weights / weights.sum())[:-1]
     span_of_word = np.full(len(words.first), -1, np.int64)
@@ -185,17 +201,17 @@ def _visit_and_draw_spans(words, visits, firsts, stops, budgets, options, rng) -
 
 
 def _fitting_words(words, word, span_length, budgets, span_of_word) -> tuple[np.ndarray, np.ndarray]:
-    """Counts the words of each span, from `word` on, that are free and within the budget, and their tokens."""
+    """Returns the numbers of words and tokens of each span, from `word` on, that are free and within the budget."""
     length, num_tokens = np.zeros_like(span_length), np.zeros_like(budgets)
-    going_on = np.arange(len(word))
+    active = np.arange(len(word))
     for step in range(int(span_length.max(initial=0))):
-        going_on = going_on[span_length[going_on] > step]
-        here = word[going_on] + step
-        tokens = words.end[here] - words.first[word[going_on]]
-        fits = (span_of_word[here] < 0) & (tokens <= budgets[going_on])
-        going_on = going_on[fits]
-        length[going_on] += 1
-        num_tokens[going_on] = tokens[fits]
+        active = active[span_length[active] > step]
+        next_word = word[active] + step
+        tokens = words.end[next_word] - words.first[word[active]]
+        fits = (span_of_word[next_word] < 0) & (tokens <= budgets[active])
+        active = active[fits]
+        length[active] += 1
+        num_tokens[active] = tokens[fits]
     return length, num_tokens
 
 
@@ -203,15 +219,17 @@ def _fitting_words(words, word, span_length, budgets, span_of_word) -> tuple[np.
 class _Words:
     """The W words of a batch, in the order of their positions in the flattened batch of B * S.
 
-    `first` and `end` (W,): word w has the positions `first[w]` to `end[w] - 1`. `left_in_segment` (W,): the number of
-    words from w to the end of its segment. `starts_here` bool (B, S). `at_position` (B * S,): the word that starts at a
-    position, or the last before it.
+    Attributes:
+        first, end: `(W,)`. Word w has the positions `first[w]` to `end[w] - 1`.
+        left_in_segment: `(W,)`, the number of words from w to the end of its segment.
+        is_first: bool `(B, S)`, the positions where a word starts.
+        at_position: `(B * S,)`, the word that starts at a position, or the last one before it.
     """
 
     first: np.ndarray
     end: np.ndarray
     left_in_segment: np.ndarray
-    starts_here: np.ndarray
+    is_first: np.ndarray
     at_position: np.ndarray
 
     @classmethod
@@ -220,44 +238,47 @@ class _Words:
         segment_starts[:, 1:] &= ~is_text[:, :-1]
         segment_ends = is_text.copy()
         segment_ends[:, :-1] &= ~is_text[:, 1:]
-        starts_here = is_text & ~continues_word | segment_starts
-        first = np.flatnonzero(starts_here)
-        at_position = np.cumsum(starts_here.ravel(), dtype=np.int32) - 1
+        is_first = is_text & ~continues_word | segment_starts
+        first = np.flatnonzero(is_first)
+        at_position = np.cumsum(is_first.ravel(), dtype=np.int32) - 1
         positions = np.flatnonzero(segment_starts), np.flatnonzero(segment_ends)
         first_words, last_words = at_position[positions[0]], at_position[positions[1]]
         end = np.append(first[1:], 0)
         end[last_words] = positions[1] + 1
         left_in_segment = np.repeat(last_words + 1, last_words + 1 - first_words) - np.arange(len(first))
-        return cls(first, end, left_in_segment, starts_here, at_position)
+        return cls(first, end, left_in_segment, is_first, at_position)
 
 
 def _random_order(
     is_unit: np.ndarray, sequence_numbers: np.ndarray, num_sequences: int, rng: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Puts the units of every sequence, such as words, in random order.
+    """Shuffles the units (words or tokens) of every sequence.
 
     Args:
-        is_unit: bool (B, S): the columns at which a unit stands, text tokens all.
+        is_unit: bool `(B, S)`, the columns where a unit starts.
+        sequence_numbers: int `(B, S)`, as in `input_mask`.
+        num_sequences: K, the largest number of sequences in a row.
+        rng: random generator.
 
     Returns:
-        the columns of the units, row by row, sequence by sequence, in random order: int64 (B * S,), each row filled up
-        with zeros; and where in this array each sequence begins and how many units it has: int64 (B, K).
+        the columns of the units by row and sequence, shuffled within a sequence, int64 `(B * S,)`: each row has S
+        entries, zeros at its end. And the first entry and the number of units of each sequence, both int64 `(B, K)`.
 
     Example:
-        one row with units in columns 1, 2 and 5 of sequence 1 and 7 of sequence 2
-        -> [5, 1, 2, 7, 0, ...], begins [[0, 3]], counts [[3, 1]]
+        one row of 8 columns with units in columns 1, 2 and 5 of sequence 1 and 7 of sequence 2
+        -> [5, 1, 2, 7, 0, 0, 0, 0], begins [[0, 3]], counts [[3, 1]]
     """
     num_rows, num_columns = is_unit.shape
     column_bits, number_bits = max(num_columns - 1, 1).bit_length(), (num_sequences - 1).bit_length()
-    # One number decides it all: the sequence, a random number of 30 bits or more, the column. Raw bits are what NumPy
-    # promises never to change.
+    # The sort key of a unit: its sequence, then 30 or more random bits, then its column. Raw bits, because NumPy
+    # promises never to change them.
     keys = rng.bit_generator.random_raw(num_rows * num_columns).reshape(num_rows, num_columns)
     keys >>= np.uint64(column_bits + number_bits)
     keys <<= np.uint64(column_bits)
     keys |= np.arange(num_columns, dtype=np.uint64)
     if num_sequences > 1:
         keys |= (sequence_numbers.astype(np.uint64) - np.uint64(1)) << np.uint64(64 - number_bits)
-    # What is no unit comes last, with column 0.
+    # Other columns come last, as column 0.
     keys = np.where(is_unit, keys, np.uint64(2**64 - 2**column_bits))
     keys.sort(axis=1)
     keys &= np.uint64(2**column_bits - 1)
@@ -267,7 +288,7 @@ def _random_order(
 
 
 def concatenated_ranges(starts: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-    """Returns the numbers of all ranges, one range behind the other: (n,) twice -> (sum of lengths,).
+    """Joins ranges of numbers: starts `(n,)`, lengths `(n,)` -> `(sum of lengths,)`.
 
     Example:
         starts [5, 0], lengths [3, 2] -> [5, 6, 7, 0, 1]
@@ -276,14 +297,14 @@ def concatenated_ranges(starts: np.ndarray, lengths: np.ndarray) -> np.ndarray:
     return np.repeat(starts - (ends - lengths), lengths) + np.arange(ends[-1] if len(ends) else 0)
 
 
-def _most_sequences(sequence_numbers: np.ndarray) -> int:
+def _max_sequences(sequence_numbers: np.ndarray) -> int:
     return max(int(sequence_numbers.max(initial=1)), 1)
 
 
-def _count_numbers(numbers: np.ndarray, most: int) -> np.ndarray:
-    """Counts the numbers 1 to `most` in each row: (B, S) -> int64 (B, most)."""
-    if most == 1:
+def _count_numbers(numbers: np.ndarray, max_number: int) -> np.ndarray:
+    """Counts how often each of the numbers 1 to `max_number` is in a row: `(B, S)` -> int64 `(B, max_number)`."""
+    if max_number == 1:
         return np.count_nonzero(numbers, axis=1)[:, None]
     num_rows = len(numbers)
-    rows = np.arange(num_rows)[:, None] * (most + 1)
-    return np.bincount((rows + numbers).ravel(), minlength=num_rows * (most + 1)).reshape(num_rows, -1)[:, 1:]
+    rows = np.arange(num_rows)[:, None] * (max_number + 1)
+    return np.bincount((rows + numbers).ravel(), minlength=num_rows * (max_number + 1)).reshape(num_rows, -1)[:, 1:]

@@ -1,7 +1,7 @@
-"""Masked-language-model targets: which positions are predicted, and what stands there instead.
+"""Masks tokens for the masked language model: selects positions to predict and replaces their tokens.
 
-NumPy only and without a corpus: records with masks are made with it, and unmasked records get theirs while they are
-read. The positions are chosen by `masked_positions`.
+It uses NumPy only. The same code masks records when they are written and when they are read. `masked_positions` selects
+the positions.
 """
 
 import dataclasses
@@ -19,20 +19,20 @@ from keras_bert.records.masked_positions import (
     count_by_sequence,
 )
 
-# Of the positions to predict: this share becomes [MASK], ...
+# Fraction of the positions to predict that becomes [MASK].
 MASK_SHARE = 0.8
-# ... this share stays as it is, and the rest becomes a random token.
+# Fraction of the positions to predict that keeps its token. The rest gets a random token.
 KEEP_SHARE = 0.1
 
 
 @dataclasses.dataclass(frozen=True)
 class MaskingVocabulary:
-    """What masking has to know of a vocabulary of V tokens.
+    """The properties of a vocabulary of V tokens that masking needs.
 
     Args:
         mask_id: the id of [MASK].
-        is_continuation: bool (V,): which tokens go on with the word before them.
-        replacement_ids: the ids that random tokens are drawn from.
+        is_continuation: bool `(V,)`, the tokens that continue a word ("##ing").
+        replacement_ids: int32 `(n,)`, the ids that random tokens are drawn from.
     """
 
     mask_id: int
@@ -41,27 +41,28 @@ class MaskingVocabulary:
 
     @classmethod
     def from_tokens(cls, tokens: Sequence[str], replacement_tokens: str = "text") -> "MaskingVocabulary":
-        """Reads it off the tokens, in the order of their ids.
+        """Finds the properties from the tokens.
 
         Args:
-            replacement_tokens: "text" for what text can contain, "vocabulary" for all tokens, as in Google's script.
+            tokens: all tokens in the order of their ids.
+            replacement_tokens: "text" for tokens that text can contain, "vocabulary" for all, as in Google's script.
 
         Raises:
-            InputError: there is no [MASK], no token to replace with, or another word for `replacement_tokens`.
+            InputError: there is no [MASK], no replacement token, or `replacement_tokens` has another value.
         """
         if replacement_tokens not in ("text", "vocabulary"):
             raise InputError(f"replacement_tokens must be 'text' or 'vocabulary'. Received: {replacement_tokens!r}")
         if "[MASK]" not in tokens:
-            raise InputError("The vocabulary has no [MASK], which masked tokens are replaced with. Add it.")
+            raise InputError("The vocabulary has no [MASK], which replaces masked tokens. Add it.")
         replacement_ids = np.arange(len(tokens)) if replacement_tokens == "vocabulary" else text_token_ids(tokens)
         if not len(replacement_ids):
-            raise InputError("The vocabulary has special tokens only: none is left to replace others with.")
+            raise InputError("The vocabulary has only special tokens, so random tokens cannot be drawn. Add others.")
         is_continuation = np.array([token.startswith("##") for token in tokens])
         return cls(list(tokens).index("[MASK]"), is_continuation, replacement_ids.astype(np.int32))
 
 
 def text_token_ids(tokens: Sequence[str]) -> np.ndarray:
-    """The ids of the tokens that text can contain: all but [PAD], [CLS], [unused12], <S> and their like.
+    """Returns the ids of the tokens that text can contain: all but [PAD], [CLS], [unused12], <S> and the like.
 
     The tokenizer splits at brackets, so no text yields a bracketed token.
     """
@@ -77,62 +78,65 @@ def mask_batch(
     vocabulary: MaskingVocabulary,
     rng: np.random.Generator,
 ) -> dict[str, np.ndarray]:
-    """Masks B rows of S columns.
+    """Masks a batch of B rows and S columns.
 
     Args:
-        input_ids: integers (B, S); not changed.
-        is_text: bool (B, S), false at special tokens and padding: what may be predicted.
-        sequence_numbers: integers (B, S), 0 for padding and n for the row's n-th sequence (`input_mask`).
+        input_ids: int `(B, S)`. It is not changed.
+        is_text: bool `(B, S)`, the tokens that may be predicted: all but special tokens and padding.
+        sequence_numbers: int `(B, S)`: 0 for padding, n for the n-th sequence of the row (`input_mask`).
+        options: which positions are masked, and how.
+        vocabulary: the vocabulary of the ids.
+        rng: random generator. The same state gives the same masks.
 
     Returns:
-        `input_ids` (B, S), `masked_lm_positions` and `masked_lm_ids` (B, P), int32, and `masked_lm_weights` (B, P),
-        float32; P is `max_predictions_per_seq`. Positions ascend; where a row has fewer, there are zeros.
+        dict of `input_ids` `(B, S)`, `masked_lm_positions` and `masked_lm_ids` `(B, P)`, int32, and `masked_lm_weights`
+        `(B, P)`, float32. P is `max_predictions_per_seq`. Positions ascend; unused entries are 0.
 
     Example:
         `[CLS] the quick brown fox [SEP]`, at most 2 -> `[CLS] the quick [MASK] fox [SEP]`,
-        positions 3 0, ids of `brown` and 0, weights 1.0 0.0
+        positions [3, 0], ids [id of `brown`, 0], weights [1.0, 0.0]
 
     Reference: Devlin et al., 2018, appendix A.1; google-research/bert `create_masked_lm_predictions`; for spans Joshi
     et al., 2019 (SpanBERT), section 3.1.
     """
     num_to_predict = count_by_sequence(is_text, sequence_numbers, options)
     if options.masks_words:
-        continues = vocabulary.is_continuation[input_ids]
-        chosen, units = choose_words(is_text, continues, sequence_numbers, num_to_predict, options, rng)
+        continues_word = vocabulary.is_continuation[input_ids]
+        selected, units = choose_words(is_text, continues_word, sequence_numbers, num_to_predict, options, rng)
     else:
-        chosen = choose_tokens(is_text, sequence_numbers, num_to_predict, rng)
-        units = np.arange(len(chosen))
+        selected = choose_tokens(is_text, sequence_numbers, num_to_predict, rng)
+        units = np.arange(len(selected))
     if not options.whole_word_actions:
-        units = np.arange(len(chosen))
-    return _put_masks(input_ids, chosen, units, options.max_predictions_per_seq, vocabulary, rng)
+        units = np.arange(len(selected))
+    return _put_masks(input_ids, selected, units, options.max_predictions_per_seq, vocabulary, rng)
 
 
 def _put_masks(
     input_ids: np.ndarray,
-    chosen: np.ndarray,
+    selected: np.ndarray,
     units: np.ndarray,
     max_predictions_per_seq: int,
     vocabulary: MaskingVocabulary,
     rng: np.random.Generator,
 ) -> dict[str, np.ndarray]:
-    """Replaces the chosen positions: 80 % of the units by [MASK], 10 % by random tokens, 10 % not at all."""
+    """Replaces the selected positions: 80 % of the units by [MASK], 10 % by random tokens, 10 % stay unchanged."""
     num_rows, num_columns = input_ids.shape
     shape = (num_rows, max_predictions_per_seq)
     positions, ids, weights = np.zeros(shape, np.int32), np.zeros(shape, np.int32), np.zeros(shape, np.float32)
-    row = chosen // num_columns
+    row = selected // num_columns
     counts = np.bincount(row, minlength=num_rows)
     target = concatenated_ranges(np.arange(num_rows) * max_predictions_per_seq, counts)
     masked = input_ids.astype(np.int32).ravel()
-    original = masked[chosen]
-    positions.ravel()[target] = chosen - row * num_columns
+    original = masked[selected]
+    positions.ravel()[target] = selected - row * num_columns
     ids.ravel()[target] = original
     weights.ravel()[target] = 1.0
 
     action = rng.random(int(units.max(initial=-1)) + 1)[units]
     is_random = action >= MASK_SHARE + KEEP_SHARE
-    masked[chosen[action < MASK_SHARE]] = vocabulary.mask_id
+    masked[selected[action < MASK_SHARE]] = vocabulary.mask_id
     draws = (rng.random(int(is_random.sum())) * len(vocabulary.replacement_ids)).astype(np.int64)
-    masked[chosen[is_random]] = vocabulary.replacement_ids[draws]
+    masked[selected[is_random]] = vocabulary.replacement_ids[draws]
     return {
         features.INPUT_IDS: masked.reshape(input_ids.shape),
         features.MASKED_LM_POSITIONS: positions,

@@ -1,6 +1,6 @@
-"""Packing of tokenised segments into rows: [CLS] a [SEP], or [CLS] a [SEP] b [SEP].
+"""Joins tokenised segments into rows in the graph: [CLS] a [SEP], or [CLS] a [SEP] b [SEP].
 
-TensorFlow is imported when the first row is packed, not before.
+TensorFlow is imported when the first row is joined.
 """
 
 from collections.abc import Sequence
@@ -12,27 +12,27 @@ from keras_bert.tokenization.vocabulary import Vocabulary
 def pack_segments(
     segments: Sequence, max_seq_length: int, vocabulary: Vocabulary, *, pad_to_max: bool = True
 ) -> dict[str, "tf.Tensor"]:  # noqa: F821
-    """Joins one or two segments per row, cuts what is too long, pads; in the graph.
+    """Joins one or two segments per row, shortens rows that are too long, and pads the others.
+
+    Args:
+        segments: one or two RaggedTensors of ids, shape `(rows, None)`.
+        max_seq_length: the largest number of tokens in a row, [CLS] and [SEP] included. Of two segments the longer one
+            is cut at its end until they fit or have equal lengths, and then both in turn, the second one first. It may
+            be an int32 scalar in the graph, which is not checked.
+        vocabulary: has the ids of [CLS], [SEP] and [PAD].
+        pad_to_max: whether rows have `max_seq_length` columns. Otherwise they have the length of the longest row.
+
+    Returns:
+        dict of `input_ids`, `input_mask`, `segment_ids`, int32 `(rows, columns)`.
+
+    Raises:
+        ValueError: there are no segments or more than two, or there is no room for [CLS] and [SEP].
 
     Example, with [CLS] = 2 and [SEP] = 3:
         segments [[5, 6, 7]], [[8]] and max_seq_length 6 ->
         input_ids   [[2, 5, 6, 3, 8, 3]]
         input_mask  [[1, 1, 1, 1, 1, 1]]
         segment_ids [[0, 0, 0, 0, 1, 1]]
-
-    Args:
-        segments: one or two RaggedTensors of ids, shape `(rows, None)`.
-        max_seq_length: most tokens in a row, [CLS] and [SEP] included. Of two segments the longer one is cut, at its
-            end, until they fit or are equally long; then both in turn, the second one first. It may be an int32 scalar
-            in the graph, which is not checked.
-        vocabulary: `Vocabulary`, for the ids of [CLS], [SEP] and [PAD].
-        pad_to_max: rows have `max_seq_length` columns; otherwise as many as the longest row needs.
-
-    Returns:
-        dict of `input_ids`, `input_mask`, `segment_ids`, int32 `(rows, columns)`.
-
-    Raises:
-        ValueError: another number of segments, or a length without room for [CLS] and [SEP].
 
     Reference: google-research/bert `convert_single_example` and `_truncate_seq_pair`.
     """
@@ -46,7 +46,7 @@ def pack_segments(
             f"max_seq_length must be at least {1 + len(segments)}, for [CLS] and {len(segments)} [SEP]. "
             f"Received: {max_seq_length}"
         )
-    lengths = _lengths_that_fit([segment.row_lengths() for segment in segments], tf.cast(room, tf.int64))
+    lengths = _truncated_lengths([segment.row_lengths() for segment in segments], tf.cast(room, tf.int64))
     row_lengths = tf.add_n(lengths) + 1 + len(segments)
     longest = tf.reduce_max(tf.concat([row_lengths, [0]], 0))
     columns = tf.range(max_seq_length if pad_to_max else longest, dtype=tf.int64)
@@ -60,34 +60,34 @@ def pack_segments(
     }
 
 
-def _lengths_that_fit(lengths: list, room: int) -> list:
-    """The lengths that are left when `room` tokens fit: [9], 4 -> [4]; [9, 2], 7 -> [5, 2]; [9, 9], 7 -> [4, 3]."""
+def _truncated_lengths(lengths: list, room: int) -> list:
+    """Shortens lengths to a sum of at most `room`: [9], 4 -> [4]; [9, 2], 7 -> [5, 2]; [9, 9], 7 -> [4, 3]."""
     import tensorflow as tf
 
     if len(lengths) == 1:
         return [tf.minimum(lengths[0], room)]
-    # The second gets what the first one leaves, and at least its half, rounded down because it gives way on a tie.
+    # The second segment gets the room that the first leaves, but at least half, rounded down: it is cut first on a tie.
     second = tf.minimum(lengths[1], tf.maximum(room - lengths[0], room // 2))
     return [tf.minimum(lengths[0], room - second), second]
 
 
 def _joined(segments: Sequence, lengths: list, columns, vocabulary: Vocabulary):
-    """Returns int32 `(rows, columns)`: [CLS], then of each segment so many ids and [SEP], then padding.
+    """Returns int32 `(rows, columns)`: [CLS], the first `length` ids of each segment followed by [SEP], then padding.
 
-    Every place of the result is looked up in one list of all ids, which takes TensorFlow few operations.
+    All ids are in one list, and every position of the result is looked up in it. This takes few TensorFlow operations.
     """
     import tensorflow as tf
 
     values = [tf.cast(segment.values, tf.int32) for segment in segments]
     offsets = [0, *(tf.size(ids, tf.int64) for ids in values)]
-    cls_place = tf.add_n(offsets[1:])
-    sep_place, pad_place = cls_place + 1, cls_place + 2
+    cls_index = tf.add_n(offsets[1:])
+    sep_index, pad_index = cls_index + 1, cls_index + 2
     values = tf.concat([*values, [vocabulary.cls_id, vocabulary.sep_id, vocabulary.pad_id]], 0)
-    sources, begin = tf.where(tf.equal(columns, 0), cls_place, pad_place), tf.ones_like(lengths[0])[:, tf.newaxis]
+    sources, begin = tf.where(tf.equal(columns, 0), cls_index, pad_index), tf.ones_like(lengths[0])[:, tf.newaxis]
     for segment, length, offset in zip(segments, lengths, offsets, strict=False):
         end = begin + length[:, tf.newaxis]
-        place = offset + segment.row_starts()[:, tf.newaxis] + columns - begin
-        sources = tf.where((columns >= begin) & (columns < end), place, sources)
-        sources = tf.where(tf.equal(columns, end), sep_place, sources)
+        index = offset + segment.row_starts()[:, tf.newaxis] + columns - begin
+        sources = tf.where((columns >= begin) & (columns < end), index, sources)
+        sources = tf.where(tf.equal(columns, end), sep_index, sources)
         begin = end + 1
     return tf.gather(values, sources)

@@ -1,4 +1,4 @@
-"""Rows of tokens as they are before they become batches: of their own lengths, one behind the other."""
+"""Rows of tokens without padding, stored one after another, and the batches made of them."""
 
 import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
@@ -9,40 +9,40 @@ from keras_bert.config import BertConfig
 from keras_bert.program.errors import InputError
 from keras_bert.records import features
 
-# Examples are sorted by length within this many batches, or within a quarter of all where that is less: else every
-# epoch would have the same batches. transformers' group_by_length has the same numbers.
+# Examples are sorted by length within this many batches, or within a quarter of all batches if that is less. Otherwise
+# every epoch would have the same batches. transformers' group_by_length has the same numbers.
 _BATCHES_SORTED_TOGETHER = 50
 _FEWEST_SORTED_PARTS = 4
 
 
-def row_length(config: BertConfig, given: int | None, usual: int) -> int:
-    """Returns the most tokens in a row: as given, else the usual number, or all positions of a model that has fewer.
+def row_length(config: BertConfig, max_seq_length: int | None, default: int) -> int:
+    """Returns the largest number of tokens in a row: `max_seq_length`, or else `default`.
 
-    The last is said in a line.
+    If the model has fewer positions than `default`, it returns their number and prints a line.
 
     Raises:
-        InputError: the number that was given is more than the model has positions.
+        InputError: the model has fewer positions than `max_seq_length`.
     """
-    if given is not None:
-        config.check_sequence_length(given)
-        return given
-    length = min(usual, config.max_position_embeddings)
-    if length < usual:
-        print(f"max_seq_length is {length}, all positions of the model, instead of the usual {usual}")
+    if max_seq_length is not None:
+        config.check_sequence_length(max_seq_length)
+        return max_seq_length
+    length = min(default, config.max_position_embeddings)
+    if length < default:
+        print(f"max_seq_length is {length}, all positions of the model, instead of the usual {default}")
     return length
 
 
 @dataclasses.dataclass(frozen=True)
 class TokenRows:
-    """The rows that a model takes for N examples, without padding.
+    """The token rows of N examples, without padding.
 
     Attributes:
-        tokens: columns with a number for each token, int32 (T,): `input_ids`, `segment_ids`, and the `label_ids` of
-            tagging. The special tokens are among them.
-        splits: int64 (rows + 1,). The tokens of row r are at `splits[r]:splits[r + 1]`.
-        labels: columns with a value for each example, (N, ...): what training needs beside the tokens.
-        rows_per_example: several rows one behind the other are one example, as in multiple choice.
-        padding: what fills the ends of shorter rows; 0 in columns that are not named.
+        tokens: name -> a number for each token, int32 `(T,)`: `input_ids`, `segment_ids`, and for tagging `label_ids`.
+            Special tokens are included.
+        splits: int64 `(rows + 1,)`. Row r has the tokens `splits[r]:splits[r + 1]`.
+        labels: name -> a value for each example, `(N, ...)`, which training needs beside the tokens.
+        rows_per_example: the number of successive rows of one example; above 1 for multiple choice.
+        padding: name -> the number that fills shorter rows; 0 by default.
     """
 
     tokens: Mapping[str, np.ndarray]
@@ -59,9 +59,9 @@ class TokenRows:
         rows_per_example: int = 1,
         padding: Mapping[str, int] | None = None,
     ) -> "TokenRows":
-        """Takes the padding away from rows `(rows, S)`, of which `input_mask` says where they end.
+        """Removes the padding of rows `(rows, S)`, which `input_mask` marks.
 
-        Columns with one value for a row, `(rows, 1)`, are left out: give them as `labels`.
+        Columns with one value per row, `(rows, 1)`, are left out. Pass them as `labels`.
         """
         is_real = np.asarray(rows[features.INPUT_MASK]) != 0
         tokens = {
@@ -74,7 +74,7 @@ class TokenRows:
 
     @classmethod
     def concatenate(cls, parts: Sequence["TokenRows"]) -> "TokenRows":
-        """Puts the rows of several behind each other; labels are those of all."""
+        """Joins the rows and labels of several `TokenRows`."""
         first = parts[0]
         lengths = np.concatenate([np.diff(part.splits) for part in parts])
         return cls(
@@ -86,7 +86,7 @@ class TokenRows:
         )
 
     def with_labels(self, **labels: np.ndarray) -> "TokenRows":
-        """Returns the same rows with further columns for the examples."""
+        """Returns the same rows with additional labels."""
         return dataclasses.replace(self, labels={**self.labels, **labels})
 
     def __len__(self):
@@ -95,23 +95,23 @@ class TokenRows:
 
     @property
     def lengths(self) -> np.ndarray:
-        """The tokens of each example's longest row, int64 (N,)."""
+        """The number of tokens in each example's longest row, int64 `(N,)`."""
         return np.diff(self.splits).reshape(-1, self.rows_per_example).max(axis=1)
 
     def batch(self, examples: np.ndarray) -> dict[str, np.ndarray]:
-        """Returns the features of some examples, padded to the longest, and their labels.
+        """Returns the features of some examples, padded to the longest row, and their labels.
 
         Args:
-            examples: int (B,), numbers of examples.
+            examples: int `(B,)`, the numbers of the examples.
 
         Returns:
-            dict of `input_mask` and the columns of `tokens`, int32 (B, S), or (B, C, S) for C rows per example; and
-            the columns of `labels`, (B, ...).
+            dict of `input_mask` and the columns of `tokens`, int32 `(B, S)`, or `(B, C, S)` for C rows per example; and
+            of the columns of `labels`, `(B, ...)`.
         """
         examples = np.asarray(examples)
         rows = (examples[:, None] * self.rows_per_example + np.arange(self.rows_per_example)).reshape(-1)
         lengths = self.splits[rows + 1] - self.splits[rows]
-        # Not a multiple of 8: that would lengthen the rows of short texts most.
+        # The width is not rounded up to a multiple of 8, because that would cost short texts most.
         width = int(lengths.max(initial=1))
         column = np.arange(width)
         is_real = column < lengths[:, None]
@@ -126,18 +126,19 @@ class TokenRows:
 
 
 class RowBatches:
-    """Says which examples make which batch, so that rows in a batch are of like length.
+    """Groups examples into batches of similar length.
 
-    The batches of an epoch follow from (seed, epoch) alone, so training can begin at any of them. Every example is in
-    one batch of each epoch; one batch may be smaller than the others.
+    The batches of an epoch depend on (seed, epoch) only, so training can start at any of them. Every example is in one
+    batch of each epoch. One batch may be smaller than the others.
 
     Args:
-        rows: `TokenRows`.
+        rows: the examples.
         batch_size: examples in a batch.
-        seed: the examples are mixed, anew in every epoch. `None`: sorted by length, the longest first, for evaluation.
+        seed: seed for shuffling the examples, differently in every epoch. None: they are sorted by length, the longest
+            first, for evaluation.
 
     Raises:
-        InputError: `batch_size` is below 1, or `seed` below 0.
+        InputError: `batch_size` is below 1, or `seed` is below 0.
     """
 
     def __init__(self, rows: TokenRows, batch_size: int, seed: int | None = None):
@@ -150,26 +151,26 @@ class RowBatches:
         self.seed = seed
 
     def __len__(self):
-        """Batches in an epoch."""
+        """The number of batches in an epoch."""
         return -(-len(self.rows) // self.batch_size)
 
     def order(self, epoch: int = 0) -> list[np.ndarray]:
-        """Returns the numbers of the examples of each batch, int64 (B,)."""
+        """Returns the numbers of the examples in each batch of an epoch, a list of int64 `(B,)`."""
         lengths = self.rows.lengths
         if self.seed is None:
             return self._cut(np.argsort(-lengths, kind="stable"))
         generator = np.random.default_rng((self.seed, epoch))
-        mixed = generator.permutation(len(lengths))
+        shuffled = generator.permutation(len(lengths))
         batches = []
-        num_batches = min(_BATCHES_SORTED_TOGETHER, len(mixed) // (self.batch_size * _FEWEST_SORTED_PARTS))
+        num_batches = min(_BATCHES_SORTED_TOGETHER, len(shuffled) // (self.batch_size * _FEWEST_SORTED_PARTS))
         sorted_together = self.batch_size * max(1, num_batches)
-        for first in range(0, len(mixed), sorted_together):
-            examples = mixed[first : first + sorted_together]
+        for first in range(0, len(shuffled), sorted_together):
+            examples = shuffled[first : first + sorted_together]
             batches += self._cut(examples[np.argsort(-lengths[examples], kind="stable")])
         return [batches[number] for number in generator.permutation(len(batches))]
 
     def from_step(self, step: int, num_epochs: int | None) -> Iterator[dict[str, np.ndarray]]:
-        """Yields batches from the `step`-th on, for `num_epochs` epochs or without end."""
+        """Yields the batches from number `step` on, until `num_epochs` epochs are complete (None: without end)."""
         epoch, number = divmod(step, len(self))
         while num_epochs is None or epoch < num_epochs:
             for examples in self.order(epoch)[number:]:

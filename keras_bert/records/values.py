@@ -1,7 +1,7 @@
-"""Which numbers pre-training records may hold: one table for training, which refuses others, and for `inspect_records`.
+"""The ranges of numbers that pre-training records may hold. Training and `inspect_records` refuse other numbers.
 
-TensorFlow does not notice all of them by itself: on a GPU and under XLA an id or a position that is not there reads
-something else, without a word.
+TensorFlow does not notice all of them. On a GPU and under XLA, an id or position out of range silently reads another
+number.
 """
 
 import math
@@ -13,16 +13,16 @@ import numpy as np
 from keras_bert.program.errors import InputError
 from keras_bert.records import features
 
-# What TensorFlow's error says when `check_batch` has found something.
+# The text of TensorFlow's error when `check_batch` fails.
 OUT_OF_RANGE = "A record holds a number that its feature cannot have."
 _LOWEST = -(1 << 63)
 _DTYPES = {feature.name: feature.dtype for feature in features.pretraining_features(1, 1, 2)}
 
 
 class Range(NamedTuple):
-    """The numbers of a feature are at least `low` and less than `end`.
+    """A rule for the numbers of a feature: at least `low` and less than `end`.
 
-    `finding` says in words that one is not, for statistics; `rule` what is right and what to do.
+    `finding` describes a violation, for statistics. `rule` says what is allowed and what to do, for error messages.
     """
 
     feature: str
@@ -36,8 +36,8 @@ def value_ranges(max_seq_length: int, num_tokens: int | None = None, num_segment
     """Returns the ranges of all features of pre-training records.
 
     Args:
-        max_seq_length: columns of a row.
-        num_tokens, num_segments: `vocab_size` and `type_vocab_size` of the model; None: not known.
+        max_seq_length: columns in a row.
+        num_tokens, num_segments: `vocab_size` and `type_vocab_size` of the model; None if unknown.
     """
     again = "Make the records again."
     columns = f"the columns of a row go from 0 to {max_seq_length - 1}. {again}"
@@ -46,7 +46,7 @@ def value_ranges(max_seq_length: int, num_tokens: int | None = None, num_segment
         Range(features.INPUT_MASK, 0, math.inf, "input_mask is negative", sequences),
         Range(features.INPUT_MASK, _LOWEST, max_seq_length + 1, "input_mask has a number beyond the row", sequences),
         Range(features.MASKED_LM_POSITIONS, 0, max_seq_length, "a predicted position lies outside the row", columns),
-        Range(features.CLS_POSITIONS, 0, max_seq_length, "a place of cls_positions lies outside the row", columns),
+        Range(features.CLS_POSITIONS, 0, max_seq_length, "a position in cls_positions lies outside the row", columns),
         Range(
             features.NEXT_SENTENCE_LABELS,
             0,
@@ -79,10 +79,10 @@ def value_ranges(max_seq_length: int, num_tokens: int | None = None, num_segment
 
 
 def find_wrong_types(columns: Mapping[str, np.ndarray]) -> list[tuple[str, str]]:
-    """Returns the features that hold numbers of another type than training takes, and in words what they hold.
+    """Returns (feature, description) for each feature whose numbers have another type than training expects.
 
     Args:
-        columns: feature name -> int64, float32, or object for bytes, of any shape.
+        columns: feature name -> array of any shape; int64, float32, or object for bytes.
     """
     return [
         (name, f"{name} holds {features.kind_of(values.dtype)}, but {features.kind_of(_DTYPES[name])} are expected")
@@ -92,38 +92,41 @@ def find_wrong_types(columns: Mapping[str, np.ndarray]) -> list[tuple[str, str]]
 
 
 def find_wrong_values(columns: Mapping[str, np.ndarray], ranges: Sequence[Range]) -> Iterator[tuple[Range, np.ndarray]]:
-    """Yields the ranges that numbers are outside of, and where: bool of the column's shape.
+    """Yields (range, mask) for each range that some numbers violate. The mask, bool, has the shape of the column.
 
-    Features of another type are passed over: see `find_wrong_types`.
+    Features of the wrong type are skipped: see `find_wrong_types`.
 
     Args:
         columns: as in `find_wrong_types`.
+        ranges: the ranges to check.
     """
     for one in ranges:
         values = columns.get(one.feature)
         if values is None or values.dtype != _DTYPES[one.feature]:
             continue
-        # NaN is neither.
-        is_right = values >= one.low if one.low > _LOWEST else np.ones(values.shape, bool)
+        # NaN fails both comparisons.
+        is_valid = values >= one.low if one.low > _LOWEST else np.ones(values.shape, bool)
         if one.end < math.inf or values.dtype != np.int64:
-            is_right &= values < one.end
-        if not is_right.all():
-            yield one, ~is_right
+            is_valid &= values < one.end
+        if not is_valid.all():
+            yield one, ~is_valid
 
 
 def check_values(serialized: bytes, ranges: Sequence[Range], where: str) -> None:
-    """Raises `InputError` when a number of one record is outside of its range; `where` names the record."""
+    """Raises `InputError` if a number of one record is outside its range. `where` names the record."""
     columns = features.numbers_in_record(serialized)
-    for found, is_wrong in find_wrong_values(columns, ranges):
-        value = columns[found.feature][is_wrong][0]
-        raise InputError(f"{where}: {found.feature} holds {value}, but {found.rule}")
+    for violated, is_wrong in find_wrong_values(columns, ranges):
+        value = columns[violated.feature][is_wrong][0]
+        raise InputError(f"{where}: {violated.feature} holds {value}, but {violated.rule}")
 
 
 def check_batch(batch: Mapping[str, object], ranges: Sequence[Range]) -> None:
-    """Adds a check to the graph of a dataset: TensorFlow raises `InvalidArgumentError` with `OUT_OF_RANGE`.
+    """Adds a check of all numbers to a dataset's graph. If it fails, TensorFlow raises `InvalidArgumentError` with
+    the text `OUT_OF_RANGE`.
 
     Args:
         batch: feature name -> int64 or float32 tensor.
+        ranges: the ranges to check.
     """
     import tensorflow as tf
 
@@ -132,10 +135,10 @@ def check_batch(batch: Mapping[str, object], ranges: Sequence[Range]) -> None:
         ends[one.feature] = min(ends[one.feature], one.end)
     floats = [values for name, values in batch.items() if name in ends and values.dtype.is_floating]
     integers = {name: values for name, values in batch.items() if name in ends and values.dtype == tf.int64}
-    # As few operations as can be. No range has numbers below 0, and as an unsigned number such a one is the largest.
+    # This takes few operations: no range includes negative numbers, and as unsigned numbers these are the largest.
     numbers = tf.bitcast(tf.concat(list(integers.values()), axis=1), tf.uint64)
     limits = [np.full(values.shape[1], min(ends[name], 2**63), np.uint64) for name, values in integers.items()]
-    is_right = tf.reduce_all(numbers < np.concatenate(limits))
-    for values in floats:  # NaN is neither
-        is_right &= tf.reduce_all((values >= 0) & (values < math.inf))
-    tf.debugging.Assert(is_right, [OUT_OF_RANGE])
+    is_valid = tf.reduce_all(numbers < np.concatenate(limits))
+    for values in floats:  # NaN fails both comparisons
+        is_valid &= tf.reduce_all((values >= 0) & (values < math.inf))
+    tf.debugging.Assert(is_valid, [OUT_OF_RANGE])

@@ -1,24 +1,24 @@
-"""Training runs: everything that takes more than one step.
+"""Training runs, which take more than one step.
 
 pretraining.py              the pre-training run
 pretraining_options.py      the options of a pre-training run
-pretraining_phase.py        one phase of it: records of one length
+pretraining_phase.py        one phase of pre-training: records of one length
 pretraining_evaluation.py   evaluates a pre-trainer on records
 fine_tuning.py              the fine-tuning run of every task
-finished_runs.py            evaluates and predicts with the model of a run, for every task
-question_answering.py       what a question answering run has beside that
+finished_runs.py            evaluates and predicts with the model of a finished run, for every task
+question_answering.py       the additional options and files of question answering runs
 starting_point.py           starts a run from random weights or from a model folder
 optimizer_choice.py         selects optimiser, learning rates and weight averaging
-strategies.py               tf.distribute strategies by name, and agreement between workers
+strategies.py               tf.distribute strategies by name, and communication between workers
 seeds.py                    the range of valid random seeds
 run_folder.py               the folder of a run: settings, checkpoints, results
 resumable_fit.py            model.fit that continues an interrupted run
-checkpointing.py            when checkpoints are saved; SIGTERM
+checkpointing.py            saves checkpoints, regularly and after SIGTERM
 best_model.py               keeps the best weights; early stopping
 grid.py                     runs with different settings, and their comparison
 callbacks.py                progress line and log
 input_probe.py              measures how long a step waits for its input
 gradient_norm.py            the gradient norm before clipping
-throughput.py               operations per second of the model, and the device's measured peak
+throughput.py               counts the model's operations and measures the peak of the device
 non_finite.py               stops at a loss that is not a number, and saves the batch
 """

@@ -1,4 +1,4 @@
-"""What is seen of a run while it trains: the progress line and the log."""
+"""Shows the progress of a run, and writes its log."""
 
 import importlib.util
 import json
@@ -9,7 +9,7 @@ import time
 
 import keras
 
-from keras_bert.program.atomic_output import atomic_file, say_why_writing_failed
+from keras_bert.program.atomic_output import atomic_file, explain_write_errors
 from keras_bert.program.errors import InputError
 from keras_bert.training.gradient_norm import GradientNorm
 from keras_bert.training.input_probe import InputProbe
@@ -18,7 +18,7 @@ from keras_bert.training.throughput import ModelFlops, measured_peak
 
 _logger = logging.getLogger(__name__)
 
-# What of a line of the log depends on the machine and its other work, and not on the run.
+# The values in a line of the log that depend on the machine and its load. The other values depend on the run only.
 TIMED = (
     "sequences_per_second",
     "tokens_per_second",
@@ -50,15 +50,16 @@ class StepCallback(keras.callbacks.Callback):
         self.on_steps(previous, logs)
 
     def on_steps(self, previous: int, logs: dict) -> None:
-        """Called when the updates after `previous`, up to `self.step`, are made."""
+        """Called after the updates from `previous` + 1 to `self.step`."""
         raise NotImplementedError
 
     def _is_due(self, previous: int, every: int) -> bool:
+        """Returns whether a multiple of `every`, or the last step, has been reached since step `previous`."""
         return self.step // every > previous // every or self.step == self._num_train_steps
 
 
 class ProgressLine(StepCallback):
-    """Shows sequences per second, the time left, the loss and the newest line of the log on standard error."""
+    """Shows sequences per second, the remaining time, the loss and the newest line of the log on standard error."""
 
     def __init__(self, start_step: int, num_train_steps: int, batch_size: int, log: "TrainingLog"):
         super().__init__(start_step, num_train_steps)
@@ -88,18 +89,22 @@ class ProgressLine(StepCallback):
 
 
 class TrainingLog(StepCallback):
-    """Writes the metrics of every `log_steps` updates to `history.jsonl`, and to TensorBoard if asked.
+    """Writes the metrics of every `log_steps` updates to `history.jsonl`, and to TensorBoard if requested.
 
-    A line holds `step`, `learning_rate`, `gradient_norm` of the last update before clipping, and the averages of the
-    model's metrics since the line before, but for those that nothing was measured of. Of the time since the line
-    before it holds `TIMED`: sequences and tokens (padding left out) a second; the model's operations a second, see
-    `ModelFlops`, and what share that is of what large matrix products reach here, or the model itself if that was
-    more; and the share of the time in which the step waited for its batch. Lines after `start_step`, which a killed
-    run has left, are removed at the start.
+    A line has `step`, `learning_rate`, `gradient_norm` (of the last update before clipping) and the averages of the
+    model's metrics since the last line; undefined metrics are left out. For the time since the last line it has the
+    values named in `TIMED`: sequences and tokens (without padding) per second; the model's operations per second (see
+    `ModelFlops`), also as a share of the measured peak or, if higher, of the model's own best; and the share of the
+    time spent waiting for batches. At the start, lines after `start_step`, which a killed run has left, are removed.
 
     Args:
-        gradient_norm: None: it is not measured.
-        probe: what counts the batches; None: only sequences are counted.
+        folder: the folder of the run.
+        start_step, num_train_steps: as in `StepCallback`.
+        batch_size: sequences per update.
+        log_steps: number of updates between two lines.
+        tensorboard: whether to write for TensorBoard too.
+        gradient_norm: the norm to log, or None.
+        probe: counts the input. None: only sequences are counted.
 
     Raises:
         InputError: the file cannot be written, or TensorBoard is not installed.
@@ -142,11 +147,11 @@ class TrainingLog(StepCallback):
             "learning_rate": float(self.model.optimizer.learning_rate),
             **({} if self._gradient_norm is None else {"gradient_norm": float(self._gradient_norm)}),
             **self._timed(),
-            # Without a sentence task its accuracy is NaN, which JSON does not have.
+            # Without a next-sentence task its accuracy is NaN, which JSON does not have.
             **{name: float(value) for name, value in logs.items()},
         }
         line = {name: value for name, value in line.items() if math.isfinite(value)}
-        with say_why_writing_failed(self._path), open(self._path, "a", encoding="utf-8") as file:
+        with explain_write_errors(self._path), open(self._path, "a", encoding="utf-8") as file:
             file.write(json.dumps(line) + "\n")
         if self._writer is not None:
             _write_scalars(self._writer, line)
@@ -157,34 +162,33 @@ class TrainingLog(StepCallback):
     def _start_interval(self) -> None:
         self._logged_step = self.step
         self._time = time.monotonic()
-        self._counted = self._probe.sums() if self._probe is not None else {}
+        self._sums_before = self._probe.sums() if self._probe is not None else {}
 
     def _timed(self) -> dict[str, float]:
         seconds = time.monotonic() - self._time
-        found = {"sequences_per_second": round((self.step - self._logged_step) * self._batch_size / seconds, 2)}
+        speed = {"sequences_per_second": round((self.step - self._logged_step) * self._batch_size / seconds, 2)}
         if self._probe is None:
-            return found
-        counted = {name: value - self._counted[name] for name, value in self._probe.sums().items()}
-        flops = self._flops.of(counted["tokens"], counted["attended_pairs"], counted["predictions"]) / seconds
+            return speed
+        sums = {name: value - self._sums_before[name] for name, value in self._probe.sums().items()}
+        flops = self._flops.of(sums["tokens"], sums["attended_pairs"], sums["predictions"]) / seconds
         if flops > self._peak:
             if self._peak == measured_peak(self.model.compute_dtype):
                 _logger.info(
-                    "The model reaches %.0f%% of the peak that was measured at the start: the device was busy then, or "
-                    "the last layer leaves much out. The most that the model has reached counts as the peak from here "
-                    "on.",
+                    "The model reaches %.0f%% of the peak that was measured at the start. Either the device was busy "
+                    "then, or the last layer skips many tokens. From now on the model's own best speed is the peak.",
                     100 * flops / self._peak,
                 )
             self._peak = flops
-        return found | {
-            "tokens_per_second": round(counted["tokens"] / seconds, 1),
+        return speed | {
+            "tokens_per_second": round(sums["tokens"] / seconds, 1),
             "model_flops_per_second": round(flops),
             "share_of_measured_peak": round(flops / self._peak, 5),
-            "input_wait": round(counted["wait_seconds"] / seconds, 4),
+            "input_wait": round(sums["wait_seconds"] / seconds, 4),
         }
 
 
 def _short(line: dict) -> str:
-    """What of a line of the log the progress line has room for."""
+    """Returns the part of a log line that fits into the progress line."""
     parts = {
         "learning_rate": "rate {:.3g}",
         "gradient_norm": "gradient {:.3g}",
@@ -196,7 +200,7 @@ def _short(line: dict) -> str:
 
 
 def read_history(path: str | os.PathLike) -> list[dict]:
-    """Returns the lines of a `history.jsonl`, none when there is no such file, and not the one that a kill cut off."""
+    """Returns the lines of a `history.jsonl`, without an incomplete last line. Without a file there are none."""
     if not os.path.isfile(path):
         return []
     with open(path, encoding="utf-8") as file:

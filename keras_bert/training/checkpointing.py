@@ -1,4 +1,4 @@
-"""Checkpoints while a model trains: when they are due, when they cannot be written, and when SIGTERM comes."""
+"""Saves checkpoints while a model trains: regularly, after SIGTERM, and if a batch does not come."""
 
 import os
 import signal
@@ -13,20 +13,20 @@ from keras_bert.program.errors import InputError
 from keras_bert.training.callbacks import StepCallback
 from keras_bert.training.input_probe import InputProbe
 from keras_bert.training.run_folder import RunFolder
-from keras_bert.training.strategies import is_any
+from keras_bert.training.strategies import any_worker
 
-# What a shell reports for a program that SIGTERM ended: 128 + 15. Schedulers know it, and start the program again.
+# The exit code of a program that SIGTERM has ended, 128 + 15. Schedulers that see it start the program again.
 SIGTERM_EXIT_CODE = 143
 
 
 class SaveCheckpoints(StepCallback):
     """Saves a checkpoint every `save_checkpoints_steps` updates and after the last.
 
-    One that cannot be written is said on standard error, and training goes on: the disk may have space again when the
-    next is due.
+    A checkpoint that cannot be written is reported on standard error, and training goes on: the disk may have space
+    again when the next one is due.
 
     Raises:
-        InputError: the last one cannot be written.
+        InputError: the last checkpoint cannot be written.
     """
 
     def __init__(self, folder: RunFolder, start_step: int, num_train_steps: int, save_checkpoints_steps: int):
@@ -51,10 +51,10 @@ class SaveCheckpoints(StepCallback):
 
 
 class ContinueMetrics(keras.callbacks.Callback):
-    """Gives the metrics what they hold now back when training has begun: `fit` begins by resetting them.
+    """Restores the current values of the metrics after `fit` has reset them at its start.
 
-    So the first line that a resumed run logs is the mean of all updates since the line before, made after the resume
-    or before.
+    So the first line that a resumed run logs is the mean of all updates since the last line, including those before
+    the resume.
     """
 
     def __init__(self, model):
@@ -67,27 +67,28 @@ class ContinueMetrics(keras.callbacks.Callback):
 
 
 class SigtermListener:
-    """Notes SIGTERM instead of dying of it, as long as its `with` block lasts; a second one is what it was before.
+    """Records SIGTERM in its `with` block instead of ending the process. A second SIGTERM acts as usual.
 
-    Python lets the main thread alone handle signals: in others nothing changes. That thread does so when the operation
-    that it is in returns, and one that waits for a batch may never return; so another thread is told of SIGTERM too.
+    Python handles signals in the main thread only, so in other threads this does nothing. The main thread handles a
+    signal when its current operation returns. An operation that waits for a batch may never return, so a second thread
+    is told about SIGTERM too.
 
     Args:
-        on_sigterm: called in that thread again and again from SIGTERM on; None: there is no such thread.
+        on_sigterm: called again and again by the second thread after SIGTERM. None: there is no second thread.
 
     Attributes:
-        has_heard: whether SIGTERM came.
+        is_received: whether SIGTERM has come.
     """
 
     def __init__(self, on_sigterm: Callable[[], None] | None = None):
-        self.has_heard = False
+        self.is_received = False
         self._on_sigterm = on_sigterm
         self._thread = None
 
     def __enter__(self):
         self._is_listening = threading.current_thread() is threading.main_thread()
         if self._is_listening:
-            self._before = signal.signal(signal.SIGTERM, self._hear)
+            self._previous_handler = signal.signal(signal.SIGTERM, self._handle)
             if self._on_sigterm is not None:
                 self._start_thread()
         return self
@@ -95,45 +96,47 @@ class SigtermListener:
     def __exit__(self, *error):
         if self._thread is not None:
             self._is_done.set()
-            signal.set_wakeup_fd(self._wakeup_before)
-            self._told.close()
+            signal.set_wakeup_fd(self._previous_wakeup_fd)
+            self._sender.close()
             self._thread.join()
-            self._listening.close()
+            self._receiver.close()
         if self._is_listening:
-            signal.signal(signal.SIGTERM, self._before)
+            signal.signal(signal.SIGTERM, self._previous_handler)
 
-    def _hear(self, number, frame):
-        self.has_heard = True
-        signal.signal(signal.SIGTERM, self._before)
+    def _handle(self, number, frame):
+        self.is_received = True
+        signal.signal(signal.SIGTERM, self._previous_handler)
 
     def _start_thread(self) -> None:
-        # Python writes the number of every signal here at once, whatever the main thread does.
-        self._listening, self._told = socket.socketpair()
-        self._told.setblocking(False)
-        self._wakeup_before = signal.set_wakeup_fd(self._told.fileno(), warn_on_full_buffer=False)
+        # Python writes the number of every signal to this socket at once, even if the main thread is busy.
+        self._receiver, self._sender = socket.socketpair()
+        self._sender.setblocking(False)
+        self._previous_wakeup_fd = signal.set_wakeup_fd(self._sender.fileno(), warn_on_full_buffer=False)
         self._is_done = threading.Event()
         self._thread = threading.Thread(target=self._listen, daemon=True)
         self._thread.start()
 
     def _listen(self) -> None:
-        while (number := self._listening.recv(1)) != bytes([signal.SIGTERM]):
-            if not number:  # closed: the block has ended
+        while (number := self._receiver.recv(1)) != bytes([signal.SIGTERM]):
+            if not number:  # the socket is closed: the block has ended
                 return
         while not self._is_done.wait(0.25):
             self._on_sigterm()
 
 
-class LeaveWhileWaiting:
-    """Saves a checkpoint of the last finished step and ends the process, when a batch does not come.
+class ExitWhileWaiting:
+    """Saves a checkpoint of the last finished step and ends the process if a batch does not come.
 
-    It is called in another thread than that which trains, see `SigtermListener`, and does nothing until the same batch
-    is waited for at two calls in a row: a batch that comes ends the run as `StopAfterSigterm` says. While it is waited
-    for, nothing changes the model, as long as an execution is one step.
+    Call it from a second thread, see `SigtermListener`. It acts only if training waits for the same batch at two calls
+    in a row. If the batch comes, `StopAfterSigterm` ends the run instead. While training waits, nothing changes the
+    model, provided that an execution is one step.
 
-    The process ends at once with `SIGTERM_EXIT_CODE`: the thread that waits cannot be told to stop.
+    The process ends at once with `SIGTERM_EXIT_CODE`, because the waiting thread cannot be stopped.
 
     Args:
-        model: the model that is trained.
+        folder: the folder of the run.
+        model: the trained model.
+        probe: knows which batch training waits for.
         counter: a callback that knows the last finished step.
     """
 
@@ -142,21 +145,23 @@ class LeaveWhileWaiting:
         self._batch = None
 
     def __call__(self) -> None:
-        batch, step = self._probe.waited_for(), self._counter.step
+        batch, step = self._probe.pending_batch(), self._counter.step
         is_stuck, self._batch = batch is not None and batch == self._batch, batch
         if not is_stuck:
             return
         try:
-            if step and not self._folder.save_checkpoint(self._model, step, lambda: self._probe.waited_for() == batch):
+            if step and not self._folder.save_checkpoint(
+                self._model, step, lambda: self._probe.pending_batch() == batch
+            ):
                 return  # the batch came in the meantime
         except (InputError, OSError) as error:
             print(f"\nerror: {error}", file=sys.stderr, flush=True)
             os._exit(1)
-        say_stopped(step)
+        print_sigterm(step)
         os._exit(SIGTERM_EXIT_CODE)
 
 
-def say_stopped(step: int) -> None:
+def print_sigterm(step: int) -> None:
     print(f"\nStopped by SIGTERM. The same command goes on from step {step}.", flush=True)
 
 
@@ -173,7 +178,7 @@ class StopAfterSigterm(StepCallback):
         self._listener = listener
 
     def on_steps(self, previous, logs):
-        if is_any(self._listener.has_heard):  # in which worker it may be
-            self._listener.has_heard = True
+        if any_worker(self._listener.is_received):
+            self._listener.is_received = True
             self._folder.save_checkpoint(self.model, self.step)
             self.model.stop_training = True

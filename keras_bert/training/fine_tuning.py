@@ -1,4 +1,4 @@
-"""The fine-tuning run of every task: examples in; a trained model, its scores and its answers out."""
+"""The fine-tuning run of every task: trains a model on examples and evaluates it meanwhile."""
 
 import dataclasses
 import functools
@@ -22,48 +22,48 @@ from keras_bert.tasks.base import TextTask
 from keras_bert.tasks.distillation import teacher_logits
 from keras_bert.tasks.fitting import text_task
 from keras_bert.tasks.prediction import predict_rows
-from keras_bert.training.best_model import BestModel, forget_best_weights
+from keras_bert.training.best_model import BestModel, remove_best_weights
 from keras_bert.training.optimizer_choice import OptimizerChoice, averaged_weights, take_averages
 from keras_bert.training.resumable_fit import compile_for_training, resumable_fit
-from keras_bert.training.run_folder import KEEP_CHECKPOINT_MAX, RunFolder, training_alone
+from keras_bert.training.run_folder import KEEP_CHECKPOINT_MAX, RunFolder, exclusive_training
 from keras_bert.training.seeds import check_seed
 from keras_bert.training.starting_point import StartingPoint
-from keras_bert.training.strategies import check_batch_size, is_any, is_chief, of_chief, wait_for_all
+from keras_bert.training.strategies import any_worker, call_in_chief, check_batch_size, is_chief, wait_for_all
 
 
 @dataclasses.dataclass(frozen=True)
 class FineTuningOptions:
-    """How a model is fine-tuned, whatever its task.
+    """The options of a fine-tuning run, for every task.
 
     Attributes:
-        max_seq_length: the most tokens in a row; batches are as long as needed. `None`: 128, or 384 for questions, or
-            all positions of a model that has fewer.
+        max_seq_length: the largest number of tokens in a row; batches are as long as their longest row. None: 128, for
+            question answering 384, or the number of positions of the model if it has fewer.
         train_batch_size: examples per update.
-        learning_rate: the highest one.
+        learning_rate: the highest learning rate.
         num_train_epochs: passes over the examples; may be a fraction.
-        warmup_proportion: the part of training in which the learning rate rises.
-        save_checkpoints_steps: updates between two checkpoints.
-        keep_checkpoint_max: how many checkpoints are kept, the newest; 0: all.
-        steps_per_execution: updates between two returns to Python.
-        gradient_accumulation_steps: the parts in which every batch is worked through.
-        gradient_checkpointing: whether layers are computed again in the backward pass, which takes less memory.
-        seed: that of new weights, dropout and the order of the examples.
+        warmup_proportion: the fraction of training in which the learning rate rises.
+        save_checkpoints_steps: number of updates between two checkpoints.
+        keep_checkpoint_max: the number of newest checkpoints to keep; 0 for all.
+        steps_per_execution: number of updates between two returns to Python.
+        gradient_accumulation_steps: the number of parts in which each batch is computed.
+        gradient_checkpointing: whether layers are computed again in the backward pass, to save memory.
+        seed: seed of new weights, dropout and the order of the examples.
         tensorboard: whether to write the training metrics for TensorBoard too.
-        keep_best: evaluate while training and keep the best model, not the last.
-        eval_steps: updates between two of these evaluations; 0: after each epoch.
-        patience: end training after so many evaluations without a better one; 0: never.
-        main_score: the name of the score that decides; `None`: that of the task.
-        class_weight: label -> weight, or "balanced": every class counts the same in sum.
-        optimizer: the optimiser, its learning rates, and whether weights are averaged.
-        layer_decay: what the learning rate is multiplied by from each layer to the one below it, see `AdamW`.
-        freeze_embeddings, freeze_layers, freeze_encoder: what stays as it is, see `trainable_parts.freeze`.
-        lora_rank: train with LoRA of this rank, see `trainable_parts.enable_lora`; 0: without.
-        lora_alpha, lora_parts: its factor (`None`: the rank) and where it goes.
-        teacher: the model folder of a classifier whose answers are learned, see `Distiller`.
-        distillation_alpha, temperature: the teacher's share of the loss, and how soft its answers are.
+        keep_best: whether to evaluate while training and keep the best model instead of the last.
+        eval_steps: number of updates between two of these evaluations; 0 for one per epoch.
+        patience: training ends after this many evaluations without a better score; 0 for never.
+        main_score: name of the score that decides which model is best; None for that of the task.
+        class_weight: label -> weight, or "balanced" to give every class the same total weight.
+        optimizer: the optimiser, its learning rates, and the averaging of weights.
+        layer_decay: factor of the learning rate from each layer to the one below, see `AdamW`.
+        freeze_embeddings, freeze_layers, freeze_encoder: the parts that are not trained, see `trainable_parts.freeze`.
+        lora_rank: rank of LoRA, see `trainable_parts.enable_lora`; 0 for training without LoRA.
+        lora_alpha, lora_parts: the scale of LoRA (None: the rank), and the parts of the model that get it.
+        teacher: the model folder of a classifier to distil, see `Distiller`.
+        distillation_alpha, temperature: the teacher's share of the loss, and how soft its probabilities are.
 
     Raises:
-        InputError: a number makes no sense.
+        InputError: a number is out of range, or two options contradict each other.
     """
 
     max_seq_length: int | None = None
@@ -103,13 +103,13 @@ class FineTuningOptions:
                 f"1. Received: {self.train_batch_size}, {self.num_train_epochs}, {self.warmup_proportion}"
             )
         if (self.patience or self.eval_steps) and not self.keep_best:
-            raise InputError("eval_steps and patience are about keeping the best model: give keep_best with them.")
+            raise InputError("eval_steps and patience need keep_best. Add keep_best or leave them out.")
         if self.lora_rank and (self.freeze_embeddings or self.freeze_layers or self.freeze_encoder):
-            raise InputError("LoRA freezes the encoder already: give lora_rank or something to freeze, not both.")
+            raise InputError("LoRA freezes the encoder already. Leave out either lora_rank or the freeze options.")
 
     def settings(self) -> dict[str, Any]:
-        """Returns what must stay the same for a run to be the same run."""
-        free = (
+        """Returns the options that must not change when the run is resumed."""
+        changeable = (
             "save_checkpoints_steps",
             "keep_checkpoint_max",
             "steps_per_execution",
@@ -119,12 +119,12 @@ class FineTuningOptions:
             "teacher",
             "optimizer",
         )
-        settings = {name: value for name, value in dataclasses.asdict(self).items() if name not in free}
+        settings = {name: value for name, value in dataclasses.asdict(self).items() if name not in changeable}
         teacher = {"teacher": os.path.abspath(self.teacher) if self.teacher else None}
         return settings | teacher | self.optimizer.settings()
 
 
-@training_alone
+@exclusive_training
 def fine_tune(
     output_dir: str | os.PathLike,
     model_class: type,
@@ -137,28 +137,29 @@ def fine_tune(
 ):
     """Trains a task model on examples.
 
-    Called again with the same arguments it goes on from the newest checkpoint in `output_dir`, and returns at once what
-    is finished. Called within the scope of a tf.distribute strategy, it trains on the devices of that, and computes
-    what one device would; with several workers the first one evaluates and writes.
+    Called again with the same arguments, it continues from the newest checkpoint in `output_dir`; a finished run
+    returns at once. In the scope of a tf.distribute strategy, it trains on the devices of that strategy and computes
+    the same as on one device. With several workers, the first one evaluates and writes.
 
     Args:
-        output_dir: the run's folder, see `RunFolder`; the trained model is in its `model` folder.
+        output_dir: the folder of the run, see `RunFolder`. The trained model is in its `model` folder.
         model_class: a task model that takes texts.
-        train: examples with labels, of the class that the task has.
+        train: examples with labels, of the class that the task defines.
         dev: examples with labels to evaluate on while training; needed for `keep_best`.
-        start: what to start with.
-        model_arguments: what the constructor takes beside the config, such as the labels.
+        start: the initial weights, config and vocabulary.
+        options: the options of the run; `FineTuningOptions()` by default.
+        model_arguments: the model's constructor arguments besides the config, such as the labels.
 
     Returns:
         The trained model.
 
     Raises:
-        InputError: examples, folder and model do not go together, or another process trains in that folder.
+        InputError: examples, folder and model do not fit together, or another process trains in the folder.
     """
     require_tensorflow("A training run")
     options = options or FineTuningOptions()
     if options.keep_best and dev is None:
-        raise InputError("To keep the best model, dev examples are needed to evaluate on.")
+        raise InputError("keep_best needs dev examples to evaluate on. Give some, or leave keep_best out.")
     check_batch_size(options.train_batch_size, options.gradient_accumulation_steps)
     model_arguments = dict(model_arguments or {})
     keras.utils.set_random_seed(options.seed)
@@ -174,20 +175,20 @@ def fine_tune(
     _prepare(model, options)
     settings = _settings(model, task, train, dev, start, options, model_arguments)
     folder = RunFolder(output_dir, settings, options.keep_checkpoint_max)
-    if is_any(os.path.isdir(folder.model_path)):
+    if any_worker(os.path.isdir(folder.model_path)):
         print(f"{folder.path}: the training is finished")
-        forget_best_weights(folder)  # a kill may have come before it
+        remove_best_weights(folder)  # in case that a kill came before it
         return model_class.from_pretrained(folder.model_path)
     if options.teacher:
         rows = rows.with_labels(**{features.TEACHER_LOGITS: _teacher_logits(folder, model, train, options)})
     _train(model, task, rows, dev, folder, options)
     folder.save_model(model)
-    forget_best_weights(folder)
+    remove_best_weights(folder)
     return model
 
 
 def _settings(model, task: TextTask, train, dev, start: StartingPoint, options, model_arguments) -> dict[str, Any]:
-    """Returns what must stay the same for a run to be the same run; its arguments are those of `fine_tune`."""
+    """Returns the settings that must not change when the run is resumed. Its arguments are those of `fine_tune`."""
     return {
         "run": task.name,
         "train_examples": _content_hash(train),
@@ -203,7 +204,7 @@ def _settings(model, task: TextTask, train, dev, start: StartingPoint, options, 
 
 
 def _prepare(model, options: FineTuningOptions) -> None:
-    """Chooses the parts of a model that are trained."""
+    """Freezes parts of a model or adds LoRA, as the options say."""
     freeze(
         model,
         embeddings=options.freeze_embeddings,
@@ -217,7 +218,7 @@ def _prepare(model, options: FineTuningOptions) -> None:
 
 
 def _train(model, task: TextTask, rows: TokenRows, dev, folder: RunFolder, options: FineTuningOptions) -> None:
-    """Trains a model from the newest checkpoint; afterwards it has the weights that are to be kept."""
+    """Trains a model from the newest checkpoint. Afterwards it has the best, averaged or last weights."""
     trained = Distiller(model, options.distillation_alpha, options.temperature) if options.teacher else model
     steps_per_epoch = len(RowBatches(rows, options.train_batch_size))
     num_train_steps = max(1, round(steps_per_epoch * options.num_train_epochs))
@@ -225,7 +226,7 @@ def _train(model, task: TextTask, rows: TokenRows, dev, folder: RunFolder, optio
         options.learning_rate, num_train_steps, int(num_train_steps * options.warmup_proportion)
     )
     optimizer = options.optimizer.make(schedule, layer_decay=options.layer_decay)
-    # Without XLA: batches are as long as their longest text.
+    # Without XLA, because each batch has the length of its longest text.
     compile_for_training(
         trained,
         optimizer,
@@ -259,25 +260,25 @@ def _train(model, task: TextTask, rows: TokenRows, dev, folder: RunFolder, optio
 def _best_model(
     trained, task: TextTask, dev, folder: RunFolder, options: FineTuningOptions, num_train_steps, steps_per_epoch
 ) -> BestModel:
-    """Returns what evaluates the task's model while `trained`, that or its `Distiller`, is trained."""
+    """Returns the callback that evaluates the task's model while it, or its `Distiller`, is trained."""
     if options.optimizer.ema_momentum:
         print("The averaged weights are evaluated and kept (ema_momentum).")
     return BestModel(
         folder,
-        folder.restore_checkpoint(trained),  # not the newest there is, if that one is damaged
+        folder.restore_checkpoint(trained),  # the newest checkpoint may be damaged
         num_train_steps,
         task.model,
         _evaluation(task, dev, options),
         options.main_score or task.main_score,
         evaluate_steps=options.eval_steps or steps_per_epoch,
         patience=options.patience,
-        # What the model folder will hold is what is evaluated.
+        # The model folder will have the averaged weights, so they are evaluated.
         with_weights=functools.partial(averaged_weights, trained),
     )
 
 
 def _evaluation(task: TextTask, dev, options: FineTuningOptions) -> Callable[[], dict[str, float]]:
-    """Returns a function that gives the scores of the task's model as it is."""
+    """Returns a function that returns the scores of the task's model with its current weights."""
     encoded = task.encode(dev, options.max_seq_length).print_notes()
 
     def evaluate():
@@ -285,16 +286,16 @@ def _evaluation(task: TextTask, dev, options: FineTuningOptions) -> Callable[[],
         scores = task.scores(dev, task.answers(dev, encoded, outputs))
         return {name: float(value) for name, value in scores.items()}
 
-    return functools.partial(of_chief, evaluate)
+    return functools.partial(call_in_chief, evaluate)
 
 
 def _teacher_logits(folder: RunFolder, student, train, options: FineTuningOptions) -> np.ndarray:
-    """Returns what the teacher says about the examples; asked once in a run, which may be stopped in between.
+    """Returns the teacher's logits for the examples, which are computed once and stored in the run's folder.
 
-    Where several workers train, all ask, and take what the first one has written.
+    If several workers train, all compute them and then read the file of the first.
     """
     path = folder.file("teacher_logits.npy")
-    if not is_any(not os.path.isfile(path)):
+    if not any_worker(not os.path.isfile(path)):
         return np.load(path)
     from keras_bert.checkpoints.pretrained import from_pretrained
 
@@ -308,7 +309,7 @@ def _teacher_logits(folder: RunFolder, student, train, options: FineTuningOption
 
 
 def _content_hash(examples) -> str:
-    """Returns a hash of what examples hold, wherever they are from."""
+    """Returns a hash of the content of examples, without the names of their files."""
     content = {
         field.name: getattr(examples, field.name)
         for field in dataclasses.fields(examples)

@@ -1,4 +1,4 @@
-"""What a finished fine-tuning run is used for, whatever its task: to evaluate its model and to predict with it."""
+"""Evaluates and predicts with the model of a finished fine-tuning run, for every task."""
 
 import os
 from collections.abc import Mapping
@@ -9,7 +9,7 @@ from keras_bert.tasks.base import Answered
 from keras_bert.tasks.fitting import text_task
 from keras_bert.tasks.prediction import predict_rows
 from keras_bert.tokenization.vocabulary import Vocabulary
-from keras_bert.training.best_model import kept_step
+from keras_bert.training.best_model import best_step
 from keras_bert.training.run_folder import RunFolder
 from keras_bert.training.starting_point import StartingPoint, trained_model
 
@@ -27,8 +27,8 @@ def load_trained_model(
     Args:
         output_dir: the folder of a finished run, or an empty one if `init_checkpoint` is given.
         model_class: the task model that the run has trained.
-        init_checkpoint: a checkpoint of such a model in any format, used when `output_dir` has no model.
-        vocabulary, do_lower_case: as of `StartingPoint`, for that checkpoint.
+        init_checkpoint: a checkpoint of such a model in any format, for when `output_dir` has no model.
+        vocabulary, do_lower_case: for this checkpoint, see `StartingPoint`.
 
     Raises:
         InputError: there is no such model.
@@ -40,18 +40,21 @@ def load_trained_model(
 def ask_model(
     model, examples: Any, max_seq_length: int | None = None, batch_size: int = 8, with_labels: bool = True, **options
 ) -> Answered:
-    """Runs a model over examples.
+    """Computes a model's answers for examples.
 
     Args:
         model: a task model with a vocabulary.
         examples: the examples of its task.
-        max_seq_length: as of `FineTuningOptions`.
-        batch_size: examples that are computed together.
-        with_labels: whether the labels of the examples must be labels of the model.
-        **options: the options of the task's `answers`, such as `n_best_size`.
+        max_seq_length: see `FineTuningOptions`.
+        batch_size: number of examples that are computed together.
+        with_labels: whether the model must know the labels of the examples.
+        **options: options of the task's `answers`, such as `n_best_size`.
+
+    Returns:
+        The examples with the model's outputs and answers.
 
     Raises:
-        InputError: examples and model do not fit each other.
+        InputError: the examples do not fit the model.
     """
     task = text_task(model)
     length = row_length(model.config, max_seq_length, task.usual_length)
@@ -69,20 +72,20 @@ def evaluate_run(
     batch_size: int = 8,
     **model: Any,
 ) -> dict[str, float]:
-    """Evaluates the model of a run; writes `eval_results.txt` and a report for people into `eval_report`.
+    """Evaluates the model of a run. Writes `eval_results.txt`, and a readable report into `eval_report`.
 
     Args:
         output_dir, model_class, **model: the arguments of `load_trained_model`.
-        dev: examples with labels that the model knows; or several sets of them by name: `eval`, whose results come
+        dev: examples with labels that the model knows, or several sets of them by name: `eval`, whose results come
             first, and for example `eval_mismatched`.
-        max_seq_length, batch_size: as of `ask_model`.
+        max_seq_length, batch_size: see `ask_model`.
 
     Returns:
-        What `eval_results.txt` holds: the official scores and the scores of guessing, each with the name of its set
-        before its own (`eval_accuracy`), `global_step`, and `loss` as in google-research/bert.
+        The content of `eval_results.txt`: the official scores and the scores of guessing, prefixed with the name of
+        their set (`eval_accuracy`), `global_step`, and `loss` as in google-research/bert.
 
     Raises:
-        InputError: there is no such model, or a label that it does not know.
+        InputError: there is no such model, or it does not know a label.
     """
     loaded = load_trained_model(output_dir, model_class, **model)
     task, folder = text_task(loaded), RunFolder(output_dir)
@@ -116,15 +119,18 @@ def predict_run(
     name: str = "test",
     **model: Any,
 ) -> Answered:
-    """Predicts with the model of a run; writes the files of the task's `write_predictions` into its folder.
+    """Predicts with the model of a run and writes the files of the task's `write_predictions` into its folder.
 
-    Where the examples have labels that the task scores, their scores are in `NAME_results.txt`.
+    If the examples have labels that the task can score, it writes the scores to `NAME_results.txt`.
 
     Args:
         output_dir, model_class, **model: the arguments of `load_trained_model`.
         test: examples; labels are not needed.
-        max_seq_length, batch_size: as of `ask_model`.
-        name: what the names of the files begin with.
+        max_seq_length, batch_size: see `ask_model`.
+        name: prefix of the file names.
+
+    Returns:
+        The examples with the model's outputs and answers.
 
     Raises:
         InputError: there is no such model.
@@ -141,17 +147,18 @@ def predict_run(
 
 
 def write_eval_results(folder: RunFolder, scores: Mapping[str, float], **further: Any) -> dict[str, Any]:
-    """Writes official scores to `eval_results.txt`, each with `eval_` before its name, and prints them.
+    """Writes official scores to `eval_results.txt`, with the prefix `eval_`, and prints them.
 
     Args:
-        scores: what the task's `scores` returned.
-        **further: values that are written beside them.
+        folder: the folder of the run.
+        scores: the result of the task's `scores`.
+        **further: additional values to write.
 
     Returns:
-        What was written: the scores, `global_step`, `loss` as Google's scripts have it, and `further`.
+        The written values: the scores, `global_step`, `loss` as in Google's scripts, and `further`.
     """
     results = {f"eval_{name}": value for name, value in scores.items()} | further
-    results["global_step"] = kept_step(folder) or folder.latest_step()
+    results["global_step"] = best_step(folder) or folder.latest_step()
     if "loss" in scores:
         results["loss"] = scores["loss"]
     print(folder.write_results(results), end="")

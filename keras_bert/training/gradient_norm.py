@@ -1,4 +1,4 @@
-"""The norm of all gradients together, as it is before they are clipped."""
+"""Measures the norm of all gradients together before they are clipped."""
 
 import keras
 
@@ -6,10 +6,10 @@ from keras_bert.accelerate import updates
 
 
 class GradientNorm:
-    """Keeps the norm of the gradients of an optimiser's last update.
+    """The norm of all gradients in the last update of an optimiser.
 
-    Where the optimiser clips by the same norm, TensorFlow computes it once for both. Make it with `of`, before the
-    step is traced and in the scope of the model's strategy.
+    If the optimiser clips by the same norm, TensorFlow computes it only once. Create it with `of` before the step is
+    traced, in the scope of the model's strategy.
     """
 
     def __init__(self):
@@ -19,22 +19,23 @@ class GradientNorm:
 
     @classmethod
     def of(cls, optimizer: keras.optimizers.Optimizer) -> "GradientNorm":
-        """Returns what watches an optimiser; the same one when it is asked for again."""
-        inner = getattr(optimizer, "inner_optimizer", optimizer)  # what a LossScaleOptimizer wraps
-        known = getattr(inner._clip_gradients, "gradient_norm", None)
-        if known is not None:
-            return known
-        watching = cls()
-        inner._clip_gradients = watching._noting(inner._clip_gradients)
-        return watching
+        """Returns the gradient norm of an optimiser; the same object in every call."""
+        inner = getattr(optimizer, "inner_optimizer", optimizer)  # inside a LossScaleOptimizer
+        norm = getattr(inner._clip_gradients, "gradient_norm", None)
+        if norm is None:
+            norm = cls()
+            inner._clip_gradients = norm._measured(inner._clip_gradients)
+        return norm
 
-    def _noting(self, clip):
-        def note_and_clip(gradients):
+    def _measured(self, clip):
+        """Returns a function that stores the norm and then clips."""
+
+        def measure_and_clip(gradients):
             self._norm.assign(keras.ops.cast(updates.global_norm(gradients), "float32"))
             return clip(gradients)
 
-        note_and_clip.gradient_norm = self
-        return note_and_clip
+        measure_and_clip.gradient_norm = self
+        return measure_and_clip
 
     def __float__(self) -> float:
         return float(self._norm.value.numpy())

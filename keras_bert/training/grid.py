@@ -1,4 +1,4 @@
-"""Many runs with different settings: their scores as a table and a picture, and which is best."""
+"""Runs training with many settings, and compares the scores in a table and a picture."""
 
 import dataclasses
 import itertools
@@ -14,7 +14,7 @@ from keras_bert.program.atomic_output import atomic_file
 from keras_bert.program.errors import InputError
 from keras_bert.program.json_files import read_json_object
 from keras_bert.tasks.report_files import aligned, draw, write_table, write_text
-from keras_bert.training.run_folder import training_alone
+from keras_bert.training.run_folder import exclusive_training
 from keras_bert.training.seeds import check_seed
 
 _RESULT_FILE = "grid_result.json"
@@ -31,7 +31,7 @@ class Cell:
 
     @property
     def name(self) -> str:
-        """What its folder is called."""
+        """The name of its folder."""
         return (
             f"batch{self.train_batch_size}-rate{self.learning_rate:g}-epochs{self.num_train_epochs:g}-seed{self.seed}"
         )
@@ -45,48 +45,50 @@ def cells(
 ) -> list[Cell]:
     """Returns all combinations; by default those of the paper.
 
-    Each number of epochs is a run of its own, because the learning rate falls to 0 at the end of each.
+    Each number of epochs needs a run of its own, because the learning rate falls to 0 at the end of the run.
 
     Raises:
-        InputError: nothing is to be combined, a value is given twice, or a seed is out of range.
+        InputError: a list is empty or has a value twice, or a seed is out of range.
 
     Reference: Devlin et al., 2018, section A.3.
     """
-    given = {"batch sizes": batch_sizes, "learning rates": learning_rates, "epochs": epochs, "seeds": seeds}
-    for name, values in given.items():
+    lists = {"batch sizes": batch_sizes, "learning rates": learning_rates, "epochs": epochs, "seeds": seeds}
+    for name, values in lists.items():
         if not values or len(set(values)) < len(values):
-            raise InputError(f"The grid needs different {name}, one at least. Received: {list(values)}")
+            raise InputError(f"The grid needs one or more different {name}. Received: {list(values)}")
     for seed in seeds:
         check_seed(seed)
-    return [Cell(*values) for values in itertools.product(*given.values())]
+    return [Cell(*values) for values in itertools.product(*lists.values())]
 
 
-@training_alone
+@exclusive_training
 def run_grid(
     output_dir: str | os.PathLike,
     grid: Sequence[Cell],
     run_cell: Callable[[str, Cell], Mapping[str, float]],
     main_score: str,
 ) -> Cell:
-    """Runs every cell in a folder of its own and writes what came of them.
+    """Runs every cell in its own folder and writes tables of the scores.
 
         CELL/            the run folder of a cell
         grid.tsv         a line per cell
-        grid.txt         a line per setting: mean and deviation over the seeds, the best first
-        grid.png
+        grid.txt         a line per setting: mean and standard deviation over the seeds, the best first
+        grid.png         the same as a picture
 
-    Cells that are done are not run again; the one that was stopped goes on. The table is written after each cell.
+    Finished cells are not run again, and an interrupted cell is continued. The tables are written after each cell.
 
     Args:
-        run_cell: trains and evaluates in a folder and returns the scores.
-        main_score: the score that decides; more is better.
+        output_dir: the folder of the grid.
+        grid: the cells to run.
+        run_cell: trains and evaluates in a folder, and returns the scores.
+        main_score: name of the score that decides; more is better.
 
     Returns:
-        The best cell: of the settings with the highest mean over the seeds, the seed with the highest score.
+        The best cell: the seed with the highest score among the settings with the highest mean over the seeds.
 
     Raises:
-        InputError: there is no such score, the files cannot be written, another process trains in that folder, or what
-            `run_cell` raises.
+        InputError: there is no such score, the files cannot be written, another process trains in the folder, or
+            `run_cell` raises it.
     """
     results: dict[Cell, dict[str, float]] = {}
     for number, cell in enumerate(grid, start=1):
@@ -98,7 +100,7 @@ def run_grid(
             with atomic_file(os.path.join(folder, _RESULT_FILE)) as file:  # JSON has no NaN
                 file.write(json.dumps({n: v if math.isfinite(v) else None for n, v in scores.items()}).encode())
         if main_score not in scores:
-            raise InputError(f"There is no score {main_score!r} in {folder}. The scores are: {', '.join(scores)}")
+            raise InputError(f"There is no score {main_score!r} in {folder}. Use one of: {', '.join(scores)}.")
         results[cell] = scores
         _write_tables(output_dir, results, main_score, len(grid))
     _draw(os.path.join(output_dir, "grid.png"), results, main_score)
@@ -108,12 +110,12 @@ def run_grid(
 def best_cell(results: Mapping[Cell, Mapping[str, float]], main_score: str) -> Cell:
     """Returns the best seed of the best settings; see `run_grid`."""
     best_setting = _settings(results, main_score)[0][0]
-    cells_of_it = [cell for cell in results if _setting(cell) == best_setting]
-    return max(cells_of_it, key=lambda cell: _or_lowest(results[cell][main_score]))
+    candidates = [cell for cell in results if _setting(cell) == best_setting]
+    return max(candidates, key=lambda cell: _or_lowest(results[cell][main_score]))
 
 
 def _settings(results, main_score: str) -> list[tuple]:
-    """Returns (setting, scores of its seeds), the highest mean first."""
+    """Returns (setting, scores of its seeds) for all settings, the highest mean first."""
     groups: dict[tuple, list[float]] = {}
     for cell, scores in results.items():
         groups.setdefault(_setting(cell), []).append(scores[main_score])
@@ -164,12 +166,12 @@ def _draw(path: str, results, main_score: str) -> None:
     settings = dict(_settings(results, main_score))
     lines = sorted({(batch_size, epochs) for batch_size, _, epochs in settings})
 
-    def on(axis):
+    def plot(axis):
         rates = sorted({rate for _, rate, _ in settings})
         for number, (batch_size, epochs) in enumerate(lines):
             scores = [settings.get((batch_size, rate, epochs), [math.nan]) for rate in rates]
             axis.errorbar(
-                # Side by side, so that error bars do not hide each other.
+                # Points are shifted sideways, so that error bars do not hide each other.
                 np.arange(len(rates)) + 0.04 * (number - (len(lines) - 1) / 2),
                 [np.mean(values) for values in scores],
                 yerr=[np.nan_to_num(_deviation(values)) for values in scores],
@@ -183,4 +185,4 @@ def _draw(path: str, results, main_score: str) -> None:
         axis.legend(fontsize=9, loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False)
         axis.set_title(f"{main_score}: mean and deviation over the seeds", loc="left", fontsize=10)
 
-    draw(path, (7.6, 4.2), on)
+    draw(path, (7.6, 4.2), plot)

@@ -1,4 +1,4 @@
-"""What a training step waits for, and what it gets: measured where the batches are handed over."""
+"""Measures the input of a training step: how long it waits, and how many tokens it gets."""
 
 import sys
 import threading
@@ -8,54 +8,55 @@ import tensorflow as tf
 
 from keras_bert.records import features
 
-# What is added up over all batches, in this order.
+# The totals over all batches, in this order.
 _SUMS = ("batches", "wait_seconds", "tokens", "attended_pairs", "predictions")
 
 
 class InputProbe:
-    """Counts the batches of a dataset and the time that is waited for them; says when one does not come.
+    """Counts the batches and tokens of a dataset and the time spent waiting for them. Reports a batch that does not
+    come.
 
-    It costs a few TensorFlow operations a batch, no call of Python. While its `with` block lasts, a thread looks
-    whether a batch has been waited for longer than allowed, and says so on standard error, again and again.
+    It adds a few TensorFlow operations to each batch, and no call of Python. In its `with` block, a thread checks how
+    long training has waited for a batch, and reports a wait that is too long on standard error, again and again.
 
     Args:
-        source: where the batches come from, in words.
-        stuck_seconds: how long a batch may take.
+        source: the origin of the batches, for the report.
+        stuck_seconds: the wait in seconds after which it reports.
     """
 
     def __init__(self, source: str, stuck_seconds: float = 300.0):
         self._source = source
         self._stuck_seconds = stuck_seconds
         with tf.device("/cpu:0"):
-            self._asked = tf.Variable(0.0, trainable=False, dtype=tf.float64)
+            self._num_requested = tf.Variable(0.0, trainable=False, dtype=tf.float64)
             self._sums = tf.Variable([0.0] * len(_SUMS), trainable=False, dtype=tf.float64)
 
-    def watch(self, dataset: tf.data.Dataset) -> tf.data.Dataset:
-        """Returns the same batches, watched. Nothing may prefetch them, or it is that which waits."""
-        asking = tf.data.Dataset.range(1).repeat().map(self._ask)
-        watched = tf.data.Dataset.zip((asking, dataset)).map(self._get)
+    def measure(self, dataset: tf.data.Dataset) -> tf.data.Dataset:
+        """Returns the same batches and counts them. Do not prefetch after this dataset: the wait would be hidden."""
+        requests = tf.data.Dataset.range(1).repeat().map(self._request)
+        measured = tf.data.Dataset.zip((requests, dataset)).map(self._count)
         options = tf.data.Options()
         options.experimental_optimization.inject_prefetch = False
-        options.autotune.enabled = False  # for the reason given in input_pipeline.py
-        return watched.with_options(options)
+        options.autotune.enabled = False  # for the reason given in records/datasets.py
+        return measured.with_options(options)
 
     def sums(self) -> dict[str, float]:
-        """Returns what was counted so far.
+        """Returns the totals so far.
 
-        `batches`; `wait_seconds`; `tokens` that are not padding; `attended_pairs`: each token times the columns of its
-        row; `predictions`: masked tokens.
+        `batches`; `wait_seconds`; `tokens` without padding; `attended_pairs`: each token times the columns of its row;
+        `predictions`: masked tokens.
         """
         return dict(zip(_SUMS, self._sums.numpy().tolist(), strict=True))
 
-    def waited_for(self) -> int | None:
-        """Returns the number of the batch that is waited for, from 1, or None when none is."""
-        got = self.sums()["batches"]  # before what was asked for: that one may come in between
-        asked = float(self._asked.numpy())
-        return int(asked) if asked > got else None
+    def pending_batch(self) -> int | None:
+        """Returns the number, counted from 1, of the batch that training waits for, or None if it does not wait."""
+        num_received = self.sums()["batches"]  # read before the requests: a batch may come in between
+        num_requested = float(self._num_requested.numpy())
+        return int(num_requested) if num_requested > num_received else None
 
     def __enter__(self):
         self._is_done = threading.Event()
-        self._thread = threading.Thread(target=self._look_out, daemon=True)
+        self._thread = threading.Thread(target=self._report_waits, daemon=True)
         self._thread.start()
         return self
 
@@ -64,12 +65,12 @@ class InputProbe:
         self._thread.join()
 
     @tf.autograph.experimental.do_not_convert
-    def _ask(self, _) -> tf.Tensor:
-        with tf.control_dependencies([self._asked.assign_add(1.0)]):
+    def _request(self, _) -> tf.Tensor:
+        with tf.control_dependencies([self._num_requested.assign_add(1.0)]):
             return tf.timestamp()
 
     @tf.autograph.experimental.do_not_convert
-    def _get(self, asked_at: tf.Tensor, batch):
+    def _count(self, requested_at: tf.Tensor, batch):
         tokens = columns = predictions = tf.zeros([], tf.float64)
         if isinstance(batch, Mapping) and features.INPUT_MASK in batch:
             mask = batch[features.INPUT_MASK]
@@ -78,20 +79,20 @@ class InputProbe:
             if features.MASKED_LM_WEIGHTS in batch:
                 predictions = tf.math.count_nonzero(batch[features.MASKED_LM_WEIGHTS], dtype=tf.float64)
         one = tf.ones([], tf.float64)
-        added = tf.stack([one, tf.timestamp() - asked_at, tokens, tokens * columns, predictions])
-        with tf.control_dependencies([self._sums.assign_add(added)]):
+        amounts = tf.stack([one, tf.timestamp() - requested_at, tokens, tokens * columns, predictions])
+        with tf.control_dependencies([self._sums.assign_add(amounts)]):
             return tf.nest.map_structure(tf.identity, batch)
 
-    def _look_out(self) -> None:
-        number, waited, interval = 0.0, 0.0, min(1.0, self._stuck_seconds / 4)
+    def _report_waits(self) -> None:
+        last, waited, interval = 0.0, 0.0, min(1.0, self._stuck_seconds / 4)
         while not self._is_done.wait(interval):
-            asked, got = float(self._asked.numpy()), self.sums()["batches"]
-            waited = waited + interval if asked > got and asked == number else 0.0
-            number = asked
+            num_requested, num_received = float(self._num_requested.numpy()), self.sums()["batches"]
+            waited = waited + interval if num_requested > num_received and num_requested == last else 0.0
+            last = num_requested
             if waited >= self._stuck_seconds:
                 print(
-                    f"\nNo batch for {waited:.0f} seconds: training waits for batch {int(asked)} since its start, from "
-                    f"{self._source}. It goes on waiting.",
+                    f"\nNo batch for {waited:.0f} seconds: training waits for batch {int(num_requested)} since its "
+                    f"start, from {self._source}. It goes on waiting.",
                     file=sys.stderr,
                     flush=True,
                 )

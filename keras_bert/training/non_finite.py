@@ -1,4 +1,4 @@
-"""What happens when the loss is not a number: the run stops at once, and the batch is kept."""
+"""Stops a run when the loss is not a number, and saves the batch."""
 
 import math
 from collections.abc import Callable
@@ -12,27 +12,29 @@ from keras_bert.training.run_folder import RunFolder
 
 
 class StopWhenNotFinite(StepCallback):
-    """Ends a run whose loss is infinite or not a number, and writes the batch to `batch_of_step_N.npz`.
+    """Ends a run when the loss is infinite or NaN, and writes the batch to `batch_of_step_N.npz`.
 
-    With several updates in one execution it is one of them, and all their batches are written.
+    If an execution has several updates, all their batches are written.
 
     Args:
-        dataset_from: as `resumable_fit` takes it: the batches are read again.
+        folder: the folder of the run.
+        start_step, num_train_steps: as in `StepCallback`.
+        make_dataset: as in `resumable_fit`. It reads the batch again.
 
     Raises:
-        InputError: the loss is not a number.
+        InputError: the loss is infinite or NaN.
     """
 
-    def __init__(self, folder: RunFolder, start_step: int, num_train_steps: int, dataset_from: Callable):
+    def __init__(self, folder: RunFolder, start_step: int, num_train_steps: int, make_dataset: Callable):
         super().__init__(start_step, num_train_steps)
         self._folder = folder
-        self._dataset_from = dataset_from
+        self._make_dataset = make_dataset
 
     def on_steps(self, previous, logs):
         if math.isfinite(logs["loss"]):
             return
         paths = []
-        for step, batch in enumerate(self._dataset_from(previous).take(self.step - previous), start=previous + 1):
+        for step, batch in enumerate(self._make_dataset(previous).take(self.step - previous), start=previous + 1):
             arrays = {name: values.numpy() for name, values in batch.items()}
             paths.append(self._folder.file(f"batch_of_step_{step}.npz"))
             with atomic_file(paths[-1]) as file:

@@ -1,4 +1,4 @@
-"""Which optimiser, which learning rates and whether weights are averaged: what all runs can be told alike."""
+"""The choice of optimiser, learning rates and weight averaging, which all runs have in common."""
 
 import contextlib
 import dataclasses
@@ -22,18 +22,18 @@ SCHEDULES = ("linear", "polynomial", "cosine", "trapezoid", "constant")
 
 @dataclasses.dataclass(frozen=True)
 class OptimizerChoice:
-    """How the weights of a run are updated, whatever is trained.
+    """The optimiser of a run, its learning rate schedule, and the averaging of weights.
 
     Attributes:
         optimizer: one of `OPTIMIZERS`.
         learning_rate_schedule: one of `SCHEDULES`; all have a warm-up.
-        decay_power: of the polynomial; `None`: 1, which is linear.
-        num_decay_steps: the updates in which the trapezoid falls; `None`: a tenth of the run.
-        ema_momentum: how much of the average of the weights each update keeps, such as 0.999. The run then ends with
-            the averaged weights. 0: they are not averaged.
+        decay_power: power of the polynomial schedule; None for 1, which is linear.
+        num_decay_steps: number of updates in which the trapezoid falls; None for a tenth of the run.
+        ema_momentum: the fraction of the weights' moving average that each update keeps, such as 0.999. The trained
+            model then has the averaged weights. 0 for no averaging.
 
     Raises:
-        InputError: a value that there is not, or one that the schedule does not know.
+        InputError: a value is unknown or out of range, or the schedule does not use it.
     """
 
     optimizer: str = "adamw"
@@ -49,20 +49,24 @@ class OptimizerChoice:
         for name, schedule in (("decay_power", "polynomial"), ("num_decay_steps", "trapezoid")):
             if getattr(self, name) is not None and self.learning_rate_schedule != schedule:
                 raise InputError(
-                    f"{name} is for the learning_rate_schedule {schedule}, and it is {self.learning_rate_schedule}. "
+                    f"{name} is for the learning_rate_schedule {schedule}, but it is {self.learning_rate_schedule}. "
                     f"Leave {name} out, or choose {schedule}."
                 )
         if not 0 <= self.ema_momentum < 1:
             raise InputError(
-                f"ema_momentum must be at least 0 and below 1; 0 is without averaging. Received: {self.ema_momentum}"
+                f"ema_momentum must be at least 0 and below 1; 0 switches averaging off. Received: {self.ema_momentum}"
             )
 
     def settings(self) -> dict[str, Any]:
-        """Returns what must stay the same for a run to be the same run."""
+        """Returns the settings that must not change when a run is resumed."""
         return dataclasses.asdict(self)
 
     def schedule(self, learning_rate: float, num_train_steps: int, num_warmup_steps: int):
-        """Returns the `LearningRateSchedule` of a run. Raises `InputError`: the numbers make none."""
+        """Returns the learning rate schedule of a run.
+
+        Raises:
+            InputError: a number is out of range.
+        """
         steps = (learning_rate, num_train_steps, num_warmup_steps)
         if self.learning_rate_schedule == "polynomial":
             return WarmupPolynomialDecay(*steps, power=1.0 if self.decay_power is None else self.decay_power)
@@ -78,13 +82,13 @@ class OptimizerChoice:
         """Returns the optimiser.
 
         Args:
-            schedule: its learning rates.
-            beta_2: how long it remembers the squares of the gradients.
-            bias_correction: that of `AdamW`; `LAMB` always corrects.
-            layer_decay: see `AdamW`.
+            schedule: the learning rate schedule.
+            beta_2: decay rate of the average of squared gradients.
+            bias_correction: for `AdamW`; `LAMB` always corrects.
+            layer_decay: for `AdamW`.
 
         Raises:
-            InputError: `layer_decay` is for `AdamW` only.
+            InputError: `layer_decay` is given for `LAMB`.
         """
         averaging = {"use_ema": True, "ema_momentum": self.ema_momentum} if self.ema_momentum else {}
         if self.optimizer == "adamw":
@@ -98,15 +102,15 @@ class OptimizerChoice:
 
 
 def take_averages(model) -> None:
-    """Gives the model the average of its weights, if its optimiser keeps one and has made an update."""
-    # Not Keras' own `fit` alone: a run that goes on from its last checkpoint fits nothing.
+    """Gives the model the average of its weights, if its optimiser averages them and has made an update."""
+    # `fit` does this too, but a run that resumes from its last checkpoint does not call it.
     model.optimizer.finalize_variable_values(model.trainable_variables)
 
 
 @contextlib.contextmanager
 def averaged_weights(model) -> Iterator[None]:
-    """Inside, the model has the average of its weights, as `take_averages` gives it; afterwards those of before."""
-    optimizer = getattr(model.optimizer, "inner_optimizer", model.optimizer)  # what a LossScaleOptimizer wraps
+    """Gives the model its averaged weights in this block, if its optimiser averages them, and then its own again."""
+    optimizer = getattr(model.optimizer, "inner_optimizer", model.optimizer)  # inside a LossScaleOptimizer
     if not optimizer.use_ema:
         yield
         return

@@ -1,4 +1,4 @@
-"""The pre-training run: TFRecords in, model folder and `eval_results.txt` out."""
+"""The pre-training run: from TFRecords to a model folder and `eval_results.txt`."""
 
 import functools
 import math
@@ -15,52 +15,53 @@ from keras_bert.program.errors import InputError
 from keras_bert.records import features
 from keras_bert.records.datasets import naming_damaged_records, pretraining_dataset
 from keras_bert.tokenization.vocabulary import Vocabulary
-from keras_bert.training.best_model import BestModel, forget_best_weights, kept_step
+from keras_bert.training.best_model import BestModel, best_step, remove_best_weights
 from keras_bert.training.optimizer_choice import OptimizerChoice, averaged_weights, take_averages
 from keras_bert.training.pretraining_evaluation import PretrainingEvaluation
 from keras_bert.training.pretraining_options import PretrainingRunOptions
 from keras_bert.training.pretraining_phase import PretrainingPhase
 from keras_bert.training.resumable_fit import compile_for_training, resumable_fit
-from keras_bert.training.run_folder import RunFolder, training_alone
+from keras_bert.training.run_folder import RunFolder, exclusive_training
 from keras_bert.training.starting_point import StartingPoint, check_same_vocabulary, trained_model
-from keras_bert.training.strategies import is_any
+from keras_bert.training.strategies import any_worker
 
-# Compiling the step takes as long as some dozens of steps.
+# Compiling a step takes as long as some dozens of steps.
 _MIN_STEPS_FOR_XLA = 200
-# Where the records of each phase begin: a run that goes on does not count them again.
+# The record index of each phase, so that a resumed run does not count the records again.
 _INDEX_FILES = ("record_index.npz", "record_index_phase2.npz")
-# The score of the best model: what is optimised.
+# The score of the best model: the loss that is optimised.
 _MAIN_SCORE = "loss"
 
 
-@training_alone
+@exclusive_training
 def train_pretrainer(
     output_dir: str | os.PathLike,
     train_files: str | Sequence[str],
     start: StartingPoint,
     options: PretrainingRunOptions | None = None,
 ) -> BertPretrainer:
-    """Pre-trains a BERT on masked words and next sentences, as google-research/bert `run_pretraining.py` does.
+    """Pre-trains BERT on masked words and next sentences, as google-research/bert `run_pretraining.py` does.
 
-    It takes all forms of records that `create_pretraining_data` writes: packed rows, records without a sentence task,
-    and records without masks, which get new masks in every epoch.
+    It accepts all records that `create_pretraining_data` writes: packed rows, records without a next-sentence task, and
+    records without masks, which get new masks in every epoch.
 
-    Called again with the same arguments it goes on from the newest checkpoint in `output_dir`, and returns at once what
-    is finished. Called within the scope of a tf.distribute strategy, it trains on the devices of that, and computes
-    what one device would: it may go on with another number of them. Batch sizes are those of an update.
+    Called again with the same arguments, it continues from the newest checkpoint in `output_dir`; a finished run
+    returns at once. In the scope of a tf.distribute strategy, it trains on the devices of that strategy and computes
+    the same as on one device, so a run may continue with another number of devices. Batch sizes count all devices
+    together.
 
     Args:
-        output_dir: the run's folder, see `RunFolder`; the trained model is in its `model` folder.
-        train_files: TFRecord files, globs or folders, as `pretraining_dataset` takes them.
+        output_dir: the folder of the run, see `RunFolder`. The trained model is in its `model` folder.
+        train_files: TFRecord files, wildcard patterns or folders, see `pretraining_dataset`.
         start: a checkpoint, or the config of a model to train from scratch. Its vocabulary goes into the model folder,
-            and masks records without masks.
-        options: `PretrainingRunOptions()` by default.
+            and is used to mask records without masks.
+        options: the options of the run; `PretrainingRunOptions()` by default.
 
     Returns:
-        The trained model: with `ema_momentum`, the averaged weights.
+        The trained model, with averaged weights if `ema_momentum` is set.
 
     Raises:
-        InputError: files, folder, config and vocabulary do not go together, or another process trains in that folder.
+        InputError: files, folder, config and vocabulary do not fit together, or another process trains in the folder.
     """
     require_tensorflow("Pre-training")
     options = options or PretrainingRunOptions()
@@ -70,14 +71,15 @@ def train_pretrainer(
     model = start.make(BertPretrainer)
     if model.vocabulary is None:
         print("No vocabulary was given: the model folder will have no vocab.txt, so it takes token ids and no text.")
-    datasets_from = [_dataset_from(phase, model, options) for phase in phases]
-    # All are made now: after the first phase it would be late to find that the second one cannot be.
-    datasets = [dataset_from() for dataset_from in datasets_from]
+    make_datasets = [_dataset_maker(phase, model, options) for phase in phases]
+    # Each is made once now, so that an error in the second phase is found before the first.
+    datasets = [make_dataset() for make_dataset in make_datasets]
     settings = _settings(model, start, options, phases, datasets)
     folder = RunFolder(output_dir, settings, options.keep_checkpoint_max)
-    if options.keep_best and is_any(os.path.isdir(folder.model_path)):
+    if options.keep_best and any_worker(os.path.isdir(folder.model_path)):
         return _finished_model(folder)
-    # All batches of a phase have one shape. By the length of the whole run, so that a resumed one computes the same.
+    # XLA is possible, since all batches of a phase have one shape. The choice depends on the length of the whole run,
+    # so that a resumed run computes the same.
     compile_for_training(
         model,
         options.optimizer.make(schedule, beta_2=options.adam_beta_2, bias_correction=False),
@@ -86,32 +88,32 @@ def train_pretrainer(
         gradient_accumulation_steps=options.gradient_accumulation_steps,
         gradient_checkpointing=options.gradient_checkpointing,
     )
-    best = _train(model, phases, datasets_from, folder, options)
+    best = _train(model, phases, make_datasets, folder, options)
     _save_trained(model, folder, best)
     return model
 
 
 def _finished_model(folder: RunFolder) -> BertPretrainer:
-    """Returns the best model of a run that is finished."""
+    """Returns the best model of a finished run."""
     print(f"{folder.path}: the training is finished")
-    forget_best_weights(folder)  # a kill may have come before it
+    remove_best_weights(folder)  # in case that a kill came before it
     return BertPretrainer.from_pretrained(folder.model_path)
 
 
 def _save_trained(model: BertPretrainer, folder: RunFolder, best: BestModel | None) -> None:
-    """Gives the model the weights that the run has found, the best, averaged or last ones, and saves it."""
+    """Gives the model the best, averaged or last weights of the run, and saves it."""
     if best:
         best.restore()
     else:
         take_averages(model)
     folder.save_model(model)
-    forget_best_weights(folder)
+    remove_best_weights(folder)
 
 
 def _settings(
     model: BertPretrainer, start: StartingPoint, options: PretrainingRunOptions, phases, datasets
 ) -> dict[str, object]:
-    """Returns what must stay the same for a run to be the same run."""
+    """Returns the settings that must not change when the run is resumed."""
     settings = {
         "run": "pretraining",
         "config": model.config.to_dict(),
@@ -126,14 +128,14 @@ def _settings(
     return settings
 
 
-def _best_model_from(model: BertPretrainer, folder: RunFolder, options: PretrainingRunOptions):
-    """Returns a function from the last step of a phase to the `BestModel` that evaluates in it."""
+def _best_model_maker(model: BertPretrainer, folder: RunFolder, options: PretrainingRunOptions):
+    """Returns a function that takes the last step of a phase and returns the `BestModel` for this phase."""
     dataset = options.keep_best.dataset(model)
 
-    def best_model(end: int) -> BestModel:
+    def make_best_model(end: int) -> BestModel:
         return BestModel(
             folder,
-            folder.restore_checkpoint(model),  # not the newest there is, if that one is damaged
+            folder.restore_checkpoint(model),  # the newest checkpoint may be damaged
             end,
             model,
             functools.partial(options.keep_best.results, model, dataset),
@@ -143,11 +145,11 @@ def _best_model_from(model: BertPretrainer, folder: RunFolder, options: Pretrain
             with_weights=functools.partial(averaged_weights, model),
         )
 
-    return best_model
+    return make_best_model
 
 
 def _schedule(phases: Sequence[PretrainingPhase], optimizer: OptimizerChoice):
-    """Returns the learning rates of a run; those of a second phase begin with its own warm-up."""
+    """Returns the learning rate schedule of a run. A second phase has its own warm-up."""
     schedules = []
     for number, phase in enumerate(phases, start=1):
         try:
@@ -157,8 +159,8 @@ def _schedule(phases: Sequence[PretrainingPhase], optimizer: OptimizerChoice):
     return PhasedSchedule(*schedules, phases[0].num_train_steps) if len(phases) > 1 else schedules[0]
 
 
-def _dataset_from(phase: PretrainingPhase, model: BertPretrainer, options: PretrainingRunOptions):
-    """Returns `pretraining_dataset` with the arguments of a phase."""
+def _dataset_maker(phase: PretrainingPhase, model: BertPretrainer, options: PretrainingRunOptions):
+    """Returns `pretraining_dataset` with the arguments of a phase filled in."""
     return functools.partial(
         pretraining_dataset,
         phase.train_files,
@@ -175,28 +177,28 @@ def _dataset_from(phase: PretrainingPhase, model: BertPretrainer, options: Pretr
 def _train(
     model,
     phases: Sequence[PretrainingPhase],
-    datasets_from: Sequence[Callable],
+    make_datasets: Sequence[Callable],
     folder: RunFolder,
     options: PretrainingRunOptions,
 ) -> BestModel | None:
-    """Trains a compiled model in one phase after the other, from the newest checkpoint of any of them.
+    """Trains a compiled model in one phase after the other, from the newest checkpoint of any phase.
 
     Returns:
-        The callback that has kept the best weights, if `options` ask for them.
+        The callback that has kept the best weights, or None without `keep_best`.
     """
-    best_from = _best_model_from(model, folder, options) if options.keep_best else None
+    make_best_model = _best_model_maker(model, folder, options) if options.keep_best else None
     end, best = 0, None
-    for number, (phase, dataset_from) in enumerate(zip(phases, datasets_from, strict=True), start=1):
+    for number, (phase, make_dataset) in enumerate(zip(phases, make_datasets, strict=True), start=1):
         start, end = end, end + phase.num_train_steps
         if number > 1:
             print(f"phase {number}: steps {start} to {end}")
-            # A graph of its own, as in a process that is started in this phase: the shapes are others.
+            # Shapes differ, so the step is traced again, as in a process that starts in this phase.
             model.make_train_function(force=True)
-        best = best_from(end) if best_from else None
+        best = make_best_model(end) if make_best_model else None
         with naming_damaged_records(phase.train_files, model.config):
             resumable_fit(
                 model,
-                functools.partial(_after, dataset_from, folder.file(_INDEX_FILES[number - 1]), start),
+                functools.partial(_dataset_at, make_dataset, folder.file(_INDEX_FILES[number - 1]), start),
                 folder,
                 num_train_steps=end,
                 batch_size=phase.train_batch_size,
@@ -209,9 +211,9 @@ def _train(
     return best
 
 
-def _after(dataset_from: Callable, index_path: str, start: int, step: int) -> tf.data.Dataset:
-    """Returns the batches of a phase that begins at step `start`, from step `step` of the run on."""
-    return dataset_from(start_step=step - start, index_path=index_path)
+def _dataset_at(make_dataset: Callable, index_path: str, start: int, step: int) -> tf.data.Dataset:
+    """Returns the batches of a phase from step `step` of the run on. The phase begins at step `start`."""
+    return make_dataset(start_step=step - start, index_path=index_path)
 
 
 def evaluate_pretrainer(
@@ -228,21 +230,23 @@ def evaluate_pretrainer(
 ) -> dict[str, float]:
     """Evaluates a pre-trained model and writes `eval_results.txt` with Google's names.
 
-    Records without masks get the same ones every time, as long as `eval_batch_size` stays the same.
+    Records without masks get the same masks every time, provided that `eval_batch_size` is the same.
 
     Args:
         output_dir: the folder of a finished run, or an empty one if `init_checkpoint` is given.
-        vocabulary: for records without masks, when the model has none of its own.
-        init_checkpoint: the checkpoint, of any format, to evaluate when `output_dir` has no model.
-        max_seq_length, max_predictions_per_seq, masking: as `pretraining_dataset` takes them.
-        max_eval_steps: evaluates at most this many batches.
+        eval_files: TFRecord files, wildcard patterns or folders, see `pretraining_dataset`.
+        vocabulary: for records without masks, if the model has no vocabulary.
+        init_checkpoint: a checkpoint in any format, for when `output_dir` has no model.
+        max_seq_length, max_predictions_per_seq, masking: see `pretraining_dataset`.
+        eval_batch_size: rows in a batch.
+        max_eval_steps: the largest number of batches.
 
     Returns:
-        The results: `METRICS` and `global_step`. Where the records have no sentence task, `next_sentence_accuracy` is
-        NaN, and `n/a` in the file.
+        The values of `METRICS`, and `global_step`. If the records have no next-sentence task, `next_sentence_accuracy`
+        is NaN, and `n/a` in the file.
 
     Raises:
-        InputError: there is no model, or the files do not go with it.
+        InputError: there is no model, or the records do not fit it.
     """
     evaluation = PretrainingEvaluation(
         eval_files, eval_batch_size, max_eval_steps, max_seq_length, max_predictions_per_seq, masking, vocabulary
@@ -252,7 +256,7 @@ def evaluate_pretrainer(
     check_same_vocabulary(vocabulary, model.vocabulary, folder.path)
     dataset = evaluation.dataset(model)
     model.compile(optimizer=None)
-    results = evaluation.results(model, dataset) | {"global_step": kept_step(folder) or folder.latest_step()}
+    results = evaluation.results(model, dataset) | {"global_step": best_step(folder) or folder.latest_step()}
     written = {name: "n/a" if math.isnan(value) else value for name, value in results.items()}
     print(folder.write_results(written), end="")
     return results

@@ -1,4 +1,4 @@
-"""Records that a pre-trainer is evaluated on, while it trains and afterwards."""
+"""Evaluates a pre-trainer on records, during training and afterwards."""
 
 import dataclasses
 from collections.abc import Mapping, Sequence
@@ -11,7 +11,7 @@ from keras_bert.models.pretrainer import BertPretrainer
 from keras_bert.program.errors import InputError
 from keras_bert.records.datasets import naming_damaged_records, pretraining_dataset
 from keras_bert.tokenization.vocabulary import Vocabulary
-from keras_bert.training.strategies import of_chief
+from keras_bert.training.strategies import call_in_chief
 
 METRICS = (
     "loss",
@@ -24,19 +24,19 @@ METRICS = (
 
 @dataclasses.dataclass(frozen=True)
 class PretrainingEvaluation:
-    """Records, and how many of them a pre-trainer is evaluated on.
+    """The records on which a pre-trainer is evaluated.
 
-    Records without masks get the same ones every time, as long as `eval_batch_size` stays the same.
+    Records without masks get the same masks every time, provided that `eval_batch_size` is the same.
 
     Attributes:
-        eval_files: TFRecord files, globs or folders, as `pretraining_dataset` takes them.
-        eval_batch_size: rows at once.
-        max_eval_steps: evaluates at most this many batches.
-        max_seq_length, max_predictions_per_seq, masking: as `pretraining_dataset` takes them.
-        vocabulary: for records without masks, when the model has none of its own.
+        eval_files: TFRecord files, wildcard patterns or folders, see `pretraining_dataset`.
+        eval_batch_size: rows in a batch.
+        max_eval_steps: the largest number of batches.
+        max_seq_length, max_predictions_per_seq, masking: see `pretraining_dataset`.
+        vocabulary: for records without masks, if the model has no vocabulary.
 
     Raises:
-        InputError: a number makes no sense.
+        InputError: `max_eval_steps` is below 1.
     """
 
     eval_files: str | Sequence[str]
@@ -52,7 +52,7 @@ class PretrainingEvaluation:
             raise InputError(f"max_eval_steps must be at least 1. Received: {self.max_eval_steps}")
 
     def settings(self) -> dict[str, Any]:
-        """Returns what must stay the same for the evaluations of a run to be the same ones."""
+        """Returns the settings that must not change when a run with evaluations is resumed."""
         return {
             "eval_files": self.eval_files if isinstance(self.eval_files, str) else list(self.eval_files),
             "eval_batch_size": self.eval_batch_size,
@@ -61,10 +61,10 @@ class PretrainingEvaluation:
         }
 
     def dataset(self, model: BertPretrainer) -> tf.data.Dataset:
-        """Returns the batches, of a known number.
+        """Returns the batches as a dataset of known length.
 
         Raises:
-            InputError: the records are damaged, or do not go with the model.
+            InputError: the records are damaged, or do not fit the model.
         """
         dataset = pretraining_dataset(
             self.eval_files,
@@ -78,21 +78,22 @@ class PretrainingEvaluation:
             masking=self.masking,
         ).take(self.max_eval_steps)
         with naming_damaged_records(self.eval_files, model.config):
-            # Counted first: Keras warns at the end of a dataset of unknown length.
+            # The batches are counted, because Keras warns at the end of a dataset of unknown length.
             num_steps = dataset.reduce(np.int64(0), lambda count, _: count + 1)
         return dataset.apply(tf.data.experimental.assert_cardinality(num_steps))
 
     def results(self, model: BertPretrainer, dataset: tf.data.Dataset) -> dict[str, float]:
-        """Returns `METRICS` of a compiled model as it is, the same in all processes that train together.
+        """Returns the values of `METRICS` for a compiled model with its current weights, equal in all processes.
 
-        What the model's metrics hold is kept: a training run goes on with it.
+        The model's metrics keep their values, with which training continues.
 
         Args:
-            dataset: what `dataset` returned.
+            model: the model.
+            dataset: the result of `dataset`.
         """
-        counted = [variable.value.numpy() for variable in model.metrics_variables]
+        values_before = [variable.value.numpy() for variable in model.metrics_variables]
         with naming_damaged_records(self.eval_files, model.config):
-            found = model.evaluate(dataset, return_dict=True, verbose=0)
-        for variable, value in zip(model.metrics_variables, counted, strict=True):
+            results = model.evaluate(dataset, return_dict=True, verbose=0)
+        for variable, value in zip(model.metrics_variables, values_before, strict=True):
             variable.assign(value)
-        return of_chief(lambda: {name: float(found[name]) for name in METRICS})
+        return call_in_chief(lambda: {name: float(results[name]) for name in METRICS})

@@ -14,31 +14,31 @@ from keras_bert.training.strategies import check_batch_size
 
 @dataclasses.dataclass(frozen=True)
 class PretrainingRunOptions:
-    """How `train_pretrainer` trains.
+    """The options of `train_pretrainer`.
 
     Attributes:
-        max_seq_length, max_predictions_per_seq, masking: as `pretraining_dataset` takes them.
+        max_seq_length, max_predictions_per_seq, masking: see `pretraining_dataset`.
         train_batch_size: sequences per update.
-        learning_rate: the highest one.
-        adam_beta_2: how long Adam remembers the squares of the gradients; 0.98 is common where training is short.
-        num_train_steps: the updates of the first phase.
-        num_warmup_steps: the updates of the first phase in which the learning rate rises.
-        save_checkpoints_steps: updates between two checkpoints.
-        keep_checkpoint_max: how many checkpoints are kept, the newest; 0: all.
-        steps_per_execution: updates between two returns to Python.
-        gradient_accumulation_steps: the parts in which every batch is worked through.
-        gradient_checkpointing: whether layers are computed again in the backward pass, which takes less memory.
-        seed: the seed of new weights, dropout, masks and the order of the records.
+        learning_rate: the highest learning rate.
+        adam_beta_2: decay rate of the average of squared gradients; 0.98 is common for short training.
+        num_train_steps: number of updates in the first phase.
+        num_warmup_steps: number of updates of the first phase in which the learning rate rises.
+        save_checkpoints_steps: number of updates between two checkpoints.
+        keep_checkpoint_max: the number of newest checkpoints to keep; 0 for all.
+        steps_per_execution: number of updates between two returns to Python.
+        gradient_accumulation_steps: the number of parts in which each batch is computed.
+        gradient_checkpointing: whether layers are computed again in the backward pass, to save memory.
+        seed: seed of new weights, dropout, masks and the order of the records.
         tensorboard: whether to write the training metrics for TensorBoard too.
-        optimizer: the optimiser, its learning rates, and whether weights are averaged.
-        second_phase: records of another length to go on with, with the same weights and moments, as in the paper:
-            nine tenths of the updates with short sequences, one tenth with long ones.
-        stuck_input_seconds: after a wait of so many seconds for a batch, standard error says what is waited for.
-        keep_best: records to evaluate on while training: the model with the lowest loss is kept, not the last.
-        eval_steps: updates between two of these evaluations; 0: between two checkpoints.
+        optimizer: the optimiser, its learning rates, and the averaging of weights.
+        second_phase: a second phase with records of another length. Weights and moments are kept. In the paper, nine
+            tenths of the updates have short sequences and one tenth long ones.
+        stuck_input_seconds: the wait for a batch, in seconds, after which it is reported on standard error.
+        keep_best: records to evaluate on while training. The model with the lowest loss is kept instead of the last.
+        eval_steps: number of updates between two of these evaluations; 0 for one per checkpoint.
 
     Raises:
-        InputError: a number makes no sense.
+        InputError: the seed is out of range.
     """
 
     max_seq_length: int | None = None
@@ -67,6 +67,7 @@ class PretrainingRunOptions:
 
     @property
     def steps_between_evaluations(self) -> int:
+        """The number of updates between two evaluations, with the default filled in."""
         return self.eval_steps or self.save_checkpoints_steps
 
     def phases(self, train_files: str | Sequence[str]) -> list[PretrainingPhase]:
@@ -76,7 +77,7 @@ class PretrainingRunOptions:
             train_files: the records of the first phase.
 
         Raises:
-            InputError: a number makes no sense, or a batch size does not fit the devices.
+            InputError: a number is out of range, or the devices cannot share a batch evenly.
         """
         first = PretrainingPhase(
             train_files,
@@ -93,7 +94,7 @@ class PretrainingRunOptions:
         return phases
 
     def settings(self) -> dict[str, Any]:
-        """Returns what must stay the same for a run to be the same run, beside its phases."""
+        """Returns the settings, besides the phases, that must not change when a run is resumed."""
         settings = {
             "adam_beta_2": self.adam_beta_2,
             "random_seed": self.seed,

@@ -1,4 +1,4 @@
-"""A part of pre-training: records of one length, and how they are trained on."""
+"""A phase of pre-training: its records, which have one length, and its training options."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -9,20 +9,20 @@ from keras_bert.program.errors import InputError
 
 @dataclasses.dataclass(frozen=True)
 class PretrainingPhase:
-    """A phase of pre-training: first the short sequences, then the long ones, as in the paper (section A.2).
+    """A phase of pre-training. The paper has two: short sequences first, then long ones (section A.2).
 
-    Of the second phase, what is `None` is as in the first one; see `like`.
+    In the second phase, None stands for the value of the first, see `like`.
 
     Attributes:
-        train_files: TFRecord files, globs or folders.
-        num_train_steps: the updates of this phase.
-        num_warmup_steps: those of them in which the learning rate rises.
+        train_files: TFRecord files, wildcard patterns or folders.
+        num_train_steps: number of updates in this phase.
+        num_warmup_steps: number of these updates in which the learning rate rises.
         train_batch_size: sequences per update.
-        learning_rate: the highest one.
-        max_seq_length, max_predictions_per_seq: as `pretraining_dataset` takes them; `None`: what the records have.
+        learning_rate: the highest learning rate.
+        max_seq_length, max_predictions_per_seq: see `pretraining_dataset`; None for the lengths in the records.
 
     Raises:
-        InputError: a number makes no sense.
+        InputError: a number is out of range.
     """
 
     train_files: str | Sequence[str]
@@ -40,7 +40,7 @@ class PretrainingPhase:
             raise InputError(f"num_train_steps must be at least 1. Received: {self.num_train_steps}")
 
     def like(self, first: "PretrainingPhase") -> "PretrainingPhase":
-        """Returns this phase with the batch size, the rate and the share of warm-up of the first, where it has none."""
+        """Returns this phase with the first one's batch size, learning rate and share of warm-up in place of None."""
         num_warmup_steps = self.num_warmup_steps
         if num_warmup_steps is None:
             num_warmup_steps = self.num_train_steps * first.num_warmup_steps // first.num_train_steps
@@ -52,10 +52,10 @@ class PretrainingPhase:
         )
 
     def settings(self, max_predictions_per_seq: int) -> dict[str, Any]:
-        """Returns what must stay the same for a run to be the same run.
+        """Returns the settings that must not change when a run is resumed.
 
         Args:
-            max_predictions_per_seq: that of the records.
+            max_predictions_per_seq: the number of masks in the rows of the records.
         """
         return {
             "train_files": self.train_files if isinstance(self.train_files, str) else list(self.train_files),

@@ -1,4 +1,4 @@
-"""The runs of `SpanClassifier`: questions in; the model, its answers in Google's files and its scores out."""
+"""The runs of `SpanClassifier`: trains it on questions, writes answers in Google's files, and scores them."""
 
 import dataclasses
 import os
@@ -22,13 +22,13 @@ from keras_bert.training.starting_point import StartingPoint
 
 @dataclasses.dataclass(frozen=True)
 class QuestionAnsweringOptions:
-    """What is special to questions and contexts. None: as the model has it.
+    """The options for questions and contexts. None stands for the model's own value.
 
     Attributes:
         version_2_with_negative: whether contexts may have no answer, as in SQuAD 2.0.
         null_threshold: see `AnswerOptions`.
-        doc_stride: tokens between the beginnings of two windows.
-        max_query_length: longer questions are cut to this many tokens.
+        doc_stride: the number of tokens between the starts of two windows.
+        max_query_length: longer questions are cut to this number of tokens.
         n_best_size, max_answer_length: see `AnswerOptions`.
     """
 
@@ -40,7 +40,7 @@ class QuestionAnsweringOptions:
     max_answer_length: int = 30
 
     def model_arguments(self) -> dict[str, Any]:
-        """Returns what the constructor of the model takes of these."""
+        """Returns the options that the model's constructor takes."""
         threshold = 0.0 if self.version_2_with_negative and self.null_threshold is None else self.null_threshold
         values = {
             "null_threshold": threshold,
@@ -61,10 +61,16 @@ def train_question_answering(
 ) -> SpanClassifier:
     """Trains a model that answers questions, as google-research/bert `run_squad.py` does; see `fine_tune`.
 
-    An epoch is a pass over all windows; Google's script counts it by questions, and so leaves some windows to the next.
+    An epoch is a pass over all windows. Google's script counts epochs by questions, and so leaves out some windows.
 
     Args:
+        output_dir, start, options: see `fine_tune`.
+        train: questions with answers.
+        questions: the options for questions and contexts.
         dev: questions with answers to evaluate on while training, for `options.keep_best`.
+
+    Returns:
+        The trained model.
 
     Raises:
         InputError: see `check_training_questions` and `fine_tune`.
@@ -96,18 +102,25 @@ def predict_answers(
 ) -> list[FoundAnswer]:
     """Answers questions and writes `predictions.json` and `nbest_predictions.json`; see docs/question_answering.md.
 
-    From a model that may give no answer also `null_odds.json`; when the examples have answers, `eval_results.txt` with
-    the official figures and `errors.tsv` with what was not answered rightly, the worst and the most certain first.
+    If the model may give no answer, it also writes `null_odds.json`. If the examples have answers, it also writes
+    `eval_results.txt` with the official scores, and `errors.tsv` with the wrong answers, the worst and most certain
+    first.
 
     Args:
         output_dir: the folder of a finished run, or an empty one if `init_checkpoint` is given.
-        init_checkpoint, vocabulary, do_lower_case: as of `StartingPoint`, used when `output_dir` has no model.
-        max_seq_length: as of `FineTuningOptions`.
-        tune_null_threshold: takes the threshold with the best F1 on these examples, which must have answers, and keeps
-            it in the model folder of the run.
+        examples: the questions.
+        questions: the options for questions and contexts.
+        tune_null_threshold: whether to choose the threshold with the best F1 on these examples, which must have
+            answers, and store it in the run's model folder.
+        init_checkpoint, vocabulary, do_lower_case: see `StartingPoint`; for when `output_dir` has no model.
+        max_seq_length: see `FineTuningOptions`.
+        predict_batch_size: number of windows that are computed together.
+
+    Returns:
+        The answers in the order of the examples.
 
     Raises:
-        InputError: there is no model, or nothing to tune with.
+        InputError: there is no model, or the threshold cannot be tuned.
     """
     questions = questions or QuestionAnsweringOptions()
     folder = RunFolder(output_dir)
@@ -123,8 +136,8 @@ def predict_answers(
             setattr(model, name, value)
     if tune_null_threshold and (model.null_threshold is None or not examples.answers):
         raise InputError(
-            "The threshold for no answer is tuned on questions with answers, some of them without one, and for a model "
-            "that may give none: train it with --version_2_with_negative, and give a --predict_file with answers."
+            "To tune the threshold for no answer, the questions must have answers, and the model must be able to give "
+            "none. Train it with --version_2_with_negative, and give a --predict_file with answers."
         )
     answered = ask_model(
         model,
@@ -146,13 +159,13 @@ def predict_answers(
 
 
 def _tuned(answered: Answered, folder: RunFolder) -> tuple[Answered, dict[str, float]]:
-    """Decides the answers anew by the threshold with the best F1, and keeps it with the run's model."""
+    """Decides the answers again with the threshold of the best F1, and stores it in the run's model folder."""
     threshold = text_task(answered.model).scores(answered.examples, answered.answers)["best_f1_thresh"]
     answered.model.null_threshold = threshold
     answers = [answer.with_threshold(threshold) for answer in answered.answers]
     if os.path.isdir(folder.model_path):
         set_model_arguments(folder.model_path, null_threshold=threshold)
-        print(f"{folder.model_path}: from now on there is no answer where its odds are over {threshold:.6g}")
+        print(f"{folder.model_path}: a question now has no answer if the odds for none are above {threshold:.6g}")
     else:
-        print(f"The best threshold is {threshold:.6g}. The run has no model folder to keep it in.")
+        print(f"The best threshold is {threshold:.6g}. It is not stored, because the run has no model folder.")
     return dataclasses.replace(answered, answers=answers), {"null_score_diff_threshold": threshold}

@@ -1,4 +1,4 @@
-"""`model.fit` that goes on where a killed run stopped."""
+"""`model.fit` that continues an interrupted run."""
 
 import contextlib
 from collections.abc import Callable
@@ -10,11 +10,11 @@ from keras_bert.training.callbacks import ProgressLine, TrainingLog
 from keras_bert.training.checkpointing import (
     SIGTERM_EXIT_CODE,
     ContinueMetrics,
-    LeaveWhileWaiting,
+    ExitWhileWaiting,
     SaveCheckpoints,
     SigtermListener,
     StopAfterSigterm,
-    say_stopped,
+    print_sigterm,
 )
 from keras_bert.training.gradient_norm import GradientNorm
 from keras_bert.training.input_probe import InputProbe
@@ -29,7 +29,7 @@ _MAX_LOG_STEPS = 100
 
 def resumable_fit(
     model,
-    dataset_from: Callable,
+    make_dataset: Callable,
     folder: RunFolder,
     *,
     num_train_steps: int,
@@ -44,16 +44,22 @@ def resumable_fit(
     """Trains a compiled model up to `num_train_steps` updates, from the newest checkpoint of `folder`.
 
     Args:
-        dataset_from: a function from a step to endless batches, those that a run takes after that many updates.
-        source: where the batches come from, in words, for when none comes.
-        stuck_input_seconds: after so long a wait for a batch it is said on standard error what is waited for.
-        first_callbacks: Keras callbacks whose work for a step is done before its checkpoint is saved.
-        extra_callbacks: those that are called after it.
+        model: a compiled task model.
+        make_dataset: takes the number of updates made so far and returns the endless batches that follow.
+        folder: the folder of the run.
+        num_train_steps: the number of updates of the whole run.
+        batch_size: examples per update.
+        save_checkpoints_steps: number of updates between two checkpoints.
+        tensorboard: whether to write the training metrics for TensorBoard too.
+        source: the origin of the batches, for the report about a missing batch.
+        stuck_input_seconds: the wait for a batch, in seconds, after which it is reported on standard error.
+        first_callbacks: Keras callbacks that are called before the checkpoint of a step is saved.
+        extra_callbacks: Keras callbacks that are called after it.
 
     Raises:
         InputError: all checkpoints are damaged, the loss is not a number, or the last checkpoint cannot be written.
-        SystemExit: SIGTERM came, as before a machine is taken away. The step was finished and its checkpoint saved; the
-            code is `SIGTERM_EXIT_CODE`. Where the step waits for a batch, see `LeaveWhileWaiting`.
+        SystemExit: SIGTERM came, which announces that a machine will be taken away. The step is finished and its
+            checkpoint saved; the code is `SIGTERM_EXIT_CODE`. For a step that waits for a batch see `ExitWhileWaiting`.
     """
     if save_checkpoints_steps < 1:
         raise InputError(f"save_checkpoints_steps must be at least 1. Received: {save_checkpoints_steps}")
@@ -64,15 +70,15 @@ def resumable_fit(
         print(f"{folder.path}: going on from step {start_step} of {num_train_steps}")
     if start_step >= num_train_steps:
         return
-    # On several devices TensorFlow rewrites the dataset, and what is handed over is not what one step takes.
+    # With several devices, TensorFlow rewrites the dataset, so its batches are not those of a step.
     probe = InputProbe(source, stuck_input_seconds) if model.distribute_strategy.num_replicas_in_sync == 1 else None
     steps = (start_step, num_train_steps)
     log = _training_log(model, folder, steps, batch_size, tensorboard and is_chief(), probe)
     listener = _sigterm_listener(model, folder, log, probe)
     callbacks = [
         ContinueMetrics(model),
-        # Before the checkpoint: what is not a number must not be saved.
-        StopWhenNotFinite(folder, *steps, dataset_from),
+        # Before the checkpoint, so that weights that are not numbers are never saved.
+        StopWhenNotFinite(folder, *steps, make_dataset),
         *([ProgressLine(*steps, batch_size, log)] if is_chief() else []),
         log,
         *first_callbacks,
@@ -80,21 +86,21 @@ def resumable_fit(
         StopAfterSigterm(folder, *steps, listener),
         *extra_callbacks,
     ]
-    # The end of the dataset ends the run: with steps_per_epoch, Keras rounds up to a multiple of steps_per_execution.
-    remaining = dataset_from(start_step).take(num_train_steps - start_step)
+    # The end of the dataset ends the run. Keras would round steps_per_epoch up to a multiple of steps_per_execution.
+    remaining = make_dataset(start_step).take(num_train_steps - start_step)
     _fit_until_stopped(model, remaining, callbacks, folder, listener, probe)
 
 
 def _fit_until_stopped(model, batches, callbacks, folder: RunFolder, listener, probe: InputProbe | None) -> None:
-    """Trains on all batches, and says where the same command goes on when Ctrl-C or SIGTERM comes before their end."""
+    """Trains on all batches. After Ctrl-C or SIGTERM it prints the step from which the same command will continue."""
     try:
         with listener, probe or contextlib.nullcontext():
-            model.fit(probe.watch(batches) if probe else batches, callbacks=callbacks, shuffle=False, verbose=0)
+            model.fit(probe.measure(batches) if probe else batches, callbacks=callbacks, shuffle=False, verbose=0)
     except KeyboardInterrupt:
         print(f"\nStopped. The same command goes on from step {folder.latest_step()}.")
         raise
-    if listener.has_heard:
-        say_stopped(folder.latest_step())
+    if listener.is_received:
+        print_sigterm(folder.latest_step())
         raise SystemExit(SIGTERM_EXIT_CODE)
 
 
@@ -106,10 +112,10 @@ def _training_log(model, folder: RunFolder, steps: tuple[int, int], batch_size: 
 
 
 def _sigterm_listener(model, folder: RunFolder, log: TrainingLog, probe: InputProbe | None) -> SigtermListener:
-    # In an execution of several steps, some may be made when a batch is waited for.
+    # Only with one step per execution is the model unchanged while a batch is awaited.
     if probe is None or model.steps_per_execution > 1:
         return SigtermListener()
-    return SigtermListener(LeaveWhileWaiting(folder, model, probe, log))
+    return SigtermListener(ExitWhileWaiting(folder, model, probe, log))
 
 
 def compile_for_training(
@@ -121,10 +127,18 @@ def compile_for_training(
     gradient_accumulation_steps: int = 1,
     gradient_checkpointing: bool = False,
 ) -> None:
-    """Compiles a task model, which brings its own loss and metrics.
+    """Compiles a task model, which has its own loss and metrics.
 
     Args:
+        model: the task model.
+        optimizer: the optimiser.
         with_xla: whether XLA compiles the step, which takes seconds for every shape of batch.
+        steps_per_execution: number of updates between two returns to Python.
+        gradient_accumulation_steps: the number of parts in which each batch is computed.
+        gradient_checkpointing: whether layers are computed again in the backward pass, to save memory.
+
+    Raises:
+        InputError: `steps_per_execution` is below 1.
     """
     if steps_per_execution < 1:
         raise InputError(f"iterations_per_loop must be at least 1. Received: {steps_per_execution}")

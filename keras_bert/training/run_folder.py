@@ -1,4 +1,4 @@
-"""The folder of one training run: what started it, how far it got, what came of it."""
+"""The folder of a training run: its settings, checkpoints and results."""
 
 import contextlib
 import functools
@@ -19,16 +19,16 @@ from keras_bert.program.atomic_output import (
     atomic_file,
     atomic_folder,
     check_output_folder,
-    say_why_writing_failed,
+    explain_write_errors,
 )
 from keras_bert.program.errors import InputError
 from keras_bert.program.folder_lock import only_writer
 from keras_bert.program.json_files import read_json_object
 from keras_bert.training.strategies import (
+    any_worker,
+    call_in_chief,
     check_workers_agree,
-    is_any,
     is_chief,
-    of_chief,
     wait_for_all,
     worker_suffix,
 )
@@ -36,10 +36,10 @@ from keras_bert.training.strategies import (
 _SETTINGS_FILE = "run.json"
 _LOCK_FILE = ".lock"
 _CHECKPOINT = re.compile(r"step-(\d+)")
-# The newest, and one more in case the disk failed under the newest.
+# The newest checkpoint, and one more in case the newest is damaged.
 KEEP_CHECKPOINT_MAX = 2
-# NumPy's format has no names for the types of ml_dtypes. Their bytes are stored as whole numbers of that size, and the
-# name of the type in an entry beside them.
+# NumPy's file format cannot name the dtypes of ml_dtypes. Such arrays are stored as unsigned integers of the same size,
+# and the name of the dtype in an additional entry with this name.
 _TYPE_ENTRY = "{}.dtype"
 _BUILT_INTO_NUMPY = 1
 
@@ -48,7 +48,7 @@ class RunFolder:
     """Reads and writes the `output_dir` of a training run.
 
         run.json              the settings that started the run
-        checkpoints/step-N/   weights, optimiser, step, random state, metrics: the same command goes on from here
+        checkpoints/step-N/   weights, optimiser, step, random state, metrics: a resumed run continues from here
         history.jsonl         one line per logged step
         record_index.npz      pre-training: the number of records in each file, and where they begin
         batch_of_step_N.npz   the batch of a loss that was not a number
@@ -56,14 +56,14 @@ class RunFolder:
         eval_results.txt      Google's form: `key = value`, sorted
 
     Args:
-        path: the folder. Missing or empty, a new run starts in it; with a `run.json` that has the same settings, the
-            run in it goes on.
-        settings: what must stay the same for the run to be the same run; JSON values. `None` when nothing is trained:
-            any run, or the results of other evaluations, may be there.
-        keep_checkpoint_max: how many checkpoints are kept, the newest; 0: all.
+        path: the folder. If it is missing or empty, a new run starts. If it has a `run.json` with the same settings,
+            that run is continued.
+        settings: the JSON values that must not change when the run is resumed. None if nothing is trained: then the
+            folder may hold any run, or the results of other evaluations.
+        keep_checkpoint_max: the number of newest checkpoints to keep; 0 for all.
 
     Raises:
-        InputError: the folder holds something else, or a run with other settings, or cannot be written to; or
+        InputError: the folder holds something else or a run with other settings, or cannot be written; or
             `keep_checkpoint_max` is below 0.
     """
 
@@ -78,9 +78,9 @@ class RunFolder:
         if settings is not None:
             check_workers_agree(_as_json(settings))
         self._keep_checkpoint_max = keep_checkpoint_max
-        self._newest_step = None  # of the checkpoints that this process has read or written
+        self._newest_step = None  # among the checkpoints that this process has read or written
         self.path = os.path.abspath(os.fspath(path))
-        # By one worker alone: another would see what this one has half-written.
+        # Only one worker does this, because others would see half-written files.
         if settings is None or is_chief():
             self._check_and_write(settings)
         if settings is not None:
@@ -99,14 +99,17 @@ class RunFolder:
 
     @property
     def model_path(self) -> str:
+        """The model folder of the trained model."""
         return os.path.join(self.path, "model")
 
     @property
     def history_path(self) -> str:
+        """The log of this worker."""
         return os.path.join(self.path, f"history{worker_suffix()}.jsonl")
 
     @property
     def tensorboard_path(self) -> str:
+        """The folder of TensorBoard's files."""
         return os.path.join(self.path, "tensorboard")
 
     def file(self, name: str) -> str:
@@ -114,27 +117,29 @@ class RunFolder:
         return os.path.join(self.path, name)
 
     def latest_step(self) -> int:
-        """Returns the step of the newest checkpoint, 0 when there is none."""
+        """Returns the step of the newest checkpoint, or 0 if there is none."""
         return max(self._steps(), default=0)
 
-    def save_checkpoint(self, model, step: int, is_still_so: Callable[[], bool] = lambda: True) -> bool:
-        """Writes all that training needs to go on after `step` updates; old checkpoints are removed afterwards.
+    def save_checkpoint(self, model, step: int, is_unchanged: Callable[[], bool] = lambda: True) -> bool:
+        """Writes a checkpoint, from which training can continue after `step` updates. Then removes old checkpoints.
 
         Args:
-            is_still_so: asked when all is read from the model; where it says no, nothing is written.
+            model: the trained model.
+            step: the number of updates made.
+            is_unchanged: called after the weights are read. If it returns False, nothing is written.
 
         Returns:
             Whether there is a checkpoint of this step now.
 
         Raises:
-            InputError, OSError: it cannot be written; only the worker that writes says so.
+            InputError, OSError: the checkpoint cannot be written. Only the worker that writes raises it.
         """
-        # Not what the disk holds: workers must agree, and one may look while another writes.
+        # The disk is not asked, because workers must agree, and one may look while another writes.
         if step == self._newest_step:
             return True
-        # Read by all workers, which add up what each has counted, and written by one.
+        # All workers read the values, since this adds up the metrics of all. One worker writes them.
         arrays = {name: variable.value.numpy() for name, variable in _state(model).items()}
-        if not is_still_so():
+        if not is_unchanged():
             return False
         failure = None
         if is_chief():
@@ -142,7 +147,7 @@ class RunFolder:
                 self._write_checkpoint(arrays, step)
             except (InputError, OSError) as error:
                 failure = error
-        if not is_any(failure is not None):  # or workers would not agree on what is saved when they are asked again
+        if not any_worker(failure is not None):  # all workers must agree on the step of the newest checkpoint
             self._newest_step = step
         if failure is not None:
             raise failure
@@ -156,13 +161,13 @@ class RunFolder:
                 shutil.rmtree(self._checkpoint_path(old_step), ignore_errors=True)
 
     def restore_checkpoint(self, model) -> int:
-        """Loads the newest checkpoint into a compiled model and returns its step; 0 when there is none.
+        """Loads the newest checkpoint into a compiled model and returns its step, or 0 if there is none.
 
-        One that is damaged is said on standard error and set aside, and the one before it is loaded. What killed runs
-        have left half-written is removed.
+        A damaged checkpoint is reported on standard error and renamed, and the one before it is loaded. The partial
+        files of killed runs are removed.
 
         Raises:
-            InputError: all checkpoints are damaged, or the newest that is not was written by another model.
+            InputError: all checkpoints are damaged, or the newest undamaged one belongs to another model.
         """
         folder = os.path.dirname(self._checkpoint_path(0))
         for name in os.listdir(folder) if os.path.isdir(folder) else []:
@@ -172,7 +177,7 @@ class RunFolder:
             path = self._checkpoint_path(step)
             try:
                 arrays = read_arrays(os.path.join(path, "state.npz"))
-            except Exception as error:  # zipfile and NumPy have many for what they cannot read
+            except Exception as error:  # zipfile and NumPy raise many kinds for damaged files
                 self._set_aside(step, error)
                 continue
             _assign(_state(model), arrays, path)
@@ -182,16 +187,16 @@ class RunFolder:
         return self._newest_step or 0
 
     def save_model(self, model) -> None:
-        """Writes the model folder, unless it is there. Where several workers train, all call this and one writes."""
-        is_there = os.path.isdir(self.model_path)
-        if is_any(not is_there):
-            # All go through the motions: what workers count together can only be read together.
+        """Writes the model folder, unless it exists. If several workers train, all call this and one writes."""
+        exists = os.path.isdir(self.model_path)
+        if any_worker(not exists):
+            # All workers save the model, because some values can only be read by all together. One keeps the result.
             with contextlib.nullcontext() if is_chief() else tempfile.TemporaryDirectory() as elsewhere:
                 model.save_pretrained(os.path.join(elsewhere, "model") if elsewhere else self.model_path)
         wait_for_all()
 
     def write_results(self, results: Mapping[str, object], name: str = "eval_results.txt") -> str:
-        """Writes `key = value` lines, sorted, as Google's scripts do, and returns the text."""
+        """Writes sorted lines `key = value`, as Google's scripts do, and returns the text."""
         text = "".join(f"{key} = {results[key]}\n" for key in sorted(results))
         if is_chief():
             with atomic_file(self.file(name)) as file:
@@ -199,24 +204,24 @@ class RunFolder:
         return text
 
     def read_results(self, name: str = "eval_results.txt") -> dict[str, float]:
-        """Returns the numbers that `write_results` has written; none when there is no such file."""
+        """Returns the numbers in a file of `write_results`, or an empty dict if there is no file."""
         if not os.path.isfile(self.file(name)):
             return {}
         with open(self.file(name), encoding="utf-8") as file:
-            found = dict(line.rstrip("\n").split(" = ", 1) for line in file)
-        return {key: float(value) for key, value in found.items() if _is_number(value)}
+            values = dict(line.rstrip("\n").split(" = ", 1) for line in file)
+        return {key: float(value) for key, value in values.items() if _is_number(value)}
 
     def _check_is_free(self):
         if not os.path.isdir(self.path):
             check_output_folder(self.path)
         elif set(os.listdir(self.path)) - {_LOCK_FILE}:
             raise InputError(
-                f"The output folder {self.path} is not empty and holds no run that could go on (it has no "
+                f"The output folder {self.path} is not empty and holds no run to continue (it has no "
                 f"{_SETTINGS_FILE}). Remove it or give another name."
             )
 
     def _set_aside(self, step: int, error: Exception) -> None:
-        """Says that a checkpoint is damaged and renames it, so that the one of its step can be written again."""
+        """Reports a damaged checkpoint and renames it, so that another one can be written for its step."""
         path = self._checkpoint_path(step)
         if min(self._steps()) == step:
             raise InputError(
@@ -227,8 +232,8 @@ class RunFolder:
         shutil.rmtree(f"{path}.damaged", ignore_errors=True)
         os.rename(path, f"{path}.damaged")
         print(
-            f"The checkpoint {path} is damaged ({error}); it is called {os.path.basename(path)}.damaged now. Going on "
-            "from the one before it.",
+            f"The checkpoint {path} is damaged ({error}). It is now called {os.path.basename(path)}.damaged. Training "
+            "goes on from the one before it.",
             file=sys.stderr,
         )
 
@@ -241,24 +246,25 @@ class RunFolder:
         return [int(match[1]) for match in map(_CHECKPOINT.fullmatch, names) if match]
 
 
-def training_alone(train: Callable) -> Callable:
-    """Returns `train(output_dir, ...)`, which is refused while another process trains in that folder.
+def exclusive_training(train: Callable) -> Callable:
+    """Returns a function like `train(output_dir, ...)` that refuses to run while another process trains in the folder.
 
-    The system releases the lock when the process ends in any way, so a killed run can go on at once. Where several
-    workers train, the first one holds the lock for all. The folder is made, and removed if nothing came into it.
+    The system releases the lock when the process ends, however it ends, so a killed run can be continued at once. If
+    several workers train, the first one holds the lock for all. The folder is created if needed, and removed if it
+    stays empty.
 
     Raises:
-        InputError: from the returned function: another process trains there, or the folder cannot be written to; all
-            workers raise it.
+        InputError: (from the returned function, in all workers) another process trains in the folder, or it cannot be
+            written.
     """
 
     @functools.wraps(train)
-    def train_alone(output_dir, *arguments, **named):
+    def train_exclusively(output_dir, *arguments, **named):
         with contextlib.ExitStack() as stack:
-            of_chief(lambda: _lock(os.path.abspath(os.fspath(output_dir)), stack))
+            call_in_chief(lambda: _lock(os.path.abspath(os.fspath(output_dir)), stack))
             return train(output_dir, *arguments, **named)
 
-    return train_alone
+    return train_exclusively
 
 
 def _lock(path: str, stack: contextlib.ExitStack) -> None:
@@ -266,7 +272,7 @@ def _lock(path: str, stack: contextlib.ExitStack) -> None:
     if not os.path.isdir(path):
         check_output_folder(path)
     stack.callback(_remove_if_empty, path)
-    with say_why_writing_failed(path):
+    with explain_write_errors(path):
         os.makedirs(path, exist_ok=True)
         stack.enter_context(only_writer(os.path.join(path, _LOCK_FILE)))
 
@@ -277,9 +283,9 @@ def _remove_if_empty(path: str) -> None:
 
 
 def write_arrays(file: str | os.PathLike | IO[bytes], arrays: Mapping[str, np.ndarray]) -> None:
-    """Writes an `.npz` file of arrays of any type that variables have, bfloat16 and float8 among them.
+    """Writes an `.npz` file of arrays of any dtype that variables can have, including bfloat16 and float8.
 
-    Arrays of NumPy's own types are stored as `numpy.savez` stores them.
+    Arrays with NumPy's own dtypes are stored as by `numpy.savez`.
     """
     entries = {}
     for name, array in arrays.items():
@@ -292,10 +298,10 @@ def write_arrays(file: str | os.PathLike | IO[bytes], arrays: Mapping[str, np.nd
 
 
 def read_arrays(path: str | os.PathLike) -> dict[str, np.ndarray]:
-    """Returns what `write_arrays` has written, or `numpy.savez`.
+    """Returns the arrays that `write_arrays`, or `numpy.savez`, has written.
 
     Raises:
-        Exception: zipfile and NumPy have many for what they cannot read.
+        Exception: the file is missing or damaged. zipfile and NumPy raise many kinds of exceptions.
     """
     with open(path, "rb") as file, np.load(file) as saved:
         entries = {name: saved[name] for name in saved.files}
@@ -306,16 +312,16 @@ def read_arrays(path: str | os.PathLike) -> dict[str, np.ndarray]:
 def _typed(array: np.ndarray, name: np.ndarray | None) -> np.ndarray:
     if name is not None:
         return array.view(numpy_dtype(str(name)))
-    # Files of before had the bytes of bfloat16 alone, the only type of two bytes that NumPy does not name.
+    # Older files have no entry for bfloat16, which is the only dtype of two bytes that NumPy cannot name.
     return array.view(numpy_dtype("bfloat16")) if array.dtype == np.dtype("V2") else array
 
 
 def _state(model) -> dict:
-    """Returns name -> variable for weights, random states, optimiser and metrics, always in the same order."""
-    if not model.optimizer.built:  # Keras' LossScaleOptimizer would make its variables a second time
+    """Returns name -> variable for weights, random states, optimiser and metrics, in a fixed order."""
+    if not model.optimizer.built:  # otherwise Keras' LossScaleOptimizer would make its variables twice
         model.optimizer.build(model.trainable_variables)
     variables = {"model": model.variables, "optimizer": model.optimizer.variables, "metrics": model.metrics_variables}
-    # By number, not by path: Keras puts into names how many models and dropouts the process has made before.
+    # Named by number, because Keras' paths depend on the models that the process has made before.
     return {
         f"{owner}/{number:05d}": variable
         for owner, members in variables.items()
@@ -328,7 +334,7 @@ def _assign(state: Mapping, arrays: Mapping[str, np.ndarray], path: str) -> None
         if name not in arrays or arrays[name].shape != tuple(variable.shape):
             raise InputError(
                 f"The checkpoint {path} belongs to another model: it has no {variable.path} of shape "
-                f"{tuple(variable.shape)}."
+                f"{tuple(variable.shape)}. Train the same model, or give another output_dir."
             )
     for name, variable in state.items():
         variable.assign(arrays[name])

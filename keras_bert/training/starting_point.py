@@ -1,4 +1,4 @@
-"""Which model a run starts with: new, from a model folder, or the one that the run has trained."""
+"""The model that a run starts with: a new one, one from a checkpoint, or the run's own trained model."""
 
 import dataclasses
 import os
@@ -15,14 +15,14 @@ from keras_bert.training.run_folder import RunFolder
 
 @dataclasses.dataclass(frozen=True)
 class StartingPoint:
-    """What a run starts with: a checkpoint, or the config and vocabulary of a new model.
+    """The checkpoint, or the config and vocabulary of a new model, with which a run starts.
 
     Attributes:
-        config: not needed with `init_checkpoint`; if both are given they must agree.
-        vocabulary: the same.
-        init_checkpoint: a checkpoint of any format.
-        do_lower_case: the casing; `None` takes that of `init_checkpoint`, else that of the config.
-        keep_layers: the numbers of the layers to take from `init_checkpoint`; `None` takes all.
+        config: the config of a new model. With `init_checkpoint` it is not needed, but must agree if given.
+        vocabulary: the vocabulary of a new model. With `init_checkpoint` it is not needed, but must agree if given.
+        init_checkpoint: a checkpoint in any format.
+        do_lower_case: whether text is lower-cased; None for the choice of `init_checkpoint` or else of the config.
+        keep_layers: the numbers of the layers to take from `init_checkpoint`; None for all.
     """
 
     config: BertConfig | None = None
@@ -32,16 +32,17 @@ class StartingPoint:
     keep_layers: Sequence[int] | None = None
 
     def make(self, model_class: type, **arguments):
-        """Returns a new `model_class`, with the weights of the checkpoint if there is one.
+        """Returns a new model, with the weights of the checkpoint if there is one.
 
         Args:
-            **arguments: what the constructor takes beside the config.
+            model_class: the class of the model.
+            **arguments: its constructor arguments besides the config.
 
         Raises:
-            InputError: nothing to start with was given, or what was given disagrees.
+            InputError: neither a config nor a checkpoint is given, or config, vocabulary and checkpoint disagree.
         """
         if self.keep_layers is not None and not self.init_checkpoint:
-            raise InputError("keep_layers chooses from the layers of init_checkpoint, which was not given.")
+            raise InputError("keep_layers selects layers of init_checkpoint. Give init_checkpoint too.")
         if self.init_checkpoint:
             model = model_class.from_pretrained(
                 self.init_checkpoint, do_lower_case=self.do_lower_case, keep_layers=self.keep_layers, **arguments
@@ -60,16 +61,16 @@ class StartingPoint:
         return model
 
     def make_trained(self, model_class: type):
-        """Returns the model of the checkpoint, which must have been trained as a `model_class`.
+        """Returns the model of the checkpoint, which must already have the heads of `model_class`.
 
         Raises:
-            InputError: it has no such head, or what was given disagrees.
+            InputError: the checkpoint lacks a head, or config, vocabulary and checkpoint disagree.
         """
         checkpoint = read_checkpoint(self.init_checkpoint, self.do_lower_case)
         missing = [head for head in heads_of(model_class) if head not in checkpoint.heads]
         if missing:
             raise InputError(
-                f"{checkpoint.path} holds a {checkpoint.kind}, and a {model_class.__name__} is needed here: it has no "
+                f"{checkpoint.path} holds a {checkpoint.kind}, but a {model_class.__name__} is needed here: it has no "
                 f"{' and no '.join(missing)}. Train one from it first (do_train)."
             )
         model = model_of(model_class, checkpoint)
@@ -90,45 +91,41 @@ class StartingPoint:
 
 
 def trained_model(model_class: type, folder: RunFolder, start: StartingPoint):
-    """Returns the model that the run in `folder` has trained; if there is none, that of `start.init_checkpoint`.
-
-    What `StartingPoint.make` takes is taken here too, as far as it has the head of the model.
+    """Returns the trained model of the run in `folder`, or else the model of `start.init_checkpoint`.
 
     Raises:
-        InputError: there is no model, or it has been trained for something else.
+        InputError: there is no model, or it was trained for another task.
     """
     if os.path.isdir(folder.model_path):
         start = StartingPoint(init_checkpoint=folder.model_path)
     if not start.init_checkpoint:
         raise InputError(
-            f"{folder.path} has no trained model. Train it to its end first (do_train), or name a checkpoint of one as "
-            "init_checkpoint."
+            f"{folder.path} has no trained model. Finish its training first (do_train), or give a checkpoint of a "
+            "trained model as init_checkpoint."
         )
     return start.make_trained(model_class)
 
 
-def check_same_vocabulary(given: Vocabulary | None, saved: Vocabulary | None, path: str | os.PathLike) -> None:
-    """Raises `InputError` when a vocabulary that was given is another than that of the model at `path`."""
-    if given and saved and given.sha256 != saved.sha256:
-        raise InputError(
-            f"The vocabulary that was given is not that of {path}. Leave it out: the model folder has its own."
-        )
+def check_same_vocabulary(vocabulary: Vocabulary | None, saved: Vocabulary | None, path: str | os.PathLike) -> None:
+    """Raises `InputError` if both vocabularies are given and differ. `saved` is that of the model at `path`."""
+    if vocabulary and saved and vocabulary.sha256 != saved.sha256:
+        raise InputError(f"The given vocabulary is not that of {path}. Leave it out: the model folder has its own.")
 
 
-def _with_casing_of(saved: BertConfig, given: BertConfig, do_lower_case: bool | None) -> BertConfig:
-    """Returns the given config with the saved casing, unless it says `False`.
+def _with_casing_of(saved: BertConfig, config: BertConfig, do_lower_case: bool | None) -> BertConfig:
+    """Returns the config with the casing of the saved one, unless the config says `False`.
 
-    Google's files do not say the casing, so `True` can be a default and not what the user meant.
+    Google's config files do not state the casing, so `True` may be only the default.
     """
-    keeps_given = do_lower_case is None and not given.do_lower_case
-    return given if keeps_given else given.replace(do_lower_case=saved.do_lower_case)
+    keeps_casing = do_lower_case is None and not config.do_lower_case
+    return config if keeps_casing else config.replace(do_lower_case=saved.do_lower_case)
 
 
-def _check_same_config(given: BertConfig, saved: BertConfig, path: str | os.PathLike) -> None:
-    left, right = given.replace(extra={}).to_dict(), saved.replace(extra={}).to_dict()
+def _check_same_config(config: BertConfig, saved: BertConfig, path: str | os.PathLike) -> None:
+    left, right = config.replace(extra={}).to_dict(), saved.replace(extra={}).to_dict()
     differences = [f"{key} is {left[key]!r} and {right[key]!r}" for key in left if left[key] != right[key]]
     if differences:
         raise InputError(
-            f"The config that was given and that of {path} disagree: {'; '.join(differences)}. Leave the config out: "
-            "the model folder has its own."
+            f"The given config and that of {path} disagree: {'; '.join(differences)}. Leave the config out: the model "
+            "folder has its own."
         )

@@ -1,4 +1,4 @@
-"""tf.distribute strategies by name, and what several processes must agree on before they train."""
+"""Makes tf.distribute strategies by name, and lets the processes that train together communicate."""
 
 import functools
 import hashlib
@@ -16,16 +16,17 @@ STRATEGIES = ("off", "one_device", "mirrored", "multi_worker_mirrored", "tpu")
 
 
 def make_strategy(name: str = "off", tpu: str = "") -> tf.distribute.Strategy:
-    """Returns the strategy that `--distribution_strategy` names; `off` is TensorFlow's own default.
+    """Returns the strategy that `--distribution_strategy` names. `off` is TensorFlow's default strategy.
 
-    A run is started within its scope, `with make_strategy(...).scope():`: its model and optimiser are made there.
+    Start a run in its scope, `with make_strategy(...).scope():`, because model and optimiser must be made there.
 
-    `mirrored` takes all GPUs of the machine, or all its logical CPU devices where there is none.
-    `multi_worker_mirrored` reads the variable TF_CONFIG, and must be made before TensorFlow runs anything. `tpu` has
-    never run on a TPU: no TPU was at hand.
+    `mirrored` uses all GPUs of the machine, or all its logical CPU devices if it has no GPU. `multi_worker_mirrored`
+    reads the variable TF_CONFIG, and must be made before TensorFlow runs anything. `tpu` has never been tested, because
+    no TPU was available.
 
     Args:
-        tpu: the TPU's name or address; empty finds that of the machine.
+        name: one of `STRATEGIES`.
+        tpu: name or address of the TPU; empty for that of the machine.
 
     Raises:
         InputError: there is no such strategy, TF_CONFIG is missing or wrong, no TPU answers, or Keras runs on another
@@ -55,13 +56,13 @@ def _tpu_strategy(address: str) -> tf.distribute.Strategy:
     except (ValueError, tf.errors.OpError) as error:
         raise InputError(
             f"No TPU answers at {address or 'this machine'} ({str(error).splitlines()[0]}). Give its name or grpc:// "
-            "address in --tpu_name, or take another --distribution_strategy."
+            "address in --tpu_name, or use another --distribution_strategy."
         ) from None
     return tf.distribute.TPUStrategy(resolver)
 
 
 def check_tf_config(text: str | None) -> None:
-    """Raises `InputError` where TF_CONFIG does not say which of which workers this process is."""
+    """Raises `InputError` if TF_CONFIG does not list the workers and the index of this process among them."""
     example = (
         '{"cluster": {"worker": ["host1:2222", "host2:2222"]}, "task": {"type": "worker", "index": 0}}, with its own '
         "index for each worker. python -m run_scripts.launch_workers sets it for workers on one machine."
@@ -71,19 +72,19 @@ def check_tf_config(text: str | None) -> None:
     try:
         config = json.loads(text)
         workers, task = config["cluster"]["worker"], config["task"]
-        is_right = task["type"] in ("worker", "chief") and isinstance(task["index"], int)
-        is_right = is_right and isinstance(workers, list) and all(":" in worker for worker in workers)
-        is_right = is_right and task["index"] < len(config["cluster"][task["type"]])
+        is_valid = task["type"] in ("worker", "chief") and isinstance(task["index"], int)
+        is_valid = is_valid and isinstance(workers, list) and all(":" in worker for worker in workers)
+        is_valid = is_valid and task["index"] < len(config["cluster"][task["type"]])
     except (ValueError, KeyError, TypeError):
-        is_right = False
-    if not is_right:
+        is_valid = False
+    if not is_valid:
         raise InputError(
-            f"TF_CONFIG does not name the workers and which of them this is. Received: {text}. Set {example}"
+            f"TF_CONFIG must list the workers and the index of this process among them. Received: {text}. Set {example}"
         )
 
 
 def is_chief() -> bool:
-    """Returns whether this process is the one that writes files: the only one, or the first worker."""
+    """Returns whether this process writes the files: it is the only one, or the first worker."""
     resolver = _workers()
     if resolver is None:
         return True
@@ -92,20 +93,20 @@ def is_chief() -> bool:
 
 
 def check_batch_size(batch_size: int, num_parts: int = 1) -> None:
-    """Raises `InputError` where a batch cannot be divided evenly among the devices of the current strategy."""
+    """Raises `InputError` if a batch cannot be divided evenly among the devices of the current strategy."""
     num_devices = tf.distribute.get_strategy().num_replicas_in_sync
     if batch_size % (num_devices * num_parts):
         raise InputError(
             f"A batch of {batch_size} cannot be divided evenly among {num_devices} device(s), {num_parts} part(s) "
-            f"each. Take a multiple of {num_devices * num_parts}: a batch is that of an update, over all devices."
+            f"each. Use a multiple of {num_devices * num_parts}: a batch counts the examples of all devices together."
         )
 
 
 def check_workers_agree(settings: Mapping) -> None:
-    """Raises `InputError` on every worker where one was started with other settings than the others.
+    """Raises `InputError` on every worker if the workers were started with different settings.
 
     Args:
-        settings: what JSON can say; of a vocabulary its hash.
+        settings: JSON values. For a vocabulary, pass its hash.
     """
     if _workers() is None:
         return
@@ -114,12 +115,12 @@ def check_workers_agree(settings: Mapping) -> None:
     if len(set(_of_all_workers([digest]))) > 1:
         raise InputError(
             "The workers were started with different settings. Start all with the same command and the same files. "
-            f"Those of this one: {text}"
+            f"The settings of this one: {text}"
         )
 
 
-def is_any(flag: bool) -> bool:
-    """Returns whether the flag is set in any of the processes that train together; all must call it at once."""
+def any_worker(flag: bool) -> bool:
+    """Returns whether the flag is true in any of the processes that train together. All must call it."""
     if _workers() is None:
         return flag
     return any(_of_all_workers([int(flag)]))
@@ -132,20 +133,20 @@ def wait_for_all() -> None:
 
 
 def worker_suffix() -> str:
-    """Returns what the names of files get that every worker writes for itself: nothing for the chief."""
+    """Returns the suffix for files that every worker writes: "-worker1" and so on, but "" for the chief."""
     return "" if is_chief() else f"-worker{_workers().task_id}"
 
 
-def of_chief(function: Callable[[], Any]) -> Any:
-    """Returns in all processes what `function` returns in the chief, which alone calls it; all must call this at once.
+def call_in_chief(function: Callable[[], Any]) -> Any:
+    """Calls `function` in the chief only and returns its result in all processes. All must call this.
 
-    What it computes must not be shared by several processes: those that only wait would not do their part.
+    `function` must not contain a computation that the processes share, because the other processes only wait.
 
     Args:
-        function: returns what JSON can say.
+        function: takes no arguments and returns JSON values.
 
     Raises:
-        InputError: what `function` raises in the chief is raised in all.
+        InputError: `function` has raised it in the chief. It is raised in all processes.
     """
     if _workers() is None:
         return function()
@@ -156,7 +157,7 @@ def of_chief(function: Callable[[], Any]) -> Any:
         except InputError as error:
             message = {"error": str(error)}
     codes = _of_all_workers(list(json.dumps(message).encode("utf-8")) if message else [])
-    # A chief with several devices says it once for each.
+    # A chief with several devices sends the message once per device.
     message, _ = json.JSONDecoder().raw_decode(bytes(codes).decode("utf-8"))
     if "error" in message:
         raise InputError(message["error"])
@@ -164,21 +165,21 @@ def of_chief(function: Callable[[], Any]) -> Any:
 
 
 def run_in_chief(strategy: tf.distribute.Strategy, function: Callable[[], Any]) -> None:
-    """Calls `function` in the chief of a strategy and outside of its scope, on one device; the others wait for it.
+    """Calls `function` in the chief of a strategy, outside its scope and on one device. The others wait for it.
 
     Raises:
-        InputError: what `function` raises in the chief is raised in all.
+        InputError: `function` has raised it in the chief. It is raised in all processes.
     """
     with strategy.scope():
-        is_mine = is_chief()
+        is_in_chief = is_chief()
     failure = None
-    if is_mine:
+    if is_in_chief:
         try:
             function()
         except InputError as error:
             failure = error
     with strategy.scope():
-        of_chief(functools.partial(_raise, failure))
+        call_in_chief(functools.partial(_raise, failure))
 
 
 def _raise(failure: InputError | None) -> None:
@@ -187,13 +188,13 @@ def _raise(failure: InputError | None) -> None:
 
 
 def _of_all_workers(numbers: list[int]) -> list[int]:
-    """Returns the numbers of all workers, those of the first one first, once for each of its devices."""
-    return _gathering(tf.distribute.get_strategy())(tf.constant(numbers, tf.int64)).numpy().tolist()
+    """Returns the numbers of all workers in their order, those of each worker once per device."""
+    return _gather_function(tf.distribute.get_strategy())(tf.constant(numbers, tf.int64)).numpy().tolist()
 
 
 @functools.cache
-def _gathering(strategy: tf.distribute.Strategy):
-    # Traced once: `gather` by itself makes a new graph for every call.
+def _gather_function(strategy: tf.distribute.Strategy):
+    # Traced once, because `strategy.gather` alone makes a new graph in every call.
     @tf.function(input_signature=[tf.TensorSpec([None], tf.int64)], autograph=False)
     def gather(numbers):
         return strategy.gather(strategy.run(lambda: numbers), axis=0)
@@ -202,7 +203,7 @@ def _gathering(strategy: tf.distribute.Strategy):
 
 
 def _workers():
-    """Returns the resolver of the current strategy where several processes train together, else None."""
+    """Returns the cluster resolver of the current strategy if several processes train together, else None."""
     resolver = getattr(tf.distribute.get_strategy(), "cluster_resolver", None)
     if resolver is None or not resolver.task_type:
         return None

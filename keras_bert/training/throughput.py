@@ -1,4 +1,4 @@
-"""How much a training run computes in a second, and how much the device can."""
+"""Counts the operations of a training step, and measures the peak speed of the device."""
 
 import functools
 import re
@@ -12,15 +12,15 @@ _PEAK_SECONDS = 0.1
 
 
 class ModelFlops:
-    """The floating-point operations that training takes by the model's formulas, however they are computed.
+    """Counts the floating-point operations of training by the model's formulas, independent of how it computes them.
 
         6 * (weights of the layers' matrices * tokens + weights of the masked-LM head * predictions)
         + 12 * layers * hidden size * attended pairs
 
-    A product with a matrix of N weights takes 2 N operations a token, and twice as many for its gradients (Kaplan et
-    al., 2020, arXiv 2001.08361, section 2.1). Scores and weighted sums of attention take 4 times the hidden size for
-    every pair of tokens forward, and twice as many backward (Chowdhery et al., 2022, arXiv 2204.02311, appendix B).
-    Padding counts for nothing; embeddings, LayerNorm, the pooler and classifiers are left out.
+    A product with a matrix of N weights takes 2 N operations per token, and its gradients twice as many (Kaplan et al.,
+    2020, arXiv 2001.08361, section 2.1). The scores and weighted sums of attention take 4 times the hidden size per
+    pair of tokens, and their gradients twice as many (Chowdhery et al., 2022, arXiv 2204.02311, appendix B). Padding,
+    embeddings, LayerNorm, the pooler and classifiers are not counted.
 
     Args:
         model: a task model.
@@ -34,14 +34,14 @@ class ModelFlops:
         self._per_pair = 12 * config.num_hidden_layers * config.hidden_size
 
     def of(self, tokens: float, attended_pairs: float, predictions: float) -> float:
-        """Returns the operations for so much input, see `InputProbe.sums`."""
+        """Returns the number of operations for this input; see `InputProbe.sums`."""
         linear = 6 * (self._layer_weights * tokens + self._head_weights * predictions)
         return linear + self._per_pair * attended_pairs
 
 
 @functools.cache
 def measured_peak(dtype: str) -> float:
-    """Returns the operations a second of products of large square matrices, in a tenth of a second or two."""
+    """Returns the operations per second of products of large square matrices. Measures for 0.1 to 0.2 seconds."""
     size, peak, spent = 512, 0.0, 0.0
 
     @tf.function(autograph=False, reduce_retracing=False)

@@ -1,0 +1,35 @@
+"""Every `>>>` example of a docstring runs and prints what it says."""
+
+import doctest
+import importlib
+import pathlib
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import keras_bert
+
+PROJECT = pathlib.Path(__file__).parent.parent
+FOLDERS = ("program", "layers", "accelerate", "optimization", "records", "training")
+FILES = [path for folder in FOLDERS for path in sorted((PROJECT / "keras_bert" / folder).glob("*.py"))]
+MODULES = [
+    ".".join(path.relative_to(PROJECT).with_suffix("").parts)
+    for path in FILES
+    if ">>>" in path.read_text(encoding="utf-8")
+]
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_the_examples_of_a_module_run(name):
+    module = importlib.import_module(name)
+    public = {name: getattr(keras_bert, name) for name in keras_bert.__all__}
+    names = {"keras": keras, "np": np, "tf": tf, **public, **vars(module)}
+    result = doctest.testmod(module, globs=names, optionflags=doctest.NORMALIZE_WHITESPACE)
+    assert result.attempted
+    assert not result.failed
+
+
+def test_modules_with_examples_are_found():
+    assert "keras_bert.program.json_files" in MODULES
