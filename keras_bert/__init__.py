@@ -3,6 +3,7 @@
 Importing this package loads neither TensorFlow nor Keras. They load when a name that needs them is first used.
 
 config.py       BertConfig: bert_config.json and the published sizes
+families.py     BERT's relatives: defaults, tokenizers, row forms and sizes
 tokenization/   text -> token ids, in Python and in the TensorFlow graph
 records/        TFRecords and the batches that are made from them
 layers/         the formulas of the paper as Keras layers

@@ -7,6 +7,8 @@ import reprlib
 from collections.abc import Mapping
 from typing import Any
 
+from keras_bert.families import FAMILIES
+from keras_bert.families import SIZES as FAMILY_SIZES
 from keras_bert.program.atomic_output import atomic_file
 from keras_bert.program.errors import InputError
 from keras_bert.program.json_files import read_json_object
@@ -35,12 +37,17 @@ _POSITIVE_INTEGERS = (
     "num_attention_heads",
     "intermediate_size",
     "max_position_embeddings",
-    "type_vocab_size",
+    "embedding_size",
+    "num_hidden_groups",
+    "inner_group_num",
 )
+_COUNTS_FROM_0 = ("type_vocab_size", "position_offset")
+# The activations of the dense layer on the first token, see `BertConfig.pooler_act`.
+POOLER_ACTIVATIONS = ("tanh", "gelu_erf", "relu")
 # An added key, where the folder that a model was loaded from makes the vectors of texts otherwise than by the mean.
 SENTENCE_POOLING = "sentence_pooling"
 # A file of one line could else ask for lists of any length, long before the weights are held against it.
-_LARGEST = {"num_hidden_layers": 10_000}
+_LARGEST = {"num_hidden_layers": 10_000, "inner_group_num": 100}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,16 +59,28 @@ class BertConfig:
     head has an output table of its own instead of the encoder's. Other keys that a file has are kept in `extra` and
     written back.
 
+    The fields from `model_type` on describe BERT's relatives. Their defaults mean BERT, and a file has only those that
+    differ from the defaults:
+
+        model_type            the family, a key of `families.FAMILIES`.
+        embedding_size        width of the embedding tables. None: `hidden_size`.
+        embedding_projection  whether a dense layer follows the embeddings. None: if the two widths differ.
+        num_hidden_groups     number of groups of layers that share their weights. None: no layers share weights.
+        inner_group_num       number of blocks in a group; each layer runs all of them.
+        position_offset       row of the position table for the first token. `max_position_embeddings` counts all rows.
+        pooler_act            activation of the dense layer on the first token: tanh, gelu_erf or relu.
+
     Raises:
         InputError: a value is of the wrong type or out of range, or `hidden_size` is not divisible by
-            `num_attention_heads`.
+            `num_attention_heads`, or `num_hidden_layers` by `num_hidden_groups`.
 
     Example:
         >>> config = BertConfig.from_size("tiny", vocab_size=8000)
         >>> config.head_size
         64
 
-    Reference: Devlin et al., 2018, section 3; google-research/bert for the names of the keys.
+    Reference: Devlin et al., 2018, section 3; google-research/bert for the names of the keys; google-research/albert
+    for `embedding_size`, `num_hidden_groups` and `inner_group_num`.
     """
 
     vocab_size: int
@@ -78,9 +97,28 @@ class BertConfig:
     layer_norm_eps: float = 1e-12
     do_lower_case: bool = True
     tie_word_embeddings: bool = True
+    model_type: str = "bert"
+    embedding_size: int | None = None
+    embedding_projection: bool | None = None
+    num_hidden_groups: int | None = None
+    inner_group_num: int = 1
+    position_offset: int = 0
+    pooler_act: str = "tanh"
     extra: Mapping[str, Any] = dataclasses.field(default_factory=dict, hash=False)
 
     def __post_init__(self):
+        if not isinstance(self.model_type, str) or self.model_type not in FAMILIES:
+            raise InputError(f"Unknown model_type {reprlib.repr(self.model_type)}. Known are: {', '.join(FAMILIES)}")
+        # A private copy: a frozen config must not change through the dictionary it was made from.
+        defaults = {
+            "embedding_size": self.hidden_size,
+            "num_hidden_groups": self.num_hidden_layers,
+            "embedding_projection": self.embedding_size not in (None, self.hidden_size),
+            "extra": dict(self.extra),
+        }
+        for name, value in defaults.items():
+            if getattr(self, name) is None or name == "extra":
+                object.__setattr__(self, name, value)
         for name in _POSITIVE_INTEGERS:
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int) or value < 1:
@@ -90,6 +128,10 @@ class BertConfig:
                     f"BertConfig: {name} must be at most {_LARGEST.get(name, 2**31 - 1):,}. Received: "
                     f"{reprlib.repr(value)}"
                 )
+        for name in _COUNTS_FROM_0:
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 2**31:
+                raise InputError(f"BertConfig: {name} must be an integer of 0 or more. Received: {reprlib.repr(value)}")
         for name in _PROBABILITIES:
             value = getattr(self, name)
             if not _is_number(value) or not 0.0 <= value <= _HIGHEST_DROPOUT:
@@ -101,7 +143,7 @@ class BertConfig:
             value = getattr(self, name)
             if not _is_number(value) or not 0.0 < value < 1.0:
                 raise InputError(f"BertConfig: {name} must be above 0 and below 1. Received: {reprlib.repr(value)}")
-        for name in ("do_lower_case", "tie_word_embeddings"):
+        for name in ("do_lower_case", "tie_word_embeddings", "embedding_projection"):
             value = getattr(self, name)
             if not isinstance(value, bool):
                 raise InputError(f"BertConfig: {name} must be true or false. Received: {reprlib.repr(value)}")
@@ -115,8 +157,26 @@ class BertConfig:
                 f"BertConfig: hidden_size must be divisible by num_attention_heads. Received: hidden_size="
                 f"{self.hidden_size}, num_attention_heads={self.num_attention_heads}"
             )
-        # A private copy: a frozen config must not change through the dictionary it was made from.
-        object.__setattr__(self, "extra", dict(self.extra))
+        if self.num_hidden_layers % self.num_hidden_groups:
+            raise InputError(
+                f"BertConfig: num_hidden_layers must be divisible by num_hidden_groups. Received: num_hidden_layers="
+                f"{self.num_hidden_layers}, num_hidden_groups={self.num_hidden_groups}"
+            )
+        if self.embedding_size != self.hidden_size and not self.embedding_projection:
+            raise InputError(
+                f"BertConfig: embedding_size={self.embedding_size} differs from hidden_size={self.hidden_size}, so "
+                "embedding_projection must be true."
+            )
+        if self.position_offset >= self.max_position_embeddings:
+            raise InputError(
+                f"BertConfig: position_offset must be below max_position_embeddings={self.max_position_embeddings}. "
+                f"Received: {self.position_offset}"
+            )
+        if self.pooler_act not in POOLER_ACTIVATIONS:
+            raise InputError(
+                f"BertConfig: pooler_act must be one of {', '.join(POOLER_ACTIVATIONS)}. Received: "
+                f"{reprlib.repr(self.pooler_act)}"
+            )
 
     @property
     def head_size(self) -> int:
@@ -128,14 +188,39 @@ class BertConfig:
         """How the files of sentence-transformers make the vector of a text, in its names; "mean" where none say it."""
         return self.extra.get(SENTENCE_POOLING, "mean")
 
-    @classmethod
-    def from_size(cls, size: str, vocab_size: int, **changes) -> "BertConfig":
-        """Returns the config of a published size: tiny, mini, small, medium, base or large.
+    @property
+    def max_sequence_length(self) -> int:
+        """The largest number of tokens in a sequence: the rows of the position table behind the offset."""
+        return self.max_position_embeddings - self.position_offset
 
-        `changes` replaces single values, such as `max_position_embeddings=128`.
+    @property
+    def shares_layers(self) -> bool:
+        """Whether layers share weights."""
+        return self.num_hidden_groups != self.num_hidden_layers
+
+    @property
+    def num_blocks(self) -> int:
+        """The number of blocks with weights of their own."""
+        return self.num_hidden_groups * self.inner_group_num
+
+    @classmethod
+    def from_size(cls, size: str, vocab_size: int | None = None, **changes) -> "BertConfig":
+        """Returns the config of a published size.
+
+        Args:
+            size: tiny, mini, small, medium, base or large for a BERT; family and size for its relatives, such as
+                "roberta-base" or "albert-xlarge" (`families.SIZES`).
+            vocab_size: needed for a BERT; its relatives have one vocabulary each.
+            **changes: replaces single values, such as `max_position_embeddings=128`.
         """
+        if size in FAMILY_SIZES:
+            family, shape = FAMILY_SIZES[size]
+            values = {"model_type": family, **FAMILIES[family].defaults, **shape, **changes}
+            return cls(**values | ({} if vocab_size is None else {"vocab_size": vocab_size}))
+        if vocab_size is None and size in SIZES:
+            raise InputError(f"BertConfig.from_size({size!r}) needs vocab_size: BERT has several vocabularies.")
         if size not in SIZES:
-            raise InputError(f"Unknown model size {size!r}. Use one of: {', '.join(SIZES)}")
+            raise InputError(f"Unknown model size {size!r}. Use one of: {', '.join([*SIZES, *FAMILY_SIZES])}")
         num_layers, hidden_size, num_heads = SIZES[size]
         shape = {
             "num_hidden_layers": num_layers,
@@ -169,9 +254,19 @@ class BertConfig:
             raise InputError(f"{path}: {error}") from None
 
     def to_dict(self) -> dict[str, Any]:
-        """Returns what `bert_config.json` holds: the known keys, then those of `extra`."""
+        """Returns what `bert_config.json` holds: BERT's keys, its relatives' where they differ, then `extra`."""
         known = {field.name: getattr(self, field.name) for field in dataclasses.fields(self) if field.name != "extra"}
-        return {**known, **self.extra}
+        bert = {
+            "model_type": "bert",
+            "embedding_size": self.hidden_size,
+            "embedding_projection": self.embedding_size != self.hidden_size,
+            "num_hidden_groups": self.num_hidden_layers,
+            "inner_group_num": 1,
+            "position_offset": 0,
+            "pooler_act": "tanh",
+        }
+        written = {name: value for name, value in known.items() if name not in bert or value != bert[name]}
+        return {**written, **self.extra}
 
     def save(self, path: str | os.PathLike) -> None:
         """Writes `bert_config.json`; an existing file is replaced whole or not at all."""
@@ -179,8 +274,9 @@ class BertConfig:
             file.write((json.dumps(self.to_dict(), indent=2, ensure_ascii=False) + "\n").encode("utf-8"))
 
     def replace(self, **changes) -> "BertConfig":
-        """Returns a copy with some values changed."""
-        return dataclasses.replace(self, **changes)
+        """Returns a copy with some values changed; values that follow from others by default follow them again."""
+        known = {name: value for name, value in self.to_dict().items() if name not in self.extra}
+        return type(self)(**{**known, "extra": self.extra, **changes})
 
     def check_vocabulary(self, num_tokens: int) -> None:
         """Raises `InputError` unless the vocabulary has `vocab_size` tokens.
@@ -195,10 +291,12 @@ class BertConfig:
 
     def check_sequence_length(self, sequence_length: int) -> None:
         """Raises `InputError` when a sequence is longer than the table of positions."""
-        if sequence_length > self.max_position_embeddings:
+        if sequence_length > self.max_sequence_length:
+            offset = f" - position_offset={self.position_offset}" if self.position_offset else ""
             raise InputError(
-                f"A sequence length of {sequence_length} is more than this model's {self.max_position_embeddings} "
-                "positions (max_position_embeddings). Use a shorter max_seq_length, or a config with more positions."
+                f"A sequence length of {sequence_length} is more than this model's {self.max_sequence_length} "
+                f"positions (max_position_embeddings{offset}). Use a shorter max_seq_length, or a config with more "
+                "positions."
             )
 
 

@@ -137,12 +137,15 @@ def encoder_shapes(config: BertConfig) -> dict[str, tuple[int, ...]]:
     """Returns name -> shape of all weights of the encoder, the pooler's included."""
     width, inner = config.hidden_size, config.intermediate_size
     shapes = {
-        TOKEN_EMBEDDINGS: (config.vocab_size, width),
-        POSITION_EMBEDDINGS: (config.max_position_embeddings, width),
-        "encoder/embeddings/segment_embeddings": (config.type_vocab_size, width),
-        **_layer_norm("encoder/embeddings/layer_norm", width),
+        TOKEN_EMBEDDINGS: (config.vocab_size, config.embedding_size),
+        POSITION_EMBEDDINGS: (config.max_position_embeddings, config.embedding_size),
+        **_layer_norm("encoder/embeddings/layer_norm", config.embedding_size),
     }
-    for number in range(config.num_hidden_layers):
+    if config.type_vocab_size:
+        shapes["encoder/embeddings/segment_embeddings"] = (config.type_vocab_size, config.embedding_size)
+    if config.embedding_projection:
+        shapes |= _dense("encoder/embeddings/projection", config.embedding_size, width)
+    for number in range(config.num_blocks):
         layer = f"encoder/layer_{number}"
         for dense in ("query", "key", "value", "output_dense"):
             shapes |= _dense(f"{layer}/attention/{dense}", width, width)
@@ -158,11 +161,15 @@ def head_shapes(config: BertConfig, head: str, num_classes: int) -> dict[str, tu
     width = config.hidden_size
     if head == MASKED_LM:
         shapes = {
-            **_dense(f"{MASKED_LM}/dense", width, width),
-            **_layer_norm(f"{MASKED_LM}/layer_norm", width),
+            **_dense(f"{MASKED_LM}/dense", width, config.embedding_size),
+            **_layer_norm(f"{MASKED_LM}/layer_norm", config.embedding_size),
             OUTPUT_BIAS: (config.vocab_size,),
         }
-        return shapes if config.tie_word_embeddings else {**shapes, OUTPUT_EMBEDDINGS: (config.vocab_size, width)}
+        return (
+            shapes
+            if config.tie_word_embeddings
+            else {**shapes, OUTPUT_EMBEDDINGS: (config.vocab_size, config.embedding_size)}
+        )
     outputs = {NEXT_SENTENCE: 2, SPAN_CLASSIFIER: 2, MULTIPLE_CHOICE: 1}.get(head, num_classes)
     return _dense(head, width, outputs)
 

@@ -71,6 +71,11 @@ def write_checkpoint(checkpoint: BertCheckpoint, path: str | os.PathLike, format
             f"The {format} format has no place for the state of the optimizer. Write it with format='google', or the "
             "whole model with model.save('model.keras'), or leave include_optimizer out."
         )
+    if format == "google" and checkpoint.config.model_type != "bert":
+        raise InputError(
+            f"Google's BERT format cannot hold a model of the family {checkpoint.config.model_type}. Write it with "
+            "format='keras_bert' or 'huggingface'."
+        )
     check_tensors(checkpoint)
     with atomic_folder(path) as folder:
         left_out = WRITERS[format](checkpoint, folder)

@@ -3,6 +3,7 @@
 Reference: huggingface/transformers, `models/bert/` (`configuration_bert.py`, `modeling_bert.py`).
 """
 
+import dataclasses
 import glob
 import json
 import os
@@ -13,11 +14,13 @@ from collections.abc import Mapping
 from keras_bert.checkpoints import checkpoint as form
 from keras_bert.checkpoints import hugging_face_tokenizer as tokenizer
 from keras_bert.checkpoints.checkpoint import BertCheckpoint, StoredTensor
-from keras_bert.checkpoints.name_table import SAME, TRANSPOSED, NameTable, to_ours, to_theirs
+from keras_bert.checkpoints.hugging_face_names import NAMES, HuggingFaceNames
+from keras_bert.checkpoints.name_table import NameTable, to_ours, to_theirs
 from keras_bert.checkpoints.safetensors_file import read_safetensors, write_safetensors
 from keras_bert.checkpoints.sentence_transformers import read_sentence_pooling
 from keras_bert.checkpoints.torch_file import read_torch_file
 from keras_bert.config import SENTENCE_POOLING, BertConfig
+from keras_bert.families import FAMILIES, WORD_PIECE
 from keras_bert.program.atomic_output import atomic_file
 from keras_bert.program.errors import InputError
 from keras_bert.program.json_files import checked, member, read_json_object, strings
@@ -41,58 +44,46 @@ _ACTIVATIONS = {
 }
 _ACTIVATIONS_BACK = {"gelu": "gelu_new", "gelu_erf": "gelu", "relu": "relu", "tanh": "tanh", "linear": "linear"}
 
-# What a class of theirs calls `classifier` is, here, the head of that name.
-_CLASSIFIERS = {
-    "BertForSequenceClassification": form.CLASSIFIER,
-    "BertForTokenClassification": form.TOKEN_CLASSIFIER,
-    "BertForMultipleChoice": form.MULTIPLE_CHOICE,
+# End of a class name there -> the head here; the first that fits a checkpoint names its class. All but the first call
+# it `classifier`.
+_ARCHITECTURES = {
+    "ForQuestionAnswering": form.SPAN_CLASSIFIER,
+    "ForTokenClassification": form.TOKEN_CLASSIFIER,
+    "ForMultipleChoice": form.MULTIPLE_CHOICE,
+    "ForSequenceClassification": form.CLASSIFIER,
 }
-# The class that a checkpoint with these heads is of; the first that fits.
-_ARCHITECTURES = [
-    (form.SPAN_CLASSIFIER, "BertForQuestionAnswering"),
-    (form.TOKEN_CLASSIFIER, "BertForTokenClassification"),
-    (form.MULTIPLE_CHOICE, "BertForMultipleChoice"),
-    (form.CLASSIFIER, "BertForSequenceClassification"),
-]
-
-
-def _dense(ours: str, theirs: str) -> list[tuple]:
-    return [(f"{ours}/kernel", f"{theirs}.weight", TRANSPOSED), (f"{ours}/bias", f"{theirs}.bias", SAME)]
-
-
-def _layer_norm(ours: str, theirs: str) -> list[tuple]:
-    return [(f"{ours}/gamma", f"{theirs}.weight", SAME), (f"{ours}/beta", f"{theirs}.bias", SAME)]
-
-
-_LAYER, _THEIR_LAYER = "encoder/layer_*", "bert.encoder.layer.*"
-_NAMES = [
-    (form.TOKEN_EMBEDDINGS, "bert.embeddings.word_embeddings.weight", SAME),
-    (form.POSITION_EMBEDDINGS, "bert.embeddings.position_embeddings.weight", SAME),
-    ("encoder/embeddings/segment_embeddings", "bert.embeddings.token_type_embeddings.weight", SAME),
-    *_layer_norm("encoder/embeddings/layer_norm", "bert.embeddings.LayerNorm"),
-    *_dense(f"{_LAYER}/attention/query", f"{_THEIR_LAYER}.attention.self.query"),
-    *_dense(f"{_LAYER}/attention/key", f"{_THEIR_LAYER}.attention.self.key"),
-    *_dense(f"{_LAYER}/attention/value", f"{_THEIR_LAYER}.attention.self.value"),
-    *_dense(f"{_LAYER}/attention/output_dense", f"{_THEIR_LAYER}.attention.output.dense"),
-    *_layer_norm(f"{_LAYER}/attention_layer_norm", f"{_THEIR_LAYER}.attention.output.LayerNorm"),
-    *_dense(f"{_LAYER}/intermediate_dense", f"{_THEIR_LAYER}.intermediate.dense"),
-    *_dense(f"{_LAYER}/output_dense", f"{_THEIR_LAYER}.output.dense"),
-    *_layer_norm(f"{_LAYER}/output_layer_norm", f"{_THEIR_LAYER}.output.LayerNorm"),
-    *_dense("encoder/pooler/dense", "bert.pooler.dense"),
-    *_dense("masked_lm_head/dense", "cls.predictions.transform.dense"),
-    *_layer_norm("masked_lm_head/layer_norm", "cls.predictions.transform.LayerNorm"),
-    (form.OUTPUT_BIAS, "cls.predictions.bias", SAME),
-    (form.OUTPUT_EMBEDDINGS, "cls.predictions.decoder.weight", SAME),
-    *_dense("next_sentence_head", "cls.seq_relationship"),
-    *_dense(form.SPAN_CLASSIFIER, "qa_outputs"),
-]
-_TABLES = {head: NameTable([*_NAMES, *_dense(head, "classifier")]) for head in _CLASSIFIERS.values()}
+# DistilBERT's names of the keys of a config -> those of the others.
+_DISTILBERT_KEYS = {
+    "dim": "hidden_size",
+    "n_layers": "num_hidden_layers",
+    "n_heads": "num_attention_heads",
+    "hidden_dim": "intermediate_size",
+    "activation": "hidden_act",
+    "dropout": "hidden_dropout_prob",
+    "attention_dropout": "attention_probs_dropout_prob",
+}
+# What transformers leaves out of a config, because it is the default of its class.
+_THEIR_DEFAULTS = {
+    "bert": {"vocab_size": 30522},
+    "roberta": {"vocab_size": 50265, "max_position_embeddings": 512, "type_vocab_size": 2, "layer_norm_eps": 1e-12},
+    "albert": {
+        "embedding_size": 128,
+        "hidden_size": 4096,
+        "num_attention_heads": 64,
+        "intermediate_size": 16384,
+        "hidden_act": "gelu_new",
+    },
+    "distilbert": {"num_hidden_layers": 6},
+    "electra": {"embedding_size": 128, "hidden_size": 256, "num_attention_heads": 4, "intermediate_size": 1024},
+}
 _PROBLEM_TYPES = {
     "single_label_classification": "classification",
     "multi_label_classification": "multi_label",
     "regression": "regression",
 }
-_BIAS, _DECODER_BIAS = "cls.predictions.bias", "cls.predictions.decoder.bias"
+_OF_BARE_ENCODERS = ("embeddings.", "embeddings_project.", "encoder.", "pooler.", "transformer.")
+# Keys of ours that follow from the family there.
+_NOT_THEIRS = ("do_lower_case", "embedding_projection", "position_offset", "pooler_act")
 _CONSTANTS = re.compile(r".*\bembeddings\.(position_ids|token_type_ids)$")
 
 
@@ -111,19 +102,25 @@ def read_hugging_face(path: str, trust_pickle: bool = False) -> BertCheckpoint:
     if pooling != "mean":
         config = config.replace(extra={SENTENCE_POOLING: pooling})
     weights_path, stored = _read_weights(path, trust_pickle)
-    head = _CLASSIFIERS.get(architecture, form.CLASSIFIER)
-    tensors, ignored = _named(stored, _TABLES[head])
+    names = NAMES[config.model_type]
+    head = _head_of(architecture)
+    tensors, ignored = _named(stored, names, names.table(config, head))
+    head = head or form.CLASSIFIER
     if form.TOKEN_EMBEDDINGS not in tensors:
         raise InputError(
-            f"{weights_path} holds no BERT: bert.embeddings.word_embeddings.weight is missing. Its tensors are called "
-            f"{', '.join(list(stored)[:3])}, ..."
+            f"{weights_path} holds no BERT: {names.prefix}.embeddings.word_embeddings.weight is missing. Its "
+            f"tensors are called {', '.join(list(stored)[:3])}, ..."
         )
     if config.tie_word_embeddings:
         # Older versions write a shared table twice, and transformers reads it from the encoder.
         tensors.pop(form.OUTPUT_EMBEDDINGS, None)
-    elif _BIAS in stored and _DECODER_BIAS in stored:
-        ignored.append(_BIAS)
-    vocabulary, casing, remarks = tokenizer.read_tokenizer(path, config.vocab_size)
+    elif names.decoder_bias in stored and _bias(names) in stored:
+        ignored.append(_bias(names))
+    kind = FAMILIES[config.model_type].tokenizer
+    if kind == WORD_PIECE:
+        vocabulary, casing, remarks = tokenizer.read_tokenizer(path, config.vocab_size)
+    else:
+        vocabulary, casing, remarks = None, {}, [f"its tokenizer ({kind}) is not read"]
     config = config.replace(**casing)
     has_labels = head in (form.CLASSIFIER, form.TOKEN_CLASSIFIER)
     labels = _labels(path, values, form.num_outputs(weights_path, tensors, head)) if has_labels else None
@@ -148,9 +145,12 @@ def write_hugging_face(checkpoint: BertCheckpoint, folder: str) -> list[str]:
         The names of our weights that have no place there; they are not written.
     """
     heads, config = checkpoint.heads, checkpoint.config
-    architecture = next((name for head, name in _ARCHITECTURES if head in heads), None)
+    names = NAMES[config.model_type]
+    architecture = next((name for name, head in _ARCHITECTURES.items() if head in heads), None)
     architecture = architecture or _language_model(form.MASKED_LM in heads, form.NEXT_SENTENCE in heads)
-    table = _TABLES[_CLASSIFIERS.get(architecture, form.CLASSIFIER)]
+    table = names.table(config, _head_of(architecture))
+    is_bare = architecture == "Model"
+    architecture = names.classes + architecture
     written, left_out = {}, []
     for name, tensor in checkpoint.tensors.items():
         theirs = table.theirs(name)
@@ -158,10 +158,10 @@ def write_hugging_face(checkpoint: BertCheckpoint, folder: str) -> list[str]:
             left_out.append(name)
         else:
             # BertModel by itself, without a head, is the model of which the others say "bert.".
-            key = theirs[0].removeprefix("bert.") if architecture == "BertModel" else theirs[0]
+            key = theirs[0].removeprefix(f"{names.prefix}.") if is_bare else theirs[0]
             written[key] = to_theirs(tensor, theirs[1])
-    if form.OUTPUT_EMBEDDINGS in checkpoint.tensors:
-        written[_DECODER_BIAS] = checkpoint.tensors[form.OUTPUT_BIAS]
+    if form.OUTPUT_EMBEDDINGS in checkpoint.tensors and names.decoder_bias:
+        written[names.decoder_bias] = checkpoint.tensors[form.OUTPUT_BIAS]
     with atomic_file(os.path.join(folder, CONFIG_FILE)) as file:
         values = _config_values(checkpoint, architecture)
         file.write((json.dumps(values, indent=2, ensure_ascii=False) + "\n").encode())
@@ -175,8 +175,14 @@ def write_hugging_face(checkpoint: BertCheckpoint, folder: str) -> list[str]:
 def _config(path: str, values: Mapping) -> BertConfig:
     file = os.path.join(path, CONFIG_FILE)
     model_type = values.get("model_type", "bert")
-    if model_type != "bert":
-        raise InputError(f"{file}: the model is a {reprlib.repr(model_type)}, and only BERT can be read ('bert').")
+    if not isinstance(model_type, str) or model_type not in FAMILIES:
+        raise InputError(
+            f"{file}: the model is a {reprlib.repr(model_type)}, and only BERT can be read, or one of its family. "
+            f"Known are: {', '.join(FAMILIES)}"
+        )
+    family = FAMILIES[model_type]
+    if model_type == "distilbert":
+        values = {_DISTILBERT_KEYS.get(name, name): value for name, value in values.items()}
     if values.get("position_embedding_type", "absolute") != "absolute":
         raise InputError(
             f"{file}: positions of the kind {reprlib.repr(values['position_embedding_type'])} are not the learnt table "
@@ -184,12 +190,15 @@ def _config(path: str, values: Mapping) -> BertConfig:
         )
     if values.get("is_decoder") or values.get("add_cross_attention"):
         raise InputError(f"{file}: the model is a decoder (is_decoder), which looks to the left only. BERT does not.")
+    values = {**_THEIR_DEFAULTS[model_type], **values}
     activation = member(values, "hidden_act", str, file, "gelu")
     if activation not in _ACTIVATIONS:
         raise InputError(f"{file}: hidden_act is {reprlib.repr(activation)}. Known are: {', '.join(_ACTIVATIONS)}")
-    defaults = {"vocab_size": 30522, "tie_word_embeddings": True}  # transformers leaves out some that are its defaults
-    names = [*BertConfig(vocab_size=1).to_dict(), SENTENCE_POOLING]
+    defaults = {**family.defaults, "tie_word_embeddings": True}
+    names = [field.name for field in dataclasses.fields(BertConfig) if field.name != "extra"] + [SENTENCE_POOLING]
     kept = {name: values[name] for name in names if values.get(name) is not None and name != "do_lower_case"}
+    if model_type == "roberta":
+        kept["position_offset"] = member(values, "pad_token_id", int, file, 1) + 1
     try:
         return BertConfig.from_dict({**defaults, **kept, "hidden_act": _ACTIVATIONS[activation]})
     except InputError as error:
@@ -198,15 +207,17 @@ def _config(path: str, values: Mapping) -> BertConfig:
 
 def _config_values(checkpoint: BertCheckpoint, architecture: str) -> dict:
     config = checkpoint.config
-    values = {
-        name: value for name, value in config.replace(extra={}).to_dict().items() if name not in ("do_lower_case",)
-    }
+    values = {name: value for name, value in config.replace(extra={}).to_dict().items() if name not in _NOT_THEIRS}
+    if config.model_type in ("albert", "electra"):
+        values |= {"embedding_size": config.embedding_size}
+    if config.model_type == "albert":
+        values |= {"num_hidden_groups": config.num_hidden_groups, "inner_group_num": config.inner_group_num}
     vocabulary = checkpoint.vocabulary
     values |= {
         "architectures": [architecture],
-        "model_type": "bert",
+        "model_type": config.model_type,
         "hidden_act": _ACTIVATIONS_BACK[config.hidden_act],
-        "pad_token_id": vocabulary.pad_id if vocabulary else 0,
+        "pad_token_id": vocabulary.pad_id if vocabulary else max(config.position_offset - 1, 0),
         "position_embedding_type": "absolute",
         "classifier_dropout": None,
         "use_cache": True,
@@ -216,6 +227,9 @@ def _config_values(checkpoint: BertCheckpoint, architecture: str) -> dict:
     if checkpoint.labels:
         values["id2label"] = {str(number): label for number, label in enumerate(checkpoint.labels)}
         values["label2id"] = {label: number for number, label in enumerate(checkpoint.labels)}
+    if config.model_type == "distilbert":
+        theirs = {ours: theirs for theirs, ours in _DISTILBERT_KEYS.items()}
+        values = {theirs.get(name, name): value for name, value in values.items() if name != "type_vocab_size"}
     if form.CLASSIFIER in checkpoint.heads:
         values["problem_type"] = next(
             theirs for theirs, ours in _PROBLEM_TYPES.items() if ours == checkpoint.problem_type
@@ -225,8 +239,18 @@ def _config_values(checkpoint: BertCheckpoint, architecture: str) -> dict:
 
 def _language_model(has_masked_lm: bool, has_next_sentence: bool) -> str:
     if has_masked_lm:
-        return "BertForPreTraining" if has_next_sentence else "BertForMaskedLM"
-    return "BertForNextSentencePrediction" if has_next_sentence else "BertModel"
+        return "ForPreTraining" if has_next_sentence else "ForMaskedLM"
+    return "ForNextSentencePrediction" if has_next_sentence else "Model"
+
+
+def _head_of(architecture: str) -> str | None:
+    """Returns the head that a class of theirs calls `classifier`, or None."""
+    head = next((head for name, head in _ARCHITECTURES.items() if architecture.endswith(name)), None)
+    return None if head == form.SPAN_CLASSIFIER else head
+
+
+def _bias(names: HuggingFaceNames) -> str:
+    return next(theirs for ours, theirs, _ in names.masked_lm if ours == form.OUTPUT_BIAS)
 
 
 def _labels(path: str, values: Mapping, count: int | None) -> tuple[str, ...] | None:
@@ -278,18 +302,20 @@ def _read_file(path: str, trust_pickle: bool) -> dict[str, StoredTensor]:
     return read_safetensors(path) if path.endswith(".safetensors") else read_torch_file(path, trust_pickle)
 
 
-def _named(stored: Mapping[str, StoredTensor], table: NameTable) -> tuple[dict[str, StoredTensor], list[str]]:
+def _named(
+    stored: Mapping[str, StoredTensor], names: HuggingFaceNames, table: NameTable
+) -> tuple[dict[str, StoredTensor], list[str]]:
     """Returns our names -> tensors in our layout, and the names that mean nothing here."""
     tensors, ignored = {}, []
     for key, tensor in stored.items():
         name = key.removeprefix("module.")  # of torch's DataParallel
-        if name.startswith(("embeddings.", "encoder.", "pooler.")):
-            name = f"bert.{name}"
+        if name.startswith(_OF_BARE_ENCODERS):
+            name = f"{names.prefix}.{name}"
         # The first BERTs of PyTorch, converted from TensorFlow, kept its names.
         name = re.sub(r"\.gamma$", ".weight", re.sub(r"\.beta$", ".bias", name))
-        if name in (_BIAS, _DECODER_BIAS):
+        if name in (_bias(names), names.decoder_bias):
             # When the decoder is its own, its own bias is what counts; else the two are the same.
-            if name == _DECODER_BIAS or form.OUTPUT_BIAS not in tensors:
+            if name == names.decoder_bias or form.OUTPUT_BIAS not in tensors:
                 tensors[form.OUTPUT_BIAS] = tensor
             continue
         ours = table.ours(name)

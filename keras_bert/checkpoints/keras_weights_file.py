@@ -115,15 +115,16 @@ def keras_layout(model_class: type, config: BertConfig, arguments: Mapping) -> d
     """
     import keras
 
-    num_layers = min(config.num_hidden_layers, 2)
-    ones = ("vocab_size", "hidden_size", "num_attention_heads", "intermediate_size")
-    ones = {name: 1 for name in (*ones, "max_position_embeddings", "type_vocab_size")}
+    num_blocks = min(config.num_blocks, 2)
+    ones = ("vocab_size", "hidden_size", "num_attention_heads", "intermediate_size", "embedding_size")
+    ones = {name: 1 for name in (*ones, "max_position_embeddings", "inner_group_num")}
+    ones |= {"type_vocab_size": min(config.type_vocab_size, 1), "position_offset": 0}
+    ones |= {"num_hidden_layers": num_blocks, "num_hidden_groups": num_blocks}
+    ones |= {"embedding_projection": config.embedding_projection}
     # With a name of its own, it does not make Keras number the models that come after it. In float32, which has all
     # the numbers, whatever models are made in otherwise.
     with keras_as_before_on_error():
-        model = model_class(
-            config.replace(**ones, num_hidden_layers=num_layers), **arguments, name="layout", dtype="float32"
-        )
+        model = model_class(config.replace(**ones), **arguments, name="layout", dtype="float32")
     weights = model_weights(model)
     for number, variable in enumerate(weights.values()):
         variable.assign(np.full(variable.shape, number))
@@ -138,7 +139,7 @@ def keras_layout(model_class: type, config: BertConfig, arguments: Mapping) -> d
     with h5py.File(file, "r") as content:
         content.visititems(note)
     for name in [name for name in layout if _SECOND_LAYER in name]:
-        for number in range(2, config.num_hidden_layers):
+        for number in range(2, config.num_blocks):
             of_first, of_second = layout[name.replace(_SECOND_LAYER, _FIRST_LAYER)], layout[name]
             layout[name.replace(_SECOND_LAYER, f"/layer_{number}/")] = _of_layer(number, of_first, of_second)
     return dict(sorted(layout.items(), key=lambda names: names[1].split("/")))

@@ -44,16 +44,17 @@ def read_new_tokens(path: str | os.PathLike) -> list[str]:
 
 
 def with_positions(checkpoint: BertCheckpoint, count: int) -> BertCheckpoint:
-    """Returns the checkpoint with the first `count` positions; beyond the last one the table starts again.
+    """Returns the checkpoint with the first `count` rows of positions; beyond the last one the table starts again.
 
     Repeating keeps what the model has learnt of near neighbours, and trains faster than random rows.
 
     Reference: Beltagy et al., 2020 (Longformer), section 5.
     """
     config = checkpoint.config.replace(max_position_embeddings=count)
-    width = config.hidden_size
+    offset = config.position_offset  # the rows before the first position stay
     table = checkpoint.tensors[POSITION_EMBEDDINGS].changed(
-        (count, width), lambda rows: rows[np.arange(count) % len(rows)]
+        (count, config.embedding_size),
+        lambda rows: rows[np.r_[:offset, offset + np.arange(count - offset) % (len(rows) - offset)]],
     )
     return checkpoint.replace(config=config, tensors={**checkpoint.tensors, POSITION_EMBEDDINGS: table})
 
@@ -70,6 +71,11 @@ def with_layers(checkpoint: BertCheckpoint, keep: Sequence[int]) -> BertCheckpoi
     Reference: Sanh et al., 2019 (DistilBERT), section 3, which starts with every second layer of the teacher.
     """
     keep, count = [int(number) for number in keep], checkpoint.config.num_hidden_layers
+    if checkpoint.config.shares_layers or checkpoint.config.inner_group_num > 1:
+        raise InputError(
+            f"{checkpoint.path}: keep_layers needs layers with weights of their own. This model's {count} layers are "
+            f"in {checkpoint.config.num_hidden_groups} groups that share them (num_hidden_groups)."
+        )
     if not keep or not all(0 <= number < count for number in keep):
         raise InputError(f"keep_layers must be numbers from 0 to {count - 1}, one at least. Received: {list(keep)}")
     tensors = {}

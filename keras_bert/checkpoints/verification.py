@@ -11,6 +11,8 @@ import numpy as np
 from keras_bert.checkpoints import formats
 from keras_bert.checkpoints.checkpoint import POOLER, BertCheckpoint, part_of
 from keras_bert.checkpoints.hub import HUB_PREFIX, download
+from keras_bert.checkpoints.hugging_face_names import NAMES as HUGGING_FACE_NAMES
+from keras_bert.config import BertConfig
 from keras_bert.tokenization.vocabulary import Vocabulary
 from keras_bert.tokenization.wordpiece import WordPieceTokenizer
 
@@ -36,7 +38,7 @@ def verify(input_path: str, output_path: str, texts=TEXTS, **reading) -> Iterato
         "input": formats.read_checkpoint(input_path, **reading),
         "output": formats.read_checkpoint(output_path),
     }
-    smallest = min(sides.values(), key=lambda checkpoint: checkpoint.config.max_position_embeddings)
+    smallest = min(sides.values(), key=lambda checkpoint: checkpoint.config.max_sequence_length)
     features = _features(smallest, texts)
     ours = {side: _our_outputs(checkpoint, features) for side, checkpoint in sides.items()}
     has_pooler = all(any(part_of(name) == POOLER for name in checkpoint.tensors) for checkpoint in sides.values())
@@ -46,7 +48,7 @@ def verify(input_path: str, output_path: str, texts=TEXTS, **reading) -> Iterato
         for library, run in _libraries_for(checkpoint):
             try:
                 version = importlib.metadata.version(library)
-                theirs = run(_folder(checkpoint.path), features)
+                theirs = run(_folder(checkpoint.path), features, checkpoint.config)
             except (ImportError, importlib.metadata.PackageNotFoundError) as error:
                 yield f"{side} by {library}: not compared, because it is not installed here ({error})"
                 continue
@@ -56,7 +58,7 @@ def verify(input_path: str, output_path: str, texts=TEXTS, **reading) -> Iterato
 def _features(checkpoint: BertCheckpoint, texts) -> dict[str, np.ndarray]:
     """Returns a padded batch of the texts, the last one with a second segment."""
     vocabulary, config = checkpoint.vocabulary, checkpoint.config
-    longest = min(64, config.max_position_embeddings)
+    longest = min(64, config.max_sequence_length)
     rows = [_ids(text, vocabulary, checkpoint)[:longest] for text in texts]
     length = max(map(len, rows))
     input_ids = np.array([row + [0] * (length - len(row)) for row in rows], "int32")
@@ -89,22 +91,23 @@ def _libraries_for(checkpoint: BertCheckpoint) -> list[tuple[str, Callable]]:
     return [("keras-hub", _run_keras_hub)] if checkpoint.kind.startswith("KerasHub") else []
 
 
-def _run_transformers(folder: str, features) -> dict[str, np.ndarray]:
+def _run_transformers(folder: str, features, config: BertConfig) -> dict[str, np.ndarray]:
     import torch
     import transformers
 
-    transformers.logging.set_verbosity_error()  # heads that BertModel has not are no surprise
-    model = transformers.BertModel.from_pretrained(folder).eval()
+    transformers.logging.set_verbosity_error()  # a bare encoder has no place for the head of the folder
+    model_class = getattr(transformers, f"{HUGGING_FACE_NAMES[config.model_type].classes}Model")
+    names = {"input_ids": "input_ids", "attention_mask": "input_mask"}
+    if config.type_vocab_size > 1:
+        names["token_type_ids"] = "segment_ids"
+    model = model_class.from_pretrained(folder).eval()
     with torch.no_grad():
-        outputs = model(
-            input_ids=torch.tensor(features["input_ids"], dtype=torch.long),
-            attention_mask=torch.tensor(features["input_mask"], dtype=torch.long),
-            token_type_ids=torch.tensor(features["segment_ids"], dtype=torch.long),
-        )
-    return {"sequence_output": outputs.last_hidden_state.numpy(), "pooled_output": outputs.pooler_output.numpy()}
+        outputs = model(**{theirs: torch.tensor(features[ours], dtype=torch.long) for theirs, ours in names.items()})
+    theirs = {"sequence_output": outputs.last_hidden_state, "pooled_output": outputs.get("pooler_output")}
+    return {name: tensor.numpy() for name, tensor in theirs.items() if tensor is not None}
 
 
-def _run_keras_hub(folder: str, features) -> dict[str, np.ndarray]:
+def _run_keras_hub(folder: str, features, config: BertConfig) -> dict[str, np.ndarray]:
     import keras_hub
 
     names = {"token_ids": "input_ids", "padding_mask": "input_mask", "segment_ids": "segment_ids"}

@@ -114,7 +114,7 @@ def packed_sentence_embeddings(
     check_pooling(model.config, "mean")
     encoder = getattr(model, "encoder", model)
     encoded = list(encode_texts(model, sentences, max_seq_length))
-    longest = encoder.config.max_position_embeddings if max_seq_length is None else max_seq_length
+    longest = encoder.config.max_sequence_length if max_seq_length is None else max_seq_length
     rows = _pack([len(text.ids) for text in encoded], longest)
     found = np.zeros((len(encoded), encoder.config.hidden_size), np.float32)
     for first in range(0, len(rows), batch_size):

@@ -128,7 +128,7 @@ def encode_texts(model, texts: Iterable, max_seq_length: int | None = None) -> I
     config, vocabulary = model.config, model.vocabulary
     if vocabulary is None:
         raise InputError("The model has no vocabulary. Set model.vocabulary = Vocabulary.from_file('vocab.txt').")
-    longest = config.max_position_embeddings if max_seq_length is None else max_seq_length
+    longest = config.max_sequence_length if max_seq_length is None else max_seq_length
     config.check_sequence_length(longest)
     if longest < 3:
         raise InputError(f"max_seq_length must be at least 3. Received: {longest}")
@@ -158,7 +158,7 @@ def _vectors(
         found: list = [None] * len(window)
         for start in range(0, len(window), batch_size):
             chosen = by_length[start : start + batch_size]
-            batch = _batch([window[index] for index in chosen], encoder.config.max_position_embeddings)
+            batch = _batch([window[index] for index in chosen], encoder.config.max_sequence_length)
             vectors = np.asarray(compute(batch), "float32")
             for index, row in zip(chosen, vectors, strict=True):
                 found[index] = row[: len(window[index].ids)].copy()

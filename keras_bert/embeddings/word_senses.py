@@ -76,7 +76,7 @@ def word_vectors(
     if model.vocabulary is None:
         raise InputError("The model has no vocabulary. Set model.vocabulary = Vocabulary.from_file('vocab.txt').")
     texts, words = as_texts(texts), as_texts(words, "word")
-    longest = model.config.max_position_embeddings if max_seq_length is None else max_seq_length
+    longest = model.config.max_sequence_length if max_seq_length is None else max_seq_length
     model.config.check_sequence_length(longest)
     tokenizer = WordPieceTokenizer(model.vocabulary, model.config.do_lower_case)
     found = list(_find_in_texts(words, texts, tokenizer, longest))

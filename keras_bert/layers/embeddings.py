@@ -9,30 +9,31 @@ from keras_bert.layers.layer_norm import LayerNorm
 
 @keras.saving.register_keras_serializable(package="keras_bert")
 class BertEmbeddings(keras.layers.Layer):
-    """Turns token ids into vectors: dropout(LayerNorm(token + position + segment)).
+    """Turns token ids into vectors: dropout(LayerNorm(token + position + segment)), projected if asked for.
 
     Args:
         vocab_size: number of rows of the token table.
-        hidden_size: width of the vectors.
+        hidden_size: width of the tables.
         max_positions: number of rows of the position table.
-        num_segments: number of rows of the segment table.
+        num_segments: number of rows of the segment table; 0: there is none.
         dropout: fraction of the outputs that become 0 in training.
         layer_norm_epsilon: added to the variance in LayerNorm.
         initializer_range: standard deviation of the initial tables.
+        projected_size: width of the dense layer that follows; None: there is none.
 
     Call arguments:
-        input_ids, positions, segment_ids: int32 `[B, S]`.
+        input_ids, positions, segment_ids: int32 `[B, S]`. Without a segment table `segment_ids` is not used.
         training: whether to apply dropout.
 
     Returns:
-        `[B, S, hidden_size]`.
+        `[B, S, projected_size or hidden_size]`.
 
     Example:
         >>> embeddings = BertEmbeddings(vocab_size=100, hidden_size=8, max_positions=16)
         >>> embeddings(np.array([[2, 7, 3]]), np.array([[0, 1, 2]]), np.array([[0, 0, 0]])).shape
         TensorShape([1, 3, 8])
 
-    Reference: Devlin et al., 2018, figure 2.
+    Reference: Devlin et al., 2018, figure 2; Lan et al., 2019, section 3.1, for the projection.
     """
 
     def __init__(
@@ -44,6 +45,7 @@ class BertEmbeddings(keras.layers.Layer):
         dropout=0.1,
         layer_norm_epsilon=1e-12,
         initializer_range=0.02,
+        projected_size=None,
         **kwargs,
     ):
         super().__init__(**kwargs)
@@ -54,12 +56,23 @@ class BertEmbeddings(keras.layers.Layer):
         self.initializer_range = initializer_range
         self.layer_norm = LayerNorm(layer_norm_epsilon, dtype=self.dtype_policy, name="layer_norm")
         self.dropout = Dropout(dropout, dtype=self.dtype_policy, name="dropout")
+        self.projected_size = projected_size
+        if projected_size:
+            self.projection = keras.layers.Dense(
+                projected_size,
+                kernel_initializer=keras.initializers.TruncatedNormal(stddev=initializer_range),
+                dtype=self.dtype_policy,
+                name="projection",
+            )
 
     def build(self, input_ids_shape, positions_shape=None, segment_ids_shape=None):
         self.token_embeddings = self._add_table("token_embeddings", self.vocab_size)
         self.position_embeddings = self._add_table("position_embeddings", self.max_positions)
-        self.segment_embeddings = self._add_table("segment_embeddings", self.num_segments)
+        if self.num_segments:
+            self.segment_embeddings = self._add_table("segment_embeddings", self.num_segments)
         self.layer_norm.build((None, None, self.hidden_size))
+        if self.projected_size:
+            self.projection.build((None, None, self.hidden_size))
 
     def _add_table(self, name, num_rows):
         return self.add_weight(
@@ -73,14 +86,19 @@ class BertEmbeddings(keras.layers.Layer):
     def call(self, input_ids, positions, segment_ids, training=False):
         tokens = ops.take(self.token_embeddings, input_ids, axis=0)
         position_vectors = ops.take(self.position_embeddings, positions, axis=0)
+        vectors = tokens + position_vectors
+        if self.num_segments:
+            vectors = vectors + self._segment_vectors(segment_ids, tokens)
+        vectors = self.dropout(self.layer_norm(vectors, training=training), training=training)
+        return self.projection(vectors) if self.projected_size else vectors
+
+    def _segment_vectors(self, segment_ids, tokens):
         # A product with a table of two rows is cheaper than a gather, whose gradient adds up thousands of rows in two.
         segments = ops.one_hot(ops.reshape(segment_ids, (-1,)), self.num_segments, dtype=tokens.dtype)
-        segments = ops.reshape(ops.matmul(segments, self.segment_embeddings), ops.shape(tokens))
-        vectors = self.layer_norm(tokens + position_vectors + segments, training=training)
-        return self.dropout(vectors, training=training)
+        return ops.reshape(ops.matmul(segments, self.segment_embeddings), ops.shape(tokens))
 
     def compute_output_shape(self, input_ids_shape, positions_shape=None, segment_ids_shape=None):
-        return (*input_ids_shape, self.hidden_size)
+        return (*input_ids_shape, self.projected_size or self.hidden_size)
 
     def get_config(self):
         return {
@@ -92,4 +110,5 @@ class BertEmbeddings(keras.layers.Layer):
             "dropout": self.dropout.rate,
             "layer_norm_epsilon": self.layer_norm.epsilon,
             "initializer_range": self.initializer_range,
+            "projected_size": self.projected_size,
         }

@@ -14,10 +14,11 @@ from keras_bert.layers.layer_norm import LayerNorm
 
 @keras.saving.register_keras_serializable(package="keras_bert")
 class Pooler(keras.layers.Layer):
-    """One vector for a row, or for each sequence packed in it: tanh of a dense layer on its first token, [CLS].
+    """One vector for a row, or for each sequence packed in it: a dense layer on its first token, [CLS].
 
     Args:
         initializer_range: standard deviation of the initial kernel.
+        activation: the function after it, as in `BertConfig.pooler_act`.
 
     Call arguments:
         hidden: float `[B, S, H]`.
@@ -30,14 +31,15 @@ class Pooler(keras.layers.Layer):
     Reference: google-research/bert `modeling.py`; the paper calls its input C.
     """
 
-    def __init__(self, initializer_range=0.02, **kwargs):
+    def __init__(self, initializer_range=0.02, activation="tanh", **kwargs):
         super().__init__(**kwargs)
         self.initializer_range = initializer_range
+        self.activation = activation
 
     def build(self, hidden_shape, cls_positions_shape=None):
         self.dense = keras.layers.Dense(
             hidden_shape[-1],
-            activation="tanh",
+            activation=hidden_activation(self.activation),
             kernel_initializer=keras.initializers.TruncatedNormal(stddev=self.initializer_range),
             dtype=self.dtype_policy,
             name="dense",
@@ -55,7 +57,7 @@ class Pooler(keras.layers.Layer):
         return (*(cls_positions_shape or hidden_shape[:1]), hidden_shape[-1])
 
     def get_config(self):
-        return {**super().get_config(), "initializer_range": self.initializer_range}
+        return {**super().get_config(), "initializer_range": self.initializer_range, "activation": self.activation}
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")
@@ -75,7 +77,7 @@ class MaskedLanguageModelHead(keras.layers.Layer):
 
     Call arguments:
         hidden: float `[B, P, H]`, the encoder's vectors at the masked positions.
-        token_embeddings: float `[vocab_size, H]`.
+        token_embeddings: float `[vocab_size, E]`; the dense layer makes vectors of its width.
 
     Returns:
         `[B, P, vocab_size]`, in at least float32.
@@ -95,8 +97,9 @@ class MaskedLanguageModelHead(keras.layers.Layer):
 
     def build(self, hidden_shape, token_embeddings_shape=None):
         self.hidden_size = hidden_shape[-1]
+        self.embedding_size = token_embeddings_shape[-1] if token_embeddings_shape else self.hidden_size
         self.dense = keras.layers.Dense(
-            self.hidden_size,
+            self.embedding_size,
             activation=hidden_activation(self.activation),
             kernel_initializer=keras.initializers.TruncatedNormal(stddev=self.initializer_range),
             dtype=self.dtype_policy,
@@ -104,20 +107,20 @@ class MaskedLanguageModelHead(keras.layers.Layer):
         )
         self.dense.build((None, self.hidden_size))
         self.layer_norm = LayerNorm(self.layer_norm_epsilon, dtype=self.dtype_policy, name="layer_norm")
-        self.layer_norm.build((None, self.hidden_size))
+        self.layer_norm.build((None, self.embedding_size))
         self.output_bias = self.add_weight(
             name="output_bias", shape=(self.vocab_size,), initializer="zeros", autocast=False
         )
         if not self.tied:
             self.output_embeddings = self.add_weight(
                 name="output_embeddings",
-                shape=(self.vocab_size, self.hidden_size),
+                shape=(self.vocab_size, self.embedding_size),
                 initializer=keras.initializers.TruncatedNormal(stddev=self.initializer_range),
             )
 
     def call(self, hidden, token_embeddings):
-        # B = batch, P = predictions of a row, H = hidden size, V = vocabulary
-        masked = self.layer_norm(self.dense(ops.reshape(hidden, (-1, self.hidden_size))))  # [B * P, H]
+        # B = batch, P = predictions of a row, E = embedding size, V = vocabulary
+        masked = self.layer_norm(self.dense(ops.reshape(hidden, (-1, self.hidden_size))))  # [B * P, E]
         table = token_embeddings if self.tied else ops.convert_to_tensor(self.output_embeddings)
         logits = formulas_for(training=True).product_with_rows(masked, table)  # [B * P, V]
         dtype = keras.backend.result_type(self.compute_dtype, "float32")

@@ -71,6 +71,23 @@ def position_ids(input_mask):
     )
 
 
+def without_left_padding(positions, input_mask):
+    """Returns the positions with those of each row's first sequence counted from its first token.
+
+    Args:
+        positions: int32 `[B, S]`, as `position_ids` returns them.
+        input_mask: int32 `[B, S]`.
+
+    Example:
+        mask [[0, 0, 1, 1], [1, 2, 2, 0]], positions [[0, 1, 2, 3], [0, 0, 1, 2]]  ->  [[0, 0, 0, 1], [0, 0, 1, 2]]
+    """
+    columns = ops.arange(ops.shape(input_mask)[1], dtype="int32")
+    seen = ops.cumsum(ops.cast(ops.not_equal(input_mask, 0), "int32"), axis=1)
+    num_left = ops.sum(ops.cast(ops.equal(seen, 0), "int32"), axis=1, keepdims=True)
+    # The sequences that start later stand at other positions than their columns.
+    return ops.maximum(positions - ops.where(ops.equal(positions, columns), num_left, 0), 0)
+
+
 def _is_packed(input_mask):
     """Returns a bool scalar: whether any row may have several sequences."""
     return ops.any(ops.greater(input_mask, 1))

@@ -59,8 +59,15 @@ class BertModel(keras.Model):
                 "Use BertConfig.from_json_file(path) or BertConfig.from_size(name, vocab_size)."
             )
         self.config = config
+        if not self.takes_segments:
+            self.feature_names = tuple(name for name in self.feature_names if name != features.SEGMENT_IDS)
         self.vocabulary = None
         self.new_parts = NewParts()
+
+    @property
+    def takes_segments(self) -> bool:
+        """Whether the model has segments to tell apart, and so takes `segment_ids`."""
+        return self.config.type_vocab_size > 1
 
     def get_config(self):
         return {**super().get_config(), "config": self.config.to_dict()}

@@ -8,7 +8,7 @@ from keras_bert.accelerate.block_runner import block_runner
 from keras_bert.config import BertConfig
 from keras_bert.layers.embeddings import BertEmbeddings
 from keras_bert.layers.heads import Pooler
-from keras_bert.layers.numbered_mask import attention_bias, position_ids
+from keras_bert.layers.numbered_mask import attention_bias, position_ids, without_left_padding
 from keras_bert.layers.transformer_block import TransformerBlock
 from keras_bert.models.class_names import stored_class
 from keras_bert.models.encoder_base import PACKING, POOLED_OUTPUT, SEGMENTS, UNPADDING, EncoderModel
@@ -18,6 +18,9 @@ from keras_bert.records import features
 @stored_class
 class BertEncoder(EncoderModel):
     """The bidirectional transformer encoder of the paper, with its pooler.
+
+    Its config makes it one of BERT's relatives, see `families.py`. Where layers share weights (ALBERT), `blocks` holds
+    each block once and `blocks_in_order()` repeats it.
 
     Args:
         config: a `BertConfig`.
@@ -29,9 +32,9 @@ class BertEncoder(EncoderModel):
         inputs: dictionary of int `[B, S]`:
             `input_ids`: rows of the token table.
             `input_mask`: 0 for padding, n for the n-th sequence packed in the row; see `layers/numbered_mask.py`.
-            `segment_ids`: 0 for the first sentence, 1 for the second.
+            `segment_ids`: 0 for the first sentence, 1 for the second. A model with fewer than two segments takes none.
             `cls_positions`, int `[B, K]`, for packed rows: where their sequences begin. It may be left out.
-            `position_ids`, int `[B, S]`: rows of the position table. By default the column of each token, counted anew
+            `position_ids`, int `[B, S]`: positions, counted from 0. By default the column of each token, counted anew
             for each sequence of the row.
             Other keys are ignored.
         training: whether dropout acts.
@@ -51,7 +54,7 @@ class BertEncoder(EncoderModel):
         >>> outputs["sequence_output"].shape, outputs["pooled_output"].shape
         (TensorShape([1, 5, 128]), TensorShape([1, 128]))
 
-    Reference: Devlin et al., 2018.
+    Reference: Devlin et al., 2018; Lan et al., 2019, for shared layers.
     """
 
     supports = (SEGMENTS, PACKING, UNPADDING, POOLED_OUTPUT)
@@ -63,14 +66,17 @@ class BertEncoder(EncoderModel):
         self.output_hidden_states = output_hidden_states
         self.output_attentions = output_attentions
         super().__init__(config, unpadded=unpadded, **kwargs)
+        if not self.takes_segments:
+            self.supports = tuple(part for part in self.supports if part != SEGMENTS)
         self.embeddings = BertEmbeddings(
             vocab_size=config.vocab_size,
-            hidden_size=config.hidden_size,
+            hidden_size=config.embedding_size,
             max_positions=config.max_position_embeddings,
             num_segments=config.type_vocab_size,
             dropout=config.hidden_dropout_prob,
             layer_norm_epsilon=config.layer_norm_eps,
             initializer_range=config.initializer_range,
+            projected_size=config.hidden_size if config.embedding_projection else None,
             dtype=self.dtype_policy,
             name="embeddings",
         )
@@ -86,9 +92,9 @@ class BertEncoder(EncoderModel):
                 dtype=self.dtype_policy,
                 name=f"layer_{index}",
             )
-            for index in range(config.num_hidden_layers)
+            for index in range(config.num_blocks)
         ]
-        self.pooler = Pooler(config.initializer_range, dtype=self.dtype_policy, name="pooler")
+        self.pooler = Pooler(config.initializer_range, config.pooler_act, dtype=self.dtype_policy, name="pooler")
         self.build()
 
     def build(self, input_shape=None):
@@ -99,7 +105,18 @@ class BertEncoder(EncoderModel):
         self.pooler.build(hidden_shape)
 
     def blocks_in_order(self) -> list[TransformerBlock]:
-        return list(self.blocks)
+        config = self.config
+        layers_of_a_group = config.num_hidden_layers // config.num_hidden_groups
+        groups = [
+            self.blocks[first : first + config.inner_group_num]
+            for first in range(0, config.num_blocks, config.inner_group_num)
+        ]
+        return [block for group in groups for _ in range(layers_of_a_group) for block in group]
+
+    def positions_of(self, input_mask):
+        positions = position_ids(input_mask)
+        # Models whose first token has another row than 0 do not count padding on the left; BERT does.
+        return without_left_padding(positions, input_mask) if self.config.position_offset else positions
 
     def encode(self, inputs, training=False) -> dict:
         tokens = self._read(inputs)
@@ -135,11 +152,13 @@ class BertEncoder(EncoderModel):
 
     def _read(self, inputs) -> "_Tokens":
         """Returns the inputs as int32, with the positions of the tokens."""
-        ids, sequences, segments = (ops.cast(inputs[name], "int32") for name in self.feature_names)
+        ids, sequences = (ops.cast(inputs[name], "int32") for name in (features.INPUT_IDS, features.INPUT_MASK))
+        # Models with one segment or none take no `segment_ids`: all tokens are of segment 0.
+        segments = ops.cast(inputs[features.SEGMENT_IDS], "int32") if self.takes_segments else ops.zeros_like(ids)
         positions, cls_positions = inputs.get(features.POSITION_IDS), inputs.get(features.CLS_POSITIONS)
         return _Tokens(
             ids,
-            position_ids(sequences) if positions is None else ops.cast(positions, "int32"),
+            self.positions_of(sequences) if positions is None else ops.cast(positions, "int32"),
             segments,
             sequences,
             None if cls_positions is None else ops.cast(cls_positions, "int32"),
@@ -150,7 +169,8 @@ class BertEncoder(EncoderModel):
 
         The last block runs for selected tokens only if there are `query_columns` or `flat_indices`.
         """
-        hidden = self.embeddings(tokens.ids, tokens.positions, tokens.segments, training=training)
+        positions = tokens.positions + self.config.position_offset if self.config.position_offset else tokens.positions
+        hidden = self.embeddings(tokens.ids, positions, tokens.segments, training=training)
         bias = attention_bias(tokens.sequences)
         blocks, states, attentions = self.blocks_in_order(), [hidden], []
         run_block = block_runner(len(blocks), training, self.gradient_checkpointing)
@@ -180,7 +200,7 @@ class _Tokens(NamedTuple):
     """The inputs of an encoder, int32.
 
     Attributes:
-        ids, positions, segments: `[B, S]`, rows of the three tables.
+        ids, positions, segments: `[B, S]`; positions are counted from 0.
         sequences: `[B, S]`, the number of each token's sequence in its row; 0 for padding.
         cls_positions: `[B, K]`, where the sequences of packed rows begin, or None.
     """

@@ -6,6 +6,7 @@ import keras
 
 from keras_bert.accelerate.backend import on_tensorflow
 from keras_bert.layers.gathering import vectors_at_flat
+from keras_bert.layers.numbered_mask import position_ids
 from keras_bert.models.base import BertModel
 from keras_bert.program.errors import InputError
 from keras_bert.records import features
@@ -58,6 +59,10 @@ class EncoderModel(BertModel):
     def blocks_in_order(self) -> list:
         """Returns the blocks in the order in which they compute; a block that computes twice is there twice."""
         raise NotImplementedError
+
+    def positions_of(self, input_mask):
+        """Returns the position of every token, int32 `[B, S]`, counted from 0."""
+        return position_ids(input_mask)
 
     def call(self, inputs, training=False):
         return self._form(inputs, training).encode(inputs, training=training)

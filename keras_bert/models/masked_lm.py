@@ -74,7 +74,7 @@ class MaskedLM(TaskModel):
 
     def build(self, input_shape=None):
         width = self.config.hidden_size
-        self.masked_lm_head.build((None, None, width), (self.config.vocab_size, width))
+        self.masked_lm_head.build((None, None, width), (self.config.vocab_size, self.config.embedding_size))
 
     def call(self, inputs, training=False):
         masked = self.encoder.vectors_at(inputs, inputs[features.MASKED_LM_POSITIONS], training=training)

@@ -64,7 +64,7 @@ class BertPretrainer(TaskModel):
 
     def build(self, input_shape=None):
         width = self.config.hidden_size
-        self.masked_lm_head.build((None, None, width), (self.config.vocab_size, width))
+        self.masked_lm_head.build((None, None, width), (self.config.vocab_size, self.config.embedding_size))
         self.next_sentence_head.build((None, width))
 
     def call(self, inputs, training=False):

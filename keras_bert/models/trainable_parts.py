@@ -26,7 +26,7 @@ def freeze(model, *, embeddings: bool = False, num_layers: int = 0, whole_encode
         whole_encoder: embeddings, all layers and the pooler. What is trained is the head.
 
     Raises:
-        InputError: the encoder has fewer layers.
+        InputError: the encoder has fewer layers, or layers to freeze share weights with layers to train.
 
     Example:
         >>> freeze(model, num_layers=8)
@@ -39,6 +39,12 @@ def freeze(model, *, embeddings: bool = False, num_layers: int = 0, whole_encode
     if whole_encoder:
         encoder.trainable = False
         return
+    trained = {id(block) for block in blocks[num_layers:]}
+    if any(id(block) in trained for block in blocks[:num_layers]):
+        raise InputError(
+            f"The first {num_layers} of {len(blocks)} layers share weights with later ones, so they cannot be frozen "
+            "by themselves. Freeze the embeddings, all layers, or as many layers as whole groups have."
+        )
     if embeddings or num_layers:
         encoder.embeddings.trainable = False
     for block in blocks[:num_layers]:

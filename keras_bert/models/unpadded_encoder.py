@@ -4,7 +4,6 @@ from keras import ops
 
 from keras_bert.accelerate.unpadding import pack_rows, unpack
 from keras_bert.layers.gathering import vectors_at
-from keras_bert.layers.numbered_mask import position_ids
 from keras_bert.records import features
 
 
@@ -44,10 +43,10 @@ class UnpaddedEncoder:
 
     def _packed(self, inputs):
         """Returns the packed batch, and the inputs of the encoder that belong to it."""
-        ids, mask, segments = (
-            ops.cast(inputs[name], "int32") for name in (features.INPUT_IDS, features.INPUT_MASK, features.SEGMENT_IDS)
-        )
-        positions = inputs.get(features.POSITION_IDS, position_ids(mask))
+        ids, mask = (ops.cast(inputs[name], "int32") for name in (features.INPUT_IDS, features.INPUT_MASK))
+        takes_segments = self._encoder.takes_segments
+        segments = ops.cast(inputs[features.SEGMENT_IDS], "int32") if takes_segments else ops.zeros_like(ids)
+        positions = inputs.get(features.POSITION_IDS, self._encoder.positions_of(mask))
         hidden_size = self._encoder.config.hidden_size
         packed = pack_rows(ids, mask, ops.cast(positions, "int32"), segments, hidden_size, few_shapes=self._few_shapes)
         return packed, {

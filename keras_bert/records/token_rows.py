@@ -26,7 +26,7 @@ def row_length(config: BertConfig, max_seq_length: int | None, default: int) -> 
     if max_seq_length is not None:
         config.check_sequence_length(max_seq_length)
         return max_seq_length
-    length = min(default, config.max_position_embeddings)
+    length = min(default, config.max_sequence_length)
     if length < default:
         print(f"max_seq_length is {length}, all positions of the model, instead of the usual {default}")
     return length

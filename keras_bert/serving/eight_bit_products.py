@@ -173,7 +173,7 @@ def _input_sizes(encoder, layers) -> list[np.ndarray]:
         return watched
 
     vocabulary = encoder.config.vocab_size
-    length = min(_RANDOM_TOKENS[1], encoder.config.max_position_embeddings)
+    length = min(_RANDOM_TOKENS[1], encoder.config.max_sequence_length)
     ids = np.random.default_rng(0).integers(vocabulary, size=(_RANDOM_TOKENS[0], length))
     with computed_by([(layer, watching(layer)) for layer in layers]):
         encoder({"input_ids": ids, "input_mask": np.ones_like(ids), "segment_ids": np.zeros_like(ids)})

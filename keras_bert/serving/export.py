@@ -189,7 +189,7 @@ def _checked_options(model, given: dict) -> SignatureOptions:
         raise InputError(f"Exports have no option {', '.join(unknown)}. There are: {', '.join(names)}")
     options = SignatureOptions(**given)
     if options.max_seq_length is None:
-        options = dataclasses.replace(options, max_seq_length=model.config.max_position_embeddings)
+        options = dataclasses.replace(options, max_seq_length=model.config.max_sequence_length)
     model.config.check_sequence_length(options.max_seq_length)
     if options.text_pairs and not isinstance(model, _TAKE_PAIRS):
         raise InputError(f"text_pairs is for classifiers and encoders. Received: a {type(model).__name__}")

@@ -59,7 +59,7 @@ def export_hub_pair(model, path: str | os.PathLike, *, seq_length: int | None = 
     if model.vocabulary is None:
         raise InputError("The model has no vocabulary. Set model.vocabulary = Vocabulary.from_file(path).")
     if seq_length is None:
-        seq_length = min(DEFAULT_SEQ_LENGTH, model.config.max_position_embeddings)
+        seq_length = min(DEFAULT_SEQ_LENGTH, model.config.max_sequence_length)
     model.config.check_sequence_length(seq_length)
     if seq_length < 5:
         raise InputError(f"seq_length must be at least 5. Received: {seq_length}")

@@ -181,6 +181,6 @@ class TextTask:
             InputError: the model has not so many positions.
         """
         if max_seq_length is None:
-            return self.model.config.max_position_embeddings
+            return self.model.config.max_sequence_length
         self.model.config.check_sequence_length(max_seq_length)
         return max_seq_length

@@ -80,7 +80,7 @@ def teacher_logits(teacher, student, examples, max_seq_length: int | None, batch
             f"({teacher.problem_type}), the student {', '.join(student.labels)} ({student.problem_type})."
         )
     task = text_task(teacher)
-    positions = teacher.config.max_position_embeddings
+    positions = teacher.config.max_sequence_length
     unlabelled = dataclasses.replace(examples, labels=None, weights=None)
     encoded = task.encode(unlabelled, positions if max_seq_length is None else min(max_seq_length, positions))
     logits = predict_rows(teacher, encoded.rows, batch_size)

@@ -52,7 +52,7 @@ def predict_rows(model, rows: TokenRows, batch_size: int = 32, verbose="auto"):
 def forward_function(model):
     """Returns the model's forward pass as a compiled function that takes batches of any size and length."""
     if not on_tensorflow():
-        return lambda features: model.predict_on_batch(_padded(features, model.config.max_position_embeddings))
+        return lambda features: model.predict_on_batch(_padded(features, model.config.max_sequence_length))
     if not hasattr(model, "_forward_on_texts"):
         import tensorflow as tf
 

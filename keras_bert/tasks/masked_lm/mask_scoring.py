@@ -44,7 +44,7 @@ def checked_texts(texts, what: str = "text") -> list[str]:
 
 def checked_length(model, max_seq_length: int | None) -> int:
     """Returns the most tokens of a row; the default is all of the model's positions."""
-    longest = model.config.max_position_embeddings if max_seq_length is None else max_seq_length
+    longest = model.config.max_sequence_length if max_seq_length is None else max_seq_length
     model.config.check_sequence_length(longest)
     if longest < 3:
         raise InputError(f"max_seq_length must be at least 3. Received: {longest}")
@@ -76,7 +76,7 @@ def score_masks(
     if batch_size < 1:
         raise InputError(f"batch_size must be 1 or more. Received: {batch_size}")
     answers: list = [None] * len(rows)
-    longest = model.config.max_position_embeddings
+    longest = model.config.max_sequence_length
     for first in range(0, len(rows), _WINDOW):
         window = range(first, min(first + _WINDOW, len(rows)))
         by_length = sorted(window, key=lambda number: len(rows[number]))

@@ -1,0 +1,86 @@
+"""BERT's relatives: their defaults, kinds of tokenizer and published sizes. Data, no models.
+
+Reference: transformers, `models/{roberta,albert,distilbert,electra}/configuration_*.py`, and the papers named below.
+"""
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+WORD_PIECE, BYTE_PAIR, SENTENCE_PIECE = "wordpiece", "byte_pair", "sentence_piece"
+
+
+@dataclasses.dataclass(frozen=True)
+class Family:
+    """A family of models that `BertEncoder` computes.
+
+    Attributes:
+        defaults: values of `BertConfig` that all its published models share, where they differ from BERT's.
+        tokenizer: `WORD_PIECE`, `BYTE_PAIR` or `SENTENCE_PIECE`.
+    """
+
+    defaults: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    tokenizer: str = WORD_PIECE
+
+
+FAMILIES: dict[str, Family] = {
+    "bert": Family(),
+    # Liu et al., 2019.
+    "roberta": Family(
+        defaults={
+            "vocab_size": 50265,
+            "hidden_act": "gelu_erf",
+            "max_position_embeddings": 514,
+            "type_vocab_size": 1,
+            "layer_norm_eps": 1e-5,
+            "do_lower_case": False,
+            "position_offset": 2,
+        },
+        tokenizer=BYTE_PAIR,
+    ),
+    # Lan et al., 2019.
+    "albert": Family(
+        defaults={
+            "vocab_size": 30000,
+            "embedding_size": 128,
+            "embedding_projection": True,
+            "num_hidden_groups": 1,
+            "hidden_dropout_prob": 0.0,
+            "attention_probs_dropout_prob": 0.0,
+        },
+        tokenizer=SENTENCE_PIECE,
+    ),
+    # Sanh et al., 2019.
+    "distilbert": Family(
+        defaults={"vocab_size": 30522, "hidden_act": "gelu_erf", "type_vocab_size": 0, "pooler_act": "relu"},
+    ),
+    # Clark et al., 2020.
+    "electra": Family(
+        defaults={"vocab_size": 30522, "hidden_act": "gelu_erf", "pooler_act": "gelu_erf"},
+    ),
+}
+
+
+def _size(layers: int, width: int, heads: int, inner: int | None = None, **others) -> dict[str, Any]:
+    return {
+        "num_hidden_layers": layers,
+        "hidden_size": width,
+        "num_attention_heads": heads,
+        "intermediate_size": inner or 4 * width,
+        **others,
+    }
+
+
+# Name -> family and shape.
+SIZES: dict[str, tuple[str, dict[str, Any]]] = {
+    "roberta-base": ("roberta", _size(12, 768, 12)),
+    "roberta-large": ("roberta", _size(24, 1024, 16)),
+    "albert-base": ("albert", _size(12, 768, 12)),
+    "albert-large": ("albert", _size(24, 1024, 16)),
+    "albert-xlarge": ("albert", _size(24, 2048, 16)),
+    "albert-xxlarge": ("albert", _size(12, 4096, 64)),
+    "distilbert-base": ("distilbert", _size(6, 768, 12)),
+    "electra-small": ("electra", _size(12, 256, 4, embedding_size=128)),
+    "electra-base": ("electra", _size(12, 768, 12)),
+    "electra-large": ("electra", _size(24, 1024, 16)),
+}

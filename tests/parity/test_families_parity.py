@@ -1,0 +1,101 @@
+"""RoBERTa, ALBERT, DistilBERT and ELECTRA of transformers (torch), read from their folders, give the same outputs here.
+
+It runs when KERAS_BERT_PARITY_PYTHON names a Python that has torch and transformers; TensorFlow is not needed there:
+
+    KERAS_BERT_PARITY_PYTHON=/path/to/python pytest tests/parity
+"""
+
+import json
+import os
+import pathlib
+import subprocess
+
+import numpy as np
+import pytest
+
+from keras_bert.checkpoints.conversion import convert_checkpoint
+from keras_bert.checkpoints.pretrained import from_pretrained
+from keras_bert.checkpoints.safetensors_file import read_safetensors
+from keras_bert.models.encoder import BertEncoder
+
+SCRIPT = pathlib.Path(__file__).with_name("transformers_families.py")
+SHAPE = {
+    "vocab_size": 61,
+    "hidden_size": 16,
+    "num_hidden_layers": 4,
+    "num_attention_heads": 2,
+    "intermediate_size": 32,
+    "max_position_embeddings": 20,
+}
+DISTIL = {"vocab_size": 61, "n_layers": 3, "n_heads": 2, "hidden_dim": 32, "max_position_embeddings": 20}
+CONFIGS = {
+    # transformers' masked-LM head of RoBERTa has the exact GELU whatever hidden_act says: it stays as published.
+    "Roberta": [SHAPE, {**SHAPE, "layer_norm_eps": 1e-5, "type_vocab_size": 1}, {**SHAPE, "num_attention_heads": 4}],
+    "Albert": [
+        {**SHAPE, "embedding_size": 8},
+        {**SHAPE, "embedding_size": 16, "num_hidden_groups": 2},
+        {**SHAPE, "embedding_size": 8, "num_hidden_groups": 2, "inner_group_num": 2},
+        {**SHAPE, "embedding_size": 16, "inner_group_num": 2, "hidden_act": "gelu"},
+    ],
+    "DistilBert": [{**DISTIL, "dim": 16}, {**DISTIL, "dim": 24}, {**DISTIL, "dim": 16, "activation": "relu"}],
+    "Electra": [{**SHAPE, "embedding_size": 8}, {**SHAPE, "embedding_size": 16}, {**SHAPE, "embedding_size": 24}],
+}
+HEADS = ("Model", "ForMaskedLM", "ForSequenceClassification", "ForTokenClassification", "ForQuestionAnswering")
+CASES = [
+    (family, number, head)
+    for family, configs in CONFIGS.items()
+    for number in range(len(configs))
+    for head in (*HEADS, "ForMultipleChoice")
+]
+
+
+@pytest.fixture
+def their_model(tmp_path):
+    python = os.environ.get("KERAS_BERT_PARITY_PYTHON")
+    if not python:
+        pytest.skip("KERAS_BERT_PARITY_PYTHON does not name a Python with torch and transformers")
+
+    def make(class_name, config):
+        command = [python, str(SCRIPT), class_name, json.dumps(config), str(tmp_path / "theirs")]
+        result = subprocess.run(command, capture_output=True, text=True, timeout=300)
+        assert result.returncode == 0, result.stderr[-3000:]
+        return tmp_path / "theirs", np.load(tmp_path / "theirs" / "outputs.npz")
+
+    return make
+
+
+def logits_of(outputs, head):
+    if head == "ForQuestionAnswering":
+        return {"start_logits": outputs["start_logits"], "end_logits": outputs["end_logits"]}
+    return {"logits": outputs["masked_lm_logits"] if head == "ForMaskedLM" else outputs}
+
+
+@pytest.mark.parametrize(("family", "number", "head"), CASES)
+def test_folders_of_transformers_compute_the_same_and_come_back_unchanged(their_model, tmp_path, family, number, head):
+    folder, theirs = their_model(f"{family}{head}", CONFIGS[family][number])
+    features = {name: theirs[name].astype("int32") for name in ("input_ids", "input_mask", "segment_ids")}
+    real = theirs["input_mask"]
+    for dtype, tolerance in (("float32", 1e-5), ("float64", 1e-6)):
+        encoder = from_pretrained(BertEncoder, folder, dtype=dtype, output_hidden_states=True)
+        hidden = theirs[f"{dtype}:hidden_states"]
+        for ours, other in zip(encoder(features)["hidden_states"], hidden, strict=True):
+            np.testing.assert_allclose(np.asarray(ours)[real], other.reshape(ours.shape)[real], rtol=0, atol=tolerance)
+        if head == "Model":
+            continue
+        model = from_pretrained(None, folder, dtype=dtype)
+        batch = dict(features)
+        if head == "ForMaskedLM":
+            batch["masked_lm_positions"] = np.tile(np.arange(9, dtype="int32"), (3, 1))
+        if head == "ForMultipleChoice":
+            batch = {name: values[None] for name, values in batch.items()}
+        for name, ours in logits_of(model(batch), head).items():
+            ours, other = np.asarray(ours), theirs[f"{dtype}:{name}"]
+            where = real if ours.ndim > 1 and ours.shape[:2] == real.shape else ...
+            np.testing.assert_allclose(ours[where], other[where], rtol=0, atol=tolerance)
+
+    convert_checkpoint(folder, tmp_path / "ours", do_lower_case=True)
+    convert_checkpoint(tmp_path / "ours", tmp_path / "back", "huggingface")
+    before, after = (read_safetensors(str(path / "model.safetensors")) for path in (folder, tmp_path / "back"))
+    assert set(before) == set(after)
+    for name, tensor in before.items():
+        assert tensor.read().tobytes() == after[name].read().tobytes(), name

@@ -1,0 +1,180 @@
+"""BERT's relatives are configurations of `BertEncoder`: sizes, contract, bad input, checkpoints."""
+
+import numpy as np
+import pytest
+from encoder_contract import check_encoder
+from numpy_bert import scatter_weights
+from tiny_checkpoints import assert_same_tensors, random_checkpoint
+
+from keras_bert.checkpoints import checkpoint as form
+from keras_bert.checkpoints.checkpoint import encoder_shapes, part_of
+from keras_bert.checkpoints.formats import read_checkpoint, write_checkpoint
+from keras_bert.checkpoints.resizing import with_layers
+from keras_bert.config import BertConfig
+from keras_bert.families import FAMILIES
+from keras_bert.models.encoder import BertEncoder
+from keras_bert.models.masked_lm import MaskedLM
+from keras_bert.models.trainable_parts import enable_lora, freeze
+from keras_bert.program.errors import InputError
+
+SMALL = {
+    "vocab_size": 40,
+    "hidden_size": 16,
+    "num_hidden_layers": 4,
+    "num_attention_heads": 2,
+    "intermediate_size": 32,
+    "max_position_embeddings": 14,
+    "hidden_dropout_prob": 0.0,
+    "attention_probs_dropout_prob": 0.0,
+}
+VARIANTS = {
+    "roberta": ("roberta", {}),
+    "albert": ("albert", {"embedding_size": 8}),
+    "albert with two groups of two blocks": ("albert", {"num_hidden_groups": 2, "inner_group_num": 2}),
+    "distilbert": ("distilbert", {}),
+    "electra": ("electra", {}),
+    "electra with narrow embeddings": ("electra", {"embedding_size": 8}),
+}
+
+
+def small_config(variant: str) -> BertConfig:
+    family, changes = VARIANTS[variant]
+    values = {**FAMILIES[family].defaults, "embedding_size": None, **SMALL, **changes}
+    return BertConfig(model_type=family, **values)
+
+
+# Counted by transformers 5.23. DistilBERT and ELECTRA have no pooler there.
+@pytest.mark.parametrize(
+    ("size", "count"),
+    [
+        ("roberta-base", 124_645_632),
+        ("roberta-large", 355_359_744),
+        ("albert-base", 11_683_584),
+        ("albert-large", 17_683_968),
+        ("albert-xlarge", 58_724_864),
+        ("albert-xxlarge", 222_595_584),
+        ("distilbert-base", 66_362_880),
+        # The discriminators less their heads: a dense layer and one output.
+        ("electra-small", 13_549_057 - (256 * 256 + 256) - (256 + 1)),
+        ("electra-base", 109_483_009 - (768 * 768 + 768) - (768 + 1)),
+        ("electra-large", 335_142_913 - (1024 * 1024 + 1024) - (1024 + 1)),
+    ],
+)
+def test_published_sizes_have_their_published_numbers_of_parameters(size, count):
+    config = BertConfig.from_size(size)
+    has_pooler = config.model_type not in ("distilbert", "electra")
+    shapes = [shape for name, shape in encoder_shapes(config).items() if has_pooler or part_of(name) != form.POOLER]
+    assert sum(int(np.prod(shape)) for shape in shapes) == count
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_every_family_keeps_the_contract_of_encoders(variant):
+    encoder = BertEncoder(small_config(variant))
+    scatter_weights(encoder)
+    check_encoder(encoder)
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_a_model_has_the_weights_that_its_config_says(variant):
+    config = small_config(variant)
+    encoder = BertEncoder(config)
+    assert sum(np.prod(shape) for shape in encoder_shapes(config).values()) == encoder.count_params()
+
+
+def test_groups_are_an_order_of_blocks():
+    encoder = BertEncoder(small_config("albert with two groups of two blocks"))
+    assert [encoder.blocks.index(block) for block in encoder.blocks_in_order()] == [0, 1, 0, 1, 2, 3, 2, 3]
+
+
+def test_padding_on_the_left_does_not_move_the_positions_of_a_roberta():
+    encoder = BertEncoder(small_config("roberta"))
+    scatter_weights(encoder)
+    ids = np.array([[5, 6, 7]])
+    alone = encoder({"input_ids": ids, "input_mask": ids > 0})["sequence_output"]
+    padded = np.array([[0, 0, 5, 6, 7]])
+    moved = encoder({"input_ids": padded, "input_mask": padded > 0})["sequence_output"]
+    np.testing.assert_allclose(np.asarray(moved)[:, 2:], np.asarray(alone), rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize("format", ["keras_bert", "huggingface"])
+def test_all_tensors_survive_writing_and_reading(tmp_path, variant, format):
+    config = small_config(variant)
+    checkpoint = random_checkpoint(form.MASKED_LM, config=config, vocabulary=None, with_pooler=False)
+    write_checkpoint(checkpoint, tmp_path / "written", format)
+    read = read_checkpoint(tmp_path / "written", do_lower_case=config.do_lower_case)
+    assert read.config == config
+    assert_same_tensors(read, checkpoint)
+
+
+def test_the_google_format_is_for_bert_only(tmp_path):
+    checkpoint = random_checkpoint(form.MASKED_LM, config=small_config("roberta"), vocabulary=None)
+    with pytest.raises(InputError, match="cannot hold a model of the family roberta.*huggingface"):
+        write_checkpoint(checkpoint, tmp_path / "written", "google")
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize("recomputes", [False, True])
+def test_every_family_trains(variant, recomputes):
+    model = MaskedLM(small_config(variant))
+    model.encoder.gradient_checkpointing = recomputes
+    scatter_weights(model)
+    ids = np.arange(2, 34, dtype="int32").reshape(4, 8)
+    batch = {"input_ids": ids, "input_mask": ids * 0 + 1, "segment_ids": ids * 0}
+    batch |= {"masked_lm_positions": ids[:, :2] * 0 + [1, 3], "masked_lm_ids": ids[:, [1, 3]]}
+    batch["masked_lm_weights"] = np.ones((4, 2), "float32")
+    model.compile(optimizer="adam")
+    losses = model.fit(batch, epochs=3, verbose=0, batch_size=4).history["loss"]
+    assert losses[2] < losses[0]
+
+
+def test_lora_goes_to_a_shared_block_once():
+    model = MaskedLM(small_config("albert"))
+    enable_lora(model, rank=2)
+    assert sum(weight.name == "lora_kernel_a" for weight in model.weights) == 4
+
+
+def test_layers_that_share_weights_with_later_ones_cannot_be_frozen():
+    model = MaskedLM(small_config("albert"))
+    with pytest.raises(InputError, match="The first 2 of 4 layers share weights with later ones"):
+        freeze(model, num_layers=2)
+    freeze(model, num_layers=4)
+    assert not model.encoder.blocks[0].trainable_weights
+
+
+def test_single_layers_of_shared_ones_cannot_be_kept():
+    checkpoint = random_checkpoint(config=small_config("albert"), vocabulary=None)
+    with pytest.raises(InputError, match="keep_layers needs layers with weights of their own"):
+        with_layers(checkpoint, [0, 2])
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"num_hidden_groups": 3}, "num_hidden_layers must be divisible by num_hidden_groups"),
+        ({"num_hidden_groups": 0}, "num_hidden_groups must be a positive integer"),
+        ({"inner_group_num": 0}, "inner_group_num must be a positive integer"),
+        ({"type_vocab_size": -1}, "type_vocab_size must be an integer of 0 or more"),
+        ({"position_offset": 14}, "position_offset must be below max_position_embeddings=14"),
+        ({"embedding_size": 8, "embedding_projection": False}, "embedding_projection must be true"),
+        ({"pooler_act": "linear"}, "pooler_act must be one of tanh, gelu_erf, relu"),
+        (
+            {"model_type": "gpt2"},
+            "Unknown model_type 'gpt2'. Known are: bert, roberta, albert, distilbert, electra",
+        ),
+    ],
+)
+def test_values_that_no_family_has_are_refused(change, message):
+    with pytest.raises(InputError, match=message):
+        BertConfig(**{**SMALL, **change})
+
+
+def test_a_row_longer_than_positions_minus_offset_is_refused():
+    config = small_config("roberta")
+    config.check_sequence_length(12)
+    with pytest.raises(InputError, match=r"13 is more than this model's 12 positions .*position_offset=2"):
+        config.check_sequence_length(13)
+
+
+def test_the_file_of_a_bert_has_no_keys_of_its_relatives():
+    assert set(BertConfig(vocab_size=9).to_dict()) & {"embedding_size", "model_type", "position_offset"} == set()
