@@ -43,6 +43,19 @@ def test_an_error_leaves_the_old_file_and_no_temporary_one(tmp_path):
     assert os.listdir(tmp_path) == ["out.txt"]
 
 
+def test_ctrl_c_during_the_check_leaves_nothing(tmp_path, monkeypatch):
+    mkdir = os.mkdir
+
+    def stopped(path, *args):
+        mkdir(path, *args)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(os, "mkdir", stopped)
+    with pytest.raises(KeyboardInterrupt):
+        check_output_file(tmp_path / "out.txt")
+    assert os.listdir(tmp_path) == []
+
+
 def test_an_output_that_is_also_an_input_is_refused(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "folder").mkdir()

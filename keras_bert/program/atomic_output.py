@@ -223,8 +223,11 @@ def _try_to_write(path: str) -> None:
     """Makes the parent folder of `path` and a folder in it, since permissions alone do not tell whether this works."""
     probe = _temporary_name(path)
     os.makedirs(os.path.dirname(probe), exist_ok=True)
-    os.mkdir(probe)
-    os.rmdir(probe)
+    try:
+        os.mkdir(probe)
+    finally:  # also when Ctrl-C comes in between
+        with contextlib.suppress(OSError):
+            os.rmdir(probe)
 
 
 def _opener_like(path: str) -> Callable[[str, int], int]:
