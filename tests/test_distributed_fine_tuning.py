@@ -123,6 +123,7 @@ def test_the_first_evaluates_and_predicts_as_one_process_does(folder, runs, layo
     )
 
 
+@pytest.mark.slow
 def test_only_the_first_worker_prints_its_findings(runs):
     assert runs["workers"].count("eval_accuracy = ") == runs["one"].count("eval_accuracy = ") == 1
     assert "[worker 0] eval_accuracy = " in runs["workers"]

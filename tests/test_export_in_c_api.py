@@ -183,13 +183,13 @@ def text_libraries(*names):
     return [library for name in names for library in glob.glob(f"{folder}/python/ops/{name}.so")]
 
 
-# A model of one text and a model of two texts stand for the others in `make test`.
-IN_EVERY_RUN = ("single", "answerer")
 MODELS = sorted({question.model for question in served_models.questions()})
 
 
 @pytest.mark.parametrize(
-    "model", [pytest.param(name, marks=[] if name in IN_EVERY_RUN else pytest.mark.slow) for name in MODELS]
+    # `make test` asks one model.
+    "model",
+    [pytest.param(name, marks=[] if name == "single" else pytest.mark.slow) for name in MODELS],
 )
 def test_the_c_api_gives_the_answers_of_tensorflow_for_python_with_xla_switched_off(served, model):
     _, folders = served

@@ -120,6 +120,15 @@ def test_the_best_threshold_is_the_odds_of_the_last_question_that_is_worth_answe
     assert scores["exact"] == 25
 
 
+def test_an_answer_to_a_question_without_one_costs_as_much_as_a_right_answer_earns():
+    answers = {"first": ["x"], "without": [], "last": ["y"]}
+    predictions = {"first": "x", "without": "z", "last": "y"}
+    earned = {"first": 1.0, "without": 0.0, "last": 1.0}
+    odds = {"first": -3.0, "without": -2.0, "last": -1.0}
+    # Right with none answered: 1; the first: 2; the first two: 1; all: 2.
+    assert best_threshold(answers, predictions, earned, odds) == (pytest.approx(200 / 3), -3.0)
+
+
 def test_where_answering_never_pays_the_threshold_is_0():
     assert best_threshold({"a": []}, {"a": "x"}, {"a": 0.0}, {"a": 1.0}) == (100.0, 0.0)
     assert best_threshold({"a": []}, {"a": ""}, {"a": 1.0}, {"a": 1.0}) == (100.0, 0.0)
