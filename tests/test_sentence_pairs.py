@@ -169,6 +169,15 @@ def test_a_random_next_is_never_from_the_same_document_and_a_real_one_follows():
         assert (pairs.second_starts + pairs.second_lengths <= ends[second]).all()
 
 
+def test_half_of_the_pairs_are_random_nexts():
+    # Two sentences that fill one chunk: every document gives one pair from its first chunk.
+    pairs = draw([[14, 15]] * 20_000, max_seq_length=32)
+    from_the_first = pairs.first_starts % 29 == 0
+    # Six standard deviations of a fair coin.
+    assert from_the_first.sum() == 20_000
+    assert abs(pairs.labels[from_the_first].sum() - 10_000) < 6 * (20_000 * 0.25) ** 0.5
+
+
 def test_random_nexts_come_from_every_other_document_alike():
     documents = [[5, 5]] + [[3]] * 10
     sources = np.concatenate(
