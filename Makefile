@@ -18,9 +18,6 @@
 #                   benchmarks/real_texts.py) the texts are those of the quickstart. BENCHMARK="--suites=forward" and the
 #                   like: flags of benchmarks/speed.py
 # make page-test    the page of the development server in a real browser (Debian: apt-get install chromium chromium-driver)
-# make gpu-benchmark OTHER_PYTHON=python JAX_PYTHON=python
-#                   the encoder and pre-training on JAX beside transformers + torch, on one GPU. JAX_PYTHON has jax for it,
-#                   keras and absl-py, OTHER_PYTHON torch and transformers
 # make release-check wheel and sdist in empty environments of each Python on the path: every command, and the quickstart.
 #                   QUICK=1 runs the quickstart on tiny sizes; with three Pythons this took 35 minutes on two busy cores,
 #                   most of it to install TensorFlow seven times. PYTHONS="python3.11 /path/to/python3.12" names Pythons
@@ -38,7 +35,7 @@ PACKAGES_onnx := onnxruntime onnx openvino
 TESTS ?= tests
 OUTPUT ?= quickstart
 
-.PHONY: install quickstart test test-slow test-all test-beam page-test lint pretraining-data-proofs three-seeds kill-proofs finetuning-quality finetuning-speed gpu-benchmark benchmark release-check clean
+.PHONY: install quickstart test test-slow test-all test-beam page-test lint pretraining-data-proofs three-seeds kill-proofs finetuning-quality finetuning-speed benchmark release-check clean
 
 install: $(VENV)/installed
 
@@ -94,9 +91,6 @@ finetuning-quality: install
 
 finetuning-speed: install
 	$(BIN)/python -m benchmarks.finetuning_speed --other_python=$(OTHER_PYTHON) --model=$(MODEL) --data=$(DATA)
-
-gpu-benchmark: install
-	$(BIN)/python -m benchmarks.gpu_core --python=$(JAX_PYTHON) --other_python=$(OTHER_PYTHON)
 
 # It needs no environment of the clone: each check makes an empty one outside of it.
 release-check:

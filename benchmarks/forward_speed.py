@@ -28,7 +28,6 @@ import numpy as np
 from absl import flags
 
 from benchmarks.encoder_sides import OTHERS, QUICK_SIDES, SIDES, RunningSides, config_of_size, write_batch, write_model
-from benchmarks.gpu_core import model_flops
 from benchmarks.suite_flags import define_suite_flags, machine_lines, numbers_of_flag, version_lines
 from keras_bert.config import SIZES, BertConfig
 from keras_bert.program.command_line import run_command
@@ -76,8 +75,15 @@ def main() -> None:
 
 
 def gflop(config: BertConfig, length: int, rows: int) -> float:
-    """Returns the billions of operations of the encoder's matrix products for so many rows."""
-    return model_flops(config, rows, length, 0, "forward") / 1e9
+    """Returns the billions of floating-point operations in the matrix products of a forward pass.
+
+    A multiplication with its addition counts as two. Each token meets all weights of every layer; attention adds two
+    products of `length` tokens with `length` tokens; the pooler reads one token of a row.
+    """
+    hidden = config.hidden_size
+    layer_weights = 4 * hidden**2 + 2 * hidden * config.intermediate_size
+    layer = 2 * layer_weights * length + 4 * hidden * length**2
+    return rows * (config.num_hidden_layers * layer + 2 * hidden**2) / 1e9
 
 
 def measure(sides: RunningSides, config: BertConfig, folder: str, cases: list[tuple[int, int]], turns: int):

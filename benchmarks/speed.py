@@ -42,9 +42,7 @@ SUITES = {
     "texts": Suite("benchmarks.text_speed", flags=("environments", "data")),
     "training": Suite("benchmarks.training_speed", flags=("environments", "data")),
     "serving": Suite("benchmarks.serving_latency"),
-    "start_up": Suite("benchmarks.start_up"),
     "memory": Suite("benchmarks.training_memory"),
-    "growth": Suite("benchmarks.growth", flags=()),
 }
 
 

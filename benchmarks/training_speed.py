@@ -31,8 +31,8 @@ import tempfile
 from absl import flags
 
 from benchmarks.encoder_sides import config_of_size, environment_of_sides, python_of
-from benchmarks.gpu_core import num_predictions
 from benchmarks.pictures import save_bars
+from benchmarks.sides.pretraining_work import num_predictions
 from benchmarks.suite_flags import define_suite_flags, machine_lines, numbers_of_flag, version_lines
 from benchmarks.workers_in_turns import end_workers, start_worker, take_turn
 from keras_bert.config import SIZES

@@ -163,33 +163,11 @@ def test_every_engine_of_the_sides_has_an_environment_in_the_makefile():
     assert needed - {""} == set(line.split())
 
 
-def test_a_line_of_the_forward_table():
-    seconds = {"ours": [0.2, 0.1, 0.3], "plain": [0.1, 0.1, 0.15], "transformers": [0.3, 0.2, 0.3]}
-    seconds |= {"products_tensorflow": [0.1, 0.05, 0.15], "products_torch": [0.2, 0.2, 0.2]}
-    lines = forward_speed.table([("mini", 128, 16, seconds)])
-    assert lines == [
-        "| size | rows | length | ours | plain | transformers | products | our share of the ceiling |",
-        "|---|---|---|---|---|---|---|---|",
-        "| mini | 16 | 128 | 200 | 100: 0.50 (0.50 to 1.00) | 300: 1.50 (1.00 to 2.00) | 100 | 50% |",
-    ]
-
-
 def test_the_billions_of_operations_of_minilm():
     config = encoder_sides.config_of_size("minilm")
     layers = 6 * (4 * 384**2 + 2 * 384 * 1536) * 2 * 16 * 128
     attention = 6 * 4 * 384 * 128**2 * 16
     assert forward_speed.gflop(config, 128, 16) == pytest.approx((layers + attention) / 1e9, rel=1e-3)
-
-
-def test_the_text_table_compares_with_the_best_other_that_has_no_sorted_texts():
-    rates = {"ours": [20.0, 30.0], "keras_hub": [5.0, 5.0], "transformers": [10.0, 20.0]}
-    rates["transformers, sorted"] = [80.0, 80.0]
-    assert text_speed.table(rates)[2:] == [
-        "| ours | 25.0 | 1.75 (1.50 to 2.00) |",
-        "| keras_hub | 5.0 | 0.38 (0.25 to 0.50) |",
-        "| transformers | 15.0 | 1.00 (1.00 to 1.00) |",
-        "| transformers, sorted | 80.0 | 6.00 (4.00 to 8.00) |",
-    ]
 
 
 def test_batches_are_padded_to_their_longest_text_and_hold_every_text_once(tmp_path):
@@ -220,11 +198,7 @@ def test_mixes_need_data_and_say_what_is_missing(tmp_path):
         read_mix("imdb", None)
 
 
-def test_the_training_table_and_the_gain_of_packed_rows():
-    measured = {"ours": ([0.5, 1.0], 2_000_000), "transformers": ([1.0, 3.0], 0)}
-    rows = training_speed.table("mini", 16, 128, measured)
-    assert rows[0] == "| mini | 16 x 128 | ours | 750 | - | 2,731 | 2 |"
-    assert rows[1] == "| mini | 16 x 128 | transformers | 2000 | 2.50 (2.00 to 3.00) | 1,024 | - |"
+def test_the_gain_of_packed_rows_is_read_from_the_table_of_record_forms():
     forms = ["| records | tokens/s |", "|---|---|", "| padded | 1,000 |", "| packed | 2,500 |"]
     assert training_speed.gain(forms) == 2.5
 

@@ -1,14 +1,18 @@
-"""The parts of the benchmarks of pre-training data that their figures rest on."""
+"""The parts of the benchmarks that their figures rest on."""
 
+import json
 import os
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 
+from benchmarks import training_memory
 from benchmarks.pretraining_memory import anonymous_memory, write_copies
 from benchmarks.sample_text import write_sample
-from benchmarks.training_loop import table
+from benchmarks.sides.pretraining_work import answer_requests, num_predictions, random_batch
+from keras_bert.program.errors import InputError
 
 DOCUMENTS = [
     [f"Paragraph {number} of document {name}. It has two sentences." for number in range(4)]
@@ -72,6 +76,43 @@ def test_memory_is_that_of_the_process_and_its_grandchildren():
         process.stdout.close()
 
 
-def test_the_loop_is_compared_turn_by_turn():
-    turns = {"bare": [(0.1, None), (0.2, None), (0.1, None)], "fit": [(0.11, 0.0011), (0.21, 0.0), (0.13, 0.0026)]}
-    assert table(turns)[2:] == ["| bare | 100.00 | +0.0% | - |", "| fit | 130.00 | +10.0% | 1.00% |"]
+@pytest.mark.parametrize("shape", ["8", "0x128", "8x1000", "x", "8x128x2"])
+def test_a_shape_that_is_none_is_refused(shape):
+    with pytest.raises(InputError, match="rows x tokens"):
+        training_memory.shape_of(shape)
+
+
+@pytest.mark.slow
+def test_memory_is_measured_of_our_side_with_and_without_recomputation():
+    command = [sys.executable, "-m", "benchmarks.training_memory", "--quick", "--sides=ours", "--steps=1"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    (line,) = [line for line in done.stdout.splitlines() if line.startswith("| smoke")]
+    peak, before = (int(cell.replace(",", "")) for cell in line.split("|")[4:6])
+    assert peak >= before > 50
+
+
+def test_as_many_tokens_are_masked_as_google_masks():
+    assert [num_predictions(length) for length in (2, 16, 128, 512)] == [1, 3, 20, 77]
+
+
+def test_both_sides_have_the_same_full_rows():
+    batch = random_batch(batch_size=3, length=16, predictions=4, vocab_size=50)
+    again = random_batch(batch_size=3, length=16, predictions=4, vocab_size=50)
+    for name, column in batch.items():
+        np.testing.assert_array_equal(column, again[name])
+    assert batch["input_mask"].all()
+    assert all(len(set(row)) == 4 for row in batch["masked_lm_positions"].tolist())
+    assert batch["masked_lm_positions"].max() < 16
+    assert 5 <= batch["input_ids"].min() <= batch["input_ids"].max() < 50
+
+
+def test_a_side_does_the_job_that_it_is_asked_for_and_waits_for_the_last_result(monkeypatch, capsys):
+    done = []
+    jobs = {"forward": lambda: done.append("forward") or len(done)}
+    monkeypatch.setattr(sys, "stdin", ["\n", "forward\n"])
+    answer_requests({"side": "A"}, jobs, steps=3, wait=lambda result: done.append(f"waited for {result}"))
+    about, report = map(json.loads, capsys.readouterr().out.splitlines())
+    assert about == {"side": "A"}
+    assert done == ["forward", "forward", "forward", "waited for 3"]
+    assert report["steps"] == 3
+    assert report["seconds"] > 0

@@ -131,17 +131,6 @@ def test_runs_that_are_done_are_not_repeated_and_the_tables_are_printed(data, tm
     )
 
 
-def test_the_speed_table_has_medians_over_turns_and_compares_time_per_token():
-    def turn(ours, theirs):
-        return tuple(
-            {"seconds": seconds, "tokens": tokens, "padded_tokens": 0, "all_tokens": 1000}
-            for seconds, tokens in (ours, theirs)
-        )
-
-    turns = [turn((1.0, 100), (2.0, 100)), turn((1.0, 200), (1.0, 100)), turn((3.0, 300), (2.0, 200))]
-    assert speed.table_row("MRPC", turns) == "| MRPC | 100 | 100 | 10 s | 10 s | 0.50 (0.50 to 1.00) |"
-
-
 def test_a_worker_takes_turns_and_one_that_ends_is_named():
     program = "import sys; print('noise')\nfor n, _ in enumerate(sys.stdin): print(f'{{\"n\": {n}}}', flush=True)"
     worker = subprocess.Popen([sys.executable, "-c", program], stdin=-1, stdout=-1, text=True)

@@ -4,7 +4,6 @@ import keras
 import pytest
 import tensorflow as tf
 
-from benchmarks import start_up
 from keras_bert.checkpoints import keras_weights_file
 from keras_bert.checkpoints.keras_weights_file import keras_layout
 from keras_bert.checkpoints.model_weights import model_weights
@@ -57,13 +56,3 @@ def test_the_layout_of_a_deep_model_is_found_out_by_two_layers(monkeypatch, tmp_
     assert list(found.values()) == [name for name in stored if not name.startswith("optimizer")]
     for name, weight in model_weights(model).items():
         assert (stored[found[name]].read() == weight.numpy()).all(), name
-
-
-def test_the_table_has_medians_and_the_ratio_to_importing_tensorflow():
-    seconds = {start_up.BASELINE: [2.0, 4.0, 3.0], ("tiny", "ours_predict", "load"): [1.0, 9.0, 1.5]}
-    lines = start_up._table(seconds)
-    assert "medians of 3 turns" in lines[0]
-    assert lines[-2:] == [
-        "| - | import tensorflow | import tensorflow | 3.00 | 2.00 - 4.00 | 1.00 |",
-        "| tiny | ours predict | load | 1.50 | 1.00 - 9.00 | 0.50 |",
-    ]

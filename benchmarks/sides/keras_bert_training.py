@@ -3,7 +3,7 @@
 import keras
 import tensorflow as tf
 
-from benchmarks.gpu_core_work import answer_requests, arguments_of_side, random_batch
+from benchmarks.sides.pretraining_work import answer_requests, arguments_of_side, random_batch
 from keras_bert.config import BertConfig
 from keras_bert.models.pretrainer import BertPretrainer
 from keras_bert.optimization import AdamW

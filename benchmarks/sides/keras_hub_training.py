@@ -8,8 +8,8 @@ import keras
 import keras_hub
 import tensorflow as tf
 
-from benchmarks.gpu_core_work import answer_requests, arguments_of_side, random_batch
 from benchmarks.sides.keras_hub_backbone import backbone_of
+from benchmarks.sides.pretraining_work import answer_requests, arguments_of_side, random_batch
 
 
 def main():

@@ -7,7 +7,7 @@ decay for biases and layer norms.
 import torch
 import transformers
 
-from benchmarks.gpu_core_work import answer_requests, arguments_of_side, random_batch
+from benchmarks.sides.pretraining_work import answer_requests, arguments_of_side, random_batch
 from benchmarks.transformers_finetuning import IGNORED_LABEL, decayed_and_other_weights
 
 

@@ -1,14 +1,16 @@
-"""What both sides of `gpu_core` share: their flags, their batch, and answering requests. Needs NumPy only."""
+"""The flags, the batch and the protocol that all sides of the training benchmarks share. Needs NumPy only."""
 
 import argparse
 import json
+import math
 import sys
 import time
 from collections.abc import Callable
 
 import numpy as np
 
-FIRST_WORD = 5  # ids below are left to [PAD], [UNK], [CLS], [SEP], [MASK]
+FIRST_WORD = 5  # smaller ids are those of [PAD], [UNK], [CLS], [SEP], [MASK]
+MASKED_SHARE = 0.15
 
 
 def arguments_of_side(description: str) -> argparse.Namespace:
@@ -18,12 +20,16 @@ def arguments_of_side(description: str) -> argparse.Namespace:
     parser.add_argument("--length", type=int, required=True)
     parser.add_argument("--predictions", type=int, required=True, help="masked tokens in a row")
     parser.add_argument("--steps", type=int, required=True, help="steps in a turn")
-    parser.add_argument("--matmul_size", type=int, default=0)
     parser.add_argument("--xla", type=int, default=0, help="1: XLA compiles the step, where a side leaves the choice")
     parser.add_argument(
         "--gradient_checkpointing", type=int, default=0, help="1: compute layers again, where a side can"
     )
     return parser.parse_args()
+
+
+def num_predictions(length: int) -> int:
+    """Returns the number of masked tokens in a row of `length` tokens: 20 of 128, 77 of 512."""
+    return math.ceil(MASKED_SHARE * length)
 
 
 def random_batch(batch_size: int, length: int, predictions: int, vocab_size: int) -> dict[str, np.ndarray]:
