@@ -1,25 +1,18 @@
 """Proves and times the tokenizer on the real corpus, on generated texts and beside other tokenizers.
 
-Command: python -m benchmarks.tokenization PART DATA_FOLDER [NUMBER_OR_PYTHON]
+Command: python -m benchmarks.tokenization PART DATA_FOLDER [NUMBER]
 
 Parts:
   speed        MB/s inside tf.data on one core, and the share of bytes on each path (start it with taskset -c 0)
   corpus       graph = Python on the whole Wikipedia corpus, ids and offsets, all four vocabularies
   generated    graph = Python = a direct implementation on NUMBER generated texts (default 200000)
   code_points  the same on every code point of Unicode, each in five contexts (two texts)
-  agreement    every kind of difference between Hugging Face tokenizers and Google, counted
-  versions     the SavedModel in another PYTHON's TensorFlow (2.12.1, say) gives the same ids and offsets
 """
 
 import itertools
-import json
 import os
-import subprocess
 import sys
-import tempfile
 import time
-import unicodedata
-from collections import Counter
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
@@ -172,115 +165,7 @@ def _hugging_face(data: Path, name: str) -> Callable[[str], list[int]]:
     return lambda text: tokenizer.encode(text, add_special_tokens=False).ids
 
 
-def agreement(data: Path, number: str = "200000") -> None:
-    from generated_texts import generated_texts
-
-    for name in CASINGS:
-        tokens = _vocabulary(data, name).tokens
-        generator = itertools.islice(generated_texts(seed=2024, tokens=tokens), int(number))
-        made = [text for kind, text in generator if kind not in ("invalid UTF-8", "random bytes")]
-        for source, texts in (("Wikipedia", _paragraphs(data)), ("generated", made)):
-            _print_agreement(f"{name}, {source}", data, name, [text.decode() for text in texts])
-
-
-def _print_agreement(title: str, data: Path, name: str, texts: list[str]) -> None:
-    from keras_bert.tokenization.wordpiece import WordPieceTokenizer, split_at_white_space
-
-    theirs = _hugging_face(data, name)
-    ours = WordPieceTokenizer(_vocabulary(data, name), CASINGS[name]).encode
-    stretches = Counter(stretch for text in texts for stretch in split_at_white_space(text))
-    kinds: Counter[str] = Counter()
-    examples: dict[str, str] = {}
-    for stretch, count in stretches.items():
-        if ours(stretch) != theirs(stretch):
-            for kind in _kinds_of_difference(stretch, ours, theirs):
-                kinds[kind] += count
-                examples[kind] = min(stretch, examples.get(kind, stretch), key=len)
-    num_texts = sum(ours(text) != theirs(text) for text in texts)
-    print(f"\n{title}: {num_texts:,} of {len(texts):,} texts differ ({stretches.total():,} words)")
-    for kind, count in kinds.most_common():
-        print(f"  {count:7,} words  {kind}, as {examples[kind][:20]!a}", flush=True)
-
-
-def _class_in_old_tables_differs(character: str, start: str) -> bool:
-    # What was in Unicode 3.2 already is in every table.
-    category = unicodedata.category(character)
-    return category.startswith(start) and category not in ("Cn", "Co", unicodedata.ucd_3_2_0.category(character))
-
-
-def _without(condition: Callable[[str], bool]) -> Callable[[str], str]:
-    return lambda text: "".join(character for character in text if not condition(character))
-
-
-# Kind of difference -> what takes it out of a text.
-KINDS: dict[str, Callable[[str], str]] = {
-    "special tokens in the text stay whole": lambda text: text.replace("[", "<"),
-    "words of 101 to 200 characters are unknown": lambda text: text[:60],
-    "the final sigma becomes an ordinary one": lambda text: text.replace("\N{GREEK CAPITAL LETTER SIGMA}", "s"),
-    "the ideographs U+2B820 to U+2B91F are not split": _without(lambda c: 0x2B820 <= ord(c) < 0x2B920),
-    "private-use characters are dropped": _without(lambda c: unicodedata.category(c) == "Co"),
-    "punctuation that its older Unicode tables class otherwise": _without(
-        lambda c: _class_in_old_tables_differs(c, "P")
-    ),
-    "marks that its older Unicode tables class otherwise": _without(lambda c: _class_in_old_tables_differs(c, "M")),
-    "format characters that its older Unicode tables class otherwise": _without(
-        lambda c: _class_in_old_tables_differs(c, "C")
-    ),
-    "letters that its older Unicode tables class otherwise": _without(lambda c: _class_in_old_tables_differs(c, "L")),
-}
-
-
-def _kinds_of_difference(text: str, ours, theirs) -> list[str]:
-    """The kinds without which the two would agree on `text`, and with any of which they do not."""
-
-    def agree_without(left_in: str | None) -> bool:
-        changed = text
-        for kind, take_out in KINDS.items():
-            changed = changed if kind == left_in else take_out(changed)
-        return ours(changed) == theirs(changed)
-
-    if not agree_without(None):
-        return ["other"]
-    return [kind for kind in KINDS if not agree_without(kind)] or ["several of them, any of which taken out is enough"]
-
-
-ASK = """
-import json, sys
-import tensorflow as tf
-import tensorflow_text
-module = tf.saved_model.load(sys.argv[1])
-texts = [bytes.fromhex(line) for line in open(sys.argv[2]).read().split("\\n")]
-found = module.tokenize(tf.constant(texts))
-json.dump([part.to_list() for part in found], open(sys.argv[3], "w"))
-print("TensorFlow", tf.__version__, "tensorflow-text", tensorflow_text.__version__)
-"""
-
-
-def versions(data: Path, python: str) -> None:
-    import tensorflow as tf
-    from generated_texts import every_code_point, generated_texts
-
-    for name in ("uncased", "multilingual-cased"):
-        graph, reference = _tokenizers(data, name)
-        made = (text for _, text in generated_texts(seed=5, tokens=reference.vocabulary.tokens))
-        texts = [*itertools.islice(made, 20000), *every_code_point(0, 0x1FFFF), *_paragraphs(data)[:2000]]
-        module = tf.Module()
-        module.tokenizer = graph
-        module.tokenize = tf.function(graph.tokenize_with_offsets, input_signature=[tf.TensorSpec([None], tf.string)])
-        with tempfile.TemporaryDirectory() as folder:
-            tf.saved_model.save(module, f"{folder}/model")
-            Path(folder, "texts").write_text("\n".join(text.hex() for text in texts))
-            paths = [f"{folder}/{part}" for part in ("model", "texts", "found")]
-            run = subprocess.run([python, "-c", ASK, *paths], check=True, capture_output=True, text=True)
-            found = json.loads(Path(folder, "found").read_text())
-        expected = [part.to_list() for part in graph.tokenize_with_offsets(texts)]
-        wrong = sum(
-            one != other for one, other in zip(zip(*found, strict=True), zip(*expected, strict=True), strict=True)
-        )
-        print(f"{name}: {run.stdout.strip()}: {wrong} of {len(texts):,} texts different", flush=True)
-
-
-PARTS = {part.__name__: part for part in (speed, corpus, generated, code_points, agreement, versions)}
+PARTS = {part.__name__: part for part in (speed, corpus, generated, code_points)}
 
 
 def main() -> None:
