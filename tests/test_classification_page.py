@@ -88,6 +88,7 @@ def test_the_scripts_leave_their_models_behind(folder):
     assert student.config.num_hidden_layers == 1
 
 
+@pytest.mark.slow
 def test_the_command_writes_what_the_page_says(folder):
     run = folder / "command0" / "runs" / "films"
     for name in ("model", "eval_results.txt", "test_results.tsv", "test_predictions.tsv", "history.jsonl"):
@@ -99,17 +100,20 @@ def test_the_command_writes_what_the_page_says(folder):
     assert (run / "test_predictions.tsv").read_text().startswith("text\tlabel\tprobability\na lovely film\t")
 
 
+@pytest.mark.slow
 def test_json_lines_are_read_by_their_usual_columns(folder):
     config = json.loads((folder / "command1" / "runs" / "pairs" / "model" / "bert_config.json").read_text())
     assert config["keras_bert"]["labels"] == ["0", "1"]
 
 
+@pytest.mark.slow
 def test_several_labels_have_their_scores_and_their_report(folder):
     run = folder / "command2" / "runs" / "several"
     assert "eval_micro_f1 = " in (run / "eval_results.txt").read_text()
     assert (run / "eval_report" / "labels.tsv").read_text().startswith("label\tprecision\trecall\tf1")
 
 
+@pytest.mark.slow
 def test_glue_gets_the_file_of_its_leaderboard(folder):
     lines = (folder / "command3" / "runs" / "rte" / "RTE.tsv").read_text().splitlines()
     assert lines[0] == "index\tprediction"
@@ -117,6 +121,7 @@ def test_glue_gets_the_file_of_its_leaderboard(folder):
     assert {line.split("\t")[1] for line in lines[1:]} <= {"entailment", "not_entailment"}
 
 
+@pytest.mark.slow
 def test_the_grid_names_its_best_run(folder):
     grid = folder / "command4" / "runs" / "grid"
     assert len((grid / "grid.tsv").read_text().splitlines()) == 3
