@@ -34,7 +34,8 @@ def test_the_first_snippets_of_the_page_of_checkpoints_run(tmp_path, monkeypatch
     monkeypatch.chdir(tmp_path)
     for folder in ("uncased_L-12_H-768_A-12", "path/to/folder", "all-MiniLM-L6-v2"):
         write_checkpoint(random_checkpoint(), folder, "google")
-    first, second, *_ = re.findall(r"```python\n(.*?)```", CHECKPOINTS, re.S)
+    first, *others = re.findall(r"```python\n(.*?)```", CHECKPOINTS, re.S)
+    (second,) = [block for block in others if "similarities" in block]
     exec(compile(first.replace("hf://sentence-transformers/", ""), "checkpoints.md", "exec"), {})
     names = {}
     exec(compile(second, "checkpoints.md", "exec"), names)
