@@ -1,6 +1,6 @@
 """Tokenizers: text -> token ids, in Python and in the TensorFlow graph.
 
-tokenizer.py               the interface of every kind, and special tokens by role
+tokenizer.py               the interfaces of every kind, and special tokens by role
 vocabulary.py              vocab.txt
 wordpiece.py               Google's WordPiece in Python, with character offsets: the reference
 graph_wordpiece.py         the same in the TensorFlow graph, with byte offsets
@@ -8,6 +8,7 @@ fast_normalizer.py         its fast path, and the texts that the fast path cover
 exact_graph.py             its exact path, in core TensorFlow operations
 byte_pair.py               byte-level BPE in Python, with character offsets: the reference
 graph_byte_pair.py         the same in the TensorFlow graph, with byte offsets
+kinds.py                   reads, writes and makes tokenizers of every kind
 text_words.py              splits a text into words for taggers
 user_inputs.py             checks texts that users pass: lists, arrays, columns, data sets
 unicode_table.py           look-ups in Unicode 14.0

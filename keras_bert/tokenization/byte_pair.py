@@ -16,7 +16,9 @@ Offsets: a token reaches from the start of the character of its first byte to th
 byte, without the spaces (U+0020) at its ends. A token of spaces only is an empty span at their end.
 """
 
+import dataclasses
 import functools
+import hashlib
 import heapq
 import itertools
 import json
@@ -26,6 +28,7 @@ from collections.abc import Mapping, Sequence
 
 from keras_bert.program.atomic_output import atomic_file
 from keras_bert.program.errors import InputError
+from keras_bert.program.json_files import member, read_json_object
 from keras_bert.tokenization import unicode_table
 from keras_bert.tokenization.tokenizer import (
     ROBERTA_SPECIAL_TOKENS,
@@ -36,6 +39,11 @@ from keras_bert.tokenization.tokenizer import (
 
 VOCABULARY_FILE = "vocab.json"
 MERGES_FILE = "merges.txt"
+SETTINGS_FILE = "tokenizer_config.json"
+# Roles of special tokens -> their keys in the settings, which are those of Hugging Face.
+_SETTINGS_OF_ROLES = {role: f"{role}_token" for role in ("cls", "sep", "pad", "unk", "mask")}
+# A million tokens of 64 bytes.
+_MOST_BYTES = 1 << 26
 
 # White_Space of Unicode 14.0: `\s` in the pattern of GPT-2. Python's `\s` would add U+001C to U+001F.
 WHITE_SPACE = frozenset(
@@ -122,13 +130,49 @@ class BytePairTokenizer(Tokenizer):
         except InputError as error:
             raise InputError(f"{os.fspath(vocabulary_path)}, {os.fspath(merges_path)}: {error}") from None
 
+    @classmethod
+    def from_folder(cls, folder: str | os.PathLike) -> "BytePairTokenizer":
+        """Reads `vocab.json` and `merges.txt`, and the settings in `tokenizer_config.json` where there is one.
+
+        Of the settings it reads `add_prefix_space` and the names of the special tokens.
+
+        Raises:
+            InputError: as `from_files`, or the settings are damaged.
+        """
+        path = os.path.join(folder, SETTINGS_FILE)
+        settings = read_json_object(path) if os.path.isfile(path) else {}
+        special_tokens = dataclasses.replace(
+            ROBERTA_SPECIAL_TOKENS,
+            **{
+                role: _named_token(settings[key], path) for role, key in _SETTINGS_OF_ROLES.items() if settings.get(key)
+            },
+        )
+        files = (os.path.join(folder, name) for name in (VOCABULARY_FILE, MERGES_FILE))
+        return cls.from_files(*files, special_tokens, member(settings, "add_prefix_space", bool, path, False))
+
     def save(self, folder: str | os.PathLike) -> None:
-        """Writes `vocab.json` and `merges.txt`, as Hugging Face and fairseq's users read them."""
-        with atomic_file(os.path.join(folder, VOCABULARY_FILE)) as file:
-            file.write(json.dumps(dict(zip(self.tokens, itertools.count())), ensure_ascii=False).encode())
-        with atomic_file(os.path.join(folder, MERGES_FILE)) as file:
-            lines = ["#version: 0.2", *(" ".join(pair) for pair in self.merges)]
-            file.write("".join(f"{line}\n" for line in lines).encode())
+        """Writes `vocab.json`, `merges.txt` and `tokenizer_config.json`, as Hugging Face reads them."""
+        for name, text in self._files().items():
+            with atomic_file(os.path.join(folder, name)) as file:
+                file.write(text.encode())
+
+    def _files(self) -> dict[str, str]:
+        lines = ["#version: 0.2", *(" ".join(pair) for pair in self.merges)]
+        names = {key: getattr(self.special_tokens, role) for role, key in _SETTINGS_OF_ROLES.items()}
+        settings = {"tokenizer_class": "RobertaTokenizer", "add_prefix_space": self.add_prefix_space, **names}
+        return {
+            VOCABULARY_FILE: json.dumps(dict(zip(self.tokens, itertools.count())), ensure_ascii=False),
+            MERGES_FILE: "".join(f"{line}\n" for line in lines),
+            SETTINGS_FILE: json.dumps(settings, indent=2) + "\n",
+        }
+
+    @functools.cached_property
+    def sha256(self) -> str:
+        return hashlib.sha256("".join(self._files().values()).encode()).hexdigest()
+
+    def continues_word(self, token: str) -> bool:
+        """Returns whether `token` begins without a space. The first word of a text may begin so, too."""
+        return not token.startswith(byte_alphabet()[ord(" ")])
 
     def encode(self, text: str | bytes) -> list[int]:
         """Returns the ids of the tokens of `text`, without special tokens around them."""
@@ -330,10 +374,23 @@ def _read_merges(path: str | os.PathLike) -> list[tuple[str, str]]:
     return merges
 
 
+def _named_token(value, path: str) -> str:
+    """A special token in the settings is its text, or an object with the text as `content`."""
+    text = value.get("content") if isinstance(value, dict) else value
+    if not isinstance(text, str) or not text:
+        raise InputError(f"{path}: a special token must be a text. Received: {value!r:.100}")
+    return text
+
+
 def _read_text(path: str) -> str:
     try:
         with open(path, "rb") as file:
-            return file.read().decode().removeprefix("\ufeff")
+            data = file.read(_MOST_BYTES + 1)
+        if len(data) > _MOST_BYTES:
+            raise InputError(
+                f"{path} has more than {_MOST_BYTES:,} bytes, which no file of a tokenizer has. Give another file."
+            )
+        return data.decode().removeprefix("\ufeff")
     except OSError as error:
         raise InputError(f"Cannot read {path}: {error.strerror}.") from error
     except UnicodeDecodeError as error:

@@ -48,7 +48,7 @@ class GraphBytePair(tf.Module, GraphForm):
 
     def __init__(self, tokenizer: BytePairTokenizer):
         super().__init__()
-        self.tokenizer = tokenizer
+        self.tokenizer = self.vocabulary = tokenizer
         self._classes = CodePointTable(_class_numbers())
         self._byte_ids = tf.constant(tokenizer.byte_ids, tf.int32)
         self._spans = tf.constant(_spanned_pairs(tokenizer))
@@ -81,6 +81,10 @@ class GraphBytePair(tf.Module, GraphForm):
         """
         return self._tokenize(self._prefixed(as_strings(texts)))[0]
 
+    def tokenize_words(self, words) -> tf.RaggedTensor:
+        """Returns the ids of words as they are inside of a text, with a space in front: int32 `(words, None)`."""
+        return self._tokenize(_with_space(as_strings(words)))[0]
+
     def tokenize_with_offsets(self, texts) -> tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]:
         """Returns ids, starts and ends, each int32 `(texts, None)`: token i came from bytes `starts[i]:ends[i]`."""
         sources = as_strings(texts)
@@ -102,8 +106,7 @@ class GraphBytePair(tf.Module, GraphForm):
     def _prefixed(self, texts):
         if not self.tokenizer.add_prefix_space:
             return texts
-        needs_space = ~tf.strings.regex_full_match(texts, "(?s)(| .*)")
-        return tf.where(needs_space, tf.strings.join([" ", texts]), texts)
+        return _with_space(texts)
 
     def _tokenize(self, texts):
         """Ragged ids, and where each character starts, counted in bytes of all texts one behind the other."""
@@ -245,6 +248,12 @@ def _shifted(values, places: int, fill):
 def _with_end(flags):
     """[True] -> [True, False]"""
     return tf.concat([flags, [False]], 0)
+
+
+def _with_space(texts):
+    """["the", " fox", ""] -> [" the", " fox", ""]"""
+    needs_space = ~tf.strings.regex_full_match(texts, "(?s)(| .*)")
+    return tf.where(needs_space, tf.strings.join([" ", texts]), texts)
 
 
 def _table(keys, values, default):

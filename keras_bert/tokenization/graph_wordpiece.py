@@ -15,6 +15,7 @@ import tensorflow as tf
 from keras_bert.program.errors import InputError
 from keras_bert.tokenization import fast_normalizer
 from keras_bert.tokenization.exact_graph import ExactTokenizer, StandIns, changes, flagged
+from keras_bert.tokenization.tokenizer import GraphForm
 from keras_bert.tokenization.vocabulary import UNK, Vocabulary
 from keras_bert.tokenization.wordpiece import MAX_CHARACTERS_PER_WORD
 
@@ -22,7 +23,7 @@ _LONGEST_TOKEN_BYTES = 256
 _MOST_BYTES_PER_CHARACTER = 4
 
 
-class GraphTokenizer(tf.Module):
+class GraphTokenizer(tf.Module, GraphForm):
     """Strings -> ids of the vocabulary, in the graph, equal to `WordPieceTokenizer`.
 
     Works eagerly, in tf.data, in tf.function, and inside a tf.Module that is saved; several functions share its

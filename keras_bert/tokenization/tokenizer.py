@@ -1,4 +1,8 @@
-"""The interface that every kind of tokenizer has, in Python and in the graph."""
+"""The interfaces that every kind of tokenizer has: its tokens, the tokenizer in Python, and the one in the graph.
+
+A model keeps the tokens that its ids stand for as `model.vocabulary`: a `Vocabulary` of WordPiece, or the tokenizer
+itself of the other kinds, which need no more. Both are a `TokenTable`.
+"""
 
 import abc
 import dataclasses
@@ -9,9 +13,13 @@ from keras_bert.program.errors import InputError
 
 @dataclasses.dataclass(frozen=True)
 class SpecialTokens:
-    """The names of the special tokens of a vocabulary, by role.
+    """The names of the special tokens of a vocabulary, by role, and how rows use them.
 
-    BERT calls the token that begins a row [CLS], RoBERTa <s>. Code asks for `tokenizer.cls_id`, never for a name.
+    BERT calls the token that begins a row [CLS], RoBERTa <s>. Code asks for `vocabulary.cls_id`, never for a name.
+
+    Attributes:
+        num_between: how many `sep` tokens stand between the two texts of a pair.
+        mask_takes_space: whether white space before a mask in a text belongs to the mask.
     """
 
     cls: str
@@ -19,16 +27,27 @@ class SpecialTokens:
     pad: str
     unk: str
     mask: str
+    num_between: int = 1
+    mask_takes_space: bool = False
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names, in the order of the roles above."""
+        return self.cls, self.sep, self.pad, self.unk, self.mask
+
+    def num_special(self, num_texts: int) -> int:
+        """Returns the number of special tokens in a row of one or two texts."""
+        return 2 + (self.num_between if num_texts == 2 else 0)
 
 
 BERT_SPECIAL_TOKENS = SpecialTokens(cls="[CLS]", sep="[SEP]", pad="[PAD]", unk="[UNK]", mask="[MASK]")
-ROBERTA_SPECIAL_TOKENS = SpecialTokens(cls="<s>", sep="</s>", pad="<pad>", unk="<unk>", mask="<mask>")
+ROBERTA_SPECIAL_TOKENS = SpecialTokens(
+    cls="<s>", sep="</s>", pad="<pad>", unk="<unk>", mask="<mask>", num_between=2, mask_takes_space=True
+)
 
 
-class Tokenizer(abc.ABC):
-    """Text <-> ids, in Python. `graph()` gives the same tokenizer as a part of a TensorFlow graph.
-
-    Special tokens in a text are ordinary text, in every kind: a text cannot forge the borders of a row.
+class TokenTable:
+    """Tokens with their ids and roles: what rows, masks and checkpoints need to know of a vocabulary.
 
     Attributes:
         tokens: every token, in the order of the ids.
@@ -40,29 +59,8 @@ class Tokenizer(abc.ABC):
     ids: Mapping[str, int]
     special_tokens: SpecialTokens
 
-    @abc.abstractmethod
-    def encode(self, text: str | bytes) -> list[int]:
-        """Returns the ids of the tokens of `text`, without special tokens around them."""
-
-    @abc.abstractmethod
-    def tokenize_with_offsets(self, text: str | bytes) -> tuple[list[int], list[int], list[int]]:
-        """Returns ids, starts and ends of equal length: token i came from the characters `text[starts[i]:ends[i]]`."""
-
-    @abc.abstractmethod
-    def decode(self, ids: Sequence[int]) -> str:
-        """Returns the text of ids, special tokens included."""
-
-    @abc.abstractmethod
-    def graph(self):
-        """Returns the `GraphForm` of this tokenizer. Its ids are equal to those of `encode`."""
-
-    @abc.abstractmethod
-    def save(self, folder) -> None:
-        """Writes the files of the tokenizer into an existing folder."""
-
-    def tokenize(self, text: str | bytes) -> list[str]:
-        """Returns the tokens of `text`."""
-        return [self.tokens[number] for number in self.encode(text)]
+    def __len__(self) -> int:
+        return len(self.tokens)
 
     @property
     def cls_id(self) -> int:
@@ -84,6 +82,51 @@ class Tokenizer(abc.ABC):
     def mask_id(self) -> int:
         return self.ids[self.special_tokens.mask]
 
+    @property
+    def sha256(self) -> str:
+        """Hexadecimal SHA-256 of the tokenizer's files: equal vocabularies have equal ones."""
+        raise NotImplementedError
+
+    def continues_word(self, token: str) -> bool:
+        """Returns whether `token` continues the word of the token before it, such as ##ing."""
+        raise NotImplementedError
+
+
+class Tokenizer(TokenTable, abc.ABC):
+    """Text <-> ids, in Python. `graph()` gives the same tokenizer as a part of a TensorFlow graph.
+
+    Special tokens in a text are ordinary text, in every kind: a text cannot forge the borders of a row.
+    """
+
+    @property
+    def vocabulary(self) -> TokenTable:
+        """The tokens of the tokenizer, as a model keeps them."""
+        return self
+
+    @abc.abstractmethod
+    def encode(self, text: str | bytes) -> list[int]:
+        """Returns the ids of the tokens of `text`, without special tokens around them."""
+
+    @abc.abstractmethod
+    def tokenize_with_offsets(self, text: str | bytes) -> tuple[list[int], list[int], list[int]]:
+        """Returns ids, starts and ends of equal length: token i came from the characters `text[starts[i]:ends[i]]`."""
+
+    @abc.abstractmethod
+    def decode(self, ids: Sequence[int]) -> str:
+        """Returns the text of `ids`, special tokens included."""
+
+    @abc.abstractmethod
+    def graph(self):
+        """Returns the `GraphForm` of this tokenizer. Its ids are equal to those of `encode`."""
+
+    @abc.abstractmethod
+    def save(self, folder) -> None:
+        """Writes the files of the tokenizer into an existing folder."""
+
+    def tokenize(self, text: str | bytes) -> list[str]:
+        """Returns the tokens of `text`."""
+        return [self.tokens[number] for number in self.encode(text)]
+
 
 class GraphForm(abc.ABC):
     """Text -> ids inside the graph: eagerly, in tf.data, in tf.function and in a SavedModel.
@@ -99,13 +142,17 @@ class GraphForm(abc.ABC):
     def tokenize_with_offsets(self, texts):
         """Strings `(texts,)` -> ids, starts and ends, ragged int32 `(texts, None)`; offsets are in bytes."""
 
+    def tokenize_words(self, words):
+        """Words of texts, strings `(words,)` -> their ids as inside of a text, ragged int32 `(words, None)`."""
+        return self.tokenize(words)
+
 
 def check_special_tokens(special_tokens: SpecialTokens, ids: Mapping[str, int], name: str) -> None:
     """Raises `InputError` if the vocabulary called `name` lacks a special token."""
-    missing = [token for token in dataclasses.astuple(special_tokens) if token not in ids]
+    missing = [token for token in special_tokens.names if token not in ids]
     if missing:
         raise InputError(
             f"{name}: {' '.join(missing)} missing. The vocabulary must have the special tokens "
-            f"{' '.join(dataclasses.astuple(special_tokens))}. Name those of this vocabulary with "
+            f"{' '.join(special_tokens.names)}. Name those of this vocabulary with "
             "SpecialTokens(...), or use the vocabulary that the model was trained with."
         )

@@ -8,12 +8,16 @@ from collections.abc import Sequence
 
 from keras_bert.program.atomic_output import atomic_file
 from keras_bert.program.errors import InputError
+from keras_bert.tokenization.tokenizer import BERT_SPECIAL_TOKENS, TokenTable
 
+VOCABULARY_FILE = "vocab.txt"
+# A million tokens of 64 bytes.
+_MOST_BYTES = 1 << 26
 PAD, UNK, CLS, SEP, MASK = SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 
 
 @dataclasses.dataclass(frozen=True)
-class Vocabulary:
+class Vocabulary(TokenTable):
     """The tokens of a WordPiece model, in the order of their ids.
 
     Args:
@@ -32,6 +36,7 @@ class Vocabulary:
     """
 
     tokens: tuple[str, ...]
+    special_tokens = BERT_SPECIAL_TOKENS
 
     def __init__(self, tokens: Sequence[str]):
         object.__setattr__(self, "tokens", tuple(map(_without_white_space, tokens)))
@@ -80,28 +85,9 @@ class Vocabulary:
             found.add(digest.hexdigest())
         return frozenset(found)
 
-    @property
-    def pad_id(self) -> int:
-        return self.ids[PAD]
-
-    @property
-    def unk_id(self) -> int:
-        return self.ids[UNK]
-
-    @property
-    def cls_id(self) -> int:
-        return self.ids[CLS]
-
-    @property
-    def sep_id(self) -> int:
-        return self.ids[SEP]
-
-    @property
-    def mask_id(self) -> int:
-        return self.ids[MASK]
-
-    def __len__(self) -> int:
-        return len(self.tokens)
+    def continues_word(self, token: str) -> bool:
+        """Returns whether `token` begins with ##."""
+        return token.startswith("##")
 
     def __repr__(self) -> str:
         return f"Vocabulary({len(self.tokens)} tokens, sha256 {self.sha256[:12]})"
@@ -113,9 +99,13 @@ class Vocabulary:
 def _read_lines(path: str) -> list[str]:
     try:
         with open(path, "rb") as file:
-            data = file.read()
+            data = file.read(_MOST_BYTES + 1)
     except OSError as error:
         raise InputError(f"Cannot read the vocabulary {path}: {error.strerror}.") from error
+    if len(data) > _MOST_BYTES:
+        raise InputError(
+            f"The vocabulary {path} has more than {_MOST_BYTES:,} bytes, which no vocabulary has. Give another file."
+        )
     if not data.strip():
         raise InputError(f"The vocabulary {path} is empty. It must hold one token a line.")
     if b"\0" in data:

@@ -15,12 +15,14 @@ them in the same stretch without white space, and at the start of a stretch to n
 
 import functools
 import itertools
+import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from keras_bert.program.errors import InputError
 from keras_bert.tokenization import unicode_table
-from keras_bert.tokenization.vocabulary import Vocabulary
+from keras_bert.tokenization.tokenizer import BERT_SPECIAL_TOKENS, Tokenizer
+from keras_bert.tokenization.vocabulary import VOCABULARY_FILE, Vocabulary
 
 MAX_CHARACTERS_PER_WORD = 200
 
@@ -32,7 +34,7 @@ _LONGEST_CACHED = 40
 _Word = tuple[str, list[int], list[int]]
 
 
-class WordPieceTokenizer:
+class WordPieceTokenizer(Tokenizer):
     """Text -> ids of the vocabulary, exactly as google-research/bert `FullTokenizer`.
 
     Special tokens in the text are ordinary text: `[MASK]` becomes `[`, `mask`, `]`.
@@ -51,7 +53,8 @@ class WordPieceTokenizer:
     """
 
     def __init__(self, vocabulary: Vocabulary, do_lower_case: bool = True):
-        self.vocabulary = vocabulary
+        self._vocabulary = vocabulary
+        self.tokens, self.ids, self.special_tokens = vocabulary.tokens, vocabulary.ids, BERT_SPECIAL_TOKENS
         self.do_lower_case = do_lower_case
         self._ids = vocabulary.ids
         self._longest_token = max(map(len, vocabulary.tokens))
@@ -60,14 +63,35 @@ class WordPieceTokenizer:
 
     def __reduce__(self):
         # Process pools send tokenizers by pickle; the cache stays behind.
-        return WordPieceTokenizer, (self.vocabulary, self.do_lower_case)
+        return WordPieceTokenizer, (self._vocabulary, self.do_lower_case)
 
-    def tokenize(self, text: str | bytes) -> list[str]:
-        """Returns the tokens of `text`; bytes are read as UTF-8, and what is none is skipped."""
-        return [self.vocabulary.tokens[number] for number in self.encode(text)]
+    @property
+    def vocabulary(self) -> Vocabulary:
+        return self._vocabulary
+
+    @property
+    def sha256(self) -> str:
+        return self._vocabulary.sha256
+
+    def continues_word(self, token: str) -> bool:
+        return self._vocabulary.continues_word(token)
+
+    def graph(self):
+        """Returns the `GraphTokenizer` of this tokenizer."""
+        from keras_bert.tokenization.graph_wordpiece import GraphTokenizer
+
+        return GraphTokenizer(self._vocabulary, self.do_lower_case)
+
+    def save(self, folder: str | os.PathLike) -> None:
+        """Writes `vocab.txt`. The casing is part of a model's config."""
+        self._vocabulary.save(os.path.join(folder, VOCABULARY_FILE))
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """Returns the text of `ids`. White space is lost in tokens: there is one space between words."""
+        return " ".join(self.tokens[number] for number in ids).replace(" ##", "")
 
     def encode(self, text: str | bytes) -> list[int]:
-        """Returns the ids of the tokens of `text`, without [CLS] and [SEP]."""
+        """Returns the ids of the tokens of `text`, without special tokens around them. Invalid UTF-8 is skipped."""
         ids: list[int] = []
         for match in self._stretches(_as_str(text)):
             ids += self._pieces_of(match.group())[0]

@@ -1,0 +1,71 @@
+"""Reads, writes and makes tokenizers of every kind."""
+
+import os
+
+from keras_bert.program.errors import InputError
+from keras_bert.tokenization import byte_pair
+from keras_bert.tokenization.byte_pair import BytePairTokenizer
+from keras_bert.tokenization.tokenizer import GraphForm, Tokenizer, TokenTable
+from keras_bert.tokenization.vocabulary import VOCABULARY_FILE, Vocabulary
+from keras_bert.tokenization.wordpiece import WordPieceTokenizer
+
+
+def python_tokenizer(vocabulary: TokenTable, do_lower_case: bool) -> Tokenizer:
+    """Returns the tokenizer in Python. Only WordPiece uses `do_lower_case`."""
+    if isinstance(vocabulary, Tokenizer):
+        return vocabulary
+    return WordPieceTokenizer(vocabulary, do_lower_case)
+
+
+def graph_tokenizer(vocabulary: TokenTable, do_lower_case: bool) -> GraphForm:
+    """Returns the tokenizer for the TensorFlow graph. Only WordPiece uses `do_lower_case`."""
+    return python_tokenizer(vocabulary, do_lower_case).graph()
+
+
+def find_vocabulary(path: str | os.PathLike) -> TokenTable | None:
+    """Reads the vocabulary of a model from the files in a folder, or from a `vocab.txt`.
+
+    Returns:
+        a `Vocabulary` if there is a `vocab.txt`; a `BytePairTokenizer` if there are a `vocab.json` and a `merges.txt`;
+        None if the folder has neither.
+
+    Raises:
+        InputError: a file is damaged, or one of a pair is missing.
+    """
+    if not os.path.isdir(path):
+        return Vocabulary.from_file(path)
+    wordpiece, vocabulary, merges = (
+        os.path.join(path, name) for name in (VOCABULARY_FILE, byte_pair.VOCABULARY_FILE, byte_pair.MERGES_FILE)
+    )
+    if os.path.isfile(wordpiece):
+        return Vocabulary.from_file(wordpiece)
+    found = [file for file in (vocabulary, merges) if os.path.isfile(file)]
+    if len(found) == 1:
+        missing = merges if found == [vocabulary] else vocabulary
+        raise InputError(
+            f"There is {found[0]}, but no {missing}. Byte-level BPE needs both files of the same model: copy the other."
+        )
+    return BytePairTokenizer.from_folder(path) if found else None
+
+
+def load_vocabulary(path: str | os.PathLike) -> TokenTable:
+    """As `find_vocabulary`.
+
+    Raises:
+        InputError: also if there is no vocabulary.
+    """
+    vocabulary = find_vocabulary(path)
+    if vocabulary is None:
+        raise InputError(
+            f"{os.fspath(path)} has no vocabulary: vocab.txt (WordPiece), or vocab.json and merges.txt (byte-level "
+            "BPE) were expected."
+        )
+    return vocabulary
+
+
+def save_vocabulary(vocabulary: TokenTable, folder: str | os.PathLike) -> None:
+    """Writes the files that `find_vocabulary` reads into an existing folder."""
+    if isinstance(vocabulary, Vocabulary):
+        vocabulary.save(os.path.join(folder, VOCABULARY_FILE))
+    else:
+        vocabulary.save(folder)
