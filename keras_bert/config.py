@@ -194,6 +194,11 @@ class BertConfig:
         return self.max_position_embeddings - self.position_offset
 
     @property
+    def takes_pairs(self) -> bool:
+        """Whether a row may hold two texts."""
+        return self.type_vocab_size > 1 or not FAMILIES[self.model_type].pairs_need_segments
+
+    @property
     def shares_layers(self) -> bool:
         """Whether layers share weights."""
         return self.num_hidden_groups != self.num_hidden_layers

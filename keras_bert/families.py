@@ -17,10 +17,12 @@ class Family:
     Attributes:
         defaults: values of `BertConfig` that all its published models share, where they differ from BERT's.
         tokenizer: `WORD_PIECE`, `BYTE_PAIR` or `SENTENCE_PIECE`.
+        pairs_need_segments: whether its models tell the two texts of a pair apart by segments only.
     """
 
     defaults: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     tokenizer: str = WORD_PIECE
+    pairs_need_segments: bool = True
 
 
 FAMILIES: dict[str, Family] = {
@@ -37,6 +39,7 @@ FAMILIES: dict[str, Family] = {
             "position_offset": 2,
         },
         tokenizer=BYTE_PAIR,
+        pairs_need_segments=False,
     ),
     # Lan et al., 2019.
     "albert": Family(
@@ -53,6 +56,7 @@ FAMILIES: dict[str, Family] = {
     # Sanh et al., 2019.
     "distilbert": Family(
         defaults={"vocab_size": 30522, "hidden_act": "gelu_erf", "type_vocab_size": 0, "pooler_act": "relu"},
+        pairs_need_segments=False,
     ),
     # Clark et al., 2020.
     "electra": Family(

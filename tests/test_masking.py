@@ -10,7 +10,8 @@ from keras_bert.records.masked_positions import (
     count_by_sequence,
     count_predictions,
 )
-from keras_bert.records.masking import MaskingVocabulary, mask_batch, text_token_ids
+from keras_bert.records.masking import MaskingVocabulary, mask_batch
+from keras_bert.tokenization.vocabulary import SPECIAL_TOKENS, Vocabulary
 
 MASK_ID = 4
 
@@ -164,24 +165,25 @@ def test_replacements_are_80_10_10_and_random_tokens_are_uniform():
 
 def test_special_and_unused_tokens_never_replace():
     tokens = ["[PAD]", "[unused1]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "<S>", "[", "]", "<", "...", "the", "##s"]
-    assert [tokens[number] for number in text_token_ids(tokens)] == ["[", "]", "<", "...", "the", "##s"]
-    assert MaskingVocabulary.from_tokens(tokens).replacement_ids.tolist() == [7, 8, 9, 10, 11, 12]
-    assert MaskingVocabulary.from_tokens(tokens, "vocabulary").replacement_ids.tolist() == list(range(13))
-    assert MaskingVocabulary.from_tokens(tokens).mask_id == 5
-    assert np.flatnonzero(MaskingVocabulary.from_tokens(tokens).is_continuation).tolist() == [12]
+    vocabulary = Vocabulary(tokens)
+    assert [tokens[number] for number in vocabulary.text_ids()] == ["[", "]", "<", "...", "the", "##s"]
+    assert MaskingVocabulary.of(vocabulary).replacement_ids.tolist() == [7, 8, 9, 10, 11, 12]
+    assert MaskingVocabulary.of(vocabulary, "vocabulary").replacement_ids.tolist() == list(range(13))
+    assert MaskingVocabulary.of(vocabulary).mask_id == 5
+    assert np.flatnonzero(MaskingVocabulary.of(vocabulary).is_continuation).tolist() == [12]
 
 
 @pytest.mark.parametrize(
     ("tokens", "replacement_tokens", "message"),
     [
-        (["the", "fox"], "text", r"The vocabulary has no \[MASK\]"),
-        (["[MASK]", "[UNK]"], "text", "only special tokens"),
-        (["[MASK]", "the"], "all", "replacement_tokens must be 'text' or 'vocabulary'. Received: 'all'"),
+        ([], "text", "only special tokens"),
+        (["the"], "all", "replacement_tokens must be 'text' or 'vocabulary'. Received: 'all'"),
     ],
 )
 def test_a_vocabulary_that_cannot_mask_is_refused(tokens, replacement_tokens, message):
+    vocabulary = Vocabulary([*SPECIAL_TOKENS, *tokens])
     with pytest.raises(InputError, match=message):
-        MaskingVocabulary.from_tokens(tokens, replacement_tokens)
+        MaskingVocabulary.of(vocabulary, replacement_tokens)
 
 
 @pytest.mark.parametrize(

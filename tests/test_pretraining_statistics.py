@@ -16,7 +16,7 @@ from data_prep.pretraining.pretraining_records import PretrainingOptions, block_
 from data_prep.pretraining.sentence_pairs import draw_sentence_pairs
 from data_prep.tokenized.tokenize_text import TextSettings, tokenize_text
 from keras_bert.records.masked_positions import MaskingOptions, choose_words
-from keras_bert.records.masking import MaskingVocabulary, text_token_ids
+from keras_bert.records.masking import MaskingVocabulary
 from keras_bert.tokenization.vocabulary import Vocabulary
 
 LEAST_P = 1e-4
@@ -283,7 +283,7 @@ def test_targets_become_mask_stay_or_become_random_tokens(wikipedia, replacement
     original, shown = original[is_predicted], made["input_ids"][is_predicted]
     allowed = np.arange(len(vocabulary))
     if replacement_tokens == "text":
-        allowed = text_token_ids(vocabulary.tokens)
+        allowed = np.array(vocabulary.text_ids())
     is_masked, is_kept = shown == vocabulary.mask_id, shown == original
     # A random token may be the token itself, or [MASK] where that is allowed.
     by_chance = 0.1 / len(allowed)
@@ -297,11 +297,11 @@ def test_targets_become_mask_stay_or_become_random_tokens(wikipedia, replacement
     assert (allowed[rank] == shown[is_random]).all()
     groups = np.arange(len(allowed)) * 200 // len(allowed)
     assert_follows(np.bincount(groups[rank], minlength=200), np.bincount(groups))
-    is_special = np.isin(shown[is_random], text_token_ids(vocabulary.tokens), invert=True)
+    is_special = np.isin(shown[is_random], vocabulary.text_ids(), invert=True)
     if replacement_tokens == "text":
         assert not is_special.any()
     else:
-        share = 1 - len(text_token_ids(vocabulary.tokens)) / len(vocabulary)
+        share = 1 - len(vocabulary.text_ids()) / len(vocabulary)
         assert scipy.stats.binomtest(int(is_special.sum()), len(is_special), share).pvalue > LEAST_P
     # What becomes of a token has nothing to do with where it stands.
     column = np.nonzero(is_predicted)[1]
@@ -444,7 +444,7 @@ def test_span_lengths_are_geometric_cut_off_and_scaled(max_ngram_size, p):
 @pytest.mark.parametrize("max_ngram_size", [0, 4])
 def test_actions_are_drawn_once_for_each_word_or_span(wikipedia, max_ngram_size):
     _, vocabulary = wikipedia
-    masking_vocabulary = MaskingVocabulary.from_tokens(vocabulary.tokens)
+    masking_vocabulary = MaskingVocabulary.of(vocabulary)
     options = {"do_whole_word_mask": True, "max_ngram_size": max_ngram_size, "whole_word_actions": True}
     made = records(wikipedia, num_batches=20, **options)
     original, is_predicted = unmasked(made)
@@ -470,7 +470,7 @@ def test_without_whole_word_actions_every_piece_has_its_own(wikipedia):
     made = records(wikipedia, num_batches=20, do_whole_word_mask=True)
     original, is_predicted = unmasked(made)
     is_masked = made["input_ids"] == vocabulary.mask_id
-    is_piece = MaskingVocabulary.from_tokens(vocabulary.tokens).is_continuation[original] & is_predicted
+    is_piece = MaskingVocabulary.of(vocabulary).is_continuation[original] & is_predicted
     is_piece[:, 1:] &= is_predicted[:, :-1]
     row, column = np.nonzero(is_piece)
     table = np.bincount(2 * is_masked[row, column] + is_masked[row, column - 1], minlength=4)

@@ -9,7 +9,6 @@ from data_prep.inspection.bert_features import OTHER_NAMES, BertRows, to_bert_ro
 from data_prep.inspection.parsed_records import Column, ParsedBatch
 from data_prep.inspection.repeated_texts import RepetitionCounter, hash_rows, hash_runs
 from keras_bert.records import features
-from keras_bert.records.masking import text_token_ids
 from keras_bert.records.values import find_wrong_types, find_wrong_values, value_ranges
 from keras_bert.tokenization.vocabulary import CLS, MASK, PAD, SEP, Vocabulary
 
@@ -129,7 +128,7 @@ class RecordStatistics:
         self.texts, self.records = RepetitionCounter(), RepetitionCounter()
         if vocabulary is not None:
             self._special = np.ones(len(vocabulary), bool)
-            self._special[text_token_ids(vocabulary.tokens)] = False
+            self._special[vocabulary.text_ids()] = False
             self._never_predicted = np.zeros(len(vocabulary), bool)
             self._never_predicted[[vocabulary.ids[token] for token in (PAD, CLS, SEP, MASK)]] = True
             self._continues = np.array([token.startswith("##") for token in vocabulary.tokens])

@@ -182,7 +182,7 @@ def pass_batches(
 @functools.lru_cache(maxsize=1)
 def _masking_vocabulary(vocabulary: Vocabulary, replacement_tokens: str) -> MaskingVocabulary:
     """Made once for all passes."""
-    return MaskingVocabulary.from_tokens(vocabulary.tokens, replacement_tokens)
+    return MaskingVocabulary.of(vocabulary, replacement_tokens)
 
 
 def _draw_sequences(block: DocumentBlock, options: PretrainingOptions, rng: np.random.Generator) -> TokenSequences:

@@ -38,7 +38,7 @@ class DynamicMasking:
         form: the form of the records, which have no masks.
         vocabulary: the vocabulary of the records.
         options: name -> value: fields of `MaskingOptions`, and `replacement_tokens` (see
-            `MaskingVocabulary.from_tokens`). The default of `max_predictions_per_seq` is large enough for all sequences
+            `MaskingVocabulary.of`). The default of `max_predictions_per_seq` is large enough for all sequences
             of a row.
         seed: any integer.
 
@@ -50,7 +50,7 @@ class DynamicMasking:
         options = dict(options)
         replacement_tokens = options.pop("replacement_tokens", "text")
         self.options = _masking_options(options, form)
-        self._vocabulary = MaskingVocabulary.from_tokens(vocabulary.tokens, replacement_tokens)
+        self._vocabulary = MaskingVocabulary.of(vocabulary, replacement_tokens)
         self._is_special = np.zeros(len(vocabulary), bool)
         self._is_special[[vocabulary.pad_id, vocabulary.cls_id, vocabulary.sep_id]] = True
         self._seed = seed % 2**64

@@ -5,7 +5,6 @@ the positions.
 """
 
 import dataclasses
-from collections.abc import Sequence
 
 import numpy as np
 
@@ -18,6 +17,7 @@ from keras_bert.records.masked_positions import (
     concatenated_ranges,
     count_by_sequence,
 )
+from keras_bert.tokenization.tokenizer import TokenTable
 
 # Fraction of the positions to predict that becomes [MASK].
 MASK_SHARE = 0.8
@@ -40,34 +40,23 @@ class MaskingVocabulary:
     replacement_ids: np.ndarray
 
     @classmethod
-    def from_tokens(cls, tokens: Sequence[str], replacement_tokens: str = "text") -> "MaskingVocabulary":
-        """Finds the properties from the tokens.
+    def of(cls, vocabulary: TokenTable, replacement_tokens: str = "text") -> "MaskingVocabulary":
+        """Finds the properties of a vocabulary.
 
         Args:
-            tokens: all tokens in the order of their ids.
+            vocabulary: of any kind.
             replacement_tokens: "text" for tokens that text can contain, "vocabulary" for all, as in Google's script.
 
         Raises:
-            InputError: there is no [MASK], no replacement token, or `replacement_tokens` has another value.
+            InputError: there is no replacement token, or `replacement_tokens` has another value.
         """
         if replacement_tokens not in ("text", "vocabulary"):
             raise InputError(f"replacement_tokens must be 'text' or 'vocabulary'. Received: {replacement_tokens!r}")
-        if "[MASK]" not in tokens:
-            raise InputError("The vocabulary has no [MASK], which replaces masked tokens. Add it.")
-        replacement_ids = np.arange(len(tokens)) if replacement_tokens == "vocabulary" else text_token_ids(tokens)
+        replacement_ids = vocabulary.text_ids() if replacement_tokens == "text" else range(len(vocabulary))
         if not len(replacement_ids):
             raise InputError("The vocabulary has only special tokens, so random tokens cannot be drawn. Add others.")
-        is_continuation = np.array([token.startswith("##") for token in tokens])
-        return cls(list(tokens).index("[MASK]"), is_continuation, replacement_ids.astype(np.int32))
-
-
-def text_token_ids(tokens: Sequence[str]) -> np.ndarray:
-    """Returns the ids of the tokens that text can contain: all but [PAD], [CLS], [unused12], <S> and the like.
-
-    The tokenizer splits at brackets, so no text yields a bracketed token.
-    """
-    is_bracketed = [len(token) > 2 and (token[0] + token[-1]) in ("[]", "<>") for token in tokens]
-    return np.flatnonzero(~np.array(is_bracketed, bool))
+        is_continuation = np.array([vocabulary.continues_word(token) for token in vocabulary.tokens])
+        return cls(vocabulary.mask_id, is_continuation, np.array(replacement_ids, np.int32))
 
 
 def mask_batch(

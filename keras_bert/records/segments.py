@@ -1,16 +1,18 @@
 """Joins tokenised segments into rows in the graph: [CLS] a [SEP], or [CLS] a [SEP] b [SEP].
 
+[CLS], [SEP] and [PAD] stand for the special tokens of the vocabulary, whatever their names.
+
 TensorFlow is imported when the first row is joined.
 """
 
 from collections.abc import Sequence
 
 from keras_bert.records.features import INPUT_IDS, INPUT_MASK, SEGMENT_IDS
-from keras_bert.tokenization.vocabulary import Vocabulary
+from keras_bert.tokenization.tokenizer import TokenTable
 
 
 def pack_segments(
-    segments: Sequence, max_seq_length: int, vocabulary: Vocabulary, *, pad_to_max: bool = True
+    segments: Sequence, max_seq_length: int, vocabulary: TokenTable, *, pad_to_max: bool = True
 ) -> dict[str, "tf.Tensor"]:  # noqa: F821
     """Joins one or two segments per row, shortens rows that are too long, and pads the others.
 
@@ -19,7 +21,7 @@ def pack_segments(
         max_seq_length: the largest number of tokens in a row, [CLS] and [SEP] included. Of two segments the longer one
             is cut at its end until they fit or have equal lengths, and then both in turn, the second one first. It may
             be an int32 scalar in the graph, which is not checked.
-        vocabulary: has the ids of [CLS], [SEP] and [PAD].
+        vocabulary: has the ids of [CLS], [SEP] and [PAD], and says how many [SEP] stand between two segments.
         pad_to_max: whether rows have `max_seq_length` columns. Otherwise they have the length of the longest row.
 
     Returns:
@@ -40,19 +42,21 @@ def pack_segments(
 
     if len(segments) not in (1, 2):
         raise ValueError(f"A row holds one or two segments. Received: {len(segments)}")
-    room = max_seq_length - 1 - len(segments)
+    separators = vocabulary.special_tokens.separators(len(segments))
+    num_special = 1 + sum(separators)
+    room = max_seq_length - num_special
     if not tf.is_tensor(room) and room < 0:
         raise ValueError(
-            f"max_seq_length must be at least {1 + len(segments)}, for [CLS] and {len(segments)} [SEP]. "
-            f"Received: {max_seq_length}"
+            f"max_seq_length must be at least {num_special}, for [CLS] and {num_special - 1} [SEP]. Received: "
+            f"{max_seq_length}"
         )
     lengths = _truncated_lengths([segment.row_lengths() for segment in segments], tf.cast(room, tf.int64))
-    row_lengths = tf.add_n(lengths) + 1 + len(segments)
+    row_lengths = tf.add_n(lengths) + num_special
     longest = tf.reduce_max(tf.concat([row_lengths, [0]], 0))
     columns = tf.range(max_seq_length if pad_to_max else longest, dtype=tf.int64)
-    ids = _joined(segments, lengths, columns, vocabulary)
+    ids = _joined(segments, lengths, columns, separators, vocabulary)
     is_real = columns < row_lengths[:, tf.newaxis]
-    is_first = columns < lengths[0][:, tf.newaxis] + 2
+    is_first = columns < lengths[0][:, tf.newaxis] + 1 + separators[0]
     return {
         INPUT_IDS: ids,
         INPUT_MASK: tf.cast(is_real, tf.int32),
@@ -71,8 +75,8 @@ def _truncated_lengths(lengths: list, room: int) -> list:
     return [tf.minimum(lengths[0], room - second), second]
 
 
-def _joined(segments: Sequence, lengths: list, columns, vocabulary: Vocabulary):
-    """Returns int32 `(rows, columns)`: [CLS], the first `length` ids of each segment followed by [SEP], then padding.
+def _joined(segments: Sequence, lengths: list, columns, separators: Sequence[int], vocabulary: TokenTable):
+    """Returns int32 `(rows, columns)`: [CLS], the first `length` ids of each segment and its separators, then padding.
 
     All ids are in one list, and every position of the result is looked up in it. This takes few TensorFlow operations.
     """
@@ -84,10 +88,10 @@ def _joined(segments: Sequence, lengths: list, columns, vocabulary: Vocabulary):
     sep_index, pad_index = cls_index + 1, cls_index + 2
     values = tf.concat([*values, [vocabulary.cls_id, vocabulary.sep_id, vocabulary.pad_id]], 0)
     sources, begin = tf.where(tf.equal(columns, 0), cls_index, pad_index), tf.ones_like(lengths[0])[:, tf.newaxis]
-    for segment, length, offset in zip(segments, lengths, offsets, strict=False):
+    for segment, length, offset, num_separators in zip(segments, lengths, offsets, separators, strict=False):
         end = begin + length[:, tf.newaxis]
         index = offset + segment.row_starts()[:, tf.newaxis] + columns - begin
         sources = tf.where((columns >= begin) & (columns < end), index, sources)
-        sources = tf.where(tf.equal(columns, end), sep_index, sources)
-        begin = end + 1
+        begin = end + num_separators
+        sources = tf.where((columns >= end) & (columns < begin), sep_index, sources)
     return tf.gather(values, sources)

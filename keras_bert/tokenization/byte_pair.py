@@ -170,6 +170,10 @@ class BytePairTokenizer(Tokenizer):
     def sha256(self) -> str:
         return hashlib.sha256("".join(self._files().values()).encode()).hexdigest()
 
+    def text_ids(self) -> list[int]:
+        """Returns the ids of the bytes and of what the merges make of them."""
+        return sorted({*self.byte_ids, *(number for _, number in self.pairs.values())})
+
     def continues_word(self, token: str) -> bool:
         """Returns whether `token` begins without a space. The first word of a text may begin so, too."""
         return not token.startswith(byte_alphabet()[ord(" ")])

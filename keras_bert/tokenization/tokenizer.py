@@ -35,9 +35,17 @@ class SpecialTokens:
         """The names, in the order of the roles above."""
         return self.cls, self.sep, self.pad, self.unk, self.mask
 
+    def separators(self, num_texts: int) -> tuple[int, ...]:
+        """Returns the number of `sep` tokens behind each text of a row.
+
+        >>> BERT_SPECIAL_TOKENS.separators(1), ROBERTA_SPECIAL_TOKENS.separators(2)
+        ((1,), (2, 1))
+        """
+        return (*[self.num_between] * (num_texts - 1), 1)
+
     def num_special(self, num_texts: int) -> int:
-        """Returns the number of special tokens in a row of one or two texts."""
-        return 2 + (self.num_between if num_texts == 2 else 0)
+        """Returns the number of special tokens in a row of one text or more."""
+        return 1 + sum(self.separators(num_texts))
 
 
 BERT_SPECIAL_TOKENS = SpecialTokens(cls="[CLS]", sep="[SEP]", pad="[PAD]", unk="[UNK]", mask="[MASK]")
@@ -85,6 +93,10 @@ class TokenTable:
     @property
     def sha256(self) -> str:
         """Hexadecimal SHA-256 of the tokenizer's files: equal vocabularies have equal ones."""
+        raise NotImplementedError
+
+    def text_ids(self) -> list[int]:
+        """Returns the ids of the tokens that text can contain: all but [PAD], [CLS], [unused12] and the like."""
         raise NotImplementedError
 
     def continues_word(self, token: str) -> bool:

@@ -85,6 +85,17 @@ class Vocabulary(TokenTable):
             found.add(digest.hexdigest())
         return frozenset(found)
 
+    def text_ids(self) -> list[int]:
+        """Returns the ids of all tokens but those in brackets.
+
+        The tokenizer splits at brackets, so no text yields a bracketed token.
+        """
+        return [
+            number
+            for number, token in enumerate(self.tokens)
+            if len(token) <= 2 or (token[0] + token[-1]) not in ("[]", "<>")
+        ]
+
     def continues_word(self, token: str) -> bool:
         """Returns whether `token` begins with ##."""
         return token.startswith("##")

@@ -73,6 +73,9 @@ class WordPieceTokenizer(Tokenizer):
     def sha256(self) -> str:
         return self._vocabulary.sha256
 
+    def text_ids(self) -> list[int]:
+        return self._vocabulary.text_ids()
+
     def continues_word(self, token: str) -> bool:
         return self._vocabulary.continues_word(token)
 

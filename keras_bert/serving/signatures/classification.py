@@ -35,7 +35,7 @@ def classifier_signatures(model, tokenizer, options: SignatureOptions) -> dict:
     For TensorFlow Serving's Classify and Regress: `classify` takes `inputs`, serialised `tf.train.Example`, and gives
     `classes`, strings `[B, L]`, and `scores`, float32 `[B, L]`; `regress` gives `outputs`, float32 `[B]`.
     """
-    check_room(options, 1 + options.text_pairs)
+    check_room(options, 1 + options.text_pairs, model.vocabulary)
     if options.text_pairs:
         check_pairs(model)
     outputs_of = _OUTPUTS[model.problem_type]

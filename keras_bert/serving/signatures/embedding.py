@@ -32,7 +32,7 @@ def embedding_signatures(model, tokenizer, options: SignatureOptions) -> dict:
     number of tokens of each text, [CLS] and [SEP] included; and `starts` and `ends`, int32 `[B, S]`, the bytes of the
     text that each token came from, -1 for [CLS], [SEP] and padding. Vectors of padding are 0.
     """
-    check_room(options, 1 + options.text_pairs)
+    check_room(options, 1 + options.text_pairs, model.vocabulary)
     if options.text_pairs:
         check_pairs(model)
     check_pooling(model.config, options.pooling)

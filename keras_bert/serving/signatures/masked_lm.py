@@ -35,7 +35,7 @@ def fill_mask_signatures(model, tokenizer, options: SignatureOptions) -> dict:
     it does not need. A mask that is cut off, because the text is longer than the model, has no place.
     """
     vocabulary = model.vocabulary
-    check_room(options, 1)
+    check_room(options, 1, model.vocabulary)
     if not 1 <= options.top_k <= model.config.vocab_size:
         raise InputError(
             f"top_k must be between 1 and the vocabulary's {model.config.vocab_size}. Received: {options.top_k}"

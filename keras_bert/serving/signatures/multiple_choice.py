@@ -31,7 +31,7 @@ def multiple_choice_signatures(model, tokenizer, options: SignatureOptions) -> d
     does not count.
     """
     check_pairs(model)
-    check_room(options, 2)
+    check_room(options, 2, model.vocabulary)
 
     def logits_of(*rows):
         """Returns the logits of single choices, float32 `[r, 1]`."""

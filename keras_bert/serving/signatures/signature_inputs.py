@@ -13,6 +13,7 @@ import tensorflow as tf
 from keras_bert.program.errors import InputError
 from keras_bert.records import features
 from keras_bert.records.segments import pack_segments
+from keras_bert.tokenization.tokenizer import TokenTable
 
 # Ids, mask or segment numbers of a batch.
 IDS = tf.TensorSpec([None, None], tf.int32)
@@ -120,14 +121,14 @@ def cut(input_ids, segment_ids, lengths, max_seq_length: int):
     return trim(input_ids * input_mask, input_mask, segment_ids * input_mask)
 
 
-def check_room(options: SignatureOptions, segments: int) -> None:
-    """Raises `InputError` if rows are too short for [CLS] and, for each segment, a token and [SEP]."""
-    shortest = 1 + 2 * segments
+def check_room(options: SignatureOptions, segments: int, vocabulary: TokenTable) -> None:
+    """Raises `InputError` if rows are too short for the special tokens and a token of each segment."""
+    shortest = segments + vocabulary.special_tokens.num_special(segments)
     if options.max_seq_length < shortest:
         raise InputError(f"max_seq_length must be at least {shortest}. Received: {options.max_seq_length}")
 
 
 def check_pairs(model) -> None:
     """Raises `InputError` if a model cannot tell two texts apart."""
-    if model.config.type_vocab_size < 2:
+    if not model.config.takes_pairs:
         raise InputError("The model knows one segment only (type_vocab_size=1), so it cannot take pairs of texts.")

@@ -37,7 +37,7 @@ def tagging_signatures(model, tokenizer, options: SignatureOptions) -> dict:
     `tokens` takes `input_ids`, int32 `[B, S]`, and `lengths`, int32 `[B]`; it gives `tag_probabilities`, float32
     `[B, S, L]`, 0 for padding, and `labels`, strings `[B, L]`, the same in every row.
     """
-    check_room(options, 1)
+    check_room(options, 1, model.vocabulary)
 
     @tf.function(input_signature=[IDS, IDS, IDS], autograph=False)
     def logits_of(input_ids, input_mask, segment_ids):

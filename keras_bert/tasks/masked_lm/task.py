@@ -101,7 +101,7 @@ class MaskedLMTask(TextTask):
         except TypeError:
             known = [*MaskingOptions.__dataclass_fields__, "replacement_tokens"]
             raise InputError(f"masking has: {', '.join(known)}. Received: {', '.join(map(str, given))}") from None
-        return options, MaskingVocabulary.from_tokens(self.tokenizer.vocabulary.tokens, replacement_tokens)
+        return options, MaskingVocabulary.of(self.tokenizer.vocabulary, replacement_tokens)
 
 
 def fit_texts(

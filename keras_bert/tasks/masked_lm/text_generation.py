@@ -10,7 +10,6 @@ import dataclasses
 import numpy as np
 
 from keras_bert.program.errors import InputError
-from keras_bert.records.masking import text_token_ids
 from keras_bert.tasks.masked_lm.mask_scoring import (
     check_masked_lm,
     checked_length,
@@ -134,7 +133,7 @@ class _Writer:
             self.rows.append(np.array(ids, np.int32))
         self.generators = [np.random.default_rng([options.seed % 2**63, number]) for number in range(len(prompts))]
         is_candidate = np.zeros(model.config.vocab_size, bool)
-        is_candidate[text_token_ids(self.vocabulary.tokens)] = True
+        is_candidate[self.vocabulary.text_ids()] = True
         self._forbidden = np.where(is_candidate, 0.0, -np.inf)
         # The first token begins a word: the prompt stays as it is.
         continues = [token.startswith("##") for token in self.vocabulary.tokens]
