@@ -83,20 +83,18 @@ def create_finetuning_data(
     """
     from data_prep.finetuning.finetuning_task import FinetuningOptions
     from data_prep.finetuning.glue import find_task
-    from keras_bert.tokenization.vocabulary import Vocabulary
+    from keras_bert.tokenization.kinds import graph_tokenizer, load_vocabulary
 
     options = options or FinetuningOptions()
     if options.max_seq_length < 4:
         raise InputError(f"max_seq_length must be 4 or more. Received: {options.max_seq_length}")
     check_output_folder(output_dir)
-    vocabulary = Vocabulary.from_file(vocab_file)
+    vocabulary = load_vocabulary(vocab_file)
     processor_type, glue = find_task(task_name) if task_name else ("text", None)
     maker = make_task(task, options, glue)
     _read_files(maker, files)
 
-    from keras_bert.tokenization.graph_wordpiece import GraphTokenizer
-
-    tokenizer = GraphTokenizer(vocabulary, do_lower_case)
+    tokenizer = graph_tokenizer(vocabulary, do_lower_case)
     with atomic_folder(output_dir) as folder:
         written = {
             part: _write_part(maker, part, path, tokenizer, folder, use_v2_feature_names, show_progress)
@@ -246,7 +244,7 @@ def define_flags() -> None:
     flags.DEFINE_string("predict_file", None, "Examples whose labels are to be predicted.")
     flags.DEFINE_alias("dev_file", "eval_file")
     flags.DEFINE_alias("test_file", "predict_file")
-    flags.DEFINE_string("vocab_file", None, "The vocabulary, one token a line.")
+    flags.DEFINE_string("vocab_file", None, "A vocab.txt, or a folder with vocab.json and merges.txt (byte-level BPE).")
     flags.DEFINE_bool("do_lower_case", True, "Lower-case the text and strip accents, as for uncased vocabularies.")
     flags.DEFINE_string("output_dir", None, "A new or empty folder for the records.")
     flags.DEFINE_integer(

@@ -19,7 +19,9 @@ def define_fine_tuning_flags(*, max_seq_length: int = 128, eval_batch_size: int 
     flags.DEFINE_string("output_dir", None, "The folder of this run: new, empty, or that of the run to go on with.")
     flags.DEFINE_string("init_checkpoint", None, "A checkpoint of any format, with config and vocabulary.")
     flags.DEFINE_string("bert_config_file", None, "bert_config.json, to train from scratch.")
-    flags.DEFINE_string("vocab_file", None, "vocab.txt, to train from scratch.")
+    flags.DEFINE_string(
+        "vocab_file", None, "To train from scratch: a vocab.txt, or a folder with vocab.json and merges.txt."
+    )
     flags.DEFINE_boolean(
         "do_lower_case", None, "Whether the vocabulary is uncased. Default: as init_checkpoint is, else the config."
     )
@@ -235,11 +237,11 @@ def fine_tuning_options(**others):
 
 def trained_model_flags() -> dict:
     """Returns what the flags say about the model that is evaluated or predicts, where the run has trained none."""
-    from keras_bert.tokenization.vocabulary import Vocabulary
+    from keras_bert.tokenization.kinds import load_vocabulary
 
     return {
         "init_checkpoint": FLAGS.init_checkpoint,
-        "vocabulary": Vocabulary.from_file(FLAGS.vocab_file) if FLAGS.vocab_file else None,
+        "vocabulary": load_vocabulary(FLAGS.vocab_file) if FLAGS.vocab_file else None,
         "do_lower_case": FLAGS.do_lower_case,
         "max_seq_length": FLAGS.max_seq_length,
     }
@@ -248,12 +250,12 @@ def trained_model_flags() -> dict:
 def starting_point():
     """Returns the `StartingPoint` that the flags say: a checkpoint, or config and vocabulary of a new model."""
     from keras_bert.config import BertConfig
-    from keras_bert.tokenization.vocabulary import Vocabulary
+    from keras_bert.tokenization.kinds import load_vocabulary
     from keras_bert.training.starting_point import StartingPoint
 
     return StartingPoint(
         config=BertConfig.from_json_file(FLAGS.bert_config_file) if FLAGS.bert_config_file else None,
-        vocabulary=Vocabulary.from_file(FLAGS.vocab_file) if FLAGS.vocab_file else None,
+        vocabulary=load_vocabulary(FLAGS.vocab_file) if FLAGS.vocab_file else None,
         init_checkpoint=FLAGS.init_checkpoint,
         do_lower_case=FLAGS.do_lower_case,
         keep_layers=[int(number) for number in _numbers("keep_layers", FLAGS.keep_layers)]

@@ -45,7 +45,7 @@ def test_a_batch_is_padded_to_its_longest_text_only_and_cut_to_the_maximum():
 def test_every_literal_mask_becomes_one_token():
     tokenizer = GraphTokenizer(VOCABULARY)
     texts = ["the [MASK] fox", "[MASK][MASK]es", "the[MASK]", "[mask]", "", "[MASK", "[[MASK]]"]
-    assert tokenize_with_masks(tokenizer, tf.constant(texts), "[MASK]", 4).to_list() == [
+    assert tokenize_with_masks(tokenizer, tf.constant(texts)).to_list() == [
         [5, 4, 6],
         [4, 4, 1],
         [5, 4],
@@ -54,7 +54,7 @@ def test_every_literal_mask_becomes_one_token():
         [8, 10],
         [8, 4, 9],
     ]
-    assert tokenize_with_masks(tokenizer, tf.constant([], tf.string), "[MASK]", 4).to_list() == []
+    assert tokenize_with_masks(tokenizer, tf.constant([], tf.string)).to_list() == []
 
 
 def test_mask_positions_are_found_row_by_row():

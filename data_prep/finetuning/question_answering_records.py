@@ -1,5 +1,6 @@
 """Questions about contexts -> batches of windows, and a side file that leads from their columns back to the text."""
 
+import dataclasses
 import json
 from collections.abc import Iterator
 from typing import Any
@@ -49,7 +50,9 @@ class QuestionAnswering(FinetuningTask):
         if first == 0:
             self._unique_id = _FIRST_UNIQUE_ID
         questions = self.examples[part].part(first, stop)
-        windows = make_windows(questions.questions, questions.contexts, tokenizer, self._windows)
+        num_special = tokenizer.vocabulary.special_tokens.num_special(2)
+        options = dataclasses.replace(self._windows, num_special=num_special)
+        windows = make_windows(questions.questions, questions.contexts, tokenizer, options)
         self.counts[part]["cut_questions"] += windows.num_cut_questions
         batch = dict(windows.rows)
         if has_labels(part):

@@ -2,7 +2,7 @@
 
 from keras_bert.checkpoints.checkpoint import BertCheckpoint
 from keras_bert.program.errors import InputError
-from keras_bert.tokenization.vocabulary import Vocabulary
+from keras_bert.tokenization.tokenizer import TokenTable
 
 # Of bert-base-cased's tokens with letters 24 % have capitals, of multilingual-cased's 19 %; of the uncased and the
 # Chinese vocabulary's 2 tokens have. Smaller vocabularies, and scripts without capitals, say nothing.
@@ -10,7 +10,7 @@ _FEWEST_TOKENS = 1000
 _SHARE_OF_CAPITALS = 0.02
 
 
-def is_cased(vocabulary: Vocabulary) -> bool | None:
+def is_cased(vocabulary: TokenTable) -> bool | None:
     """Returns whether a vocabulary tells capitals from small letters, or None when it is too small to say."""
     words = [token for token in vocabulary.tokens if not token.startswith(("[", "<"))]
     capitals = sum(any(map(str.isupper, word)) for word in words)

@@ -13,7 +13,7 @@ import numpy as np
 
 from keras_bert.config import BertConfig
 from keras_bert.program.errors import InputError
-from keras_bert.tokenization.vocabulary import Vocabulary
+from keras_bert.tokenization.tokenizer import TokenTable
 
 # The parts of a model, as their weights are named: `<part>/...`. What a head is called is what models call it.
 ENCODER = "encoder"
@@ -102,7 +102,7 @@ class BertCheckpoint:
     path: str
     kind: str
     config: BertConfig
-    vocabulary: Vocabulary | None
+    vocabulary: TokenTable | None
     tensors: Mapping[str, StoredTensor]
     labels: tuple[str, ...] | None = None
     problem_type: str = "classification"

@@ -9,6 +9,9 @@ from keras_bert.config import BertConfig
 from keras_bert.program.atomic_output import atomic_file
 from keras_bert.program.errors import InputError
 from keras_bert.program.json_files import checked, member, read_json_object
+from keras_bert.tokenization.byte_pair import BytePairTokenizer
+from keras_bert.tokenization.kinds import find_vocabulary
+from keras_bert.tokenization.tokenizer import TokenTable
 from keras_bert.tokenization.vocabulary import CLS, MASK, PAD, SEP, SPECIAL_TOKENS, UNK, Vocabulary
 
 VOCABULARY_FILE = "vocab.txt"
@@ -37,11 +40,7 @@ def read_tokenizer(path: str, vocab_size: int) -> tuple[Vocabulary | None, dict,
         remarks.append(f"{vocab_size - len(tokens)} rows of the token table have no token: named [unused_row_...]")
         tokens += [f"[unused_row_{number}]" for number in range(len(tokens), vocab_size)]
     vocabulary = Vocabulary(tokens)
-    if len(vocabulary) != vocab_size:
-        raise InputError(
-            f"{path}: the vocabulary has {len(vocabulary)} tokens and the config says vocab_size={vocab_size}. The "
-            "tokenizer's files belong to another model."
-        )
+    _check_size(path, vocabulary, vocab_size)
     normalizer = member(tokenizer, "normalizer", dict, tokenizer_file, {})
 
     def setting(of_normalizer: str, of_settings: str) -> bool | None:
@@ -59,8 +58,49 @@ def read_tokenizer(path: str, vocab_size: int) -> tuple[Vocabulary | None, dict,
     return vocabulary, casing, remarks
 
 
-def write_tokenizer(folder: str, vocabulary: Vocabulary, config: BertConfig) -> None:
-    """Writes `vocab.txt`, `tokenizer.json`, `tokenizer_config.json` and `special_tokens_map.json`."""
+def read_byte_pair(path: str, vocab_size: int) -> tuple[BytePairTokenizer | None, dict, list[str]]:
+    """Returns the same as `read_tokenizer` for byte-level BPE, which has no casing.
+
+    Raises:
+        InputError: a file is damaged or of another kind, or the vocabulary does not fit `vocab_size`.
+    """
+    vocabulary = find_vocabulary(path)
+    if vocabulary is None:
+        return None, {}, []
+    if not isinstance(vocabulary, BytePairTokenizer):
+        raise InputError(
+            f"{path} has a vocab.txt, which belongs to WordPiece, and its model needs byte-level BPE: vocab.json and "
+            "merges.txt. Copy these from the folder that the model came from."
+        )
+    remarks = []
+    num_missing = vocab_size - len(vocabulary)
+    if 0 < num_missing <= _LARGEST_FILLING and vocab_size % 8 == 0:
+        remarks.append(f"{num_missing} rows of the token table have no token: named <unused_row_...>")
+        names = {f"<unused_row_{number}>": number for number in range(len(vocabulary), vocab_size)}
+        vocabulary = BytePairTokenizer(
+            {**vocabulary.ids, **names}, vocabulary.merges, vocabulary.special_tokens, vocabulary.add_prefix_space
+        )
+    _check_size(path, vocabulary, vocab_size)
+    return vocabulary, {}, remarks
+
+
+def _check_size(path: str, vocabulary: TokenTable, vocab_size: int) -> None:
+    if len(vocabulary) != vocab_size:
+        raise InputError(
+            f"{path}: the vocabulary has {len(vocabulary)} tokens and the config says vocab_size={vocab_size}. The "
+            "tokenizer's files belong to another model."
+        )
+
+
+def write_tokenizer(folder: str, vocabulary: TokenTable, config: BertConfig) -> None:
+    """Writes the files of the tokenizer.
+
+    These are `vocab.txt`, `tokenizer.json`, `tokenizer_config.json` and `special_tokens_map.json` for WordPiece, and
+    those of `BytePairTokenizer.save` for byte-level BPE.
+    """
+    if not isinstance(vocabulary, Vocabulary):
+        vocabulary.save(folder)
+        return
     from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
 
     vocabulary.save(os.path.join(folder, VOCABULARY_FILE))

@@ -1,4 +1,4 @@
-"""A model folder: `bert_config.json`, `vocab.txt` and `model.weights.h5`.
+"""A model folder: `bert_config.json`, the files of the tokenizer and `model.weights.h5`.
 
 `bert_config.json` has one key more than Google's, `keras_bert`: the class of the model and what its constructor takes
 beside the config, such as the labels of a classifier.
@@ -12,10 +12,10 @@ from keras_bert.checkpoints.model_classes import class_for, class_name, find_cla
 from keras_bert.config import BertConfig
 from keras_bert.program.errors import InputError
 from keras_bert.program.json_files import checked, member, strings
-from keras_bert.tokenization.vocabulary import Vocabulary
+from keras_bert.tokenization.kinds import find_vocabulary, save_vocabulary
+from keras_bert.tokenization.tokenizer import TokenTable
 
 CONFIG_FILE = "bert_config.json"
-VOCABULARY_FILE = "vocab.txt"
 WEIGHTS_FILE = "model.weights.h5"
 
 _OUR_KEY = "keras_bert"
@@ -81,7 +81,7 @@ def write_model_folder(checkpoint: BertCheckpoint, folder: str) -> list[str]:
     config = checkpoint.config.replace(extra={**checkpoint.config.extra, _OUR_KEY: ours})
     config.save(os.path.join(folder, CONFIG_FILE))
     if checkpoint.vocabulary is not None:
-        checkpoint.vocabulary.save(os.path.join(folder, VOCABULARY_FILE))
+        save_vocabulary(checkpoint.vocabulary, folder)
     tensors = {layout[name]: tensor for name, tensor in checkpoint.tensors.items() if name in layout}
     write_keras_weights(os.path.join(folder, WEIGHTS_FILE), tensors)
     return [name for name in checkpoint.tensors if name not in layout]
@@ -130,16 +130,15 @@ def set_model_arguments(path: str | os.PathLike, **arguments) -> None:
     changed.save(os.path.join(os.fspath(path), CONFIG_FILE))
 
 
-def read_model_vocabulary(path: str | os.PathLike, config: BertConfig) -> Vocabulary | None:
+def read_model_vocabulary(path: str | os.PathLike, config: BertConfig) -> TokenTable | None:
     """Returns the vocabulary of a model folder, None when it has none.
 
     Raises:
         InputError: it has another size than the config says.
     """
-    file = os.path.join(path, VOCABULARY_FILE)
-    if not os.path.isfile(file):
+    vocabulary = find_vocabulary(path)
+    if vocabulary is None:
         return None
-    vocabulary = Vocabulary.from_file(file)
     try:
         config.check_vocabulary(len(vocabulary))
     except InputError as error:

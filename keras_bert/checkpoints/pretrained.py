@@ -12,7 +12,7 @@ from keras_bert.checkpoints.optimizer_slots import adam_slots_of
 from keras_bert.checkpoints.resizing import resized
 from keras_bert.models.new_parts import NewParts
 from keras_bert.program.errors import InputError
-from keras_bert.tokenization.vocabulary import Vocabulary
+from keras_bert.tokenization.tokenizer import TokenTable
 
 
 def from_pretrained(
@@ -71,7 +71,7 @@ def model_of(model_class: type | None, checkpoint: BertCheckpoint, **arguments):
 def save_pretrained(
     model,
     path: str | os.PathLike,
-    vocabulary: Vocabulary | None = None,
+    vocabulary: TokenTable | None = None,
     format: str = "keras_bert",
     include_optimizer: bool = False,
 ) -> None:
@@ -103,7 +103,7 @@ def save_pretrained(
         print(f"{os.fspath(path)}: left out, because nothing has trained it: {_names(model.new_parts.untrained())}")
 
 
-def checkpoint_of(model, vocabulary: Vocabulary | None = None) -> BertCheckpoint:
+def checkpoint_of(model, vocabulary: TokenTable | None = None) -> BertCheckpoint:
     """Returns what a model would be saved as; LoRA is merged into the kernels. Tensors are copied when they are read.
 
     Raises:

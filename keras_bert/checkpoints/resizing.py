@@ -100,6 +100,11 @@ def with_new_tokens(checkpoint: BertCheckpoint, tokens: Sequence[str]) -> BertCh
     old = checkpoint.vocabulary
     if old is None:
         raise InputError(f"{checkpoint.path} has no vocabulary, so no tokens can be added to it.")
+    if not isinstance(old, Vocabulary):
+        raise InputError(
+            f"{checkpoint.path} has no WordPiece vocabulary. Tokens can be added to WordPiece vocabularies only: other "
+            "kinds would need merges or scores for them."
+        )
     known = [token for token in tokens if token in old.ids]
     if known:
         raise InputError(f"{checkpoint.path}: the vocabulary has {', '.join(known[:5])} already.")

@@ -13,8 +13,8 @@ from keras_bert.checkpoints.checkpoint import POOLER, BertCheckpoint, part_of
 from keras_bert.checkpoints.hub import HUB_PREFIX, download
 from keras_bert.checkpoints.hugging_face_names import NAMES as HUGGING_FACE_NAMES
 from keras_bert.config import BertConfig
-from keras_bert.tokenization.vocabulary import Vocabulary
-from keras_bert.tokenization.wordpiece import WordPieceTokenizer
+from keras_bert.tokenization.kinds import python_tokenizer
+from keras_bert.tokenization.tokenizer import TokenTable
 
 TEXTS = (
     "The quick brown fox jumps over the lazy dog.",
@@ -69,10 +69,10 @@ def _features(checkpoint: BertCheckpoint, texts) -> dict[str, np.ndarray]:
     return {"input_ids": input_ids, "input_mask": input_mask, "segment_ids": segment_ids}
 
 
-def _ids(text: str, vocabulary: Vocabulary | None, checkpoint: BertCheckpoint) -> list[int]:
+def _ids(text: str, vocabulary: TokenTable | None, checkpoint: BertCheckpoint) -> list[int]:
     if vocabulary is None:
         return [ord(character) % checkpoint.config.vocab_size for character in text]
-    tokenizer = WordPieceTokenizer(vocabulary, checkpoint.config.do_lower_case)
+    tokenizer = python_tokenizer(vocabulary, checkpoint.config.do_lower_case)
     return [vocabulary.cls_id, *tokenizer.encode(text), vocabulary.sep_id]
 
 

@@ -11,8 +11,8 @@ import numpy as np
 from keras_bert.config import BertConfig
 from keras_bert.program.errors import InputError
 from keras_bert.records import features
+from keras_bert.tokenization.kinds import python_tokenizer
 from keras_bert.tokenization.user_inputs import checked_text, iterate_column
-from keras_bert.tokenization.wordpiece import WordPieceTokenizer
 
 POOLINGS = ("mean", "first")
 _THEIR_NAMES = {"mean": "mean", "first": "cls"}  # of the poolings in sentence-transformers
@@ -127,20 +127,21 @@ def encode_texts(model, texts: Iterable, max_seq_length: int | None = None) -> I
     """Yields the tokens of texts, or of pairs `(text, text)`, cut to a length as Google's scripts do."""
     config, vocabulary = model.config, model.vocabulary
     if vocabulary is None:
-        raise InputError("The model has no vocabulary. Set model.vocabulary = Vocabulary.from_file('vocab.txt').")
+        raise InputError("The model has no vocabulary. Set model.vocabulary = load_vocabulary(path).")
     longest = config.max_sequence_length if max_seq_length is None else max_seq_length
     config.check_sequence_length(longest)
     if longest < 3:
         raise InputError(f"max_seq_length must be at least 3. Received: {longest}")
-    tokenizer = WordPieceTokenizer(vocabulary, config.do_lower_case)
+    tokenizer, special_tokens = python_tokenizer(vocabulary, config.do_lower_case), vocabulary.special_tokens
     for number, text in enumerate(iterate_column(texts, "texts"), start=1):
         parts = text if isinstance(text, list) and len(text) in (1, 2) else [text]
         first, *second = (tokenizer.encode(checked_text(part, f"text {number}")) for part in parts)
         second = second[0] if second else []
-        room = longest - (3 if second else 2)
+        room = longest - special_tokens.num_special(2 if second else 1)
         while len(first) + len(second) > room:
             (first if len(first) > len(second) else second).pop()
-        ids = [vocabulary.cls_id, *first, vocabulary.sep_id]
+        between = special_tokens.num_between if second else 1
+        ids = [vocabulary.cls_id, *first, *[vocabulary.sep_id] * between]
         segment_ids = [0] * len(ids)
         if second:
             ids += [*second, vocabulary.sep_id]

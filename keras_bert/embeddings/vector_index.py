@@ -184,7 +184,7 @@ def model_fingerprint(model) -> str:
     """Returns a SHA-256 of what sentence embeddings depend on: the encoder without its pooler, tokens and casing."""
     encoder = getattr(model, "encoder", model)
     if model.vocabulary is None:
-        raise InputError("The model has no vocabulary. Set model.vocabulary = Vocabulary.from_file('vocab.txt').")
+        raise InputError("The model has no vocabulary. Set model.vocabulary = load_vocabulary(path).")
     config = model.config
     facts = [config.num_attention_heads, config.hidden_act, config.layer_norm_eps, config.do_lower_case]
     digest = hashlib.sha256(json.dumps([*facts, model.vocabulary.sha256]).encode())

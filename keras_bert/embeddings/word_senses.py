@@ -13,6 +13,7 @@ from tqdm import tqdm
 from keras_bert.embeddings.text_vectors import EncodedText, token_features
 from keras_bert.program.errors import InputError
 from keras_bert.tokenization.user_inputs import as_texts
+from keras_bert.tokenization.vocabulary import Vocabulary
 from keras_bert.tokenization.wordpiece import WordPieceTokenizer, split_at_white_space, words_of_stretch
 
 LAYERS = (-1, -2, -3, -4)
@@ -74,10 +75,15 @@ def word_vectors(
         (2, 768)
     """
     if model.vocabulary is None:
-        raise InputError("The model has no vocabulary. Set model.vocabulary = Vocabulary.from_file('vocab.txt').")
+        raise InputError("The model has no vocabulary. Set model.vocabulary = load_vocabulary(path).")
     texts, words = as_texts(texts), as_texts(words, "word")
     longest = model.config.max_sequence_length if max_seq_length is None else max_seq_length
     model.config.check_sequence_length(longest)
+    if not isinstance(model.vocabulary, Vocabulary):
+        raise InputError(
+            "Words are found by WordPiece tokens, and this model has another kind of tokenizer. Use a BERT, a "
+            "DistilBERT or an ELECTRA."
+        )
     tokenizer = WordPieceTokenizer(model.vocabulary, model.config.do_lower_case)
     found = list(_find_in_texts(words, texts, tokenizer, longest))
     if not found:

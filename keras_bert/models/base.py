@@ -40,7 +40,7 @@ class BertModel(keras.Model):
         uses_pooler: whether the outputs depend on the encoder's pooler.
         new_parts: the `NewParts` that the outputs depend on; none in a model that was not read from a checkpoint.
         config: the `BertConfig`.
-        vocabulary: the `Vocabulary` that the model's ids belong to, or None. It is saved by `save_pretrained`, not in
+        vocabulary: the `TokenTable` that the model's ids belong to, or None. It is saved by `save_pretrained`, not in
             `.keras` files.
     """
 

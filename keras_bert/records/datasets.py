@@ -22,7 +22,7 @@ from keras_bert.records.manifests import check_vocabulary
 from keras_bert.records.order import RecordOrder
 from keras_bert.records.token_rows import RowBatches, TokenRows
 from keras_bert.records.values import OUT_OF_RANGE, Range, check_batch, check_values, value_ranges
-from keras_bert.tokenization.vocabulary import Vocabulary
+from keras_bert.tokenization.tokenizer import TokenTable
 
 # Records that Python hands to TensorFlow in one call. A call for a single record takes 20 times as long as reading it.
 _RECORDS_AT_ONCE = 256
@@ -38,7 +38,7 @@ def pretraining_dataset(
     repeat: bool = True,
     seed: int = 0,
     config: BertConfig | None = None,
-    vocabulary: Vocabulary | None = None,
+    vocabulary: TokenTable | None = None,
     masking: Mapping[str, object] | None = None,
     start_step: int = 0,
     shard_index: int = 0,

@@ -12,7 +12,7 @@ from keras_bert.records import features
 from keras_bert.records.form import RecordForm
 from keras_bert.records.masked_positions import MaskingOptions
 from keras_bert.records.masking import MaskingVocabulary, mask_batch
-from keras_bert.tokenization.vocabulary import Vocabulary
+from keras_bert.tokenization.tokenizer import TokenTable
 
 # [CLS] token [SEP]
 _SHORTEST_SEQUENCE = 3
@@ -46,7 +46,7 @@ class DynamicMasking:
         InputError: an option is unknown or out of range.
     """
 
-    def __init__(self, form: RecordForm, vocabulary: Vocabulary, options: Mapping[str, object], seed: int):
+    def __init__(self, form: RecordForm, vocabulary: TokenTable, options: Mapping[str, object], seed: int):
         options = dict(options)
         replacement_tokens = options.pop("replacement_tokens", "text")
         self.options = _masking_options(options, form)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from keras_bert.program.errors import InputError
-from keras_bert.tokenization.vocabulary import Vocabulary
+from keras_bert.tokenization.tokenizer import TokenTable
 
 # The files of a finished and an unfinished create_pretraining_data, and that of create_finetuning_data.
 _ENDINGS = ("manifest.json", "unfinished.json", "metadata.json")
@@ -68,7 +68,7 @@ def real_path(path: str) -> str:
     return path if "://" in path else os.path.realpath(path)
 
 
-def check_vocabulary(paths: Iterable[str], vocabulary: Vocabulary) -> None:
+def check_vocabulary(paths: Iterable[str], vocabulary: TokenTable) -> None:
     """Raises `InputError` if a manifest says that a record file was made with another vocabulary.
 
     Records may have been made before tokens were added to the vocabulary. Files without a manifest, such as those of

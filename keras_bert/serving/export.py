@@ -35,8 +35,8 @@ from keras_bert.serving.signatures.tokenize import tokenize_signature
 from keras_bert.tf_serving.saved_model_check.checking import require_servable
 from keras_bert.tf_serving.saved_model_check.served_operations import DEFAULT_VERSIONS
 from keras_bert.tf_serving.versions import check_version_place, new_version
-from keras_bert.tokenization.graph_wordpiece import GraphTokenizer
-from keras_bert.tokenization.vocabulary import Vocabulary
+from keras_bert.tokenization.kinds import graph_tokenizer, save_vocabulary
+from keras_bert.tokenization.tokenizer import GraphForm, TokenTable
 
 # What each kind of model can be asked: (model, tokenizer, options) -> name -> signature.
 _SIGNATURES = {
@@ -66,7 +66,7 @@ def export_for_serving(
 ) -> str:
     """Writes the next version of a SavedModel that TensorFlow Serving takes, and returns its folder.
 
-    What it answers is described in `keras_bert.serving.signatures`. The tokenizer is in the graph; `vocab.txt` and
+    What it answers is described in `keras_bert.serving.signatures`. The tokenizer is in the graph; its files and
     `bert_config.json` lie in its `assets` for people and clients. The same model gives the same bytes, except for
     `fingerprint.pb`, which holds a random number. What was written is read again and checked (`saved_model_check`).
 
@@ -126,9 +126,9 @@ def _unpadded(model):
         encoder.unpadded = before
 
 
-def make_tokenizer(vocabulary: Vocabulary, do_lower_case: bool) -> GraphTokenizer:
+def make_tokenizer(vocabulary: TokenTable, do_lower_case: bool) -> GraphForm:
     """Returns a tokenizer whose graphs are made once, however many signatures have them inside."""
-    tokenizer = GraphTokenizer(vocabulary, do_lower_case)
+    tokenizer = graph_tokenizer(vocabulary, do_lower_case)
     texts = [tf.TensorSpec([None], tf.string, name="texts")]
     tokenizer.tokenize = tf.function(tokenizer.tokenize, texts, autograph=False)
     tokenizer.tokenize_with_offsets = tf.function(tokenizer.tokenize_with_offsets, texts, autograph=False)
@@ -142,9 +142,9 @@ def _servable(model, tokenizer, asset_folder: str) -> tf.Module:
     is_eight_bit = isinstance(model, EightBitModel)
     servable.weights = model.stored if is_eight_bit else [weight.value for weight in model.weights]
     servable.tokenizer = tokenizer
-    vocabulary_file = os.path.join(asset_folder, "vocab.txt")
-    model.vocabulary.save(vocabulary_file)
-    servable.vocabulary_file = tf.saved_model.Asset(vocabulary_file)
+    save_vocabulary(model.vocabulary, asset_folder)
+    paths = [os.path.join(asset_folder, name) for name in sorted(os.listdir(asset_folder))]
+    servable.vocabulary_files = [tf.saved_model.Asset(path) for path in paths]
     config_file = os.path.join(asset_folder, "bert_config.json")
     model.config.save(config_file)
     servable.config_file = tf.saved_model.Asset(config_file)
@@ -160,7 +160,7 @@ def _check_model(model):
     if model.vocabulary is None:
         raise InputError(
             "The model has no vocabulary, so an export of it could not take text. Set model.vocabulary = "
-            "Vocabulary.from_file(path), or put vocab.txt into the model folder."
+            "load_vocabulary(path), or put the files of its tokenizer into the model folder."
         )
     model.config.check_vocabulary(len(model.vocabulary))
     model.warn_if_untrained(next((parts for kind, parts in _NEEDED_PARTS.items() if isinstance(model, kind)), None))

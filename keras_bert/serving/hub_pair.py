@@ -23,7 +23,7 @@ from keras_bert.program.errors import InputError
 from keras_bert.records import features
 from keras_bert.records.segments import pack_segments
 from keras_bert.serving.canonical_graph import make_canonical
-from keras_bert.tokenization.graph_wordpiece import GraphTokenizer
+from keras_bert.tokenization.kinds import graph_tokenizer, save_vocabulary
 
 PREPROCESS, ENCODER = "preprocess", "encoder"
 DEFAULT_SEQ_LENGTH = 128
@@ -31,7 +31,6 @@ DEFAULT_SEQ_LENGTH = 128
 # TF-Hub's name -> ours.
 _NAMES = {**features.GARDEN_NAMES, features.INPUT_MASK: features.INPUT_MASK}
 _SEGMENTS = (1, 2)
-_CONTINUATION = "##"
 
 
 def export_hub_pair(model, path: str | os.PathLike, *, seq_length: int | None = None) -> tuple[str, str]:
@@ -57,7 +56,7 @@ def export_hub_pair(model, path: str | os.PathLike, *, seq_length: int | None = 
     """
     require_tensorflow("Exporting for TF-Hub")
     if model.vocabulary is None:
-        raise InputError("The model has no vocabulary. Set model.vocabulary = Vocabulary.from_file(path).")
+        raise InputError("The model has no vocabulary. Set model.vocabulary = load_vocabulary(path).")
     if seq_length is None:
         seq_length = min(DEFAULT_SEQ_LENGTH, model.config.max_sequence_length)
     model.config.check_sequence_length(seq_length)
@@ -67,13 +66,13 @@ def export_hub_pair(model, path: str | os.PathLike, *, seq_length: int | None = 
     encoder = model_of(BertEncoder, checkpoint_of(model), output_hidden_states=True, name="encoder")
     _number_generators(encoder)
     with atomic_folder(path) as folder, tempfile.TemporaryDirectory() as assets:
-        vocabulary_file = os.path.join(assets, "vocab.txt")
-        model.vocabulary.save(vocabulary_file)
+        save_vocabulary(model.vocabulary, assets)
+        vocabulary_files = [os.path.join(assets, name) for name in sorted(os.listdir(assets))]
         for name, servable, signature in (
             (PREPROCESS, *_preprocess(encoder, seq_length)),
             (ENCODER, *_encoder(encoder)),
         ):
-            servable.vocabulary_file = tf.saved_model.Asset(vocabulary_file)
+            servable.vocabulary_files = [tf.saved_model.Asset(path) for path in vocabulary_files]
             tf.saved_model.save(servable, os.path.join(folder, name), signatures=signature)
             make_canonical(os.path.join(folder, name))
     return os.path.join(os.fspath(path), PREPROCESS), os.path.join(os.fspath(path), ENCODER)
@@ -93,8 +92,8 @@ def _number_generators(model) -> None:
 def _preprocess(model, default_length: int):
     """Returns the object to save, and its signature for those who ask it by name: `text` -> the dictionary."""
     vocabulary = model.vocabulary
-    tokenizer = GraphTokenizer(vocabulary, do_lower_case=model.config.do_lower_case)
-    is_continuation = tf.constant([token.startswith(_CONTINUATION) for token in vocabulary.tokens])
+    tokenizer = graph_tokenizer(vocabulary, model.config.do_lower_case)
+    is_continuation = tf.constant([vocabulary.continues_word(token) for token in vocabulary.tokens])
 
     @tf.function(input_signature=[tf.TensorSpec([None], tf.string, name="sentences")], autograph=False)
     def tokenize(sentences):
@@ -137,7 +136,7 @@ def group_words(ids: tf.RaggedTensor, is_continuation: tf.Tensor) -> tf.RaggedTe
 
 def _packed(segments: list, seq_length, vocabulary) -> dict:
     """Makes rows of `seq_length` columns, an int32 scalar."""
-    shortest = 1 + len(segments)
+    shortest = vocabulary.special_tokens.num_special(len(segments))
     check = tf.debugging.assert_greater_equal(
         seq_length, shortest, f"seq_length must be at least {shortest}: room for [CLS] and [SEP]"
     )

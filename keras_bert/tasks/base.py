@@ -10,8 +10,8 @@ import numpy as np
 from keras_bert.program.errors import InputError
 from keras_bert.records import features
 from keras_bert.records.token_rows import TokenRows
-from keras_bert.tokenization.graph_wordpiece import GraphTokenizer
-from keras_bert.tokenization.vocabulary import Vocabulary
+from keras_bert.tokenization.kinds import graph_tokenizer
+from keras_bert.tokenization.tokenizer import GraphForm, TokenTable
 
 
 @dataclasses.dataclass(frozen=True)
@@ -54,16 +54,16 @@ class Answered:
 
 # Tokenizers that are kept: a run makes several models with one vocabulary.
 _MOST_TOKENIZERS = 4
-_tokenizers: dict[tuple[str, bool], GraphTokenizer] = {}
+_tokenizers: dict[tuple[str, bool], GraphForm] = {}
 
 
-def shared_tokenizer(vocabulary: Vocabulary, do_lower_case: bool) -> GraphTokenizer:
+def shared_tokenizer(vocabulary: TokenTable, do_lower_case: bool) -> GraphForm:
     """Returns the tokenizer of a vocabulary, the same one for all models that have it."""
     key = (vocabulary.sha256, do_lower_case)
     if key not in _tokenizers:
         while len(_tokenizers) >= _MOST_TOKENIZERS:
             del _tokenizers[next(iter(_tokenizers))]
-        _tokenizers[key] = GraphTokenizer(vocabulary, do_lower_case)
+        _tokenizers[key] = graph_tokenizer(vocabulary, do_lower_case)
     return _tokenizers[key]
 
 
@@ -92,7 +92,7 @@ class TextTask:
         if model.vocabulary is None:
             raise InputError(
                 f"Texts need the vocabulary of the model, and this {type(model).__name__} has none: load it with "
-                "from_pretrained, or set model.vocabulary = Vocabulary.from_file(path)."
+                "from_pretrained, or set model.vocabulary = load_vocabulary(path)."
             )
         self.model = model
         self.tokenizer = shared_tokenizer(model.vocabulary, model.config.do_lower_case)

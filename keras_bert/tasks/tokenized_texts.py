@@ -40,7 +40,7 @@ def tokenize_texts(texts: Sequence[str], tokenizer) -> TokenizedTexts:
 
     Args:
         texts: N strings.
-        tokenizer: a `GraphTokenizer`.
+        tokenizer: a `GraphForm`.
 
     Example:
         >>> tokenize_texts(["é the", ""], tokenizer)

@@ -19,7 +19,7 @@ class SpecialTokens:
 
     Attributes:
         num_between: how many `sep` tokens stand between the two texts of a pair.
-        mask_takes_space: whether white space before a mask in a text belongs to the mask.
+        mask_takes_space: whether ASCII white space before a mask in a text belongs to the mask.
     """
 
     cls: str
@@ -61,11 +61,13 @@ class TokenTable:
         tokens: every token, in the order of the ids.
         ids: token -> id.
         special_tokens: `SpecialTokens`, each of which is among `tokens`.
+        keeps_spaces: whether tokens hold the white space of a text, so that `decode` gives it back.
     """
 
     tokens: Sequence[str]
     ids: Mapping[str, int]
     special_tokens: SpecialTokens
+    keeps_spaces = False
 
     def __len__(self) -> int:
         return len(self.tokens)

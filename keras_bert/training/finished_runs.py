@@ -8,7 +8,7 @@ from keras_bert.records.token_rows import row_length
 from keras_bert.tasks.base import Answered
 from keras_bert.tasks.fitting import text_task
 from keras_bert.tasks.prediction import predict_rows
-from keras_bert.tokenization.vocabulary import Vocabulary
+from keras_bert.tokenization.tokenizer import TokenTable
 from keras_bert.training.best_model import best_step
 from keras_bert.training.run_folder import RunFolder
 from keras_bert.training.starting_point import StartingPoint, trained_model
@@ -19,7 +19,7 @@ def load_trained_model(
     model_class: type,
     *,
     init_checkpoint: str | os.PathLike | None = None,
-    vocabulary: Vocabulary | None = None,
+    vocabulary: TokenTable | None = None,
     do_lower_case: bool | None = None,
 ):
     """Returns the model of a finished run.

@@ -14,7 +14,7 @@ from keras_bert.optimization import PhasedSchedule
 from keras_bert.program.errors import InputError
 from keras_bert.records import features
 from keras_bert.records.datasets import naming_damaged_records, pretraining_dataset
-from keras_bert.tokenization.vocabulary import Vocabulary
+from keras_bert.tokenization.tokenizer import TokenTable
 from keras_bert.training.best_model import BestModel, best_step, remove_best_weights
 from keras_bert.training.optimizer_choice import OptimizerChoice, averaged_weights, take_averages
 from keras_bert.training.pretraining_evaluation import PretrainingEvaluation
@@ -220,7 +220,7 @@ def evaluate_pretrainer(
     output_dir: str | os.PathLike,
     eval_files: str | Sequence[str],
     *,
-    vocabulary: Vocabulary | None = None,
+    vocabulary: TokenTable | None = None,
     init_checkpoint: str | os.PathLike | None = None,
     max_seq_length: int | None = None,
     max_predictions_per_seq: int | None = None,

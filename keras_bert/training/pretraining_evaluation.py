@@ -10,7 +10,7 @@ import tensorflow as tf
 from keras_bert.models.pretrainer import BertPretrainer
 from keras_bert.program.errors import InputError
 from keras_bert.records.datasets import naming_damaged_records, pretraining_dataset
-from keras_bert.tokenization.vocabulary import Vocabulary
+from keras_bert.tokenization.tokenizer import TokenTable
 from keras_bert.training.strategies import call_in_chief
 
 METRICS = (
@@ -45,7 +45,7 @@ class PretrainingEvaluation:
     max_seq_length: int | None = None
     max_predictions_per_seq: int | None = None
     masking: Mapping[str, object] | None = None
-    vocabulary: Vocabulary | None = None
+    vocabulary: TokenTable | None = None
 
     def __post_init__(self):
         if self.max_eval_steps < 1:

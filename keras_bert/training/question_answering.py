@@ -13,7 +13,7 @@ from keras_bert.tasks.question_answering.answer_locations import check_training_
 from keras_bert.tasks.question_answering.answer_spans import FoundAnswer
 from keras_bert.tasks.question_answering.examples import QuestionExamples
 from keras_bert.tasks.question_answering.predictions import write_answers, write_errors
-from keras_bert.tokenization.vocabulary import Vocabulary
+from keras_bert.tokenization.tokenizer import TokenTable
 from keras_bert.training.fine_tuning import FineTuningOptions, fine_tune
 from keras_bert.training.finished_runs import ask_model, load_trained_model, write_eval_results
 from keras_bert.training.run_folder import RunFolder
@@ -95,7 +95,7 @@ def predict_answers(
     questions: QuestionAnsweringOptions | None = None,
     tune_null_threshold: bool = False,
     init_checkpoint: str | os.PathLike | None = None,
-    vocabulary: Vocabulary | None = None,
+    vocabulary: TokenTable | None = None,
     do_lower_case: bool | None = None,
     max_seq_length: int | None = None,
     predict_batch_size: int = 8,

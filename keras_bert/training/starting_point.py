@@ -9,7 +9,7 @@ from keras_bert.checkpoints.model_classes import heads_of
 from keras_bert.checkpoints.pretrained import model_of
 from keras_bert.config import BertConfig
 from keras_bert.program.errors import InputError
-from keras_bert.tokenization.vocabulary import Vocabulary
+from keras_bert.tokenization.tokenizer import TokenTable
 from keras_bert.training.run_folder import RunFolder
 
 
@@ -26,7 +26,7 @@ class StartingPoint:
     """
 
     config: BertConfig | None = None
-    vocabulary: Vocabulary | None = None
+    vocabulary: TokenTable | None = None
     init_checkpoint: str | os.PathLike | None = None
     do_lower_case: bool | None = None
     keep_layers: Sequence[int] | None = None
@@ -106,7 +106,7 @@ def trained_model(model_class: type, folder: RunFolder, start: StartingPoint):
     return start.make_trained(model_class)
 
 
-def check_same_vocabulary(vocabulary: Vocabulary | None, saved: Vocabulary | None, path: str | os.PathLike) -> None:
+def check_same_vocabulary(vocabulary: TokenTable | None, saved: TokenTable | None, path: str | os.PathLike) -> None:
     """Raises `InputError` if both vocabularies are given and differ. `saved` is that of the model at `path`."""
     if vocabulary and saved and vocabulary.sha256 != saved.sha256:
         raise InputError(f"The given vocabulary is not that of {path}. Leave it out: the model folder has its own.")

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-from keras_bert.tasks.question_answering.rows import NUM_SPECIAL, WindowOptions
+from keras_bert.tasks.question_answering.rows import WindowOptions
 
 
 class GraphWindows(NamedTuple):
@@ -32,7 +32,7 @@ def graph_windows(questions: tf.RaggedTensor, contexts: tf.RaggedTensor, vocabul
     """Returns the `GraphWindows` of the ids of questions and contexts, int32 RaggedTensors `[Q, None]`."""
     questions = questions[:, : options.max_query_length]
     asked_lengths, lengths = questions.row_lengths(), contexts.row_lengths()
-    room = options.max_seq_length - asked_lengths - NUM_SPECIAL
+    room = options.max_seq_length - asked_lengths - options.num_special
     step = tf.minimum(room, options.doc_stride)
     num_windows = 1 + tf.maximum(-((room - lengths) // step), 0)
     question = tf.repeat(tf.range(contexts.nrows()), num_windows)
@@ -42,15 +42,15 @@ def graph_windows(questions: tf.RaggedTensor, contexts: tf.RaggedTensor, vocabul
     first_tokens = tf.gather(contexts.row_starts(), question) + begins
     shown = tf.ragged.range(first_tokens, first_tokens + num_tokens)
     of_windows = tf.stack([tf.size(question), 1])
-    separators = tf.fill(of_windows, vocabulary.sep_id)
+    separators = [tf.fill(of_windows, vocabulary.sep_id)]
     rows = [
         tf.fill(of_windows, vocabulary.cls_id),
         tf.gather(questions, question),
-        separators,
+        *separators * vocabulary.special_tokens.num_between,
         shown.with_values(tf.gather(contexts.values, shown.values)),
-        separators,
+        *separators,
     ]
-    first_columns = tf.gather(asked_lengths, question) + 2
+    first_columns = tf.gather(asked_lengths, question) + options.num_special - 1
     num_context_tokens = tf.size(contexts.values, tf.int64)
     return GraphWindows(tf.concat(rows, 1), question, first_columns, first_tokens, num_tokens, num_context_tokens)
 

@@ -20,11 +20,11 @@ from keras_bert.serving.signatures.signature_inputs import (
     tokens_signature,
 )
 from keras_bert.serving.signatures.tokenize import tokenize_signature
-from keras_bert.tokenization.vocabulary import MASK
 
 
 def fill_mask_signatures(model, tokenizer, options: SignatureOptions) -> dict:
-    """Returns the signatures of a `MaskedLM` or `BertPretrainer`: what could stand where a text says [MASK].
+    """Returns the signatures of a `MaskedLM` or `BertPretrainer`: what could stand where a text says [MASK],
+    or what the vocabulary calls its mask.
 
     Inputs: `text`, strings `[B]`, with any number of literal [MASK]. Or `input_ids`, int32 `[B, S]`, which hold the id
     of [MASK], and `lengths`, int32 `[B]`. `tokenize` makes these of texts with [MASK].
@@ -66,10 +66,10 @@ def fill_mask_signatures(model, tokenizer, options: SignatureOptions) -> dict:
         }
 
     def tokenize(text):
-        return tokenize_with_masks(tokenizer, text, MASK, vocabulary.mask_id)
+        return tokenize_with_masks(tokenizer, text)
 
     def with_offsets(text):
-        return tokenize_with_masks_and_offsets(tokenizer, text, MASK, vocabulary.mask_id)
+        return tokenize_with_masks_and_offsets(tokenizer, text)
 
     pack = packer(vocabulary, options.max_seq_length)
     return {

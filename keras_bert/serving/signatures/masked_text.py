@@ -3,16 +3,14 @@
 import tensorflow as tf
 
 
-def tokenize_with_masks(tokenizer, text, mask_token: str, mask_id: int):
-    """Tokenises texts; every literal `mask_token` becomes the one token `mask_id`.
+def tokenize_with_masks(tokenizer, text):
+    """Tokenises texts; every literal mask, such as `[MASK]`, becomes the one token of that name.
 
     The tokenizer alone would make `[ mask ]` of it, three tokens.
 
     Args:
-        tokenizer: a `GraphTokenizer`.
+        tokenizer: a `GraphForm`.
         text: strings `[B]`.
-        mask_token: such as `[MASK]`.
-        mask_id: the id of the token that the model was trained to fill.
 
     Returns:
         int32 RaggedTensor `[B, None]`.
@@ -21,40 +19,52 @@ def tokenize_with_masks(tokenizer, text, mask_token: str, mask_id: int):
         ["the [MASK] fox", "the"] -> [[the, mask_id, fox], [the]]
     """
     # P = pieces of text between the masks, of all rows together
-    pieces = tf.strings.split(text, sep=mask_token)  # [B, None]
-    return _with_masks(pieces, tokenizer.tokenize(pieces.flat_values), mask_id)
+    special_tokens = tokenizer.vocabulary.special_tokens
+    pieces = tf.strings.split(text, sep=special_tokens.mask)  # [B, None]
+    return _with_masks(pieces, tokenizer.tokenize(_texts_of(pieces, special_tokens)), tokenizer.vocabulary.mask_id)
 
 
-def tokenize_with_masks_and_offsets(tokenizer, text, mask_token: str, mask_id: int):
+def tokenize_with_masks_and_offsets(tokenizer, text):
     """Is `tokenize_with_masks` with byte offsets: ids, starts and ends, int32 RaggedTensors `[B, None]`.
 
     Example:
         ["the [MASK] fox"] -> [[the, mask_id, fox]], [[0, 4, 11]], [[3, 10, 14]]
     """
-    pieces = tf.strings.split(text, sep=mask_token)  # [B, None]
-    ids, starts, ends = tokenizer.tokenize_with_offsets(pieces.flat_values)  # [P, None]
+    special_tokens, mask_id = tokenizer.vocabulary.special_tokens, tokenizer.vocabulary.mask_id
+    num_mask_bytes = len(special_tokens.mask.encode())
+    pieces = tf.strings.split(text, sep=special_tokens.mask)  # [B, None]
+    ids, starts, ends = tokenizer.tokenize_with_offsets(_texts_of(pieces, special_tokens))  # [P, None]
     # Where the pieces begin in their texts, and so where the masks behind them begin.
     lengths = pieces.with_flat_values(tf.strings.length(pieces.flat_values))
-    behind = tf.ragged.map_flat_values(tf.add, lengths, len(mask_token))
-    piece_ends = tf.cumsum(behind.flat_values) - len(mask_token)  # counted through all texts
+    behind = tf.ragged.map_flat_values(tf.add, lengths, num_mask_bytes)
+    piece_ends = tf.cumsum(behind.flat_values) - num_mask_bytes  # counted through all texts
     before_row = tf.gather(tf.concat([[0], tf.cumsum(behind.flat_values)], 0), behind.row_splits[:-1])
     mask_starts = piece_ends - tf.repeat(before_row, pieces.row_lengths())  # [P]
     piece_starts = (mask_starts - lengths.flat_values)[:, tf.newaxis]
     return (
         _with_masks(pieces, ids, mask_id),
         _with_masks(pieces, starts + tf.cast(piece_starts, starts.dtype), mask_starts),
-        _with_masks(pieces, ends + tf.cast(piece_starts, ends.dtype), mask_starts + len(mask_token)),
+        _with_masks(pieces, ends + tf.cast(piece_starts, ends.dtype), mask_starts + num_mask_bytes),
     )
 
 
-def _with_masks(pieces, of_tokens, of_masks):
-    """Joins what belongs to the tokens of the pieces, `[P, None]`, with what belongs to the masks behind them, `[P]`.
+def _texts_of(pieces, special_tokens):
+    """Returns the texts of all pieces, `[P]`, without the white space that belongs to the masks behind them."""
+    texts = pieces.flat_values
+    if not special_tokens.mask_takes_space:
+        return texts
+    return tf.where(_has_mask(pieces), tf.strings.regex_replace(texts, r"\s+$", ""), texts)
 
-    The last piece of a row has no mask behind it.
-    """
+
+def _has_mask(pieces):
+    """Returns bool `[P]`: a mask stands behind every piece but the last of a row."""
     in_row = pieces.row_lengths()
-    number_in_row = tf.ragged.range(in_row).flat_values
-    has_mask = number_in_row + 1 < tf.repeat(in_row, in_row)  # [P]
+    return tf.ragged.range(in_row).flat_values + 1 < tf.repeat(in_row, in_row)
+
+
+def _with_masks(pieces, of_tokens, of_masks):
+    """Joins the values of the tokens of the pieces, `[P, None]`, with the values of the masks behind them, `[P]`."""
+    has_mask = _has_mask(pieces)
     of_masks = tf.broadcast_to(tf.cast(of_masks, of_tokens.dtype), tf.shape(has_mask))
     masks = tf.RaggedTensor.from_row_lengths(
         tf.boolean_mask(of_masks, has_mask), tf.cast(has_mask, tf.int64), validate=False

@@ -3,7 +3,6 @@
 import tensorflow as tf
 
 from keras_bert.models.span_classifier import PADDING_LOGIT
-from keras_bert.program.errors import InputError
 from keras_bert.serving.signatures.answer_search import ContextTokens, find_answers
 from keras_bert.serving.signatures.answer_windows import graph_windows
 from keras_bert.serving.signatures.row_groups import run_ragged_rows, run_rows
@@ -11,15 +10,13 @@ from keras_bert.serving.signatures.signature_inputs import (
     IDS,
     SignatureOptions,
     check_pairs,
+    check_room,
     cut,
     model_inputs,
     signature,
 )
 from keras_bert.tasks.question_answering.answer_spans import AnswerOptions
 from keras_bert.tasks.question_answering.rows import WindowOptions
-
-# [CLS], a token of the question, [SEP], one of the context, [SEP].
-_SHORTEST = 5
 
 
 def question_answering_signatures(model, tokenizer, options: SignatureOptions) -> dict:
@@ -38,8 +35,7 @@ def question_answering_signatures(model, tokenizer, options: SignatureOptions) -
     `start_logits` and `end_logits`, float32 `[B, S]`, far below all others for padding.
     """
     check_pairs(model)
-    if options.max_seq_length < _SHORTEST:
-        raise InputError(f"max_seq_length must be at least {_SHORTEST}. Received: {options.max_seq_length}")
+    check_room(options, 2, model.vocabulary)
     window_options = WindowOptions.of_model(model, options.max_seq_length)
     answer_options = AnswerOptions(null_threshold=model.null_threshold)
     vocabulary = model.vocabulary

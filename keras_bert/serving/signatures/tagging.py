@@ -62,7 +62,7 @@ def _tagger(model, tokenizer, logits_of, max_seq_length: int):
 
     @tf.function(input_signature=[_WORDS, _SPLITS], autograph=False)
     def tag(words, splits):
-        rows, first_tokens = sentence_rows(words, splits, tokenizer.tokenize, model.vocabulary, max_seq_length)
+        rows, first_tokens = sentence_rows(words, splits, tokenizer.tokenize_words, model.vocabulary, max_seq_length)
         logits = run_ragged_rows(logits_of, rows, None, model.vocabulary.pad_id, len(model.labels))
         # As `predict` computes them, so that nearly equal numbers are in the same order.
         probabilities = tf.nn.softmax(tf.cast(tf.gather(logits, first_tokens), tf.float64))

@@ -15,7 +15,7 @@ def encode_texts(
     Args:
         texts: N strings.
         second_texts: N strings, or None.
-        tokenizer: a `GraphTokenizer`.
+        tokenizer: a `GraphForm`.
         max_seq_length: longer rows are cut, see `pack_segments`.
 
     Returns:
@@ -24,5 +24,6 @@ def encode_texts(
     columns = [texts] if second_texts is None else [texts, second_texts]
     segments = [tokenizer.tokenize(list(column)) for column in columns]
     packed = pack_segments(segments, max_seq_length, tokenizer.vocabulary)
-    lengths = sum(segment.row_lengths().numpy() for segment in segments) + 1 + len(segments)
+    num_special = tokenizer.vocabulary.special_tokens.num_special(len(segments))
+    lengths = sum(segment.row_lengths().numpy() for segment in segments) + num_special
     return {name: values.numpy() for name, values in packed.items()}, lengths > max_seq_length

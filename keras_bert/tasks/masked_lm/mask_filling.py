@@ -106,8 +106,7 @@ def fill_masks(
     else:
         positions = [row.positions for row in rows]
         found = score_masks(model, [row.ids for row in rows], positions, lambda _, scores: best(scores), batch_size)
-    tokens = model.vocabulary.tokens
-    return [_filled_text(text, row, masks, tokens) for text, row, masks in zip(texts, rows, found, strict=True)]
+    return [_filled_text(text, row, masks, tokenizer) for text, row, masks in zip(texts, rows, found, strict=True)]
 
 
 def _fill_the_surest_first(model, rows: list[MaskedRow], best, batch_size: int) -> list[list]:
@@ -127,15 +126,15 @@ def _fill_the_surest_first(model, rows: list[MaskedRow], best, batch_size: int) 
     return found
 
 
-def _filled_text(text: str, row: MaskedRow, masks, tokens) -> FilledText:
+def _filled_text(text: str, row: MaskedRow, masks, tokenizer) -> FilledText:
     filled = []
     for number, (ids, scores) in enumerate(masks):
         fills = []
         for token_id, score in zip(ids.tolist(), scores.tolist(), strict=True):
-            placed = [tokens[token_id] if place == number else None for place in range(len(masks))]
-            fills.append(Fill(tokens[token_id], token_id, score, put_tokens(text, placed)))
+            placed = [token_id if place == number else None for place in range(len(masks))]
+            fills.append(Fill(tokenizer.tokens[token_id], token_id, score, put_tokens(text, placed, tokenizer)))
         filled.append(FilledMask(row.starts[number], tuple(fills)))
-    best = put_tokens(text, [mask.fills[0].token for mask in filled])
+    best = put_tokens(text, [mask.fills[0].token_id for mask in filled], tokenizer)
     return FilledText(text, tuple(filled), best)
 
 

@@ -8,8 +8,9 @@ import numpy as np
 from keras_bert.checkpoints.checkpoint import MASKED_LM
 from keras_bert.program.errors import InputError
 from keras_bert.records import features
+from keras_bert.tokenization import kinds
+from keras_bert.tokenization.tokenizer import Tokenizer
 from keras_bert.tokenization.user_inputs import as_texts
-from keras_bert.tokenization.wordpiece import WordPieceTokenizer
 
 _STEP = 16  # rows are padded to multiples of it, so that few different lengths occur
 _WINDOW = 1024  # rows that are sorted by length together
@@ -25,13 +26,13 @@ def check_masked_lm(model) -> None:
             "MaskedLM."
         )
     if model.vocabulary is None:
-        raise InputError("The model has no vocabulary. Set model.vocabulary = Vocabulary.from_file('vocab.txt').")
+        raise InputError("The model has no vocabulary. Set model.vocabulary = load_vocabulary(path).")
     model.warn_if_untrained([MASKED_LM])
 
 
-def python_tokenizer(model) -> WordPieceTokenizer:
+def python_tokenizer(model) -> Tokenizer:
     """Returns the tokenizer of a model: the one in Python, which is made in no time."""
-    return WordPieceTokenizer(model.vocabulary, model.config.do_lower_case)
+    return kinds.python_tokenizer(model.vocabulary, model.config.do_lower_case)
 
 
 def checked_texts(texts, what: str = "text") -> list[str]:

@@ -1,4 +1,7 @@
-"""Texts in which a literal [MASK] stands for a token, and what tokens make of them."""
+"""Reads texts in which a literal [MASK] stands for a token, and puts tokens in its place.
+
+[MASK] stands for the mask of the vocabulary, whatever its name.
+"""
 
 import dataclasses
 import re
@@ -7,13 +10,15 @@ from collections.abc import Sequence
 import numpy as np
 
 from keras_bert.program.errors import InputError
+from keras_bert.tokenization.tokenizer import SpecialTokens
 from keras_bert.tokenization.user_inputs import as_texts
-from keras_bert.tokenization.vocabulary import MASK
 
 _NO_SPACE_BEFORE = re.compile(r" (?=[.,;:!?%)\]}…。、，！？；：）])")
 _NO_SPACE_AFTER = re.compile(r"(?<=[(\[{$£€（]) ")
 # "don ' t" and "fox ' s": between letters, an apostrophe or hyphen joins.
 _JOINED = re.compile(r"(?<=\w) (['’-]) (?=\w)")
+
+_ASCII_SPACE = " \t\n\f\r"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,7 +41,7 @@ def encode_masked_texts(texts: Sequence[str], tokenizer, max_seq_length: int) ->
 
     Args:
         texts: N strings, each with one [MASK] or more.
-        tokenizer: a `WordPieceTokenizer`.
+        tokenizer: a `Tokenizer`.
         max_seq_length: most tokens in a row. Longer texts are cut at their end.
 
     Raises:
@@ -50,37 +55,51 @@ def encode_masked_texts(texts: Sequence[str], tokenizer, max_seq_length: int) ->
 
 def _encode(number: int, text: str, tokenizer, max_seq_length: int) -> MaskedRow:
     vocabulary = tokenizer.vocabulary
-    parts = text.split(MASK)
+    mask = vocabulary.special_tokens.mask
+    parts = text.split(mask)
     if len(parts) == 1:
-        raise InputError(f"Text {number} has no {MASK}, so there is nothing to fill in. Received: {_shown(text)}")
+        raise InputError(f"Text {number} has no {mask}, so there is nothing to fill in. Received: {_shown(text)}")
     ids, positions = [vocabulary.cls_id], []
     for part_number, part in enumerate(parts):
         if part_number:
             positions.append(len(ids))
             ids.append(vocabulary.mask_id)
-        ids += tokenizer.encode(part)
+        is_before_mask = part_number < len(parts) - 1
+        ids += tokenizer.encode(before_mask(part, vocabulary.special_tokens) if is_before_mask else part)
     if positions[-1] > max_seq_length - 2:
         raise InputError(
             f"Text {number} is too long: it has {len(ids) + 1} tokens, of which {max_seq_length} are read, and "
-            f"{MASK} number {next(n for n, at in enumerate(positions, 1) if at > max_seq_length - 2)} lies beyond "
+            f"{mask} number {next(n for n, at in enumerate(positions, 1) if at > max_seq_length - 2)} lies beyond "
             f"them. Shorten the text before it, or give a larger max_seq_length. Received: {_shown(text)}"
         )
     ids = [*ids[: max_seq_length - 1], vocabulary.sep_id]
-    starts = np.cumsum([len(part) + len(MASK) for part in parts[:-1]]) - len(MASK)
+    starts = np.cumsum([len(part) + len(mask) for part in parts[:-1]]) - len(mask)
     return MaskedRow(np.array(ids, np.int32), np.array(positions, np.int32), tuple(starts.tolist()))
 
 
-def put_tokens(text: str, tokens: Sequence[str | None]) -> str:
+def before_mask(text: str, special_tokens: SpecialTokens) -> str:
+    """Returns the text before a mask without the white space that belongs to the mask."""
+    return text.rstrip(_ASCII_SPACE) if special_tokens.mask_takes_space else text
+
+
+def put_tokens(text: str, token_ids: Sequence[int | None], tokenizer) -> str:
     """Puts tokens in the places of the masks of a text; None leaves a mask as it is.
 
-    >>> put_tokens("I was play [MASK] the [MASK].", ["##ing", None])
-    'I was playing the [MASK].'
+    Example, for WordPiece:
+        "I was play [MASK] the [MASK].", [id of ##ing, None] -> "I was playing the [MASK]."
     """
-    first, *others = text.split(MASK)
-    for token, part in zip(tokens, others, strict=True):
-        token = MASK if token is None else token
-        if token.startswith("##") and len(token) > 2:
-            first, token = first.rstrip(), token[2:]
+    special_tokens = tokenizer.vocabulary.special_tokens
+    first, *others = text.split(special_tokens.mask)
+    for token_id, part in zip(token_ids, others, strict=True):
+        if token_id is None:
+            token = special_tokens.mask
+        elif tokenizer.keeps_spaces:
+            first, token = before_mask(first, special_tokens), tokenizer.decode([token_id])
+            token = token if first else token.lstrip(" ")
+        else:
+            token = tokenizer.tokens[token_id]
+            if token.startswith("##") and len(token) > 2:
+                first, token = first.rstrip(), token[2:]
         first += token + part
     return first
 
@@ -111,11 +130,11 @@ def target_ids(targets: Sequence[str], tokenizer) -> np.ndarray:
         raise InputError("targets must name one word or more. Received: none")
     ids = []
     for target in targets:
-        pieces = [vocabulary.ids[target]] if target in vocabulary.ids else tokenizer.encode(target)
+        pieces = _pieces_of_target(target, tokenizer)
         if len(pieces) != 1 or pieces == [vocabulary.unk_id]:
             cut = " ".join(vocabulary.tokens[piece] for piece in pieces) or "nothing"
             raise InputError(
-                f"The target {target!r} is not one token of the vocabulary: there it is {cut}. A {MASK} stands for one "
+                f"The target {target!r} is not one token of the vocabulary: there it is {cut}. A mask stands for one "
                 "token, so choose words that the vocabulary has."
             )
         ids.append(pieces[0])
@@ -123,6 +142,14 @@ def target_ids(targets: Sequence[str], tokenizer) -> np.ndarray:
     if twice:
         raise InputError(f"Several targets are the same token: {', '.join(sorted(twice))}. Give each once.")
     return np.array(ids, np.int32)
+
+
+def _pieces_of_target(target: str, tokenizer) -> list[int]:
+    """A target is a token of the vocabulary, or a word as it is inside of a text."""
+    if target in tokenizer.ids:
+        return [tokenizer.ids[target]]
+    with_space = tokenizer.encode(f" {target}")
+    return with_space if len(with_space) == 1 else tokenizer.encode(target)
 
 
 def _shown(text: str) -> str:

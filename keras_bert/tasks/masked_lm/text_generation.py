@@ -18,7 +18,6 @@ from keras_bert.tasks.masked_lm.mask_scoring import (
     score_masks,
 )
 from keras_bert.tasks.masked_lm.masked_texts import join_tokens
-from keras_bert.tokenization.vocabulary import MASK
 
 ORDERS = ("left_to_right", "most_confident", "random", "mask_predict")
 
@@ -117,12 +116,13 @@ class _Writer:
     def __init__(self, model, prompts: list[str], options: GenerationOptions, batch_size: int):
         self.model, self.prompts, self.options, self.batch_size = model, prompts, options, batch_size
         self.vocabulary = model.vocabulary
-        tokenizer, longest = python_tokenizer(model), checked_length(model, None)
+        self.tokenizer, longest = python_tokenizer(model), checked_length(model, None)
+        mask = self.vocabulary.special_tokens.mask
         self.rows, self.first_columns = [], []
         for number, prompt in enumerate(prompts, start=1):
-            if MASK in prompt:
-                raise InputError(f"Prompt {number} has a {MASK}. What fills masks inside a text is fill_masks.")
-            ids = [self.vocabulary.cls_id, *tokenizer.encode(prompt)]
+            if mask in prompt:
+                raise InputError(f"Prompt {number} has a {mask}. What fills masks inside a text is fill_masks.")
+            ids = [self.vocabulary.cls_id, *self.tokenizer.encode(prompt)]
             if len(ids) + options.length + 1 > longest:
                 raise InputError(
                     f"Prompt {number} has {len(ids) - 1} tokens. With {options.length} more, [CLS] and [SEP] that is "
@@ -136,7 +136,7 @@ class _Writer:
         is_candidate[self.vocabulary.text_ids()] = True
         self._forbidden = np.where(is_candidate, 0.0, -np.inf)
         # The first token begins a word: the prompt stays as it is.
-        continues = [token.startswith("##") for token in self.vocabulary.tokens]
+        continues = [self.vocabulary.continues_word(token) for token in self.vocabulary.tokens]
         continues += [False] * (model.config.vocab_size - len(continues))
         self._forbidden_first = np.where(continues, -np.inf, self._forbidden)
         if np.isneginf(self._forbidden_first).all():
@@ -176,9 +176,12 @@ class _Writer:
         found = []
         for prompt, row, first in zip(self.prompts, self.rows, self.first_columns, strict=True):
             tokens = tuple(self.vocabulary.tokens[token_id] for token_id in row[first:-1])
-            # Joined behind a word, so that punctuation finds its place.
-            written = join_tokens(["x" if prompt.strip() else "", *tokens])
-            written = written.removeprefix("x") if prompt.strip() else written
+            if self.tokenizer.keeps_spaces:
+                written = self.tokenizer.decode(row[first:-1].tolist())
+            else:
+                # Joined behind a word, so that punctuation finds its place.
+                written = join_tokens(["x" if prompt.strip() else "", *tokens])
+                written = written.removeprefix("x") if prompt.strip() else written
             found.append(GeneratedText(prompt, tokens, prompt.rstrip() + written))
         return found
 

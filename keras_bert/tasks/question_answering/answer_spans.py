@@ -167,7 +167,7 @@ class _Batch:
         self.logits = [_padded(logits, row_splits) for logits in (start_logits, end_logits)]
         token = np.arange(self.logits[0].shape[1]) - self.first_column[:, None]
         # A question without a token ([CLS] [SEP] context) asks nothing, so nothing in the context answers it.
-        asks = self.first_column > 2
+        asks = self.first_column > windows.options.num_special - 1
         self.in_context = asks[:, None] & (token >= 0) & (token < windows.num_tokens[part][:, None])
         self.may_begin = self.in_context & self._has_best_window(windows, part, token)
 

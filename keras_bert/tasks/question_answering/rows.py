@@ -15,10 +15,6 @@ from keras_bert.program.errors import InputError
 from keras_bert.records import features
 from keras_bert.tasks.tokenized_texts import TokenizedTexts, tokenize_texts
 
-# [CLS] question [SEP] context [SEP]
-NUM_SPECIAL = 3
-
-
 # Windows whose tokens are laid out together: keeps the memory for their places small.
 _RANGES_AT_ONCE = 4096
 
@@ -31,6 +27,7 @@ class WindowOptions:
         max_seq_length: tokens of a window, the question and special tokens included.
         doc_stride: tokens between the beginnings of two windows.
         max_query_length: longer questions are cut to this many tokens.
+        num_special: special tokens of a window; 3 for [CLS] question [SEP] context [SEP].
 
     Raises:
         InputError: there is no room for the context, or a number is below 1.
@@ -39,6 +36,7 @@ class WindowOptions:
     max_seq_length: int = 384
     doc_stride: int = 128
     max_query_length: int = 64
+    num_special: int = 3
 
     def __post_init__(self):
         if self.doc_stride < 1 or self.max_query_length < 1:
@@ -46,18 +44,19 @@ class WindowOptions:
                 "doc_stride and max_query_length must be 1 or more. "
                 f"Received: {self.doc_stride} and {self.max_query_length}"
             )
-        if self.max_seq_length <= self.max_query_length + NUM_SPECIAL:
+        if self.max_seq_length <= self.max_query_length + self.num_special:
             raise InputError(
                 f"A window of max_seq_length={self.max_seq_length} tokens has no room for a context beside a question "
-                f"of max_query_length={self.max_query_length} and {NUM_SPECIAL} special tokens. Raise the one or "
+                f"of max_query_length={self.max_query_length} and {self.num_special} special tokens. Raise the one or "
                 "lower the other."
             )
 
     @classmethod
     def of_model(cls, model, max_seq_length: int) -> "WindowOptions":
         """Returns those of a `SpanClassifier`. At least half of a row is for the context."""
-        max_query_length = max(1, min(model.max_query_length, (max_seq_length - NUM_SPECIAL) // 2))
-        return cls(max_seq_length, model.doc_stride, max_query_length)
+        num_special = model.vocabulary.special_tokens.num_special(2)
+        max_query_length = max(1, min(model.max_query_length, (max_seq_length - num_special) // 2))
+        return cls(max_seq_length, model.doc_stride, max_query_length, num_special)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -75,7 +74,7 @@ class Windows:
         context_of: (Q,), the context of each question, a text of `contexts`.
         contexts: the tokens of the different contexts.
         num_cut_questions: how many questions were cut.
-        max_seq_length: the length of padded rows.
+        options: how the contexts were cut.
         pad_id: the id of padding.
     """
 
@@ -88,7 +87,7 @@ class Windows:
     context_of: np.ndarray
     contexts: TokenizedTexts
     num_cut_questions: int
-    max_seq_length: int
+    options: WindowOptions
     pad_id: int
 
     @functools.cached_property
@@ -104,8 +103,8 @@ class Windows:
 
     @functools.cached_property
     def rows(self) -> dict[str, np.ndarray]:
-        """The rows with padding: `input_ids`, `input_mask`, `segment_ids`, int64 (W, max_seq_length)."""
-        is_real = np.arange(self.max_seq_length) < np.diff(self.splits)[:, None]
+        """The rows with padding: `input_ids`, `input_mask`, `segment_ids`, int64 (W, options.max_seq_length)."""
+        is_real = np.arange(self.options.max_seq_length) < np.diff(self.splits)[:, None]
         rows = {
             features.INPUT_IDS: np.full(is_real.shape, self.pad_id, np.int64),
             features.INPUT_MASK: is_real.astype(np.int64),
@@ -179,7 +178,7 @@ def make_windows(questions: Sequence[str], contexts: Sequence[str], tokenizer, o
 
     Args:
         questions, contexts: Q strings each. A context that repeats is tokenised once.
-        tokenizer: a `GraphTokenizer`.
+        tokenizer: a `GraphForm`.
 
     Example, with windows of 8 tokens and doc_stride 2, a question of one token and a context a b c d e f:
         [CLS] q [SEP] a b c d [SEP]
@@ -194,7 +193,7 @@ def make_windows(questions: Sequence[str], contexts: Sequence[str], tokenizer, o
     num_cut = int((asked.lengths > options.max_query_length).sum())
     asked_lengths = np.minimum(asked.lengths, options.max_query_length)
 
-    room = options.max_seq_length - asked_lengths - NUM_SPECIAL
+    room = options.max_seq_length - asked_lengths - options.num_special
     step = np.minimum(room, options.doc_stride)
     lengths = tokens.lengths[context_of]
     num_windows = 1 + np.maximum(0, -(-(lengths - room) // step))
@@ -202,13 +201,13 @@ def make_windows(questions: Sequence[str], contexts: Sequence[str], tokenizer, o
     number = np.arange(len(question)) - np.repeat(np.cumsum(num_windows) - num_windows, num_windows)
     first_token = number * step[question]
     num_tokens = np.minimum(lengths[question] - first_token, room[question])
-    first_column = asked_lengths[question] + 2
+    first_column = asked_lengths[question] + options.num_special - 1
 
     vocabulary = tokenizer.vocabulary
     splits = np.concatenate([[0], np.cumsum(first_column + num_tokens + 1)])
     ids = np.full(splits[-1], vocabulary.sep_id, np.int32)
     ids[splits[:-1]] = vocabulary.cls_id
-    _copy_ranges(ids, splits[:-1] + 1, asked.ids, asked.splits[question], first_column - 2)
+    _copy_ranges(ids, splits[:-1] + 1, asked.ids, asked.splits[question], asked_lengths[question])
     _copy_ranges(
         ids, splits[:-1] + first_column, tokens.ids, tokens.splits[context_of[question]] + first_token, num_tokens
     )
@@ -222,7 +221,7 @@ def make_windows(questions: Sequence[str], contexts: Sequence[str], tokenizer, o
         context_of,
         tokens,
         num_cut,
-        options.max_seq_length,
+        options,
         vocabulary.pad_id,
     )
 

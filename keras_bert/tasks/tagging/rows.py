@@ -29,7 +29,7 @@ def encode_sentences(
     Args:
         words: N lists of words.
         tags: N lists of label ids; without them the first pieces get the label 0, so that they are known.
-        tokenizer: a `GraphTokenizer`.
+        tokenizer: a `GraphForm`.
         first_sentence_id: the number of the first sentence.
 
     Returns:
@@ -75,7 +75,7 @@ def encode_sentences(
 def _pieces_of_words(words: list[str], tokenizer, room: int) -> tuple[np.ndarray, np.ndarray, int]:
     """Returns the pieces of all words, int64 (pieces,), where each word's begin, (words + 1,), and how many words
     became [UNK] because they left no piece or too many."""
-    tokens = tokenizer.tokenize(words)
+    tokens = tokenizer.tokenize_words(words)
     ids, lengths = tokens.values.numpy().astype(np.int64), tokens.row_lengths().numpy()
     is_replaced = (lengths == 0) | (lengths > room)
     if not is_replaced.any():
