@@ -1,4 +1,4 @@
-"""RoBERTa and DistilBERT on texts: trained, asked, saved, loaded, exported. The answers of the export are `predict`'s."""
+"""RoBERTa and DistilBERT on texts: trained, asked, saved, loaded, exported. An export answers as `predict` does."""
 
 import json
 import os
@@ -28,7 +28,7 @@ from keras_bert.tokenization.byte_pair import byte_alphabet
 from keras_bert.tokenization.vocabulary import SPECIAL_TOKENS
 
 SPECIAL = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
-MERGES = [("t", "h"), ("th", "e"), ("Ġ", "the"), ("f", "o"), ("fo", "x"), ("Ġ", "fox"), ("d", "o"), ("do", "g"), ("Ġ", "dog")]
+MERGES = [tuple(pair.split()) for pair in ("t h", "th e", "Ġ the", "f o", "fo x", "Ġ fox", "d o", "do g", "Ġ dog")]
 TEXTS = ["the fox", "a dog, the dog", "fox fox the fox", "dog"]
 LABELS = ["fox", "dog", "fox", "dog"]
 
@@ -57,6 +57,11 @@ def new(model_class, family: str, **arguments):
     return model
 
 
+def strings(values) -> list:
+    """Bytes of an answer -> text, in lists of lists."""
+    return np.vectorize(lambda value: value.decode(), otypes=[object])(values.numpy()).tolist()
+
+
 def exported(model, folder, **options):
     return tf.saved_model.load(model.export_for_serving(folder, **options)).signatures
 
@@ -81,7 +86,8 @@ def test_windows_of_a_context_have_two_separators():
     options = WindowOptions(8, 2, 3, num_special=4)
     windows = make_windows(["fox"], ["the dog the dog"], byte_pairs().graph(), options)
     tokens = byte_pairs().tokens
-    assert [[tokens[number] for number in row[mask > 0]] for row, mask in zip(windows.rows["input_ids"], windows.rows["input_mask"], strict=True)] == [
+    rows = zip(windows.rows["input_ids"], windows.rows["input_mask"], strict=True)
+    assert [[tokens[number] for number in row[mask > 0]] for row, mask in rows] == [
         ["<s>", "fox", "</s>", "</s>", "the", "Ġdog", "Ġthe", "</s>"],
         ["<s>", "fox", "</s>", "</s>", "Ġthe", "Ġdog", "</s>"],
     ]
@@ -97,7 +103,162 @@ def test_a_classifier_of_pairs(family, tmp_path):
     assert again.vocabulary.sha256 == model.vocabulary.sha256
     served = exported(again, tmp_path / "export", text_pairs=True)["serving_default"]
     found = served(text=tf.constant(TEXTS), text_b=tf.constant(TEXTS[::-1]))
-    assert found["label"].numpy().astype(str).tolist() == [answer.label for answer in answers]
-    np.testing.assert_allclose(
-        found["probability"].numpy(), [answer.probability for answer in answers], atol=1e-5
-    )
+    assert strings(found["label"]) == [answer.label for answer in answers]
+    np.testing.assert_allclose(found["probability"].numpy(), [answer.probability for answer in answers], atol=1e-5)
+
+
+def test_a_regression_and_the_embeddings_of_an_encoder(family, tmp_path):
+    from keras_bert import sentence_embeddings
+
+    model = new(SequenceClassifier, family, labels=["score"], problem_type="regression")
+    model.fit(TEXTS, [0.0, 1.0, 0.5, 2.0], epochs=1, batch_size=2, verbose=0)
+    served = exported(model, tmp_path / "score")["serving_default"](text=tf.constant(TEXTS))
+    np.testing.assert_allclose(served["score"].numpy(), [answer.score for answer in model.predict(TEXTS)], atol=1e-5)
+
+    encoder = new(BertEncoder, family)
+    served = exported(encoder, tmp_path / "encoder")["serving_default"](text=tf.constant(TEXTS))
+    np.testing.assert_allclose(served["embedding"].numpy(), sentence_embeddings(encoder, TEXTS), atol=1e-5)
+
+
+def test_a_tagger(family, tmp_path):
+    sentences = [["the", "fox", ",", "dog"], ["a", "dog"], ["fox"]]
+    tags = [["O", "B-X", "O", "B-Y"], ["O", "B-Y"], ["B-X"]]
+    model = new(TokenClassifier, family, labels=["O", "B-X", "I-X", "B-Y", "I-Y"])
+    model.fit(sentences, tags, epochs=1, batch_size=2, verbose=0)
+    served = exported(model, tmp_path / "export")
+    padded = tf.constant([[*words, *[""] * (4 - len(words))] for words in sentences])
+    found = served["words"](words=padded, num_words=tf.constant([4, 2, 1]))
+    for row, answer in enumerate(model.predict(sentences)):
+        assert strings(found["tags"])[row][: len(answer.tags)] == list(answer.tags)
+    texts = ["the fox, the dog's", "dog fox"]
+    found = served["serving_default"](text=tf.constant(texts))
+    for row, answer in enumerate(model.predict(texts)):
+        assert strings(found["entities"])[row][: len(answer.entities)] == [entity.text for entity in answer.entities]
+
+
+def test_a_byte_pair_tagger_reads_every_word_as_inside_of_a_text():
+    tokenizer = byte_pairs()
+    rows = tokenizer.graph().tokenize_words(["the", "fox", ",", ""]).to_list()
+    assert rows == [tokenizer.encode(" the"), tokenizer.encode(" fox"), tokenizer.encode(" ,"), []]
+
+
+def test_a_span_classifier(family, tmp_path):
+    questions = ["the fox?", "dog", "a"]
+    contexts = ["the dog, the fox " * 6, "a dog", "fox fox fox"]
+    answers = [
+        {"text": "fox", "answer_start": 13},
+        {"text": "dog", "answer_start": 2},
+        {"text": "fox", "answer_start": 4},
+    ]
+    model = new(SpanClassifier, family)
+    model.fit((questions, contexts), answers, epochs=1, batch_size=2, verbose=0)
+    expected = model.predict((questions, contexts))
+    assert all(answer.has_answer for answer in expected)
+    served = exported(model, tmp_path / "export")["serving_default"]
+    found = served(question=tf.constant(questions), context=tf.constant(contexts))
+    assert strings(found["answer"]) == [answer.text for answer in expected]
+    assert found["start"].numpy().tolist() == [answer.start for answer in expected]
+    np.testing.assert_allclose(found["probability"].numpy(), [answer.probability for answer in expected], atol=1e-5)
+
+
+def test_a_question_without_a_token_gets_no_answer():
+    model = new(SpanClassifier, "distilbert")
+    assert not model.predict((["\x00"], ["the fox"]))[0].has_answer
+
+
+def test_a_choice(family, tmp_path):
+    choices = [["dog", "fox"], ["the", "a dog"], ["fox", "the dog"]]
+    model = new(MultipleChoice, family)
+    model.fit((TEXTS[:3], choices), [1, 0, 1], epochs=1, batch_size=2, verbose=0)
+    expected = model.predict((TEXTS[:3], choices))
+    served = exported(model, tmp_path / "export")["serving_default"]
+    found = served(prompt=tf.constant(TEXTS[:3]), choices=tf.constant(choices))
+    np.testing.assert_allclose(found["probabilities"].numpy(), [answer.probabilities for answer in expected], atol=1e-5)
+
+
+def test_a_masked_lm(family, tmp_path):
+    mask = VOCABULARIES[family].special_tokens.mask
+    model = new(MaskedLM, family)
+    model.fit(TEXTS * 4, epochs=1, batch_size=4, verbose=0, masking={"do_whole_word_mask": True})
+    texts = [f"the {mask} fox", f"{mask}, the {mask}"]
+    served = exported(model, tmp_path / "export", top_k=2)["serving_default"](text=tf.constant(texts))
+    for row, filled in enumerate(fill_masks(model, texts, top_k=2)):
+        for place, found in enumerate(filled.masks):
+            assert strings(served["tokens"])[row][place] == [fill.token for fill in found.fills]
+            np.testing.assert_allclose(
+                served["probabilities"].numpy()[row, place], [fill.score for fill in found.fills], atol=1e-5
+            )
+
+
+def test_the_space_before_a_mask_belongs_to_it():
+    from keras_bert.tasks.masked_lm.masked_texts import encode_masked_texts, put_tokens
+
+    tokenizer = byte_pairs()
+    (row,) = encode_masked_texts(["the <mask> fox"], tokenizer, 16)
+    assert [tokenizer.tokens[number] for number in row.ids] == ["<s>", "the", "<mask>", "Ġfox", "</s>"]
+    assert row.starts == (4,)
+    assert put_tokens("the <mask> fox", [tokenizer.ids["Ġdog"]], tokenizer) == "the dog fox"
+    assert put_tokens("the <mask> fox", [None], tokenizer) == "the <mask> fox"
+
+
+@pytest.mark.parametrize("format", ["keras_bert", "huggingface"])
+def test_a_folder_keeps_the_tokenizer(tmp_path, format):
+    encoder = new(BertEncoder, "roberta")
+    encoder.vocabulary = byte_pairs(add_prefix_space=True)
+    encoder.save_pretrained(tmp_path / "model", format=format)
+    again = BertEncoder.from_pretrained(tmp_path / "model")
+    assert isinstance(again.vocabulary, BytePairTokenizer)
+    assert again.vocabulary.encode("the fox") == encoder.vocabulary.encode(" the fox")
+    assert again.vocabulary.sha256 == encoder.vocabulary.sha256
+    assert again.config.replace(extra={}) == encoder.config
+
+
+def write(folder, vocabulary=None, merges=None, wordpiece=None):
+    folder.mkdir()
+    if vocabulary is not None:
+        (folder / "vocab.json").write_text(json.dumps(vocabulary), "utf-8")
+    if merges is not None:
+        (folder / "merges.txt").write_text(merges, "utf-8")
+    if wordpiece is not None:
+        (folder / "vocab.txt").write_text(wordpiece, "utf-8")
+    return folder
+
+
+IDS = dict(byte_pairs().ids)
+
+
+@pytest.mark.parametrize(
+    ("files", "message"),
+    [
+        ({"vocabulary": IDS}, "there is .*vocab.json, but no .*merges.txt"),
+        ({"merges": "t h\n"}, "there is .*merges.txt, but no .*vocab.json"),
+        ({"vocabulary": IDS, "merges": "q z\n"}, "names or makes the token 'qz', which the vocabulary"),
+        ({"vocabulary": IDS | {"more": len(IDS) + 1}, "merges": "t h\n"}, "must be 0 to .*'more' has id"),
+        ({}, "has no vocabulary: vocab.txt"),
+    ],
+)
+def test_a_folder_without_a_usable_tokenizer_is_refused(tmp_path, files, message):
+    with pytest.raises(InputError, match=f"(?i){message}"):
+        load_vocabulary(write(tmp_path / "folder", **files))
+
+
+def test_a_file_of_a_gigabyte_is_not_read(tmp_path):
+    folder = write(tmp_path / "folder", vocabulary=IDS, merges="t h\n", wordpiece="")
+    for name, load in (
+        ("vocab.json", lambda: BytePairTokenizer.from_folder(folder)),
+        ("vocab.txt", lambda: load_vocabulary(folder)),
+    ):
+        with open(folder / name, "r+b") as file:
+            file.truncate(1 << 30)
+        with pytest.raises(InputError, match="has more than 67,108,864 bytes"):
+            load()
+
+
+def test_a_wordpiece_file_for_a_roberta_is_refused(tmp_path):
+    encoder = new(BertEncoder, "roberta")
+    encoder.save_pretrained(tmp_path / "model", format="huggingface")
+    for name in ("vocab.json", "merges.txt"):
+        os.remove(tmp_path / "model" / name)
+    word_pieces().save(tmp_path / "model" / "vocab.txt")
+    with pytest.raises(InputError, match="belongs to WordPiece, and its model needs byte-level BPE"):
+        BertEncoder.from_pretrained(tmp_path / "model")

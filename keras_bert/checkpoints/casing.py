@@ -1,6 +1,7 @@
 """Whether a vocabulary is cased, and whether that agrees with what a checkpoint says."""
 
 from keras_bert.checkpoints.checkpoint import BertCheckpoint
+from keras_bert.families import FAMILIES, WORD_PIECE
 from keras_bert.program.errors import InputError
 from keras_bert.tokenization.tokenizer import TokenTable
 
@@ -26,8 +27,9 @@ def with_casing(checkpoint: BertCheckpoint, do_lower_case: bool | None) -> BertC
     """
     if do_lower_case is not None:
         return checkpoint.replace(config=checkpoint.config.replace(do_lower_case=do_lower_case))
-    if checkpoint.model_class is not None:  # our own folder, whose casing trained it
-        return checkpoint
+    is_wordpiece = FAMILIES[checkpoint.config.model_type].tokenizer == WORD_PIECE
+    if checkpoint.model_class is not None or not is_wordpiece:
+        return checkpoint  # our own folder, whose casing trained it; or a kind of tokenizer that leaves letters alone
     cased = is_cased(checkpoint.vocabulary) if checkpoint.vocabulary else None
     if checkpoint.says_casing:
         configured = checkpoint.config.do_lower_case
