@@ -1,4 +1,7 @@
-"""One device, several devices, several processes and several parts of a batch compute the same (docs/design.md)."""
+"""One device, several devices, several processes and several parts of a batch compute the same.
+
+The reasons are in docs/decisions/one_step_for_all_devices.md.
+"""
 
 import functools
 import json

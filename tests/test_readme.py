@@ -13,7 +13,7 @@ PROJECT = pathlib.Path(__file__).resolve().parent.parent
 README = (PROJECT / "README.md").read_text("utf-8")
 PAGES = [
     *(PROJECT / name for name in ("README.md", "CONTRIBUTING.md", "saved_models/README.md")),
-    *sorted((PROJECT / "docs").glob("*.md")),
+    *sorted((PROJECT / "docs").rglob("*.md")),
 ]
 FOLDERS = [
     init.parent
@@ -90,7 +90,15 @@ def test_every_command_that_the_readme_names_exists():
         assert (PROJECT / package / f"{name}.py").exists()
 
 
-def test_every_page_that_the_readme_links_exists():
-    prose = re.sub(r"```.*?```", "", README, flags=re.S)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(PROJECT)))
+def test_every_page_and_picture_that_a_page_links_exists(page):
+    prose = re.sub(r"```.*?```|`[^`\n]*`", "", page.read_text("utf-8"), flags=re.S)
     for target in re.findall(r"\]\((?!https?:)([^)#]+)\)", prose):
-        assert (PROJECT / target).exists(), f"README.md links {target}, which does not exist"
+        assert (page.parent / target).exists(), f"{page.name} links {target}, which does not exist"
+
+
+def test_the_design_page_is_short_and_links_every_decision():
+    design = (PROJECT / "docs" / "design.md").read_text("utf-8")
+    assert len(design.splitlines()) <= 120
+    decisions = {path.name for path in (PROJECT / "docs" / "decisions").glob("*.md")}
+    assert set(re.findall(r"\(decisions/(\w+\.md)\)", design)) == decisions

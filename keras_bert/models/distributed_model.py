@@ -6,8 +6,8 @@ of the batch first, so that every part is divided by the weight of the whole bat
 parts, then over the devices, clipped after that, and applied once. So N devices compute what N parts on one device and
 what one device at once compute.
 
-Reference: the sums of google-research/bert `run_pretraining.py` are those of one device; docs/design.md says what is
-wrong with Keras 3.15's `fit` under tf.distribute.
+Reference: the sums of google-research/bert `run_pretraining.py` are those of one device.
+docs/decisions/one_step_for_all_devices.md lists what Keras 3.15's `fit` computes wrongly under tf.distribute.
 """
 
 import dataclasses
