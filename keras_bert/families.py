@@ -17,10 +17,12 @@ class Family:
     Attributes:
         defaults: values of `BertConfig` that all its published models share, where they differ from BERT's.
         tokenizer: `WORD_PIECE`, `BYTE_PAIR` or `SENTENCE_PIECE`.
+        masked_lm_act: activation of the masked-LM head; None: the config's `hidden_act`.
     """
 
     defaults: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     tokenizer: str = WORD_PIECE
+    masked_lm_act: str | None = None
 
 
 FAMILIES: dict[str, Family] = {
@@ -37,6 +39,7 @@ FAMILIES: dict[str, Family] = {
             "position_offset": 2,
         },
         tokenizer=BYTE_PAIR,
+        masked_lm_act="gelu_erf",
     ),
     # Lan et al., 2019.
     "albert": Family(
@@ -57,6 +60,7 @@ FAMILIES: dict[str, Family] = {
     # Clark et al., 2020.
     "electra": Family(
         defaults={"vocab_size": 30522, "hidden_act": "gelu_erf", "pooler_act": "gelu_erf"},
+        masked_lm_act="gelu_erf",
     ),
 }
 
