@@ -199,6 +199,11 @@ class BertConfig:
         return self.type_vocab_size > 1 or not FAMILIES[self.model_type].pairs_need_segments
 
     @property
+    def masked_lm_act(self) -> str:
+        """The activation of the masked-LM head. RoBERTa and ELECTRA have the exact GELU, whatever `hidden_act` is."""
+        return FAMILIES[self.model_type].masked_lm_act or self.hidden_act
+
+    @property
     def shares_layers(self) -> bool:
         """Whether layers share weights."""
         return self.num_hidden_groups != self.num_hidden_layers

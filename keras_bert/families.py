@@ -18,11 +18,13 @@ class Family:
         defaults: values of `BertConfig` that all its published models share, where they differ from BERT's.
         tokenizer: `WORD_PIECE`, `BYTE_PAIR` or `SENTENCE_PIECE`.
         pairs_need_segments: whether its models tell the two texts of a pair apart by segments only.
+        masked_lm_act: activation of the masked-LM head; None: the config's `hidden_act`.
     """
 
     defaults: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     tokenizer: str = WORD_PIECE
     pairs_need_segments: bool = True
+    masked_lm_act: str | None = None
 
 
 FAMILIES: dict[str, Family] = {
@@ -40,6 +42,7 @@ FAMILIES: dict[str, Family] = {
         },
         tokenizer=BYTE_PAIR,
         pairs_need_segments=False,
+        masked_lm_act="gelu_erf",
     ),
     # Lan et al., 2019.
     "albert": Family(
@@ -61,6 +64,7 @@ FAMILIES: dict[str, Family] = {
     # Clark et al., 2020.
     "electra": Family(
         defaults={"vocab_size": 30522, "hidden_act": "gelu_erf", "pooler_act": "gelu_erf"},
+        masked_lm_act="gelu_erf",
     ),
 }
 

@@ -22,7 +22,7 @@ WRITERS: dict[str, Callable[[BertCheckpoint, str], list[str]]] = {
 _HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
 # Beside the weights; repositories keep these in git-lfs too.
 _SMALL_FILES = (
-    google.CONFIG_FILE,
+    *google.CONFIG_FILES,
     google.VOCABULARY_FILE,
     hugging_face.CONFIG_FILE,
     hugging_face_tokenizer.TOKENIZER_FILE,
@@ -70,11 +70,6 @@ def write_checkpoint(checkpoint: BertCheckpoint, path: str | os.PathLike, format
         raise InputError(
             f"The {format} format has no place for the state of the optimizer. Write it with format='google', or the "
             "whole model with model.save('model.keras'), or leave include_optimizer out."
-        )
-    if format == "google" and checkpoint.config.model_type != "bert":
-        raise InputError(
-            f"Google's BERT format cannot hold a model of the family {checkpoint.config.model_type}. Write it with "
-            "format='keras_bert' or 'huggingface'."
         )
     check_tensors(checkpoint)
     with atomic_folder(path) as folder:

@@ -1,66 +1,39 @@
-"""Checkpoints of google-research/bert (TensorFlow 1): `bert_config.json`, `vocab.txt` and `bert_model.ckpt.*`.
+"""Checkpoints of google-research/bert, /albert and /electra (TensorFlow 1): a config, `vocab.txt` and `*.ckpt.*`.
 
-Reference: google-research/bert `modeling.py`, `run_pretraining.py`, `run_classifier.py`, `run_squad.py`.
+Reference: google-research/bert `modeling.py`, `run_pretraining.py`, `run_classifier.py`, `run_squad.py`;
+google-research/albert `modeling.py`; google-research/electra `pretrain/`, `configure_pretraining.py`.
 """
 
+import json
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from keras_bert.checkpoints import checkpoint as form
 from keras_bert.checkpoints.checkpoint import AdamSlots, BertCheckpoint, StoredTensor
-from keras_bert.checkpoints.name_table import SAME, TRANSPOSED, NameTable, to_ours, to_theirs
+from keras_bert.checkpoints.family_names import NAMES
+from keras_bert.checkpoints.name_table import NameTable, to_ours, to_theirs
 from keras_bert.checkpoints.tensorflow_checkpoint import write_tensorflow_checkpoint
 from keras_bert.config import BertConfig
+from keras_bert.families import FAMILIES
+from keras_bert.program.atomic_output import atomic_file
 from keras_bert.program.errors import InputError
 from keras_bert.program.json_files import member, read_json_object, strings
 from keras_bert.tokenization.vocabulary import Vocabulary
 
 CONFIG_FILE = "bert_config.json"
+CONFIG_FILES = (CONFIG_FILE, "albert_config.json", "electra_config.json")
 VOCABULARY_FILE = "vocab.txt"
 PREFIX = "bert_model.ckpt"
 _OUR_KEY = "keras_bert"  # an added key of bert_config.json: Google keeps tasks and labels in code
-
-
-def _dense(ours: str, theirs: str) -> list[tuple]:
-    return [(f"{ours}/{part}", f"{theirs}/{part}", SAME) for part in ("kernel", "bias")]
-
-
-def _layer_norm(ours: str, theirs: str) -> list[tuple]:
-    return [(f"{ours}/{part}", f"{theirs}/{part}", SAME) for part in ("gamma", "beta")]
-
-
-def _output(ours: str, theirs: str) -> list[tuple]:
-    """The last layer of a task, which Google keeps as [classes, inputs]."""
-    return [(f"{ours}/kernel", f"{theirs}output_weights", TRANSPOSED), (f"{ours}/bias", f"{theirs}output_bias", SAME)]
-
-
-_LAYER, _THEIR_LAYER = "encoder/layer_*", "bert/encoder/layer_*"
-_TABLE = NameTable(
-    [
-        (form.TOKEN_EMBEDDINGS, "bert/embeddings/word_embeddings", SAME),
-        (form.POSITION_EMBEDDINGS, "bert/embeddings/position_embeddings", SAME),
-        ("encoder/embeddings/segment_embeddings", "bert/embeddings/token_type_embeddings", SAME),
-        *_layer_norm("encoder/embeddings/layer_norm", "bert/embeddings/LayerNorm"),
-        *_dense(f"{_LAYER}/attention/query", f"{_THEIR_LAYER}/attention/self/query"),
-        *_dense(f"{_LAYER}/attention/key", f"{_THEIR_LAYER}/attention/self/key"),
-        *_dense(f"{_LAYER}/attention/value", f"{_THEIR_LAYER}/attention/self/value"),
-        *_dense(f"{_LAYER}/attention/output_dense", f"{_THEIR_LAYER}/attention/output/dense"),
-        *_layer_norm(f"{_LAYER}/attention_layer_norm", f"{_THEIR_LAYER}/attention/output/LayerNorm"),
-        *_dense(f"{_LAYER}/intermediate_dense", f"{_THEIR_LAYER}/intermediate/dense"),
-        *_dense(f"{_LAYER}/output_dense", f"{_THEIR_LAYER}/output/dense"),
-        *_layer_norm(f"{_LAYER}/output_layer_norm", f"{_THEIR_LAYER}/output/LayerNorm"),
-        *_dense("encoder/pooler/dense", "bert/pooler/dense"),
-        *_dense("masked_lm_head/dense", "cls/predictions/transform/dense"),
-        *_layer_norm("masked_lm_head/layer_norm", "cls/predictions/transform/LayerNorm"),
-        (form.OUTPUT_BIAS, "cls/predictions/output_bias", SAME),
-        *_output(form.NEXT_SENTENCE, "cls/seq_relationship/"),
-        *_output(form.SPAN_CLASSIFIER, "cls/squad/"),
-    ]
-)
 # Google's scripts call the last layer of any task `output_weights`; which task it is, an added key of the config says.
 _TASK_HEADS = (form.CLASSIFIER, form.TOKEN_CLASSIFIER, form.MULTIPLE_CHOICE)
-_TASK_TABLES = {head: NameTable(_output(head, "")) for head in _TASK_HEADS}
+# What only the variables of a family are called.
+_FAMILY_SIGNS = {"albert": re.compile(r"bert/encoder/transformer/group_\d+/.*"), "electra": re.compile("electra/.*")}
+# In Google's configs of ELECTRA, "gelu" is the exact one.
+_ELECTRA_ACTIVATIONS = {"gelu": "gelu_erf", "gelu_new": "gelu", "relu": "relu", "tanh": "tanh", "linear": "linear"}
+# ELECTRA's generator has an encoder of its own, unless it was trained without a discriminator.
+_GENERATOR, _GENERATOR_HEAD = "generator/", "generator_predictions/"
 _OPTIMIZER = re.compile(
     r".*/(adam_[mv]|Adam(_1)?|lamb_[mv]|AdamWeightDecayOptimizer(_1)?)$|.*(beta[12]_power|loss_scale).*"
 )
@@ -70,14 +43,19 @@ _GLOBAL_STEP = "global_step"
 def google_checkpoint(prefix: str, variables: Mapping[str, StoredTensor]) -> BertCheckpoint:
     """Returns the checkpoint that variables with Google's names make, with the config and vocabulary beside them."""
     folder = os.path.dirname(prefix)
-    config, says_casing, ours = read_config(folder)
-    config_file = os.path.join(folder, CONFIG_FILE)
+    config, says_casing, ours = read_config(folder, variables)
+    config_file = _config_file(folder)
+    names = NAMES[config.model_type]
     head = member(ours, "output_weights", str, config_file)
-    head = head if head in _TASK_TABLES else form.CLASSIFIER
-    tensors, slots, ignored = {}, [], []
+    head = head if head in _TASK_HEADS else form.CLASSIFIER
+    table = names.google(config, head)
+    has_generator = any(name.startswith(_GENERATOR) for name in variables)
+    tensors, slots, ignored, generator = {}, [], [], []
     for name, variable in variables.items():
-        found = _TABLE.ours(name) or _TASK_TABLES[head].ours(name)
-        if found:
+        found = table.ours(name)
+        if has_generator and name.startswith((_GENERATOR, _GENERATOR_HEAD)):
+            generator.append(name)
+        elif found:
             tensors[found[0]] = to_ours(variable, found[1])
         elif _OPTIMIZER.fullmatch(name) or name == _GLOBAL_STEP:
             slots.append(name)
@@ -85,7 +63,8 @@ def google_checkpoint(prefix: str, variables: Mapping[str, StoredTensor]) -> Ber
             ignored.append(name)
     if form.TOKEN_EMBEDDINGS not in tensors:
         raise InputError(
-            f"{prefix} holds no BERT: bert/embeddings/word_embeddings is missing. Its variables are called "
+            f"{prefix} holds no BERT: {names.google_encoder or 'bert'}/embeddings/word_embeddings is missing. Its "
+            "variables are called "
             f"{', '.join(list(variables)[:3])}, ..."
         )
     labels = None
@@ -101,19 +80,85 @@ def google_checkpoint(prefix: str, variables: Mapping[str, StoredTensor]) -> Ber
         tensors=tensors,
         labels=labels,
         problem_type=member(ours, "problem_type", str, config_file, "regression" if one_output else "classification"),
-        ignored=tuple(ignored + ([f"{len(slots)} variables of the optimizer"] if slots else [])),
+        ignored=tuple(
+            ignored
+            + ([f"{len(generator)} variables of ELECTRA's generator"] if generator else [])
+            + ([f"{len(slots)} variables of the optimizer"] if slots else [])
+        ),
         says_casing=says_casing,
     )
 
 
-def read_config(folder: str) -> tuple[BertConfig, bool, dict]:
-    """Returns the config of a folder, whether it says the casing, and what `write_google` added to it."""
-    file = os.path.join(folder, CONFIG_FILE)
-    config = BertConfig.from_json_file(file)
-    says_casing = "do_lower_case" in read_json_object(file)
+def read_config(folder: str, variables: Mapping[str, StoredTensor] | None = None) -> tuple[BertConfig, bool, dict]:
+    """Returns the config of a folder, whether it says the casing, and what `write_google` added to it.
+
+    Args:
+        folder: has one of `CONFIG_FILES`. Google's files of ELECTRA have none: their config is read off the shapes.
+        variables: Google's names -> tensors, which tell the family where the config does not say it; None: BERT.
+    """
+    family = _family_of(variables or ())
+    file = _config_file(folder)
+    if os.path.isfile(file):
+        values = read_json_object(file)
+    elif family == "electra":
+        values = _electra_sizes(folder, variables)
+    else:
+        values = {}
+    if values and values.get("model_type", family) != "bert":
+        # A projection is there if the two widths differ, see `BertConfig`; Hugging Face always has one.
+        defaults = {"model_type": family, **FAMILIES[family].defaults, "embedding_projection": None}
+        if values.get("model_type", family) == "electra":
+            activation = member(values, "hidden_act", str, file, "gelu")
+            values = {**values, "hidden_act": _ELECTRA_ACTIVATIONS.get(activation, activation)}
+        try:
+            config = BertConfig.from_dict({**defaults, **values})
+        except InputError as error:
+            raise InputError(f"{file}: {error}") from None
+    else:
+        config = BertConfig.from_json_file(file)
     ours = config.extra.get(_OUR_KEY)
     extra = {key: value for key, value in config.extra.items() if key != _OUR_KEY}
-    return config.replace(extra=extra), says_casing, ours if isinstance(ours, dict) else {}
+    return config.replace(extra=extra), "do_lower_case" in values, ours if isinstance(ours, dict) else {}
+
+
+def _config_file(folder: str) -> str:
+    files = [os.path.join(folder, name) for name in CONFIG_FILES]
+    return next((file for file in files if os.path.isfile(file)), files[0])
+
+
+def _family_of(names: Iterable[str]) -> str:
+    names = list(names)
+    return next((family for family, sign in _FAMILY_SIGNS.items() if any(map(sign.fullmatch, names))), "bert")
+
+
+def _electra_sizes(folder: str, variables: Mapping[str, StoredTensor]) -> dict:
+    """Returns the sizes of an ELECTRA by its shapes. All published ones have attention heads of 64 columns.
+
+    Raises:
+        InputError: a variable is missing or has other axes, or the hidden size is not divisible by 64.
+    """
+    layers = [re.fullmatch(r"electra/encoder/layer_(\d+)/.*", name) for name in variables]
+    try:
+        vocab_size, embedding_size = variables["electra/embeddings/word_embeddings"].shape
+        hidden_size, intermediate_size = variables["electra/encoder/layer_0/intermediate/dense/kernel"].shape
+        values = {
+            "vocab_size": vocab_size,
+            "embedding_size": embedding_size,
+            "hidden_size": hidden_size,
+            "intermediate_size": intermediate_size,
+            "num_hidden_layers": 1 + max(int(layer[1]) for layer in layers if layer),
+            "num_attention_heads": hidden_size // 64,
+            "max_position_embeddings": variables["electra/embeddings/position_embeddings"].shape[0],
+            "type_vocab_size": variables["electra/embeddings/token_type_embeddings"].shape[0],
+        }
+    except (KeyError, ValueError, IndexError) as error:
+        raise InputError(f"{folder} holds no whole ELECTRA ({error}). Copy it again.") from None
+    if hidden_size % 64:
+        raise InputError(
+            f"{folder}: heads of 64 columns do not fit a hidden size of {hidden_size}. Add electra_config.json with "
+            "the keys of bert_config.json, num_attention_heads among them."
+        )
+    return values
 
 
 def read_vocabulary(folder: str) -> Vocabulary | None:
@@ -124,50 +169,61 @@ def read_vocabulary(folder: str) -> Vocabulary | None:
 def write_google(checkpoint: BertCheckpoint, folder: str) -> list[str]:
     """Writes `bert_config.json`, `vocab.txt` and `bert_model.ckpt.*` into an existing folder.
 
+    The configs of ALBERT and ELECTRA are called `albert_config.json` and `electra_config.json`.
+
     Returns:
         The names of our weights that have no place there; they are not written.
 
     Raises:
-        InputError: the masked-LM head has an output table of its own, without which it would compute other things.
+        InputError: Google has published no such family, or the masked-LM head has an output table of its own, without
+            which it would compute other things.
     """
     config = checkpoint.config
+    names = NAMES[config.model_type]
+    if not names.google_encoder:
+        raise InputError(
+            f"Google's format cannot hold a model of the family {config.model_type}. Write it with "
+            "format='keras_bert' or 'huggingface'."
+        )
     if form.OUTPUT_EMBEDDINGS in checkpoint.tensors:
         raise InputError(
             f"{checkpoint.path}: the masked-LM head has an output table of its own (tie_word_embeddings is false), and "
             "Google's format has no place for it. Write the Hugging Face or the keras_bert format."
         )
     head = next((head for head in _TASK_HEADS if head in checkpoint.heads), form.CLASSIFIER)
+    table = names.google(config, head)
     variables, left_out = {}, []
     for name, tensor in checkpoint.tensors.items():
-        theirs = _their_name(name, head)
+        theirs = table.theirs(name)
         if theirs:
             variables[theirs[0]] = to_theirs(tensor, theirs[1])
         else:
             left_out.append(name)
     if checkpoint.adam is not None:
-        variables |= _adam_variables(checkpoint.adam, head)
+        variables |= _adam_variables(checkpoint.adam, table)
     if head in checkpoint.heads:
         ours = {"output_weights": head} | ({"labels": list(checkpoint.labels)} if checkpoint.labels else {})
         if head == form.CLASSIFIER and checkpoint.problem_type != "classification":
             ours["problem_type"] = checkpoint.problem_type
         config = config.replace(extra={**config.extra, _OUR_KEY: ours})
-    config.save(os.path.join(folder, CONFIG_FILE))
+    values = config.to_dict()
+    if config.model_type == "electra":
+        activations = {ours: theirs for theirs, ours in _ELECTRA_ACTIVATIONS.items()}
+        values["hidden_act"] = activations.get(config.hidden_act, config.hidden_act)
+    with atomic_file(os.path.join(folder, f"{config.model_type}_config.json")) as file:
+        file.write((json.dumps(values, indent=2, ensure_ascii=False) + "\n").encode())
     if checkpoint.vocabulary is not None:
         checkpoint.vocabulary.save(os.path.join(folder, VOCABULARY_FILE))
     write_tensorflow_checkpoint(os.path.join(folder, PREFIX), variables)
     return left_out
 
 
-def _their_name(name: str, head: str) -> tuple[str, str] | None:
-    return _TABLE.theirs(name) or _TASK_TABLES[head].theirs(name)
-
-
-def _adam_variables(adam: AdamSlots, head: str) -> dict[str, StoredTensor]:
+def _adam_variables(adam: AdamSlots, table: NameTable) -> dict[str, StoredTensor]:
     """Returns the variables of Google's `optimization.py`: each slot lies as its weight does."""
     variables = {_GLOBAL_STEP: adam.num_updates}
     for ending, slots in (("adam_m", adam.momentums), ("adam_v", adam.velocities)):
         for name, slot in slots.items():
-            theirs = _their_name(name, head)
+            theirs = table.theirs(name)
             if theirs:
                 variables[f"{theirs[0]}/{ending}"] = to_theirs(slot, theirs[1])
     return variables
@@ -176,7 +232,9 @@ def _adam_variables(adam: AdamSlots, head: str) -> dict[str, StoredTensor]:
 def warnings_for_google(config: BertConfig) -> list[str]:
     """Returns what google-research/bert would compute differently with weights of this config."""
     found = []
-    if config.hidden_act == "gelu_erf":
+    if config.model_type == "electra" and config.hidden_act == "gelu":
+        found.append("google-research/electra has the exact GELU only; with 'gelu' its outputs differ slightly")
+    elif config.model_type != "electra" and config.hidden_act == "gelu_erf":
         found.append(
             "google-research/bert has only the tanh approximation of GELU and will refuse hidden_act 'gelu_erf'; with "
             "'gelu' in bert_config.json its outputs differ slightly"

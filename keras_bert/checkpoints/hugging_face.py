@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from keras_bert.checkpoints import checkpoint as form
 from keras_bert.checkpoints import hugging_face_tokenizer as tokenizer
 from keras_bert.checkpoints.checkpoint import BertCheckpoint, StoredTensor
-from keras_bert.checkpoints.hugging_face_names import NAMES, HuggingFaceNames
+from keras_bert.checkpoints.family_names import NAMES, FamilyNames
 from keras_bert.checkpoints.name_table import NameTable, to_ours, to_theirs
 from keras_bert.checkpoints.safetensors_file import read_safetensors, write_safetensors
 from keras_bert.checkpoints.sentence_transformers import read_sentence_pooling
@@ -104,7 +104,7 @@ def read_hugging_face(path: str, trust_pickle: bool = False) -> BertCheckpoint:
     weights_path, stored = _read_weights(path, trust_pickle)
     names = NAMES[config.model_type]
     head = _head_of(architecture)
-    tensors, ignored = _named(stored, names, names.table(config, head))
+    tensors, ignored = _named(stored, names, names.hugging_face(config, head))
     head = head or form.CLASSIFIER
     if form.TOKEN_EMBEDDINGS not in tensors:
         raise InputError(
@@ -150,7 +150,7 @@ def write_hugging_face(checkpoint: BertCheckpoint, folder: str) -> list[str]:
     names = NAMES[config.model_type]
     architecture = next((name for name, head in _ARCHITECTURES.items() if head in heads), None)
     architecture = architecture or _language_model(form.MASKED_LM in heads, form.NEXT_SENTENCE in heads)
-    table = names.table(config, _head_of(architecture))
+    table = names.hugging_face(config, _head_of(architecture))
     is_bare = architecture == "Model"
     architecture = names.classes + architecture
     written, left_out = {}, []
@@ -251,8 +251,8 @@ def _head_of(architecture: str) -> str | None:
     return None if head == form.SPAN_CLASSIFIER else head
 
 
-def _bias(names: HuggingFaceNames) -> str:
-    return next(theirs for ours, theirs, _ in names.masked_lm if ours == form.OUTPUT_BIAS)
+def _bias(names: FamilyNames) -> str:
+    return next(weight.hugging_face for weight in names.masked_lm if weight.ours == form.OUTPUT_BIAS)
 
 
 def _labels(path: str, values: Mapping, count: int | None) -> tuple[str, ...] | None:
@@ -305,7 +305,7 @@ def _read_file(path: str, trust_pickle: bool) -> dict[str, StoredTensor]:
 
 
 def _named(
-    stored: Mapping[str, StoredTensor], names: HuggingFaceNames, table: NameTable
+    stored: Mapping[str, StoredTensor], names: FamilyNames, table: NameTable
 ) -> tuple[dict[str, StoredTensor], list[str]]:
     """Returns our names -> tensors in our layout, and the names that mean nothing here."""
     tensors, ignored = {}, []

@@ -1,17 +1,22 @@
 """Preset folders of KerasHub: `config.json`, `model.weights.h5`, and for tasks `task.json` and `task.weights.h5`.
 
-Reference: keras-team/keras-hub, `src/models/bert/`, `src/utils/preset_utils.py`.
+Reference: keras-team/keras-hub, `src/models/{bert,roberta,albert,distil_bert,electra}/`, `src/utils/preset_utils.py`.
 """
 
+import dataclasses
 import os
 import reprlib
 from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
 
 from keras_bert.checkpoints import checkpoint as form
 from keras_bert.checkpoints.checkpoint import BertCheckpoint, StoredTensor, check_stored_file
 from keras_bert.checkpoints.keras_weights_file import read_keras_weights
 from keras_bert.checkpoints.name_table import HEADS_BIAS, HEADS_IN, HEADS_OUT, SAME, NameTable, to_ours
 from keras_bert.config import BertConfig
+from keras_bert.families import FAMILIES
 from keras_bert.program.errors import InputError
 from keras_bert.program.json_files import member, read_json_object
 from keras_bert.tokenization.vocabulary import Vocabulary
@@ -24,6 +29,7 @@ TOKENIZER_FILE = "tokenizer.json"
 VOCABULARY_FILES = ("assets/tokenizer/vocabulary.txt", "vocabulary.txt")
 
 # Keras keeps no names: a layer is called by its class and number, and its variables are numbered.
+_SEGMENTS = "encoder/embeddings/segment_embeddings"
 _LAYER, _THEIR_LAYER = "encoder/layer_*", "layers/transformer_encoder_*"
 
 
@@ -35,37 +41,95 @@ def _layer_norm(ours: str, theirs: str) -> list[tuple]:
     return [(f"{ours}/gamma", f"{theirs}/vars/0", SAME), (f"{ours}/beta", f"{theirs}/vars/1", SAME)]
 
 
-_BACKBONE = NameTable(
+_EMBEDDINGS = [
+    (form.TOKEN_EMBEDDINGS, "layers/reversible_embedding/vars/0", SAME),
+    (form.POSITION_EMBEDDINGS, "layers/position_embedding/vars/0", SAME),
+    (_SEGMENTS, "layers/embedding/vars/0", SAME),
+]
+_TWO_TABLES = [
+    (form.TOKEN_EMBEDDINGS, "layers/token_and_position_embedding/token_embedding/vars/0", SAME),
+    (form.POSITION_EMBEDDINGS, "layers/token_and_position_embedding/position_embedding/vars/0", SAME),
+]
+_BLOCKS = [
+    *_layer_norm("encoder/embeddings/layer_norm", "layers/layer_normalization"),
+    *_dense(f"{_LAYER}/attention/query", f"{_THEIR_LAYER}/_self_attention_layer/query_dense", HEADS_OUT, HEADS_BIAS),
+    *_dense(f"{_LAYER}/attention/key", f"{_THEIR_LAYER}/_self_attention_layer/key_dense", HEADS_OUT, HEADS_BIAS),
+    *_dense(f"{_LAYER}/attention/value", f"{_THEIR_LAYER}/_self_attention_layer/value_dense", HEADS_OUT, HEADS_BIAS),
+    *_dense(f"{_LAYER}/attention/output_dense", f"{_THEIR_LAYER}/_self_attention_layer/output_dense", HEADS_IN),
+    *_layer_norm(f"{_LAYER}/attention_layer_norm", f"{_THEIR_LAYER}/_self_attention_layer_norm"),
+    *_dense(f"{_LAYER}/intermediate_dense", f"{_THEIR_LAYER}/_feedforward_intermediate_dense"),
+    *_dense(f"{_LAYER}/output_dense", f"{_THEIR_LAYER}/_feedforward_output_dense"),
+    *_layer_norm(f"{_LAYER}/output_layer_norm", f"{_THEIR_LAYER}/_feedforward_layer_norm"),
+]
+_MASKED_LM = NameTable(
     [
-        (form.TOKEN_EMBEDDINGS, "layers/reversible_embedding/vars/0", SAME),
-        (form.POSITION_EMBEDDINGS, "layers/position_embedding/vars/0", SAME),
-        ("encoder/embeddings/segment_embeddings", "layers/embedding/vars/0", SAME),
-        *_layer_norm("encoder/embeddings/layer_norm", "layers/layer_normalization"),
-        *_dense(
-            f"{_LAYER}/attention/query", f"{_THEIR_LAYER}/_self_attention_layer/query_dense", HEADS_OUT, HEADS_BIAS
-        ),
-        *_dense(f"{_LAYER}/attention/key", f"{_THEIR_LAYER}/_self_attention_layer/key_dense", HEADS_OUT, HEADS_BIAS),
-        *_dense(
-            f"{_LAYER}/attention/value", f"{_THEIR_LAYER}/_self_attention_layer/value_dense", HEADS_OUT, HEADS_BIAS
-        ),
-        *_dense(f"{_LAYER}/attention/output_dense", f"{_THEIR_LAYER}/_self_attention_layer/output_dense", HEADS_IN),
-        *_layer_norm(f"{_LAYER}/attention_layer_norm", f"{_THEIR_LAYER}/_self_attention_layer_norm"),
-        *_dense(f"{_LAYER}/intermediate_dense", f"{_THEIR_LAYER}/_feedforward_intermediate_dense"),
-        *_dense(f"{_LAYER}/output_dense", f"{_THEIR_LAYER}/_feedforward_output_dense"),
-        *_layer_norm(f"{_LAYER}/output_layer_norm", f"{_THEIR_LAYER}/_feedforward_layer_norm"),
-        *_dense("encoder/pooler/dense", "layers/dense"),
+        *_dense("masked_lm_head/dense", "layers/masked_lm_head/_intermediate_dense"),
+        *_layer_norm("masked_lm_head/layer_norm", "layers/masked_lm_head/_intermediate_layer_norm"),
+        (form.OUTPUT_BIAS, "layers/masked_lm_head/vars/0", SAME),
     ]
 )
-_TASKS = {
-    "BertMaskedLM": NameTable(
-        [
-            *_dense("masked_lm_head/dense", "layers/masked_lm_head/_intermediate_dense"),
-            *_layer_norm("masked_lm_head/layer_norm", "layers/masked_lm_head/_intermediate_layer_norm"),
-            (form.OUTPUT_BIAS, "layers/masked_lm_head/vars/0", SAME),
+_POOLER, _PROJECTION = f"{form.POOLER}/dense", "encoder/embeddings/projection"
+
+
+@dataclasses.dataclass(frozen=True)
+class _Family:
+    """How KerasHub computes a family, and what it calls the weights.
+
+    Attributes:
+        model_type: the family, a key of `families.FAMILIES`.
+        settings: values of `BertConfig` that KerasHub has in its code.
+        embeddings: rows of the tables.
+        has_pooler: whether the backbone has it; else the classifier does.
+        remark, masked_lm_remark: what the user should know of the backbone and of the masked-LM head.
+    """
+
+    model_type: str
+    settings: Mapping[str, Any]
+    embeddings: list[tuple]
+    has_pooler: bool = True
+    remark: str = ""
+    masked_lm_remark: str = ""
+
+    def backbone(self, config: BertConfig) -> NameTable:
+        dense = [
+            name for name, there in ((_PROJECTION, config.embedding_projection), (_POOLER, self.has_pooler)) if there
         ]
+        return NameTable([*self.embeddings, *_BLOCKS, *_dense_layers(dense)])
+
+    def task(self, task: str) -> NameTable:
+        if task.endswith("MaskedLM"):
+            return _MASKED_LM
+        if task.endswith("Classifier"):
+            return NameTable(_dense_layers([form.CLASSIFIER] if self.has_pooler else [_POOLER, form.CLASSIFIER]))
+        return NameTable([])
+
+
+def _dense_layers(names: list[str]) -> list[tuple]:
+    """Returns the rows of a model's dense layers: Keras counts them and gives the first no number."""
+    return [
+        row for number, name in enumerate(names) for row in _dense(name, f"layers/dense_{number}".removesuffix("_0"))
+    ]
+
+
+_OTHER_EPSILON = "KerasHub computes LayerNorm in this masked-LM head with 1e-5, ours with the encoder's 1e-12"
+# Class of the backbone -> the family.
+_FAMILIES = {
+    # The tanh approximation only, whatever the weights were trained with.
+    "BertBackbone": _Family(
+        "bert",
+        {"hidden_act": "gelu"},
+        _EMBEDDINGS,
+        masked_lm_remark="KerasHub computes this masked-LM head with the exact GELU, ours with the encoder's tanh one",
     ),
-    "BertTextClassifier": NameTable(_dense(form.CLASSIFIER, "layers/dense")),
-    "BertClassifier": NameTable(_dense(form.CLASSIFIER, "layers/dense")),
+    "RobertaBackbone": _Family("roberta", {"hidden_act": "gelu_erf"}, _TWO_TABLES, has_pooler=False),
+    "AlbertBackbone": _Family("albert", {"hidden_act": "gelu"}, _EMBEDDINGS, masked_lm_remark=_OTHER_EPSILON),
+    "DistilBertBackbone": _Family("distilbert", {"hidden_act": "gelu_erf"}, _TWO_TABLES, False, "", _OTHER_EPSILON),
+    "ElectraBackbone": _Family(
+        "electra",
+        {"hidden_act": "gelu", "pooler_act": "tanh"},
+        _EMBEDDINGS,
+        remark="KerasHub computes ELECTRA with the tanh GELU, and so do we here; Google trained it with the exact one",
+    ),
 }
 
 
@@ -82,32 +146,38 @@ def read_keras_hub(path: str) -> BertCheckpoint:
     """
     file = os.path.join(path, CONFIG_FILE)
     settings = _read_json(file)
-    if settings.get("class_name") != "BertBackbone":
+    class_name = member(settings, "class_name", str, file, "")
+    if class_name not in _FAMILIES:
         raise InputError(
-            f"{file}: the preset is a {reprlib.repr(settings.get('class_name'))}, and only a 'BertBackbone' can be "
-            "read."
+            f"{file}: the preset is a {reprlib.repr(class_name)}, and only a 'BertBackbone' can be read, or one of its "
+            f"family. Known are: {', '.join(_FAMILIES)}"
         )
-    tensors, ignored = _named(read_keras_weights(os.path.join(path, WEIGHTS_FILE)), _BACKBONE)
-    remarks, labels, task = [], None, ""
+    family = _FAMILIES[class_name]
+    lower_case, vocabulary = _tokenizer(path)
+    try:
+        config = _config(family, member(settings, "config", dict, file, {}), lower_case)
+    except InputError as error:
+        raise InputError(f"{file}: {error}") from None
+    tensors, ignored = _named(read_keras_weights(os.path.join(path, WEIGHTS_FILE)), family.backbone(config))
+    remarks, labels, task = [family.remark] if family.remark else [], None, ""
     if os.path.isfile(os.path.join(path, TASK_FILE)) and os.path.isfile(os.path.join(path, TASK_WEIGHTS_FILE)):
         task_file = os.path.join(path, TASK_FILE)
         task = member(_read_json(task_file), "class_name", str, task_file, "")
         stored = read_keras_weights(os.path.join(path, TASK_WEIGHTS_FILE))
         stored = {name: tensor for name, tensor in stored.items() if not name.startswith("optimizer/")}
-        heads, more = _named(stored, _TASKS.get(task, NameTable([])))
+        heads, more = _named(stored, family.task(task))
         tensors, ignored = {**tensors, **heads}, ignored + more
         if f"{form.CLASSIFIER}/bias" in heads:
             count = form.num_outputs(os.path.join(path, TASK_WEIGHTS_FILE), heads, form.CLASSIFIER)
             labels = tuple(f"LABEL_{number}" for number in range(count))
-        if task == "BertMaskedLM":
-            remarks.append(
-                "KerasHub computes this masked-LM head with the exact GELU, ours with the encoder's tanh one"
-            )
-    lower_case, vocabulary = _tokenizer(path)
+        if task.endswith("MaskedLM") and family.masked_lm_remark:
+            remarks.append(family.masked_lm_remark)
+    if family.model_type == "roberta":
+        tensors, config = _as_published(tensors, config)
     return BertCheckpoint(
         path=path,
-        kind=f"KerasHub {task or 'BertBackbone'}",
-        config=_config(member(settings, "config", dict, file, {}), lower_case),
+        kind=f"KerasHub {task or class_name}",
+        config=config,
         vocabulary=vocabulary,
         tensors=tensors,
         labels=labels,
@@ -117,21 +187,46 @@ def read_keras_hub(path: str) -> BertCheckpoint:
     )
 
 
-def _config(values: Mapping, lower_case: bool | None) -> BertConfig:
-    dropout = values.get("dropout", 0.1)
+def _config(family: _Family, values: Mapping, lower_case: bool | None) -> BertConfig:
+    defaults = FAMILIES[family.model_type].defaults
+    dropout = values.get("dropout", defaults.get("hidden_dropout_prob", 0.1))
     return BertConfig(
-        vocab_size=values.get("vocabulary_size"),
+        model_type=family.model_type,
+        vocab_size=values.get("vocabulary_size", values.get("vocab_size")),
         hidden_size=values.get("hidden_dim"),
+        embedding_size=values.get("embedding_dim"),
+        embedding_projection=defaults.get("embedding_projection"),
         num_hidden_layers=values.get("num_layers"),
+        num_hidden_groups=values.get("num_groups", defaults.get("num_hidden_groups")),
+        inner_group_num=values.get("num_inner_repetitions", 1),
         num_attention_heads=values.get("num_heads"),
         intermediate_size=values.get("intermediate_dim"),
-        hidden_act="gelu",  # KerasHub has the tanh approximation only, whatever the weights were trained with
         hidden_dropout_prob=dropout,
         attention_probs_dropout_prob=dropout,
         max_position_embeddings=values.get("max_sequence_length"),
-        type_vocab_size=values.get("num_segments", 2),
+        type_vocab_size=values.get("num_segments", 2) if _EMBEDDINGS is family.embeddings else 0,
+        layer_norm_eps=defaults.get("layer_norm_eps", 1e-12),
         do_lower_case=bool(lower_case),
+        **{"pooler_act": defaults.get("pooler_act", "tanh"), **family.settings},
     )
+
+
+def _as_published(tensors: Mapping[str, StoredTensor], config: BertConfig) -> tuple[dict, BertConfig]:
+    """Returns a RoBERTa with the rows that KerasHub leaves out: two before the positions, and one segment, all 0."""
+    offset, width = FAMILIES["roberta"].defaults["position_offset"], config.hidden_size
+    config = config.replace(
+        max_position_embeddings=config.max_position_embeddings + offset, position_offset=offset, type_vocab_size=1
+    )
+    more = {}
+    if form.POSITION_EMBEDDINGS in tensors:
+        positions = tensors[form.POSITION_EMBEDDINGS]
+        if len(positions.shape) == 2:
+            shape = (positions.shape[0] + offset, positions.shape[1])
+            more[form.POSITION_EMBEDDINGS] = positions.changed(
+                shape, lambda rows: np.concatenate([np.zeros_like(rows[:1]).repeat(offset, axis=0), rows])
+            )
+    more[_SEGMENTS] = StoredTensor((1, width), "float32", lambda: np.zeros((1, width), "float32"))
+    return {**tensors, **more}, config
 
 
 def _tokenizer(path: str) -> tuple[bool | None, Vocabulary | None]:

@@ -10,8 +10,8 @@ import numpy as np
 
 from keras_bert.checkpoints import formats
 from keras_bert.checkpoints.checkpoint import POOLER, BertCheckpoint, part_of
+from keras_bert.checkpoints.family_names import NAMES
 from keras_bert.checkpoints.hub import HUB_PREFIX, download
-from keras_bert.checkpoints.hugging_face_names import NAMES as HUGGING_FACE_NAMES
 from keras_bert.config import BertConfig
 from keras_bert.tokenization.kinds import python_tokenizer
 from keras_bert.tokenization.tokenizer import TokenTable
@@ -96,7 +96,7 @@ def _run_transformers(folder: str, features, config: BertConfig) -> dict[str, np
     import transformers
 
     transformers.logging.set_verbosity_error()  # a bare encoder has no place for the head of the folder
-    model_class = getattr(transformers, f"{HUGGING_FACE_NAMES[config.model_type].classes}Model")
+    model_class = getattr(transformers, f"{NAMES[config.model_type].classes}Model")
     names = {"input_ids": "input_ids", "attention_mask": "input_mask"}
     if config.type_vocab_size > 1:
         names["token_type_ids"] = "segment_ids"
@@ -112,7 +112,9 @@ def _run_keras_hub(folder: str, features, config: BertConfig) -> dict[str, np.nd
 
     names = {"token_ids": "input_ids", "padding_mask": "input_mask", "segment_ids": "segment_ids"}
     backbone = keras_hub.models.Backbone.from_preset(folder)
-    outputs = backbone({theirs: features[ours] for theirs, ours in names.items()})
+    taken = {tensor.name for tensor in backbone.inputs}
+    outputs = backbone({theirs: features[ours] for theirs, ours in names.items() if theirs in taken})
+    outputs = outputs if isinstance(outputs, dict) else {"sequence_output": outputs}
     return {name: np.asarray(value) for name, value in outputs.items()}
 
 

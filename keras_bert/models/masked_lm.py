@@ -17,7 +17,7 @@ def masked_lm_head(config: BertConfig, dtype) -> MaskedLanguageModelHead:
     """Returns the head of `MaskedLM` and `BertPretrainer`, not yet built."""
     return MaskedLanguageModelHead(
         vocab_size=config.vocab_size,
-        activation=config.hidden_act,
+        activation=config.masked_lm_act,
         layer_norm_epsilon=config.layer_norm_eps,
         initializer_range=config.initializer_range,
         tied=config.tie_word_embeddings,

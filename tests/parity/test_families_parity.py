@@ -29,8 +29,12 @@ SHAPE = {
 }
 DISTIL = {"vocab_size": 61, "n_layers": 3, "n_heads": 2, "hidden_dim": 32, "max_position_embeddings": 20}
 CONFIGS = {
-    # transformers' masked-LM head of RoBERTa has the exact GELU whatever hidden_act says: it stays as published.
-    "Roberta": [SHAPE, {**SHAPE, "layer_norm_eps": 1e-5, "type_vocab_size": 1}, {**SHAPE, "num_attention_heads": 4}],
+    # The masked-LM heads of RoBERTa and ELECTRA have the exact GELU whatever hidden_act says.
+    "Roberta": [
+        SHAPE,
+        {**SHAPE, "layer_norm_eps": 1e-5, "type_vocab_size": 1},
+        {**SHAPE, "num_attention_heads": 4, "hidden_act": "gelu_new"},
+    ],
     "Albert": [
         {**SHAPE, "embedding_size": 8},
         {**SHAPE, "embedding_size": 16, "num_hidden_groups": 2},
@@ -38,44 +42,60 @@ CONFIGS = {
         {**SHAPE, "embedding_size": 16, "inner_group_num": 2, "hidden_act": "gelu"},
     ],
     "DistilBert": [{**DISTIL, "dim": 16}, {**DISTIL, "dim": 24}, {**DISTIL, "dim": 16, "activation": "relu"}],
-    "Electra": [{**SHAPE, "embedding_size": 8}, {**SHAPE, "embedding_size": 16}, {**SHAPE, "embedding_size": 24}],
+    "Electra": [
+        {**SHAPE, "embedding_size": 8},
+        {**SHAPE, "embedding_size": 16},
+        {**SHAPE, "embedding_size": 24, "hidden_act": "relu"},
+    ],
 }
-HEADS = ("Model", "ForMaskedLM", "ForSequenceClassification", "ForTokenClassification", "ForQuestionAnswering")
-CASES = [
-    (family, number, head)
-    for family, configs in CONFIGS.items()
-    for number in range(len(configs))
-    for head in (*HEADS, "ForMultipleChoice")
-]
+HEADS = (
+    "Model",
+    "ForMaskedLM",
+    "ForSequenceClassification",
+    "ForTokenClassification",
+    "ForQuestionAnswering",
+    "ForMultipleChoice",
+)
+CASES = [(family, number, head) for family in CONFIGS for number in range(len(CONFIGS[family])) for head in HEADS]
+# Both heads of ALBERT's pre-training: masked tokens and the order of sentences.
+CASES += [("Albert", number, "ForPreTraining") for number in range(len(CONFIGS["Albert"]))]
+BOUNDS = {"float32": 1e-5, "float64": 1e-6}
 
 
-@pytest.fixture
-def their_model(tmp_path):
+@pytest.fixture(scope="module")
+def their_models(tmp_path_factory):
+    """Returns a folder with all models that transformers made, and what it computes: one process makes them all."""
     python = os.environ.get("KERAS_BERT_PARITY_PYTHON")
     if not python:
         pytest.skip("KERAS_BERT_PARITY_PYTHON does not name a Python with torch and transformers")
-
-    def make(class_name, config):
-        command = [python, str(SCRIPT), class_name, json.dumps(config), str(tmp_path / "theirs")]
-        result = subprocess.run(command, capture_output=True, text=True, timeout=300)
-        assert result.returncode == 0, result.stderr[-3000:]
-        return tmp_path / "theirs", np.load(tmp_path / "theirs" / "outputs.npz")
-
-    return make
+    folder = tmp_path_factory.mktemp("theirs")
+    jobs = [
+        (f"{family}{head}", CONFIGS[family][number], str(folder / f"{family}{number}{head}"))
+        for family, number, head in CASES
+    ]
+    (folder / "jobs.json").write_text(json.dumps(jobs))
+    command = [python, str(SCRIPT), str(folder / "jobs.json")]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=600)
+    assert result.returncode == 0, result.stderr[-3000:]
+    return folder
 
 
 def logits_of(outputs, head):
+    """Returns the outputs of our model under the names of transformers."""
     if head == "ForQuestionAnswering":
         return {"start_logits": outputs["start_logits"], "end_logits": outputs["end_logits"]}
+    if head == "ForPreTraining":
+        return {"prediction_logits": outputs["masked_lm_logits"], "sop_logits": outputs["next_sentence_logits"]}
     return {"logits": outputs["masked_lm_logits"] if head == "ForMaskedLM" else outputs}
 
 
 @pytest.mark.parametrize(("family", "number", "head"), CASES)
-def test_folders_of_transformers_compute_the_same_and_come_back_unchanged(their_model, tmp_path, family, number, head):
-    folder, theirs = their_model(f"{family}{head}", CONFIGS[family][number])
+def test_folders_of_transformers_compute_the_same_and_come_back_unchanged(their_models, tmp_path, family, number, head):
+    folder = their_models / f"{family}{number}{head}"
+    theirs = np.load(folder / "outputs.npz")
     features = {name: theirs[name].astype("int32") for name in ("input_ids", "input_mask", "segment_ids")}
     real = theirs["input_mask"]
-    for dtype, tolerance in (("float32", 1e-5), ("float64", 1e-6)):
+    for dtype, tolerance in BOUNDS.items():
         encoder = from_pretrained(BertEncoder, folder, dtype=dtype, output_hidden_states=True)
         hidden = theirs[f"{dtype}:hidden_states"]
         for ours, other in zip(encoder(features)["hidden_states"], hidden, strict=True):
@@ -84,7 +104,7 @@ def test_folders_of_transformers_compute_the_same_and_come_back_unchanged(their_
             continue
         model = from_pretrained(None, folder, dtype=dtype)
         batch = dict(features)
-        if head == "ForMaskedLM":
+        if head in ("ForMaskedLM", "ForPreTraining"):
             batch["masked_lm_positions"] = np.tile(np.arange(9, dtype="int32"), (3, 1))
         if head == "ForMultipleChoice":
             batch = {name: values[None] for name, values in batch.items()}

@@ -1,9 +1,10 @@
-"""Writes a small random model of transformers and its outputs. It needs torch and transformers, not keras_bert.
+"""Writes small random models of transformers and their outputs. It needs torch and transformers, not keras_bert.
 
-    python transformers_families.py CLASS CONFIG_JSON FOLDER
+    python transformers_families.py JOBS_JSON
 
-FOLDER gets the model's files and `outputs.npz`: the inputs, `hidden_states` [L + 1, B, S, H], `logits` of a head, or
-`start_logits` and `end_logits`. Everything is float64 inside; the weights are stored as float32.
+JOBS_JSON holds a list of `[class name, config, folder]`. A folder gets the model's files and `outputs.npz`: the inputs,
+and for both dtypes `hidden_states` [L + 1, B, S, H] and the logits under transformers' names. The weights are stored as
+float32.
 """
 
 import json
@@ -14,10 +15,17 @@ import torch
 import transformers
 
 
-def main(class_name, config_json, folder):
+def main(jobs_file):
+    with open(jobs_file, encoding="utf-8") as file:
+        jobs = json.load(file)
+    for class_name, config, folder in jobs:
+        write_model(class_name, config, folder)
+
+
+def write_model(class_name, config, folder):
     torch.manual_seed(0)
     model_class = getattr(transformers, class_name)
-    model = model_class(model_class.config_class(**json.loads(config_json))).eval()
+    model = model_class(model_class.config_class(**config)).eval()
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.add_(torch.randn_like(parameter) * 0.02)
@@ -37,9 +45,9 @@ def main(class_name, config_json, folder):
         with torch.no_grad():
             found = model.to(dtype)(**inputs, output_hidden_states=True)
         outputs[f"{name}:hidden_states"] = torch.stack(found.hidden_states).numpy()
-        for head in ("logits", "start_logits", "end_logits"):
-            if getattr(found, head, None) is not None:
-                outputs[f"{name}:{head}"] = getattr(found, head).numpy()
+        for key, values in found.items():
+            if key.endswith("logits"):
+                outputs[f"{name}:{key}"] = values.numpy()
     np.savez(f"{folder}/outputs.npz", input_ids=ids, input_mask=mask, segment_ids=segments, **outputs)
 
 

@@ -1,0 +1,290 @@
+"""The weights of each family: our name, the name in transformers, the name in Google's TensorFlow 1 files, layouts.
+
+Reference: transformers, `models/{bert,roberta,albert,distilbert,electra}/modeling_*.py`; google-research/bert,
+/albert and /electra, `modeling.py`.
+"""
+
+import dataclasses
+from collections.abc import Callable
+from typing import NamedTuple
+
+from keras_bert.checkpoints import checkpoint as form
+from keras_bert.checkpoints.name_table import SAME, TRANSPOSED, NameTable
+from keras_bert.config import BertConfig
+
+_LAYER = "encoder/layer_*"
+_SEGMENTS = "encoder/embeddings/segment_embeddings"
+_POOLER = f"{form.POOLER}/dense"
+
+
+class Weight(NamedTuple):
+    """A weight in three formats. `*` stands for the number of a layer, "" for no name.
+
+    Attributes:
+        ours: its name here.
+        hugging_face, google: its names in transformers and in TensorFlow 1.
+        hugging_face_layout, google_layout: how its numbers lie there.
+    """
+
+    ours: str
+    hugging_face: str = ""
+    google: str = ""
+    hugging_face_layout: str = SAME
+    google_layout: str = SAME
+
+
+def _dense(ours: str, hugging_face: str, google: str = "") -> list[Weight]:
+    return [
+        Weight(f"{ours}/kernel", f"{hugging_face}.weight", google and f"{google}/kernel", TRANSPOSED),
+        Weight(f"{ours}/bias", f"{hugging_face}.bias", google and f"{google}/bias"),
+    ]
+
+
+def _output(ours: str, hugging_face: str, google: str) -> list[Weight]:
+    """The last layer of a task, which Google keeps as [classes, inputs]."""
+    return [
+        Weight(f"{ours}/kernel", f"{hugging_face}.weight", f"{google}output_weights", TRANSPOSED, TRANSPOSED),
+        Weight(f"{ours}/bias", f"{hugging_face}.bias", f"{google}output_bias"),
+    ]
+
+
+def _layer_norm(ours: str, hugging_face: str, google: str = "") -> list[Weight]:
+    return [
+        Weight(f"{ours}/gamma", f"{hugging_face}.weight", google and f"{google}/gamma"),
+        Weight(f"{ours}/beta", f"{hugging_face}.bias", google and f"{google}/beta"),
+    ]
+
+
+def _embeddings(prefix: str, google: str = "") -> list[Weight]:
+    def table(ours: str, theirs: str) -> Weight:
+        return Weight(ours, f"{prefix}.embeddings.{theirs}.weight", google and f"{google}/embeddings/{theirs}")
+
+    return [
+        table(form.TOKEN_EMBEDDINGS, "word_embeddings"),
+        table(form.POSITION_EMBEDDINGS, "position_embeddings"),
+        table(_SEGMENTS, "token_type_embeddings"),
+        *_layer_norm(
+            "encoder/embeddings/layer_norm",
+            f"{prefix}.embeddings.LayerNorm",
+            google and f"{google}/embeddings/LayerNorm",
+        ),
+    ]
+
+
+def _bert_block(prefix: str, google: str = "") -> list[Weight]:
+    theirs, google = f"{prefix}.encoder.layer.*", google and f"{google}/encoder/layer_*"
+
+    def names(part: str) -> tuple[str, str]:
+        return f"{theirs}.{part.replace('/', '.')}", google and f"{google}/{part}"
+
+    return [
+        *_dense(f"{_LAYER}/attention/query", *names("attention/self/query")),
+        *_dense(f"{_LAYER}/attention/key", *names("attention/self/key")),
+        *_dense(f"{_LAYER}/attention/value", *names("attention/self/value")),
+        *_dense(f"{_LAYER}/attention/output_dense", *names("attention/output/dense")),
+        *_layer_norm(f"{_LAYER}/attention_layer_norm", *names("attention/output/LayerNorm")),
+        *_dense(f"{_LAYER}/intermediate_dense", *names("intermediate/dense")),
+        *_dense(f"{_LAYER}/output_dense", *names("output/dense")),
+        *_layer_norm(f"{_LAYER}/output_layer_norm", *names("output/LayerNorm")),
+    ]
+
+
+def _albert_block(number: int, group: int, inner: int) -> list[Weight]:
+    ours = f"encoder/layer_{number}"
+    theirs = f"albert.encoder.albert_layer_groups.{group}.albert_layers.{inner}"
+    google = f"bert/encoder/transformer/group_{group}/inner_group_{inner}"
+    return [
+        *_dense(f"{ours}/attention/query", f"{theirs}.attention.query", f"{google}/attention_1/self/query"),
+        *_dense(f"{ours}/attention/key", f"{theirs}.attention.key", f"{google}/attention_1/self/key"),
+        *_dense(f"{ours}/attention/value", f"{theirs}.attention.value", f"{google}/attention_1/self/value"),
+        *_dense(f"{ours}/attention/output_dense", f"{theirs}.attention.dense", f"{google}/attention_1/output/dense"),
+        *_layer_norm(f"{ours}/attention_layer_norm", f"{theirs}.attention.LayerNorm", f"{google}/LayerNorm"),
+        *_dense(f"{ours}/intermediate_dense", f"{theirs}.ffn", f"{google}/ffn_1/intermediate/dense"),
+        *_dense(f"{ours}/output_dense", f"{theirs}.ffn_output", f"{google}/ffn_1/intermediate/output/dense"),
+        *_layer_norm(f"{ours}/output_layer_norm", f"{theirs}.full_layer_layer_norm", f"{google}/LayerNorm_1"),
+    ]
+
+
+def _distilbert_block() -> list[Weight]:
+    theirs = "distilbert.transformer.layer.*"
+    return [
+        *_dense(f"{_LAYER}/attention/query", f"{theirs}.attention.q_lin"),
+        *_dense(f"{_LAYER}/attention/key", f"{theirs}.attention.k_lin"),
+        *_dense(f"{_LAYER}/attention/value", f"{theirs}.attention.v_lin"),
+        *_dense(f"{_LAYER}/attention/output_dense", f"{theirs}.attention.out_lin"),
+        *_layer_norm(f"{_LAYER}/attention_layer_norm", f"{theirs}.sa_layer_norm"),
+        *_dense(f"{_LAYER}/intermediate_dense", f"{theirs}.ffn.lin1"),
+        *_dense(f"{_LAYER}/output_dense", f"{theirs}.ffn.lin2"),
+        *_layer_norm(f"{_LAYER}/output_layer_norm", f"{theirs}.output_layer_norm"),
+    ]
+
+
+def _masked_lm(dense: str, layer_norm: str, bias: str, decoder: str, google: tuple = ("", "", "")) -> list[Weight]:
+    return [
+        *_dense("masked_lm_head/dense", dense, google[0]),
+        *_layer_norm("masked_lm_head/layer_norm", layer_norm, google[1]),
+        Weight(form.OUTPUT_BIAS, bias, google[2]),
+        Weight(form.OUTPUT_EMBEDDINGS, f"{decoder}.weight"),
+    ]
+
+
+def _bert_encoder(config: BertConfig) -> list[Weight]:
+    return [
+        *_embeddings("bert", "bert"),
+        *_bert_block("bert", "bert"),
+        *_dense(_POOLER, "bert.pooler.dense", "bert/pooler/dense"),
+    ]
+
+
+def _roberta_encoder(config: BertConfig) -> list[Weight]:
+    return [*_embeddings("roberta"), *_bert_block("roberta")]
+
+
+def _albert_encoder(config: BertConfig) -> list[Weight]:
+    rows = [
+        *_embeddings("albert", "bert"),
+        *_dense(
+            "encoder/embeddings/projection",
+            "albert.encoder.embedding_hidden_mapping_in",
+            "bert/encoder/embedding_hidden_mapping_in",
+        ),
+        *_dense(_POOLER, "albert.pooler", "bert/pooler/dense"),
+    ]
+    for number in range(config.num_blocks):
+        rows += _albert_block(number, *divmod(number, config.inner_group_num))
+    return rows
+
+
+def _distilbert_encoder(config: BertConfig) -> list[Weight]:
+    return [*_embeddings("distilbert"), *_distilbert_block()]
+
+
+def _electra_encoder(config: BertConfig) -> list[Weight]:
+    return [
+        *_embeddings("electra", "electra"),
+        *_dense("encoder/embeddings/projection", "electra.embeddings_project", "electra/embeddings_project"),
+        *_bert_block("electra", "electra"),
+    ]
+
+
+_CLS_PREDICTIONS = (
+    "cls/predictions/transform/dense",
+    "cls/predictions/transform/LayerNorm",
+    "cls/predictions/output_bias",
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class FamilyNames:
+    """The names of a family's weights and classes in other formats.
+
+    Attributes:
+        prefix: where transformers has the encoder of models with a head.
+        classes: what class names of transformers start with.
+        encoder: config -> the weights of the encoder.
+        masked_lm: the weights of the masked-LM head.
+        next_sentence: the layer of transformers that tells whether sentences follow each other, or "".
+        poolers: head ("" is the bare encoder) -> the dense layer of transformers that computes what our pooler does.
+        outputs: head -> its output layer in transformers; `classifier` where it is not here.
+        decoder_bias: a second name of the bias of the masked-LM head in transformers, or "".
+        google_encoder: where Google's TensorFlow 1 files of this family have the encoder; "": there are none.
+    """
+
+    prefix: str
+    classes: str
+    encoder: Callable[[BertConfig], list[Weight]]
+    masked_lm: list[Weight]
+    next_sentence: str = ""
+    poolers: dict[str, str] = dataclasses.field(default_factory=dict)
+    outputs: dict[str, str] = dataclasses.field(default_factory=dict)
+    decoder_bias: str = ""
+    google_encoder: str = ""
+
+    def hugging_face(self, config: BertConfig, head: str | None) -> NameTable:
+        """Returns the names in transformers of a model with this head, None: of an encoder or a language model.
+
+        `classifier` is a name of several heads there.
+        """
+        rows = self._weights(config)
+        pooler = self.poolers.get(head or "", self.poolers.get(""))
+        if pooler:
+            rows += _dense(_POOLER, pooler)
+        rows += _dense(head or form.CLASSIFIER, self.outputs.get(head, "classifier"))
+        return NameTable((row.ours, row.hugging_face, row.hugging_face_layout) for row in rows if row.hugging_face)
+
+    def google(self, config: BertConfig, head: str) -> NameTable:
+        """Returns the names in TensorFlow 1. Google's scripts call the last layer of any task `output_weights`."""
+        rows = [*self._weights(config), *_output(head, "", "")]
+        return NameTable((row.ours, row.google, row.google_layout) for row in rows if row.google)
+
+    def _weights(self, config: BertConfig) -> list[Weight]:
+        rows = [*self.encoder(config), *self.masked_lm, *_output(form.SPAN_CLASSIFIER, "qa_outputs", "cls/squad/")]
+        if self.next_sentence:
+            rows += _output(form.NEXT_SENTENCE, self.next_sentence, "cls/seq_relationship/")
+        return rows
+
+
+_OWN_POOLER = {form.CLASSIFIER: "classifier.out_proj"}
+NAMES: dict[str, FamilyNames] = {
+    "bert": FamilyNames(
+        prefix="bert",
+        classes="Bert",
+        encoder=_bert_encoder,
+        masked_lm=_masked_lm(
+            "cls.predictions.transform.dense",
+            "cls.predictions.transform.LayerNorm",
+            "cls.predictions.bias",
+            "cls.predictions.decoder",
+            _CLS_PREDICTIONS,
+        ),
+        next_sentence="cls.seq_relationship",
+        decoder_bias="cls.predictions.decoder.bias",
+        google_encoder="bert",
+    ),
+    "roberta": FamilyNames(
+        prefix="roberta",
+        classes="Roberta",
+        encoder=_roberta_encoder,
+        masked_lm=_masked_lm("lm_head.dense", "lm_head.layer_norm", "lm_head.bias", "lm_head.decoder"),
+        poolers={"": "roberta.pooler.dense", form.CLASSIFIER: "classifier.dense"},
+        outputs=_OWN_POOLER,
+        decoder_bias="lm_head.decoder.bias",
+    ),
+    "albert": FamilyNames(
+        prefix="albert",
+        classes="Albert",
+        encoder=_albert_encoder,
+        masked_lm=_masked_lm(
+            "predictions.dense",
+            "predictions.LayerNorm",
+            "predictions.bias",
+            "predictions.decoder",
+            _CLS_PREDICTIONS,
+        ),
+        next_sentence="sop_classifier.classifier",
+        decoder_bias="predictions.decoder.bias",
+        google_encoder="bert",
+    ),
+    "distilbert": FamilyNames(
+        prefix="distilbert",
+        classes="DistilBert",
+        encoder=_distilbert_encoder,
+        masked_lm=_masked_lm("vocab_transform", "vocab_layer_norm", "vocab_projector.bias", "vocab_projector"),
+        poolers={form.CLASSIFIER: "pre_classifier", form.MULTIPLE_CHOICE: "pre_classifier"},
+    ),
+    "electra": FamilyNames(
+        prefix="electra",
+        classes="Electra",
+        encoder=_electra_encoder,
+        masked_lm=_masked_lm(
+            "generator_predictions.dense",
+            "generator_predictions.LayerNorm",
+            "generator_lm_head.bias",
+            "generator_lm_head",
+            ("generator_predictions/dense", "generator_predictions/LayerNorm", "generator_predictions/output_bias"),
+        ),
+        google_encoder="electra",
+        poolers={form.CLASSIFIER: "classifier.dense", form.MULTIPLE_CHOICE: "sequence_summary.summary"},
+        outputs=_OWN_POOLER,
+    ),
+}
