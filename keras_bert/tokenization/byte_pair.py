@@ -82,6 +82,8 @@ class BytePairTokenizer(Tokenizer):
     Reference: Radford et al. 2019, "Language Models are Unsupervised Multitask Learners", section 2.2.
     """
 
+    space_begins_word = True
+
     def __init__(
         self,
         ids: Mapping[str, int],

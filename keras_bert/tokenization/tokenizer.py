@@ -61,11 +61,13 @@ class TokenTable:
         tokens: every token, in the order of the ids.
         ids: token -> id.
         special_tokens: `SpecialTokens`, each of which is among `tokens`.
+        space_begins_word: whether the space before a word is a part of its first token.
     """
 
     tokens: Sequence[str]
     ids: Mapping[str, int]
     special_tokens: SpecialTokens
+    space_begins_word = False
 
     def __len__(self) -> int:
         return len(self.tokens)
