@@ -60,7 +60,7 @@ def beam_pretraining_data(
 
     Args:
         input_file, output_dir: as `create_pretraining_data`, or names on any file system of Beam.
-        vocab_file: on this machine.
+        vocab_file: a vocab.txt, or a folder with vocab.json and merges.txt, on this machine.
         num_shards: as `create_pretraining_data`, the default too.
         beam_options: `--runner=...` and what else Beam takes; Beam's direct runner by default.
 
@@ -137,14 +137,15 @@ def _describe_job(
     from data_prep.text.corpus import as_patterns
     from data_prep.tokenized.corpus_writer import TextSource, empty_manifest
     from data_prep.tokenized.tokenize_text import TextSettings
-    from keras_bert.tokenization.vocabulary import Vocabulary
+    from keras_bert.tokenization.kinds import load_vocabulary
 
-    options, settings = options or PretrainingOptions(), settings or TextSettings()
+    options = options or PretrainingOptions()
     if num_shards is not None and num_shards < 1:
         raise InputError(f"num_shards must be 1 or more. Received: {num_shards}")
     check_compression(compression)
     plan.warn_about_too_few_predictions(options)
-    vocabulary = Vocabulary.from_file(vocab_file)
+    vocabulary = load_vocabulary(vocab_file)
+    settings = (settings or TextSettings()).of(vocabulary)
     if not input_file:
         raise InputError("Give input_file, the text to read.")
     if not output_dir:
@@ -163,7 +164,7 @@ def _describe_job(
     return BeamJob(
         input_file=patterns,
         sources=list(sizes),
-        tokens=vocabulary.tokens,
+        vocabulary=vocabulary,
         settings=settings,
         options=options,
         output_dir=output_dir,
@@ -235,12 +236,14 @@ def define_flags() -> None:
 def main(beam_options: list[str]) -> None:
     from data_prep.pretraining.pretraining_records import PretrainingOptions
     from data_prep.tokenized.tokenize_text import TextSettings
+    from keras_bert.tokenization.kinds import load_vocabulary
 
     create_pretraining_data.check_record_flags()
     if not FLAGS.vocab_file:
         raise InputError("Give --vocab_file, the vocabulary.")
     options = {field.name: FLAGS[field.name].value for field in dataclasses.fields(PretrainingOptions)}
     settings = {field.name: FLAGS[field.name].value for field in dataclasses.fields(TextSettings)}
+    create_pretraining_data.check_casing_flag(load_vocabulary(FLAGS.vocab_file))
     summary = beam_pretraining_data(
         FLAGS.input_file,
         FLAGS.vocab_file,

@@ -38,11 +38,15 @@ if TYPE_CHECKING:
     from data_prep.text.ordered_map import WorkerPool
     from data_prep.tokenized.tokenize_text import TextSettings
     from data_prep.tokenized.tokenized_corpus import TokenizedCorpus
-    from keras_bert.tokenization.vocabulary import Vocabulary
+    from keras_bert.tokenization.tokenizer import TokenTable
 
 _logger = logging.getLogger(__name__)
 
 _TOKENIZED_CORPUS_NAME = "tokenized_corpus.unfinished"
+VOCAB_FILE_HELP = (
+    "The vocabulary: a vocab.txt with one token a line, or a folder with it or with the vocab.json and merges.txt of "
+    "byte-level BPE."
+)
 
 
 def create_pretraining_data(
@@ -64,6 +68,7 @@ def create_pretraining_data(
 
     Args:
         input_file: what `data_prep.text.corpus.read_documents` takes. May be None when `tokenized_corpus` exists.
+        vocab_file: a vocab.txt, or a folder with it or with the vocab.json and merges.txt of byte-level BPE.
         output_file: names of the files to write; files that exist are replaced.
         output_dir: instead, a folder for `num_shards` files: new, empty, or left by the same call when it was stopped.
         num_shards: by default one for every hundred documents up to 16, and more where files would pass 250 MB.
@@ -89,14 +94,15 @@ def create_pretraining_data(
     from data_prep.text.ordered_map import WorkerPool
     from data_prep.tokenized.tokenize_text import TextSettings, tokenize_text
     from keras_bert.program.atomic_output import check_output_file
-    from keras_bert.tokenization.vocabulary import Vocabulary
+    from keras_bert.tokenization.kinds import load_vocabulary
 
-    options, settings = options or PretrainingOptions(), settings or TextSettings()
+    options = options or PretrainingOptions()
     if num_processes < 1 or (num_shards is not None and num_shards < 1):
         raise InputError(f"num_processes and num_shards must be 1 or more. Received: {num_processes} and {num_shards}")
     check_compression(compression)
     plan.warn_about_too_few_predictions(options)
-    vocabulary = Vocabulary.from_file(vocab_file)
+    vocabulary = load_vocabulary(vocab_file)
+    settings = (settings or TextSettings()).of(vocabulary)
     prefix = plan.check_output(output_file, output_dir)
     for path in output_file or ():
         check_output_file(path, [vocab_file, *(list_sources(input_file) if input_file else ())])
@@ -276,7 +282,7 @@ def verify_pretraining_data(
     return manifest
 
 
-def read_first_example(paths: Sequence[str], vocabulary: "Vocabulary") -> str:
+def read_first_example(paths: Sequence[str], vocabulary: "TokenTable") -> str:
     """Returns the first record of the files as text; see `data_prep.inspection.record_text.show_record`."""
     from data_prep.inspection.record_text import show_record
     from keras_bert.program.record_files import iterate_records
@@ -317,11 +323,17 @@ def define_flags() -> None:
 def define_record_flags() -> None:
     """The flags that decide the records, and that every command for pre-training records has."""
     flags.DEFINE_list("input_file", None, "Text: files, folders, patterns or tfds:NAME, with commas between them.")
-    flags.DEFINE_string("vocab_file", None, "The vocabulary, one token a line.")
-    flags.DEFINE_bool("do_lower_case", True, "Lower-case the text and strip accents, as for uncased vocabularies.")
+    flags.DEFINE_string("vocab_file", None, VOCAB_FILE_HELP)
+    flags.DEFINE_bool("do_lower_case", True, "WordPiece: lower-case and strip accents, as for uncased vocabularies.")
     flags.DEFINE_bool("do_whole_word_mask", False, "Mask all pieces of a word together.")
     flags.DEFINE_integer("max_ngram_size", 0, "Above 0: mask spans of up to this many whole words.")
-    flags.DEFINE_float("ngram_geometric_p", 0.2, "With --max_ngram_size: lengths are geometric with this parameter.")
+    flags.DEFINE_enum(
+        "ngram_distribution",
+        "geometric",
+        ["geometric", "inverse"],
+        "With --max_ngram_size: span lengths are geometric (SpanBERT), or n words have a chance as 1/n (ALBERT).",
+    )
+    flags.DEFINE_float("ngram_geometric_p", 0.2, "Parameter of the geometric distribution.")
     flags.DEFINE_bool(
         "whole_word_actions", False, "Decide between [MASK], the same and a random token once a word or span."
     )
@@ -352,9 +364,22 @@ def define_record_flags() -> None:
     flags.DEFINE_bool("use_v2_feature_names", False, "Name features as TF Model Garden does: input_word_ids, ...")
 
 
+def check_casing_flag(vocabulary: "TokenTable") -> None:
+    """Raises `InputError` if lower-casing is asked for and the tokenizer of the vocabulary does not take the flag."""
+    from keras_bert.tokenization.vocabulary import Vocabulary
+
+    takes_casing = isinstance(vocabulary, Vocabulary) or not FLAGS.do_lower_case
+    refuse_flags_without_effect(takes_casing, "on a tokenizer that is not WordPiece", "do_lower_case")
+
+
 def check_record_flags() -> None:
     """Raises `InputError` for flags of `define_record_flags` that were given and change nothing."""
-    refuse_flags_without_effect(FLAGS.max_ngram_size, "without --max_ngram_size", "ngram_geometric_p")
+    refuse_flags_without_effect(
+        FLAGS.max_ngram_size, "without --max_ngram_size", "ngram_geometric_p", "ngram_distribution"
+    )
+    refuse_flags_without_effect(
+        FLAGS.ngram_distribution == "geometric", "with --ngram_distribution=inverse", "ngram_geometric_p"
+    )
     refuse_flags_without_effect(FLAGS.split_sentences, "without --split_sentences", "language")
     refuse_flags_without_effect(FLAGS.sentence_task != "none", "with --sentence_task=none", "short_seq_prob")
     refuse_flags_without_effect(
@@ -378,8 +403,10 @@ def main() -> None:
     from data_prep.pretraining.pretraining_records import PretrainingOptions
     from data_prep.text.ordered_map import available_cores
     from data_prep.tokenized.tokenize_text import TextSettings
-    from keras_bert.tokenization.vocabulary import Vocabulary
+    from keras_bert.tokenization.kinds import load_vocabulary
 
+    vocabulary = load_vocabulary(FLAGS.vocab_file)
+    check_casing_flag(vocabulary)
     options = {field.name: FLAGS[field.name].value for field in dataclasses.fields(PretrainingOptions)}
     settings = {field.name: FLAGS[field.name].value for field in dataclasses.fields(TextSettings)}
     summary = create_pretraining_data(
@@ -397,7 +424,7 @@ def main() -> None:
         show_progress=True,
     )
     print(summary)
-    print(f"\nfirst example\n{read_first_example(summary.files, Vocabulary.from_file(FLAGS.vocab_file))}")
+    print(f"\nfirst example\n{read_first_example(summary.files, vocabulary)}")
 
 
 def _refuse_flags_of_making_beside_verify() -> None:

@@ -12,6 +12,7 @@ import os
 
 from absl import flags
 
+from data_prep.create_pretraining_data import VOCAB_FILE_HELP, check_casing_flag
 from keras_bert.program.command_line import refuse_flags_without_effect, run_command
 
 FLAGS = flags.FLAGS
@@ -19,9 +20,9 @@ FLAGS = flags.FLAGS
 
 def define_flags() -> None:
     flags.DEFINE_list("input_file", None, "Text: files, folders, patterns or tfds:NAME, with commas between them.")
-    flags.DEFINE_string("vocab_file", None, "The vocabulary, one token a line (--append: default that of the corpus).")
+    flags.DEFINE_string("vocab_file", None, f"{VOCAB_FILE_HELP} With --append: default that of the corpus.")
     flags.DEFINE_string("tokenized_corpus", None, "The folder of the tokenised text.")
-    flags.DEFINE_bool("do_lower_case", True, "Lower-case the text and strip accents, as for uncased vocabularies.")
+    flags.DEFINE_bool("do_lower_case", True, "WordPiece: lower-case and strip accents, as for uncased vocabularies.")
     flags.DEFINE_bool("split_sentences", False, "Lines are paragraphs: split them into sentences.")
     flags.DEFINE_string("language", "en", "The language whose rules --split_sentences follows, as its ISO 639 code.")
     flags.DEFINE_string("text_field", "text", "The field with the text, in JSON Lines and tensorflow_datasets.")
@@ -36,7 +37,7 @@ def main() -> None:
     from data_prep.text.ordered_map import WorkerPool, available_cores
     from data_prep.tokenized.tokenize_text import TextSettings, tokenize_text
     from data_prep.tokenized.tokenized_corpus import TokenizedCorpus
-    from keras_bert.tokenization.vocabulary import Vocabulary
+    from keras_bert.tokenization.kinds import load_vocabulary
 
     def announce(chunk, num_bytes):
         size = chunk.tokens.nbytes + 8 * (len(chunk.sentence_lengths) + len(chunk.document_lengths))
@@ -50,12 +51,13 @@ def main() -> None:
     )
     refuse_flags_without_effect(FLAGS.split_sentences, "without --split_sentences", "language")
     if FLAGS.input_file:
-        vocab_file = FLAGS.vocab_file or os.path.join(FLAGS.tokenized_corpus, "vocab.txt")
+        vocabulary = load_vocabulary(FLAGS.vocab_file or FLAGS.tokenized_corpus)
+        check_casing_flag(vocabulary)
         with WorkerPool(FLAGS.num_processes or available_cores()) as pool:
             corpus = tokenize_text(
                 FLAGS.input_file,
                 FLAGS.tokenized_corpus,
-                Vocabulary.from_file(vocab_file),
+                vocabulary,
                 TextSettings(**{field.name: FLAGS[field.name].value for field in dataclasses.fields(TextSettings)}),
                 append=FLAGS.append,
                 pool=pool,

@@ -32,6 +32,7 @@ _MASKING_FLAGS = (
     "masked_lm_prob",
     "do_whole_word_mask",
     "max_ngram_size",
+    "ngram_distribution",
     "ngram_geometric_p",
     "whole_word_actions",
     "replacement_tokens",
@@ -55,7 +56,12 @@ def define_flags() -> None:
     )
     flags.DEFINE_string("output_dir", None, "The folder of this run: new, empty, or that of the run to go on with.")
     flags.DEFINE_string("bert_config_file", None, "bert_config.json of the model. Not needed with init_checkpoint.")
-    flags.DEFINE_string("vocab_file", None, "vocab.txt of the records; it goes into the model folder.")
+    flags.DEFINE_string(
+        "vocab_file",
+        None,
+        "The vocabulary of the records, which goes into the model folder: a vocab.txt, or a folder with it or with the "
+        "vocab.json and merges.txt of byte-level BPE.",
+    )
     flags.DEFINE_string("init_checkpoint", None, "A checkpoint of any format to start from, instead of random weights.")
     flags.DEFINE_integer("max_seq_length", None, "The sequence length of the records. The default is what they have.")
     flags.DEFINE_integer(
@@ -86,9 +92,13 @@ def define_flags() -> None:
     flags.DEFINE_float("masked_lm_prob", None, "Records without masks: share of the tokens to predict (default: 0.15).")
     flags.DEFINE_boolean("do_whole_word_mask", None, "Records without masks: mask all pieces of a word together.")
     flags.DEFINE_integer("max_ngram_size", None, "Records without masks: mask spans of up to this many whole words.")
-    flags.DEFINE_float(
-        "ngram_geometric_p", None, "With --max_ngram_size: lengths are geometric with this parameter (default: 0.2)."
+    flags.DEFINE_enum(
+        "ngram_distribution",
+        None,
+        ["geometric", "inverse"],
+        "With --max_ngram_size: the lengths of spans are geometric (default), or n words have a chance as 1/n.",
     )
+    flags.DEFINE_float("ngram_geometric_p", None, "Parameter of the geometric distribution (default: 0.2).")
     flags.DEFINE_boolean(
         "whole_word_actions",
         None,
@@ -136,7 +146,12 @@ def _second_phase():
 def main() -> None:
     if not FLAGS.do_train and not FLAGS.do_eval:
         raise InputError("Nothing to do: give --do_train, --do_eval or both.")
-    refuse_flags_without_effect(FLAGS.max_ngram_size, "without --max_ngram_size", "ngram_geometric_p")
+    refuse_flags_without_effect(
+        FLAGS.max_ngram_size, "without --max_ngram_size", "ngram_geometric_p", "ngram_distribution"
+    )
+    refuse_flags_without_effect(
+        FLAGS.ngram_distribution != "inverse", "with --ngram_distribution=inverse", "ngram_geometric_p"
+    )
     if (FLAGS.keep_best or FLAGS.eval_steps) and not (FLAGS.do_train and FLAGS.do_eval and FLAGS.eval_input_file):
         raise InputError(
             "To keep the best model, records are needed that it is not trained on: give --do_train, --do_eval and "
@@ -151,7 +166,7 @@ def _train_and_evaluate() -> None:
     from keras_bert.config import BertConfig
     from keras_bert.records.form import read_form
     from keras_bert.records.manifests import check_vocabulary
-    from keras_bert.tokenization.vocabulary import Vocabulary
+    from keras_bert.tokenization.kinds import load_vocabulary
     from keras_bert.training.pretraining import evaluate_pretrainer, train_pretrainer
     from keras_bert.training.pretraining_evaluation import PretrainingEvaluation
     from keras_bert.training.pretraining_options import PretrainingRunOptions
@@ -169,7 +184,7 @@ def _train_and_evaluate() -> None:
         eval_lengths = {name: getattr(second_phase, name) for name in lengths}
     masking = {name: FLAGS[name].value for name in _MASKING_FLAGS if FLAGS[name].value is not None}
     eval_masking = masking
-    vocabulary = Vocabulary.from_file(FLAGS.vocab_file) if FLAGS.vocab_file else None
+    vocabulary = load_vocabulary(FLAGS.vocab_file) if FLAGS.vocab_file else None
     if FLAGS.do_eval:
         # Looked at now: after the training it would be late to find that they cannot be used.
         eval_records, eval_form = read_form(eval_files, **eval_lengths)
@@ -214,7 +229,7 @@ def _train_and_evaluate() -> None:
 
 
 def _vocabulary_of_checkpoint():
-    """Returns the `Vocabulary` that --init_checkpoint has, None where there is none."""
+    """Returns the vocabulary that --init_checkpoint has, None where there is none."""
     from keras_bert.checkpoints.formats import read_checkpoint
 
     return read_checkpoint(FLAGS.init_checkpoint).vocabulary if FLAGS.init_checkpoint else None

@@ -303,7 +303,7 @@ def test_another_folder_a_damaged_manifest_and_another_vocabulary_are_refused(tm
         TokenizedCorpus.open(tmp_path / "corpus")
     manifest.write_text(good)
     Vocabulary([*VOCABULARY.tokens, "dog"]).save(tmp_path / "corpus" / "vocab.txt")
-    with pytest.raises(InputError, match="vocab.txt is not the vocabulary that this corpus was tokenised with"):
+    with pytest.raises(InputError, match="its vocabulary is not the one that this corpus was tokenised with"):
         TokenizedCorpus.open(tmp_path / "corpus")
 
 

@@ -43,7 +43,7 @@ from keras_bert.program.atomic_output import PARTIAL
 from keras_bert.program.errors import InputError
 from keras_bert.program.quiet_tensorflow import quiet_tensorflow
 from keras_bert.records import features
-from keras_bert.tokenization.vocabulary import Vocabulary
+from keras_bert.tokenization.tokenizer import SpecialTokens, TokenTable
 
 # (number of the source, number of the chunk in it)
 ChunkKey = tuple[int, int]
@@ -69,14 +69,13 @@ class BeamJob:
     Args:
         input_file: names and patterns, as the user gave them.
         sources: what they stand for, in reading order.
-        tokens: of the vocabulary.
         corpus_manifest: how the local run would describe the corpus before it has any text.
         request: what decides the records, for the manifest.
     """
 
     input_file: list[str]
     sources: list[str]
-    tokens: tuple[str, ...]
+    vocabulary: TokenTable
     settings: TextSettings
     options: PretrainingOptions
     output_dir: str
@@ -157,10 +156,10 @@ def add_pipeline(pipeline: beam.Pipeline, job: BeamJob) -> None:
         | "ReadChunks" >> beam.FlatMap(read_chunks_of, job.settings.text_field)
         | "SpreadChunks" >> beam.Reshuffle()
     )
-    encoded = chunks | "Tokenize" >> beam.ParDo(Tokenize(job.tokens, job.settings))
+    encoded = chunks | "Tokenize" >> beam.ParDo(Tokenize(job.vocabulary, job.settings))
     whole_documents = (
         encoded
-        | "CountChunk" >> beam.Map(count_chunk, job.options)
+        | "CountChunk" >> beam.Map(count_chunk, job.options, job.vocabulary.special_tokens)
         | "GatherCounts" >> beam.CombineGlobally(GatherRows())
         | "PlanShards" >> beam.Map(plan_shards, job)
     )
@@ -195,13 +194,12 @@ def read_chunks_of(source: tuple[int, str], text_field: str) -> Iterator[tuple[C
 class Tokenize(beam.DoFn):
     """Text -> token ids; the tokenizer is made once for each worker."""
 
-    def __init__(self, tokens: tuple[str, ...], settings: TextSettings):
-        self._tokens = tokens
+    def __init__(self, vocabulary: TokenTable, settings: TextSettings):
+        self._vocabulary = vocabulary
         self._settings = settings
 
     def setup(self):
         quiet_tensorflow()
-        self._vocabulary = Vocabulary(self._tokens)
         self._encode = graph_encoder(self._vocabulary, self._settings.do_lower_case)
 
     def process(self, element: tuple[ChunkKey, TextChunk]) -> Iterator[tuple[ChunkKey, EncodedChunk]]:
@@ -212,10 +210,12 @@ class Tokenize(beam.DoFn):
         yield key, encoded
 
 
-def count_chunk(element: tuple[ChunkKey, EncodedChunk], options: PretrainingOptions) -> np.ndarray:
+def count_chunk(
+    element: tuple[ChunkKey, EncodedChunk], options: PretrainingOptions, special_tokens: SpecialTokens
+) -> np.ndarray:
     """Returns the key of a chunk, the documents read, tokens that will be cut, and `_COUNTED`: int64 (1, 9)."""
     key, chunk = element
-    num_cut = plan.count_cut_tokens(chunk.sentence_lengths, options)
+    num_cut = plan.count_cut_tokens(chunk.sentence_lengths, options, special_tokens)
     counts = chunk.counts()
     numbers = [_number_of_key(*key), chunk.num_documents_read, num_cut, *(counts[name] for name in _COUNTED)]
     return np.array([numbers], np.int64)
@@ -343,9 +343,6 @@ class WriteShard(beam.DoFn):
     def __init__(self, job: BeamJob):
         self._job = job
 
-    def setup(self):
-        self._vocabulary = Vocabulary(self._job.tokens)
-
     def process(self, element: tuple[int, Iterable[Piece]], layout: CorpusLayout) -> Iterator[ShardReport]:
         shard, pieces = element
         documents, numbers = join_pieces(pieces, self._job.token_dtype)
@@ -364,7 +361,7 @@ class WriteShard(beam.DoFn):
         blocks = (
             DocumentBlock.gather_ranges(documents, ranges) for ranges in blocks_of_gathered_shard(documents, numbers)
         )
-        batches = batches_of_blocks(blocks, documents.num_tokens, job.options, self._vocabulary, shard)
+        batches = batches_of_blocks(blocks, documents.num_tokens, job.options, job.vocabulary, shard)
         if job.use_v2_feature_names:
             batches = ((features.to_garden_names(batch), share) for batch, share in batches)
         file = write_records(path, batches, job.record, on_batch, job.compression, BeamFiles().open_output)

@@ -20,7 +20,7 @@ from data_prep.tokenized.tokenize_text import TextSettings
 from data_prep.tokenized.tokenized_corpus import TokenizedCorpus
 from keras_bert.program.atomic_output import check_output_folder, explain_write_errors
 from keras_bert.program.errors import InputError
-from keras_bert.tokenization.vocabulary import Vocabulary
+from keras_bert.tokenization.tokenizer import SpecialTokens, TokenTable
 
 _logger = logging.getLogger(__name__)
 
@@ -86,7 +86,7 @@ def check_nothing_else(output_dir: str | os.PathLike, *allowed: str) -> None:
 def describe_text(
     input_file: str | Sequence[str] | None,
     tokenized_corpus: str | os.PathLike | None,
-    vocabulary: Vocabulary,
+    vocabulary: TokenTable,
     settings: TextSettings,
 ) -> dict[str, Any]:
     """Returns what tells one text, and one way of reading it, from another."""
@@ -258,7 +258,7 @@ class DiskNeeds:
         folder: where it will be written.
     """
 
-    def __init__(self, folder: str, vocabulary: Vocabulary, options: PretrainingOptions, compression: str):
+    def __init__(self, folder: str, vocabulary: TokenTable, options: PretrainingOptions, compression: str):
         self._folder = folder
         self._vocabulary = vocabulary
         self._options = options
@@ -318,13 +318,15 @@ def _warn_about_long_sentences(corpus: TokenizedCorpus, options: PretrainingOpti
     num_cut = 0
     for start in range(0, corpus.num_sentences, _DOCUMENTS_AT_ONCE):
         lengths = np.diff(corpus.sentence_offsets[start : start + _DOCUMENTS_AT_ONCE + 1])
-        num_cut += count_cut_tokens(lengths, options)
+        num_cut += count_cut_tokens(lengths, options, corpus.vocabulary.special_tokens)
     warn_about_cut_tokens(num_cut, corpus, options)
 
 
-def count_cut_tokens(sentence_lengths: np.ndarray, options: PretrainingOptions) -> int:
-    """How many tokens of sentences, int (num_sentences,), are more than fits into a record."""
-    return int(np.maximum(sentence_lengths - (options.max_seq_length - 3), 0).sum())
+def count_cut_tokens(sentence_lengths: np.ndarray, options: PretrainingOptions, special_tokens: SpecialTokens) -> int:
+    """How many tokens of sentences, int (num_sentences,), are lost because they are more than fits into a pair."""
+    if not options.has_sentence_task:
+        return 0
+    return int(np.maximum(sentence_lengths - (options.max_seq_length - special_tokens.num_special(2)), 0).sum())
 
 
 def warn_about_cut_tokens(num_cut: int, corpus: TokenizedCorpus, options: PretrainingOptions) -> None:

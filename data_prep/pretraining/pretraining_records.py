@@ -17,7 +17,7 @@ from keras_bert.program.errors import InputError
 from keras_bert.records import features
 from keras_bert.records.masked_positions import MaskingOptions
 from keras_bert.records.masking import MaskingVocabulary, mask_batch
-from keras_bert.tokenization.vocabulary import Vocabulary
+from keras_bert.tokenization.tokenizer import SpecialTokens, TokenTable
 
 # Rows that are made in one array operation, and tokens: larger arrays fall out of the processor's cache. Part of what
 # decides the bytes, as draws are made batch by batch.
@@ -54,6 +54,7 @@ class PretrainingOptions:
     do_whole_word_mask: bool = False
     max_ngram_size: int = 0
     ngram_geometric_p: float = 0.2
+    ngram_distribution: str = "geometric"
     whole_word_actions: bool = False
     sentence_task: str = "next_sentence"
     max_sequences_per_row: int = 1
@@ -118,7 +119,7 @@ def shard_batches(
 
 
 def batches_of_blocks(
-    blocks: Iterable[DocumentBlock], num_tokens: int, options: PretrainingOptions, vocabulary: Vocabulary, shard: int
+    blocks: Iterable[DocumentBlock], num_tokens: int, options: PretrainingOptions, vocabulary: TokenTable, shard: int
 ) -> Iterator[tuple[dict[str, np.ndarray], float]]:
     """Makes the records of all blocks of a shard, which have `num_tokens` tokens together."""
     for number, block in enumerate(blocks):
@@ -127,7 +128,7 @@ def batches_of_blocks(
 
 
 def block_batches(
-    block: DocumentBlock, options: PretrainingOptions, vocabulary: Vocabulary, shard: int, block_number: int
+    block: DocumentBlock, options: PretrainingOptions, vocabulary: TokenTable, shard: int, block_number: int
 ) -> Iterator[tuple[dict[str, np.ndarray], float]]:
     """Makes all records of a block of documents, pass by pass: see `pass_batches`; the share is that of all passes."""
     for number in range(options.dupe_factor):
@@ -138,7 +139,7 @@ def block_batches(
 def pass_batches(
     block: DocumentBlock,
     options: PretrainingOptions,
-    vocabulary: Vocabulary,
+    vocabulary: TokenTable,
     shard: int,
     block_number: int,
     pass_number: int,
@@ -160,7 +161,7 @@ def pass_batches(
     names = [feature.name for feature in options.features]
     batch_rows = max(min(_BATCH_ROWS, _BATCH_TOKENS // options.max_seq_length), 1)
     rng = np.random.Generator(np.random.PCG64([options.random_seed, pass_number, shard, block_number]))
-    sequences = _draw_sequences(block, options, rng)
+    sequences = _draw_sequences(block, options, vocabulary.special_tokens, rng)
     order, row_offsets = pack_sequences(sequences.lengths(), options.max_seq_length, options.max_sequences_per_row, rng)
     num_rows = len(row_offsets) - 1
     for start in range(0, num_rows, batch_rows):
@@ -180,12 +181,14 @@ def pass_batches(
 
 
 @functools.lru_cache(maxsize=1)
-def _masking_vocabulary(vocabulary: Vocabulary, replacement_tokens: str) -> MaskingVocabulary:
+def _masking_vocabulary(vocabulary: TokenTable, replacement_tokens: str) -> MaskingVocabulary:
     """Made once for all passes."""
     return MaskingVocabulary.of(vocabulary, replacement_tokens)
 
 
-def _draw_sequences(block: DocumentBlock, options: PretrainingOptions, rng: np.random.Generator) -> TokenSequences:
+def _draw_sequences(
+    block: DocumentBlock, options: PretrainingOptions, special_tokens: SpecialTokens, rng: np.random.Generator
+) -> TokenSequences:
     """One pass over the documents."""
     if not options.has_sentence_task:
         return draw_full_sentences(
@@ -198,4 +201,5 @@ def _draw_sequences(block: DocumentBlock, options: PretrainingOptions, rng: np.r
         short_seq_prob=options.short_seq_prob,
         rng=rng,
         in_order=options.sentence_task == "sentence_order",
+        special_tokens=special_tokens,
     )

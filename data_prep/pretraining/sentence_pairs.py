@@ -8,9 +8,7 @@ import numpy as np
 
 from data_prep.pretraining.document_dealing import cut_into_parts, part_sentences
 from data_prep.pretraining.token_sequences import TokenSequences
-
-# [CLS] first segment [SEP] second segment [SEP]
-NUM_SPECIAL_TOKENS = 3
+from keras_bert.tokenization.tokenizer import BERT_SPECIAL_TOKENS, SpecialTokens
 
 
 def draw_sentence_pairs(
@@ -21,6 +19,7 @@ def draw_sentence_pairs(
     short_seq_prob: float,
     rng: np.random.Generator,
     in_order: bool = False,
+    special_tokens: SpecialTokens = BERT_SPECIAL_TOKENS,
 ) -> TokenSequences:
     """Walks once through every document and cuts it into pairs, as google-research/bert does.
 
@@ -42,9 +41,10 @@ def draw_sentence_pairs(
 
     Args:
         sentence_offsets, document_offsets: as in `DocumentBlock`.
+        special_tokens: what a pair has beside its segments: `[CLS] A [SEP] B [SEP]` for BERT.
 
     Returns:
-        The pairs, each of at most `max_seq_length - 3` tokens, longest segment cut first.
+        The pairs, each of at most `max_seq_length` tokens with its special tokens, longest segment cut first.
 
     Example:
         with sentences of 4, 2 and 3 tokens in one document and room for 7 tokens: tokens 0-3 and 4-5, or 0-5 and 6-8
@@ -53,7 +53,7 @@ def draw_sentence_pairs(
     Reference: Devlin et al., 2018, appendix A.2; google-research/bert `create_instances_from_document`; Lan et al.,
     2019 (ALBERT), section 3.1.
     """
-    room = max_seq_length - NUM_SPECIAL_TOKENS
+    room = max_seq_length - special_tokens.num_special(2)
     if len(document_offsets) == 2 and not in_order:
         document_offsets = cut_into_parts(document_offsets, part_sentences(int(document_offsets[-1])))
     num_documents = len(document_offsets) - 1
@@ -77,6 +77,7 @@ def draw_sentence_pairs(
         second_starts + rng.binomial(second_lengths - cut_second, 0.5),
         cut_second,
         labels,
+        special_tokens.num_between,
     )
 
 

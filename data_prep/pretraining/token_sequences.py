@@ -10,7 +10,7 @@ import numpy as np
 
 from keras_bert.records import features
 from keras_bert.records.masked_positions import concatenated_ranges
-from keras_bert.tokenization.vocabulary import Vocabulary
+from keras_bert.tokenization.tokenizer import TokenTable
 
 
 @dataclasses.dataclass(frozen=True)
@@ -21,7 +21,9 @@ class TokenSequences:
         range_starts, range_lengths: int64 (R,): range r is `tokens[range_starts[r] : range_starts[r] + lengths[r]]`.
         range_offsets: int64 (N + 1,), from 0 on: sequence n has the ranges `offsets[n]` to `offsets[n + 1] - 1`.
         labels: int64 (N,), of the sentence task: 1 for a random, or swapped, second range.
-        are_pairs: whether each sequence is two ranges, which are segments 0 and 1. Otherwise all is segment 0.
+        are_pairs: whether each sequence is two ranges, with the special tokens of a pair. Otherwise all is segment 0.
+        num_between: how many [SEP] stand between the two ranges of a pair; where several do, as in RoBERTa, these part
+            the ranges, and all is segment 0.
     """
 
     range_starts: np.ndarray
@@ -29,12 +31,15 @@ class TokenSequences:
     range_offsets: np.ndarray
     labels: np.ndarray
     are_pairs: bool
+    num_between: int = 1
 
     def __len__(self) -> int:
         return len(self.labels)
 
     @classmethod
-    def pairs(cls, first_starts, first_lengths, second_starts, second_lengths, labels) -> "TokenSequences":
+    def pairs(
+        cls, first_starts, first_lengths, second_starts, second_lengths, labels, num_between: int = 1
+    ) -> "TokenSequences":
         """N pairs of segments from five arrays (N,)."""
         return cls(
             np.stack([first_starts, second_starts], axis=1).ravel(),
@@ -42,11 +47,20 @@ class TokenSequences:
             2 * np.arange(len(labels) + 1),
             np.asarray(labels, np.int64),
             are_pairs=True,
+            num_between=num_between,
         )
+
+    @property
+    def range_costs(self) -> np.ndarray:
+        """The length of every range with the [SEP] behind it: int64 (R,)."""
+        costs = self.range_lengths + 1
+        if self.are_pairs and self.num_between > 1:
+            costs[0::2] += self.num_between - 1
+        return costs
 
     def lengths(self) -> np.ndarray:
         """The length of every sequence with its special tokens: int64 (N,)."""
-        before = np.concatenate([[0], np.cumsum(self.range_lengths + 1)])
+        before = np.concatenate([[0], np.cumsum(self.range_costs)])
         return 1 + np.diff(before[self.range_offsets])
 
     def take(self, numbers: np.ndarray) -> "TokenSequences":
@@ -59,6 +73,7 @@ class TokenSequences:
             np.concatenate([[0], np.cumsum(num_ranges)]),
             self.labels[numbers],
             self.are_pairs,
+            self.num_between,
         )
 
 
@@ -68,7 +83,7 @@ def lay_out_rows(
     row_offsets: np.ndarray,
     max_seq_length: int,
     max_sequences_per_row: int,
-    vocabulary: Vocabulary,
+    vocabulary: TokenTable,
 ) -> tuple[dict[str, np.ndarray], np.ndarray]:
     """Lays out sequences in B rows, one behind the other from the left.
 
@@ -96,10 +111,13 @@ def lay_out_rows(
     input_ids[is_text] = tokens[concatenated_ranges(sequences.range_starts, sequences.range_lengths)]
     input_ids[starts] = vocabulary.cls_id
     input_ids[range_ends] = vocabulary.sep_id
+    if sequences.are_pairs:
+        for extra in range(1, sequences.num_between):
+            input_ids[range_ends[0::2] + extra] = vocabulary.sep_id
 
     place = np.arange(len(sequences)) - row_offsets[:-1][row]
     input_mask = _fill(starts, starts + lengths, place + 1, num_rows * num_columns)
-    if sequences.are_pairs:
+    if sequences.are_pairs and sequences.num_between == 1:
         segment_ids = _between(range_begins[1::2], range_ends[1::2] + 1, num_rows * num_columns).astype(np.int32)
     else:
         segment_ids = np.zeros(num_rows * num_columns, np.int32)
@@ -129,8 +147,8 @@ def _sequence_starts(lengths: np.ndarray, row: np.ndarray, row_offsets: np.ndarr
 
 
 def _range_begins(sequences: TokenSequences, starts: np.ndarray) -> np.ndarray:
-    """Where the ranges begin, (R,), of sequences whose [CLS] stand at `starts`, (N,); each range has a [SEP] behind."""
-    range_costs = sequences.range_lengths + 1
+    """Where the ranges begin, (R,), of sequences whose [CLS] stand at `starts`, (N,), with [SEP] behind each."""
+    range_costs = sequences.range_costs
     costs_before = np.cumsum(range_costs) - range_costs
     num_ranges = np.diff(sequences.range_offsets)
     return costs_before + np.repeat(starts + 1 - costs_before[sequences.range_offsets[:-1]], num_ranges)

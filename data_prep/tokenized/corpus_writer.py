@@ -26,7 +26,8 @@ from data_prep.tokenized.tokenized_corpus import (
 from keras_bert.program.atomic_output import atomic_file, check_output_folder, explain_write_errors
 from keras_bert.program.errors import InputError
 from keras_bert.program.folder_lock import only_writer
-from keras_bert.tokenization.vocabulary import Vocabulary
+from keras_bert.tokenization.kinds import save_vocabulary
+from keras_bert.tokenization.tokenizer import TokenTable
 
 # A part is this many chunks, 64 MB of text: what is lost at most when the work is stopped.
 _CHUNKS_PER_PART = 32
@@ -153,7 +154,7 @@ class TextSource:
 
 @contextlib.contextmanager
 def open_corpus_writer(
-    path: str, vocabulary: Vocabulary, source: TextSource, append: bool = False
+    path: str, vocabulary: TokenTable, source: TextSource, append: bool = False
 ) -> Iterator[CorpusWriter]:
     """Opens a corpus folder for writing: a new one, one whose making was stopped, or, with `append`, a finished one.
 
@@ -177,7 +178,7 @@ def open_corpus_writer(
             state = {**empty_manifest(vocabulary, source), "progress": _no_progress(source.input_file)}
             _write_json(os.path.join(path, PROGRESS_NAME), state)
         if not has_corpus(path):
-            vocabulary.save(os.path.join(path, "vocab.txt"))
+            save_vocabulary(vocabulary, path)
         writer = CorpusWriter(path, state, source.sizes)
         stack.callback(writer.close)
         try:
@@ -198,7 +199,7 @@ def is_unfinished(path: str) -> bool:
     return os.path.exists(os.path.join(path, PROGRESS_NAME))
 
 
-def check_same_settings(path: str, manifest: dict[str, Any], vocabulary: Vocabulary, settings: dict[str, Any]) -> None:
+def check_same_settings(path: str, manifest: dict[str, Any], vocabulary: TokenTable, settings: dict[str, Any]) -> None:
     """Raises `InputError` when a corpus was made with another vocabulary or in another way."""
     if manifest["vocabulary_sha256"] != vocabulary.sha256:
         raise InputError(f"{path} was tokenised with another vocabulary. Use that one, or name another folder.")
@@ -209,7 +210,7 @@ def check_same_settings(path: str, manifest: dict[str, Any], vocabulary: Vocabul
             )
 
 
-def empty_manifest(vocabulary: Vocabulary, source: TextSource) -> dict[str, Any]:
+def empty_manifest(vocabulary: TokenTable, source: TextSource) -> dict[str, Any]:
     """The manifest of a corpus of this text to which none of it was added yet."""
     return {
         "format": FORMAT,
@@ -224,7 +225,7 @@ def empty_manifest(vocabulary: Vocabulary, source: TextSource) -> dict[str, Any]
     }
 
 
-def _append(path: str, vocabulary: Vocabulary, source: TextSource) -> dict[str, Any]:
+def _append(path: str, vocabulary: TokenTable, source: TextSource) -> dict[str, Any]:
     state = read_manifest(path)
     check_same_settings(path, state, vocabulary, source.settings)
     known = set(state["input_file"]) & set(source.input_file)
@@ -236,7 +237,7 @@ def _append(path: str, vocabulary: Vocabulary, source: TextSource) -> dict[str, 
     return state
 
 
-def _resume(path: str, vocabulary: Vocabulary, source: TextSource) -> dict[str, Any]:
+def _resume(path: str, vocabulary: TokenTable, source: TextSource) -> dict[str, Any]:
     with open(os.path.join(path, PROGRESS_NAME), encoding="utf-8") as file:
         state = json.load(file)
     check_same_settings(path, state, vocabulary, source.settings)

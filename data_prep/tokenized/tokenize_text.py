@@ -23,6 +23,8 @@ from data_prep.tokenized.corpus_writer import (
 )
 from data_prep.tokenized.tokenized_corpus import TokenizedCorpus
 from keras_bert.program.errors import InputError
+from keras_bert.tokenization.kinds import load_vocabulary
+from keras_bert.tokenization.tokenizer import TokenTable
 from keras_bert.tokenization.vocabulary import Vocabulary
 
 # Lines are tokenised in batches of about this many characters: their intermediate results stay in the cache.
@@ -39,6 +41,7 @@ class TextSettings:
     """How text is read and tokenised.
 
     Args:
+        do_lower_case: for WordPiece; other kinds of tokenizer say themselves whether they lower-case.
         split_sentences: the lines are paragraphs, to be split by the rules of `language` (an ISO 639 code).
         text_field: the field with the text, in JSON Lines and tensorflow_datasets.
     """
@@ -48,11 +51,15 @@ class TextSettings:
     language: str = "en"
     text_field: str = "text"
 
+    def of(self, vocabulary: TokenTable) -> "TextSettings":
+        """Returns the settings as they hold for a vocabulary."""
+        return self if isinstance(vocabulary, Vocabulary) else dataclasses.replace(self, do_lower_case=False)
+
 
 def tokenize_text(
     input_file: str | Sequence[str] | None,
     path: str | os.PathLike,
-    vocabulary: Vocabulary,
+    vocabulary: TokenTable,
     settings: TextSettings | None = None,
     *,
     append: bool = False,
@@ -77,7 +84,7 @@ def tokenize_text(
             text, with another vocabulary or in another way.
     """
     path = os.fspath(path)
-    settings = settings or TextSettings()
+    settings = (settings or TextSettings()).of(vocabulary)
     patterns = as_patterns(input_file)
     if has_corpus(path) and not append:
         corpus = TokenizedCorpus.open(path)
@@ -93,7 +100,8 @@ def tokenize_text(
         _add_text(
             writer,
             source,
-            os.path.join(path, "vocab.txt"),
+            path,
+            vocabulary.sha256,
             settings,
             pool or WorkerPool(1),
             on_first_chunk,
@@ -103,7 +111,7 @@ def tokenize_text(
 
 
 def _check_same_text(
-    corpus: TokenizedCorpus, vocabulary: Vocabulary, patterns: list[str], settings: TextSettings
+    corpus: TokenizedCorpus, vocabulary: TokenTable, patterns: list[str], settings: TextSettings
 ) -> None:
     expected = dataclasses.asdict(settings)
     if patterns:
@@ -118,7 +126,8 @@ def _check_same_text(
 def _add_text(
     writer: CorpusWriter,
     source: TextSource,
-    vocab_file: str,
+    path: str,
+    vocabulary_sha256: str,
     settings: TextSettings,
     pool: WorkerPool,
     on_first_chunk: Callable[[EncodedChunk, int], None] | None,
@@ -136,7 +145,7 @@ def _add_text(
             check.add(chunk.source, 1, chunk.is_last)
             bar.update(chunk.source_bytes)
         bar.initial = bar.n
-        encode = functools.partial(encode_chunk, vocab_file=vocab_file, settings=settings)
+        encode = functools.partial(encode_chunk, folder=path, vocabulary_sha256=vocabulary_sha256, settings=settings)
         for encoded in pool.map(encode, chunks, num_processes):
             check.add(encoded.source, encoded.num_documents_read, encoded.is_last)
             if on_first_chunk and len(encoded.tokens):
@@ -148,27 +157,37 @@ def _add_text(
     writer.finish()
 
 
-def encode_chunk(chunk: TextChunk, vocab_file: str, settings: TextSettings) -> EncodedChunk:
+def encode_chunk(chunk: TextChunk, folder: str, vocabulary_sha256: str, settings: TextSettings) -> EncodedChunk:
     """Tokenises one chunk of text; a pure function, for any process.
+
+    Args:
+        folder: where the files of the vocabulary are.
 
     Raises:
         InputError: the chunk is not text.
     """
-    vocabulary, encode = _encoder(vocab_file, os.stat(vocab_file).st_mtime_ns, settings.do_lower_case)
+    vocabulary, encode = _encoder(folder, vocabulary_sha256, settings.do_lower_case)
     return encode_chunk_with(encode, chunk, vocabulary, settings)
 
 
 def encode_chunk_with(
-    encode: Encoder, chunk: TextChunk, vocabulary: Vocabulary, settings: TextSettings
+    encode: Encoder, chunk: TextChunk, vocabulary: TokenTable, settings: TextSettings
 ) -> EncodedChunk:
-    """The same with an encoder that was made before: `graph_encoder(vocabulary, settings.do_lower_case)`."""
+    """The same with an encoder that was made before: `graph_encoder(vocabulary, settings.do_lower_case)`.
+
+    Where the tokens of a word depend on the space before it, the sentences of a document have a space between them,
+    which belongs to the later one: the ids are those of the document as one text.
+    """
     documents = chunk.documents()
     if settings.split_sentences:
         from data_prep.text.sentences import split_documents
 
         documents = split_documents(documents, settings.language)
     documents = list(documents)
-    lines = [line for document in documents for line in document]
+    if vocabulary.keeps_spaces:
+        lines = [f" {line}" if number else line for document in documents for number, line in enumerate(document)]
+    else:
+        lines = [line for document in documents for line in document]
     encoded = [encode(batch) for batch in _batches(lines)]
     tokens = np.concatenate([tokens for tokens, _ in encoded]) if encoded else np.zeros(0, np.int32)
     lengths = np.concatenate([lengths for _, lengths in encoded]) if encoded else np.zeros(0, np.int64)
@@ -190,22 +209,22 @@ def encode_chunk_with(
 
 
 @functools.lru_cache(maxsize=1)
-def _encoder(vocab_file: str, modified: int, do_lower_case: bool) -> tuple[Vocabulary, Encoder]:
-    """Once for every process; `modified` tells two vocabularies of one name apart."""
-    vocabulary = Vocabulary.from_file(vocab_file)
+def _encoder(folder: str, vocabulary_sha256: str, do_lower_case: bool) -> tuple[TokenTable, Encoder]:
+    """Once for every process; the hash tells two vocabularies of one folder apart."""
+    vocabulary = load_vocabulary(folder)
     return vocabulary, graph_encoder(vocabulary, do_lower_case)
 
 
-def graph_encoder(vocabulary: Vocabulary, do_lower_case: bool) -> Encoder:
+def graph_encoder(vocabulary: TokenTable, do_lower_case: bool) -> Encoder:
     """Returns the encoder that runs the tokenizer of the graph, op by op.
 
     On batches of this size that is as fast as a traced graph, and tracing takes as long as tokenising 15 MB.
     """
     import tensorflow as tf
 
-    from keras_bert.tokenization.graph_wordpiece import GraphTokenizer
+    from keras_bert.tokenization.kinds import graph_tokenizer
 
-    tokenizer = GraphTokenizer(vocabulary, do_lower_case=do_lower_case)
+    tokenizer = graph_tokenizer(vocabulary, do_lower_case)
 
     def encode(lines):
         ids = tokenizer.tokenize(tf.constant(lines, tf.string))

@@ -5,7 +5,7 @@ A corpus is a folder:
     tokens.bin             every token id, one behind the other (uint16, or uint32 for larger vocabularies)
     sentence_offsets.bin   int64: sentence i is tokens[offsets[i] : offsets[i + 1]]
     document_offsets.bin   int64: document d has the sentences offsets[d] to offsets[d + 1] - 1
-    vocab.txt              the vocabulary it was made with
+    vocab.txt              the vocabulary it was made with; for byte-level BPE vocab.json and merges.txt
     manifest.json          counts, number types, where the text came from, hashes of the vocabulary and of the parts
     progress.json          only while text is added, or when that was stopped: see `corpus_writer`
 
@@ -22,7 +22,8 @@ import numpy as np
 
 from keras_bert.program.errors import InputError
 from keras_bert.program.json_files import parse_json
-from keras_bert.tokenization.vocabulary import Vocabulary
+from keras_bert.tokenization.kinds import load_vocabulary
+from keras_bert.tokenization.tokenizer import TokenTable
 
 FORMAT = "keras_bert tokenised corpus 2"
 MANIFEST_NAME = "manifest.json"
@@ -54,7 +55,7 @@ class TokenizedCorpus:
     tokens: np.ndarray
     sentence_offsets: np.ndarray
     document_offsets: np.ndarray
-    vocabulary: Vocabulary
+    vocabulary: TokenTable
     manifest: dict[str, Any]
     path: str
 
@@ -67,9 +68,11 @@ class TokenizedCorpus:
         """
         path = os.fspath(path)
         manifest = read_manifest(path)
-        vocabulary = Vocabulary.from_file(os.path.join(path, "vocab.txt"))
+        vocabulary = load_vocabulary(path)
         if vocabulary.sha256 != manifest["vocabulary_sha256"]:
-            raise InputError(f"{path}: vocab.txt is not the vocabulary that this corpus was tokenised with. Remake it.")
+            raise InputError(
+                f"{path}: its vocabulary is not the one that this corpus was tokenised with. Make the corpus again."
+            )
         return cls(
             tokens=_map(path, "tokens.bin", manifest["token_dtype"], manifest["num_tokens"]),
             sentence_offsets=_map(path, "sentence_offsets.bin", "int64", manifest["num_sentences"] + 1),

@@ -13,4 +13,5 @@ quiet_tensorflow()
 
 import tensorflow_text  # noqa: E402, F401
 
+import keras_bert.tokenization.graph_byte_pair  # noqa: E402
 import keras_bert.tokenization.graph_wordpiece  # noqa: E402, F401

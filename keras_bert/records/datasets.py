@@ -130,7 +130,7 @@ def pretraining_dataset(
 
 def _ranges(form: RecordForm, config: BertConfig | None) -> list[Range]:
     return value_ranges(
-        form.max_seq_length, config.vocab_size if config else None, config.type_vocab_size if config else None
+        form.max_seq_length, config.vocab_size if config else None, max(1, config.type_vocab_size) if config else None
     )
 
 

@@ -11,6 +11,7 @@ from keras_bert.program.errors import InputError
 
 # Words that `_visit_words` processes in one array operation.
 _VISITS_AT_ONCE = 16
+NGRAM_DISTRIBUTIONS = ("geometric", "inverse")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -22,7 +23,10 @@ class MaskingOptions:
         max_predictions_per_seq: the largest number of masks in a row.
         do_whole_word_mask: whether the pieces of a word are masked together.
         max_ngram_size: above 0, spans of 1 to this many whole words are masked.
-        ngram_geometric_p: the probability of a span of n words is proportional to `(1 - p) ** (n - 1)`.
+        ngram_geometric_p: with the "geometric" distribution, the probability of a span of n words is proportional to
+            `(1 - p) ** (n - 1)`, as in SpanBERT.
+        ngram_distribution: "geometric", or "inverse": the probability of n words is proportional to `1 / n`, as in
+            ALBERT.
         whole_word_actions: whether all tokens of a word or span share one draw: [MASK], unchanged or random. Otherwise
             each token has its own.
 
@@ -35,6 +39,7 @@ class MaskingOptions:
     do_whole_word_mask: bool = False
     max_ngram_size: int = 0
     ngram_geometric_p: float = 0.2
+    ngram_distribution: str = "geometric"
     whole_word_actions: bool = False
 
     def __post_init__(self):
@@ -44,6 +49,11 @@ class MaskingOptions:
         for name in ("masked_lm_prob", "ngram_geometric_p"):
             if not 0.0 < getattr(self, name) <= 1.0:
                 raise InputError(f"{name} must be above 0 and at most 1. Received: {getattr(self, name)}")
+        if self.ngram_distribution not in NGRAM_DISTRIBUTIONS:
+            raise InputError(
+                f"ngram_distribution must be one of {', '.join(NGRAM_DISTRIBUTIONS)}. Received: "
+                f"{self.ngram_distribution!r}"
+            )
         if self.whole_word_actions and not self.masks_words:
             raise InputError(
                 "whole_word_actions decides word by word, but single tokens are masked. Add do_whole_word_mask or "
@@ -54,6 +64,13 @@ class MaskingOptions:
     def masks_words(self) -> bool:
         """Whether whole words are masked, singly or in spans."""
         return self.do_whole_word_mask or self.max_ngram_size > 0
+
+    def ngram_probabilities(self) -> np.ndarray:
+        """Returns the probabilities of spans of 1 to `max_ngram_size` words: float64 `(max_ngram_size,)`."""
+        sizes = np.arange(1, self.max_ngram_size + 1)
+        is_inverse = self.ngram_distribution == "inverse"
+        weights = 1.0 / sizes if is_inverse else (1.0 - self.ngram_geometric_p) ** (sizes - 1)
+        return weights / weights.sum()
 
 
 def count_predictions(
@@ -181,8 +198,7 @@ def _visit_words(words, visits, firsts, stops, budgets) -> np.ndarray:
 
 def _visit_and_draw_spans(words, visits, firsts, stops, budgets, options, rng) -> np.ndarray:
     """As `_visit_words`, but begins a span at each word. Returns the number of each word's span, or -1: `(W,)`."""
-    weights = (1.0 - options.ngram_geometric_p) ** np.arange(options.max_ngram_size)
-    length_limits = np.cumsum(weights / weights.sum())[:-1]
+    length_limits = np.cumsum(options.ngram_probabilities())[:-1]
     span_of_word = np.full(len(words.first), -1, np.int64)
     num_spans = 0
     while True:
