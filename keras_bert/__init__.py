@@ -38,6 +38,7 @@ _PUBLIC = {
     "SequenceClassifier": "keras_bert.models.sequence_classifier",
     "TokenClassifier": "keras_bert.models.token_classifier",
     "SpanClassifier": "keras_bert.models.span_classifier",
+    "ReplacedTokenDetector": "keras_bert.models.replaced_token_detector",
     "MultipleChoice": "keras_bert.models.multiple_choice",
     "fill_masks": "keras_bert.tasks.masked_lm.mask_filling",
     "pseudo_perplexity": "keras_bert.tasks.masked_lm.mask_filling",

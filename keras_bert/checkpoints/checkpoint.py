@@ -24,7 +24,8 @@ CLASSIFIER = "classifier"
 TOKEN_CLASSIFIER = "token_classifier"
 SPAN_CLASSIFIER = "span_classifier"
 MULTIPLE_CHOICE = "choice_scorer"
-HEADS = (MASKED_LM, NEXT_SENTENCE, CLASSIFIER, TOKEN_CLASSIFIER, SPAN_CLASSIFIER, MULTIPLE_CHOICE)
+REPLACED_TOKEN = "replaced_token_head"
+HEADS = (MASKED_LM, NEXT_SENTENCE, CLASSIFIER, TOKEN_CLASSIFIER, SPAN_CLASSIFIER, MULTIPLE_CHOICE, REPLACED_TOKEN)
 
 _WEIGHT_TYPES = ("float16", "bfloat16", "float32", "float64", "float8_e4m3fn", "float8_e5m2")
 
@@ -170,6 +171,8 @@ def head_shapes(config: BertConfig, head: str, num_classes: int) -> dict[str, tu
             if config.tie_word_embeddings
             else {**shapes, OUTPUT_EMBEDDINGS: (config.vocab_size, config.embedding_size)}
         )
+    if head == REPLACED_TOKEN:
+        return _dense(f"{head}/dense", width, width) | _dense(f"{head}/output_dense", width, 1)
     outputs = {NEXT_SENTENCE: 2, SPAN_CLASSIFIER: 2, MULTIPLE_CHOICE: 1}.get(head, num_classes)
     return _dense(head, width, outputs)
 

@@ -11,6 +11,8 @@ from typing import NamedTuple
 from keras_bert.checkpoints import checkpoint as form
 from keras_bert.checkpoints.name_table import SAME, TRANSPOSED, NameTable
 from keras_bert.config import BertConfig
+from keras_bert.families import FAMILIES
+from keras_bert.program.errors import InputError
 
 _LAYER = "encoder/layer_*"
 _SEGMENTS = "encoder/embeddings/segment_embeddings"
@@ -183,6 +185,7 @@ class FamilyNames:
         classes: what class names of transformers start with.
         encoder: config -> the weights of the encoder.
         masked_lm: the weights of the masked-LM head.
+        replaced_token: the weights of the head of ELECTRA's discriminator.
         next_sentence: the layer of transformers that tells whether sentences follow each other, or "".
         poolers: head ("" is the bare encoder) -> the dense layer of transformers that computes what our pooler does.
         outputs: head -> its output layer in transformers; `classifier` where it is not here.
@@ -194,6 +197,7 @@ class FamilyNames:
     classes: str
     encoder: Callable[[BertConfig], list[Weight]]
     masked_lm: list[Weight]
+    replaced_token: list[Weight] = dataclasses.field(default_factory=list)
     next_sentence: str = ""
     poolers: dict[str, str] = dataclasses.field(default_factory=dict)
     outputs: dict[str, str] = dataclasses.field(default_factory=dict)
@@ -218,7 +222,8 @@ class FamilyNames:
         return NameTable((row.ours, row.google, row.google_layout) for row in rows if row.google)
 
     def _weights(self, config: BertConfig) -> list[Weight]:
-        rows = [*self.encoder(config), *self.masked_lm, *_output(form.SPAN_CLASSIFIER, "qa_outputs", "cls/squad/")]
+        rows = [*self.encoder(config), *self.masked_lm, *self.replaced_token]
+        rows += _output(form.SPAN_CLASSIFIER, "qa_outputs", "cls/squad/")
         if self.next_sentence:
             rows += _output(form.NEXT_SENTENCE, self.next_sentence, "cls/seq_relationship/")
         return rows
@@ -283,8 +288,50 @@ NAMES: dict[str, FamilyNames] = {
             "generator_lm_head",
             ("generator_predictions/dense", "generator_predictions/LayerNorm", "generator_predictions/output_bias"),
         ),
+        replaced_token=[
+            *_dense(
+                f"{form.REPLACED_TOKEN}/dense", "discriminator_predictions.dense", "discriminator_predictions/dense"
+            ),
+            *_dense(
+                f"{form.REPLACED_TOKEN}/output_dense",
+                "discriminator_predictions.dense_prediction",
+                "discriminator_predictions/dense_1",
+            ),
+        ],
         google_encoder="electra",
         poolers={form.CLASSIFIER: "classifier.dense", form.MULTIPLE_CHOICE: "sequence_summary.summary"},
         outputs=_OWN_POOLER,
     ),
 }
+
+
+def check_same_family(checkpoint: form.BertCheckpoint, library: str, always_projects: bool, has_pooler: bool) -> None:
+    """Raises `InputError` when another library would compute something else, because its code fixes what we configure.
+
+    Args:
+        checkpoint: what is to be written.
+        library: its name, for the message.
+        always_projects: whether its ALBERT has a projection where both widths are equal.
+        has_pooler: whether the pooler is written.
+    """
+    config = checkpoint.config
+    family, widths_differ = config.model_type, config.embedding_size != config.hidden_size
+    fixed = {
+        "embedding_projection": family in ("albert", "electra")
+        and widths_differ
+        or family == "albert"
+        and always_projects,
+        "position_offset": max(config.position_offset, 1) if family == "roberta" else 0,
+        "type_vocab_size": 0 if family == "distilbert" else max(config.type_vocab_size, 1),
+    }
+    if has_pooler:
+        fixed["pooler_act"] = FAMILIES[family].defaults.get("pooler_act", "tanh")
+    if family != "albert":
+        fixed |= {"num_hidden_groups": config.num_hidden_layers, "inner_group_num": 1}
+    wrong = [name for name, value in fixed.items() if getattr(config, name) != value]
+    if wrong:
+        received = ", ".join(f"{name}={getattr(config, name)} (there it is {fixed[name]})" for name in wrong)
+        raise InputError(
+            f"{checkpoint.path}: {library} cannot compute this model of the family {family}: {received}. Write it with "
+            "format='keras_bert'."
+        )

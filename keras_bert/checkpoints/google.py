@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 
 from keras_bert.checkpoints import checkpoint as form
 from keras_bert.checkpoints.checkpoint import AdamSlots, BertCheckpoint, StoredTensor
-from keras_bert.checkpoints.family_names import NAMES
+from keras_bert.checkpoints.family_names import NAMES, check_same_family
 from keras_bert.checkpoints.name_table import NameTable, to_ours, to_theirs
 from keras_bert.checkpoints.tensorflow_checkpoint import write_tensorflow_checkpoint
 from keras_bert.config import BertConfig
@@ -192,6 +192,8 @@ def write_google(checkpoint: BertCheckpoint, folder: str) -> list[str]:
         )
     head = next((head for head in _TASK_HEADS if head in checkpoint.heads), form.CLASSIFIER)
     table = names.google(config, head)
+    has_pooler = f"{form.POOLER}/dense/kernel" in checkpoint.tensors and config.model_type != "electra"
+    check_same_family(checkpoint, "Google's code", always_projects=False, has_pooler=has_pooler)
     variables, left_out = {}, []
     for name, tensor in checkpoint.tensors.items():
         theirs = table.theirs(name)

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from keras_bert.checkpoints import checkpoint as form
 from keras_bert.checkpoints import hugging_face_tokenizer as tokenizer
 from keras_bert.checkpoints.checkpoint import BertCheckpoint, StoredTensor
-from keras_bert.checkpoints.family_names import NAMES, FamilyNames
+from keras_bert.checkpoints.family_names import NAMES, FamilyNames, check_same_family
 from keras_bert.checkpoints.name_table import NameTable, to_ours, to_theirs
 from keras_bert.checkpoints.safetensors_file import read_safetensors, write_safetensors
 from keras_bert.checkpoints.sentence_transformers import read_sentence_pooling
@@ -84,6 +84,7 @@ _PROBLEM_TYPES = {
 _OF_BARE_ENCODERS = ("embeddings.", "embeddings_project.", "encoder.", "pooler.", "transformer.")
 # Keys of ours that follow from the family there.
 _NOT_THEIRS = ("do_lower_case", "embedding_projection", "position_offset", "pooler_act")
+_POOLER = f"{form.POOLER}/dense/kernel"
 _CONSTANTS = re.compile(r".*\bembeddings\.(position_ids|token_type_ids)$")
 
 
@@ -145,12 +146,19 @@ def write_hugging_face(checkpoint: BertCheckpoint, folder: str) -> list[str]:
 
     Returns:
         The names of our weights that have no place there; they are not written.
+
+    Raises:
+        InputError: transformers would compute something else, see `check_same_family`.
     """
     heads, config = checkpoint.heads, checkpoint.config
     names = NAMES[config.model_type]
     architecture = next((name for name, head in _ARCHITECTURES.items() if head in heads), None)
+    if form.REPLACED_TOKEN in heads and names.replaced_token:
+        architecture = architecture or "ForPreTraining"
     architecture = architecture or _language_model(form.MASKED_LM in heads, form.NEXT_SENTENCE in heads)
     table = names.hugging_face(config, _head_of(architecture))
+    has_pooler = bool(table.theirs(_POOLER)) and _POOLER in checkpoint.tensors
+    check_same_family(checkpoint, "transformers", always_projects=True, has_pooler=has_pooler)
     is_bare = architecture == "Model"
     architecture = names.classes + architecture
     written, left_out = {}, []

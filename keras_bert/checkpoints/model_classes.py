@@ -14,6 +14,7 @@ _CLASSES = {
     "TokenClassifier": ("keras_bert.models.token_classifier", (form.TOKEN_CLASSIFIER,)),
     "SpanClassifier": ("keras_bert.models.span_classifier", (form.SPAN_CLASSIFIER,)),
     "MultipleChoice": ("keras_bert.models.multiple_choice", (form.MULTIPLE_CHOICE,)),
+    "ReplacedTokenDetector": ("keras_bert.models.replaced_token_detector", (form.REPLACED_TOKEN,)),
     "MaskedLM": ("keras_bert.models.masked_lm", (form.MASKED_LM,)),
     "BertPretrainer": ("keras_bert.models.pretrainer", (form.MASKED_LM, form.NEXT_SENTENCE)),
 }

@@ -1,4 +1,4 @@
-"""The layers on top of the encoder: the pooler and the masked-LM head.
+"""The layers on top of the encoder: the pooler, the masked-LM head and the head of ELECTRA's discriminator.
 
 The next-sentence head and the classifier are single dense layers in their models.
 """
@@ -139,3 +139,50 @@ class MaskedLanguageModelHead(keras.layers.Layer):
             "initializer_range": self.initializer_range,
             "tied": self.tied,
         }
+
+
+@keras.saving.register_keras_serializable(package="keras_bert")
+class ReplacedTokenHead(keras.layers.Layer):
+    """Scores every token: a dense layer with an activation, then one output.
+
+    Args:
+        activation: name of the function between the two, as in `BertConfig.hidden_act`.
+        initializer_range: standard deviation of the initial kernels.
+
+    Call arguments:
+        hidden: float `[B, S, H]`.
+
+    Returns:
+        `[B, S]`, a logit for each token.
+
+    Reference: google-research/electra `run_pretraining.py`, `_get_discriminator_output`.
+    """
+
+    def __init__(self, activation="gelu_erf", initializer_range=0.02, **kwargs):
+        super().__init__(**kwargs)
+        self.activation = activation
+        self.initializer_range = initializer_range
+
+    def build(self, hidden_shape):
+        def dense(units, activation, name):
+            layer = keras.layers.Dense(
+                units,
+                activation=activation,
+                kernel_initializer=keras.initializers.TruncatedNormal(stddev=self.initializer_range),
+                dtype=self.dtype_policy,
+                name=name,
+            )
+            layer.build((None, None, hidden_shape[-1]))
+            return layer
+
+        self.dense = dense(hidden_shape[-1], hidden_activation(self.activation), "dense")
+        self.output_dense = dense(1, None, "output_dense")
+
+    def call(self, hidden):
+        return ops.squeeze(self.output_dense(self.dense(hidden)), -1)
+
+    def compute_output_shape(self, hidden_shape):
+        return tuple(hidden_shape[:-1])
+
+    def get_config(self):
+        return {**super().get_config(), "activation": self.activation, "initializer_range": self.initializer_range}

@@ -1,0 +1,96 @@
+"""`ReplacedTokenDetector`: the discriminator of ELECTRA."""
+
+from keras import ops
+
+from keras_bert.config import BertConfig
+from keras_bert.layers.heads import ReplacedTokenHead
+from keras_bert.models.base import TaskModel, example_weights
+from keras_bert.models.class_names import stored_class
+from keras_bert.models.encoder import BertEncoder
+from keras_bert.models.losses import binary_accuracy_term, binary_cross_entropy_term
+from keras_bert.program.errors import InputError
+from keras_bert.records import features
+
+
+@stored_class
+class ReplacedTokenDetector(TaskModel):
+    """Tells of every token whether another one stood in its place.
+
+    It is trained on pairs `(features, labels [B, S])`: 1 for tokens that were replaced, 0 for the others:
+
+        model = ReplacedTokenDetector.from_pretrained("hf://google/electra-small-discriminator")
+        model.compile(optimizer=AdamW(5e-4))
+        model.fit(features, labels)
+
+    The loss is the mean of the binary cross-entropy over all tokens that are not padding. Reported are `loss` and
+    `accuracy`.
+
+    Args:
+        config: a `BertConfig`.
+
+    Call arguments:
+        inputs: dictionary of `input_ids`, `input_mask` and `segment_ids`, int `[B, S]` (see `BertEncoder`). Other keys
+            are ignored.
+        training: whether dropout acts.
+
+    Returns:
+        float32 logits `[B, S]`, above 0 for replaced tokens; those of padding mean nothing.
+
+    Reference: Clark et al., 2019, section 2; google-research/electra `run_pretraining.py`.
+    """
+
+    has_token_outputs = True
+    uses_pooler = False
+    loss_names = ("replaced_token_loss",)
+    metric_names = ("accuracy",)
+
+    def __init__(self, config: BertConfig, **kwargs):
+        super().__init__(config, **kwargs)
+        self.encoder = BertEncoder(config, dtype=self.dtype_policy, name="encoder")
+        self.encoder.pooler.trainable = False  # no gradient reaches it
+        self.replaced_token_head = ReplacedTokenHead(
+            activation=config.hidden_act,
+            initializer_range=config.initializer_range,
+            dtype=self.dtype_policy,
+            name="replaced_token_head",
+        )
+        self.build()
+
+    def build(self, input_shape=None):
+        self.replaced_token_head.build((None, None, self.config.hidden_size))
+
+    def call(self, inputs, training=False):
+        tokens = self.encoder(inputs, training=training)["sequence_output"]
+        return ops.cast(self.replaced_token_head(tokens), self._logits_dtype)
+
+    def compile(self, optimizer, metrics=None, weighted_metrics=None, **kwargs):
+        if metrics is not None or weighted_metrics is not None:
+            raise InputError(
+                "ReplacedTokenDetector reports loss and accuracy; Keras' metrics would count padding. "
+                "Call compile(optimizer=...) without metrics."
+            )
+        super().compile(optimizer, **kwargs)
+
+    def loss_terms(self, x, y, y_pred, sample_weight):
+        return [binary_cross_entropy_term("replaced_token_loss", *self._labels(x, y, y_pred, sample_weight))]
+
+    def metric_terms(self, x, y, y_pred, sample_weight):
+        return [binary_accuracy_term("accuracy", *self._labels(x, y, y_pred, sample_weight))]
+
+    def get_metrics_result(self):
+        results = super().get_metrics_result()
+        del results["replaced_token_loss"]  # it is the whole loss
+        return results
+
+    def _labels(self, x, y, y_pred, sample_weight):
+        """Returns logits and labels, `[B, S, 1]`, and the weights of the tokens, `[B, S]`."""
+        if y is None:
+            raise InputError(
+                "ReplacedTokenDetector is trained on pairs (features, labels), 1 for replaced tokens. Received no "
+                "labels."
+            )
+        weights = ops.cast(ops.cast(x[features.INPUT_MASK], "int32") > 0, "float32")
+        row_weights = example_weights(x, sample_weight)
+        if row_weights is not None:
+            weights = weights * ops.expand_dims(ops.cast(row_weights, "float32"), 1)
+        return ops.expand_dims(y_pred, -1), ops.expand_dims(y, -1), weights
