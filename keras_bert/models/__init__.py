@@ -1,21 +1,21 @@
 """Config -> Keras model: the encoder, the task models, losses, metrics and the training step.
 
-encoder.py                  BertEncoder: a vector for each token and one for each row
-encoder_base.py             the contract that every encoder keeps
-unpadded_encoder.py         wraps an encoder: computes without padding
-pretrainer.py               BertPretrainer: masked LM and next sentence
-masked_lm.py                predicts masked tokens
-sequence_classifier.py      labels or scores for a text or a pair of texts
-token_classifier.py         a label for each token
-replaced_token_detector.py  which tokens were replaced: the discriminator of ELECTRA
-span_classifier.py          start and end of an answer
-multiple_choice.py          selects one of several choices
-base.py                     the base classes: config, saving, loss as a sum of terms
-losses.py                   loss terms: a sum and a weight each
-metrics.py                  metrics that are ratios of sums
-class_names.py              the names of model classes in saved files, today's and earlier ones
-distributed_model.py        the training step for several devices and for gradient accumulation
-distiller.py                trains a small classifier on the outputs of a large one
-trainable_parts.py          freezing and LoRA
-new_parts.py                tracks weights that the checkpoint did not contain
+encoder.py                   BertEncoder: a vector for each token and one for each row
+encoder_base.py              the contract that every encoder keeps
+unpadded_encoder.py          wraps an encoder: computes without padding
+pretrainer.py                BertPretrainer: masked LM and next sentence
+masked_lm.py                 predicts masked tokens
+sequence_classifier.py       labels or scores for a text or a pair of texts
+token_classifier.py          a label for each token
+replaced_token_detector.py   which tokens were replaced: the discriminator of ELECTRA
+span_classifier.py           start and end of an answer
+multiple_choice.py           selects one of several choices
+base.py                      the base classes: config, saving, loss as a sum of terms
+losses.py                    loss terms: a sum and a weight each
+metrics.py                   metrics that are ratios of sums
+class_names.py               the names of model classes in saved files, today's and earlier ones
+distributed_model.py         the training step for several devices and for gradient accumulation
+distiller.py                 trains a small classifier on the outputs of a large one
+trainable_parts.py           freezing and LoRA
+new_parts.py                 tracks weights that the checkpoint did not contain
 """
