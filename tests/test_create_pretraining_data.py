@@ -862,6 +862,7 @@ def test_the_command_passes_every_flag_on(tmp_path, text):
             "do_whole_word_mask": True,
             "max_ngram_size": 3,
             "ngram_geometric_p": 0.4,
+            "ngram_distribution": "geometric",
             "whole_word_actions": True,
             "sentence_task": "sentence_order",
             "max_sequences_per_row": 4,

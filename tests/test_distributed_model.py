@@ -64,7 +64,6 @@ def assert_all_are_as_one_device(one, others, tolerance):
     ("setting", "layouts"),
     [
         ("regularised", ["mirrored2"]),
-        ("tagging", ["parts3", "mirrored2"]),
         *(
             pytest.param(setting, layouts, marks=pytest.mark.slow)
             for setting, layouts in [
@@ -74,6 +73,7 @@ def assert_all_are_as_one_device(one, others, tolerance):
                 ("lamb", ["parts2", "mirrored2"]),
                 ("regularised", ["parts2"]),
                 ("frozen", ["parts2", "mirrored2"]),
+                ("tagging", ["parts3", "mirrored2"]),
                 ("xla", ["parts2", "mirrored2"]),
                 ("metrics", ["mirrored2"]),
             ]

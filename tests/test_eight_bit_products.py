@@ -72,6 +72,7 @@ def test_a_product_is_the_exact_one_of_whole_numbers(activation, rows):
     np.testing.assert_allclose(found, expected, rtol=2e-6, atol=2e-6)
 
 
+@pytest.mark.slow
 def test_ranges_that_change_from_call_to_call_are_those_of_the_call():
     dense = new_dense()
     call = tf.function(EightBitDense("dense", dense), [tf.TensorSpec([None, 48])], autograph=False)

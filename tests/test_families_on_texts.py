@@ -66,7 +66,7 @@ def exported(model, folder, **options):
     return tf.saved_model.load(model.export_for_serving(folder, **options)).signatures
 
 
-@pytest.fixture(params=["roberta", "distilbert"])
+@pytest.fixture(params=["roberta", pytest.param("distilbert", marks=pytest.mark.slow)])
 def family(request):
     return request.param
 

@@ -91,6 +91,7 @@ def no_arithmetic_optimizer():
     tf.config.optimizer.set_experimental_options({"arithmetic_optimization": True})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("eager", [True, False], ids=["eager", "graph"])
 def test_gradients_are_equal_bit_for_bit_without_graph_optimizers(eager, no_arithmetic_optimizer):
     kept, recomputed = (gradients_of_encoder(choice, dtype="float32", eager=eager) for choice in (False, True))

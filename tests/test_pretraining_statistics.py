@@ -441,6 +441,19 @@ def test_span_lengths_are_geometric_cut_off_and_scaled(max_ngram_size, p):
     assert (np.bincount(chosen // columns) == max_ngram_size).all()
 
 
+def test_span_lengths_of_albert_have_a_chance_as_one_to_their_words():
+    rows, columns = 40_000, 100
+    is_text = np.ones((rows, columns), bool)
+    options = MaskingOptions(max_ngram_size=3, ngram_distribution="inverse")
+    numbers, budgets = np.ones((rows, columns), int), np.full((rows, 1), 3)
+    chosen, spans = choose_words(is_text, np.zeros_like(is_text), numbers, budgets, options, generator(0))
+    is_first = spans < rows
+    lengths = np.bincount(spans[is_first], minlength=rows)
+    starts = np.full(rows, columns)
+    np.minimum.at(starts, spans[is_first], chosen[is_first] % columns)
+    assert_follows(np.bincount(lengths[starts <= columns - 3], minlength=4), [0, 6, 3, 2])
+
+
 @pytest.mark.parametrize("max_ngram_size", [0, 4])
 def test_actions_are_drawn_once_for_each_word_or_span(wikipedia, max_ngram_size):
     _, vocabulary = wikipedia

@@ -15,6 +15,8 @@ from test_tagging_signatures import new_model as new_tagger
 from keras_bert.serving.export import export_for_serving
 from keras_bert.tokenization.vocabulary import Vocabulary
 
+pytestmark = pytest.mark.slow
+
 SENTENCES = [["J.", "Smith", "paid"], ["Zoë", "in", "U.S."]]
 
 

@@ -97,6 +97,10 @@ class TokenTable:
         """Hexadecimal SHA-256 of the tokenizer's files: equal vocabularies have equal ones."""
         raise NotImplementedError
 
+    def begins_with(self, sha256: str) -> bool:
+        """Returns whether `sha256` is that of this vocabulary, or of this one before tokens were added to its end."""
+        return sha256 == self.sha256
+
     def text_ids(self) -> list[int]:
         """Returns the ids of the tokens that text can contain: all but [PAD], [CLS], [unused12] and the like."""
         raise NotImplementedError

@@ -1,0 +1,134 @@
+"""Pre-training on byte-level BPE: text -> records -> a RoBERTa, by the commands' functions."""
+
+import json
+
+import numpy as np
+import pytest
+from test_families_on_texts import IDS, byte_pairs, config
+
+from data_prep.create_pretraining_data import create_pretraining_data
+from data_prep.pretraining.pretraining_records import PretrainingOptions
+from keras_bert.program.errors import InputError
+from keras_bert.records.datasets import pretraining_dataset
+from keras_bert.records.masking import MaskingVocabulary
+
+TOKENIZER = byte_pairs()
+DOCUMENTS = [["the fox the dog", "a fox, the dog"], ["dog the fox"], ["the the fox dog fox", "foxes", "the dog"]] * 20
+
+
+@pytest.fixture
+def made(tmp_path):
+    """Returns a function from options to the records made with them, as one batch of arrays."""
+    (tmp_path / "tokenizer").mkdir()
+    TOKENIZER.save(tmp_path / "tokenizer")
+    (tmp_path / "text.txt").write_text("\n\n".join("\n".join(lines) for lines in DOCUMENTS) + "\n")
+
+    def make(**options):
+        create_pretraining_data(
+            str(tmp_path / "text.txt"),
+            str(tmp_path / "tokenizer"),
+            output_dir=str(tmp_path / "records"),
+            options=PretrainingOptions(max_seq_length=24, max_predictions_per_seq=8, dupe_factor=2, **options),
+        )
+        pattern = str(tmp_path / "records" / "*.tfrecord")
+        dataset = pretraining_dataset(pattern, batch_size=8, shuffle=False, repeat=False, vocabulary=TOKENIZER)
+        batches = list(dataset.as_numpy_iterator())
+        return {name: np.concatenate([batch[name] for batch in batches]) for name in batches[0]}
+
+    return make
+
+
+def unmasked(batch):
+    """Returns the ids with the predicted tokens put back."""
+    ids = batch["input_ids"].copy()
+    rows, places = np.nonzero(batch["masked_lm_weights"])
+    ids[rows, batch["masked_lm_positions"][rows, places]] = batch["masked_lm_ids"][rows, places]
+    return ids
+
+
+def test_full_sentences_begin_and_end_as_roberta_has_them(made):
+    batch = made(sentence_task="none", masked_lm_prob=0.2)
+    ids, lengths = unmasked(batch), batch["input_mask"].sum(axis=1)
+    assert (ids[:, 0] == TOKENIZER.cls_id).all()
+    assert (ids[np.arange(len(ids)), lengths - 1] == TOKENIZER.sep_id).all()
+    assert (ids[np.arange(24) >= lengths[:, None]] == TOKENIZER.pad_id).all()
+    # Sentences stand behind each other as in the text; documents have </s> between them.
+    documents = [" ".join(lines) for lines in DOCUMENTS]
+    for row, length in zip(ids, lengths, strict=True):
+        for part in TOKENIZER.decode(row[1 : length - 1].tolist()).split("</s>"):
+            assert any(part in document for document in documents)
+    assert batch["masked_lm_weights"].sum() > 20
+
+
+def test_pairs_have_two_separators_between_them(made):
+    batch = made()
+    ids = unmasked(batch)
+    num_separators = (ids == TOKENIZER.sep_id).sum(axis=1)
+    assert (num_separators == 3).all()
+    for row in ids:
+        first = np.flatnonzero(row == TOKENIZER.sep_id)[0]
+        assert row[first + 1] == TOKENIZER.sep_id
+
+
+def test_whole_words_are_masked_from_space_to_space(made):
+    batch = made(sentence_task="none", do_whole_word_mask=True, masked_lm_prob=0.3)
+    ids, tokens = unmasked(batch), np.array(TOKENIZER.tokens)
+    predicted = np.zeros(ids.shape, bool)
+    rows, places = np.nonzero(batch["masked_lm_weights"])
+    predicted[rows, batch["masked_lm_positions"][rows, places]] = True
+    for row, is_predicted in zip(ids, predicted, strict=True):
+        names = tokens[row]
+        for column in range(2, len(row)):
+            goes_on = not names[column].startswith("Ġ") and "<" not in names[column] + names[column - 1]
+            if goes_on:
+                assert is_predicted[column] == is_predicted[column - 1], names
+
+
+def test_random_tokens_are_bytes_and_merges_only():
+    vocabulary = MaskingVocabulary.of(TOKENIZER)
+    special = set(TOKENIZER.special_tokens.names)
+    assert not special & {TOKENIZER.tokens[number] for number in vocabulary.replacement_ids}
+    assert len(vocabulary.replacement_ids) == len(IDS) - len(special)
+    assert vocabulary.mask_id == IDS["<mask>"]
+
+
+def test_a_roberta_is_pre_trained_by_the_command(tmp_path, run_here, made):
+    from run_scripts import run_pretraining
+
+    made(sentence_task="none", dynamic_masking=True)
+    (tmp_path / "bert_config.json").write_text(json.dumps(config("roberta").to_dict()))
+    code, printed = run_here(
+        run_pretraining,
+        f"--input_file={tmp_path}/records",
+        f"--vocab_file={tmp_path}/tokenizer",
+        f"--bert_config_file={tmp_path}/bert_config.json",
+        f"--output_dir={tmp_path}/run",
+        *("--do_train", "--train_batch_size=4", "--num_train_steps=3", "--num_warmup_steps=1"),
+    )
+    assert code == 0, printed.err
+    assert sorted(path.name for path in (tmp_path / "run" / "model").glob("*.txt")) == ["merges.txt"]
+
+
+def test_lower_casing_is_refused_where_the_tokenizer_has_none(tmp_path, run_here):
+    from data_prep import create_pretraining_data as command
+
+    TOKENIZER.save(tmp_path)
+    code, printed = run_here(
+        command,
+        f"--input_file={tmp_path}/none.txt",
+        f"--vocab_file={tmp_path}",
+        f"--output_dir={tmp_path}/out",
+        "--do_lower_case",
+    )
+    assert code == 1
+    assert "--do_lower_case has no effect on a tokenizer that is not WordPiece" in printed.err
+
+
+def test_records_of_another_tokenizer_are_refused(made, tmp_path):
+    made(sentence_task="none")
+    with pytest.raises(InputError, match="another vocabulary"):
+        pretraining_dataset(
+            str(tmp_path / "records" / "*.tfrecord"),
+            batch_size=8,
+            vocabulary=byte_pairs(add_prefix_space=True),
+        )
