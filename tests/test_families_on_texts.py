@@ -262,3 +262,42 @@ def test_a_wordpiece_file_for_a_roberta_is_refused(tmp_path):
     word_pieces().save(tmp_path / "model" / "vocab.txt")
     with pytest.raises(InputError, match="belongs to WordPiece, and its model needs byte-level BPE"):
         BertEncoder.from_pretrained(tmp_path / "model")
+
+
+def tokenizer_json(**changes):
+    """What transformers 5 writes for a RoBERTa, shortened."""
+    model = {"type": "BPE", "dropout": None, "continuing_subword_prefix": "", "end_of_word_suffix": ""}
+    model |= {"vocab": IDS, "merges": [list(pair) for pair in MERGES]}
+    splitter = {"type": "ByteLevel", "add_prefix_space": True, "trim_offsets": True, "use_regex": True}
+    added = [{"id": IDS[name], "content": name} for name in SPECIAL]
+    values = {"added_tokens": added, "normalizer": None, "pre_tokenizer": splitter, "model": model}
+    return {**values, **changes}
+
+
+def write_with_tokenizer_json(folder, values):
+    new(BertEncoder, "roberta").save_pretrained(folder, format="huggingface")
+    for name in ("vocab.json", "merges.txt"):
+        os.remove(folder / name)
+    (folder / "tokenizer.json").write_text(json.dumps(values), "utf-8")
+    return folder
+
+
+def test_a_tokenizer_json_is_read(tmp_path):
+    found = BertEncoder.from_pretrained(write_with_tokenizer_json(tmp_path / "model", tokenizer_json())).vocabulary
+    assert found.sha256 == byte_pairs(add_prefix_space=True).sha256
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"pre_tokenizer": {"type": "Metaspace"}}, "the pre_tokenizer is 'Metaspace', and only ByteLevel is read"),
+        ({"model": {"type": "Unigram"}}, "the model is 'Unigram', and only BPE is read"),
+        ({"normalizer": {"type": "NFC"}}, "normalizer would change the tokens, and is not read"),
+        ({"model": {**tokenizer_json()["model"], "merges": [["t"]]}}, "a merge must be two tokens"),
+        ({"added_tokens": [{"id": "x", "content": "<s>"}]}, "id of added_tokens"),
+    ],
+)
+def test_another_tokenizer_json_is_refused_by_its_part(tmp_path, changes, message):
+    folder = write_with_tokenizer_json(tmp_path / "model", tokenizer_json(**changes))
+    with pytest.raises(InputError, match=message):
+        BertEncoder.from_pretrained(folder)

@@ -5,7 +5,15 @@ from keras_bert.program.errors import InputError
 HUB_PREFIX = "hf://"
 # `*` takes slashes too: the small files in folders, such as 1_Pooling/config.json, come with it.
 # Weights in the first of these forms that a repository has, and no other framework's copies of them.
-_PATTERNS = ["*.json", "vocab.txt", "*.safetensors", "model.weights.h5", "assets/tokenizer/*", "bert_model.ckpt.*"]
+_PATTERNS = [
+    "*.json",
+    "vocab.txt",
+    "merges.txt",
+    "*.safetensors",
+    "model.weights.h5",
+    "assets/tokenizer/*",
+    "bert_model.ckpt.*",
+]
 
 
 def download(name: str) -> str:

@@ -9,7 +9,7 @@ from keras_bert.config import BertConfig
 from keras_bert.program.atomic_output import atomic_file
 from keras_bert.program.errors import InputError
 from keras_bert.program.json_files import checked, member, read_json_object
-from keras_bert.tokenization.byte_pair import BytePairTokenizer
+from keras_bert.tokenization.byte_pair import BytePairTokenizer, special_tokens_of
 from keras_bert.tokenization.kinds import find_vocabulary
 from keras_bert.tokenization.tokenizer import TokenTable
 from keras_bert.tokenization.vocabulary import CLS, MASK, PAD, SEP, SPECIAL_TOKENS, UNK, Vocabulary
@@ -64,7 +64,7 @@ def read_byte_pair(path: str, vocab_size: int) -> tuple[BytePairTokenizer | None
     Raises:
         InputError: a file is damaged or of another kind, or the vocabulary does not fit `vocab_size`.
     """
-    vocabulary = find_vocabulary(path)
+    vocabulary = find_vocabulary(path) or _byte_pair_of_tokenizer_file(path)
     if vocabulary is None:
         return None, {}, []
     if not isinstance(vocabulary, BytePairTokenizer):
@@ -82,6 +82,48 @@ def read_byte_pair(path: str, vocab_size: int) -> tuple[BytePairTokenizer | None
         )
     _check_size(path, vocabulary, vocab_size)
     return vocabulary, {}, remarks
+
+
+def _byte_pair_of_tokenizer_file(path: str) -> BytePairTokenizer | None:
+    """Returns the tokenizer of a `tokenizer.json`, the only file that transformers 5 writes; None without one."""
+    file = os.path.join(path, TOKENIZER_FILE)
+    if not os.path.isfile(file):
+        return None
+    values = read_json_object(file)
+    model = member(values, "model", dict, file, {})
+    splitter = member(values, "pre_tokenizer", dict, file, {})
+    parts = {"model": (model, "BPE"), "pre_tokenizer": (splitter, "ByteLevel")}
+    for name, (part, expected) in parts.items():
+        if part.get("type") != expected:
+            raise InputError(
+                f"{file}: the {name} is {reprlib.repr(part.get('type'))}, and only {expected} is read, as GPT-2 and RoBERTa "
+                "have it."
+            )
+    changes = {"normalizer": values.get("normalizer"), "the model's dropout": model.get("dropout")}
+    changes |= {"use_regex": splitter.get("use_regex", True) is not True}
+    changes |= {name: model.get(name) for name in ("continuing_subword_prefix", "end_of_word_suffix")}
+    changed = [name for name, value in changes.items() if value]
+    if changed:
+        raise InputError(f"{file}: {', '.join(changed)} would change the tokens, and is not read.")
+    ids = {
+        token: checked(number, int, "the number of a token", file)
+        for token, number in member(model, "vocab", dict, file, {}).items()
+    }
+    for entry in member(values, "added_tokens", list, file, []):
+        checked(entry, dict, "each of added_tokens", file)
+        token = checked(entry.get("content"), str, "content of added_tokens", file)
+        ids[token] = checked(entry.get("id"), int, "id of added_tokens", file)
+    merges = []
+    for merge in member(model, "merges", list, file, []):
+        pair = merge.split(" ") if isinstance(merge, str) else merge
+        if not isinstance(pair, list) or len(pair) != 2 or not all(isinstance(token, str) for token in pair):
+            raise InputError(f"{file}: a merge must be two tokens. Received: {reprlib.repr(merge)}")
+        merges.append(tuple(pair))
+    prefix = member(splitter, "add_prefix_space", bool, file, False)
+    try:
+        return BytePairTokenizer(ids, merges, special_tokens_of(path), prefix)
+    except InputError as error:
+        raise InputError(f"{file}: {error}") from None
 
 
 def _check_size(path: str, vocabulary: TokenTable, vocab_size: int) -> None:

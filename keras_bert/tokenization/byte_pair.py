@@ -143,14 +143,10 @@ class BytePairTokenizer(Tokenizer):
         """
         path = os.path.join(folder, SETTINGS_FILE)
         settings = read_json_object(path) if os.path.isfile(path) else {}
-        special_tokens = dataclasses.replace(
-            ROBERTA_SPECIAL_TOKENS,
-            **{
-                role: _named_token(settings[key], path) for role, key in _SETTINGS_OF_ROLES.items() if settings.get(key)
-            },
-        )
         files = (os.path.join(folder, name) for name in (VOCABULARY_FILE, MERGES_FILE))
-        return cls.from_files(*files, special_tokens, member(settings, "add_prefix_space", bool, path, False))
+        return cls.from_files(
+            *files, special_tokens_of(folder), member(settings, "add_prefix_space", bool, path, False)
+        )
 
     def save(self, folder: str | os.PathLike) -> None:
         """Writes `vocab.json`, `merges.txt` and `tokenizer_config.json`, as Hugging Face reads them."""
@@ -161,6 +157,16 @@ class BytePairTokenizer(Tokenizer):
     def _files(self) -> dict[str, str]:
         lines = ["#version: 0.2", *(" ".join(pair) for pair in self.merges)]
         names = {key: getattr(self.special_tokens, role) for role, key in _SETTINGS_OF_ROLES.items()}
+        if self.special_tokens.mask_takes_space:
+            # As transformers writes a token with settings of its own.
+            names["mask_token"] = {
+                "__type": "AddedToken",
+                "content": self.special_tokens.mask,
+                "lstrip": True,
+                "normalized": False,
+                "rstrip": False,
+                "single_word": False,
+            }
         settings = {"tokenizer_class": "RobertaTokenizer", "add_prefix_space": self.add_prefix_space, **names}
         return {
             VOCABULARY_FILE: json.dumps(dict(zip(self.tokens, itertools.count())), ensure_ascii=False),
@@ -378,6 +384,18 @@ def _read_merges(path: str | os.PathLike) -> list[tuple[str, str]]:
             )
         merges.append(pair)
     return merges
+
+
+def special_tokens_of(folder: str | os.PathLike) -> SpecialTokens:
+    """Returns the special tokens that a folder's `tokenizer_config.json` names; RoBERTa's for what it does not name.
+
+    Raises:
+        InputError: the file is damaged.
+    """
+    path = os.path.join(folder, SETTINGS_FILE)
+    settings = read_json_object(path) if os.path.isfile(path) else {}
+    names = {role: _named_token(settings[key], path) for role, key in _SETTINGS_OF_ROLES.items() if settings.get(key)}
+    return dataclasses.replace(ROBERTA_SPECIAL_TOKENS, **names)
 
 
 def _named_token(value, path: str) -> str:
