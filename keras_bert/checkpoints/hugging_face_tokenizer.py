@@ -96,8 +96,8 @@ def _byte_pair_of_tokenizer_file(path: str) -> BytePairTokenizer | None:
     for name, (part, expected) in parts.items():
         if part.get("type") != expected:
             raise InputError(
-                f"{file}: the {name} is {reprlib.repr(part.get('type'))}, and only {expected} is read, as GPT-2 and RoBERTa "
-                "have it."
+                f"{file}: the {name} is {reprlib.repr(part.get('type'))}, and only {expected} is read, as GPT-2 and "
+                "RoBERTa have it."
             )
     changes = {"normalizer": values.get("normalizer"), "the model's dropout": model.get("dropout")}
     changes |= {"use_regex": splitter.get("use_regex", True) is not True}
