@@ -2,6 +2,7 @@
 
 import asyncio
 import concurrent.futures
+import threading
 import time
 from collections.abc import Callable, Coroutine, Sequence
 
@@ -30,8 +31,19 @@ class BlockingWait:
         time.sleep(seconds)
 
     async def for_all(self, ask: Callable[[object], Coroutine], parts: Sequence) -> list:
-        """Returns the results of `ask` for all parts. The first error cancels the parts that have not begun."""
-        futures = [self._threads.submit(lambda part=part: finish(ask(part))) for part in parts]
+        """Returns the results of `ask` for all parts. After the first error no other part begins."""
+        failed = threading.Event()
+
+        def answer(part):
+            if failed.is_set():
+                return None  # nobody sees it: the part that failed raises its error below
+            try:
+                return finish(ask(part))
+            except BaseException:
+                failed.set()
+                raise
+
+        futures = [self._threads.submit(answer, part) for part in parts]
         try:
             return [future.result() for future in futures]
         finally:
