@@ -107,6 +107,8 @@ setup(
         "sentencex>=1.0.32,<2",
         # Passing every character as a special token, which makes training deterministic, was checked on 0.23.
         "tokenizers>=0.23,<1",
+        # 0.2.3 is the first whose rules of normalisation can be read and made without files.
+        "sentencepiece>=0.2.3,<0.3",
     ],
     extras_require={
         "test": [

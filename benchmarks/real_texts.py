@@ -55,14 +55,14 @@ def read_mix(name: str, data: str | None, seed: int = 1) -> tuple[list[Text], Vo
 
 def documentation_mix(packages: Sequence[str], vocab_size: int, seed: int = 1) -> tuple[list[Text], Vocabulary, str]:
     """Returns what `read_mix` does, of the documentation of installed packages."""
-    from data_prep.build_vocabulary import learn_vocabulary
     from data_prep.text.sentences import split_documents
-    from data_prep.text.word_counts import count_words
+    from data_prep.vocabulary.learn_wordpiece import learn_wordpiece
+    from data_prep.vocabulary.word_counts import count_words
     from run_scripts.documentation_text import read_packages
 
     paragraphs = [paragraph for module in read_packages(packages) for paragraph in module.paragraphs]
     counts = count_words([paragraphs], do_lower_case=True)
-    vocabulary = learn_vocabulary(counts, vocab_size=vocab_size, do_lower_case=True).vocabulary
+    vocabulary = learn_wordpiece(counts, vocab_size=vocab_size, do_lower_case=True)
     draw = random.Random(seed)
     draw.shuffle(paragraphs)
     sentences = [sentence for document in split_documents([paragraphs]) for sentence in document]

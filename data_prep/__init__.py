@@ -2,13 +2,14 @@
 
 The modules here are the commands; the folders hold their parts.
 
-build_vocabulary.py          text -> vocab.txt
+build_vocabulary.py          text -> vocabulary: WordPiece, byte-level BPE or SentencePiece
 tokenize_corpus.py           text -> tokenised corpus, made once and read many times
 create_pretraining_data.py   text or tokenised corpus -> pre-training records
 beam_pretraining_data.py     the same on many machines, with Apache Beam
 create_finetuning_data.py    labelled data sets -> fine-tuning records
 inspect_records.py           records -> readable text, statistics and warnings
-text/                        files -> documents, sentences and word counts
+text/                        files -> documents and sentences
+vocabulary/                  text -> word counts -> vocabulary
 tokenized/                   the tokenised corpus, which is memory-mapped
 pretraining/                 documents -> pre-training records
 finetuning/                  labelled data -> fine-tuning records

@@ -1,39 +1,53 @@
-"""Learns a WordPiece vocabulary from text and writes it as vocab.txt, one token a line.
+"""Learns a vocabulary from text: WordPiece for BERT, byte-level BPE for RoBERTa, SentencePiece for ALBERT.
 
-Text is read from files, folders, patterns, .gz, .jsonl and tensorflow_datasets names, of any size: what is kept in
-memory is a table of at most two million words. It is normalised and split into words exactly as the tokenizer does;
-which pieces are learnt from the words is decided by the library Hugging Face tokenizers. The same text and flags give
-the same bytes, with any number of processes.
+Text is read from files, folders, patterns, .gz, .jsonl and tensorflow_datasets names, of any size: the command keeps a
+table of at most two million words in memory. The same text and flags give the same bytes, with any number of processes.
 
-Example:
+Examples:
   python -m data_prep.build_vocabulary --input_file='text/*.txt' --output_file=vocab.txt --vocab_size=30000
+  python -m data_prep.build_vocabulary --kind=byte_pair --input_file='text/*.txt' --output_file=roberta-vocabulary
 """
 
 import dataclasses
 import os
-import string
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from absl import flags
 
+from keras_bert.families import BYTE_PAIR, SENTENCE_PIECE, WORD_PIECE
 from keras_bert.program.command_line import run_command
 from keras_bert.program.errors import InputError
 
 if TYPE_CHECKING:
-    from keras_bert.tokenization.vocabulary import Vocabulary
+    from keras_bert.tokenization.tokenizer import TokenTable
+
+KINDS = (WORD_PIECE, BYTE_PAIR, SENTENCE_PIECE)
+_MIN_FREQUENCY, _CHARACTER_COVERAGE = 2, 0.9999
+# Kind -> the options that it does not use.
+_UNUSED_OPTIONS = {
+    BYTE_PAIR: ("character_coverage", "num_unused_tokens"),
+    SENTENCE_PIECE: ("min_frequency", "num_unused_tokens"),
+}
 
 
 def define_flags() -> None:
     flags.DEFINE_list("input_file", None, "Text: files, folders, patterns, tfds:NAME, with commas between them.")
-    flags.DEFINE_string("output_file", None, "The vocabulary to write, usually named vocab.txt.")
+    flags.DEFINE_enum(
+        "kind", WORD_PIECE, KINDS, "wordpiece for BERT, byte_pair for RoBERTa, sentence_piece for ALBERT."
+    )
+    flags.DEFINE_string(
+        "output_file", None, "What to write: a file, usually vocab.txt, for wordpiece; a folder for the other kinds."
+    )
     flags.DEFINE_integer("vocab_size", 30000, "Number of tokens, all kinds together. Less come out of too little text.")
-    flags.DEFINE_bool("do_lower_case", True, "Lower-case the text and strip accents, for an uncased model.")
-    flags.DEFINE_integer("min_frequency", 2, "Pieces that occur less often are not learnt.")
+    flags.DEFINE_bool(
+        "do_lower_case", True, "Lower-case the text and strip accents, for an uncased model. byte_pair keeps text."
+    )
+    flags.DEFINE_integer("min_frequency", _MIN_FREQUENCY, "Pieces that occur less often are not learnt.")
     flags.DEFINE_float(
         "character_coverage",
-        0.9999,
+        _CHARACTER_COVERAGE,
         "The share of the text's characters that the vocabulary must be able to spell; the rarest characters are left "
         "out, and words with them become [UNK].",
     )
@@ -44,34 +58,28 @@ def define_flags() -> None:
     flags.mark_flags_as_required(["input_file", "output_file"])
 
 
-# Every vocabulary can spell these, even if the text it was learnt from could not.
-_ALWAYS_SPELT = string.ascii_letters + string.digits + string.punctuation
-
-# The learner takes text, not counts: beyond this many words the counts are scaled down together.
-_MAX_WORDS_TO_LEARNER = 50_000_000
-
-
 @dataclasses.dataclass(frozen=True)
 class VocabularySummary:
     """What came of `build_vocabulary`.
 
     Attributes:
-        vocabulary: `Vocabulary`.
+        vocabulary: a `Vocabulary`, `BytePairTokenizer` or `SentencePieceTokenizer`.
         num_words: words in the text.
         num_different_words: how many of them differ.
-        num_characters: different characters that the vocabulary can spell.
+        num_characters: different characters that the vocabulary can spell; 0: all.
         unknown_share: the share of the text's words that have other characters, 0 to 1.
     """
 
-    vocabulary: "Vocabulary"
+    vocabulary: "TokenTable"
     num_words: int
     num_different_words: int
     num_characters: int
     unknown_share: float
 
     def __str__(self):
+        characters = f"{self.num_characters:,}" if self.num_characters else "all"
         return (
-            f"{len(self.vocabulary):,} tokens, which spell {self.num_characters:,} characters, learnt from "
+            f"{len(self.vocabulary):,} tokens, which spell {characters} characters, learnt from "
             f"{self.num_words:,} words ({self.num_different_words:,} different); {self.unknown_share:.3%} of the words "
             "have other characters"
         )
@@ -81,118 +89,118 @@ def build_vocabulary(
     input_file: str | Sequence[str],
     output_file: str | os.PathLike,
     *,
+    kind: str = WORD_PIECE,
     vocab_size: int = 30000,
     do_lower_case: bool = True,
-    min_frequency: int = 2,
-    character_coverage: float = 0.9999,
+    min_frequency: int = _MIN_FREQUENCY,
+    character_coverage: float = _CHARACTER_COVERAGE,
     num_unused_tokens: int = 0,
     text_field: str = "text",
     tfds_data_dir: str | None = None,
     num_processes: int = 1,
     show_progress: bool = False,
 ) -> VocabularySummary:
-    """Learns a WordPiece vocabulary from text and writes it; see the top of this file.
+    """Learns a vocabulary from text and writes it; see the top of this file.
 
     Args:
         input_file: what `data_prep.text.corpus.read_documents` takes.
-        output_file: an existing file is replaced, whole or not at all.
+        output_file: for "wordpiece" a file, which is replaced, whole or not at all; for the other kinds a folder, which
+            must be empty or missing.
+        kind: "wordpiece", "byte_pair" or "sentence_piece".
         num_processes: with more than one, the calling script needs the usual `if __name__ == "__main__":`.
 
     Raises:
-        InputError: the text cannot be read or has no words, a value is out of range, `vocab_size` is too small for
-            the special tokens and the characters of the text, or the file cannot be written.
+        InputError: the text cannot be read or has no words, a value is out of range, the kind does not use an option
+            that was given, `vocab_size` is too small for the special tokens and the characters of the text, or the
+            output cannot be written.
     """
-    from tqdm import tqdm
-
-    from data_prep.text.corpus import input_size, list_sources, read_documents
-    from data_prep.text.word_counts import count_words
-    from keras_bert.program.atomic_output import atomic_file, check_output_file
+    from data_prep.text.corpus import list_sources
+    from keras_bert.program.atomic_output import atomic_file, atomic_folder, check_output_file
+    from keras_bert.tokenization.kinds import save_vocabulary
 
     _check_values(vocab_size, min_frequency, character_coverage, num_unused_tokens, num_processes)
-    check_output_file(output_file)
-    check_output_file(output_file, list_sources(input_file))
-    # Opened first: that nothing can be written there should be said before hours of counting.
-    with atomic_file(output_file) as file:
-        size = input_size(input_file, tfds_data_dir=tfds_data_dir)
-        with tqdm(desc="counting words", total=size, unit="B", unit_scale=True, disable=not show_progress) as progress:
-            documents = read_documents(
-                input_file, text_field=text_field, tfds_data_dir=tfds_data_dir, on_progress=progress.update
-            )
-            counts = count_words(documents, do_lower_case, num_processes=num_processes)
-        summary = learn_vocabulary(
-            counts,
-            vocab_size=vocab_size,
-            do_lower_case=do_lower_case,
-            min_frequency=min_frequency,
-            character_coverage=character_coverage,
-            num_unused_tokens=num_unused_tokens,
-            show_progress=show_progress,
-        )
-        file.write("".join(f"{token}\n" for token in summary.vocabulary.tokens).encode("utf-8"))
-    return summary
-
-
-def learn_vocabulary(
-    counts: Counter[str],
-    *,
-    vocab_size: int,
-    do_lower_case: bool = True,
-    min_frequency: int = 2,
-    character_coverage: float = 0.9999,
-    num_unused_tokens: int = 0,
-    show_progress: bool = False,
-) -> VocabularySummary:
-    """Learns a vocabulary from the counts of normalised words (`word_counts.count_words`).
-
-    The tokens come in this order: [PAD] [UNK] [CLS] [SEP] [MASK], unused slots, characters, characters that continue a
-    word, and pieces of several characters, the most useful first.
-
-    Raises:
-        InputError: there are no words, or `vocab_size` is too small.
-    """
-    from tokenizers import Tokenizer, models, pre_tokenizers, trainers
-
-    from keras_bert.tokenization.vocabulary import SPECIAL_TOKENS, Vocabulary
-
-    if not counts:
-        raise InputError("The text has no words: it is nothing but white space and control characters.")
-    characters = _characters(counts, character_coverage, do_lower_case)
-    known = {word: count for word, count in counts.items() if characters.issuperset(word)}
-    first_tokens = [
-        *SPECIAL_TOKENS,
-        *(f"[unused{number}]" for number in range(num_unused_tokens)),
-        *sorted(characters),
-        *(f"##{character}" for character in sorted(_continuing_characters(known, characters))),
-    ]
-    if vocab_size < len(first_tokens):
-        raise InputError(
-            f"vocab_size={vocab_size} is too small: special tokens, unused slots and the characters of the text take "
-            f"{len(first_tokens)}. Use a larger one, or a lower character_coverage."
-        )
-    num_words = sum(counts.values())
-    scale = min(1.0, _MAX_WORDS_TO_LEARNER / num_words)
-    trainer = trainers.WordPieceTrainer(
-        vocab_size=vocab_size,
-        min_frequency=max(1, round(min_frequency * scale)),
-        # The learner numbers pieces in the random order of its hash tables, and breaks ties by number. With all
-        # characters given as special tokens the numbers are fixed, and so is what is learnt.
-        special_tokens=first_tokens,
-        initial_alphabet=sorted(characters),
-        limit_alphabet=len(characters),
-        continuing_subword_prefix="##",
-        show_progress=show_progress,
+    _check_options(
+        kind,
+        min_frequency=(min_frequency, _MIN_FREQUENCY),
+        character_coverage=(character_coverage, _CHARACTER_COVERAGE),
+        num_unused_tokens=(num_unused_tokens, 0),
     )
-    tokenizer = Tokenizer(models.WordPiece(unk_token="[UNK]"))
-    tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
-    tokenizer.train_from_iterator(_text_with_counts(known, scale), trainer)
-    ids = tokenizer.get_vocab()
+    if kind == WORD_PIECE:
+        check_output_file(output_file)
+        check_output_file(output_file, list_sources(input_file))
+    options = {"vocab_size": vocab_size, "show_progress": show_progress}
+    if kind != BYTE_PAIR:
+        options |= {"do_lower_case": do_lower_case, "character_coverage": character_coverage}
+    if kind != SENTENCE_PIECE:
+        options["min_frequency"] = min_frequency
+    if kind == WORD_PIECE:
+        options["num_unused_tokens"] = num_unused_tokens
+    # The output is opened first: an error in it should come before hours of counting.
+    with (atomic_file if kind == WORD_PIECE else atomic_folder)(output_file) as output:
+        words_of, learn = _learner(kind)
+        counts = _count(input_file, words_of, do_lower_case, text_field, tfds_data_dir, num_processes, show_progress)
+        if not counts:
+            raise InputError("The text has no words: it is nothing but white space and control characters.")
+        vocabulary = learn(counts, **options)
+        if kind == WORD_PIECE:
+            output.write("".join(f"{token}\n" for token in vocabulary.tokens).encode())
+        else:
+            save_vocabulary(vocabulary, output)
+    return _summary(kind, vocabulary, counts)
+
+
+def _learner(kind: str):
+    """Returns the function that splits text into words, and the one that learns from their counts."""
+    if kind == BYTE_PAIR:
+        from data_prep.vocabulary.learn_byte_pair import byte_pair_words, learn_byte_pair
+
+        return byte_pair_words, learn_byte_pair
+    if kind == SENTENCE_PIECE:
+        from data_prep.vocabulary.learn_sentence_piece import learn_sentence_piece, sentence_piece_words
+
+        return sentence_piece_words, learn_sentence_piece
+    from data_prep.vocabulary.learn_wordpiece import learn_wordpiece
+    from keras_bert.tokenization.wordpiece import words_of_stretch
+
+    return words_of_stretch, learn_wordpiece
+
+
+def _count(
+    input_file, words_of, do_lower_case, text_field, tfds_data_dir, num_processes, show_progress
+) -> Counter[str]:
+    from tqdm import tqdm
+
+    from data_prep.text.corpus import input_size, read_documents
+    from data_prep.vocabulary.word_counts import count_words
+
+    size = input_size(input_file, tfds_data_dir=tfds_data_dir)
+    with tqdm(desc="counting words", total=size, unit="B", unit_scale=True, disable=not show_progress) as progress:
+        documents = read_documents(
+            input_file, text_field=text_field, tfds_data_dir=tfds_data_dir, on_progress=progress.update
+        )
+        return count_words(documents, do_lower_case, num_processes=num_processes, words_of=words_of)
+
+
+def _summary(kind: str, vocabulary: "TokenTable", counts: Counter[str]) -> VocabularySummary:
+    characters = {token for token in vocabulary.tokens if len(token) == 1}
+    num_known = sum(count for word, count in counts.items() if kind == BYTE_PAIR or characters.issuperset(word))
     return VocabularySummary(
-        vocabulary=Vocabulary(sorted(ids, key=ids.get)),
-        num_words=num_words,
+        vocabulary=vocabulary,
+        num_words=counts.total(),
         num_different_words=len(counts),
-        num_characters=len(characters),
-        unknown_share=1 - sum(known.values()) / num_words,
+        num_characters=0 if kind == BYTE_PAIR else len(characters),
+        unknown_share=1 - num_known / counts.total(),
     )
+
+
+def _check_options(kind: str, **options) -> None:
+    """Refuses options that the kind does not use and that differ from their defaults."""
+    if kind not in KINDS:
+        raise InputError(f"kind must be one of {', '.join(KINDS)}. Received: {kind!r}")
+    for name in _UNUSED_OPTIONS.get(kind, ()):
+        value, default = options[name]
+        if value != default:
+            raise InputError(f"{name}={value} has no effect on the kind {kind}. Leave the option out.")
 
 
 def _check_values(vocab_size, min_frequency, character_coverage, num_unused_tokens, num_processes) -> None:
@@ -208,44 +216,13 @@ def _check_values(vocab_size, min_frequency, character_coverage, num_unused_toke
         raise InputError(f"character_coverage must be above 0 and at most 1. Received: {character_coverage}")
 
 
-def _characters(counts: Counter[str], coverage: float, do_lower_case: bool) -> set[str]:
-    """Returns the most frequent characters that make up `coverage` of the text, and those of ASCII."""
-    character_counts = Counter()
-    for word, count in counts.items():
-        for character in word:
-            character_counts[character] += count
-    characters = set(_ALWAYS_SPELT.lower() if do_lower_case else _ALWAYS_SPELT)
-    left_out = (1.0 - coverage) * character_counts.total()
-    for character, count in sorted(character_counts.items(), key=lambda item: (item[1], item[0])):
-        left_out -= count
-        # Compared with a little room, for the rounding of 1 - coverage.
-        if left_out < -1e-6:
-            characters.add(character)
-    return characters
-
-
-def _continuing_characters(words: Iterable[str], characters: set[str]) -> set[str]:
-    """Returns the characters that stand inside words; ASCII letters and digits always can."""
-    inside = {character for word in words for character in word[1:]}
-    return inside | {character for character in characters if character.isascii() and character.isalnum()}
-
-
-def _text_with_counts(counts: dict[str, int], scale: float) -> Iterator[str]:
-    """Yields text in which every word occurs as often as it should, the most frequent words first."""
-    for word, count in sorted(counts.items(), key=lambda item: (-item[1], item[0])):
-        rest = int(count * scale)
-        while rest > 0:
-            repeats = min(rest, 1000)
-            yield f"{word} " * repeats
-            rest -= repeats
-
-
 def main() -> None:
     """Reads the flags and writes the vocabulary."""
     arguments = flags.FLAGS
     summary = build_vocabulary(
         arguments.input_file,
         arguments.output_file,
+        kind=arguments.kind,
         vocab_size=arguments.vocab_size,
         do_lower_case=arguments.do_lower_case,
         min_frequency=arguments.min_frequency,

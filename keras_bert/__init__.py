@@ -31,6 +31,7 @@ _PUBLIC = {
     "load_vocabulary": "keras_bert.tokenization.kinds",
     "WordPieceTokenizer": "keras_bert.tokenization.wordpiece",
     "BytePairTokenizer": "keras_bert.tokenization.byte_pair",
+    "SentencePieceTokenizer": "keras_bert.tokenization.sentence_piece",
     "GraphTokenizer": "keras_bert.tokenization.graph_wordpiece",
     "BertEncoder": "keras_bert.models.encoder",
     "BertPretrainer": "keras_bert.models.pretrainer",

@@ -32,10 +32,10 @@ AT_CALL_TIME = {
     ("keras_bert.models.masked_lm", "keras_bert.tasks.masked_lm.task"),
 }
 # The same inside data_prep: its commands import from every folder.
-DATA_PREP_ROWS = [["text"], ["tokenized"], ["finetuning", "inspection", "pretraining"]]
+DATA_PREP_ROWS = [["text"], ["tokenized", "vocabulary"], ["finetuning", "inspection", "pretraining"]]
 DATA_PREP_ROW = {place: number for number, row in enumerate(DATA_PREP_ROWS) for place in row}
 # data_prep knows text, records and the examples of tasks; no model code.
-DATA_PREP_MAY_IMPORT = ("program", "tokenization", "records", "tasks")
+DATA_PREP_MAY_IMPORT = ("families", "program", "tokenization", "records", "tasks")
 # data_prep imports these files of keras_bert/tasks: they import neither models nor TensorFlow.
 LIGHT_FILES = ("examples", "rows", "scores", "tag_schemes", "answer_spans", "tokenized_texts", "encoding")
 HEAVY_PLACES = ("accelerate", "layers", "optimization", "models", "checkpoints")

@@ -1,15 +1,18 @@
 import os
+import re
 import subprocess
 import sys
 from collections import Counter
 
 import pytest
 
-from data_prep import build_vocabulary as build_vocabulary_module
-from data_prep.build_vocabulary import build_vocabulary, learn_vocabulary
+from data_prep.build_vocabulary import build_vocabulary
 from data_prep.text.corpus import read_documents
-from data_prep.text.word_counts import count_words
+from data_prep.vocabulary import word_counts
+from data_prep.vocabulary.learn_wordpiece import learn_wordpiece
+from data_prep.vocabulary.word_counts import count_words
 from keras_bert.program.errors import InputError
+from keras_bert.tokenization.kinds import load_vocabulary
 from keras_bert.tokenization.vocabulary import SPECIAL_TOKENS, Vocabulary
 from keras_bert.tokenization.wordpiece import WordPieceTokenizer, words_of_stretch
 
@@ -21,7 +24,7 @@ def fox_counts():
 
 
 def learn(counts, vocab_size=200, **options):
-    return learn_vocabulary(counts, vocab_size=vocab_size, **options).vocabulary.tokens
+    return learn_wordpiece(counts, vocab_size=vocab_size, **options).tokens
 
 
 def test_tokens_come_in_order_special_characters_continuations_pieces():
@@ -63,10 +66,16 @@ def test_ascii_can_always_be_spelt():
 def test_characters_are_kept_until_the_text_is_covered():
     counts = Counter({"ööö": 98, "ü": 5, "ä": 1})
     assert {"ö", "ü", "ä"} <= set(learn(counts, character_coverage=1.0))
-    some = learn_vocabulary(counts, vocab_size=200, character_coverage=0.99)
-    assert {"ö", "ü"} <= set(some.vocabulary.tokens)
-    assert "ä" not in some.vocabulary.tokens
-    assert some.unknown_share == pytest.approx(1 / 104)
+    some = learn(counts, character_coverage=0.99)
+    assert {"ö", "ü"} <= set(some)
+    assert "ä" not in some
+
+
+def test_the_summary_counts_words_that_cannot_be_spelt(tmp_path):
+    (tmp_path / "text.txt").write_text("ööö " * 98 + "ü " * 5 + "ä", encoding="utf-8")
+    options = {"character_coverage": 0.99, "do_lower_case": False}
+    summary = build_vocabulary(str(tmp_path / "text.txt"), tmp_path / "vocab.txt", **options)
+    assert summary.unknown_share == pytest.approx(1 / 104)
 
 
 def test_a_word_with_a_character_that_is_left_out_teaches_nothing():
@@ -77,7 +86,7 @@ def test_a_word_with_a_character_that_is_left_out_teaches_nothing():
 
 def test_counts_beyond_the_limit_are_scaled_down_together(monkeypatch):
     small = learn(fox_counts())
-    monkeypatch.setattr(build_vocabulary_module, "_MAX_WORDS_TO_LEARNER", sum(fox_counts().values()))
+    monkeypatch.setattr(word_counts, "_MAX_WORDS_TO_LEARNER", sum(fox_counts().values()))
     large = Counter({word: 1000 * count for word, count in fox_counts().items()})
     assert learn(large, min_frequency=2000) == small
 
@@ -88,17 +97,17 @@ def wikipedia(shared_data):
 
 
 def test_every_piece_learnt_from_wikipedia_can_be_reached(wikipedia):
-    summary = learn_vocabulary(wikipedia, vocab_size=8000)
-    assert len(summary.vocabulary) == 8000
-    for token in summary.vocabulary.tokens[5:]:
+    vocabulary = learn_wordpiece(wikipedia, vocab_size=8000)
+    assert len(vocabulary) == 8000
+    for token in vocabulary.tokens[5:]:
         assert words_of_stretch(token.removeprefix("##"), True) == [token.removeprefix("##")]
-    tokenizer = WordPieceTokenizer(summary.vocabulary)
+    tokenizer = WordPieceTokenizer(vocabulary)
     ids = Counter()
     for word, count in wikipedia.items():
         for number in tokenizer.encode(word):
             ids[number] += count
     assert ids.total() / wikipedia.total() < 1.25
-    assert ids[summary.vocabulary.unk_id] / wikipedia.total() < 0.0005
+    assert ids[vocabulary.unk_id] / wikipedia.total() < 0.0005
 
 
 def run(*flags, **environment):
@@ -121,6 +130,44 @@ def test_the_command_writes_the_same_bytes_whatever_the_hash_seed_threads_and_pr
         written.add(output.read_bytes())
     assert len(written) == 1
     assert len(Vocabulary.from_file(tmp_path / "vocab1.txt")) == 3000
+
+
+KIND_FILES = {"byte_pair": {"vocab.json", "merges.txt"}, "sentence_piece": {"spiece.model"}}
+
+
+@pytest.mark.parametrize("kind", KIND_FILES)
+def test_other_kinds_are_learnt_with_the_same_bytes_for_any_number_of_processes(tmp_path, kind):
+    (tmp_path / "text.txt").write_text(f"{FOX} Café don't 12, 字\n" * 40, encoding="utf-8")
+    options = {"kind": kind, "vocab_size": 330 if kind == "byte_pair" else 60}
+    summary = build_vocabulary(str(tmp_path / "text.txt"), tmp_path / "one", **options)
+    build_vocabulary(str(tmp_path / "text.txt"), tmp_path / "two", num_processes=2, **options)
+    files = {path.name: path.read_bytes() for path in (tmp_path / "one").iterdir()}
+    assert set(files) == KIND_FILES[kind] | {"tokenizer_config.json"}
+    assert files == {path.name: path.read_bytes() for path in (tmp_path / "two").iterdir()}
+    found = load_vocabulary(tmp_path / "one")
+    assert len(found) == len(summary.vocabulary) <= options["vocab_size"]
+    assert summary.unknown_share == 0
+    assert found.unk_id not in found.encode("the quickest foxes Café 字")
+    assert found.decode(found.encode("the quick fox")).strip() == "the quick fox"
+    assert len(found.encode("the quick fox")) < 9
+    assert "all characters" in str(summary) or kind == "sentence_piece"
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"kind": "byte_pair", "vocab_size": 261}, "vocab_size=261 is too small: special tokens and bytes take 261"),
+        ({"kind": "byte_pair", "num_unused_tokens": 3}, "num_unused_tokens=3 has no effect on the kind byte_pair"),
+        ({"kind": "sentence_piece", "min_frequency": 5}, "min_frequency=5 has no effect on the kind sentence_piece"),
+        ({"kind": "sentence_piece", "vocab_size": 14}, "sentencepiece cannot learn 14 tokens from this text: "),
+        ({"kind": "word"}, "kind must be one of wordpiece, byte_pair, sentence_piece. Received: 'word'"),
+    ],
+)
+def test_what_a_kind_cannot_do_is_refused(tmp_path, options, message):
+    (tmp_path / "text.txt").write_text(FOX)
+    with pytest.raises(InputError, match=re.escape(message)):
+        build_vocabulary(str(tmp_path / "text.txt"), tmp_path / "out", **options)
+    assert not (tmp_path / "out").exists()
 
 
 def test_bad_input_to_the_command_is_one_line(tmp_path):

@@ -1,4 +1,4 @@
-"""RoBERTa and DistilBERT on texts: trained, asked, saved, loaded, exported. An export answers as `predict` does."""
+"""RoBERTa, ALBERT and DistilBERT on texts: trained, asked, saved, exported. An export answers as `predict` does."""
 
 import json
 import os
@@ -25,6 +25,15 @@ from keras_bert.models.encoder import BertEncoder
 from keras_bert.tasks.classification.rows import encode_texts
 from keras_bert.tasks.question_answering.rows import WindowOptions, make_windows
 from keras_bert.tokenization.byte_pair import byte_alphabet
+from keras_bert.tokenization.sentence_piece import SentencePieceTokenizer
+from keras_bert.tokenization.sentence_piece_model import (
+    CONTROL,
+    NORMAL,
+    UNKNOWN,
+    USER_DEFINED,
+    Piece,
+    SentencePieceModel,
+)
 from keras_bert.tokenization.vocabulary import SPECIAL_TOKENS
 
 SPECIAL = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
@@ -42,7 +51,22 @@ def word_pieces() -> Vocabulary:
     return Vocabulary([*SPECIAL_TOKENS, "the", "a", "fox", "dog", ",", "##es", "who", "?"])
 
 
-VOCABULARIES = {"roberta": byte_pairs(), "distilbert": word_pieces(), "electra": word_pieces()}
+def sentence_pieces(**settings) -> SentencePieceTokenizer:
+    """A model with whole words, some characters, and the symbol "," of its own."""
+    words = ["the", "a", "fox", "dog", "who"]
+    pieces = [("<pad>", CONTROL), ("<unk>", UNKNOWN), *((name, CONTROL) for name in ("[CLS]", "[SEP]", "[MASK]"))]
+    pieces += [(",", USER_DEFINED), *((f"▁{word}", NORMAL) for word in words), ("▁", NORMAL)]
+    pieces += [(character, NORMAL) for character in "abcdefghijklmnopqrstuvwxyz?'"]
+    scored = [Piece(text, -float(number), kind) for number, (text, kind) in enumerate(pieces)]
+    return SentencePieceTokenizer(SentencePieceModel(tuple(scored), b"").to_bytes(), **settings)
+
+
+VOCABULARIES = {
+    "roberta": byte_pairs(),
+    "albert": sentence_pieces(),
+    "distilbert": word_pieces(),
+    "electra": word_pieces(),
+}
 
 
 def config(family: str) -> BertConfig:
@@ -66,7 +90,7 @@ def exported(model, folder, **options):
     return tf.saved_model.load(model.export_for_serving(folder, **options)).signatures
 
 
-@pytest.fixture(params=["roberta", pytest.param("distilbert", marks=pytest.mark.slow)])
+@pytest.fixture(params=["roberta", "albert", pytest.param("distilbert", marks=pytest.mark.slow)])
 def family(request):
     return request.param
 
@@ -234,7 +258,7 @@ IDS = dict(byte_pairs().ids)
         ({"merges": "t h\n"}, "there is .*merges.txt, but no .*vocab.json"),
         ({"vocabulary": IDS, "merges": "q z\n"}, "names or makes the token 'qz', which the vocabulary"),
         ({"vocabulary": IDS | {"more": len(IDS) + 1}, "merges": "t h\n"}, "must be 0 to .*'more' has id"),
-        ({}, "has no vocabulary: vocab.txt"),
+        ({}, "has no vocabulary. Expected: vocab.txt"),
     ],
 )
 def test_a_folder_without_a_usable_tokenizer_is_refused(tmp_path, files, message):
@@ -260,7 +284,9 @@ def test_a_wordpiece_file_for_a_roberta_is_refused(tmp_path):
     for name in ("vocab.json", "merges.txt"):
         os.remove(tmp_path / "model" / name)
     word_pieces().save(tmp_path / "model" / "vocab.txt")
-    with pytest.raises(InputError, match="belongs to WordPiece, and its model needs byte-level BPE"):
+    with pytest.raises(
+        InputError, match="has the files of a wordpiece tokenizer, and its model needs byte-level BPE: vocab.json"
+    ):
         BertEncoder.from_pretrained(tmp_path / "model")
 
 

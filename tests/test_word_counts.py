@@ -3,9 +3,9 @@ from collections import Counter
 
 import pytest
 
-from data_prep.text import word_counts
 from data_prep.text.corpus import read_documents
-from data_prep.text.word_counts import count_words
+from data_prep.vocabulary import word_counts
+from data_prep.vocabulary.word_counts import count_words
 from keras_bert.tokenization.vocabulary import Vocabulary
 from keras_bert.tokenization.wordpiece import WordPieceTokenizer
 

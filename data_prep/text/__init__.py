@@ -1,10 +1,9 @@
-"""Reads text: files -> documents, sentences and word counts.
+"""Reads text: files -> documents and sentences.
 
 corpus.py        reads files, folders, patterns, .gz and .jsonl, one document at a time
 text_chunks.py   cuts text files into chunks of about 2 MB, the unit of parallel work
 tfds_text.py     reads text from tensorflow_datasets by name
 text_lines.py    reads text files line by line
 sentences.py     splits paragraphs into sentences
-word_counts.py   counts words in bounded memory
 ordered_map.py   maps a function over items in several processes and keeps their order
 """

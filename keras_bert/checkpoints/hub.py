@@ -9,6 +9,7 @@ _PATTERNS = [
     "*.json",
     "vocab.txt",
     "merges.txt",
+    "spiece.model",
     "*.safetensors",
     "model.weights.h5",
     "assets/tokenizer/*",

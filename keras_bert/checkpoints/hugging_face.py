@@ -20,7 +20,7 @@ from keras_bert.checkpoints.safetensors_file import read_safetensors, write_safe
 from keras_bert.checkpoints.sentence_transformers import read_sentence_pooling
 from keras_bert.checkpoints.torch_file import read_torch_file
 from keras_bert.config import SENTENCE_POOLING, BertConfig
-from keras_bert.families import BYTE_PAIR, FAMILIES, WORD_PIECE
+from keras_bert.families import FAMILIES, WORD_PIECE
 from keras_bert.program.atomic_output import atomic_file
 from keras_bert.program.errors import InputError
 from keras_bert.program.json_files import checked, member, read_json_object, strings
@@ -120,10 +120,8 @@ def read_hugging_face(path: str, trust_pickle: bool = False) -> BertCheckpoint:
     kind = FAMILIES[config.model_type].tokenizer
     if kind == WORD_PIECE:
         vocabulary, casing, remarks = tokenizer.read_tokenizer(path, config.vocab_size)
-    elif kind == BYTE_PAIR:
-        vocabulary, casing, remarks = tokenizer.read_byte_pair(path, config.vocab_size)
     else:
-        vocabulary, casing, remarks = None, {}, [f"its tokenizer ({kind}) is not read"]
+        vocabulary, casing, remarks = tokenizer.read_other_tokenizer(path, kind, config.vocab_size)
     config = config.replace(**casing)
     has_labels = head in (form.CLASSIFIER, form.TOKEN_CLASSIFIER)
     labels = _labels(path, values, form.num_outputs(weights_path, tensors, head)) if has_labels else None

@@ -1,17 +1,29 @@
 """The tokenizer's files in a Hugging Face folder: vocabulary, casing and accents."""
 
+import base64
 import json
 import os
 import reprlib
 from collections.abc import Mapping
 
 from keras_bert.config import BertConfig
+from keras_bert.families import BYTE_PAIR, SENTENCE_PIECE, WORD_PIECE
 from keras_bert.program.atomic_output import atomic_file
 from keras_bert.program.errors import InputError
 from keras_bert.program.json_files import checked, member, read_json_object
-from keras_bert.tokenization.byte_pair import BytePairTokenizer, special_tokens_of
+from keras_bert.tokenization.byte_pair import BytePairTokenizer
 from keras_bert.tokenization.kinds import find_vocabulary
-from keras_bert.tokenization.tokenizer import TokenTable
+from keras_bert.tokenization.sentence_piece import ALBERT_SPECIAL_TOKENS, SentencePieceTokenizer
+from keras_bert.tokenization.sentence_piece_model import (
+    CONTROL,
+    NORMAL,
+    UNKNOWN,
+    USER_DEFINED,
+    Piece,
+    SentencePieceModel,
+)
+from keras_bert.tokenization.tokenizer import ROBERTA_SPECIAL_TOKENS, TokenTable
+from keras_bert.tokenization.tokenizer_files import special_tokens_of
 from keras_bert.tokenization.vocabulary import CLS, MASK, PAD, SEP, SPECIAL_TOKENS, UNK, Vocabulary
 
 VOCABULARY_FILE = "vocab.txt"
@@ -22,6 +34,14 @@ SPECIAL_TOKENS_FILE = "special_tokens_map.json"
 _SPECIAL_NAMES = {"unk_token": UNK, "sep_token": SEP, "pad_token": PAD, "cls_token": CLS, "mask_token": MASK}
 # Tables are filled up to multiples of 8, 64 or 128 rows for speed; a larger gap is another vocabulary.
 _LARGEST_FILLING = 127
+# Steps of ALBERT's normaliser in tokenizer.json. `SentencePieceModel.without_case` does the first three, and
+# SentencePiece itself joins spaces.
+_LOWER_CASE = ["NFKD", "StripAccents", "Lowercase"]
+_REPLACED = (
+    ("Replace", {"String": "``"}, '"'),
+    ("Replace", {"String": "''"}, '"'),
+    ("Replace", {"Regex": " {2,}"}, " "),
+)
 
 
 def read_tokenizer(path: str, vocab_size: int) -> tuple[Vocabulary | None, dict, list[str]]:
@@ -58,30 +78,40 @@ def read_tokenizer(path: str, vocab_size: int) -> tuple[Vocabulary | None, dict,
     return vocabulary, casing, remarks
 
 
-def read_byte_pair(path: str, vocab_size: int) -> tuple[BytePairTokenizer | None, dict, list[str]]:
-    """Returns the same as `read_tokenizer` for byte-level BPE, which has no casing.
+def read_other_tokenizer(path: str, kind: str, vocab_size: int) -> tuple[TokenTable | None, dict, list[str]]:
+    """Returns the same as `read_tokenizer` for byte-level BPE and SentencePiece.
+
+    Args:
+        kind: `BYTE_PAIR` or `SENTENCE_PIECE`.
 
     Raises:
         InputError: a file is damaged or of another kind, or the vocabulary does not fit `vocab_size`.
     """
-    vocabulary = find_vocabulary(path) or _byte_pair_of_tokenizer_file(path)
+    tokenizer_class, read_tokenizer_file, files = _OTHER_KINDS[kind]
+    vocabulary = find_vocabulary(path) or read_tokenizer_file(path)
     if vocabulary is None:
         return None, {}, []
-    if not isinstance(vocabulary, BytePairTokenizer):
+    if not isinstance(vocabulary, tokenizer_class):
         raise InputError(
-            f"{path} has a vocab.txt, which belongs to WordPiece, and its model needs byte-level BPE: vocab.json and "
-            "merges.txt. Copy these from the folder that the model came from."
+            f"{path} has the files of a {_kind_of(vocabulary)} tokenizer, and its model needs {files}. Copy these from "
+            "the folder that the model came from."
         )
     remarks = []
     num_missing = vocab_size - len(vocabulary)
-    if 0 < num_missing <= _LARGEST_FILLING and vocab_size % 8 == 0:
+    if kind == BYTE_PAIR and 0 < num_missing <= _LARGEST_FILLING and vocab_size % 8 == 0:
         remarks.append(f"{num_missing} rows of the token table have no token: named <unused_row_...>")
         names = {f"<unused_row_{number}>": number for number in range(len(vocabulary), vocab_size)}
         vocabulary = BytePairTokenizer(
             {**vocabulary.ids, **names}, vocabulary.merges, vocabulary.special_tokens, vocabulary.add_prefix_space
         )
     _check_size(path, vocabulary, vocab_size)
-    return vocabulary, {}, remarks
+    casing = {"do_lower_case": vocabulary.do_lower_case} if kind == SENTENCE_PIECE else {}
+    return vocabulary, casing, remarks
+
+
+def _kind_of(vocabulary: TokenTable) -> str:
+    kinds = (kind for kind, (tokenizer_class, *_) in _OTHER_KINDS.items() if isinstance(vocabulary, tokenizer_class))
+    return next(kinds, WORD_PIECE)
 
 
 def _byte_pair_of_tokenizer_file(path: str) -> BytePairTokenizer | None:
@@ -121,9 +151,69 @@ def _byte_pair_of_tokenizer_file(path: str) -> BytePairTokenizer | None:
         merges.append(tuple(pair))
     prefix = member(splitter, "add_prefix_space", bool, file, False)
     try:
-        return BytePairTokenizer(ids, merges, special_tokens_of(path), prefix)
+        return BytePairTokenizer(ids, merges, special_tokens_of(path, ROBERTA_SPECIAL_TOKENS), prefix)
     except InputError as error:
         raise InputError(f"{file}: {error}") from None
+
+
+def _sentence_piece_of_tokenizer_file(path: str) -> SentencePieceTokenizer | None:
+    """Returns the tokenizer of a `tokenizer.json`, the only file that transformers 5 writes; None without one."""
+    file = os.path.join(path, TOKENIZER_FILE)
+    if not os.path.isfile(file):
+        return None
+    values = read_json_object(file)
+    model = member(values, "model", dict, file, {})
+    if model.get("type") != "Unigram" or model.get("byte_fallback"):
+        raise InputError(
+            f"{file}: the model is {reprlib.repr(model.get('type'))}, and only Unigram without byte_fallback is read."
+        )
+    splitters = [part.get("type") for part in _parts(values, "pre_tokenizer", "pretokenizers", file)]
+    if splitters not in (["Metaspace"], ["WhitespaceSplit", "Metaspace"]):
+        raise InputError(f"{file}: the pre_tokenizer is {splitters}, and only Metaspace is read, as ALBERT has it.")
+    do_lower_case, rules = _normalizer(values, file)
+    types = {
+        checked(checked(entry, dict, "each of added_tokens", file).get("content"), str, "content", file): (
+            CONTROL if entry.get("special") else USER_DEFINED
+        )
+        for entry in member(values, "added_tokens", list, file, [])
+    }
+    pieces = []
+    for number, entry in enumerate(member(model, "vocab", list, file, [])):
+        if not isinstance(entry, list) or [type(part) for part in entry] not in ([str, float], [str, int]):
+            raise InputError(f"{file}: a piece must be a text and its score. Received: {reprlib.repr(entry)}")
+        kind = UNKNOWN if number == model.get("unk_id") else types.get(entry[0], NORMAL)
+        pieces.append(Piece(entry[0], float(entry[1]), kind))
+    try:
+        data = SentencePieceModel(tuple(pieces), rules).to_bytes()
+        return SentencePieceTokenizer(data, special_tokens_of(path, ALBERT_SPECIAL_TOKENS), do_lower_case)
+    except InputError as error:
+        raise InputError(f"{file}: {error}") from None
+
+
+def _normalizer(values: Mapping, file: str) -> tuple[bool, bytes]:
+    """Returns whether texts are lower-cased without accents, and the compiled rules of a SentencePiece model."""
+    rules, steps = b"", []
+    for part in _parts(values, "normalizer", "normalizers", file):
+        if part.get("type") == "Precompiled":
+            try:
+                rules = base64.b64decode(member(part, "precompiled_charsmap", str, file, ""), validate=True)
+            except ValueError:
+                raise InputError(f"{file}: precompiled_charsmap is not base64.") from None
+        elif (part.get("type"), part.get("pattern"), part.get("content")) not in _REPLACED:
+            steps.append(part.get("type"))
+    if steps not in ([], _LOWER_CASE):
+        raise InputError(
+            f"{file}: the normalizer has the steps {reprlib.repr(steps)}. Only {_LOWER_CASE} are read, all or none, "
+            "and Precompiled."
+        )
+    return bool(steps), rules
+
+
+def _parts(values: Mapping, name: str, names: str, file: str) -> list[dict]:
+    """Returns the parts of a sequence in a tokenizer.json; something else is its only part."""
+    part = member(values, name, dict, file, {})
+    parts = member(part, names, list, file, []) if part.get("type") == "Sequence" else [part] if part else []
+    return [checked(part, dict, f"each part of {name}", file) for part in parts]
 
 
 def _check_size(path: str, vocabulary: TokenTable, vocab_size: int) -> None:
@@ -134,11 +224,17 @@ def _check_size(path: str, vocabulary: TokenTable, vocab_size: int) -> None:
         )
 
 
+_OTHER_KINDS = {
+    BYTE_PAIR: (BytePairTokenizer, _byte_pair_of_tokenizer_file, "byte-level BPE: vocab.json and merges.txt"),
+    SENTENCE_PIECE: (SentencePieceTokenizer, _sentence_piece_of_tokenizer_file, "SentencePiece: spiece.model"),
+}
+
+
 def write_tokenizer(folder: str, vocabulary: TokenTable, config: BertConfig) -> None:
     """Writes the files of the tokenizer.
 
     These are `vocab.txt`, `tokenizer.json`, `tokenizer_config.json` and `special_tokens_map.json` for WordPiece, and
-    those of `BytePairTokenizer.save` for byte-level BPE.
+    those of `save` of the tokenizer for the other kinds.
     """
     if not isinstance(vocabulary, Vocabulary):
         vocabulary.save(folder)

@@ -8,6 +8,10 @@ fast_normalizer.py         its fast path, and the texts that the fast path cover
 exact_graph.py             its exact path, in core TensorFlow operations
 byte_pair.py               byte-level BPE in Python, with character offsets: the reference
 graph_byte_pair.py         the same in the TensorFlow graph, with byte offsets
+sentence_piece.py          SentencePiece in Python, with character offsets, as ALBERT uses it
+sentence_piece_model.py    its model file: pieces, and the rules that normalise texts
+graph_sentence_piece.py    the same in the TensorFlow graph, with byte offsets
+tokenizer_files.py         bounded reads, and the settings in tokenizer_config.json
 kinds.py                   reads, writes and makes tokenizers of every kind
 text_words.py              splits a text into words for taggers
 user_inputs.py             checks texts that users pass: lists, arrays, columns, data sets

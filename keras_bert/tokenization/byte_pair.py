@@ -16,7 +16,6 @@ Offsets: a token reaches from the start of the character of its first byte to th
 byte, without the spaces (U+0020) at its ends. A token of spaces only is an empty span at their end.
 """
 
-import dataclasses
 import functools
 import hashlib
 import heapq
@@ -28,7 +27,7 @@ from collections.abc import Mapping, Sequence
 
 from keras_bert.program.atomic_output import atomic_file
 from keras_bert.program.errors import InputError
-from keras_bert.program.json_files import member, read_json_object
+from keras_bert.program.json_files import member
 from keras_bert.tokenization import unicode_table
 from keras_bert.tokenization.tokenizer import (
     ROBERTA_SPECIAL_TOKENS,
@@ -36,14 +35,16 @@ from keras_bert.tokenization.tokenizer import (
     Tokenizer,
     check_special_tokens,
 )
+from keras_bert.tokenization.tokenizer_files import (
+    SETTINGS_FILE,
+    read_settings,
+    read_tokenizer_file,
+    settings_text,
+    special_tokens_of,
+)
 
 VOCABULARY_FILE = "vocab.json"
 MERGES_FILE = "merges.txt"
-SETTINGS_FILE = "tokenizer_config.json"
-# Roles of special tokens -> their keys in the settings, which are those of Hugging Face.
-_SETTINGS_OF_ROLES = {role: f"{role}_token" for role in ("cls", "sep", "pad", "unk", "mask")}
-# A million tokens of 64 bytes.
-_MOST_BYTES = 1 << 26
 
 # White_Space of Unicode 14.0: `\s` in the pattern of GPT-2. Python's `\s` would add U+001C to U+001F.
 WHITE_SPACE = frozenset(
@@ -106,7 +107,6 @@ class BytePairTokenizer(Tokenizer):
         self.byte_ids = tuple(self.ids[character] for character in byte_alphabet())
         # Pair of ids -> its place among the merges and the id of the joined token.
         self.pairs = _numbered_pairs(self.merges, self.ids)
-        self._words = _word_pattern().findall
         self._cached_join = functools.lru_cache(maxsize=_CACHE_SIZE)(self._join)
 
     def __reduce__(self):
@@ -141,12 +141,9 @@ class BytePairTokenizer(Tokenizer):
         Raises:
             InputError: as `from_files`, or the settings are damaged.
         """
-        path = os.path.join(folder, SETTINGS_FILE)
-        settings = read_json_object(path) if os.path.isfile(path) else {}
         files = (os.path.join(folder, name) for name in (VOCABULARY_FILE, MERGES_FILE))
-        return cls.from_files(
-            *files, special_tokens_of(folder), member(settings, "add_prefix_space", bool, path, False)
-        )
+        prefix = member(read_settings(folder), "add_prefix_space", bool, os.path.join(folder, SETTINGS_FILE), False)
+        return cls.from_files(*files, special_tokens_of(folder, ROBERTA_SPECIAL_TOKENS), prefix)
 
     def save(self, folder: str | os.PathLike) -> None:
         """Writes `vocab.json`, `merges.txt` and `tokenizer_config.json`, as Hugging Face reads them."""
@@ -156,22 +153,12 @@ class BytePairTokenizer(Tokenizer):
 
     def _files(self) -> dict[str, str]:
         lines = ["#version: 0.2", *(" ".join(pair) for pair in self.merges)]
-        names = {key: getattr(self.special_tokens, role) for role, key in _SETTINGS_OF_ROLES.items()}
-        if self.special_tokens.mask_takes_space:
-            # As transformers writes a token with settings of its own.
-            names["mask_token"] = {
-                "__type": "AddedToken",
-                "content": self.special_tokens.mask,
-                "lstrip": True,
-                "normalized": False,
-                "rstrip": False,
-                "single_word": False,
-            }
-        settings = {"tokenizer_class": "RobertaTokenizer", "add_prefix_space": self.add_prefix_space, **names}
         return {
             VOCABULARY_FILE: json.dumps(dict(zip(self.tokens, itertools.count())), ensure_ascii=False),
             MERGES_FILE: "".join(f"{line}\n" for line in lines),
-            SETTINGS_FILE: json.dumps(settings, indent=2) + "\n",
+            SETTINGS_FILE: settings_text(
+                self.special_tokens, "RobertaTokenizer", add_prefix_space=self.add_prefix_space
+            ),
         }
 
     @functools.cached_property
@@ -189,14 +176,14 @@ class BytePairTokenizer(Tokenizer):
     def encode(self, text: str | bytes) -> list[int]:
         """Returns the ids of the tokens of `text`, without special tokens around them."""
         text = self._prefixed(_as_str(text))
-        return [number for word in self._words(text) for number in self._ids_of(word)]
+        return [number for word in split_words(text) for number in self._ids_of(word)]
 
     def tokenize_with_offsets(self, text: str | bytes) -> tuple[list[int], list[int], list[int]]:
         """Returns ids, starts and ends of equal length: token i came from `text[starts[i]:ends[i]]`."""
         source = _as_str(text)
         text = self._prefixed(source)
         added = len(text) - len(source)
-        ids = [number for word in self._words(text) for number in self._ids_of(word)]
+        ids = [number for word in split_words(text) for number in self._ids_of(word)]
         # The tokens of a text are its bytes, so their lengths say where they stand.
         characters = [
             place
@@ -296,6 +283,11 @@ def byte_alphabet() -> tuple[str, ...]:
     return tuple(chr(value) if value in printable else chr(next(others)) for value in range(256))
 
 
+def split_words(text: str) -> list[str]:
+    """Splits a text as GPT-2 does: "don't go" -> ["don", "'t", " go"]. A word holds the space in front of it."""
+    return _word_pattern().findall(text)
+
+
 @functools.cache
 def _word_pattern() -> re.Pattern:
     """GPT-2's pattern, with the letters, numbers and white space of Unicode 14.0."""
@@ -386,36 +378,8 @@ def _read_merges(path: str | os.PathLike) -> list[tuple[str, str]]:
     return merges
 
 
-def special_tokens_of(folder: str | os.PathLike) -> SpecialTokens:
-    """Returns the special tokens that a folder's `tokenizer_config.json` names; RoBERTa's for what it does not name.
-
-    Raises:
-        InputError: the file is damaged.
-    """
-    path = os.path.join(folder, SETTINGS_FILE)
-    settings = read_json_object(path) if os.path.isfile(path) else {}
-    names = {role: _named_token(settings[key], path) for role, key in _SETTINGS_OF_ROLES.items() if settings.get(key)}
-    return dataclasses.replace(ROBERTA_SPECIAL_TOKENS, **names)
-
-
-def _named_token(value, path: str) -> str:
-    """A special token in the settings is its text, or an object with the text as `content`."""
-    text = value.get("content") if isinstance(value, dict) else value
-    if not isinstance(text, str) or not text:
-        raise InputError(f"{path}: a special token must be a text. Received: {value!r:.100}")
-    return text
-
-
 def _read_text(path: str) -> str:
     try:
-        with open(path, "rb") as file:
-            data = file.read(_MOST_BYTES + 1)
-        if len(data) > _MOST_BYTES:
-            raise InputError(
-                f"{path} has more than {_MOST_BYTES:,} bytes, which no file of a tokenizer has. Give another file."
-            )
-        return data.decode().removeprefix("\ufeff")
-    except OSError as error:
-        raise InputError(f"Cannot read {path}: {error.strerror}.") from error
+        return read_tokenizer_file(path).decode().removeprefix("\ufeff")
     except UnicodeDecodeError as error:
         raise InputError(f"{path} is not UTF-8 ({error.reason} at byte {error.start}).") from None

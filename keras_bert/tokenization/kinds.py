@@ -3,8 +3,9 @@
 import os
 
 from keras_bert.program.errors import InputError
-from keras_bert.tokenization import byte_pair
+from keras_bert.tokenization import byte_pair, sentence_piece
 from keras_bert.tokenization.byte_pair import BytePairTokenizer
+from keras_bert.tokenization.sentence_piece import SentencePieceTokenizer
 from keras_bert.tokenization.tokenizer import GraphForm, Tokenizer, TokenTable
 from keras_bert.tokenization.vocabulary import VOCABULARY_FILE, Vocabulary
 from keras_bert.tokenization.wordpiece import WordPieceTokenizer
@@ -23,22 +24,25 @@ def graph_tokenizer(vocabulary: TokenTable, do_lower_case: bool) -> GraphForm:
 
 
 def find_vocabulary(path: str | os.PathLike) -> TokenTable | None:
-    """Reads the vocabulary of a model from the files in a folder, or from a `vocab.txt`.
+    """Reads the vocabulary of a model from the files in a folder, from a `vocab.txt`, or from a `*.model`.
 
     Returns:
-        a `Vocabulary` if there is a `vocab.txt`; a `BytePairTokenizer` if there are a `vocab.json` and a `merges.txt`;
-        None if the folder has neither.
+        a `Vocabulary` if there is a `vocab.txt`; a `SentencePieceTokenizer` if there is a `spiece.model`; a
+        `BytePairTokenizer` if there are a `vocab.json` and a `merges.txt`; None if the folder has none of these.
 
     Raises:
         InputError: a file is damaged, or one of a pair is missing.
     """
     if not os.path.isdir(path):
-        return Vocabulary.from_file(path)
+        is_model = os.fspath(path).endswith(".model")
+        return SentencePieceTokenizer.from_file(path) if is_model else Vocabulary.from_file(path)
     wordpiece, vocabulary, merges = (
         os.path.join(path, name) for name in (VOCABULARY_FILE, byte_pair.VOCABULARY_FILE, byte_pair.MERGES_FILE)
     )
     if os.path.isfile(wordpiece):
         return Vocabulary.from_file(wordpiece)
+    if os.path.isfile(os.path.join(path, sentence_piece.MODEL_FILE)):
+        return SentencePieceTokenizer.from_folder(path)
     found = [file for file in (vocabulary, merges) if os.path.isfile(file)]
     if len(found) == 1:
         missing = merges if found == [vocabulary] else vocabulary
@@ -57,8 +61,8 @@ def load_vocabulary(path: str | os.PathLike) -> TokenTable:
     vocabulary = find_vocabulary(path)
     if vocabulary is None:
         raise InputError(
-            f"{os.fspath(path)} has no vocabulary: vocab.txt (WordPiece), or vocab.json and merges.txt (byte-level "
-            "BPE) were expected."
+            f"{os.fspath(path)} has no vocabulary. Expected: vocab.txt (WordPiece), vocab.json and merges.txt "
+            "(byte-level BPE), or spiece.model (SentencePiece)."
         )
     return vocabulary
 

@@ -3,7 +3,7 @@
 import functools
 import itertools
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from data_prep.text.ordered_map import ordered_map
 from keras_bert.tokenization.wordpiece import split_at_white_space, words_of_stretch
@@ -15,24 +15,35 @@ _CHARACTERS_PER_PIECE = 8_000_000
 MAX_DIFFERENT_WORDS = 2_000_000
 # Longer ones are addresses and noise; no piece is learnt from them.
 _LONGEST_WORD = 100
+# Learners that take text instead of counts get at most this many words; larger counts are scaled down together.
+_MAX_WORDS_TO_LEARNER = 50_000_000
 
 
-def count_words(documents: Iterable[list[str]], do_lower_case: bool, *, num_processes: int = 1) -> Counter[str]:
-    """Returns how often each word occurs, as `WordPieceTokenizer` splits and normalises text before it looks up pieces.
+def count_words(
+    documents: Iterable[list[str]],
+    do_lower_case: bool,
+    *,
+    num_processes: int = 1,
+    words_of: Callable[[str, bool], Iterable[str]] = words_of_stretch,
+) -> Counter[str]:
+    """Returns how often each word occurs.
 
     The counts are exact until there are two million different words. Then, each time, words are forgotten from the
     rarest on until half are left; one that comes again is counted from zero, so that rare words count too little.
 
     Args:
         documents: lists of lines, as `corpus.read_documents` yields them.
+        do_lower_case: the second argument of `words_of`.
         num_processes: the result is the same for any number. With more than one, the calling script needs the usual
             `if __name__ == "__main__":`.
+        words_of: normalises a stretch of text without white space and splits it into words; a function of a module. By
+            default as `WordPieceTokenizer` does before it looks up pieces.
 
     Example:
         >>> sorted(count_words([["The fox, the dog."]], do_lower_case=True).items())
         [(',', 1), ('.', 1), ('dog', 1), ('fox', 1), ('the', 2)]
     """
-    count = functools.partial(_count_words_of_text, do_lower_case=do_lower_case)
+    count = functools.partial(_count_words_of_text, do_lower_case=do_lower_case, words_of=words_of)
     counts = Counter()
     for counts_of_piece in ordered_map(count, _pieces(documents), num_processes):
         counts.update(counts_of_piece)
@@ -53,18 +64,33 @@ def _pieces(documents: Iterable[list[str]]) -> Iterator[str]:
     yield "\n".join(lines)
 
 
-def _count_words_of_text(text: str, do_lower_case: bool) -> Counter[str]:
+def text_with_counts(counts: dict[str, int], scale: float) -> Iterator[str]:
+    """Yields text in which every word occurs as often as it should, the most frequent words first."""
+    for word, count in sorted(counts.items(), key=lambda item: (-item[1], item[0])):
+        rest = int(count * scale)
+        while rest > 0:
+            repeats = min(rest, 1000)
+            yield f"{word} " * repeats
+            rest -= repeats
+
+
+def learner_scale(counts: Counter[str]) -> float:
+    """Returns the factor for `text_with_counts` that keeps the text short enough to learn from: 1 or less."""
+    return min(1.0, _MAX_WORDS_TO_LEARNER / counts.total())
+
+
+def _count_words_of_text(text: str, do_lower_case: bool, words_of) -> Counter[str]:
     counts = Counter()
     # Most stretches repeat, so counting them before they are normalised saves most of the work.
     for stretch, count in Counter(split_at_white_space(text)).items():
-        for word in _words_of_stretch(stretch, do_lower_case):
+        for word in _kept_words(stretch, do_lower_case, words_of):
             counts[word] += count
     return counts
 
 
 @functools.lru_cache(maxsize=1 << 18)
-def _words_of_stretch(stretch: str, do_lower_case: bool) -> tuple[str, ...]:
-    return tuple(word for word in words_of_stretch(stretch, do_lower_case) if len(word) <= _LONGEST_WORD)
+def _kept_words(stretch: str, do_lower_case: bool, words_of) -> tuple[str, ...]:
+    return tuple(word for word in words_of(stretch, do_lower_case) if len(word) <= _LONGEST_WORD)
 
 
 def _most_frequent(counts: Counter[str], max_words: int) -> Counter[str]:

@@ -1,0 +1,92 @@
+"""SentencePiece in the TensorFlow graph, with byte offsets: the same ids as `SentencePieceTokenizer` gives."""
+
+import numpy as np
+import tensorflow as tf
+
+from keras_bert.tokenization.exact_graph import CodePointTable, flagged
+from keras_bert.tokenization.graph_wordpiece import as_strings
+from keras_bert.tokenization.sentence_piece import SPACE_MARK, STRIPPED, SentencePieceTokenizer
+from keras_bert.tokenization.tokenizer import GraphForm
+
+
+class GraphSentencePiece(tf.Module, GraphForm):
+    """Text -> ids by a SentencePiece model, in the graph.
+
+    It runs the operation `SentencepieceTokenizeWithOffsets` of TensorFlow Text, which a stock TensorFlow Serving links.
+    The operation and the Python library can choose differently where two ways to divide a text have the same score.
+
+    Args:
+        tokenizer: the `SentencePieceTokenizer`.
+    """
+
+    def __init__(self, tokenizer: SentencePieceTokenizer):
+        import tensorflow_text
+
+        super().__init__()
+        self.tokenizer = self.vocabulary = tokenizer
+        self._pieces = tensorflow_text.SentencepieceTokenizer(tokenizer.effective_model, out_type=tf.int32)
+        parts = [tokenizer.divided.get(number, (number,)) for number in range(len(tokenizer))]
+        self._parts = tf.ragged.constant(parts, tf.int32, row_splits_dtype=tf.int64)
+        lengths = [len(token.removeprefix(SPACE_MARK).encode()) for token in tokenizer.tokens]
+        self._lengths = tf.constant(lengths, tf.int32)
+        self._has_parts = bool(tokenizer.divided)
+        is_space = np.zeros(0x110000, np.uint8)
+        is_space[[ord(character) for character in STRIPPED]] = 1
+        self._is_space = CodePointTable(is_space)
+
+    def tokenize(self, texts) -> tf.RaggedTensor:
+        """Returns the ids of each text, int32 `(texts, None)`, without special tokens around them.
+
+        Args:
+            texts: strings of shape `(texts,)`. A single one is a list of one.
+
+        Raises:
+            InputError: something among them is no string, or is one that UTF-8 cannot hold.
+        """
+        ids = self._pieces.tokenize(as_strings(texts))
+        return self._divide(ids)[0] if self._has_parts else ids
+
+    def tokenize_with_offsets(self, texts) -> tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]:
+        """Returns ids, starts and ends, each int32 `(texts, None)`: token i came from bytes `starts[i]:ends[i]`."""
+        texts = as_strings(texts)
+        ids, starts, ends = self._pieces.tokenize_with_offsets(texts)
+        bases = tf.cumsum(tf.cast(tf.strings.length(texts), tf.int64), exclusive=True)
+        bases = tf.gather(bases, ids.value_rowids())
+        first, last = self._without_white_space(texts, starts.values + bases, ends.values + bases)
+        first, last = tf.cast(first - bases, tf.int32), tf.cast(last - bases, tf.int32)
+        if not self._has_parts:
+            return ids, ids.with_values(first), ids.with_values(last)
+        divided, pieces = self._divide(ids)
+        lengths = tf.gather(self._lengths, divided.values)
+        # A part starts where the part before it ends. Parts whose lengths do not fill the token cover all of it.
+        filled = tf.math.segment_sum(lengths, pieces)
+        is_exact = tf.gather(tf.equal(filled, last - first), pieces)
+        begins = tf.cumsum(lengths, exclusive=True)
+        begins -= tf.gather(tf.cumsum(filled, exclusive=True), pieces)
+        first, last = tf.gather(first, pieces), tf.gather(last, pieces)
+        starts = tf.where(is_exact, first + begins, first)
+        return divided, divided.with_values(starts), divided.with_values(tf.where(is_exact, starts + lengths, last))
+
+    def _without_white_space(self, texts, first, last):
+        """Moves the borders of spans inwards until no white space is at their ends.
+
+        Args:
+            texts: strings `(texts,)`.
+            first, last: int64 `(spans,)`, counted in bytes of all texts one behind the other.
+        """
+        decoded, offsets = tf.strings.unicode_decode_with_offsets(texts, "UTF-8", errors="replace")
+        lengths = tf.cast(tf.strings.length(texts), tf.int64)
+        total = tf.reduce_sum(lengths)[tf.newaxis]
+        begins = offsets.values + tf.gather(tf.cumsum(lengths, exclusive=True), decoded.value_rowids())
+        ends = tf.concat([begins[1:], total], 0)[: tf.size(begins)]
+        begins, ends = flagged(tf.equal(self._is_space(decoded.values), 0), begins, ends)
+        next_begins = tf.gather(tf.concat([begins, total], 0), tf.searchsorted(begins, first))
+        first = tf.minimum(next_begins, last)
+        ends_before = tf.gather(tf.concat([[0], ends], 0), tf.searchsorted(ends, last, side="right"))
+        return first, tf.maximum(first, ends_before)
+
+    def _divide(self, ids):
+        """Returns the ids with divided tokens, and for each of them the index of the token that it is a part of."""
+        parts = tf.gather(self._parts, ids.values)
+        splits = tf.gather(parts.row_splits, ids.row_splits)
+        return tf.RaggedTensor.from_row_splits(parts.values, splits, validate=False), parts.value_rowids()

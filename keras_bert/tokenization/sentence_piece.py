@@ -1,0 +1,237 @@
+"""SentencePiece in Python, with character offsets, as ALBERT uses it.
+
+The library `sentencepiece` finds the tokens. Around it:
+
+1. With `do_lower_case`, texts are prepared as ALBERT prepares them (`SentencePieceModel.without_case`).
+2. A token that ends with a digit and a comma is divided: "▁2010," -> "▁2010", ",". The rule is that of
+   google-research/albert and zihangdai/xlnet, `encode_pieces`; Hugging Face's fast tokenizers lack it.
+3. Special tokens match no text, even where the model file would let them.
+
+Offsets: a token covers the characters that it was made from, without the white space at its ends. Both parts of a token
+that is divided by step 2 cover the whole token if its characters were rewritten, as in "１，".
+"""
+
+import dataclasses
+import functools
+import hashlib
+import os
+from collections.abc import Mapping, Sequence
+
+from keras_bert.program.atomic_output import atomic_file
+from keras_bert.program.errors import InputError
+from keras_bert.program.json_files import member
+from keras_bert.tokenization.byte_pair import WHITE_SPACE
+from keras_bert.tokenization.sentence_piece_model import CONTROL, NORMAL, USER_DEFINED, SentencePieceModel
+from keras_bert.tokenization.tokenizer import SpecialTokens, Tokenizer, check_special_tokens
+from keras_bert.tokenization.tokenizer_files import (
+    SETTINGS_FILE,
+    read_settings,
+    read_tokenizer_file,
+    settings_text,
+    special_tokens_of,
+)
+
+MODEL_FILE = "spiece.model"
+ALBERT_SPECIAL_TOKENS = SpecialTokens(
+    cls="[CLS]", sep="[SEP]", pad="<pad>", unk="<unk>", mask="[MASK]", mask_takes_space=True
+)
+SPACE_MARK = "▁"
+# What str.isspace calls white space. No token's offsets begin or end with it.
+STRIPPED = frozenset(map(chr, WHITE_SPACE | {0x1C, 0x1D, 0x1E, 0x1F}))
+
+
+class SentencePieceTokenizer(Tokenizer):
+    """Text -> ids by a SentencePiece model.
+
+    A str may hold half surrogate pairs only as `bytes.decode("utf-8", "surrogateescape")` writes invalid bytes. Each
+    invalid byte becomes U+FFFD, and counts as one character in offsets.
+
+    Args:
+        model: content of a model file, unigram or BPE.
+        special_tokens: names of the special tokens, by role.
+        do_lower_case: prepare texts as ALBERT does: lower case without accents.
+
+    Raises:
+        InputError: the model is damaged or of another kind, or lacks a special token.
+
+    Reference: Kudo and Richardson 2018, "SentencePiece: A simple and language independent subword tokenizer".
+    """
+
+    keeps_spaces = True
+
+    def __init__(self, model: bytes, special_tokens: SpecialTokens = ALBERT_SPECIAL_TOKENS, do_lower_case: bool = True):
+        self.model = model
+        self.special_tokens = special_tokens
+        self.do_lower_case = do_lower_case
+        self._pieces, self.effective_model = _read_model(model, special_tokens, do_lower_case)
+        self.tokens = tuple(piece.text for piece in self._pieces)
+        self.ids = {token: number for number, token in enumerate(self.tokens)}
+        self._processor = _processor(self.effective_model)
+        self.divided = _divided_tokens(self.tokens, self.ids, self._processor)
+
+    def __reduce__(self):
+        return SentencePieceTokenizer, (self.model, self.special_tokens, self.do_lower_case)
+
+    @classmethod
+    def from_file(
+        cls,
+        path: str | os.PathLike,
+        special_tokens: SpecialTokens = ALBERT_SPECIAL_TOKENS,
+        do_lower_case: bool = True,
+    ) -> "SentencePieceTokenizer":
+        """Reads a model file.
+
+        Raises:
+            InputError: the file is missing, or as the class says.
+        """
+        data = read_tokenizer_file(path)
+        try:
+            return cls(data, special_tokens, do_lower_case)
+        except InputError as error:
+            raise InputError(f"{os.fspath(path)}: {error}") from None
+
+    @classmethod
+    def from_folder(cls, folder: str | os.PathLike) -> "SentencePieceTokenizer":
+        """Reads `spiece.model`, and the settings in `tokenizer_config.json` where there is one.
+
+        Of the settings it reads `do_lower_case`, `keep_accents` and the names of the special tokens.
+
+        Raises:
+            InputError: as `from_file`, or the settings are damaged or ask for something that is not supported.
+        """
+        settings, path = read_settings(folder), os.path.join(folder, SETTINGS_FILE)
+        do_lower_case = member(settings, "do_lower_case", bool, path, True)
+        keep_accents = member(settings, "keep_accents", bool, path, not do_lower_case)
+        if keep_accents == do_lower_case:
+            raise InputError(
+                f"{path} says do_lower_case={do_lower_case} and keep_accents={keep_accents}. Only lower case without "
+                "accents is supported, or the text as it is: set one of them to true and the other to false."
+            )
+        return cls.from_file(
+            os.path.join(folder, MODEL_FILE), special_tokens_of(folder, ALBERT_SPECIAL_TOKENS), do_lower_case
+        )
+
+    def save(self, folder: str | os.PathLike) -> None:
+        """Writes `spiece.model` and `tokenizer_config.json`, as Hugging Face reads them."""
+        for name, content in self._files().items():
+            with atomic_file(os.path.join(folder, name)) as file:
+                file.write(content)
+
+    def _files(self) -> dict[str, bytes]:
+        settings = settings_text(
+            self.special_tokens,
+            "AlbertTokenizer",
+            do_lower_case=self.do_lower_case,
+            keep_accents=not self.do_lower_case,
+            remove_space=True,
+        )
+        return {MODEL_FILE: self.model, SETTINGS_FILE: settings.encode()}
+
+    @functools.cached_property
+    def sha256(self) -> str:
+        return hashlib.sha256(b"".join(self._files().values())).hexdigest()
+
+    def text_ids(self) -> list[int]:
+        """Returns the ids of the tokens that match text."""
+        return [number for number, piece in enumerate(self._pieces) if piece.type in (NORMAL, USER_DEFINED)]
+
+    def continues_word(self, token: str) -> bool:
+        """Returns whether `token` begins without a space."""
+        return not token.startswith(SPACE_MARK)
+
+    def encode(self, text: str | bytes) -> list[int]:
+        """Returns the ids of the tokens of `text`, without special tokens around them."""
+        ids = self._processor.encode(_as_bytes(text))
+        return [part for number in ids for part in self.divided.get(number, (number,))]
+
+    def tokenize_with_offsets(self, text: str | bytes) -> tuple[list[int], list[int], list[int]]:
+        """Returns ids, starts and ends of equal length: token i came from `text[starts[i]:ends[i]]`."""
+        data = _as_bytes(text)
+        text = data.decode("utf-8", "surrogateescape")
+        found = self._processor.encode(data, return_type="offset_mapping")
+        characters = range(len(data) + 1) if data.isascii() else _characters(text)
+        ids, starts, ends = [], [], []
+        for number, (start, end) in zip(found["ids"], found["offsets"], strict=True):
+            start, end = characters[start], characters[end]
+            while start < end and text[start] in STRIPPED:
+                start += 1
+            while start < end and text[end - 1] in STRIPPED:
+                end -= 1
+            parts = self.divided.get(number, (number,))
+            lengths = [len(self.tokens[part].removeprefix(SPACE_MARK)) for part in parts]
+            is_exact = sum(lengths) == end - start and text[start:end].isascii()
+            for part, length in zip(parts, lengths, strict=True):
+                ids.append(part)
+                starts.append(start)
+                ends.append(start + length if is_exact else end)
+                start = ends[-1] if is_exact else start
+        return ids, starts, ends
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """Returns the text of ids. A word brings the space in front of it, the first of a text, too."""
+        return "".join(self.tokens[number] for number in ids).replace(SPACE_MARK, " ")
+
+    def graph(self):
+        """Returns the `GraphSentencePiece` of this tokenizer."""
+        from keras_bert.tokenization.graph_sentence_piece import GraphSentencePiece
+
+        return GraphSentencePiece(self)
+
+
+@functools.lru_cache(maxsize=4)
+def _read_model(data: bytes, special_tokens: SpecialTokens, do_lower_case: bool):
+    """Returns the pieces, and the model that the library and the graph run."""
+    model = SentencePieceModel.from_bytes(data)
+    check_special_tokens(special_tokens, {piece.text: None for piece in model.pieces}, "The SentencePiece model")
+    never_text = set(special_tokens.names) - {special_tokens.unk}
+    pieces = tuple(
+        dataclasses.replace(piece, type=CONTROL) if piece.text in never_text else piece for piece in model.pieces
+    )
+    model = dataclasses.replace(model, pieces=pieces)
+    return pieces, (model.without_case() if do_lower_case else model).to_bytes()
+
+
+def _processor(model: bytes):
+    from sentencepiece import SentencePieceProcessor
+
+    try:
+        return SentencePieceProcessor(model_proto=model)
+    except (RuntimeError, ValueError, OSError) as error:
+        raise InputError(f"sentencepiece refuses the model: {error}") from None
+
+
+def _divided_tokens(tokens: Sequence[str], ids: Mapping[str, int], processor) -> dict[int, tuple[int, ...]]:
+    """Returns id -> ids of its parts, for each token that ends with a digit and a comma: {"▁9,": ("▁9", ",")}."""
+    divided = {}
+    for number, token in enumerate(tokens):
+        if len(token) < 2 or token[-1] != "," or not token[-2].isdigit() or "," not in ids:
+            continue
+        parts = processor.encode(token[:-1].replace(SPACE_MARK, ""))
+        if not token.startswith(SPACE_MARK) and parts and tokens[parts[0]].startswith(SPACE_MARK):
+            # The model put a space in front of the digits.
+            first = tokens[parts[0]][1:]
+            parts = ([ids.get(first, processor.unk_id())] if first else []) + parts[1:]
+        divided[number] = (*parts, ids[","])
+    return divided
+
+
+def _as_bytes(text: str | bytes) -> bytes:
+    if isinstance(text, bytes):
+        return text
+    if not isinstance(text, str):
+        raise InputError(
+            f"A text must be str or bytes. Received: {text!r:.100}. Several texts are tokenised one by one: "
+            "[tokenizer.encode(text) for text in texts]."
+        )
+    try:
+        return text.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError as error:
+        raise InputError(f"Texts must be strings that UTF-8 can hold. Received: {text!r:.100} ({error})") from None
+
+
+def _characters(text: str) -> list[int]:
+    """Returns the index of the character that each byte of a text belongs to, and at the end their number."""
+    numbers = []
+    for number, character in enumerate(text):
+        numbers += [number] * len(character.encode("utf-8", "surrogateescape"))
+    return [*numbers, len(text)]

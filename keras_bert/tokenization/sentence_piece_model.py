@@ -1,0 +1,285 @@
+"""SentencePiece's model file: its pieces, and the rules that normalise texts.
+
+A file comes from a stranger and the library trusts it, so everything that could make the library read outside of its
+memory or work for ever is checked here first.
+
+Reference: google/sentencepiece, `src/sentencepiece_model.proto` and `src/normalizer.cc`; the format of the rules'
+double array is that of s-yata/darts-clone.
+"""
+
+import dataclasses
+import functools
+import math
+import struct
+import unicodedata
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+
+from keras_bert.program.errors import InputError
+from keras_bert.program.stored_numbers import read_varint, write_varint
+from keras_bert.tokenization import unicode_table
+
+# Types of pieces.
+NORMAL, UNKNOWN, CONTROL, USER_DEFINED, UNUSED = 1, 2, 3, 4, 5
+_UNIGRAM, _BPE = 1, 2
+# Numbers of fields.
+_PIECES, _TRAINER, _NORMALIZER = 1, 2, 3
+_TEXT, _SCORE, _TYPE = 1, 2, 3
+_MODEL_TYPE, _BYTE_FALLBACK, _SPACE_AS_SUFFIX = 3, 35, 24
+_CHARSMAP = 2
+_VARINT, _EIGHT_BYTES, _BYTES, _FOUR_BYTES = 0, 1, 2, 5
+
+_MOST_PIECES = 1 << 20
+_LONGEST_PIECE = 512  # bytes; the longest of BigBird has 256
+_LARGEST_RULES = 1 << 22  # bytes; those of NFKC have 237,539
+_LONGEST_RESULT = 255  # bytes of one rule's result; the longest of NFKC has 33
+_STATES_AT_ONCE = 1 << 12
+
+
+@dataclasses.dataclass(frozen=True)
+class Piece:
+    """A token: its text with ▁ for a space, its score and its type."""
+
+    text: str
+    score: float
+    type: int
+
+
+@dataclasses.dataclass(frozen=True)
+class SentencePieceModel:
+    """The content of a model file.
+
+    Attributes:
+        pieces: the tokens, in the order of their ids.
+        rules: the compiled rules that normalise texts (`precompiled_charsmap`); empty: none.
+        trainer: the field `trainer_spec`, as stored.
+        normalizer: the field `normalizer_spec` without the rules, as stored.
+    """
+
+    pieces: tuple[Piece, ...]
+    rules: bytes
+    trainer: bytes = b""
+    normalizer: bytes = b""
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> "SentencePieceModel":
+        """Reads and checks the content of a model file.
+
+        Raises:
+            InputError: it is damaged, too large, or of a kind that is not supported; the message names no file.
+        """
+        pieces, trainer, normalizer = [], b"", b""
+        try:
+            for field, _, value in _fields(data):
+                if field == _PIECES:
+                    pieces.append(_piece(value))
+                elif field == _TRAINER:
+                    trainer = value
+                elif field == _NORMALIZER:
+                    normalizer = value
+            parts = list(_fields(normalizer))
+            trained = {field: value for field, _, value in _fields(trainer)}
+        except (IndexError, ValueError, TypeError, AttributeError, struct.error) as error:
+            raise InputError(
+                f"This is no SentencePiece model, or a damaged one ({error}). A spiece.model was expected."
+            ) from None
+        rules = b"".join(value for field, kind, value in parts if field == _CHARSMAP and kind == _BYTES)
+        kept = b"".join(_field(*part) for part in parts if part[0] != _CHARSMAP)
+        _check_kind(trained)
+        _check_pieces(pieces)
+        check_rules(rules)
+        return cls(tuple(pieces), rules, trainer, kept)
+
+    def to_bytes(self) -> bytes:
+        """Returns the content of a model file."""
+        rules = _field(_CHARSMAP, _BYTES, self.rules) if self.rules else b""
+        return b"".join(
+            [
+                *(_field(_PIECES, _BYTES, _piece_bytes(piece)) for piece in self.pieces),
+                _field(_TRAINER, _BYTES, self.trainer),
+                _field(_NORMALIZER, _BYTES, self.normalizer + rules),
+            ]
+        )
+
+    def without_case(self) -> "SentencePieceModel":
+        """Returns a model that prepares texts as ALBERT does before it applies its own rules.
+
+        In this order: `` and '' become ", white space becomes spaces, NFKD, marks are removed, lower case. The steps
+        become rules of the model, so that one pass over a text does all and knows where each token came from. A rule
+        looks at a few characters only: a capital sigma at the end of a word becomes σ, and letters that Unicode
+        composes stay apart where a mark was removed between them.
+
+        Reference: google-research/albert, `tokenization.preprocess_text`.
+        """
+        from sentencepiece import SentencePieceNormalizer
+
+        normalizer = SentencePieceNormalizer(
+            model_proto=self.to_bytes(),
+            add_dummy_prefix=False,
+            escape_whitespaces=False,
+            remove_extra_whitespaces=False,
+        )
+        rules = dict(normalizer.decompile()) if self.rules else {}
+        plain_texts = {source: plain(source) for source in rules} | _plain_characters()
+        # The rules decompose already: only what `plain` adds to that changes them.
+        changed = {
+            source: text for source, text in plain_texts.items() if source not in rules or text != _decomposed(source)
+        }
+        rules |= zip(changed, normalizer.normalize(list(changed.values())), strict=True)
+        built = SentencePieceNormalizer(norm_map=[rule for rule in rules.items() if rule[0] != rule[1]])
+        normalizer_of = {field: value for field, _, value in _fields(built.serialized_model_proto())}[_NORMALIZER]
+        compiled = {field: value for field, _, value in _fields(normalizer_of)}[_CHARSMAP]
+        return dataclasses.replace(self, rules=compiled)
+
+
+def plain(text: str) -> str:
+    """Returns a text as ALBERT reads it: "``Émile''" -> '"emile"'."""
+    text = text.replace("``", '"').replace("''", '"')
+    decomposed = _decomposed("".join(" " if character.isspace() else character for character in text))
+    return "".join(letter.lower() for letter in decomposed if not unicodedata.combining(letter))
+
+
+def _decomposed(text: str) -> str:
+    return unicodedata.normalize("NFKD", text)
+
+
+@functools.cache
+def _plain_characters() -> Mapping[str, str]:
+    """Returns the characters of Unicode 14.0 that `plain` changes, and the two quotes, with what they become."""
+    unassigned = {
+        point for first, last in unicode_table.unassigned_ranges() for point in range(first, min(last, 0xFFFF) + 1)
+    }
+    changed = {"``": '"', "''": '"'}
+    for point in range(0x110000):
+        # Ideographs, Hangul syllables, surrogates and private use do not change.
+        if 0x3400 <= point <= 0xA000 or 0xAC00 <= point < 0xF900 or point >= 0x20000 or point in unassigned:
+            continue
+        character = chr(point)
+        if plain(character) != character:
+            changed[character] = plain(character)
+    return changed
+
+
+def check_rules(rules: bytes) -> None:
+    """Checks that looking for a rule never leaves the array of the rules.
+
+    The rules are the states of an automaton over bytes: 32-bit units in a double array, then the results, each ended by
+    a zero byte.
+
+    Raises:
+        InputError: it would, or the rules or their results are too long.
+    """
+    if not rules:
+        return
+    size = int.from_bytes(rules[:4], "little")
+    if len(rules) > _LARGEST_RULES or size % 4 or not 4 <= size <= len(rules) - 4:
+        raise _damaged(f"{len(rules):,} bytes with an array of {size:,}")
+    units = np.frombuffer(rules, "<u4", size // 4, 4)
+    results = np.frombuffer(rules, np.uint8, offset=4 + size)
+    ends = np.flatnonzero(results == 0)
+    if not len(results) or results[-1] or np.diff(ends, prepend=-1).max() > _LONGEST_RESULT + 1:
+        raise _damaged(f"a result does not end, or has more than {_LONGEST_RESULT} bytes")
+    offsets = (units >> 10) << ((units & (1 << 9)) >> 6)
+    seen = np.zeros(len(units), np.bool_)
+    waiting = np.zeros(1, np.int64)
+    while len(waiting):
+        states, waiting = waiting[:_STATES_AT_ONCE], waiting[_STATES_AT_ONCE:]
+        bases = states ^ offsets[states]
+        if (bases | 0xFF).max() >= len(units):
+            raise _damaged("a state leads out of the array")
+        values = units[bases[(units[states] >> 8) & 1 == 1]] & 0x7FFFFFFF
+        if len(values) and values.max() >= len(results):
+            raise _damaged("a rule has no result")
+        labels = np.arange(1, 256)
+        children = (bases[:, np.newaxis] ^ labels).astype(np.int64)
+        children = children[units[children] & 0x800000FF == labels]
+        children = np.unique(children[~seen[children]])
+        seen[children] = True
+        waiting = np.concatenate([waiting, children])
+
+
+def _damaged(what: str) -> InputError:
+    return InputError(
+        f"The normalisation rules of the SentencePiece model are damaged or malicious ({what}). Get the file again "
+        "from a source that you trust."
+    )
+
+
+def _check_kind(trained: Mapping[int, object]) -> None:
+    kind = trained.get(_MODEL_TYPE, _UNIGRAM)
+    if kind not in (_UNIGRAM, _BPE):
+        raise InputError(
+            f"The SentencePiece model is of type {kind}. Only unigram models ({_UNIGRAM}) and BPE ({_BPE}) are read."
+        )
+    for field, name in ((_BYTE_FALLBACK, "byte_fallback"), (_SPACE_AS_SUFFIX, "treat_whitespace_as_suffix")):
+        if trained.get(field):
+            raise InputError(f"The SentencePiece model was trained with {name}, which is not supported.")
+
+
+def _check_pieces(pieces: list[Piece]) -> None:
+    if not 1 < len(pieces) <= _MOST_PIECES:
+        raise InputError(
+            f"A SentencePiece model has 2 to {_MOST_PIECES:,} pieces. Received: {len(pieces):,}. Give another file."
+        )
+    seen = set()
+    for number, piece in enumerate(pieces):
+        if not piece.text or len(piece.text.encode()) > _LONGEST_PIECE or "\0" in piece.text:
+            what = f"has no text, a zero byte, or more than {_LONGEST_PIECE} bytes"
+        elif piece.text in seen:
+            what = "is there twice"
+        elif not math.isfinite(piece.score):
+            what = f"has the score {piece.score}"
+        elif not NORMAL <= piece.type <= UNUSED:
+            what = f"is of type {piece.type}, which is not supported"
+        else:
+            seen.add(piece.text)
+            continue
+        raise InputError(f"Piece {number} of the SentencePiece model, {piece.text!r:.50}, {what}. Give another file.")
+    unknown = [piece.text for piece in pieces if piece.type == UNKNOWN]
+    if len(unknown) != 1:
+        raise InputError(f"A SentencePiece model has one unknown piece. Received: {unknown[:5] or 'none'}")
+
+
+def _piece(data: bytes) -> Piece:
+    values = {field: value for field, _, value in _fields(data)}
+    (score,) = struct.unpack("<f", values.get(_SCORE, bytes(4)))
+    return Piece(values.get(_TEXT, b"").decode(), score, values.get(_TYPE, NORMAL))
+
+
+def _piece_bytes(piece: Piece) -> bytes:
+    return b"".join(
+        [
+            _field(_TEXT, _BYTES, piece.text.encode()),
+            _field(_SCORE, _FOUR_BYTES, struct.pack("<f", piece.score)),
+            _field(_TYPE, _VARINT, piece.type),
+        ]
+    )
+
+
+def _fields(data: bytes) -> Iterator[tuple[int, int, int | bytes]]:
+    """Yields number, wire type and value of each field of a protobuf message."""
+    place = 0
+    while place < len(data):
+        key, place = read_varint(data, place)
+        field, kind = key >> 3, key & 7
+        if kind == _VARINT:
+            value, place = read_varint(data, place)
+        else:
+            if kind == _BYTES:
+                length, place = read_varint(data, place)
+            elif kind in (_EIGHT_BYTES, _FOUR_BYTES):
+                length = 8 if kind == _EIGHT_BYTES else 4
+            else:
+                raise ValueError(f"wire type {kind}")
+            if length > len(data) - place:
+                raise ValueError("it ends too early")
+            value, place = data[place : place + length], place + length
+        yield field, kind, value
+
+
+def _field(field: int, kind: int, value: int | bytes) -> bytes:
+    key = write_varint(field << 3 | kind)
+    if kind == _VARINT:
+        return key + write_varint(value)
+    return key + (write_varint(len(value)) if kind == _BYTES else b"") + value
