@@ -11,6 +11,7 @@ Offsets: a token covers the characters that it was made from, without the white 
 that is divided by step 2 cover the whole token if its characters were rewritten, as in "１，".
 """
 
+import contextlib
 import dataclasses
 import functools
 import hashlib
@@ -188,16 +189,24 @@ def _read_model(data: bytes, special_tokens: SpecialTokens, do_lower_case: bool)
         dataclasses.replace(piece, type=CONTROL) if piece.text in never_text else piece for piece in model.pieces
     )
     model = dataclasses.replace(model, pieces=pieces)
-    return pieces, (model.without_case() if do_lower_case else model).to_bytes()
+    with _explain_refusal():
+        return pieces, (model.without_case() if do_lower_case else model).to_bytes()
 
 
 def _processor(model: bytes):
     from sentencepiece import SentencePieceProcessor
 
-    try:
+    with _explain_refusal():
         return SentencePieceProcessor(model_proto=model)
+
+
+@contextlib.contextmanager
+def _explain_refusal():
+    """Turns errors of the library in this block into an `InputError`."""
+    try:
+        yield
     except (RuntimeError, ValueError, OSError) as error:
-        raise InputError(f"sentencepiece refuses the model: {error}") from None
+        raise InputError(f"The library sentencepiece refuses the model: {error}") from None
 
 
 def _divided_tokens(tokens: Sequence[str], ids: Mapping[str, int], processor) -> dict[int, tuple[int, ...]]:

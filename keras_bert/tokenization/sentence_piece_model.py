@@ -180,6 +180,10 @@ def check_rules(rules: bytes) -> None:
     ends = np.flatnonzero(results == 0)
     if not len(results) or results[-1] or np.diff(ends, prepend=-1).max() > _LONGEST_RESULT + 1:
         raise _damaged(f"a result does not end, or has more than {_LONGEST_RESULT} bytes")
+    try:
+        results.tobytes().decode()
+    except UnicodeDecodeError:
+        raise _damaged("a result is not UTF-8") from None
     offsets = (units >> 10) << ((units & (1 << 9)) >> 6)
     seen = np.zeros(len(units), np.bool_)
     waiting = np.zeros(1, np.int64)
@@ -189,7 +193,7 @@ def check_rules(rules: bytes) -> None:
         if (bases | 0xFF).max() >= len(units):
             raise _damaged("a state leads out of the array")
         values = units[bases[(units[states] >> 8) & 1 == 1]] & 0x7FFFFFFF
-        if len(values) and values.max() >= len(results):
+        if len(values) and (values.max() >= len(results) or (results[values] & 0xC0 == 0x80).any()):
             raise _damaged("a rule has no result")
         labels = np.arange(1, 256)
         children = (bases[:, np.newaxis] ^ labels).astype(np.int64)
