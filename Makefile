@@ -13,9 +13,9 @@
 # make finetuning-speed OTHER_PYTHON=python MODEL=minilm DATA=data
 #                   the time of fine-tuning beside theirs (about 20 minutes)
 # make benchmark DATA=folder
-#                   speed beside keras-hub, transformers + torch, ONNX Runtime and OpenVINO, each in an environment of its
-#                   own (.venv-benchmark): tables and plots in docs/results.md. Without DATA (shared/data's form, see
-#                   benchmarks/real_texts.py) the texts are those of the quickstart. BENCHMARK="--suites=forward" and the
+#                   speed beside keras-hub, transformers + torch, and ONNX Runtime, each in an environment of its
+#                   own (.venv-benchmark): tables in docs/results.md. DATA has shared/data's form; without
+#                   it the suite of texts fails. BENCHMARK="--suites=forward" and the
 #                   like: flags of benchmarks/speed.py
 # make page-test    the page of the development server in a real browser (Debian: apt-get install chromium chromium-driver)
 # make release-check wheel and sdist in empty environments of each Python on the path: every command, and the quickstart.
@@ -31,7 +31,7 @@ BENCHMARK_VENV := .venv-benchmark
 ENGINES := keras_hub torch onnx
 PACKAGES_keras_hub := keras-hub safetensors tensorflow tensorflow-text
 PACKAGES_torch := torch transformers onnx onnxscript
-PACKAGES_onnx := onnxruntime onnx openvino
+PACKAGES_onnx := onnxruntime onnx
 TESTS ?= tests
 OUTPUT ?= quickstart
 

@@ -36,22 +36,16 @@ class Side:
     module: str
     environment: str = ""
     arguments: Mapping[str, object] = dataclasses.field(default_factory=dict)
-    computes_vectors: bool = True
 
 
 SIDES = {
     "ours": Side("benchmarks.sides.keras_bert_encoder"),
     "ours_unpadded": Side("benchmarks.sides.keras_bert_encoder", arguments={"unpadded": 1}),
-    "plain": Side("benchmarks.sides.plain_encoder"),
     "keras_hub": Side("benchmarks.sides.keras_hub_encoder", "keras_hub"),
     "transformers": Side("benchmarks.sides.transformers_encoder", "torch"),
     "onnxruntime": Side("benchmarks.sides.onnxruntime_encoder", "onnx"),
-    "openvino": Side("benchmarks.sides.openvino_encoder", "onnx"),
-    "products_tensorflow": Side("benchmarks.sides.tensorflow_products", computes_vectors=False),
-    "products_torch": Side("benchmarks.sides.torch_products", "torch", computes_vectors=False),
 }
-OTHERS = ("keras_hub", "transformers", "onnxruntime", "openvino")
-QUICK_SIDES = ("ours", "plain", "products_tensorflow")
+OTHERS = ("keras_hub", "transformers", "onnxruntime")
 
 
 def config_of_size(size: str, hidden_act: str = "") -> BertConfig:
@@ -147,8 +141,7 @@ class RunningSides:
             is_token = columns["input_mask"] > 0
         for name in list(self.workers):
             report = self._try(name, self.ask, name, {"load": folder})
-            if report is None or not SIDES[name].computes_vectors:
-                self.versions |= {name: report["side"]} if report else {}
+            if report is None:
                 continue
             self.versions[name] = report["side"]
             path = os.path.join(folder, f"{name}.npy")

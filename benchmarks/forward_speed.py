@@ -1,4 +1,4 @@
-"""Measures the encoder's forward pass on full rows beside other engines, and beside the machine's matrix products.
+"""Measures the encoder's forward pass on full rows beside other engines.
 
     python -m benchmarks.forward_speed --sizes=minilm --lengths=128 --batch_sizes=16
 
@@ -6,11 +6,8 @@ All sides compute the last layer's vectors of the same random rows with the same
 they compute is compared first. Each is what a user of the engine would run on a CPU:
 
 * ours: `BertEncoder` in a `tf.function`, as `predict` and exports run it.
-* plain: the same computation by hand in TensorFlow's operations (`benchmarks.plain_tensorflow`).
 * keras_hub: KerasHub's `BertBackbone` in a `tf.function`. transformers: `BertModel` on torch, inference mode, SDPA.
-* onnxruntime, openvino: torch's export of that model.
-* products: the matrix products alone (`benchmarks.sides.tensorflow_products`, `torch_products`), whichever library is
-  faster. Our share of the ceiling is their time divided by ours.
+* onnxruntime: torch's export of that model.
 
 Sides are processes that take turns. In a turn a side works for --settle seconds that are not counted and then for
 --seconds that are; the first turn is not counted. Cells have the milliseconds of a call, the median over the turns; and
@@ -27,14 +24,14 @@ import tempfile
 import numpy as np
 from absl import flags
 
-from benchmarks.encoder_sides import OTHERS, QUICK_SIDES, SIDES, RunningSides, config_of_size, write_batch, write_model
+from benchmarks.encoder_sides import OTHERS, RunningSides, config_of_size, write_batch, write_model
 from benchmarks.suite_flags import define_suite_flags, machine_lines, numbers_of_flag, version_lines
 from keras_bert.config import SIZES, BertConfig
 from keras_bert.program.command_line import run_command
 from keras_bert.program.errors import InputError
 
 FLAGS = flags.FLAGS
-FORWARD_SIDES = ("ours", "plain", *OTHERS, "products_tensorflow", "products_torch")
+FORWARD_SIDES = ("ours", *OTHERS)
 ALL_SIZES = ["tiny", "mini", "minilm", "small", "medium", "base"]
 
 
@@ -54,7 +51,7 @@ def main() -> None:
     sizes, names, turns = FLAGS.sizes, FLAGS.sides or FORWARD_SIDES, FLAGS.turns
     if FLAGS.quick:
         sizes, lengths, batch_sizes, turns = ["smoke"], [8], [2], 1
-        names = FLAGS.sides or QUICK_SIDES
+        names = FLAGS.sides or ["ours"]
     unknown = [size for size in sizes if size not in ("smoke", "minilm", *SIZES)]
     if unknown:
         raise InputError(f"--sizes: there is no {', '.join(unknown)}. There are: minilm, {', '.join(SIZES)}")
@@ -70,8 +67,6 @@ def main() -> None:
         print("\n".join([*machine_lines(), *version_lines(sides.versions, sides.left_out), "", *table(measured)]))
     if num_left_out:
         print(f"\n{num_left_out} cases of more than {FLAGS.most_gflop:g} billion operations were left out.")
-    if FLAGS.plot:
-        draw(measured, FLAGS.plot)
 
 
 def gflop(config: BertConfig, length: int, rows: int) -> float:
@@ -104,25 +99,14 @@ def measure(sides: RunningSides, config: BertConfig, folder: str, cases: list[tu
         yield (length, rows), sides.turns({name: [request] for name in sides.workers}, turns)
 
 
-def ceiling(seconds: dict[str, list[float]]) -> list[float]:
-    """Returns the seconds of the matrix products alone in every turn, those of the faster library."""
-    products = [found for name, found in seconds.items() if not SIDES[name].computes_vectors]
-    return min(products, key=statistics.median, default=[])
-
-
 def table(measured: list[tuple]) -> list[str]:
     """Returns the lines of the table; `measured` has (size, length, rows, {side: seconds in every turn})."""
-    names = [
-        name for name in FORWARD_SIDES if SIDES[name].computes_vectors and any(name in case[-1] for case in measured)
-    ]
-    lines = [f"| size | rows | length | {' | '.join(names)} | products | our share of the ceiling |"]
-    lines.append("|---" * (len(names) + 5) + "|")
+    names = [name for name in FORWARD_SIDES if any(name in case[-1] for case in measured)]
+    lines = [f"| size | rows | length | {' | '.join(names)} |", "|---" * (len(names) + 3) + "|"]
     for size, length, rows, seconds in measured:
-        ours, least = seconds.get("ours", []), ceiling(seconds)
+        ours = seconds.get("ours", [])
         cells = [size, str(rows), str(length)]
         cells += [cell(seconds.get(name, []), ours if name != "ours" else []) for name in names]
-        shares = [product / own for product, own in zip(least, ours, strict=False)]
-        cells += [cell(least, []), f"{statistics.median(shares):.0%}" if shares else "-"]
         lines.append(f"| {' | '.join(cells)} |")
     return lines
 
@@ -137,32 +121,6 @@ def cell(seconds: list[float], ours: list[float]) -> str:
         return text
     ratios = [other / own for other, own in zip(seconds, ours, strict=True)]
     return f"{text}: {statistics.median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f})"
-
-
-def draw(measured: list[tuple], path: str) -> None:
-    """Draws how many times as fast as each other side ours was, case by case."""
-    from benchmarks.pictures import save_figure, subplots
-
-    labels = [f"{size} {rows} x {length}" for size, length, rows, _ in measured]
-    figure, axes = subplots(figsize=(9, 1.2 + 0.28 * len(labels)))
-    for name in FORWARD_SIDES[1:]:
-        points = [
-            (statistics.median(np.divide(seconds[name], seconds["ours"])), place)
-            for place, (*_, seconds) in enumerate(measured)
-            if SIDES[name].computes_vectors and name in seconds and "ours" in seconds
-        ]
-        if points:
-            axes.plot(*zip(*points, strict=True), "o", label=name, alpha=0.8)
-    axes.axvline(1, color="black", linewidth=1)
-    axes.set_yticks(range(len(labels)), labels)
-    axes.invert_yaxis()
-    axes.set_xscale("log")
-    axes.set_xticks([0.5, 0.7, 1, 1.5, 2, 3, 5], ["0.5", "0.7", "1", "1.5", "2", "3", "5"])
-    axes.minorticks_off()
-    axes.set_xlabel("time of the side / time of ours (right of 1: ours is faster)")
-    if axes.lines[:-1]:  # the last is that of 1
-        axes.legend(loc="upper left", bbox_to_anchor=(1, 1))
-    save_figure(figure, path)
 
 
 def command() -> None:

@@ -1,4 +1,4 @@
-"""Measures speed side by side with other engines, and writes tables and plots into docs/results.md: `make benchmark`.
+"""Measures speed side by side with other engines, and writes tables into docs/results.md: `make benchmark`.
 
     python -m benchmarks.speed
     python -m benchmarks.speed --suites=forward -- --sizes=minilm --lengths=128 --batch_sizes=16 --turns=9
@@ -7,8 +7,8 @@ Each suite is a command of its own, whose docstring says what is compared, and h
 lines, with the command that made them, replace what stands between `<!-- benchmark NAME -->` and `<!-- end -->` in the
 page of results. A suite that fails is said, and the others go on.
 
-To join: a module that prints Markdown on standard output, with the flags --quick (a smoke run), --plot=PATH (a
-picture), and --data=FOLDER if it says so in `SUITES`; a row in `SUITES`; and the two comments in docs/results.md.
+To join: a module that prints Markdown on standard output, with the flags --quick (a smoke run), and --data=FOLDER if it
+says so in `SUITES`; a row in `SUITES`; and the two comments in docs/results.md.
 """
 
 import dataclasses
@@ -34,14 +34,12 @@ class Suite:
 
     module: str
     flags: tuple[str, ...] = ("environments",)
-    has_plot: bool = True
 
 
 SUITES = {
     "forward": Suite("benchmarks.forward_speed"),
     "texts": Suite("benchmarks.text_speed", flags=("environments", "data")),
-    "training": Suite("benchmarks.training_speed", flags=("environments", "data")),
-    "serving": Suite("benchmarks.serving_latency"),
+    "training": Suite("benchmarks.training_speed"),
     "memory": Suite("benchmarks.training_memory"),
 }
 
@@ -51,7 +49,6 @@ def define_flags() -> None:
     flags.DEFINE_string("environments", ".venv-benchmark", "The folder of the engines' environments.")
     flags.DEFINE_string("data", os.environ.get("KERAS_BERT_DATA"), "A folder with GLUE, SQuAD and a vocabulary.")
     flags.DEFINE_string("results", str(PROJECT / "docs" / "results.md"), "The page that is written; empty: none.")
-    flags.DEFINE_string("pictures", str(PROJECT / "docs" / "pictures"), "The folder of the plots; empty: none.")
     flags.DEFINE_boolean("quick", False, "Smoke runs: tiny models, one turn.")
 
 
@@ -61,7 +58,7 @@ def main(passed_on: list[str]) -> None:
         raise InputError(f"--suites: there is no {', '.join(unknown)}. There are: {', '.join(SUITES)}")
     failed = []
     for name in FLAGS.suites:
-        command = command_of(SUITES[name], plot_of(name), passed_on)
+        command = command_of(SUITES[name], passed_on)
         lines = run_suite(name, command)
         if lines is None:
             failed.append(name)
@@ -73,17 +70,12 @@ def main(passed_on: list[str]) -> None:
         raise InputError(f"These suites failed, and said above why: {', '.join(failed)}. The others are done.")
 
 
-def plot_of(name: str) -> str:
-    """Returns where the picture of a suite goes, or an empty string."""
-    return os.path.join(FLAGS.pictures, f"benchmark_{name}.png") if FLAGS.pictures and SUITES[name].has_plot else ""
-
-
-def command_of(suite: Suite, plot: str, passed_on: list[str]) -> list[str]:
+def command_of(suite: Suite, passed_on: list[str]) -> list[str]:
     """Returns the command of a suite, without the Python that runs it."""
     command = ["-m", suite.module]
     command += [f"--{name}={FLAGS[name].value}" for name in suite.flags if FLAGS[name].value]
     command += ["--quick"] if FLAGS.quick else []
-    return command + ([f"--plot={plot}"] if plot else []) + passed_on
+    return command + passed_on
 
 
 def run_suite(name: str, command: list[str]) -> list[str] | None:
@@ -99,12 +91,9 @@ def run_suite(name: str, command: list[str]) -> list[str] | None:
         return None
     # What a reader can type: no folders of this machine.
     takes_data = any(part.startswith("--data=") for part in command)
-    own = [part for part in command if not part.startswith(("--plot=", "--data=", "--environments="))]
+    own = [part for part in command if not part.startswith(("--data=", "--environments="))]
     lines = [f"    python {shlex.join(own)}{' --data=DATA' if takes_data else ''}", ""]
-    lines += done.stdout.rstrip("\n").split("\n")
-    if plot := plot_of(name):
-        lines += ["", f"![{name}]({os.path.relpath(plot, os.path.dirname(FLAGS.results or plot))})"]
-    return lines
+    return lines + done.stdout.rstrip("\n").split("\n")
 
 
 def command() -> None:

@@ -18,7 +18,6 @@ def define_suite_flags(turns: int) -> None:
     flags.DEFINE_list("sides", None, "Only these sides.")
     flags.DEFINE_integer("turns", turns, "Turns of each side that are counted; one more goes before.", lower_bound=1)
     flags.DEFINE_boolean("quick", False, "A tiny model, one turn, and only sides that need no other environment.")
-    flags.DEFINE_string("plot", None, "Where to draw a picture (.png).")
 
 
 def machine_lines() -> list[str]:

@@ -1,6 +1,6 @@
 """Measures the encoder's forward pass on real texts of mixed lengths: texts a second, beside other engines.
 
-    python -m benchmarks.text_speed --data=DATA --mixes=mixed,wikipedia
+    python -m benchmarks.text_speed --data=DATA
 
 Texts (`benchmarks.real_texts`) are tokenised beforehand by our tokenizer, cut at 256 tokens and shuffled with a seed.
 They come in batches of 32, padded to the longest of the batch. All sides get the same batches and compute with the same
@@ -25,10 +25,10 @@ from absl import flags
 
 from benchmarks import real_texts
 from benchmarks.encoder_sides import OTHERS, RunningSides, config_of_size, write_batch, write_model
-from benchmarks.pictures import save_bars
 from benchmarks.suite_flags import define_suite_flags, machine_lines, version_lines
 from keras_bert.config import SIZES
 from keras_bert.program.command_line import run_command
+from keras_bert.program.errors import InputError
 
 FLAGS = flags.FLAGS
 TEXT_SIDES = ("ours", "ours_unpadded", *OTHERS)
@@ -41,7 +41,6 @@ HEADER = ["| side | texts/s | times the best other |", "|---|---|---|"]
 def define_flags() -> None:
     define_suite_flags(turns=2)
     flags.DEFINE_string("data", os.environ.get("KERAS_BERT_DATA"), "A folder with GLUE, SQuAD and a vocabulary.")
-    flags.DEFINE_list("mixes", ["mixed"], f"Some of {', '.join(real_texts.MIXES)}.")
     flags.DEFINE_enum("size", "minilm", ["smoke", "minilm", *SIZES], "The model.")
     flags.DEFINE_integer("max_seq_length", 256, "Longer texts are cut.", lower_bound=8, upper_bound=512)
     flags.DEFINE_integer("batch_size", 32, "Texts of a batch.", lower_bound=1)
@@ -51,22 +50,15 @@ def define_flags() -> None:
 def main() -> None:
     rounds, size = (1, "smoke") if FLAGS.quick else (FLAGS.turns, FLAGS.size)
     names = FLAGS.sides or (QUICK_SIDES if FLAGS.quick else TEXT_SIDES)
-    lines, rates = [], {}
+    if not FLAGS.data:
+        raise InputError("--data is missing (or KERAS_BERT_DATA): a folder with GLUE, SQuAD and a vocabulary.")
+    texts, vocabulary = real_texts.read_mix(FLAGS.data, FLAGS.seed)
+    rows = real_texts.token_rows(texts[: 64 if FLAGS.quick else None], vocabulary, FLAGS.max_seq_length)
+    config = config_of_size(size).replace(vocab_size=len(vocabulary))
     with RunningSides(names, FLAGS.environments) as sides, tempfile.TemporaryDirectory() as folder:
-        for mix in FLAGS.mixes:
-            if FLAGS.quick:
-                texts, vocabulary, about = real_texts.documentation_mix(("absl",), 1000, FLAGS.seed)
-                texts = texts[:64]
-            else:
-                texts, vocabulary, about = real_texts.read_mix(mix, FLAGS.data, FLAGS.seed)
-            rows = real_texts.token_rows(texts, vocabulary, FLAGS.max_seq_length)
-            config = config_of_size(size).replace(vocab_size=len(vocabulary))
-            rates[mix], padding = measure(sides, config, os.path.join(folder, mix), rows, rounds)
-            lines += ["", f"{mix}: {about}; {padding}", "", *table(rates[mix])]
+        rates, padding = measure(sides, config, os.path.join(folder, "texts"), rows, rounds)
         about_sides = version_lines(sides.versions, sides.left_out)
-    print("\n".join([*machine_lines(), *about_sides, *lines]))
-    if FLAGS.plot:
-        draw(rates, FLAGS.plot)
+    print("\n".join([*machine_lines(), *about_sides, "", padding, "", *table(rates)]))
 
 
 def measure(sides: RunningSides, config, folder: str, rows: list, rounds: int) -> tuple[dict[str, list[float]], str]:
@@ -129,14 +121,6 @@ def table(rates: dict[str, list[float]]) -> list[str]:
         ratio = f"{statistics.median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f})" if best else "-"
         lines.append(f"| {name} | {statistics.median(found):.1f} | {ratio} |")
     return lines
-
-
-def draw(rates: dict[str, dict[str, list[float]]], path: str) -> None:
-    """Draws the texts a second of every side, a panel for each mix."""
-    medians = {
-        mix: {name: statistics.median(numbers) for name, numbers in found.items()} for mix, found in rates.items()
-    }
-    save_bars(medians, "texts a second", path)
 
 
 def command() -> None:

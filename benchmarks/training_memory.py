@@ -23,7 +23,6 @@ import tempfile
 from absl import flags
 
 from benchmarks.encoder_sides import config_of_size, environment_of_sides, python_of
-from benchmarks.pictures import save_figure, subplots
 from benchmarks.sides.pretraining_work import num_predictions
 from benchmarks.suite_flags import define_suite_flags, machine_lines, version_lines
 from benchmarks.workers_in_turns import end_workers, start_worker, take_turn
@@ -76,8 +75,6 @@ def main() -> None:
         measured[rows, length] = {name: best_of(found) for name, found in runs.items() if found}
     lines = [line for shape, sides in measured.items() for line in table(size, *shape, sides)]
     print("\n".join([*machine_lines(), *version_lines(versions, left_out), "", *HEADER, *lines]), flush=True)
-    if FLAGS.plot:
-        draw(measured, FLAGS.plot)
 
 
 def shape_of(text: str) -> tuple[int, int]:
@@ -133,20 +130,6 @@ def table(size: str, rows: int, length: int, sides: dict[str, dict[str, float]])
         cells += [ratio, f"{1000 * found['seconds']:,.0f}"]
         lines.append(f"| {' | '.join(cells)} |")
     return lines
-
-
-def draw(measured: dict[tuple[int, int], dict[str, dict]], path: str) -> None:
-    """Draws a panel for each shape: seconds of a step and peak memory of every side."""
-    figure, panels = subplots(1, len(measured), figsize=(6 * len(measured), 4), squeeze=False)
-    for panel, ((rows, length), sides) in zip(panels[0], measured.items(), strict=True):
-        for name, found in sides.items():
-            marker = "s" if name.startswith("transformers") else "o"
-            panel.plot(found["seconds"], found["peak"] / 1e9, marker, label=name)
-        panel.set(title=f"{rows} rows of {length}", xlabel="seconds of a step", ylabel="peak memory, GB")
-        panel.set_ylim(bottom=0)
-        panel.set_xlim(left=0)
-        panel.legend(fontsize=8)
-    save_figure(figure, path)
 
 
 if __name__ == "__main__":

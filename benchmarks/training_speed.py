@@ -1,6 +1,6 @@
-"""Measures a step of pre-training beside other engines, and what packed rows gain on real text.
+"""Measures a step of pre-training beside other engines.
 
-    python -m benchmarks.training_speed --size=minilm --lengths=128,512 --text=wikipedia_articles.txt
+    python -m benchmarks.training_speed --size=minilm --lengths=128,512
 
 The step: masked LM and next sentence on a random batch of full rows in float32, dropout 0.1, gradients clipped by their
 norm, AdamW, on all cores. Every side is what its user gets:
@@ -13,25 +13,17 @@ norm, AdamW, on all cores. Every side is what its user gets:
 Sides are processes that take turns of --steps steps; the first turn is not counted. A cell has the milliseconds of a
 step, the median over the turns; a ratio is of a side's time to ours without XLA, turn by turn: median, smallest and
 largest. Memory is the largest resident set that the process had, libraries included.
-
-Rows of real text: `benchmarks.record_forms` trains a BERT-tiny on the same text as padded and as packed rows of 512,
-with the same number of tokens in an update, and reports tokens a second without padding, and the losses. The text
-comes twice: as its documents, and with every paragraph as a document of its own, which is what short documents are
-like. It is --text, else the Wikipedia corpus of --data, else the documentation of installed packages.
 """
 
 import contextlib
 import json
-import os
 import statistics
-import subprocess
 import sys
 import tempfile
 
 from absl import flags
 
 from benchmarks.encoder_sides import config_of_size, environment_of_sides, python_of
-from benchmarks.pictures import save_bars
 from benchmarks.sides.pretraining_work import num_predictions
 from benchmarks.suite_flags import define_suite_flags, machine_lines, numbers_of_flag, version_lines
 from benchmarks.workers_in_turns import end_workers, start_worker, take_turn
@@ -49,19 +41,14 @@ TRAINING_SIDES = {
     "transformers": ("transformers_training", "torch", 0),
 }
 QUICK_SIDES = ("ours",)
-DOCUMENTATION_PACKAGES = ("numpy", "python")
 
 
 def define_flags() -> None:
     define_suite_flags(turns=4)
-    flags.DEFINE_string("data", os.environ.get("KERAS_BERT_DATA"), "A folder with corpus/wikipedia_articles.txt.")
-    flags.DEFINE_string("text", None, "A file of paragraphs, a blank line between documents.")
     flags.DEFINE_enum("size", "minilm", ["smoke", "minilm", *SIZES], "The model.")
     flags.DEFINE_list("lengths", ["128", "512"], "Tokens of a row.")
     flags.DEFINE_integer("tokens", 2048, "Tokens of a batch.", lower_bound=16)
     flags.DEFINE_integer("steps", 2, "Steps of a turn.", lower_bound=1)
-    flags.DEFINE_boolean("forms", True, "Compare packed rows with padded ones, too.")
-    flags.DEFINE_integer("num_train_steps", 60, "Updates of each form.", lower_bound=40)
 
 
 def main() -> None:
@@ -77,10 +64,6 @@ def main() -> None:
         measured[length] = measure(config_of_size(size), length, names or TRAINING_SIDES, turns, versions, left_out)
         lines += table(size, batch_size_of(length), length, measured[length])
     print("\n".join([*machine_lines(), *version_lines(versions, left_out), "", *HEADER, *lines]), flush=True)
-    if FLAGS.forms and not FLAGS.quick:
-        print("\n".join(["", *compare_forms()]))
-    if FLAGS.plot:
-        draw(measured, FLAGS.plot)
 
 
 def batch_size_of(length: int) -> int:
@@ -145,71 +128,6 @@ def table(size: str, rows: int, length: int, measured: dict[str, tuple]) -> list
         cells = [size, f"{rows} x {length}", name, f"{1000 * step:.0f}", ratio, f"{rows * length / step:,.0f}"]
         lines.append(f"| {' | '.join([*cells, f'{memory / 1e6:,.0f}' if memory else '-'])} |")
     return lines
-
-
-def compare_forms() -> list[str]:
-    """Returns the lines on padded and packed rows of real text."""
-    lines = []
-    with tempfile.TemporaryDirectory() as folder:
-        for kind, about, path in texts_of_both_kinds(folder):
-            print(f"padded and packed rows, {kind}", file=sys.stderr, flush=True)
-            arguments = [f"--text={path}", f"--work_dir={os.path.join(folder, kind.replace(' ', '_'))}"]
-            arguments += ["--forms=padded,packed", "--max_seq_length=512", "--train_batch_size=16"]
-            arguments += [f"--num_train_steps={FLAGS.num_train_steps}"]
-            done = subprocess.run(
-                [sys.executable, "-m", "benchmarks.record_forms", *arguments],
-                stdout=subprocess.PIPE,
-                text=True,
-                env=os.environ | environment_of_sides(),
-            )
-            if done.returncode:
-                raise InputError("benchmarks.record_forms failed, and said above why.")
-            rows = [line for line in done.stdout.splitlines() if line.startswith("|")]
-            lines += [
-                f"Rows of 512, {kind} of {about}: packed rows have {gain(rows):.2f} times the tokens a second.",
-                "",
-            ]
-            lines += [*rows, ""]
-    return lines[:-1]
-
-
-def texts_of_both_kinds(folder: str) -> list[tuple[str, str, str]]:
-    """Writes the text with every paragraph as a document, and returns (kind, where it is from, path) of both."""
-    text, about = FLAGS.text, os.path.basename(FLAGS.text or "")
-    if not text and FLAGS.data:
-        text, about = os.path.join(FLAGS.data, "corpus", "wikipedia_articles.txt"), "Wikipedia"
-    if not text:
-        from run_scripts.documentation_text import read_packages
-
-        text = os.path.join(folder, "documentation.txt")
-        about = f"the documentation of {', '.join(DOCUMENTATION_PACKAGES)}"
-        with open(text, "w", encoding="utf-8") as file:
-            for module in read_packages(DOCUMENTATION_PACKAGES):
-                file.write("".join(f"{paragraph}\n" for paragraph in module.paragraphs) + "\n")
-    paragraphs = os.path.join(folder, "paragraphs.txt")
-    try:
-        with open(text, encoding="utf-8") as source, open(paragraphs, "w", encoding="utf-8") as target:
-            target.writelines(f"{line.strip()}\n\n" for line in source if line.strip())
-    except OSError as error:
-        raise InputError(f"{text} cannot be read: {error.strerror}") from None
-    return [("documents", about, text), ("paragraphs", about, paragraphs)]
-
-
-def gain(rows: list[str]) -> float:
-    """Returns how many times the tokens a second of padded rows packed ones have, from the lines of `record_forms`."""
-    header, _, padded, packed = ([cell.strip() for cell in row.strip("|").split("|")] for row in rows)
-    place = header.index("tokens/s")
-    return float(packed[place].replace(",", "")) / float(padded[place].replace(",", ""))
-
-
-def draw(measured: dict[int, dict[str, tuple]], path: str) -> None:
-    """Draws the tokens a second of every side, a panel for each length."""
-    panels = {}
-    for length, sides in measured.items():
-        rows = batch_size_of(length)
-        bars = {name: rows * length / statistics.median(seconds) for name, (seconds, _) in sides.items()}
-        panels[f"a training step, {rows} x {length}"] = bars
-    save_bars(panels, "tokens a second", path)
 
 
 def command() -> None:

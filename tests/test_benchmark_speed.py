@@ -1,6 +1,5 @@
 """The benchmark command: what its tables rest on, and a smoke run. No test here looks at a time."""
 
-import json
 import pathlib
 import re
 import subprocess
@@ -8,52 +7,17 @@ import sys
 
 import numpy as np
 import pytest
-import tensorflow as tf
 
 from benchmarks import encoder_sides, forward_speed, results_page, speed, text_speed, training_speed
 from benchmarks.encoder_sides import RunningSides, Side
-from benchmarks.plain_tensorflow import plain_encoder
 from benchmarks.real_texts import read_mix, token_rows
 from benchmarks.sides.answering import seconds_of_a_run
-from benchmarks.sides.tensorflow_products import TensorFlowProducts
 from keras_bert.config import BertConfig
-from keras_bert.models.encoder import BertEncoder
 from keras_bert.program.errors import InputError
 from keras_bert.tokenization.vocabulary import Vocabulary
 
 PROJECT = pathlib.Path(__file__).resolve().parent.parent
 CONFIG = BertConfig(vocab_size=50, hidden_size=16, num_hidden_layers=3, num_attention_heads=2, intermediate_size=32)
-
-
-@pytest.mark.parametrize("hidden_act", ["gelu", "gelu_erf"])
-def test_the_computation_by_hand_agrees_with_the_encoder(hidden_act):
-    encoder = BertEncoder(CONFIG.replace(hidden_act=hidden_act, initializer_range=0.5))
-    generator = np.random.default_rng(1)
-    for variable in encoder.trainable_variables:
-        if len(variable.shape) == 1:
-            variable.assign_add(generator.normal(0, 0.2, variable.shape))
-    ids = generator.integers(0, 50, (4, 12)).astype("int32")
-    mask = (np.arange(12) < np.array([[12], [5], [1], [9]])).astype("int32")
-    segments = generator.integers(0, 2, (4, 12)).astype("int32")
-    ours = encoder({"input_ids": ids, "input_mask": mask, "segment_ids": segments})["sequence_output"].numpy()
-    plain = plain_encoder(encoder)(*map(tf.constant, (ids, mask, segments))).numpy()
-    np.testing.assert_allclose(plain[mask > 0], ours[mask > 0], atol=1e-5)
-
-
-def test_the_ceiling_is_all_matrix_products_and_nothing_else_that_costs(tmp_path):
-    (tmp_path / "config.json").write_text(json.dumps(CONFIG.to_dict()))
-    products = TensorFlowProducts()
-    products.load(str(tmp_path))
-    types = [node.type for node in products.products.graph.get_operations()]
-    assert types.count("MatMul") == 6 * 3
-    assert types.count("BatchMatMulV2") == 2 * 3
-    assert not set(types) & {"Transpose", "Mul", "AddV2", "BiasAdd", "Softmax", "GatherV2"}
-    outputs = products.products(
-        *products.prepare({name: np.ones((2, 4), "int32") for name in ("input_ids", "input_mask", "segment_ids")})
-    )
-    assert [tuple(output.shape) for output in outputs] == [(8, 16), *[(4, 4, 8)] * 3]
-    # Numbers that grew or died out from layer to layer would be multiplied at another speed.
-    assert 0.1 < np.std(outputs[0]) < 10
 
 
 class Clock:
@@ -189,18 +153,9 @@ def test_texts_and_pairs_become_rows_in_their_order():
     assert len(rows[2][0]) == 8
 
 
-def test_mixes_need_data_and_say_what_is_missing(tmp_path):
-    with pytest.raises(InputError, match="The mix 'squad' needs --data"):
-        read_mix("squad", None)
+def test_a_missing_file_of_texts_is_named(tmp_path):
     with pytest.raises(InputError, match=r"SST-2/dev.tsv cannot be read: No such file"):
-        read_mix("mixed", str(tmp_path))
-    with pytest.raises(InputError, match="There is no mix 'imdb'. There are: mixed"):
-        read_mix("imdb", None)
-
-
-def test_the_gain_of_packed_rows_is_read_from_the_table_of_record_forms():
-    forms = ["| records | tokens/s |", "|---|---|", "| padded | 1,000 |", "| packed | 2,500 |"]
-    assert training_speed.gain(forms) == 2.5
+        read_mix(str(tmp_path))
 
 
 PAGE = "# Results\n\n<!-- benchmark one -->\nold\n<!-- end -->\n\n<!-- benchmark two -->\nother\n<!-- end -->\nlast\n"
@@ -240,31 +195,20 @@ def test_every_suite_has_its_place_on_the_page_of_results():
 def run_speed(tmp_path, *arguments):
     page = tmp_path / "results.md"
     page.write_text("".join(f"<!-- benchmark {name} -->\n<!-- end -->\n" for name in speed.SUITES))
-    command = [sys.executable, "-m", "benchmarks.speed", f"--results={page}", f"--pictures={tmp_path}", *arguments]
+    command = [sys.executable, "-m", "benchmarks.speed", f"--results={page}", *arguments]
     return page, subprocess.run(command, capture_output=True, text=True, cwd=PROJECT)
 
 
 @pytest.mark.slow
-def test_a_smoke_run_writes_table_and_plot_into_the_page(tmp_path):
+def test_a_smoke_run_writes_its_table_into_the_page(tmp_path):
     page, done = run_speed(
-        tmp_path, "--suites=forward", "--quick", "--", "--sides=ours,plain,keras_hub", f"--environments={tmp_path}"
+        tmp_path, "--suites=forward", "--quick", "--", "--sides=ours,keras_hub", f"--environments={tmp_path}"
     )
     assert done.returncode == 0, done.stderr
     text = page.read_text()
-    assert "    python -m benchmarks.forward_speed --quick --sides=ours,plain,keras_hub\n" in text
-    assert re.search(r"^\| smoke \| 2 \| 8 \| [\d.]+ \| [\d.]+: [\d.]+ \([\d.]+ to [\d.]+\) \| - \| - \|$", text, re.M)
+    assert "    python -m benchmarks.forward_speed --quick --sides=ours,keras_hub\n" in text
+    assert re.search(r"^\| smoke \| 2 \| 8 \| [\d.]+ \|$", text, re.M)
     assert f"Left out: keras_hub, because there is no {tmp_path}/keras_hub" in text
-    assert "![forward](benchmark_forward.png)" in text
-    assert (tmp_path / "benchmark_forward.png").read_bytes().startswith(b"\x89PNG")
-
-
-@pytest.mark.slow
-def test_a_smoke_run_measures_exports_in_the_c_api(tmp_path):
-    page, done = run_speed(tmp_path, "--suites=serving", "--quick")
-    assert done.returncode == 0, done.stderr
-    text = page.read_text()
-    assert re.search(r"^\| 2 \| 8( \| [\d.]+ / [\d.]+ / [\d.]+){3} \|$", text, re.M)
-    assert re.search(r"ours 1.0000, ours_text 1.0000, ours_int8 0.99\d+|ours_int8 1.0000", text)
 
 
 def test_a_suite_that_fails_is_said_and_nothing_is_written_for_it(tmp_path):

@@ -5,8 +5,10 @@ import subprocess
 import sys
 
 import pytest
+from sklearn.feature_extraction.text import CountVectorizer
+from sklearn.naive_bayes import MultinomialNB
+from sklearn.pipeline import make_pipeline
 
-from benchmarks.documentation_labels import majority_accuracy, naive_bayes_accuracy, read_examples
 from data_prep.text.corpus import read_documents
 from keras_bert.program.errors import InputError
 from run_scripts import documentation_corpus
@@ -120,7 +122,8 @@ def test_the_files_read_back_as_they_were(installed, tmp_path):
     documentation = write_documentation_corpus(tmp_path / "out", **SIZES)
     assert sorted(os.listdir(tmp_path / "out")) == ["corpus.txt", "dev.tsv", "test.tsv", "train.tsv"]
     assert list(read_documents(str(tmp_path / "out/corpus.txt"))) == documentation.corpus
-    assert read_examples(tmp_path / "out", "test") == documentation.splits["test"]
+    lines = (tmp_path / "out/test.tsv").read_text("utf-8").splitlines()
+    assert [tuple(line.split("\t")) for line in lines[1:]] == documentation.splits["test"]
 
 
 def test_an_output_folder_that_is_not_empty_is_refused(tmp_path):
@@ -129,22 +132,17 @@ def test_an_output_folder_that_is_not_empty_is_refused(tmp_path):
         write_documentation_corpus(tmp_path)
 
 
-def test_naive_bayes_and_the_majority_rate_are_right_by_hand():
-    train = [("red apple", "fruit"), ("green apple", "fruit"), ("red car", "car")]
-    test = [("an apple", "fruit"), ("a car", "car"), ("car car", "car"), ("apple", "fruit")]
-    assert majority_accuracy(train, test) == 0.5
-    assert naive_bayes_accuracy(train, test) == 1.0
-
-
 @pytest.mark.slow
 def test_the_installed_packages_give_real_data(tmp_path):
     command = [sys.executable, "-m", "run_scripts.documentation_corpus", f"--output_dir={tmp_path}/out"]
     subprocess.run(command, check=True, capture_output=True)
     assert os.path.getsize(tmp_path / "out/corpus.txt") > 5_000_000
-    train, test = (read_examples(tmp_path / "out", split) for split in ("train", "test"))
+    splits = [(tmp_path / f"out/{split}.tsv").read_text("utf-8").splitlines()[1:] for split in ("train", "test")]
+    train, test = ([line.split("\t") for line in lines] for lines in splits)
     assert (len(train), len(test)) == (1600, 1000)
     # Neither hopeless nor given away by single words.
-    assert 0.4 < naive_bayes_accuracy(train, test) < 0.8
+    words = make_pipeline(CountVectorizer(binary=True), MultinomialNB()).fit(*zip(*train, strict=True))
+    assert 0.4 < words.score(*zip(*test, strict=True)) < 0.8
     corpus = [text for document in read_documents(f"{tmp_path}/out/corpus.txt") for text in document]
     index = TextIndex(text for text, _ in test)
     assert max(index.largest_overlap(mask_names(text)) for text in corpus) <= 0.5

@@ -112,8 +112,9 @@ class SentencePieceModel:
 
         Reference: google-research/albert, `tokenization.preprocess_text`.
         """
-        from sentencepiece import SentencePieceNormalizer
+        from sentencepiece import SentencePieceNormalizer, set_min_log_level
 
+        set_min_log_level(1)  # compiling rules is no news
         normalizer = SentencePieceNormalizer(
             model_proto=self.to_bytes(),
             add_dummy_prefix=False,

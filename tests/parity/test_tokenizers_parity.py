@@ -1,6 +1,6 @@
 """Our tokenizer beside Hugging Face tokenizers: equal on real text, and each known difference by an example.
 
-benchmarks/tokenization.py counts the differences on the whole corpus and on generated texts.
+docs/tokenizer.md has the differences on the whole corpus and on generated texts.
 """
 
 import itertools

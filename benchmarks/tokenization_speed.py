@@ -1,0 +1,93 @@
+"""Times the tokenizer in tf.data on one core, beside other tokenizers, on the Wikipedia corpus.
+
+    taskset -c 0 python -m benchmarks.tokenization_speed DATA_FOLDER
+
+Printed are MB/s, and the share of the bytes that take the exact path.
+"""
+
+import os
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+
+CASINGS = {"uncased": True, "cased": False, "multilingual-cased": False, "chinese": True}
+
+
+def measure(data: Path) -> None:
+    import tensorflow as tf
+    import tensorflow_text
+    from tokenizers import BertWordPieceTokenizer
+
+    from keras_bert.tokenization.graph_wordpiece import GraphTokenizer
+    from keras_bert.tokenization.vocabulary import Vocabulary
+    from keras_bert.tokenization.wordpiece import WordPieceTokenizer
+
+    texts = [line for line in (data / "corpus" / "wikipedia_articles.txt").read_bytes().split(b"\n") if line]
+    num_bytes = sum(map(len, texts))
+    print(f"{len(texts):,} paragraphs, {num_bytes / 1e6:.2f} MB; TensorFlow {tf.__version__}")
+    for name, casing in CASINGS.items():
+        path = str(data / "vocab" / f"bert-base-{name}-vocab.txt")
+        vocabulary = Vocabulary.from_file(path)
+        graph, python = GraphTokenizer(vocabulary, casing), WordPieceTokenizer(vocabulary, casing)
+        is_exact = graph._normalize(texts)[1].numpy()
+        exact_bytes = sum(len(text) for text, exact in zip(texts, is_exact, strict=True) if exact)
+        print(f"\n{name}: {100 * exact_bytes / num_bytes:.4f} % of the bytes on the exact path")
+        fast_bert = tensorflow_text.FastBertTokenizer(
+            list(vocabulary.tokens), token_out_type=tf.int32, lower_case_nfd_strip_accents=casing
+        )
+        _time_in_tf_data("GraphTokenizer.tokenize", graph.tokenize, texts)
+        _time_in_tf_data("GraphTokenizer.tokenize_with_offsets", graph.tokenize_with_offsets, texts)
+        _time_in_tf_data("the exact path alone", graph._exact, texts[::4])
+        _time_in_tf_data("tf.text FastBertTokenizer", fast_bert.tokenize, texts)
+        _time_in_python("WordPieceTokenizer.encode", python.encode, texts[::4])
+        hugging_face = BertWordPieceTokenizer(path, lowercase=casing, strip_accents=casing)
+        _time_in_python("Hugging Face tokenizers", hugging_face.encode, [text.decode() for text in texts[::4]])
+
+
+def _time_in_tf_data(name: str, function, texts: list[bytes], repeats: int = 5) -> None:
+    import tensorflow as tf
+
+    options = tf.data.Options()
+    options.threading.private_threadpool_size = 1
+    options.autotune.enabled = False
+    dataset = tf.data.Dataset.from_tensor_slices(texts).batch(256).repeat(repeats + 1).map(function)
+    times = []
+    batches = -(-len(texts) // 256)
+    start = _now()
+    for number, _ in enumerate(dataset.with_options(options), start=1):
+        if number % batches == 0:
+            times.append(_now() - start)
+            start = _now()
+    # The first pass starts the pipeline.
+    _print_speed(name, sum(map(len, texts)), times[1:])
+
+
+def _time_in_python(name: str, function, texts: list) -> None:
+    times = []
+    for _ in range(3):
+        start = _now()
+        for text in texts:
+            function(text)
+        times.append(_now() - start)
+    _print_speed(name, sum(len(text.encode() if isinstance(text, str) else text) for text in texts), times)
+
+
+def _now() -> np.ndarray:
+    """Seconds by the clock, and of this process on its core: the second ignores what else the machine does."""
+    return np.array([time.perf_counter(), time.process_time()])
+
+
+def _print_speed(name: str, num_bytes: int, times: list[np.ndarray]) -> None:
+    clock, core = num_bytes / np.median(times, axis=0) / 1e6
+    print(f"  {name:38} {core:7.2f} MB per second of the core, {clock:7.2f} by the clock", flush=True)
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 2:
+        sys.exit(__doc__.strip())
+    measure(Path(sys.argv[1]))
