@@ -25,7 +25,7 @@ from keras_bert.program.errors import InputError
 
 if TYPE_CHECKING:
     from data_prep.inspection.record_statistics import RecordStatistics
-    from keras_bert.tokenization.vocabulary import Vocabulary
+    from keras_bert.tokenization.tokenizer import TokenTable
 
 STATISTICS_NAME = "statistics.json"
 PLOT_NAME = "statistics.png"
@@ -43,7 +43,7 @@ class CollectedStatistics(NamedTuple):
 
 def collect_statistics(
     paths: Sequence[str],
-    vocabulary: "Vocabulary | None" = None,
+    vocabulary: "TokenTable | None" = None,
     *,
     sample: int = 0,
     show_progress: bool = False,
@@ -80,7 +80,7 @@ def collect_statistics(
 
 def shown_records(
     paths: Sequence[str],
-    vocabulary: "Vocabulary | None" = None,
+    vocabulary: "TokenTable | None" = None,
     *,
     num_examples: int = 3,
     first_record: int = 1,
@@ -143,7 +143,9 @@ FLAGS = flags.FLAGS
 def define_flags() -> None:
     flags.DEFINE_list("input_file", None, "TFRecord files, folders or patterns, with commas between them.")
     flags.DEFINE_string(
-        "vocab_file", None, "The vocabulary (default: vocab.txt beside the records or in the folder above)."
+        "vocab_file",
+        None,
+        "The vocabulary, a file or a folder (default: beside the records or in the folder above).",
     )
     flags.DEFINE_integer("num_examples", 3, "Records to show as text.")
     flags.DEFINE_integer("first_record", 1, "Number of the first record to show.")

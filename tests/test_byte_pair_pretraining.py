@@ -1,10 +1,10 @@
-"""Pre-training on byte-level BPE: text -> records -> a RoBERTa, by the commands' functions."""
+"""Pre-training on byte-level BPE and SentencePiece: text -> records -> a RoBERTa, by the commands' functions."""
 
 import json
 
 import numpy as np
 import pytest
-from test_families_on_texts import IDS, byte_pairs, config
+from test_families_on_texts import IDS, byte_pairs, config, sentence_pieces
 
 from data_prep.create_pretraining_data import create_pretraining_data
 from data_prep.pretraining.pretraining_records import PretrainingOptions
@@ -20,10 +20,10 @@ DOCUMENTS = [["the fox the dog", "a fox, the dog"], ["dog the fox"], ["the the f
 def made(tmp_path):
     """Returns a function from options to the records made with them, as one batch of arrays."""
     (tmp_path / "tokenizer").mkdir()
-    TOKENIZER.save(tmp_path / "tokenizer")
     (tmp_path / "text.txt").write_text("\n\n".join("\n".join(lines) for lines in DOCUMENTS) + "\n")
 
-    def make(**options):
+    def make(tokenizer=TOKENIZER, **options):
+        tokenizer.save(tmp_path / "tokenizer")
         create_pretraining_data(
             str(tmp_path / "text.txt"),
             str(tmp_path / "tokenizer"),
@@ -31,7 +31,7 @@ def made(tmp_path):
             options=PretrainingOptions(max_seq_length=24, max_predictions_per_seq=8, dupe_factor=2, **options),
         )
         pattern = str(tmp_path / "records" / "*.tfrecord")
-        dataset = pretraining_dataset(pattern, batch_size=8, shuffle=False, repeat=False, vocabulary=TOKENIZER)
+        dataset = pretraining_dataset(pattern, batch_size=8, shuffle=False, repeat=False, vocabulary=tokenizer)
         batches = list(dataset.as_numpy_iterator())
         return {name: np.concatenate([batch[name] for batch in batches]) for name in batches[0]}
 
@@ -82,6 +82,37 @@ def test_whole_words_are_masked_from_space_to_space(made):
             goes_on = not names[column].startswith("Ġ") and "<" not in names[column] + names[column - 1]
             if goes_on:
                 assert is_predicted[column] == is_predicted[column - 1], names
+
+
+def test_whole_words_of_a_sentence_piece_model_are_masked_and_segments_are_swapped(made):
+    tokenizer = sentence_pieces()
+    batch = made(tokenizer, sentence_task="sentence_order", do_whole_word_mask=True, masked_lm_prob=0.3)
+    ids = unmasked(batch)
+    texts = {tokenizer.decode(row[row > tokenizer.mask_id].tolist()).strip() for row in ids}
+    assert any(text.startswith("the dog") for text in texts)
+    assert 0.2 < batch["next_sentence_labels"].mean() < 0.8
+    num_words = 0
+    for row, mask, positions, weights in zip(
+        ids, batch["input_mask"], batch["masked_lm_positions"], batch["masked_lm_weights"], strict=True
+    ):
+        predicted = set(positions[weights > 0].tolist())
+        for place in range(1, mask.sum() - 1):
+            inside = row[place] > tokenizer.mask_id and row[place - 1] > tokenizer.mask_id
+            if inside and tokenizer.continues_word(tokenizer.tokens[row[place]]):
+                num_words += place in predicted
+                assert (place in predicted) == (place - 1 in predicted)
+    assert num_words > 20
+
+
+def test_records_are_inspected_with_their_tokenizer(made, tmp_path, run_here):
+    from data_prep import inspect_records
+
+    made(sentence_task="none")
+    code, printed = run_here(inspect_records, f"--input_file={tmp_path}/records", f"--vocab_file={tmp_path}/tokenizer")
+    assert code == 0, printed.err
+    assert f"vocabulary: {tmp_path}/tokenizer" in printed.out
+    assert "<mask>(" in printed.out
+    assert "record(s), the first is" not in printed.out, "nothing is wrong in a single record"
 
 
 def test_random_tokens_are_bytes_and_merges_only():

@@ -124,7 +124,7 @@ def test_a_record_that_is_no_example_is_shown_as_such(tmp_path):
 def test_the_command_shows_records_statistics_and_a_report(records, tmp_path):
     done = run(f"--input_file={records}", "--num_examples=2", f"--output_dir={tmp_path}/report")
     assert done.returncode == 0, done.stderr
-    assert f"vocabulary: {records.parent}/vocab.txt" in done.stdout
+    assert f"vocabulary: {records.parent}\n" in done.stdout
     assert done.stdout.count(": record ") == 2
     assert "[MASK](" in done.stdout
     report = json.loads((tmp_path / "report" / "statistics.json").read_text())

@@ -4,7 +4,7 @@ import pytest
 from example_records import PACKED, PAIR, VOCABULARY, example, pretraining_example
 
 from data_prep.inspection.parsed_records import ParsedBatch, find_schema, parse_batch
-from data_prep.inspection.record_plot import _name, plot_summary
+from data_prep.inspection.record_plot import plot_summary
 from data_prep.inspection.record_report import summarize
 from data_prep.inspection.record_statistics import RecordStatistics
 from keras_bert.program.errors import InputError
@@ -28,7 +28,7 @@ def size_of_png(path):
 
 
 @pytest.mark.parametrize("record", [PAIR, PACKED])
-def test_pretraining_records_give_four_panels(tmp_path, record):
+def test_pretraining_records_give_several_panels(tmp_path, record):
     plot_summary(summary_of(record), "two records", tmp_path / "a.png")
     width, height = size_of_png(tmp_path / "a.png")
     assert width > 1000
@@ -46,8 +46,6 @@ def test_names_that_the_font_or_a_formula_would_spoil_are_drawn_without_warning(
     dogs = pretraining_example("[CLS] dog dog dog [SEP] dog [SEP]", {5: "dog"})
     plot_summary(summary_of(dogs, vocabulary=Vocabulary(tokens)), "$\\frac$ 中", tmp_path / "a.png")
     size_of_png(tmp_path / "a.png")
-    named = [_name({"id": 6, "token": token}) for token in ("中", None, ".", "dog", "$\\frac$")]
-    assert named == ["6", "6", '"."', "dog", "$\\frac$"]
 
 
 def test_without_anything_to_draw_it_says_so(tmp_path):

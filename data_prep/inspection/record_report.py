@@ -7,15 +7,13 @@ import numpy as np
 
 from data_prep.inspection.bert_features import OTHER_NAMES
 from data_prep.inspection.record_statistics import RecordStatistics
+from data_prep.inspection.record_text import token_text
 from keras_bert.records import features
-from keras_bert.tokenization.vocabulary import UNK
 
 _MOST_FREQUENT = 20
-_RANKS = 100
 _BARS = 16
 _WIDTH = 118
 _BAR_WIDTH = 40
-_NUM_PARTS = 10
 
 # What is usual: 15 % predicted, of these 80 % masked, 10 % kept, 10 % replaced; half of the next sentences random.
 _USUAL_MASK_RATE = 0.15
@@ -73,32 +71,21 @@ def _feature(feature) -> dict[str, Any]:
 
 def _tokens(statistics: RecordStatistics) -> dict[str, Any]:
     counts, vocabulary = statistics.tokens.counts, statistics.vocabulary
-    order = np.argsort(-counts, kind="stable")[: int((counts > 0).sum())]
-
-    def entry(rank: int) -> dict[str, Any]:
-        number = int(order[rank - 1])
-        return {"rank": rank, "id": number, "token": _token(number, vocabulary), "count": int(counts[number])}
-
-    result: dict[str, Any] = {"num_distinct": len(order)}
+    result: dict[str, Any] = {"num_distinct": int((counts > 0).sum())}
     if vocabulary is not None:
         result["vocabulary_size"] = len(vocabulary)
         result["unknown_share"] = _share(counts[vocabulary.unk_id : vocabulary.unk_id + 1].sum(), statistics.num_tokens)
-    result["most_frequent"] = [entry(rank) for rank in range(1, min(_MOST_FREQUENT, len(order)) + 1)]
-    # Each rank by itself would be 30,000 lines; the picture has a logarithmic axis.
-    ranks = np.unique(np.geomspace(1, max(len(order), 1), _RANKS).round().astype(int))
-    result["by_rank"] = [entry(rank) for rank in ranks.tolist() if rank <= len(order)]
+    most_frequent = np.argsort(-counts, kind="stable")[: min(_MOST_FREQUENT, result["num_distinct"])].tolist()
+    result["most_frequent"] = [
+        {"id": number, "token": token_text(number, vocabulary), "count": int(counts[number])}
+        for number in most_frequent
+    ]
     return result
-
-
-def _token(number: int, vocabulary) -> str | None:
-    return vocabulary.tokens[number] if vocabulary is not None and number < len(vocabulary) else None
 
 
 def _predictions(statistics: RecordStatistics) -> dict[str, Any]:
     num_kept, num_masked, num_replaced = statistics.num_kept, statistics.num_masked, statistics.num_replaced
     total = num_kept + num_masked + num_replaced
-    tokens_at = np.pad(statistics.tokens_at.counts, (0, 1))
-    predicted_at = np.pad(statistics.predicted_at.counts, (0, len(tokens_at) - len(statistics.predicted_at.counts)))
     result = {
         "num_predicted": statistics.num_predicted,
         "share_of_tokens": _share(statistics.num_predicted, statistics.num_tokens),
@@ -107,14 +94,9 @@ def _predictions(statistics: RecordStatistics) -> dict[str, Any]:
         "kept_share": _share(num_kept, total),
         "replaced_share": _share(num_replaced, total),
         "mask_id": statistics.mask_id,
-        "share_by_column": [_share(*pair) for pair in zip(predicted_at[:-1], tokens_at[:-1], strict=True)],
-        "share_by_tenth": [
-            _share(part.sum(), tokens.sum())
-            for part, tokens in zip(
-                np.array_split(predicted_at[:-1], _NUM_PARTS), np.array_split(tokens_at[:-1], _NUM_PARTS), strict=True
-            )
+        "share_by_column": [
+            _share(*pair) for pair in zip(statistics.predicted_at.counts, statistics.tokens_at.counts, strict=False)
         ],
-        "mean_run": _share(statistics.num_predicted, statistics.num_runs),
     }
     if statistics.vocabulary is not None:
         result["special_share_of_replacements"] = _share(statistics.num_special_replacements, num_replaced)
@@ -150,7 +132,7 @@ def _warnings(statistics: RecordStatistics, summary: dict[str, Any], mask_rate: 
         warnings.append(f"{labels.get('1', 0) / num_labels:.1%} of the next_sentence_labels are 1; half is usual")
     if summary.get("tokens", {}).get("unknown_share", 0) > _MANY_UNKNOWN:
         warnings.append(
-            f"{summary['tokens']['unknown_share']:.1%} of the tokens are [UNK]: the vocabulary did not fit the text"
+            f"{summary['tokens']['unknown_share']:.1%} of the tokens are unknown: the vocabulary did not fit the text"
         )
     identical = summary.get("repetitions", {}).get("identical_records", {})
     if identical.get("share_repeated", 0) > _MANY_REPEATED:
@@ -270,9 +252,6 @@ def _prediction_lines(predictions: dict[str, Any]) -> list[str]:
         f"  in a record    {_spread(predictions['per_record'])}",
         f"  what stands    [MASK] {predictions['masked_share']:.2%}   the token itself {predictions['kept_share']:.2%}"
         f"   another one {predictions['replaced_share']:.2%}",
-        f"  by place       {' '.join(f'{100 * share:.1f}' for share in predictions['share_by_tenth'])} %, "
-        "tenths of the row",
-        f"  neighbours     runs of {predictions['mean_run']:.2f} predicted tokens on average",
     ]
     if predictions.get("words_of_several_pieces", {}).get("touched"):
         words = predictions["words_of_several_pieces"]
@@ -284,18 +263,13 @@ def _prediction_lines(predictions: dict[str, Any]) -> list[str]:
 
 
 def _token_lines(tokens: dict[str, Any], num_tokens: int) -> list[str]:
-    most = "  ".join(
-        f"{token['id'] if token['token'] is None else token['token']} {token['count'] / num_tokens:.1%}"
-        for token in tokens["most_frequent"]
-    )
+    most = "  ".join(f"{token['token']} {token['count'] / num_tokens:.1%}" for token in tokens["most_frequent"])
     distinct = f"{tokens['num_distinct']:,} different ones"
     if "vocabulary_size" in tokens:
-        distinct += f" of {tokens['vocabulary_size']:,} in the vocabulary; {UNK} {tokens['unknown_share']:.2%}"
-    return ["tokens, before masking", f"  {distinct}", *_wrap("  most frequent  ", most)]
-
-
-def _wrap(name: str, text: str) -> list[str]:
-    return textwrap.wrap(name + text, _WIDTH, subsequent_indent=" " * len(name), break_long_words=False)
+        distinct += f" of {tokens['vocabulary_size']:,} in the vocabulary; {tokens['unknown_share']:.2%} unknown"
+    name = "  most frequent  "
+    lines = textwrap.wrap(name + most, _WIDTH, subsequent_indent=" " * len(name), break_long_words=False)
+    return ["tokens, before masking", f"  {distinct}", *lines]
 
 
 def _repetition_lines(repetitions: dict[str, dict]) -> list[str]:

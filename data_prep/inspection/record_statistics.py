@@ -7,10 +7,10 @@ import numpy as np
 
 from data_prep.inspection.bert_features import OTHER_NAMES, BertRows, to_bert_rows
 from data_prep.inspection.parsed_records import Column, ParsedBatch
-from data_prep.inspection.repeated_texts import RepetitionCounter, hash_rows, hash_runs
+from data_prep.inspection.repeated_texts import RepetitionCounter
 from keras_bert.records import features
 from keras_bert.records.values import find_wrong_types, find_wrong_values, value_ranges
-from keras_bert.tokenization.vocabulary import CLS, MASK, PAD, SEP, Vocabulary
+from keras_bert.tokenization.tokenizer import TokenTable
 
 # Ids above this are counted, but not each by itself; no BERT vocabulary has a tenth of it.
 _MOST_IDS = 1 << 21
@@ -77,10 +77,9 @@ class FeatureSummary:
         values = column.values
         if values.dtype == object or not values.size:
             return
-        if values.shape[1] != self.shortest:
-            values = values[np.arange(values.shape[1]) < column.lengths[:, None]]
-            if not values.size:
-                return
+        values = values[np.arange(values.shape[1]) < column.lengths[:, None]]
+        if not values.size:
+            return
         lowest, highest = values.min().item(), values.max().item()
         self.lowest = lowest if self.lowest is None else min(self.lowest, lowest)
         self.highest = highest if self.highest is None else max(self.highest, highest)
@@ -112,7 +111,7 @@ class RecordStatistics:
         vocabulary: tells special tokens, word pieces and [MASK]; without it these are left out or guessed.
     """
 
-    def __init__(self, vocabulary: Vocabulary | None = None):
+    def __init__(self, vocabulary: TokenTable | None = None):
         self.vocabulary = vocabulary
         self.num_records = self.num_files = self.num_bytes = 0
         self.features: dict[str, FeatureSummary] = {}
@@ -122,7 +121,6 @@ class RecordStatistics:
         self.tokens, self.tokens_at, self.num_large_ids = Histogram(), Histogram(), 0
         self.predictions, self.predicted_at = Histogram(), Histogram()
         self.num_kept, self.replaced_by = 0, Histogram()
-        self.num_runs = 0
         self.num_words_touched = self.num_words_whole = 0
         self.next_labels = Histogram()
         self.texts, self.records = RepetitionCounter(), RepetitionCounter()
@@ -130,8 +128,8 @@ class RecordStatistics:
             self._special = np.ones(len(vocabulary), bool)
             self._special[vocabulary.text_ids()] = False
             self._never_predicted = np.zeros(len(vocabulary), bool)
-            self._never_predicted[[vocabulary.ids[token] for token in (PAD, CLS, SEP, MASK)]] = True
-            self._continues = np.array([token.startswith("##") for token in vocabulary.tokens])
+            self._never_predicted[[vocabulary.pad_id, vocabulary.cls_id, vocabulary.sep_id, vocabulary.mask_id]] = True
+            self._continues = np.array([vocabulary.continues_word(token) for token in vocabulary.tokens])
 
     @property
     def num_tokens(self) -> int:
@@ -204,7 +202,11 @@ class RecordStatistics:
         self._add_sequences(rows, originals, real, predicted)
         if rows.next_labels is not None:
             self._add_next_sentences(rows, real, found)
-        self.records.add(hash_rows(column for column in columns.values() if column.values.dtype != object))
+        numbers = [column for column in columns.values() if column.values.dtype != object]
+        self.records.add(
+            b"|".join(column.values[row, : column.lengths[row]].tobytes() for column in numbers)
+            for row in range(num_records)
+        )
 
     def _add_values(self, columns: Mapping[str, Column], found) -> None:
         """Finds what training would refuse, wherever it stands: padding and places without a prediction too."""
@@ -259,12 +261,11 @@ class RecordStatistics:
         self.replaced_by.add(_countable(standing[standing != labels]))
         self.predictions.add(is_predicted.sum(axis=1))
         self.predicted_at.add_counts(predicted.sum(axis=0))
-        self.num_runs += int((predicted & ~np.pad(predicted, ((0, 0), (1, 0)))[:, :-1]).sum())
         if self.vocabulary is not None:
             strange = self._lookup(self._never_predicted, labels)
             found("a special token is to be predicted", _scatter(inside, row, place, strange))
             stray = (rows.input_ids == self.vocabulary.mask_id) & real & ~predicted
-            found("a [MASK] is not to be predicted", stray)
+            found(f"a {self.vocabulary.special_tokens.mask} is not to be predicted", stray)
         return originals, predicted
 
     def _add_tokens(self, originals: np.ndarray, real: np.ndarray, found) -> None:
@@ -273,7 +274,10 @@ class RecordStatistics:
         self.tokens.add(_countable(ids))
         if self.vocabulary is not None:
             first = np.take_along_axis(originals, real.argmax(axis=1)[:, None], axis=1)
-            found("the first token is not [CLS]", (first != self.vocabulary.cls_id) & real.any(axis=1)[:, None])
+            found(
+                f"the first token is not {self.vocabulary.special_tokens.cls}",
+                (first != self.vocabulary.cls_id) & real.any(axis=1)[:, None],
+            )
 
     def _add_next_sentences(self, rows: BertRows, real: np.ndarray, found) -> None:
         counts = rows.next_weights > 0
@@ -294,7 +298,8 @@ class RecordStatistics:
         starts = np.flatnonzero(is_start)
         self.sequence_lengths.add(np.diff(np.append(starts, len(ids))))
         self.sequences_per_row.add(np.bincount(row[starts], minlength=len(real)))
-        self.texts.add(hash_runs(ids, starts))
+        ends = np.append(starts, len(ids))[1:]
+        self.texts.add(ids[start:end].tobytes() for start, end in zip(starts, ends, strict=True))
         if self.vocabulary is None or not len(ids):
             return
         special = self._lookup(self._special, ids)

@@ -7,7 +7,8 @@ from typing import NamedTuple
 
 from keras_bert.program.errors import InputError
 from keras_bert.records.manifests import listed_files, read_manifests, real_path, values_of, vocabulary_hashes
-from keras_bert.tokenization.vocabulary import Vocabulary
+from keras_bert.tokenization.kinds import find_vocabulary, load_vocabulary
+from keras_bert.tokenization.tokenizer import TokenTable
 
 _SHARD = re.compile(r"(?P<prefix>.*)-(?P<shard>\d{5,})-of-(?P<num_shards>\d{5,})(?P<suffix>.*)", re.S)
 
@@ -18,14 +19,14 @@ class Surroundings(NamedTuple):
     What is not known is None or missing. `notes` says in words what was found.
     """
 
-    vocabulary: Vocabulary | None
+    vocabulary: TokenTable | None
     mask_rate: float | None
     num_records: dict[str, int]
     notes: list[str]
 
 
 def look_around(paths: Sequence[str], vocab_file: str | None = None) -> Surroundings:
-    """Reads the manifests beside the records, and finds `vocab.txt` there or in the folder above.
+    """Reads the manifests beside the records, and finds a vocabulary there or in the folder above.
 
     A vocabulary that is found, and not named by the user, is only used when it is the one whose hash the manifest has.
 
@@ -75,20 +76,19 @@ def missing_shards(paths: Sequence[str]) -> list[str]:
 
 def _find_vocabulary(
     folders: Sequence[str], hashes: set[str], vocab_file: str | None
-) -> tuple[Vocabulary | None, list[str]]:
+) -> tuple[TokenTable | None, list[str]]:
     if vocab_file is not None:
-        vocabulary = Vocabulary.from_file(vocab_file)
+        vocabulary = load_vocabulary(vocab_file)
         differs = hashes and vocabulary.sha256 not in hashes
         return vocabulary, [
             f"vocabulary: {vocab_file}{', which is not the one that the manifest has' if differs else ''}"
         ]
     candidates = dict.fromkeys(place for folder in folders for place in (folder, os.path.dirname(folder)))
-    for path in (os.path.join(place, "vocab.txt") for place in candidates):
-        if os.path.isfile(path):
-            try:
-                vocabulary = Vocabulary.from_file(path)
-            except InputError:
-                continue
-            if not hashes or vocabulary.sha256 in hashes:
-                return vocabulary, [f"vocabulary: {path}"]
+    for folder in candidates:
+        try:
+            vocabulary = find_vocabulary(folder)
+        except InputError:
+            continue
+        if vocabulary is not None and (not hashes or vocabulary.sha256 in hashes):
+            return vocabulary, [f"vocabulary: {folder or '.'}"]
     return None, ["vocabulary: there is none of these records beside them, so ids are shown (--vocab_file names one)"]

@@ -7,7 +7,7 @@ import numpy as np
 
 from data_prep.inspection.bert_features import BertRows, bert_columns, to_bert_rows
 from data_prep.inspection.parsed_records import Column, find_schema, parse_batch
-from keras_bert.tokenization.vocabulary import Vocabulary
+from keras_bert.tokenization.tokenizer import TokenTable
 
 _WIDTH = 118
 _MOST_VALUES = 20
@@ -17,7 +17,7 @@ _NEXT_SENTENCE = {0: "0, the second segment follows the first", 1: "1, the secon
 _TOKEN_LABELS = ("label_ids", "labels")
 
 
-def show_record(serialized: bytes, vocabulary: Vocabulary | None = None, *, join_pieces: bool = False) -> str:
+def show_record(serialized: bytes, vocabulary: TokenTable | None = None, *, join_pieces: bool = False) -> str:
     """Returns a record as lines of text, predicted tokens with their labels in round brackets.
 
     `[MASK](brown)` is masked, `dog(dog)` kept and `cat(dog)` replaced by another token. Each segment begins a line, a
@@ -44,7 +44,7 @@ def show_record(serialized: bytes, vocabulary: Vocabulary | None = None, *, join
     notes = []
     lines = []
     if rows is not None:
-        texts = [_token_text(number, vocabulary) for number in rows.input_ids[0].tolist()]
+        texts = [token_text(number, vocabulary) for number in rows.input_ids[0].tolist()]
         stray = _mark_predictions(rows, texts, vocabulary)
         _mark_token_labels(others, texts)
         lines = _sequences(rows, texts, join_pieces)
@@ -58,13 +58,14 @@ def show_record(serialized: bytes, vocabulary: Vocabulary | None = None, *, join
     return "\n".join([*lines, *(f"{name:{width}}  {value}" for name, value in notes)])
 
 
-def _token_text(number: int, vocabulary: Vocabulary | None) -> str:
+def token_text(number: int, vocabulary: TokenTable | None) -> str:
+    """Returns a token as text: its id without a vocabulary, ?ID if the vocabulary does not have it."""
     if vocabulary is None:
         return str(number)
     return vocabulary.tokens[number] if 0 <= number < len(vocabulary) else f"?{number}"
 
 
-def _mark_predictions(rows: BertRows, texts: list[str], vocabulary: Vocabulary | None) -> list[str]:
+def _mark_predictions(rows: BertRows, texts: list[str], vocabulary: TokenTable | None) -> list[str]:
     """Writes the labels behind the tokens; returns those whose position is no token of the row, as text."""
     stray = []
     if rows.positions is None:
@@ -72,7 +73,7 @@ def _mark_predictions(rows: BertRows, texts: list[str], vocabulary: Vocabulary |
     for position, label, weight in zip(rows.positions[0], rows.labels[0], rows.weights[0], strict=True):
         if not weight:
             continue
-        mark = f"({_token_text(int(label), vocabulary)}{'' if weight == 1 else f' * {weight:g}'})"
+        mark = f"({token_text(int(label), vocabulary)}{'' if weight == 1 else f' * {weight:g}'})"
         if 0 <= position < len(texts) and rows.input_mask[0, position]:
             texts[position] += mark
         else:
@@ -142,7 +143,7 @@ def _join(words: list[str]) -> list[str]:
     return joined
 
 
-def _answer(others: Mapping[str, Column], rows: BertRows, vocabulary: Vocabulary | None) -> list[tuple[str, str]]:
+def _answer(others: Mapping[str, Column], rows: BertRows, vocabulary: TokenTable | None) -> list[tuple[str, str]]:
     """The answer that start_positions and end_positions point at, as SQuAD's records have them."""
     if not {"start_positions", "end_positions"} <= set(others):
         return []
@@ -154,7 +155,7 @@ def _answer(others: Mapping[str, Column], rows: BertRows, vocabulary: Vocabulary
         return [("answer", "none: it points at [CLS]")]
     if not 0 <= start <= end < rows.input_ids.shape[1]:
         return [("answer", f"none: from {start} to {end} there are no tokens")]
-    words = [_token_text(number, vocabulary) for number in rows.input_ids[0, start : end + 1].tolist()]
+    words = [token_text(number, vocabulary) for number in rows.input_ids[0, start : end + 1].tolist()]
     return [("answer", " ".join(_join(words)))]
 
 
