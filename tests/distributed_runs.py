@@ -22,6 +22,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_bert.config import BertConfig
+from keras_bert.families import FAMILIES
 from keras_bert.models.pretrainer import BertPretrainer
 from keras_bert.models.sequence_classifier import SequenceClassifier
 from keras_bert.models.token_classifier import TokenClassifier
@@ -31,17 +32,14 @@ from keras_bert.optimization import LAMB, AdamW, WarmupLinearDecay
 BATCH, LENGTH, PREDICTIONS, STEPS = 8, 12, 4, 20
 
 
-def config(dropout=0.0) -> BertConfig:
-    return BertConfig(
-        vocab_size=40,
-        hidden_size=16,
-        num_hidden_layers=1,
-        num_attention_heads=2,
-        intermediate_size=32,
-        max_position_embeddings=LENGTH,
-        hidden_dropout_prob=dropout,
-        attention_probs_dropout_prob=dropout,
-    )
+def config(dropout=0.0, family="bert") -> BertConfig:
+    shape = {"vocab_size": 40, "hidden_size": 16, "num_attention_heads": 2, "intermediate_size": 32}
+    shape |= {"hidden_dropout_prob": dropout, "attention_probs_dropout_prob": dropout}
+    # Two layers show that an ALBERT shares them.
+    shape |= {"num_hidden_layers": 1 if family == "bert" else 2, "max_position_embeddings": LENGTH}
+    values = {**FAMILIES[family].defaults, **shape, "model_type": family}
+    values["max_position_embeddings"] += values.get("position_offset", 0)
+    return BertConfig(**values)
 
 
 def features() -> dict[str, np.ndarray]:
@@ -76,10 +74,10 @@ def tagging_data() -> tf.data.Dataset:
     return tf.data.Dataset.from_tensor_slices((x, tags[:-3], weights[:-3])).batch(BATCH)
 
 
-def classification_data() -> tf.data.Dataset:
+def classification_data(names=("input_ids", "input_mask", "segment_ids")) -> tf.data.Dataset:
     x = features()
     labels = x["next_sentence_labels"][:-3, 0]
-    x = {name: x[name][:-3] for name in ("input_ids", "input_mask", "segment_ids")}
+    x = {name: x[name][:-3] for name in names}
     return tf.data.Dataset.from_tensor_slices((x, labels)).batch(BATCH)
 
 
@@ -149,6 +147,20 @@ SETTINGS = {
     ),
     "dropout": (lambda: BertPretrainer(config(0.3)), lambda: AdamW(schedule()), pretraining_data, {}),
 }
+
+
+def names_for(family: str) -> list[str]:
+    names = ["input_ids", "input_mask", "segment_ids"]
+    return names if config(family=family).type_vocab_size > 1 else names[:2]
+
+
+for _family in FAMILIES:
+    SETTINGS[_family] = (
+        lambda family=_family: SequenceClassifier(config(family=family), labels=["a", "b"]),
+        lambda: AdamW(schedule()),
+        lambda family=_family: classification_data(names_for(family)),
+        {},
+    )
 
 
 def make_devices() -> None:

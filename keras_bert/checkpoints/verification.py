@@ -27,7 +27,8 @@ TEXTS = (
 def verify(input_path: str, output_path: str, texts=TEXTS, **reading) -> Iterator[str]:
     """Yields one line for each comparison: who computed what, and the largest difference.
 
-    Compared are the vectors of all real tokens and, where both have a pooler, those of the rows.
+    It compares the vectors of all real tokens, those of the rows where both have a pooler, and with transformers the
+    tokens of the texts.
 
     Args:
         input_path, output_path: what was converted, and into what.
@@ -53,6 +54,8 @@ def verify(input_path: str, output_path: str, texts=TEXTS, **reading) -> Iterato
                 yield f"{side} by {library}: not compared, because it is not installed here ({error})"
                 continue
             yield _line(f"{side} by keras_bert and by {library} {version}", ours[side], theirs, names, features)
+            if library == "transformers" and checkpoint.vocabulary is not None:
+                yield _token_line(f"{side} by keras_bert and by {library} {version}", checkpoint, texts)
 
 
 def _features(checkpoint: BertCheckpoint, texts) -> dict[str, np.ndarray]:
@@ -105,6 +108,17 @@ def _run_transformers(folder: str, features, config: BertConfig) -> dict[str, np
         outputs = model(**{theirs: torch.tensor(features[ours], dtype=torch.long) for theirs, ours in names.items()})
     theirs = {"sequence_output": outputs.last_hidden_state, "pooled_output": outputs.get("pooler_output")}
     return {name: tensor.numpy() for name, tensor in theirs.items() if tensor is not None}
+
+
+def _token_line(what: str, checkpoint: BertCheckpoint, texts) -> str:
+    import transformers
+
+    tokenizer = transformers.AutoTokenizer.from_pretrained(_folder(checkpoint.path))
+    different = [
+        text for text in texts if tokenizer(text)["input_ids"] != _ids(text, checkpoint.vocabulary, checkpoint)
+    ]
+    line = f"{what}: the tokens of {len(texts) - len(different)} of {len(texts)} texts are equal"
+    return f"{line}, not those of {different[0]!r}" if different else line
 
 
 def _run_keras_hub(folder: str, features, config: BertConfig) -> dict[str, np.ndarray]:

@@ -121,7 +121,7 @@ def quantized(values):
 def eight_bit_dense_layers(model) -> list[tuple]:
     """Returns the dense layers of a model's transformer blocks, each with the `EightBitDense` made from it."""
     encoder = encoder_of(model)
-    blocks = encoder.blocks_in_order()
+    blocks = list(dict.fromkeys(encoder.blocks_in_order()))  # ALBERT's layers share blocks
     feed_forward = [layer for block in blocks for layer in block.dense_layers()["feed_forward"]]
     shrinking = {
         id(layer): outlier_sizes(sizes)
@@ -167,7 +167,8 @@ def _input_sizes(encoder, layers) -> list[np.ndarray]:
         call = layer.call
 
         def watched(inputs, training=None):
-            found[id(layer)] = np.abs(keras.ops.convert_to_numpy(inputs)).max(axis=0)
+            largest = np.abs(keras.ops.convert_to_numpy(inputs)).max(axis=0)
+            found[id(layer)] = np.maximum(found.get(id(layer), 0), largest)
             return call(inputs, training=training)
 
         return watched
