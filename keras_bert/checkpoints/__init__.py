@@ -25,4 +25,5 @@ conversion.py               converts any format to any other
 resizing.py                 changes the number of positions, tokens or layers
 casing.py                   tells whether a vocabulary is cased
 verification.py             compares the outputs of a converted checkpoint with the original's
+transformers_outputs.py     runs a folder by transformers, in a process of its own
 """

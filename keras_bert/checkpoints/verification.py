@@ -3,7 +3,11 @@
 import contextlib
 import importlib.metadata
 import io
+import json
 import os
+import subprocess
+import sys
+import tempfile
 from collections.abc import Callable, Iterator
 
 import numpy as np
@@ -49,13 +53,17 @@ def verify(input_path: str, output_path: str, texts=TEXTS, **reading) -> Iterato
         for library, run in _libraries_for(checkpoint):
             try:
                 version = importlib.metadata.version(library)
-                theirs = run(_folder(checkpoint.path), features, checkpoint.config)
+                theirs, ids = run(_folder(checkpoint.path), features, checkpoint.config, texts)
             except (ImportError, importlib.metadata.PackageNotFoundError) as error:
                 yield f"{side} by {library}: not compared, because it is not installed here ({error})"
                 continue
             yield _line(f"{side} by keras_bert and by {library} {version}", ours[side], theirs, names, features)
-            if library == "transformers" and checkpoint.vocabulary is not None:
-                yield _token_line(f"{side} by keras_bert and by {library} {version}", checkpoint, texts)
+            if ids is not None and checkpoint.vocabulary is not None:
+                ours_ids = [_ids(text, checkpoint.vocabulary, checkpoint) for text in texts]
+                different = [text for text, one, other in zip(texts, ours_ids, ids, strict=True) if one != other]
+                line = f"{side} by keras_bert and by {library}: the tokens of {len(texts) - len(different)} of "
+                line += f"{len(texts)} texts are equal"
+                yield f"{line}, not those of {different[0]!r}" if different else line
 
 
 def _features(checkpoint: BertCheckpoint, texts) -> dict[str, np.ndarray]:
@@ -94,34 +102,30 @@ def _libraries_for(checkpoint: BertCheckpoint) -> list[tuple[str, Callable]]:
     return [("keras-hub", _run_keras_hub)] if checkpoint.kind.startswith("KerasHub") else []
 
 
-def _run_transformers(folder: str, features, config: BertConfig) -> dict[str, np.ndarray]:
-    import torch
-    import transformers
+def _run_transformers(folder: str, features, config: BertConfig, texts) -> tuple[dict[str, np.ndarray], list | None]:
+    """Returns the outputs of transformers, and the ids that its tokenizer gives for the texts; None without one.
 
-    transformers.logging.set_verbosity_error()  # a bare encoder has no place for the head of the folder
-    model_class = getattr(transformers, f"{NAMES[config.model_type].classes}Model")
+    Raises:
+        ImportError: transformers or torch is not installed, or cannot be loaded; the message has its last line.
+    """
     names = {"input_ids": "input_ids", "attention_mask": "input_mask"}
     if config.type_vocab_size > 1:
         names["token_type_ids"] = "segment_ids"
-    model = model_class.from_pretrained(folder).eval()
-    with torch.no_grad():
-        outputs = model(**{theirs: torch.tensor(features[ours], dtype=torch.long) for theirs, ours in names.items()})
-    theirs = {"sequence_output": outputs.last_hidden_state, "pooled_output": outputs.get("pooler_output")}
-    return {name: tensor.numpy() for name, tensor in theirs.items() if tensor is not None}
+    with tempfile.TemporaryDirectory() as work:
+        files = [os.path.join(work, name) for name in ("texts.json", "features.npz", "outputs.npz")]
+        with open(files[0], "w", encoding="utf-8") as file:
+            json.dump(list(texts), file)
+        np.savez(files[1], **{theirs: features[ours] for theirs, ours in names.items()})
+        program = [sys.executable, "-m", "keras_bert.checkpoints.transformers_outputs"]
+        command = [*program, folder, f"{NAMES[config.model_type].classes}Model", *files]
+        done = subprocess.run(command, capture_output=True, text=True)
+        if done.returncode:
+            raise ImportError((done.stderr.strip().splitlines() or ["it ended without a message"])[-1])
+        with np.load(files[2]) as outputs:
+            return dict(outputs), json.loads(done.stdout.splitlines()[-1])["ids"]
 
 
-def _token_line(what: str, checkpoint: BertCheckpoint, texts) -> str:
-    import transformers
-
-    tokenizer = transformers.AutoTokenizer.from_pretrained(_folder(checkpoint.path))
-    different = [
-        text for text in texts if tokenizer(text)["input_ids"] != _ids(text, checkpoint.vocabulary, checkpoint)
-    ]
-    line = f"{what}: the tokens of {len(texts) - len(different)} of {len(texts)} texts are equal"
-    return f"{line}, not those of {different[0]!r}" if different else line
-
-
-def _run_keras_hub(folder: str, features, config: BertConfig) -> dict[str, np.ndarray]:
+def _run_keras_hub(folder: str, features, config: BertConfig, texts) -> tuple[dict[str, np.ndarray], None]:
     import keras_hub
 
     names = {"token_ids": "input_ids", "padding_mask": "input_mask", "segment_ids": "segment_ids"}
@@ -129,7 +133,7 @@ def _run_keras_hub(folder: str, features, config: BertConfig) -> dict[str, np.nd
     taken = {tensor.name for tensor in backbone.inputs}
     outputs = backbone({theirs: features[ours] for theirs, ours in names.items() if theirs in taken})
     outputs = outputs if isinstance(outputs, dict) else {"sequence_output": outputs}
-    return {name: np.asarray(value) for name, value in outputs.items()}
+    return {name: np.asarray(value) for name, value in outputs.items()}, None
 
 
 def _folder(path: str) -> str:
