@@ -19,6 +19,7 @@ import numpy as np
 
 from benchmarks.workers_in_turns import end_workers, start_worker, take_turn
 from keras_bert.config import BertConfig
+from keras_bert.families import FAMILIES
 from keras_bert.program.errors import InputError
 
 VOCAB_SIZE = 30522  # of Google's uncased models
@@ -49,12 +50,19 @@ OTHERS = ("keras_hub", "transformers", "onnxruntime")
 
 
 def config_of_size(size: str, hidden_act: str = "") -> BertConfig:
-    """Returns the config of a published size, of `minilm` (MiniLM-L6, exact GELU), or of `smoke`, for tests."""
+    """Returns the config of a published size, of `minilm` (MiniLM-L6, exact GELU), or of `smoke`, for tests.
+
+    The name of a family is that family with four layers of BASE's width.
+    """
     changes = {"hidden_act": hidden_act} if hidden_act else {}
     if size == "minilm":
         return BertConfig(vocab_size=VOCAB_SIZE, **MINILM, **{"hidden_act": "gelu_erf"} | changes)
     if size == "smoke":
         return BertConfig.from_size("tiny", 1000, hidden_size=32, intermediate_size=64, **changes)
+    if size in FAMILIES:
+        shape = {"num_hidden_layers": 4, "hidden_size": 768, "num_attention_heads": 12, "intermediate_size": 3072}
+        values = {"vocab_size": VOCAB_SIZE} | dict(FAMILIES[size].defaults) | shape
+        return BertConfig(**values | changes, model_type=size)
     return BertConfig.from_size(size, VOCAB_SIZE, **changes)
 
 
@@ -75,18 +83,18 @@ def environment_of_sides() -> dict[str, str]:
 
 
 def write_model(folder: str, config: BertConfig) -> None:
-    """Writes an encoder with random weights, biases too, in the format of transformers."""
+    """Writes a masked LM with random weights, biases too, in the format of transformers."""
     import keras
 
-    from keras_bert.models.encoder import BertEncoder
+    from keras_bert.models.masked_lm import MaskedLM
 
     keras.utils.set_random_seed(1)
-    encoder = BertEncoder(config)
+    model = MaskedLM(config)
     generator = np.random.default_rng(1)
-    for variable in encoder.trainable_variables:
+    for variable in model.trainable_variables:
         if len(variable.shape) == 1:
             variable.assign_add(generator.normal(0, 0.02, variable.shape))
-    encoder.save_pretrained(folder, format="huggingface")
+    model.save_pretrained(folder, format="huggingface")
 
 
 def write_batch(path: str, rows: list[list[int]], segments: list[list[int]]) -> None:
@@ -220,7 +228,7 @@ class RunningSides:
 def _check_difference(found: np.ndarray, wanted: np.ndarray, name: str, config: BertConfig) -> None:
     allowed = LARGEST_DIFFERENCE
     if name == "keras_hub" and config.hidden_act == "gelu_erf":
-        allowed = LARGEST_DIFFERENCE_OF_GELUS  # it has the tanh approximation only
+        allowed = LARGEST_DIFFERENCE_OF_GELUS  # its BERT and ELECTRA have the tanh approximation only
     largest = np.abs(found - wanted).max() if found.shape == wanted.shape else np.inf
     if not largest <= allowed:
         raise InputError(f"its vectors differ from ours by up to {largest:.2g}, and {allowed:g} was allowed")

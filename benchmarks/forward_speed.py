@@ -6,7 +6,7 @@ All sides compute the last layer's vectors of the same random rows with the same
 they compute is compared first. Each is what a user of the engine would run on a CPU:
 
 * ours: `BertEncoder` in a `tf.function`, as `predict` and exports run it.
-* keras_hub: KerasHub's `BertBackbone` in a `tf.function`. transformers: `BertModel` on torch, inference mode, SDPA.
+* keras_hub: KerasHub's backbone in a `tf.function`. transformers: its model on torch, inference mode, SDPA.
 * onnxruntime: torch's export of that model.
 
 Sides are processes that take turns. In a turn a side works for --settle seconds that are not counted and then for
@@ -27,6 +27,7 @@ from absl import flags
 from benchmarks.encoder_sides import OTHERS, RunningSides, config_of_size, write_batch, write_model
 from benchmarks.suite_flags import define_suite_flags, machine_lines, numbers_of_flag, version_lines
 from keras_bert.config import SIZES, BertConfig
+from keras_bert.families import FAMILIES
 from keras_bert.program.command_line import run_command
 from keras_bert.program.errors import InputError
 
@@ -37,7 +38,7 @@ ALL_SIZES = ["tiny", "mini", "minilm", "small", "medium", "base"]
 
 def define_flags() -> None:
     define_suite_flags(turns=5)
-    flags.DEFINE_list("sizes", ALL_SIZES, f"Some of minilm, {', '.join(SIZES)}.")
+    flags.DEFINE_list("sizes", ALL_SIZES, f"Some of minilm, {', '.join([*SIZES, *FAMILIES])}.")
     flags.DEFINE_list("lengths", ["32", "128", "512"], "Tokens of a row.")
     flags.DEFINE_list("batch_sizes", ["1", "16"], "Rows of a batch.")
     flags.DEFINE_enum("hidden_act", "", ["", "gelu", "gelu_erf"], "The GELU of all sizes: the tanh or the exact one.")
@@ -52,9 +53,11 @@ def main() -> None:
     if FLAGS.quick:
         sizes, lengths, batch_sizes, turns = ["smoke"], [8], [2], 1
         names = FLAGS.sides or ["ours"]
-    unknown = [size for size in sizes if size not in ("smoke", "minilm", *SIZES)]
+    unknown = [size for size in sizes if size not in ("smoke", "minilm", *SIZES, *FAMILIES)]
     if unknown:
-        raise InputError(f"--sizes: there is no {', '.join(unknown)}. There are: minilm, {', '.join(SIZES)}")
+        raise InputError(
+            f"--sizes: there is no {', '.join(unknown)}. There are: minilm, {', '.join([*SIZES, *FAMILIES])}"
+        )
     measured, num_left_out = [], 0
     with RunningSides(names, FLAGS.environments) as sides, tempfile.TemporaryDirectory() as folder:
         for size in sizes:

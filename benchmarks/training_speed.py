@@ -17,17 +17,19 @@ largest. Memory is the largest resident set that the process had, libraries incl
 
 import contextlib
 import json
+import os
 import statistics
 import sys
 import tempfile
 
 from absl import flags
 
-from benchmarks.encoder_sides import config_of_size, environment_of_sides, python_of
+from benchmarks.encoder_sides import config_of_size, environment_of_sides, python_of, write_model
 from benchmarks.sides.pretraining_work import num_predictions
 from benchmarks.suite_flags import define_suite_flags, machine_lines, numbers_of_flag, version_lines
 from benchmarks.workers_in_turns import end_workers, start_worker, take_turn
 from keras_bert.config import SIZES
+from keras_bert.families import FAMILIES
 from keras_bert.program.command_line import run_command
 from keras_bert.program.errors import InputError
 
@@ -45,7 +47,7 @@ QUICK_SIDES = ("ours",)
 
 def define_flags() -> None:
     define_suite_flags(turns=4)
-    flags.DEFINE_enum("size", "minilm", ["smoke", "minilm", *SIZES], "The model.")
+    flags.DEFINE_enum("size", "minilm", ["smoke", "minilm", *SIZES, *FAMILIES], "The model.")
     flags.DEFINE_list("lengths", ["128", "512"], "Tokens of a row.")
     flags.DEFINE_integer("tokens", 2048, "Tokens of a batch.", lower_bound=16)
     flags.DEFINE_integer("steps", 2, "Steps of a turn.", lower_bound=1)
@@ -61,7 +63,9 @@ def main() -> None:
     lines, left_out, versions, measured = [], {}, {}, {}
     for length in lengths:
         print(f"{size}, rows of {length}", file=sys.stderr, flush=True)
-        measured[length] = measure(config_of_size(size), length, names or TRAINING_SIDES, turns, versions, left_out)
+        with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(sys.stderr):
+            sides = names or TRAINING_SIDES
+            measured[length] = measure(config_of_size(size), length, sides, turns, versions, left_out, folder)
         lines += table(size, batch_size_of(length), length, measured[length])
     print("\n".join([*machine_lines(), *version_lines(versions, left_out), "", *HEADER, *lines]), flush=True)
 
@@ -76,10 +80,13 @@ HEADER = [
 ]
 
 
-def measure(config, length: int, names, turns: int, versions: dict, left_out: dict) -> dict[str, tuple]:
+def measure(config, length: int, names, turns: int, versions: dict, left_out: dict, folder: str) -> dict[str, tuple]:
     """Returns side -> (seconds of a step in every turn, peak memory in bytes); notes versions and reasons."""
     arguments = {"config": json.dumps(config.to_dict()), "batch_size": batch_size_of(length)}
     arguments |= {"length": length, "predictions": num_predictions(length), "steps": FLAGS.steps}
+    if config.model_type != "bert":
+        arguments["folder"] = os.path.join(folder, "model")
+        write_model(arguments["folder"], config)
     workers, found = {}, {}
     with contextlib.ExitStack() as files:
         try:

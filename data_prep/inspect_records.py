@@ -131,7 +131,7 @@ def _write_report(folder: str, report: dict[str, Any], plot: bool) -> None:
 def _lists_in_one_line(text: str) -> str:
     r"""Makes JSON readable that has long lists of numbers.
 
-    >>> _lists_in_one_line('{"a": [\\n 1,\\n 2.5\\n]}')
+    >>> _lists_in_one_line('{"a": [\n 1,\n 2.5\n]}')
     '{"a": [1, 2.5]}'
     """
     return re.sub(r"\[\s+([-+.\de,\s]+?)\s+\]", lambda match: f"[{' '.join(match[1].split())}]", text)

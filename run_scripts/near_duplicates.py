@@ -18,7 +18,7 @@ class SeenText:
         >>> seen.add("Returns the sum of two numbers.")
         0.0
         >>> seen.add("returns the sum of two arrays")
-        0.75
+        0.666...
     """
 
     def __init__(self):

@@ -15,6 +15,8 @@ def main():
     keras.utils.set_random_seed(1)
     config = BertConfig.from_dict(arguments.config)
     batch = random_batch(arguments.batch_size, arguments.length, arguments.predictions, config.vocab_size)
+    if config.type_vocab_size < 2:
+        del batch["segment_ids"]
     model = BertPretrainer(config)
     compile_for_training(
         model, AdamW(1e-4), with_xla=bool(arguments.xla), gradient_checkpointing=bool(arguments.gradient_checkpointing)

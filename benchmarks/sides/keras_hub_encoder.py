@@ -1,6 +1,6 @@
-"""The side `keras_hub`: KerasHub's `BertBackbone` on TensorFlow, called in a `tf.function`.
+"""The side `keras_hub`: KerasHub's backbone on TensorFlow, called in a `tf.function`.
 
-KerasHub reads the folder of transformers itself. It has the tanh GELU only.
+KerasHub reads the folder of transformers itself.
 """
 
 import keras
@@ -12,12 +12,14 @@ from benchmarks.sides.answering import Encoder, answer
 
 class KerasHubEncoder(Encoder):
     def load(self, folder):
-        backbone = keras_hub.models.BertBackbone.from_preset(folder)
+        backbone = keras_hub.models.Backbone.from_preset(folder)
+        taken = {tensor.name for tensor in backbone.inputs}
 
         @tf.function(autograph=False, reduce_retracing=True)
         def forward(token_ids, padding_mask, segment_ids):
             inputs = {"token_ids": token_ids, "padding_mask": padding_mask, "segment_ids": segment_ids}
-            return backbone(inputs, training=False)["sequence_output"]
+            outputs = backbone({name: values for name, values in inputs.items() if name in taken}, training=False)
+            return outputs["sequence_output"] if isinstance(outputs, dict) else outputs
 
         spec = tf.TensorSpec((None, None), tf.int32)
         self.forward = forward.get_concrete_function(spec, spec, spec)

@@ -17,8 +17,12 @@ def main():
     keras.utils.set_random_seed(1)
     config = arguments.config
     batch = random_batch(arguments.batch_size, arguments.length, arguments.predictions, config["vocab_size"])
-    backbone = backbone_of(config, config["hidden_dropout_prob"])
-    model = keras_hub.models.BertMaskedLM(backbone, preprocessor=None)
+    if arguments.folder:
+        backbone = keras_hub.models.Backbone.from_preset(arguments.folder)
+    else:
+        backbone = backbone_of(config, config["hidden_dropout_prob"])
+    model_class = getattr(keras_hub.models, type(backbone).__name__.replace("Backbone", "MaskedLM"))
+    model = model_class(backbone, preprocessor=None)
     optimizer = keras.optimizers.AdamW(1e-4, weight_decay=0.01, epsilon=1e-6, global_clipnorm=1.0)
     optimizer.exclude_from_weight_decay(var_names=["bias", "gamma", "beta"])
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
@@ -32,7 +36,8 @@ def main():
         "segment_ids": "segment_ids",
         "mask_positions": "masked_lm_positions",
     }
-    features = {theirs: batch[ours] for theirs, ours in names.items()}
+    taken = {tensor.name for tensor in model.inputs}
+    features = {theirs: batch[ours] for theirs, ours in names.items() if theirs in taken}
     labelled = (features, batch["masked_lm_ids"], batch["masked_lm_weights"])
     iterator = iter(tf.data.Dataset.from_tensors(labelled).repeat())
 

@@ -16,6 +16,7 @@ MASKED_SHARE = 0.15
 def arguments_of_side(description: str) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=description.split("\n")[0])
     parser.add_argument("--config", type=json.loads, required=True, help="the keys of bert_config.json, as JSON")
+    parser.add_argument("--folder", help="of a masked LM in the format of transformers; default: BERT, random weights")
     parser.add_argument("--batch_size", type=int, required=True)
     parser.add_argument("--length", type=int, required=True)
     parser.add_argument("--predictions", type=int, required=True, help="masked tokens in a row")

@@ -1,4 +1,4 @@
-"""The side `transformers`: `BertModel` of transformers on torch, in inference mode, with SDPA attention."""
+"""The side `transformers`: the model of transformers on torch, in inference mode, with SDPA attention."""
 
 import torch
 import transformers
@@ -8,13 +8,13 @@ from benchmarks.sides.answering import Encoder, answer
 
 class TransformersEncoder(Encoder):
     def load(self, folder):
-        self.model = transformers.BertModel.from_pretrained(
-            folder, attn_implementation="sdpa", add_pooling_layer=False
-        ).eval()
+        self.model = transformers.AutoModel.from_pretrained(folder, attn_implementation="sdpa").eval()
         return f"transformers {transformers.__version__}, torch {torch.__version__}"
 
     def prepare(self, batch):
         names = {"input_ids": "input_ids", "attention_mask": "input_mask", "token_type_ids": "segment_ids"}
+        if getattr(self.model.config, "type_vocab_size", 0) < 2:
+            del names["token_type_ids"]
         return {theirs: torch.from_numpy(batch[ours]).long() for theirs, ours in names.items()}
 
     def run(self, prepared):

@@ -1,5 +1,7 @@
 """The side `transformers` of `training_speed`: `BertForPreTraining` on torch in float32, with its own loss.
 
+Of another family it is the masked LM.
+
 Its masked-LM loss scores the vocabulary at every token. Gradients are clipped by their norm; AdamW is torch's, without
 decay for biases and layer norms.
 """
@@ -14,11 +16,15 @@ from benchmarks.transformers_finetuning import IGNORED_LABEL, decayed_and_other_
 def main():
     arguments = arguments_of_side(__doc__)
     torch.manual_seed(1)
-    # Our "gelu" is the tanh approximation.
-    act = {"gelu": "gelu_pytorch_tanh", "gelu_erf": "gelu"}[arguments.config["hidden_act"]]
-    config = transformers.BertConfig(**arguments.config | {"hidden_act": act})
-    batch = random_batch(arguments.batch_size, arguments.length, arguments.predictions, config.vocab_size)
-    model = transformers.AutoModelForPreTraining.from_config(config, attn_implementation="sdpa").train()
+    vocab_size = arguments.config["vocab_size"]
+    batch = random_batch(arguments.batch_size, arguments.length, arguments.predictions, vocab_size)
+    if arguments.folder:
+        model = transformers.AutoModelForMaskedLM.from_pretrained(arguments.folder, attn_implementation="sdpa").train()
+    else:
+        # Our "gelu" is the tanh approximation.
+        act = {"gelu": "gelu_pytorch_tanh", "gelu_erf": "gelu"}[arguments.config["hidden_act"]]
+        config = transformers.BertConfig(**arguments.config | {"hidden_act": act})
+        model = transformers.AutoModelForPreTraining.from_config(config, attn_implementation="sdpa").train()
     if arguments.gradient_checkpointing:
         model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
     optimizer = torch.optim.AdamW(decayed_and_other_weights(model), lr=1e-4)
@@ -27,7 +33,11 @@ def main():
     inputs = {theirs: tensors[ours].long() for theirs, ours in names.items()}
     inputs["labels"] = torch.full_like(inputs["input_ids"], IGNORED_LABEL)
     inputs["labels"].scatter_(1, tensors["masked_lm_positions"].long(), tensors["masked_lm_ids"].long())
-    inputs["next_sentence_label"] = tensors["next_sentence_labels"][:, 0].long()
+    if arguments.folder:
+        if getattr(model.config, "type_vocab_size", 0) < 2:
+            del inputs["token_type_ids"]
+    else:
+        inputs["next_sentence_label"] = tensors["next_sentence_labels"][:, 0].long()
 
     def train():
         loss = model(**inputs).loss

@@ -16,8 +16,8 @@ _STEMS = {
 def find_parts(data_dir: str | os.PathLike, endings: Sequence[str]) -> dict[str, str]:
     """Returns the files of "train", "eval" and "predict" that a folder has.
 
-    >>> find_parts("reviews", [".tsv", ".csv"])
-    {'train': 'reviews/train.tsv', 'eval': 'reviews/dev.tsv'}
+    find_parts("reviews", [".tsv", ".csv"])
+    # {'train': 'reviews/train.tsv', 'eval': 'reviews/dev.tsv'}
 
     Raises:
         InputError: there is none, or several for one part.

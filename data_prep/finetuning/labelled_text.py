@@ -52,8 +52,8 @@ def read_labelled_text(
             or an empty value.
 
     Example:
-        >>> read_labelled_text("CoLA/dev.tsv", text_column=3, label_column=1, has_header=False).labels[:3]
-        ['1', '1', '1']
+        read_labelled_text("CoLA/dev.tsv", text_column=3, label_column=1, has_header=False).labels[:3]
+        # ['1', '1', '1']
     """
     read_label = None if label_column is None else lambda row: row.label(label_column)
     return _read(path, text_column, second_text_column, read_label, has_header, may_be_empty, left_out)

@@ -44,8 +44,8 @@ def read_documents(
             valid gzip or JSON Lines, or has no such field.
 
     Example:
-        >>> list(read_documents("two_documents.txt"))
-        [['First line.', 'Second line.'], ['Another document.']]
+        list(read_documents("two_documents.txt"))
+        -> [['First line.', 'Second line.'], ['Another document.']]
     """
     chunks = read_text_chunks(patterns, text_field=text_field, tfds_data_dir=tfds_data_dir)
     return _documents_of(chunks, TextCheck(patterns), on_progress or (lambda num_bytes: None))
@@ -151,7 +151,7 @@ def source_size(name: str, tfds_data_dir: str | None = None) -> int:
 def as_patterns(input_file: str | os.PathLike | Sequence[str | os.PathLike] | None) -> list[str]:
     """Returns the single names and patterns; none for None.
 
-    >>> as_patterns("a.txt, b/*.txt"), as_patterns([pathlib.Path("a.txt")])
+    >>> as_patterns("a.txt, b/*.txt"), as_patterns(["a.txt"])
     (['a.txt', 'b/*.txt'], ['a.txt'])
     """
     if isinstance(input_file, str):

@@ -130,7 +130,7 @@ def _cut_after_document(data: bytes) -> int:
     character. 0 when more should be read first.
 
     >>> _cut_after_document(b"one\\n\\ntwo\\n \\nthr")
-    10
+    11
     """
     # The two usual forms are found from the end, at once.
     cut = max(data.rfind(b"\n\n") + 2, data.rfind(b"\n\r\n") + 3, 2)

@@ -48,8 +48,8 @@ class TokenizedCorpus:
         path: the folder.
 
     Example:
-        >>> corpus = TokenizedCorpus.open("corpus")
-        >>> first_sentence = corpus.tokens[corpus.sentence_offsets[0] : corpus.sentence_offsets[1]]
+        corpus = TokenizedCorpus.open("corpus")
+        first_sentence = corpus.tokens[corpus.sentence_offsets[0] : corpus.sentence_offsets[1]]
     """
 
     tokens: np.ndarray

@@ -62,8 +62,8 @@ def with_positions(checkpoint: BertCheckpoint, count: int) -> BertCheckpoint:
 def with_layers(checkpoint: BertCheckpoint, keep: Sequence[int]) -> BertCheckpoint:
     """Returns the checkpoint with some of its layers, numbered anew in the order in which they are given.
 
-    >>> with_layers(checkpoint_of_six_layers, [0, 2, 4]).config.num_hidden_layers
-    3
+    with_layers(checkpoint_of_six_layers, [0, 2, 4]).config.num_hidden_layers
+    # 3
 
     Raises:
         InputError: there is no such layer, or none is kept.

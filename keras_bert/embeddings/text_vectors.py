@@ -58,9 +58,9 @@ def sentence_embeddings(
             sentence-transformers that pools otherwise.
 
     Example:
-        >>> encoder = BertEncoder.from_pretrained("all-MiniLM-L6-v2")
-        >>> vectors = sentence_embeddings(encoder, ["A cat sits on the mat.", "A kitten is on a rug."])
-        >>> vectors @ vectors.T  # similarities
+        encoder = BertEncoder.from_pretrained("all-MiniLM-L6-v2")
+        vectors = sentence_embeddings(encoder, ["A cat sits on the mat.", "A kitten is on a rug."])
+        vectors @ vectors.T  # similarities
     """
     check_pooling(model.config, pooling)
     encoder = getattr(model, "encoder", model)

@@ -43,11 +43,11 @@ class VectorIndex:
         options: what `sentence_embeddings` was given beside model and texts: `pooling`, `max_seq_length`.
 
     Example:
-        >>> encoder = BertEncoder.from_pretrained("all-MiniLM-L6-v2")
-        >>> index = VectorIndex.build(encoder, ["A cat sits on the mat.", "Stocks fell on Monday."])
-        >>> index.search(encoder, ["a kitten"], top_k=1)[0][0].text
-        'A cat sits on the mat.'
-        >>> index.save("my_index")
+        encoder = BertEncoder.from_pretrained("all-MiniLM-L6-v2")
+        index = VectorIndex.build(encoder, ["A cat sits on the mat.", "Stocks fell on Monday."])
+        index.search(encoder, ["a kitten"], top_k=1)[0][0].text
+        # 'A cat sits on the mat.'
+        index.save("my_index")
     """
 
     def __init__(self, vectors: np.ndarray, texts: Sequence[str], fingerprint: str, options: dict):

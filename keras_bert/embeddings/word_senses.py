@@ -69,10 +69,10 @@ def word_vectors(
             vocabulary or does not return its layers.
 
     Example:
-        >>> encoder = BertEncoder.from_pretrained("uncased_L-12_H-768_A-12", output_hidden_states=True)
-        >>> found = word_vectors(encoder, ["He sat on the bank of the river.", "The bank lends money."], "bank")
-        >>> found.vectors.shape
-        (2, 768)
+        encoder = BertEncoder.from_pretrained("uncased_L-12_H-768_A-12", output_hidden_states=True)
+        found = word_vectors(encoder, ["He sat on the bank of the river.", "The bank lends money."], "bank")
+        found.vectors.shape
+        # (2, 768)
     """
     if model.vocabulary is None:
         raise InputError("The model has no vocabulary. Set model.vocabulary = load_vocabulary(path).")

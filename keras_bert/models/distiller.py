@@ -31,10 +31,10 @@ class Distiller(TaskModel):
         InputError: `alpha` is no share, or the temperature not above 0.
 
     Example:
-        >>> distiller = Distiller(student)
-        >>> distiller.compile(optimizer=AdamW(5e-5))
-        >>> distiller.fit(dataset)   # dictionaries with input_ids, ..., label_ids and teacher_logits
-        >>> student.save_pretrained("student")
+        distiller = Distiller(student)
+        distiller.compile(optimizer=AdamW(5e-5))
+        distiller.fit(dataset)   # dictionaries with input_ids, ..., label_ids and teacher_logits
+        student.save_pretrained("student")
 
     Reference: Hinton et al., 2015, arXiv 1503.02531, section 2; Sanh et al., 2019, arXiv 1910.01108.
     """

@@ -29,8 +29,8 @@ def freeze(model, *, embeddings: bool = False, num_layers: int = 0, whole_encode
         InputError: the encoder has fewer layers, or layers to freeze share weights with layers to train.
 
     Example:
-        >>> freeze(model, num_layers=8)
-        >>> model.compile(optimizer=AdamW(2e-5))
+        freeze(model, num_layers=8)
+        model.compile(optimizer=AdamW(2e-5))
     """
     encoder = encoder_of(model)
     blocks = encoder.blocks_in_order()
@@ -69,8 +69,8 @@ def enable_lora(model, rank: int, *, alpha: float | None = None, parts: Sequence
         InputError: the rank is below 1 or above the width of a kernel, a part is not known, or LoRA is on already.
 
     Example:
-        >>> enable_lora(model, rank=8)
-        >>> model.compile(optimizer=AdamW(5e-4))
+        enable_lora(model, rank=8)
+        model.compile(optimizer=AdamW(5e-4))
 
     Reference: Hu et al., 2021, arXiv 2106.09685.
     """

@@ -46,9 +46,9 @@ def distill(
         InputError: the models do not go together, or labels are missing.
 
     Example:
-        >>> teacher = SequenceClassifier.from_pretrained("teacher")
-        >>> student = SequenceClassifier.from_pretrained("teacher", keep_layers=[0, 2, 4])
-        >>> distill(student, teacher, texts, labels)
+        teacher = SequenceClassifier.from_pretrained("teacher")
+        student = SequenceClassifier.from_pretrained("teacher", keep_layers=[0, 2, 4])
+        distill(student, teacher, texts, labels)
 
     Reference: Hinton et al., 2015, arXiv 1503.02531; Turc et al., 2019, arXiv 1908.08962.
     """

@@ -43,8 +43,8 @@ def tokenize_texts(texts: Sequence[str], tokenizer) -> TokenizedTexts:
         tokenizer: a `GraphForm`.
 
     Example:
-        >>> tokenize_texts(["é the", ""], tokenizer)
-        TokenizedTexts(ids=[5, 6], starts=[0, 2], ends=[1, 5], splits=[0, 2, 2])
+        tokenize_texts(["é the", ""], tokenizer)
+        -> TokenizedTexts(ids=[5, 6], starts=[0, 2], ends=[1, 5], splits=[0, 2, 2])
     """
     parts = []
     for first in range(0, len(texts), _BATCH):

@@ -34,10 +34,10 @@ class SavedModel:
         InputError: there is no SavedModel, it is damaged, or `export_for_serving` did not write it.
 
     Example:
-        >>> model = SavedModel("saved_models/sentiment")
-        >>> print(model.ask(["a wonderful film"])[0])
-          positive  0.9312
-          negative  0.0688
+        model = SavedModel("saved_models/sentiment")
+        print(model.ask(["a wonderful film"])[0])
+        # positive  0.9312
+        # negative  0.0688
     """
 
     def __init__(self, path: str | os.PathLike):

@@ -80,8 +80,8 @@ def fill_masks(
             argument is out of range, or the model has no masked-LM head or no vocabulary.
 
     Example:
-        >>> model = MaskedLM.from_pretrained("uncased_L-12_H-768_A-12")
-        >>> print(fill_masks(model, "Paris is the [MASK] of France.")[0])
+        model = MaskedLM.from_pretrained("uncased_L-12_H-768_A-12")
+        print(fill_masks(model, "Paris is the [MASK] of France.")[0])
     """
     check_masked_lm(model)
     texts = checked_texts(texts)

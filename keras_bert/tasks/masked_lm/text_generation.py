@@ -87,8 +87,8 @@ def generate_text(model, prompts, *, batch_size: int = 32, **options) -> list[Ge
             out of range, or the model has no masked-LM head or no vocabulary.
 
     Example:
-        >>> model = MaskedLM.from_pretrained("uncased_L-12_H-768_A-12")
-        >>> generate_text(model, "The king rode", length=10, seed=1)[0].text
+        model = MaskedLM.from_pretrained("uncased_L-12_H-768_A-12")
+        generate_text(model, "The king rode", length=10, seed=1)[0].text
     """
     check_masked_lm(model)
     prompts = checked_texts(prompts, "prompt")

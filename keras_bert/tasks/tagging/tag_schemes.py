@@ -54,7 +54,7 @@ def read_entities(tags: Sequence[str]) -> list[Entity]:
 
     Example:
         >>> read_entities(["B-PER", "I-PER", "O", "I-LOC", "B-LOC"])
-        [Entity(0, 2, 'PER'), Entity(3, 4, 'LOC'), Entity(4, 5, 'LOC')]
+        [Entity(start=0, end=2, type='PER'), Entity(start=3, end=4, type='LOC'), Entity(start=4, end=5, type='LOC')]
     """
     entities: list[Entity] = []
     goes_on = False  # the last entity ends at the word before, and has not been closed

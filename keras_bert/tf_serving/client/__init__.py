@@ -16,10 +16,10 @@ grpc_format.py        requests and answers as protobuf messages
 grpc_channel.py       gRPC channels
 
 Example:
-    >>> client = RestClient("http://127.0.0.1:8501", "sentiment")
-    >>> answer = client.predict(text=["a wonderful film"])
-    >>> print(answer["label"][0], answer["probability"][0])
-    positive 0.931200027
+    client = RestClient("http://127.0.0.1:8501", "sentiment")
+    answer = client.predict(text=["a wonderful film"])
+    print(answer["label"][0], answer["probability"][0])
+    # positive 0.931200027
 """
 
 import importlib

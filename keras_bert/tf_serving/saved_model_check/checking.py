@@ -36,8 +36,8 @@ def check(path: str | os.PathLike, serving_versions: Sequence[str] = DEFAULT_VER
         InputError: there is no SavedModel, it cannot be read, or a version of TensorFlow Serving is not known.
 
     Example:
-        >>> report = check("saved_models/sentiment")
-        >>> assert report.is_clean(), report
+        report = check("saved_models/sentiment")
+        assert report.is_clean(), report
     """
     minors = serving_minors(serving_versions)
     versions = tuple(f"2.{minor}" for minor in minors)
