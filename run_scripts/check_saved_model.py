@@ -1,7 +1,7 @@
 """Checks a SavedModel, of any origin, for everything that goes wrong in TensorFlow Serving. The model is not loaded.
 
 Exit code 0: nothing that matters; 1: errors, or with --strict warnings; 2: wrong flags, or no SavedModel to read.
-What can be found is listed in docs/serving_check.md.
+What can be found is listed in docs/serving_run.md.
 
 Examples:
   python -m run_scripts.check_saved_model saved_models/sentiment

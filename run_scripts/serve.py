@@ -11,7 +11,7 @@ Then http://127.0.0.1:8501/ is the page, and any client of TensorFlow Serving ge
   curl -d '{"instances": ["a wonderful film"]}' http://127.0.0.1:8501/v1/models/sentiment:predict
 
 A new version in a folder is loaded as soon as it is there, and the old one unloaded then. SIGTERM and Ctrl-C end the
-server when the requests under way are answered. This is a server for development and tests; docs/serving_server.md says
+server when the requests under way are answered. This is a server for development and tests; docs/serving_run.md says
 what it does otherwise than TensorFlow Serving.
 """
 

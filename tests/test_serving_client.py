@@ -267,10 +267,10 @@ def test_headers_are_sent(server, kind):
 
 
 def test_the_scripts_of_the_page_run_as_they_stand(server, capsys):
-    page = (pathlib.Path(__file__).parent.parent / "docs" / "serving_client.md").read_text("utf-8")
+    page = (pathlib.Path(__file__).parent.parent / "docs" / "serving_clients.md").read_text("utf-8")
     for script in re.findall(r"```python\n(.*?)```", page, re.S):
         script = script.replace("http://127.0.0.1:8501", server.url).replace("127.0.0.1:8500", server.address)
-        exec(compile(script.replace('"sentiment"', '"toy"'), "serving_client.md", "exec"), namespace := {})
+        exec(compile(script.replace('"sentiment"', '"toy"'), "serving_clients.md", "exec"), namespace := {})
         if "client" in namespace:
             namespace["client"].close()
     shown = capsys.readouterr().out.splitlines()

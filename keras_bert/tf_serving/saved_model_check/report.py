@@ -18,7 +18,7 @@ class Finding:
 
     Attributes:
         severity: `ERROR`, `WARNING` or `NOTE`.
-        trap: a short name, the same for every SavedModel: docs/serving_check.md has the list.
+        trap: a short name, the same for every SavedModel: docs/serving_run.md has the list.
         where: the signature, tensor, operation or file.
         happens: what is there, and what TensorFlow Serving makes of it.
         remedy: what to do.
