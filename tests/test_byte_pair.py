@@ -60,9 +60,11 @@ def in_bytes(text, places):
 
 def graph_differences(tokenizer, texts):
     """The texts for which the graph gives other ids or offsets than Python."""
-    rows = zip(*(part.to_list() for part in tokenizer.graph().tokenize_with_offsets(texts)), strict=True)
+    graph = tokenizer.graph()
+    rows = zip(*(part.to_list() for part in graph.tokenize_with_offsets(texts)), strict=True)
     different = []
-    for text, row in zip(texts, rows, strict=True):
+    for text, row, only_ids in zip(texts, rows, graph.tokenize(texts).to_list(), strict=True):
+        assert only_ids == row[0], text
         ids, starts, ends = tokenizer.tokenize_with_offsets(text)
         if row != (ids, in_bytes(text, starts), in_bytes(text, ends)):
             different.append(text)
@@ -135,6 +137,14 @@ def test_ids_and_offsets_equal_hugging_face_on_generated_texts(trained, add_pref
             spans[0] = (0, 0)
         assert list(zip(starts, ends, strict=True)) == spans
     assert graph_differences(ours, texts) == []
+
+
+def test_texts_that_are_little_but_spaces(trained):
+    rng = random.Random(11)
+    texts = ["".join(rng.choices("   \n\ta\u00a0'.s", k=rng.randrange(12))) for _ in range(2000)]
+    assert graph_differences(trained, texts) == []
+    prefixed = BytePairTokenizer(trained.ids, trained.merges, add_prefix_space=True)
+    assert graph_differences(prefixed, texts) == []
 
 
 def test_the_graph_equals_python_on_bytes_that_are_no_text(trained):

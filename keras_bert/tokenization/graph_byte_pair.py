@@ -79,7 +79,7 @@ class GraphBytePair(tf.Module, GraphForm):
         Raises:
             InputError: something among them is no string, or is one that UTF-8 cannot hold.
         """
-        return self._tokenize(self._prefixed(as_strings(texts)))[0]
+        return self._tokenize_pieces(self._prefixed(as_strings(texts)))
 
     def tokenize_words(self, words) -> tf.RaggedTensor:
         """Returns the ids of words as they are inside of a text, with a space in front: int32 `(words, None)`."""
@@ -107,6 +107,25 @@ class GraphBytePair(tf.Module, GraphForm):
         if not self.tokenizer.add_prefix_space:
             return texts
         return _with_space(texts)
+
+    def _tokenize_pieces(self, texts) -> tf.RaggedTensor:
+        """Returns ragged ids: each different piece between spaces is tokenised once.
+
+        A piece holds the space in front of it. Words never reach over a single space, so a text may be cut there, but
+        a run of spaces is a word: such a text is one piece.
+        """
+        has_run = tf.strings.regex_full_match(texts, "(?s).*  .*")
+        pieces = tf.strings.split(tf.where(has_run, "", texts), " ")
+        firsts = pieces.row_starts()
+        values = tf.tensor_scatter_nd_update(
+            tf.strings.join([" ", pieces.values]),
+            firsts[:, tf.newaxis],
+            tf.where(has_run, texts, tf.gather(pieces.values, firsts)),
+        )
+        different, places = tf.unique(values)
+        ids = tf.gather(self._tokenize(different)[0], places)
+        splits = tf.gather(ids.row_splits, pieces.row_splits)
+        return tf.RaggedTensor.from_row_splits(ids.values, splits, validate=False)
 
     def _tokenize(self, texts):
         """Ragged ids, and where each character starts, counted in bytes of all texts one behind the other."""
