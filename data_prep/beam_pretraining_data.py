@@ -56,7 +56,7 @@ def beam_pretraining_data(
     use_v2_feature_names: bool = False,
     beam_options: Sequence[str] = (),
 ) -> "PretrainingDataSummary":
-    """Makes pre-training records from text with Apache Beam, and waits until they are there.
+    """Makes pre-training records from text with Apache Beam, and waits for the end.
 
     Args:
         input_file, output_dir: as `create_pretraining_data`, or names on any file system of Beam.

@@ -60,7 +60,7 @@ def define_flags() -> None:
 
 @dataclasses.dataclass(frozen=True)
 class VocabularySummary:
-    """What came of `build_vocabulary`.
+    """The result of `build_vocabulary`.
 
     Attributes:
         vocabulary: a `Vocabulary`, `BytePairTokenizer` or `SentencePieceTokenizer`.

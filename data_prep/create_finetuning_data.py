@@ -149,7 +149,7 @@ def _write_part(
     use_v2_feature_names: bool,
     show_progress: bool,
 ) -> dict[str, Any]:
-    """Writes the records of one part, and returns what the metadata say about them."""
+    """Writes the records of one part, and returns their metadata."""
     from tqdm import tqdm
 
     from data_prep.pretraining.record_writer import write_records
@@ -319,7 +319,7 @@ def main() -> None:
 
 
 def _task() -> str:
-    """Returns what is learned, by --task or --task_name."""
+    """Returns the task that --task or --task_name selects."""
     from data_prep.finetuning.glue import find_task
 
     if FLAGS.task_name is None:
@@ -333,7 +333,7 @@ def _task() -> str:
 
 
 def _files(task: str) -> dict[str, str]:
-    """Returns part -> file: those that are named, in place of those of the folder."""
+    """Returns part -> file. Files that flags name replace those of the folder."""
     from data_prep.finetuning.data_folder import find_parts
     from data_prep.finetuning.finetuning_task import FinetuningOptions
     from data_prep.finetuning.glue import find_task

@@ -229,7 +229,7 @@ def _finish(
     output_dir: str | os.PathLike | None,
     keep_corpus: bool,
 ) -> "PretrainingDataSummary":
-    """Writes what stands beside the records, and removes what was only needed to make them."""
+    """Writes the manifest and other files beside the records, and removes intermediate files."""
     from data_prep.pretraining.record_folder import PretrainingDataSummary, RecordCounts
     from data_prep.pretraining.tfds_metadata import write_tfds_metadata
 

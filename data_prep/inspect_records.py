@@ -52,7 +52,7 @@ def collect_statistics(
 
     Args:
         vocabulary: of the records; without it, what needs it is left out.
-        sample: read about so many records only, the first ones of every file; 0 reads all.
+        sample: read about this many records only, the first ones of every file; 0 reads all.
     """
     from tqdm import tqdm
 
@@ -93,7 +93,7 @@ def shown_records(
         join_pieces: see `data_prep.inspection.record_text.show_record`.
 
     Raises:
-        InputError: the files are damaged, or no file has so many records.
+        InputError: the files are damaged, or no file has this many records.
     """
     from data_prep.inspection.record_text import show_record
     from keras_bert.program.record_files import iterate_records
@@ -151,7 +151,7 @@ def define_flags() -> None:
     flags.DEFINE_integer("first_record", 1, "Number of the first record to show.")
     flags.DEFINE_bool("join_pieces", False, "Show word pieces joined to words where they are not predicted.")
     flags.DEFINE_bool("statistics", True, "Read all records and show statistics.")
-    flags.DEFINE_integer("sample", 0, "Take statistics of about so many records, the first of each file (0: all).")
+    flags.DEFINE_integer("sample", 0, "Take statistics of about this many records, the first of each file (0: all).")
     flags.DEFINE_string("output_dir", None, f"A folder for {STATISTICS_NAME} and {PLOT_NAME}, which are replaced.")
     flags.DEFINE_bool("plot", True, f"With --output_dir: draw {PLOT_NAME}.")
     flags.mark_flag_as_required("input_file")

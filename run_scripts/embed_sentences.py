@@ -20,7 +20,7 @@ def define_flags() -> None:
     flags.DEFINE_integer(
         "max_seq_length",
         None,
-        "Longer texts are cut to so many tokens. Default: 256, or the model's positions where it has fewer.",
+        "Longer texts are cut to this many tokens. Default: 256, or the model's positions where it has fewer.",
         lower_bound=3,
     )
     flags.DEFINE_integer("batch_size", 32, "Texts computed at once.", lower_bound=1)

@@ -23,7 +23,7 @@ def define_flags() -> None:
         "model_class", None, ["encoder", "masked_lm"], "What to make of a checkpoint; the default is what was saved."
     )
     flags.DEFINE_integer(
-        "max_seq_length", None, "Longer texts are cut to so many tokens. The default is all of the model's positions."
+        "max_seq_length", None, "Longer texts are cut to this many tokens. The default is all of the model's positions."
     )
     flags.DEFINE_enum(
         "dtype", None, ["float32", "bfloat16"], "What weights are stored and computed in; bfloat16 is half the disk."

@@ -236,7 +236,7 @@ def fine_tuning_options(**others):
 
 
 def trained_model_flags() -> dict:
-    """Returns what the flags say about the model that is evaluated or predicts, where the run has trained none."""
+    """Returns the flags of the model for evaluation or prediction, if the run trains none."""
     from keras_bert.tokenization.kinds import load_vocabulary
 
     return {

@@ -33,7 +33,7 @@ def given_questions() -> dict[str, list[str]]:
 
 
 def answer_questions(given: dict[str, list[str]], model, *, with_questions: bool = True) -> None:
-    """Prints the answers to the questions of the flags, or, without any, to those of standard input.
+    """Prints the answers to the questions in the flags, or to those on standard input.
 
     Args:
         given: from `given_questions`.

@@ -108,7 +108,7 @@ _MAIN_SCORES = {"classification": "accuracy", "multi_label": "micro_f1", "regres
 
 
 class _Data:
-    """The examples of all files that are asked for, read and checked, and what is done with them."""
+    """The examples of all requested files, read and checked."""
 
     def __init__(self, task_name: str | None, problem_type: str, files: dict[str, str]):
         from data_prep.create_finetuning_data import make_task

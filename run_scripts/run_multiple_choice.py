@@ -100,7 +100,7 @@ def main() -> None:
 
 
 def _columns() -> _Columns:
-    """Returns the columns of the task, with those that flags name in their place."""
+    """Returns the columns of the task. Flags replace the defaults."""
     name = (FLAGS.task_name or "").lower()
     if name and name not in _TASKS:
         raise InputError(f"task_name must be SWAG or CODAH. Received: {FLAGS.task_name}. For other files name columns.")

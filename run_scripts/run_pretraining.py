@@ -229,7 +229,7 @@ def _train_and_evaluate() -> None:
 
 
 def _vocabulary_of_checkpoint():
-    """Returns the vocabulary that --init_checkpoint has, None where there is none."""
+    """Returns the vocabulary of --init_checkpoint, or None."""
     from keras_bert.checkpoints.formats import read_checkpoint
 
     return read_checkpoint(FLAGS.init_checkpoint).vocabulary if FLAGS.init_checkpoint else None

@@ -109,7 +109,7 @@ def _read(flag: str, purpose: str):
 
 
 def _check(train) -> None:
-    """Refuses before anything is trained what would be refused after it."""
+    """Raises errors before training that would otherwise come after it."""
     from keras_bert.tasks.question_answering.answer_locations import check_training_questions
     from keras_bert.tasks.question_answering.answer_spans import AnswerOptions
 

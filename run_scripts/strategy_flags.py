@@ -17,7 +17,7 @@ def define_strategy_flags() -> None:
     )
     flags.DEFINE_string("tpu_name", "", "With --distribution_strategy=tpu: its name or address.")
     flags.DEFINE_integer(
-        "gradient_accumulation_steps", 1, "Work through a batch in so many parts, which takes the memory of one."
+        "gradient_accumulation_steps", 1, "Work through a batch in this many parts, which takes the memory of one."
     )
     flags.DEFINE_boolean(
         "gradient_checkpointing",
@@ -27,7 +27,7 @@ def define_strategy_flags() -> None:
 
 
 def strategy_of_flags():
-    """Returns the strategy in whose scope a run is to be started. To be called before TensorFlow does anything."""
+    """Returns the strategy for a run. Call it before TensorFlow's first operation."""
     from keras_bert.training.strategies import make_strategy
 
     is_tpu = FLAGS.distribution_strategy == "tpu"

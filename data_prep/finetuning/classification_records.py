@@ -64,7 +64,7 @@ class Classification(FinetuningTask):
         return _Texts(found.texts, found.second_texts, labels, path)
 
     def _columns(self, part: str, path: str) -> dict[str, Any]:
-        """Returns what the reader is told about the columns of a file."""
+        """Returns the reader's arguments for the columns of a file."""
         # Every line of the test set of a benchmark must get an answer.
         may_be_empty = {"may_be_empty": True} if self.glue and not has_labels(part) else {}
         if self.glue and self._is_official(path):

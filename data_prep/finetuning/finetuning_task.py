@@ -19,7 +19,7 @@ Batches = Iterator[tuple[dict[str, np.ndarray], int]]
 
 @dataclasses.dataclass(frozen=True)
 class FinetuningOptions:
-    """What the user can choose, apart from files and vocabulary. Columns that are None have the task's default."""
+    """The user's options, apart from files and vocabulary. Columns that are None have the task's default."""
 
     max_seq_length: int = 128
     text_column: Column | None = None
@@ -76,7 +76,7 @@ class FinetuningTask:
         self.examples[part] = self._read(part, path)
 
     def settle(self) -> None:
-        """Finds the labels where they are not given, and checks those of all parts. Raises `InputError`."""
+        """Finds labels that were not given, and checks the labels of all parts. Raises `InputError`."""
 
     def record(self, part: str) -> list[Feature]:
         raise NotImplementedError

@@ -31,7 +31,7 @@ _BERT_NAMES = {feature.name for feature in features.pretraining_features(1, 1, 2
 
 @dataclasses.dataclass(frozen=True)
 class BertRows:
-    """What BERT's records mean, whatever their names: B rows of S columns, P predictions, K sequences.
+    """The features of BERT's records under Google's names: B rows of S columns, P predictions, K sequences.
 
     `input_ids` and `input_mask` (B, S) int64; `segment_ids` alike. `positions`, `labels` (B, P) int64 and `weights`
     (B, P) float32. `next_labels` (B, K) int64, `next_weights` float32 and `cls_positions` int64 alike. What the records

@@ -141,7 +141,7 @@ class RecordStatistics:
 
     @property
     def mask_id(self) -> int | None:
-        """[MASK] by the vocabulary; without one, what stands at most of the places where a token was changed."""
+        """The id of [MASK]; without a vocabulary, the id at most of the changed positions."""
         if self.vocabulary is not None:
             return self.vocabulary.mask_id
         changed = self.replaced_by.total
@@ -150,13 +150,13 @@ class RecordStatistics:
 
     @property
     def num_masked(self) -> int:
-        """Predicted places where [MASK] stands."""
+        """Predicted positions that hold [MASK]."""
         mask_id = self.mask_id
         return 0 if mask_id is None else int(self.replaced_by.counts[mask_id : mask_id + 1].sum())
 
     @property
     def num_replaced(self) -> int:
-        """Predicted places where another token stands."""
+        """Predicted positions that hold another token."""
         return self.replaced_by.total - self.num_masked
 
     @property
@@ -209,7 +209,7 @@ class RecordStatistics:
         )
 
     def _add_values(self, columns: Mapping[str, Column], found) -> None:
-        """Finds what training would refuse, wherever it stands: padding and places without a prediction too."""
+        """Finds numbers that training would refuse, at padding and at unused predictions too."""
         arrays = {OTHER_NAMES.get(name, name): column.values for name, column in columns.items()}
         for name, finding in find_wrong_types(arrays):
             found(finding, np.ones(len(arrays[name]), bool))

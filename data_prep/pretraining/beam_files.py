@@ -34,7 +34,7 @@ def is_remote(path: str) -> bool:
 
 
 class BeamFiles(DiskFiles):
-    """What is done with the files of a record folder, wherever it is."""
+    """Operations on the files of a local or remote record folder."""
 
     @contextlib.contextmanager
     def open_output(self, path: str | os.PathLike) -> Iterator[IO[bytes]]:

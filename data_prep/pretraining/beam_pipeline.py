@@ -97,7 +97,7 @@ class BeamJob:
 
 @dataclasses.dataclass(frozen=True)
 class CorpusCounts:
-    """What `pretraining_plan` wants to know of a corpus; `manifest` is what the local run would write about it."""
+    """The counts of a corpus that `pretraining_plan` needs; `manifest` is that of a local run."""
 
     manifest: dict[str, Any]
 

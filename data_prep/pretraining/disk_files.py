@@ -16,7 +16,7 @@ class DiskFiles:
         return atomic_file(path)
 
     def read(self, path: str) -> bytes:
-        """Returns what is in a file. Raises `FileNotFoundError`."""
+        """Returns the content of a file. Raises `FileNotFoundError`."""
         with open(path, "rb") as file:
             return file.read()
 

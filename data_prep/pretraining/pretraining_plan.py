@@ -39,7 +39,7 @@ _SAMPLE_TOKENS = 200_000
 
 
 def output_prefix(output_file: Sequence[str] | None, output_dir: str | os.PathLike | None) -> str:
-    """What the names of the files beside the records begin with.
+    """The prefix of the names of files beside the records.
 
     Beside files that the user named, they have the name of the first: the folder may hold other records too.
     """
@@ -153,7 +153,7 @@ def shard_sizes(corpus: TokenizedCorpus, dealing: Dealing) -> ShardSizes:
 
 
 def plan_dealing(corpus: TokenizedCorpus, options: PretrainingOptions, num_shards: int) -> tuple[Dealing, ShardSizes]:
-    """Says what is odd about a text before records are made of it; returns how it is dealt out, and the shards' sizes.
+    """Warns about unusual texts before records are made; returns how documents are dealt out, and the shards' sizes.
 
     Raises:
         InputError: a file would get no record, or the corpus is damaged.
@@ -229,7 +229,7 @@ def _has_records(sizes: ShardSizes, sentence_task: str) -> np.ndarray:
 
 
 def check_shards(corpus: TokenizedCorpus, sizes: ShardSizes, sentence_task: str) -> None:
-    """Says what is odd about how a text was dealt out. Raises `InputError` when a file has no record."""
+    """Warns about an uneven distribution of records. Raises `InputError` if a file has no record."""
     has_records = _has_records(sizes, sentence_task)
     if sentence_task == "next_sentence" and not has_records.any():
         raise InputError(

@@ -90,7 +90,7 @@ class PretrainingOptions:
 
     @property
     def masking(self) -> MaskingOptions:
-        """What of these options masking takes."""
+        """The subset of the options that masking uses."""
         names = [field.name for field in dataclasses.fields(MaskingOptions)]
         return MaskingOptions(**{name: getattr(self, name) for name in names})
 

@@ -27,7 +27,7 @@ PROGRESS_NAME = "unfinished.json"
 
 @dataclasses.dataclass(frozen=True)
 class RecordCounts:
-    """What a number of pre-training records hold; counts of several files add up with `+`.
+    """Counts of pre-training records; those of several files are added with `+`.
 
     `num_examples` counts sequences: with packed rows, several a record. `num_positions` counts columns, `num_tokens`
     those that are not padding (special tokens included), `num_predicted` the masked-language-model targets.
@@ -62,7 +62,7 @@ class RecordCounts:
 
 @dataclasses.dataclass(frozen=True)
 class FinishedShard:
-    """A record file and what is in it."""
+    """A record file and the counts of its records."""
 
     file: WrittenFile
     counts: RecordCounts
@@ -113,7 +113,7 @@ class RecordFolder:
         self._request = json.loads(json.dumps(request))
 
     def finished_run(self, folder: str) -> PretrainingDataSummary | None:
-        """Returns what the same call made before, or None.
+        """Returns the result of an earlier run of the same call, or None.
 
         Raises:
             InputError: other records are there, or a file that was made has vanished or changed its size.
@@ -143,7 +143,7 @@ class RecordFolder:
         return os.path.normpath(os.path.join(place, name))
 
     def read_progress(self, may_replace: bool, names: Sequence[str] | None = None) -> dict[str, FinishedShard]:
-        """Returns the files that a run that was stopped has finished: name -> what is in it.
+        """Returns the finished files of a stopped run: name -> counts.
 
         Args:
             may_replace: whether what another call has finished counts for nothing.
@@ -169,7 +169,7 @@ class RecordFolder:
         self._write_json(self.progress_path, progress)
 
     def finish(self, summary: PretrainingDataSummary, shards: list[FinishedShard]) -> None:
-        """Writes the manifest and removes the list of what was done so far."""
+        """Writes the manifest and removes the list of finished files."""
         manifest = {
             "format": FORMAT,
             "request": self._request,
@@ -192,7 +192,7 @@ class RecordFolder:
 
 
 def read_manifest(path: str, files: DiskFiles | None = None) -> dict[str, Any]:
-    """Returns what a records' manifest says. Raises `InputError` when it is missing, damaged or of another form."""
+    """Reads the manifest of records. Raises `InputError` if it is missing, damaged or of another form."""
     try:
         manifest = parse_json((files or DiskFiles()).read(path), path)
     except FileNotFoundError:

@@ -80,7 +80,7 @@ def write_encoded(
 
 
 class _HashingFile:
-    """A file to write to that counts and hashes what goes through it."""
+    """A file that counts and hashes the bytes written to it."""
 
     def __init__(self, file: IO[bytes]):
         self._file = file

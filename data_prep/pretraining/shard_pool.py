@@ -159,7 +159,7 @@ def _write_shard_with(job: ShardJob, shard: int, num_processes: int) -> Finished
 
 @dataclasses.dataclass(frozen=True)
 class _Piece:
-    """Encoded records: a run of bytes of a file, what is in it, and which share of the file it is."""
+    """Encoded records: some bytes of a file, their counts, and their part of the file."""
 
     data: bytes
     counts: RecordCounts

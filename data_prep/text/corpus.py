@@ -170,7 +170,7 @@ def split_patterns(patterns: str | os.PathLike | Sequence[str | os.PathLike]) ->
 
 
 def _expand(pattern: str) -> list[str]:
-    """Returns what one pattern stands for, sorted."""
+    """Returns the files of one pattern, sorted."""
     if tfds_text.is_tfds_name(pattern):
         return [pattern]
     path = os.path.expanduser(pattern)

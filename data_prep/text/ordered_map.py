@@ -19,7 +19,7 @@ Result = TypeVar("Result")
 
 
 def available_cores() -> int:
-    """Returns how many processes can run at once on the cores that this one may use."""
+    """Returns the number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
 
 
@@ -78,7 +78,7 @@ class WorkerPool:
             concurrent.futures.wait([future for future in waiting if not future.cancel()])
 
     def close(self) -> None:
-        """Ends the processes, when they have done what they are doing."""
+        """Ends the processes after their current work."""
         if self._executor is not None:
             self._executor.shutdown(cancel_futures=True)
             self._executor = None

@@ -54,7 +54,7 @@ class EncodedChunk:
     is_last: bool
 
     def counts(self) -> dict[str, int]:
-        """What the chunk adds to the counts of a corpus."""
+        """The counts of the chunk."""
         return {
             "num_documents": len(self.document_lengths),
             "num_sentences": len(self.sentence_lengths),
@@ -195,7 +195,7 @@ def has_corpus(path: str) -> bool:
 
 
 def is_unfinished(path: str) -> bool:
-    """Whether the making of a corpus, or an addition to it, was stopped: the same call goes on with it."""
+    """Returns whether a run that made or extended a corpus was stopped. The same call resumes it."""
     return os.path.exists(os.path.join(path, PROGRESS_NAME))
 
 
@@ -211,7 +211,7 @@ def check_same_settings(path: str, manifest: dict[str, Any], vocabulary: TokenTa
 
 
 def empty_manifest(vocabulary: TokenTable, source: TextSource) -> dict[str, Any]:
-    """The manifest of a corpus of this text to which none of it was added yet."""
+    """Returns the manifest of a new corpus of this text."""
     return {
         "format": FORMAT,
         **dict.fromkeys(("num_documents", "num_sentences", "num_tokens"), 0),
@@ -260,7 +260,7 @@ def _no_progress(input_file: list[str]) -> dict[str, Any]:
 
 
 class _GrowingFile:
-    """A file of numbers that is written to at its end, with a hash of what was added since the last part."""
+    """A file of numbers that grows at its end, with a hash of each part."""
 
     def __init__(self, path: str, size: int):
         self._file = open(path, "r+b" if os.path.exists(path) else "w+b")  # noqa: SIM115 - closed by `close`

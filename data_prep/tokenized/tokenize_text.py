@@ -133,7 +133,7 @@ def _add_text(
     on_first_chunk: Callable[[EncodedChunk, int], None] | None,
     show_progress: bool,
 ) -> None:
-    """Tokenises what the writer does not have yet."""
+    """Tokenises the rest of a text that the writer does not have yet."""
     num_processes = max(1, min(pool.num_processes, source.num_bytes // _BYTES_PER_PROCESS))
     if num_processes > 1:
         pool.preload("data_prep.tokenized.tokenizer_preload")

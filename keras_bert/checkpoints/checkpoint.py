@@ -81,7 +81,7 @@ class AdamSlots:
 
 @dataclasses.dataclass(frozen=True)
 class BertCheckpoint:
-    """What is known of a stored model.
+    """A stored model in a form common to all formats.
 
     Attributes:
         path: where it is, as the user gave it.
@@ -119,7 +119,7 @@ class BertCheckpoint:
 
     @property
     def heads(self) -> tuple[str, ...]:
-        """The heads that it has weights for, in the order of `HEADS`, then those of classes of the user's own."""
+        """The heads with stored weights, in the order of `HEADS`; those of the user's own classes follow."""
         parts = {part_of(name) for name in self.tensors}
         others = sorted(parts - set(HEADS) - {ENCODER, POOLER})
         return tuple(head for head in HEADS if head in parts) + tuple(others)
@@ -192,7 +192,7 @@ def num_outputs(path: str, tensors: Mapping[str, StoredTensor], head: str) -> in
 
 
 def check_tensors(checkpoint: BertCheckpoint) -> None:
-    """Raises `InputError` unless the encoder and each head that is there are whole and as the config says."""
+    """Raises `InputError` unless the encoder and each stored head are complete and match the config."""
     config, tensors = checkpoint.config, checkpoint.tensors
     expected = encoder_shapes(config)
     if not any(name.startswith(f"{POOLER}/") for name in tensors):

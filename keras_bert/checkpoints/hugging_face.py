@@ -275,7 +275,7 @@ def _labels(path: str, values: Mapping, count: int | None) -> tuple[str, ...] | 
 
 
 def _problem_type(values: Mapping, labels: tuple[str, ...] | None) -> str:
-    """What a classifier is for. transformers takes one with one output for a regression when it is not said."""
+    """Returns the problem type of a classifier: of one output a regression, unless the config says otherwise."""
     theirs = member(values, "problem_type", str, CONFIG_FILE)
     if theirs in _PROBLEM_TYPES:
         return _PROBLEM_TYPES[theirs]

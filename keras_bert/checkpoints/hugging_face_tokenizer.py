@@ -45,7 +45,7 @@ _REPLACED = (
 
 
 def read_tokenizer(path: str, vocab_size: int) -> tuple[Vocabulary | None, dict, list[str]]:
-    """Returns the vocabulary of a folder, what of a `BertConfig` it says, and remarks.
+    """Returns the vocabulary of a folder, its values for a `BertConfig`, and remarks.
 
     Raises:
         InputError: a file is damaged, the tokenizer is no WordPiece, or the vocabulary does not fit `vocab_size`.

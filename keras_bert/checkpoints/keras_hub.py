@@ -73,7 +73,7 @@ _POOLER, _PROJECTION = f"{form.POOLER}/dense", "encoder/embeddings/projection"
 
 @dataclasses.dataclass(frozen=True)
 class _Family:
-    """How KerasHub computes a family, and what it calls the weights.
+    """A family in KerasHub: its options, and its names of the weights.
 
     Attributes:
         model_type: the family, a key of `families.FAMILIES`.

@@ -88,8 +88,8 @@ def _description(item: h5py.Dataset, where: str, file_size: int) -> tuple[tuple[
     stored = item.id.get_storage_size()
     if item.shape is None or not is_plain or not stored == math.prod(item.shape) * item.dtype.itemsize <= file_size:
         raise InputError(
-            f"{where}, of the shape {list(item.shape or ())}, is not stored as Keras does it, as so many bytes in this "
-            f"file: there are {stored:,}. Save the model again with Keras."
+            f"{where}, of the shape {list(item.shape or ())}, is not stored as Keras does it: the file has "
+            f"{stored:,} bytes of it. Save the model again with Keras."
         )
     return item.shape, dtype
 

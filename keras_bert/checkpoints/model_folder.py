@@ -117,7 +117,7 @@ def read_model_config(path: str | os.PathLike) -> tuple[BertConfig, type, dict]:
 
 
 def set_model_arguments(path: str | os.PathLike, **arguments) -> None:
-    """Changes what the constructor of a model folder's class takes beside the config.
+    """Changes the stored constructor arguments of a model folder.
 
     Only for arguments on which no weight depends, such as a threshold.
 
@@ -160,7 +160,7 @@ def is_model_folder(path: str) -> bool:
 
 
 def constructor_arguments(model) -> dict:
-    """Returns what the constructor takes beside the config; name and dtype belong to a process, not to the weights."""
+    """Returns the constructor arguments other than the config, without name and dtype, which belong to a process."""
     return {
         key: value for key, value in model.get_config().items() if key not in ("config", "name", "dtype", "trainable")
     }

@@ -18,7 +18,7 @@ _HEAD_AXES = {HEADS_OUT: ("inputs", "heads"), HEADS_IN: ("heads", "outputs"), HE
 
 
 class Row(NamedTuple):
-    """`*` in both names stands for the number of the layer."""
+    """A weight's two names. `*` in both stands for the number of the layer."""
 
     ours: str
     theirs: str
@@ -40,11 +40,11 @@ class NameTable:
         self._by_theirs = [(_pattern(row.theirs), row.ours, row.layout) for row in rows]
 
     def ours(self, theirs: str) -> tuple[str, str] | None:
-        """Returns our name for theirs and the layout, or None when there is none."""
+        """Returns our name and the layout for their name, or None."""
         return _look_up(self._by_theirs, theirs)
 
     def theirs(self, ours: str) -> tuple[str, str] | None:
-        """Returns their name for ours and the layout, or None when there is none."""
+        """Returns their name and the layout for our name, or None."""
         return _look_up(self._by_ours, ours)
 
 

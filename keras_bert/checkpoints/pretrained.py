@@ -104,7 +104,7 @@ def save_pretrained(
 
 
 def checkpoint_of(model, vocabulary: TokenTable | None = None) -> BertCheckpoint:
-    """Returns what a model would be saved as; LoRA is merged into the kernels. Tensors are copied when they are read.
+    """Returns the checkpoint that saving a model would write, with LoRA merged. Tensors are copied when they are read.
 
     Raises:
         InputError: vocabulary and config disagree.
@@ -188,7 +188,7 @@ def _load(model, checkpoint: BertCheckpoint) -> tuple[set[str], set[str]]:
 
 
 def _remember_new_parts(model, checkpoint: BertCheckpoint, new: set[str]) -> None:
-    """Tells a model, and its encoder, which of their parts the checkpoint did not have."""
+    """Records in a model and its encoder which of their parts the checkpoint lacked."""
     weights: dict[str, list] = {}
     for name, weight in model_weights(model).items():
         weights.setdefault(part_of(name), []).append(weight)
@@ -198,7 +198,7 @@ def _remember_new_parts(model, checkpoint: BertCheckpoint, new: set[str]) -> Non
 
 
 def _untrained_parts(model) -> set[str]:
-    """Returns the new parts of a model that nothing has trained, those that it does not use among them."""
+    """Returns the new parts of a model that were never trained, unused parts included."""
     parts = set(model.new_parts.untrained())
     return parts if model.uses_pooler else parts | set(model.encoder.new_parts.untrained())
 

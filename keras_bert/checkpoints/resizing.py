@@ -26,7 +26,7 @@ def resized(
     new_tokens: Sequence[str] = (),
     keep_layers: Sequence[int] | None = None,
 ) -> BertCheckpoint:
-    """Returns the checkpoint with so many positions, these tokens at the end of its vocabulary and these layers."""
+    """Returns the checkpoint with another number of positions, more tokens, or fewer layers."""
     if keep_layers is not None:
         checkpoint = with_layers(checkpoint, keep_layers)
     if max_position_embeddings is not None and max_position_embeddings != checkpoint.config.max_position_embeddings:

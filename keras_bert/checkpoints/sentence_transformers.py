@@ -27,7 +27,7 @@ _POOLINGS = {
 
 
 def read_sentence_pooling(path: str) -> str:
-    """Returns what the modules of a folder do, in their names: "mean", "cls", "cls + max", "mean, then Dense".
+    """Returns the pooling of a folder by the names of its modules: "mean", "cls", "cls + max", "mean, then Dense".
 
     Without a `modules.json` it is "mean", as sentence-transformers has it.
 

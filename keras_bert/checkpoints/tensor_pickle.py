@@ -99,7 +99,7 @@ KNOWN_NAMES: dict[tuple[str, str], Any] = {
 def read_tensor_pickle(
     file: io.BytesIO, find: Callable[[str, str], Any], storage: Callable[[Any], Storage] = make_storage
 ) -> Any:
-    """Returns what a pickle of tensors builds, and leaves the file behind it.
+    """Returns the object that a pickle of tensors builds. The file is left at the end of the pickle.
 
     Args:
         file: the bytes, in memory.

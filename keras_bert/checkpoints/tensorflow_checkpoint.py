@@ -65,7 +65,7 @@ def _stored(prefix: str, num_shards: int, entry: IndexEntry) -> StoredTensor:
     if is_whole and entry.size != math.prod(entry.shape) * numpy_dtype(dtype).itemsize:
         raise damaged(f"{entry.size:,} bytes for the shape {list(entry.shape)}")
     if not os.path.isfile(path) or entry.offset + entry.size > os.path.getsize(path):
-        raise damaged(f"{os.path.basename(path)} has not so many bytes")
+        raise damaged(f"{os.path.basename(path)} has fewer bytes than its index says")
 
     def read() -> np.ndarray | bytes:
         if not is_whole and not is_graph:

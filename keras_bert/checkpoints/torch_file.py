@@ -121,7 +121,7 @@ class _PickleReader:
 
 
 class _TrustingUnpickler(pickle.Unpickler):
-    """Python's own unpickler, which runs what it is told; only tensors become ours, since there is no torch."""
+    """Python's own unpickler, which runs code of the file. It makes our tensors instead of torch's."""
 
     def find_class(self, module: str, name: str) -> Any:
         return KNOWN_NAMES[module, name] if (module, name) in KNOWN_NAMES else super().find_class(module, name)

@@ -71,7 +71,7 @@ def summarize(
         diversity: from 0 to 1: how much of the score of a sentence its likeness to those already chosen costs.
         sentences: those of the text, in order, each of which must occur in it. By default sentencex finds them.
         language: ISO 639 code for sentencex.
-        max_seq_length: longer sentences are cut to so many tokens, and rows hold so many. The default is all of the
+        max_seq_length: longer sentences are cut to this many tokens, and rows hold so many. The default is all of the
             model's positions.
         batch_size: rows computed at once.
 
@@ -150,7 +150,7 @@ def _pack(lengths: Sequence[int], room: int) -> list[list[int]]:
 
 
 def _centrality(similarities: np.ndarray) -> np.ndarray:
-    """Returns the share of its time that a walk to similar sentences, and now and then to any, spends at each."""
+    """Returns the share of time that a random walk over similar sentences spends at each sentence (LexRank)."""
     count = len(similarities)
     if count == 1:
         return np.ones(1)

@@ -47,7 +47,7 @@ def sentence_embeddings(
             `first`, the vector of [CLS].
         normalize: whether to divide each vector by its length, so that products are cosines.
         batch_size: texts computed at once.
-        max_seq_length: longer texts are cut to so many tokens. The default is all of the model's positions.
+        max_seq_length: longer texts are cut to this many tokens. The default is all of the model's positions.
         on_progress: called after each batch with the number of texts in it.
 
     Returns:
@@ -99,7 +99,7 @@ def token_features(
     batch_size: int = 32,
     on_progress: Callable[[int], None] = lambda num_texts: None,
 ) -> Iterator[np.ndarray]:
-    """Yields, for each text, float32 `[tokens, layers, H]`: what came out of those layers, -1 being the last.
+    """Yields, for each text, float32 `[tokens, layers, H]`: the outputs of these layers; -1 is the last layer.
 
     Args:
         model: a `BertEncoder` made with `output_hidden_states=True`.

@@ -26,7 +26,7 @@ _QUERIES_AT_ONCE = 256
 
 @dataclasses.dataclass(frozen=True)
 class Hit:
-    """A text that was found: its number from 0, itself, and its cosine similarity to the query."""
+    """A text that was found: its number, counted from 0, the text, and its cosine similarity to the query."""
 
     number: int
     text: str
@@ -77,7 +77,7 @@ class VectorIndex:
         return cls(vectors, texts, model_fingerprint(model), options)
 
     def search(self, model, queries, top_k: int = 5, *, batch_size: int = 32) -> list[list[Hit]]:
-        """Returns, for each query, the most similar texts, the best first; of equal ones the earlier.
+        """Returns the most similar texts of each query, the best first; the earlier of equally similar texts first.
 
         Raises:
             InputError: the model is another than that of the index, or a query is empty.
@@ -173,7 +173,7 @@ class VectorIndex:
 
 
 def _largest(row: np.ndarray, count: int) -> np.ndarray:
-    """Returns the places of the largest numbers, in order, of equal ones the earlier first: [3, 9, 9], 2 -> [1, 2]."""
+    """Returns the indices of the largest numbers, in order; equal ones as they come: [3, 9, 9], 2 -> [1, 2]."""
     candidates = np.arange(len(row))
     if len(row) > count:
         candidates = np.flatnonzero(row >= np.partition(row, -count)[-count])

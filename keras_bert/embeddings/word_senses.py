@@ -59,7 +59,7 @@ def word_vectors(
         words: a word, or several forms of one (`["plant", "plants"]`). An expression of several words is found too.
             Case and accents count only if they do for the model.
         layers: -1 is the last layer; the mean of the last four is a common choice.
-        max_seq_length: of longer texts so many tokens are read, those around the occurrence. The default is all of the
+        max_seq_length: this many tokens around an occurrence are read. The default is all of the
             model's positions.
         max_occurrences: of more than so many, some are taken, evenly from all. The default is all.
         batch_size: occurrences computed at once.
@@ -119,7 +119,7 @@ def project(vectors: np.ndarray, dimensions: int = 2) -> np.ndarray:
 
 
 def cluster(vectors: np.ndarray, count: int) -> np.ndarray:
-    """Divides vectors into groups by their directions, so that few, hopefully, are the senses of a word.
+    """Divides vectors into groups by their directions. A few groups can match the senses of a word.
 
     Agglomerative clustering by Ward's criterion of vectors at length 1: it takes no random start, and a few outlying
     vectors make no group of their own.
@@ -191,7 +191,7 @@ def _spelling(word: str, tokenizer: WordPieceTokenizer, longest: int) -> list[in
 
 
 def _find(ids: list[int], spellings: list[list[int]], tokens: Sequence[str]):
-    """Yields first and last + 1 of every occurrence, as whole words: not where a longer word begins so."""
+    """Yields start and end of every occurrence as a whole word; beginnings of longer words do not count."""
     for first in range(len(ids)):
         for spelling in spellings:
             last = first + len(spelling)
@@ -201,6 +201,6 @@ def _find(ids: list[int], spellings: list[list[int]], tokens: Sequence[str]):
 
 
 def _window(first: int, last: int, count: int, room: int) -> slice:
-    """Returns the `room` of `count` tokens in whose middle first:last is, as far as there are so many around it."""
+    """Returns a slice of at most `room` of `count` tokens, centred on first:last where there are enough tokens."""
     start = max(0, min((first + last - room) // 2, count - room))
     return slice(start, min(start + room, count))

@@ -192,7 +192,7 @@ class TaskModel(DistributedModel, BertModel):
         raise NotImplementedError
 
     def metric_terms(self, x, y, y_pred, sample_weight) -> list[LossTerm]:
-        """Returns what is reported and not optimised, named as in `metric_names`."""
+        """Returns the terms that are reported but not optimised, with the names in `metric_names`."""
         raise NotImplementedError
 
     def compile(
@@ -204,10 +204,10 @@ class TaskModel(DistributedModel, BertModel):
         gradient_checkpointing=False,
         **kwargs,
     ):
-        """Says how to train. The loss is the model's own; what is not named here is as in `keras.Model`.
+        """Configures training. The loss is the model's own; other arguments are those of `keras.Model.compile`.
 
         Args:
-            gradient_accumulation_steps: works through every batch in so many parts, one after the other, which needs
+            gradient_accumulation_steps: works through every batch in this many parts, one after the other, which needs
                 the memory of one; the result is the same but for the draws of dropout.
             gradient_checkpointing: keeps of every layer what goes into it only, and computes it again in the backward
                 pass: less memory, more time, the same result but for rounding (`benchmarks/training_memory.py`).
@@ -223,7 +223,7 @@ class TaskModel(DistributedModel, BertModel):
             raise InputError(
                 "The optimizer's gradient_accumulation_steps is not supported: it averages batches without regard to "
                 "their numbers of masked tokens. Use batches of the size of an update and compile(optimizer, "
-                "gradient_accumulation_steps=...), which works through each in so many parts."
+                "gradient_accumulation_steps=...), which works through each in this many parts."
             )
         self._set_gradient_accumulation(gradient_accumulation_steps, kwargs)
         for layer in self._flatten_layers():

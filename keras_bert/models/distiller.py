@@ -11,7 +11,7 @@ from keras_bert.records import features
 
 @stored_class
 class Distiller(TaskModel):
-    """Trains a student on what a teacher said; `student` is the trained model afterwards.
+    """Trains a student on the answers of a teacher; `student` is the trained model afterwards.
 
     The features hold `teacher_logits`, float `[B, labels]`: they are computed once, before training. The loss is
 

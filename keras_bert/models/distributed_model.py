@@ -188,7 +188,7 @@ class DistributedModel(keras.Model):
         return tf.stack([term.weight for term in terms])
 
     def _seeds(self, number) -> list[tf.Tensor]:
-        """Returns what the random generators of the layers start from in a part: int (2,) for each.
+        """Returns the seeds of the layers' random generators in a part: int (2,) for each.
 
         They follow from the step and the part's number among those of all devices.
         """
@@ -204,7 +204,7 @@ class DistributedModel(keras.Model):
         return [state for state in self.non_trainable_variables if state.path.endswith("seed_generator_state")]
 
     def _part_gradients(self, values, seeds, part, weights, scale):
-        """Returns the gradients of one part, and what it adds to the metrics: name -> (numerator, weight).
+        """Returns the gradients of one part, and its contribution to the metrics: name -> (numerator, weight).
 
         Args:
             values: the trainable weights, in the order of `trainable_variables`.

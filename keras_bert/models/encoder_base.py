@@ -57,7 +57,7 @@ class EncoderModel(BertModel):
         raise NotImplementedError
 
     def blocks_in_order(self) -> list:
-        """Returns the blocks in the order in which they compute; a block that computes twice is there twice."""
+        """Returns the blocks in the order of computation; a block that is used twice appears twice."""
         raise NotImplementedError
 
     def positions_of(self, input_mask):

@@ -46,7 +46,7 @@ def cross_entropy_term(name, logits, labels, weights=None, epsilon=0.0) -> LossT
 
 
 def accuracy_term(name, logits, labels, weights=None) -> LossTerm:
-    """Returns the share of labels whose logit is the largest, as a `LossTerm` (of which nothing is optimised)."""
+    """Returns the share of labels whose logit is the largest, as a `LossTerm` that is not optimised."""
     best = formulas_for(training=True).argmax(logits)
     is_right = ops.equal(best, ops.cast(labels, "int32"))
     return _weighted_sum(name, ops.cast(is_right, logits.dtype), labels, weights)

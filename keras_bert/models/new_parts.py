@@ -35,7 +35,7 @@ class NewParts:
         self._parts = {}
 
     def _values(self) -> str:
-        """Returns the SHA-256 of all weights: a copy of them would be kept as long as the model."""
+        """Returns the SHA-256 of all weights, which takes less memory than a copy of them."""
         digest = hashlib.sha256()
         for variables in self._parts.values():
             for variable in variables:

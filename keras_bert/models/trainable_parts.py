@@ -22,7 +22,7 @@ def freeze(model, *, embeddings: bool = False, num_layers: int = 0, whole_encode
     Args:
         model: a task model, or a `BertEncoder`.
         embeddings: the tables of tokens, positions and segments, and their LayerNorm.
-        num_layers: so many layers from the embeddings on; the embeddings are frozen with them.
+        num_layers: this many layers from the embeddings on; the embeddings are frozen with them.
         whole_encoder: embeddings, all layers and the pooler. What is trained is the head.
 
     Raises:
@@ -130,7 +130,7 @@ def what_is_trained(model) -> str:
 
 
 def _dense_layers(model, parts: Sequence[str]) -> list:
-    """Returns the dense layers of these parts of the blocks; those of a block that computes twice are there once."""
+    """Returns the dense layers of these parts of the blocks, each layer once."""
     layers = [
         layer for block in encoder_of(model).blocks_in_order() for part in parts for layer in block.dense_layers()[part]
     ]

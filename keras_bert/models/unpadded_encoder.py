@@ -20,7 +20,7 @@ class UnpaddedEncoder:
         self._few_shapes = few_shapes
 
     def encode(self, inputs, training=False) -> dict:
-        """As `EncoderModel.encode`. At padding stands the vector of the first token of the same row."""
+        """Computes `EncoderModel.encode` without padding. Padding gets the vector of the first token of its row."""
         packed, rows = self._packed(inputs)
         outputs = self._encoder.encode(rows)
         result = {

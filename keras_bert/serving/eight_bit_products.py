@@ -32,7 +32,7 @@ _RANDOM_TOKENS = (16, 64)
 
 
 class EightBitDense:
-    """What a dense layer computes, with its kernel and its inputs rounded to 8 bits.
+    """A dense layer whose kernel and inputs are rounded to 8 bits.
 
     A kernel has a range for each column, inputs have one for the whole batch: their largest absolute value, found anew
     in every call. So an answer depends, within that rounding, on the texts that it is computed together with.

@@ -80,7 +80,7 @@ class EightBitModel:
 
 @contextlib.contextmanager
 def computed_by(replaced):
-    """Inside, a layer's `call` is what it is paired with."""
+    """Replaces the `call` of layers inside the block."""
     for layer, replacement in replaced:
         layer.call = replacement
     try:

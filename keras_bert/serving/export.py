@@ -136,7 +136,7 @@ def make_tokenizer(vocabulary: TokenTable, do_lower_case: bool) -> GraphForm:
 
 
 def _servable(model, tokenizer, asset_folder: str) -> tf.Module:
-    """Returns what the SavedModel consists of beside its functions: weights, tokenizer and files."""
+    """Returns the weights, the tokenizer and the files of the SavedModel."""
     # `model.export` and ExportArchive write every variable twice and drop the files (keras#23553).
     servable = tf.Module()
     is_eight_bit = isinstance(model, EightBitModel)
@@ -152,7 +152,7 @@ def _servable(model, tokenizer, asset_folder: str) -> tf.Module:
 
 
 def _check_model(model):
-    """Returns what makes the signatures of such a model, and warns when their answers would be random."""
+    """Returns the function that makes the signatures of a model, and warns if its answers would be random."""
     make_signatures = next((make for kind, make in _SIGNATURES.items() if isinstance(model, kind)), None)
     if make_signatures is None:
         kinds = ", ".join(kind.__name__ for kind in _SIGNATURES)

@@ -98,7 +98,7 @@ class TextTask:
         self.tokenizer = shared_tokenizer(model.vocabulary, model.config.do_lower_case)
 
     def examples(self, x, y=None, sample_weight=None) -> Any:
-        """Returns what a user gave to `fit` or `predict` as examples.
+        """Converts the inputs of `fit` or `predict` to examples.
 
         Args:
             x: the texts, as lists, arrays or tuples of these.
@@ -123,7 +123,7 @@ class TextTask:
         raise NotImplementedError
 
     def answers(self, examples, encoded: Encoded, outputs) -> list:
-        """Returns what the model says, an answer for each example.
+        """Returns the model's answer to each example.
 
         Args:
             outputs: what `predict_rows` returned for `encoded.rows`.
@@ -143,7 +143,7 @@ class TextTask:
         return {}
 
     def comparison(self, examples, scores: Mapping[str, float]) -> str | None:
-        """Returns a sentence that compares the scores with those of guessing, or None."""
+        """Returns a sentence that compares the scores with guessing, or None."""
         return None
 
     def write_report(self, folder: str | os.PathLike, answered: Answered, scores: Mapping[str, float]) -> None:
@@ -175,7 +175,7 @@ class TextTask:
         return rows
 
     def checked_length(self, max_seq_length: int | None) -> int:
-        """Returns `max_seq_length`, or the model's positions where it is None.
+        """Returns `max_seq_length`; if it is None, the number of the model's positions.
 
         Raises:
             InputError: the model has not so many positions.

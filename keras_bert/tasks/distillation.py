@@ -69,7 +69,7 @@ def distill(
 
 
 def teacher_logits(teacher, student, examples, max_seq_length: int | None, batch_size: int = 32) -> np.ndarray:
-    """Returns what a teacher says about examples, float32 (N, labels), in the order of the student's labels.
+    """Returns a teacher's logits for examples, float32 (N, labels), in the order of the student's labels.
 
     Raises:
         InputError: teacher and student have other labels or another problem, or the teacher's weights are damaged.

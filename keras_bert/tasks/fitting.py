@@ -128,7 +128,7 @@ def evaluate_texts(
 def predict_texts(
     model, x, batch_size: int = 32, *, max_seq_length: int | None = None, verbose="auto", **options
 ) -> list:
-    """Returns what a model says about texts, an answer for each, in a list of one for a single string.
+    """Returns a list of the model's answers to texts. A single string gives a list of one.
 
     Args:
         x: texts, as for `fit_texts`.

@@ -19,7 +19,7 @@ def recipe_optimizer(num_batches: int, epochs: int, initial_epoch: int = 0, lear
 
 
 def compile_for_texts(model, num_batches: int, epochs: int, initial_epoch: int = 0) -> None:
-    """Prepares a model for one `fit` on texts; the arguments are those of `recipe_optimizer`.
+    """Compiles a model for one `fit` on texts; the arguments are those of `recipe_optimizer`.
 
     The optimizer of a model that its user has compiled stays. Any other model gets a new one, also when an earlier
     `fit` gave it one: the rate of that has fallen to 0. XLA is switched off, whatever `compile` was told: it would

@@ -22,7 +22,7 @@ _LONGEST_QUEUE_SECONDS = 1.0
 
 @dataclasses.dataclass(frozen=True)
 class Measurement:
-    """How a server answered requests of `batch_size` rows from `concurrency` clients at once.
+    """The speed of a server that `concurrency` clients ask at once with requests of `batch_size` rows.
 
     Attributes:
         batch_size: rows per request.

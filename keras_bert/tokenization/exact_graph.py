@@ -37,7 +37,7 @@ class StandIns:
         self.table = {ord(character): next(self._next) for character in used}
 
     def translate(self, token: str) -> str:
-        """The token as the pieces op shall know it."""
+        """Returns the token with its characters replaced, as the pieces operation gets it."""
         if not token or len(token) > MAX_CHARACTERS_PER_WORD or not self._never_in_words.isdisjoint(token):
             # It cannot match, but the op would take it for a word with spaces. It keeps its id under another name.
             return chr(next(self._next))

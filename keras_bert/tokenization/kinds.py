@@ -53,10 +53,10 @@ def find_vocabulary(path: str | os.PathLike) -> TokenTable | None:
 
 
 def load_vocabulary(path: str | os.PathLike) -> TokenTable:
-    """As `find_vocabulary`.
+    """Reads a vocabulary as `find_vocabulary` does.
 
     Raises:
-        InputError: also if there is no vocabulary.
+        InputError: a file is damaged, or there is no vocabulary.
     """
     vocabulary = find_vocabulary(path)
     if vocabulary is None:

@@ -53,7 +53,7 @@ def _points(text: str) -> frozenset[int]:
 
 @functools.cache
 def whitespace() -> frozenset[int]:
-    """What separates tokens."""
+    """Returns the characters that separate tokens."""
     return _points(_facts()["WHITESPACE"])
 
 
@@ -65,19 +65,19 @@ def removed() -> frozenset[int]:
 
 @functools.cache
 def punctuation() -> frozenset[int]:
-    """Characters that are words of their own."""
+    """Returns the characters that are words of their own."""
     return _points(_facts()["PUNCTUATION"])
 
 
 @functools.cache
 def young_punctuation() -> frozenset[int]:
-    """The non-ASCII punctuation that an old Unicode version does not know as such."""
+    """Returns the non-ASCII characters that were no punctuation in Unicode 3.2."""
     return _points(_facts()["YOUNG_PUNCTUATION"])
 
 
 @functools.cache
 def nonspacing_marks() -> frozenset[int]:
-    """Accents: stripped when lower-casing."""
+    """Returns the accents, which lower-casing strips."""
     return _points(_facts()["NONSPACING_MARKS"])
 
 
@@ -95,7 +95,7 @@ def cased_letters() -> frozenset[int]:
 
 @functools.cache
 def case_ignorable() -> frozenset[int]:
-    """What is skipped when looking for the cased letters around a capital sigma."""
+    """Returns the characters that the search for cased letters around a capital sigma skips."""
     return _points(_facts()["CASE_IGNORABLE"])
 
 

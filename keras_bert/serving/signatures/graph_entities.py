@@ -35,7 +35,7 @@ class Entities(NamedTuple):
 
 
 class EntityReader:
-    """What the labels of a model say about entities.
+    """Reads entities from the labels of a model.
 
     Args:
         labels: the L labels of a model.

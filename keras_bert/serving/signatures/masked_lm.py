@@ -48,7 +48,7 @@ def fill_mask_signatures(model, tokenizer, options: SignatureOptions) -> dict:
         logits = model(inputs, training=False)["masked_lm_logits"]  # [r, M, V]
         return tf.math.top_k(tf.nn.softmax(tf.cast(logits, tf.float32)), options.top_k)
 
-    # The logits of a masked token take as much memory as so many tokens in a layer.
+    # The logits of a masked token take as much memory as this many tokens in a layer.
     mask_tokens = -(-model.config.vocab_size // model.config.intermediate_size)
     found = [tf.TensorSpec([None, None, options.top_k], dtype) for dtype in (tf.float32, tf.int32)]
 

@@ -38,7 +38,7 @@ def compute_in_groups(compute, inputs: list, row_tokens, outputs: list[tf.Tensor
 
 
 def run_rows(forward, rows: list, *last_axes: int | None):
-    """Returns what a model says about rows of one length, a group after the other.
+    """Returns a model's outputs for rows of one length, computed group by group.
 
     Args:
         forward: from ids, mask and segment numbers, int32 `[r, S]`, to float32 `[r, *last_axes]`.
@@ -53,7 +53,7 @@ def run_rows(forward, rows: list, *last_axes: int | None):
 
 
 def run_ragged_rows(forward, rows: tf.RaggedTensor, second_columns, pad_id: int, num_outputs: int):
-    """Returns what a model says about every token of rows, each group padded to its longest row.
+    """Returns a model's outputs for every token of rows. Each group is padded to its longest row.
 
     Args:
         forward: from ids, mask and segment numbers, int32 `[r, S]`, to `[r, S, num_outputs]`.

@@ -21,10 +21,10 @@ IDS = tf.TensorSpec([None, None], tf.int32)
 
 @dataclasses.dataclass(frozen=True)
 class SignatureOptions:
-    """What a user chooses about an export.
+    """The user's options of an export.
 
     Attributes:
-        max_seq_length: longer texts are cut to so many tokens; None stands for all of the model's positions. Give the
+        max_seq_length: longer texts are cut to this many tokens; None stands for all of the model's positions. Give the
             length that a model was trained with if it has seen no longer ones.
         text_pairs: whether a classifier or an encoder takes two texts.
         top_k: how many tokens a masked-LM model proposes for each [MASK].

@@ -27,7 +27,7 @@ _LOWEST_SIMILARITY, _HIGHEST_SIMILARITY = 0.0, 5.0
 
 
 def submission_name(task_name: str, part: str = "predict") -> str:
-    """Returns what the leaderboard calls the answers to a task's test set.
+    """Returns the leaderboard's name for the answers to a task's test set.
 
     >>> submission_name("RTE"), submission_name("MNLI"), submission_name("MNLI", "predict_mismatched")
     ('RTE', 'MNLI-m', 'MNLI-mm')

@@ -69,7 +69,7 @@ def fill_masks(
         joint: with several masks in a text, each is by itself guessed as if the others were unknown. With `joint`, the
             mask that the model is surest of is filled first, and the others then know of it. It takes as many passes as
             a text has masks.
-        max_seq_length: longer texts are cut to so many tokens. The default is all of the model's positions.
+        max_seq_length: longer texts are cut to this many tokens. The default is all of the model's positions.
         batch_size: texts computed at once.
 
     Returns:
@@ -164,7 +164,7 @@ def pseudo_perplexity(model, texts, *, max_seq_length=None, batch_size: int = 32
     Args:
         model: a `MaskedLM` or `BertPretrainer` with a vocabulary.
         texts: a string or several.
-        max_seq_length: longer texts are cut to so many tokens, and counted.
+        max_seq_length: longer texts are cut to this many tokens, and counted.
         batch_size: passes computed at once.
 
     Raises:

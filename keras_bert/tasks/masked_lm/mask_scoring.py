@@ -36,7 +36,7 @@ def python_tokenizer(model) -> Tokenizer:
 
 
 def checked_texts(texts, what: str = "text") -> list[str]:
-    """Returns texts as a list. Raises `InputError`: there is none, or one is no string."""
+    """Returns texts as a list. Raises `InputError` if there are no texts, or one is not a string."""
     texts = as_texts(texts, what)
     if not texts:
         raise InputError(f"Expected at least one {what}. Received: none")

@@ -105,7 +105,7 @@ def put_tokens(text: str, token_ids: Sequence[int | None], tokenizer) -> str:
 
 
 def join_tokens(tokens: Sequence[str]) -> str:
-    """Writes tokens as text. White space is lost in tokens, so what it was like is a guess.
+    """Writes tokens as text. Tokens have no white space, so it is guessed.
 
     >>> join_tokens(["he", "was", "play", "##ing", ",", "wasn", "'", "t", "he", "?"])
     "he was playing, wasn't he?"

@@ -21,7 +21,7 @@ from keras_bert.tokenization.user_inputs import as_texts, collect
 
 
 class MaskedLMTask(TextTask):
-    """Texts without labels: what is masked is the label.
+    """Texts without labels: the masked tokens are the labels.
 
     Texts that are longer than a row make several rows, so that nothing is lost.
     """

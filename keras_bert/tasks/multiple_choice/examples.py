@@ -79,7 +79,7 @@ class ChoiceExamples:
 
 
 def choice_names(labels: Iterable[str], num_choices: int) -> list[str]:
-    """Returns what the choices are called by labels: letters from A, or numbers from 0.
+    """Returns the names by which labels call the choices: letters from A, or numbers from 0.
 
     >>> choice_names(["B", "A"], 3), choice_names(["2"], 3)
     (['A', 'B', 'C'], ['0', '1', '2'])

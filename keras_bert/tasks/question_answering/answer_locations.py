@@ -34,7 +34,7 @@ class AnswerLocations:
 
 
 def check_training_questions(train: QuestionExamples, version_2_with_negative: bool) -> None:
-    """Raises `InputError` when there is nothing to learn, or when questions have no answer and that was not said."""
+    """Raises `InputError` if there are no questions, or questions without an answer that the options do not allow."""
     if not any(train.answers):
         raise InputError(f"{train.source}: no question has an answer. There is nothing to train on.")
     without = next((name for name, answers in zip(train.ids, train.answers, strict=True) if not answers), None)

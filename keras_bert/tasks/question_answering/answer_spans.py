@@ -40,7 +40,7 @@ class Candidate:
 
 @dataclasses.dataclass(frozen=True)
 class FoundAnswer:
-    """What a model answers to a question.
+    """A model's answer to a question.
 
     Attributes:
         text: `context[start:end]`; empty when there is no answer.
@@ -64,11 +64,11 @@ class FoundAnswer:
 
     @property
     def best_text(self) -> str:
-        """The best text there is, whatever speaks for no answer."""
+        """Returns the best text, even if no answer is more probable."""
         return next((candidate.text for candidate in self.nbest if candidate.text), "")
 
     def with_threshold(self, null_threshold: float) -> "FoundAnswer":
-        """Returns the answer that another threshold gives, of a model that may give none."""
+        """Returns the answer under another threshold, for a model that may answer nothing."""
         text = self.best_text if self.null_score_difference <= null_threshold else ""
         chosen = next(candidate for candidate in self.nbest if candidate.text == text)
         return dataclasses.replace(self, text=text, start=chosen.start, end=chosen.end, probability=chosen.probability)
@@ -223,7 +223,7 @@ def _best_first(candidates: dict[str, np.ndarray], batch: _Batch, question: int)
 
 
 def _exhaustive(batch: _Batch, question: int, options: AnswerOptions) -> Iterator[tuple]:
-    """Yields the best of all possible answers to a question; nothing where the context has no token."""
+    """Yields the best of all possible answers to a question; nothing if the context has no token."""
     best = (-np.inf, 0, 0, 0)
     for window in range(batch.splits[question], batch.splits[question + 1]):
         starts = np.where(batch.may_begin[window], batch.logits[0][window], -np.inf)

@@ -53,7 +53,7 @@ class WindowOptions:
 
     @classmethod
     def of_model(cls, model, max_seq_length: int) -> "WindowOptions":
-        """Returns those of a `SpanClassifier`. At least half of a row is for the context."""
+        """Returns the options of a `SpanClassifier`. At least half of a row is for the context."""
         num_special = model.vocabulary.special_tokens.num_special(2)
         max_query_length = max(1, min(model.max_query_length, (max_seq_length - num_special) // 2))
         return cls(max_seq_length, model.doc_stride, max_query_length, num_special)
@@ -97,7 +97,7 @@ class Windows:
 
     @functools.cached_property
     def columns(self) -> np.ndarray:
-        """int32 (T,): where each token stands in its row."""
+        """int32 (T,): the column of each token in its row."""
         lengths = np.diff(self.splits)
         return np.arange(len(self.ids), dtype=np.int32) - np.repeat(self.splits[:-1].astype(np.int32), lengths)
 
@@ -138,7 +138,7 @@ class Windows:
         return np.where(is_seen, first + shift, 0), np.where(is_seen, last + shift, 0)
 
     def tokens_of(self, question: int, span: tuple[int, int] | None) -> tuple[int, int] | None:
-        """Returns the first and last context token that share a character with `span`, or None when there is none."""
+        """Returns the first and last context token that share a character with `span`, or None."""
         if span is None:
             return None
         starts, ends = self.offsets(question)
@@ -148,7 +148,7 @@ class Windows:
 
     @functools.cached_property
     def best_window(self) -> tuple[np.ndarray, np.ndarray]:
-        """In which window each context token has the most context on its poorer side: the one that scores it.
+        """Returns the window that scores each context token: the one with the most context on the token's poorer side.
 
         Returns:
             For the tokens of all questions, one question behind the other, the number of a window of its question,

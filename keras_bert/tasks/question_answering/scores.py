@@ -36,7 +36,7 @@ DEFAULT_NULL_THRESHOLD = 1.0
 
 
 def normalized_answer(text: str, language: str | None = None) -> str:
-    """Returns what is compared of an answer: its words with a space between them.
+    """Normalises an answer for scoring: its words with one space between them.
 
     Args:
         language: None for the rules of SQuAD, or a language of MLQA.
@@ -83,7 +83,7 @@ class QuestionScore:
 def score_question(
     answers: Sequence[str], prediction: str, *, as_in_1_1: bool = False, language: str | None = None
 ) -> QuestionScore:
-    """Compares a predicted answer with those that are right; the best of them counts.
+    """Compares a predicted answer with the right ones and returns the best score.
 
     Args:
         answers: none for a question that its context does not answer: then the empty text is right.

@@ -133,7 +133,7 @@ def _some(values: Sequence[str]) -> str:
 
 
 def in_scheme(sentences: TaggedSentences, scheme: tag_schemes.TagScheme | None) -> TaggedSentences:
-    """Returns the sentences with their entities written in a scheme, whatever scheme they are in.
+    """Rewrites the entities of sentences from any scheme into the given one.
 
     Tags that mark no entities stay as they are, and so do all where `scheme` is None.
 
@@ -173,7 +173,7 @@ def labels_of(sentences: TaggedSentences) -> list[str]:
 
 
 def tag_ids(sentences: TaggedSentences, labels: Sequence[str]) -> list[list[int]]:
-    """Returns the place in `labels` of every tag.
+    """Returns the index of every tag in `labels`.
 
     Raises:
         InputError: there is another tag; the message names it.

@@ -25,7 +25,7 @@ _BIOES_LETTER = {"L": "E", "U": "S", "M": "I"}
 
 @dataclasses.dataclass(frozen=True)
 class TagScheme:
-    """Which letter stands where: the first word of an entity, a middle one, the last one, and a single one."""
+    """The letters of a scheme for the first, a middle, the last and the only word of an entity."""
 
     name: str
     begin: str = "B"
@@ -50,7 +50,7 @@ class Entity:
 
 
 def read_entities(tags: Sequence[str]) -> list[Entity]:
-    """Returns the entities of a sentence, whatever the scheme.
+    """Returns the entities of a sentence with tags of any scheme.
 
     Example:
         >>> read_entities(["B-PER", "I-PER", "O", "I-LOC", "B-LOC"])
@@ -89,7 +89,7 @@ def write_tags(entities: Iterable[Entity], num_words: int, scheme: TagScheme = B
 
 
 def is_entity_tag(tag: str) -> bool:
-    """Whether a tag is O, or has the form of those that mark entities.
+    """Returns whether a tag is O or has the form of an entity tag.
 
     >>> is_entity_tag("O"), is_entity_tag("B-LOC"), is_entity_tag("London")
     (True, True, False)
@@ -124,7 +124,7 @@ def find_scheme(tags: Iterable[str], source: str = "the examples") -> TagScheme 
 
 
 def is_iob1(tags_of_sentences: Iterable[Sequence[str]]) -> bool:
-    """Whether tags with the letters B and I are those of IOB1 and not of BIO."""
+    """Returns whether tags with the letters B and I are IOB1 rather than BIO."""
     is_bio = True
     for tags in tags_of_sentences:
         entities = read_entities(tags)

@@ -43,7 +43,7 @@ class EntityAnswer:
 
 @dataclasses.dataclass(frozen=True)
 class TagsAnswer:
-    """What a tagger says about one text.
+    """A tagger's answer to one text.
 
     Attributes:
         entities: in their order; none for tags that mark no entities.
@@ -214,7 +214,7 @@ class TaggingTask(TextTask):
         return TagsAnswer(entities, tuple(words), tuple(tags), tuple(best), log_probabilities.astype(np.float32))
 
     def _columns(self, entity: tag_schemes.Entity) -> list[int]:
-        """The labels of the entity's type, whatever their letter."""
+        """Returns the columns of the labels of the entity's type, with any letter."""
         return [number for number, label in enumerate(self.model.labels) if label[2:] == entity.type]
 
     def _named(self, number: int, tags) -> list[str]:
@@ -231,7 +231,7 @@ class TaggingTask(TextTask):
 
 
 def _unlabelled(given: list, weights) -> TaggedSentences:
-    """Finds the words of plain strings, and takes those of lists."""
+    """Returns the words of each input: found in strings, taken from lists."""
     words, texts, spans = [], [], []
     for number, text in enumerate(given, start=1):
         if isinstance(text, str):

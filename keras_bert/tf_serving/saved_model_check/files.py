@@ -47,7 +47,7 @@ def check_assets(model: SavedModelFiles) -> Iterator[Finding]:
 
 
 def check_fingerprint(model: SavedModelFiles) -> Iterator[Finding]:
-    """Yields whether the fingerprint is that of other files than those that are there."""
+    """Yields a finding if the fingerprint belongs to other files."""
     from tensorflow.core.protobuf import fingerprint_pb2
 
     path = os.path.join(model.folder, FINGERPRINT_FILE)

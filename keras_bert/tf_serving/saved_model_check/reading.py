@@ -24,7 +24,7 @@ class NotServable(Exception):
 
 @dataclasses.dataclass(frozen=True)
 class SavedModelFiles:
-    """What the files of one SavedModel say.
+    """The parsed files of one SavedModel.
 
     Attributes:
         folder: one version.
@@ -38,7 +38,7 @@ class SavedModelFiles:
 
     @functools.cached_property
     def signatures(self) -> dict:
-        """Name -> SignatureDef, without those that are TensorFlow's own."""
+        """Name -> SignatureDef, without TensorFlow's internal signatures."""
         signatures = self.meta_graph.signature_def
         return {name: signatures[name] for name in sorted(signatures) if not name.startswith(_INTERNAL_SIGNATURES)}
 
@@ -61,7 +61,7 @@ class SavedModelFiles:
                 yield name, node
 
     def served_nodes(self) -> Iterator[tuple[str, object]]:
-        """Yields what `all_nodes` does, without the functions that only Python calls: servers never look at them."""
+        """Yields the nodes of `all_nodes` without functions that only Python calls; servers ignore these."""
         _, functions = self._walk(self.nodes)
         return ((function, node) for function, node in self.all_nodes() if not function or function in functions)
 

@@ -26,7 +26,7 @@ _BYTE_OPERATIONS = {
 
 
 def check_signatures(model: SavedModelFiles) -> Iterator[Finding]:
-    """Yields what is wrong with the signatures as a whole and with every input and output."""
+    """Yields findings about the signatures and about every input and output."""
     yield from _which_signatures(model)
     for name, signature in model.signatures.items():
         yield from _signature_name(name)

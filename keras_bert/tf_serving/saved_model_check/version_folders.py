@@ -15,7 +15,7 @@ _LARGEST = 2**63 - 1
 
 
 def check_version_folders(path: str) -> tuple[str | None, list[Finding]]:
-    """Returns the version that a server would load, or None if there is none, and what is wrong around it.
+    """Returns the version that a server would load, or None, and findings about the folders.
 
     Args:
         path: a folder that is no SavedModel itself.

@@ -19,7 +19,7 @@ _FAILS = "The version does not load."
 
 
 def check_warm_up(model: SavedModelFiles) -> Iterator[Finding]:
-    """Yields what is wrong with the warm-up file, if there is one: every record is held against the signatures."""
+    """Yields findings about the warm-up file: every record is compared with the signatures."""
     path = os.path.join(model.folder, WARM_UP_FILE)
     if not os.path.isfile(path):
         if os.path.isfile(os.path.join(model.folder, os.path.basename(WARM_UP_FILE))):
@@ -73,7 +73,7 @@ def _rows(log) -> int:
 
 
 def _problem(model: SavedModelFiles, record: bytes) -> str | None:
-    """Returns what a server has against one record, as a sentence."""
+    """Returns the reason why a server would refuse a record, as a sentence."""
     from google.protobuf.message import DecodeError
 
     from keras_bert.tf_serving.wire import messages

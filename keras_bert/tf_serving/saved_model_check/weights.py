@@ -19,7 +19,7 @@ _COMPARED_BYTES = 1 << 16
 
 
 def check_weights(model: SavedModelFiles) -> Iterator[Finding]:
-    """Yields what is wrong with the files of the variables and with constants in the graph."""
+    """Yields findings about the files of the variables and about constants in the graph."""
     yield from _constants(model)
     index = os.path.join(model.folder, INDEX_FILE)
     has_variables = any(node.op in ("VarHandleOp", "VariableV2") for _, node in model.all_nodes())

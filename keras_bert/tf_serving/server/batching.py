@@ -74,7 +74,7 @@ class BatchingOptions:
 
 
 def read_batching_options(path: str) -> BatchingOptions:
-    """Returns what a batching file says. Raises `InputError` if it is none, or says what cannot be done."""
+    """Reads a batching file. Raises `InputError` if it is damaged or asks for something impossible."""
     from keras_bert.tf_serving.wire import messages
 
     message = read_text_message(path, messages.BatchingParameters)
@@ -131,7 +131,7 @@ class BatchScheduler:
         self._waiting.remove(batch)
 
     def start_batches(self) -> None:
-        """Computes what is full or due, as far as threads are free."""
+        """Computes batches that are full or due, while threads are free."""
         now = asyncio.get_running_loop().time()
         for batch in list(self._waiting):
             if not self._free:
@@ -309,7 +309,7 @@ def _one_answer(name: str, parts: Sequence[np.ndarray]) -> np.ndarray:
 
 
 def _joined(arrays: Sequence[np.ndarray], num_fillers: int) -> np.ndarray:
-    """Returns the rows of all arrays, and so many copies of the first row; shorter rows are filled up.
+    """Returns the rows of all arrays and some copies of the first row; shorter rows are padded.
 
     [[1, 2, 3]], [[4, 5]] -> [[1, 2, 3], [4, 5, 4]]: TensorFlow Serving fills up with the array's first element.
     """

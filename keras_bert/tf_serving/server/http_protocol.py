@@ -61,7 +61,7 @@ class ImpatientProtocol(HttpToolsProtocol):
 
 
 class _JoinedWrites:
-    """A transport that sends what is written in one step of the loop at once.
+    """A transport that joins all writes of one step of the event loop.
 
     uvicorn writes the headers and the body of an answer one after the other. Each is a system call, after which the
     thread has to wait for its turn among those that run models.

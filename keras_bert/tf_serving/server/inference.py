@@ -84,7 +84,7 @@ class Inference:
 
     @contextlib.contextmanager
     def request(self, model: str, api: str, entrypoint: str) -> Iterator[None]:
-        """Counts a request that has arrived, and how it ends. Every request to a model is answered in one of these."""
+        """Counts a request and its outcome. Every request to a model is answered inside this block."""
         start, status = time.perf_counter(), Code.OK
         model = model if model in self.store.configs else ""
         try:

@@ -34,7 +34,7 @@ class TensorSpec:
 
 
 class Signature:
-    """What can be asked of a model: inputs, outputs, and what stands for inputs that are left out."""
+    """A signature of a model: inputs, outputs, and defaults of inputs."""
 
     def __init__(self, name: str, definition):
         import tensorflow as tf

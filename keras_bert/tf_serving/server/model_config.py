@@ -32,7 +32,7 @@ class ModelConfig:
     labels: Mapping[str, int] = dataclasses.field(default_factory=dict)
 
     def versions_to_serve(self, versions: Sequence[int]) -> list[int]:
-        """Returns those of the versions that should be served: the highest, or what the policy says."""
+        """Returns the versions to serve: the highest one, or those that the policy selects."""
         if self.all_versions:
             return sorted(versions)
         if self.specific:

@@ -256,7 +256,7 @@ class ModelStore:
                 self._drop(version.name, self.configs[version.name].versions_to_serve(list(found)))
 
     def _drop(self, name: str, aspired) -> None:
-        """Unloads what is no longer wanted, but the old version not before the new one is there."""
+        """Unloads versions that are no longer needed. The old version stays until the new one is loaded."""
         versions = self._versions[name]
         has_new = any(versions[number].state == AVAILABLE for number in aspired if number in versions)
         for number, version in list(versions.items()):

@@ -255,7 +255,7 @@ def make_app(inference: Inference, api: RestApi, *, metrics_path: str | None = D
 
 
 class _ApiFirst:
-    """Hands paths below /v1/ to the API, in whatever case they are written, and all others on."""
+    """Passes paths below /v1/, in any case, to the API, and all others to the page."""
 
     def __init__(self, api: RestApi, others: Starlette):
         self._api, self._others = api, others

@@ -87,7 +87,7 @@ def run_server(
     *,
     on_start: Callable[[Addresses], None] = lambda addresses: None,
 ) -> None:
-    """Serves until SIGTERM or Ctrl-C; then answers what is under way, and returns.
+    """Serves until SIGTERM or Ctrl-C, then answers the requests under way and returns.
 
     Args:
         configs: the models.
