@@ -6,6 +6,7 @@
 # make pretraining-data-proofs GOOGLE_BERT=checkout TEXT=corpus.txt VOCAB=vocab.txt
 #                   speed beside google-research/bert's script, and memory for 100 MB and 2 GB of text (about 10 minutes)
 # make three-seeds  does pre-training help? the quickstart three times, each beside the same model from scratch
+# make families-quality  what is pre-training worth to each family? the quickstart's classifier with each (about 20 minutes)
 # make kill-proofs   kills runs of one and of two processes ten times each, and compares their weights with undisturbed ones
 # make finetuning-quality OTHER_PYTHON=python MODEL=minilm DATA=data OUTPUT=quality
 #                   the scores of fine-tuning beside transformers + torch, from the same weights (hours; it goes on where
@@ -35,7 +36,7 @@ PACKAGES_onnx := onnxruntime onnx
 TESTS ?= tests
 OUTPUT ?= quickstart
 
-.PHONY: install quickstart test test-slow test-all test-beam page-test lint pretraining-data-proofs three-seeds kill-proofs finetuning-quality finetuning-speed benchmark release-check clean
+.PHONY: install quickstart test test-slow test-all test-beam page-test lint pretraining-data-proofs families-quality three-seeds kill-proofs finetuning-quality finetuning-speed benchmark release-check clean
 
 install: $(VENV)/installed
 
@@ -79,6 +80,9 @@ lint: install
 pretraining-data-proofs: install
 	$(BIN)/python -m benchmarks.google_pretraining_data --google_bert=$(GOOGLE_BERT) --text=$(TEXT) --vocab_file=$(VOCAB)
 	$(BIN)/python -m benchmarks.pretraining_memory --text=$(TEXT) --vocab_file=$(VOCAB) --work_dir=$(OUTPUT)-memory
+
+families-quality: install
+	PATH="$(CURDIR)/$(BIN):$$PATH" bash benchmarks/families.sh $(OUTPUT) bert roberta albert distilbert electra
 
 three-seeds: install
 	PATH="$(CURDIR)/$(BIN):$$PATH" bash benchmarks/three_seeds.sh $(OUTPUT)

@@ -113,7 +113,7 @@ def check_pretraining(family, tmp_path, on_four_devices):
 
 
 def checked_elsewhere(*arguments):
-    """The six tasks and their exports: tests/test_families_on_texts.py."""
+    """The six tasks: tests/test_families_on_texts.py, tests/test_families_in_c_api.py. JAX: tests/test_jax_backend.py."""
 
 
 CHECKS = {
@@ -125,13 +125,14 @@ CHECKS = {
     "XLA": check_xla,
     "LoRA": check_lora,
     "8-bit export": check_8_bit,
+    "the core on JAX": checked_elsewhere,
 }
 # The short run has every capability with ALBERT, whose layers are shared, and one with each other family.
 SHORT = {("roberta", "packed rows, no padding"), ("distilbert", "pre-training"), ("electra", "8-bit export")}
 
 
 def cells():
-    for name in list(CHECKS)[1:]:
+    for name in (name for name, check in CHECKS.items() if check is not checked_elsewhere):
         for family in FAMILIES:
             is_short = family == "albert" or (family, name) in SHORT
             yield pytest.param(family, name, marks=[] if is_short else [pytest.mark.slow])

@@ -22,6 +22,7 @@ from test_optimization import NAMES, random_problem
 from keras_bert.accelerate import backend
 from keras_bert.config import BertConfig
 from keras_bert.embeddings.text_vectors import sentence_embeddings
+from keras_bert.families import FAMILIES
 from keras_bert.models.pretrainer import BertPretrainer
 from keras_bert.models.sequence_classifier import SequenceClassifier
 from keras_bert.models.token_classifier import TokenClassifier
@@ -110,6 +111,31 @@ def test_the_bases_of_the_models_fit_together_where_the_backend_is_not_tensorflo
     environment = {**os.environ, "PYTHONPATH": str(PROJECT)}
     result = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True)
     assert "TaskModel" in result.stdout, result.stderr[-3000:]
+
+
+# The models of all families: logits, then those after a step of training.
+FAMILIES_PROGRAM = """
+import json, sys
+import keras, numpy as np
+from keras_bert.config import BertConfig
+from keras_bert.models.sequence_classifier import SequenceClassifier
+
+assert keras.config.backend() == "jax"
+given, found = np.load(sys.argv[1]), {}
+for family, config in json.loads(str(given["configs"])).items():
+    model = SequenceClassifier(BertConfig.from_dict(config), labels=["a", "b"])
+    batch = {name: given[name] for name in ("input_ids", "input_mask", "segment_ids")}
+    if model.config.type_vocab_size < 2:
+        del batch["segment_ids"]
+    model(batch)
+    model.set_weights([given[f"{family} {number}"] for number in range(len(model.weights))])
+    found[f"{family} before"] = np.asarray(model(batch))
+    model.compile(optimizer=keras.optimizers.SGD(0.1))
+    model.fit(batch, given["labels"], batch_size=3, epochs=1, shuffle=False, verbose=0)
+    found[f"{family} after"] = np.asarray(model(batch))
+np.savez(sys.argv[2], **found)
+assert "tensorflow" not in sys.modules
+"""
 
 
 def jax_python():
@@ -323,3 +349,39 @@ def test_what_needs_tensorflow_says_so_in_one_line(monkeypatch, tmp_path, call, 
     with pytest.raises(InputError, match=message):
         call(tmp_path / "output")
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(jax_python() is None, reason="jax is not installed, and KERAS_BERT_JAX_PYTHON names no Python")
+def test_every_family_computes_and_learns_as_on_tensorflow(tmp_path):
+    generator = np.random.default_rng(1)
+    batch = {
+        "input_ids": generator.integers(5, 50, (3, 9)).astype("int32"),
+        "input_mask": np.array([[1] * 9, [1] * 5 + [0] * 4, [1] * 2 + [0] * 7], "int32"),
+        "segment_ids": np.array([[0] * 4 + [1] * 5, [0] * 9, [0] * 9], "int32"),
+    }
+    labels, given, expected, configs = np.array([0, 1, 1], "int32"), {}, {}, {}
+    shape = {name: getattr(CONFIG, name) for name in ("vocab_size", "hidden_size", "num_attention_heads")}
+    shape |= {"num_hidden_layers": 2, "intermediate_size": 32, "max_position_embeddings": 16}
+    shape |= {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
+    for family, described in FAMILIES.items():
+        config = BertConfig(**{**described.defaults, **shape}, model_type=family)
+        configs[family] = config.to_dict()
+        features = batch if config.type_vocab_size > 1 else {name: batch[name] for name in ("input_ids", "input_mask")}
+        model = SequenceClassifier(config, labels=["a", "b"])
+        scatter_weights(model)
+        given |= {f"{family} {number}": weight for number, weight in enumerate(model.get_weights())}
+        expected[f"{family} before"] = np.asarray(model(features))
+        model.compile(optimizer=keras.optimizers.SGD(0.1))
+        model.fit(features, labels, batch_size=3, epochs=1, shuffle=False, verbose=0)
+        expected[f"{family} after"] = np.asarray(model(features))
+    np.savez(tmp_path / "given.npz", configs=json.dumps(configs), labels=labels, **batch, **given)
+    environment = {**os.environ, "PYTHONPATH": str(PROJECT), "KERAS_BACKEND": "jax"}
+    command = [jax_python(), "-c", FAMILIES_PROGRAM, str(tmp_path / "given.npz"), str(tmp_path / "found.npz")]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-3000:]
+    with np.load(tmp_path / "found.npz") as found:
+        for name, logits in expected.items():
+            np.testing.assert_allclose(found[name], logits, atol=1e-5, err_msg=name)
+            if name.endswith("after"):
+                assert np.abs(logits - expected[name.replace("after", "before")]).max() > 1e-3
