@@ -113,7 +113,7 @@ def check_pretraining(family, tmp_path, on_four_devices):
 
 
 def checked_elsewhere(*arguments):
-    """The six tasks: tests/test_families_on_texts.py, tests/test_families_in_c_api.py. JAX: tests/test_jax_backend.py."""
+    """Tasks: tests/test_families_on_texts.py, tests/test_families_in_c_api.py. JAX: tests/test_jax_backend.py."""
 
 
 CHECKS = {
