@@ -123,7 +123,7 @@ def test_correlations_with_a_constant_are_undefined(gold, predicted, message, ca
         (lambda: single_label_scores([], [], 2), "and one at least"),
         (lambda: single_label_scores([0, 2], [0, 1], 2), "gold labels must be whole numbers from 0 to 1. Received"),
         (lambda: single_label_scores([0, 1], [0, -1], 2), "predicted labels must be whole numbers"),
-        (lambda: multi_label_scores([[1, 0]], [[0.2, 0.9]]), "must be 0 or 1. Take probabilities apart"),
+        (lambda: multi_label_scores([[1, 0]], [[0.2, 0.9]]), "must be 0 or 1. .* Apply a threshold"),
         (lambda: multi_label_scores([[1, 0]], [[1, 0], [1, 0]]), r"\(1, 2\), \(2, 2\)"),
     ],
 )

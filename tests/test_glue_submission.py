@@ -29,7 +29,11 @@ def test_every_task_has_its_submissions_with_its_labels():
     ("name", "predictions", "message"),
     [
         ("MNLI", ["neutral"], "no submission 'MNLI'"),
-        ("RTE", ["entailment", "1"], "RTE on GLUE takes the labels entailment, not_entailment, but the model says 1"),
+        (
+            "RTE",
+            ["entailment", "1"],
+            "takes the labels entailment, not_entailment. Received from the model: 1",
+        ),
     ],
 )
 def test_others_are_refused(tmp_path, name, predictions, message):

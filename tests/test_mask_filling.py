@@ -115,9 +115,13 @@ def test_probabilities_are_those_of_the_model(model_class):
         (
             "[MASK]",
             {"targets": ["fox", "playing"]},
-            "'playing' is not one token of the vocabulary: there it is play ##",
+            "'playing' must be a single token of the vocabulary. Its tokens are: play ##",
         ),
-        ("[MASK]", {"targets": ["zebra"]}, r"'zebra' is not one token of the vocabulary: there it is \[UNK\]"),
+        (
+            "[MASK]",
+            {"targets": ["zebra"]},
+            r"'zebra' must be a single token of the vocabulary. Its tokens are: \[UNK\]",
+        ),
         ("[MASK]", {"targets": ["fox", "Fox"]}, "Several targets are the same token: fox"),
         ("[MASK]", {"targets": []}, "targets must name one word or more"),
         ("[MASK]", {"batch_size": 0}, "batch_size must be 1 or more"),

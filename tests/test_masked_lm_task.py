@@ -94,7 +94,7 @@ def test_long_texts_make_several_rows_and_empty_ones_none_and_both_are_said(task
     rows = np.split(encoded.rows.tokens["input_ids"], encoded.rows.splits[1:-1])
     assert [row.tolist() for row in rows] == [[2, 5, 6, 7, 8, 3], [2, 5, 6, 3], [2, 8, 3]]
     assert encoded.notes == [
-        "1 of 3 texts are longer than 6 tokens and make several rows",
+        "1 of 3 texts are longer than 6 tokens and were split into several rows",
         "1 of 3 texts are empty and are left out",
     ]
 
@@ -136,11 +136,14 @@ def test_predict_fills_what_texts_mask():
     ("use", "message"),
     [
         (lambda model: model.fit(["the fox"], ["label"]), "trained on texts alone: give neither labels nor weights"),
-        (lambda model: model.fit(["", " "]), "None of the 2 texts has a token"),
-        (lambda model: model.fit([]), "None of the 0 texts has a token"),
+        (lambda model: model.fit(["", " "]), "must have a token to mask. Received: 2 texts"),
+        (lambda model: model.fit([]), "must have a token to mask. Received: 0 texts"),
         (lambda model: model.fit(["the", 3]), "Text 2 must be a string. Received: 3"),
         (lambda model: model.fit(["the"], masking={"masked_lm_prob": 2.0}), "masked_lm_prob must be above 0"),
-        (lambda model: model.fit(["the"], masking={"prob": 0.2}), "masking has: masked_lm_prob, .*. Received: prob"),
+        (
+            lambda model: model.fit(["the"], masking={"prob": 0.2}),
+            "must have keys among masked_lm_prob, .*. Received: prob",
+        ),
         (lambda model: model.evaluate(["the"], max_seq_length=99), "more than this model's 12 positions"),
         (lambda model: model.predict(["the"]), r"Text 1 has no \[MASK\]"),
     ],

@@ -106,7 +106,7 @@ def test_records_train_without_reshaping():
 @pytest.mark.parametrize(
     ("x", "y", "message"),
     [
-        (["a", "b"], [0, 0], "Give prompts and choices as a tuple of two columns: .prompts, choices."),
+        (["a", "b"], [0, 0], "must be a tuple of two columns, .prompts, choices., .* Received"),
         ((["a", "b"], [["c", "d"], ["c"]]), [0, 0], "example 2 has 1 choices, but 2 are expected"),
         ((["a"], [["c"]]), [0], "needs two choices or more. Received: 1, in example 1"),
         ((["a"], ["cd"]), [0], "the choices of example 1 must be a list of texts"),

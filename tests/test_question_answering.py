@@ -196,7 +196,10 @@ def test_windows_that_cannot_be_are_refused(options, message):
         ((["1", "1"], ["q", "q"], ["c", "c"]), "the id '1' is there twice"),
         ((["1"], [" "], ["c"]), "the question of '1' is empty"),
         ((["1"], ["q"], ["\n"]), "the context of '1' is empty"),
-        ((["1"], ["q"], ["c", "d"]), "as many of each. Received: {'ids': 1, 'questions': 1, 'contexts': 2}"),
+        (
+            (["1"], ["q"], ["c", "d"]),
+            "must have the same length. Received: {'ids': 1, 'questions': 1, 'contexts': 2}",
+        ),
     ],
 )
 def test_examples_that_do_not_fit_are_refused(columns, message):

@@ -60,7 +60,7 @@ def test_a_data_folder_is_trained_on_evaluated_and_predicted(folder):
         *["--train_batch_size=4", "--num_train_epochs=15", "--learning_rate=0.01"],
     )
     assert result.returncode == 0, result.stderr
-    assert "train.conll: the tags are IOB1, and became BIO." in result.stderr
+    assert "train.conll: the tags are IOB1 and were converted to BIO." in result.stderr
     files = ["checkpoints", "eval_report", "eval_results.txt", "history.jsonl", "model", "run.json"]
     assert sorted(os.listdir(output)) == [*files, "test_predictions.conll", "test_results.txt"]
     names = [line.split(" = ")[0] for line in (output / "eval_results.txt").read_text().splitlines()]

@@ -135,7 +135,7 @@ def test_where_answering_never_pays_the_threshold_is_0():
 
 
 def test_odds_must_be_there_for_every_question():
-    with pytest.raises(InputError, match="1 questions have no null odds, such as 'b'"):
+    with pytest.raises(InputError, match="must have null odds. Received: 1 questions without, such as 'b'"):
         squad_scores({"a": ["x"], "b": []}, {}, null_odds={"a": 1.0})
     with pytest.raises(InputError, match="no question"):
         squad_scores({}, {})

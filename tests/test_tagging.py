@@ -81,7 +81,7 @@ def test_iob1_becomes_bio():
     iob1 = TaggedSentences([["a", "b", "c", "d"]], [["I-PER", "I-PER", "B-PER", "O"]])
     fixed, scheme, notes = in_one_scheme(iob1)
     assert fixed.tags == [["B-PER", "I-PER", "B-PER", "O"]]
-    assert (scheme.name, notes) == ("BIO", ["the tags are IOB1, and became BIO"])
+    assert (scheme.name, notes) == ("BIO", ["the tags are IOB1 and were converted to BIO"])
 
 
 def test_illegal_tags_are_put_right_and_counted():

@@ -202,7 +202,7 @@ def test_a_schedule_of_the_user_that_has_ended_is_said(eagerly):
     model.compile(AdamW(WarmupLinearDecay(1e-3, 4)))
     model.fit(TEXTS, LABELS, batch_size=8, verbose=0)
     for x, y in ((TEXTS, LABELS), (FEATURES, np.array([0, 1]))):
-        with pytest.warns(UserWarning, match="has fallen to 0: .* is for 4 updates, and . are made. Training changes"):
+        with pytest.warns(UserWarning, match="has fallen to 0: .* is for 4 updates, and . are done. More training"):
             model.fit(x, y, batch_size=8, verbose=0)
 
 
@@ -277,7 +277,7 @@ def test_long_texts_are_cut_and_counted(capsys):
         (TEXTS[:2], [1, 2], {}, "The label of example 2 must be a name or a number from 0 to 1. Received: 2"),
         (TEXTS[:2], [1, 0.5], {}, "Received: 0.5"),
         (TEXTS[:2], LABELS[:2], {"sample_weight": [1.0]}, "2 texts but 1 weights"),
-        (TEXTS[:2], LABELS[:2], {"class_weight": {"mixed": 1.0}}, "class_weight names labels that there are not"),
+        (TEXTS[:2], LABELS[:2], {"class_weight": {"mixed": 1.0}}, "class_weight has unknown labels"),
         (TEXTS[:2], LABELS[:2], {"validation_split": 0.5}, "has no option validation_split. Give validation_data="),
         (TEXTS[:2], LABELS[:2], {"steps_per_epoch": 1}, "no option steps_per_epoch. An epoch is a pass over all texts"),
         (
@@ -292,7 +292,7 @@ def test_long_texts_are_cut_and_counted(capsys):
         (TEXTS[:2], LABELS[:2], {"validation_data": (TEXTS,)}, "There are no labels to validate on"),
         (TEXTS[:2], LABELS[:2], {"max_seq_length": 33}, "A sequence length of 33 is more than this model's 32"),
         (STRINGS.repeat(), None, {}, "repeats for ever"),
-        (STRINGS, LABELS, {}, "holds texts and labels together"),
+        (STRINGS, LABELS, {}, "must hold texts and labels together. Received: a data set and y"),
         (STRINGS.map(lambda text, label: {"text": text, "label": label}), None, {}, "Say which of them is the text"),
     ],
 )
@@ -337,7 +337,7 @@ def test_validation_data_may_have_weights():
     ("problem_type", "labels", "message"),
     [
         ("regression", [1.0, float("nan")], "the score of example 2 must be a finite number. Received: nan"),
-        ("regression", [1.0, "good"], "The labels of a regression are numbers"),
+        ("regression", [1.0, "good"], "The labels of a regression must be numbers"),
         ("multi_label", [["a"], "a"], "The labels of example 2 must be a list of names"),
         ("multi_label", [["a"], ["c"]], "the label 'c' of example 2 does not occur"),
     ],

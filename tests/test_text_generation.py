@@ -97,8 +97,8 @@ def test_temperature_and_top_k_say_how_boldly_is_drawn():
 @pytest.mark.parametrize(
     ("prompt", "options", "message"),
     [
-        ("a " * 10, {"length": 5}, "Prompt 1 has 10 tokens. With 5 more, .* longer than the model's 16 positions"),
-        ("a [MASK]", {}, r"Prompt 1 has a \[MASK\]"),
+        ("a " * 10, {"length": 5}, "Prompt 1 has 10 tokens. With 5 more, .* exceeds the model's 16 positions"),
+        ("a [MASK]", {}, r"Prompt 1 must not have a \[MASK\]"),
         ([], {}, "Expected at least one prompt"),
         ("a", {"length": 0}, "length must be 1 or more. Received: 0"),
         ("a", {"temperature": -1}, "temperature must be 0 or more. Received: -1"),

@@ -163,7 +163,7 @@ def test_a_long_context_is_read_through_windows(reader, capsys):
     who, when = model.predict((["who?", "when?"], context))
     assert context[who.start : who.end] == who.text == "grace"
     assert context[when.start : when.end] == when.text == "1912"
-    assert "2 of 2 contexts do not fit in 32 tokens and are seen through several windows" in capsys.readouterr().err
+    assert "2 of 2 contexts do not fit in 32 tokens and were cut into several windows" in capsys.readouterr().err
     rows = text_task(model).encode(text_task(model).examples((["who?"], context))).rows
     assert rows.lengths.max() == 32
     short = text_task(model).encode(text_task(model).examples((["who?"], context)), 16).rows
@@ -233,10 +233,11 @@ def test_answers_that_are_not_in_the_context_are_counted_and_not_learned():
     answers = [Answer("alan", 0), Answer("ada", 99), Answer("\u200d", 4)]
     notes, starts, weights = notes_and_weights(["ada was born", "was ada", "ada \u200d was"], answers)
     assert notes == [
-        "the examples: 1 of 3 questions have an answer that is not in their context: nothing is learned from them (1)",
-        "the examples: 1 of 3 questions have an answer that leaves no token: nothing is learned from them (3)",
-        "the examples: 1 of 3 questions have an answer that is not where it says: the nearest place with its text is "
-        "taken (2)",
+        "the examples: 1 of 3 questions have an answer that is not in their context: they are not used for training "
+        "(1)",
+        "the examples: 1 of 3 questions have an answer without tokens: they are not used for training (3)",
+        "the examples: 1 of 3 questions have an answer that is not at its answer_start: the nearest occurrence is "
+        "used (2)",
     ]
     assert (starts, weights) == ([0, 5, 0], [0.0, 1.0, 0.0])
 
@@ -244,7 +245,7 @@ def test_answers_that_are_not_in_the_context_are_counted_and_not_learned():
 def test_answers_that_tokens_cut_are_counted():
     notes, starts, weights = notes_and_weights(["in 1815."], [{"text": "18", "answer_start": 3}])
     assert notes == [
-        "the examples: 1 of 1 questions have an answer that begins or ends inside a token: the whole token is taken (1)"
+        "the examples: 1 of 1 questions have an answer that begins or ends inside a token: the whole token is used (1)"
     ]
     assert (starts, weights) == ([5], [1.0])
 
@@ -253,12 +254,11 @@ def test_windows_that_do_not_show_the_answer_learn_that_there_is_none():
     context = "ada was born in 1815, 1912, 1906, 1978."  # 12 tokens; a window has room for 7 of them
     notes, starts, weights = notes_and_weights([context], [Answer("1978", 34)], 12, new_model(doc_stride=5))
     assert notes == [
-        "the examples: 1 of 1 contexts do not fit in 12 tokens and are seen through several windows; there are 2 "
-        "windows"
+        "the examples: 1 of 1 contexts do not fit in 12 tokens and were cut into several windows; there are 2 windows"
     ]
     assert (starts, weights) == ([0, 9], [1.0, 1.0])
     notes, starts, _ = notes_and_weights([context], [Answer(context, 0)], 12)
-    assert "1 of 1 questions have an answer that no window shows in full" in notes[1]
+    assert "1 of 1 questions have an answer that no window contains in full" in notes[1]
     assert set(starts) == {0}
 
 
@@ -272,8 +272,8 @@ def test_the_weights_of_questions_are_those_of_their_windows():
     ("x", "y", "message"),
     [
         (["who?"], [None], r"a tuple of two columns: \(questions, contexts\). Received: list of 1"),
-        ((["who?", "when?"], ["ada"]), [None, None], "there must be as many of each"),
-        ((["who?"], ["ada"]), [None, None], "there must be as many of each"),
+        ((["who?", "when?"], ["ada"]), [None, None], "the columns must have the same length"),
+        ((["who?"], ["ada"]), [None, None], "the columns must have the same length"),
         ((["who?"], [" "]), [None], "the context of '1' is empty"),
         (([""], ["ada"]), [None], "the question of '1' is empty"),
         (([], []), [], "there is no question"),

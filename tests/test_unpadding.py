@@ -256,13 +256,13 @@ def test_an_unknown_choice_is_refused():
 
 
 def test_attentions_of_packed_rows_are_refused():
-    with pytest.raises(InputError, match="or returns attentions"):
+    with pytest.raises(InputError, match="unpadded and output_attentions cannot be combined"):
         BertEncoder(small_config(), unpadded=True, output_attentions=True)
 
 
 def test_other_backends_are_refused(monkeypatch):
     monkeypatch.setattr(keras.backend, "backend", lambda: "jax")
-    with pytest.raises(InputError, match="needs Keras on TensorFlow. It runs on jax"):
+    with pytest.raises(InputError, match="needs Keras on TensorFlow. Received: Keras on jax"):
         BertEncoder(small_config()).unpadded = True
 
 

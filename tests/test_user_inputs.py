@@ -173,7 +173,10 @@ def test_what_is_no_text_is_one_clear_line(models, entry, texts):
     [
         (lambda models: summarize(models["encoder"], [TEXT]), "text must be one string. Received: ..the fox"),
         (lambda models: summarize(models["encoder"], "a \ud800"), "The text has half a surrogate pair at character 2"),
-        (lambda models: models["encoder"].predict([TEXT]), "takes features. Of texts: keras_bert.sentence_embeddings"),
+        (
+            lambda models: models["encoder"].predict([TEXT]),
+            "takes features. Received: texts. Use keras_bert.sentence",
+        ),
         (lambda models: WordPieceTokenizer(VOCABULARY).encode([TEXT]), "A text must be str or bytes. Received: .'the"),
         (lambda models: models["chooser"].predict((["a"], [["b", "\ud800"]])), "Choice of example 1 2 has half a surr"),
     ],

@@ -1,6 +1,6 @@
-"""What all models share: their config, their place on disk, and the step that trains the task models.
+"""The base classes of all models: config, saving and loading, and the training of task models.
 
-This is the one door between the models and the way they are trained. Nothing here imports TensorFlow.
+Nothing here imports TensorFlow. On TensorFlow, task models train with the step of `distributed_model.py`.
 """
 
 import math
@@ -25,7 +25,7 @@ if on_tensorflow():
 else:
 
     class DistributedModel(keras.Model):
-        """Keras' own step. `keras.Model` itself cannot stand before `BertModel` among the bases of a class."""
+        """Trains with Keras' own step. `TaskModel` cannot list `keras.Model` itself before `BertModel` as a base."""
 
 
 class BertModel(keras.Model):
@@ -34,11 +34,11 @@ class BertModel(keras.Model):
     Subclasses build all their weights in `__init__`, so a model can be counted, loaded and saved before its first call.
 
     Attributes:
-        feature_names: what the dictionary that a model is called with must hold; it may hold more, such as labels.
+        feature_names: the required keys of the input dictionary. Other keys, such as labels, may be in it too.
         feature_axes: the axes of each of these features.
-        has_token_outputs: whether the outputs are `[B, S, ...]`, for each token, and not `[B, ...]`.
+        has_token_outputs: whether the model returns outputs for each token, `[B, S, ...]`, instead of `[B, ...]`.
         uses_pooler: whether the outputs depend on the encoder's pooler.
-        new_parts: the `NewParts` that the outputs depend on; none in a model that was not read from a checkpoint.
+        new_parts: the `NewParts` that the outputs depend on; empty in a model that was not loaded from a checkpoint.
         config: the `BertConfig`.
         vocabulary: the `TokenTable` that the model's ids belong to, or None. It is saved by `save_pretrained`, not in
             `.keras` files.
@@ -48,7 +48,7 @@ class BertModel(keras.Model):
     feature_names: Sequence[str] = (features.INPUT_IDS, features.INPUT_MASK, features.SEGMENT_IDS)
     has_token_outputs: bool = False
     uses_pooler: bool = True
-    # What is random while a new part is untrained.
+    # The part of the warning that names the random outputs of an untrained model.
     _random_outputs: str = "its answers are random"
 
     def __init__(self, config: BertConfig, **kwargs):
@@ -66,7 +66,7 @@ class BertModel(keras.Model):
 
     @property
     def takes_segments(self) -> bool:
-        """Whether the model has segments to tell apart, and so takes `segment_ids`."""
+        """Whether the model takes `segment_ids`: it has at least two segments."""
         return self.config.type_vocab_size > 1
 
     def get_config(self):
@@ -77,9 +77,16 @@ class BertModel(keras.Model):
         return cls(**{**config, "config": BertConfig.from_dict(config["config"])})
 
     def save_pretrained(self, path, vocabulary=None, format="keras_bert", include_optimizer=False) -> None:
-        """Writes a folder: `format` is `keras_bert` (a model folder), `google` (TensorFlow 1) or `huggingface`.
+        """Writes a checkpoint folder.
 
-        `include_optimizer` adds the slots of `AdamW`, for which Google's format has a place.
+        Args:
+            path: the folder.
+            vocabulary: a `TokenTable`; by default the model's own.
+            format: `keras_bert` (a model folder), `google` (a TensorFlow 1 checkpoint) or `huggingface`.
+            include_optimizer: whether to save the moments of `AdamW` too; in Google's format only.
+
+        Raises:
+            InputError: the format cannot hold the model, or the files cannot be written.
         """
         from keras_bert.checkpoints import pretrained
 
@@ -93,7 +100,7 @@ class BertModel(keras.Model):
         return pretrained.from_pretrained(cls, path, **kwargs)
 
     def export_for_serving(self, path, **kwargs) -> str:
-        """Writes the next version of a SavedModel below `path` and returns its folder."""
+        """Writes the next version of a SavedModel below `path` and returns its folder; see `serving/export.py`."""
         from keras_bert.serving import export
 
         return export.export_for_serving(self, path, **kwargs)
@@ -109,7 +116,7 @@ class BertModel(keras.Model):
         return super().evaluate(*args, **kwargs)
 
     def warn_if_untrained(self, parts: Sequence[str] | None = None) -> None:
-        """Warns, once for each model, that answers are random: parts are new and nothing has trained them.
+        """Warns, once for each model, that its answers are random because newly initialised parts are not trained.
 
         Args:
             parts: the parts, such as `masked_lm_head`, that the answers depend on; by default all that the model uses.
@@ -131,12 +138,12 @@ class BertModel(keras.Model):
         )
 
     def __call__(self, inputs, *args, **kwargs):
-        # Checked here: to what `call` raises, Keras adds several lines of its own.
+        # Checked before `call`: Keras adds several lines to each error that `call` raises.
         self._check_inputs(inputs)
         return super().__call__(inputs, *args, **kwargs)
 
     def _check_inputs(self, inputs) -> None:
-        """Raises `InputError` when a feature is missing, has no batch, or is longer than the model's positions."""
+        """Raises `InputError` if a feature is missing or has other axes, or if rows exceed the model's positions."""
         self._check_features(inputs, self.feature_names)
         shape = getattr(inputs[features.INPUT_IDS], "shape", ())
         if len(shape) != len(self.feature_axes):
@@ -158,21 +165,21 @@ class BertModel(keras.Model):
 
     @property
     def _logits_dtype(self) -> str:
-        """Logits and losses are float32 in mixed precision too, and float64 where everything is."""
+        """The dtype of logits and losses: float32, also in mixed precision; float64 in a float64 model."""
         return keras.backend.result_type(self.compute_dtype, "float32")
 
 
 class TaskModel(DistributedModel, BertModel):
     """A model that knows its own loss and metrics: `compile(optimizer=...)`, then `fit`, `evaluate`, `predict`.
 
-    Subclasses set `loss_names` and `metric_names` and say what these mean in `loss_terms` and `metric_terms`. The loss
-    is the sum of the terms; what `fit` and `evaluate` report of a term is the ratio of the sums over all batches. Of
-    terms that had no weight at all, a loss is reported as 0 and a metric as NaN.
+    Subclasses set `loss_names` and `metric_names` and compute them in `loss_terms` and `metric_terms`. The loss is the
+    sum of the loss terms. `fit` and `evaluate` report each term as the ratio of its sums over all batches. If all
+    weights of a term are 0, a loss is reported as 0 and a metric as NaN.
     """
 
     loss_names: Sequence[str] = ()
     metric_names: Sequence[str] = ()
-    # The module and class that know what texts are to this model; None: it takes features only.
+    # Import path of the model's `TextTask`; None for a model that takes features only.
     text_task: str | None = None
 
     def __init__(self, config: BertConfig, **kwargs):
@@ -184,7 +191,7 @@ class TaskModel(DistributedModel, BertModel):
         """Returns the terms of the loss, named as in `loss_names`.
 
         Args:
-            x: the features, labels among them where the task has them there.
+            x: the features. Some tasks have the labels among them.
             y: the labels, or None.
             y_pred: what `call` returned.
             sample_weight: float `[B]`, or None.
@@ -192,7 +199,7 @@ class TaskModel(DistributedModel, BertModel):
         raise NotImplementedError
 
     def metric_terms(self, x, y, y_pred, sample_weight) -> list[LossTerm]:
-        """Returns the terms that are reported but not optimised, with the names in `metric_names`."""
+        """Returns the terms that are reported but not optimised, named as in `metric_names`."""
         raise NotImplementedError
 
     def compile(
@@ -204,13 +211,17 @@ class TaskModel(DistributedModel, BertModel):
         gradient_checkpointing=False,
         **kwargs,
     ):
-        """Configures training. The loss is the model's own; other arguments are those of `keras.Model.compile`.
+        """Configures training. The model computes its own loss; the other arguments are those of `keras.Model.compile`.
 
         Args:
-            gradient_accumulation_steps: works through every batch in this many parts, one after the other, which needs
-                the memory of one; the result is the same but for the draws of dropout.
-            gradient_checkpointing: keeps of every layer what goes into it only, and computes it again in the backward
-                pass: less memory, more time, the same result but for rounding (`benchmarks/training_memory.py`).
+            gradient_accumulation_steps: the number of parts that each batch is cut into. The parts are computed one
+                after the other, so memory is needed for one part only. The result differs by the dropout masks only.
+            gradient_checkpointing: whether to keep only the input of each layer and to compute the layer again in the
+                backward pass: less memory, more time, the same result except for rounding
+                (`benchmarks/training_memory.py`).
+
+        Raises:
+            InputError: a loss is given, or an argument does not fit the model or the backend.
         """
         if loss is not None or loss_weights is not None:
             raise InputError(
@@ -218,12 +229,12 @@ class TaskModel(DistributedModel, BertModel):
                 "Call compile(optimizer=...) without loss and loss_weights."
             )
         optimizer = keras.optimizers.get(optimizer)
-        inner = getattr(optimizer, "inner_optimizer", optimizer)  # what a LossScaleOptimizer wraps
+        inner = getattr(optimizer, "inner_optimizer", optimizer)  # unwraps a LossScaleOptimizer
         if inner is not None and inner.gradient_accumulation_steps:
             raise InputError(
                 "The optimizer's gradient_accumulation_steps is not supported: it averages batches without regard to "
                 "their numbers of masked tokens. Use batches of the size of an update and compile(optimizer, "
-                "gradient_accumulation_steps=...), which works through each in this many parts."
+                "gradient_accumulation_steps=N), which computes each batch in N parts."
             )
         self._set_gradient_accumulation(gradient_accumulation_steps, kwargs)
         for layer in self._flatten_layers():
@@ -238,45 +249,45 @@ class TaskModel(DistributedModel, BertModel):
             raise InputError("gradient_accumulation_steps works on the TensorFlow backend of Keras only.")
         if steps > 1 and (compile_arguments.get("metrics") or compile_arguments.get("weighted_metrics")):
             raise InputError(
-                "With gradient_accumulation_steps there is no moment when all predictions of a batch are there for "
-                "Keras' metrics. Leave metrics out; the model reports its own."
+                "Keras' metrics need all predictions of a batch at once, so they do not work with "
+                "gradient_accumulation_steps. Leave metrics out; the model reports its own."
             )
         self.gradient_accumulation_steps = steps
 
     def compile_from_config(self, config):
-        # Keras calls this when it loads a `.keras` file, and does nothing for a model with a `compile` of its own.
+        # Keras calls this when it loads a `.keras` file. Its own version skips models that override `compile`.
         self.compile(**keras.saving.deserialize_keras_object(config))
         self.optimizer.build(self.trainable_variables)
 
     def fit(self, x=None, *args, **kwargs):
-        """Trains on features, as `keras.Model` does, or on texts: see `tasks/fitting.py` for what these may be."""
+        """Trains on features, as `keras.Model` does, or on texts, see `tasks/fitting.py`."""
         if holds_texts(x):
             from keras_bert.tasks import fitting
 
             return fitting.fit_texts(self, x, *args, **kwargs)
         if hasattr(x, "element_spec"):
-            # Keras asks for shuffling unless told otherwise, and then warns that a tf.data.Dataset cannot be shuffled.
+            # Keras shuffles by default, and warns that it cannot shuffle a tf.data.Dataset.
             kwargs.setdefault("shuffle", False)
         self._check_learning_rate()
         return super().fit(x, *args, **kwargs)
 
     @property
     def is_compiled_for_one_fit(self) -> bool:
-        """Whether it was `fit` on texts that compiled the model, for that one call, and not the user."""
+        """Whether a `fit` on texts compiled the model, for that one call, instead of the user."""
         return isinstance(self._schedule, OneFitDecay)
 
     @property
     def _schedule(self):
-        """What gives the learning rate of each update; None without an optimizer."""
-        optimizer = getattr(self.optimizer, "inner_optimizer", self.optimizer)  # what a LossScaleOptimizer wraps
+        """The learning rate schedule of the optimizer, or its constant rate; None without an optimizer."""
+        optimizer = getattr(self.optimizer, "inner_optimizer", self.optimizer)  # unwraps a LossScaleOptimizer
         return getattr(optimizer, "_learning_rate", None)
 
     def _check_learning_rate(self) -> None:
-        """Says when training would change nothing, because the learning rate has fallen to 0 for good."""
+        """Warns, or raises `InputError`, when the learning rate has fallen to 0 for good."""
         schedule = self._schedule
         if not isinstance(schedule, WarmupSchedule):
             return
-        step = int(self.optimizer.iterations + 0)  # the sum is a number also where several devices hold the variable
+        step = int(self.optimizer.iterations + 0)  # + 0 reads a variable that several devices hold
         if self.is_compiled_for_one_fit and step:
             raise InputError(
                 f"This {type(self).__name__} was compiled by its fit on texts, for that call only. To train it on "
@@ -285,13 +296,13 @@ class TaskModel(DistributedModel, BertModel):
         if schedule.has_ended(step):
             warnings.warn(
                 f"The learning rate of this {type(self).__name__} has fallen to 0: its optimizer's schedule is for "
-                f"{schedule.num_train_steps} updates, and {step} are made. Training changes nothing now; call "
+                f"{schedule.num_train_steps} updates, and {step} are done. More training changes nothing; call "
                 "compile(optimizer=...) with a new schedule.",
                 stacklevel=3,
             )
 
     def evaluate(self, x=None, *args, **kwargs):
-        """Evaluates on features, as `keras.Model` does. Of texts and their labels it returns the official scores."""
+        """Evaluates on features, as `keras.Model` does, or returns the official scores for texts and labels."""
         if holds_texts(x):
             from keras_bert.tasks import fitting
 
@@ -299,7 +310,7 @@ class TaskModel(DistributedModel, BertModel):
         return super().evaluate(x, *args, **kwargs)
 
     def predict(self, x, *args, **kwargs):
-        """Returns logits for features, as `keras.Model` does, and answers, one for each, for texts."""
+        """Returns logits for features, as `keras.Model` does, or one answer for each text."""
         if holds_texts(x):
             from keras_bert.tasks import fitting
 
@@ -312,7 +323,7 @@ class TaskModel(DistributedModel, BertModel):
 
     def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
         terms = self.loss_terms(x, y, y_pred, sample_weight)
-        # Reported from here: computing the terms a second time would cost a pass over all logits.
+        # Reported here, because computing the terms again would cost a pass over all logits.
         self._report(terms)
         return sum(term.value for term in terms) + sum(keras.ops.sum(loss) for loss in self.losses)
 
@@ -332,10 +343,10 @@ class TaskModel(DistributedModel, BertModel):
 
 
 def example_weights(x, sample_weight):
-    """Returns the weights `[B]` of a batch's examples, or None where all count the same.
+    """Returns the weights `[B]` of a batch's examples, or None if all weights are 1.
 
-    They are the product of what `fit` was given (`sample_weight`) and of what is among the features: the column
-    `example_weights`, and `is_real_example`, 0 for what only fills up the last batch, as in Google's records.
+    A weight is the product of `sample_weight`, as given to `fit`, and of two optional features: `example_weights`, and
+    `is_real_example`, which is 0 for examples that only fill up the last batch, as in Google's records.
     """
     found = [] if sample_weight is None else [sample_weight]
     if isinstance(x, Mapping):
@@ -348,7 +359,7 @@ def example_weights(x, sample_weight):
 
 
 def check_labels(labels, fewest: int = 2) -> tuple[str, ...]:
-    """Returns the names of a classifier's classes. Raises `InputError`: fewer than `fewest`, or one twice."""
+    """Returns the class names as a tuple. Raises `InputError` for fewer than `fewest` names, or for duplicates."""
     labels = (labels,) if isinstance(labels, str) else tuple(labels)
     if len(labels) < fewest or len(set(labels)) < len(labels) or not all(isinstance(label, str) for label in labels):
         number = "two or more" if fewest > 1 else "one or more"

@@ -2,7 +2,7 @@
 
 import keras
 
-# Earlier name -> today's. Commit 314faad wrote the earlier ones.
+# Earlier name -> today's name. The version of commit 314faad saved models under the earlier names.
 EARLIER_NAMES = {
     "BertMaskedLM": "MaskedLM",
     "BertMultipleChoice": "MultipleChoice",

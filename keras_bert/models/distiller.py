@@ -11,24 +11,25 @@ from keras_bert.records import features
 
 @stored_class
 class Distiller(TaskModel):
-    """Trains a student on the answers of a teacher; `student` is the trained model afterwards.
+    """Trains a student on the logits of a teacher. Afterwards, use the attribute `student`.
 
     The features hold `teacher_logits`, float `[B, labels]`: they are computed once, before training. The loss is
 
         alpha * T^2 * KL(softmax(teacher / T) || softmax(student / T))  +  (1 - alpha) * (the student's own loss)
 
-    With several labels, the divergence is the mean of those of the labels' sigmoids; of scores it is the squared
-    difference, without T. With `alpha` 1 no labels are needed. Both terms are weighted means over the examples.
+    For `multi_label`, the divergence is computed for the sigmoid of each label and averaged over the labels. For
+    `regression` it is the squared difference, without T. With `alpha` 1 no labels are needed. Both terms are weighted
+    means over the examples.
 
     Args:
         student: a `SequenceClassifier`.
-        alpha: the teacher's share of the loss.
+        alpha: the weight of the divergence from the teacher, 0 to 1.
         temperature: T; the higher, the more the teacher's small probabilities count.
 
     Call arguments and returns: those of the student.
 
     Raises:
-        InputError: `alpha` is no share, or the temperature not above 0.
+        InputError: `alpha` is not between 0 and 1, or the temperature is not above 0.
 
     Example:
         distiller = Distiller(student)
@@ -51,7 +52,7 @@ class Distiller(TaskModel):
         self.student = student
         self.alpha = alpha
         self.temperature = temperature
-        self.built = True  # the student is
+        self.built = True  # the student is built
 
     def call(self, inputs, training=False):
         return self.student(inputs, training=training)
@@ -80,7 +81,7 @@ class Distiller(TaskModel):
             return ops.mean(ops.square(teacher - student), axis=-1)
         teacher, student = teacher / self.temperature, student / self.temperature
         if self.student.problem_type == "multi_label":
-            both = ((teacher, student), (-teacher, -student))  # yes and no
+            both = ((teacher, student), (-teacher, -student))  # the logits of "has the label" and "does not have it"
             parts = [ops.sigmoid(t) * (ops.log_sigmoid(t) - ops.log_sigmoid(s)) for t, s in both]
             return self.temperature**2 * ops.mean(parts[0] + parts[1], axis=-1)
         differences = ops.log_softmax(teacher) - ops.log_softmax(student)

@@ -1,12 +1,15 @@
-"""The training step that is right on many devices and in several parts: the base of the task models on TensorFlow.
+"""The training step for several devices and for gradient accumulation: the base of the task models on TensorFlow.
 
-Keras' own step averages the losses of the devices, clips each device's gradients by themselves, and gives all devices
-the same dropout. Here every term of the loss is a sum and a weight. The weights are added up over all devices and parts
-of the batch first, so that every part is divided by the weight of the whole batch; the gradients are added up over the
-parts, then over the devices, clipped after that, and applied once. So N devices compute what N parts on one device and
-what one device at once compute.
+Keras' own step averages the losses of the devices, clips each device's gradients separately, and uses the same dropout
+masks on all devices. Here every term of the loss is a sum and a weight:
 
-Reference: the sums of google-research/bert `run_pretraining.py` are those of one device.
+1. The weights are added up over all devices and parts of the batch.
+2. Each part divides its loss by the weight of the whole batch.
+3. The gradients are added up over parts and devices, then clipped, then applied once.
+
+So the result does not depend on how a batch is divided: one device, N devices, or N parts on one device.
+
+Reference: google-research/bert `run_pretraining.py` computes the same sums on one device.
 docs/decisions/one_step_for_all_devices.md lists what Keras 3.15's `fit` computes wrongly under tf.distribute.
 """
 
@@ -21,11 +24,10 @@ from keras_bert.program.errors import InputError
 
 
 class DistributedModel(keras.Model):
-    """A Keras model whose `fit` and `evaluate` are right under every tf.distribute strategy, made within its scope.
+    """A Keras model whose `fit` and `evaluate` give the same results under every tf.distribute strategy.
 
-    Subclasses bring `loss_terms` and `metric_terms`, see `TaskModel`, and the metrics in `_reports`.
-
-    With one device and one part, Keras' own step does the same, and is the one that runs.
+    Create the model within the scope of the strategy. Subclasses provide `loss_terms`, `metric_terms` (see `TaskModel`)
+    and the metrics in `_reports`. With one device and one part, Keras' own step runs, since it computes the same.
     """
 
     gradient_accumulation_steps = 1
@@ -34,27 +36,27 @@ class DistributedModel(keras.Model):
     def _needs_own_step(self) -> bool:
         if self.distribute_strategy.num_replicas_in_sync > 1 or self.gradient_accumulation_steps > 1:
             return True
-        # The gradient of an embedding is one slice for every looked-up row. Keras' optimisers clip the slices of a row
-        # that is looked up twice by themselves, which is another gradient.
+        # The gradient of an embedding has one slice for every lookup. For a row that is looked up twice, Keras'
+        # optimisers clip the two slices separately instead of their sum, which gives a wrong gradient.
         inner = _inner(self.optimizer)
         clips = inner is not None and (inner.clipnorm or inner.global_clipnorm or inner.clipvalue)
         return bool(clips) and not getattr(inner, "sums_slices", False)
 
     def _prepare_optimizer(self) -> None:
-        """Builds the optimiser: made while the step is traced, its variables would have it traced twice."""
+        """Builds the optimiser before the step is traced: variables made in a trace would cause a second trace."""
         if self.optimizer is None:
             return
         inner = _inner(self.optimizer)
         if inner._distribution_strategy is not self.distribute_strategy and self._needs_own_step:
             raise InputError(
-                "The optimizer was not made for the tf.distribute strategy of the model. Make it within the same "
+                "The optimizer was not created for the tf.distribute strategy of the model. Create it within the same "
                 "`with strategy.scope():` as the model."
             )
         if not self.optimizer.built:
             with self.distribute_strategy.scope():
                 self.optimizer.build(self.trainable_variables)
         if self._needs_own_step:
-            # What it is given is the sum over all devices already.
+            # The gradients are already summed over all devices, so the optimiser must not sum them again.
             inner._all_reduce_sum_gradients = list
 
     def fit(self, x=None, *args, validation_data=None, **kwargs):
@@ -69,7 +71,10 @@ class DistributedModel(keras.Model):
         return super().predict(self._shared_by_workers(x), *args, **kwargs)
 
     def _shared_by_workers(self, x):
-        """Has every worker take its share of each batch, in order, where TensorFlow may choose to divide the files."""
+        """Returns a data set of which every worker takes its share of each batch, in order.
+
+        Otherwise TensorFlow may divide the files among the workers instead.
+        """
         if not isinstance(x, tf.data.Dataset) or self.distribute_strategy.num_replicas_in_sync == 1:
             return x
         options = tf.data.Options()
@@ -101,7 +106,7 @@ class DistributedModel(keras.Model):
 
         def step(batch):
             self.distribute_strategy.run(device_step, args=(batch,))
-            # Read here, outside of the devices' own computation, a metric is the sum over all of them.
+            # Read outside of `strategy.run`, a metric is the sum over all devices.
             return self.get_metrics_result()
 
         if not self.run_eagerly:
@@ -112,7 +117,7 @@ class DistributedModel(keras.Model):
                 return self._step_on_own_batch(step, next(iterator))
             logs = None
             for _ in range(self.steps_per_execution):
-                # Taken outside of the step: one that meets the end of the data would have run in part.
+                # The batch is taken outside of the step: a step that met the end of the data would be half done.
                 try:
                     batch = next(iterator)
                 except (StopIteration, tf.errors.OutOfRangeError):
@@ -133,9 +138,9 @@ class DistributedModel(keras.Model):
         return step(batch)
 
     def _maybe_symbolic_build(self, iterator=None, data_batch=None):
-        """Makes the variables of the metrics that were given to `compile`; the model has its own already.
+        """Creates the variables of the metrics that were given to `compile`; the model's weights exist already.
 
-        Keras' version fails with several workers: it averages a batch over them.
+        Keras' own version fails with several workers, because it averages a batch over them.
         """
         metrics = self._compile_metrics
         if self._distribute_strategy is None or metrics is None or metrics.built:
@@ -150,7 +155,7 @@ class DistributedModel(keras.Model):
         with self.distribute_strategy.scope():
             self._symbolic_build(data_batch=local)
 
-    # What follows runs on each device, on its share of the batch.
+    # The following methods run on each device, on its share of the batch.
 
     def _divided_step(self, data) -> None:
         device = tf.distribute.get_replica_context()
@@ -178,9 +183,9 @@ class DistributedModel(keras.Model):
         self.optimizer.apply(gradients, variables)
 
     def _loss_weights(self, part, number) -> tf.Tensor:
-        """Returns the weights of the loss terms, (terms,).
+        """Returns the weights of the loss terms, float (terms,).
 
-        None depends on the predictions: TensorFlow leaves out what is computed for nothing.
+        They do not depend on the predictions, so TensorFlow prunes the forward pass from this computation.
         """
         x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(part)
         with keras.StatelessScope():
@@ -188,9 +193,9 @@ class DistributedModel(keras.Model):
         return tf.stack([term.weight for term in terms])
 
     def _seeds(self, number) -> list[tf.Tensor]:
-        """Returns the seeds of the layers' random generators in a part: int (2,) for each.
+        """Returns the seeds of the layers' random generators for one part, int (2,) each.
 
-        They follow from the step and the part's number among those of all devices.
+        They are derived from the step and from the number of the part among the parts of all devices.
         """
         step = tf.convert_to_tensor(self.optimizer.iterations.value)
 
@@ -210,8 +215,8 @@ class DistributedModel(keras.Model):
             values: the trainable weights, in the order of `trainable_variables`.
             seeds: see `_seeds`.
             part: features, or features and labels, or those and the weights of the examples.
-            weights: (terms,), of the whole batch.
-            scale: what the loss is multiplied by before the gradients are taken.
+            weights: float (terms,), the weights of the loss terms in the whole batch.
+            scale: the factor by which the loss is multiplied before differentiation.
         """
         x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(part)
         state = [*zip(self.trainable_variables, values, strict=True), *zip(self._seed_states(), seeds, strict=True)]
@@ -222,7 +227,7 @@ class DistributedModel(keras.Model):
             terms = self.loss_terms(x, y, predictions, sample_weight)
             shares = zip(terms, tf.unstack(weights), strict=True)
             losses = [dataclasses.replace(term, weight=weight).value for term, weight in shares]
-            # Those of `add_loss` and regularisers are means or the same everywhere.
+            # Losses of `add_loss` and regularisers are means, or equal in all parts.
             losses += [loss / num_parts for loss in self.losses]
             loss = tf.add_n([tf.cast(loss, weights.dtype) for loss in losses]) * scale
         gradients = tape.gradient(loss, values)
@@ -235,7 +240,7 @@ class DistributedModel(keras.Model):
 
 
 def _inner(optimizer):
-    """Returns what a `LossScaleOptimizer` wraps, or the optimiser itself."""
+    """Returns the optimiser itself, without the `LossScaleOptimizer` around it."""
     return getattr(optimizer, "inner_optimizer", optimizer)
 
 
@@ -243,8 +248,8 @@ class _Parts:
     """A batch cut along its first axis.
 
     Args:
-        batch: structure of tensors with the same first axis; the last parts are smaller, or empty, where the count does
-            not divide it.
+        batch: nested structure of tensors with the same first axis. If `count` does not divide the axis, the last parts
+            are smaller or empty.
         count: number of parts.
     """
 
@@ -253,7 +258,7 @@ class _Parts:
         self._batch = batch
 
     def sum(self, function):
-        """Returns the sum of `function(part, its number)`, a structure of tensors, over all parts."""
+        """Returns the sum of `function(part, part_number)`, a nested structure of tensors, over all parts."""
         if self.count == 1:
             return function(self._batch, 0)
         total = function(self._part(0), 0)
@@ -271,7 +276,7 @@ class _Parts:
         if values is None:
             return None
         size = values.shape[0]
-        if size is not None and size % self.count == 0:  # all parts have one shape, as XLA wants it
+        if size is not None and size % self.count == 0:  # all parts have the same static shape, as XLA requires
             lengths = values.shape[1:] if values.shape.is_fully_defined() else tf.unstack(tf.shape(values)[1:])
             return tf.reshape(values, [self.count, size // self.count, *lengths])[number]
         size = -(-tf.shape(values)[0] // self.count)

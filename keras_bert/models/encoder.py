@@ -19,33 +19,33 @@ from keras_bert.records import features
 class BertEncoder(EncoderModel):
     """The bidirectional transformer encoder of the paper, with its pooler.
 
-    Its config makes it one of BERT's relatives, see `families.py`. Where layers share weights (ALBERT), `blocks` holds
-    each block once and `blocks_in_order()` repeats it.
+    The config selects the model family, see `families.py`. If layers share weights (ALBERT), `blocks` has each block
+    once and `blocks_in_order()` repeats it.
 
     Args:
         config: a `BertConfig`.
-        output_hidden_states: whether to return what goes into and comes out of every layer.
+        output_hidden_states: whether to return the embeddings and the output of every layer.
         output_attentions: whether to return the attention probabilities of every layer.
         unpadded: see `EncoderModel`.
 
     Call arguments:
         inputs: dictionary of int `[B, S]`:
-            `input_ids`: rows of the token table.
+            `input_ids`: token ids.
             `input_mask`: 0 for padding, n for the n-th sequence packed in the row; see `layers/numbered_mask.py`.
-            `segment_ids`: 0 for the first sentence, 1 for the second. A model with fewer than two segments takes none.
-            `cls_positions`, int `[B, K]`, for packed rows: where their sequences begin. It may be left out.
-            `position_ids`, int `[B, S]`: positions, counted from 0. By default the column of each token, counted anew
-            for each sequence of the row.
+            `segment_ids`: 0 for the first sentence, 1 for the second. Models with fewer than two segments ignore it.
+            `cls_positions`, int `[B, K]`: optional, for packed rows: the columns where their sequences begin.
+            `position_ids`, int `[B, S]`: optional: positions, counted from 0. By default they count the tokens of each
+                sequence in the row.
             Other keys are ignored.
-        training: whether dropout acts.
+        training: whether to apply dropout.
 
     Returns:
         dictionary:
-            `sequence_output`: `[B, S, H]`. Vectors of padding are those of other BERTs, with `unpadded` that of their
-                row's first token, and mean nothing.
+            `sequence_output`: `[B, S, H]`. Ignore the vectors of padding: they are computed as in other BERTs, or, with
+                `unpadded`, are copies of the row's first vector.
             `pooled_output`: `[B, H]`, made from the first token of each row; with `cls_positions`, `[B, K, H]`.
-            `hidden_states`: list of L + 1 tensors `[B, S, H]`, the embeddings first, if asked for.
-            `attentions`: list of L tensors `[B, N, S, S]`, if asked for.
+            `hidden_states`: with `output_hidden_states`, list of L + 1 tensors `[B, S, H]`, the embeddings first.
+            `attentions`: with `output_attentions`, list of L tensors `[B, N, S, S]`.
 
     Example:
         >>> encoder = BertEncoder(BertConfig.from_size("tiny", vocab_size=100))
@@ -115,7 +115,7 @@ class BertEncoder(EncoderModel):
 
     def positions_of(self, input_mask):
         positions = position_ids(input_mask)
-        # Models whose first token has another row than 0 do not count padding on the left; BERT does.
+        # Models with a position offset (RoBERTa) do not count padding on the left; BERT does.
         return without_left_padding(positions, input_mask) if self.config.position_offset else positions
 
     def encode(self, inputs, training=False) -> dict:
@@ -138,7 +138,7 @@ class BertEncoder(EncoderModel):
         selected = first if columns is None else ops.concatenate([first, ops.cast(columns, "int32")], axis=1)
         states, _ = self._run(tokens, query_columns=selected, training=training)
         num_first = ops.shape(first)[1]
-        # The vectors of the first tokens come first now.
+        # In the last block's output, the vectors of the first tokens come first.
         pooled = self.pooler(states[-1], ops.zeros_like(first) + ops.arange(num_first) if is_packed else None)
         outputs = {"pooled_output": pooled}
         if columns is not None:
@@ -153,7 +153,7 @@ class BertEncoder(EncoderModel):
     def _read(self, inputs) -> "_Tokens":
         """Returns the inputs as int32, with the positions of the tokens."""
         ids, sequences = (ops.cast(inputs[name], "int32") for name in (features.INPUT_IDS, features.INPUT_MASK))
-        # Models with one segment or none take no `segment_ids`: all tokens are of segment 0.
+        # Models with fewer than two segments take no `segment_ids`: all tokens are in segment 0.
         segments = ops.cast(inputs[features.SEGMENT_IDS], "int32") if self.takes_segments else ops.zeros_like(ids)
         positions, cls_positions = inputs.get(features.POSITION_IDS), inputs.get(features.CLS_POSITIONS)
         return _Tokens(
@@ -202,7 +202,7 @@ class _Tokens(NamedTuple):
     Attributes:
         ids, positions, segments: `[B, S]`; positions are counted from 0.
         sequences: `[B, S]`, the number of each token's sequence in its row; 0 for padding.
-        cls_positions: `[B, K]`, where the sequences of packed rows begin, or None.
+        cls_positions: `[B, K]`, the columns where the sequences of packed rows begin, or None.
     """
 
     ids: Any

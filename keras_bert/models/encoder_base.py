@@ -1,4 +1,4 @@
-"""The contract that every encoder keeps. Task models use an encoder through it alone."""
+"""The interface of all encoders. Task models use nothing else of an encoder."""
 
 from collections.abc import Sequence
 
@@ -12,29 +12,32 @@ from keras_bert.program.errors import InputError
 from keras_bert.records import features
 from keras_bert.tokenization.user_inputs import holds_texts
 
-# What an encoder may support.
+# The capabilities that an encoder can list in `supports`.
 SEGMENTS, PACKING, UNPADDING, POOLED_OUTPUT = "segments", "packing", "unpadding", "pooled output"
-# A choice of `EncoderModel.unpadded`.
+# One of the values of `EncoderModel.unpadded`.
 FEW_SHAPES = "few_shapes"
 
 
 class EncoderModel(BertModel):
     """Token ids in, one vector for each token and one for each row out.
 
-    A subclass has the attribute `embeddings` and writes `encode`, `encode_at`, `encode_flat` and `blocks_in_order`.
-    `call`, `vectors_at` and `vectors_at_flat` take the padding out where that is asked for.
+    A subclass has the attribute `embeddings` and implements `encode`, `encode_at`, `encode_flat` and `blocks_in_order`.
+    With `unpadded`, `call`, `vectors_at` and `vectors_at_flat` compute without padding.
 
     Args:
         config: the config of the encoder.
         unpadded: whether inference computes without padding: the rows of a batch are packed into fewer rows, and the
-            vectors are taken out again. For batches of mixed lengths, on TensorFlow without XLA. `"few_shapes"` rounds
-            numbers and lengths of these rows up, as exports do: more padding, and fewer shapes that a process which
-            computes for long keeps code for (`unpadding.pack_rows`).
+            vectors are unpacked afterwards. For batches of mixed lengths, on TensorFlow without XLA. `"few_shapes"`
+            rounds the number and the length of the packed rows up, as exports do: more padding, but fewer shapes, for
+            each of which a long-running process keeps memory (`unpadding.pack_rows`).
 
     Attributes:
         supports: which of `SEGMENTS`, `PACKING`, `UNPADDING` and `POOLED_OUTPUT` the encoder supports.
-        gradient_checkpointing: whether training keeps only the inputs of each block, and computes the block again in
-            the backward pass: less memory, more time, the same result but for rounding. It is no part of the config.
+        gradient_checkpointing: whether training keeps only the inputs of each block and computes the block again in the
+            backward pass: less memory, more time, the same result except for rounding. It is not saved in the config.
+
+    Raises:
+        InputError: `unpadded` is not one of its values, or the encoder or the backend does not support it.
     """
 
     supports: Sequence[str] = ()
@@ -57,7 +60,7 @@ class EncoderModel(BertModel):
         raise NotImplementedError
 
     def blocks_in_order(self) -> list:
-        """Returns the blocks in the order of computation; a block that is used twice appears twice."""
+        """Returns the blocks in the order of computation. A block that runs twice is listed twice."""
         raise NotImplementedError
 
     def positions_of(self, input_mask):
@@ -65,42 +68,43 @@ class EncoderModel(BertModel):
         return position_ids(input_mask)
 
     def call(self, inputs, training=False):
-        return self._form(inputs, training).encode(inputs, training=training)
+        return self._encoder_for(inputs, training).encode(inputs, training=training)
 
     def vectors_at(self, inputs, columns=None, training=False) -> dict:
-        """Returns vectors of selected tokens. The last block then runs for them and for the first tokens only.
+        """Returns the vectors of selected tokens. The last block runs for these and for the first tokens only.
 
         Args:
             inputs: as for `call`.
-            columns: int `[B, F]`, columns of each row. None: `pooled_output` only.
+            columns: int `[B, F]`, the columns of the selected tokens; None to get `pooled_output` only.
 
         Returns:
-            dictionary: `pooled_output` as of `call`, and with `columns` `sequence_output`, `[B, F, H]`.
+            dictionary: `pooled_output`, as from `call`; with `columns` also `sequence_output`, `[B, F, H]`.
 
         Raises:
             InputError: as `call`.
         """
         self._check_inputs(inputs)
-        return self._form(inputs, training).encode_at(inputs, columns, training=training)
+        return self._encoder_for(inputs, training).encode_at(inputs, columns, training=training)
 
     def vectors_at_flat(self, inputs, flat_indices, training=False):
-        """Returns vectors of selected tokens, `[T, H]`. The dense layers behind the last attention run for them only.
+        """Returns the vectors `[T, H]` of selected tokens. The dense layers after the last attention run for these
+        only.
 
         Args:
             inputs: as for `call`.
-            flat_indices: int `[T]`, tokens counted through all rows. XLA would compile anew for every T.
+            flat_indices: int `[T]`, indices into the B * S tokens of the batch. XLA would compile anew for every T.
 
         Raises:
             InputError: as `call`.
         """
         self._check_inputs(inputs)
-        form = self._form(inputs, training)
-        if form is not self:
-            return vectors_at_flat(form.encode(inputs)["sequence_output"], flat_indices)
+        encoder = self._encoder_for(inputs, training)
+        if encoder is not self:
+            return vectors_at_flat(encoder.encode(inputs)["sequence_output"], flat_indices)
         return self.encode_flat(inputs, flat_indices, training=training)
 
-    def _form(self, inputs, training):
-        """Returns what encodes these inputs: this encoder, or the wrapper that takes the padding out."""
+    def _encoder_for(self, inputs, training):
+        """Returns this encoder, or the wrapper that computes these inputs without padding."""
         if training or not self.unpadded or features.CLS_POSITIONS in inputs:
             return self
         from keras_bert.models.unpadded_encoder import UnpaddedEncoder
@@ -109,7 +113,7 @@ class EncoderModel(BertModel):
 
     @property
     def unpadded(self) -> bool | str:
-        """Whether batches are computed without padding. It can be set; `InputError`: this encoder cannot do it."""
+        """Whether inference computes without padding. Setting it raises `InputError` if the encoder cannot do so."""
         return self._unpadded
 
     @unpadded.setter
@@ -119,18 +123,22 @@ class EncoderModel(BertModel):
         if unpadded and UNPADDING not in self.supports:
             raise InputError(f"{type(self).__name__} cannot compute without padding. Set unpadded=False.")
         if unpadded and not on_tensorflow():
-            raise InputError(f"unpadded={unpadded!r} needs Keras on TensorFlow. It runs on {keras.backend.backend()}.")
+            raise InputError(
+                f"unpadded={unpadded!r} needs Keras on TensorFlow. Received: Keras on {keras.backend.backend()}. Set "
+                "unpadded=False."
+            )
         if unpadded and getattr(self, "output_attentions", False):
-            raise InputError("An encoder computes without padding or returns attentions. Set one of the two to False.")
+            raise InputError("unpadded and output_attentions cannot be combined. Set one of the two to False.")
         self._unpadded = unpadded
-        # Keras otherwise compiles `predict` with XLA, which needs to know all shapes beforehand.
+        # Otherwise Keras compiles `predict` with XLA, which needs static shapes.
         self.supports_jit = not unpadded
 
     def predict(self, x, *args, **kwargs):
-        """Returns outputs for features, as `keras.Model` does."""
+        """Returns outputs for features, as `keras.Model.predict` does. Raises `InputError` for texts."""
         if holds_texts(x):
             raise InputError(
-                f"A {type(self).__name__} takes features. Of texts: keras_bert.sentence_embeddings(encoder, texts)."
+                f"{type(self).__name__}.predict takes features. Received: texts. Use "
+                "keras_bert.sentence_embeddings(encoder, texts) for texts."
             )
         return super().predict(x, *args, **kwargs)
 
@@ -139,5 +147,5 @@ class EncoderModel(BertModel):
 
 
 def encoder_of(model) -> EncoderModel:
-    """Returns the encoder of a task model, and an encoder itself."""
+    """Returns the encoder of a task model; an encoder is returned as it is."""
     return getattr(model, "encoder", model)

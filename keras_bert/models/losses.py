@@ -1,4 +1,4 @@
-"""What is optimised: sums and weights, which become means only after all parts of a batch have been added up."""
+"""Loss terms: a sum and a weight each, divided only after all parts of a batch have been added up."""
 
 import dataclasses
 from typing import Any
@@ -10,14 +10,14 @@ from keras_bert.layers.choosing import formulas_for
 
 @dataclasses.dataclass(frozen=True)
 class LossTerm:
-    """One part of a loss: `numerator / (weight + epsilon)`, kept apart.
+    """One term of a loss, `numerator / (weight + epsilon)`, before the division.
 
-    A batch that is split over devices or accumulation steps has the same loss as a whole one only when numerators and
-    weights are summed over the parts before the division.
+    If a batch is divided among devices or accumulation steps, numerators and weights must be summed over the parts
+    before the division. Otherwise the loss would differ from that of the whole batch.
 
     Attributes:
-        name: what metrics call it.
-        numerator: scalar tensor, the weighted sum of the single losses.
+        name: the name under which it is reported.
+        numerator: scalar tensor, the weighted sum of the losses.
         weight: scalar tensor, the sum of the weights.
         epsilon: added to the weight.
     """
@@ -29,7 +29,7 @@ class LossTerm:
 
     @property
     def value(self):
-        """The mean; 0 where the weight is 0."""
+        """The weighted mean, a scalar tensor; 0 if the weight and epsilon are 0."""
         return ops.divide_no_nan(self.numerator, self.weight + self.epsilon)
 
 
@@ -38,52 +38,52 @@ def cross_entropy_term(name, logits, labels, weights=None, epsilon=0.0) -> LossT
 
     Args:
         logits: float `[..., C]`.
-        labels: int `[...]`, each below C.
-        weights: `[...]`; 1 for every label when not given.
+        labels: int `[...]`, from 0 to C - 1.
+        weights: `[...]`; 1 for every label by default.
     """
     losses = formulas_for(training=True).cross_entropy(logits, labels)
     return _weighted_sum(name, losses, labels, weights, epsilon)
 
 
 def accuracy_term(name, logits, labels, weights=None) -> LossTerm:
-    """Returns the share of labels whose logit is the largest, as a `LossTerm` that is not optimised."""
+    """Returns the accuracy as a `LossTerm`; the arguments are those of `cross_entropy_term`."""
     best = formulas_for(training=True).argmax(logits)
     is_right = ops.equal(best, ops.cast(labels, "int32"))
     return _weighted_sum(name, ops.cast(is_right, logits.dtype), labels, weights)
 
 
 def binary_cross_entropy_term(name, logits, labels, weights=None) -> LossTerm:
-    """Returns the cross-entropy of independent labels, its mean over them, as a `LossTerm`.
+    """Returns the binary cross-entropy of independent labels, averaged over the labels, as a `LossTerm`.
 
     Args:
         logits: float `[B, C]`.
         labels: 0 or 1, `[B, C]`.
-        weights: `[B]`; 1 for every example when not given.
+        weights: `[B]`; 1 for every example by default.
     """
-    # max(x, 0) - x * y + log(1 + exp(-|x|)) overflows nowhere.
+    # max(x, 0) - x * y + log(1 + exp(-|x|)) never overflows.
     losses = ops.relu(logits) - logits * ops.cast(labels, logits.dtype) + ops.log1p(ops.exp(-ops.abs(logits)))
     return _weighted_sum(name, ops.mean(losses, axis=-1), labels[..., 0], weights)
 
 
 def binary_accuracy_term(name, logits, labels, weights=None) -> LossTerm:
-    """Returns the share of labels, `[B, C]`, that are 1 where the logit is above 0 and 0 elsewhere."""
+    """Returns the share of right decisions for labels `[B, C]`, as a `LossTerm`; a logit above 0 predicts 1."""
     is_right = ops.equal(logits > 0, ops.cast(labels, "bool"))
     return _weighted_sum(name, ops.mean(ops.cast(is_right, logits.dtype), axis=-1), labels[..., 0], weights)
 
 
 def squared_error_term(name, outputs, targets, weights=None) -> LossTerm:
-    """Returns the squared error, its mean over the outputs `[B, C]` of an example, as a `LossTerm`."""
+    """Returns the squared error, averaged over the outputs `[B, C]` of each example, as a `LossTerm`."""
     errors = ops.mean(ops.square(outputs - ops.cast(targets, outputs.dtype)), axis=-1)
     return _weighted_sum(name, errors, targets[..., 0], weights)
 
 
 def absolute_error_term(name, outputs, targets, weights=None) -> LossTerm:
-    """Returns the absolute error, its mean over the outputs `[B, C]` of an example, as a `LossTerm`."""
+    """Returns the absolute error, averaged over the outputs `[B, C]` of each example, as a `LossTerm`."""
     errors = ops.mean(ops.abs(outputs - ops.cast(targets, outputs.dtype)), axis=-1)
     return _weighted_sum(name, errors, targets[..., 0], weights)
 
 
 def _weighted_sum(name, values, labels, weights, epsilon=0.0):
-    # Made from the labels and not from the values, so that the sum of the weights needs no prediction.
+    # Derived from the labels instead of the values, so that the sum of the weights does not depend on predictions.
     weights = ops.ones_like(labels, dtype=values.dtype) if weights is None else ops.cast(weights, values.dtype)
     return LossTerm(name, ops.sum(values * weights), ops.sum(weights), epsilon)

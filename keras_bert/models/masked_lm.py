@@ -1,4 +1,4 @@
-"""`MaskedLM`: the encoder with the head that guesses masked tokens, and nothing else."""
+"""`MaskedLM`: the encoder with the masked-LM head."""
 
 from keras import ops
 
@@ -28,21 +28,21 @@ def masked_lm_head(config: BertConfig, dtype) -> MaskedLanguageModelHead:
 
 @stored_class
 class MaskedLM(TaskModel):
-    """Guesses masked tokens: `BertPretrainer` without next sentences.
+    """Predicts masked tokens: `BertPretrainer` without next sentence prediction.
 
-    It is trained on batches that are one dictionary with the features of a pre-training record; what those say of next
-    sentences is ignored:
+    Each training batch is one dictionary with the features of a pre-training record. Labels of next sentences are
+    ignored:
 
         model = MaskedLM.from_pretrained("uncased_L-12_H-768_A-12")
         model.compile(optimizer=AdamW(5e-5))
         model.fit(pretraining_dataset("records/*.tfrecord", batch_size=32))
 
-    or on texts, in which masks are drawn: `model.fit(texts)`. `model.predict(["Paris is the [MASK] of France."])` says
-    what could stand there.
+    It can also be trained on texts, which are masked at random: `model.fit(texts)`. For texts with [MASK],
+    `model.predict(["Paris is the [MASK] of France."])` returns the most probable tokens.
 
-    The loss is the mean of the cross-entropy over the masked tokens of the whole batch. Reported are `loss`,
-    `masked_lm_accuracy` and `perplexity`, e to the power of the loss over all tokens so far; the last two are NaN when
-    nothing was masked.
+    The loss is the mean cross-entropy of the masked tokens in the whole batch. `fit` and `evaluate` report `loss`,
+    `masked_lm_accuracy` and `perplexity`, which is exp(loss) over all tokens so far. The last two are NaN if no token
+    was masked.
 
     Args:
         config: a `BertConfig`.
@@ -51,10 +51,10 @@ class MaskedLM(TaskModel):
         inputs: dictionary of `input_ids`, `input_mask` and `segment_ids`, int `[B, S]` (see `BertEncoder`), and
             `masked_lm_positions`, int `[B, P]`. The labels `masked_lm_ids` and `masked_lm_weights`, `[B, P]`, are for
             training and evaluation. Other keys are ignored.
-        training: whether dropout acts.
+        training: whether to apply dropout.
 
     Returns:
-        dictionary of `masked_lm_logits`, float32 `[B, P, vocab_size]`, as that of `BertPretrainer`.
+        dictionary of `masked_lm_logits`, float32 `[B, P, vocab_size]`.
 
     Reference: Devlin et al., 2018, section 3.1; google-research/bert `run_pretraining.py`, `get_masked_lm_output`.
     """
@@ -90,7 +90,7 @@ class MaskedLM(TaskModel):
         super().compile(optimizer, **kwargs)
 
     def fit(self, x=None, *args, **kwargs):
-        """Trains on features, or on texts with masks drawn anew for every batch: see `tasks/masked_lm/task.py`."""
+        """Trains on features, or on texts, which get new random masks in every batch; see `tasks/masked_lm/task.py`."""
         if holds_texts(x):
             from keras_bert.tasks.masked_lm import task as masked_lm
 
@@ -98,7 +98,7 @@ class MaskedLM(TaskModel):
         return super().fit(x, *args, **kwargs)
 
     def evaluate(self, x=None, *args, **kwargs):
-        """Evaluates on features, or on texts: loss, masked_lm_accuracy and perplexity."""
+        """Returns loss, masked_lm_accuracy and perplexity on features or on texts."""
         if holds_texts(x):
             from keras_bert.tasks.masked_lm import task as masked_lm
 
@@ -106,7 +106,7 @@ class MaskedLM(TaskModel):
         return super().evaluate(x, *args, **kwargs)
 
     def predict(self, x, *args, **kwargs):
-        """Returns logits for features, and for texts what could stand at each [MASK]: see `fill_masks`."""
+        """Returns logits for features, or the most probable tokens for each [MASK] of texts, see `fill_masks`."""
         if holds_texts(x):
             from keras_bert.tasks.masked_lm import task as masked_lm
 
@@ -123,7 +123,7 @@ class MaskedLM(TaskModel):
 
     def get_metrics_result(self):
         results = super().get_metrics_result()
-        loss = results.pop("masked_lm_loss")  # it is the whole loss
+        loss = results.pop("masked_lm_loss")  # the same as "loss"
         nothing_masked = ops.equal(self._reports["masked_lm_loss"].weight, 0)
         results["perplexity"] = ops.where(nothing_masked, float("nan"), ops.exp(loss))
         return results

@@ -1,4 +1,4 @@
-"""What is reported: means whose weights are known only batch by batch."""
+"""Metrics that are ratios of sums over all batches."""
 
 import keras
 from keras import ops
@@ -8,11 +8,11 @@ from keras import ops
 class RatioOfSums(keras.metrics.Metric):
     """The sum of all numerators over the sum of all weights since the last reset.
 
-    A mean of the batches' means would give a batch with one masked token the say of a batch with a thousand.
+    A mean of batch means would give a batch with one masked token the same weight as a batch with a thousand.
 
     Args:
-        empty_value: the result while the weights add up to 0. 0 for a loss, to which nothing was added; NaN for a
-            share, which nothing has: an accuracy of 0 would say that all was wrong.
+        empty_value: the result while the weights add up to 0. Use 0 for a loss and NaN for an accuracy, since an
+            accuracy of 0 would mean that everything was wrong.
 
     Example:
         >>> metric = RatioOfSums(name="masked_lm_accuracy")

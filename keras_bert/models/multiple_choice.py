@@ -1,4 +1,4 @@
-"""`MultipleChoice`: which of several continuations or answers is the right one."""
+"""`MultipleChoice`: selects the right one of several continuations or answers."""
 
 from collections.abc import Mapping
 
@@ -17,18 +17,20 @@ from keras_bert.records import features
 
 @stored_class
 class MultipleChoice(TaskModel):
-    """The encoder with a dense layer that gives each choice a score, from the pooled output of its row.
+    """The encoder with a dense layer that computes a score from the pooled output of each choice.
 
-    It takes texts, see `tasks/multiple_choice/task.py`:
+    It is trained on texts, see `tasks/multiple_choice/task.py`:
 
         model = MultipleChoice.from_pretrained("bert-base-uncased")
         model.fit((prompts, choices), numbers_of_right_choices, epochs=3)
         model.predict((prompts, choices))[0].text
 
-    or pairs `(features, label ids [B])`, or one dictionary that holds `label_ids` beside the features: the number of
-    the right choice. `features.parse` makes such dictionaries of the records of `features.multiple_choice_features`.
+    or on pairs `(features, label_ids)`, or on one dictionary that holds features and `label_ids`. `label_ids`, int
+    `[B]`, are the numbers of the right choices, from 0. `features.parse` reads such dictionaries from the records of
+    `features.multiple_choice_features`.
 
-    The loss is the weighted mean of the cross-entropy over the choices. Reported are `loss` and `accuracy`.
+    The loss is the weighted mean of the cross-entropy over the choices. `fit` and `evaluate` report `loss` and
+    `accuracy`.
 
     Args:
         config: a `BertConfig`.
@@ -36,7 +38,7 @@ class MultipleChoice(TaskModel):
     Call arguments:
         inputs: dictionary of `input_ids`, `input_mask` and `segment_ids`, int `[B, C, S]`: a row for each of C choices.
             Other keys are ignored.
-        training: whether dropout acts.
+        training: whether to apply dropout.
 
     Returns:
         float32 logits `[B, C]`.
@@ -79,12 +81,12 @@ class MultipleChoice(TaskModel):
         return [accuracy_term("accuracy", y_pred, self._label_ids(x, y), weights)]
 
     def compute_metrics(self, x, y, y_pred, sample_weight=None):
-        # Metrics that were given to `compile` find the labels in `y` only.
+        # Metrics that were given to `compile` read the labels from `y` only.
         return super().compute_metrics(x, self._label_ids(x, y), y_pred, sample_weight)
 
     def get_metrics_result(self):
         results = super().get_metrics_result()
-        del results["choice_loss"]  # it is the whole loss
+        del results["choice_loss"]  # the same as "loss"
         return results
 
     def _label_ids(self, x, y):

@@ -15,29 +15,30 @@ from keras_bert.records import features
 
 @stored_class
 class BertPretrainer(TaskModel):
-    """Guesses masked tokens, and whether the second segment of a sequence follows the first.
+    """Predicts masked tokens, and whether the second segment of a sequence follows the first.
 
-    It is trained on batches that are one dictionary with all the features of a pre-training record, labels among them:
+    Each training batch is one dictionary with all features of a pre-training record, including the labels:
 
         model.compile(optimizer=AdamW(1e-4))
         model.fit(pretraining_dataset("records/*.tfrecord", batch_size=32))
 
-    The loss is the mean over the masked tokens of the global batch plus the mean over its sequences: one in each row,
-    or as many as the records have packed in it. Reported are `loss`, `masked_lm_loss`, `masked_lm_accuracy`,
-    `next_sentence_loss` and `next_sentence_accuracy`. What `next_sentence_labels` mean is the records' affair: random
-    next sentences, or the order of two that belong together. Sequences with a `next_sentence_weights` of 0 have no
-    such label; where all are so, the loss is that of the masked tokens and the accuracy is reported as NaN.
+    The loss is the mean cross-entropy of the masked tokens in the global batch plus that of its sequences. A row has
+    one sequence, or several if it is packed. `fit` and `evaluate` report `loss`, `masked_lm_loss`,
+    `masked_lm_accuracy`, `next_sentence_loss` and `next_sentence_accuracy`.
+
+    The records define the meaning of `next_sentence_labels`: random next sentences (BERT), or swapped sentences
+    (ALBERT). A sequence whose `next_sentence_weights` is 0 has no label. If no sequence has a label, the loss is that
+    of the masked tokens and `next_sentence_accuracy` is NaN.
 
     Args:
         config: a `BertConfig`.
 
     Call arguments:
         inputs: dictionary of `input_ids`, `input_mask` and `segment_ids`, int `[B, S]` (see `BertEncoder`), and
-            `masked_lm_positions`, int `[B, P]`; for packed rows also `cls_positions`, int `[B, K]`. The labels
-            `masked_lm_ids` `[B, P]`, `masked_lm_weights` `[B, P]`, `next_sentence_labels` `[B, 1]` or `[B, K]` and, if
-            not all weights are 1, `next_sentence_weights` of the same shape are for training and evaluation. Other
-            keys are ignored.
-        training: whether dropout acts.
+            `masked_lm_positions`, int `[B, P]`; for packed rows also `cls_positions`, int `[B, K]`. Training and
+            evaluation need the labels `masked_lm_ids` and `masked_lm_weights`, `[B, P]`, and `next_sentence_labels`,
+            `[B, 1]` or `[B, K]`; `next_sentence_weights`, of the same shape, are optional. Other keys are ignored.
+        training: whether to apply dropout.
 
     Returns:
         dictionary of `masked_lm_logits`, `[B, P, vocab_size]`, and `next_sentence_logits`, `[B, 2]`, or `[B, K, 2]`

@@ -14,16 +14,16 @@ from keras_bert.records import features
 
 @stored_class
 class ReplacedTokenDetector(TaskModel):
-    """Tells of every token whether another one stood in its place.
+    """Predicts for every token whether it replaces the original one.
 
-    It is trained on pairs `(features, labels [B, S])`: 1 for tokens that were replaced, 0 for the others:
+    It is trained on pairs `(features, labels)`. Labels, int `[B, S]`, are 1 for replaced tokens and 0 for the others:
 
         model = ReplacedTokenDetector.from_pretrained("hf://google/electra-small-discriminator")
         model.compile(optimizer=AdamW(5e-4))
         model.fit(features, labels)
 
-    The loss is the mean of the binary cross-entropy over all tokens that are not padding. Reported are `loss` and
-    `accuracy`.
+    The loss is the mean of the binary cross-entropy over all tokens that are not padding. `fit` and `evaluate` report
+    `loss` and `accuracy`.
 
     Args:
         config: a `BertConfig`.
@@ -31,10 +31,10 @@ class ReplacedTokenDetector(TaskModel):
     Call arguments:
         inputs: dictionary of `input_ids`, `input_mask` and `segment_ids`, int `[B, S]` (see `BertEncoder`). Other keys
             are ignored.
-        training: whether dropout acts.
+        training: whether to apply dropout.
 
     Returns:
-        float32 logits `[B, S]`, above 0 for replaced tokens; those of padding mean nothing.
+        float32 logits `[B, S]`, above 0 for replaced tokens. Ignore those of padding.
 
     Reference: Clark et al., 2019, section 2; google-research/electra `run_pretraining.py`.
     """
@@ -79,7 +79,7 @@ class ReplacedTokenDetector(TaskModel):
 
     def get_metrics_result(self):
         results = super().get_metrics_result()
-        del results["replaced_token_loss"]  # it is the whole loss
+        del results["replaced_token_loss"]  # the same as "loss"
         return results
 
     def _labels(self, x, y, y_pred, sample_weight):

@@ -28,42 +28,43 @@ PROBLEM_TYPES = ("classification", "multi_label", "regression")
 class SequenceClassifier(TaskModel):
     """The encoder with a dense layer on its pooled output.
 
-    It is trained on pairs `(features, label ids [B])`, or on one dictionary that holds `label_ids` beside the features:
+    It is trained on pairs `(features, label_ids)`, or on one dictionary that holds features and `label_ids`:
 
         model = SequenceClassifier(config, labels=["negative", "positive"])
         model.compile(optimizer=AdamW(2e-5))
         model.fit(dataset, epochs=3)
 
     or on texts and labels, `fit(texts, labels)` or `fit((texts, second_texts), labels)`; see
-    `tasks/classification/task.py` for these and for what `predict(texts)` returns.
+    `tasks/classification/task.py` for these and for the answers of `predict(texts)`.
 
-    The loss is a weighted mean, sum(weight * loss) / sum(weight), of what `problem_type` says:
+    The loss is a weighted mean over the examples, sum(weight * loss) / sum(weight). `problem_type` selects it:
 
-        classification   one label: the cross-entropy of the softmax. `label_ids` are int `[B]`.
-        multi_label      any number of labels: the mean over the labels of the cross-entropy of their sigmoids.
-                         `label_ids` are 0 and 1, `[B, labels]`.
-        regression       a score for each of `labels`: the squared error, or its mean over several. `label_ids` are
-                         float `[B]` or `[B, labels]`.
+        classification   one label per example: softmax cross-entropy. `label_ids` are int `[B]`.
+        multi_label      any number of labels: binary cross-entropy, averaged over the labels. `label_ids` are 0 or 1,
+                         `[B, labels]`.
+        regression       a score for each of `labels`: squared error, averaged over the scores. `label_ids` are float
+                         `[B]` or `[B, labels]`.
 
-    Reported are `loss` and, for single labels, `accuracy`; for several, the share of all decisions that are right; for
-    scores, `mean_absolute_error`. `metrics` given to `compile` work on labels and logits.
+    `fit` and `evaluate` report `loss` and one metric: `accuracy`, which for `multi_label` is the share of all B *
+    labels decisions that are right, or `mean_absolute_error` for `regression`. The `metrics` given to `compile` get
+    labels and logits.
 
     Args:
         config: a `BertConfig`.
-        labels: names of the classes; label id 0 is the first. For a regression the names of the scores, one by
+        labels: names of the classes; label id 0 is the first. For `regression`, the names of the scores; one score by
             default.
-        problem_type: see above.
+        problem_type: `classification`, `multi_label` or `regression`, see above.
 
     Call arguments:
         inputs: dictionary of `input_ids`, `input_mask` and `segment_ids`, int `[B, S]` (see `BertEncoder`). Other keys
             are ignored.
-        training: whether dropout acts.
+        training: whether to apply dropout.
 
     Returns:
         float32 logits `[B, number of labels]`.
 
     Raises:
-        InputError: fewer than two labels, or one twice; another `problem_type`.
+        InputError: there are fewer than two classes, a label is there twice, or `problem_type` is unknown.
 
     Reference: Devlin et al., 2018, section 4.1; google-research/bert `run_classifier.py`.
     """
@@ -116,12 +117,12 @@ class SequenceClassifier(TaskModel):
         return [term(self.metric_names[0], y_pred, self._label_ids(x, y), weights)]
 
     def compute_metrics(self, x, y, y_pred, sample_weight=None):
-        # Metrics that were given to `compile` find the labels in `y` only.
+        # Metrics that were given to `compile` read the labels from `y` only.
         return super().compute_metrics(x, self._label_ids(x, y), y_pred, sample_weight)
 
     def get_metrics_result(self):
         results = super().get_metrics_result()
-        del results["classification_loss"]  # it is the whole loss
+        del results["classification_loss"]  # the same as "loss"
         return results
 
     def _label_ids(self, x, y):

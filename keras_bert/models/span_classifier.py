@@ -1,4 +1,4 @@
-"""`SpanClassifier`: where in a text the answer to a question begins and ends."""
+"""`SpanClassifier`: finds the start and the end of an answer in a text."""
 
 from collections.abc import Mapping
 
@@ -13,45 +13,47 @@ from keras_bert.models.losses import accuracy_term, cross_entropy_term
 from keras_bert.program.errors import InputError
 from keras_bert.records import features
 
-# The logit of padding: its probability is exactly 0, and a row of nothing but padding has no NaN.
+# The logit of padding. It makes the probability exactly 0, and unlike -inf gives no NaN in a row of only padding.
 PADDING_LOGIT = -30000.0
 
 
 @stored_class
 class SpanClassifier(TaskModel):
-    """The encoder with a dense layer that gives each token two logits: the answer begins here, it ends here.
+    """The encoder with a dense layer that computes a start logit and an end logit for each token.
 
-    It is trained on one dictionary that holds `start_positions` and `end_positions` beside the features, as the records
-    of `features.question_answering_features` do, or on pairs of the features and a dictionary of these two:
+    It is trained on one dictionary that holds features, `start_positions` and `end_positions`, as the records of
+    `features.question_answering_features` do, or on pairs of features and a dictionary of these two labels:
 
         model = SpanClassifier(config)
         model.compile(optimizer=AdamW(3e-5))
         model.fit(dataset, epochs=2)
 
-    or on texts, `fit((questions, contexts), answers)`; see `tasks/question_answering/task.py` for these and for what
-    `predict((questions, contexts))` returns.
+    or on texts, `fit((questions, contexts), answers)`; see `tasks/question_answering/task.py` for these and for the
+    answers of `predict((questions, contexts))`.
 
-    The loss is the mean of two cross-entropies, over the tokens at which the answer may begin and at which it may end.
-    Reported are `loss`, `start_accuracy` and `end_accuracy`. Questions without an answer have both positions at 0,
-    which is [CLS].
+    The loss is the mean of the cross-entropies of the start and of the end, over the tokens of the row. `fit` and
+    `evaluate` report `loss`, `start_accuracy` and `end_accuracy`. For a question without an answer both positions are
+    0, the column of [CLS].
 
     Args:
         config: a `BertConfig`.
-        null_threshold: how far the score of no answer must exceed that of the best answer for there to be none; None
-            for a model that always answers, as in SQuAD 1.1. `fit` on texts sets it to 0 when some questions have no
-            answer. As the other two it matters to texts only, can be changed and is saved.
+        null_threshold: the answer is "none" if the score of no answer exceeds that of the best answer by more than
+            this. None for a model that always answers, as in SQuAD 1.1. `fit` on texts sets it to 0 if some questions
+            have no answer.
         doc_stride: tokens between the beginnings of two windows of a context.
         max_query_length: longer questions are cut to this many tokens.
+
+    These three arguments are used for texts only. They are saved, and can be changed as attributes.
 
     Call arguments:
         inputs: dictionary of `input_ids`, `input_mask` and `segment_ids`, int `[B, S]` (see `BertEncoder`). The labels
             `start_positions` and `end_positions`, int `[B]` or `[B, 1]`, are for training and evaluation: columns of
-            the row, from 0 to S - 1; one outside of the row makes the loss NaN. Other keys are ignored.
-        training: whether dropout acts in the encoder; there is none on its outputs.
+            the row, from 0 to S - 1. A position outside of the row makes the loss NaN. Other keys are ignored.
+        training: whether to apply dropout in the encoder. There is no dropout on its outputs.
 
     Returns:
-        dictionary of `start_logits` and `end_logits`, float32 `[B, S]`; padding has -30000. google-research/bert gives
-        padding a logit like any token's, and its loss counts it.
+        dictionary of `start_logits` and `end_logits`, float32 `[B, S]`. The logits of padding are -30000;
+        google-research/bert treats padding like other tokens.
 
     Reference: Devlin et al., 2018, sections 4.2 and 4.3; google-research/bert `run_squad.py`.
     """
@@ -106,7 +108,7 @@ class SpanClassifier(TaskModel):
         super().compile(optimizer, **kwargs)
 
     def loss_terms(self, x, y, y_pred, sample_weight):
-        # Starts and ends have the same weights, so the mean of both together is the mean of the two means.
+        # Starts and ends have the same weights, so one mean over both equals the mean of the two means.
         logits = ops.stack([y_pred["start_logits"], y_pred["end_logits"]], axis=1)
         positions, weights = self._positions(x, y, sample_weight)
         return [cross_entropy_term("span_loss", logits, positions, weights)]
@@ -120,7 +122,7 @@ class SpanClassifier(TaskModel):
 
     def get_metrics_result(self):
         results = super().get_metrics_result()
-        del results["span_loss"]  # it is the whole loss
+        del results["span_loss"]  # the same as "loss"
         return results
 
     def get_config(self):
@@ -143,7 +145,7 @@ class SpanClassifier(TaskModel):
             )
         positions = ops.stack([ops.reshape(ops.cast(labels[name], "int32"), (-1,)) for name in names], axis=1)
         last = ops.shape(x[features.INPUT_IDS])[1] - 1
-        # Backends differ in what they make of an index that is out of range; some say nothing.
+        # Backends treat an index out of range differently, and some do not report it.
         is_inside = ops.logical_and(positions >= 0, positions <= last)
         weights = ops.where(is_inside, 1.0, float("nan"))
         if isinstance(sample_weight, Mapping):  # Keras repeats it for every label

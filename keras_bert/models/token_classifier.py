@@ -20,18 +20,18 @@ from keras_bert.records import features
 class TokenClassifier(TaskModel):
     """The encoder with a dense layer on the vector of every token: named entities, parts of speech.
 
-    It takes texts, see `tasks/tagging/task.py`:
+    It is trained on texts, see `tasks/tagging/task.py`:
 
         model = TokenClassifier.from_pretrained("bert-base-cased", labels=["O", "B-PER", "I-PER"])
         model.fit(sentences_in_words, tags, epochs=3)
         model.predict(["Ada Lovelace wrote it."])[0].entities
 
-    or pairs `(features, label ids [B, S])`, or one dictionary that holds `label_ids` beside the features, as the
+    or on pairs `(features, label_ids)`, or on one dictionary that holds features and `label_ids`, int `[B, S]`, as the
     records of `features.tagging_features` do.
 
-    Tokens whose label id is negative (`features.NO_LABEL` is -1) have no label and count for nothing. The loss is the
-    weighted mean of the cross-entropy over the others: each has the weight of its example. Reported are `loss` and
-    `accuracy`.
+    Tokens with a negative label id (`features.NO_LABEL` is -1) have no label and are ignored. The loss is the weighted
+    mean of the cross-entropy over the other tokens; the weight of a token is that of its example. `fit` and `evaluate`
+    report `loss` and `accuracy`.
 
     Args:
         config: a `BertConfig`.
@@ -39,15 +39,14 @@ class TokenClassifier(TaskModel):
 
     Call arguments:
         inputs: dictionary of `input_ids`, `input_mask` and `segment_ids`, int `[B, S]` (see `BertEncoder`). Other keys
-            are ignored.
-            In training `label_ids` among them say which logits are wanted: those of tokens without a label are 0.
-        training: whether dropout acts.
+            are ignored. If `label_ids` are given in training, the logits of tokens without a label may be 0.
+        training: whether to apply dropout.
 
     Returns:
-        float32 logits `[B, S, number of labels]`; those of padding mean nothing.
+        float32 logits `[B, S, number of labels]`. Ignore those of padding.
 
     Raises:
-        InputError: fewer than two labels, or one twice.
+        InputError: there are fewer than two labels, or one is there twice.
 
     Reference: Devlin et al., 2018, section 5.3; TF Model Garden `official/nlp/tasks/tagging.py`.
     """
@@ -80,7 +79,7 @@ class TokenClassifier(TaskModel):
         if label_ids is None or not (tensorflow_functions and tensorflow_functions.lengths_may_vary()):
             tokens = self.encoder(inputs, training=training)["sequence_output"]
             return self.token_classifier(self.dropout(tokens, training=training))
-        # Loss and accuracy look at tokens with a label only: the first of each word.
+        # Only tokens with a label, the first of each word, enter loss and accuracy.
         flat_indices = ops.cast(ops.nonzero(ops.reshape(label_ids, (-1,)) >= 0)[0], "int32")
         tokens = self.encoder.vectors_at_flat(inputs, flat_indices, training=training)
         logits = self.token_classifier(self.dropout(tokens, training=training))
@@ -104,11 +103,11 @@ class TokenClassifier(TaskModel):
 
     def get_metrics_result(self):
         results = super().get_metrics_result()
-        del results["token_classification_loss"]  # it is the whole loss
+        del results["token_classification_loss"]  # the same as "loss"
         return results
 
     def _labels(self, x, y, sample_weight):
-        """Returns label ids, 0 in the place of none, and the weights of the tokens, both `[B, S]`."""
+        """Returns the label ids (0 for tokens without a label) and the weights of the tokens, both `[B, S]`."""
         if y is None and isinstance(x, Mapping):
             y = x.get(features.LABEL_IDS)
         if y is None:

@@ -1,4 +1,4 @@
-"""Which parts of a model are trained: freezing, and LoRA, which trains small matrices beside the large ones."""
+"""Selects the parts of a model to train: freezing, and LoRA, which trains small matrices beside the large ones."""
 
 from collections.abc import Sequence
 
@@ -8,25 +8,25 @@ from keras import ops
 from keras_bert.models.encoder_base import encoder_of
 from keras_bert.program.errors import InputError
 
-# Where LoRA goes: parts of a block, see `TransformerBlock.dense_layers`.
+# The parts of a block that LoRA can train, see `TransformerBlock.dense_layers`.
 LORA_PARTS = ("attention", "feed_forward")
-# What Keras calls the two matrices of a layer.
+# Keras' names of the two matrices.
 LORA_WEIGHTS = ("lora_kernel_a", "lora_kernel_b")
 
 
 def freeze(model, *, embeddings: bool = False, num_layers: int = 0, whole_encoder: bool = False) -> None:
-    """Keeps parts of the encoder as they are in training; call it before `compile`.
+    """Freezes parts of the encoder: training does not change their weights. Call it before `compile`.
 
-    Dropout acts in frozen parts too.
+    Frozen parts still apply dropout.
 
     Args:
         model: a task model, or a `BertEncoder`.
-        embeddings: the tables of tokens, positions and segments, and their LayerNorm.
-        num_layers: this many layers from the embeddings on; the embeddings are frozen with them.
-        whole_encoder: embeddings, all layers and the pooler. What is trained is the head.
+        embeddings: whether to freeze the embeddings of tokens, positions and segments, and their LayerNorm.
+        num_layers: the number of layers to freeze, counted from the embeddings; above 0, the embeddings are frozen too.
+        whole_encoder: whether to freeze embeddings, all layers and the pooler, so that only the head is trained.
 
     Raises:
-        InputError: the encoder has fewer layers, or layers to freeze share weights with layers to train.
+        InputError: the encoder has fewer than `num_layers` layers, or frozen layers share weights with trained ones.
 
     Example:
         freeze(model, num_layers=8)
@@ -35,7 +35,9 @@ def freeze(model, *, embeddings: bool = False, num_layers: int = 0, whole_encode
     encoder = encoder_of(model)
     blocks = encoder.blocks_in_order()
     if not 0 <= num_layers <= len(blocks):
-        raise InputError(f"The encoder has {len(blocks)} layers. Received: freeze {num_layers} of them")
+        raise InputError(
+            f"Between 0 and {len(blocks)} layers can be frozen, the layers of the encoder. Received: {num_layers}"
+        )
     if whole_encoder:
         encoder.trainable = False
         return
@@ -43,7 +45,7 @@ def freeze(model, *, embeddings: bool = False, num_layers: int = 0, whole_encode
     if any(id(block) in trained for block in blocks[:num_layers]):
         raise InputError(
             f"The first {num_layers} of {len(blocks)} layers share weights with later ones, so they cannot be frozen "
-            "by themselves. Freeze the embeddings, all layers, or as many layers as whole groups have."
+            "alone. Freeze the embeddings only, all layers, or the layers of whole groups."
         )
     if embeddings or num_layers:
         encoder.embeddings.trainable = False
@@ -52,21 +54,21 @@ def freeze(model, *, embeddings: bool = False, num_layers: int = 0, whole_encode
 
 
 def enable_lora(model, rank: int, *, alpha: float | None = None, parts: Sequence[str] = ("attention",)) -> None:
-    """Trains two matrices of `rank` columns and rows beside each kernel of the encoder's layers, and not the kernel.
+    """Trains two small matrices beside each kernel instead of the kernel. Call it before `compile`.
 
     A kernel W becomes W + alpha / rank * A B, by Keras' own `Dense.enable_lora`: A `[in, rank]` is random, B
-    `[rank, out]` starts at 0. All else in the encoder is frozen but the pooler, which belongs to the head here: on
-    checkpoints of masked language models it is new or of another task. `save_pretrained` and `export_for_serving` write
-    W + alpha / rank * A B, so what they write is an ordinary model. Call it before `compile`.
+    `[rank, out]` starts at 0. The rest of the encoder is frozen except for the pooler, which is trained like the head:
+    many checkpoints have no pooler, or one of another task. `save_pretrained` and `export_for_serving` write
+    W + alpha / rank * A B as the kernel, so they write an ordinary model.
 
     Args:
         model: a task model, or a `BertEncoder`.
-        rank: 4 to 16 is usual.
-        alpha: the default is `rank`, a factor of 1.
+        rank: the columns of A and rows of B, usually 4 to 16.
+        alpha: see above; by default `rank`, so that alpha / rank is 1.
         parts: `attention` (query, key, value, output), `feed_forward` (the two dense layers after it), or both.
 
     Raises:
-        InputError: the rank is below 1 or above the width of a kernel, a part is not known, or LoRA is on already.
+        InputError: the rank is below 1 or above the width of a kernel, a part is unknown, or LoRA is already enabled.
 
     Example:
         enable_lora(model, rank=8)
@@ -77,16 +79,18 @@ def enable_lora(model, rank: int, *, alpha: float | None = None, parts: Sequence
     parts = (parts,) if isinstance(parts, str) else tuple(parts)
     unknown = [part for part in parts if part not in LORA_PARTS]
     if unknown or not parts:
-        raise InputError(f"LoRA goes to {' and '.join(LORA_PARTS)}. Received: {', '.join(unknown) or 'nothing'}")
+        raise InputError(
+            f"parts must be one or more of {', '.join(LORA_PARTS)}. Received: {', '.join(unknown) or 'none'}"
+        )
     if lora_layers(model):
-        raise InputError("LoRA is on already. Load the model anew to give it another rank.")
+        raise InputError("LoRA is already enabled. To use another rank, load the model again.")
     layers = _dense_layers(model, parts)
     widest = min(min(layer.kernel.shape) for layer in layers)
     if not 1 <= rank <= widest:
         raise InputError(f"The rank of LoRA must be between 1 and {widest}, the width of the kernels. Received: {rank}")
     encoder = encoder_of(model)
     for part in (encoder.embeddings, *encoder.blocks_in_order()):
-        # Not `part.trainable = False`: that would hold for the new matrices as well.
+        # Not `part.trainable = False`, which would freeze the new matrices too.
         for weight in part.weights:
             weight.trainable = False
     for layer in layers:
@@ -94,22 +98,22 @@ def enable_lora(model, rank: int, *, alpha: float | None = None, parts: Sequence
 
 
 def lora_layers(model) -> list:
-    """Returns the dense layers of a model that have LoRA."""
+    """Returns the dense layers of a model that LoRA is enabled in."""
     return [layer for layer in _dense_layers(model, LORA_PARTS) if layer.lora_enabled]
 
 
 def merged_kernel(layer) -> np.ndarray:
-    """Returns the kernel of a layer with LoRA as an ordinary one: W + alpha / rank * A B, in the dtype of W."""
+    """Returns W + alpha / rank * A B of a layer with LoRA, `[in, out]`, in the dtype of W."""
     kernel, a, b = (
         ops.convert_to_numpy(weight) for weight in (layer._kernel, layer.lora_kernel_a, layer.lora_kernel_b)
     )
-    # In float64, so that the only rounding is that of the sum.
+    # In float64, so that only the final cast rounds.
     product = a.astype(np.float64) @ b.astype(np.float64)
     return (kernel.astype(np.float64) + layer.lora_alpha / layer.lora_rank * product).astype(kernel.dtype)
 
 
 def count_trained(model) -> tuple[int, int]:
-    """Returns how many numbers of a model are trained, and how many it has."""
+    """Returns the number of trained parameters of a model and the number of all its parameters."""
 
     def total(weights):
         return sum(int(np.prod(weight.shape)) for weight in weights)
@@ -118,7 +122,7 @@ def count_trained(model) -> tuple[int, int]:
 
 
 def what_is_trained(model) -> str:
-    """Returns, in words, how many numbers of a model are trained and why the others are not; "" if all are."""
+    """Returns a sentence: how many parameters are trained, and why the others are not; "" if all are trained."""
     trained, all_weights = count_trained(model)
     if trained == all_weights:
         return ""
@@ -130,7 +134,7 @@ def what_is_trained(model) -> str:
 
 
 def _dense_layers(model, parts: Sequence[str]) -> list:
-    """Returns the dense layers of these parts of the blocks, each layer once."""
+    """Returns the dense layers of these parts of all blocks, each layer once."""
     layers = [
         layer for block in encoder_of(model).blocks_in_order() for part in parts for layer in block.dense_layers()[part]
     ]

@@ -1,4 +1,4 @@
-"""An encoder that computes without padding: a wrapper around any encoder that takes packed rows."""
+"""Computes without padding: a wrapper around any encoder that supports packed rows."""
 
 from keras import ops
 
@@ -8,11 +8,11 @@ from keras_bert.records import features
 
 
 class UnpaddedEncoder:
-    """Packs a batch into fewer rows, runs an encoder on them, and takes the vectors out. For inference on TensorFlow.
+    """Packs a batch into fewer rows, runs an encoder on them, and unpacks the vectors. For inference on TensorFlow.
 
     Args:
         encoder: an `EncoderModel` that supports packing.
-        few_shapes: whether numbers and lengths of the packed rows are rounded up, see `pack_rows`.
+        few_shapes: whether to round the number and the length of the packed rows up, see `pack_rows`.
     """
 
     def __init__(self, encoder, few_shapes: bool = False):
@@ -20,7 +20,7 @@ class UnpaddedEncoder:
         self._few_shapes = few_shapes
 
     def encode(self, inputs, training=False) -> dict:
-        """Computes `EncoderModel.encode` without padding. Padding gets the vector of the first token of its row."""
+        """As `EncoderModel.encode`. Each vector of padding is a copy of the vector of its row's first token."""
         packed, rows = self._packed(inputs)
         outputs = self._encoder.encode(rows)
         result = {
@@ -42,7 +42,7 @@ class UnpaddedEncoder:
         return {"pooled_output": unpack(pooled, packed.first_flat_indices)}
 
     def _packed(self, inputs):
-        """Returns the packed batch, and the inputs of the encoder that belong to it."""
+        """Returns the packed batch, and the encoder inputs made from it."""
         ids, mask = (ops.cast(inputs[name], "int32") for name in (features.INPUT_IDS, features.INPUT_MASK))
         takes_segments = self._encoder.takes_segments
         segments = ops.cast(inputs[features.SEGMENT_IDS], "int32") if takes_segments else ops.zeros_like(ids)

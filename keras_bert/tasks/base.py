@@ -1,4 +1,4 @@
-"""`TextTask`: how a task model is trained on texts, and what its outputs say about them."""
+"""`TextTask`: converts texts to model inputs, and model outputs to answers and scores."""
 
 import dataclasses
 import os
@@ -16,11 +16,11 @@ from keras_bert.tokenization.tokenizer import GraphForm, TokenTable
 
 @dataclasses.dataclass(frozen=True)
 class Encoded:
-    """Examples as the model takes them. Tasks that need more to read the outputs derive from it.
+    """Encoded examples. Tasks that need more data to interpret the outputs use a subclass.
 
     Attributes:
-        rows: with labels if the examples have them.
-        notes: what was cut or left out, in words, with its number.
+        rows: the token rows, with labels if the examples have them.
+        notes: sentences that report how many texts were cut or left out.
     """
 
     rows: TokenRows
@@ -38,9 +38,9 @@ class Answered:
     """Examples and the answers of a model.
 
     Attributes:
-        model: the model that was asked.
+        model: the model that gave the answers.
         examples: the examples.
-        encoded: their rows, and notes.
+        encoded: the rows of the examples, and notes.
         outputs: the outputs of the model for the rows.
         answers: one for each example.
     """
@@ -52,13 +52,13 @@ class Answered:
     answers: list
 
 
-# Tokenizers that are kept: a run makes several models with one vocabulary.
+# The size of the cache of tokenizers: a run creates several models with one vocabulary.
 _MOST_TOKENIZERS = 4
 _tokenizers: dict[tuple[str, bool], GraphForm] = {}
 
 
 def shared_tokenizer(vocabulary: TokenTable, do_lower_case: bool) -> GraphForm:
-    """Returns the tokenizer of a vocabulary, the same one for all models that have it."""
+    """Returns the tokenizer of a vocabulary; all models with this vocabulary share it."""
     key = (vocabulary.sha256, do_lower_case)
     if key not in _tokenizers:
         while len(_tokenizers) >= _MOST_TOKENIZERS:
@@ -68,16 +68,16 @@ def shared_tokenizer(vocabulary: TokenTable, do_lower_case: bool) -> GraphForm:
 
 
 class TextTask:
-    """One task on texts, for one model. There is one class for each class of models.
+    """One task on texts, for one model. Each model class has its own task class.
 
     Args:
         model: a task model that has a vocabulary.
 
     Attributes:
-        name: what a run folder calls the task.
-        main_score: the name of the score by which the best of several models is chosen; more is better.
-        example_rank: the axes of one example's text: 0 for a string, 1 for a list of words.
-        usual_length: tokens in a row where a run is not told how many, see `row_length`.
+        name: the name of the task in run folders.
+        main_score: the name of the score that selects the best of several models; higher is better.
+        example_rank: number of axes of one example's text: 0 for a string, 1 for a list of words.
+        usual_length: default number of tokens in a row, see `row_length`.
 
     Raises:
         InputError: the model has no vocabulary.
@@ -98,12 +98,12 @@ class TextTask:
         self.tokenizer = shared_tokenizer(model.vocabulary, model.config.do_lower_case)
 
     def examples(self, x, y=None, sample_weight=None) -> Any:
-        """Converts the inputs of `fit` or `predict` to examples.
+        """Converts the arguments of `fit` or `predict` to examples.
 
         Args:
             x: the texts, as lists, arrays or tuples of these.
             y: the labels, or None.
-            sample_weight: a number for each example, or None.
+            sample_weight: the weights of the examples, N numbers, or None.
 
         Raises:
             InputError: something is empty, missing, or does not fit the model.
@@ -111,55 +111,58 @@ class TextTask:
         raise NotImplementedError
 
     def before_training(self, examples) -> None:
-        """Sets on the model what follows from the examples that it is going to learn."""
+        """Sets those attributes of the model that depend on its training examples."""
 
     def encode(self, examples, max_seq_length: int | None = None) -> Encoded:
-        """Returns the rows of examples.
+        """Encodes examples as token rows.
 
         Args:
-            examples: what `examples` returned.
-            max_seq_length: tokens in a row at most; by default as many as the model has positions.
+            examples: the result of `examples`.
+            max_seq_length: maximum tokens in a row; by default the number of the model's positions.
         """
         raise NotImplementedError
 
     def answers(self, examples, encoded: Encoded, outputs) -> list:
-        """Returns the model's answer to each example.
+        """Converts outputs of the model to answers, one for each example.
 
         Args:
-            outputs: what `predict_rows` returned for `encoded.rows`.
+            outputs: the result of `predict_rows` for `encoded.rows`.
         """
         raise NotImplementedError
 
     def scores(self, examples, answers: Sequence) -> dict[str, float]:
-        """Returns the official scores of answers to examples with labels."""
+        """Returns the official scores of answers, name -> value. The examples must have labels."""
         raise NotImplementedError
 
     def without_labels(self, examples):
-        """Returns the examples as they are predicted: labels that the model does not know must not disturb."""
+        """Returns examples for prediction. Tasks that reject labels unknown to the model remove the labels here."""
         return examples
 
     def scores_of_guessing(self, examples) -> dict[str, float]:
-        """Returns scores of a guess that reads no text, to compare the official ones with; none by default."""
+        """Returns the scores of a baseline that ignores the texts; an empty dictionary by default."""
         return {}
 
     def comparison(self, examples, scores: Mapping[str, float]) -> str | None:
-        """Returns a sentence that compares the scores with guessing, or None."""
+        """Returns a sentence that compares the scores with the baseline, or None."""
         return None
 
     def write_report(self, folder: str | os.PathLike, answered: Answered, scores: Mapping[str, float]) -> None:
-        """Writes the report on an evaluation, for people, into an existing folder."""
+        """Writes a human-readable report on an evaluation into an existing folder."""
         raise NotImplementedError
 
     def write_predictions(self, folder: str | os.PathLike, answered: Answered, name: str) -> None:
-        """Writes the answers into files of an existing folder. Their names begin with `name`."""
+        """Writes the answers to files in an existing folder. The file names begin with `name`."""
         raise NotImplementedError
 
     def scores_of_predictions(self, examples, answers: Sequence) -> dict[str, float]:
-        """Returns the scores of predictions for examples that happen to have labels; none by default."""
+        """Returns the scores of predictions if the examples have labels; an empty dictionary by default."""
         return {}
 
     def class_weights(self, examples, class_weight: Mapping | str):
-        """Returns a weight for each example from one for each class, or from "balanced".
+        """Converts class weights to example weights.
+
+        Args:
+            class_weight: label -> weight, or "balanced".
 
         Raises:
             InputError: the task has no classes of examples.
@@ -167,7 +170,7 @@ class TextTask:
         raise InputError(f"{type(self.model).__name__} has no classes to weight. Leave class_weight out.")
 
     def _with_labels(self, rows: TokenRows, labels: np.ndarray | None, weights) -> TokenRows:
-        """Returns rows with `label_ids` and `example_weights`, where there are any."""
+        """Adds `label_ids` and `example_weights` to rows, unless they are None."""
         if labels is not None:
             rows = rows.with_labels(**{features.LABEL_IDS: labels})
         if weights is not None:
@@ -175,10 +178,10 @@ class TextTask:
         return rows
 
     def checked_length(self, max_seq_length: int | None) -> int:
-        """Returns `max_seq_length`; if it is None, the number of the model's positions.
+        """Returns `max_seq_length`; None selects the number of the model's positions.
 
         Raises:
-            InputError: the model has not so many positions.
+            InputError: the model has fewer positions.
         """
         if max_seq_length is None:
             return self.model.config.max_sequence_length

@@ -1,4 +1,4 @@
-"""A small classifier learns what a large one says about texts."""
+"""Trains a small classifier on the predictions of a large one for texts."""
 
 import dataclasses
 
@@ -29,21 +29,21 @@ def distill(
     seed: int = 12345,
     **kwargs,
 ):
-    """Trains `student` on texts, on what `teacher` says about them and on their labels; see `Distiller` for the loss.
+    """Trains `student` on texts, on the logits of `teacher` for them and on their labels; see `Distiller` for the loss.
 
-    The teacher is asked once, before training. It may have another size and another vocabulary.
+    The teacher's logits are computed once, before training. The teacher may have another size and another vocabulary.
 
     Args:
         student, teacher: two `SequenceClassifier`s with the same labels and the same `problem_type`.
         x, y: texts and labels as for `fit`; without labels `alpha` must be 1.
-        learning_rate: the highest; it rises for a tenth of the updates and then falls to 0.
+        learning_rate: the peak rate; the rate rises for a tenth of the updates and then falls to 0.
         **kwargs: as in `fitting.fit_texts`, and `validation_data` as `keras.Model.fit` takes it.
 
     Returns:
         The `History` of Keras.
 
     Raises:
-        InputError: the models do not go together, or labels are missing.
+        InputError: the models differ in labels or `problem_type`, or labels are missing.
 
     Example:
         teacher = SequenceClassifier.from_pretrained("teacher")
@@ -57,7 +57,7 @@ def distill(
     task = text_task(student)
     examples = task.examples(x, y)
     if y is None and alpha < 1:
-        raise InputError("Without labels the teacher's share of the loss must be the whole: give alpha=1, or labels.")
+        raise InputError(f"Without labels alpha must be 1. Received: alpha={alpha}. Give labels, or alpha=1.")
     rows = task.encode(examples, max_seq_length).rows
     logits = teacher_logits(teacher, student, examples, max_seq_length, batch_size)
     rows = rows.with_labels(**{features.TEACHER_LOGITS: logits})
@@ -69,10 +69,10 @@ def distill(
 
 
 def teacher_logits(teacher, student, examples, max_seq_length: int | None, batch_size: int = 32) -> np.ndarray:
-    """Returns a teacher's logits for examples, float32 (N, labels), in the order of the student's labels.
+    """Returns the logits of a teacher for N examples, float32 (N, labels), in the order of the student's labels.
 
     Raises:
-        InputError: teacher and student have other labels or another problem, or the teacher's weights are damaged.
+        InputError: teacher and student differ in labels or `problem_type`, or a logit is not a finite number.
     """
     if teacher.problem_type != student.problem_type or set(teacher.labels) != set(student.labels):
         raise InputError(
@@ -84,5 +84,5 @@ def teacher_logits(teacher, student, examples, max_seq_length: int | None, batch
     unlabelled = dataclasses.replace(examples, labels=None, weights=None)
     encoded = task.encode(unlabelled, positions if max_seq_length is None else min(max_seq_length, positions))
     logits = predict_rows(teacher, encoded.rows, batch_size)
-    task.answers(unlabelled, encoded, logits)  # says if they are not numbers
+    task.answers(unlabelled, encoded, logits)  # raises if a logit is not finite
     return logits[:, [teacher.labels.index(label) for label in student.labels]].astype(np.float32)

@@ -1,4 +1,4 @@
-"""The loop that encodes the examples of every task: a part of them at a time, so that memory stays bounded."""
+"""The loop that encodes the examples of every task, part by part, so that memory stays bounded."""
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -7,12 +7,12 @@ import numpy as np
 
 from keras_bert.records.token_rows import TokenRows
 
-# Rows that are tokenised at once.
+# The number of rows that are tokenised at once.
 ROWS_AT_ONCE = 1024
 
 
 def parts_of(num_examples: int, rows_per_example: int = 1, rows_at_once: int = ROWS_AT_ONCE) -> Iterator[slice]:
-    """Yields slices of at most `rows_at_once` rows that cover all examples in their order.
+    """Yields slices that cover all examples in order, each of at most `rows_at_once` rows.
 
     Example:
         >>> list(parts_of(5, rows_at_once=2))
@@ -32,14 +32,13 @@ def encode_in_parts(
     """Encodes examples part by part.
 
     Args:
-        encode: takes a slice of the examples; returns their padded features, int `[rows, length]`, and anything that
-            is counted or collected for each part.
-        num_examples: how many examples there are.
-        padding: feature -> its value at padding; 0 for the others.
-        rows_per_example: the rows that each example has, such as one for each choice.
+        encode: takes a slice of the examples; returns their padded features, int `[rows, length]`, and a second result.
+        num_examples: number of examples.
+        padding: feature -> its value at padding; 0 for features that are not listed.
+        rows_per_example: number of rows of each example, such as its choices.
 
     Returns:
-        The rows of all examples, and what `encode` returned beside the features, one for each part.
+        The rows of all examples, and a list of the second results of `encode`.
     """
     rows, collected = [], []
     for part in parts_of(num_examples, rows_per_example):

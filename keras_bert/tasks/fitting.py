@@ -14,7 +14,7 @@ from keras_bert.tasks.prediction import predict_rows
 from keras_bert.tasks.recipe import compile_for_texts
 from keras_bert.tokenization.user_inputs import as_list, collect, holds_texts
 
-# What goes on to `keras.Model.fit`, and what does not.
+# Options that are passed on to `keras.Model.fit`, and advice for options that are not.
 FIT_OPTIONS = ("callbacks", "initial_epoch", "validation_freq", "validation_steps", "verbose")
 _ADVICE = {
     "steps_per_epoch": "An epoch is a pass over all texts: give fewer of them, or another batch_size.",
@@ -23,13 +23,13 @@ _ADVICE = {
 
 
 def text_task(model) -> TextTask:
-    """Returns the task of a model, the same one each time while the vocabulary stays.
+    """Returns the task of a model. It is cached until the vocabulary changes.
 
     Raises:
-        InputError: the model has no vocabulary, or takes no texts.
+        InputError: the model has no vocabulary, or has no task on texts.
     """
     if not model.text_task:
-        raise InputError(f"{type(model).__name__} takes features and no texts.")
+        raise InputError(f"{type(model).__name__} takes features, not texts. Received: texts.")
     made = getattr(model, "_made_text_task", None)
     if made is None or model.vocabulary is None or made.tokenizer.vocabulary.sha256 != model.vocabulary.sha256:
         module, name = model.text_task.rsplit(".", 1)
@@ -55,29 +55,30 @@ def fit_texts(
 ):
     """Trains a model on texts.
 
-    Rows of like length make a batch, which is padded to its longest only. A model that was not compiled gets `AdamW`
-    with the paper's learning rate, 5e-5, which rises for a tenth of the updates of this call and then falls to 0; the
-    next `fit` on texts makes a new one. What the user has compiled stays.
-    XLA is switched off, whatever `compile` was told: it would compile anew for each of the many lengths.
+    Rows of similar length form a batch, which is padded to its longest row. A model that the user has compiled keeps
+    its optimizer. Any other model gets a new `AdamW` in each call, with the paper's learning rate of 5e-5: the rate
+    rises for a tenth of the updates of this call and then falls to 0.
+
+    XLA is disabled, even if `compile` enabled it: it would compile anew for each batch length.
 
     Args:
-        x, y: texts and labels as the task's page in docs/ says: lists, arrays, or columns of pandas, polars, pyarrow
-            and Hugging Face datasets, a single string being a list of one; or `x` is a finite `tf.data.Dataset` of
-            both.
+        x, y: texts and labels as described on the task's page in docs/: lists, arrays, or columns of pandas, polars,
+            pyarrow and Hugging Face datasets; a single string counts as a list of one. Or `x` is a finite
+            `tf.data.Dataset` of texts and labels.
         batch_size: examples per update.
         epochs: passes over the examples.
-        max_seq_length: longer rows are cut, which is said; by default what the model has positions for.
+        max_seq_length: longer rows are cut, and a note reports it; by default the number of the model's positions.
         validation_data: (x, y), (x, y, sample_weight) or a data set, evaluated after each epoch.
-        sample_weight: a weight for each example.
-        class_weight: label -> weight, or "balanced": every class counts the same in sum.
-        seed: that of the order; `keras.utils.set_random_seed` sets that of the dropout.
+        sample_weight: N weights, one for each example.
+        class_weight: label -> weight, or "balanced", which gives every class the same total weight.
+        seed: the seed of the order of examples; `keras.utils.set_random_seed` sets that of dropout.
         **kwargs: `callbacks`, `initial_epoch`, `validation_freq`, `validation_steps`, `verbose` of `keras.Model.fit`.
 
     Returns:
         The `History` of Keras.
 
     Raises:
-        InputError: texts or labels are empty, missing or do not fit the model, or there is no such option.
+        InputError: texts or labels are empty, missing or do not fit the model, or an option is unknown.
     """
     check_options(fit_texts, kwargs, FIT_OPTIONS)
     task = text_task(model)
@@ -108,10 +109,12 @@ def evaluate_texts(
 ) -> dict[str, float]:
     """Returns the official scores of a model on texts with labels.
 
-    Args: as for `fit_texts`.
-        verbose: 0 shows no progress; else what takes long does.
-        return_dict: as Keras names it; scores of texts are a dictionary always.
-        **kwargs: nothing; so that an option of Keras that texts do not have is refused by name.
+    Args:
+        verbose: 0 shows no progress; otherwise a long evaluation shows a progress line.
+        return_dict: must be true; the scores of texts are always returned as a dictionary.
+        **kwargs: none are valid; options of Keras that do not apply to texts are rejected by name.
+
+    The other arguments are those of `fit_texts`.
 
     Raises:
         InputError: as `fit_texts`; or `return_dict` is false.
@@ -128,15 +131,15 @@ def evaluate_texts(
 def predict_texts(
     model, x, batch_size: int = 32, *, max_seq_length: int | None = None, verbose="auto", **options
 ) -> list:
-    """Returns a list of the model's answers to texts. A single string gives a list of one.
+    """Returns a list of answers of a model, one for each text. A single string counts as a list of one.
 
     Args:
         x: texts, as for `fit_texts`.
-        verbose: 0 shows no progress; else what takes long does.
-        options: what the task's `answers` takes beyond that.
+        verbose: 0 shows no progress; otherwise a long prediction shows a progress line.
+        options: keyword arguments of the task's `answers`.
 
     Raises:
-        InputError: texts are missing or do not fit the model, or there is no such option.
+        InputError: texts are missing or do not fit the model, or an option is unknown.
     """
     task = text_task(model)
     check_options(predict_texts, options, option_names(task.answers))
@@ -146,7 +149,7 @@ def predict_texts(
 
 
 def check_options(function: Callable, given: Iterable[str], others: Iterable[str] = ()) -> None:
-    """Raises `InputError` when an option is none of `others`, and so of none that `function` takes."""
+    """Raises `InputError` if an option is neither a keyword argument of `function` nor one of `others`."""
     unknown = next((name for name in given if name not in others), None)
     if unknown is not None:
         advice = _ADVICE.get(unknown) or f"It has: {', '.join([*option_names(function), *others])}."
@@ -154,13 +157,15 @@ def check_options(function: Callable, given: Iterable[str], others: Iterable[str
 
 
 def check_return_dict(return_dict: bool) -> None:
-    """Raises `InputError` when a list of scores is asked for."""
+    """Raises `InputError` if `return_dict` is false."""
     if not return_dict:
-        raise InputError("evaluate on texts returns its scores as a dictionary: leave return_dict=False out.")
+        raise InputError(
+            "evaluate on texts returns its scores as a dictionary. Received: return_dict=False. Leave it out."
+        )
 
 
 def option_names(function: Callable) -> list[str]:
-    """Returns the names of the arguments of a function that may be left out."""
+    """Returns the names of a function's optional arguments."""
     parameters = inspect.signature(function).parameters.values()
     return [parameter.name for parameter in parameters if parameter.default is not parameter.empty]
 
@@ -168,7 +173,7 @@ def option_names(function: Callable) -> list[str]:
 def _examples(task: TextTask, x, y=None, sample_weight=None, class_weight=None) -> Any:
     if hasattr(x, "element_spec"):
         if y is not None:
-            raise InputError("A data set holds texts and labels together: give no y beside it.")
+            raise InputError("A data set must hold texts and labels together. Received: a data set and y. Leave y out.")
         x, y, sample_weight = collect(x, task.example_rank)
     if class_weight is not None:
         if sample_weight is not None:
@@ -185,7 +190,7 @@ def _validation_dataset(task: TextTask, data, batch_size: int, max_seq_length: i
         return data
     if len(parts) > 3:
         raise InputError(
-            f"validation_data is (texts, labels) or (texts, labels, weights). Received: {len(parts)} of them"
+            f"validation_data must be (texts, labels) or (texts, labels, weights). Received: {len(parts)} parts"
         )
     encoded = task.encode(_examples(task, *parts), max_seq_length)
     if not encoded.rows.labels:

@@ -1,4 +1,4 @@
-"""The outputs of a model for many rows: rows of like length together, the results in the order of the rows."""
+"""Computes the outputs of a model for many rows, in batches of rows of similar length."""
 
 import sys
 from collections.abc import Mapping
@@ -9,7 +9,7 @@ from tqdm import tqdm
 from keras_bert.accelerate.backend import on_tensorflow
 from keras_bert.records.token_rows import RowBatches, TokenRows
 
-# A progress line appears when there is more to wait for than this.
+# A progress line appears if prediction takes longer than this.
 _SECONDS_WITHOUT_PROGRESS = 2.0
 # Other backends than TensorFlow compile the model for every length, so batches are padded to multiples of this.
 _STEP = 16
@@ -20,12 +20,13 @@ def predict_rows(model, rows: TokenRows, batch_size: int = 32, verbose="auto"):
 
     Args:
         model: a task model.
-        rows: N examples with T tokens together.
-        verbose: 0 shows no progress; else there is a line of it when it takes longer than a moment.
+        rows: N examples, T tokens in total.
+        batch_size: examples per batch.
+        verbose: 0 shows no progress; otherwise a progress line appears after 2 seconds.
 
     Returns:
-        An array (N, ...), or (T, ...), aligned with `rows.tokens`, where the model `has_token_outputs`. A dictionary of
-        these where the model gives a dictionary.
+        An array (N, ...), in the order of `rows`; for models with `has_token_outputs` an array (T, ...), aligned with
+        `rows.tokens`. A dictionary of such arrays if the model returns a dictionary.
     """
     model.warn_if_untrained()
     batches = RowBatches(rows, batch_size)
@@ -65,14 +66,14 @@ def forward_function(model):
 
 
 def _padded(batch: Mapping[str, np.ndarray], longest: int) -> dict[str, np.ndarray]:
-    """Lengthens the rows of a batch to a multiple of `_STEP`, or to `longest`, with zeros, which the mask hides."""
+    """Pads the rows of a batch with zeros to a multiple of `_STEP`, at most to `longest`. The mask hides the zeros."""
     width = next(iter(batch.values())).shape[-1]
     missing = min(-(-width // _STEP) * _STEP, longest) - width
     return {name: np.pad(values, [(0, 0)] * (values.ndim - 1) + [(0, missing)]) for name, values in batch.items()}
 
 
 def _put(result: dict, name, values: np.ndarray, rows: TokenRows, examples: np.ndarray, is_per_token: bool) -> None:
-    """Puts the outputs of a batch to their places."""
+    """Writes the outputs of a batch to their positions in `result`."""
     if name not in result:
         shape = (rows.splits[-1], *values.shape[2:]) if is_per_token else (len(rows), *values.shape[1:])
         result[name] = np.zeros(shape, values.dtype)

@@ -1,8 +1,8 @@
-"""The paper's recipe for fine-tuning, for models that their user has not compiled."""
+"""The paper's recipe for fine-tuning, the default for models that the user has not compiled."""
 
 from keras_bert.optimization import AdamW, OneFitDecay
 
-# Devlin et al., 2018, section A.3: one of its learning rates, and its warm-up.
+# One of the learning rates, and the warm-up, of Devlin et al., 2018, section A.3.
 LEARNING_RATE = 5e-5
 _WARMUP_PROPORTION = 0.1
 
@@ -12,7 +12,8 @@ def recipe_optimizer(num_batches: int, epochs: int, initial_epoch: int = 0, lear
 
     Args:
         num_batches: updates in an epoch.
-        epochs, initial_epoch: as `keras.Model.fit` takes them: it trains for `epochs - initial_epoch` epochs.
+        epochs, initial_epoch: as in `keras.Model.fit`, which trains for `epochs - initial_epoch` epochs. learning_rate:
+            the peak rate.
     """
     num_steps = max(1, num_batches * (epochs - initial_epoch))
     return AdamW(OneFitDecay(learning_rate, num_steps, int(num_steps * _WARMUP_PROPORTION)))
@@ -21,9 +22,9 @@ def recipe_optimizer(num_batches: int, epochs: int, initial_epoch: int = 0, lear
 def compile_for_texts(model, num_batches: int, epochs: int, initial_epoch: int = 0) -> None:
     """Compiles a model for one `fit` on texts; the arguments are those of `recipe_optimizer`.
 
-    The optimizer of a model that its user has compiled stays. Any other model gets a new one, also when an earlier
-    `fit` gave it one: the rate of that has fallen to 0. XLA is switched off, whatever `compile` was told: it would
-    compile anew for each of the many lengths of batches.
+    A model that the user has compiled keeps its optimizer. Any other model gets a new one in each `fit`, since the rate
+    of the previous optimizer has fallen to 0. XLA is disabled, even if `compile` enabled it: it would compile anew for
+    each batch length.
     """
     if not model.compiled or model.is_compiled_for_one_fit:
         with model.distribute_strategy.scope():

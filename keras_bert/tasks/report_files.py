@@ -1,4 +1,4 @@
-"""What all reports share: tables for programs, tables for people, pictures where matplotlib is installed."""
+"""Files of reports: TSV tables, human-readable tables, and pictures if matplotlib is installed."""
 
 import importlib.util
 import logging
@@ -14,27 +14,27 @@ BLUE, ORANGE, GREY = "#3b6ea5", "#d9822b", "#8a8a8a"
 
 
 def write_table(path: str | os.PathLike, header: Sequence[str], rows: Iterable[Sequence]) -> None:
-    """Writes a TSV file. Tabs and line breaks in values become blanks; real numbers get six digits."""
+    """Writes a TSV file. Tabs and line breaks in values become spaces; floats get six significant digits."""
     with atomic_file(path) as file:
         for row in (header, *rows):
             file.write(("\t".join(map(_as_cell, row)) + "\n").encode("utf-8", "replace"))
 
 
 def write_numbers(path: str | os.PathLike, rows: Iterable[Sequence[float]]) -> None:
-    """Writes google-research/bert's `test_results.tsv`: numbers with tabs between them, a line per row, no header."""
+    """Writes a TSV file of numbers without a header, in the format of google-research/bert's `test_results.tsv`."""
     with atomic_file(path) as file:
-        # Nine digits give a float32 back.
+        # Nine digits restore a float32 exactly.
         file.writelines(("\t".join(f"{value:.9g}" for value in row) + "\n").encode() for row in rows)
 
 
 def write_text(path: str | os.PathLike, text: str) -> None:
-    """Writes a text file, whole or not at all."""
+    """Writes a text file atomically."""
     with atomic_file(path) as file:
         file.write(text.encode("utf-8", "replace"))
 
 
 def aligned(header: Sequence[str], rows: Sequence[Sequence]) -> str:
-    """Returns a table for people: the first column to the left, the others to the right.
+    """Returns a table in aligned columns: the first column is left-aligned, the others right-aligned.
 
     >>> print(aligned(["label", "f1"], [["yes", 0.5], ["no", 1.0]]), end="")
     label      f1
@@ -57,14 +57,15 @@ def has_matplotlib() -> bool:
 
 
 def draw(path: str | os.PathLike, size: tuple[float, float], draw_on: Callable) -> bool:
-    """Writes a picture as PNG, or says in one line that matplotlib is missing.
+    """Writes a picture as PNG, or logs a warning if matplotlib is not installed.
 
     Args:
+        path: the PNG file.
         size: width and height in inches.
-        draw_on: is called with the axes to draw on.
+        draw_on: called with the matplotlib axes to draw on.
 
     Returns:
-        Whether there is a picture.
+        Whether the picture was written.
     """
     if not has_matplotlib():
         _logger.warning(
@@ -89,7 +90,7 @@ def draw(path: str | os.PathLike, size: tuple[float, float], draw_on: Callable) 
 def _as_cell(value) -> str:
     if isinstance(value, float):
         return f"{value:.6g}"
-    # Every kind of line break that Python knows would begin a new line for some reader.
+    # `splitlines` removes every kind of line break, since some readers break lines at unusual ones.
     return " ".join(str(value).replace("\t", " ").splitlines())
 
 

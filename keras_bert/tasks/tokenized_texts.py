@@ -1,21 +1,21 @@
-"""Many texts -> their tokens with character offsets, as flat arrays: what tasks that point into a text work on."""
+"""Tokenises many texts into flat arrays of tokens with character offsets, for tasks that locate spans in texts."""
 
 import dataclasses
 from collections.abc import Sequence
 
 import numpy as np
 
-# Texts that are tokenised at once: enough for the tokenizer's full speed.
+# The number of texts that are tokenised at once: enough for the tokenizer's full speed.
 _BATCH = 512
 
 
 @dataclasses.dataclass(frozen=True)
 class TokenizedTexts:
-    """The tokens of N texts, one text behind the other.
+    """The concatenated tokens of N texts.
 
     Attributes:
         ids: int32 (tokens,), without [CLS] and [SEP].
-        starts, ends: int32 (tokens,). Token i is from the characters `starts[i]:ends[i]` of its text (a `str`).
+        starts, ends: int32 (tokens,). Token i comes from the characters `starts[i]:ends[i]` of its text (a `str`).
         splits: int64 (N + 1,). The tokens of text n are at `splits[n]:splits[n + 1]`.
     """
 
@@ -63,7 +63,7 @@ def tokenize_texts(texts: Sequence[str], tokenizer) -> TokenizedTexts:
 def _character_counter(data: list[bytes], num_tokens: np.ndarray):
     """Returns a function from the byte offsets of all tokens (ragged) to character offsets, int32 (tokens,)."""
     all_bytes = np.frombuffer(b"".join(data), np.uint8)
-    # The bytes 10xxxxxx continue a character.
+    # In UTF-8 the bytes 10xxxxxx continue a character.
     characters_before = np.concatenate([[0], np.cumsum(all_bytes & 0xC0 != 0x80)])
     text_starts = np.concatenate([[0], np.cumsum([len(text) for text in data])])[:-1]
     text_of_token = np.repeat(text_starts, num_tokens)
@@ -76,9 +76,9 @@ def _character_counter(data: list[bytes], num_tokens: np.ndarray):
 
 
 def take_ranges(values: np.ndarray, first_values: np.ndarray, is_taken: np.ndarray, columns: np.ndarray):
-    """Lays parts of a flat array into rows: column c of row r gets `values[first_values[r] + c - columns[r]]`.
+    """Copies ranges of a flat array to rows: column c of row r gets `values[first_values[r] + c - columns[r]]`.
 
-    Where `is_taken` is false the result is 0.
+    Columns where `is_taken` is false are 0.
 
     Example:
         >>> take_ranges(np.array([7, 8, 9]), np.array([1]), np.array([[False, True, True]]), np.array([1]))
@@ -86,9 +86,9 @@ def take_ranges(values: np.ndarray, first_values: np.ndarray, is_taken: np.ndarr
 
     Args:
         values: numbers (n,).
-        first_values: int (rows,), the place in `values` of the first number that each row takes.
+        first_values: int (rows,), the index in `values` of the first value of each row.
         is_taken: bool (rows, columns).
-        columns: int (rows,), the column that the first number goes to.
+        columns: int (rows,), the column of the first value of each row.
     """
     sources = first_values[:, None] + np.arange(is_taken.shape[1]) - columns[:, None]
     result = np.zeros(is_taken.shape, values.dtype)

@@ -17,12 +17,12 @@ class TextExamples:
         texts: N texts, none of them empty.
         second_texts: N second texts of pairs, or None.
         labels: N labels, N lists of labels or N scores; or None.
-        source: where they are from, for messages.
-        weights: how much each example counts in training, N numbers; or None.
-        may_be_empty: whether texts may be empty: every line of the test set of a benchmark must get an answer.
+        source: where the examples come from, for messages.
+        weights: N weights for training; or None.
+        may_be_empty: whether texts may be empty, as in benchmarks that require an answer to every line of a test set.
 
     Raises:
-        InputError: there are none, one is empty, or the numbers disagree.
+        InputError: there are no texts, a text is empty, or the numbers of texts, labels and weights differ.
     """
 
     texts: Sequence[str]
@@ -56,7 +56,7 @@ class TextExamples:
 
 
 def labels_of(examples: TextExamples) -> list[str]:
-    """Returns the labels that occur, each once: whole numbers in their order, other labels by the alphabet.
+    """Returns the distinct labels: integers in numerical order, other labels in alphabetical order.
 
     Raises:
         InputError: there are fewer than two.
@@ -71,7 +71,7 @@ def labels_of(examples: TextExamples) -> list[str]:
 
 
 def in_label_order(labels: Sequence[str]) -> list[str]:
-    """Returns the different labels: whole numbers in their order, other labels by the alphabet.
+    """Returns the distinct labels: integers in numerical order, other labels in alphabetical order.
 
     >>> in_label_order(["10", "9", "9"]), in_label_order(["no", "10", "9"])
     (['9', '10'], ['10', '9', 'no'])
@@ -83,10 +83,10 @@ def in_label_order(labels: Sequence[str]) -> list[str]:
 
 
 def label_ids(examples: TextExamples, labels: Sequence[str]) -> list[int]:
-    """Returns the place in `labels` of every example's label.
+    """Returns the index in `labels` of each example's label.
 
     Raises:
-        InputError: an example has another label; the message names it.
+        InputError: an example has a label that is not in `labels`.
     """
     ids = {label: number for number, label in enumerate(labels)}
     return [
@@ -98,13 +98,13 @@ def label_ids(examples: TextExamples, labels: Sequence[str]) -> list[int]:
 def multi_hot_labels(
     labels_of_examples: Sequence[Sequence[str]], labels: Sequence[str], source: str = "the examples"
 ) -> np.ndarray:
-    """Returns int64 (N, labels), 1 for each label that an example has. An example may have none.
+    """Returns int64 (N, labels), 1 for each label of an example. An example may have no label.
 
     >>> multi_hot_labels([["b", "a"], []], ["a", "b", "c"]).tolist()
     [[1, 1, 0], [0, 0, 0]]
 
     Raises:
-        InputError: an example has another label; the message names it.
+        InputError: an example has a label that is not in `labels`.
     """
     ids = {label: number for number, label in enumerate(labels)}
     result = np.zeros((len(labels_of_examples), len(labels)), np.int64)
@@ -120,7 +120,7 @@ def checked_scores(scores: Sequence[float], source: str = "the examples") -> np.
     """Returns the scores of a regression as float32 (N,).
 
     Raises:
-        InputError: one is not a finite number.
+        InputError: a score is not a finite number.
     """
     for number, score in enumerate(scores, start=1):
         if not math.isfinite(score):
@@ -130,6 +130,6 @@ def checked_scores(scores: Sequence[float], source: str = "the examples") -> np.
 
 def _refuse_label(source: str, number: int, label: str, labels: Sequence[str]):
     raise InputError(
-        f"{source}: the label {label!r} of example {number} does not occur in training and was not given. The labels "
-        f"are: {', '.join(labels)}"
+        f"{source}: the label {label!r} of example {number} is unknown: it does not occur in training and is not in "
+        f"labels. The labels are: {', '.join(labels)}"
     )

@@ -1,4 +1,4 @@
-"""The files that the leaderboard of GLUE takes."""
+"""Writes the files of a submission to the GLUE leaderboard."""
 
 import os
 from collections.abc import Sequence
@@ -9,7 +9,7 @@ from keras_bert.tasks.report_files import write_text
 _YES_NO = ("0", "1")
 _ENTAILMENT = ("entailment", "not_entailment")
 _THREE_WAY = ("contradiction", "entailment", "neutral")
-# Name of the file -> what its predictions may be; none: numbers.
+# Name of the file -> the allowed predictions; empty if predictions are numbers.
 SUBMISSIONS = {
     "CoLA": _YES_NO,
     "SST-2": _YES_NO,
@@ -27,7 +27,7 @@ _LOWEST_SIMILARITY, _HIGHEST_SIMILARITY = 0.0, 5.0
 
 
 def submission_name(task_name: str, part: str = "predict") -> str:
-    """Returns the leaderboard's name for the answers to a task's test set.
+    """Returns the leaderboard's name for the predictions of a task's test set.
 
     >>> submission_name("RTE"), submission_name("MNLI"), submission_name("MNLI", "predict_mismatched")
     ('RTE', 'MNLI-m', 'MNLI-mm')
@@ -38,7 +38,7 @@ def submission_name(task_name: str, part: str = "predict") -> str:
 
 
 def write_submission(folder: str | os.PathLike, name: str, predictions: Sequence[str] | Sequence[float]) -> str:
-    """Writes a file of the leaderboard: `index` and `prediction`, a line for each line of the test set.
+    """Writes a file for the leaderboard: `index` and `prediction`, one line for each line of the test set.
 
         index   prediction
         0       entailment
@@ -46,13 +46,13 @@ def write_submission(folder: str | os.PathLike, name: str, predictions: Sequence
 
     Args:
         name: one of `SUBMISSIONS`.
-        predictions: labels as the leaderboard has them, or numbers for STS-B, which are cut to 0 to 5.
+        predictions: labels as in the leaderboard, or numbers for STS-B, which are clipped to 0 to 5.
 
     Returns:
         The path of the file.
 
     Raises:
-        InputError: there is no such submission, or the labels are others.
+        InputError: `name` is unknown, or a prediction is not one of the leaderboard's labels.
     """
     if name not in SUBMISSIONS:
         raise InputError(f"GLUE has no submission {name!r}. It has: {', '.join(SUBMISSIONS)}")
@@ -60,8 +60,8 @@ def write_submission(folder: str | os.PathLike, name: str, predictions: Sequence
     wrong = sorted({str(prediction) for prediction in predictions if allowed and prediction not in allowed})
     if wrong:
         raise InputError(
-            f"{name} on GLUE takes the labels {', '.join(allowed)}, but the model says {', '.join(wrong)}. Train it "
-            "with --task_name, or on these labels."
+            f"{name} on GLUE takes the labels {', '.join(allowed)}. Received from the model: {', '.join(wrong)}. Train "
+            "it with --task_name, or on these labels."
         )
     if not allowed:
         cut = (min(max(float(value), _LOWEST_SIMILARITY), _HIGHEST_SIMILARITY) for value in predictions)

@@ -1,4 +1,4 @@
-"""What a person looks at after an evaluation: which labels are confused, and which texts the model got most wrong."""
+"""Evaluation reports: confused labels, scores of each label, and the worst errors."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -8,7 +8,7 @@ import numpy as np
 from keras_bert.program.errors import InputError
 from keras_bert.tasks.report_files import BLUE, GREY, ORANGE, aligned, draw, write_table, write_text
 
-# More labels than this are no picture any more: those with the most errors are drawn.
+# The most labels in a picture; of more labels, those with the most errors are drawn.
 _MOST_LABELS_DRAWN = 40
 _MOST_LABELS_WITH_NUMBERS = 20
 _SMALLEST_PROBABILITY = 1e-12
@@ -32,15 +32,16 @@ def write_label_report(
         errors.tsv              the wrongly labelled texts, the highest loss first
 
     Args:
-        folder: files in it are replaced.
-        second_texts: N, or None.
-        gold: the right label ids, N.
-        probabilities: (N, labels).
-        labels: their names.
-        scores: what `report.txt` begins with.
+        folder: the folder to write to. Existing files are replaced.
+        texts: N strings.
+        second_texts: N strings, or None.
+        gold: N right label ids.
+        probabilities: float (N, labels).
+        labels: the names of the labels.
+        scores: name -> value, the first lines of `report.txt`.
 
     Raises:
-        InputError: a probability is not a number, or the files cannot be written.
+        InputError: a probability is NaN, or the files cannot be written.
     """
     gold = np.asarray(gold)
     probabilities = _checked(probabilities, "probabilities")
@@ -86,7 +87,7 @@ def write_label_set_report(
 
     Args:
         gold: 0 or 1, (N, labels).
-        probabilities: (N, labels); a label is predicted from `threshold` on.
+        probabilities: float (N, labels); a label is predicted if its probability is at least `threshold`.
     """
     gold = np.asarray(gold, bool)
     probabilities = _checked(probabilities, "probabilities")
@@ -121,11 +122,11 @@ def write_regression_report(
     predicted: Sequence[float],
     scores: Mapping[str, float],
 ) -> None:
-    """Writes the report on a task with a number for each text; see `write_label_report`.
+    """Writes the report on a regression task; see `write_label_report`.
 
     report.txt
-    errors.tsv     all texts, the greatest difference first
-    scatter.png    right and predicted numbers
+    errors.tsv     all texts, the largest difference first
+    scatter.png    right and predicted scores
     """
     gold = _checked(gold, "right scores")
     predicted = _checked(predicted, "predicted scores")
@@ -145,13 +146,13 @@ _TABLE_HEADER = ("label", "precision", "recall", "f1", "occurs", "predicted")
 
 
 def label_table(labels: Sequence[str], right: np.ndarray, predicted: np.ndarray, gold: np.ndarray) -> list[list]:
-    """Returns `[label, precision, recall, F1, times in gold, times predicted]` for each label.
+    """Returns `[label, precision, recall, F1, gold count, predicted count]` for each label.
 
     >>> label_table(["a"], [1], [1], [2])
     [['a', 1.0, 0.5, 0.6666666666666666, 2, 1]]
 
     Args:
-        right, predicted, gold: for each label, how often it was rightly predicted, was predicted, and occurs.
+        right, predicted, gold: int (labels,): counts of right predictions, of all predictions, and of gold labels.
     """
     return [
         [
@@ -188,7 +189,7 @@ def _write_errors(
     columns: Mapping[str, Sequence],
     wrong: Sequence[int],
 ) -> None:
-    """Writes `errors.tsv`: of the N texts those whose numbers are in `wrong`, with their values of each column."""
+    """Writes `errors.tsv`: the texts with the indices `wrong`, and their values in `columns`."""
     columns = {"text": texts} | ({} if second_texts is None else {"second_text": second_texts}) | dict(columns)
     rows = ([number + 1, *(column[number] for column in columns.values())] for number in wrong)
     write_table(os.path.join(folder, "errors.tsv"), ["example", *columns], rows)
@@ -259,7 +260,7 @@ def _draw_scatter(path: str, gold: np.ndarray, predicted: np.ndarray) -> None:
 
 
 def _most_wrong(counts: np.ndarray) -> np.ndarray:
-    """The numbers of at most so many labels as can be drawn, in their own order."""
+    """Returns the indices, in ascending order, of at most `_MOST_LABELS_DRAWN` labels with the most errors."""
     return np.sort(np.argsort(-counts, kind="stable")[:_MOST_LABELS_DRAWN])
 
 

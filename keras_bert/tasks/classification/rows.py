@@ -1,4 +1,4 @@
-"""Texts and pairs of texts -> the rows that a model takes."""
+"""Encodes texts and pairs of texts as token rows."""
 
 from collections.abc import Sequence
 
@@ -10,7 +10,7 @@ from keras_bert.records.segments import pack_segments
 def encode_texts(
     texts: Sequence[str], second_texts: Sequence[str] | None, tokenizer, max_seq_length: int
 ) -> tuple[dict[str, np.ndarray], np.ndarray]:
-    """Makes rows of texts, [CLS] a [SEP], or of pairs, [CLS] a [SEP] b [SEP].
+    """Encodes texts as rows [CLS] a [SEP], or pairs as rows [CLS] a [SEP] b [SEP].
 
     Args:
         texts: N strings.
@@ -19,7 +19,7 @@ def encode_texts(
         max_seq_length: longer rows are cut, see `pack_segments`.
 
     Returns:
-        dict of `input_ids`, `input_mask`, `segment_ids`, int32 (N, max_seq_length); and which rows were cut, bool (N,).
+        dict of `input_ids`, `input_mask`, `segment_ids`, int32 (N, max_seq_length); and bool (N,), true for cut rows.
     """
     columns = [texts] if second_texts is None else [texts, second_texts]
     segments = [tokenizer.tokenize(list(column)) for column in columns]

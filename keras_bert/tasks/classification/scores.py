@@ -11,7 +11,7 @@ from keras_bert.program.errors import InputError
 _logger = logging.getLogger(__name__)
 
 
-# Task of GLUE -> the score of its leaderboard by which models are compared.
+# GLUE task -> its main score on the leaderboard.
 GLUE_MAIN_SCORES = {
     "CoLA": "matthews",
     "SST-2": "accuracy",
@@ -32,17 +32,16 @@ def single_label_scores(gold: Sequence[int], predicted: Sequence[int], num_label
     Args:
         gold: int (N,), the right label ids.
         predicted: int (N,).
-        num_labels: how many labels there are; ids are below it.
+        num_labels: number of labels; ids are from 0 to `num_labels` - 1.
 
     Returns:
-        `accuracy` and `matthews`; with two labels `f1`, that of label id 1, and `accuracy_and_f1`, the mean of both;
-        with more `macro_f1`, the mean over the labels that occur in `gold` or `predicted`. (With one label for each
-        text, micro-averaged F1 is the accuracy.) What is undefined is NaN, and a warning says why. Where all
-        predictions are one label, Matthews' coefficient is 0 by convention, as in the official scorer, and a warning
-        says so.
+        `accuracy` and `matthews`; for two labels also `f1` of label id 1, and `accuracy_and_f1`, the mean of accuracy
+        and F1; for more labels `macro_f1`, the mean over the labels that occur in `gold` or `predicted`.
+        (Micro-averaged F1 would equal the accuracy.) An undefined score is NaN, and a warning gives the reason. If all
+        predictions are the same label, `matthews` is 0 by convention, as in the official scorer, with a warning.
 
     Raises:
-        InputError: there are no examples, the numbers differ, or an id is no label.
+        InputError: there are no examples, the lengths differ, or an id is out of range.
 
     Example:
         >>> single_label_scores([1, 1, 0, 0], [1, 0, 0, 0], num_labels=2)
@@ -71,12 +70,12 @@ def multi_label_scores(gold: np.ndarray, predicted: np.ndarray) -> dict[str, flo
 
     Args:
         gold: 0 or 1, (N, labels).
-        predicted: the same.
+        predicted: 0 or 1, (N, labels).
 
     Returns:
         `micro_f1`, over all labels of all texts; `macro_f1`, the mean over the labels that occur or were predicted;
-        `subset_accuracy`, the share of texts whose labels are exactly right. What is undefined is NaN, and a warning
-        says why.
+        `subset_accuracy`, the share of texts whose labels are exactly right. An undefined score is NaN, and a warning
+        gives the reason.
 
     Raises:
         InputError: there are no examples, the shapes differ, or a value is neither 0 nor 1.
@@ -89,7 +88,10 @@ def multi_label_scores(gold: np.ndarray, predicted: np.ndarray) -> dict[str, flo
             f"Gold and predicted labels must be 0 or 1, (examples, labels). Received: {gold.shape}, {predicted.shape}"
         )
     if not np.isin(gold, (0, 1)).all() or not np.isin(predicted, (0, 1)).all():
-        raise InputError("Gold and predicted labels must be 0 or 1. Take probabilities apart at a threshold first.")
+        raise InputError(
+            "Gold and predicted labels must be 0 or 1. Received: other values. Apply a threshold to probabilities "
+            "first."
+        )
     scores = {"subset_accuracy": float(np.mean((gold == predicted).all(axis=1)))}
     gold, predicted = gold.astype(np.int64), predicted.astype(np.int64)
     used = (gold | predicted).any(axis=0)
@@ -99,7 +101,7 @@ def multi_label_scores(gold: np.ndarray, predicted: np.ndarray) -> dict[str, flo
     if not used.all():
         _logger.warning("macro_f1 leaves %d labels out that neither occur nor were predicted.", int((~used).sum()))
     gold, predicted = gold[:, used], predicted[:, used]
-    if gold.shape[1] == 1:  # scikit-learn would take a single column for a task with one label
+    if gold.shape[1] == 1:  # scikit-learn treats a single column as a task with one label
         value = float(f1_score(gold[:, 0], predicted[:, 0], zero_division=0.0))
         return {"micro_f1": value, "macro_f1": value, **scores}
     return {
@@ -110,14 +112,18 @@ def multi_label_scores(gold: np.ndarray, predicted: np.ndarray) -> dict[str, flo
 
 
 def regression_scores(gold: Sequence[float], predicted: Sequence[float]) -> dict[str, float]:
-    """Returns the scores of a task with a number for each text.
+    """Returns the scores of a regression task.
+
+    Args:
+        gold: N right scores.
+        predicted: N predicted scores.
 
     Returns:
-        `pearson`, `spearman`, `pearson_and_spearman`, the mean of both, and `mean_squared_error`. Correlations with
-        numbers that are all the same are undefined: they are NaN, and a warning says why.
+        `pearson`, `spearman`, `pearson_and_spearman`, the mean of both, and `mean_squared_error`. If all gold or all
+        predicted scores are equal, the correlations are undefined: they are NaN, and a warning gives the reason.
 
     Raises:
-        InputError: there are no examples, the numbers of both differ, or one is not finite.
+        InputError: there are no examples, the lengths differ, or a score is not finite.
 
     Example:
         >>> regression_scores([1.0, 2.0, 3.0], [1.0, 2.0, 4.0])["spearman"]
@@ -144,7 +150,7 @@ def regression_scores(gold: Sequence[float], predicted: Sequence[float]) -> dict
         )
     else:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # scipy's own remark on numbers that are nearly constant
+            warnings.simplefilter("ignore")  # scipy warns about nearly constant numbers
             scores = {
                 "pearson": float(pearsonr(gold, predicted)[0]),
                 "spearman": float(spearmanr(gold, predicted)[0]),

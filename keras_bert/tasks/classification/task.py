@@ -19,18 +19,18 @@ from keras_bert.tasks.encoding import encode_in_parts
 from keras_bert.tasks.report_files import write_numbers, write_table
 from keras_bert.tokenization.user_inputs import as_list, as_texts
 
-# A label of several is given when it is more probable than not.
+# With several labels, each label whose probability exceeds this is predicted.
 _THRESHOLD = 0.5
 _SMALLEST_PROBABILITY = np.finfo(np.float64).tiny
 
 
 @dataclasses.dataclass(frozen=True)
 class LabelAnswer:
-    """One label for a text.
+    """The predicted label of a text.
 
     Attributes:
-        label: the most probable one.
-        probability: that of `label`.
+        label: the most probable label.
+        probability: the probability of `label`.
         probabilities: label -> probability, in the order of the model's labels.
     """
 
@@ -41,11 +41,11 @@ class LabelAnswer:
 
 @dataclasses.dataclass(frozen=True)
 class LabelsAnswer:
-    """Any number of labels for a text.
+    """The predicted labels of a text, any number of them.
 
     Attributes:
-        labels: those that are more probable than not, the most probable first.
-        probabilities: label -> probability, each on its own, in the order of the model's labels.
+        labels: the labels with a probability above 0.5, the most probable first.
+        probabilities: label -> probability, independent of each other, in the order of the model's labels.
     """
 
     labels: tuple[str, ...]
@@ -54,7 +54,7 @@ class LabelsAnswer:
 
 @dataclasses.dataclass(frozen=True)
 class ScoreAnswer:
-    """A score for a text."""
+    """The predicted score of a text."""
 
     score: float
 
@@ -62,8 +62,9 @@ class ScoreAnswer:
 class ClassificationTask(TextTask):
     """Texts -> labels or scores.
 
-    `x` is N texts, or a tuple of two such columns for pairs. `y` is N labels, by name or by number; for a model of
-    several labels N lists of names, or 0 and 1 for each label, (N, labels); for a regression N numbers.
+    `x` is N texts, or a tuple of two columns of N texts for pairs. `y` depends on the model's `problem_type`: N label
+    names or label ids for `classification`; N lists of label names, or 0 and 1 (N, labels), for `multi_label`; N
+    numbers for `regression`.
     """
 
     name = "classifier"
@@ -112,7 +113,7 @@ class ClassificationTask(TextTask):
         return dataclasses.replace(examples, labels=None)
 
     def scores_of_guessing(self, examples: TextExamples) -> dict[str, float]:
-        """Returns `majority_rate`: the accuracy of always answering the most frequent of single labels."""
+        """Returns `majority_rate`, the accuracy of always predicting the most frequent label; `classification` only."""
         if self.model.problem_type != "classification":
             return {}
         return {"majority_rate": max(Counter(examples.labels).values()) / len(examples)}
@@ -141,7 +142,7 @@ class ClassificationTask(TextTask):
             report.write_label_report(folder, *texts, gold, probabilities_of(answers), labels, scores)
 
     def write_predictions(self, folder: str | os.PathLike, answered: Answered, name: str) -> None:
-        """Writes NAME_results.tsv, a line per example and a probability per label or a score, and NAME_predictions.tsv
+        """Writes NAME_results.tsv, a line per example with a probability per label or a score, and NAME_predictions.tsv
         with the texts and their answers."""
         is_regression = self.model.problem_type == "regression"
         values = answered.outputs if is_regression else probabilities_of(answered.answers)
@@ -165,11 +166,15 @@ class ClassificationTask(TextTask):
             counts = Counter(examples.labels)
             return [len(examples) / (len(counts) * counts[label]) for label in examples.labels]
         if not isinstance(class_weight, Mapping):
-            raise InputError(f'class_weight is a dictionary label -> weight, or "balanced". Received: {class_weight!r}')
+            raise InputError(
+                f'class_weight must be a dictionary label -> weight, or "balanced". Received: {class_weight!r}'
+            )
         weights = {labels[label] if isinstance(label, int) else label: value for label, value in class_weight.items()}
         unknown = [label for label in weights if label not in labels]
         if unknown:
-            raise InputError(f"class_weight names labels that there are not: {unknown}. Labels: {', '.join(labels)}")
+            raise InputError(
+                f"class_weight has unknown labels: {unknown}. Use the labels of the model: {', '.join(labels)}"
+            )
         return [weights.get(label, 1.0) for label in examples.labels]
 
 
@@ -239,7 +244,7 @@ class _Score:
         try:
             return [float(value) for value in values]
         except (TypeError, ValueError) as error:
-            raise InputError(f"The labels of a regression are numbers: {error}.") from None
+            raise InputError(f"The labels of a regression must be numbers: {error}.") from None
 
     def label_ids(self, examples: TextExamples, labels: Sequence[str]) -> np.ndarray:
         return classification.checked_scores(examples.labels, examples.source)

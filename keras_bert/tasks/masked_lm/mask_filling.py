@@ -1,4 +1,4 @@
-"""What could stand where a text says [MASK], and how probable a text is."""
+"""Predicts the tokens at [MASK], and scores texts by pseudo-perplexity."""
 
 import dataclasses
 
@@ -17,13 +17,13 @@ from keras_bert.tasks.masked_lm.masked_texts import MaskedRow, encode_masked_tex
 
 @dataclasses.dataclass(frozen=True)
 class Fill:
-    """A token that could stand at a mask.
+    """A predicted token for one mask.
 
     Attributes:
-        token: as it is in the vocabulary; `##` continues the word before it.
-        token_id: its id.
-        score: its probability among all tokens of the vocabulary.
-        text: the text with this token, its other masks as they were.
+        token: the token as in the vocabulary; with `##` it continues the word before it.
+        token_id: the id of the token.
+        score: the probability of the token among all tokens of the vocabulary.
+        text: the text with this token in place of the mask; other masks are unchanged.
     """
 
     token: str
@@ -34,7 +34,7 @@ class Fill:
 
 @dataclasses.dataclass(frozen=True)
 class FilledMask:
-    """What could stand at a mask: `start` is the character where [MASK] begins, `fills` come the likeliest first."""
+    """The predictions for one mask: `start` is the character where [MASK] begins; `fills` start with the likeliest."""
 
     start: int
     fills: tuple[Fill, ...]
@@ -42,7 +42,7 @@ class FilledMask:
 
 @dataclasses.dataclass(frozen=True)
 class FilledText:
-    """A text, its masks in their order, and the text with the likeliest token at each."""
+    """A text, the predictions for its masks in order, and the text with the likeliest token at each mask."""
 
     text: str
     masks: tuple[FilledMask, ...]
@@ -64,20 +64,20 @@ def fill_masks(
     Args:
         model: a `MaskedLM` or `BertPretrainer` with a vocabulary.
         texts: a string or several, each with one [MASK] or more. A [MASK] stands for one token.
-        top_k: how many tokens are given for each mask.
-        targets: words; only these are given, all of them, with their probabilities among all tokens.
-        joint: with several masks in a text, each is by itself guessed as if the others were unknown. With `joint`, the
-            mask that the model is surest of is filled first, and the others then know of it. It takes as many passes as
-            a text has masks.
-        max_seq_length: longer texts are cut to this many tokens. The default is all of the model's positions.
+        top_k: number of tokens to return for each mask.
+        targets: words; if given, exactly these are returned, with their probabilities among all tokens.
+        joint: whether the masks of a text depend on each other. By default each mask is predicted while the others
+            remain masked. With `joint`, the mask with the most confident prediction is filled first, and the other
+            masks are predicted again. It takes as many passes as a text has masks.
+        max_seq_length: longer texts are cut to this many tokens; by default the number of the model's positions.
         batch_size: texts computed at once.
 
     Returns:
         A `FilledText` for each text.
 
     Raises:
-        InputError: a text has no [MASK] or a [MASK] that is cut off, a target is not one token of the vocabulary, an
-            argument is out of range, or the model has no masked-LM head or no vocabulary.
+        InputError: a text has no [MASK], or one that is cut off; a target is not a single token of the vocabulary; an
+            argument is out of range; or the model has no masked-LM head or no vocabulary.
 
     Example:
         model = MaskedLM.from_pretrained("uncased_L-12_H-768_A-12")
@@ -140,13 +140,13 @@ def _filled_text(text: str, row: MaskedRow, masks, tokenizer) -> FilledText:
 
 @dataclasses.dataclass(frozen=True)
 class PseudoPerplexity:
-    """How well a model guesses the tokens of texts.
+    """How well a model predicts the tokens of N texts.
 
     Attributes:
-        perplexity: of all texts together: e to the power of minus the mean log-likelihood of a token.
-        log_likelihoods: float64 (N,): of each text, the sum over its tokens.
-        num_tokens: int64 (N,): its tokens that were scored.
-        num_cut: texts that were longer than the model, of which only the beginning was scored.
+        perplexity: exp(-mean log-likelihood of a token), over all texts together.
+        log_likelihoods: float64 (N,), the sum over the tokens of each text (natural logarithm).
+        num_tokens: int64 (N,), the number of scored tokens of each text.
+        num_cut: number of texts that were too long, so that only their beginning was scored.
     """
 
     perplexity: float
@@ -156,16 +156,16 @@ class PseudoPerplexity:
 
 
 def pseudo_perplexity(model, texts, *, max_seq_length=None, batch_size: int = 32) -> PseudoPerplexity:
-    """Masks each token of texts in turn and sums up how probable it was.
+    """Masks each token of the texts in turn and sums up the log-probabilities of the masked tokens.
 
-    It takes a pass for every token, not for every text. Figures of models with different vocabularies cannot be
-    compared, and they are not those of left-to-right models: here a token is guessed from both sides.
+    It takes one forward pass for every token. Pseudo-perplexities cannot be compared between models with different
+    vocabularies, nor with perplexities of left-to-right models, since here a token is predicted from both sides.
 
     Args:
         model: a `MaskedLM` or `BertPretrainer` with a vocabulary.
         texts: a string or several.
-        max_seq_length: longer texts are cut to this many tokens, and counted.
-        batch_size: passes computed at once.
+        max_seq_length: longer texts are cut to this many tokens, see `num_cut`.
+        batch_size: masked copies of texts computed at once.
 
     Raises:
         InputError: a text has no tokens, or the model has no masked-LM head or no vocabulary.

@@ -1,4 +1,4 @@
-"""What a masked language model says of masked tokens: the one place where it is asked."""
+"""Computes the log-probabilities of masked tokens, batch by batch."""
 
 from collections.abc import Callable, Sequence
 from typing import TypeVar
@@ -12,7 +12,7 @@ from keras_bert.tokenization import kinds
 from keras_bert.tokenization.tokenizer import Tokenizer
 from keras_bert.tokenization.user_inputs import as_texts
 
-_STEP = 16  # rows are padded to multiples of it, so that few different lengths occur
+_STEP = 16  # rows are padded to multiples of this, so that there are few different lengths
 _WINDOW = 1024  # rows that are sorted by length together
 
 Answer = TypeVar("Answer")
@@ -31,12 +31,12 @@ def check_masked_lm(model) -> None:
 
 
 def python_tokenizer(model) -> Tokenizer:
-    """Returns the tokenizer of a model: the one in Python, which is made in no time."""
+    """Returns the Python tokenizer of a model, which is created faster than the graph tokenizer."""
     return kinds.python_tokenizer(model.vocabulary, model.config.do_lower_case)
 
 
 def checked_texts(texts, what: str = "text") -> list[str]:
-    """Returns texts as a list. Raises `InputError` if there are no texts, or one is not a string."""
+    """Returns texts as a list. Raises `InputError` if there are no texts, or if one is not a string."""
     texts = as_texts(texts, what)
     if not texts:
         raise InputError(f"Expected at least one {what}. Received: none")
@@ -44,7 +44,7 @@ def checked_texts(texts, what: str = "text") -> list[str]:
 
 
 def checked_length(model, max_seq_length: int | None) -> int:
-    """Returns the most tokens of a row; the default is all of the model's positions."""
+    """Returns the maximum tokens of a row, by default the number of the model's positions."""
     longest = model.config.max_sequence_length if max_seq_length is None else max_seq_length
     model.config.check_sequence_length(longest)
     if longest < 3:
@@ -59,20 +59,20 @@ def score_masks(
     use: Callable[[int, np.ndarray], Answer],
     batch_size: int = 32,
 ) -> list[Answer]:
-    """Asks the model for the tokens at some positions of rows.
+    """Computes the log-probabilities of all tokens at given positions of rows, and calls `use` with them.
 
-    The distributions of a batch are used and dropped before the next one is computed: of a vocabulary of 30,000, one is
-    120 kB.
+    To save memory, the log-probabilities of a batch are dropped before the next batch is computed: those of one
+    position take 120 kB with a vocabulary of 30,000.
 
     Args:
         model: a `MaskedLM` or `BertPretrainer`.
         rows: N arrays of ids, int (tokens,).
         positions: N arrays, int (M,), at least one in each.
-        use: gets the number of a row and the log-probabilities of all tokens at its positions, float32 (M, V).
+        use: is called with the number of a row and the log-probabilities at its positions, float32 (M, vocab_size).
         batch_size: rows computed at once.
 
     Returns:
-        What `use` returned, in the order of the rows.
+        The results of `use`, in the order of the rows.
     """
     if batch_size < 1:
         raise InputError(f"batch_size must be 1 or more. Received: {batch_size}")

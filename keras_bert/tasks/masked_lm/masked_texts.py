@@ -1,6 +1,6 @@
-"""Reads texts in which a literal [MASK] stands for a token, and puts tokens in its place.
+"""Encodes texts with literal [MASK] tokens, and replaces [MASK] by predicted tokens.
 
-[MASK] stands for the mask of the vocabulary, whatever its name.
+Here [MASK] means the mask token of the vocabulary, which may have another name, such as <mask>.
 """
 
 import dataclasses
@@ -27,8 +27,8 @@ class MaskedRow:
 
     Attributes:
         ids: int32 (tokens,), [CLS] and [SEP] included.
-        positions: int32 (M,), where the masked tokens are.
-        starts: M numbers: the character of the text at which each [MASK] begins.
+        positions: int32 (M,), the columns of the masked tokens.
+        starts: M ints, the character of the text at which each [MASK] begins.
     """
 
     ids: np.ndarray
@@ -37,12 +37,12 @@ class MaskedRow:
 
 
 def encode_masked_texts(texts: Sequence[str], tokenizer, max_seq_length: int) -> list[MaskedRow]:
-    """Makes a row, [CLS] text [SEP], of each text; every literal [MASK] becomes the one token of that name.
+    """Encodes each text as a row [CLS] text [SEP]; every literal [MASK] becomes the mask token.
 
     Args:
         texts: N strings, each with one [MASK] or more.
         tokenizer: a `Tokenizer`.
-        max_seq_length: most tokens in a row. Longer texts are cut at their end.
+        max_seq_length: maximum tokens in a row. Longer texts are cut at their end.
 
     Raises:
         InputError: a text has no [MASK], or one of its masks lies beyond `max_seq_length`.
@@ -83,7 +83,7 @@ def before_mask(text: str, special_tokens: SpecialTokens) -> str:
 
 
 def put_tokens(text: str, token_ids: Sequence[int | None], tokenizer) -> str:
-    """Puts tokens in the places of the masks of a text; None leaves a mask as it is.
+    """Replaces the masks of a text by tokens, in order; None leaves a mask unchanged.
 
     Example, for WordPiece:
         "I was play [MASK] the [MASK].", [id of ##ing, None] -> "I was playing the [MASK]."
@@ -105,7 +105,7 @@ def put_tokens(text: str, token_ids: Sequence[int | None], tokenizer) -> str:
 
 
 def join_tokens(tokens: Sequence[str]) -> str:
-    """Writes tokens as text. Tokens have no white space, so it is guessed.
+    """Converts tokens to text. Tokens do not record white space, so it is restored by rules.
 
     >>> join_tokens(["he", "was", "play", "##ing", ",", "wasn", "'", "t", "he", "?"])
     "he was playing, wasn't he?"
@@ -119,10 +119,10 @@ def join_tokens(tokens: Sequence[str]) -> str:
 
 
 def target_ids(targets: Sequence[str], tokenizer) -> np.ndarray:
-    """Returns the id of each word, or piece of one, int32 (targets,).
+    """Returns the token id of each word or word piece, int32 (targets,).
 
     Raises:
-        InputError: there are none, one is given twice, or one is not a single token of the vocabulary.
+        InputError: there are no targets, two are the same token, or one is not a single token of the vocabulary.
     """
     vocabulary = tokenizer.vocabulary
     targets = as_texts(targets, "target")
@@ -134,8 +134,8 @@ def target_ids(targets: Sequence[str], tokenizer) -> np.ndarray:
         if len(pieces) != 1 or pieces == [vocabulary.unk_id]:
             cut = " ".join(vocabulary.tokens[piece] for piece in pieces) or "nothing"
             raise InputError(
-                f"The target {target!r} is not one token of the vocabulary: there it is {cut}. A mask stands for one "
-                "token, so choose words that the vocabulary has."
+                f"The target {target!r} must be a single token of the vocabulary. Its tokens are: {cut}. Choose "
+                "words that the vocabulary has, since a mask stands for one token."
             )
         ids.append(pieces[0])
     twice = {vocabulary.tokens[token_id] for token_id in ids if ids.count(token_id) > 1}
@@ -145,7 +145,7 @@ def target_ids(targets: Sequence[str], tokenizer) -> np.ndarray:
 
 
 def _pieces_of_target(target: str, tokenizer) -> list[int]:
-    """A target is a token of the vocabulary, or a word as it is inside of a text."""
+    """Returns the ids of a target: one id for a token of the vocabulary, otherwise those of a word in a text."""
     if target in tokenizer.ids:
         return [tokenizer.ids[target]]
     with_space = tokenizer.encode(f" {target}")

@@ -1,4 +1,4 @@
-"""Texts for `MaskedLM`: to train on, with masks drawn anew for every batch, and with [MASK] to be filled."""
+"""The task of `MaskedLM` on texts: trains with new random masks in every batch, and fills [MASK]."""
 
 import sys
 from collections.abc import Iterator, Mapping
@@ -23,7 +23,7 @@ from keras_bert.tokenization.user_inputs import as_texts, collect
 class MaskedLMTask(TextTask):
     """Texts without labels: the masked tokens are the labels.
 
-    Texts that are longer than a row make several rows, so that nothing is lost.
+    A text that is longer than a row is split into several rows, so that no token is lost.
     """
 
     name = "masked_lm"
@@ -48,8 +48,10 @@ class MaskedLMTask(TextTask):
                 for start in range(0, len(ids), room):
                     rows.append(np.array([vocabulary.cls_id, *ids[start : start + room], vocabulary.sep_id], np.int32))
         if not rows:
-            raise InputError(f"None of the {len(examples)} texts has a token, so there is nothing to mask.")
-        notes = [f"{num_cut} of {len(examples)} texts are longer than {length} tokens and make several rows"]
+            raise InputError(
+                f"At least one text must have a token to mask. Received: {len(examples)} texts without tokens."
+            )
+        notes = [f"{num_cut} of {len(examples)} texts are longer than {length} tokens and were split into several rows"]
         notes += [f"{num_empty} of {len(examples)} texts are empty and are left out"]
         ids = np.concatenate(rows)
         splits = np.concatenate([[0], np.cumsum([len(row) for row in rows], dtype=np.int64)])
@@ -68,10 +70,10 @@ class MaskedLMTask(TextTask):
         shuffle: bool = False,
         repeat: bool = False,
     ) -> Iterator[dict[str, np.ndarray]]:
-        """Yields batches with masks: the features and labels that `MaskedLM` takes.
+        """Yields masked batches: the features and labels of `MaskedLM`.
 
-        The masks of a batch come from the seed and its number, so the same seed gives the same, and a text has others
-        whenever it comes again.
+        The masks of a batch are determined by the seed and the number of the batch. So a text gets other masks in every
+        epoch, and the same seed gives the same masks again.
 
         Args:
             masking: `masked_lm_prob`, `do_whole_word_mask` and the other fields of `MaskingOptions`, and
@@ -86,7 +88,7 @@ class MaskedLMTask(TextTask):
             rng = np.random.Generator(np.random.PCG64([seed % 2**64, number]))
             ids, mask = batch[features.INPUT_IDS], batch[features.INPUT_MASK]
             masked = mask_batch(ids, (mask > 0) & ~is_special[ids], mask, options, vocabulary, rng)
-            # Most rows are shorter than the longest: without the empty columns there is less to compute.
+            # Columns of masked positions that no row of the batch uses are removed, to compute less.
             used = max(1, int(masked[features.MASKED_LM_WEIGHTS].sum(axis=1).max()))
             for name in (features.MASKED_LM_POSITIONS, features.MASKED_LM_IDS, features.MASKED_LM_WEIGHTS):
                 masked[name] = masked[name][:, :used]
@@ -100,7 +102,9 @@ class MaskedLMTask(TextTask):
             options = MaskingOptions(**{**enough, **given})
         except TypeError:
             known = [*MaskingOptions.__dataclass_fields__, "replacement_tokens"]
-            raise InputError(f"masking has: {', '.join(known)}. Received: {', '.join(map(str, given))}") from None
+            raise InputError(
+                f"masking must have keys among {', '.join(known)}. Received: {', '.join(map(str, given))}"
+            ) from None
         return options, MaskingVocabulary.of(self.tokenizer.vocabulary, replacement_tokens)
 
 
@@ -121,17 +125,17 @@ def fit_texts(
     """Trains a `MaskedLM` on texts. A model that was not compiled gets an `AdamW` for this call, as in `fitting`.
 
     Args:
-        x: N strings, in anything that `fit_texts` of the other tasks takes, or a finite data set of them.
+        x: N strings, in any container that `fit_texts` of the other tasks takes, or a finite data set of strings.
         batch_size: rows per update.
-        epochs: passes over the texts; each draws other masks.
-        max_seq_length: longer texts make several rows; by default what the model has positions for.
+        epochs: passes over the texts, each with other masks.
+        max_seq_length: longer texts are split into several rows; by default the number of the model's positions.
         masking: name -> value: `masked_lm_prob` (0.15), `do_whole_word_mask`, `max_ngram_size`, ...
-        validation_data: texts, evaluated after each epoch with the same masks; or anything else that Keras takes.
-        seed: of the order and the masks.
+        validation_data: texts, evaluated after each epoch with the same masks; or data as for `keras.Model.fit`.
+        seed: the seed of the order and of the masks.
         **kwargs: as in `fitting.fit_texts`.
 
     Raises:
-        InputError: there are labels, a text is no string, none has a token, or an option is unknown.
+        InputError: labels are given, a text is not a string, no text has a token, or an option is unknown.
     """
     check_options(fit_texts, kwargs, FIT_OPTIONS)
     task, rows = _rows(model, x, y, max_seq_length)
@@ -157,13 +161,13 @@ def evaluate_texts(
     return_dict: bool = True,
     **kwargs,
 ) -> dict[str, float]:
-    """Returns `loss`, `masked_lm_accuracy` and `perplexity` of texts with masks of that seed; arguments as above.
+    """Returns `loss`, `masked_lm_accuracy` and `perplexity` on texts, masked at random by `seed`.
 
-    `verbose` changes nothing, since there is no progress to see; `return_dict` must be true, and other options of Keras
-    are refused by name.
+    The arguments are those of `fit_texts`. `verbose` is ignored, `return_dict` must be true, and other options of Keras
+    are rejected.
 
-    The perplexity is e to the power of the loss, of the masked tokens given all others. It depends on how much is
-    masked; what masks one token at a time is `pseudo_perplexity`.
+    The perplexity is exp(loss), over the masked tokens given all others. It depends on the share of masked tokens;
+    `pseudo_perplexity` masks one token at a time instead.
     """
     check_masked_lm(model)
     check_options(evaluate_texts, kwargs)
@@ -182,8 +186,8 @@ def evaluate_texts(
 
 
 def predict_texts(model, x, batch_size: int = 32, *, verbose="auto", **options) -> list[FilledText]:
-    """Returns what could stand at each [MASK] of texts; `options` are those of `fill_masks`, and `verbose` changes
-    nothing, since there is no progress to see."""
+    """Returns the most probable tokens for each [MASK] of texts; `options` are those of `fill_masks`. `verbose` is
+    ignored."""
     check_options(predict_texts, options, option_names(fill_masks))
     texts = collect(x, 0)[0] if hasattr(x, "element_spec") else x
     return fill_masks(model, texts, batch_size=batch_size, **options)
@@ -201,7 +205,7 @@ def _dataset(task: MaskedLMTask, rows: TokenRows, batch_size: int, masking, seed
     example = next(task.batches(rows, 1, masking, seed))
     signature = {name: tf.TensorSpec([None, None], values.dtype) for name, values in example.items()}
     generate = tf.autograph.experimental.do_not_convert(lambda: task.batches(rows, batch_size, masking, seed, **order))
-    # Keras takes a data set of unknown size for one that ended too early.
+    # Without a known size, Keras warns that the data set ended too early.
     count = tf.data.INFINITE_CARDINALITY if order.get("repeat") else len(RowBatches(rows, batch_size))
     dataset = tf.data.Dataset.from_generator(generate, output_signature=signature)
     return dataset.apply(tf.data.experimental.assert_cardinality(count)).prefetch(tf.data.AUTOTUNE)

@@ -1,8 +1,8 @@
-"""Text from a masked language model, by filling masks again and again.
+"""Generates text with a masked language model, by filling masks repeatedly.
 
-Such a model has learnt to fill gaps in finished texts. It gives no probability to a text as a whole and cannot say when
-a text ends, so the length is given, and what it writes drifts and repeats itself more than what a left-to-right model
-writes. See docs/text_prediction.md.
+A masked language model fills gaps in finished texts. It does not model the probability of a whole text or where a text
+ends. So the length must be given, and the text drifts and repeats itself more than that of a left-to-right model. See
+docs/text_prediction.md.
 """
 
 import dataclasses
@@ -27,21 +27,21 @@ class GenerationOptions:
     """How text is generated.
 
     Args:
-        length: the number of tokens to write.
-        order: `left_to_right`, `most_confident` (always the place that the model is surest of) or `random` fill one
-            place in each pass. `mask_predict` fills all in the first pass, and in the others those again that it was
-            least sure of, fewer each time.
-        temperature: 0 takes the likeliest token; 1 draws by the model's probabilities; above 1 draws more boldly.
-        top_k: draws from so many likeliest tokens only; None from all.
-        rounds: the passes of `mask_predict`.
-        revisions: how often, in the end, every place is masked once more and drawn again, in random order.
+        length: the number of tokens to generate.
+        order: `left_to_right`, `most_confident` (the mask with the most probable token) or `random` fill one mask in
+            each pass. `mask_predict` fills all masks in the first pass; each later pass masks and fills the least
+            probable tokens again, fewer each time.
+        temperature: 0 selects the likeliest token; 1 samples from the model's probabilities; above 1 flattens them.
+        top_k: sample from this many likeliest tokens only; None samples from all.
+        rounds: the number of passes of `mask_predict`.
+        revisions: how many times, at the end, every generated token is masked and sampled again, in random order.
         seed: the same seed gives the same text.
 
     Raises:
         InputError: a value is out of range.
 
-    References: Wang & Cho, 2019, BERT has a Mouth, and It Must Speak (drawing again at random places); Ghazvininejad et
-    al., 2019, Mask-Predict.
+    References: Wang & Cho, 2019, BERT has a Mouth, and It Must Speak (sampling again at random positions);
+        Ghazvininejad et al., 2019, Mask-Predict.
     """
 
     length: int = 20
@@ -63,7 +63,7 @@ class GenerationOptions:
 
 @dataclasses.dataclass(frozen=True)
 class GeneratedText:
-    """What was written behind a prompt: `tokens`, as they are in the vocabulary, and `text`, the prompt included."""
+    """A continued prompt: the generated `tokens`, as in the vocabulary, and `text`, which includes the prompt."""
 
     prompt: str
     tokens: tuple[str, ...]
@@ -71,7 +71,7 @@ class GeneratedText:
 
 
 def generate_text(model, prompts, *, batch_size: int = 32, **options) -> list[GeneratedText]:
-    """Writes text behind prompts.
+    """Continues prompts.
 
     Args:
         model: a `MaskedLM` or `BertPretrainer` with a vocabulary.
@@ -80,11 +80,11 @@ def generate_text(model, prompts, *, batch_size: int = 32, **options) -> list[Ge
         **options: see `GenerationOptions`: `length`, `order`, `temperature`, `top_k`, `rounds`, `revisions`, `seed`.
 
     Returns:
-        A `GeneratedText` for each prompt. What is drawn for a prompt does not depend on the others.
+        A `GeneratedText` for each prompt. It does not depend on the other prompts.
 
     Raises:
-        InputError: a prompt with `length` more tokens is longer than the model or has a [MASK], an option is unknown or
-            out of range, or the model has no masked-LM head or no vocabulary.
+        InputError: a prompt with `length` more tokens exceeds the model's positions, a prompt has a [MASK], an option
+            is unknown or out of range, or the model has no masked-LM head or no vocabulary.
 
     Example:
         model = MaskedLM.from_pretrained("uncased_L-12_H-768_A-12")
@@ -111,7 +111,7 @@ def _options(options: dict) -> GenerationOptions:
 
 
 class _Writer:
-    """The rows of all prompts while they are filled; a place is one of the `length` tokens behind a prompt."""
+    """The rows of all prompts while they are filled; a "place" is the index of one of the `length` generated tokens."""
 
     def __init__(self, model, prompts: list[str], options: GenerationOptions, batch_size: int):
         self.model, self.prompts, self.options, self.batch_size = model, prompts, options, batch_size
@@ -121,12 +121,12 @@ class _Writer:
         self.rows, self.first_columns = [], []
         for number, prompt in enumerate(prompts, start=1):
             if mask in prompt:
-                raise InputError(f"Prompt {number} has a {mask}. What fills masks inside a text is fill_masks.")
+                raise InputError(f"Prompt {number} must not have a {mask}. Use fill_masks to fill masks inside a text.")
             ids = [self.vocabulary.cls_id, *self.tokenizer.encode(prompt)]
             if len(ids) + options.length + 1 > longest:
                 raise InputError(
-                    f"Prompt {number} has {len(ids) - 1} tokens. With {options.length} more, [CLS] and [SEP] that is "
-                    f"longer than the model's {longest} positions: give a shorter prompt or length."
+                    f"Prompt {number} has {len(ids) - 1} tokens. With {options.length} more, [CLS] and [SEP] it "
+                    f"exceeds the model's {longest} positions. Give a shorter prompt or a smaller length."
                 )
             self.first_columns.append(len(ids))
             ids += [self.vocabulary.mask_id] * options.length + [self.vocabulary.sep_id]
@@ -135,7 +135,7 @@ class _Writer:
         is_candidate = np.zeros(model.config.vocab_size, bool)
         is_candidate[self.vocabulary.text_ids()] = True
         self._forbidden = np.where(is_candidate, 0.0, -np.inf)
-        # The first token begins a word: the prompt stays as it is.
+        # The first generated token must begin a word, so that it does not change the prompt's last word.
         continues = [self.vocabulary.continues_word(token) for token in self.vocabulary.tokens]
         continues += [False] * (model.config.vocab_size - len(continues))
         self._forbidden_first = np.where(continues, -np.inf, self._forbidden)
@@ -179,7 +179,7 @@ class _Writer:
             if self.tokenizer.keeps_spaces:
                 written = self.tokenizer.decode(row[first:-1].tolist())
             else:
-                # Joined behind a word, so that punctuation finds its place.
+                # Joined after a dummy word, so that leading punctuation is attached to the prompt.
                 written = join_tokens(["x" if prompt.strip() else "", *tokens])
                 written = written.removeprefix("x") if prompt.strip() else written
             found.append(GeneratedText(prompt, tokens, prompt.rstrip() + written))
@@ -190,7 +190,7 @@ class _Writer:
             row[first + at] = self.vocabulary.mask_id
 
     def _draw(self, columns: list[np.ndarray]) -> list[np.ndarray]:
-        """Draws tokens at places of each row, all from one pass; returns their log-probabilities in the model."""
+        """Samples tokens at places of each row, all in one pass; returns the model's log-probabilities of them."""
         positions = [first + at for first, at in zip(self.first_columns, columns, strict=True)]
 
         def draw(number: int, log_probabilities: np.ndarray):

@@ -14,12 +14,12 @@ class ChoiceExamples:
     Attributes:
         prompts: N texts.
         choices: N lists of texts, all equally long.
-        answers: for each example the number of the right choice, from 0; or None.
-        source: where they are from, for messages.
-        weights: for each example a number of 0 or more, what it counts in training; or None.
+        answers: N numbers of the right choices, from 0; or None.
+        source: where the examples come from, for messages.
+        weights: N weights for training, 0 or more; or None.
 
     Raises:
-        InputError: there are none, one is empty, the numbers disagree, or an answer is no choice.
+        InputError: there are no examples, a text is empty, the lengths differ, or an answer is out of range.
     """
 
     prompts: Sequence[str]
@@ -79,7 +79,7 @@ class ChoiceExamples:
 
 
 def choice_names(labels: Iterable[str], num_choices: int) -> list[str]:
-    """Returns the names by which labels call the choices: letters from A, or numbers from 0.
+    """Returns the names of the choices, in the style of `labels`: letters from A, or numbers from 0.
 
     >>> choice_names(["B", "A"], 3), choice_names(["2"], 3)
     (['A', 'B', 'C'], ['0', '1', '2'])
@@ -93,7 +93,7 @@ def right_choices(labels: Sequence[str], names: Sequence[str], source: str) -> l
     """Returns the number of the right choice for each label.
 
     Raises:
-        InputError: a label is no name of a choice.
+        InputError: a label is not one of `names`.
     """
     numbers = {name: number for number, name in enumerate(names)}
     for number, label in enumerate(labels, start=1):

@@ -1,4 +1,4 @@
-"""What a person looks at after an evaluation of multiple choice: which places are taken, and the worst errors."""
+"""The evaluation report of multiple choice: how often each position is chosen, and the worst errors."""
 
 import os
 from collections import Counter
@@ -20,14 +20,15 @@ def write_choice_report(
 ) -> None:
     """Writes the report on a task with several choices for each prompt.
 
-        report.txt     scores, chance, and how often each place was right and was taken: a model that has learnt nothing
-                       of the texts takes some places more than others
+        report.txt     scores, accuracy by chance, and how often each position is right and was chosen: a model that
+                       ignores the texts prefers some positions
         errors.tsv     the prompts with a wrong choice, the highest loss first
 
     Args:
-        folder: files in it are replaced.
-        right, predicted: for each prompt the number of the choice, from 0.
-        scores: what `report.txt` begins with.
+        folder: the folder to write to. Existing files are replaced.
+        right, predicted: N numbers of choices, from 0.
+        losses: N losses.
+        scores: name -> value, the first lines of `report.txt`.
 
     Raises:
         InputError: the files cannot be written.

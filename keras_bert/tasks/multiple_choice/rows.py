@@ -1,4 +1,4 @@
-"""Prompts with choices -> the rows that a model takes, one for each choice."""
+"""Encodes prompts with choices as token rows, one for each choice."""
 
 from collections.abc import Sequence
 
@@ -10,7 +10,7 @@ from keras_bert.tasks.classification.rows import encode_texts
 def encode_choices(
     prompts: Sequence[str], choices: Sequence[Sequence[str]], tokenizer, max_seq_length: int
 ) -> tuple[dict[str, np.ndarray], np.ndarray]:
-    """Makes a row [CLS] prompt [SEP] choice [SEP] for every choice.
+    """Encodes every choice as a row [CLS] prompt [SEP] choice [SEP].
 
     Args:
         prompts: N strings.
@@ -18,8 +18,8 @@ def encode_choices(
         tokenizer: a `GraphForm`.
 
     Returns:
-        dict of `input_ids`, `input_mask`, `segment_ids`, int32 (N, C, max_seq_length); and for which examples a row
-        was cut, bool (N,).
+        dict of `input_ids`, `input_mask`, `segment_ids`, int32 (N, C, max_seq_length); and bool (N,), true for examples
+        with a row that was cut.
     """
     num_choices = len(choices[0])
     first = [prompt for prompt in prompts for _ in range(num_choices)]

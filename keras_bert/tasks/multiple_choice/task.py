@@ -19,13 +19,13 @@ from keras_bert.tokenization.user_inputs import as_list, as_texts
 
 @dataclasses.dataclass(frozen=True)
 class ChoiceAnswer:
-    """The choice that a model takes.
+    """The predicted choice of an example.
 
     Attributes:
-        choice: its number, from 0.
-        text: the choice itself.
-        probability: that of `choice`.
-        probabilities: one for each choice.
+        choice: the number of the choice, from 0.
+        text: the text of the choice.
+        probability: the probability of `choice`.
+        probabilities: the probabilities of all choices.
     """
 
     choice: int
@@ -37,8 +37,8 @@ class ChoiceAnswer:
 class MultipleChoiceTask(TextTask):
     """Prompts and choices -> the numbers of the right choices.
 
-    `x` is a tuple of two columns: N prompts, and N lists of choices, all equally long. `y` is the numbers of the right
-    choices, from 0. The score is the accuracy.
+    `x` is a tuple of two columns: N prompts, and N lists of choices, all of the same length. `y` is N numbers of the
+        right choices, from 0. The score is the accuracy.
     """
 
     name = "multiple_choice"
@@ -47,7 +47,7 @@ class MultipleChoiceTask(TextTask):
     def examples(self, x, y=None, sample_weight=None) -> ChoiceExamples:
         if not isinstance(x, (tuple, list)) or len(x) != 2 or isinstance(x[1], str):
             raise InputError(
-                "Give prompts and choices as a tuple of two columns: (prompts, choices), with a list of choices for "
+                "Prompts and choices must be a tuple of two columns, (prompts, choices), with a list of choices for "
                 f"each prompt. Received: {x!r:.100}"
             )
         answers = None if y is None else as_list(y, "the numbers of the right choices")
@@ -89,14 +89,14 @@ class MultipleChoiceTask(TextTask):
     def losses(self, examples: ChoiceExamples, answers: Sequence[ChoiceAnswer]) -> np.ndarray:
         """Returns the loss of each example, (N,)."""
         of_right = [answer.probabilities[right] for answer, right in zip(answers, examples.answers, strict=True)]
-        # The smallest float stands for a probability that is too small for one.
+        # A probability that underflows to 0 is replaced by the smallest normal float.
         return -np.log(np.maximum(of_right, np.finfo(np.float64).tiny))
 
     def without_labels(self, examples: ChoiceExamples) -> ChoiceExamples:
         return dataclasses.replace(examples, answers=None)
 
     def scores_of_guessing(self, examples: ChoiceExamples) -> dict[str, float]:
-        """Returns `chance`: the accuracy of guessing."""
+        """Returns `chance`, the accuracy of random guesses."""
         return {"chance": 1 / examples.num_choices}
 
     def write_report(self, folder: str | os.PathLike, answered: Answered, scores: Mapping[str, float]) -> None:
@@ -112,8 +112,8 @@ class MultipleChoiceTask(TextTask):
         )
 
     def write_predictions(self, folder: str | os.PathLike, answered: Answered, name: str) -> None:
-        """Writes NAME_results.tsv, a line per example and a probability per choice, and NAME_predictions.tsv with the
-        prompts, the numbers and texts of the choices that were taken, and their probabilities."""
+        """Writes NAME_results.tsv, a line per example with a probability per choice, and NAME_predictions.tsv with the
+        prompts, and the numbers, texts and probabilities of the predicted choices."""
         examples, answers = answered.examples, answered.answers
         path = os.path.join(folder, f"{name}_results.tsv")
         write_numbers(path, (answer.probabilities for answer in answers))

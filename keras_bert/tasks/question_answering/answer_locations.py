@@ -1,4 +1,4 @@
-"""Where the answers of training data are among the tokens of the windows, and what does not fit."""
+"""Locates the answers of training data among the tokens of the windows, and reports those that do not fit."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -9,7 +9,7 @@ from keras_bert.program.errors import InputError
 from keras_bert.tasks.question_answering.examples import QuestionExamples, find_answer
 from keras_bert.tasks.question_answering.rows import Windows
 
-# Names in messages, of those that are many.
+# The most question ids that a note lists.
 _MOST_NAMES = 5
 
 
@@ -20,11 +20,11 @@ class AnswerLocations:
     W windows, Q questions.
 
     Attributes:
-        starts, ends: int (W,), 0 where a window does not show all of the answer, as google-research/bert has it: such a
-            window is learned to have none.
-        is_known: bool (Q,), false for questions of which nothing can be learned: they have an answer, but it is not in
-            the context or leaves no token.
-        notes: what was not as it should be, in words, with its number.
+        starts, ends: int (W,), 0 for windows that do not contain the whole answer. As in google-research/bert, the
+            model is trained to find no answer in these windows.
+        is_known: bool (Q,), false for questions that cannot be used for training: they have an answer, but it is not in
+            the context or has no tokens.
+        notes: sentences that report how many answers did not fit, and why.
     """
 
     starts: np.ndarray
@@ -34,7 +34,7 @@ class AnswerLocations:
 
 
 def check_training_questions(train: QuestionExamples, version_2_with_negative: bool) -> None:
-    """Raises `InputError` if there are no questions, or questions without an answer that the options do not allow."""
+    """Raises `InputError` if no question has an answer, or if one has none without `version_2_with_negative`."""
     if not any(train.answers):
         raise InputError(f"{train.source}: no question has an answer. There is nothing to train on.")
     without = next((name for name, answers in zip(train.ids, train.answers, strict=True) if not answers), None)
@@ -50,7 +50,7 @@ def locate_answers(examples: QuestionExamples, windows: Windows) -> AnswerLocati
 
     Args:
         examples: questions with answers.
-        windows: made of their questions and contexts.
+        windows: the windows of these questions and contexts.
     """
     tokens, lost, moved, without_tokens, cut = [], [], [], [], []
     for number, answers in enumerate(examples.answers):
@@ -75,11 +75,11 @@ def locate_answers(examples: QuestionExamples, windows: Windows) -> AnswerLocati
     is_known = np.ones(len(examples), bool)
     is_known[lost + without_tokens] = False
     kinds = [
-        (lost, "have an answer that is not in their context: nothing is learned from them"),
-        (without_tokens, "have an answer that leaves no token: nothing is learned from them"),
-        (moved, "have an answer that is not where it says: the nearest place with its text is taken"),
-        (cut, "have an answer that begins or ends inside a token: the whole token is taken"),
-        (unseen, "have an answer that no window shows in full: it is learned that the windows have none"),
+        (lost, "have an answer that is not in their context: they are not used for training"),
+        (without_tokens, "have an answer without tokens: they are not used for training"),
+        (moved, "have an answer that is not at its answer_start: the nearest occurrence is used"),
+        (cut, "have an answer that begins or ends inside a token: the whole token is used"),
+        (unseen, "have an answer that no window contains in full: their windows are trained as having no answer"),
     ]
     return AnswerLocations(starts, ends, is_known, [_note(examples, *kind) for kind in kinds if kind[0]])
 

@@ -1,7 +1,7 @@
-"""From two logits for each token to answers: parts of the context, with probabilities, offsets and n-best.
+"""Converts start and end logits to answers: spans of the context with probabilities, offsets and an n-best list.
 
-The choice is that of google-research/bert `run_squad.py` (`write_predictions`), for many windows at once. The texts of
-answers are the characters of the context that their tokens come from.
+Answers are selected as in google-research/bert `run_squad.py` (`write_predictions`), for many windows at once. The text
+of an answer is the part of the context that its tokens come from.
 """
 
 import dataclasses
@@ -13,9 +13,9 @@ import numpy as np
 from keras_bert.program.errors import InputError
 from keras_bert.tasks.question_answering.rows import Windows
 
-# Windows whose candidates are formed together: 400 each, for the 20 best starts and ends.
+# The number of windows whose candidates are computed together. A window has 400: the 20 best starts x 20 best ends.
 _WINDOWS_AT_ONCE = 1024
-# What speaks for no answer where the context has not one token to answer with. Finite, for JSON.
+# The null score difference of a context without tokens. Finite, since JSON has no infinity.
 NOTHING_TO_SAY = 1e6
 
 
@@ -25,9 +25,9 @@ class Candidate:
 
     Attributes:
         text: `context[start:end]`; empty for "there is no answer".
-        start, end: the first character in the context and the one after the last, or None.
-        probability: among the candidates of the question.
-        start_logit, end_logit: what the model gave the first and the last token; their sum is the score.
+        start, end: the first character in the context and the one after the last; None for "there is no answer".
+        probability: the probability among the candidates of the question.
+        start_logit, end_logit: the logits of the first and the last token. Their sum is the score.
     """
 
     text: str
@@ -40,15 +40,15 @@ class Candidate:
 
 @dataclasses.dataclass(frozen=True)
 class FoundAnswer:
-    """A model's answer to a question.
+    """The answer of a model to a question.
 
     Attributes:
         text: `context[start:end]`; empty when there is no answer.
         start, end: the first character in the context and the one after the last; None when there is no answer.
-        probability: that of this answer among the n-best.
-        null_score_difference: the score of no answer, less that of the best answer: over the threshold there is none.
-            None from a model that always answers.
-        nbest: the best answers, the best first.
+        probability: the probability of this answer among `nbest`.
+        null_score_difference: the score of no answer minus that of the best answer. If it exceeds the threshold, there
+            is no answer. None from a model that always answers.
+        nbest: the best candidates, the best first.
     """
 
     text: str
@@ -64,11 +64,11 @@ class FoundAnswer:
 
     @property
     def best_text(self) -> str:
-        """Returns the best text, even if no answer is more probable."""
+        """The text of the best candidate that is not empty, regardless of the threshold."""
         return next((candidate.text for candidate in self.nbest if candidate.text), "")
 
     def with_threshold(self, null_threshold: float) -> "FoundAnswer":
-        """Returns the answer under another threshold, for a model that may answer nothing."""
+        """Returns the answer for another threshold. The model must be one that may give no answer."""
         text = self.best_text if self.null_score_difference <= null_threshold else ""
         chosen = next(candidate for candidate in self.nbest if candidate.text == text)
         return dataclasses.replace(self, text=text, start=chosen.start, end=chosen.end, probability=chosen.probability)
@@ -76,16 +76,16 @@ class FoundAnswer:
 
 @dataclasses.dataclass(frozen=True)
 class AnswerOptions:
-    """How answers are chosen.
+    """How answers are selected.
 
     Args:
-        n_best_size: so many of the best starts and ends of a window are combined, and so many answers kept.
-        max_answer_length: the most tokens of an answer.
-        null_threshold: there is no answer where its score exceeds that of the best answer by more than this. None:
-            there is an answer to every question, as in SQuAD 1.1.
+        n_best_size: the number of best starts and of best ends of a window that are combined, and of answers to keep.
+        max_answer_length: maximum tokens of an answer.
+        null_threshold: the answer is "none" if the score of no answer exceeds that of the best answer by more than
+            this. None: every question gets an answer, as in SQuAD 1.1.
 
     Raises:
-        InputError: a number is below 1, or the threshold not a number.
+        InputError: a number is below 1, or the threshold is NaN.
     """
 
     n_best_size: int = 20
@@ -109,16 +109,18 @@ def find_answers(
     end_logits: np.ndarray,
     options: AnswerOptions,
 ) -> list[FoundAnswer]:
-    """Returns the answer to each question.
+    """Returns the answers to Q questions.
 
-    A window offers the combinations of its best starts and ends: inside the context, not longer than allowed, and
-    beginning at a token that has no better window. All windows of a question compete; answers with the same text are
-    one. If none of the combinations is possible, the best possible one is taken.
+    The candidates of a window are combinations of its best starts and ends. They lie inside the context, have at most
+    `max_answer_length` tokens, and begin at a token that no other window shows with more context. The candidates of all
+    windows of a question compete; candidates with the same text count as one. If no combination is valid, all valid
+    spans are searched for the best one.
 
     Args:
-        windows: W windows with T tokens, of Q questions.
-        contexts: the Q contexts.
-        start_logits, end_logits: float (T,), as `windows.ids`.
+        windows: W windows with T tokens in total.
+        contexts: Q strings.
+        start_logits, end_logits: float (T,), aligned with `windows.ids`.
+        options: how answers are selected.
 
     Raises:
         InputError: a logit is not a finite number.
@@ -146,12 +148,12 @@ def find_answers(
     return found
 
 
-# A text, the characters it is from, and its two logits.
+# (text, start character, end character, start logit, end logit)
 _Span = tuple[str, int | None, int | None, float, float]
 
 
 class _Batch:
-    """The windows of some questions: v windows, all arrays begin with them."""
+    """The v windows of some questions. The first axis of all arrays is the window."""
 
     def __init__(self, windows: Windows, window_splits: np.ndarray, start_logits: np.ndarray, end_logits: np.ndarray):
         part = slice(window_splits[0], window_splits[-1])
@@ -159,20 +161,20 @@ class _Batch:
         self.first_question = int(windows.question[part.start])
         self.question = windows.question[part] - self.first_question
         self.first_column = windows.first_column[part]
-        # The place of the context token in column 0, if there was one, among all tokens of the contexts.
+        # The index, among all context tokens, that column 0 would have if the context began there.
         context = windows.context_of[windows.question[part]]
         self.first_place = windows.contexts.splits[context] + windows.first_token[part] - self.first_column
         self.token_starts, self.token_ends = windows.contexts.starts, windows.contexts.ends
         row_splits = windows.splits[part.start : part.stop + 1]
         self.logits = [_padded(logits, row_splits) for logits in (start_logits, end_logits)]
         token = np.arange(self.logits[0].shape[1]) - self.first_column[:, None]
-        # A question without a token ([CLS] [SEP] context) asks nothing, so nothing in the context answers it.
+        # A question without tokens ([CLS] [SEP] context) has no answer.
         asks = self.first_column > windows.options.num_special - 1
         self.in_context = asks[:, None] & (token >= 0) & (token < windows.num_tokens[part][:, None])
         self.may_begin = self.in_context & self._has_best_window(windows, part, token)
 
     def _has_best_window(self, windows: Windows, part: slice, token: np.ndarray) -> np.ndarray:
-        """bool (v, S): whether a context token of the window has more context here than in any other."""
+        """Returns bool (v, S): whether no other window shows the context token with more context."""
         best, token_splits = windows.best_window
         number = np.arange(len(self.question)) - self.splits[self.question]
         token_numbers = (token_splits[windows.question[part]] + windows.first_token[part])[:, None] + token
@@ -182,7 +184,7 @@ class _Batch:
 
 
 def _padded(values: np.ndarray, splits: np.ndarray) -> np.ndarray:
-    """Lays flat rows into float64 (rows, longest), with -inf behind them."""
+    """Pads flat rows with -inf; returns float64 (rows, longest)."""
     lengths = np.diff(splits)
     is_real = np.arange(lengths.max()) < lengths[:, None]
     result = np.full(is_real.shape, -np.inf)
@@ -191,9 +193,9 @@ def _padded(values: np.ndarray, splits: np.ndarray) -> np.ndarray:
 
 
 def _candidates(batch: _Batch, options: AnswerOptions) -> dict[str, np.ndarray]:
-    """Returns `window`, `start`, `end` (columns) of the possible combinations, (c,), by question, the best first.
+    """Returns the valid candidates: arrays `window`, `start`, `end` (columns), (c,), by question, the best first.
 
-    Equal ones stand in the order of windows, then of starts, then of ends, as Google's stable sorting leaves them.
+    Ties are in the order of window, start and end, as in Google's stable sort.
     """
     starts, ends = (np.argsort(-logits, axis=1, kind="stable")[:, : options.n_best_size] for logits in batch.logits)
     may_begin = np.take_along_axis(batch.may_begin, starts, axis=1)
@@ -223,7 +225,7 @@ def _best_first(candidates: dict[str, np.ndarray], batch: _Batch, question: int)
 
 
 def _exhaustive(batch: _Batch, question: int, options: AnswerOptions) -> Iterator[tuple]:
-    """Yields the best of all possible answers to a question; nothing if the context has no token."""
+    """Yields the best of all valid spans for a question; nothing if the context has no tokens."""
     best = (-np.inf, 0, 0, 0)
     for window in range(batch.splits[question], batch.splits[question + 1]):
         starts = np.where(batch.may_begin[window], batch.logits[0][window], -np.inf)
@@ -238,7 +240,7 @@ def _exhaustive(batch: _Batch, question: int, options: AnswerOptions) -> Iterato
 
 
 def _spelt_out(batch: _Batch, window: np.ndarray, start: np.ndarray, end: np.ndarray) -> Iterator[tuple]:
-    """Yields for each candidate its first character, the one after its last, and its two logits."""
+    """Yields (first character, character after the last, start logit, end logit) of each candidate."""
     first_place = batch.first_place[window]
     return zip(
         batch.token_starts[first_place + start].tolist(),
@@ -276,7 +278,7 @@ def _answer(spans: list[_Span], null: tuple[float, float], options: AnswerOption
         chosen = nbest[0] if nbest else Candidate("", None, None, 1.0, 0.0, 0.0)
         return FoundAnswer(chosen.text, chosen.start, chosen.end, chosen.probability, None, nbest)
     entries = sorted([*spans, ("", None, None, *null)], key=lambda span: -(span[3] + span[4]))[: options.n_best_size]
-    # Whatever is best and nothing at all are always among them.
+    # The n-best list always includes the best span and "no answer".
     entries += [
         span for span in (best, ("", None, None, *null)) if span and span[0] not in {text for text, *_ in entries}
     ]
@@ -286,7 +288,7 @@ def _answer(spans: list[_Span], null: tuple[float, float], options: AnswerOption
 
 
 def _with_probabilities(spans: list[_Span]) -> tuple[Candidate, ...]:
-    """The softmax of the scores, over these only, as Google has it."""
+    """Returns candidates with probabilities: the softmax over these scores only, as in google-research/bert."""
     scores = [start_logit + end_logit for *_, start_logit, end_logit in spans]
     highest = max(scores, default=0.0)
     exponentials = [math.exp(score - highest) for score in scores]

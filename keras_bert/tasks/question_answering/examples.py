@@ -1,4 +1,4 @@
-"""Examples with a question and a text that holds the answer, and where in the text the answer is."""
+"""Examples with a question, a context, and the answers in the context."""
 
 import dataclasses
 import re
@@ -9,7 +9,7 @@ from keras_bert.program.errors import InputError
 
 @dataclasses.dataclass(frozen=True)
 class Answer:
-    """A part of a context: its text, and the character that it begins at."""
+    """A part of a context: its text, and the index of its first character."""
 
     text: str
     start: int
@@ -20,15 +20,15 @@ class QuestionExamples:
     """Questions about contexts, with or without answers.
 
     Attributes:
-        ids: N names of the questions, all different.
+        ids: N distinct ids of the questions.
         questions: N texts, none of them empty.
-        contexts: N texts, none of them empty; questions about the same text repeat it.
-        answers: for each question its answers, none for one that the context does not answer; or None.
-        source: where they are from, for messages.
-        weights: how much each question counts in training, N numbers; or None.
+        contexts: N texts, none of them empty. Questions about the same text repeat it.
+        answers: N lists of answers, empty for questions that the context does not answer; or None.
+        source: where the examples come from, for messages.
+        weights: N weights for training; or None.
 
     Raises:
-        InputError: there are none, one is empty or there twice, or the numbers disagree.
+        InputError: there are no questions, a text is empty, an id is there twice, or the lengths differ.
     """
 
     ids: Sequence[str]
@@ -45,7 +45,7 @@ class QuestionExamples:
         columns = {name: getattr(self, name) for name in names}
         counts = {name: len(values) for name, values in columns.items() if values is not None}
         if len(set(counts.values())) > 1:
-            raise InputError(f"{self.source}: there must be as many of each. Received: {counts}")
+            raise InputError(f"{self.source}: the columns must have the same length. Received: {counts}")
         seen = set()
         for name, question, context in zip(self.ids, self.questions, self.contexts, strict=True):
             if name in seen:
@@ -67,10 +67,10 @@ class QuestionExamples:
 
 
 def find_answer(context: str, answer: Answer) -> tuple[int, int] | None:
-    """Returns the characters `start:end` of an answer in its context, or None where it does not occur.
+    """Returns the characters `start:end` of an answer in its context, or None if it does not occur.
 
-    It need not stand where it says: many data sets count in other units, or cut the context. The nearest occurrence
-    is taken; white space may differ.
+    `answer.start` may be wrong: many data sets count in other units, or cut the context. The occurrence nearest to it
+    is returned; white space may differ.
 
     >>> find_answer("A b, a b, a b.", Answer("a  b", 7))
     (5, 8)

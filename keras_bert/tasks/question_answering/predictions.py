@@ -1,4 +1,4 @@
-"""The files with the answers of a model, as google-research/bert and SQuAD's scripts have them."""
+"""Writes the answers of a model in the formats of google-research/bert and SQuAD's scripts."""
 
 import json
 import os
@@ -11,7 +11,7 @@ from keras_bert.tasks.question_answering.scores import score_question
 
 
 def write_answers(folder: str | os.PathLike, ids: Sequence[str], answers: Sequence[FoundAnswer]) -> None:
-    """Writes `predictions.json` and `nbest_predictions.json`; `null_odds.json` too if every answer may be none."""
+    """Writes `predictions.json`, `nbest_predictions.json` and, if answers may be "none", `null_odds.json`."""
     named = dict(zip(ids, answers, strict=True))
     nbest = {
         name: [
@@ -32,9 +32,9 @@ def write_answers(folder: str | os.PathLike, ids: Sequence[str], answers: Sequen
 
 
 def write_errors(path: str | os.PathLike, examples: QuestionExamples, answers: Sequence[FoundAnswer]) -> None:
-    """Writes the questions whose answer is not exactly right: id, question, right answers, answer, F1, probability.
+    """Writes a TSV file of wrongly answered questions: id, question, right answers, answer, F1, probability.
 
-    The lowest F1 comes first, and of answers with the same F1 the most probable.
+    The lowest F1 comes first; ties are sorted by probability, the highest first.
     """
     always = all(examples.answers)
     rows = []

@@ -1,8 +1,8 @@
-"""Questions and contexts -> the windows that a model takes.
+"""Encodes questions and contexts as windows.
 
 A window is a row [CLS] question [SEP] part of the context [SEP]. A context that is too long for one window is cut into
-several, which overlap. Tokens and windows are those of google-research/bert `run_squad.py`. The tokenizer's offsets
-lead from each token of the context back to its characters.
+several overlapping windows. Tokens and windows are those of google-research/bert `run_squad.py`. The tokenizer's
+offsets map each context token to its characters.
 """
 
 import dataclasses
@@ -15,7 +15,7 @@ from keras_bert.program.errors import InputError
 from keras_bert.records import features
 from keras_bert.tasks.tokenized_texts import TokenizedTexts, tokenize_texts
 
-# Windows whose tokens are laid out together: keeps the memory for their places small.
+# The number of windows whose tokens are copied together; it limits the memory for indices.
 _RANGES_AT_ONCE = 4096
 
 
@@ -24,7 +24,7 @@ class WindowOptions:
     """How contexts are cut.
 
     Args:
-        max_seq_length: tokens of a window, the question and special tokens included.
+        max_seq_length: tokens of a window, including the question and special tokens.
         doc_stride: tokens between the beginnings of two windows.
         max_query_length: longer questions are cut to this many tokens.
         num_special: special tokens of a window; 3 for [CLS] question [SEP] context [SEP].
@@ -47,13 +47,13 @@ class WindowOptions:
         if self.max_seq_length <= self.max_query_length + self.num_special:
             raise InputError(
                 f"A window of max_seq_length={self.max_seq_length} tokens has no room for a context beside a question "
-                f"of max_query_length={self.max_query_length} and {self.num_special} special tokens. Raise the one or "
-                "lower the other."
+                f"of max_query_length={self.max_query_length} and {self.num_special} special tokens. Raise "
+                "max_seq_length or lower max_query_length."
             )
 
     @classmethod
     def of_model(cls, model, max_seq_length: int) -> "WindowOptions":
-        """Returns the options of a `SpanClassifier`. At least half of a row is for the context."""
+        """Returns the options of a `SpanClassifier`. At least half of a row is kept for the context."""
         num_special = model.vocabulary.special_tokens.num_special(2)
         max_query_length = max(1, min(model.max_query_length, (max_seq_length - num_special) // 2))
         return cls(max_seq_length, model.doc_stride, max_query_length, num_special)
@@ -61,19 +61,19 @@ class WindowOptions:
 
 @dataclasses.dataclass(frozen=True)
 class Windows:
-    """The windows of some questions, one question behind the other.
+    """The windows of Q questions, in the order of the questions.
 
-    W windows with T tokens together, Q questions. Context tokens are numbered from 0 in each context.
+    There are W windows with T tokens in total. Context tokens are numbered from 0 in each context.
 
     Attributes:
-        ids: int32 (T,), the rows one behind the other, with their special tokens and without padding.
+        ids: int32 (T,), the concatenated rows, with special tokens and without padding.
         splits: int64 (W + 1,). Row w is `ids[splits[w]:splits[w + 1]]`.
-        question: (W,), the question of each window.
-        first_token, num_tokens: (W,), the context tokens that it shows.
-        first_column: (W,), the column of the first of them.
-        context_of: (Q,), the context of each question, a text of `contexts`.
-        contexts: the tokens of the different contexts.
-        num_cut_questions: how many questions were cut.
+        question: int (W,), the number of each window's question.
+        first_token, num_tokens: int (W,), the first context token of each window, and their number.
+        first_column: int (W,), the column of `first_token` in the row.
+        context_of: int (Q,), the index in `contexts` of each question's context.
+        contexts: the tokens of the distinct contexts.
+        num_cut_questions: number of questions that were cut.
         options: how the contexts were cut.
         pad_id: the id of padding.
     """
@@ -118,19 +118,20 @@ class Windows:
         return len(self.question)
 
     def offsets(self, question: int) -> tuple[np.ndarray, np.ndarray]:
-        """Returns the first character and the one after the last of each context token of a question."""
+        """Returns the start and end characters of each context token of a question, int32 (tokens,) each."""
         return self.contexts.offsets(self.context_of[question])
 
     def positions(self, spans: Sequence[tuple[int, int] | None]) -> tuple[np.ndarray, np.ndarray]:
-        """Returns the columns of the first and last token of the answers, (W,) each; 0 where a window lacks the answer.
+        """Returns the columns of the first and the last token of the answers, int (W,) each; 0 if a window lacks the
+        answer.
 
         Args:
-            spans: for each question the characters `start:end` of its answer, or None.
+            spans: for each question, the characters `start:end` of its answer in the context, or None.
         """
         return self.columns_of([self.tokens_of(question, span) for question, span in enumerate(spans)])
 
     def columns_of(self, tokens: Sequence[tuple[int, int] | None]) -> tuple[np.ndarray, np.ndarray]:
-        """Returns the same as `positions` for the first and last context token of the answers."""
+        """As `positions`, for answers that are given by their first and last context token."""
         found = np.array([pair or (-1, -1) for pair in tokens], np.int64).reshape(-1, 2)
         first, last = found[self.question].T
         is_seen = (first >= self.first_token) & (last < self.first_token + self.num_tokens)
@@ -138,7 +139,7 @@ class Windows:
         return np.where(is_seen, first + shift, 0), np.where(is_seen, last + shift, 0)
 
     def tokens_of(self, question: int, span: tuple[int, int] | None) -> tuple[int, int] | None:
-        """Returns the first and last context token that share a character with `span`, or None."""
+        """Returns the first and the last context token that overlap the characters `span`, or None without overlap."""
         if span is None:
             return None
         starts, ends = self.offsets(question)
@@ -148,23 +149,25 @@ class Windows:
 
     @functools.cached_property
     def best_window(self) -> tuple[np.ndarray, np.ndarray]:
-        """Returns the window that scores each context token: the one with the most context on the token's poorer side.
+        """Returns, for each context token, the window that shows it with the most context on its shorter side.
+
+        Only this window may score answers that begin at the token.
 
         Returns:
-            For the tokens of all questions, one question behind the other, the number of a window of its question,
-            from 0: int64 (tokens,); and where each question begins: int64 (Q + 1,).
+            int64 (tokens,): the number of the window among those of its question, from 0, for the context tokens of all
+            questions; and int64 (Q + 1,): the splits by question.
 
         Reference: google-research/bert `_check_is_max_context`.
         """
         num_tokens = self.contexts.lengths[self.context_of]
         splits = np.concatenate([[0], np.cumsum(num_tokens)])
         first_window = np.searchsorted(self.question, np.arange(len(num_tokens)))
-        # Each (window, token) that there is.
+        # All pairs (window, context token).
         window = np.repeat(np.arange(len(self)), self.num_tokens)
         left = np.arange(len(window)) - np.repeat(np.cumsum(self.num_tokens) - self.num_tokens, self.num_tokens)
         right = self.num_tokens[window] - 1 - left
         token = splits[self.question[window]] + self.first_token[window] + left
-        # Google's formula, with its rounding, so that ties fall as they do there: on the first of the best.
+        # Google's formula, with its rounding, so that ties are resolved in the same way: the first window wins.
         score = np.minimum(left, right) + 0.01 * self.num_tokens[window]
         best_score = np.full(splits[-1], -1.0)
         np.maximum.at(best_score, token, score)
@@ -227,7 +230,7 @@ def make_windows(questions: Sequence[str], contexts: Sequence[str], tokenizer, o
 
 
 def _copy_ranges(target: np.ndarray, target_firsts, source: np.ndarray, source_firsts, lengths) -> None:
-    """Copies parts of one flat array into another: `lengths[n]` values, from and to the n-th of the places.
+    """Copies ranges of a flat array: for each n, `lengths[n]` values from `source_firsts[n]` to `target_firsts[n]`.
 
     Example:
         target [0, 0, 0, 0, 0], target_firsts [3, 0], source [7, 8, 9], source_firsts [1, 0], lengths [2, 1]

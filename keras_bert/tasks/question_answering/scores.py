@@ -1,9 +1,9 @@
-"""The official figures of SQuAD: exact match and F1 of answers, and the best threshold for giving none.
+"""The official scores of SQuAD: exact match and F1 of answers, and the best no-answer threshold.
 
 Written from the published algorithm (Rajpurkar et al., 2016 and 2018, and their evaluation scripts); on the same files
-the figures are those of the scripts. Answers are compared as the scripts do it: in lower case, without ASCII
-punctuation and without the words a, an and the. That was made for English. `language` takes the rules of MLQA instead
-(Lewis et al., 2019), which know the articles of seven languages and count Chinese by characters.
+the scores equal those of the scripts. Answers are compared in lower case, without ASCII punctuation and without the
+English articles. `language` selects the rules of MLQA instead (Lewis et al., 2019), which know the articles of seven
+languages and split Chinese into characters.
 """
 
 import dataclasses
@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 
 from keras_bert.program.errors import InputError
 
-# In MLQA's rules any language loses the punctuation of Unicode, and articles of its own.
+# MLQA removes Unicode punctuation, and the articles of the language.
 _MLQA_ARTICLES = {
     "ar": "ال",
     "de": r"\b(?:ein|eine|einen|einem|eines|einer|der|die|das|den|dem|des)\b",
@@ -27,7 +27,7 @@ _MLQA_ARTICLES = {
     "zh": None,
 }
 LANGUAGES = tuple(_MLQA_ARTICLES)
-# Where words are not parted by spaces, each of these characters counts as a word.
+# Chinese has no spaces between words, so each of these characters counts as a word.
 _CHINESE_CHARACTER = re.compile("([\u4e00-\u9fa5])")
 _ENGLISH_ARTICLES = re.compile(_MLQA_ARTICLES["en"])
 _ASCII_PUNCTUATION = str.maketrans("", "", string.punctuation)
@@ -36,7 +36,7 @@ DEFAULT_NULL_THRESHOLD = 1.0
 
 
 def normalized_answer(text: str, language: str | None = None) -> str:
-    """Normalises an answer for scoring: its words with one space between them.
+    """Normalises an answer for scoring: returns its words, separated by single spaces.
 
     Args:
         language: None for the rules of SQuAD, or a language of MLQA.
@@ -74,7 +74,7 @@ def _is_punctuation(character: str) -> bool:
 
 @dataclasses.dataclass(frozen=True)
 class QuestionScore:
-    """What one predicted answer earns: `exact` is 0 or 1, `f1` from 0 to 1."""
+    """The scores of one predicted answer: `exact` is 0 or 1, `f1` from 0 to 1."""
 
     exact: int
     f1: float
@@ -83,12 +83,17 @@ class QuestionScore:
 def score_question(
     answers: Sequence[str], prediction: str, *, as_in_1_1: bool = False, language: str | None = None
 ) -> QuestionScore:
-    """Compares a predicted answer with the right ones and returns the best score.
+    """Compares a predicted answer with all right answers, and returns the best scores.
 
     Args:
-        answers: none for a question that its context does not answer: then the empty text is right.
-        as_in_1_1: the rules of SQuAD 1.1, which differ where nothing is left of an answer, such as of "the": it counts
-            as an answer there, and has the F1 0.
+        answers: the right answers; empty if the context does not answer the question, so that "" is right.
+        prediction: the predicted answer.
+        as_in_1_1: whether to use the rules of SQuAD 1.1. They differ for answers that normalise to "", such as "the":
+            these count as answers, with an F1 of 0.
+        language: None for the rules of SQuAD, or a language of MLQA.
+
+    Raises:
+        InputError: `answers` is empty under the rules of SQuAD 1.1, or the language is unknown.
 
     >>> score_question(["in Paris", "Paris"], "the city of Paris")
     QuestionScore(exact=0, f1=0.5)
@@ -97,7 +102,9 @@ def score_question(
     if not as_in_1_1:
         right_answers = [text for text in right_answers if text] or [""]
     elif not right_answers:
-        raise InputError("SQuAD 1.1 has an answer for every question. Score this one by the rules of 2.0.")
+        raise InputError(
+            "In SQuAD 1.1 every question must have an answer. Received: a question without one. Use the rules of 2.0."
+        )
     found = normalized_answer(prediction, language)
     empty_f1 = 0.0 if as_in_1_1 else 1.0
     return QuestionScore(
@@ -124,7 +131,7 @@ def score_questions(
     as_in_1_1: bool = False,
     language: str | None = None,
 ) -> dict[str, QuestionScore]:
-    """Scores each question by its id. One without a prediction earns nothing. Others than these are ignored."""
+    """Returns id -> scores. Questions without a prediction get 0; predictions for unknown ids are ignored."""
     nothing = QuestionScore(0, 0.0)
     return {
         name: score_question(texts, predictions[name], as_in_1_1=as_in_1_1, language=language)
@@ -143,23 +150,23 @@ def squad_scores(
     as_in_1_1: bool = False,
     language: str | None = None,
 ) -> dict[str, float | int]:
-    """Returns the official figures of predicted answers.
+    """Returns the official scores of predicted answers.
 
     Args:
-        answers: for each id of a question the texts of its answers; none for one that its context does not answer.
-        predictions: for each id the predicted text, empty for no answer.
-        null_odds: for each id how much speaks for no answer. The best thresholds are found with them.
-        null_threshold: where `null_odds` is over it, the prediction counts as no answer.
-        as_in_1_1: the rules of SQuAD 1.1, see `score_question`.
+        answers: question id -> texts of its answers; empty if the context does not answer the question.
+        predictions: question id -> predicted text; "" for no answer.
+        null_odds: question id -> score of no answer, to find the best thresholds; or None.
+        null_threshold: a prediction counts as no answer if its `null_odds` exceed this.
+        as_in_1_1: whether to use the rules of SQuAD 1.1, see `score_question`.
         language: None for the rules of SQuAD, or a language of MLQA.
 
     Returns:
-        The keys of the script for 2.0, in percent: `exact`, `f1`, `total`; with `HasAns_` and `NoAns_` before them the
-        same for the questions that have an answer and for those that have none, where there are such; and with
-        `null_odds` also `best_exact`, `best_exact_thresh`, `best_f1` and `best_f1_thresh`.
+        The keys of the script for 2.0: `exact` and `f1`, in percent, and `total`, the number of questions. The same
+        keys with the prefixes `HasAns_` and `NoAns_` are for the questions with and without an answer, if there are
+        any. With `null_odds` also `best_exact`, `best_exact_thresh`, `best_f1` and `best_f1_thresh`.
 
     Raises:
-        InputError: there is no question, or one has no odds.
+        InputError: there are no questions, or a question has no null odds.
     """
     if not answers:
         raise InputError("There is no question to score.")
@@ -186,14 +193,16 @@ def best_threshold(
     earned: Mapping[str, float],
     null_odds: Mapping[str, float],
 ) -> tuple[float, float]:
-    """Returns the best mean that a threshold on `null_odds` gives, in percent, and that threshold.
+    """Returns the best mean score, in percent, that a threshold on `null_odds` can give, and the threshold.
 
-    A prediction is kept where its odds are not over the threshold. Start with all questions unanswered: those without
-    an answer are right. Then answer them in the order of their odds, and remember where the sum was highest.
+    A prediction is kept unless its odds exceed the threshold. At first all predictions are "no answer", which is right
+    for questions without an answer. Then predictions are added in the order of their odds; the best sum is kept.
 
     Args:
-        predictions: the answers without any threshold; where they already are empty nothing can be won back.
-        earned: what each prediction earns, 0 to 1.
+        answers: question id -> texts of its answers.
+        predictions: question id -> predicted text, before any threshold is applied.
+        earned: question id -> score of the prediction, 0 to 1.
+        null_odds: question id -> score of no answer.
     """
     current = best = float(sum(not texts for texts in answers.values()))
     threshold = 0.0
@@ -211,7 +220,8 @@ def _check_odds(answers: Mapping[str, Sequence[str]], null_odds: Mapping[str, fl
     missing = [name for name in answers if name not in null_odds]
     if missing:
         raise InputError(
-            f"{len(missing)} questions have no null odds, such as {missing[0]!r}. Give a number for every question."
+            f"Every question must have null odds. Received: {len(missing)} questions without, such as {missing[0]!r}. "
+            "Add a number for each."
         )
 
 

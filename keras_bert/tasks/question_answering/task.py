@@ -1,4 +1,4 @@
-"""Questions about texts, for `SpanClassifier`: answers are parts of the texts, or there is none."""
+"""The task of `SpanClassifier` on texts: answers questions by parts of their contexts."""
 
 import dataclasses
 from collections.abc import Mapping, Sequence
@@ -20,7 +20,7 @@ from keras_bert.tokenization.user_inputs import as_list, as_texts
 
 @dataclasses.dataclass(frozen=True)
 class EncodedQuestions(Encoded):
-    """Questions as the model takes them: a row for each window."""
+    """Encoded questions: a row for each window."""
 
     windows: Windows | None = None
 
@@ -28,12 +28,12 @@ class EncodedQuestions(Encoded):
 class QuestionAnsweringTask(TextTask):
     """Questions and contexts -> answers.
 
-    `x` is a tuple of two columns, N questions and N contexts; one string instead of the contexts is the context of all
-    questions. `y` has the answer of each question, or several that are all right, of which the first is learned: an
-    `Answer(text, start)`, {"text": ..., "answer_start": ...} or, as SQuAD's tables have it, {"text": [...],
-    "answer_start": [...]}; None or an empty list where the context has no answer.
+    `x` is a tuple of two columns, N questions and N contexts. A single string instead of the contexts is the context of
+    all questions. `y` has the answers of each question; if there are several, training uses the first. An answer is an
+    `Answer(text, start)` or {"text": ..., "answer_start": ...}. Several are a list of these or, as in SQuAD's tables,
+    {"text": [...], "answer_start": [...]}. None or an empty list means that the context has no answer.
 
-    `predict` gives a `FoundAnswer` for each question.
+    `predict` returns a `FoundAnswer` for each question.
     """
 
     name = "question_answering"
@@ -86,17 +86,18 @@ class QuestionAnsweringTask(TextTask):
         max_answer_length: int = 30,
         null_threshold: float | None = None,
     ) -> list[FoundAnswer]:
-        """See `AnswerOptions`; without a `null_threshold` it is that of the model."""
+        """Returns the answers; see `AnswerOptions` for the options. `null_threshold` defaults to the model's."""
         threshold = self.model.null_threshold if null_threshold is None else null_threshold
         options = AnswerOptions(n_best_size, max_answer_length, threshold)
         logits = (outputs["start_logits"], outputs["end_logits"])
         return find_answers(encoded.windows, examples.contexts, *logits, options)
 
     def scores(self, examples: QuestionExamples, answers: Sequence[FoundAnswer]) -> dict[str, float]:
-        """Returns the official figures of SQuAD, in percent: 1.1's if every question has an answer, else 2.0's.
+        """Returns the official scores, in percent: those of SQuAD 1.1 if every question has an answer, else of SQuAD
+        2.0.
 
-        From a model that may give no answer also the best figures that another threshold would have given, and that
-        threshold: `best_exact`, `best_exact_thresh`, `best_f1`, `best_f1_thresh`.
+        If the model may give no answer, they include the best scores over all thresholds and those thresholds:
+        `best_exact`, `best_exact_thresh`, `best_f1`, `best_f1_thresh`.
         """
         right_answers = {
             name: [answer.text for answer in texts] for name, texts in zip(examples.ids, examples.answers, strict=True)
@@ -122,14 +123,14 @@ def _length_notes(examples: QuestionExamples, windows: Windows, options: WindowO
     if num_long:
         notes.append(
             f"{examples.source}: {num_long} of {len(examples)} contexts do not fit in {options.max_seq_length} tokens "
-            f"and are seen through several windows; there are {len(windows)} windows"
+            f"and were cut into several windows; there are {len(windows)} windows"
         )
     return notes
 
 
 def _answers_of(y: Any) -> list[list[Answer]]:
     """Returns the answers of each question."""
-    if isinstance(y, Mapping):  # two columns, as a data set or a table has them
+    if isinstance(y, Mapping):  # a data set or a table with two columns
         _check_names(y, 0)
         texts, starts = as_list(y["text"], "texts of answers"), as_list(y["answer_start"], "starts of answers")
         if len(texts) != len(starts):

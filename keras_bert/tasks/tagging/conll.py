@@ -6,10 +6,10 @@ from keras_bert.tasks.tagging.examples import TaggedSentences
 
 
 def conll_lines(sentences: TaggedSentences, predicted: Sequence[Sequence[str]]) -> Iterator[str]:
-    """Yields the lines of a CoNLL file: a word and its tags a line, an empty line behind each sentence.
+    """Yields the lines of a CoNLL file: a line per word with its tags, and an empty line after each sentence.
 
-    Columns are parted by blanks, as conlleval reads them, or by tabs where a word has a blank in it. Where there are
-    several documents, each begins with a -DOCSTART- line of as many columns.
+    Columns are separated by spaces, as conlleval requires, or by tabs if a word contains a space. If there are several
+    documents, each begins with a -DOCSTART- line with the same number of columns.
     """
     separator = "\t" if any(len(word.split()) > 1 for words in sentences.words for word in words) else " "
     tags = [predicted] if sentences.tags is None else [sentences.tags, predicted]

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from keras_bert.program.errors import InputError
 from keras_bert.tasks.tagging import tag_schemes
 
-# Of fewer words it is not said that they are probably tags.
+# With fewer words there is no note that words and tags may be swapped.
 _FEW_WORDS = 50
 
 
@@ -17,18 +17,18 @@ class TaggedSentences:
     """Sentences in words, with or without tags.
 
     Attributes:
-        words: for each sentence its words, one or more, none of them empty.
-        tags: for each sentence a tag per word; or None.
-        documents: for each sentence the number of its document, rising; one document when None.
-        source: where they are from, for messages.
-        locations: where each sentence begins, for messages ("line 12"); "sentence 3" when None.
-        weights: for each sentence a number of 0 or more, what it counts in training; or None.
-        texts: for each sentence the plain text that its words were found in, None for one that was given in words; None
-            when all were.
-        spans: with `texts`, for each sentence where its words are in the text, in characters.
+        words: N lists of words, none of them empty.
+        tags: N lists with a tag per word; or None.
+        documents: N ascending document numbers; None for one document.
+        source: where the examples come from, for messages.
+        locations: N locations of sentences, for messages, such as "line 12"; None for "sentence 3".
+        weights: N weights for training, 0 or more; or None.
+        texts: N plain texts that the words were found in, None for sentences that were given as words; or None if all
+            were given as words.
+        spans: with `texts`: N lists of the characters `start:end` of each word in its text.
 
     Raises:
-        InputError: there are none, one is empty, words and tags disagree, or a weight is no such number.
+        InputError: there are no sentences, a word or a sentence is empty, the lengths differ, or a weight is invalid.
     """
 
     words: Sequence[Sequence[str]]
@@ -74,14 +74,14 @@ class TaggedSentences:
 
 
 def in_one_scheme(sentences: TaggedSentences) -> tuple[TaggedSentences, tag_schemes.TagScheme | None, list[str]]:
-    """Brings entity tags into a legal form: IOB1 becomes BIO, an entity that begins in the middle gets its beginning.
+    """Makes entity tags valid: converts IOB1 to BIO, and adds a missing B- to the first word of an entity.
 
     Returns:
-        The sentences, the scheme of their tags (None when they mark no entities), and what was changed or is
-        suspicious, in words.
+        The sentences, the scheme of their tags (None if they mark no entities), and sentences that report changes and
+        suspicious data.
 
     Raises:
-        InputError: the tags are of several schemes, or stand where the words belong.
+        InputError: the tags are of several schemes, or words and tags are swapped.
     """
     notes = _swapped_columns(sentences)
     scheme = tag_schemes.find_scheme(sentences.all_tags, sentences.source)
@@ -92,18 +92,18 @@ def in_one_scheme(sentences: TaggedSentences) -> tuple[TaggedSentences, tag_sche
     if not wrong:
         return sentences, scheme, notes
     if scheme == tag_schemes.BIO and tag_schemes.is_iob1(sentences.tags):
-        note = "the tags are IOB1, and became BIO"
+        note = "the tags are IOB1 and were converted to BIO"
     else:
         locations = ", ".join(map(sentences.place, wrong[:3])) + (", ..." if len(wrong) > 3 else "")
         note = (
             f"{len(wrong)} sentences have tags that {scheme.name} does not allow, such as an entity that begins "
-            f"with I-; they were put right as conlleval reads them. They begin at {locations}"
+            f"with I-; they were corrected as conlleval reads them. They begin at {locations}"
         )
     return dataclasses.replace(sentences, tags=repaired), scheme, [*notes, note]
 
 
 def _swapped_columns(sentences: TaggedSentences) -> list[str]:
-    """Raises `InputError` when words are entity tags and tags are not; notes when they look like other tags."""
+    """Raises `InputError` if words and tags are swapped; returns notes if they seem to be."""
     words = [word for words in sentences.words for word in words]
     tags = sentences.all_tags
     num_tags, num_words = (sum(map(tag_schemes.is_entity_tag, column)) for column in (tags, words))
@@ -113,7 +113,7 @@ def _swapped_columns(sentences: TaggedSentences) -> list[str]:
         raise InputError(
             f"{sentences.source}: the words are tags ({_some(words)}) and the tags are not ({_some(tags)}): {ask}."
         )
-    # The word says most of the tag in all data that can be learnt; where words were tags, it would say little.
+    # In useful data a word mostly determines its tag. If words and tags are swapped, it does not.
     pairs = Counter(zip(words, tags, strict=True))
     best = dict.fromkeys(words, 0)
     for (word, _), count in pairs.items():
@@ -128,14 +128,14 @@ def _swapped_columns(sentences: TaggedSentences) -> list[str]:
 
 
 def _some(values: Sequence[str]) -> str:
-    """The first few different ones of values, shortened."""
+    """Returns the first three distinct values, shortened, as text."""
     return ", ".join(value[:20] for value in list(dict.fromkeys(values))[:3]) + ", ..."
 
 
 def in_scheme(sentences: TaggedSentences, scheme: tag_schemes.TagScheme | None) -> TaggedSentences:
-    """Rewrites the entities of sentences from any scheme into the given one.
+    """Converts the entity tags of sentences to a scheme.
 
-    Tags that mark no entities stay as they are, and so do all where `scheme` is None.
+    Tags that mark no entities are unchanged. If `scheme` is None, all tags are unchanged.
 
     Raises:
         InputError: the tags are of several schemes.
@@ -149,8 +149,7 @@ def in_scheme(sentences: TaggedSentences, scheme: tag_schemes.TagScheme | None) 
 def labels_of(sentences: TaggedSentences) -> list[str]:
     """Returns the labels of a tagger for these sentences, O first.
 
-    Of entities all tags of the scheme are labels, so that a later file may have an `I-LOC` where this has `B-LOC` only.
-    IOB1 counts as BIO.
+    For entities, all tags of the scheme are labels: `I-LOC` is a label even if only `B-LOC` occurs. IOB1 counts as BIO.
 
     >>> labels_of(TaggedSentences([["Ada", "wrote"]], [["B-PER", "O"]]))
     ['O', 'B-PER', 'I-PER']
@@ -173,10 +172,10 @@ def labels_of(sentences: TaggedSentences) -> list[str]:
 
 
 def tag_ids(sentences: TaggedSentences, labels: Sequence[str]) -> list[list[int]]:
-    """Returns the index of every tag in `labels`.
+    """Returns the index in `labels` of every tag.
 
     Raises:
-        InputError: there is another tag; the message names it.
+        InputError: a tag is not in `labels`.
     """
     ids = {label: number for number, label in enumerate(labels)}
     result = []

@@ -1,4 +1,4 @@
-"""What a person looks at after an evaluation of tags: each type of entity, and the sentences that are most wrong."""
+"""The evaluation report of a tagger: scores of each entity type, and the worst errors."""
 
 import os
 from collections import Counter
@@ -30,14 +30,14 @@ def write_tag_report(
         entities.png     the same as a picture
         errors.tsv       the sentences with a wrong tag, the highest loss first
 
-    Where tags mark no entities, it is tags.tsv and tags.png, with a line for each tag.
+    If tags mark no entities, tags.tsv and tags.png are written instead of the entity files, with a line for each tag.
 
     Args:
-        folder: files in it are replaced.
-        words: for each sentence its words.
-        gold, predicted: for each sentence its tags.
-        losses: for each sentence a number.
-        scores: what `report.txt` begins with.
+        folder: the folder to write to. Existing files are replaced.
+        words: N lists of words.
+        gold, predicted: N lists of tags.
+        losses: N losses.
+        scores: name -> value, the first lines of `report.txt`.
 
     Raises:
         InputError: the files cannot be written.
@@ -79,7 +79,7 @@ def _entity_rows(scores: EntityScores) -> list[list]:
 
 
 def _tag_rows(gold: TagLists, predicted: TagLists) -> list[list]:
-    """The same for tags that mark no entities, word by word."""
+    """Returns the rows of the table for tags that mark no entities, counted by word."""
     pairs = [pair for tags in zip(gold, predicted, strict=True) for pair in zip(*tags, strict=True)]
     right = Counter(one for one, other in pairs if one == other)
     occurs, guessed = Counter(one for one, _ in pairs), Counter(other for _, other in pairs)

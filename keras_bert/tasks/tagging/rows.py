@@ -1,7 +1,7 @@
-"""Words with tags -> the rows that a model takes.
+"""Encodes words with tags as token rows.
 
-The first piece of a word has its tag. The other pieces, [CLS], [SEP] and padding have the label -1 and do not count, as
-in TF Model Garden.
+The first piece of a word has the label of its tag. The other pieces, [CLS], [SEP] and padding have the label -1 and are
+ignored, as in TF Model Garden.
 """
 
 import bisect
@@ -21,20 +21,24 @@ def encode_sentences(
     max_seq_length: int,
     first_sentence_id: int = 0,
 ) -> tuple[dict[str, np.ndarray], Counter]:
-    """Makes rows [CLS] pieces [SEP]. A sentence that is too long is cut between words into several rows.
+    """Encodes sentences as rows [CLS] pieces [SEP]. A sentence that is too long is cut between words into several rows.
 
-    A word that leaves no piece (a control character), or more pieces than a row has room for, becomes one [UNK], so
-    that every word has a place and every tag survives.
+    A word without pieces (a control character), or with more pieces than fit in a row, becomes one [UNK], so that no
+    word and no tag is lost.
 
     Args:
         words: N lists of words.
-        tags: N lists of label ids; without them the first pieces get the label 0, so that they are known.
+        tags: N lists of label ids; None gives the first pieces the label 0, so that they can be found.
         tokenizer: a `GraphForm`.
+        max_seq_length: tokens in a row, at least 3.
         first_sentence_id: the number of the first sentence.
 
     Returns:
         dict of `input_ids`, `input_mask`, `segment_ids`, `label_ids`, int64 (rows, max_seq_length), `sentence_id` and
-        `sub_sentence_id` (rows, 1); and counts: `cut_sentences`, `unknown_words`.
+        `sub_sentence_id`, int64 (rows, 1); and a `Counter` of `cut_sentences` and `unknown_words`.
+
+    Raises:
+        ValueError: `max_seq_length` is below 3.
 
     Reference: TF Model Garden `tagging_data_lib.py`.
     """
@@ -73,8 +77,8 @@ def encode_sentences(
 
 
 def _pieces_of_words(words: list[str], tokenizer, room: int) -> tuple[np.ndarray, np.ndarray, int]:
-    """Returns the pieces of all words, int64 (pieces,), where each word's begin, (words + 1,), and how many words
-    became [UNK] because they left no piece or too many."""
+    """Returns the pieces of all words, int64 (pieces,), their splits by word, (words + 1,), and the number of words
+    that became [UNK] because they have no pieces or too many."""
     tokens = tokenizer.tokenize_words(words)
     ids, lengths = tokens.values.numpy().astype(np.int64), tokens.row_lengths().numpy()
     is_replaced = (lengths == 0) | (lengths > room)
@@ -87,7 +91,7 @@ def _pieces_of_words(words: list[str], tokenizer, room: int) -> tuple[np.ndarray
 
 
 def _rows(word_splits: np.ndarray, piece_splits: np.ndarray, room: int) -> list[tuple[int, int, int, int]]:
-    """Returns (sentence, part of it, first word, word after the last) of each row: words go into it while they fit."""
+    """Fills rows with as many words as fit; returns (sentence, part, first word, word after the last) of each row."""
     rows = []
     piece_splits = piece_splits.tolist()
     for sentence, (first, stop) in enumerate(zip(word_splits[:-1].tolist(), word_splits[1:].tolist(), strict=True)):

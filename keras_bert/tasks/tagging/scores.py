@@ -1,7 +1,7 @@
 """The official score of named entities: F1 over whole entities, as conlleval counts it.
 
-An entity is found when its type and both its ends are right. Whatever scheme the tags are in, one rule reads them
-(`tasks/tagging/tag_schemes.py`). The scores equal those of seqeval, which papers report; a test compares them.
+A predicted entity is right if its type, start and end are right. The tags may be in any scheme, see
+`tasks/tagging/tag_schemes.py`. The scores equal those of seqeval, which papers report; a test compares them.
 """
 
 import dataclasses
@@ -19,9 +19,9 @@ class EntityScore:
     """How well the entities of a type, or of all, were found.
 
     Attributes:
-        name: the type, or "micro" and "macro" for all of them.
-        support: the entities that there are.
-        predicted: the entities that were found, rightly or wrongly.
+        name: the type; "micro" or "macro" for all types.
+        support: number of gold entities.
+        predicted: number of predicted entities, right or wrong.
     """
 
     name: str
@@ -34,12 +34,12 @@ class EntityScore:
 
 @dataclasses.dataclass(frozen=True)
 class EntityScores:
-    """The scores of all types, by the alphabet, and together.
+    """The scores of each type, in alphabetical order, and of all types together.
 
     Attributes:
-        micro: over all entities; its F1 is the official score.
-        macro: the means over the types.
-        accuracy: the part of the words with the right tag.
+        micro: scores over all entities; its F1 is the official score.
+        macro: means over the types.
+        accuracy: share of the words with the right tag.
     """
 
     types: tuple[EntityScore, ...]
@@ -57,11 +57,11 @@ def entity_scores(gold: TagLists, predicted: TagLists) -> EntityScores:
     """Compares tags that mark entities.
 
     Args:
-        gold: for each sentence its tags, in any scheme that `tasks/tagging/tag_schemes.py` knows, IOB1 too.
-        predicted: the same of a tagger; they may be illegal sequences, and of another scheme.
+        gold: N lists of tags, in any scheme of `tasks/tagging/tag_schemes.py`, including IOB1.
+        predicted: N lists of predicted tags; the sequences may be invalid, and in another scheme.
 
     Raises:
-        InputError: there are no sentences, the numbers of tags disagree, or tags mark no entities.
+        InputError: there are no sentences, the numbers of tags differ, or tags mark no entities.
 
     Example:
         >>> entity_scores([["B-PER", "O"]], [["B-PER", "B-LOC"]]).micro
@@ -84,7 +84,7 @@ def entity_scores(gold: TagLists, predicted: TagLists) -> EntityScores:
 
 
 def tag_accuracy(gold: TagLists, predicted: TagLists) -> float:
-    """Returns the part of the words whose tag is right: the score of tags that mark no entities (parts of speech)."""
+    """Returns the share of words with the right tag: the score of tags that mark no entities (parts of speech)."""
     _check_pairs(gold, predicted)
     pairs = [pair for pair in zip(gold, predicted, strict=True)]
     right = sum(left == right for one, other in pairs for left, right in zip(one, other, strict=True))
@@ -97,7 +97,7 @@ def _entities(tags_of_sentences: TagLists, source: str) -> set[tuple[int, Entity
     if find_scheme(all_tags, source) is None and all_tags != {OUTSIDE}:
         raise InputError(
             f"{source} mark no entities: expected tags like B-PER, I-PER and O. Received: "
-            f"{', '.join(sorted(all_tags)[:10])}. Their score is the accuracy (tag_accuracy)."
+            f"{', '.join(sorted(all_tags)[:10])}. Use tag_accuracy for such tags."
         )
     return {(number, entity) for number, tags in enumerate(tags_of_sentences) for entity in read_entities(tags)}
 
@@ -107,7 +107,7 @@ def _count_by_type(entities: Iterable[tuple[int, Entity]]) -> Counter[str]:
 
 
 def _score(name: str, correct: int, support: int, predicted: int) -> EntityScore:
-    """Returns precision, recall and F1; a ratio of nothing to nothing is 0, as in conlleval."""
+    """Returns precision, recall and F1; 0 / 0 counts as 0, as in conlleval."""
     return EntityScore(
         name,
         precision=correct / predicted if predicted else 0.0,

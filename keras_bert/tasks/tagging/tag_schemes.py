@@ -1,14 +1,14 @@
 """Tags of words that mark entities: BIO, IOB1, BIOES and their relatives.
 
-`B-PER I-PER O` says that the first two words are a PER. The schemes differ in what begins and ends an entity:
+`B-PER I-PER O` means that the first two words are a PER. The schemes mark the start and end of an entity differently:
 
-* BIO (IOB2): `B-` begins every entity, `I-` goes on.
-* IOB1: `I-` begins and goes on; `B-` stands only where an entity follows another of its type at once.
-* BIOES: `E-` ends an entity of several words, `S-` is one of a single word. BILOU (`L-`, `U-`) and BMES (`M-` for
-  `I-`) are the same with other letters.
+* BIO (IOB2): `B-` begins every entity, `I-` continues it.
+* IOB1: `I-` begins and continues an entity; `B-` begins one that directly follows another entity of its type.
+* BIOES: as BIO, but `E-` ends an entity of several words, and `S-` is an entity of a single word. BILOU (`L-`, `U-`)
+  and BMES (`M-` for `I-`) are the same with other letters.
 
-One rule reads them all, that of conlleval: `B-` and `S-` begin an entity, and so does any other letter that does not go
-on with an entity of its type.
+All schemes are read by the rule of conlleval: `B-` and `S-` begin an entity, and so does any other letter that does not
+continue an entity of its type.
 """
 
 import dataclasses
@@ -19,13 +19,13 @@ from keras_bert.program.errors import InputError
 
 OUTSIDE = "O"
 _TAG = re.compile(r"([BIESLUM])-(.+)", re.S)
-# Letters of the relatives -> those of BIOES.
+# Letters of BILOU and BMES -> letters of BIOES.
 _BIOES_LETTER = {"L": "E", "U": "S", "M": "I"}
 
 
 @dataclasses.dataclass(frozen=True)
 class TagScheme:
-    """The letters of a scheme for the first, a middle, the last and the only word of an entity."""
+    """The letters of a scheme: for the first, a middle, the last, and the only word of an entity."""
 
     name: str
     begin: str = "B"
@@ -42,7 +42,7 @@ BMES = TagScheme("BMES", inside="M", end="E", single="S")
 
 @dataclasses.dataclass(frozen=True)
 class Entity:
-    """The words `start:end` of a sentence are a `type`."""
+    """An entity: the words `start:end` of a sentence, and their type."""
 
     start: int
     end: int
@@ -50,14 +50,14 @@ class Entity:
 
 
 def read_entities(tags: Sequence[str]) -> list[Entity]:
-    """Returns the entities of a sentence with tags of any scheme.
+    """Returns the entities of a sentence. The tags may be in any scheme.
 
     Example:
         >>> read_entities(["B-PER", "I-PER", "O", "I-LOC", "B-LOC"])
         [Entity(start=0, end=2, type='PER'), Entity(start=3, end=4, type='LOC'), Entity(start=4, end=5, type='LOC')]
     """
     entities: list[Entity] = []
-    goes_on = False  # the last entity ends at the word before, and has not been closed
+    goes_on = False  # whether the last entity includes the previous word and may continue
     for position, tag in enumerate(tags):
         match = _TAG.fullmatch(tag)
         if match is None:
@@ -98,10 +98,10 @@ def is_entity_tag(tag: str) -> bool:
 
 
 def find_scheme(tags: Iterable[str], source: str = "the examples") -> TagScheme | None:
-    """Returns the scheme that tags are written in (BIO also for IOB1), or None when they mark no entities (NOUN, VERB).
+    """Returns the scheme of tags (BIO also for IOB1), or None if they mark no entities (NOUN, VERB).
 
     Raises:
-        InputError: some are of one scheme and some of another, or some mark entities and some do not.
+        InputError: the tags are of several schemes, or only some of them mark entities.
     """
     tags = set(tags) - {OUTSIDE}
     matches = [_TAG.fullmatch(tag) for tag in tags]
@@ -124,7 +124,7 @@ def find_scheme(tags: Iterable[str], source: str = "the examples") -> TagScheme 
 
 
 def is_iob1(tags_of_sentences: Iterable[Sequence[str]]) -> bool:
-    """Returns whether tags with the letters B and I are IOB1 rather than BIO."""
+    """Returns whether tags with the letters B and I are in IOB1 instead of BIO."""
     is_bio = True
     for tags in tags_of_sentences:
         entities = read_entities(tags)
@@ -138,7 +138,7 @@ def is_iob1(tags_of_sentences: Iterable[Sequence[str]]) -> bool:
 
 
 def tag_order(tags: Iterable[str]) -> list[str]:
-    """Returns the different tags: O first, then by type, within it by letter.
+    """Returns the distinct tags: O first, then sorted by type and letter.
 
     >>> tag_order(["I-PER", "O", "B-PER", "B-LOC"])
     ['O', 'B-LOC', 'B-PER', 'I-PER']

@@ -1,4 +1,4 @@
-"""Words with a tag each, for `TokenClassifier`: named entities, parts of speech."""
+"""The task of `TokenClassifier` on texts: a tag for each word, such as named entities or parts of speech."""
 
 import dataclasses
 import os
@@ -29,9 +29,9 @@ class EntityAnswer:
 
     Attributes:
         type: such as "PER".
-        start, end: in a plain string, the characters `start:end`; in a list of words, the words `start:end`.
-        text: `string[start:end]`; or the words with blanks between them.
-        probability: the mean, over its words, of the probability that the word is in an entity of this type.
+        start, end: the characters `start:end` of a plain string, or the words `start:end` of a list of words.
+        text: `string[start:end]`, or the words joined by spaces.
+        probability: the probability that a word is in an entity of this type, averaged over the entity's words.
     """
 
     type: str
@@ -43,14 +43,14 @@ class EntityAnswer:
 
 @dataclasses.dataclass(frozen=True)
 class TagsAnswer:
-    """A tagger's answer to one text.
+    """The predicted tags of one text.
 
     Attributes:
-        entities: in their order; none for tags that mark no entities.
+        entities: the entities in order; empty if the tags mark no entities.
         words: the words of the text.
-        tags: a tag for each word. Where the most probable tags are no legal sequence, they are put right as conlleval
-            reads them: an entity that begins with I- gets its B-.
-        probabilities: for each word that of its most probable tag.
+        tags: a tag for each word. An invalid sequence of most probable tags is corrected as conlleval reads it: an
+            entity that begins with I- gets B-.
+        probabilities: the probability of the most probable tag of each word.
         log_probabilities: float32 (words, labels), in the order of the model's labels.
     """
 
@@ -63,10 +63,10 @@ class TagsAnswer:
 
 @dataclasses.dataclass(frozen=True)
 class EncodedSentences(Encoded):
-    """Rows of sentences, and the way back from tokens to words.
+    """Encoded sentences, and the positions of their words among the tokens.
 
     Attributes:
-        first_tokens: int64 (words of all sentences,), the token that each word begins with.
+        first_tokens: int64 (words of all sentences,), the index of each word's first token.
         word_splits: int64 (N + 1,). The words of sentence n are at `word_splits[n]:word_splits[n + 1]`.
     """
 
@@ -77,12 +77,13 @@ class EncodedSentences(Encoded):
 class TaggingTask(TextTask):
     """Sentences -> tags and entities.
 
-    `x` is N sentences, each a list of words. To predict, each may be a plain string, too: `tokenization/text_words.py`
-    finds its words. `y` has a list of tags for each sentence, by name or by number, one tag for each word. Entities may
-    be in any scheme (BIO, IOB1, BIOES, BILOU, BMES): they are rewritten in the scheme of the model's labels.
+    `x` is N sentences, each a list of words. For prediction, a sentence may also be a plain string, which
+    `tokenization/text_words.py` splits into words. `y` has a list of tags for each sentence, names or label ids, one
+    for each word. Entity tags may be in any scheme (BIO, IOB1, BIOES, BILOU, BMES): they are converted to the scheme of
+    the model's labels.
 
-    A sentence that is too long for a row becomes several, cut between words, so that every word gets its tag. The score
-    is the F1 of entities, or the accuracy where the labels mark none.
+    A sentence that is too long for a row is cut between words into several rows, so that every word gets a tag. The
+    score is the F1 of entities, or the accuracy if the labels mark no entities.
     """
 
     name = "tagger"
@@ -146,8 +147,8 @@ class TaggingTask(TextTask):
         ]
 
     def scores(self, examples: TaggedSentences, answers: Sequence[TagsAnswer]) -> dict[str, float]:
-        """Returns f1, precision and recall of entities, the mean F1 of their types (macro_f1), the accuracy of tags,
-        and the loss, the mean over all words."""
+        """Returns `f1`, `precision` and `recall` of entities, `macro_f1` (the mean F1 of the types), the `accuracy` of
+        tags, and `loss`, the mean over all words."""
         gold = tagging.in_scheme(examples, self.scheme).tags
         predicted = [answer.tags for answer in answers]
         found = {}
@@ -160,7 +161,7 @@ class TaggingTask(TextTask):
         return {**found, "accuracy": tag_accuracy(gold, predicted), "loss": loss}
 
     def losses(self, examples: TaggedSentences, answers: Sequence[TagsAnswer]) -> list[float]:
-        """Returns for each sentence the mean loss of its words."""
+        """Returns the mean loss of the words of each sentence."""
         ids = tagging.tag_ids(tagging.in_scheme(examples, self.scheme), self.model.labels)
         return [
             -float(answer.log_probabilities[np.arange(len(tags)), tags].mean())
@@ -175,7 +176,7 @@ class TaggingTask(TextTask):
             return {}
         try:
             return self.scores(examples, answers)
-        except InputError as error:  # the last column of a file to predict need not hold tags
+        except InputError as error:  # in a file to predict, the last column may be something else than tags
             print(f"The predictions were not scored. {error}")
             return {}
 
@@ -186,8 +187,8 @@ class TaggingTask(TextTask):
         write_tag_report(folder, examples.words, gold, tags, self.losses(examples, answers), scores)
 
     def write_predictions(self, folder: str | os.PathLike, answered: Answered, name: str) -> None:
-        """Writes NAME_predictions.conll: a line per word, with its tag in the file if it has one and the predicted
-        tag. Sentences and documents are those of the examples."""
+        """Writes NAME_predictions.conll: a line per word with its given tag, if there is one, and its predicted tag.
+        Sentences and documents are those of the examples."""
         examples = answered.examples
         path = os.path.join(folder, f"{name}_predictions.conll")
         with atomic_file(path) as file:
@@ -214,7 +215,7 @@ class TaggingTask(TextTask):
         return TagsAnswer(entities, tuple(words), tuple(tags), tuple(best), log_probabilities.astype(np.float32))
 
     def _columns(self, entity: tag_schemes.Entity) -> list[int]:
-        """Returns the columns of the labels of the entity's type, with any letter."""
+        """Returns the indices of all labels of the entity's type."""
         return [number for number, label in enumerate(self.model.labels) if label[2:] == entity.type]
 
     def _named(self, number: int, tags) -> list[str]:
@@ -231,7 +232,7 @@ class TaggingTask(TextTask):
 
 
 def _unlabelled(given: list, weights) -> TaggedSentences:
-    """Returns the words of each input: found in strings, taken from lists."""
+    """Converts plain strings and lists of words to sentences without tags."""
     words, texts, spans = [], [], []
     for number, text in enumerate(given, start=1):
         if isinstance(text, str):
@@ -269,7 +270,7 @@ def _notes(examples: TaggedSentences, counts: Counter, length: int) -> list[str]
         )
     if counts["unknown_words"]:
         notes.append(
-            f"{examples.source}: {counts['unknown_words']} words became [UNK], because they left no piece or more than "
-            "a row has room for"
+            f"{examples.source}: {counts['unknown_words']} words became [UNK], because they have no pieces or more "
+            "than fit in a row"
         )
     return notes
