@@ -273,7 +273,12 @@ def test_long_texts_are_cut_and_counted(capsys):
         ([b"\xff\xfe"], LABELS[:1], {}, "bytes that are not UTF-8"),
         (TEXTS, LABELS[:3], {}, "32 texts but 3 labels"),
         (TEXTS, None, {}, "no labels to train on"),
-        (TEXTS[:2], ["positive", "mixed"], {}, "the label 'mixed' of example 2 does not occur in training"),
+        (
+            TEXTS[:2],
+            ["positive", "mixed"],
+            {},
+            "the label 'mixed' of example 2 is unknown: it does not occur in training",
+        ),
         (TEXTS[:2], [1, 2], {}, "The label of example 2 must be a name or a number from 0 to 1. Received: 2"),
         (TEXTS[:2], [1, 0.5], {}, "Received: 0.5"),
         (TEXTS[:2], LABELS[:2], {"sample_weight": [1.0]}, "2 texts but 1 weights"),
@@ -288,7 +293,7 @@ def test_long_texts_are_cut_and_counted(capsys):
         ),
         (TEXTS[:2], LABELS[:2], {"seed": -1}, "seed must be 0 or more. Received: -1"),
         (TEXTS[:2], LABELS[:2], {"batch_size": None}, "batch_size must be 1 or more. Received: None"),
-        (TEXTS[:2], LABELS[:2], {"validation_data": TEXTS}, "validation_data is .texts, labels. or"),
+        (TEXTS[:2], LABELS[:2], {"validation_data": TEXTS}, "validation_data must be .texts, labels. or"),
         (TEXTS[:2], LABELS[:2], {"validation_data": (TEXTS,)}, "There are no labels to validate on"),
         (TEXTS[:2], LABELS[:2], {"max_seq_length": 33}, "A sequence length of 33 is more than this model's 32"),
         (STRINGS.repeat(), None, {}, "repeats for ever"),
@@ -339,7 +344,7 @@ def test_validation_data_may_have_weights():
         ("regression", [1.0, float("nan")], "the score of example 2 must be a finite number. Received: nan"),
         ("regression", [1.0, "good"], "The labels of a regression must be numbers"),
         ("multi_label", [["a"], "a"], "The labels of example 2 must be a list of names"),
-        ("multi_label", [["a"], ["c"]], "the label 'c' of example 2 does not occur"),
+        ("multi_label", [["a"], ["c"]], "the label 'c' of example 2 is unknown: it does not occur"),
     ],
 )
 def test_other_problems_check_their_labels(problem_type, labels, message):
