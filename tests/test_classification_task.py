@@ -53,7 +53,9 @@ def test_labels_that_are_not_known_are_refused_by_name():
         InputError, match="dev.tsv: the label 'maybe' of example 2 is unknown: it does not occur in training"
     ):
         label_ids(examples, ["yes", "no"])
-    with pytest.raises(InputError, match="dev.tsv: the label 'c' of example 2 is unknown: it does not occur.*The labels are: a, b"):
+    with pytest.raises(
+        InputError, match="dev.tsv: the label 'c' of example 2 is unknown: it does not occur.*The labels are: a, b"
+    ):
         multi_hot_labels([["a"], ["b", "c"]], ["a", "b"], "dev.tsv")
 
 
