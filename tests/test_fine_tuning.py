@@ -176,7 +176,7 @@ def test_labels_are_in_an_order_that_is_always_the_same(labels, expected):
 
 def test_a_label_that_was_not_trained_is_named(trained):
     unseen = TextExamples(["good", "so so"], labels=["positive", "mixed"], source="dev.tsv")
-    with pytest.raises(InputError, match="dev.tsv: the label 'mixed' of example 2 does not occur in training"):
+    with pytest.raises(InputError, match="the label 'mixed' of example 2 is unknown: it does not occur in training"):
         evaluate_classifier(trained, unseen, max_seq_length=16)
 
 

@@ -117,7 +117,7 @@ def test_a_label_that_training_lacks_is_found_before_training(folder):
     (folder / "dev.tsv").write_text("text\tlabel\ngood film\tmaybe\n")
     result = run(f"--data_dir={folder}", f"--output_dir={folder}/out", *from_scratch(folder), "--do_train", "--do_eval")
     assert result.returncode == 1
-    assert "dev.tsv: the label 'maybe' of example 1 does not occur in training" in result.stderr
+    assert "dev.tsv: the label 'maybe' of example 1 is unknown: it does not occur in training" in result.stderr
     assert not (folder / "out").exists()
 
 

@@ -63,7 +63,7 @@ def test_what_is_left_of_an_answer_decides_whether_it_is_one():
     assert score_question(["the", "x"], "") == QuestionScore(0, 0.0)
     assert score_question(["the"], "an") == QuestionScore(1, 1.0)
     assert score_question(["the"], "an", as_in_1_1=True) == QuestionScore(1, 0.0)
-    with pytest.raises(InputError, match="by the rules of 2.0"):
+    with pytest.raises(InputError, match="Use the rules of 2.0"):
         score_question([], "", as_in_1_1=True)
 
 
