@@ -357,7 +357,7 @@ BAD_INPUT = {
     "empty text": ("classification", {"train_tsv": "text\tlabel\n \ty\n"}, {}, "line 2: the text in column 'text' is"),
     "nothing": ("classification", {"train_tsv": "text\tlabel\n"}, {}, "has no rows below the header"),
     "one label": ("classification", {"train_tsv": "text\tlabel\nx\ty\n"}, {}, "two labels or more. Received: ..y..."),
-    "eval label": ("classification", {"dev_tsv": "text\tlabel\nx\tmaybe\n"}, {}, "the label 'maybe' of example 1 is unknown"),
+    "eval label": ("classification", {"dev_tsv": "text\tlabel\nx\tmaybe\n"}, {}, "'maybe' of example 1 is unknown"),
     "given labels": ("classification", {}, {"labels": ("yes", "so")}, "train.tsv: the label 'no' of example 2"),
     "two columns": ("classification", {}, {"label_columns": ("a", "b")}, "has one column of labels. Received: a, b"),
     "no number": ("regression", {}, {}, "line 2: the score in column 'label' must be a number. Received: 'yes'"),
