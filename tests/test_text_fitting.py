@@ -288,7 +288,7 @@ def test_long_texts_are_cut_and_counted(capsys):
         ),
         (TEXTS[:2], LABELS[:2], {"seed": -1}, "seed must be 0 or more. Received: -1"),
         (TEXTS[:2], LABELS[:2], {"batch_size": None}, "batch_size must be 1 or more. Received: None"),
-        (TEXTS[:2], LABELS[:2], {"validation_data": TEXTS}, "validation_data is .texts, labels. or"),
+        (TEXTS[:2], LABELS[:2], {"validation_data": TEXTS}, "validation_data must be .texts, labels. or"),
         (TEXTS[:2], LABELS[:2], {"validation_data": (TEXTS,)}, "There are no labels to validate on"),
         (TEXTS[:2], LABELS[:2], {"max_seq_length": 33}, "A sequence length of 33 is more than this model's 32"),
         (STRINGS.repeat(), None, {}, "repeats for ever"),

@@ -1,7 +1,7 @@
-"""Extractive summaries: the sentences of a text that say most of what it says.
+"""Extractive summaries: selects the most central sentences of a text.
 
-All sentences are computed in one packed pass: each is a sequence of its own in rows that hold many, which the numbered
-mask keeps apart (`layers/numbered_mask.py`), so hardly anything is padding.
+Sentences are packed: each row holds many sentences, which the numbered mask separates (`layers/numbered_mask.py`). So
+there is hardly any padding.
 """
 
 import dataclasses
@@ -16,14 +16,14 @@ from keras_bert.tokenization.user_inputs import as_texts, checked_text
 
 METHODS = ("centrality", "centroid")
 
-# How often the walk of LexRank goes to a similar sentence, and not to any; and how many steps settle it.
+# The probability that the random walk of LexRank moves to a similar sentence instead of any; and its number of steps.
 _DAMPING = 0.85
 _ROUNDS = 200
 
 
 @dataclasses.dataclass(frozen=True)
 class ScoredSentence:
-    """A sentence of a text: `text[start:end]`, its number from 0, and its score; scores add up to 1."""
+    """A sentence of a text: `text[start:end]`, its number from 0, and its score. The scores of a text add up to 1."""
 
     text: str
     start: int
@@ -34,7 +34,7 @@ class ScoredSentence:
 
 @dataclasses.dataclass(frozen=True)
 class Summary:
-    """The sentences that were chosen, in the order of the text, and all of them with their scores."""
+    """The selected sentences in the order of the text, and all sentences with their scores."""
 
     chosen: tuple[ScoredSentence, ...]
     sentences: tuple[ScoredSentence, ...]
@@ -59,25 +59,24 @@ def summarize(
     max_seq_length: int | None = None,
     batch_size: int = 16,
 ) -> Summary:
-    """Chooses sentences of a text.
+    """Selects the most central sentences of a text.
 
     Args:
-        model: a `BertEncoder`, or a model that has one, with a vocabulary; best one that was trained for sentence
-            embeddings.
-        text: what to summarise.
-        num_sentences: how many sentences to choose; all if there are no more.
-        method: how a sentence is scored. `centrality`: as LexRank does, by the share of the time that a walk spends at
-            it which goes from each sentence to similar ones. `centroid`: by its similarity to the mean of all.
-        diversity: from 0 to 1: how much of the score of a sentence its likeness to those already chosen costs.
-        sentences: those of the text, in order, each of which must occur in it. By default sentencex finds them.
+        model: a `BertEncoder`, or a model that has one, with a vocabulary; preferably trained for sentence embeddings.
+        text: the text to summarise.
+        num_sentences: number of sentences to select; all if the text has fewer.
+        method: how sentences are scored. `centrality`: as in LexRank, by the share of time that a random walk between
+            similar sentences spends at a sentence. `centroid`: by the similarity to the mean of all sentences.
+        diversity: 0 to 1: the weight of the penalty for similarity to sentences that are already selected.
+        sentences: the sentences of the text, in order; each must occur in it. By default sentencex finds them.
         language: ISO 639 code for sentencex.
-        max_seq_length: longer sentences are cut to so many tokens, and rows hold so many. The default is all of the
-            model's positions.
+        max_seq_length: the length of rows in tokens; longer sentences are cut. By default the number of the model's
+            positions.
         batch_size: rows computed at once.
 
     Raises:
         InputError: the text is empty, an argument is out of range, a sentence is not in the text, or the model has no
-            vocabulary or pools otherwise than by the mean.
+            vocabulary or was trained for another pooling than the mean.
 
     References: Erkan & Radev, 2004, LexRank (the continuous kind, section 3.3); Carbonell & Goldstein, 1998 (maximal
     marginal relevance); Radev et al., 2004 (centroids).
@@ -110,7 +109,7 @@ def summarize(
 def packed_sentence_embeddings(
     model, sentences: Sequence[str], *, max_seq_length: int | None = None, batch_size: int = 16
 ) -> np.ndarray:
-    """Returns what `sentence_embeddings` does, the mean of the tokens at length 1, from packed rows: float32 (N, H)."""
+    """As `sentence_embeddings` with mean pooling and normalisation, but computed in packed rows: float32 (N, H)."""
     check_pooling(model.config, "mean")
     encoder = getattr(model, "encoder", model)
     encoded = list(encode_texts(model, sentences, max_seq_length))
@@ -136,7 +135,7 @@ def packed_sentence_embeddings(
 
 
 def _pack(lengths: Sequence[int], room: int) -> list[list[int]]:
-    """Puts sequences into few rows, the longest first, each where there is room: [4, 9, 5], 10 -> [[1], [2, 0]]."""
+    """Packs sequences into few rows, the longest first (first fit): [4, 9, 5], 10 -> [[1], [2, 0]]."""
     rows: list[list[int]] = []
     free: list[int] = []
     for number in sorted(range(len(lengths)), key=lambda number: -lengths[number]):
@@ -150,13 +149,13 @@ def _pack(lengths: Sequence[int], room: int) -> list[list[int]]:
 
 
 def _centrality(similarities: np.ndarray) -> np.ndarray:
-    """Returns the share of its time that a walk to similar sentences, and now and then to any, spends at each."""
+    """Returns the share of time that the random walk of LexRank spends at each sentence, float (N,)."""
     count = len(similarities)
     if count == 1:
         return np.ones(1)
     weights = similarities.astype(np.float64)
     np.fill_diagonal(weights, 0.0)
-    # What all sentences have in common tells nothing of which to choose.
+    # The mean similarity is subtracted, since it does not distinguish the sentences.
     weights = np.maximum(weights - weights.sum() / (count * (count - 1)), 0.0)
     totals = weights.sum(axis=1, keepdims=True)
     steps = np.where(totals > 0, weights / np.where(totals > 0, totals, 1.0), 1.0 / count)
@@ -194,13 +193,13 @@ def _split(text: str, language: str) -> list[str]:
 
 
 def _spans(text: str, sentences: Sequence[str]) -> list[tuple[int, int]]:
-    """Returns start and end of each sentence, white space around it left out."""
+    """Returns the start and end of each sentence in the text, without surrounding white space."""
     spans, position = [], 0
     for number, sentence in enumerate(sentences, start=1):
         sentence = sentence.strip()
         start = text.find(sentence, position)
         if not sentence or start < 0:
-            raise InputError(f"Sentence {number} is empty, or is not in the text behind the one before: {sentence!r}")
+            raise InputError(f"Sentence {number} must occur in the text, after the one before. Received: {sentence!r}")
         position = start + len(sentence)
         spans.append((start, position))
     return spans

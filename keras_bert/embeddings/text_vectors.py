@@ -1,6 +1,7 @@
 """Vectors of texts: one for each text (sentence embeddings), or one for each token and layer (features).
 
-Texts are computed in batches of similar length and come back in their order; only a window of them is in memory.
+Texts are computed in batches of similar length, and results are in the order of the texts. Only a window of texts is in
+memory.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -15,14 +16,14 @@ from keras_bert.tokenization.kinds import python_tokenizer
 from keras_bert.tokenization.user_inputs import checked_text, iterate_column
 
 POOLINGS = ("mean", "first")
-_THEIR_NAMES = {"mean": "mean", "first": "cls"}  # of the poolings in sentence-transformers
+_THEIR_NAMES = {"mean": "mean", "first": "cls"}  # our poolings -> those of sentence-transformers
 
 _WINDOW = 4096  # texts that are sorted by length together
-_STEP = 16  # rows are padded to multiples of it, so that few different lengths occur
+_STEP = 16 # rows are padded to multiples of this, so that there are few different lengths
 
 
 class EncodedText(NamedTuple):
-    """The ids of a text, [CLS] and [SEP] included, and the segment of each."""
+    """The token ids of a text, including [CLS] and [SEP], and their segment ids."""
 
     ids: list[int]
     segment_ids: list[int]
@@ -42,20 +43,20 @@ def sentence_embeddings(
 
     Args:
         model: a `BertEncoder` or a model that has one, with a vocabulary.
-        texts: strings; a single one is a list of one.
-        pooling: `mean` of the vectors of all tokens, [CLS] and [SEP] included, as sentence-transformers does; or
+        texts: strings; a single string counts as a list of one.
+        pooling: `mean` of the vectors of all tokens, including [CLS] and [SEP], as in sentence-transformers; or
             `first`, the vector of [CLS].
-        normalize: whether to divide each vector by its length, so that products are cosines.
+        normalize: whether to scale each vector to length 1, so that dot products are cosines.
         batch_size: texts computed at once.
-        max_seq_length: longer texts are cut to so many tokens. The default is all of the model's positions.
+        max_seq_length: longer texts are cut to this many tokens. By default the number of the model's positions.
         on_progress: called after each batch with the number of texts in it.
 
     Returns:
         float32 `[texts, H]`.
 
     Raises:
-        InputError: the model has no vocabulary, an argument is none of those above, or the model is from a folder of
-            sentence-transformers that pools otherwise.
+        InputError: the model has no vocabulary, an argument is invalid, or the model is from a folder of
+            sentence-transformers with another pooling.
 
     Example:
         encoder = BertEncoder.from_pretrained("all-MiniLM-L6-v2")
@@ -75,20 +76,21 @@ def sentence_embeddings(
 
 
 def check_pooling(config: BertConfig, pooling: str) -> None:
-    """Raises `InputError` unless there is such a pooling, and the model was not trained for another.
+    """Raises `InputError` if the pooling is unknown, or if the model was trained for another one.
 
-    A model that says nothing, or the mean, can be pooled as the caller likes.
+    A model without a stated pooling, or with "mean", may be used with any pooling.
     """
     if pooling not in POOLINGS:
         raise InputError(f"pooling must be one of {', '.join(POOLINGS)}. Received: {pooling!r}")
     trained_pooling = config.sentence_pooling
     if trained_pooling not in ("mean", _THEIR_NAMES[pooling]):
         advice = (
-            "Give pooling='first', which is that." if trained_pooling == "cls" else "Use sentence-transformers for it."
+            "Use pooling='first', which is the same." if trained_pooling == "cls" else "Use sentence-transformers for "
+            "it."
         )
         raise InputError(
-            f"The model makes vectors of texts by {str(trained_pooling)[:100]!r}, as modules.json in its folder says, "
-            f"and not by {_THEIR_NAMES[pooling]!r}: these would be other vectors than it was trained for. {advice}"
+            f"The model was trained for the pooling {str(trained_pooling)[:100]!r}, according to modules.json in its "
+            f"folder. Received: {_THEIR_NAMES[pooling]!r}. {advice}"
         )
 
 
@@ -99,32 +101,34 @@ def token_features(
     batch_size: int = 32,
     on_progress: Callable[[int], None] = lambda num_texts: None,
 ) -> Iterator[np.ndarray]:
-    """Yields, for each text, float32 `[tokens, layers, H]`: what came out of those layers, -1 being the last.
+    """Yields the outputs of some layers for each text, float32 `[tokens, layers, H]`.
 
     Args:
-        model: a `BertEncoder` made with `output_hidden_states=True`.
-        encoded: what `encode_texts` gives.
-        layers: numbers as in Google's `extract_features.py`: -1 is the last layer and 0 the first.
+        model: a `BertEncoder` created with `output_hidden_states=True`.
+        encoded: the results of `encode_texts`.
+        layers: layer numbers as in Google's `extract_features.py`: 0 is the first layer, -1 the last.
+        batch_size: texts computed at once.
         on_progress: called after each batch with the number of texts in it.
 
     Raises:
-        InputError: a layer is not there, or the encoder does not return its layers.
+        InputError: a layer does not exist, or the encoder does not return its hidden states.
 
     Reference: Devlin et al., 2018, section 5.3: the last four layers, joined, are the best features for NER.
     """
     count = model.config.num_hidden_layers
     wrong = [layer for layer in layers if not -count <= layer < count]
     if wrong or not layers:
-        raise InputError(f"layers must be between {-count} and {count - 1}, at least one. Received: {list(layers)}")
+        raise InputError(f"layers must be one or more numbers from {-count} to {count - 1}. Received: {list(layers)}")
     if not getattr(model, "output_hidden_states", False):
         raise InputError(
-            "Features of layers need an encoder that returns them: BertEncoder(..., output_hidden_states=True)"
+            "Features of layers need an encoder that returns its hidden states: BertEncoder(..., "
+            "output_hidden_states=True)"
         )
     return _vectors(model, encoded, tuple(layers), batch_size, on_progress)
 
 
 def encode_texts(model, texts: Iterable, max_seq_length: int | None = None) -> Iterator[EncodedText]:
-    """Yields the tokens of texts, or of pairs `(text, text)`, cut to a length as Google's scripts do."""
+    """Yields the tokens of texts or of pairs `(text, text)`, cut to `max_seq_length` as in Google's scripts."""
     config, vocabulary = model.config, model.vocabulary
     if vocabulary is None:
         raise InputError("The model has no vocabulary. Set model.vocabulary = load_vocabulary(path).")
@@ -152,7 +156,7 @@ def encode_texts(model, texts: Iterable, max_seq_length: int | None = None) -> I
 def _vectors(
     encoder, encoded: Iterable[EncodedText], layers, batch_size: int, on_progress: Callable[[int], None]
 ) -> Iterator[np.ndarray]:
-    """Yields `[tokens, layers, H]` for each text; without `layers`, of the output."""
+    """Yields `[tokens, layers, H]` for each text; without `layers`, the sequence output as the only layer."""
     compute = _forward_function(encoder, layers)
     for window in _windows(encoded):
         by_length = sorted(range(len(window)), key=lambda index: len(window[index].ids))
@@ -169,7 +173,7 @@ def _vectors(
 
 def _forward_function(encoder, layers):
     """Returns a function from a batch to `[rows, columns, layers, H]`."""
-    # Only now, because it takes seconds.
+    # Imported late, because it takes seconds.
     from keras import ops
 
     from keras_bert.accelerate.backend import on_tensorflow

@@ -1,4 +1,4 @@
-"""Files of vectors: texts in, sentence embeddings or features of tokens out."""
+"""Reads files of texts, and writes files of sentence embeddings or token features."""
 
 import json
 import os
@@ -15,11 +15,13 @@ PAIR_MARK = " ||| "
 
 
 def embed_sentences(model, input_file: str, output_file: str, **options) -> tuple[int, int]:
-    """Writes the embeddings of the lines of a file as `.npy` and returns their shape; `options` as in
-    `sentence_embeddings`."""
+    """Writes the sentence embeddings of the lines of a file as `.npy`, and returns their shape.
+
+    `options` are those of `sentence_embeddings`.
+    """
     check_output_file(output_file, [input_file])
     texts = read_texts(input_file)
-    with atomic_file(output_file) as file:  # opened first: nothing is computed that cannot be written
+    with atomic_file(output_file) as file:  # opened first, so that an unwritable file fails before the computation
         with tqdm(total=len(texts), unit=" texts", mininterval=1) as bar:
             vectors = sentence_embeddings(model, texts, on_progress=bar.update, **options)
         np.save(file, vectors)
@@ -40,15 +42,15 @@ def extract_features(
     """Writes the vectors of all tokens of the lines of a file.
 
     Args:
-        model: a `BertEncoder` made with `output_hidden_states=True`, with a vocabulary.
-        input_file: a text a line, or two joined by ` ||| `.
+        model: a `BertEncoder` created with `output_hidden_states=True`, with a vocabulary.
+        input_file: one text per line, or two texts joined by ` ||| `.
         output_file: a file of JSON Lines, or for `npy` a folder: see `run_scripts/extract_features.py`.
 
     Returns:
         The number of texts.
 
     Raises:
-        InputError: a file cannot be read or written, or a layer is not there.
+        InputError: a file cannot be read or written, or a layer does not exist.
     """
     if output_format == "jsonl":
         check_output_file(output_file, [input_file])
@@ -65,7 +67,7 @@ def extract_features(
 
 
 def _write_arrays(path: str, encoded: Sequence[EncodedText], vectors, shape: tuple[int, int], dtype: str) -> None:
-    """Writes the folder of the form `npy`; `shape` is that of the vectors of one token."""
+    """Writes the folder of the format `npy`; `shape` is the shape of one token's vectors, (layers, H)."""
     offsets = np.cumsum([0, *(len(text.ids) for text in encoded)])
     with atomic_folder(path) as folder:
         np.save(os.path.join(folder, "offsets.npy"), offsets)
@@ -79,19 +81,19 @@ def _write_arrays(path: str, encoded: Sequence[EncodedText], vectors, shape: tup
 
 
 def read_texts(path: str) -> list[str]:
-    """Returns the lines of a file without the white space around them; empty lines are texts too."""
+    """Returns the lines of a file without surrounding white space. Empty lines count as texts."""
     try:
         with open(path, encoding="utf-8") as file:
             texts = [line.strip() for line in file]
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"Cannot read the texts in {path}: {error}.") from None
     if not texts:
-        raise InputError(f"{path} is empty. It must hold one text a line.")
+        raise InputError(f"{path} is empty. It must have one text per line.")
     return texts
 
 
 def _json_lines(encoded: Sequence[EncodedText], vectors, layers, tokens) -> Iterator[bytes]:
-    """Yields Google's lines; `linex_index` is spelt as it is there."""
+    """Yields lines in Google's format, which spells `linex_index` this way."""
     for number, (text, array) in enumerate(zip(encoded, vectors, strict=True)):
         rounded = array.astype("float64").round(6).tolist()
         found = [

@@ -1,4 +1,4 @@
-"""Search over vectors of texts: exact, in memory, and kept in a folder that knows its model."""
+"""Exact search over sentence embeddings in memory. A saved index records which model made it."""
 
 import dataclasses
 import hashlib
@@ -19,14 +19,14 @@ VECTORS_FILE, TEXTS_FILE, FACTS_FILE = "vectors.npy", "texts.jsonl", "index.json
 
 _SECONDS_WITHOUT_PROGRESS, _SECONDS_BETWEEN_LINES = 2, 1
 
-# Vectors that are compared at once: 100,000 of 384 numbers are 150 MB, and 1,000 queries with them 400 MB.
+# Vectors compared at once. 100,000 vectors of 384 numbers take 150 MB, and their products with 1,000 queries 400 MB.
 _CHUNK = 65_536
 _QUERIES_AT_ONCE = 256
 
 
 @dataclasses.dataclass(frozen=True)
 class Hit:
-    """A text that was found: its number from 0, itself, and its cosine similarity to the query."""
+    """A search result: the number of the text, from 0, the text, and its cosine similarity to the query."""
 
     number: int
     text: str
@@ -34,13 +34,16 @@ class Hit:
 
 
 class VectorIndex:
-    """Texts, their embeddings and what they were made with.
+    """Texts and their embeddings, with the options and the fingerprint of the model that made them.
 
     Args:
         vectors: float32 (N, H), each of length 1.
         texts: N strings.
-        fingerprint: of the model, see `model_fingerprint`.
-        options: what `sentence_embeddings` was given beside model and texts: `pooling`, `max_seq_length`.
+        fingerprint: the model's, see `model_fingerprint`.
+        options: the `pooling` and `max_seq_length` for `sentence_embeddings`.
+
+    Raises:
+        InputError: the numbers of vectors and texts differ.
 
     Example:
         encoder = BertEncoder.from_pretrained("all-MiniLM-L6-v2")
@@ -65,11 +68,11 @@ class VectorIndex:
         """Computes the embeddings of texts; the arguments are those of `sentence_embeddings`.
 
         Raises:
-            InputError: there are no texts, or one is empty; and as `sentence_embeddings`.
+            InputError: there are no texts, or a text is empty; and as `sentence_embeddings`.
         """
         texts = _checked_texts(texts, "text")
         options = {"pooling": pooling, "max_seq_length": max_seq_length}
-        # Shown where it takes longer than a moment.
+        # The progress line appears if it takes longer than a moment.
         with tqdm(
             total=len(texts), unit=" texts", mininterval=_SECONDS_BETWEEN_LINES, delay=_SECONDS_WITHOUT_PROGRESS
         ) as bar:
@@ -77,10 +80,10 @@ class VectorIndex:
         return cls(vectors, texts, model_fingerprint(model), options)
 
     def search(self, model, queries, top_k: int = 5, *, batch_size: int = 32) -> list[list[Hit]]:
-        """Returns, for each query, the most similar texts, the best first; of equal ones the earlier.
+        """Returns the most similar texts for each query, the best first; ties are in the order of the texts.
 
         Raises:
-            InputError: the model is another than that of the index, or a query is empty.
+            InputError: the model is not the one that made the index, or a query is empty.
         """
         queries = _checked_texts(queries, "query")
         self.check_model(model)
@@ -93,9 +96,16 @@ class VectorIndex:
         ]
 
     def nearest(self, vectors: np.ndarray, top_k: int = 5) -> tuple[np.ndarray, np.ndarray]:
-        """Returns the numbers and products of the nearest texts of each vector, int64 and float32 (Q, top_k).
+        """Returns the text numbers and dot products of the nearest texts, int64 and float32 (Q, top_k).
 
-        All are compared, part by part, so the result is exact. There are fewer columns where the index has fewer texts.
+        The search is exact. If the index has fewer than `top_k` texts, there are fewer columns.
+
+        Args:
+            vectors: float (Q, H).
+            top_k: number of texts for each vector, 1 or more.
+
+        Raises:
+            InputError: an argument is invalid.
         """
         if top_k < 1:
             raise InputError(f"top_k must be 1 or more. Received: {top_k}")
@@ -131,7 +141,7 @@ class VectorIndex:
         if model_fingerprint(model) != self.fingerprint:
             raise InputError(
                 "The index was made with another model (other weights, vocabulary or casing), so its vectors cannot be "
-                "compared with this model's. Build it again, or load the model that it was made with."
+                "compared with this model's. Build the index again, or load the model that made it."
             )
 
     def save(self, path: str | os.PathLike) -> None:
@@ -146,10 +156,10 @@ class VectorIndex:
 
     @classmethod
     def load(cls, path: str | os.PathLike) -> "VectorIndex":
-        """Reads a folder that `save` wrote; the vectors stay on disk until they are used.
+        """Reads a folder that `save` wrote. The vectors are memory-mapped.
 
         Raises:
-            InputError: it is no index, or it is damaged.
+            InputError: the folder is not an index, or is damaged.
         """
         path = os.fspath(path)
         files = [os.path.join(path, name) for name in (FACTS_FILE, TEXTS_FILE, VECTORS_FILE)]
@@ -173,7 +183,7 @@ class VectorIndex:
 
 
 def _largest(row: np.ndarray, count: int) -> np.ndarray:
-    """Returns the places of the largest numbers, in order, of equal ones the earlier first: [3, 9, 9], 2 -> [1, 2]."""
+    """Returns the indices of the largest numbers in descending order; ties by index: [3, 9, 9], 2 -> [1, 2]."""
     candidates = np.arange(len(row))
     if len(row) > count:
         candidates = np.flatnonzero(row >= np.partition(row, -count)[-count])
@@ -181,7 +191,7 @@ def _largest(row: np.ndarray, count: int) -> np.ndarray:
 
 
 def model_fingerprint(model) -> str:
-    """Returns a SHA-256 of what sentence embeddings depend on: the encoder without its pooler, tokens and casing."""
+    """Returns the SHA-256 of everything that affects sentence embeddings: encoder without pooler, tokens, casing."""
     encoder = getattr(model, "encoder", model)
     if model.vocabulary is None:
         raise InputError("The model has no vocabulary. Set model.vocabulary = load_vocabulary(path).")

@@ -1,4 +1,4 @@
-"""Files about the senses of a word: a table, the vectors, and a picture."""
+"""Writes the senses of a word to files: a table, the vectors and a picture."""
 
 import importlib.util
 import os
@@ -14,16 +14,16 @@ from keras_bert.program.errors import InputError
 TABLE_FILE, VECTORS_FILE, PLOT_FILE = "senses.tsv", "vectors.npy", "senses.png"
 
 _COLOURS = ("#3b6ea5", "#d9822b", "#5b8c5a", "#a23b72", "#8a8a8a", "#b8a13a", "#5f4b8b", "#2a9d8f")
-_MOST_NAMES = 16  # of points in the picture
-_MOST_TRIED = 100  # of points whose name may find no room
+_MOST_NAMES = 16 # labelled points in the picture
+_MOST_TRIED = 100 # points for which a free position of the label is searched
 _CONTEXT = 24  # characters on either side of the word
 
 
 def check_plotting() -> None:
-    """Raises `InputError` when matplotlib is not installed; long work calls this before it starts."""
+    """Raises `InputError` if matplotlib is not installed. Call this before a long computation."""
     if importlib.util.find_spec("matplotlib") is None:
         raise InputError(
-            "The picture needs matplotlib: pip install 'keras-bert-pipeline[plots]', or do without it: --noplot"
+            "The picture needs matplotlib: pip install 'keras-bert-pipeline[plots]', or leave the picture out: --noplot"
         )
 
 
@@ -44,11 +44,11 @@ def write_word_senses(
 
     Args:
         path: a new or empty folder.
-        texts: what the word was looked for in.
-        found: from `word_vectors`.
+        texts: the texts that were searched for the word.
+        found: the result of `word_vectors`, N occurrences.
         coordinates: float (N, 2), from `project`.
-        groups: int (N,), from `cluster`; all 0 for none.
-        title: of the picture.
+        groups: int (N,), from `cluster`; all 0 without groups.
+        title: the title of the picture.
 
     Raises:
         InputError: the folder cannot be written, or matplotlib is not installed.
@@ -66,7 +66,7 @@ def write_word_senses(
 
 
 def contexts_of(texts: Sequence[str], found: WordVectors) -> list[str]:
-    """Returns each occurrence with a few words on either side: "... on the [bank] of the river ..."."""
+    """Returns each occurrence with some context: "... on the [bank] of the river ..."."""
     contexts = []
     for one in found.occurrences:
         text = texts[one.text_number]
@@ -85,12 +85,12 @@ def plot_word_senses(
     """Writes the picture of `draw_word_senses` as PNG. Raises `InputError` without matplotlib."""
     check_plotting()
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Glyph .* missing from font")  # of other scripts
+        warnings.filterwarnings("ignore", "Glyph .* missing from font")  # labels may be in any script
         draw_word_senses(contexts, coordinates, groups, title).savefig(path, format="png", dpi=130)
 
 
 def draw_word_senses(contexts: Sequence[str], coordinates: np.ndarray, groups: np.ndarray, title: str):
-    """Returns a figure of occurrences as points, a colour for each group, some of them with their context."""
+    """Returns a figure with a point for each occurrence and a colour for each group. Some points show their context."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -108,14 +108,14 @@ def draw_word_senses(contexts: Sequence[str], coordinates: np.ndarray, groups: n
         label = f"group {group}: {len(points)} occurrences" if groups.max() else f"{len(points)} occurrences"
         axis.scatter(points[:, 0], points[:, 1], s=26, color=colour, alpha=0.75, linewidths=0, label=label)
     figure.legend(frameon=False, loc="outside lower center", ncols=4, fontsize=9)
-    figure.canvas.draw()  # places are known only then, and must stay
+    figure.canvas.draw()  # computes the layout, which must not change afterwards
     figure.set_layout_engine("none")
     _name_points(axis, contexts, coordinates)
     return figure
 
 
 def _name_points(axis, contexts: Sequence[str], coordinates: np.ndarray) -> None:
-    """Writes the context beside points that are far apart, where it overlaps no other and does not leave the axes."""
+    """Labels points that are far apart with their context, if the label fits in the axes and overlaps no other."""
     taken = []
     for number in far_apart(coordinates, _MOST_TRIED):
         for place, alignment in (((4, 4), "left"), ((4, -10), "left"), ((-4, 4), "right"), ((-4, -10), "right")):
@@ -139,7 +139,7 @@ def _name_points(axis, contexts: Sequence[str], coordinates: np.ndarray) -> None
 
 
 def far_apart(coordinates: np.ndarray, count: int) -> list[int]:
-    """Returns the numbers of points that are far from each other: first an outermost one, then always the farthest."""
+    """Returns indices of points that are far apart: first an outermost point, then always the farthest from the others."""
     distances = np.linalg.norm(coordinates - coordinates.mean(axis=0), axis=1)
     chosen: list[int] = []
     while len(chosen) < min(count, len(coordinates)):

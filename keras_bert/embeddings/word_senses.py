@@ -1,7 +1,7 @@
-"""Vectors of one word in its sentences: its senses lie apart in them.
+"""Contextual vectors of one word, which separate its senses.
 
-A word has one row in the table of tokens, whatever it means. What comes out of the encoder also says where it stood: a
-`bank` of a river and one that lends money get different vectors.
+The token embedding of a word does not depend on its sense. The encoder's output depends on the sentence too, so the
+`bank` of a river and the one that lends money get different vectors.
 """
 
 import dataclasses
@@ -21,7 +21,7 @@ LAYERS = (-1, -2, -3, -4)
 
 @dataclasses.dataclass(frozen=True)
 class Occurrence:
-    """A word in a text: `text[start:end]` of the text of that number, counted from 0."""
+    """An occurrence of a word: the number of the text, from 0, and the characters `start:end`."""
 
     text_number: int
     start: int
@@ -33,7 +33,7 @@ class WordVectors:
     """The N occurrences of a word.
 
     Attributes:
-        occurrences: where they are, in the order of the texts.
+        occurrences: the N occurrences, in the order of the texts.
         vectors: float32 (N, H).
     """
 
@@ -51,22 +51,22 @@ def word_vectors(
     max_occurrences: int | None = None,
     batch_size: int = 32,
 ) -> WordVectors:
-    """Returns a vector for every occurrence of a word: the mean of its pieces and of some layers.
+    """Returns a vector for every occurrence of a word: the mean over its word pieces and over some layers.
 
     Args:
-        model: a `BertEncoder` made with `output_hidden_states=True`, with a vocabulary.
-        texts: strings, best single sentences.
-        words: a word, or several forms of one (`["plant", "plants"]`). An expression of several words is found too.
-            Case and accents count only if they do for the model.
-        layers: -1 is the last layer; the mean of the last four is a common choice.
-        max_seq_length: of longer texts so many tokens are read, those around the occurrence. The default is all of the
+        model: a `BertEncoder` created with `output_hidden_states=True`, with a vocabulary.
+        texts: strings, preferably single sentences.
+        words: a word, or several forms of a word (`["plant", "plants"]`). A form may consist of several words. Case and
+            accents matter only if the model distinguishes them.
+        layers: layer numbers; -1 is the last layer. The mean of the last four is a common choice.
+        max_seq_length: longer texts are cut to this many tokens around the occurrence. By default the number of the
             model's positions.
-        max_occurrences: of more than so many, some are taken, evenly from all. The default is all.
+        max_occurrences: maximum number of occurrences, evenly spaced among all. By default all.
         batch_size: occurrences computed at once.
 
     Raises:
-        InputError: the word does not occur or the vocabulary cannot spell it, a layer is not there, or the model has no
-            vocabulary or does not return its layers.
+        InputError: the word does not occur, the vocabulary has no tokens for it, a layer does not exist, or the model
+            has no vocabulary or does not return its hidden states.
 
     Example:
         encoder = BertEncoder.from_pretrained("uncased_L-12_H-768_A-12", output_hidden_states=True)
@@ -81,8 +81,8 @@ def word_vectors(
     model.config.check_sequence_length(longest)
     if not isinstance(model.vocabulary, Vocabulary):
         raise InputError(
-            "Words are found by WordPiece tokens, and this model has another kind of tokenizer. Use a BERT, a "
-            "DistilBERT or an ELECTRA."
+            "Word senses need a WordPiece tokenizer, but this model has another kind. Use a BERT, a DistilBERT or an "
+            "ELECTRA."
         )
     tokenizer = WordPieceTokenizer(model.vocabulary, model.config.do_lower_case)
     found = list(_find_in_texts(words, texts, tokenizer, longest))
@@ -105,8 +105,8 @@ def project(vectors: np.ndarray, dimensions: int = 2) -> np.ndarray:
         dimensions: the number of directions.
 
     Returns:
-        float32 (N, dimensions); where there are fewer directions than asked for, zeros. The sign of each direction is
-        such that its largest coordinate is positive.
+        float32 (N, dimensions). Missing directions are filled with zeros. The sign of each direction is chosen so that
+        its largest coordinate is positive.
     """
     centred = np.asarray(vectors, np.float64)
     centred = centred - centred.mean(axis=0)
@@ -119,17 +119,17 @@ def project(vectors: np.ndarray, dimensions: int = 2) -> np.ndarray:
 
 
 def cluster(vectors: np.ndarray, count: int) -> np.ndarray:
-    """Divides vectors into groups by their directions, so that few, hopefully, are the senses of a word.
+    """Divides vectors into groups by direction. With few groups, these often are the senses of a word.
 
-    Agglomerative clustering by Ward's criterion of vectors at length 1: it takes no random start, and a few outlying
-    vectors make no group of their own.
+    Agglomerative clustering of the normalised vectors by Ward's criterion: it needs no random start, and a few outliers
+    do not form their own group.
 
     Args:
         vectors: float (N, H).
         count: the number of groups, from 1 to N.
 
     Returns:
-        int64 (N,): the group of each, numbered from 0 in the order in which they first occur.
+        int64 (N,): the group of each vector. Groups are numbered from 0 in the order of first occurrence.
 
     Raises:
         InputError: `count` is out of range, or scikit-learn is not installed.
@@ -141,7 +141,7 @@ def cluster(vectors: np.ndarray, count: int) -> np.ndarray:
     try:
         from sklearn.cluster import AgglomerativeClustering
     except ImportError:
-        raise InputError("Grouping needs scikit-learn: pip install scikit-learn, or do without groups.") from None
+        raise InputError("Grouping needs scikit-learn: pip install scikit-learn, or leave the groups out.") from None
     unit = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
     groups = AgglomerativeClustering(n_clusters=count, linkage="ward").fit_predict(unit)
     _, first, numbers = np.unique(groups, return_index=True, return_inverse=True)
@@ -152,11 +152,13 @@ def nearest_neighbour_accuracy(vectors: np.ndarray, senses: Sequence) -> float:
     """Returns the share of vectors whose nearest other one, by cosine, has the same sense.
 
     Raises:
-        InputError: there are fewer than two vectors, or another number of senses.
+        InputError: there are fewer than two vectors, or the number of senses differs from that of vectors.
     """
     senses = np.asarray(list(senses))
     if len(vectors) < 2 or len(vectors) != len(senses):
-        raise InputError(f"Expected two vectors or more and a sense for each: {len(vectors)} and {len(senses)} came.")
+        raise InputError(
+            f"Expected two or more vectors and a sense for each. Received: {len(vectors)} vectors, {len(senses)} senses"
+        )
     unit = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
     similarities = unit @ unit.T
     np.fill_diagonal(similarities, -np.inf)
@@ -166,13 +168,13 @@ def nearest_neighbour_accuracy(vectors: np.ndarray, senses: Sequence) -> float:
 def _find_in_texts(
     words: Sequence[str], texts: Sequence[str], tokenizer: WordPieceTokenizer, longest: int
 ) -> Iterator[tuple[Occurrence, EncodedText, slice]]:
-    """Yields every occurrence, the `longest` tokens around it as a row for the model, and its place in that row."""
+    """Yields every occurrence, a row of at most `longest` tokens around it, and the word's columns in that row."""
     vocabulary = tokenizer.vocabulary
     spellings = [_spelling(word, tokenizer, longest) for word in words]
     beginnings = [words_of_stretch(split_at_white_space(word)[0], True)[0] for word in words]
     for number, text in enumerate(tqdm(texts, unit=" texts", desc="looking", mininterval=1, delay=2)):
         if text.isascii() and text.isprintable() and not any(beginning in text.lower() for beginning in beginnings):
-            continue  # told without tokenising, which is slow
+            continue  # skips slow tokenisation if the text cannot contain the word
         ids, starts, ends = tokenizer.tokenize_with_offsets(text)
         for first, last in _find(ids, spellings, vocabulary.tokens):
             window = _window(first, last, len(ids), longest - 2)
@@ -184,14 +186,16 @@ def _find_in_texts(
 def _spelling(word: str, tokenizer: WordPieceTokenizer, longest: int) -> list[int]:
     ids = tokenizer.encode(word)
     if not ids or tokenizer.vocabulary.unk_id in ids:
-        raise InputError(f"The vocabulary cannot spell {word!r}, so its occurrences cannot be told from other words.")
+        raise InputError(
+            f"The vocabulary has no tokens for {word!r}, so its occurrences cannot be distinguished from other words."
+        )
     if len(ids) > longest - 2:
         raise InputError(f"{word!r} has {len(ids)} tokens, and the model reads {longest} at most.")
     return ids
 
 
 def _find(ids: list[int], spellings: list[list[int]], tokens: Sequence[str]):
-    """Yields first and last + 1 of every occurrence, as whole words: not where a longer word begins so."""
+    """Yields the tokens (first, last + 1) of every occurrence as a whole word, not as the start of a longer word."""
     for first in range(len(ids)):
         for spelling in spellings:
             last = first + len(spelling)
@@ -201,6 +205,6 @@ def _find(ids: list[int], spellings: list[list[int]], tokens: Sequence[str]):
 
 
 def _window(first: int, last: int, count: int, room: int) -> slice:
-    """Returns the `room` of `count` tokens in whose middle first:last is, as far as there are so many around it."""
+    """Returns a slice of at most `room` of `count` tokens, centred on first:last as far as possible."""
     start = max(0, min((first + last - room) // 2, count - room))
     return slice(start, min(start + room, count))
