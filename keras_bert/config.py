@@ -46,6 +46,8 @@ _COUNTS_FROM_0 = ("type_vocab_size", "position_offset")
 POOLER_ACTIVATIONS = ("tanh", "gelu_erf", "relu")
 # An added key, where the folder that a model was loaded from makes the vectors of texts otherwise than by the mean.
 SENTENCE_POOLING = "sentence_pooling"
+# The poolings of sentence-transformers, in the order in which it joins several of them; see `layers/text_pooling.py`.
+POOLINGS = ("cls", "max", "mean", "mean_sqrt_len_tokens", "weightedmean", "lasttoken")
 # A file of one line could else ask for lists of any length, long before the weights are held against it.
 _LARGEST = {"num_hidden_layers": 10_000, "inner_group_num": 100}
 

@@ -24,6 +24,7 @@ import tensorflow as tf
 from keras_bert.config import BertConfig
 from keras_bert.families import FAMILIES
 from keras_bert.models.pretrainer import BertPretrainer
+from keras_bert.models.sentence_encoder import SentenceEncoder
 from keras_bert.models.sequence_classifier import SequenceClassifier
 from keras_bert.models.token_classifier import TokenClassifier
 from keras_bert.models.trainable_parts import freeze
@@ -79,6 +80,16 @@ def classification_data(names=("input_ids", "input_mask", "segment_ids")) -> tf.
     labels = x["next_sentence_labels"][:-3, 0]
     x = {name: x[name][:-3] for name in names}
     return tf.data.Dataset.from_tensor_slices((x, labels)).batch(BATCH)
+
+
+def embedding_data() -> tf.data.Dataset:
+    """Examples of three texts, some of them equal, with weights; the last batch is smaller."""
+    x = features()
+    rows = len(x["input_ids"]) // 3 - 2
+    x = {name: x[name][: 3 * rows].reshape(rows, 3, LENGTH) for name in names_for("bert")}
+    x["text_numbers"] = np.random.default_rng(2).integers(0, 60, (rows, 3)).astype(np.int32)
+    x["example_weights"] = np.random.default_rng(3).random(rows).astype(np.float32)
+    return tf.data.Dataset.from_tensor_slices(x).batch(BATCH)
 
 
 def schedule():
@@ -144,6 +155,12 @@ SETTINGS = {
         lambda: AdamW(schedule()),
         classification_data,
         {"metrics": ["sparse_categorical_accuracy"]},
+    ),
+    "embedding": (
+        lambda: SentenceEncoder(config(), dense=[{"units": 8}]),
+        lambda: AdamW(schedule()),
+        embedding_data,
+        {},
     ),
     "dropout": (lambda: BertPretrainer(config(0.3)), lambda: AdamW(schedule()), pretraining_data, {}),
 }

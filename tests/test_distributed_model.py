@@ -64,6 +64,7 @@ def assert_all_are_as_one_device(one, others, tolerance):
     ("setting", "layouts"),
     [
         ("regularised", ["mirrored2"]),
+        ("embedding", ["parts3", "mirrored2", "mirrored2_parts2"]),
         *(
             pytest.param(setting, layouts, marks=pytest.mark.slow)
             for setting, layouts in [

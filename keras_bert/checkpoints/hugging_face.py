@@ -17,7 +17,7 @@ from keras_bert.checkpoints.checkpoint import BertCheckpoint, StoredTensor
 from keras_bert.checkpoints.family_names import NAMES, FamilyNames, check_same_family
 from keras_bert.checkpoints.name_table import NameTable, to_ours, to_theirs
 from keras_bert.checkpoints.safetensors_file import read_safetensors, write_safetensors
-from keras_bert.checkpoints.sentence_transformers import read_sentence_pooling
+from keras_bert.checkpoints.sentence_transformers import read_sentence_modules, write_sentence_modules
 from keras_bert.checkpoints.torch_file import read_torch_file
 from keras_bert.config import SENTENCE_POOLING, BertConfig
 from keras_bert.families import FAMILIES, WORD_PIECE
@@ -99,9 +99,9 @@ def read_hugging_face(path: str, trust_pickle: bool = False) -> BertCheckpoint:
     values = read_json_object(file)
     architecture = (strings(values, "architectures", file) or [""])[0]
     config = _config(path, values)
-    pooling = read_sentence_pooling(path)
-    if pooling != "mean":
-        config = config.replace(extra={SENTENCE_POOLING: pooling})
+    sentence = read_sentence_modules(path, config, trust_pickle)
+    if sentence.pooling != "mean":
+        config = config.replace(extra={SENTENCE_POOLING: sentence.pooling})
     weights_path, stored = _read_weights(path, trust_pickle)
     names = NAMES[config.model_type]
     head = _head_of(architecture)
@@ -130,9 +130,10 @@ def read_hugging_face(path: str, trust_pickle: bool = False) -> BertCheckpoint:
         kind=f"Hugging Face {architecture}".strip(),
         config=config,
         vocabulary=vocabulary,
-        tensors=tensors,
+        tensors=tensors | sentence.tensors,
         labels=labels,
         problem_type=_problem_type(values, labels) if head == form.CLASSIFIER else "classification",
+        sentence=sentence.arguments,
         ignored=tuple(ignored),
         remarks=tuple(remarks),
         says_casing=bool(casing),
@@ -177,6 +178,9 @@ def write_hugging_face(checkpoint: BertCheckpoint, folder: str) -> list[str]:
         write_safetensors(file, written, {"format": "pt"})
     if checkpoint.vocabulary is not None:
         tokenizer.write_tokenizer(folder, checkpoint.vocabulary, config)
+    if checkpoint.sentence is not None:
+        write_sentence_modules(checkpoint, folder)
+        left_out = [name for name in left_out if not name.startswith("sentence_dense_")]
     return left_out
 
 

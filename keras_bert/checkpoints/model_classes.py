@@ -10,6 +10,7 @@ from keras_bert.program.errors import InputError
 # Name -> module and heads, the fewest heads first; users' own classes are looked up among those registered with Keras.
 _CLASSES = {
     "BertEncoder": ("keras_bert.models.encoder", ()),
+    "SentenceEncoder": ("keras_bert.models.sentence_encoder", ()),
     "SequenceClassifier": ("keras_bert.models.sequence_classifier", (form.CLASSIFIER,)),
     "TokenClassifier": ("keras_bert.models.token_classifier", (form.TOKEN_CLASSIFIER,)),
     "SpanClassifier": ("keras_bert.models.span_classifier", (form.SPAN_CLASSIFIER,)),
@@ -60,6 +61,8 @@ def heads_of(model_class: type) -> tuple[str, ...]:
 def class_for(checkpoint: BertCheckpoint) -> tuple[type, dict]:
     """Returns the class with most of the heads of a checkpoint, and what its constructor takes beside the config."""
     heads = set(checkpoint.heads)
+    if checkpoint.sentence is not None and not heads & set(form.HEADS):
+        return find_class("SentenceEncoder", checkpoint.path), dict(checkpoint.sentence)
     best = max(_CLASSES, key=lambda name: (len(heads & set(_CLASSES[name][1])), -len(_CLASSES[name][1])))
     model_class = find_class(best, checkpoint.path)
     head = labelled_head(model_class)

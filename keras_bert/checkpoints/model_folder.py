@@ -44,6 +44,7 @@ def read_model_folder(path: str) -> BertCheckpoint:
         tensors={name: tensors[name] for name in layout if name in tensors},
         labels=tuple(labels) if labels else None,
         problem_type=member(arguments, "problem_type", str, config_file, "classification"),
+        sentence=arguments if class_name(model_class) == "SentenceEncoder" else None,
         model_class=model_class,
         arguments=arguments,
         says_casing=True,

@@ -10,7 +10,9 @@ from keras_bert.checkpoints.model_folder import constructor_arguments
 from keras_bert.checkpoints.model_weights import model_weights, start_as, tensors_of, variables_made_last
 from keras_bert.checkpoints.optimizer_slots import adam_slots_of
 from keras_bert.checkpoints.resizing import resized
+from keras_bert.config import POOLINGS
 from keras_bert.models.new_parts import NewParts
+from keras_bert.models.sentence_encoder import SentenceEncoder
 from keras_bert.program.errors import InputError
 from keras_bert.tokenization.tokenizer import TokenTable
 
@@ -122,6 +124,7 @@ def checkpoint_of(model, vocabulary: TokenTable | None = None) -> BertCheckpoint
         tensors=tensors_of(model),
         labels=tuple(labels) if labels else None,
         problem_type=arguments.get("problem_type", "classification"),
+        sentence=arguments if isinstance(model, SentenceEncoder) else None,
         model_class=type(model),
         arguments=arguments,
     )
@@ -132,6 +135,10 @@ def _arguments(model_class: type, checkpoint: BertCheckpoint, given: Mapping) ->
     arguments = {key: list(value) if isinstance(value, tuple) else value for key, value in given.items()}
     if model_class is checkpoint.model_class:
         arguments = {**checkpoint.arguments, **arguments}
+    if issubclass(model_class, SentenceEncoder) and checkpoint.sentence is not None:
+        arguments = {**checkpoint.sentence, **arguments}
+    elif issubclass(model_class, SentenceEncoder) and "pooling" not in arguments:
+        arguments["pooling"] = _trained_pooling(checkpoint)
     head = labelled_head(model_class)
     if head is None:
         return arguments, checkpoint
@@ -156,6 +163,18 @@ def _arguments(model_class: type, checkpoint: BertCheckpoint, given: Mapping) ->
         )
         checkpoint = checkpoint.replace(tensors=tensors, ignored=(note, *checkpoint.ignored))
     return arguments, checkpoint
+
+
+def _trained_pooling(checkpoint: BertCheckpoint) -> list[str]:
+    """Returns the pooling that a checkpoint without the arguments of `SentenceEncoder` was trained for."""
+    pooling = checkpoint.config.sentence_pooling
+    if pooling not in POOLINGS:
+        raise InputError(
+            f"{checkpoint.path}: its modules.json turns texts into vectors by {str(pooling)[:100]!r}. SentenceEncoder "
+            "computes a Transformer, a Pooling, Dense layers and Normalize, in this order. Use sentence-transformers "
+            "for this model, or give another pooling=[...] and train it."
+        )
+    return [pooling]
 
 
 def _same_labels(given: tuple, stored: tuple) -> bool:

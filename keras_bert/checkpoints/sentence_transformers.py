@@ -1,62 +1,260 @@
-"""How a folder of sentence-transformers makes the vector of a text: `modules.json` and the configs that it names.
+"""The files of sentence-transformers beside those of transformers: pooling, dense layers, prompts, maximum length.
 
-Such a folder is one of transformers, whose encoder can be used for anything. Its sentence vectors are what its modules
-make of the encoder's, one after the other. Normalize does not count: it changes no cosine, and callers say themselves
-whether vectors have length 1.
+`modules.json` lists the modules that turn a text into a vector, one after the other. Read and written are folders with
+a Transformer, a Pooling, any number of Dense layers and at most one Normalize at the end. Other folders can be read for
+other tasks.
 
-Reference: sentence-transformers, `models/Pooling.py` and "Creating Custom Models".
+Reference: sentence-transformers 6.2, "Creating Custom Models".
 """
 
+import dataclasses
+import json
 import os
+from collections.abc import Mapping
+from typing import Any
 
+from keras_bert.checkpoints.checkpoint import BertCheckpoint, StoredTensor, check_stored_file
+from keras_bert.checkpoints.safetensors_file import read_safetensors, write_safetensors
+from keras_bert.checkpoints.torch_file import read_torch_file
+from keras_bert.config import POOLINGS, BertConfig
+from keras_bert.program.atomic_output import atomic_file
 from keras_bert.program.errors import InputError
 from keras_bert.program.json_files import checked, member, read_json, read_json_object
 
 MODULES_FILE = "modules.json"
 _CONFIG_FILE = "config.json"
-_WITHOUT_EFFECT = ("Transformer", "Normalize", "Dropout")
-# Key -> the name of the pooling, and whether it is on where the key is missing.
-_POOLINGS = {
-    "pooling_mode_cls_token": ("cls", False),
-    "pooling_mode_max_tokens": ("max", False),
-    "pooling_mode_mean_tokens": ("mean", True),
-    "pooling_mode_mean_sqrt_len_tokens": ("mean_sqrt_len_tokens", False),
-    "pooling_mode_weightedmean_tokens": ("weightedmean", False),
-    "pooling_mode_lasttoken": ("lasttoken", False),
+_PROMPTS_FILE = "config_sentence_transformers.json"
+# Old and new versions of sentence-transformers read these module names and this file.
+_LENGTH_FILE = "sentence_bert_config.json"
+_TOKENIZER_FILE = "tokenizer_config.json"
+_MODULE = "sentence_transformers.models."
+_WEIGHTS_FILE, _TORCH_FILE = "model.safetensors", "pytorch_model.bin"
+_MOST_MODULES = 100
+# Key of older versions -> the name of the pooling.
+_POOLING_KEYS = {
+    "cls": "pooling_mode_cls_token",
+    "max": "pooling_mode_max_tokens",
+    "mean": "pooling_mode_mean_tokens",
+    "mean_sqrt_len_tokens": "pooling_mode_mean_sqrt_len_tokens",
+    "weightedmean": "pooling_mode_weightedmean_tokens",
+    "lasttoken": "pooling_mode_lasttoken",
+}
+_ACTIVATIONS = {
+    "torch.nn.modules.activation.Tanh": "tanh",
+    "torch.nn.modules.activation.ReLU": "relu",
+    "torch.nn.modules.activation.GELU": "gelu_erf",
+    "torch.nn.modules.linear.Identity": "linear",
 }
 
 
-def read_sentence_pooling(path: str) -> str:
-    """Returns the pooling of a folder by the names of its modules: "mean", "cls", "cls + max", "mean, then Dense".
+@dataclasses.dataclass(frozen=True)
+class SentenceModules:
+    """How a folder turns a text into a vector.
 
-    Without a `modules.json` it is "mean", as sentence-transformers has it.
+    Attributes:
+        pooling: the names of the modules: "mean", "cls", "cls + max", "mean, then Dense". Normalize is not named,
+            because it changes no cosine.
+        arguments: the arguments of `SentenceEncoder`; None if a module is unknown here.
+        tensors: the weights of the dense layers by our names.
+    """
+
+    pooling: str = "mean"
+    arguments: Mapping[str, Any] | None = None
+    tensors: Mapping[str, StoredTensor] = dataclasses.field(default_factory=dict)
+
+
+def read_sentence_modules(path: str, config: BertConfig, trust_pickle: bool = False) -> SentenceModules:
+    """Reads the files of sentence-transformers in a folder. A folder without `modules.json` has none.
+
+    Args:
+        path: the folder.
+        config: the config of the encoder.
+        trust_pickle: whether a `pytorch_model.bin` may run code.
 
     Raises:
-        InputError: a file is not what it should be, or is named outside the folder.
+        InputError: a file is damaged or missing, contradicts another, or lies outside the folder.
     """
     file = os.path.join(path, MODULES_FILE)
     if not os.path.isfile(file):
-        return "mean"
-    steps = []
-    for module in checked(read_json(file), list, "the content", file):
+        return SentenceModules()
+    modules = checked(read_json(file), list, "the content", file)
+    if len(modules) > _MOST_MODULES:
+        raise InputError(f"{file}: at most {_MOST_MODULES} modules are expected. Received: {len(modules)}")
+    steps, poolings, dense, tensors, kinds = [], [], [], {}, []
+    for module in modules:
         checked(module, dict, "each module", file)
         kind = checked(module.get("type"), str, "type", file).rpartition(".")[2]
+        folder = _folder(path, member(module, "path", str, file, ""))
+        kinds.append(kind)
         if kind == "Pooling":
-            steps.append(_pooling(path, member(module, "path", str, file, "")))
-        elif kind not in _WITHOUT_EFFECT:
+            poolings = _poolings(folder)
+            steps.append(
+                " + ".join(poolings)
+                if poolings
+                else f"a pooling without {os.path.relpath(folder, path)}/{_CONFIG_FILE}"
+            )
+        elif kind not in ("Transformer", "Normalize", "Dropout"):
             steps.append(kind)
-    return ", then ".join(steps) or "no pooling"
+        if kind == "Dense":
+            width = dense[-1]["units"] if dense else config.hidden_size * len(poolings)
+            settings, of_layer = _read_dense(folder, width, trust_pickle)
+            tensors |= {f"sentence_dense_{len(dense)}/{name}": tensor for name, tensor in of_layer.items()}
+            dense.append(settings)
+    pooling = ", then ".join(steps) or "no pooling"
+    if not _is_known(kinds) or not poolings or set(poolings) - set(POOLINGS):
+        return SentenceModules(pooling)
+    arguments = {"pooling": poolings, "dense": dense, "normalize": "Normalize" in kinds, **_settings(path, config)}
+    return SentenceModules(pooling, arguments, tensors)
 
 
-def _pooling(path: str, folder: str) -> str:
-    folder = os.path.normpath(folder)
-    if os.path.isabs(folder) or folder.split(os.sep)[0] == os.pardir:
-        raise InputError(f"{os.path.join(path, MODULES_FILE)}: {folder!r} is not inside the folder of the model.")
-    file = os.path.join(path, folder, _CONFIG_FILE)
+def write_sentence_modules(checkpoint: BertCheckpoint, folder: str) -> None:
+    """Writes the files of sentence-transformers for a `SentenceEncoder` into an existing folder."""
+    arguments = checkpoint.sentence
+    poolings, width = tuple(arguments["pooling"]), checkpoint.config.hidden_size
+    modules = ["Transformer", "Pooling", *["Dense"] * len(arguments["dense"])]
+    modules += ["Normalize"] if arguments["normalize"] else []
+    paths = ["", *(f"{number}_{kind}" for number, kind in enumerate(modules[1:], start=1))]
+    entries = [
+        {"idx": number, "name": str(number), "path": path, "type": f"{_MODULE}{kind}"}
+        for number, (kind, path) in enumerate(zip(modules, paths, strict=True))
+    ]
+    for path in paths[1:]:
+        os.mkdir(os.path.join(folder, path))
+    _write_json(os.path.join(folder, MODULES_FILE), entries)
+    flags = {key: name in poolings for name, key in _POOLING_KEYS.items()}
+    values = {"word_embedding_dimension": width, **flags, "include_prompt": True}
+    _write_json(os.path.join(folder, paths[1], _CONFIG_FILE), values)
+    width *= len(poolings)
+    for number, settings in enumerate(arguments["dense"]):
+        width = _write_dense(checkpoint, os.path.join(folder, paths[2 + number]), number, settings, width)
+    prompts = {"prompts": arguments["prompts"], "default_prompt_name": arguments["default_prompt"]}
+    _write_json(os.path.join(folder, _PROMPTS_FILE), {**prompts, "similarity_fn_name": "cosine"})
+    length = arguments["max_seq_length"] or checkpoint.config.max_sequence_length
+    _write_json(os.path.join(folder, _LENGTH_FILE), {"max_seq_length": length, "do_lower_case": False})
+
+
+def _is_known(kinds: list[str]) -> bool:
+    """Whether the modules are Transformer, Pooling, Dense ..., Normalize, in this order. Dropout is ignored."""
+    kinds = [kind for kind in kinds if kind != "Dropout"]
+    if kinds and kinds[-1] == "Normalize":
+        kinds = kinds[:-1]
+    return kinds[:2] == ["Transformer", "Pooling"] and set(kinds[2:]) <= {"Dense"}
+
+
+def _folder(path: str, name: str) -> str:
+    """Returns the folder of a module. Raises `InputError` if it is not inside `path`."""
+    inner = os.path.normpath(name)
+    folder = os.path.join(path, inner)
+    # A link inside the folder could lead out of it, too.
+    is_outside = os.path.isabs(inner) or inner.split(os.sep)[0] == os.pardir
+    if is_outside or (inner != os.curdir and os.path.islink(folder)):
+        raise InputError(f"{os.path.join(path, MODULES_FILE)}: {inner!r} is not inside the folder of the model.")
+    return folder
+
+
+def _poolings(folder: str) -> list[str]:
+    """Returns the names of the poolings; an empty list without a config."""
+    file = os.path.join(folder, _CONFIG_FILE)
     if not os.path.isfile(file):
-        return f"a pooling without {os.path.join(folder, _CONFIG_FILE)}"
+        return []
     values = read_json_object(file)
-    named = member(values, "pooling_mode", str, file)
-    if named is not None:
-        return named
-    return " + ".join(name for key, (name, default) in _POOLINGS.items() if member(values, key, bool, file, default))
+    named = values.get("pooling_mode")
+    if named is None:
+        # Versions before 2.0 wrote no key for the mean.
+        found = [name for name, key in _POOLING_KEYS.items() if member(values, key, bool, file, name == "mean")]
+    else:
+        found = [named] if isinstance(named, str) else checked(named, list, "pooling_mode", file)
+        found = [checked(name, str, "each pooling_mode", file) for name in found]
+    if member(values, "include_prompt", bool, file, True) is False:
+        found.append("without the prompt")
+    return found
+
+
+def _read_dense(folder: str, width: int, trust_pickle: bool) -> tuple[dict, dict[str, StoredTensor]]:
+    """Returns the settings of a Dense module for `SentenceEncoder`, and its kernel and bias in our layout."""
+    file = os.path.join(folder, _CONFIG_FILE)
+    if not os.path.isfile(file):
+        raise InputError(f"There is no file {file}.")
+    values = read_json_object(file)
+    activation = member(values, "activation_function", str, file, "torch.nn.modules.activation.Tanh")
+    if activation not in _ACTIVATIONS:
+        raise InputError(
+            f"{file}: the activation {activation[:100]!r} is unknown. Known are: {', '.join(_ACTIVATIONS)}"
+        )
+    units, use_bias = member(values, "out_features", int, file, 0), member(values, "bias", bool, file, True)
+    weights = os.path.join(folder, _WEIGHTS_FILE)
+    if os.path.isfile(weights):
+        stored = read_safetensors(weights)
+    else:
+        weights = os.path.join(folder, _TORCH_FILE)
+        check_stored_file(weights)
+        stored = read_torch_file(weights, trust_pickle)
+    shapes = {"linear.weight": (units, width)} | ({"linear.bias": (units,)} if use_bias else {})
+    for name, shape in shapes.items():
+        if name not in stored or stored[name].shape != shape:
+            received = list(stored[name].shape) if name in stored else "nothing"
+            raise InputError(f"{weights}: {name} must have the shape {list(shape)}. Received: {received}")
+    tensors = {"kernel": stored["linear.weight"].changed((width, units), lambda array: array.T)}
+    if use_bias:
+        tensors["bias"] = stored["linear.bias"]
+    return {"units": units, "activation": _ACTIVATIONS[activation], "use_bias": use_bias}, tensors
+
+
+def _write_dense(checkpoint: BertCheckpoint, folder: str, number: int, settings: Mapping, width: int) -> int:
+    """Writes a Dense module and returns its width."""
+    names = {ours: theirs for theirs, ours in _ACTIVATIONS.items()}
+    if settings["activation"] not in names:
+        raise InputError(
+            f"sentence-transformers has no activation {settings['activation']!r}. It has: {', '.join(names)}"
+        )
+    values = {
+        "in_features": width,
+        "out_features": settings["units"],
+        "bias": settings["use_bias"],
+        "activation_function": names[settings["activation"]],
+    }
+    _write_json(os.path.join(folder, _CONFIG_FILE), values)
+    kernel = checkpoint.tensors[f"sentence_dense_{number}/kernel"]
+    tensors = {"linear.weight": kernel.changed((settings["units"], width), lambda array: array.T)}
+    if settings["use_bias"]:
+        tensors["linear.bias"] = checkpoint.tensors[f"sentence_dense_{number}/bias"]
+    with atomic_file(os.path.join(folder, _WEIGHTS_FILE)) as file:
+        write_safetensors(file, tensors, {"format": "pt"})
+    return settings["units"]
+
+
+def _settings(path: str, config: BertConfig) -> dict[str, Any]:
+    """Returns the prompts and the maximum length."""
+    file = os.path.join(path, _PROMPTS_FILE)
+    values = read_json_object(file) if os.path.isfile(file) else {}
+    prompts = member(values, "prompts", dict, file, {})
+    for name, text in prompts.items():
+        checked(text, str, f"the prompt {name!r:.100}", file)
+    # Newer versions write empty prompts for "query" and "document".
+    prompts = {name: text for name, text in prompts.items() if text}
+    default = member(values, "default_prompt_name", str, file)
+    file = os.path.join(path, _LENGTH_FILE)
+    values = read_json_object(file) if os.path.isfile(file) else {}
+    if member(values, "do_lower_case", bool, file, False):
+        raise InputError(
+            f"{file}: do_lower_case is not supported, because it lower-cases texts before the tokenizer. Set it to "
+            "false if the tokenizer lower-cases texts itself."
+        )
+    longest = member(values, "max_seq_length", int, file) or _tokenizer_length(path)
+    return {
+        "prompts": prompts,
+        "default_prompt": default if default in prompts else None,
+        # Some files name more tokens than the model has positions.
+        "max_seq_length": longest and min(longest, config.max_sequence_length),
+    }
+
+
+def _tokenizer_length(path: str) -> int | None:
+    """Returns the maximum length that newer versions write into the tokenizer's file instead of their own."""
+    file = os.path.join(path, _TOKENIZER_FILE)
+    return member(read_json_object(file), "model_max_length", int, file) if os.path.isfile(file) else None
+
+
+def _write_json(path: str, values) -> None:
+    with atomic_file(path) as file:
+        file.write((json.dumps(values, indent=2, ensure_ascii=False) + "\n").encode("utf-8"))

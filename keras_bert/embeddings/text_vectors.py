@@ -8,14 +8,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from keras_bert.config import BertConfig
+from keras_bert.config import POOLINGS, BertConfig
 from keras_bert.program.errors import InputError
 from keras_bert.records import features
 from keras_bert.tokenization.kinds import python_tokenizer
 from keras_bert.tokenization.user_inputs import checked_text, iterate_column
-
-POOLINGS = ("mean", "first")
-_THEIR_NAMES = {"mean": "mean", "first": "cls"}  # of the poolings in sentence-transformers
 
 _WINDOW = 4096  # texts that are sorted by length together
 _STEP = 16  # rows are padded to multiples of it, so that few different lengths occur
@@ -32,63 +29,93 @@ def sentence_embeddings(
     model,
     texts: Iterable[str],
     *,
-    pooling: str = "mean",
-    normalize: bool = True,
+    pooling: str | None = None,
+    normalize: bool | None = None,
+    prompt: str | None = None,
+    dimensions: int | None = None,
     batch_size: int = 32,
-    max_seq_length=None,
+    max_seq_length: int | None = None,
     on_progress: Callable[[int], None] = lambda num_texts: None,
 ) -> np.ndarray:
     """Returns one vector for each text.
 
     Args:
-        model: a `BertEncoder` or a model that has one, with a vocabulary.
+        model: a `SentenceEncoder`, which knows its pooling; or a `BertEncoder` or a model that has one. It must have a
+            vocabulary.
         texts: strings; a single one is a list of one.
-        pooling: `mean` of the vectors of all tokens, [CLS] and [SEP] included, as sentence-transformers does; or
-            `first`, the vector of [CLS].
-        normalize: whether to divide each vector by its length, so that products are cosines.
+        pooling: for models other than `SentenceEncoder`: one of `config.POOLINGS`; by default `mean`.
+        normalize: whether to divide each vector by its length, so that products are cosines. By default a
+            `SentenceEncoder` decides, and vectors of other models are divided.
+        prompt: the name of one of the model's prompts, which is put before each text; "" for none. By default the
+            model's default prompt.
+        dimensions: the number of first components to keep, for models that were trained with `Matryoshka`. By default
+            all.
         batch_size: texts computed at once.
-        max_seq_length: longer texts are cut to this many tokens. The default is all of the model's positions.
+        max_seq_length: longer texts are cut to this many tokens. The default is that of the `SentenceEncoder`, or the
+            number of the model's positions.
         on_progress: called after each batch with the number of texts in it.
 
     Returns:
-        float32 `[texts, H]`.
+        float32 `[texts, D]`.
 
     Raises:
-        InputError: the model has no vocabulary, an argument is none of those above, or the model is from a folder of
-            sentence-transformers that pools otherwise.
+        InputError: the model has no vocabulary, an argument is none of those above, or the model was trained for
+            another pooling.
 
     Example:
-        encoder = BertEncoder.from_pretrained("all-MiniLM-L6-v2")
+        encoder = SentenceEncoder.from_pretrained("all-MiniLM-L6-v2")
         vectors = sentence_embeddings(encoder, ["A cat sits on the mat.", "A kitten is on a rug."])
         vectors @ vectors.T  # similarities
     """
-    check_pooling(model.config, pooling)
-    encoder = getattr(model, "encoder", model)
-    found = [
-        vectors[:, 0].mean(axis=0) if pooling == "mean" else vectors[0, 0]
-        for vectors in _vectors(encoder, encode_texts(model, texts, max_seq_length), None, batch_size, on_progress)
-    ]
-    result = np.array(found, "float32").reshape(-1, encoder.config.hidden_size)
-    if normalize:
+    # Only now, because these take seconds.
+    from keras_bert.layers.text_pooling import pool_tokens
+    from keras_bert.models.sentence_encoder import SentenceEncoder
+
+    prefix = ""
+    if isinstance(model, SentenceEncoder):
+        if pooling is not None:
+            raise InputError(
+                f"A SentenceEncoder has its own pooling, {' + '.join(model.pooling)}. Received: pooling={pooling!r}. "
+                "Leave it out, or load the model with SentenceEncoder.from_pretrained(path, pooling=...)."
+            )
+        prefix, size = model.prompt(prompt), model.embedding_size
+        max_seq_length = model.max_seq_length if max_seq_length is None else max_seq_length
+        compute = _forward_function(model, "vectors", lambda outputs, inputs: outputs)
+    else:
+        pooling = pooling or "mean"
+        check_pooling(model.config, pooling)
+        if prompt:
+            raise InputError(f"Only a SentenceEncoder has prompts. Received: prompt={prompt!r}. Leave it out.")
+        encoder, size = getattr(model, "encoder", model), model.config.hidden_size
+        normalize = True if normalize is None else normalize
+
+        def pooled(outputs, inputs):
+            return pool_tokens(outputs["sequence_output"], inputs[features.INPUT_MASK], [pooling])
+
+        compute = _forward_function(encoder, pooling, pooled)
+    if dimensions is not None and not 1 <= dimensions <= size:
+        raise InputError(f"dimensions must be between 1 and {size}, the size of the vectors. Received: {dimensions}")
+    encoded = encode_texts(model, texts, max_seq_length, prefix)
+    found = list(_outputs(compute, model.config, encoded, batch_size, on_progress))
+    result = np.array([output for output, _ in found], "float32").reshape(-1, size)[:, :dimensions]
+    cut_unit = dimensions is not None and getattr(model, "normalize", False)
+    if normalize or (normalize is None and cut_unit):
         result /= np.maximum(np.linalg.norm(result, axis=1, keepdims=True), 1e-12)
     return result
 
 
 def check_pooling(config: BertConfig, pooling: str) -> None:
-    """Raises `InputError` unless there is such a pooling, and the model was not trained for another.
+    """Raises `InputError` if the pooling is unknown, or if the model's files say that it was trained for another.
 
-    A model that says nothing, or the mean, can be pooled as the caller likes.
+    A model whose files say nothing, or the mean, can be pooled as the caller likes.
     """
     if pooling not in POOLINGS:
         raise InputError(f"pooling must be one of {', '.join(POOLINGS)}. Received: {pooling!r}")
     trained_pooling = config.sentence_pooling
-    if trained_pooling not in ("mean", _THEIR_NAMES[pooling]):
-        advice = (
-            "Give pooling='first', which is that." if trained_pooling == "cls" else "Use sentence-transformers for it."
-        )
+    if trained_pooling not in ("mean", pooling):
         raise InputError(
-            f"The model makes vectors of texts by {str(trained_pooling)[:100]!r}, as modules.json in its folder says, "
-            f"and not by {_THEIR_NAMES[pooling]!r}: these would be other vectors than it was trained for. {advice}"
+            f"The model was trained to turn texts into vectors by {str(trained_pooling)[:100]!r}, as modules.json in "
+            f"its folder says. Received: pooling={pooling!r}. Load it with SentenceEncoder.from_pretrained."
         )
 
 
@@ -120,11 +147,22 @@ def token_features(
         raise InputError(
             "Features of layers need an encoder that returns them: BertEncoder(..., output_hidden_states=True)"
         )
-    return _vectors(model, encoded, tuple(layers), batch_size, on_progress)
+    # Only now, because it takes seconds.
+    from keras import ops
+
+    def chosen_layers(outputs, inputs):
+        return ops.stack([outputs["hidden_states"][1:][layer] for layer in layers], axis=2)
+
+    compute = _forward_function(model, ("layers", *layers), chosen_layers)
+    outputs = _outputs(compute, model.config, encoded, batch_size, on_progress)
+    return (output[:length].copy() for output, length in outputs)
 
 
-def encode_texts(model, texts: Iterable, max_seq_length: int | None = None) -> Iterator[EncodedText]:
-    """Yields the tokens of texts, or of pairs `(text, text)`, cut to a length as Google's scripts do."""
+def encode_texts(model, texts: Iterable, max_seq_length: int | None = None, prefix: str = "") -> Iterator[EncodedText]:
+    """Yields the tokens of texts, or of pairs `(text, text)`, cut to a length as Google's scripts do.
+
+    `prefix` is put before each first text.
+    """
     config, vocabulary = model.config, model.vocabulary
     if vocabulary is None:
         raise InputError("The model has no vocabulary. Set model.vocabulary = load_vocabulary(path).")
@@ -135,7 +173,8 @@ def encode_texts(model, texts: Iterable, max_seq_length: int | None = None) -> I
     tokenizer, special_tokens = python_tokenizer(vocabulary, config.do_lower_case), vocabulary.special_tokens
     for number, text in enumerate(iterate_column(texts, "texts"), start=1):
         parts = text if isinstance(text, list) and len(text) in (1, 2) else [text]
-        first, *second = (tokenizer.encode(checked_text(part, f"text {number}")) for part in parts)
+        parts = [checked_text(part, f"text {number}") for part in parts]
+        first, *second = map(tokenizer.encode, [prefix + parts[0], *parts[1:]])
         second = second[0] if second else []
         room = longest - special_tokens.num_special(2 if second else 1)
         while len(first) + len(second) > room:
@@ -149,44 +188,48 @@ def encode_texts(model, texts: Iterable, max_seq_length: int | None = None) -> I
         yield EncodedText(ids, segment_ids)
 
 
-def _vectors(
-    encoder, encoded: Iterable[EncodedText], layers, batch_size: int, on_progress: Callable[[int], None]
-) -> Iterator[np.ndarray]:
-    """Yields `[tokens, layers, H]` for each text; without `layers`, of the output."""
-    compute = _forward_function(encoder, layers)
+def _outputs(
+    compute: Callable, config: BertConfig, encoded: Iterable[EncodedText], batch_size: int, on_progress: Callable
+) -> Iterator[tuple[np.ndarray, int]]:
+    """Yields for each text its output, a float32 array, and its number of tokens.
+
+    Args:
+        compute: a batch of features -> the outputs, with one entry on the first axis for each text.
+    """
     for window in _windows(encoded):
         by_length = sorted(range(len(window)), key=lambda index: len(window[index].ids))
         found: list = [None] * len(window)
         for start in range(0, len(window), batch_size):
             chosen = by_length[start : start + batch_size]
-            batch = _batch([window[index] for index in chosen], encoder.config.max_sequence_length)
-            vectors = np.asarray(compute(batch), "float32")
-            for index, row in zip(chosen, vectors, strict=True):
-                found[index] = row[: len(window[index].ids)].copy()
+            batch = _batch([window[index] for index in chosen], config.max_sequence_length)
+            outputs = np.asarray(compute(batch), "float32")
+            for index, output in zip(chosen, outputs, strict=True):
+                found[index] = output, len(window[index].ids)
             on_progress(len(chosen))
         yield from found
 
 
-def _forward_function(encoder, layers):
-    """Returns a function from a batch to `[rows, columns, layers, H]`."""
-    # Only now, because it takes seconds.
-    from keras import ops
+def _forward_function(model, key, choose: Callable) -> Callable:
+    """Returns a function from features to `choose(outputs of the model, features)`.
 
+    On TensorFlow it is compiled, and the model keeps it under `key`: repeated calls do not trace it again.
+    """
+    # Only now, because these take seconds.
     from keras_bert.accelerate.backend import on_tensorflow
-
-    def chosen(outputs):
-        if layers is None:
-            return outputs["sequence_output"][:, :, None]
-        return ops.stack([outputs["hidden_states"][1:][layer] for layer in layers], axis=2)
+    from keras_bert.models.encoder_base import encoder_of
 
     if not on_tensorflow():
-        return lambda batch: chosen(encoder.predict_on_batch(batch))
+        return lambda batch: choose(model.predict_on_batch(batch), batch)
     import tensorflow as tf
 
-    compute = tf.function(
-        lambda inputs: chosen(encoder(inputs, training=False)), reduce_retracing=True, autograph=False
-    )
-    return lambda batch: compute({name: tf.constant(values) for name, values in batch.items()})
+    # In `__dict__`, because Keras would track the attribute as a part of the model. LoRA changes the weights.
+    functions = model.__dict__.setdefault("_functions_of_texts", {})
+    key = (key, encoder_of(model).unpadded, len(model.weights))
+    if key not in functions:
+        functions[key] = tf.function(
+            lambda inputs: choose(model(inputs, training=False), inputs), reduce_retracing=True, autograph=False
+        )
+    return lambda batch: functions[key]({name: tf.constant(values) for name, values in batch.items()})
 
 
 def _windows(encoded: Iterable[EncodedText]) -> Iterator[list[EncodedText]]:

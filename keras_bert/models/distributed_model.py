@@ -159,7 +159,7 @@ class DistributedModel(keras.Model):
 
     def _divided_step(self, data) -> None:
         device = tf.distribute.get_replica_context()
-        parts = _Parts(data, self.gradient_accumulation_steps)
+        parts = BatchParts(data, self.gradient_accumulation_steps)
         weights = device.all_reduce(tf.distribute.ReduceOp.SUM, parts.sum(self._loss_weights))
         values = [tf.convert_to_tensor(variable.value) for variable in self.trainable_variables]
         scale = self.optimizer.scale_loss(tf.ones([], weights.dtype))
@@ -244,7 +244,7 @@ def _inner(optimizer):
     return getattr(optimizer, "inner_optimizer", optimizer)
 
 
-class _Parts:
+class BatchParts:
     """A batch cut along its first axis.
 
     Args:
@@ -269,10 +269,24 @@ class _Parts:
 
         return tf.while_loop(lambda number, total: number < self.count, add, [tf.constant(1), total])[1]
 
-    def _part(self, number):
-        return tf.nest.map_structure(functools.partial(self._cut, number=number), self._batch)
+    def concatenate(self, function):
+        """Returns the results of `function(part, part_number)`, tensors of which the first axis may differ, joined."""
+        if self.count == 1:
+            return function(self._batch, 0)
+        first = function(self._part(0), 0)
+        results = tf.TensorArray(first.dtype, self.count, infer_shape=False, element_shape=[None, *first.shape[1:]])
 
-    def _cut(self, values, number):
+        def add(number, results):
+            return number + 1, results.write(number, function(self._part(number), number))
+
+        results = tf.while_loop(lambda number, _: number < self.count, add, [tf.constant(1), results.write(0, first)])
+        return results[1].concat()
+
+    def _part(self, number):
+        return tf.nest.map_structure(functools.partial(self.cut, number=number), self._batch)
+
+    def cut(self, values, number):
+        """Returns part `number` of a tensor whose first axis is that of the batch; None stays None."""
         if values is None:
             return None
         size = values.shape[0]

@@ -30,7 +30,7 @@ def predict_rows(model, rows: TokenRows, batch_size: int = 32, verbose="auto"):
     """
     model.warn_if_untrained()
     batches = RowBatches(rows, batch_size)
-    forward = forward_function(model)
+    forward = forward_function(model, num_axes=3 if rows.rows_per_example > 1 else 2)
     result = {}
     with tqdm(
         total=len(rows),
@@ -50,19 +50,23 @@ def predict_rows(model, rows: TokenRows, batch_size: int = 32, verbose="auto"):
     return result if isinstance(outputs, Mapping) else result[None]
 
 
-def forward_function(model):
-    """Returns the model's forward pass as a compiled function that takes batches of any size and length."""
+def forward_function(model, num_axes: int | None = None):
+    """Returns the model's forward pass as a compiled function that takes batches of any size and length.
+
+    `num_axes` is the number of axes of the features, by default that of `model.feature_axes`.
+    """
     if not on_tensorflow():
         return lambda features: model.predict_on_batch(_padded(features, model.config.max_sequence_length))
-    if not hasattr(model, "_forward_on_texts"):
+    axes = [None] * (num_axes or len(model.feature_axes))
+    functions = model.__dict__.setdefault("_functions_of_features", {})
+    if len(axes) not in functions:
         import tensorflow as tf
 
-        axes = [None] * len(model.feature_axes)
         signature = {name: tf.TensorSpec(axes, tf.int32, name) for name in model.feature_names}
-        model._forward_on_texts = tf.function(
+        functions[len(axes)] = tf.function(
             lambda features: model(features, training=False), input_signature=[signature], autograph=False
         )
-    return model._forward_on_texts
+    return functions[len(axes)]
 
 
 def _padded(batch: Mapping[str, np.ndarray], longest: int) -> dict[str, np.ndarray]:

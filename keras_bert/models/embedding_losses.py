@@ -1,0 +1,282 @@
+"""Losses for sentence embeddings. Each takes the vectors of a whole batch and returns a scalar.
+
+The vectors have the axes `[B, C, D]`: B examples of C texts each. The first text of an example is the anchor, the
+second its positive, and the others are hard negatives.
+"""
+
+import dataclasses
+import math
+from collections.abc import Sequence
+from typing import ClassVar
+
+from keras import ops
+
+from keras_bert.layers.text_pooling import unit_length
+from keras_bert.program.errors import InputError
+
+PAIRS, SCORES, LABELS = "pairs", "scores", "labels"
+_FAR = -1e12  # added to what a softmax must not select
+
+
+@dataclasses.dataclass(frozen=True)
+class EmbeddingLoss:
+    """The interface of the losses.
+
+    Attributes:
+        learns_from: what the examples must have: `PAIRS` of similar texts, pairs with `SCORES`, or texts with `LABELS`.
+        fewest_texts: the smallest number C of texts in an example.
+    """
+
+    learns_from: ClassVar[str]
+    fewest_texts: ClassVar[int] = 2
+
+    def __call__(self, vectors, labels=None, text_numbers=None, weights=None):
+        """Returns the mean loss of a batch, a scalar tensor.
+
+        Args:
+            vectors: float32 `[B, C, D]`, of any length.
+            labels: `[B]`: scores as float, or label ids as int.
+            text_numbers: int `[B, C]`; equal texts have equal numbers. None: all texts differ.
+            weights: float `[B]`, the weights of the examples; None for 1.
+        """
+        raise NotImplementedError
+
+
+@dataclasses.dataclass(frozen=True)
+class InBatchNegatives(EmbeddingLoss):
+    """Each anchor must find its positive among the positives and hard negatives of the whole batch.
+
+    The loss is the cross-entropy of a softmax over the cosines, divided by `temperature`. A text is never a negative of
+    an example that has an equal text as its anchor or positive, nor of one whose anchor equals its own anchor.
+
+    Args:
+        temperature: 0.05 is the `scale` of 20 of sentence-transformers.
+        symmetric: whether each positive must find its anchor among all anchors too; the loss is the mean of both.
+
+    Raises:
+        InputError: the temperature is not above 0.
+
+    Reference: van den Oord et al., 2018, arXiv 1807.03748; sentence-transformers `MultipleNegativesRankingLoss`, and
+    with `symmetric` its `MultipleNegativesSymmetricRankingLoss`.
+    """
+
+    temperature: float = 0.05
+    symmetric: bool = False
+    learns_from = PAIRS
+
+    def __post_init__(self):
+        _check_above_0(temperature=self.temperature)
+
+    def __call__(self, vectors, labels=None, text_numbers=None, weights=None):
+        units = unit_length(vectors)
+        num_examples = ops.shape(units)[0]
+        anchors = units[:, 0]
+        # All positives, then all first hard negatives, and so on: `[B * (C - 1), D]`.
+        candidates = ops.reshape(ops.swapaxes(units[:, 1:], 0, 1), (-1, units.shape[-1]))
+        scores = ops.matmul(anchors, ops.transpose(candidates)) / self.temperature  # [B, B * (C - 1)]
+        if text_numbers is not None:
+            scores += _FAR * ops.cast(_equal_texts(text_numbers), scores.dtype)
+        right = ops.arange(num_examples)
+        losses = _cross_entropy(scores, right)
+        if self.symmetric:
+            losses = (losses + _cross_entropy(ops.transpose(scores[:, :num_examples]), right)) / 2
+        return _mean(losses, weights)
+
+
+@dataclasses.dataclass(frozen=True)
+class CoSENT(EmbeddingLoss):
+    """Pairs with a higher score must have a higher cosine than pairs with a lower one.
+
+    Args:
+        temperature: divides the cosines; 0.05 is the `scale` of 20 of sentence-transformers.
+
+    Raises:
+        InputError: the temperature is not above 0.
+
+    Reference: sentence-transformers `CoSENTLoss`.
+    """
+
+    temperature: float = 0.05
+    learns_from = SCORES
+
+    def __post_init__(self):
+        _check_above_0(temperature=self.temperature)
+
+    def __call__(self, vectors, labels=None, text_numbers=None, weights=None):
+        cosines = _cosines(vectors) / self.temperature
+        differences = cosines[:, None] - cosines[None, :]  # above 0 where the order is wrong
+        matters = labels[:, None] < labels[None, :]
+        if weights is not None:  # an example of weight 0 fills up a batch
+            matters = ops.logical_and(matters, ops.logical_and(weights[:, None] > 0, weights[None, :] > 0))
+        differences = ops.reshape(ops.where(matters, differences, _FAR), (-1,))
+        return ops.logsumexp(ops.concatenate([ops.zeros_like(differences[:1]), differences]))
+
+
+@dataclasses.dataclass(frozen=True)
+class CosineRegression(EmbeddingLoss):
+    """The squared difference between the cosine of a pair and its score.
+
+    Reference: Reimers and Gurevych, 2019, arXiv 1908.10084, section 3; sentence-transformers `CosineSimilarityLoss`.
+    """
+
+    learns_from = SCORES
+
+    def __call__(self, vectors, labels=None, text_numbers=None, weights=None):
+        return _mean(ops.square(_cosines(vectors) - ops.cast(labels, vectors.dtype)), weights)
+
+
+@dataclasses.dataclass(frozen=True)
+class Triplet(EmbeddingLoss):
+    """The positive must be nearer to the anchor than each hard negative, by a margin of the Euclidean distance.
+
+    Args:
+        margin: the margin.
+
+    Raises:
+        InputError: the margin is not above 0.
+
+    Reference: Reimers and Gurevych, 2019, section 3; sentence-transformers `TripletLoss`.
+    """
+
+    margin: float = 5.0
+    learns_from = PAIRS
+    fewest_texts = 3
+
+    def __post_init__(self):
+        _check_above_0(margin=self.margin)
+
+    def __call__(self, vectors, labels=None, text_numbers=None, weights=None):
+        # 1e-6 as torch's pairwise_distance adds it; it also keeps the gradient finite.
+        distances = ops.sqrt(ops.sum(ops.square(vectors[:, :1] - vectors[:, 1:] + 1e-6), axis=-1))  # [B, C - 1]
+        losses = ops.relu(distances[:, :1] - distances[:, 1:] + self.margin)
+        return _mean(ops.mean(losses, axis=-1), weights)
+
+
+@dataclasses.dataclass(frozen=True)
+class LabelTriplets(EmbeddingLoss):
+    """Texts with the same label must be nearer to each other than to texts with other labels.
+
+    The loss of a triplet is that of `Triplet`. It is averaged over those triplets of the batch whose loss is above 0.
+
+    Args:
+        margin: the margin.
+
+    Raises:
+        InputError: the margin is not above 0.
+
+    Reference: Hermans et al., 2017, arXiv 1703.07737, "batch all"; sentence-transformers `BatchAllTripletLoss`.
+    """
+
+    margin: float = 5.0
+    learns_from = LABELS
+    fewest_texts = 1
+
+    def __post_init__(self):
+        _check_above_0(margin=self.margin)
+
+    def __call__(self, vectors, labels=None, text_numbers=None, weights=None):
+        vectors = vectors[:, 0]
+        squares = ops.sum(ops.square(vectors), axis=-1)
+        distances = squares[:, None] - 2 * ops.matmul(vectors, ops.transpose(vectors)) + squares[None, :]
+        # Only positive numbers have a finite gradient of the square root.
+        is_positive = distances > 0
+        distances = ops.where(is_positive, ops.sqrt(ops.where(is_positive, distances, 1.0)), 0.0)
+        is_same = labels[:, None] == labels[None, :]
+        is_other = ops.logical_not(is_same)
+        is_pair = ops.logical_and(is_same, ops.logical_not(ops.eye(ops.shape(vectors)[0], dtype="bool")))
+        if weights is not None:
+            counts = ops.logical_and(weights[:, None] > 0, weights[None, :] > 0)
+            is_pair, is_other = ops.logical_and(is_pair, counts), ops.logical_and(is_other, counts)
+        # [anchor, positive, negative]
+        losses = ops.relu(distances[:, :, None] - distances[:, None, :] + self.margin)
+        losses = ops.where(ops.logical_and(is_pair[:, :, None], is_other[:, None, :]), losses, 0.0)
+        num_positive = ops.sum(ops.cast(losses > 1e-16, losses.dtype))
+        return ops.sum(losses) / ops.maximum(num_positive, 1)
+
+
+@dataclasses.dataclass(frozen=True)
+class Matryoshka(EmbeddingLoss):
+    """Adds up a loss over prefixes of the vectors, so that vectors can be cut to their first numbers later.
+
+    Args:
+        loss: the loss of each prefix.
+        dimensions: the lengths of the prefixes, such as `(384, 256, 128, 64)`.
+
+    Raises:
+        InputError: there are no dimensions, or one is below 1.
+
+    Reference: Kusupati et al., 2022, arXiv 2205.13147; sentence-transformers `MatryoshkaLoss`.
+    """
+
+    loss: EmbeddingLoss
+    dimensions: Sequence[int]
+
+    def __post_init__(self):
+        object.__setattr__(self, "dimensions", tuple(self.dimensions))
+        if not self.dimensions or not all(isinstance(number, int) and number >= 1 for number in self.dimensions):
+            raise InputError(f"dimensions must be one or more whole numbers from 1. Received: {self.dimensions}")
+
+    @property
+    def learns_from(self):
+        return self.loss.learns_from
+
+    @property
+    def fewest_texts(self):
+        return self.loss.fewest_texts
+
+    def __call__(self, vectors, labels=None, text_numbers=None, weights=None):
+        prefixes = [unit_length(vectors[..., :number]) for number in self.dimensions]
+        return sum(self.loss(prefix, labels, text_numbers, weights) for prefix in prefixes)
+
+
+def as_loss(loss: EmbeddingLoss | str | None) -> EmbeddingLoss | None:
+    """Returns a loss by its name in `LOSSES`; a loss or None is returned as it is. Raises `InputError`."""
+    if loss is None or isinstance(loss, EmbeddingLoss):
+        return loss
+    if loss not in LOSSES:
+        raise InputError(f"loss must be an EmbeddingLoss or one of: {', '.join(LOSSES)}. Received: {loss!r}")
+    return LOSSES[loss]()
+
+
+def _check_above_0(**numbers: float) -> None:
+    for name, value in numbers.items():
+        if not 0 < value < math.inf:
+            raise InputError(f"{name} must be above 0. Received: {value}")
+
+
+def _cosines(vectors):
+    units = unit_length(vectors)
+    return ops.sum(units[:, 0] * units[:, 1], axis=-1)
+
+
+def _cross_entropy(scores, right):
+    """Returns the cross-entropy `[B]` of the columns `right`, int `[B]`, of scores `[B, columns]`."""
+    return ops.logsumexp(scores, axis=-1) - ops.take_along_axis(scores, right[:, None], axis=-1)[:, 0]
+
+
+def _equal_texts(numbers):
+    """Returns which candidates are no negatives of an example, bool `[B, B * (C - 1)]`; its own positive is one."""
+    num_examples = ops.shape(numbers)[0]
+    candidates = ops.reshape(ops.transpose(numbers[:, 1:]), (-1,))  # in the order of the scores
+    equals = ops.logical_or(numbers[:, :1] == candidates, numbers[:, 1:2] == candidates)
+    same_anchor = numbers[:, :1] == numbers[:, 0]  # [B, B]: positives of equal anchors
+    others = ops.zeros((num_examples, ops.shape(candidates)[0] - num_examples), "bool")
+    equals = ops.logical_or(equals, ops.concatenate([same_anchor, others], axis=1))
+    own = ops.arange(num_examples)[:, None] == ops.arange(ops.shape(candidates)[0])
+    return ops.logical_and(equals, ops.logical_not(own))
+
+
+def _mean(losses, weights):
+    if weights is None:
+        return ops.mean(losses)
+    return ops.divide_no_nan(ops.sum(losses * weights), ops.sum(weights))
+
+
+LOSSES = {
+    "in_batch_negatives": InBatchNegatives,
+    "cosent": CoSENT,
+    "cosine": CosineRegression,
+    "triplet": Triplet,
+    "label_triplets": LabelTriplets,
+}
+DEFAULT_LOSSES = {PAIRS: InBatchNegatives(), SCORES: CoSENT(), LABELS: LabelTriplets()}

@@ -1,0 +1,296 @@
+"""`SentenceEncoder`: one vector for each text, and its training on pairs, triplets, scores or labels."""
+
+from collections.abc import Mapping, Sequence
+
+from keras import ops
+
+from keras_bert.accelerate.backend import on_tensorflow
+from keras_bert.config import POOLINGS, SENTENCE_POOLING, BertConfig
+from keras_bert.layers.activations import ActivatedDense
+from keras_bert.layers.text_pooling import pool_tokens, unit_length
+from keras_bert.models.base import TaskModel, example_weights
+from keras_bert.models.class_names import stored_class
+from keras_bert.models.embedding_losses import EmbeddingLoss, InBatchNegatives, as_loss
+from keras_bert.models.encoder import BertEncoder
+from keras_bert.models.losses import LossTerm
+from keras_bert.program.errors import InputError
+from keras_bert.records import features
+
+# What a text is in a search -> the names of its prompt, the first that a model has.
+_ROLE_PROMPTS = {"query": ("query",), "document": ("document", "passage", "corpus")}
+
+
+@stored_class
+class SentenceEncoder(TaskModel):
+    """The encoder, a pooling of its token vectors, optional dense layers, and vectors of length 1.
+
+        encoder = SentenceEncoder.from_pretrained("all-MiniLM-L6-v2")
+        vectors = encoder.encode(["A cat sits on the mat.", "A kitten is on a rug."])
+        vectors @ vectors.T  # similarities
+
+    `from_pretrained` takes pooling, dense layers, normalisation, prompts and the maximum length from a folder of
+    sentence-transformers. It is trained on texts; what they are selects the loss, see `embedding_losses`:
+
+        encoder.fit((questions, answers))              # pairs: InBatchNegatives
+        encoder.fit((questions, answers, wrong))       # the same with hard negatives
+        encoder.fit((texts, second_texts), scores)     # CoSENT
+        encoder.fit(texts, labels)                     # LabelTriplets
+        encoder.fit((questions, answers), loss=Matryoshka(InBatchNegatives(), [384, 128]))
+
+    The loss of a batch is that of all its texts together, on one device or several. With
+    `compile(optimizer, gradient_accumulation_steps=N)` the batch is computed in N parts with the same result, so that
+    memory does not limit the number of negatives (`models/cached_batch.py`).
+
+    Args:
+        config: a `BertConfig`.
+        pooling: one or more of `config.POOLINGS`.
+        dense: the dense layers after the pooling: mappings with `units`, and if required `activation` (a hidden
+            activation, by default `tanh`) and `use_bias` (by default true).
+        normalize: whether vectors get length 1, so that their products are cosines.
+        prompts: name -> text that is put before each text, such as {"query": "query: "}.
+        default_prompt: the name of the prompt that is used when none is named; None for no prompt.
+        max_seq_length: longer texts are cut to this many tokens; None for the number of the model's positions.
+
+    Call arguments:
+        inputs: dictionary of `input_ids`, `input_mask` and `segment_ids`, int `[..., S]`. There may be several leading
+            axes, such as `[B, C, S]` for training on C texts per example.
+        training: whether to apply dropout.
+
+    Returns:
+        float32 `[..., D]`.
+
+    Raises:
+        InputError: a pooling or an activation is unknown, or a number is out of range.
+
+    Reference: Reimers and Gurevych, 2019, arXiv 1908.10084.
+    """
+
+    text_task = "keras_bert.tasks.embedding.task.EmbeddingTask"
+    uses_pooler = False
+    loss_names = ("embedding_loss",)
+
+    def __init__(
+        self,
+        config: BertConfig,
+        pooling: Sequence[str] | str = ("mean",),
+        dense: Sequence[Mapping] = (),
+        normalize: bool = True,
+        prompts: Mapping[str, str] | None = None,
+        default_prompt: str | None = None,
+        max_seq_length: int | None = None,
+        **kwargs,
+    ):
+        self.pooling = (pooling,) if isinstance(pooling, str) else tuple(pooling)
+        super().__init__(_naming_the_pooling(config, self.pooling, len(dense)), **kwargs)
+        self.normalize = bool(normalize)
+        self.prompts = dict(prompts or {})
+        self.default_prompt = default_prompt
+        self.max_seq_length = max_seq_length
+        self.dense_settings = tuple({"activation": "tanh", "use_bias": True, **settings} for settings in dense)
+        self._check_arguments()
+        self.loss_choice: EmbeddingLoss | None = None
+        self._loss_of_examples: EmbeddingLoss | None = None
+        self.encoder = BertEncoder(config, dtype=self.dtype_policy, name="encoder")
+        self.encoder.pooler.trainable = False  # no gradient reaches it
+        self.dense_layers = [
+            ActivatedDense(
+                settings["units"],
+                settings["activation"],
+                use_bias=settings["use_bias"],
+                dtype=self._logits_dtype,
+                name=f"sentence_dense_{number}",
+            )
+            for number, settings in enumerate(self.dense_settings)
+        ]
+        self.build()
+
+    def build(self, input_shape=None):
+        width = self.config.hidden_size * len(self.pooling)
+        for layer in self.dense_layers:
+            layer.build((None, width))
+            width = layer.units
+        self.built = True
+
+    @property
+    def embedding_size(self) -> int:
+        """The length D of the vectors."""
+        return self.dense_layers[-1].units if self.dense_layers else self.config.hidden_size * len(self.pooling)
+
+    def call(self, inputs, training=False):
+        shape = ops.shape(inputs[features.INPUT_IDS])
+        rows = {name: ops.reshape(inputs[name], (-1, shape[-1])) for name in self.feature_names}
+        vectors = self._embed(rows, training)
+        if len(shape) == 2:
+            return vectors
+        return ops.reshape(vectors, (*shape[:-1], self.embedding_size))
+
+    def _embed(self, rows, training):
+        """Returns the vectors `[rows, D]` of rows of tokens `[rows, S]`."""
+        mask = rows[features.INPUT_MASK]
+        if self.pooling == ("cls",):
+            first = ops.zeros_like(mask[:, :1])  # the last block runs for this column only
+            hidden = self.encoder.vectors_at(rows, first, training=training)["sequence_output"]
+            mask = ops.ones_like(first)
+        else:
+            hidden = self.encoder(rows, training=training)["sequence_output"]
+        vectors = pool_tokens(ops.cast(hidden, self._logits_dtype), mask, self.pooling)
+        for layer in self.dense_layers:
+            vectors = layer(vectors, training=training)
+        return unit_length(vectors) if self.normalize else vectors
+
+    def encode(self, texts, **options):
+        """Returns the vectors of texts, float32 `[texts, D]`; the options are those of `sentence_embeddings`."""
+        from keras_bert.embeddings.text_vectors import sentence_embeddings
+
+        return sentence_embeddings(self, texts, **options)
+
+    def prompt(self, name: str | None = None) -> str:
+        """Returns the text of a prompt; None selects the default prompt, and "" is no prompt.
+
+        Raises:
+            InputError: the model has no prompt of this name.
+        """
+        name = self.default_prompt if name is None else name
+        if not name:
+            return ""
+        if name not in self.prompts:
+            known = ", ".join(self.prompts) or "none"
+            raise InputError(f"The model has no prompt {name!r}. Its prompts are: {known}.")
+        return self.prompts[name]
+
+    def prompt_for(self, role: str) -> str | None:
+        """Returns the name of the prompt for texts in a role, "query" or "document"; None if the model has none."""
+        return next((name for name in _ROLE_PROMPTS[role] if name in self.prompts), None)
+
+    def compile(self, optimizer, loss: EmbeddingLoss | str | None = None, **kwargs):
+        """Configures training.
+
+        Args:
+            optimizer: a Keras optimizer.
+            loss: an `EmbeddingLoss`, or its name in `embedding_losses.LOSSES`. None keeps the loss that was chosen
+                before; without one, the examples select it, see the class.
+            **kwargs: as for `TaskModel.compile`. `gradient_accumulation_steps` is the number of parts in which each
+                batch is computed.
+
+        Raises:
+            InputError: the loss is unknown, or Keras metrics are given: they would see one part of a batch only.
+        """
+        if kwargs.get("metrics") or kwargs.get("weighted_metrics"):
+            raise InputError("SentenceEncoder has no metrics in training. Leave metrics out, and call evaluate(texts).")
+        self.loss_choice = as_loss(loss) or self.loss_choice
+        super().compile(optimizer, **kwargs)
+
+    def get_compile_config(self):
+        # A loss is chosen anew for each training.
+        return {name: value for name, value in (super().get_compile_config() or {}).items() if name != "loss"}
+
+    def fit(self, x=None, *args, loss: EmbeddingLoss | str | None = None, **kwargs):
+        """Trains on texts or on features; `loss` is as for `compile`, the other arguments are those of `TaskModel.fit`.
+
+        Features are `[B, C, S]`. Beside them the dictionary may hold `label_ids`, `[B]`: scores or the numbers of
+        labels; and `text_numbers`, int `[B, C]`, which are equal for equal texts.
+        """
+        if loss is not None:
+            self.loss_choice = as_loss(loss)
+            self.train_function = None  # it was made for another loss
+        return super().fit(x, *args, **kwargs)
+
+    @property
+    def embedding_loss(self) -> EmbeddingLoss:
+        """The loss that the model is trained with."""
+        return self.loss_choice or self._loss_of_examples or InBatchNegatives()
+
+    def set_loss_of_examples(self, loss: EmbeddingLoss) -> None:
+        """Sets the loss that is used when the user has chosen none."""
+        if loss != self._loss_of_examples:
+            self._loss_of_examples = loss
+            self.train_function = self.test_function = None
+
+    def loss_terms(self, x, y, y_pred, sample_weight):
+        labels = x.get(features.LABEL_IDS) if y is None and isinstance(x, Mapping) else y
+        numbers = x.get(features.TEXT_NUMBERS) if isinstance(x, Mapping) else None
+        return [self.loss_term(y_pred, labels, numbers, example_weights(x, sample_weight))]
+
+    def loss_term(self, vectors, labels, text_numbers, weights) -> LossTerm:
+        """Returns the loss of a whole batch; the arguments are those of `EmbeddingLoss.__call__`."""
+        loss = self.embedding_loss
+        vectors = vectors if len(vectors.shape) == 3 else vectors[:, None]
+        if vectors.shape[1] is not None and vectors.shape[1] < loss.fewest_texts:
+            raise InputError(
+                f"{type(loss).__name__} needs {loss.fewest_texts} texts in each example or more. Received: "
+                f"{vectors.shape[1]}"
+            )
+        if labels is None and loss.learns_from != "pairs":
+            raise InputError(f"{type(loss).__name__} learns from {loss.learns_from}. Received: none. Give them as y.")
+        if labels is not None:
+            labels = ops.reshape(labels, (-1,))
+        weight = ops.cast(ops.shape(vectors)[0], vectors.dtype) if weights is None else ops.sum(weights)
+        return LossTerm("embedding_loss", loss(vectors, labels, text_numbers, weights) * weight, weight)
+
+    def metric_terms(self, x, y, y_pred, sample_weight):
+        return []
+
+    def get_metrics_result(self):
+        results = super().get_metrics_result()
+        del results["embedding_loss"]  # the same as "loss"
+        return results
+
+    def _divided_step(self, data) -> None:
+        # Each example's loss depends on the texts of the whole batch, on all devices.
+        from keras_bert.models.cached_batch import cached_step
+
+        cached_step(self, data)
+
+    def test_step(self, data):
+        if not on_tensorflow() or self.distribute_strategy.num_replicas_in_sync == 1:
+            return super().test_step(data)
+        from keras_bert.models.cached_batch import evaluation_step
+
+        return evaluation_step(self, data)
+
+    def _check_inputs(self, inputs) -> None:
+        self._check_features(inputs, self.feature_names)
+        shape = getattr(inputs[features.INPUT_IDS], "shape", ())
+        if len(shape) < 2:
+            raise InputError(f"{features.INPUT_IDS} must be an array [..., length]. Received the shape {tuple(shape)}")
+        if shape[-1] is not None:
+            self.config.check_sequence_length(shape[-1])
+
+    def _check_arguments(self) -> None:
+        if not self.pooling or len(set(self.pooling)) < len(self.pooling) or set(self.pooling) - set(POOLINGS):
+            raise InputError(f"pooling must be one or more of {', '.join(POOLINGS)}. Received: {list(self.pooling)}")
+        for settings in self.dense_settings:
+            units, unknown = settings.get("units"), set(settings) - {"units", "activation", "use_bias"}
+            if not isinstance(units, int) or isinstance(units, bool) or not 1 <= units <= 2**20 or unknown:
+                raise InputError(
+                    "A dense layer has units (1 to 1,048,576), and if required activation and use_bias. Received: "
+                    f"{settings}"
+                )
+        for name, text in self.prompts.items():
+            if not isinstance(name, str) or not isinstance(text, str):
+                raise InputError(f"prompts must map names to texts. Received: {name!r}: {text!r:.100}")
+        if self.default_prompt is not None:
+            self.prompt(self.default_prompt)
+        longest = self.max_seq_length
+        if longest is not None and (not isinstance(longest, int) or longest < 3):
+            raise InputError(f"max_seq_length must be a whole number from 3. Received: {longest!r}")
+
+    def get_config(self):
+        arguments = {
+            "pooling": list(self.pooling),
+            "dense": [dict(settings) for settings in self.dense_settings],
+            "normalize": self.normalize,
+            "prompts": self.prompts,
+            "default_prompt": self.default_prompt,
+            "max_seq_length": self.max_seq_length,
+        }
+        return {**super().get_config(), **arguments}
+
+
+def _naming_the_pooling(config: BertConfig, pooling: Sequence[str], num_dense: int) -> BertConfig:
+    """Returns a config that names the pooling, so that another model with this encoder does not pool otherwise."""
+    if not isinstance(config, BertConfig):
+        return config  # refused by the base class
+    extra = {name: value for name, value in config.extra.items() if name != SENTENCE_POOLING}
+    name = ", then ".join([" + ".join(pooling), *["Dense"] * num_dense])
+    return config.replace(extra=extra if name == "mean" else {**extra, SENTENCE_POOLING: name})

@@ -1,0 +1,6 @@
+"""Vectors of texts, trained and scored on pairs, triplets, scores or labels.
+
+examples.py    columns of texts with scores or labels
+scores.py      retrieval and similarity scores
+task.py        the task for `SentenceEncoder`
+"""

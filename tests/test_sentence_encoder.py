@@ -1,0 +1,284 @@
+"""`SentenceEncoder`: pooling, dense layers, prompts, training on texts, and folders of sentence-transformers."""
+
+import json
+import warnings
+
+import numpy as np
+import pytest
+from tiny_checkpoints import CONFIG, FEATURES, random_checkpoint
+
+from keras_bert.checkpoints.formats import write_checkpoint
+from keras_bert.checkpoints.pretrained import from_pretrained
+from keras_bert.checkpoints.safetensors_file import read_safetensors
+from keras_bert.config import POOLINGS
+from keras_bert.models.embedding_losses import CoSENT, InBatchNegatives, Matryoshka
+from keras_bert.models.encoder import BertEncoder
+from keras_bert.models.sentence_encoder import SentenceEncoder
+from keras_bert.optimization import AdamW
+from keras_bert.program.errors import InputError
+
+TEXTS = ["the quick fox", "the brown fox", "quick", "brown the fox quickest"]
+OTHERS = ["quick the fox", "fox brown", "quickest", "the fox"]
+NAMES = ("input_ids", "input_mask", "segment_ids")
+
+
+@pytest.fixture
+def folder(tmp_path):
+    config = CONFIG.replace(hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
+    write_checkpoint(random_checkpoint(config=config), tmp_path / "folder", "huggingface")
+    return tmp_path / "folder"
+
+
+def encoder(folder, **arguments):
+    return SentenceEncoder.from_pretrained(folder, **arguments)
+
+
+def expected_pooling(hidden, mask, name):
+    """The poolings of sentence-transformers, row by row."""
+    rows = [row[: int(length)] for row, length in zip(hidden, mask.sum(axis=1), strict=True)]
+    weights = [np.arange(1, len(row) + 1)[:, None] for row in rows]
+    pool = {
+        "cls": lambda row, _: row[0],
+        "max": lambda row, _: row.max(axis=0),
+        "mean": lambda row, _: row.mean(axis=0),
+        "mean_sqrt_len_tokens": lambda row, _: row.sum(axis=0) / np.sqrt(len(row)),
+        "weightedmean": lambda row, weight: (row * weight).sum(axis=0) / weight.sum(),
+        "lasttoken": lambda row, _: row[-1],
+    }[name]
+    return np.stack([pool(row, weight) for row, weight in zip(rows, weights, strict=True)])
+
+
+@pytest.mark.parametrize("name", POOLINGS)
+def test_a_pooling_is_computed_from_the_tokens_of_a_row(name, folder):
+    model = encoder(folder, pooling=[name], normalize=False)
+    inputs = {feature: FEATURES[feature] for feature in NAMES}
+    hidden = np.asarray(model.encoder(inputs)["sequence_output"])
+    expected = expected_pooling(hidden, FEATURES["input_mask"], name)
+    np.testing.assert_allclose(np.asarray(model(inputs)), expected, atol=1e-6)
+
+
+def test_several_poolings_are_joined_and_pass_dense_layers(folder):
+    model = encoder(folder, pooling=["mean", "cls"], dense=[{"units": 5}, {"units": 3, "activation": "linear"}])
+    inputs = {feature: FEATURES[feature] for feature in NAMES}
+    hidden = np.asarray(model.encoder(inputs)["sequence_output"])
+    found = np.concatenate([expected_pooling(hidden, FEATURES["input_mask"], name) for name in ("cls", "mean")], axis=1)
+    first, second = ([np.asarray(weight) for weight in layer.weights] for layer in model.dense_layers)
+    expected = np.tanh(found @ first[0] + first[1]) @ second[0] + second[1]
+    expected /= np.linalg.norm(expected, axis=1, keepdims=True)
+    np.testing.assert_allclose(np.asarray(model(inputs)), expected, atol=1e-6)
+    assert model.embedding_size == 3
+
+
+def test_leading_axes_are_kept(folder):
+    model = encoder(folder)
+    inputs = {feature: np.stack([FEATURES[feature]] * 3, axis=1) for feature in NAMES}  # [2, 3, 5]
+    single = np.asarray(model({feature: FEATURES[feature] for feature in NAMES}))
+    found = np.asarray(model(inputs))
+    assert found.shape == (2, 3, CONFIG.hidden_size)
+    np.testing.assert_allclose(found, np.stack([single] * 3, axis=1), atol=1e-6)
+
+
+def test_the_vectors_of_texts_do_not_depend_on_the_batch(folder):
+    model = encoder(folder)
+    vectors = model.encode(TEXTS)
+    assert vectors.shape == (4, CONFIG.hidden_size)
+    np.testing.assert_allclose(vectors, np.concatenate([model.encode(text) for text in TEXTS]), atol=1e-6)
+    np.testing.assert_allclose(vectors, model.predict(TEXTS, verbose=0), atol=1e-6)
+    cut = model.encode(TEXTS, dimensions=3)
+    np.testing.assert_allclose(cut, vectors[:, :3] / np.linalg.norm(vectors[:, :3], axis=1, keepdims=True), atol=1e-6)
+
+
+def test_a_prompt_is_put_before_each_text(folder):
+    model = encoder(folder, prompts={"query": "quick ", "passage": "brown "}, default_prompt="passage")
+    np.testing.assert_array_equal(model.encode("fox", prompt="query"), model.encode("quick fox", prompt=""))
+    np.testing.assert_array_equal(model.encode("fox"), model.encode("brown fox", prompt=""))
+    assert (model.prompt_for("query"), model.prompt_for("document")) == ("query", "passage")
+    with pytest.raises(InputError, match="The model has no prompt 'title'. Its prompts are: query, passage."):
+        model.encode("fox", prompt="title")
+
+
+@pytest.mark.parametrize("format", ["keras_bert", "huggingface"])
+def test_a_saved_model_gives_the_same_vectors(format, folder, tmp_path):
+    arguments = {"pooling": ["cls", "max"], "prompts": {"query": "the "}, "max_seq_length": 5, "normalize": False}
+    model = encoder(folder, dense=[{"units": 6, "use_bias": False}, {"units": 4, "activation": "relu"}], **arguments)
+    model.new_parts.set_trained()
+    model.save_pretrained(tmp_path / "saved", format=format)
+    loaded = from_pretrained(None, tmp_path / "saved")
+    assert isinstance(loaded, SentenceEncoder)
+    assert {name: loaded.get_config()[name] for name in model.get_config() if name != "name"} == {
+        name: value for name, value in model.get_config().items() if name != "name"
+    }
+    np.testing.assert_allclose(loaded.encode(TEXTS, prompt="query"), model.encode(TEXTS, prompt="query"), atol=1e-6)
+    loaded.save_pretrained(tmp_path / "again", format="huggingface")  # from our folder, too
+    for layer in ("2_Dense", "3_Dense"):
+        bias = set() if layer == "2_Dense" else {"linear.bias"}
+        assert set(read_safetensors(tmp_path / "again" / layer / "model.safetensors")) == {"linear.weight"} | bias
+
+
+def test_a_keras_file_gives_the_same_vectors(folder, tmp_path):
+    import keras
+
+    model = encoder(folder, pooling="cls", dense=[{"units": 4}])
+    model.compile(AdamW(1e-3), loss=CoSENT())
+    model.fit((TEXTS, OTHERS), [0.1, 0.2, 0.3, 0.4], verbose=0)
+    model.save(tmp_path / "model.keras")
+    inputs = {feature: FEATURES[feature] for feature in NAMES}
+    loaded = keras.saving.load_model(tmp_path / "model.keras")
+    np.testing.assert_allclose(np.asarray(loaded(inputs)), np.asarray(model(inputs)), atol=1e-6)
+
+
+SIMILAR = (TEXTS, OTHERS)
+
+
+@pytest.mark.parametrize(
+    ("x", "y", "loss"),
+    [
+        (SIMILAR, None, None),
+        ((*SIMILAR, OTHERS[1:] + OTHERS[:1]), None, None),
+        ((*SIMILAR, OTHERS[1:] + OTHERS[:1]), None, "triplet"),
+        (SIMILAR, [0.1, 0.5, 0.9, 1.0], None),
+        (SIMILAR, [0.1, 0.5, 0.9, 1.0], "cosine"),
+        (TEXTS, ["a", "b", "a", "b"], None),
+        (SIMILAR, None, Matryoshka(InBatchNegatives(symmetric=True), [8, 4])),
+    ],
+)
+def test_training_on_texts_lowers_the_loss(x, y, loss, folder):
+    model = encoder(folder)
+    model.compile(AdamW(1e-2), jit_compile=False)
+    history = model.fit(x, y, batch_size=4, epochs=20, verbose=0, loss=loss).history["loss"]
+    assert history[-1] < 0.9 * history[0]
+    assert not model.encoder.pooler.trainable
+
+
+def test_the_examples_select_the_loss_and_the_scores(folder):
+    model = encoder(folder)
+    model.fit(SIMILAR, verbose=0)
+    assert model.embedding_loss == InBatchNegatives()
+    assert set(model.evaluate(SIMILAR, verbose=0)) >= {"ndcg@10", "mrr@10", "recall@10", "map@100"}
+    model.fit(SIMILAR, [0.0, 1.0, 0.5, 0.2], verbose=0)
+    assert model.embedding_loss == CoSENT()
+    assert set(model.evaluate(SIMILAR, [0.0, 1.0, 0.5, 0.2], verbose=0)) == {"spearman", "pearson"}
+    assert set(model.evaluate(TEXTS, [0, 1, 0, 1], verbose=0)) == {"neighbour_accuracy"}
+
+
+@pytest.mark.parametrize(
+    ("x", "y", "loss", "message"),
+    [
+        (TEXTS, None, None, "nothing to learn from single texts"),
+        ((TEXTS, OTHERS[:3]), None, None, "equally long. Received: 4 texts in column 1, 3 in column 2"),
+        ((TEXTS, ["a", "b", " ", "d"]), None, None, "example 3 must not be empty. Received: ' '"),
+        (SIMILAR, [0.0, 1.0, 5.0, 0.2], "cosine", "between -1 and 1.*Received: 5.0.*Divide scores"),
+        (SIMILAR, [0.0, 1.0, float("nan"), 0.2], None, "score of example 3 must be a number. Received: nan"),
+        (SIMILAR, None, "triplet", "Triplet learns from pairs, with 3 texts.*Received: pairs, with 2"),
+        (SIMILAR, None, "cosent", "CoSENT learns from scores.*Received: pairs"),
+        (SIMILAR, None, Matryoshka(InBatchNegatives(), [9]), "at most 8, the size of the vectors. Received: 9"),
+        ((["fox"], ["quick"]), None, None, "two different anchors or more"),
+        ((TEXTS, OTHERS, OTHERS), [1, 2, 3, 4], None, "scores belong to pairs of texts. Received: 3 columns"),
+    ],
+)
+def test_examples_that_do_not_fit_are_refused(x, y, loss, message, folder):
+    with pytest.raises(InputError, match=message):
+        encoder(folder).fit(x, y, loss=loss, verbose=0)
+
+
+def test_equal_texts_in_an_example_are_reported(folder, capsys):
+    encoder(folder).fit((TEXTS, OTHERS, OTHERS), verbose=0)
+    assert "in 4 of 4 examples two texts are equal" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"pooling": ["median"]}, "pooling must be one or more of cls, max.*median"),
+        ({"pooling": []}, "pooling must be one or more"),
+        ({"dense": [{"units": 0}]}, "A dense layer has units"),
+        ({"dense": [{"units": 3, "size": 4}]}, "A dense layer has units"),
+        ({"dense": [{"units": 3, "activation": "swish"}]}, "swish"),
+        ({"prompts": {"query": 1}}, "prompts must map names to texts"),
+        ({"default_prompt": "query"}, "no prompt 'query'. Its prompts are: none."),
+        ({"max_seq_length": 2}, "max_seq_length must be a whole number from 3. Received: 2"),
+    ],
+)
+def test_arguments_that_are_not_valid_are_refused(arguments, message, folder):
+    with pytest.raises(InputError, match=message):
+        encoder(folder, **arguments)
+
+
+def test_metrics_of_keras_are_refused(folder):
+    with pytest.raises(InputError, match="SentenceEncoder has no metrics in training"):
+        encoder(folder).compile("adam", metrics=["accuracy"])
+
+
+def test_new_dense_layers_are_reported_as_untrained(folder):
+    with pytest.warns(match="has no sentence_dense_0 for it"):
+        encoder(folder, dense=[{"units": 3}]).predict(TEXTS, verbose=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        encoder(folder).predict(TEXTS, verbose=0)
+
+
+# Folders as sentence-transformers writes them.
+
+
+def change_json(path, **changes):
+    values = json.loads(path.read_text()) if path.exists() else {}
+    path.write_text(json.dumps({**values, **changes}))
+
+
+@pytest.fixture
+def sentence_folder(folder, tmp_path):
+    model = encoder(folder, dense=[{"units": 3}])
+    model.new_parts.set_trained()
+    model.save_pretrained(tmp_path / "sentence", format="huggingface")
+    return tmp_path / "sentence"
+
+
+@pytest.mark.parametrize(
+    ("file", "changes", "message"),
+    [
+        ("2_Dense/config.json", {"out_features": 4}, r"linear.weight must have the shape \[4, 8\]. Received: \[3, 8\]"),
+        ("2_Dense/config.json", {"activation_function": "os.system"}, "the activation 'os.system' is unknown"),
+        ("2_Dense/config.json", {"bias": "yes"}, "bias must be true or false"),
+        ("config_sentence_transformers.json", {"prompts": {"query": 3}}, "the prompt 'query' must be a string"),
+        ("sentence_bert_config.json", {"do_lower_case": True}, "do_lower_case is not supported"),
+        ("1_Pooling/config.json", {"pooling_mode": [3]}, "each pooling_mode must be a string"),
+    ],
+)
+def test_damaged_files_of_sentence_transformers_are_refused(file, changes, message, sentence_folder):
+    change_json(sentence_folder / file, **changes)
+    with pytest.raises(InputError, match=message):
+        encoder(sentence_folder)
+
+
+def test_an_unknown_module_is_named_and_other_tasks_can_use_the_folder(sentence_folder):
+    modules = json.loads((sentence_folder / "modules.json").read_text())
+    modules.insert(2, {"type": "sentence_transformers.models.CNN", "path": "2_CNN"})
+    (sentence_folder / "modules.json").write_text(json.dumps(modules))
+    with pytest.raises(InputError, match="turns texts into vectors by 'mean, then CNN, then Dense'.*SentenceEncoder"):
+        encoder(sentence_folder)
+    BertEncoder.from_pretrained(sentence_folder)
+    assert encoder(sentence_folder, pooling=["max"]).pooling == ("max",)
+
+
+def test_a_link_out_of_the_folder_is_refused(sentence_folder, tmp_path):
+    (tmp_path / "elsewhere").mkdir()
+    (sentence_folder / "link").symlink_to(tmp_path / "elsewhere")
+    modules = json.loads((sentence_folder / "modules.json").read_text())
+    modules[1]["path"] = "link"
+    (sentence_folder / "modules.json").write_text(json.dumps(modules))
+    with pytest.raises(InputError, match="'link' is not inside the folder of the model"):
+        encoder(sentence_folder)
+
+
+def test_too_many_modules_are_refused(sentence_folder):
+    (sentence_folder / "modules.json").write_text(json.dumps([{"type": "x.Normalize"}] * 101))
+    with pytest.raises(InputError, match="at most 100 modules are expected. Received: 101"):
+        encoder(sentence_folder)
+
+
+def test_the_length_of_a_tokenizer_counts_where_no_other_is_named(sentence_folder):
+    (sentence_folder / "sentence_bert_config.json").unlink()
+    change_json(sentence_folder / "tokenizer_config.json", model_max_length=7)
+    assert encoder(sentence_folder).max_seq_length == 7
+    change_json(sentence_folder / "tokenizer_config.json", model_max_length=10**30)
+    assert encoder(sentence_folder).max_seq_length == CONFIG.max_sequence_length
