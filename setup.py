@@ -26,6 +26,7 @@ COMMANDS = {
         "run_squad",
         "evaluate_squad",
         "run_ner",
+        "run_embeddings",
         "run_multiple_choice",
         "convert_checkpoint",
         "embed_sentences",

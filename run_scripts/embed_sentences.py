@@ -1,6 +1,7 @@
 """Writes one vector for each line of a text file, as a NumPy array `[lines, H]`.
 
-The vectors are the mean over all tokens, of length 1: the product of two is their similarity.
+Pooling, prompts and maximum length are those of the folder; other checkpoints get the mean of all tokens. The product
+of two vectors is their similarity.
 
 Example:
   python -m run_scripts.embed_sentences --init_checkpoint=minilm --input_file=texts.txt --output_file=vectors.npy
@@ -8,6 +9,7 @@ Example:
 
 from absl import flags
 
+from keras_bert.config import POOLINGS
 from keras_bert.program.command_line import run_command
 
 
@@ -15,12 +17,13 @@ def define_flags() -> None:
     flags.DEFINE_string("init_checkpoint", None, "A checkpoint of any format, with its vocabulary.", required=True)
     flags.DEFINE_string("input_file", None, "Texts, one a line.", required=True)
     flags.DEFINE_string("output_file", None, "The .npy file to write.", required=True)
-    flags.DEFINE_enum("pooling", "mean", ["mean", "first"], "The mean of all tokens, or the vector of [CLS].")
+    flags.DEFINE_enum("pooling", None, POOLINGS, "How token vectors are pooled. Default: as the folder says, or mean.")
     flags.DEFINE_bool("normalize", True, "Whether to make all vectors of length 1.")
+    flags.DEFINE_string("prompt", None, "The name of the model's prompt to put before each text. Default: its default.")
     flags.DEFINE_integer(
         "max_seq_length",
         None,
-        "Longer texts are cut to this many tokens. Default: 256, or the model's positions where it has fewer.",
+        "Longer texts are cut to this many tokens. Default: as the model's folder says, or all of its positions.",
         lower_bound=3,
     )
     flags.DEFINE_integer("batch_size", 32, "Texts computed at once.", lower_bound=1)
@@ -33,17 +36,17 @@ def main():
     check_output_file(arguments.output_file)
 
     from keras_bert.embeddings.vector_files import embed_sentences
-    from keras_bert.models.encoder import BertEncoder
-    from keras_bert.records.token_rows import row_length
+    from keras_bert.models.sentence_encoder import SentenceEncoder
 
-    encoder = BertEncoder.from_pretrained(arguments.init_checkpoint)
+    pooling = {"pooling": [arguments.pooling]} if arguments.pooling else {}
+    encoder = SentenceEncoder.from_pretrained(arguments.init_checkpoint, **pooling)
     shape = embed_sentences(
         encoder,
         arguments.input_file,
         arguments.output_file,
-        pooling=arguments.pooling,
         normalize=arguments.normalize,
-        max_seq_length=row_length(encoder.config, arguments.max_seq_length, 256),
+        prompt=arguments.prompt,
+        max_seq_length=arguments.max_seq_length,
         batch_size=arguments.batch_size,
     )
     print(f"{arguments.output_file}: {shape[0]:,} vectors of {shape[1]} numbers")

@@ -4,12 +4,13 @@ What each kind of model answers is listed in saved_models/README.md.
 
 Examples:
   python -m run_scripts.export_saved_model --model_dir=models/sentiment --output_dir=saved_models/sentiment
-  python -m run_scripts.export_saved_model --model_dir=all-MiniLM-L6-v2 --model_class=encoder \
-      --output_dir=saved_models/embeddings --weights=int8
+  python -m run_scripts.export_saved_model --model_dir=all-MiniLM-L6-v2 --output_dir=saved_models/embeddings \
+      --weights=int8
 """
 
 from absl import flags
 
+from keras_bert.config import POOLINGS
 from keras_bert.program.command_line import run_command
 from keras_bert.program.errors import InputError
 
@@ -20,7 +21,10 @@ def define_flags() -> None:
         "output_dir", None, "Folder of the versions 1, 2, ...; the new one gets the next number.", required=True
     )
     flags.DEFINE_enum(
-        "model_class", None, ["encoder", "masked_lm"], "What to make of a checkpoint; the default is what was saved."
+        "model_class",
+        None,
+        ["encoder", "sentence_encoder", "masked_lm"],
+        "What to make of a checkpoint; the default is what was saved.",
     )
     flags.DEFINE_integer(
         "max_seq_length", None, "Longer texts are cut to this many tokens. The default is all of the model's positions."
@@ -38,13 +42,16 @@ def define_flags() -> None:
     flags.DEFINE_bool("hub_pair", False, "Writes a preprocessor and an encoder as TF-Hub has them instead.")
     flags.DEFINE_bool("text_pairs", None, "Whether a classifier or an encoder takes two texts.")
     flags.DEFINE_integer("top_k", None, "How many tokens a pre-trained model proposes for each [MASK].", lower_bound=1)
-    flags.DEFINE_enum("pooling", None, ["mean", "first"], "How an encoder makes one vector of a text.")
+    flags.DEFINE_enum(
+        "pooling", None, POOLINGS, "How an encoder pools token vectors. Default: as its folder says, or the mean."
+    )
+    flags.DEFINE_string("prompt", None, "The name of the prompt of a sentence encoder that is put before each text.")
     flags.DEFINE_bool("normalize", None, "Whether an encoder divides vectors by their length; the default is to do so.")
 
 
 _PRECISION = ("dtype", "weights", "compute")
 # Those of SignatureOptions: what is not given is left to it.
-_OPTIONS = ("max_seq_length", "text_pairs", "top_k", "pooling", "normalize")
+_OPTIONS = ("max_seq_length", "text_pairs", "top_k", "pooling", "normalize", "prompt")
 
 
 def main():
@@ -57,10 +64,11 @@ def main():
     from keras_bert.checkpoints.pretrained import from_pretrained
     from keras_bert.models.encoder import BertEncoder
     from keras_bert.models.masked_lm import MaskedLM
+    from keras_bert.models.sentence_encoder import SentenceEncoder
     from keras_bert.serving.export import export_for_serving
 
-    model_class = {None: None, "encoder": BertEncoder, "masked_lm": MaskedLM}[arguments.model_class]
-    model = from_pretrained(model_class, arguments.model_dir)
+    classes = {None: None, "encoder": BertEncoder, "sentence_encoder": SentenceEncoder, "masked_lm": MaskedLM}
+    model = from_pretrained(classes[arguments.model_class], arguments.model_dir)
     options = {name: getattr(arguments, name) for name in _OPTIONS if getattr(arguments, name) is not None}
     if arguments.hub_pair:
         _export_hub_pair(model, options)

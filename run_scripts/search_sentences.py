@@ -10,6 +10,7 @@ Example:
 
 from absl import flags
 
+from keras_bert.config import POOLINGS
 from keras_bert.program.command_line import refuse_flags_without_effect, run_command
 
 
@@ -20,11 +21,11 @@ def define_flags() -> None:
     flags.DEFINE_multi_string("query", [], "What to look for; may be given several times.")
     flags.DEFINE_string("query_file", None, "Queries, one a line.")
     flags.DEFINE_integer("top_k", 5, "How many texts for each query.", lower_bound=1)
-    flags.DEFINE_enum("pooling", "mean", ["mean", "first"], "The mean of all tokens, or the vector of [CLS].")
+    flags.DEFINE_enum("pooling", None, POOLINGS, "How token vectors are pooled. Default: as the folder says, or mean.")
     flags.DEFINE_integer(
         "max_seq_length",
         None,
-        "Longer texts are cut to this many tokens. Default: 256, or the model's positions where it has fewer.",
+        "Longer texts are cut to this many tokens. Default: as the model's folder says, or all of its positions.",
         lower_bound=3,
     )
     flags.DEFINE_integer("batch_size", 32, "Texts computed at once.", lower_bound=1)
@@ -53,14 +54,13 @@ def main():
 
     index = VectorIndex.load(arguments.index_dir) if texts is None else None
 
-    from keras_bert.models.encoder import BertEncoder
-    from keras_bert.records.token_rows import row_length
+    from keras_bert.models.sentence_encoder import SentenceEncoder
 
-    encoder = BertEncoder.from_pretrained(arguments.init_checkpoint)
+    pooling = {"pooling": [arguments.pooling]} if arguments.pooling else {}
+    encoder = SentenceEncoder.from_pretrained(arguments.init_checkpoint, **pooling)
     if index is None:
-        longest = row_length(encoder.config, arguments.max_seq_length, 256)
         index = VectorIndex.build(
-            encoder, texts, pooling=arguments.pooling, max_seq_length=longest, batch_size=arguments.batch_size
+            encoder, texts, max_seq_length=arguments.max_seq_length, batch_size=arguments.batch_size
         )
         if arguments.index_dir:
             index.save(arguments.index_dir)

@@ -17,6 +17,7 @@ from keras_bert.config import BertConfig
 from keras_bert.models.encoder import BertEncoder
 from keras_bert.models.multiple_choice import MultipleChoice
 from keras_bert.models.pretrainer import BertPretrainer
+from keras_bert.models.sentence_encoder import SentenceEncoder
 from keras_bert.models.sequence_classifier import SequenceClassifier
 from keras_bert.models.span_classifier import SpanClassifier
 from keras_bert.models.token_classifier import TokenClassifier
@@ -79,6 +80,10 @@ def make_models() -> dict:
         "choice": (MultipleChoice(CONFIG), {}),
         "masked": (BertPretrainer(CONFIG), {"top_k": 3}),
         "encoder": (BertEncoder(CONFIG), {}),
+        "sentence": (
+            SentenceEncoder(CONFIG, pooling=["cls", "max"], dense=[{"units": 5}], prompts={"query": "the fox "}),
+            {},
+        ),
         "int8": (single, {"weights": "int8"}),
         "bfloat16": (single, {"dtype": "bfloat16"}),
         "tagger": (TokenClassifier(CONFIG, ["O", "B-PER", "I-PER", "B-LOC", "I-LOC"]), {}),
@@ -161,6 +166,7 @@ def questions() -> list[Question]:
         ],
         "masked": [("serving_default", {"text": MASKED_TEXTS}), ("tokens", rows), ("tokenize", {"text": MASKED_TEXTS})],
         "encoder": [("serving_default", texts), ("features", texts)],
+        "sentence": [("embed_query", texts), ("score", {"text": TEXTS, "text_b": SECOND_TEXTS}), ("tokens", rows)],
         "int8": [("serving_default", texts)],
         "bfloat16": [("examples", {"examples": examples})],
     }

@@ -157,7 +157,7 @@ def test_arguments_after_two_dashes_are_passed_on_only_if_requested(tmp_path):
         ),
         (
             "run_scripts.search_sentences",
-            "--init_checkpoint=c --index_dir=i --query=q --pooling=first",
+            "--init_checkpoint=c --index_dir=i --query=q --pooling=cls",
             "--pooling has no effect without --input_file: the index is read.",
         ),
         (

@@ -1,20 +1,21 @@
-"""Folders of sentence-transformers: the mean is computed, and any other pooling is refused by its name."""
+"""Folders of sentence-transformers in models other than `SentenceEncoder`: another pooling is refused by its name."""
 
 import fnmatch
 import json
 
 import numpy as np
 import pytest
-from tiny_checkpoints import random_checkpoint
+from tiny_checkpoints import CONFIG, random_checkpoint
 
 from keras_bert.checkpoints import hub
 from keras_bert.checkpoints.conversion import convert_checkpoint
 from keras_bert.checkpoints.formats import read_checkpoint, write_checkpoint
-from keras_bert.checkpoints.sentence_transformers import read_sentence_pooling
+from keras_bert.checkpoints.sentence_transformers import read_sentence_modules
 from keras_bert.embeddings.summarization import packed_sentence_embeddings
 from keras_bert.embeddings.text_vectors import sentence_embeddings
 from keras_bert.embeddings.vector_index import VectorIndex
 from keras_bert.models.encoder import BertEncoder
+from keras_bert.models.sentence_encoder import SentenceEncoder
 from keras_bert.models.sequence_classifier import SequenceClassifier
 from keras_bert.program.errors import InputError
 
@@ -47,13 +48,14 @@ FLAGS = {"word_embedding_dimension": 8, "pooling_mode_cls_token": False, "poolin
         ([POOLING], {**FLAGS, "pooling_mode_cls_token": True}, "cls"),
         ([POOLING], {"pooling_mode": "lasttoken"}, "lasttoken"),
         ([POOLING], {"pooling_mode_max_tokens": True}, "max + mean"),
-        ([POOLING, module("Dense", "2_Dense")], {}, "mean, then Dense"),
+        ([POOLING, module("WordWeights", "2_WordWeights")], {}, "mean, then WordWeights"),
         ([], {}, "no pooling"),
         ([module("Pooling", "3_Pooling")], {}, "a pooling without 3_Pooling/config.json"),
     ],
 )
 def test_the_pooling_of_a_folder_is_named(modules, pooling, expected, tmp_path):
-    assert read_sentence_pooling(sentence_folder(tmp_path / "folder", *modules, **pooling)) == expected
+    folder = sentence_folder(tmp_path / "folder", *modules, **pooling)
+    assert read_sentence_modules(str(folder), CONFIG).pooling == expected
 
 
 @pytest.mark.parametrize(
@@ -79,12 +81,12 @@ def test_another_pooling_than_the_mean_is_refused_wherever_sentences_get_vectors
     encoder = BertEncoder.from_pretrained(folder)
     for use in (
         lambda: sentence_embeddings(encoder, TEXTS),
-        lambda: sentence_embeddings(encoder, TEXTS, pooling="first"),
+        lambda: sentence_embeddings(encoder, TEXTS, pooling="cls"),
         lambda: VectorIndex.build(encoder, TEXTS),
         lambda: packed_sentence_embeddings(encoder, TEXTS),
         lambda: encoder.export_for_serving(tmp_path / "export"),
     ):
-        with pytest.raises(InputError, match="makes vectors of texts by 'max', as modules.json"):
+        with pytest.raises(InputError, match="turn texts into vectors by 'max', as modules.json"):
             use()
     SequenceClassifier.from_pretrained(folder, labels=["no", "yes"])  # what needs no vectors of sentences
 
@@ -94,9 +96,12 @@ def test_another_pooling_is_not_forgotten_when_a_checkpoint_is_converted(format,
     folder = sentence_folder(tmp_path / "folder", POOLING, **{**FLAGS, "pooling_mode_cls_token": True})
     convert_checkpoint(folder, tmp_path / "converted", format)
     encoder = BertEncoder.from_pretrained(tmp_path / "converted")
-    with pytest.raises(InputError, match="'cls'.* and not by 'mean'.* Give pooling='first', which is that."):
+    with pytest.raises(
+        InputError, match="by 'cls', as modules.json.*Received: pooling='mean'. Load it with SentenceEncoder"
+    ):
         sentence_embeddings(encoder, TEXTS)
-    assert np.isfinite(sentence_embeddings(encoder, TEXTS, pooling="first")).all()
+    assert np.isfinite(sentence_embeddings(encoder, TEXTS, pooling="cls")).all()
+    assert SentenceEncoder.from_pretrained(tmp_path / "converted").pooling == ("cls",)
 
 
 def test_the_mean_leaves_no_trace_and_is_computed(tmp_path):

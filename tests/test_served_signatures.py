@@ -106,6 +106,15 @@ def test_embeddings_are_those_of_python(served, ask):
     np.testing.assert_allclose(ask("encoder", text=TEXTS)["embedding"], expected, atol=1e-5)
 
 
+def test_vectors_and_scores_of_a_sentence_encoder_are_those_of_python(served, ask):
+    model = model_of(served, "sentence")
+    for signature, prompt in (("serving_default", ""), ("embed", ""), ("embed_query", "query")):
+        found = ask("sentence", signature, text=TEXTS)["embedding"]
+        np.testing.assert_allclose(found, model.encode(TEXTS, prompt=prompt), atol=1e-5)
+    cosines = (model.encode(TEXTS) * model.encode(SECOND_TEXTS)).sum(axis=1)
+    np.testing.assert_allclose(ask("sentence", "score", text=TEXTS, text_b=SECOND_TEXTS)["score"], cosines, atol=1e-5)
+
+
 def test_features_have_a_vector_and_the_bytes_of_every_token(served, ask):
     encoder, tokenizer = model_of(served, "encoder"), WordPieceTokenizer(VOCABULARY)
     answer = ask("encoder", "features", text=TEXTS)
@@ -218,6 +227,7 @@ MASKED_ROWS = [{"input_ids": [[2, 4, 9, 3]], "lengths": [4]}, {"input_ids": [[2,
         ("single", "tokens", [rows(4), rows(9), rows(6, 6)]),
         ("several", "tokens", [rows(4, segments=True), rows(9, segments=True)]),
         ("encoder", "tokens", [rows(4), rows(9)]),
+        ("sentence", "tokens", [rows(4), rows(9)]),
         ("masked", "tokens", MASKED_ROWS),
         ("choice", "tokens", [choice_rows(2, 5), choice_rows(4, 8), choice_rows(3, 4)]),
         (

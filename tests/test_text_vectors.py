@@ -40,7 +40,7 @@ def test_a_sentence_is_the_mean_of_its_tokens_whatever_it_is_batched_with(encode
 
 
 def test_the_first_token_and_its_own_length(encoder):
-    vectors = sentence_embeddings(encoder, TEXTS, pooling="first", normalize=False)
+    vectors = sentence_embeddings(encoder, TEXTS, pooling="cls", normalize=False)
     expected = np.asarray(alone(encoder, IDS[1])["sequence_output"])[0, 0]
     np.testing.assert_allclose(vectors[1], expected, atol=1e-6)
 
@@ -73,7 +73,7 @@ def test_pairs_are_cut_as_google_cuts_them(encoder):
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda encoder: sentence_embeddings(encoder, TEXTS, pooling="max"), "pooling must be one of mean, first"),
+        (lambda encoder: sentence_embeddings(encoder, TEXTS, pooling="sum"), "pooling must be one of cls, max, mean"),
         (lambda encoder: sentence_embeddings(encoder, TEXTS, max_seq_length=2), "max_seq_length must be at least 3"),
         (lambda encoder: sentence_embeddings(encoder, TEXTS, max_seq_length=99), "more than this model's 12 positions"),
         (lambda encoder: sentence_embeddings(BertEncoder(CONFIG), TEXTS), "The model has no vocabulary"),
@@ -123,7 +123,6 @@ def test_the_commands_write_vectors(tmp_path):
         result = loaded_commands.run(f"run_scripts.{name}", *common, *more, timeout=120)
         assert result.returncode == 0, result.stderr
         assert said in result.stdout
-        assert "max_seq_length is 12, all positions of the model, instead of the usual" in result.stdout
         new_output = f"--output_file={tmp_path / 'new'}"
         result = loaded_commands.run(
             f"run_scripts.{name}", *common, *more, new_output, "--max_seq_length=13", timeout=120

@@ -69,7 +69,7 @@ def test_an_index_comes_back_from_disk(encoder, index, tmp_path):
     index.save(tmp_path / "index")
     loaded = VectorIndex.load(tmp_path / "index")
     assert loaded.texts == TEXTS
-    assert loaded.options == {"pooling": "mean", "max_seq_length": None}
+    assert loaded.options == {"pooling": None, "max_seq_length": None}
     np.testing.assert_array_equal(loaded.vectors, index.vectors)
     assert loaded.search(encoder, "the fox") == index.search(encoder, "the fox")
     with pytest.raises(InputError, match="is not empty"):
@@ -77,9 +77,9 @@ def test_an_index_comes_back_from_disk(encoder, index, tmp_path):
 
 
 def test_queries_are_embedded_as_the_texts_were(encoder, tmp_path):
-    VectorIndex.build(encoder, TEXTS, pooling="first", max_seq_length=5).save(tmp_path / "index")
+    VectorIndex.build(encoder, TEXTS, pooling="cls", max_seq_length=5).save(tmp_path / "index")
     index = VectorIndex.load(tmp_path / "index")
-    assert index.options == {"pooling": "first", "max_seq_length": 5}
+    assert index.options == {"pooling": "cls", "max_seq_length": 5}
     [hit] = index.search(encoder, ["the brown fox the quick"], top_k=1)[0]
     assert hit.number == 2
     assert hit.score == pytest.approx(1.0, abs=1e-5)

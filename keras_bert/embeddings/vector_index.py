@@ -17,6 +17,8 @@ from keras_bert.tokenization.user_inputs import as_texts
 
 VECTORS_FILE, TEXTS_FILE, FACTS_FILE = "vectors.npy", "texts.jsonl", "index.json"
 
+# Before version 0.2 an index called the pooling of [CLS] "first".
+_EARLIER_POOLINGS = {"first": "cls"}
 _SECONDS_WITHOUT_PROGRESS, _SECONDS_BETWEEN_LINES = 2, 1
 
 # Vectors that are compared at once: 100,000 of 384 numbers are 150 MB, and 1,000 queries with them 400 MB.
@@ -40,10 +42,10 @@ class VectorIndex:
         vectors: float32 (N, H), each of length 1.
         texts: N strings.
         fingerprint: of the model, see `model_fingerprint`.
-        options: what `sentence_embeddings` was given beside model and texts: `pooling`, `max_seq_length`.
+        options: the arguments of `sentence_embeddings` beside model and texts: `pooling`, `max_seq_length`.
 
     Example:
-        encoder = BertEncoder.from_pretrained("all-MiniLM-L6-v2")
+        encoder = SentenceEncoder.from_pretrained("all-MiniLM-L6-v2")
         index = VectorIndex.build(encoder, ["A cat sits on the mat.", "Stocks fell on Monday."])
         index.search(encoder, ["a kitten"], top_k=1)[0][0].text
         # 'A cat sits on the mat.'
@@ -60,9 +62,11 @@ class VectorIndex:
 
     @classmethod
     def build(
-        cls, model, texts, *, pooling: str = "mean", max_seq_length: int | None = None, batch_size: int = 32
+        cls, model, texts, *, pooling: str | None = None, max_seq_length: int | None = None, batch_size: int = 32
     ) -> "VectorIndex":
         """Computes the embeddings of texts; the arguments are those of `sentence_embeddings`.
+
+        If the model has a prompt for documents, it is put before each text.
 
         Raises:
             InputError: there are no texts, or one is empty; and as `sentence_embeddings`.
@@ -73,7 +77,7 @@ class VectorIndex:
         with tqdm(
             total=len(texts), unit=" texts", mininterval=_SECONDS_BETWEEN_LINES, delay=_SECONDS_WITHOUT_PROGRESS
         ) as bar:
-            vectors = sentence_embeddings(model, texts, batch_size=batch_size, on_progress=bar.update, **options)
+            vectors = _unit_vectors(model, texts, "document", batch_size=batch_size, on_progress=bar.update, **options)
         return cls(vectors, texts, model_fingerprint(model), options)
 
     def search(self, model, queries, top_k: int = 5, *, batch_size: int = 32) -> list[list[Hit]]:
@@ -85,7 +89,7 @@ class VectorIndex:
         queries = _checked_texts(queries, "query")
         self.check_model(model)
         numbers, scores = self.nearest(
-            sentence_embeddings(model, queries, batch_size=batch_size, **self.options), top_k
+            _unit_vectors(model, queries, "query", batch_size=batch_size, **self.options), top_k
         )
         return [
             [Hit(number, self.texts[number], score) for number, score in zip(*found, strict=True)]
@@ -162,14 +166,25 @@ class VectorIndex:
             with open(files[1], encoding="utf-8") as file:
                 texts = [checked(parse_json(line, "a line"), str, "each line", TEXTS_FILE) for line in file]
             vectors = np.lib.format.open_memmap(files[2], mode="r")
-            fingerprint, pooling = (checked(facts[name], str, name, FACTS_FILE) for name in ("model_sha256", "pooling"))
-            options = {"pooling": pooling, "max_seq_length": member(facts, "max_seq_length", int, FACTS_FILE)}
+            fingerprint = checked(facts["model_sha256"], str, "model_sha256", FACTS_FILE)
+            pooling = member(facts, "pooling", str, FACTS_FILE)
+            options = {
+                "pooling": _EARLIER_POOLINGS.get(pooling, pooling),
+                "max_seq_length": member(facts, "max_seq_length", int, FACTS_FILE),
+            }
             is_table = vectors.ndim == 2 and vectors.dtype == np.float32
             if not is_table or not len(vectors) == len(texts) == facts["texts"]:
                 raise ValueError(f"{len(texts)} texts and vectors {vectors.shape} for {facts['texts']} texts")
         except (OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
             raise InputError(f"The index {path} is damaged: {error}. Build it again.") from None
         return cls(vectors, texts, fingerprint, options)
+
+
+def _unit_vectors(model, texts, role: str, **options) -> np.ndarray:
+    """Returns vectors of length 1 for texts in a role, "query" or "document", with the model's prompt for it."""
+    if hasattr(model, "prompt_for"):
+        options["prompt"] = model.prompt_for(role)
+    return sentence_embeddings(model, texts, normalize=True, **options)
 
 
 def _largest(row: np.ndarray, count: int) -> np.ndarray:
@@ -183,13 +198,16 @@ def _largest(row: np.ndarray, count: int) -> np.ndarray:
 def model_fingerprint(model) -> str:
     """Returns a SHA-256 of what sentence embeddings depend on: the encoder without its pooler, tokens and casing."""
     encoder = getattr(model, "encoder", model)
+    is_sentence_encoder = hasattr(model, "dense_settings")
     if model.vocabulary is None:
         raise InputError("The model has no vocabulary. Set model.vocabulary = load_vocabulary(path).")
     config = model.config
     facts = [config.num_attention_heads, config.hidden_act, config.layer_norm_eps, config.do_lower_case]
+    if is_sentence_encoder:
+        facts += [list(model.pooling), model.dense_settings, model.prompts, model.default_prompt]
     digest = hashlib.sha256(json.dumps([*facts, model.vocabulary.sha256]).encode())
     pooler = {id(weight) for weight in encoder.pooler.weights}
-    for weight in encoder.weights:
+    for weight in model.weights if is_sentence_encoder else encoder.weights:
         if id(weight) not in pooler:
             array = np.ascontiguousarray(np.asarray(weight, np.float32))
             digest.update(repr(array.shape).encode())

@@ -15,6 +15,7 @@ from keras_bert.models.encoder_base import FEW_SHAPES, encoder_of
 from keras_bert.models.masked_lm import MaskedLM
 from keras_bert.models.multiple_choice import MultipleChoice
 from keras_bert.models.pretrainer import BertPretrainer
+from keras_bert.models.sentence_encoder import SentenceEncoder
 from keras_bert.models.sequence_classifier import SequenceClassifier
 from keras_bert.models.span_classifier import SpanClassifier
 from keras_bert.models.token_classifier import TokenClassifier
@@ -24,7 +25,7 @@ from keras_bert.serving.canonical_graph import make_canonical
 from keras_bert.serving.eight_bit_products import SERVING_VERSIONS, eight_bit_dense_layers
 from keras_bert.serving.eight_bit_weights import EightBitModel
 from keras_bert.serving.signatures.classification import classifier_signatures
-from keras_bert.serving.signatures.embedding import embedding_signatures
+from keras_bert.serving.signatures.embedding import embedding_signatures, sentence_signatures
 from keras_bert.serving.signatures.examples import of_examples
 from keras_bert.serving.signatures.masked_lm import fill_mask_signatures
 from keras_bert.serving.signatures.multiple_choice import multiple_choice_signatures
@@ -47,6 +48,7 @@ _SIGNATURES = {
     MaskedLM: fill_mask_signatures,
     BertPretrainer: fill_mask_signatures,
     BertEncoder: embedding_signatures,
+    SentenceEncoder: sentence_signatures,
 }
 # The parts that these signatures depend on, where they are not all that the model uses.
 _NEEDED_PARTS = {BertPretrainer: (MASKED_LM,), BertEncoder: ()}
@@ -189,7 +191,8 @@ def _checked_options(model, given: dict) -> SignatureOptions:
         raise InputError(f"Exports have no option {', '.join(unknown)}. There are: {', '.join(names)}")
     options = SignatureOptions(**given)
     if options.max_seq_length is None:
-        options = dataclasses.replace(options, max_seq_length=model.config.max_sequence_length)
+        longest = getattr(model, "max_seq_length", None) or model.config.max_sequence_length
+        options = dataclasses.replace(options, max_seq_length=longest)
     model.config.check_sequence_length(options.max_seq_length)
     if options.text_pairs and not isinstance(model, _TAKE_PAIRS):
         raise InputError(f"text_pairs is for classifiers and encoders. Received: a {type(model).__name__}")

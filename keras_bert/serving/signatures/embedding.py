@@ -1,8 +1,12 @@
-"""What an exported `BertEncoder` can be asked."""
+"""The signatures of an exported `SentenceEncoder` or `BertEncoder`."""
+
+import re
 
 import tensorflow as tf
 
 from keras_bert.embeddings.text_vectors import check_pooling
+from keras_bert.layers.text_pooling import pool_tokens, unit_length
+from keras_bert.program.errors import InputError
 from keras_bert.serving.signatures.row_groups import run_rows
 from keras_bert.serving.signatures.signature_inputs import (
     IDS,
@@ -14,10 +18,9 @@ from keras_bert.serving.signatures.signature_inputs import (
     signature,
     text_signature,
     tokens_signature,
+    trim,
 )
 from keras_bert.serving.signatures.tokenize import token_rows
-
-_SHORTEST_VECTOR = 1e-12  # a vector of zeros stays one
 
 
 def embedding_signatures(model, tokenizer, options: SignatureOptions) -> dict:
@@ -26,38 +29,100 @@ def embedding_signatures(model, tokenizer, options: SignatureOptions) -> dict:
     Inputs: `text`, strings `[B]`, and for pairs `text_b`, strings `[B]`, where an empty one means a single text. Or
     `input_ids`, for pairs `segment_ids`, int32 `[B, S]`, and `lengths`, int32 `[B]`.
 
-    Output: `embedding`, float32 `[B, H]`, as `text_vectors.sentence_embeddings` makes it.
+    Output: `embedding`, float32 `[B, H]`, as `text_vectors.sentence_embeddings` computes it.
+
+    `embed` is the same as `serving_default`. `score` takes `text` and `text_b` and returns the cosine `score`, float32
+    `[B]`.
 
     `features` takes `text` and gives `vectors`, float32 `[B, S, H]`, one for each token; `lengths`, int32 `[B]`, the
     number of tokens of each text, [CLS] and [SEP] included; and `starts` and `ends`, int32 `[B, S]`, the bytes of the
     text that each token came from, -1 for [CLS], [SEP] and padding. Vectors of padding are 0.
     """
-    check_room(options, 1 + options.text_pairs, model.vocabulary)
+    pooling = options.pooling or "mean"
+    check_pooling(model.config, pooling)
     if options.text_pairs:
         check_pairs(model)
-    check_pooling(model.config, options.pooling)
+    if options.prompt:
+        raise InputError(f"Only a SentenceEncoder has prompts. Received: prompt={options.prompt!r}. Leave it out.")
 
-    hidden_size = model.config.hidden_size
+    def vectors_of(rows):
+        hidden = tf.cast(model(model_inputs(*rows), training=False)["sequence_output"], tf.float32)
+        return pool_tokens(hidden, rows[1], [pooling])
 
-    @tf.function(input_signature=[IDS, IDS, IDS], autograph=False)
-    def vectors_of(input_ids, input_mask, segment_ids):
-        hidden = model(model_inputs(input_ids, input_mask, segment_ids), training=False)["sequence_output"]
-        return tf.where(input_mask[:, :, tf.newaxis] > 0, tf.cast(hidden, tf.float32), 0.0)
+    normalize = options.normalize is not False
+    text_signatures = _text_signatures(model, tokenizer, options, vectors_of, model.config.hidden_size, normalize)
+    return {**text_signatures, "features": _features(model, tokenizer, options)}
 
-    def pool(input_ids, input_mask, segment_ids):
-        vectors = vectors_of(input_ids, input_mask, segment_ids)  # [B, S, H]
-        if options.pooling == "first":
-            pooled = vectors[:, 0]
-        else:
-            counts = tf.cast(tf.reduce_sum(input_mask, axis=1, keepdims=True), tf.float32)
-            pooled = tf.math.divide_no_nan(tf.reduce_sum(vectors, axis=1), counts)
-        if options.normalize:
-            pooled /= tf.maximum(tf.norm(pooled, axis=1, keepdims=True), _SHORTEST_VECTOR)
-        return pooled
+
+def sentence_signatures(model, tokenizer, options: SignatureOptions) -> dict:
+    """Returns the signatures of a `SentenceEncoder`: see `embedding_signatures`, without those of tokens and pairs.
+
+    `serving_default`, `embed` and `score` put the prompt of the export's options before each text, by default the
+    model's default prompt. Each of the model's prompts has a signature too: `embed_query` for the prompt "query".
+    """
+    if options.pooling is not None:
+        raise InputError("A SentenceEncoder has its own pooling. Export it without pooling.")
+    if options.text_pairs:
+        raise InputError("A SentenceEncoder takes single texts. Export it without text_pairs.")
+
+    def vectors_of(rows):
+        return tf.cast(model(model_inputs(*rows), training=False), tf.float32)
+
+    normalize = model.normalize if options.normalize is None else options.normalize
+    made = {}
+    for name in model.prompts:
+        if re.fullmatch(r"\w{1,50}", name, re.ASCII):
+            arguments = (model, tokenizer, options, vectors_of, model.embedding_size, normalize, model.prompt(name))
+            made[f"embed_{name}"] = _text_signatures(*arguments)["embed"]
+    prompt = model.prompt(options.prompt)
+    return {**_text_signatures(model, tokenizer, options, vectors_of, model.embedding_size, normalize, prompt), **made}
+
+
+def _text_signatures(model, tokenizer, options, vectors_of, size: int, normalize: bool, prompt: str = "") -> dict:
+    """Returns the signatures `serving_default`, `embed`, `tokens` and `score`.
+
+    Args:
+        vectors_of: ids, mask and segment numbers, int32 `[B, S]` -> float32 `[B, size]`.
+        normalize: whether to divide the vectors by their lengths.
+        prompt: is put before each text.
+    """
+    check_room(options, 1 + options.text_pairs, model.vocabulary)
+
+    def pool(*rows):
+        vectors = vectors_of(rows)
+        return unit_length(vectors) if normalize else vectors
 
     @tf.function(input_signature=[IDS, IDS, IDS], autograph=False)
     def embed(*rows):
-        return {"embedding": run_rows(pool, rows, hidden_size)}
+        return {"embedding": run_rows(pool, rows, size)}
+
+    def tokenize(text):
+        return tokenizer.tokenize(tf.strings.join([prompt, text]) if prompt else text)
+
+    pack = packer(model.vocabulary, options.max_seq_length)
+
+    @signature(text=([None], tf.string), text_b=([None], tf.string))
+    def score(text, text_b):
+        rows = trim(*pack([tokenize(tf.concat([text, text_b], 0))]))
+        first, second = tf.split(unit_length(embed(*rows)["embedding"]), 2)
+        return {"score": tf.reduce_sum(first * second, axis=1)}
+
+    of_text = text_signature(pack, tokenize, embed, options.text_pairs)
+    return {
+        "serving_default": of_text,
+        "embed": of_text,
+        "tokens": tokens_signature(embed, options.max_seq_length, options.text_pairs),
+        "score": score,
+    }
+
+
+def _features(model, tokenizer, options: SignatureOptions):
+    """Returns the signature of the vectors of all tokens."""
+    hidden_size = model.config.hidden_size
+
+    def vectors_of(input_ids, input_mask, segment_ids):
+        hidden = model(model_inputs(input_ids, input_mask, segment_ids), training=False)["sequence_output"]
+        return tf.where(input_mask[:, :, tf.newaxis] > 0, tf.cast(hidden, tf.float32), 0.0)
 
     @signature(text=([None], tf.string))
     def features(text):
@@ -66,12 +131,6 @@ def embedding_signatures(model, tokenizer, options: SignatureOptions) -> dict:
         found = token_rows(*rows, model.vocabulary, options.max_seq_length, shortest=1)
         input_ids = found.pop("input_ids")
         mask = tf.sequence_mask(found["lengths"], tf.shape(input_ids)[1], tf.int32)
-        rows = input_ids, mask, tf.zeros_like(mask)
-        return {"vectors": run_rows(vectors_of, rows, None, hidden_size), **found}
+        return {"vectors": run_rows(vectors_of, (input_ids, mask, tf.zeros_like(mask)), None, hidden_size), **found}
 
-    pack = packer(model.vocabulary, options.max_seq_length)
-    return {
-        "serving_default": text_signature(pack, tokenizer.tokenize, embed, options.text_pairs),
-        "tokens": tokens_signature(embed, options.max_seq_length, options.text_pairs),
-        "features": features,
-    }
+    return features

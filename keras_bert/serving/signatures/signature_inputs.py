@@ -28,15 +28,18 @@ class SignatureOptions:
             length that a model was trained with if it has seen no longer ones.
         text_pairs: whether a classifier or an encoder takes two texts.
         top_k: how many tokens a masked-LM model proposes for each [MASK].
-        pooling: how an encoder makes one vector of a text: `mean` of the vectors of all tokens, or the `first`, [CLS].
-        normalize: whether an encoder divides this vector by its length, so that products are cosines.
+        pooling: how a `BertEncoder` pools the vectors of tokens, one of `config.POOLINGS`; None for `mean`.
+        normalize: whether an encoder divides the vector of a text by its length, so that products are cosines. None
+            stands for what a `SentenceEncoder` does, and true for a `BertEncoder`.
+        prompt: the name of the prompt that a `SentenceEncoder` puts before each text; None for its default.
     """
 
     max_seq_length: int | None = None
     text_pairs: bool = False
     top_k: int = 5
-    pooling: str = "mean"
-    normalize: bool = True
+    pooling: str | None = None
+    normalize: bool | None = None
+    prompt: str | None = None
 
 
 def signature(**inputs):

@@ -24,7 +24,7 @@ from keras_bert.tasks.encoding import encode_in_parts
 from keras_bert.tasks.report_files import aligned, write_numbers, write_table, write_text
 from keras_bert.tokenization.user_inputs import as_list, as_texts
 
-_MAIN_SCORES = {PAIRS: "ndcg@10", SCORES: "spearman", LABELS: "neighbour_accuracy"}
+MAIN_SCORES = {PAIRS: "ndcg@10", SCORES: "spearman", LABELS: "neighbour_accuracy"}
 
 
 class EmbeddingTask(TextTask):
@@ -58,7 +58,7 @@ class EmbeddingTask(TextTask):
                 f"{examples.source}: there is nothing to learn from single texts. Give pairs (texts, second_texts), "
                 "pairs with scores, or texts with labels."
             )
-        self.main_score = _MAIN_SCORES[examples.kind]
+        self.main_score = MAIN_SCORES[examples.kind]
         self.model.set_loss_of_examples(examples.loss or DEFAULT_LOSSES[examples.kind])
         loss = self.model.embedding_loss
         if loss.learns_from != examples.kind or len(examples.columns) < loss.fewest_texts:
