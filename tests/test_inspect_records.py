@@ -50,9 +50,9 @@ def test_the_statistics_agree_with_what_the_writer_counted(records):
     (statistics,) = collected.statistics
     assert collected.damage == []
     assert statistics.records_by_file.total() == written["num_examples"] == sum(collected.num_read.values())
-    assert statistics.lengths.sum == written["num_tokens"]
+    assert statistics.num_tokens == written["num_tokens"]
     assert statistics.num_columns == written["num_positions"]
-    assert statistics.predictions.sum == written["num_predicted"]
+    assert statistics.num_predicted == written["num_predicted"]
     assert statistics.next_labels[1] == written["num_random_next"]
     assert not statistics.num_faulty
     assert len(statistics.records_by_file) == 2

@@ -6,7 +6,7 @@ from example_records import GARDEN, PACKED, PAIR, VOCABULARY, example, ids, pret
 
 from data_prep.inspection.parsed_records import find_features, parse_batch
 from data_prep.inspection.record_report import report_text, summarize
-from data_prep.inspection.record_statistics import Histogram, RecordStatistics, RepetitionCounter
+from data_prep.inspection.record_statistics import RecordStatistics, RepetitionCounter, spread
 
 
 def count(*records, vocabulary=VOCABULARY):
@@ -25,27 +25,24 @@ def findings(*records, **arguments):
     return {name: (number, statistics.first_faulty[name]) for name, number in statistics.num_faulty.items()}
 
 
-def test_histograms_grow():
-    histogram = Histogram()
-    for part in ([3, 1], [7, 3, 3, 3, 3, 3, 3, 3]):
-        histogram.add(np.array(part))
-    assert histogram.summary() == {
+def test_counts_have_a_spread_and_a_histogram_of_few_ranges():
+    assert spread({1: 1, 3: 8, 7: 1}) == {
         "min": 1,
         "median": 3,
         "mean": 3.2,
         "max": 7,
         "histogram": {"1": 1, "2": 0, "3": 8, "4": 0, "5": 0, "6": 0, "7": 1},
     }
-    histogram.add(np.array([40]))
-    assert histogram.summary()["histogram"]["1-3"] == 9
-    assert list(histogram.summary()["histogram"])[-1] == "40"
+    histogram = spread({1: 1, 3: 8, 7: 1, 40: 1})["histogram"]
+    assert histogram["1-3"] == 9
+    assert list(histogram)[-1] == "40"
 
 
 def test_what_stands_at_predicted_places_is_counted_by_kind():
     statistics = count(PAIR, PAIR)
-    assert statistics.predictions.sum == 6
+    assert statistics.num_predicted == 6
     assert (statistics.num_masked, statistics.num_kept, statistics.num_replaced) == (2, 2, 2)
-    assert statistics.lengths.sum == 20
+    assert statistics.num_tokens == 20
     assert findings(PAIR, PAIR) == {}
 
 
@@ -63,7 +60,7 @@ def test_without_a_vocabulary_the_kinds_of_predicted_tokens_are_left_out():
 def test_packed_rows_are_counted_by_row_and_by_sequence():
     statistics = count(PACKED)
     assert statistics.num_sequences == 2
-    assert statistics.lengths.counts[13] == 1
+    assert statistics.lengths == {13: 1}
     assert statistics.next_labels == {0: 1, 1: 1}
     assert findings(PACKED) == {}
     assert statistics.same_texts.copies.total() == 2

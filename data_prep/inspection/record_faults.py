@@ -57,18 +57,13 @@ def _find_row_faults(rows: BertRows, vocabulary: TokenTable | None) -> Iterator[
         first = np.take_along_axis(rows.input_ids, is_real.argmax(axis=1)[:, None], axis=1)
         is_other = (first != vocabulary.cls_id) & is_real.any(axis=1)[:, None]
         yield f"the first token is not {vocabulary.special_tokens.cls}", is_other
-    if rows.positions.shape[1]:
-        yield from _find_prediction_faults(rows, is_real, vocabulary)
     if rows.cls_positions is not None:
         is_start = is_real & (np.diff(rows.input_mask, axis=1, prepend=0) != 0)
         inside = np.clip(rows.cls_positions, 0, is_real.shape[1] - 1)
         is_right = (inside == rows.cls_positions) & np.take_along_axis(is_start, inside, axis=1)
         yield "cls_positions are not where sequences begin", (rows.next_weights > 0) & ~is_right
-
-
-def _find_prediction_faults(
-    rows: BertRows, is_real: np.ndarray, vocabulary: TokenTable | None
-) -> Iterator[tuple[str, np.ndarray]]:
+    if not rows.positions.shape[1]:
+        return
     is_used = rows.weights != 0
     yield "nothing is to be predicted", ~is_used.any(axis=1)
     yield "masked_lm_weights has a 0 before a 1", ~is_used[:, :-1] & is_used[:, 1:]

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from data_prep.inspection.record_statistics import RecordStatistics
+from data_prep.inspection.record_statistics import RecordStatistics, spread
 
 _BAR_WIDTH = 40
 # What is usual: 15 % predicted, of these 80 % masked, 10 % kept, 10 % replaced; half of the next sentences random.
@@ -22,7 +22,7 @@ def summarize(statistics: RecordStatistics, expected_mask_rate: float | None = N
     Args:
         expected_mask_rate: what the records were made with; 0.15 when None.
     """
-    num_tokens, num_predicted = statistics.lengths.sum, statistics.predictions.sum
+    num_tokens, num_predicted = statistics.num_tokens, statistics.num_predicted
     summary: dict[str, Any] = {
         "num_records": statistics.records_by_file.total(),
         "num_files": len(statistics.records_by_file),
@@ -31,7 +31,7 @@ def summarize(statistics: RecordStatistics, expected_mask_rate: float | None = N
     if num_tokens:
         summary["num_tokens"] = num_tokens
         summary["num_sequences"] = statistics.num_sequences
-        summary["lengths"] = statistics.lengths.summary()
+        summary["lengths"] = spread(statistics.lengths)
         summary["padding_share"] = 1 - num_tokens / statistics.num_columns
         summary["identical_records"] = statistics.identical_records.share_repeated()
         summary["same_texts"] = statistics.same_texts.share_repeated()
@@ -40,7 +40,7 @@ def summarize(statistics: RecordStatistics, expected_mask_rate: float | None = N
     if num_tokens and num_predicted:
         summary["num_predicted"] = num_predicted
         summary["predicted_share"] = num_predicted / num_tokens
-        summary["predictions"] = statistics.predictions.summary()
+        summary["predictions"] = spread(statistics.predictions)
         kinds = {
             "[MASK]": statistics.num_masked,
             "the token itself": statistics.num_kept,
@@ -92,7 +92,7 @@ def report_text(summary: dict[str, Any]) -> str:
     lines = [f"{summary['num_records']:,} records in {summary['num_files']} file(s)"]
     lines += ["", *_feature_table(summary["features"])]
     if "lengths" in summary:
-        lines += ["", "tokens in a record", f"  {_spread(summary['lengths'])}"]
+        lines += ["", "tokens in a record", f"  {_spread_text(summary['lengths'])}"]
         counts = summary["lengths"]["histogram"]
         for numbers, count in counts.items():
             bar = "#" * round(_BAR_WIDTH * count / max(counts.values()))
@@ -106,7 +106,7 @@ def report_text(summary: dict[str, Any]) -> str:
         lines.append(f"repeated texts         {summary['same_texts']:.2%} repeat an earlier one, before masking")
     if "predictions" in summary:
         lines.append(f"tokens to predict      {summary['predicted_share']:.2%} of all, special tokens included")
-        lines.append(f"predicted in a record  {_spread(summary['predictions'])}")
+        lines.append(f"predicted in a record  {_spread_text(summary['predictions'])}")
     if "predicted_tokens" in summary:
         lines.append(f"at their positions     {_shares(summary['predicted_tokens'])}")
     if "next_sentence_labels" in summary:
@@ -132,7 +132,7 @@ def _feature_table(features: dict[str, dict]) -> list[str]:
     return lines
 
 
-def _spread(numbers: dict[str, Any]) -> str:
+def _spread_text(numbers: dict[str, Any]) -> str:
     return f"{numbers['min']} to {numbers['max']}, median {numbers['median']}, mean {numbers['mean']:.1f}"
 
 

@@ -34,9 +34,11 @@ class RecordStatistics:
         # Description of a fault -> the number of records that have it, and the first of them.
         self.num_faulty: Counter[str] = Counter()
         self.first_faulty: dict[str, str] = {}
-        self.num_columns = self.num_sequences = self.num_unknown = 0
-        self.num_masked = self.num_kept = self.num_replaced = 0
-        self.lengths, self.predictions = Histogram(), Histogram()
+        self.num_columns = self.num_tokens = self.num_unknown = self.num_sequences = 0
+        self.num_predicted = self.num_masked = self.num_kept = self.num_replaced = 0
+        # Number of tokens or predictions in a record, or label -> how often.
+        self.lengths: Counter[int] = Counter()
+        self.predictions: Counter[int] = Counter()
         self.next_labels: Counter[int] = Counter()
         self.identical_records, self.same_texts = RepetitionCounter(), RepetitionCounter()
 
@@ -67,9 +69,11 @@ class RecordStatistics:
     def _add_rows(self, rows: BertRows) -> None:
         is_real = rows.input_mask > 0
         self.num_columns += is_real.size
-        self.lengths.add(is_real.sum(axis=1))
+        self.num_tokens += int(is_real.sum())
+        self.lengths.update(is_real.sum(axis=1).tolist())
         is_predicted = rows.weights != 0
-        self.predictions.add(is_predicted.sum(axis=1))
+        self.num_predicted += int(is_predicted.sum())
+        self.predictions.update(is_predicted.sum(axis=1).tolist())
         is_predicted &= (rows.positions >= 0) & (rows.positions < is_real.shape[1])
         row, place = np.nonzero(is_predicted)
         column, labels = rows.positions[row, place], rows.labels[row, place]
@@ -125,34 +129,6 @@ class FeatureStatistics:
         return result
 
 
-class Histogram:
-    """Counts of numbers from 0 on."""
-
-    def __init__(self):
-        self.counts = np.zeros(0, np.int64)
-
-    def add(self, numbers: np.ndarray) -> None:
-        counts = np.bincount(numbers.ravel(), minlength=len(self.counts))
-        counts[: len(self.counts)] += self.counts
-        self.counts = counts
-
-    @property
-    def sum(self) -> int:
-        return int(self.counts @ np.arange(len(self.counts)))
-
-    def summary(self) -> dict[str, Any]:
-        """Returns minimum, median, mean and maximum, and a histogram: range of numbers -> count."""
-        low, high, total = int(np.flatnonzero(self.counts)[0]), len(self.counts) - 1, int(self.counts.sum())
-        median = int(np.searchsorted(np.cumsum(self.counts), total / 2))
-        step = -(-(high + 1 - low) // _MOST_BARS)
-        histogram = {}
-        for start in range(low, high + 1, step):
-            end = min(start + step - 1, high)
-            name = str(start) if start == end else f"{start}-{end}"
-            histogram[name] = int(self.counts[start : end + 1].sum())
-        return {"min": low, "median": median, "mean": self.sum / total, "max": high, "histogram": histogram}
-
-
 class RepetitionCounter:
     """Counts distinct values by 64-bit hashes.
 
@@ -176,3 +152,26 @@ class RepetitionCounter:
     def share_repeated(self) -> float:
         """Returns the share of values that came before."""
         return 1 - len(self.copies) / self.copies.total() if self.copies else 0.0
+
+
+def spread(counts: Mapping[int, int]) -> dict[str, Any]:
+    """Returns minimum, median, mean, maximum and a histogram of numbers that are given by their counts.
+
+    >>> spread({0: 1, 3: 2})
+    {'min': 0, 'median': 3, 'mean': 2.0, 'max': 3, 'histogram': {'0': 1, '1': 0, '2': 0, '3': 2}}
+    """
+    low, high = min(counts), max(counts)
+    by_number = np.array([counts.get(number, 0) for number in range(low, high + 1)])
+    step = -(-len(by_number) // _MOST_BARS)
+    histogram = {}
+    for start in range(low, high + 1, step):
+        end = min(start + step - 1, high)
+        name = str(start) if start == end else f"{start}-{end}"
+        histogram[name] = int(by_number[start - low : end + 1 - low].sum())
+    return {
+        "min": low,
+        "median": low + int(np.searchsorted(np.cumsum(by_number), by_number.sum() / 2)),
+        "mean": float(by_number @ np.arange(low, high + 1) / by_number.sum()),
+        "max": high,
+        "histogram": histogram,
+    }
