@@ -1,7 +1,7 @@
 """Shows what is in record files: some records as readable text, statistics of all, and what is suspicious.
 
-Reads pre-training and fine-tuning records of this project, google-research/bert, NVIDIA, TF Model Garden and KerasHub's
-example, and summarises the features of any other tf.train.Example; plain, gzip or zstd.
+Reads pre-training and fine-tuning records of this project, google-research/bert, NVIDIA and TF Model Garden, and
+summarises the features of any other tf.train.Example; plain, gzip or zstd.
 
 Example:
   python -m data_prep.inspect_records --input_file=records --output_dir=report
@@ -13,7 +13,6 @@ Of damaged files what stands before the damage is read, the damage is named, and
 import json
 import math
 import os
-import re
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -60,22 +59,20 @@ def collect_statistics(
     from data_prep.inspection.record_statistics import RecordStatistics
 
     most = math.ceil(sample / len(paths)) if sample else None
-    by_schema: dict[tuple, RecordStatistics] = {}
+    by_features: dict[tuple, RecordStatistics] = {}
     num_read, damage = dict.fromkeys(paths, 0), []
     size = None if sample else sum(os.path.getsize(path) for path in paths if os.path.exists(path))
     with tqdm(total=size, desc="reading", unit="B", unit_scale=True, disable=not show_progress) as bar:
         for path in paths:
             try:
-                for batch in read_batches(path, most, bar.update):
-                    key = tuple(batch.schema.items())
-                    statistics = by_schema.get(key) or by_schema.setdefault(key, RecordStatistics(vocabulary))
-                    statistics.num_files += num_read[path] == 0
-                    statistics.add(batch, path, num_read[path] + 1)
-                    num_read[path] += batch.num_records
-                    bar.set_postfix_str(f"{sum(num_read.values()):,} records", refresh=False)
+                for columns in read_batches(path, most, bar.update):
+                    key = tuple((name, column.values.dtype) for name, column in columns.items())
+                    statistics = by_features.setdefault(key, RecordStatistics(vocabulary))
+                    statistics.add(columns, path)
+                    num_read[path] = statistics.records_by_file[path]
             except InputError as error:
                 damage.append(f"{error} Records read before it: {num_read[path]:,}.")
-    return CollectedStatistics(list(by_schema.values()), num_read, damage)
+    return CollectedStatistics(list(by_features.values()), num_read, damage)
 
 
 def shown_records(
@@ -84,13 +81,11 @@ def shown_records(
     *,
     num_examples: int = 3,
     first_record: int = 1,
-    join_pieces: bool = False,
 ) -> Iterator[str]:
     """Yields records as text, under the name of their file and their number.
 
     Args:
         first_record: number of the first record to show, in the first file that has so many; the first is 1.
-        join_pieces: see `data_prep.inspection.record_text.show_record`.
 
     Raises:
         InputError: the files are damaged, or no file has this many records.
@@ -107,34 +102,12 @@ def shown_records(
                 return
             num_shown += 1
             try:
-                text = show_record(record, vocabulary, join_pieces=join_pieces)
+                text = show_record(record, vocabulary)
             except InputError as error:
-                text = f"this record {error}"
+                text = str(error)
             yield f"{path}: record {number}\n{text}\n"
     if num_examples and not num_shown:
         raise InputError(f"There is no record {first_record:,} in these files.")
-
-
-def _write_report(folder: str, report: dict[str, Any], plot: bool) -> None:
-    from data_prep.inspection.record_plot import plot_summary
-
-    with atomic_file(os.path.join(folder, STATISTICS_NAME)) as file:
-        file.write((_lists_in_one_line(json.dumps(report, indent=1, ensure_ascii=False)) + "\n").encode())
-    print(f"\nnumbers   {os.path.join(folder, STATISTICS_NAME)}")
-    for number, summary in enumerate(report["statistics"] if plot else [], start=1):
-        root, suffix = os.path.splitext(PLOT_NAME)
-        path = os.path.join(folder, PLOT_NAME if number == 1 else f"{root}-{number}{suffix}")
-        plot_summary(summary, f"{summary['num_records']:,} records of {', '.join(report['input'])}", path)
-        print(f"picture   {path}")
-
-
-def _lists_in_one_line(text: str) -> str:
-    r"""Makes JSON readable that has long lists of numbers.
-
-    >>> _lists_in_one_line('{"a": [\n 1,\n 2.5\n]}')
-    '{"a": [1, 2.5]}'
-    """
-    return re.sub(r"\[\s+([-+.\de,\s]+?)\s+\]", lambda match: f"[{' '.join(match[1].split())}]", text)
 
 
 FLAGS = flags.FLAGS
@@ -149,7 +122,6 @@ def define_flags() -> None:
     )
     flags.DEFINE_integer("num_examples", 3, "Records to show as text.")
     flags.DEFINE_integer("first_record", 1, "Number of the first record to show.")
-    flags.DEFINE_bool("join_pieces", False, "Show word pieces joined to words where they are not predicted.")
     flags.DEFINE_bool("statistics", True, "Read all records and show statistics.")
     flags.DEFINE_integer("sample", 0, "Take statistics of about this many records, the first of each file (0: all).")
     flags.DEFINE_string("output_dir", None, f"A folder for {STATISTICS_NAME} and {PLOT_NAME}, which are replaced.")
@@ -164,24 +136,21 @@ def main() -> None:
 
     refuse_flags_without_effect(FLAGS.output_dir, "without --output_dir", "plot")
     refuse_flags_without_effect(FLAGS.statistics, "with --nostatistics", "output_dir", "plot", "sample")
-    refuse_flags_without_effect(FLAGS.num_examples, "with --num_examples=0", "first_record", "join_pieces")
+    refuse_flags_without_effect(FLAGS.num_examples, "with --num_examples=0", "first_record")
     if FLAGS.num_examples < 0 or FLAGS.first_record < 1 or FLAGS.sample < 0:
         raise InputError("num_examples and sample must be 0 or more, and first_record 1 or more.")
-    if FLAGS.output_dir and FLAGS.statistics:
+    if FLAGS.output_dir:
         if FLAGS.plot:
             check_plotting()
         for name in (STATISTICS_NAME, *([PLOT_NAME] if FLAGS.plot else [])):
             check_output_file(os.path.join(FLAGS.output_dir, name))
     paths = list_records(FLAGS.input_file)
     surroundings = look_around(paths, FLAGS.vocab_file)
-    print("\n".join(surroundings.notes), end="\n\n")
-    arguments = {
-        "num_examples": FLAGS.num_examples,
-        "first_record": FLAGS.first_record,
-        "join_pieces": FLAGS.join_pieces,
-    }
+    print(surroundings.note, end="\n\n")
     try:
-        for text in shown_records(paths, surroundings.vocabulary, **arguments):
+        for text in shown_records(
+            paths, surroundings.vocabulary, num_examples=FLAGS.num_examples, first_record=FLAGS.first_record
+        ):
             print(text)
     except InputError:
         # The statistics will say which files are damaged, and read the others.
@@ -193,12 +162,11 @@ def main() -> None:
 
 def _show_statistics(paths: Sequence[str], surroundings) -> None:
     from data_prep.inspection.record_report import report_text, summarize
-    from data_prep.inspection.record_surroundings import check_against_manifest, missing_shards
+    from data_prep.inspection.record_surroundings import check_against_manifest
 
     collected = collect_statistics(paths, surroundings.vocabulary, sample=FLAGS.sample, show_progress=True)
-    warnings = missing_shards(paths)
-    if not FLAGS.sample:
-        warnings += check_against_manifest(collected.num_read, surroundings)
+    # A sample has fewer records than the manifest says.
+    warnings = check_against_manifest({} if FLAGS.sample else collected.num_read, surroundings.num_records)
     summaries = [summarize(statistics, surroundings.mask_rate) for statistics in collected.statistics]
     for summary in summaries:
         print(report_text(summary))
@@ -212,12 +180,25 @@ def _show_statistics(paths: Sequence[str], surroundings) -> None:
             "damage": collected.damage,
             "statistics": summaries,
         }
-        _write_report(FLAGS.output_dir, report, FLAGS.plot)
+        _write_report(FLAGS.output_dir, report)
     if collected.damage:
         more = f" (and {len(collected.damage) - 1} more damaged files, above)" if len(collected.damage) > 1 else ""
         raise InputError(collected.damage[0] + more)
     if not collected.statistics:
         raise InputError(f"There is not one record in the {len(paths)} file(s) of {', '.join(FLAGS.input_file)}.")
+
+
+def _write_report(folder: str, report: dict[str, Any]) -> None:
+    from data_prep.inspection.record_plot import plot_summary
+
+    with atomic_file(os.path.join(folder, STATISTICS_NAME)) as file:
+        file.write((json.dumps(report, indent=1, ensure_ascii=False) + "\n").encode())
+    print(f"\nnumbers   {os.path.join(folder, STATISTICS_NAME)}")
+    for number, summary in enumerate(report["statistics"] if FLAGS.plot else [], start=1):
+        root, suffix = os.path.splitext(PLOT_NAME)
+        path = os.path.join(folder, PLOT_NAME if number == 1 else f"{root}-{number}{suffix}")
+        plot_summary(summary, path)
+        print(f"picture   {path}")
 
 
 def command() -> None:

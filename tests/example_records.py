@@ -55,14 +55,6 @@ def renamed(record, **names):
 
 
 GARDEN = renamed(PAIR, input_ids="input_word_ids", segment_ids="input_type_ids")
-KERAS_HUB = renamed(
-    {name: values for name, values in PAIR.items() if name != "next_sentence_labels"},
-    input_ids="token_ids",
-    input_mask="padding_mask",
-    masked_lm_positions="mask_positions",
-    masked_lm_ids="mask_ids",
-    masked_lm_weights="mask_weights",
-)
 PACKED = {
     "input_ids": ids("[CLS] the [MASK] [SEP] a dog [SEP] [CLS] the lazy [SEP] [MASK] [SEP]") + [0] * 3,
     "input_mask": [1] * 7 + [2] * 6 + [0] * 3,

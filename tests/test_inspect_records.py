@@ -49,20 +49,20 @@ def test_the_statistics_agree_with_what_the_writer_counted(records):
     collected = collect_statistics(paths_in(records), VOCABULARY)
     (statistics,) = collected.statistics
     assert collected.damage == []
-    assert statistics.num_records == written["num_examples"] == sum(collected.num_read.values())
+    assert statistics.records_by_file.total() == written["num_examples"] == sum(collected.num_read.values())
     assert statistics.num_tokens == written["num_tokens"]
     assert statistics.num_columns == written["num_positions"]
     assert statistics.num_predicted == written["num_predicted"]
-    assert statistics.next_labels.counts[1] == written["num_random_next"]
-    assert statistics.findings == {}
-    assert statistics.num_files == 2
+    assert statistics.next_labels[1] == written["num_random_next"]
+    assert not statistics.num_faulty
+    assert len(statistics.records_by_file) == 2
 
 
 def test_what_is_suspicious_is_named_with_its_file_and_number(tmp_path):
     wrong = PAIR | {"input_ids": [999, *PAIR["input_ids"][1:]]}
     paths = [write_records(tmp_path / "a", [PAIR] * 9), write_records(tmp_path / "b", [*[PAIR] * 700, wrong])]
     (statistics,) = collect_statistics(paths, VOCABULARY).statistics
-    assert {found.first for found in statistics.findings.values()} == {f"{paths[1]}: record 701"}
+    assert set(statistics.first_faulty.values()) == {f"{paths[1]}: record 701"}
 
 
 def test_compressed_files_give_the_same_statistics(tmp_path):
@@ -82,7 +82,7 @@ def test_a_sample_takes_the_first_records_of_every_file(tmp_path):
 def test_files_with_other_features_have_statistics_of_their_own(tmp_path):
     train = write_records(tmp_path / "train.tf_record", [PAIR] * 2)
     labels = write_records(tmp_path / "labels.tf_record", [{"label_ids": [0]}] * 3)
-    assert [found.num_records for found in collect_statistics([train, labels]).statistics] == [2, 3]
+    assert [found.records_by_file.total() for found in collect_statistics([train, labels]).statistics] == [2, 3]
 
 
 def test_damage_is_named_and_what_stands_before_it_and_beside_it_is_counted(tmp_path):
@@ -95,12 +95,12 @@ def test_damage_is_named_and_what_stands_before_it_and_beside_it_is_counted(tmp_
     paths = [good, cut_off, str(tmp_path / "text"), str(tmp_path / "empty"), no_example, str(tmp_path / "missing")]
     collected = collect_statistics(paths, VOCABULARY)
     assert list(collected.num_read.values()) == [5, 699, 0, 0, 1, 0]
-    assert collected.statistics[0].num_records == 705
+    assert collected.statistics[0].records_by_file.total() == 705
     cut_off_message, text_message, no_example_message, missing_message = collected.damage
     assert cut_off_message.startswith(f"{cut_off}: record 700 (at byte ")
     assert cut_off_message.endswith("Records read before it: 699.")
     assert "text is not a TFRecord file" in text_message
-    assert f"{no_example}: record 2 is no tf.train.Example message" in no_example_message
+    assert f"{no_example}: record 2 is not a tf.train.Example message" in no_example_message
     assert "Cannot read" in missing_message
 
 
@@ -117,7 +117,7 @@ def test_records_can_be_shown_from_any_number_on(tmp_path):
 def test_a_record_that_is_no_example_is_shown_as_such(tmp_path):
     path = write_records(tmp_path / "a", [b"\xff\xff", example(**PAIR)])
     first, second = shown_records([path], VOCABULARY)
-    assert "this record is no tf.train.Example message" in first
+    assert "not tf.train.Example messages" in first
     assert "[MASK](brown)" in second
 
 

@@ -3,7 +3,7 @@ import json
 import pytest
 from example_records import VOCABULARY
 
-from data_prep.inspection.record_surroundings import check_against_manifest, look_around, missing_shards
+from data_prep.inspection.record_surroundings import check_against_manifest, look_around
 from keras_bert.program.errors import InputError
 from keras_bert.tokenization.vocabulary import Vocabulary
 
@@ -40,10 +40,10 @@ def test_only_the_vocabulary_whose_hash_the_manifest_has_is_taken(records):
     (records.parent.parent / "vocab.txt").unlink()
     around = look_around([str(records)])
     assert around.vocabulary is None
-    assert "--vocab_file" in around.notes[0]
+    assert "--vocab_file" in around.note
     around = look_around([str(records)], str(records.parent / "vocab.txt"))
     assert around.vocabulary == OTHER_VOCABULARY
-    assert "is not the one that the manifest has" in around.notes[0]
+    assert "is not the one that the manifest has" in around.note
 
 
 def test_fine_tuning_records_have_their_vocabulary_in_the_metadata(records):
@@ -57,7 +57,7 @@ def test_fine_tuning_records_have_their_vocabulary_in_the_metadata(records):
     assert around.vocabulary is None
     assert around.num_records == {str(records): 12}
     around = look_around([str(records)], str(records.parent / "vocab.txt"))
-    assert "is not the one that the manifest has" in around.notes[0]
+    assert "is not the one that the manifest has" in around.note
 
 
 def test_a_manifest_of_a_stranger_does_no_harm(records):
@@ -87,17 +87,13 @@ def test_the_manifest_says_the_mask_rate_and_the_number_of_records(records):
     write_manifest(records.parent / "c.manifest.json", files=["something else"])
     around = look_around([str(records)])
     assert around.mask_rate == 0.3
-    assert check_against_manifest({str(records): 12, "other": 1}, around) == []
-    (message,) = check_against_manifest({str(records): 11}, around)
+    assert check_against_manifest({str(records): 12, "other": 1}, around.num_records) == []
+    (message,) = check_against_manifest({str(records): 11}, around.num_records)
     assert message.endswith("a.tfrecord has 11 records, but its manifest says 12")
 
 
-def test_files_that_are_missing_from_a_set_are_named(tmp_path):
-    paths = [tmp_path / f"a-{shard:05d}-of-00003.tfrecord" for shard in range(3)]
-    for path in paths:
-        path.touch()
-    assert missing_shards([str(paths[0]), "b.tfrecord"]) == []  # the user chose one: the others are there
-    paths[1].unlink()
-    (message,) = missing_shards([str(paths[0]), str(paths[2])])
-    assert message.startswith("1 of the 3 files of a set are missing")
-    assert message.endswith("a-00001-of-00003.tfrecord")
+def test_files_that_are_missing_are_named(records):
+    files = [{"name": "a.tfrecord", "num_records": 12}, {"name": "b.tfrecord", "num_records": 12}]
+    write_manifest(records.parent / "manifest.json", files=files)
+    (message,) = check_against_manifest({}, look_around([str(records)]).num_records)
+    assert message == f"1 of the 2 files in the manifest are missing: {records.parent}/b.tfrecord first"

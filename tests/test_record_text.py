@@ -1,5 +1,5 @@
 import pytest
-from example_records import GARDEN, KERAS_HUB, PACKED, PAIR, VOCABULARY, example, ids, pretraining_example
+from example_records import GARDEN, PACKED, PAIR, VOCABULARY, example, ids
 
 from data_prep.inspection.record_text import show_record
 from keras_bert.program.errors import InputError
@@ -26,10 +26,6 @@ def test_the_names_of_tf_model_garden_are_read():
     assert lines(GARDEN) == lines(PAIR)
 
 
-def test_the_names_of_kerashub_are_read_and_a_missing_sentence_label_is_not_invented():
-    assert lines(KERAS_HUB) == [line for line in lines(PAIR) if "next sentence" not in line]
-
-
 def test_packed_rows_are_shown_sequence_by_sequence():
     assert lines(PACKED) == [
         "sequence 1, 7 tokens",
@@ -49,12 +45,6 @@ def test_records_without_masks_and_with_a_label_that_does_not_count_are_shown():
     record |= {"next_sentence_labels": [0], "next_sentence_weights": [0.0]}
     expected = ["A  [CLS] the quick [MASK] cat [SEP]", "B  a lazy dog [SEP]", "padding  6 of 16 columns"]
     assert lines(record) == expected
-
-
-def test_pieces_are_joined_where_none_of_them_is_predicted():
-    record = pretraining_example("[CLS] em ##bed ##ding [SEP] em [MASK] ##ding [SEP]", {6: "##bed"})
-    assert lines(record, join_pieces=True)[:2] == ["A  [CLS] embedding [SEP]", "B  em [MASK](##bed) ##ding [SEP]"]
-    assert lines(record)[0] == "A  [CLS] em ##bed ##ding [SEP]"
 
 
 def test_strange_records_are_shown_as_they_are():
@@ -83,9 +73,9 @@ def test_fine_tuning_records_show_their_labels():
     squad = tokens | {"start_positions": [1], "end_positions": [2], "unique_ids": [1000000001]}
     assert "answer           the quick" in lines(squad)
     no_answer = squad | {"start_positions": [0], "end_positions": [0]}
-    assert "answer           none: it points at [CLS]" in lines(no_answer)
+    assert "answer           [CLS]" in lines(no_answer)
     reversed_answer = squad | {"start_positions": [3], "end_positions": [2]}
-    assert "answer           none: from 3 to 2 there are no tokens" in lines(reversed_answer)
+    assert not any(line.startswith("answer") for line in lines(reversed_answer))
     tagging = tokens | {"label_ids": [-1, 0, 3, *[0] * 13]}
     assert lines(tagging)[0] == "A  [CLS]/-1 the/0 quick/3 [MASK]/0 cat/0 [SEP]/0"
 
@@ -100,5 +90,5 @@ def test_features_of_other_tools_are_listed_shortened():
 
 
 def test_bytes_that_are_not_an_example_are_refused():
-    with pytest.raises(InputError, match=r"is no tf.train.Example"):
+    with pytest.raises(InputError, match=r"not tf.train.Example messages"):
         show_record(b"\xff\xff text")

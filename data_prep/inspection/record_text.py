@@ -1,36 +1,31 @@
 """One record as text that a person can read."""
 
+import itertools
 import textwrap
-from collections.abc import Mapping
 
 import numpy as np
 
-from data_prep.inspection.bert_features import BertRows, bert_columns, to_bert_rows
-from data_prep.inspection.parsed_records import Column, find_schema, parse_batch
+from data_prep.inspection.bert_rows import BertRows, is_bert_feature, to_bert_rows
+from keras_bert.records.features import END_POSITIONS, LABEL_IDS, START_POSITIONS, numbers_in_record
 from keras_bert.tokenization.tokenizer import TokenTable
 
 _WIDTH = 118
 _MOST_VALUES = 20
-_SEGMENT_NAMES = "ABCDEFGH"
 _NEXT_SENTENCE = {0: "0, the second segment follows the first", 1: "1, the second segment does not follow the first"}
-# One label for each token, as records for tagging have it.
-_TOKEN_LABELS = ("label_ids", "labels")
 
 
-def show_record(serialized: bytes, vocabulary: TokenTable | None = None, *, join_pieces: bool = False) -> str:
+def show_record(serialized: bytes, vocabulary: TokenTable | None = None) -> str:
     """Returns a record as lines of text, predicted tokens with their labels in round brackets.
 
     `[MASK](brown)` is masked, `dog(dog)` kept and `cat(dog)` replaced by another token. Each segment begins a line, a
-    packed row shows its sequences one after the other, and padding is counted only. Features that are not BERT's are
-    listed below.
+    packed row shows its sequences one after the other, and padding is only counted. Other features are listed below.
 
     Args:
-        serialized: a `tf.train.Example` (`parsed_records` lists the tools whose names are known).
+        serialized: a `tf.train.Example` with the names of google-research/bert or TF Model Garden.
         vocabulary: without it, ids stand for the tokens.
-        join_pieces: write `embedding` for `em ##bed ##ding`, where none of the pieces is predicted.
 
     Raises:
-        InputError: the bytes are no `tf.train.Example`.
+        InputError: the bytes are not a `tf.train.Example`.
 
     Example:
         A  [CLS] the quick [MASK](brown) fox [SEP]
@@ -38,27 +33,28 @@ def show_record(serialized: bytes, vocabulary: TokenTable | None = None, *, join
         next sentence  1, the second segment does not follow the first
         padding        118 of 128 columns
     """
-    columns = parse_batch([serialized], find_schema([serialized]))
-    rows = to_bert_rows(columns)
-    _, others = bert_columns(columns)
-    notes = []
-    lines = []
+    lists = dict(sorted(numbers_in_record(serialized).items()))
+    rows = to_bert_rows({name: values[None] for name, values in lists.items()})
+    lines, notes = [], []
     if rows is not None:
-        texts = [token_text(number, vocabulary) for number in rows.input_ids[0].tolist()]
-        stray = _mark_predictions(rows, texts, vocabulary)
-        _mark_token_labels(others, texts)
-        lines = _sequences(rows, texts, join_pieces)
+        lists = {name: values for name, values in lists.items() if not is_bert_feature(name, values)}
+        texts = [_token_text(number, vocabulary) for number in rows.input_ids[0].tolist()]
+        answer = _answer(lists, texts)
+        outside = _mark_predictions(rows, texts, vocabulary)
+        if len(lists.get(LABEL_IDS, ())) == len(texts) > 1:  # tagging: a label for each token
+            texts = [f"{text}/{label}" for text, label in zip(texts, lists.pop(LABEL_IDS).tolist(), strict=True)]
+        lines = _sequences(rows, texts)
         num_padding = int((rows.input_mask[0] == 0).sum())
         if num_padding:
             notes.append(("padding", f"{num_padding} of {len(texts)} columns"))
-        notes += [("predicted outside", place) for place in stray]
-        notes += _answer(others, rows, vocabulary)
-    notes += [(name, _short(column)) for name, column in others.items() if not _is_token_labels(name, column, rows)]
+        notes += [("predicted outside", place) for place in outside]
+        notes += [("answer", answer)] if answer else []
+    notes += [(name, _first_values(values)) for name, values in lists.items()]
     width = max((len(name) for name, _ in notes), default=0)
     return "\n".join([*lines, *(f"{name:{width}}  {value}" for name, value in notes)])
 
 
-def token_text(number: int, vocabulary: TokenTable | None) -> str:
+def _token_text(number: int, vocabulary: TokenTable | None) -> str:
     """Returns a token as text: its id without a vocabulary, ?ID if the vocabulary does not have it."""
     if vocabulary is None:
         return str(number)
@@ -66,104 +62,57 @@ def token_text(number: int, vocabulary: TokenTable | None) -> str:
 
 
 def _mark_predictions(rows: BertRows, texts: list[str], vocabulary: TokenTable | None) -> list[str]:
-    """Writes the labels behind the tokens; returns those whose position is no token of the row, as text."""
-    stray = []
-    if rows.positions is None:
-        return stray
+    """Writes the labels behind the tokens. Returns, as text, those whose position is not a token of the row."""
+    outside = []
     for position, label, weight in zip(rows.positions[0], rows.labels[0], rows.weights[0], strict=True):
         if not weight:
             continue
-        mark = f"({token_text(int(label), vocabulary)}{'' if weight == 1 else f' * {weight:g}'})"
+        mark = f"({_token_text(int(label), vocabulary)}{'' if weight == 1 else f' * {weight:g}'})"
         if 0 <= position < len(texts) and rows.input_mask[0, position]:
             texts[position] += mark
         else:
-            stray.append(f"position {position} {mark}")
-    return stray
+            outside.append(f"position {position} {mark}")
+    return outside
 
 
-def _is_token_labels(name: str, column: Column, rows: BertRows | None) -> bool:
-    return rows is not None and name in _TOKEN_LABELS and column.values.shape[1] == rows.input_ids.shape[1] > 1
-
-
-def _mark_token_labels(others: Mapping[str, Column], texts: list[str]) -> None:
-    for name in _TOKEN_LABELS:
-        if name in others and others[name].values.shape[1] == len(texts) > 1:
-            texts[:] = [f"{text}/{label}" for text, label in zip(texts, others[name].values[0].tolist(), strict=True)]
-
-
-def _sequences(rows: BertRows, texts: list[str], join_pieces: bool) -> list[str]:
-    numbers = [number for number in np.unique(rows.input_mask[0]).tolist() if number]
+def _sequences(rows: BertRows, texts: list[str]) -> list[str]:
+    """Returns the lines of all sequences of a row, a new line where the segment changes."""
+    mask, segments = rows.input_mask[0], rows.segment_ids[0].tolist()
+    numbers = [number for number in np.unique(mask).tolist() if number]
+    indent = "  " if len(numbers) > 1 else ""
     lines = []
     for place, number in enumerate(numbers):
-        columns = np.flatnonzero(rows.input_mask[0] == number)
-        indent = ""
+        columns = np.flatnonzero(mask == number).tolist()
         if len(numbers) > 1:
             lines.append(f"sequence {number}, {len(columns)} tokens")
-            indent = "  "
-        lines += [indent + line for line in _segments(rows, columns, texts, join_pieces)]
-        if rows.next_labels is not None and place < rows.next_labels.shape[1] and rows.next_weights[0, place]:
+        for segment, group in itertools.groupby(columns, key=segments.__getitem__):
+            lines += textwrap.wrap(
+                " ".join(texts[column] for column in group),
+                _WIDTH,
+                initial_indent=f"{indent}{'AB'[segment] if segment in (0, 1) else segment}  ",
+                subsequent_indent=f"{indent}   ",
+                break_long_words=False,
+                break_on_hyphens=False,
+            )
+        if place < rows.next_labels.shape[1] and rows.next_weights[0, place]:
             label = int(rows.next_labels[0, place])
             lines.append(f"{indent}next sentence  {_NEXT_SENTENCE.get(label, label)}")
     return lines
 
 
-def _segments(rows: BertRows, columns: np.ndarray, texts: list[str], join_pieces: bool) -> list[str]:
-    """The lines of one sequence, a new one where the segment changes."""
-    segments = np.zeros(len(columns), int) if rows.segment_ids is None else rows.segment_ids[0, columns]
-    starts = [0, *(np.flatnonzero(np.diff(segments)) + 1).tolist(), len(columns)]
-    lines = []
-    for start, end in zip(starts[:-1], starts[1:], strict=True):
-        words = [texts[column] for column in columns[start:end]]
-        number = int(segments[start])
-        name = _SEGMENT_NAMES[number] if 0 <= number < len(_SEGMENT_NAMES) else str(number)
-        lines += textwrap.wrap(
-            " ".join(_join(words) if join_pieces else words),
-            _WIDTH,
-            initial_indent=f"{name}  ",
-            subsequent_indent="   ",
-            break_long_words=False,
-            break_on_hyphens=False,
-        )
-    return lines
+def _answer(lists: dict[str, np.ndarray], texts: list[str]) -> str:
+    """Returns the answer that the positions of a SQuAD record point at; "" for other records."""
+    positions = [lists.get(name, np.zeros(0)) for name in (START_POSITIONS, END_POSITIONS)]
+    if any(values.dtype != np.int64 or not len(values) for values in positions):
+        return ""
+    start, end = positions[0][0], positions[1][0]
+    return " ".join(texts[max(start, 0) : end + 1])
 
 
-def _join(words: list[str]) -> list[str]:
-    """Puts pieces together to words, but leaves those with a label apart.
-
-    >>> _join(["em", "##bed", "##ding", "is", "[MASK](em)", "##bed"])
-    ['embedding', 'is', '[MASK](em)', '##bed']
-    """
-    joined = []
-    for word in words:
-        is_piece = word.startswith("##") and len(word) > 2 and not word.endswith(")")
-        if is_piece and joined and not joined[-1].endswith(")"):
-            joined[-1] += word[2:]
-        else:
-            joined.append(word)
-    return joined
-
-
-def _answer(others: Mapping[str, Column], rows: BertRows, vocabulary: TokenTable | None) -> list[tuple[str, str]]:
-    """The answer that start_positions and end_positions point at, as SQuAD's records have them."""
-    if not {"start_positions", "end_positions"} <= set(others):
-        return []
-    positions = [others[name].values.ravel()[:1] for name in ("start_positions", "end_positions")]
-    if not all(len(position) and position.dtype == np.int64 for position in positions):
-        return []
-    start, end = (int(position[0]) for position in positions)
-    if start == end == 0:
-        return [("answer", "none: it points at [CLS]")]
-    if not 0 <= start <= end < rows.input_ids.shape[1]:
-        return [("answer", f"none: from {start} to {end} there are no tokens")]
-    words = [token_text(number, vocabulary) for number in rows.input_ids[0, start : end + 1].tolist()]
-    return [("answer", " ".join(_join(words)))]
-
-
-def _short(column: Column) -> str:
-    """Example: `0 0 1 ... (128 numbers)`"""
-    values = column.values[0].tolist()
+def _first_values(values: np.ndarray) -> str:
+    """Returns the first values of a list: `0 0 1 ... (128 values)`."""
     shown = " ".join(
         repr(value[:80]) if isinstance(value, bytes) else f"{value:g}" if isinstance(value, float) else str(value)
-        for value in values[:_MOST_VALUES]
+        for value in values[:_MOST_VALUES].tolist()
     )
     return shown if len(values) <= _MOST_VALUES else f"{shown} ... ({len(values)} values)"
