@@ -37,6 +37,8 @@ _PUBLIC = {
     "BertPretrainer": "keras_bert.models.pretrainer",
     "MaskedLM": "keras_bert.models.masked_lm",
     "SequenceClassifier": "keras_bert.models.sequence_classifier",
+    "SentenceEncoder": "keras_bert.models.sentence_encoder",
+    "CrossEncoder": "keras_bert.models.cross_encoder",
     "TokenClassifier": "keras_bert.models.token_classifier",
     "SpanClassifier": "keras_bert.models.span_classifier",
     "ReplacedTokenDetector": "keras_bert.models.replaced_token_detector",

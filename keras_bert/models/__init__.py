@@ -6,6 +6,10 @@ unpadded_encoder.py          wraps an encoder: computes without padding
 pretrainer.py                BertPretrainer: masked LM and next sentence
 masked_lm.py                 predicts masked tokens
 sequence_classifier.py       labels or scores for a text or a pair of texts
+cross_encoder.py             a score for a query and a text
+sentence_encoder.py          a vector for each text
+embedding_losses.py          losses over the vectors of a whole batch
+cached_batch.py              their training step on several devices or in several parts
 token_classifier.py          a label for each token
 replaced_token_detector.py   which tokens were replaced: the discriminator of ELECTRA
 span_classifier.py           start and end of an answer

@@ -122,7 +122,7 @@ class SequenceClassifier(TaskModel):
 
     def get_metrics_result(self):
         results = super().get_metrics_result()
-        del results["classification_loss"]  # the same as "loss"
+        del results[self.loss_names[0]]  # the same as "loss"
         return results
 
     def _label_ids(self, x, y):

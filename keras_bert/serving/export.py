@@ -10,6 +10,7 @@ import tensorflow as tf
 from keras_bert.accelerate.backend import require_tensorflow
 from keras_bert.checkpoints.checkpoint import MASKED_LM
 from keras_bert.checkpoints.pretrained import checkpoint_of, model_of
+from keras_bert.models.cross_encoder import CrossEncoder
 from keras_bert.models.encoder import BertEncoder
 from keras_bert.models.encoder_base import FEW_SHAPES, encoder_of
 from keras_bert.models.masked_lm import MaskedLM
@@ -24,7 +25,7 @@ from keras_bert.program.errors import InputError
 from keras_bert.serving.canonical_graph import make_canonical
 from keras_bert.serving.eight_bit_products import SERVING_VERSIONS, eight_bit_dense_layers
 from keras_bert.serving.eight_bit_weights import EightBitModel
-from keras_bert.serving.signatures.classification import classifier_signatures
+from keras_bert.serving.signatures.classification import classifier_signatures, cross_encoder_signatures
 from keras_bert.serving.signatures.embedding import embedding_signatures, sentence_signatures
 from keras_bert.serving.signatures.examples import of_examples
 from keras_bert.serving.signatures.masked_lm import fill_mask_signatures
@@ -41,6 +42,7 @@ from keras_bert.tokenization.tokenizer import GraphForm, TokenTable
 
 # What each kind of model can be asked: (model, tokenizer, options) -> name -> signature.
 _SIGNATURES = {
+    CrossEncoder: cross_encoder_signatures,
     SequenceClassifier: classifier_signatures,
     TokenClassifier: tagging_signatures,
     SpanClassifier: question_answering_signatures,

@@ -7,6 +7,8 @@ classification/       labels and scores for texts and pairs
 tagging/              a tag for each word: named entities, parts of speech
 question_answering/   answers from a context
 multiple_choice/      one of several choices
+embedding/            vectors of texts
+ranking/              scores of texts for a query
 masked_lm/            predicting [MASK], and writing text
 base.py               TextTask: the interface of a task
 encoding.py           the loop that encodes the examples of every task in parts

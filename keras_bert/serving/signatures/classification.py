@@ -1,5 +1,7 @@
 """What an exported `SequenceClassifier` can be asked."""
 
+import dataclasses
+
 import tensorflow as tf
 
 from keras_bert.serving.signatures.examples import of_examples
@@ -52,6 +54,15 @@ def classifier_signatures(model, tokenizer, options: SignatureOptions) -> dict:
     of_tokens = tokens_signature(answer, options.max_seq_length, options.text_pairs)
     apis = _of_serving_apis(of_text, model.problem_type, len(model.labels))
     return {"serving_default": of_text, "tokens": of_tokens, **apis}
+
+
+def cross_encoder_signatures(model, tokenizer, options: SignatureOptions) -> dict:
+    """Returns the signatures of a `CrossEncoder`: those of a `SequenceClassifier` for pairs with one score.
+
+    `text` is the query and `text_b` the text. `score` is the same as `serving_default`.
+    """
+    made = classifier_signatures(model, tokenizer, dataclasses.replace(options, text_pairs=True))
+    return {**made, "score": made["serving_default"]}
 
 
 def _one_label(logits, labels):

@@ -39,17 +39,7 @@ class EmbeddingTask(TextTask):
     main_score = "spearman"
 
     def examples(self, x, y=None, sample_weight=None) -> SentenceExamples:
-        columns = x if isinstance(x, tuple) else (x,)
-        advice = " Pairs are given as two columns: (texts, second_texts)."
-        columns = [as_texts(column, f"text of column {number}", advice) for number, column in enumerate(columns, 1)]
-        values = None if y is None else as_list(y, "labels" if len(columns) == 1 else "scores")
-        is_labelled = values is not None and len(columns) == 1
-        return SentenceExamples(
-            columns,
-            scores=None if is_labelled else values,
-            labels=values if is_labelled else None,
-            weights=sample_weight,
-        )
+        return examples_of_columns(x, y, sample_weight)
 
     def before_training(self, examples: SentenceExamples) -> None:
         """Chooses the loss, and checks that it can learn from the examples."""
@@ -159,6 +149,21 @@ class EmbeddingTask(TextTask):
         if answered.answers.ndim == 3:
             cosines = cosines_of_pairs(answered.answers)
             write_numbers(os.path.join(folder, f"{name}_results.tsv"), cosines[:, None])
+
+
+def examples_of_columns(x, y=None, sample_weight=None) -> SentenceExamples:
+    """Returns examples of one column of texts, or of a tuple of columns; `y` are labels or scores."""
+    columns = x if isinstance(x, tuple) else (x,)
+    advice = " Pairs are given as two columns: (texts, second_texts)."
+    columns = [as_texts(column, f"text of column {number}", advice) for number, column in enumerate(columns, 1)]
+    values = None if y is None else as_list(y, "labels" if len(columns) == 1 else "scores")
+    is_labelled = values is not None and len(columns) == 1
+    return SentenceExamples(
+        columns,
+        scores=None if is_labelled else values,
+        labels=values if is_labelled else None,
+        weights=sample_weight,
+    )
 
 
 def _numbers_of(columns: Sequence[Sequence]) -> np.ndarray:

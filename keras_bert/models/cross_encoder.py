@@ -1,0 +1,138 @@
+"""`CrossEncoder`: a score for a query and a text that are read together, for ranking."""
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from keras import ops
+
+from keras_bert.config import BertConfig
+from keras_bert.models.base import example_weights
+from keras_bert.models.class_names import stored_class
+from keras_bert.models.losses import (
+    accuracy_term,
+    binary_accuracy_term,
+    binary_cross_entropy_term,
+    cross_entropy_term,
+)
+from keras_bert.models.sequence_classifier import SequenceClassifier
+from keras_bert.program.errors import InputError
+from keras_bert.records import features
+
+
+class RankedText(NamedTuple):
+    """A text of a ranking: its number among the given texts from 0, the text, and its score."""
+
+    number: int
+    text: str
+    score: float
+
+
+@stored_class
+class CrossEncoder(SequenceClassifier):
+    """A `SequenceClassifier` with one output that scores how well a text answers a query.
+
+        model = CrossEncoder.from_pretrained("ms-marco-MiniLM-L6-v2")
+        best = model.rank("how do cats purr?", texts, top_k=3)
+        best[0].text
+
+    It is slower than a `SentenceEncoder`, because each pair is a row of its own, and more accurate. It is trained on
+
+        model.fit((queries, texts), relevances)           # 0 or 1, or in between: binary cross-entropy
+        model.fit((queries, positives, negatives, ...))   # softmax over the texts of a query; the first is relevant
+
+    Args:
+        config: a `BertConfig`.
+        labels: the name of the score.
+        problem_type: must be `regression`; the argument exists because `SequenceClassifier` has it.
+
+    Call arguments:
+        inputs: dictionary of `input_ids`, `input_mask` and `segment_ids`, int `[B, S]` for pairs, or `[B, C, S]` for C
+            texts per query.
+        training: whether to apply dropout.
+
+    Returns:
+        float32 scores without limits, `[B, 1]` or `[B, C]`.
+
+    Raises:
+        InputError: there is more than one label, or another problem type.
+
+    Reference: Nogueira and Cho, 2019, arXiv 1901.04085; sentence-transformers `CrossEncoder`, with the losses
+    `BinaryCrossEntropyLoss` and, for one relevant text, `ListNetLoss`.
+    """
+
+    text_task = "keras_bert.tasks.ranking.task.RankingTask"
+    loss_names = ("ranking_loss",)
+
+    def __init__(self, config: BertConfig, labels: Sequence[str] = ("score",), problem_type="regression", **kwargs):
+        if len(labels) != 1 or problem_type != "regression":
+            raise InputError(
+                f"A CrossEncoder has one output, of the problem type regression. Received: {len(labels)} labels, "
+                f"{problem_type}. Load a classifier as SequenceClassifier."
+            )
+        super().__init__(config, labels, problem_type, **kwargs)
+
+    @property
+    def metric_names(self):
+        return ("accuracy",)
+
+    @metric_names.setter
+    def metric_names(self, names):
+        """`SequenceClassifier` sets the metric of its problem type, which is not that of rankings."""
+
+    def call(self, inputs, training=False):
+        shape = ops.shape(inputs[features.INPUT_IDS])
+        rows = {name: ops.reshape(inputs[name], (-1, shape[-1])) for name in self.feature_names}
+        scores = super().call(rows, training=training)
+        return scores if len(shape) == 2 else ops.reshape(scores, (-1, shape[1]))
+
+    def rank(self, query: str, texts, top_k: int | None = None, batch_size: int = 32) -> list[RankedText]:
+        """Returns the texts with the highest scores for a query, the best first.
+
+        Args:
+            query: a string.
+            texts: strings.
+            top_k: the number of texts to return; None for all.
+            batch_size: texts computed at once.
+
+        Raises:
+            InputError: a text or the query is empty, or the model has no vocabulary.
+        """
+        from keras_bert.tasks.ranking.task import rank
+
+        return rank(self, query, texts, top_k, batch_size)
+
+    def loss_terms(self, x, y, y_pred, sample_weight):
+        weights = example_weights(x, sample_weight)
+        if _is_lists(x):
+            return [cross_entropy_term("ranking_loss", y_pred, _first(y_pred), weights)]
+        return [binary_cross_entropy_term("ranking_loss", y_pred, self._label_ids(x, y), weights)]
+
+    def metric_terms(self, x, y, y_pred, sample_weight):
+        weights = example_weights(x, sample_weight)
+        if _is_lists(x):
+            return [accuracy_term("accuracy", y_pred, _first(y_pred), weights)]
+        return [binary_accuracy_term("accuracy", y_pred, self._label_ids(x, y) > 0.5, weights)]
+
+    def compute_metrics(self, x, y, y_pred, sample_weight=None):
+        labels = _first(y_pred) if _is_lists(x) else y
+        return super().compute_metrics(x, labels, y_pred, sample_weight)
+
+    def _check_inputs(self, inputs) -> None:
+        self._check_features(inputs, self.feature_names)
+        shape = getattr(inputs[features.INPUT_IDS], "shape", ())
+        if len(shape) not in (2, 3):
+            raise InputError(
+                f"{features.INPUT_IDS} must be an array [batch, length] or [batch, texts, length]. Received the shape "
+                f"{tuple(shape)}"
+            )
+        if shape[-1] is not None:
+            self.config.check_sequence_length(shape[-1])
+
+
+def _is_lists(x) -> bool:
+    return isinstance(x, Mapping) and len(x[features.INPUT_IDS].shape) == 3
+
+
+def _first(scores):
+    """Returns the number of the relevant text of each query, which is the first: int `[B]`."""
+    return ops.zeros_like(scores[:, 0], dtype="int32")

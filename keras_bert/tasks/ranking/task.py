@@ -1,0 +1,109 @@
+"""Queries and texts, for `CrossEncoder`."""
+
+import os
+from collections.abc import Mapping
+
+import numpy as np
+
+from keras_bert.models.cross_encoder import RankedText
+from keras_bert.program.errors import InputError
+from keras_bert.records import features
+from keras_bert.tasks.base import Answered, Encoded, TextTask
+from keras_bert.tasks.classification.rows import encode_texts
+from keras_bert.tasks.classification.scores import regression_scores
+from keras_bert.tasks.embedding.examples import PAIRS, SCORES, SentenceExamples
+from keras_bert.tasks.embedding.scores import retrieval_scores
+from keras_bert.tasks.embedding.task import examples_of_columns
+from keras_bert.tasks.encoding import encode_in_parts
+from keras_bert.tasks.fitting import text_task
+from keras_bert.tasks.prediction import predict_rows
+from keras_bert.tasks.report_files import aligned, write_numbers, write_table, write_text
+
+
+class RankingTask(TextTask):
+    """Queries and texts -> scores.
+
+    `x` is a tuple of columns of N texts: queries and texts, with `y` as N relevances from 0 to 1; or queries, relevant
+    texts and one or more columns of other texts, without `y`. The scores are the correlations of the model's scores
+    with the relevances, or those of ranking the texts of each query.
+    """
+
+    name = "ranking"
+    main_score = "mrr@10"
+
+    def examples(self, x, y=None, sample_weight=None) -> SentenceExamples:
+        examples = examples_of_columns(x, y, sample_weight)
+        if len(examples.columns) < 2:
+            raise InputError("A query and a text are read together. Give two columns or more: (queries, texts).")
+        return examples
+
+    def before_training(self, examples: SentenceExamples) -> None:
+        if examples.kind == PAIRS and len(examples.columns) < 3:
+            raise InputError(
+                f"{examples.source}: there is nothing to rank. Give relevances, fit((queries, texts), relevances), or "
+                "other texts beside the relevant one: fit((queries, texts, others))."
+            )
+        wrong = next((score for score in examples.scores or () if not 0 <= score <= 1), None)
+        if wrong is not None:
+            raise InputError(f"{examples.source}: relevances must be between 0 and 1. Received: {wrong}")
+        self.main_score = "spearman" if examples.kind == SCORES else "mrr@10"
+
+    def encode(self, examples: SentenceExamples, max_seq_length: int | None = None) -> Encoded:
+        length, num_texts = self.checked_length(max_seq_length), len(examples.columns) - 1
+
+        def encode(part: slice):
+            rows = list(zip(*(column[part] for column in examples.columns), strict=True))
+            queries = [query for query, *texts in rows for _ in texts]
+            return encode_texts(queries, [text for _, *texts in rows for text in texts], self.tokenizer, length)
+
+        padding = {features.INPUT_IDS: self.tokenizer.vocabulary.pad_id}
+        rows, is_cut = encode_in_parts(encode, len(examples), padding, num_texts)
+        num_cut = int(np.concatenate(is_cut).sum())
+        note = f"{examples.source}: {num_cut} of {num_texts * len(examples)} rows were cut to {length} tokens"
+        # Training on lists has no labels: the first text is the relevant one.
+        relevances = np.zeros(len(examples)) if examples.scores is None else examples.scores
+        rows = self._with_labels(rows, np.asarray(relevances, np.float32), examples.weights)
+        return Encoded(rows, [note] if num_cut else [])
+
+    def answers(self, examples: SentenceExamples, encoded: Encoded, outputs: np.ndarray) -> np.ndarray:
+        """Returns the scores, float32 `[N]`, or `[N, C]` for C texts per query."""
+        return outputs[:, 0] if outputs.shape[1] == 1 else outputs
+
+    def scores(self, examples: SentenceExamples, answers: np.ndarray) -> dict[str, float]:
+        if examples.kind == SCORES:
+            found = regression_scores(examples.scores, answers)
+            return {name: found[name] for name in ("spearman", "pearson")}
+        if answers.ndim == 1:
+            raise InputError(f"{examples.source}: a single text per query has no rank. Give relevances or other texts.")
+        rankings = np.argsort(-answers, axis=1, kind="stable")
+        return retrieval_scores(rankings.tolist(), [{0}] * len(answers), ks=(1,))
+
+    def write_report(self, folder: str | os.PathLike, answered: Answered, scores: Mapping[str, float]) -> None:
+        """Writes report.txt."""
+        table = aligned(["score", "value"], [list(item) for item in scores.items()])
+        write_text(os.path.join(folder, "report.txt"), table)
+
+    def write_predictions(self, folder: str | os.PathLike, answered: Answered, name: str) -> None:
+        """Writes NAME_results.tsv, the scores of the texts of each query, and NAME_predictions.tsv with queries and
+        their best texts."""
+        answers = answered.answers.reshape(len(answered.examples), -1)
+        write_numbers(os.path.join(folder, f"{name}_results.tsv"), answers)
+        queries, *columns = answered.examples.columns
+        best = answers.argmax(axis=1)
+        rows = ([query, columns[best[row]][row], float(answers[row].max())] for row, query in enumerate(queries))
+        write_table(os.path.join(folder, f"{name}_predictions.tsv"), ["query", "text", "score"], rows)
+
+
+def rank(model, query: str, texts, top_k: int | None = None, batch_size: int = 32) -> list[RankedText]:
+    """Returns ranked texts; see `CrossEncoder.rank`."""
+    if top_k is not None and top_k < 1:
+        raise InputError(f"top_k must be 1 or more. Received: {top_k}")
+    if not isinstance(query, str):
+        raise InputError(f"The query must be a string. Received: {query!r:.100}")
+    task = text_task(model)
+    texts = list(examples_of_columns((texts,), None).columns[0])
+    examples = SentenceExamples([[query] * len(texts), texts], source="the query and its texts")
+    rows = task.encode(examples).print_notes().rows
+    scores = task.answers(examples, None, predict_rows(model, rows, batch_size))
+    order = np.argsort(-scores, kind="stable")[:top_k].tolist()
+    return [RankedText(number, texts[number], float(scores[number])) for number in order]

@@ -1,0 +1,106 @@
+"""`CrossEncoder`: scores of queries and texts, its losses, rankings, and what is saved and exported."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from tiny_checkpoints import CONFIG, random_checkpoint
+
+from keras_bert.checkpoints import checkpoint as form
+from keras_bert.checkpoints.formats import write_checkpoint
+from keras_bert.checkpoints.pretrained import from_pretrained
+from keras_bert.models.cross_encoder import CrossEncoder
+from keras_bert.models.sequence_classifier import SequenceClassifier
+from keras_bert.optimization import AdamW
+from keras_bert.program.errors import InputError
+
+QUERIES = ["quick", "brown", "fox", "the"]
+TEXTS = ["the quick fox", "brown fox", "the fox", "the"]
+OTHERS = ["brown the", "quick", "quickest brown", "fox fox"]
+
+
+@pytest.fixture
+def folder(tmp_path):
+    config = CONFIG.replace(hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
+    checkpoint = random_checkpoint(form.CLASSIFIER, config=config, labels=("score",))
+    write_checkpoint(checkpoint.replace(problem_type="regression"), tmp_path / "folder", "huggingface")
+    return tmp_path / "folder"
+
+
+@pytest.fixture
+def model(folder):
+    return CrossEncoder.from_pretrained(folder)
+
+
+def test_the_scores_are_those_of_the_classifier_with_one_output(model, folder):
+    classifier = SequenceClassifier.from_pretrained(folder)
+    expected = [answer.score for answer in classifier.predict((QUERIES, TEXTS), verbose=0)]
+    np.testing.assert_allclose(model.predict((QUERIES, TEXTS), verbose=0), expected, atol=1e-6)
+    both = model.predict((QUERIES, TEXTS, OTHERS), verbose=0)
+    np.testing.assert_allclose(both[:, 0], expected, atol=1e-6)
+    np.testing.assert_allclose(both[:, 1], model.predict((QUERIES, OTHERS), verbose=0), atol=1e-6)
+
+
+def test_a_ranking_is_sorted_and_keeps_the_numbers_of_the_texts(model):
+    scores = model.predict((["quick"] * 4, TEXTS), verbose=0)
+    ranked = model.rank("quick", TEXTS)
+    assert [one.number for one in ranked] == np.argsort(-scores, kind="stable").tolist()
+    assert [one.text for one in ranked] == [TEXTS[one.number] for one in ranked]
+    np.testing.assert_allclose([one.score for one in ranked], np.sort(scores)[::-1], atol=1e-6)
+    assert model.rank("quick", TEXTS, top_k=2) == ranked[:2]
+
+
+def test_the_losses_are_binary_cross_entropy_and_softmax(model):
+    relevances = np.array([1.0, 0.0, 0.25, 1.0])
+    scores = model.predict((QUERIES, TEXTS), verbose=0).astype(float)
+    expected = np.mean(np.log1p(np.exp(scores)) - relevances * scores)
+    rate = {"epochs": 1, "batch_size": 4, "verbose": 0}
+    model.compile(AdamW(0.0), jit_compile=False)
+    np.testing.assert_allclose(model.fit((QUERIES, TEXTS), relevances, **rate).history["loss"][0], expected, rtol=1e-5)
+    both = model.predict((QUERIES, TEXTS, OTHERS), verbose=0).astype(float)
+    expected = np.mean(np.log(np.exp(both).sum(axis=1)) - both[:, 0])
+    history = model.fit((QUERIES, TEXTS, OTHERS), **rate).history
+    np.testing.assert_allclose(history["loss"][0], expected, rtol=1e-5)
+    np.testing.assert_allclose(history["accuracy"][0], np.mean(both[:, 0] > both[:, 1]))
+
+
+@pytest.mark.parametrize(("x", "y"), [((QUERIES, TEXTS), [1, 0, 1, 0]), ((QUERIES, TEXTS, OTHERS, QUERIES), None)])
+def test_training_lowers_the_loss(x, y, model):
+    model.compile(AdamW(1e-2), jit_compile=False)
+    losses = model.fit(x, y, batch_size=4, epochs=20, verbose=0).history["loss"]
+    assert losses[-1] < 0.7 * losses[0]
+    assert set(model.evaluate(x, y, verbose=0)) >= ({"spearman"} if y else {"mrr@10", "accuracy@1"})
+
+
+@pytest.mark.parametrize("format", ["keras_bert", "huggingface"])
+def test_a_saved_model_gives_the_same_scores(format, model, tmp_path):
+    model.save_pretrained(tmp_path / "saved", format=format)
+    loaded = CrossEncoder.from_pretrained(tmp_path / "saved")
+    expected = model.predict((QUERIES, TEXTS), verbose=0)
+    np.testing.assert_allclose(loaded.predict((QUERIES, TEXTS), verbose=0), expected, atol=1e-6)
+    kept = from_pretrained(None, tmp_path / "saved")
+    assert isinstance(kept, CrossEncoder if format == "keras_bert" else SequenceClassifier)
+
+
+def test_an_export_has_one_signature_for_the_scores_of_pairs(model, tmp_path):
+    loaded = tf.saved_model.load(model.export_for_serving(tmp_path / "export"))
+    found = loaded.signatures["score"](text=tf.constant(QUERIES), text_b=tf.constant(TEXTS))["score"]
+    np.testing.assert_allclose(found.numpy(), model.predict((QUERIES, TEXTS), verbose=0), atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("use", "message"),
+    [
+        (lambda model: model.fit((QUERIES, TEXTS)), "there is nothing to rank. Give relevances"),
+        (lambda model: model.fit((QUERIES, TEXTS), [0, 1, 2, 0]), "between 0 and 1. Received: 2"),
+        (lambda model: model.fit(QUERIES, [0, 1, 1, 0]), "Give two columns or more"),
+        (lambda model: model.evaluate((QUERIES, TEXTS)), "a single text per query has no rank"),
+        (lambda model: model.rank("", TEXTS), "example 1 must not be empty. Received: ''"),
+        (lambda model: model.rank("fox", ["the", " "]), "example 2 must not be empty. Received: ' '"),
+        (lambda model: model.rank("fox", TEXTS, top_k=0), "top_k must be 1 or more. Received: 0"),
+        (lambda model: model.rank(["fox"], TEXTS), "The query must be a string"),
+        (lambda model: CrossEncoder(CONFIG, labels=["a", "b"]), "one output.*Received: 2 labels"),
+    ],
+)
+def test_what_does_not_fit_is_refused(use, message, model):
+    with pytest.raises(InputError, match=message):
+        use(model)
