@@ -192,7 +192,7 @@ class SentenceEncoder(TaskModel):
         """
         if loss is not None:
             self.loss_choice = as_loss(loss)
-            self.train_function = None  # it was made for another loss
+            self.train_function = self.test_function = None  # they were made for another loss
         return super().fit(x, *args, **kwargs)
 
     @property
@@ -202,9 +202,7 @@ class SentenceEncoder(TaskModel):
 
     def set_loss_of_examples(self, loss: EmbeddingLoss) -> None:
         """Sets the loss that is used when the user has chosen none."""
-        if loss != self._loss_of_examples:
-            self._loss_of_examples = loss
-            self.train_function = self.test_function = None
+        self._loss_of_examples = loss
 
     def loss_terms(self, x, y, y_pred, sample_weight):
         labels = x.get(features.LABEL_IDS) if y is None and isinstance(x, Mapping) else y

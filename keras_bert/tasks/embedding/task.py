@@ -50,6 +50,7 @@ class EmbeddingTask(TextTask):
             )
         self.main_score = MAIN_SCORES[examples.kind]
         self.model.set_loss_of_examples(examples.loss or DEFAULT_LOSSES[examples.kind])
+        forget_traces(self.model)
         loss = self.model.embedding_loss
         if loss.learns_from != examples.kind or len(examples.columns) < loss.fewest_texts:
             raise InputError(
@@ -164,6 +165,15 @@ def examples_of_columns(x, y=None, sample_weight=None) -> SentenceExamples:
         labels=values if is_labelled else None,
         weights=sample_weight,
     )
+
+
+def forget_traces(model) -> None:
+    """Lets the next `fit` trace its step anew.
+
+    Its features may have another number of axes than before. TensorFlow would generalise the two to an unknown number,
+    which the model cannot take.
+    """
+    model.train_function = model.test_function = None
 
 
 def _numbers_of(columns: Sequence[Sequence]) -> np.ndarray:

@@ -13,7 +13,7 @@ from keras_bert.tasks.classification.rows import encode_texts
 from keras_bert.tasks.classification.scores import regression_scores
 from keras_bert.tasks.embedding.examples import PAIRS, SCORES, SentenceExamples
 from keras_bert.tasks.embedding.scores import retrieval_scores
-from keras_bert.tasks.embedding.task import examples_of_columns
+from keras_bert.tasks.embedding.task import examples_of_columns, forget_traces
 from keras_bert.tasks.encoding import encode_in_parts
 from keras_bert.tasks.fitting import text_task
 from keras_bert.tasks.prediction import predict_rows
@@ -47,6 +47,7 @@ class RankingTask(TextTask):
         if wrong is not None:
             raise InputError(f"{examples.source}: relevances must be between 0 and 1. Received: {wrong}")
         self.main_score = "spearman" if examples.kind == SCORES else "mrr@10"
+        forget_traces(self.model)
 
     def encode(self, examples: SentenceExamples, max_seq_length: int | None = None) -> Encoded:
         length, num_texts = self.checked_length(max_seq_length), len(examples.columns) - 1
