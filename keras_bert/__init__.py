@@ -38,6 +38,7 @@ _PUBLIC = {
     "MaskedLM": "keras_bert.models.masked_lm",
     "SequenceClassifier": "keras_bert.models.sequence_classifier",
     "SentenceEncoder": "keras_bert.models.sentence_encoder",
+    "SentenceClassifier": "keras_bert.models.sentence_classifier",
     "CrossEncoder": "keras_bert.models.cross_encoder",
     "TokenClassifier": "keras_bert.models.token_classifier",
     "SpanClassifier": "keras_bert.models.span_classifier",

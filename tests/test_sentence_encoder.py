@@ -62,7 +62,7 @@ def test_several_poolings_are_joined_and_pass_dense_layers(folder):
     inputs = {feature: FEATURES[feature] for feature in NAMES}
     hidden = np.asarray(model.encoder(inputs)["sequence_output"])
     found = np.concatenate([expected_pooling(hidden, FEATURES["input_mask"], name) for name in ("cls", "mean")], axis=1)
-    first, second = ([np.asarray(weight) for weight in layer.weights] for layer in model.dense_layers)
+    first, second = ([np.asarray(weight) for weight in layer.weights] for layer in model.sentence_head.dense_layers)
     expected = np.tanh(found @ first[0] + first[1]) @ second[0] + second[1]
     expected /= np.linalg.norm(expected, axis=1, keepdims=True)
     np.testing.assert_allclose(np.asarray(model(inputs)), expected, atol=1e-6)
@@ -210,7 +210,7 @@ def test_metrics_of_keras_are_refused(folder):
 
 
 def test_new_dense_layers_are_reported_as_untrained(folder):
-    with pytest.warns(match="has no sentence_dense_0 for it"):
+    with pytest.warns(match="has no sentence_head for it"):
         encoder(folder, dense=[{"units": 3}]).predict(TEXTS, verbose=0)
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -180,7 +180,7 @@ def write_hugging_face(checkpoint: BertCheckpoint, folder: str) -> list[str]:
         tokenizer.write_tokenizer(folder, checkpoint.vocabulary, config)
     if checkpoint.sentence is not None:
         write_sentence_modules(checkpoint, folder)
-        left_out = [name for name in left_out if not name.startswith("sentence_dense_")]
+        left_out = [name for name in left_out if not name.startswith(f"{form.SENTENCE_HEAD}/")]
     return left_out
 
 

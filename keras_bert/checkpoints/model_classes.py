@@ -12,6 +12,7 @@ _CLASSES = {
     "BertEncoder": ("keras_bert.models.encoder", ()),
     "SentenceEncoder": ("keras_bert.models.sentence_encoder", ()),
     "SequenceClassifier": ("keras_bert.models.sequence_classifier", (form.CLASSIFIER,)),
+    "SentenceClassifier": ("keras_bert.models.sentence_classifier", (form.CLASSIFIER,)),
     "CrossEncoder": ("keras_bert.models.cross_encoder", (form.CLASSIFIER,)),
     "TokenClassifier": ("keras_bert.models.token_classifier", (form.TOKEN_CLASSIFIER,)),
     "SpanClassifier": ("keras_bert.models.span_classifier", (form.SPAN_CLASSIFIER,)),

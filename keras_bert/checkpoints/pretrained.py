@@ -1,5 +1,6 @@
 """Models out of checkpoints of any format, and back into them."""
 
+import inspect
 import os
 from collections.abc import Mapping, Sequence
 
@@ -12,6 +13,7 @@ from keras_bert.checkpoints.optimizer_slots import adam_slots_of
 from keras_bert.checkpoints.resizing import resized
 from keras_bert.config import POOLINGS
 from keras_bert.models.new_parts import NewParts
+from keras_bert.models.sentence_classifier import SentenceClassifier
 from keras_bert.models.sentence_encoder import SentenceEncoder
 from keras_bert.program.errors import InputError
 from keras_bert.tokenization.tokenizer import TokenTable
@@ -135,10 +137,8 @@ def _arguments(model_class: type, checkpoint: BertCheckpoint, given: Mapping) ->
     arguments = {key: list(value) if isinstance(value, tuple) else value for key, value in given.items()}
     if model_class is checkpoint.model_class:
         arguments = {**checkpoint.arguments, **arguments}
-    if issubclass(model_class, SentenceEncoder) and checkpoint.sentence is not None:
-        arguments = {**checkpoint.sentence, **arguments}
-    elif issubclass(model_class, SentenceEncoder) and "pooling" not in arguments:
-        arguments["pooling"] = _trained_pooling(checkpoint)
+    if issubclass(model_class, (SentenceEncoder, SentenceClassifier)):
+        arguments = {**_sentence_arguments(model_class, checkpoint, "pooling" in arguments), **arguments}
     head = labelled_head(model_class)
     if head is None:
         return arguments, checkpoint
@@ -165,16 +165,19 @@ def _arguments(model_class: type, checkpoint: BertCheckpoint, given: Mapping) ->
     return arguments, checkpoint
 
 
-def _trained_pooling(checkpoint: BertCheckpoint) -> list[str]:
-    """Returns the pooling that a checkpoint without the arguments of `SentenceEncoder` was trained for."""
+def _sentence_arguments(model_class: type, checkpoint: BertCheckpoint, has_pooling: bool) -> dict:
+    """Returns the arguments that say how a checkpoint turns a text into a vector."""
+    if checkpoint.sentence is not None:
+        known = inspect.signature(model_class.__init__).parameters
+        return {name: value for name, value in checkpoint.sentence.items() if name in known}
     pooling = checkpoint.config.sentence_pooling
-    if pooling not in POOLINGS:
+    if pooling not in POOLINGS and not has_pooling:
         raise InputError(
-            f"{checkpoint.path}: its modules.json turns texts into vectors by {str(pooling)[:100]!r}. SentenceEncoder "
-            "computes a Transformer, a Pooling, Dense layers and Normalize, in this order. Use sentence-transformers "
-            "for this model, or give another pooling=[...] and train it."
+            f"{checkpoint.path}: its modules.json turns texts into vectors by {str(pooling)[:100]!r}. "
+            f"{model_class.__name__} computes a Transformer, a Pooling, Dense layers and Normalize, in this order. Use "
+            "sentence-transformers for this model, or give another pooling=[...] and train it."
         )
-    return [pooling]
+    return {"pooling": [pooling]}
 
 
 def _same_labels(given: tuple, stored: tuple) -> bool:

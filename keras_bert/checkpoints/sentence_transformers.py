@@ -13,7 +13,7 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from keras_bert.checkpoints.checkpoint import BertCheckpoint, StoredTensor, check_stored_file
+from keras_bert.checkpoints.checkpoint import SENTENCE_HEAD, BertCheckpoint, StoredTensor, check_stored_file
 from keras_bert.checkpoints.safetensors_file import read_safetensors, write_safetensors
 from keras_bert.checkpoints.torch_file import read_torch_file
 from keras_bert.config import POOLINGS, BertConfig
@@ -98,7 +98,7 @@ def read_sentence_modules(path: str, config: BertConfig, trust_pickle: bool = Fa
         if kind == "Dense":
             width = dense[-1]["units"] if dense else config.hidden_size * len(poolings)
             settings, of_layer = _read_dense(folder, width, trust_pickle)
-            tensors |= {f"sentence_dense_{len(dense)}/{name}": tensor for name, tensor in of_layer.items()}
+            tensors |= {f"{SENTENCE_HEAD}/dense_{len(dense)}/{name}": tensor for name, tensor in of_layer.items()}
             dense.append(settings)
     pooling = ", then ".join(steps) or "no pooling"
     if not _is_known(kinds) or not poolings or set(poolings) - set(POOLINGS):
@@ -214,10 +214,10 @@ def _write_dense(checkpoint: BertCheckpoint, folder: str, number: int, settings:
         "activation_function": names[settings["activation"]],
     }
     _write_json(os.path.join(folder, _CONFIG_FILE), values)
-    kernel = checkpoint.tensors[f"sentence_dense_{number}/kernel"]
+    kernel = checkpoint.tensors[f"{SENTENCE_HEAD}/dense_{number}/kernel"]
     tensors = {"linear.weight": kernel.changed((settings["units"], width), lambda array: array.T)}
     if settings["use_bias"]:
-        tensors["linear.bias"] = checkpoint.tensors[f"sentence_dense_{number}/bias"]
+        tensors["linear.bias"] = checkpoint.tensors[f"{SENTENCE_HEAD}/dense_{number}/bias"]
     with atomic_file(os.path.join(folder, _WEIGHTS_FILE)) as file:
         write_safetensors(file, tensors, {"format": "pt"})
     return settings["units"]

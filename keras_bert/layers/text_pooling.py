@@ -1,10 +1,13 @@
 """Pooling: the vectors of a text's tokens -> one vector for the text."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
+import keras
 from keras import ops
 
 from keras_bert.config import POOLINGS
+from keras_bert.layers.activations import ActivatedDense
+from keras_bert.program.errors import InputError
 
 _HIDDEN = -1e9  # replaces the vectors of padding before a maximum is taken
 
@@ -53,3 +56,91 @@ def unit_length(vectors):
     """Divides vectors `[..., D]` by their lengths. A vector of zeros stays one."""
     squares = ops.sum(ops.square(vectors), axis=-1, keepdims=True)
     return vectors * ops.rsqrt(ops.maximum(squares, 1e-24))
+
+
+@keras.saving.register_keras_serializable(package="keras_bert")
+class TextPooling(keras.layers.Layer):
+    """Pools the vectors of tokens, applies dense layers, and divides the result by its length.
+
+    Args:
+        pooling: one or more of `config.POOLINGS`, see `pool_tokens`.
+        dense: the dense layers: mappings with `units`, and if required `activation` (a hidden activation, by default
+            `tanh`) and `use_bias` (by default true).
+        normalize: whether vectors get length 1.
+
+    Call arguments:
+        hidden: float `[B, S, H]`.
+        mask: int `[B, S]`, above 0 for tokens.
+
+    Returns:
+        `[B, D]` in the layer's dtype.
+
+    Raises:
+        InputError: a pooling or an activation is unknown, or a number is out of range.
+    """
+
+    def __init__(
+        self, pooling: Sequence[str] | str = ("mean",), dense: Sequence[Mapping] = (), normalize: bool = True, **kwargs
+    ):
+        super().__init__(**kwargs)
+        self.pooling = (pooling,) if isinstance(pooling, str) else tuple(pooling)
+        self.dense = tuple({"activation": "tanh", "use_bias": True, **settings} for settings in dense)
+        self.normalize = bool(normalize)
+        self._check_arguments()
+        self.dense_layers = [
+            ActivatedDense(
+                settings["units"],
+                settings["activation"],
+                use_bias=settings["use_bias"],
+                dtype=self.dtype_policy,
+                name=f"dense_{number}",
+            )
+            for number, settings in enumerate(self.dense)
+        ]
+
+    def build(self, hidden_shape, mask_shape=None):
+        width = hidden_shape[-1] * len(self.pooling)
+        for layer in self.dense_layers:
+            layer.build((None, width))
+            width = layer.units
+        self.built = True
+
+    def output_size(self, hidden_size: int) -> int:
+        """Returns the length D of the vectors of an encoder of this width."""
+        return self.dense_layers[-1].units if self.dense_layers else hidden_size * len(self.pooling)
+
+    def call(self, hidden, mask, training=None):
+        vectors = pool_tokens(hidden, mask, self.pooling)
+        for layer in self.dense_layers:
+            vectors = layer(vectors, training=training)
+        return unit_length(vectors) if self.normalize else vectors
+
+    def text_vectors(self, encoder, inputs, training=False):
+        """Returns the vectors `[B, D]` of rows of tokens.
+
+        Args:
+            encoder: an `EncoderModel`.
+            inputs: its features, int `[B, S]`.
+            training: whether to apply dropout.
+        """
+        mask = inputs["input_mask"]
+        if self.pooling != ("cls",):
+            return self(encoder(inputs, training=training)["sequence_output"], mask, training=training)
+        first = ops.zeros_like(mask[:, :1])  # the last block runs for this column only
+        hidden = encoder.vectors_at(inputs, first, training=training)["sequence_output"]
+        return self(hidden, ops.ones_like(first), training=training)
+
+    def _check_arguments(self) -> None:
+        if not self.pooling or len(set(self.pooling)) < len(self.pooling) or set(self.pooling) - set(POOLINGS):
+            raise InputError(f"pooling must be one or more of {', '.join(POOLINGS)}. Received: {list(self.pooling)}")
+        for settings in self.dense:
+            units, unknown = settings.get("units"), set(settings) - {"units", "activation", "use_bias"}
+            if not isinstance(units, int) or isinstance(units, bool) or not 1 <= units <= 2**20 or unknown:
+                raise InputError(
+                    "A dense layer has units (1 to 1,048,576), and if required activation and use_bias. Received: "
+                    f"{settings}"
+                )
+
+    def get_config(self):
+        dense = [dict(settings) for settings in self.dense]
+        return {**super().get_config(), "pooling": list(self.pooling), "dense": dense, "normalize": self.normalize}

@@ -5,9 +5,8 @@ from collections.abc import Mapping, Sequence
 from keras import ops
 
 from keras_bert.accelerate.backend import on_tensorflow
-from keras_bert.config import POOLINGS, SENTENCE_POOLING, BertConfig
-from keras_bert.layers.activations import ActivatedDense
-from keras_bert.layers.text_pooling import pool_tokens, unit_length
+from keras_bert.config import SENTENCE_POOLING, BertConfig
+from keras_bert.layers.text_pooling import TextPooling
 from keras_bert.models.base import TaskModel, example_weights
 from keras_bert.models.class_names import stored_class
 from keras_bert.models.embedding_losses import EmbeddingLoss, InBatchNegatives, as_loss
@@ -80,63 +79,42 @@ class SentenceEncoder(TaskModel):
         max_seq_length: int | None = None,
         **kwargs,
     ):
-        self.pooling = (pooling,) if isinstance(pooling, str) else tuple(pooling)
-        super().__init__(_naming_the_pooling(config, self.pooling, len(dense)), **kwargs)
-        self.normalize = bool(normalize)
+        super().__init__(naming_the_pooling(config, pooling, len(dense)), **kwargs)
         self.prompts = dict(prompts or {})
         self.default_prompt = default_prompt
         self.max_seq_length = max_seq_length
-        self.dense_settings = tuple({"activation": "tanh", "use_bias": True, **settings} for settings in dense)
         self._check_arguments()
         self.loss_choice: EmbeddingLoss | None = None
         self._loss_of_examples: EmbeddingLoss | None = None
         self.encoder = BertEncoder(config, dtype=self.dtype_policy, name="encoder")
         self.encoder.pooler.trainable = False  # no gradient reaches it
-        self.dense_layers = [
-            ActivatedDense(
-                settings["units"],
-                settings["activation"],
-                use_bias=settings["use_bias"],
-                dtype=self._logits_dtype,
-                name=f"sentence_dense_{number}",
-            )
-            for number, settings in enumerate(self.dense_settings)
-        ]
+        self.sentence_head = TextPooling(pooling, dense, normalize, dtype=self._logits_dtype, name="sentence_head")
         self.build()
 
     def build(self, input_shape=None):
-        width = self.config.hidden_size * len(self.pooling)
-        for layer in self.dense_layers:
-            layer.build((None, width))
-            width = layer.units
+        self.sentence_head.build((None, None, self.config.hidden_size))
         self.built = True
+
+    @property
+    def pooling(self) -> tuple[str, ...]:
+        """The poolings of the token vectors."""
+        return self.sentence_head.pooling
+
+    @property
+    def normalize(self) -> bool:
+        """Whether vectors have length 1."""
+        return self.sentence_head.normalize
 
     @property
     def embedding_size(self) -> int:
         """The length D of the vectors."""
-        return self.dense_layers[-1].units if self.dense_layers else self.config.hidden_size * len(self.pooling)
+        return self.sentence_head.output_size(self.config.hidden_size)
 
     def call(self, inputs, training=False):
         shape = ops.shape(inputs[features.INPUT_IDS])
         rows = {name: ops.reshape(inputs[name], (-1, shape[-1])) for name in self.feature_names}
-        vectors = self._embed(rows, training)
-        if len(shape) == 2:
-            return vectors
-        return ops.reshape(vectors, (*shape[:-1], self.embedding_size))
-
-    def _embed(self, rows, training):
-        """Returns the vectors `[rows, D]` of rows of tokens `[rows, S]`."""
-        mask = rows[features.INPUT_MASK]
-        if self.pooling == ("cls",):
-            first = ops.zeros_like(mask[:, :1])  # the last block runs for this column only
-            hidden = self.encoder.vectors_at(rows, first, training=training)["sequence_output"]
-            mask = ops.ones_like(first)
-        else:
-            hidden = self.encoder(rows, training=training)["sequence_output"]
-        vectors = pool_tokens(ops.cast(hidden, self._logits_dtype), mask, self.pooling)
-        for layer in self.dense_layers:
-            vectors = layer(vectors, training=training)
-        return unit_length(vectors) if self.normalize else vectors
+        vectors = self.sentence_head.text_vectors(self.encoder, rows, training=training)
+        return vectors if len(shape) == 2 else ops.reshape(vectors, (*shape[:-1], self.embedding_size))
 
     def encode(self, texts, **options):
         """Returns the vectors of texts, float32 `[texts, D]`; the options are those of `sentence_embeddings`."""
@@ -255,15 +233,6 @@ class SentenceEncoder(TaskModel):
             self.config.check_sequence_length(shape[-1])
 
     def _check_arguments(self) -> None:
-        if not self.pooling or len(set(self.pooling)) < len(self.pooling) or set(self.pooling) - set(POOLINGS):
-            raise InputError(f"pooling must be one or more of {', '.join(POOLINGS)}. Received: {list(self.pooling)}")
-        for settings in self.dense_settings:
-            units, unknown = settings.get("units"), set(settings) - {"units", "activation", "use_bias"}
-            if not isinstance(units, int) or isinstance(units, bool) or not 1 <= units <= 2**20 or unknown:
-                raise InputError(
-                    "A dense layer has units (1 to 1,048,576), and if required activation and use_bias. Received: "
-                    f"{settings}"
-                )
         for name, text in self.prompts.items():
             if not isinstance(name, str) or not isinstance(text, str):
                 raise InputError(f"prompts must map names to texts. Received: {name!r}: {text!r:.100}")
@@ -276,7 +245,7 @@ class SentenceEncoder(TaskModel):
     def get_config(self):
         arguments = {
             "pooling": list(self.pooling),
-            "dense": [dict(settings) for settings in self.dense_settings],
+            "dense": [dict(settings) for settings in self.sentence_head.dense],
             "normalize": self.normalize,
             "prompts": self.prompts,
             "default_prompt": self.default_prompt,
@@ -285,10 +254,11 @@ class SentenceEncoder(TaskModel):
         return {**super().get_config(), **arguments}
 
 
-def _naming_the_pooling(config: BertConfig, pooling: Sequence[str], num_dense: int) -> BertConfig:
+def naming_the_pooling(config: BertConfig, pooling: Sequence[str] | str, num_dense: int) -> BertConfig:
     """Returns a config that names the pooling, so that another model with this encoder does not pool otherwise."""
     if not isinstance(config, BertConfig):
         return config  # refused by the base class
+    pooling = [pooling] if isinstance(pooling, str) else pooling
     extra = {name: value for name, value in config.extra.items() if name != SENTENCE_POOLING}
     name = ", then ".join([" + ".join(pooling), *["Dense"] * num_dense])
     return config.replace(extra=extra if name == "mean" else {**extra, SENTENCE_POOLING: name})

@@ -1,0 +1,118 @@
+"""Trains a `SentenceClassifier` on a few texts per label, in the manner of SetFit.
+
+First the encoder learns from pairs: the cosine of two texts is trained towards 1 if they have the same label, and
+towards 0 if not. A few texts make many pairs. Then a logistic regression is fitted to the vectors of the texts, and
+its weights become the dense layer of the model.
+
+Reference: Tunstall et al., 2022, arXiv 2209.11055; the defaults are those of `setfit` 1.2.
+"""
+
+import numpy as np
+
+from keras_bert.models.embedding_losses import CosineRegression
+from keras_bert.optimization import AdamW, WarmupLinearDecay
+from keras_bert.program.errors import InputError
+from keras_bert.tasks.fitting import text_task
+
+
+def fit_few_shot(
+    model,
+    texts,
+    labels,
+    *,
+    epochs: int = 1,
+    batch_size: int = 16,
+    learning_rate: float = 2e-5,
+    max_pairs: int | None = None,
+    max_seq_length: int | None = None,
+    seed: int = 12345,
+    verbose="auto",
+) -> None:
+    """Trains the encoder and the dense layer of a `SentenceClassifier`.
+
+    Args:
+        model: a `SentenceClassifier` of the problem type `classification`, with a vocabulary.
+        texts: N texts.
+        labels: N label names or ids of the model.
+        epochs: passes over the pairs.
+        batch_size: pairs per update.
+        learning_rate: the peak rate. It rises for a tenth of the updates and then falls to 0.
+        max_pairs: the largest number of pairs in a pass; None for all. Without a limit their number grows with the
+            square of the number of texts.
+        max_seq_length: longer texts are cut to this many tokens.
+        seed: the seed of the order of the pairs.
+        verbose: as for `keras.Model.fit`.
+
+    Raises:
+        InputError: only one label occurs, a label is unknown, or the model is of another problem type.
+    """
+    if model.problem_type != "classification":
+        raise InputError(f"Few-shot training needs one label per text. Received: a model for {model.problem_type}")
+    examples = text_task(model).examples(texts, labels)
+    ids = np.array([model.labels.index(label) for label in examples.labels])
+    if len(set(ids.tolist())) < 2:
+        raise InputError(
+            f"Few-shot training needs texts of two labels or more. Received: {len(ids)} texts with the label "
+            f"{examples.labels[0]!r}"
+        )
+    pairs, scores = few_shot_pairs(ids, max_pairs, seed)
+    columns = tuple([examples.texts[number] for number in column] for column in pairs.T)
+    body = _sentence_encoder(model)
+    num_steps = epochs * -(-len(scores) // batch_size)
+    schedule = WarmupLinearDecay(learning_rate, num_steps, num_steps // 10)
+    body.compile(AdamW(schedule, weight_decay_rate=0.01), loss=CosineRegression(), jit_compile=False)
+    options = {"batch_size": batch_size, "epochs": epochs, "max_seq_length": max_seq_length, "seed": seed}
+    body.fit(columns, scores.tolist(), verbose=verbose, **options)
+    for own, trained in ((model.encoder, body.encoder), (model.sentence_head, body.sentence_head)):
+        own.set_weights(trained.get_weights())
+    _fit_dense_layer(model, body.predict(examples.texts, max_seq_length=max_seq_length, verbose=0), ids)
+
+
+def few_shot_pairs(ids: np.ndarray, max_pairs: int | None, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Returns pairs of texts, as many with equal labels as with different ones.
+
+    All pairs of both kinds are taken, a text with itself included. Those of the rarer kind are repeated.
+
+    Args:
+        ids: the label id of each text, int `[N]`.
+        max_pairs: the largest number of pairs; None for all.
+        seed: the seed of their order.
+
+    Returns:
+        int `[P, 2]`, the numbers of the texts, and float `[P]`: 1 for equal labels and 0 for different ones.
+    """
+    generator = np.random.default_rng(seed)
+    pairs = generator.permutation(np.stack(np.triu_indices(len(ids)), axis=1))
+    is_equal = ids[pairs[:, 0]] == ids[pairs[:, 1]]
+    number = max(is_equal.sum(), (~is_equal).sum())
+    if max_pairs is not None:
+        number = min(number, max(1, max_pairs // 2))
+    chosen = [np.resize(kind, (number, 2)) for kind in (pairs[is_equal], pairs[~is_equal])]  # repeats the rarer kind
+    return np.concatenate(chosen), np.repeat([1.0, 0.0], number)
+
+
+def _sentence_encoder(model):
+    """Returns a `SentenceEncoder` with the weights of a classifier."""
+    from keras_bert.checkpoints.pretrained import checkpoint_of, model_of
+    from keras_bert.models.sentence_encoder import SentenceEncoder
+
+    head = model.sentence_head.get_config()
+    arguments = {name: head[name] for name in ("pooling", "dense", "normalize")}
+    return model_of(SentenceEncoder, checkpoint_of(model), **arguments)
+
+
+def _fit_dense_layer(model, vectors: np.ndarray, ids: np.ndarray) -> None:
+    """Sets the dense layer to a logistic regression on vectors `[N, D]`."""
+    from sklearn.linear_model import LogisticRegression
+
+    head = LogisticRegression().fit(vectors, ids)
+    kernel, bias = (np.zeros(weight.shape, np.float32) for weight in model.classifier.weights)
+    bias[:] = np.finfo(np.float32).min / 2  # labels that do not occur
+    if len(head.classes_) == 2:  # one logit, that of the second label
+        kernel[:, head.classes_[1]] = head.coef_[0]
+        bias[head.classes_] = [0.0, head.intercept_[0]]
+    else:
+        kernel[:, head.classes_] = head.coef_.T
+        bias[head.classes_] = head.intercept_
+    model.classifier.set_weights([kernel, bias])
+    model.new_parts.set_trained()
