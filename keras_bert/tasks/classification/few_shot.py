@@ -60,7 +60,7 @@ def fit_few_shot(
     body = _sentence_encoder(model)
     num_steps = epochs * -(-len(scores) // batch_size)
     schedule = WarmupLinearDecay(learning_rate, num_steps, num_steps // 10)
-    body.compile(AdamW(schedule, weight_decay_rate=0.01), loss=CosineRegression(), jit_compile=False)
+    body.compile(AdamW(schedule), loss=CosineRegression(), jit_compile=False)
     options = {"batch_size": batch_size, "epochs": epochs, "max_seq_length": max_seq_length, "seed": seed}
     body.fit(columns, scores.tolist(), verbose=verbose, **options)
     for own, trained in ((model.encoder, body.encoder), (model.sentence_head, body.sentence_head)):
