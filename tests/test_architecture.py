@@ -23,13 +23,16 @@ ROWS = [
 ]
 ROW = {place: number for number, row in enumerate(ROWS) for place in row}
 MOST_PLACES = 16
-MOST_DEPENDENCIES = 60
+MOST_DEPENDENCIES = 63
 # Conveniences of models that need a lower row; they import when they are called.
 AT_CALL_TIME = {
     ("keras_bert.models.base", "keras_bert.checkpoints.pretrained"),
     ("keras_bert.models.base", "keras_bert.serving.export"),
     ("keras_bert.models.base", "keras_bert.tasks.fitting"),
+    ("keras_bert.models.cross_encoder", "keras_bert.tasks.ranking.task"),
     ("keras_bert.models.masked_lm", "keras_bert.tasks.masked_lm.task"),
+    ("keras_bert.models.sentence_classifier", "keras_bert.tasks.classification.few_shot"),
+    ("keras_bert.models.sentence_encoder", "keras_bert.embeddings.text_vectors"),
 }
 # The same inside data_prep: its commands import from every folder.
 DATA_PREP_ROWS = [["text"], ["tokenized", "vocabulary"], ["finetuning", "inspection", "pretraining"]]
@@ -41,8 +44,8 @@ LIGHT_FILES = ("examples", "rows", "scores", "tag_schemes", "answer_spans", "tok
 HEAVY_PLACES = ("accelerate", "layers", "optimization", "models", "checkpoints")
 # These run on every Keras backend.
 CORE = ("config", "layers", "models", "optimization")
-# Keras on TensorFlow only; models.base imports it when a model is compiled there.
-TENSORFLOW_ONLY = ("keras_bert/models/distributed_model.py",)
+# Keras on TensorFlow only; imported when a model is made or trained there.
+TENSORFLOW_ONLY = ("keras_bert/models/distributed_model.py", "keras_bert/models/cached_batch.py")
 
 
 def source_files(package: str):

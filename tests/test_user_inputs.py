@@ -99,7 +99,7 @@ def models():
 
 @pytest.fixture
 def index(models, monkeypatch):
-    monkeypatch.setattr(vector_index, "sentence_embeddings", lambda model, texts, **_: np.ones((len(list(texts)), 2)))
+    monkeypatch.setattr(vector_index, "search_vectors", lambda model, texts, *_, **__: np.ones((len(list(texts)), 2)))
     return VectorIndex.build(models["encoder"], ["fox", TEXT])
 
 

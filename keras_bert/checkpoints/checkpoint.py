@@ -205,6 +205,9 @@ def check_tensors(checkpoint: BertCheckpoint) -> None:
             kernel = tensors.get(f"{head}/kernel")
             num_classes = kernel.shape[-1] if kernel and kernel.shape else len(checkpoint.labels or ())
             expected |= head_shapes(config, head, num_classes)
+            if head == CLASSIFIER and kernel and config.sentence_pooling != "mean":
+                # A SentenceClassifier reads the vector of a text, of any width.
+                expected[f"{head}/kernel"] = (kernel.shape[0], num_classes)
     missing = [name for name in expected if name not in tensors]
     if missing:
         raise InputError(

@@ -71,6 +71,11 @@ def write_checkpoint(checkpoint: BertCheckpoint, path: str | os.PathLike, format
             f"The {format} format has no place for the state of the optimizer. Write it with format='google', or the "
             "whole model with model.save('model.keras'), or leave include_optimizer out."
         )
+    if format != "keras_bert" and getattr(checkpoint.model_class, "__name__", "") == "SentenceClassifier":
+        raise InputError(
+            f"The {format} format has no place for a SentenceClassifier, whose labels depend on a pooling. Write it "
+            "with format='keras_bert', or its encoder alone: SentenceEncoder.from_pretrained(folder)."
+        )
     check_tensors(checkpoint)
     with atomic_folder(path) as folder:
         left_out = WRITERS[format](checkpoint, folder)

@@ -3,6 +3,7 @@
 text_vectors.py       sentence embeddings, and features of tokens
 vector_files.py       files of both
 vector_index.py       exact search over sentence embeddings
+hard_negatives.py     similar texts that are not relevant, for training
 summarization.py      selects the most central sentences of a text
 word_senses.py        vectors of one word in its sentences
 word_sense_files.py   these vectors as table and picture

@@ -104,6 +104,16 @@ def sentence_embeddings(
     return result
 
 
+def search_vectors(model, texts: Iterable[str], role: str, **options) -> np.ndarray:
+    """Returns vectors of length 1 for texts in a role of a search, "query" or "document".
+
+    If the model has a prompt for this role, it is put before each text. The options are those of `sentence_embeddings`.
+    """
+    if hasattr(model, "prompt_for"):
+        options["prompt"] = model.prompt_for(role)
+    return sentence_embeddings(model, texts, normalize=True, **options)
+
+
 def check_pooling(config: BertConfig, pooling: str) -> None:
     """Raises `InputError` if the pooling is unknown, or if the model's files say that it was trained for another.
 

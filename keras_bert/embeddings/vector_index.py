@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 from tqdm import tqdm
 
-from keras_bert.embeddings.text_vectors import sentence_embeddings
+from keras_bert.embeddings.text_vectors import search_vectors
 from keras_bert.program.atomic_output import atomic_folder
 from keras_bert.program.errors import InputError
 from keras_bert.program.json_files import checked, member, parse_json, read_json_object
@@ -77,7 +77,7 @@ class VectorIndex:
         with tqdm(
             total=len(texts), unit=" texts", mininterval=_SECONDS_BETWEEN_LINES, delay=_SECONDS_WITHOUT_PROGRESS
         ) as bar:
-            vectors = _unit_vectors(model, texts, "document", batch_size=batch_size, on_progress=bar.update, **options)
+            vectors = search_vectors(model, texts, "document", batch_size=batch_size, on_progress=bar.update, **options)
         return cls(vectors, texts, model_fingerprint(model), options)
 
     def search(self, model, queries, top_k: int = 5, *, batch_size: int = 32) -> list[list[Hit]]:
@@ -89,7 +89,7 @@ class VectorIndex:
         queries = _checked_texts(queries, "query")
         self.check_model(model)
         numbers, scores = self.nearest(
-            _unit_vectors(model, queries, "query", batch_size=batch_size, **self.options), top_k
+            search_vectors(model, queries, "query", batch_size=batch_size, **self.options), top_k
         )
         return [
             [Hit(number, self.texts[number], score) for number, score in zip(*found, strict=True)]
@@ -178,13 +178,6 @@ class VectorIndex:
         except (OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
             raise InputError(f"The index {path} is damaged: {error}. Build it again.") from None
         return cls(vectors, texts, fingerprint, options)
-
-
-def _unit_vectors(model, texts, role: str, **options) -> np.ndarray:
-    """Returns vectors of length 1 for texts in a role, "query" or "document", with the model's prompt for it."""
-    if hasattr(model, "prompt_for"):
-        options["prompt"] = model.prompt_for(role)
-    return sentence_embeddings(model, texts, normalize=True, **options)
 
 
 def _largest(row: np.ndarray, count: int) -> np.ndarray:

@@ -4,6 +4,7 @@ examples.py          checked examples and their labels
 rows.py              texts and pairs -> token rows
 scores.py            accuracy, F1, Matthews, correlations; the main score of each GLUE task
 task.py              the task for `fit`, `evaluate` and `predict`
+few_shot.py          trains on a few texts per label
 report.py            confusion matrix, scores per label and the worst errors
 glue_submission.py   files for the GLUE leaderboard
 """

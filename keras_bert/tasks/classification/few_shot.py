@@ -12,6 +12,7 @@ import numpy as np
 from keras_bert.models.embedding_losses import CosineRegression
 from keras_bert.optimization import AdamW, WarmupLinearDecay
 from keras_bert.program.errors import InputError
+from keras_bert.tasks.classification.examples import label_ids
 from keras_bert.tasks.fitting import text_task
 
 
@@ -49,7 +50,7 @@ def fit_few_shot(
     if model.problem_type != "classification":
         raise InputError(f"Few-shot training needs one label per text. Received: a model for {model.problem_type}")
     examples = text_task(model).examples(texts, labels)
-    ids = np.array([model.labels.index(label) for label in examples.labels])
+    ids = np.asarray(label_ids(examples, model.labels))
     if len(set(ids.tolist())) < 2:
         raise InputError(
             f"Few-shot training needs texts of two labels or more. Received: {len(ids)} texts with the label "

@@ -1,0 +1,97 @@
+"""Finds hard negatives: texts that a model finds similar to an anchor although they are not its positive."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from keras_bert.embeddings.text_vectors import search_vectors
+from keras_bert.embeddings.vector_index import VectorIndex
+from keras_bert.program.errors import InputError
+from keras_bert.tokenization.user_inputs import as_texts
+
+# Candidates that are looked at for each anchor, beside its positives.
+_CANDIDATES = 50
+
+
+class MinedNegatives(NamedTuple):
+    """Examples with hard negatives.
+
+    Attributes:
+        columns: anchors, positives and one column for each negative, for `SentenceEncoder.fit(columns)`.
+        num_left_out: the number of anchors that had too few negatives; they are not among the columns.
+    """
+
+    columns: tuple[list[str], ...]
+    num_left_out: int
+
+
+def mine_hard_negatives(
+    model,
+    anchors,
+    positives,
+    *,
+    corpus: Sequence[str] | None = None,
+    num_negatives: int = 1,
+    relative_margin: float = 0.05,
+    batch_size: int = 32,
+) -> MinedNegatives:
+    """Returns the most similar texts of a corpus for each anchor that are likely not relevant to it.
+
+    The positives of equal anchors, and texts equal to the anchor, are no negatives. Neither are texts whose cosine is
+    above `(1 - relative_margin)` times that of the positive: many of these are relevant, but not marked as such.
+
+    Args:
+        model: a `SentenceEncoder`, or a `BertEncoder`, with a vocabulary.
+        anchors: N texts.
+        positives: N texts.
+        corpus: further texts to search in, beside the positives; or None.
+        num_negatives: the number of negatives for each anchor.
+        relative_margin: 0 to 1.
+        batch_size: texts computed at once.
+
+    Returns:
+        `MinedNegatives`.
+
+    Raises:
+        InputError: the columns are unequally long or empty, a number is out of range, or no anchor has enough
+            negatives.
+
+    Example:
+        mined = mine_hard_negatives(encoder, questions, answers, num_negatives=2)
+        encoder.fit(mined.columns)
+
+    Reference: Moreira et al., 2024, arXiv 2407.15831 (NV-Retriever), "TopK-PercPos"; sentence-transformers
+    `mine_hard_negatives`.
+    """
+    anchors, positives = as_texts(anchors, "anchor"), as_texts(positives, "positive")
+    if len(anchors) != len(positives) or not anchors:
+        raise InputError(
+            f"Anchors and positives must be equally many, at least one. Received: {len(anchors)} and {len(positives)}"
+        )
+    if num_negatives < 1 or not 0 <= relative_margin <= 1:
+        raise InputError(
+            "num_negatives must be 1 or more and relative_margin between 0 and 1. Received: "
+            f"{num_negatives} and {relative_margin}"
+        )
+    corpus = [] if corpus is None else as_texts(corpus, "text of the corpus")
+    documents = list(dict.fromkeys([*positives, *corpus]))
+    index = VectorIndex.build(model, documents, batch_size=batch_size)
+    relevant: dict[str, set[str]] = {}
+    for anchor, positive in zip(anchors, positives, strict=True):
+        relevant.setdefault(anchor, {anchor}).add(positive)
+    queries = search_vectors(model, anchors, "query", batch_size=batch_size)
+    places = {text: number for number, text in enumerate(documents)}
+    right = index.vectors[[places[positive] for positive in positives]]
+    limits = (queries * right).sum(axis=1) * (1 - relative_margin)
+    numbers, scores = index.nearest(queries, _CANDIDATES + num_negatives)
+    rows = []
+    for anchor, positive, limit, found, cosines in zip(anchors, positives, limits, numbers, scores, strict=True):
+        candidates = [documents[number] for number, cosine in zip(found, cosines, strict=True) if cosine <= limit]
+        negatives = [text for text in candidates if text not in relevant[anchor]]
+        if len(negatives) >= num_negatives:
+            rows.append((anchor, positive, *negatives[:num_negatives]))
+    if not rows:
+        raise InputError(
+            f"No anchor has {num_negatives} texts below the margin. Give a larger corpus, fewer num_negatives or a "
+            f"smaller relative_margin. Received: {len(documents)} different texts, {num_negatives}, {relative_margin}"
+        )
+    return MinedNegatives(tuple(map(list, zip(*rows, strict=True))), len(anchors) - len(rows))

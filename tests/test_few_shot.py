@@ -1,0 +1,89 @@
+"""`SentenceClassifier`, and its training on a few texts per label."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from tiny_checkpoints import CONFIG, random_checkpoint
+
+from keras_bert.checkpoints.formats import write_checkpoint
+from keras_bert.models.sentence_classifier import SentenceClassifier
+from keras_bert.models.sentence_encoder import SentenceEncoder
+from keras_bert.program.errors import InputError
+from keras_bert.tasks.classification.few_shot import few_shot_pairs
+
+TEXTS = ["the quick fox", "quick fox", "quick the quick", "brown the", "brown brown", "the brown"]
+LABELS = ["fast", "fast", "fast", "dark", "dark", "dark"]
+
+
+@pytest.fixture
+def folder(tmp_path):
+    write_checkpoint(random_checkpoint(), tmp_path / "plain", "huggingface")
+    encoder = SentenceEncoder.from_pretrained(tmp_path / "plain", pooling=["cls", "mean"], dense=[{"units": 6}])
+    encoder.new_parts.set_trained()
+    encoder.save_pretrained(tmp_path / "folder", format="huggingface")
+    return tmp_path / "folder"
+
+
+def classifier(folder, labels=("dark", "fast", "unused"), **arguments):
+    return SentenceClassifier.from_pretrained(folder, labels=list(labels), **arguments)
+
+
+def test_a_few_texts_are_enough_and_the_model_is_saved_and_exported(folder, tmp_path):
+    model = classifier(folder)
+    before = model.encoder.get_weights()
+    model.fit_few_shot(TEXTS, LABELS, epochs=20, learning_rate=3e-3, verbose=0)
+    answers = model.predict(TEXTS, verbose=0)
+    assert [answer.label for answer in answers] == LABELS
+    assert all(answer.probabilities["unused"] == 0 for answer in answers)
+    assert any(np.abs(one - other).max() > 1e-3 for one, other in zip(before, model.encoder.get_weights(), strict=True))
+    model.save_pretrained(tmp_path / "saved")
+    loaded = SentenceClassifier.from_pretrained(tmp_path / "saved")
+    expected = [answer.probability for answer in answers]
+    found = [answer.probability for answer in loaded.predict(TEXTS, verbose=0)]
+    np.testing.assert_allclose(found, expected, atol=1e-6)
+    served = tf.saved_model.load(loaded.export_for_serving(tmp_path / "export")).signatures["serving_default"]
+    np.testing.assert_allclose(served(text=tf.constant(TEXTS))["probability"], expected, atol=1e-5)
+
+
+def test_the_dense_layer_reads_the_vectors_of_the_sentence_encoder(folder):
+    model, encoder = classifier(folder), SentenceEncoder.from_pretrained(folder)
+    model.new_parts.set_trained()
+    kernel, bias = model.classifier.get_weights()
+    logits = encoder.encode(TEXTS) @ kernel + bias
+    expected = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
+    found = [list(answer.probabilities.values()) for answer in model.predict(TEXTS, verbose=0)]
+    np.testing.assert_allclose(found, expected, atol=1e-6)
+
+
+def test_pairs_are_as_often_of_equal_as_of_different_labels():
+    pairs, scores = few_shot_pairs(np.array([0, 0, 0, 1]), None, seed=0)
+    assert scores.tolist() == [1.0] * 7 + [0.0] * 7  # 6 + 1 pairs of equal labels, and 3 of different ones, repeated
+    equal, different = ({tuple(sorted(pair)) for pair in kind.tolist()} for kind in (pairs[:7], pairs[7:]))
+    assert equal == {(0, 0), (0, 1), (0, 2), (1, 1), (1, 2), (2, 2), (3, 3)}
+    assert different == {(0, 3), (1, 3), (2, 3)}
+    assert len(few_shot_pairs(np.array([0, 0, 0, 1]), 4, seed=0)[0]) == 4
+
+
+@pytest.mark.parametrize(
+    ("labels", "arguments", "message"),
+    [
+        (["fast"] * 6, {}, "texts of two labels or more. Received: 6 texts with the label 'fast'"),
+        (["slow", *LABELS[1:]], {}, "slow"),
+        (LABELS[:5], {}, "6 texts"),
+        (LABELS, {"problem_type": "multi_label"}, "one label per text. Received: a model for multi_label"),
+    ],
+)
+def test_examples_that_do_not_fit_are_refused(labels, arguments, message, folder):
+    with pytest.raises(InputError, match=message):
+        classifier(folder, **arguments).fit_few_shot(TEXTS, labels, verbose=0)
+
+
+@pytest.mark.parametrize("format", ["huggingface", "google"])
+def test_formats_that_cannot_hold_the_model_refuse_it(format, folder, tmp_path):
+    with pytest.raises(InputError, match=f"The {format} format has no place for a SentenceClassifier"):
+        classifier(folder).save_pretrained(tmp_path / "saved", format=format)
+
+
+def test_an_unknown_pooling_is_refused():
+    with pytest.raises(InputError, match="pooling must be one or more"):
+        SentenceClassifier(CONFIG, labels=["a", "b"], pooling=["sum"])

@@ -1,0 +1,65 @@
+"""Hard negatives: the most similar texts of a corpus that are not relevant."""
+
+import numpy as np
+import pytest
+
+from keras_bert.embeddings import hard_negatives, vector_index
+from keras_bert.embeddings.hard_negatives import mine_hard_negatives
+from keras_bert.program.errors import InputError
+
+# The first query is nearest to "right", then "near", "far" and "other".
+VECTORS = {
+    "query": (1.0, 0.0),
+    "same": (1.0, 0.0),
+    "right": (0.9, 0.43589),
+    "near": (0.88, 0.47497),
+    "far": (0.7, 0.71414),
+    "other": (0.0, 1.0),
+    "turned": (0.0, 1.0),
+}
+
+
+@pytest.fixture(autouse=True)
+def vectors(monkeypatch):
+    def embed(model, texts, role, **options):
+        return np.array([VECTORS[text] for text in texts], np.float32)
+
+    monkeypatch.setattr(hard_negatives, "search_vectors", embed)
+    monkeypatch.setattr(vector_index, "search_vectors", embed)
+    monkeypatch.setattr(vector_index, "model_fingerprint", lambda model: "")
+
+
+def test_a_text_that_is_nearly_as_similar_as_the_positive_is_no_negative():
+    corpus = ["near", "far", "other"]
+    mined = mine_hard_negatives(None, ["query"], ["right"], corpus=corpus, num_negatives=2)
+    assert mined.columns == (["query"], ["right"], ["far"], ["other"])
+    mined = mine_hard_negatives(None, ["query"], ["right"], corpus=corpus, num_negatives=2, relative_margin=0.0)
+    assert mined.columns == (["query"], ["right"], ["near"], ["far"])
+
+
+def test_positives_of_equal_anchors_and_the_anchor_itself_are_no_negatives():
+    mined = mine_hard_negatives(None, ["query", "query", "turned"], ["right", "far", "other"], corpus=["query"])
+    assert mined.columns == (["query", "query", "turned"], ["right", "far", "other"], ["other", "other", "far"])
+
+
+def test_anchors_without_enough_negatives_are_left_out_and_counted():
+    mined = mine_hard_negatives(None, ["query", "turned"], ["far", "other"], num_negatives=1)
+    assert mined.num_left_out == 0
+    mined = mine_hard_negatives(None, ["query", "turned"], ["other", "other"], corpus=["far"])
+    assert mined == ((["turned"], ["other"], ["far"]), 1)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "options", "message"),
+    [
+        ((["query"], []), {}, "equally many, at least one. Received: 1 and 0"),
+        (([], []), {}, "equally many, at least one"),
+        ((["query"], ["right"]), {"num_negatives": 0}, "num_negatives must be 1 or more"),
+        ((["query"], ["right"]), {"relative_margin": 2}, "relative_margin between 0 and 1"),
+        ((["query"], ["right"]), {}, "No anchor has 1 texts below the margin.*1 different texts"),
+        ((["query"], [3]), {}, "Positive 1 must be a string"),
+    ],
+)
+def test_what_cannot_be_mined_is_refused(arguments, options, message):
+    with pytest.raises(InputError, match=message):
+        mine_hard_negatives(None, *arguments, **options)
