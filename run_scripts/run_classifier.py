@@ -70,6 +70,12 @@ def define_flags() -> None:
         "The column that holds the label (default: label). For multi_label also several columns of 0 and 1.",
     )
     flags.DEFINE_string("label_separator", ",", "What parts the labels in one column, for multi_label.")
+    flags.DEFINE_boolean(
+        "few_shot",
+        False,
+        "Train on a few texts per label, from a checkpoint for sentence embeddings. The defaults become 1 epoch, "
+        "batches of 16 and a learning rate of 2e-5.",
+    )
     flags.DEFINE_list("labels", None, "The labels in the order of their ids (default: those of train_file, sorted).")
     define_fine_tuning_flags()
     flags.DEFINE_string("teacher", None, "The model folder of a classifier whose answers are learned (distillation).")
@@ -85,12 +91,17 @@ def main() -> None:
     refuse_flags_without_effect(problem_type != "regression", "with --problem_type=regression", "labels")
     data = _Data(task_name, problem_type, _files(task_name))
     check_training_flags(has_train=bool(data.train), has_dev="eval" in data.dev)
+    if FLAGS.few_shot:
+        _check_few_shot_flags(problem_type)
     if FLAGS.teacher and not data.train:
         raise InputError("--teacher is for training: give --do_train with it.")
 
     options = fine_tuning_options(
         teacher=FLAGS.teacher, distillation_alpha=FLAGS.distillation_alpha, temperature=FLAGS.temperature
     )
+    if FLAGS.few_shot:
+        defaults = {"num_train_epochs": 1.0, "train_batch_size": 16, "learning_rate": 2e-5}
+        options = dataclasses.replace(options, **{name: defaults[name] for name in defaults if not FLAGS[name].present})
     if options.main_score is None and task_name:
         from keras_bert.tasks.classification.scores import GLUE_MAIN_SCORES
 
@@ -144,37 +155,46 @@ class _Data:
         self.dev = {part: found for part, found in examples.items() if part.startswith("eval")}
         self.test = {part: found for part, found in examples.items() if part.startswith("predict")}
 
-    def train_in(self, output_dir: str, options) -> None:
+    @property
+    def model_class(self) -> type:
+        from keras_bert.models.sentence_classifier import SentenceClassifier
         from keras_bert.models.sequence_classifier import SequenceClassifier
+
+        return SentenceClassifier if FLAGS.few_shot else SequenceClassifier
+
+    def train_in(self, output_dir: str, options) -> None:
+        from keras_bert.training.few_shot import train_few_shot
         from keras_bert.training.fine_tuning import fine_tune
 
+        arguments = {"labels": self.labels or ["score"], "problem_type": self.problem_type}
+        if FLAGS.few_shot:
+            train_few_shot(output_dir, self.train, start=starting_point(), options=options, model_arguments=arguments)
+            return
         fine_tune(
             output_dir,
-            SequenceClassifier,
+            self.model_class,
             self.train,
             self.dev.get("eval"),
             start=starting_point(),
             options=options,
-            model_arguments={"labels": self.labels or ["score"], "problem_type": self.problem_type},
+            model_arguments=arguments,
         )
 
     def evaluate_in(self, output_dir: str) -> dict[str, float]:
-        from keras_bert.models.sequence_classifier import SequenceClassifier
         from keras_bert.training.finished_runs import evaluate_run
 
         return evaluate_run(
-            output_dir, SequenceClassifier, self.dev, batch_size=FLAGS.eval_batch_size, **trained_model_flags()
+            output_dir, self.model_class, self.dev, batch_size=FLAGS.eval_batch_size, **trained_model_flags()
         )
 
     def predict_in(self, output_dir: str) -> None:
-        from keras_bert.models.sequence_classifier import SequenceClassifier
         from keras_bert.tasks.classification.glue_submission import submission_name, write_submission
         from keras_bert.training.finished_runs import predict_run
 
         for part, test in self.test.items():
             answered = predict_run(
                 output_dir,
-                SequenceClassifier,
+                self.model_class,
                 test,
                 batch_size=FLAGS.predict_batch_size,
                 name=part.replace("predict", "test"),
@@ -186,6 +206,16 @@ class _Data:
                 predictions = [getattr(answer, field) for answer in answered.answers]
                 path = write_submission(os.path.abspath(output_dir), submission, predictions)
                 print(f"{path}: for gluebenchmark.com")
+
+
+def _check_few_shot_flags(problem_type: str) -> None:
+    """Raises `InputError` if flags ask for what few-shot training does not do."""
+    if problem_type != "classification":
+        raise InputError(f"--few_shot learns one label per text. Received: --problem_type={problem_type}.")
+    refused = ("teacher", "lora_rank", "freeze_layers", "freeze_encoder", "freeze_embeddings", "keep_best")
+    given = next((name for name in refused if FLAGS[name].value), None)
+    if given:
+        raise InputError(f"--few_shot has no --{given}. Leave it out.")
 
 
 def _check_same_columns(examples: list) -> None:

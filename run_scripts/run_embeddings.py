@@ -7,6 +7,9 @@ Reads .tsv, .csv and .jsonl files. Which columns are named decides what is learn
     --text_columns=sentence1,sentence2 --score_column=s   scored pairs: CoSENT
     --text_columns=text --label_column=label              labelled texts: triplets
 
+With --cross_encoder it trains a model that scores a query and a text together: the first column is the query, and
+scores are relevances from 0 to 1.
+
 Example:
   python -m run_scripts.run_embeddings --init_checkpoint=all-MiniLM-L6-v2 --data_dir=questions \\
       --text_columns=question,answer --do_train --do_eval --output_dir=runs/search
@@ -49,6 +52,7 @@ def define_flags() -> None:
     flags.DEFINE_string("score_column", None, "The column with the similarity of each pair.")
     flags.DEFINE_float("score_scale", 1.0, "Scores are divided by this number, such as 5 for scores from 0 to 5.")
     flags.DEFINE_string("label_column", None, "The column with the label of each text.")
+    flags.DEFINE_boolean("cross_encoder", False, "Train a CrossEncoder, which ranks texts, instead of vectors.")
     flags.DEFINE_enum("loss", None, _LOSS_NAMES, "The loss. Default: chosen by the columns.")
     flags.DEFINE_float("temperature", None, "Divides the cosines of in_batch_negatives and cosent (default: 0.05).")
     flags.DEFINE_boolean("symmetric", None, "in_batch_negatives: whether positives must find their anchors too.")
@@ -62,10 +66,24 @@ def main() -> None:
     # All files are read before TensorFlow is loaded.
     files = data_files(_ENDINGS)
     refuse_flags_without_effect(FLAGS.score_column, "without --score_column", "score_scale")
+    if FLAGS.cross_encoder:
+        flags_of_vectors = (
+            "label_column",
+            "loss",
+            "temperature",
+            "symmetric",
+            "margin",
+            "matryoshka_dimensions",
+            "pooling",
+        )
+        given = next((name for name in flags_of_vectors if FLAGS[name].value is not None), None)
+        if given:
+            raise InputError(f"--cross_encoder has no --{given}. Leave it out.")
     parts = {part: _read(path, with_labels=part != "predict") for part, path in files.items()}
     train, dev, test = (parts.get(part) for part in ("train", "eval", "predict"))
     check_training_flags(has_train=bool(train), has_dev=bool(dev))
 
+    from keras_bert.models.cross_encoder import CrossEncoder
     from keras_bert.models.sentence_encoder import SentenceEncoder
     from keras_bert.tasks.embedding.task import MAIN_SCORES
     from keras_bert.training.fine_tuning import fine_tune
@@ -73,24 +91,25 @@ def main() -> None:
 
     model = trained_model_flags()
     arguments = {"pooling": FLAGS.pooling} if FLAGS.pooling else {}
-    kind = (train or dev or test).kind
+    model_class = CrossEncoder if FLAGS.cross_encoder else SentenceEncoder
+    main_score = MAIN_SCORES.get((train or dev or test).kind, "spearman")
+    if FLAGS.cross_encoder and main_score == "ndcg@10":
+        main_score = "mrr@10"
 
     def train_in(folder, options):
-        fine_tune(
-            folder, SentenceEncoder, train, dev, start=starting_point(), options=options, model_arguments=arguments
-        )
+        fine_tune(folder, model_class, train, dev, start=starting_point(), options=options, model_arguments=arguments)
 
     def evaluate_in(folder):
-        return evaluate_run(folder, SentenceEncoder, dev, batch_size=FLAGS.eval_batch_size, **model)
+        return evaluate_run(folder, model_class, dev, batch_size=FLAGS.eval_batch_size, **model)
 
     def predict_in(folder):
-        predict_run(folder, SentenceEncoder, test, batch_size=FLAGS.predict_batch_size, **model)
+        predict_run(folder, model_class, test, batch_size=FLAGS.predict_batch_size, **model)
 
     train_evaluate_predict(
         fine_tuning_options(),
         train_in if train else None,
         evaluate_in if dev else None,
-        MAIN_SCORES.get(kind, "spearman"),
+        main_score,
         predict_in if test else None,
     )
 

@@ -1,4 +1,4 @@
-"""What docs/text_prediction.md and docs/embeddings.md say is so: their scripts and commands run as they stand."""
+"""What the pages on text prediction and embeddings say is so: their scripts and commands run as they stand."""
 
 import json
 import pathlib
@@ -13,10 +13,13 @@ import pytest
 from keras_bert.config import BertConfig
 from keras_bert.embeddings.vector_index import VectorIndex
 from keras_bert.models.masked_lm import MaskedLM
+from keras_bert.models.sentence_classifier import SentenceClassifier
+from keras_bert.models.sentence_encoder import SentenceEncoder
 from keras_bert.tokenization.vocabulary import Vocabulary
 
 PROJECT = pathlib.Path(__file__).resolve().parent.parent
-PAGES = {name: (PROJECT / "docs" / f"{name}.md").read_text("utf-8") for name in ("text_prediction", "embeddings")}
+NAMES = ("text_prediction", "embeddings", "training_embeddings")
+PAGES = {name: (PROJECT / "docs" / f"{name}.md").read_text("utf-8") for name in NAMES}
 SCRIPTS = [
     pytest.param(name, script, id=f"{name}-{number}")
     for name, page in PAGES.items()
@@ -48,7 +51,7 @@ def models(tmp_path_factory):
     """Name of a page -> the model that its scripts use; the features of a page are of four layers."""
     return {
         name: write_model(tmp_path_factory.mktemp(name) / "my_bert", num_layers)
-        for name, num_layers in (("text_prediction", 1), ("embeddings", 4))
+        for name, num_layers in zip(NAMES, (1, 4, 1), strict=True)
     }
 
 
@@ -75,6 +78,12 @@ def test_ten_lines_run_as_they_stand(page, script, models, tmp_path, monkeypatch
     if "model.evaluate(texts)" in script:
         assert "perplexity" in shown
         assert MaskedLM.from_pretrained("my_better_bert").vocabulary == VOCABULARY
+    elif "rank(" in script:
+        assert len(shown.splitlines()) >= 2
+    elif "fit_few_shot" in script:
+        assert SentenceClassifier.from_pretrained("my_classifier").labels == ("no", "yes")
+    elif "save_pretrained" in script:
+        assert SentenceEncoder.from_pretrained("for_sentence_transformers").pooling == ("mean",)
     elif "VectorIndex" in script:
         assert len(VectorIndex.load("my_index")) == 3
     elif "project" in script:
@@ -87,7 +96,7 @@ def test_ten_lines_run_as_they_stand(page, script, models, tmp_path, monkeypatch
 
 
 def test_the_pages_have_a_script_for_each_use():
-    assert len(SCRIPTS) == 9
+    assert len(SCRIPTS) == 13
 
 
 @pytest.fixture(scope="module")

@@ -12,6 +12,7 @@ from keras_bert.checkpoints.model_weights import model_weights, start_as, tensor
 from keras_bert.checkpoints.optimizer_slots import adam_slots_of
 from keras_bert.checkpoints.resizing import resized
 from keras_bert.config import POOLINGS
+from keras_bert.models.cross_encoder import CrossEncoder
 from keras_bert.models.new_parts import NewParts
 from keras_bert.models.sentence_classifier import SentenceClassifier
 from keras_bert.models.sentence_encoder import SentenceEncoder
@@ -139,6 +140,8 @@ def _arguments(model_class: type, checkpoint: BertCheckpoint, given: Mapping) ->
         arguments = {**checkpoint.arguments, **arguments}
     if issubclass(model_class, (SentenceEncoder, SentenceClassifier)):
         arguments = {**_sentence_arguments(model_class, checkpoint, "pooling" in arguments), **arguments}
+    if issubclass(model_class, CrossEncoder):
+        arguments.setdefault("problem_type", "regression")
     head = labelled_head(model_class)
     if head is None:
         return arguments, checkpoint

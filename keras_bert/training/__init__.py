@@ -5,6 +5,7 @@ pretraining_options.py      the options of a pre-training run
 pretraining_phase.py        one phase of pre-training: records of one length
 pretraining_evaluation.py   evaluates a pre-trainer on records
 fine_tuning.py              the fine-tuning run of every task
+few_shot.py                 the run of a classifier on a few texts per label
 finished_runs.py            evaluates and predicts with the model of a finished run, for every task
 question_answering.py       the additional options and files of question answering runs
 starting_point.py           starts a run from random weights or from a model folder

@@ -173,7 +173,7 @@ def fine_tune(
     task.before_training(train)
     rows = task.encode(train, options.max_seq_length).print_notes().rows
     _prepare(model, options)
-    settings = _settings(model, task, train, dev, start, options, model_arguments)
+    settings = run_settings(model, task, train, dev, start, options, model_arguments)
     folder = RunFolder(output_dir, settings, options.keep_checkpoint_max)
     if any_worker(os.path.isdir(folder.model_path)):
         print(f"{folder.path}: the training is finished")
@@ -187,7 +187,7 @@ def fine_tune(
     return model
 
 
-def _settings(model, task: TextTask, train, dev, start: StartingPoint, options, model_arguments) -> dict[str, Any]:
+def run_settings(model, task: TextTask, train, dev, start: StartingPoint, options, model_arguments) -> dict[str, Any]:
     """Returns the settings that must not change when the run is resumed. Its arguments are those of `fine_tune`."""
     return {
         "run": task.name,
