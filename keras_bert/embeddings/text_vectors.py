@@ -3,6 +3,7 @@
 Texts are computed in batches of similar length and come back in their order; only a window of them is in memory.
 """
 
+import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
@@ -19,10 +20,17 @@ _STEP = 16  # rows are padded to multiples of it, so that few different lengths 
 
 
 class EncodedText(NamedTuple):
-    """The ids of a text, [CLS] and [SEP] included, and the segment of each."""
+    """A row of tokens.
+
+    Attributes:
+        ids: the ids, [CLS] and [SEP] included.
+        segment_ids: the segment of each.
+        is_first: whether the row is the first of its text; the others are further windows of a long text.
+    """
 
     ids: list[int]
     segment_ids: list[int]
+    is_first: bool = True
 
 
 def sentence_embeddings(
@@ -95,11 +103,11 @@ def sentence_embeddings(
         compute = _forward_function(encoder, pooling, pooled)
     if dimensions is not None and not 1 <= dimensions <= size:
         raise InputError(f"dimensions must be between 1 and {size}, the size of the vectors. Received: {dimensions}")
-    encoded = encode_texts(model, texts, max_seq_length, prefix)
-    found = list(_outputs(compute, model.config, encoded, batch_size, on_progress))
-    result = np.array([output for output, _ in found], "float32").reshape(-1, size)[:, :dimensions]
-    cut_unit = dimensions is not None and getattr(model, "normalize", False)
-    if normalize or (normalize is None and cut_unit):
+    encoded = encode_texts(model, texts, max_seq_length, prefix, getattr(model, "doc_stride", None))
+    result = np.array(list(_text_outputs(compute, model.config, encoded, batch_size, on_progress)), "float32")
+    result = result.reshape(-1, size)[:, :dimensions]
+    # The first numbers of a vector of length 1, and the mean of several, are shorter.
+    if normalize or (normalize is None and model.normalize):
         result /= np.maximum(np.linalg.norm(result, axis=1, keepdims=True), 1e-12)
     return result
 
@@ -168,10 +176,18 @@ def token_features(
     return (output[:length].copy() for output, length in outputs)
 
 
-def encode_texts(model, texts: Iterable, max_seq_length: int | None = None, prefix: str = "") -> Iterator[EncodedText]:
+def encode_texts(
+    model, texts: Iterable, max_seq_length: int | None = None, prefix: str = "", doc_stride: int | None = None
+) -> Iterator[EncodedText]:
     """Yields the tokens of texts, or of pairs `(text, text)`, cut to a length as Google's scripts do.
 
-    `prefix` is put before each first text.
+    Args:
+        model: a model with a vocabulary.
+        texts: strings, or pairs of strings.
+        max_seq_length: the largest number of tokens in a row; None for the number of the model's positions.
+        prefix: is put before each first text.
+        doc_stride: single texts that are too long become several windows, which begin this many tokens apart. None:
+            they are cut at their end.
     """
     config, vocabulary = model.config, model.vocabulary
     if vocabulary is None:
@@ -187,6 +203,11 @@ def encode_texts(model, texts: Iterable, max_seq_length: int | None = None, pref
         first, *second = map(tokenizer.encode, [prefix + parts[0], *parts[1:]])
         second = second[0] if second else []
         room = longest - special_tokens.num_special(2 if second else 1)
+        if doc_stride and not second and len(first) > room:
+            for begin, end in _window_places(len(first), room, min(doc_stride, room)):
+                ids = [vocabulary.cls_id, *first[begin:end], vocabulary.sep_id]
+                yield EncodedText(ids, [0] * len(ids), is_first=begin == 0)
+            continue
         while len(first) + len(second) > room:
             (first if len(first) > len(second) else second).pop()
         between = special_tokens.num_between if second else 1
@@ -196,6 +217,33 @@ def encode_texts(model, texts: Iterable, max_seq_length: int | None = None, pref
             ids += [*second, vocabulary.sep_id]
             segment_ids += [1] * (len(second) + 1)
         yield EncodedText(ids, segment_ids)
+
+
+def _window_places(length: int, room: int, stride: int) -> list[tuple[int, int]]:
+    """Returns where the windows of a long text begin and end.
+
+    >>> _window_places(6, room=4, stride=2), _window_places(7, room=4, stride=2)
+    ([(0, 4), (2, 6)], [(0, 4), (2, 6), (4, 7)])
+    """
+    number = 1 + max(-((room - length) // stride), 0)
+    return [(begin, min(begin + room, length)) for begin in range(0, number * stride, stride)]
+
+
+def _text_outputs(
+    compute: Callable, config: BertConfig, encoded: Iterable[EncodedText], batch_size: int, on_progress: Callable
+) -> Iterator[np.ndarray]:
+    """Yields the output of each text: the mean over its windows, weighted by their numbers of tokens."""
+    encoded, rows = itertools.tee(encoded)
+    total, weight = None, 0
+    outputs = _outputs(compute, config, encoded, batch_size, on_progress)
+    for row, (output, length) in zip(rows, outputs, strict=True):
+        if row.is_first and weight:
+            yield total / weight
+            total, weight = None, 0
+        total = output * length if total is None else total + output * length
+        weight += length
+    if weight:
+        yield total / weight
 
 
 def _outputs(
@@ -215,7 +263,7 @@ def _outputs(
             outputs = np.asarray(compute(batch), "float32")
             for index, output in zip(chosen, outputs, strict=True):
                 found[index] = output, len(window[index].ids)
-            on_progress(len(chosen))
+            on_progress(sum(window[index].is_first for index in chosen))
         yield from found
 
 

@@ -365,3 +365,10 @@ def check_labels(labels, fewest: int = 2) -> tuple[str, ...]:
         number = "two or more" if fewest > 1 else "one or more"
         raise InputError(f"labels must be {number} different names. Received: {list(labels)}")
     return labels
+
+
+def check_doc_stride(doc_stride: int | None) -> int | None:
+    """Returns `doc_stride`. Raises `InputError` unless it is a whole number from 1, or None."""
+    if doc_stride is not None and (not isinstance(doc_stride, int) or isinstance(doc_stride, bool) or doc_stride < 1):
+        raise InputError(f"doc_stride must be a whole number from 1, or None. Received: {doc_stride!r}")
+    return doc_stride

@@ -7,7 +7,7 @@ from keras import ops
 from keras_bert.accelerate.backend import on_tensorflow
 from keras_bert.config import SENTENCE_POOLING, BertConfig
 from keras_bert.layers.text_pooling import TextPooling
-from keras_bert.models.base import TaskModel, example_weights
+from keras_bert.models.base import TaskModel, check_doc_stride, example_weights
 from keras_bert.models.class_names import stored_class
 from keras_bert.models.embedding_losses import EmbeddingLoss, InBatchNegatives, as_loss
 from keras_bert.models.encoder import BertEncoder
@@ -49,6 +49,8 @@ class SentenceEncoder(TaskModel):
         prompts: name -> text that is put before each text, such as {"query": "query: "}.
         default_prompt: the name of the prompt that is used when none is named; None for no prompt.
         max_seq_length: longer texts are cut to this many tokens; None for the number of the model's positions.
+        doc_stride: `encode` and exports cut longer texts into overlapping windows instead, which begin this many tokens
+            apart. The vector of a text is the mean over its windows, weighted by tokens. Training cuts texts.
 
     Call arguments:
         inputs: dictionary of `input_ids`, `input_mask` and `segment_ids`, int `[..., S]`. There may be several leading
@@ -77,12 +79,14 @@ class SentenceEncoder(TaskModel):
         prompts: Mapping[str, str] | None = None,
         default_prompt: str | None = None,
         max_seq_length: int | None = None,
+        doc_stride: int | None = None,
         **kwargs,
     ):
         super().__init__(naming_the_pooling(config, pooling, len(dense)), **kwargs)
         self.prompts = dict(prompts or {})
         self.default_prompt = default_prompt
         self.max_seq_length = max_seq_length
+        self.doc_stride = check_doc_stride(doc_stride)
         self._check_arguments()
         self.loss_choice: EmbeddingLoss | None = None
         self._loss_of_examples: EmbeddingLoss | None = None
@@ -250,6 +254,7 @@ class SentenceEncoder(TaskModel):
             "prompts": self.prompts,
             "default_prompt": self.default_prompt,
             "max_seq_length": self.max_seq_length,
+            "doc_stride": self.doc_stride,
         }
         return {**super().get_config(), **arguments}
 

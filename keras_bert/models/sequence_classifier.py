@@ -7,7 +7,7 @@ from keras import ops
 
 from keras_bert.config import BertConfig
 from keras_bert.layers.dropout import Dropout
-from keras_bert.models.base import TaskModel, check_labels, example_weights
+from keras_bert.models.base import TaskModel, check_doc_stride, check_labels, example_weights
 from keras_bert.models.class_names import stored_class
 from keras_bert.models.encoder import BertEncoder
 from keras_bert.models.losses import (
@@ -73,13 +73,19 @@ class SequenceClassifier(TaskModel):
     text_task = "keras_bert.tasks.classification.task.ClassificationTask"
 
     def __init__(
-        self, config: BertConfig, labels: Sequence[str] = ("score",), problem_type: str = "classification", **kwargs
+        self,
+        config: BertConfig,
+        labels: Sequence[str] = ("score",),
+        problem_type: str = "classification",
+        doc_stride: int | None = None,
+        **kwargs,
     ):
         if problem_type not in PROBLEM_TYPES:
             raise InputError(f"problem_type must be one of {', '.join(PROBLEM_TYPES)}. Received: {problem_type!r}")
         self.metric_names = ("mean_absolute_error" if problem_type == "regression" else "accuracy",)
         super().__init__(config, **kwargs)
         self.problem_type = problem_type
+        self.doc_stride = check_doc_stride(doc_stride)
         self.labels = check_labels(labels, fewest=1 if problem_type == "regression" else 2)
         self.encoder = BertEncoder(config, dtype=self.dtype_policy, name="encoder")
         self.dropout = Dropout(config.hidden_dropout_prob, dtype=self.dtype_policy, name="dropout")
@@ -141,4 +147,6 @@ class SequenceClassifier(TaskModel):
         arguments = {"labels": list(self.labels)}
         if self.problem_type != "classification":
             arguments["problem_type"] = self.problem_type
+        if self.doc_stride is not None:
+            arguments["doc_stride"] = self.doc_stride
         return {**super().get_config(), **arguments}

@@ -95,3 +95,30 @@ def _joined(segments: Sequence, lengths: list, columns, separators: Sequence[int
         begin = end + num_separators
         sources = tf.where((columns >= end) & (columns < begin), sep_index, sources)
     return tf.gather(values, sources)
+
+
+def cut_windows(tokens, room: int, stride: int):
+    """Cuts rows into windows that overlap; a row that fits is one window.
+
+    Args:
+        tokens: RaggedTensor of ids, `(rows, None)`.
+        room: the largest number of tokens in a window.
+        stride: the number of tokens between the beginnings of two windows; at most `room` is used.
+
+    Returns:
+        RaggedTensor of ids, `(windows, None)`, and int64 `(windows,)`, the row of each window.
+
+    Example, with room 4 and stride 2:
+        [[1, 2, 3, 4, 5, 6], [7]] -> [[1, 2, 3, 4], [3, 4, 5, 6], [7]] and [0, 0, 1]
+    """
+    import tensorflow as tf
+
+    stride = min(stride, room)
+    lengths = tokens.row_lengths()
+    num_windows = 1 + tf.maximum(-((room - lengths) // stride), 0)
+    row = tf.repeat(tf.range(tokens.nrows()), num_windows)
+    number = tf.range(tf.size(row, tf.int64)) - tf.gather(tf.cumsum(num_windows, exclusive=True), row)
+    begins = tf.gather(tokens.row_starts(), row) + number * stride
+    ends = tf.minimum(begins + room, tf.gather(tokens.row_limits(), row))
+    places = tf.ragged.range(begins, ends)
+    return places.with_values(tf.gather(tokens.values, places.values)), row

@@ -21,16 +21,41 @@ class Encoded:
     Attributes:
         rows: the token rows, with labels if the examples have them.
         notes: sentences that report how many texts were cut or left out.
+        windows: for texts that were cut into overlapping windows, the example of each row; or None.
     """
 
     rows: TokenRows
     notes: Sequence[str] = ()
+    windows: np.ndarray | None = None
 
     def print_notes(self, file: TextIO | None = None) -> "Encoded":
         """Prints the notes, on standard output by default, and returns this object."""
         for note in self.notes:
             print(note, file=file)
         return self
+
+    def outputs_of_examples(self, outputs: np.ndarray) -> np.ndarray:
+        """Returns the outputs of examples `[N, ...]` from those of rows: the mean over windows, weighted by tokens."""
+        if self.windows is None:
+            return outputs
+        return mean_over_windows(outputs, self.windows, np.diff(self.rows.splits))
+
+
+def mean_over_windows(outputs: np.ndarray, examples: np.ndarray, num_tokens: np.ndarray) -> np.ndarray:
+    """Returns the means of the outputs of windows, weighted by their numbers of tokens.
+
+    >>> mean_over_windows(np.array([[1.0], [4.0], [7.0]]), np.array([0, 0, 1]), np.array([1, 2, 5])).tolist()
+    [[3.0], [7.0]]
+
+    Args:
+        outputs: float `[V, D]`.
+        examples: int `[V]`, the example of each window, in order from 0.
+        num_tokens: int `[V]`, special tokens included.
+    """
+    weights = num_tokens.astype(np.float64)
+    totals = np.zeros((examples[-1] + 1, outputs.shape[1]))
+    np.add.at(totals, examples, outputs * weights[:, None])
+    return (totals / np.bincount(examples, weights)[:, None]).astype(outputs.dtype)
 
 
 @dataclasses.dataclass(frozen=True)

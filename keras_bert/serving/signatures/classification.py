@@ -15,6 +15,7 @@ from keras_bert.serving.signatures.signature_inputs import (
     packer,
     text_signature,
     tokens_signature,
+    windows_signature,
 )
 
 # A label of several is given when it is more probable than not.
@@ -25,7 +26,8 @@ def classifier_signatures(model, tokenizer, options: SignatureOptions) -> dict:
     """Returns the signatures of a `SequenceClassifier`.
 
     Inputs: `text`, strings `[B]`, and for pairs `text_b`, strings `[B]`, where an empty one means a single text. Or
-    `input_ids`, for pairs `segment_ids`, int32 `[B, S]`, and `lengths`, int32 `[B]`.
+    `input_ids`, for pairs `segment_ids`, int32 `[B, S]`, and `lengths`, int32 `[B]`. If the model has a `doc_stride`,
+    single texts may be of any length.
 
     Outputs, where L is the number of labels:
         one label: `label`, strings `[B]`, and its `probability`, float32 `[B]`; `labels`, strings `[B, L]`, the same
@@ -46,11 +48,22 @@ def classifier_signatures(model, tokenizer, options: SignatureOptions) -> dict:
         return tf.cast(model(model_inputs(*rows), training=False), tf.float32)
 
     @tf.function(input_signature=[IDS, IDS, IDS], autograph=False)
+    def run(*rows):
+        return run_rows(logits_of, rows, len(model.labels))
+
+    def finish(logits):
+        return outputs_of(logits, tf.constant(list(model.labels)))
+
+    @tf.function(input_signature=[IDS, IDS, IDS], autograph=False)
     def answer(*rows):
-        return outputs_of(run_rows(logits_of, rows, len(model.labels)), tf.constant(list(model.labels)))
+        return finish(run(*rows))
 
     pack = packer(model.vocabulary, options.max_seq_length)
-    of_text = text_signature(pack, tokenizer.tokenize, answer, options.text_pairs)
+    if model.doc_stride and not options.text_pairs:
+        room = options.max_seq_length - model.vocabulary.special_tokens.num_special(1)
+        of_text = windows_signature(pack, tokenizer.tokenize, run, finish, room, model.doc_stride)
+    else:
+        of_text = text_signature(pack, tokenizer.tokenize, answer, options.text_pairs)
     of_tokens = tokens_signature(answer, options.max_seq_length, options.text_pairs)
     apis = _of_serving_apis(of_text, model.problem_type, len(model.labels))
     return {"serving_default": of_text, "tokens": of_tokens, **apis}

@@ -18,7 +18,7 @@ from keras_bert.serving.signatures.signature_inputs import (
     signature,
     text_signature,
     tokens_signature,
-    trim,
+    windows_signature,
 )
 from keras_bert.serving.signatures.tokenize import token_rows
 
@@ -93,21 +93,33 @@ def _text_signatures(model, tokenizer, options, vectors_of, size: int, normalize
         return unit_length(vectors) if normalize else vectors
 
     @tf.function(input_signature=[IDS, IDS, IDS], autograph=False)
+    def run(*rows):
+        return run_rows(pool, rows, size)
+
+    def finish(vectors):
+        return {"embedding": unit_length(vectors) if normalize else vectors}
+
+    @tf.function(input_signature=[IDS, IDS, IDS], autograph=False)
     def embed(*rows):
-        return {"embedding": run_rows(pool, rows, size)}
+        return {"embedding": run(*rows)}
 
     def tokenize(text):
         return tokenizer.tokenize(tf.strings.join([prompt, text]) if prompt else text)
 
     pack = packer(model.vocabulary, options.max_seq_length)
+    stride = getattr(model, "doc_stride", None)
+    if stride:
+        room = options.max_seq_length - model.vocabulary.special_tokens.num_special(1)
+        of_text = windows_signature(pack, tokenize, run, finish, room, stride)
+    else:
+        of_text = text_signature(pack, tokenize, embed, options.text_pairs)
+    of_single_text = text_signature(pack, tokenize, embed, False) if options.text_pairs else of_text
 
     @signature(text=([None], tf.string), text_b=([None], tf.string))
     def score(text, text_b):
-        rows = trim(*pack([tokenize(tf.concat([text, text_b], 0))]))
-        first, second = tf.split(unit_length(embed(*rows)["embedding"]), 2)
+        first, second = tf.split(unit_length(of_single_text(tf.concat([text, text_b], 0))["embedding"]), 2)
         return {"score": tf.reduce_sum(first * second, axis=1)}
 
-    of_text = text_signature(pack, tokenize, embed, options.text_pairs)
     return {
         "serving_default": of_text,
         "embed": of_text,

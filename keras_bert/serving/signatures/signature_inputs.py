@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from keras_bert.program.errors import InputError
 from keras_bert.records import features
-from keras_bert.records.segments import pack_segments
+from keras_bert.records.segments import cut_windows, pack_segments
 from keras_bert.tokenization.tokenizer import TokenTable
 
 # Ids, mask or segment numbers of a batch.
@@ -83,6 +83,33 @@ def text_signature(pack, tokenize, compute, text_pairs: bool):
         return compute(*trim(*choose_rows(is_pair, pack([first, second]), pack([first]))))
 
     return of_text_pair if text_pairs else of_text
+
+
+def windows_signature(pack, tokenize, run, finish, room: int, stride: int):
+    """Returns the signature of `text`, strings `[B]`, for texts of any length.
+
+    A text that is too long is cut into overlapping windows. Its outputs are the means over the windows, weighted by
+    their numbers of tokens.
+
+    Args:
+        pack: what `packer` returns.
+        tokenize: strings `[B]` -> RaggedTensor `[B, None]` of ids.
+        run: ids, mask and segment numbers, int32 `[V, S]` -> float32 `[V, D]`.
+        finish: float32 `[B, D]` -> the outputs of the signature.
+        room: the largest number of tokens in a window, without special tokens.
+        stride: the number of tokens between the beginnings of two windows.
+    """
+
+    @signature(text=([None], tf.string))
+    def of_long_text(text):
+        windows, owner = cut_windows(tokenize(text), room, stride)
+        rows = trim(*pack([windows]))
+        weights = tf.cast(tf.reduce_sum(rows[1], axis=1, keepdims=True), tf.float32)
+        number = tf.size(text, tf.int64)
+        totals = tf.math.unsorted_segment_sum(run(*rows) * weights, owner, number)
+        return finish(totals / tf.math.unsorted_segment_sum(weights, owner, number))
+
+    return of_long_text
 
 
 def tokens_signature(compute, max_seq_length: int, text_pairs: bool):

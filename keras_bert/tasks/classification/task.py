@@ -13,7 +13,7 @@ from keras_bert.tasks.base import Answered, Encoded, TextTask
 from keras_bert.tasks.classification import examples as classification
 from keras_bert.tasks.classification import report
 from keras_bert.tasks.classification.examples import TextExamples
-from keras_bert.tasks.classification.rows import encode_texts
+from keras_bert.tasks.classification.rows import encode_texts, encode_windows
 from keras_bert.tasks.classification.scores import multi_label_scores, regression_scores, single_label_scores
 from keras_bert.tasks.encoding import encode_in_parts
 from keras_bert.tasks.report_files import write_numbers, write_table
@@ -84,6 +84,8 @@ class ClassificationTask(TextTask):
 
     def encode(self, examples: TextExamples, max_seq_length: int | None = None) -> Encoded:
         length = self.checked_length(max_seq_length)
+        if self.model.doc_stride and examples.second_texts is None:
+            return self._encode_windows(examples, length)
 
         def encode(part: slice):
             second_texts = examples.second_texts and examples.second_texts[part]
@@ -96,7 +98,22 @@ class ClassificationTask(TextTask):
         note = f"{examples.source}: {num_cut} of {len(examples)} texts were cut to {length} tokens"
         return Encoded(self._with_labels(rows, labels, examples.weights), [note] if num_cut else [])
 
+    def _encode_windows(self, examples: TextExamples, length: int) -> Encoded:
+        """Encodes texts as overlapping windows. In training, each window has the label of its text."""
+
+        def encode(part: slice):
+            rows, texts = encode_windows(examples.texts[part], self.tokenizer, length, self.model.doc_stride)
+            return rows, texts + part.start
+
+        padding = {features.INPUT_IDS: self.tokenizer.vocabulary.pad_id}
+        rows, texts = encode_in_parts(encode, len(examples), padding)
+        texts = np.concatenate(texts)
+        labels = None if examples.labels is None else self._kind.label_ids(examples, self.model.labels)[texts]
+        weights = None if examples.weights is None else np.asarray(examples.weights, np.float32)[texts]
+        return Encoded(self._with_labels(rows, labels, weights), windows=texts)
+
     def answers(self, examples: TextExamples, encoded: Encoded, outputs: np.ndarray) -> list:
+        outputs = encoded.outputs_of_examples(outputs)
         is_number = np.isfinite(outputs).all(axis=1)
         if not is_number.all():
             raise InputError(
