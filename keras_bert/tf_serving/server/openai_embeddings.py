@@ -48,8 +48,8 @@ def openai_error_body(http_status: int, error: StatusError) -> bytes:
     if http_status == _TOO_MANY_REQUESTS:
         kind = "rate_limit_error"
     param, code = getattr(error, "param", None), getattr(error, "openai_code", None)
-    rest = json.dumps({"type": kind, "param": param, "code": code})
-    return f'{{"error": {{"message": {quoted(error.message)}, {rest[1:-1]}}}}}'.encode("utf-8", "surrogateescape")
+    members = {"message": error.message, "type": kind, "param": param, "code": code}
+    return json.dumps({"error": members}, ensure_ascii=False).encode("utf-8", "surrogateescape")
 
 
 @dataclasses.dataclass(frozen=True)
