@@ -1,4 +1,4 @@
-"""TensorFlow Serving's REST API as an ASGI application, with health, metrics and the page beside it."""
+"""TensorFlow Serving's REST API as an ASGI application, with OpenAI's embeddings, health, metrics and the page."""
 
 import asyncio
 import contextlib
@@ -19,6 +19,7 @@ from keras_bert.tf_serving.server.json_tensors import arrays_from_request, respo
 from keras_bert.tf_serving.server.json_text import error_body, parse_object, shown
 from keras_bert.tf_serving.server.model_messages import metadata_body, status_body
 from keras_bert.tf_serving.server.model_store import ModelVersion
+from keras_bert.tf_serving.server.openai_embeddings import EMBEDDINGS_PATH, answer_embeddings, openai_error_body
 from keras_bert.tf_serving.server.page import PAGE_HEADERS, page_html
 from keras_bert.tf_serving.server.status import Code, StatusError, invalid_argument
 from keras_bert.tf_serving.wire.methods import http_status
@@ -62,20 +63,23 @@ class RestApi:
     async def __call__(self, scope, receive, send) -> None:
         if scope["type"] != "http":
             return
-        status, headers = 200, []
+        status, headers, error = 200, [], None
         try:
             body = await self._answer(scope, receive)
-        except StatusError as error:
-            status, body = http_status(error.code.name), error_body(error.message)
+        except StatusError as failure:
+            status, error = http_status(failure.code.name), failure
         except TooLarge:
             text = f"The body is larger than {self._max_body_bytes} bytes, the most that this server takes."
-            status, body, headers = 413, error_body(text), [(b"connection", b"close")]
+            status, error, headers = 413, invalid_argument(text), [(b"connection", b"close")]
         except TooSlow:
             text = f"The body did not arrive within {self._body_seconds:g} seconds."
-            status, body, headers = 408, error_body(text), [(b"connection", b"close")]
+            status, error, headers = 408, invalid_argument(text), [(b"connection", b"close")]
         except Exception:
             logger.exception("%s %s", scope["method"], scope["path"])
-            status, body = 500, error_body("Internal error; the server's log says more.")
+            status, error = 500, StatusError(Code.INTERNAL, "Internal error; the server's log says more.")
+        if error is not None:
+            is_openai = _path(scope) == EMBEDDINGS_PATH
+            body = openai_error_body(status, error) if is_openai else error_body(error.message)
         headers += [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
         await send({"type": "http.response.start", "status": status, "headers": headers})
         await send({"type": "http.response.body", "body": b"" if scope["method"] == "HEAD" else body})
@@ -87,7 +91,10 @@ class RestApi:
             return await self._answer_to(scope, await self._body(receive), receive)
 
     async def _answer_to(self, scope, body: bytes, receive) -> bytes:
-        method, path = scope["method"], scope["raw_path"].decode("latin-1").partition("?")[0]
+        method, path = scope["method"], _path(scope)
+        if method == "POST" and path == EMBEDDINGS_PATH:
+            async with _while_connected(receive):
+                return await answer_embeddings(self._inference, body)
         found = {"POST": _ASK, "GET": _LOOK}.get(method, re.compile("(?!)")).fullmatch(path)
         if not found:
             raise invalid_argument("Malformed request: ", method, " ", path)
@@ -201,6 +208,10 @@ async def _while_connected(receive) -> AsyncIterator[None]:
         raise StatusError(Code.CANCELLED, "The client has gone away.") from None
     finally:
         watcher.cancel()
+
+
+def _path(scope) -> str:
+    return scope["raw_path"].decode("latin-1").partition("?")[0]
 
 
 def _unquoted(text: str) -> str:

@@ -1,0 +1,286 @@
+"""OpenAI's POST /v1/embeddings on the development server: what OpenAI's clients send and read."""
+
+import base64
+import json
+import socket
+import time
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from served_models import TEXTS, Exports, make_models
+from small_saved_models import HttpClient
+
+from keras_bert.tf_serving.server.batching import BatchingOptions
+from keras_bert.tf_serving.server.model_config import ModelConfig
+from keras_bert.tf_serving.server.run_server import ServerOptions, background_server
+
+WORDS = tf.TensorSpec([None], tf.string, name="text")
+# "abc" -> [3, 4, 12]: the number of bytes, then 4 and 12.
+VECTORS = {"abc": [3, 4, 12], "": [0, 4, 12], "é": [2, 4, 12]}
+
+
+@tf.function(input_signature=[WORDS])
+def embed(text):
+    size = tf.cast(tf.strings.length(text), tf.float32)
+    return {"embedding": tf.stack([size, 4 + 0 * size, 12 + 0 * size], axis=1)}
+
+
+@tf.function(input_signature=[WORDS])
+def tokenize(text):
+    return {"lengths": tf.strings.length(text) + 2}
+
+
+@tf.function(input_signature=[WORDS, tf.TensorSpec([None], tf.string, name="text_b")])
+def embed_pairs(text, text_b):
+    return embed(text + text_b)
+
+
+@tf.function(input_signature=[WORDS])
+def classify(text):
+    return {"label": text}
+
+
+@tf.function(input_signature=[WORDS])
+def embed_all_at_once(text):
+    return {"embedding": tf.ones([1, 3]) * tf.cast(tf.size(text), tf.float32)}
+
+
+@tf.function(input_signature=[WORDS])
+def embed_nothing(text):
+    return {"embedding": tf.zeros([tf.size(text), 3])}
+
+
+MODELS = {
+    "letters": {"serving_default": embed, "tokenize": tokenize},
+    "uncounted": {"serving_default": embed},
+    "zeros": {"serving_default": embed_nothing},
+    "pairs": {"serving_default": embed_pairs},
+    "labels": {"serving_default": classify},
+    "no_default": {"embed": embed},
+    "wrong_shape": {"serving_default": embed_all_at_once},
+}
+
+
+@pytest.fixture(scope="module")
+def configs(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("models")
+    for name, signatures in MODELS.items():
+        tf.saved_model.save(tf.Module(), str(folder / name / "1"), signatures=signatures)
+    return [ModelConfig(name, str(folder / name)) for name in MODELS]
+
+
+def wait_until_ready(port: int) -> None:
+    for _ in range(600):
+        with HttpClient(port) as client:
+            if client.raw("GET", "/healthz/ready")[0] == 200:
+                return
+        time.sleep(0.05)
+    raise AssertionError("the models are not loaded")
+
+
+@pytest.fixture(scope="module")
+def port(configs):
+    options = ServerOptions(port=0, grpc_port=None, max_body_bytes=1 << 20, body_seconds=0.5)
+    with background_server(configs, options) as addresses:
+        wait_until_ready(addresses.port)
+        yield addresses.port
+
+
+@pytest.fixture
+def ask(port):
+    """Returns a function: members of the request -> (status, parsed body)."""
+    return lambda **members: post(port, members)
+
+
+def post(port: int, members: dict | bytes) -> tuple[int, dict]:
+    body = members if isinstance(members, bytes) else json.dumps(members).encode()
+    with HttpClient(port) as client:
+        status, answer = client.raw("POST", "/v1/embeddings", body, {"Authorization": "Bearer x"})
+    return status, json.loads(answer)
+
+
+def decoded(text: str) -> list[float]:
+    return np.frombuffer(base64.b64decode(text), "<f4").tolist()
+
+
+def test_a_text_gets_a_vector_and_the_number_of_its_tokens(ask):
+    assert ask(model="letters", input="abc") == (
+        200,
+        {
+            "object": "list",
+            "data": [{"object": "embedding", "index": 0, "embedding": [3.0, 4.0, 12.0]}],
+            "model": "letters",
+            "usage": {"prompt_tokens": 5, "total_tokens": 5},
+        },
+    )
+
+
+@pytest.mark.parametrize(("encoding", "vector"), [("float", list), ("base64", decoded)])
+def test_several_texts_get_vectors_in_their_order_in_both_encodings(ask, encoding, vector):
+    status, answer = ask(model="letters", input=list(VECTORS), encoding_format=encoding, user="somebody")
+    assert status == 200
+    assert [row["index"] for row in answer["data"]] == [0, 1, 2]
+    assert [vector(row["embedding"]) for row in answer["data"]] == list(VECTORS.values())
+    assert answer["usage"] == {"prompt_tokens": 5 + 2 + 4, "total_tokens": 5 + 2 + 4}
+
+
+def test_members_that_are_null_are_as_if_they_were_left_out(ask):
+    status, answer = ask(model="letters", input="abc", encoding_format=None, dimensions=None, user=None)
+    assert (status, answer["data"][0]["embedding"]) == (200, [3.0, 4.0, 12.0])
+
+
+@pytest.mark.parametrize("encoding", ["float", "base64"])
+def test_fewer_dimensions_are_the_first_numbers_at_length_one(ask, encoding):
+    _, answer = ask(model="letters", input="abc", dimensions=2, encoding_format=encoding)
+    vector = answer["data"][0]["embedding"]
+    np.testing.assert_allclose(decoded(vector) if encoding == "base64" else vector, [0.6, 0.8], rtol=1e-6)
+    _, answer = ask(model="letters", input="abc", dimensions=3)
+    np.testing.assert_allclose(answer["data"][0]["embedding"], np.array([3, 4, 12]) / 13, rtol=1e-6)
+
+
+def test_a_vector_of_zeros_stays_zeros_when_it_is_shortened(ask):
+    status, answer = ask(model="zeros", input="abc", dimensions=2)
+    assert (status, answer["data"][0]["embedding"]) == (200, [0.0, 0.0])
+
+
+def test_without_the_signature_tokenize_no_tokens_are_counted(ask):
+    status, answer = ask(model="uncounted", input="abc")
+    assert (status, answer["usage"]) == (200, {"prompt_tokens": 0, "total_tokens": 0})
+
+
+@pytest.mark.parametrize(
+    ("members", "param", "message"),
+    [
+        ({"input": "a"}, "model", '"model" must be the name of a model. Received: nothing'),
+        ({"model": 5, "input": "a"}, "model", '"model" must be the name of a model. Received: 5'),
+        ({"model": "letters"}, "input", '"input" must be a string or a list of strings. Received: nothing'),
+        ({"model": "letters", "input": 5}, "input", '"input" must be a string or a list of strings. Received: 5'),
+        ({"model": "letters", "input": []}, "input", '"input" must have 1 to 2048 texts. Received: 0'),
+        ({"model": "letters", "input": ["a"] * 2049}, "input", '"input" must have 1 to 2048 texts. Received: 2049'),
+        ({"model": "letters", "input": ["a", None]}, "input", '"input[1]" must be a string. Received: nothing'),
+        ({"model": "letters", "input": ["a", ["b"]]}, "input", "\"input[1]\" must be a string. Received: ['b']"),
+        ({"model": "letters", "input": [101, 102]}, "input", "Received token ids"),
+        ({"model": "letters", "input": [[101], [102]]}, "input", "Received token ids"),
+        ({"model": "letters", "input": "a", "encoding_format": "int8"}, "encoding_format", 'must be "float" or'),
+        ({"model": "letters", "input": "a", "dimensions": 0}, "dimensions", "must be a whole number from 1"),
+        ({"model": "letters", "input": "a", "dimensions": True}, "dimensions", "must be a whole number from 1"),
+        ({"model": "letters", "input": "a", "dimensions": 2.0}, "dimensions", "must be a whole number from 1"),
+        ({"model": "letters", "input": "a", "dimensions": 4}, "dimensions", "must be at most 3, the width of this"),
+        ({"model": "letters", "input": "a", "dimension": 2}, None, "Unrecognized request argument supplied: dimension"),
+        ({"model": "pairs", "input": "a"}, "model", "it takes text, text_b and gives embedding"),
+        ({"model": "labels", "input": "a"}, "model", "it takes text and gives label"),
+        ({"model": "no_default", "input": "a"}, "model", "it has no signature serving_default"),
+        ({"model": "wrong_shape", "input": ["a", "b"]}, "model", "its answer to 2 texts has the shape (1, 3)"),
+        (b"[]", None, "The body must be a JSON object"),
+        (b'{"model"', None, "It cannot be read as JSON"),
+    ],
+)
+def test_wrong_requests_get_an_error_in_the_form_of_openai(port, members, param, message):
+    status, answer = post(port, members)
+    assert status == 400
+    assert answer["error"].keys() == {"message", "type", "param", "code"}
+    assert message in answer["error"]["message"]
+    assert (answer["error"]["type"], answer["error"]["param"]) == ("invalid_request_error", param)
+
+
+def test_an_unknown_model_is_404(ask):
+    message = 'The model "nobodyé" does not exist, or no version of it is loaded.'
+    error = {"message": message, "type": "invalid_request_error", "param": "model", "code": "model_not_found"}
+    assert ask(model="nobodyé", input="a") == (404, {"error": error})
+
+
+def test_as_many_texts_as_openai_takes_are_answered(ask):
+    status, answer = ask(model="letters", input=["abc"] * 2048, encoding_format="base64")
+    assert status == 200
+    assert [decoded(row["embedding"]) for row in answer["data"]] == [[3.0, 4.0, 12.0]] * 2048
+
+
+def test_a_body_that_is_too_large_is_413_in_the_form_of_openai(ask):
+    status, answer = ask(model="letters", input="a" * (1 << 20))
+    message = "The body is larger than 1048576 bytes, the most that this server takes."
+    error = {"message": message, "type": "invalid_request_error", "param": None, "code": None}
+    assert (status, answer) == (413, {"error": error})
+
+
+def test_a_body_that_does_not_arrive_is_408_in_the_form_of_openai(port):
+    with socket.create_connection(("127.0.0.1", port), timeout=5) as connection:
+        connection.sendall(b"POST /v1/embeddings HTTP/1.1\r\nHost: localhost\r\nContent-Length: 30\r\n\r\n{")
+        answer = connection.recv(1 << 16)
+    assert answer.startswith(b"HTTP/1.1 408 ")
+    assert b'{"error": {"message": "The body did not arrive within 0.5 seconds."' in answer
+
+
+def test_other_methods_are_malformed_and_tensorflow_servings_paths_are_as_before(port):
+    with HttpClient(port, "letters") as client:
+        status, body = client.raw("GET", "/v1/embeddings")
+        assert (status, json.loads(body)["error"]["message"]) == (400, "Malformed request: GET /v1/embeddings")
+        assert client.raw("GET", "/v1/models") == (400, b'{"error": "Missing model name in request."}')
+        assert client.ask({"instances": ["abc"]}) == (200, {"predictions": [[3.0, 4.0, 12.0]]})
+
+
+def test_requests_are_counted_under_models_that_there_are(port):
+    def counts() -> dict[str, float]:
+        with HttpClient(port) as client:
+            lines = client.raw("GET", "/monitoring/prometheus/metrics")[1].decode().splitlines()
+        return {name: float(number) for name, _, number in (line.rpartition(" ") for line in lines if line[0] != "#")}
+
+    before = counts()
+    post(port, {"model": "letters", "input": "a"})
+    post(port, {"model": "letters", "input": []})
+    post(port, {"model": "invented", "input": "a"})
+    post(port, b"{")
+    after = counts()
+    count, latency = ":tensorflow:serving:request_count{", ":tensorflow:serving:request_latency_count{"
+    changed = [name for name in after if name.startswith((count, latency)) and after[name] != before.get(name, 0)]
+    assert {name: after[name] - before.get(name, 0) for name in changed} == {
+        count + 'model_name="letters",status="OK"}': 1,
+        count + 'model_name="letters",status="INVALID_ARGUMENT"}': 1,
+        count + 'model_name="",status="NOT_FOUND"}': 1,
+        count + 'model_name="",status="INVALID_ARGUMENT"}': 1,
+        latency + 'API="embeddings",entrypoint="REST",model_name="letters"}': 1,
+    }
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"max_rows": 3}, "The request has 4 rows; the most that this server takes are 3 (--max_rows)."),
+        ({"batching": BatchingOptions(max_batch_size=3)}, "Task size 4 is larger than maximum input batch size 3"),
+    ],
+)
+def test_the_bounds_of_predict_hold(configs, options, message):
+    with background_server(configs[:1], ServerOptions(port=0, grpc_port=None, **options)) as addresses:
+        wait_until_ready(addresses.port)
+        status, answer = post(addresses.port, {"model": "letters", "input": ["abc"] * 3})
+        assert (status, answer["usage"]["prompt_tokens"]) == (200, 15)
+        status, answer = post(addresses.port, {"model": "letters", "input": ["abc"] * 4})
+        assert status == 400
+        assert message in answer["error"]["message"]
+
+
+def test_more_requests_than_allowed_are_429_in_the_form_of_openai(configs):
+    with background_server(configs[:1], ServerOptions(port=0, grpc_port=None, max_requests=1)) as addresses:
+        wait_until_ready(addresses.port)
+        with socket.create_connection(("127.0.0.1", addresses.port)) as waiting:
+            waiting.sendall(b"POST /v1/embeddings HTTP/1.1\r\nHost: localhost\r\nContent-Length: 30\r\n\r\n{")
+            for _ in range(100):
+                status, answer = post(addresses.port, {"model": "letters", "input": "a"})
+                if status == 429:
+                    break
+                time.sleep(0.02)
+    assert (status, answer["error"]["type"]) == (429, "rate_limit_error")
+
+
+def test_an_exported_sentence_encoder_gives_the_vectors_of_encode(tmp_path):
+    models = {"sentence": make_models()["sentence"]}
+    encoder = models["sentence"][0]
+    Exports(models, tmp_path)["sentence"]
+    config = ModelConfig("sentence", str(tmp_path / "sentence"))
+    with background_server([config], ServerOptions(port=0, grpc_port=None)) as addresses:
+        wait_until_ready(addresses.port)
+        _, answer = post(addresses.port, {"model": "sentence", "input": TEXTS, "encoding_format": "base64"})
+        _, one = post(addresses.port, {"model": "sentence", "input": "the fox"})
+    vectors = [decoded(row["embedding"]) for row in answer["data"]]
+    np.testing.assert_allclose(vectors, encoder.encode(TEXTS), atol=1e-5)
+    assert one["usage"] == {"prompt_tokens": 4, "total_tokens": 4}  # [CLS] the fox [SEP]
