@@ -2,7 +2,8 @@
 
 text_vectors.py       sentence embeddings, and features of tokens
 vector_files.py       files of both
-vector_index.py       exact search over sentence embeddings
+vector_index.py       search over sentence embeddings, and its folder
+neighbour_graph.py    the graph for approximate search, by FAISS
 summarization.py      selects the most central sentences of a text
 word_senses.py        vectors of one word in its sentences
 word_sense_files.py   these vectors as table and picture

@@ -57,6 +57,34 @@ def atomic_folder(path: str | os.PathLike) -> Iterator[str]:
 
 
 @contextlib.contextmanager
+def replacement_folder(path: str | os.PathLike) -> Iterator[str]:
+    """Yields a temporary folder that takes the place of the folder `path` when the block ends without an error.
+
+    The old folder, with all that is in it, is removed afterwards. After an error it is unchanged. No system renames a
+    folder over a full one, so there are two renames: a process that is killed between them leaves the old and the new
+    folder complete, both under temporary names.
+
+    Raises:
+        InputError: the folder cannot be written or replaced, or the disk is full.
+    """
+    target = _target(path)
+    with temporary_folder(path) as temporary:
+        yield temporary
+        with explain_write_errors(path):
+            _sync_tree(temporary)
+            shutil.copymode(target, temporary)
+            old = _temporary_name(target)
+            os.rename(target, old)
+            try:
+                os.rename(temporary, target)
+            except BaseException:
+                os.rename(old, target)
+                raise
+            _sync_folder(os.path.dirname(target))
+    shutil.rmtree(old, ignore_errors=True)
+
+
+@contextlib.contextmanager
 def temporary_folder(path: str | os.PathLike) -> Iterator[str]:
     """Yields a new temporary folder that `publish_folder` can rename to `path`. Removes it at the end of the block.
 
