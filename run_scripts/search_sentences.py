@@ -61,9 +61,11 @@ def main():
     if is_new and index_dir:
         check_output_folder(index_dir)
 
-    from keras_bert.embeddings.vector_index import VectorIndex
+    from keras_bert.embeddings.vector_index import VectorIndex, check_replaceable_index
 
     index = None if is_new else VectorIndex.load(index_dir)
+    if arguments.append:
+        check_replaceable_index(index_dir)
 
     from keras_bert.models.sentence_encoder import SentenceEncoder
 

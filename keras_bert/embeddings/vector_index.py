@@ -11,7 +11,7 @@ from tqdm import tqdm
 
 from keras_bert.embeddings.neighbour_graph import GraphSearch, build_graph, check_graph, import_faiss
 from keras_bert.embeddings.text_vectors import sentence_embeddings
-from keras_bert.program.atomic_output import atomic_folder, replacement_folder
+from keras_bert.program.atomic_output import atomic_folder, check_replaceable_folder, replacement_folder
 from keras_bert.program.errors import InputError
 from keras_bert.program.json_files import checked, member, parse_json, read_json_object
 from keras_bert.tokenization.user_inputs import as_texts
@@ -217,9 +217,7 @@ class VectorIndex:
         """
         is_replaced = replace and os.path.isdir(path) and bool(os.listdir(path))
         if is_replaced:
-            others = sorted(set(os.listdir(path)) - {VECTORS_FILE, TEXTS_FILE, FACTS_FILE, GRAPH_FILE})
-            if others:
-                raise InputError(f"{os.fspath(path)} has other files than an index: {others[0]}. Save to a new folder.")
+            check_replaceable_index(path)
         with replacement_folder(path) if is_replaced else atomic_folder(path) as folder:
             np.save(os.path.join(folder, VECTORS_FILE), self.vectors)
             if self.graph is not None:
@@ -261,6 +259,14 @@ class VectorIndex:
         except (OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
             raise InputError(f"The index {path} is damaged: {error}. Build it again.") from None
         return cls(vectors, texts, fingerprint, options, graph)
+
+
+def check_replaceable_index(path: str | os.PathLike) -> None:
+    """Checks that `VectorIndex.save` can replace a folder. Raises `InputError`: it has other files than an index."""
+    others = sorted(set(os.listdir(path)) - {VECTORS_FILE, TEXTS_FILE, FACTS_FILE, GRAPH_FILE})
+    if others:
+        raise InputError(f"{os.fspath(path)} has other files than an index: {others[0]}. Save to a new folder.")
+    check_replaceable_folder(path)
 
 
 def _load_graph(path: str, num_vectors: int) -> np.ndarray | None:

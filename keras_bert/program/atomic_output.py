@@ -65,8 +65,9 @@ def replacement_folder(path: str | os.PathLike) -> Iterator[str]:
     folder complete, both under temporary names.
 
     Raises:
-        InputError: the folder cannot be written or replaced, or the disk is full.
+        InputError: as `check_replaceable_folder`, or the disk is full.
     """
+    check_replaceable_folder(path)
     target = _target(path)
     with temporary_folder(path) as temporary:
         yield temporary
@@ -171,6 +172,22 @@ def check_output_folder(path: str | os.PathLike) -> None:
         if os.path.isdir(target) and set(os.listdir(target)) - ({_LOST_AND_FOUND} if must_stay else set()):
             raise InputError(f"The output folder {os.fspath(path)} is not empty. Remove it or give another name.")
         _try_to_write(os.path.join(target, _CONTENT) if must_stay else target)
+
+
+def check_replaceable_folder(path: str | os.PathLike) -> None:
+    """Checks that another folder can take the place of the folder `path`.
+
+    Raises:
+        InputError: `path` is a mount point, or its parent folder cannot be written.
+    """
+    with explain_write_errors(path):
+        target = _target(path)
+        _try_to_write(target)
+        if _is_mount_point(target):
+            raise InputError(
+                f"Cannot replace {os.fspath(path)}: it is a mount point, so no new folder can take its place. Give the "
+                "name of a new folder."
+            )
 
 
 @contextlib.contextmanager
