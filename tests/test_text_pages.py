@@ -76,7 +76,7 @@ def test_ten_lines_run_as_they_stand(page, script, models, tmp_path, monkeypatch
         assert "perplexity" in shown
         assert MaskedLM.from_pretrained("my_better_bert").vocabulary == VOCABULARY
     elif "VectorIndex" in script:
-        assert len(VectorIndex.load("my_index")) == 3
+        assert len(VectorIndex.load("my_index")) == 4
     elif "project" in script:
         assert shown.count("bank of") == 2
     elif "LayerMixture" in script:
