@@ -1,5 +1,6 @@
 """Search over vectors of texts."""
 
+import contextlib
 import json
 import os
 import sys
@@ -395,6 +396,21 @@ def test_a_graph_without_links_is_searched_exactly(large):
     index = VectorIndex(large.vectors, large.texts, "", {}, check_graph(empty, 3000))
     found, expected = index.nearest(clusters(9, seed=1)), large.nearest(clusters(9, seed=1), exact=True)
     np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, 3e38])
+def test_vectors_that_are_no_numbers_are_said_or_harmless(large, graph, value):
+    damaged = large.vectors.copy()
+    damaged[::2, ::3] = value
+    for vectors in (damaged, np.full_like(damaged, value)):
+        index = VectorIndex(vectors, large.texts, "", {}, graph)
+        for exact in (False, True):
+            with np.errstate(all="ignore"), contextlib.suppress(InputError):
+                numbers, _ = index.nearest(clusters(9, seed=1), exact=exact)
+                assert numbers.shape == (9, 5)
+                assert 0 <= numbers.min() <= numbers.max() < 3000
+    with pytest.raises(InputError, match="has vectors that are not finite"):
+        VectorIndex(np.full_like(damaged, np.nan), large.texts, "", {}, graph).nearest(clusters(9))
 
 
 def test_the_limits_are_those_of_faiss():

@@ -314,6 +314,8 @@ def _largest(row: np.ndarray, count: int) -> np.ndarray:
     candidates = np.arange(len(row))
     if len(row) > count:
         candidates = np.flatnonzero(row >= np.partition(row, -count)[-count])
+        if len(candidates) < count:  # NaN is not larger than anything
+            raise InputError("The index, or a query, has vectors that are not finite. Build it again.")
     return candidates[np.argsort(-row[candidates], kind="stable")[:count]]
 
 
