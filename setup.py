@@ -64,6 +64,9 @@ SERVING = [
     "protobuf>=6.31.1,<8",
 ]
 
+# The graphs of large indexes. They are given to FAISS array by array, in the layout of the version that was tried.
+SEARCH = ["faiss-cpu>=1.15.1,<1.16"]
+
 setup(
     name="keras-bert-pipeline",
     version=VERSION,
@@ -118,8 +121,10 @@ setup(
             "zstandard>=0.23,<1",
             "pyyaml>=6,<7",
             "ruff==0.17.5",  # formatting differs between versions
+            *SEARCH,
             *SERVING,
         ],
+        "search": SEARCH,
         "serving": SERVING,
         "zstd": ["zstandard>=0.23,<1"],
         # Its own environment: it keeps protobuf, pyarrow, pillow and python-dateutil below the versions of the others.

@@ -1,10 +1,13 @@
 """Finds the texts that mean most nearly what a query says, by sentence embeddings.
 
-With --input_file an index of its lines is made and, with --index_dir, kept; without it, the index in --index_dir is
-asked. An index knows the model that made it and takes no other.
+With --input_file an index of its lines is made and, with --index_dir, kept; --append adds them to the index that is
+there. Without --input_file, the index in --index_dir is asked. An index knows the model that made it and takes no
+other.
+From 50,000 texts on, search is approximate and needs the extra `search`; --exact compares all texts.
 
 Example:
   python -m run_scripts.search_sentences --init_checkpoint=minilm --input_file=texts.txt --index_dir=index
+  python -m run_scripts.search_sentences --init_checkpoint=minilm --input_file=more.txt --index_dir=index --append
   python -m run_scripts.search_sentences --init_checkpoint=minilm --index_dir=index --query='a kitten on a rug'
 """
 
@@ -18,6 +21,8 @@ def define_flags() -> None:
     flags.DEFINE_string("init_checkpoint", None, "A checkpoint of any format, with its vocabulary.", required=True)
     flags.DEFINE_string("input_file", None, "Texts to search in, one a line; empty lines are left out.")
     flags.DEFINE_string("index_dir", None, "The folder of the index: to write with --input_file, to read without.")
+    flags.DEFINE_bool("append", False, "Adds the texts of --input_file to the index in --index_dir.")
+    flags.DEFINE_bool("exact", False, "Compares all texts, and keeps no graph in an index that is written.")
     flags.DEFINE_multi_string("query", [], "What to look for; may be given several times.")
     flags.DEFINE_string("query_file", None, "Queries, one a line.")
     flags.DEFINE_integer("top_k", 5, "How many texts for each query.", lower_bound=1)
@@ -37,37 +42,47 @@ def main():
     from keras_bert.program.errors import InputError
 
     arguments = flags.FLAGS
+    index_dir = arguments.index_dir
     refuse_flags_without_effect(
         arguments.input_file, "without --input_file: the index is read", "pooling", "max_seq_length", "batch_size"
     )
+    refuse_flags_without_effect(arguments.input_file and index_dir, "without --input_file and --index_dir", "append")
+    refuse_flags_without_effect(
+        not arguments.append, "with --append: those of the index are used", "pooling", "max_seq_length"
+    )
     refuse_flags_without_effect(arguments.query or arguments.query_file, "without --query or --query_file", "top_k")
     queries = [*arguments.query, *(read_texts(arguments.query_file) if arguments.query_file else [])]
-    if not arguments.input_file and not arguments.index_dir:
+    if not arguments.input_file and not index_dir:
         raise InputError("There is nothing to search in: give --input_file, or --index_dir of an index.")
-    if not queries and not (arguments.input_file and arguments.index_dir):
+    if not queries and not (arguments.input_file and index_dir):
         raise InputError("There is nothing to look for: give --query or --query_file.")
     texts = [text for text in read_texts(arguments.input_file) if text] if arguments.input_file else None
-    if texts is not None and arguments.index_dir:
-        check_output_folder(arguments.index_dir)
+    is_new = texts is not None and not arguments.append
+    if is_new and index_dir:
+        check_output_folder(index_dir)
 
-    from keras_bert.embeddings.vector_index import VectorIndex
+    from keras_bert.embeddings.vector_index import VectorIndex, check_replaceable_index
 
-    index = VectorIndex.load(arguments.index_dir) if texts is None else None
+    index = None if is_new else VectorIndex.load(index_dir)
+    if arguments.append:
+        check_replaceable_index(index_dir)
 
     from keras_bert.models.sentence_encoder import SentenceEncoder
 
     pooling = {"pooling": [arguments.pooling]} if arguments.pooling else {}
     encoder = SentenceEncoder.from_pretrained(arguments.init_checkpoint, **pooling)
-    if index is None:
-        index = VectorIndex.build(
-            encoder, texts, max_seq_length=arguments.max_seq_length, batch_size=arguments.batch_size
-        )
-        if arguments.index_dir:
-            index.save(arguments.index_dir)
-            print(f"{arguments.index_dir}: {len(index):,} texts, vectors of {index.vectors.shape[1]} numbers")
+    options = {"batch_size": arguments.batch_size, "exact": arguments.exact}
+    if is_new:
+        index = VectorIndex.build(encoder, texts, max_seq_length=arguments.max_seq_length, **options)
+    elif arguments.append:
+        index.append(encoder, texts, **options)
+    if texts is not None and index_dir:
+        index.save(index_dir, replace=arguments.append)
+        print(f"{index_dir}: {len(index):,} texts, vectors of {index.vectors.shape[1]} numbers")
     if not queries:
         return
-    for query, hits in zip(queries, index.search(encoder, queries, arguments.top_k), strict=True):
+    found = index.search(encoder, queries, arguments.top_k, exact=arguments.exact)
+    for query, hits in zip(queries, found, strict=True):
         print(query)
         for hit in hits:
             print(f"  {hit.score:.4f}  {hit.text}")

@@ -18,6 +18,7 @@ from keras_bert.program.atomic_output import (
     check_output_folder,
     explain_write_errors,
     remove_partial_files,
+    replacement_folder,
 )
 from keras_bert.program.errors import InputError
 
@@ -93,6 +94,36 @@ def test_a_folder_with_files_is_not_overwritten(tmp_path):
         check_output_folder(tmp_path / "model" / "mine")
     with pytest.raises(InputError, match="a part of the path is a file"):
         check_output_folder(tmp_path / "model" / "mine" / "below")
+
+
+def test_a_folder_takes_the_place_of_another_whole(tmp_path):
+    (tmp_path / "model").mkdir(mode=0o700)
+    (tmp_path / "model" / "old").write_text("old")
+    (tmp_path / "link").symlink_to("model")
+    with pytest.raises(ZeroDivisionError), replacement_folder(tmp_path / "model") as folder:
+        pathlib.Path(folder, "new").write_text(str(1 / 0))
+    assert os.listdir(tmp_path / "model") == ["old"]
+    with replacement_folder(tmp_path / "link") as folder:
+        pathlib.Path(folder, "new").write_text("new")
+        assert os.listdir(tmp_path / "model") == ["old"]
+    assert os.listdir(tmp_path / "model") == ["new"]
+    assert (sorted(os.listdir(tmp_path)), mode_of(tmp_path / "model")) == (["link", "model"], 0o700)
+
+
+def test_a_folder_that_cannot_be_renamed_is_left_as_it_was(tmp_path, monkeypatch):
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model" / "old").write_text("old")
+    rename = os.rename
+
+    def fail_to_publish(source, target):
+        if os.path.exists(os.path.join(source, "new")):
+            raise OSError(errno.EBUSY, os.strerror(errno.EBUSY), target)
+        rename(source, target)
+
+    monkeypatch.setattr(os, "rename", fail_to_publish)
+    with pytest.raises(InputError, match="it is in use"), replacement_folder(tmp_path / "model") as folder:
+        pathlib.Path(folder, "new").write_text("new")
+    assert (os.listdir(tmp_path), os.listdir(tmp_path / "model")) == (["model"], ["old"])
 
 
 def test_a_folder_is_refused_as_an_output_file(tmp_path):
@@ -287,6 +318,16 @@ def test_files_that_appear_in_a_mount_point_meanwhile_are_kept(tmp_path, mounted
     with pytest.raises(ZeroDivisionError), atomic_folder(tmp_path / "disk"):
         raise ZeroDivisionError
     assert list((tmp_path / "disk").iterdir()) == []
+
+
+def test_a_mount_point_is_not_replaced(tmp_path, mounted):
+    mounted(tmp_path / "disk")
+    (tmp_path / "disk").mkdir()
+    with (
+        pytest.raises(InputError, match="disk: it is a mount point, so no new folder"),
+        replacement_folder(tmp_path / "disk"),
+    ):
+        pass
 
 
 def test_a_file_that_cannot_be_replaced_is_refused_before_the_work(tmp_path, mounted):

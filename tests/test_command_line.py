@@ -161,6 +161,16 @@ def test_arguments_after_two_dashes_are_passed_on_only_if_requested(tmp_path):
             "--pooling has no effect without --input_file: the index is read.",
         ),
         (
+            "run_scripts.search_sentences",
+            "--init_checkpoint=c --index_dir=i --query=q --append",
+            "--append has no effect without --input_file and --index_dir.",
+        ),
+        (
+            "run_scripts.search_sentences",
+            "--init_checkpoint=c --index_dir=i --input_file=t --append --pooling=cls",
+            "--pooling has no effect with --append: those of the index are used.",
+        ),
+        (
             "run_scripts.serve",
             "m --enable_batching --num_threads=2",
             "--num_threads has no effect with --enable_batching.",

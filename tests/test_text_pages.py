@@ -85,7 +85,7 @@ def test_ten_lines_run_as_they_stand(page, script, models, tmp_path, monkeypatch
     elif "save_pretrained" in script:
         assert SentenceEncoder.from_pretrained("for_sentence_transformers").pooling == ("mean",)
     elif "VectorIndex" in script:
-        assert len(VectorIndex.load("my_index")) == 3
+        assert len(VectorIndex.load("my_index")) == 4
     elif "project" in script:
         assert shown.count("bank of") == 2
     elif "LayerMixture" in script:
@@ -148,6 +148,8 @@ def answers(my_bert):
         ["search_sentences", model, f"--index_dir={folder}/index", "--query=the bank lends", "--top_k=1"],
         ["search_sentences", model, f"--index_dir={folder}/senses", "--query=bank"],
         ["search_sentences", model, "--query=bank"],
+        ["search_sentences", model, f"--input_file={folder}/texts.txt", f"--index_dir={folder}/index", "--append"],
+        ["search_sentences", model, f"--index_dir={folder}/index", "--query=the bank lends", "--top_k=2", "--exact"],
     ]
     result = subprocess.run(
         [sys.executable, "-c", RUN_ALL, json.dumps(commands)], capture_output=True, text=True, cwd=PROJECT, timeout=900
@@ -177,6 +179,8 @@ def test_commands_answer(answers, my_bert):
     assert found[7].splitlines()[-2:] == [sentence["text"] for sentence in summary["chosen"]]
     assert len(summary["sentences"]) == 4
     assert "3 texts, vectors of 8 numbers" in found[9]
+    assert "6 texts, vectors of 8 numbers" in found[13]
+    assert found[14].splitlines()[-2:] == ["  1.0000  the bank lends"] * 2
     assert found[10].splitlines()[-2:] == ["the bank lends", "  1.0000  the bank lends"]
 
 

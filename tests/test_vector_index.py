@@ -1,6 +1,9 @@
 """Search over vectors of texts."""
 
+import contextlib
 import json
+import os
+import sys
 
 import numpy as np
 import pytest
@@ -8,7 +11,8 @@ from tiny_checkpoints import VOCABULARY, random_checkpoint
 
 from keras_bert.checkpoints import checkpoint as form
 from keras_bert.checkpoints.pretrained import model_of
-from keras_bert.embeddings import vector_index
+from keras_bert.embeddings import neighbour_graph, vector_index
+from keras_bert.embeddings.neighbour_graph import LINKS, MOST_LEVELS, build_graph, check_graph
 from keras_bert.embeddings.text_vectors import sentence_embeddings
 from keras_bert.embeddings.vector_index import VectorIndex, model_fingerprint
 from keras_bert.models.encoder import BertEncoder
@@ -147,3 +151,269 @@ def test_a_damaged_or_absent_index_is_said(index, tmp_path):
     (tmp_path / "index" / "texts.jsonl").unlink()
     with pytest.raises(InputError, match="is not an index: it has no texts.jsonl"):
         VectorIndex.load(tmp_path / "index")
+
+
+def clusters(number: int, size: int = 16, seed: int = 0) -> np.ndarray:
+    """Unit vectors around 50 centres, as those of real texts are."""
+    generator = np.random.default_rng(seed)
+    centres = np.random.default_rng(7).normal(size=(50, size))
+    vectors = centres[generator.integers(50, size=number)] + 0.4 * generator.normal(size=(number, size))
+    return (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype("float32")
+
+
+@pytest.fixture(scope="module")
+def graph():
+    return build_graph(clusters(3000))
+
+
+@pytest.fixture
+def large(graph):
+    return VectorIndex(clusters(3000), [f"text {number}" for number in range(3000)], "", {}, graph)
+
+
+def recall(found: np.ndarray, expected: np.ndarray) -> float:
+    return np.mean([len({*row} & {*other}) / len(other) for row, other in zip(found, expected, strict=True)])
+
+
+@pytest.mark.parametrize("top_k", [1, 10, 100])
+def test_a_graph_finds_nearly_what_the_exact_search_finds(large, top_k):
+    queries = clusters(300, seed=1)
+    numbers, scores = large.nearest(queries, top_k)
+    exact_numbers, exact_scores = large.nearest(queries, top_k, exact=True)
+    assert numbers.shape == scores.shape == (300, top_k)
+    assert recall(numbers, exact_numbers) >= 0.99
+    np.testing.assert_allclose(scores, np.take_along_axis(queries @ large.vectors.T, numbers, 1), atol=1e-6)
+    assert (np.diff(scores) <= 0).all()
+
+
+def test_many_results_and_small_graphs_are_searched_exactly(large):
+    np.testing.assert_array_equal(large.nearest(clusters(2), 101), large.nearest(clusters(2), 101, exact=True))
+    few = VectorIndex(clusters(3), ["x"] * 3, "", {}, build_graph(clusters(3)))
+    np.testing.assert_array_equal(few.nearest(clusters(2), 5)[0], few.nearest(clusters(2), 5, exact=True)[0])
+
+
+def test_the_earlier_of_equal_texts_comes_first_by_a_graph_too():
+    vectors = np.repeat(clusters(100), 3, axis=0)
+    index = VectorIndex(vectors, ["x"] * 300, "", {}, build_graph(vectors))
+    assert index.nearest(vectors[::3], 3)[0].tolist() == np.arange(300).reshape(100, 3).tolist()
+
+
+@pytest.fixture
+def from_four(monkeypatch):
+    """Indexes get a graph from four texts on."""
+    monkeypatch.setattr(vector_index, "GRAPH_FROM", 4)
+
+
+def test_an_index_gets_a_graph_where_it_is_large(encoder, index, from_four):
+    assert index.graph is None
+    assert VectorIndex.build(encoder, TEXTS[:3]).graph is None
+    assert VectorIndex.build(encoder, TEXTS, exact=True).graph is None
+    built = VectorIndex.build(encoder, TEXTS)
+    assert built.graph is not None
+    expected = [hit.text for hit in index.search(encoder, "the fox", 3)[0]]
+    assert [hit.text for hit in built.search(encoder, "the fox", 3)[0]] == expected
+    assert [hit.text for hit in built.search(encoder, "the fox", 3, exact=True)[0]] == expected
+
+
+def test_building_a_graph_shows_how_far_it_is(encoder, from_four, monkeypatch, capsys):
+    monkeypatch.setattr(vector_index, "_SECONDS_WITHOUT_PROGRESS", 0)
+    VectorIndex.build(encoder, TEXTS)
+    assert "graph: 100%" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("first", [3, 5])
+def test_appended_texts_are_found_as_if_they_had_been_built_at_once(encoder, index, from_four, tmp_path, first):
+    VectorIndex.build(encoder, TEXTS[:first]).save(tmp_path / "index")
+    appended = VectorIndex.load(tmp_path / "index")
+    appended.append(encoder, TEXTS[first:])
+    assert appended.texts == TEXTS
+    np.testing.assert_allclose(appended.vectors, index.vectors, atol=1e-6)
+    appended.save(tmp_path / "index", replace=True)
+    assert sorted(os.listdir(tmp_path)) == ["index"]
+    loaded = VectorIndex.load(tmp_path / "index")
+    assert loaded.texts == TEXTS
+    np.testing.assert_array_equal(loaded.graph, appended.graph)
+    for one, other in zip(loaded.search(encoder, TEXTS), index.search(encoder, TEXTS), strict=True):
+        assert [hit.text for hit in one] == [hit.text for hit in other]
+    appended.append(encoder, "fox", exact=True)
+    assert appended.graph is None
+    appended.save(tmp_path / "index", replace=True)
+    assert VectorIndex.load(tmp_path / "index").graph is None
+
+
+def test_a_graph_grows_as_well_as_it_is_built(large):
+    vectors, queries = clusters(3000), clusters(300, seed=1)
+    grown = build_graph(vectors, build_graph(vectors[:2000]), 2000)
+    check_graph(grown, 3000)
+    index = VectorIndex(vectors, large.texts, "", {}, grown)
+    assert recall(index.nearest(queries, 10)[0], large.nearest(queries, 10, exact=True)[0]) >= 0.99
+
+
+def test_appending_is_refused_and_leaves_the_index_as_it_was(encoder, index, tmp_path):
+    other = model_of(BertEncoder, random_checkpoint().replace(config=encoder.config.replace(layer_norm_eps=1e-5)))
+    before = VectorIndex(index.vectors, index.texts, index.fingerprint, index.options)
+    for call, message in [
+        (lambda: before.append(other, "fox"), "The index was made with another model"),
+        (lambda: before.append(encoder, ["fox", ""]), "Text 2 is empty"),
+    ]:
+        with pytest.raises(InputError, match=message):
+            call()
+    wide = VectorIndex(np.zeros((6, 9), "float32"), TEXTS, index.fingerprint, index.options)
+    with pytest.raises(InputError, match=r"Expected vectors \[number, 9\]. Received the shape \[1, 8\]"):
+        wide.append(encoder, "fox")
+    assert before.texts == wide.texts == TEXTS
+
+
+def test_an_index_replaces_only_an_index(index, tmp_path, monkeypatch):
+    index.save(tmp_path / "index", replace=True)
+    index.save(tmp_path / "index", replace=True)
+    monkeypatch.setattr(np, "save", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+    with pytest.raises(KeyboardInterrupt):
+        index.save(tmp_path / "index", replace=True)
+    assert len(VectorIndex.load(tmp_path / "index")) == 6
+    assert os.listdir(tmp_path) == ["index"]
+    (tmp_path / "index" / "notes.txt").touch()
+    with pytest.raises(InputError, match="index has other files than an index: notes.txt. Save to a new folder"):
+        index.save(tmp_path / "index", replace=True)
+
+
+def test_vectors_stay_on_disk_and_the_graph_is_copied(large, tmp_path):
+    large.save(tmp_path / "index")
+    loaded = VectorIndex.load(tmp_path / "index")
+    assert isinstance(loaded.vectors, np.memmap)
+    assert not isinstance(loaded.graph, np.memmap)  # a file that changes after the check cannot harm
+    np.testing.assert_array_equal(loaded.nearest(clusters(9, seed=1)), large.nearest(clusters(9, seed=1)))
+    (tmp_path / "index" / "graph.npy").unlink()
+    assert VectorIndex.load(tmp_path / "index").graph is None
+
+
+def test_without_faiss_an_index_is_searched_exactly_or_names_the_extra(
+    encoder, large, from_four, tmp_path, monkeypatch
+):
+    large.save(tmp_path / "index")
+    monkeypatch.setitem(sys.modules, "faiss", None)
+    loaded = VectorIndex.load(tmp_path / "index")
+    assert loaded.nearest(clusters(2), exact=True)[0].shape == (2, 5)
+    computed = []
+    monkeypatch.setattr(vector_index, "sentence_embeddings", lambda *_, **__: computed.append(1))
+    for call in (lambda: loaded.nearest(clusters(2)), lambda: VectorIndex.build(encoder, TEXTS)):
+        with pytest.raises(InputError, match=r"needs faiss: pip install 'keras-bert-pipeline\[search\]', or"):
+            call()
+    assert not computed
+
+
+def changed(graph: np.ndarray, position: int, value: int) -> np.ndarray:
+    graph = graph.copy()
+    graph[position] = value
+    return graph
+
+
+def from_level_one_to_level_zero(graph: np.ndarray) -> np.ndarray:
+    levels = graph[1:3001]
+    member, other = np.flatnonzero(levels > 1)[0], np.flatnonzero(levels == 1)[0]
+    start = 3001 + LINKS * int((levels[:member] + 1).sum()) + 2 * LINKS
+    return changed(graph, start, other)
+
+
+def upper_level(graph: np.ndarray) -> np.ndarray:
+    """Gives the last vector, which has no upper level, one that has no links of its own."""
+    return changed(graph, 3000, 2)
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda graph: graph[:-1],
+        lambda graph: graph[:3000],
+        lambda graph: graph[:0],
+        lambda graph: graph.reshape(1, -1),
+        lambda graph: graph.astype(np.int64),
+        lambda graph: np.append(graph, np.int32(0)),
+        lambda graph: changed(graph, 0, -1),
+        lambda graph: changed(graph, 0, 3000),
+        lambda graph: changed(graph, 0, int(np.argmin(graph[1:3001]))),
+        lambda graph: changed(graph, 5, 0),
+        lambda graph: changed(graph, 5, MOST_LEVELS + 1),
+        lambda graph: changed(graph, 5, 2**31 - 1),
+        lambda graph: changed(graph, -1, 3000),
+        lambda graph: changed(graph, 4000, -2),
+        from_level_one_to_level_zero,
+        upper_level,
+        lambda graph: build_graph(clusters(2999)),
+        lambda graph: build_graph(clusters(3001)),
+    ],
+)
+def test_a_graph_that_leads_outside_of_the_vectors_is_refused(large, graph, damage, tmp_path):
+    large.save(tmp_path / "index")
+    np.save(tmp_path / "index" / "graph.npy", damage(graph))
+    with pytest.raises(InputError, match="index is damaged: graph.npy is no graph of its vectors"):
+        VectorIndex.load(tmp_path / "index")
+
+
+def test_a_damaged_file_of_a_graph_is_said(large, tmp_path):
+    large.save(tmp_path / "index")
+    path = tmp_path / "index" / "graph.npy"
+    content = path.read_bytes()
+    header = {"descr": "<i4", "fortran_order": False, "shape": (1 << 40,)}
+    for damaged in (b"", content[:40], content[:5000], b"\xff" + content[1:]):
+        path.write_bytes(damaged)
+        with pytest.raises(InputError, match="index is damaged: graph.npy is no graph"):
+            VectorIndex.load(tmp_path / "index")
+    with open(path, "wb") as file:
+        np.lib.format.write_array_header_1_0(file, header)
+        file.truncate((4 << 40) + 200)  # sparse: as large as its header says
+    with pytest.raises(InputError, match="for 3000 vectors"):
+        VectorIndex.load(tmp_path / "index")
+    path.unlink()
+    path.mkdir()
+    with pytest.raises(InputError, match="it is not a file"):
+        VectorIndex.load(tmp_path / "index")
+
+
+def test_flipped_bytes_are_refused_or_harmless(large, graph):
+    generator = np.random.default_rng(0)
+    queries = clusters(20, seed=1)
+    refused = 0
+    is_link = np.flatnonzero(graph[3001:] >= 0) + 3001
+    for number in range(60):
+        content = graph.copy()
+        # The lowest bits of a link lead to another vector that exists.
+        bits = generator.integers(3 if number % 2 else 32, size=16)
+        content[generator.choice(is_link, size=16, replace=False)] ^= (1 << bits).astype(np.uint32).view(np.int32)
+        try:
+            checked = check_graph(content, 3000)
+        except ValueError:
+            refused += 1
+            continue
+        numbers, _ = VectorIndex(large.vectors, large.texts, "", {}, checked).nearest(queries, 10)
+        assert 0 <= numbers.min() <= numbers.max() < 3000
+    assert 0 < refused < 60
+
+
+def test_a_graph_without_links_is_searched_exactly(large):
+    """Whoever wrote it: every result is a text, and no query gets fewer."""
+    empty = np.concatenate([[0], np.ones(3000), np.full(3000 * 2 * LINKS, -1)]).astype(np.int32)
+    index = VectorIndex(large.vectors, large.texts, "", {}, check_graph(empty, 3000))
+    found, expected = index.nearest(clusters(9, seed=1)), large.nearest(clusters(9, seed=1), exact=True)
+    np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, 3e38])
+def test_vectors_that_are_no_numbers_are_said_or_harmless(large, graph, value):
+    damaged = large.vectors.copy()
+    damaged[::2, ::3] = value
+    for vectors in (damaged, np.full_like(damaged, value)):
+        index = VectorIndex(vectors, large.texts, "", {}, graph)
+        for exact in (False, True):
+            with np.errstate(all="ignore"), contextlib.suppress(InputError):
+                numbers, _ = index.nearest(clusters(9, seed=1), exact=exact)
+                assert numbers.shape == (9, 5)
+                assert 0 <= numbers.min() <= numbers.max() < 3000
+    with pytest.raises(InputError, match="has vectors that are not finite"):
+        VectorIndex(np.full_like(damaged, np.nan), large.texts, "", {}, graph).nearest(clusters(9))
+
+
+def test_the_limits_are_those_of_faiss():
+    index = neighbour_graph._faiss_index(clusters(1), None)
+    slots = neighbour_graph.import_faiss().vector_to_array(index.hnsw.cum_nneighbor_per_level)
+    assert slots.tolist() == [0, *(LINKS * (level + 1) for level in range(1, MOST_LEVELS + 1))]

@@ -2,7 +2,8 @@
 
 text_vectors.py       sentence embeddings, and features of tokens
 vector_files.py       files of both
-vector_index.py       exact search over sentence embeddings
+vector_index.py       search over sentence embeddings, and its folder
+neighbour_graph.py    the graph for approximate search, by FAISS
 hard_negatives.py     similar texts that are not relevant, for training
 summarization.py      selects the most central sentences of a text
 word_senses.py        vectors of one word in its sentences

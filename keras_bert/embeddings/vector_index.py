@@ -1,4 +1,4 @@
-"""Search over vectors of texts: exact, in memory, and kept in a folder that knows its model."""
+"""Search over vectors of texts, kept in a folder that knows its model: exact, or by a graph where there are many."""
 
 import dataclasses
 import hashlib
@@ -9,13 +9,19 @@ from collections.abc import Sequence
 import numpy as np
 from tqdm import tqdm
 
+from keras_bert.embeddings.neighbour_graph import GraphSearch, build_graph, check_graph, import_faiss
 from keras_bert.embeddings.text_vectors import search_vectors
-from keras_bert.program.atomic_output import atomic_folder
+from keras_bert.program.atomic_output import atomic_folder, check_replaceable_folder, replacement_folder
 from keras_bert.program.errors import InputError
 from keras_bert.program.json_files import checked, member, parse_json, read_json_object
 from keras_bert.tokenization.user_inputs import as_texts
 
-VECTORS_FILE, TEXTS_FILE, FACTS_FILE = "vectors.npy", "texts.jsonl", "index.json"
+VECTORS_FILE, TEXTS_FILE, FACTS_FILE, GRAPH_FILE = "vectors.npy", "texts.jsonl", "index.json", "graph.npy"
+
+# From this number of texts on, an index has a graph (docs/decisions/graph_is_checked_array.md).
+GRAPH_FROM = 50_000
+# The graph gives at most this many texts for a query; more are searched exactly.
+_MOST_BY_GRAPH = 100
 
 # Before version 0.2 an index called the pooling of [CLS] "first".
 _EARLIER_POOLINGS = {"first": "cls"}
@@ -43,6 +49,7 @@ class VectorIndex:
         texts: N strings.
         fingerprint: of the model, see `model_fingerprint`.
         options: the arguments of `sentence_embeddings` beside model and texts: `pooling`, `max_seq_length`.
+        graph: of the vectors, see `neighbour_graph.build_graph`. Without it, every search is exact.
 
     Example:
         encoder = SentenceEncoder.from_pretrained("all-MiniLM-L6-v2")
@@ -52,71 +59,131 @@ class VectorIndex:
         index.save("my_index")
     """
 
-    def __init__(self, vectors: np.ndarray, texts: Sequence[str], fingerprint: str, options: dict):
+    def __init__(
+        self,
+        vectors: np.ndarray,
+        texts: Sequence[str],
+        fingerprint: str,
+        options: dict,
+        graph: np.ndarray | None = None,
+    ):
         if len(vectors) != len(texts):
             raise InputError(f"Expected a text for each vector. Received: {len(vectors)} vectors, {len(texts)} texts")
         self.vectors, self.texts, self.fingerprint, self.options = vectors, list(texts), fingerprint, dict(options)
+        self.graph = graph
+        self._graph_search = None
 
     def __len__(self) -> int:
         return len(self.texts)
 
     @classmethod
     def build(
-        cls, model, texts, *, pooling: str | None = None, max_seq_length: int | None = None, batch_size: int = 32
+        cls,
+        model,
+        texts,
+        *,
+        pooling: str | None = None,
+        max_seq_length: int | None = None,
+        batch_size: int = 32,
+        exact: bool = False,
     ) -> "VectorIndex":
         """Computes the embeddings of texts; the arguments are those of `sentence_embeddings`.
 
-        If the model has a prompt for documents, it is put before each text.
+        If the model has a prompt for documents, it is put before each text. An index of 50,000 texts or more gets a
+        graph for approximate search, unless it is `exact`.
 
         Raises:
-            InputError: there are no texts, or one is empty; and as `sentence_embeddings`.
+            InputError: there are no texts, or one is empty; FAISS is missing where a graph is built; and as
+                `sentence_embeddings`.
         """
         texts = _checked_texts(texts, "text")
+        gets_graph = _gets_graph(len(texts), exact)
         options = {"pooling": pooling, "max_seq_length": max_seq_length}
-        # Shown where it takes longer than a moment.
-        with tqdm(
-            total=len(texts), unit=" texts", mininterval=_SECONDS_BETWEEN_LINES, delay=_SECONDS_WITHOUT_PROGRESS
-        ) as bar:
-            vectors = search_vectors(model, texts, "document", batch_size=batch_size, on_progress=bar.update, **options)
-        return cls(vectors, texts, model_fingerprint(model), options)
+        vectors = _document_vectors(model, texts, batch_size, options)
+        graph = _build_graph(vectors) if gets_graph else None
+        return cls(vectors, texts, model_fingerprint(model), options, graph)
 
-    def search(self, model, queries, top_k: int = 5, *, batch_size: int = 32) -> list[list[Hit]]:
-        """Returns the most similar texts of each query, the best first; the earlier of equally similar texts first.
+    def append(self, model, texts, *, batch_size: int = 32, exact: bool = False) -> None:
+        """Adds texts behind those of the index; save it afterwards with `replace=True`, or to a new folder.
+
+        A graph grows with the texts. One is built where the index reaches 50,000 texts. With `exact`, none is kept.
+        After an error, the index is as it was.
 
         Raises:
-            InputError: the model is another than that of the index, or a query is empty.
+            InputError: the model is another than that of the index; and as `build`.
+        """
+        texts = _checked_texts(texts, "text")
+        self.check_model(model)
+        gets_graph = _gets_graph(len(self) + len(texts), exact)
+        added = _document_vectors(model, texts, batch_size, self.options)
+        self._check_dimension(added)
+        vectors = np.concatenate([self.vectors, added])
+        graph = _build_graph(vectors, self.graph, len(self)) if gets_graph else None
+        self.vectors, self.texts, self.graph, self._graph_search = vectors, [*self.texts, *texts], graph, None
+
+    def search(self, model, queries, top_k: int = 5, *, batch_size: int = 32, exact: bool = False) -> list[list[Hit]]:
+        """Returns the most similar texts of each query, the best first; the earlier of equally similar texts first.
+
+        Approximate where the index has a graph, unless `exact`; see `nearest`.
+
+        Raises:
+            InputError: the model is another than that of the index, or a query is empty; and as `nearest`.
         """
         queries = _checked_texts(queries, "query")
         self.check_model(model)
         numbers, scores = self.nearest(
-            search_vectors(model, queries, "query", batch_size=batch_size, **self.options), top_k
+            search_vectors(model, queries, "query", batch_size=batch_size, **self.options), top_k, exact=exact
         )
         return [
             [Hit(number, self.texts[number], score) for number, score in zip(*found, strict=True)]
             for found in zip(numbers.tolist(), scores.tolist(), strict=True)
         ]
 
-    def nearest(self, vectors: np.ndarray, top_k: int = 5) -> tuple[np.ndarray, np.ndarray]:
+    def nearest(self, vectors: np.ndarray, top_k: int = 5, *, exact: bool = False) -> tuple[np.ndarray, np.ndarray]:
         """Returns the numbers and products of the nearest texts of each vector, int64 and float32 (Q, top_k).
 
-        All are compared, part by part, so the result is exact. There are fewer columns where the index has fewer texts.
+        Exact, by comparing all vectors part by part, if `exact`, without a graph, or for more than 100 texts. By a
+        graph, about 1 in 200 of the nearest ten is missed; the products are exact. There are fewer columns where the
+        index has fewer texts.
+
+        Raises:
+            InputError: the vectors have another dimension, or FAISS is missing where a graph is searched.
         """
         if top_k < 1:
             raise InputError(f"top_k must be 1 or more. Received: {top_k}")
         vectors = np.asarray(vectors, np.float32)
-        if vectors.ndim != 2 or vectors.shape[1] != self.vectors.shape[1]:
-            raise InputError(
-                f"Expected vectors [number, {self.vectors.shape[1]}]. Received the shape {list(vectors.shape)}"
-            )
+        self._check_dimension(vectors)
         top_k = min(top_k, len(self))
+        by_graph = self.graph is not None and not exact and top_k <= _MOST_BY_GRAPH
+        nearest = self._nearest_by_graph if by_graph else self._nearest
         parts = [
-            self._nearest(vectors[first : first + _QUERIES_AT_ONCE], top_k)
+            nearest(vectors[first : first + _QUERIES_AT_ONCE], top_k)
             for first in range(0, len(vectors), _QUERIES_AT_ONCE)
         ]
         if not parts:
             return np.zeros((0, top_k), np.int64), np.zeros((0, top_k), np.float32)
         numbers, scores = zip(*parts, strict=True)
         return np.concatenate(numbers), np.concatenate(scores)
+
+    def _check_dimension(self, vectors: np.ndarray) -> None:
+        if vectors.ndim != 2 or vectors.shape[1] != self.vectors.shape[1]:
+            raise InputError(
+                f"Expected vectors [number, {self.vectors.shape[1]}]. Received the shape {list(vectors.shape)}"
+            )
+
+    def _nearest_by_graph(self, vectors: np.ndarray, top_k: int) -> tuple[np.ndarray, np.ndarray]:
+        if self._graph_search is None:
+            self._graph_search = GraphSearch(self.vectors, self.graph)
+        # More than are asked for, because the graph's products are of half precision.
+        candidates = self._graph_search.nearest(vectors, min(2 * top_k + 10, len(self)))
+        numbers = np.sort(candidates, axis=1)  # so the earlier of equal texts comes first
+        scores = np.einsum("qh,qkh->qk", vectors, self.vectors[numbers])
+        best = np.argsort(-scores, axis=1, kind="stable")[:, :top_k]
+        cut_off = np.flatnonzero((numbers < 0).any(axis=1))
+        numbers, scores = (np.take_along_axis(array, best, axis=1) for array in (numbers, scores))
+        if len(cut_off):  # parts of the graph may be out of reach
+            numbers[cut_off], scores[cut_off] = self._nearest(vectors[cut_off], top_k)
+        return numbers, scores
 
     def _nearest(self, vectors: np.ndarray, top_k: int) -> tuple[np.ndarray, np.ndarray]:
         numbers = np.zeros((len(vectors), 0), np.int64)
@@ -138,10 +205,23 @@ class VectorIndex:
                 "compared with this model's. Build it again, or load the model that it was made with."
             )
 
-    def save(self, path: str | os.PathLike) -> None:
-        """Writes a new folder: `vectors.npy`, float32 [N, H]; `texts.jsonl`; `index.json`. Raises `InputError`."""
-        with atomic_folder(path) as folder:
+    def save(self, path: str | os.PathLike, *, replace: bool = False) -> None:
+        """Writes a folder: `vectors.npy`, float32 [N, H]; `texts.jsonl`; `index.json`; `graph.npy` if there is one.
+
+        Args:
+            path: a new or empty folder.
+            replace: `path` may also be the folder of an index. The new one takes its place when it is complete.
+
+        Raises:
+            InputError: the folder has other files, or cannot be written.
+        """
+        is_replaced = replace and os.path.isdir(path) and bool(os.listdir(path))
+        if is_replaced:
+            check_replaceable_index(path)
+        with replacement_folder(path) if is_replaced else atomic_folder(path) as folder:
             np.save(os.path.join(folder, VECTORS_FILE), self.vectors)
+            if self.graph is not None:
+                np.save(os.path.join(folder, GRAPH_FILE), self.graph)
             with open(os.path.join(folder, TEXTS_FILE), "w", encoding="utf-8") as file:
                 file.writelines(json.dumps(text, ensure_ascii=False) + "\n" for text in self.texts)
             facts = {"texts": len(self), "model_sha256": self.fingerprint, **self.options}
@@ -175,9 +255,51 @@ class VectorIndex:
             is_table = vectors.ndim == 2 and vectors.dtype == np.float32
             if not is_table or not len(vectors) == len(texts) == facts["texts"]:
                 raise ValueError(f"{len(texts)} texts and vectors {vectors.shape} for {facts['texts']} texts")
+            graph = _load_graph(os.path.join(path, GRAPH_FILE), len(vectors))
         except (OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
             raise InputError(f"The index {path} is damaged: {error}. Build it again.") from None
-        return cls(vectors, texts, fingerprint, options)
+        return cls(vectors, texts, fingerprint, options, graph)
+
+
+def check_replaceable_index(path: str | os.PathLike) -> None:
+    """Checks that `VectorIndex.save` can replace a folder. Raises `InputError`: it has other files than an index."""
+    others = sorted(set(os.listdir(path)) - {VECTORS_FILE, TEXTS_FILE, FACTS_FILE, GRAPH_FILE})
+    if others:
+        raise InputError(f"{os.fspath(path)} has other files than an index: {others[0]}. Save to a new folder.")
+    check_replaceable_folder(path)
+
+
+def _load_graph(path: str, num_vectors: int) -> np.ndarray | None:
+    if not os.path.lexists(path):
+        return None
+    try:
+        if not os.path.isfile(path):
+            raise ValueError("it is not a file")
+        return check_graph(np.lib.format.open_memmap(path, mode="r"), num_vectors)
+    except (OSError, ValueError, TypeError, OverflowError) as error:
+        raise ValueError(f"{GRAPH_FILE} is no graph of its vectors ({error}); without it, search is exact") from None
+
+
+def _gets_graph(num_texts: int, exact: bool) -> bool:
+    """Returns whether an index has a graph, and checks that FAISS is there before the embeddings are computed."""
+    gets_graph = num_texts >= GRAPH_FROM and not exact
+    if gets_graph:
+        import_faiss()
+    return gets_graph
+
+
+def _build_graph(vectors: np.ndarray, graph: np.ndarray | None = None, num_vectors: int = 0) -> np.ndarray:
+    return build_graph(
+        vectors, graph, num_vectors if graph is not None else 0, seconds_without_progress=_SECONDS_WITHOUT_PROGRESS
+    )
+
+
+def _document_vectors(model, texts, batch_size: int, options: dict) -> np.ndarray:
+    # Shown where it takes longer than a moment.
+    with tqdm(
+        total=len(texts), unit=" texts", mininterval=_SECONDS_BETWEEN_LINES, delay=_SECONDS_WITHOUT_PROGRESS
+    ) as bar:
+        return search_vectors(model, texts, "document", batch_size=batch_size, on_progress=bar.update, **options)
 
 
 def _largest(row: np.ndarray, count: int) -> np.ndarray:
@@ -185,6 +307,8 @@ def _largest(row: np.ndarray, count: int) -> np.ndarray:
     candidates = np.arange(len(row))
     if len(row) > count:
         candidates = np.flatnonzero(row >= np.partition(row, -count)[-count])
+        if len(candidates) < count:  # NaN is not larger than anything
+            raise InputError("The index, or a query, has vectors that are not finite. Build it again.")
     return candidates[np.argsort(-row[candidates], kind="stable")[:count]]
 
 

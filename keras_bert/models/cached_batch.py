@@ -56,9 +56,12 @@ def cached_step(model, data) -> None:
     else:
         own = parts.concatenate(vectors_of)
         term, own_gradients = _loss_and_gradients(model, device, data, own)
-        gradients = parts.sum(
-            lambda part, number: gradients_of(*differentiable(part, number), parts.cut(own_gradients, number))
-        )
+        with tf.control_dependencies(
+            [own_gradients]
+        ):  # or TensorFlow would compute a forward pass too early, and keep it
+            gradients = parts.sum(
+                lambda part, number: gradients_of(*differentiable(part, number), parts.cut(own_gradients, number))
+            )
     _report(model, device, term)
     gradients = device.all_reduce(tf.distribute.ReduceOp.SUM, gradients)
     used = zip(model.trainable_variables, model._is_used, strict=True)

@@ -267,7 +267,7 @@ class BatchParts:
             more = function(self._part(number), number)
             return number + 1, tf.nest.map_structure(tf.add, total, more)
 
-        return tf.while_loop(lambda number, total: number < self.count, add, [tf.constant(1), total])[1]
+        return self._loop(add, total)
 
     def concatenate(self, function):
         """Returns the results of `function(part, part_number)`, tensors of which the first axis may differ, joined."""
@@ -279,8 +279,13 @@ class BatchParts:
         def add(number, results):
             return number + 1, results.write(number, function(self._part(number), number))
 
-        results = tf.while_loop(lambda number, _: number < self.count, add, [tf.constant(1), results.write(0, first)])
-        return results[1].concat()
+        return self._loop(add, results.write(0, first)).concat()
+
+    def _loop(self, add, first):
+        """Calls `add(part_number, result)` for all parts but the first, and returns the last result."""
+        # In parallel, the iterations would need the memory of several parts.
+        state = [tf.constant(1), first]
+        return tf.while_loop(lambda number, _: number < self.count, add, state, parallel_iterations=1)[1]
 
     def _part(self, number):
         return tf.nest.map_structure(functools.partial(self.cut, number=number), self._batch)

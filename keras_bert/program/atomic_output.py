@@ -57,6 +57,35 @@ def atomic_folder(path: str | os.PathLike) -> Iterator[str]:
 
 
 @contextlib.contextmanager
+def replacement_folder(path: str | os.PathLike) -> Iterator[str]:
+    """Yields a temporary folder that takes the place of the folder `path` when the block ends without an error.
+
+    The old folder, with all that is in it, is removed afterwards. After an error it is unchanged. No system renames a
+    folder over a full one, so there are two renames: a process that is killed between them leaves the old and the new
+    folder complete, both under temporary names.
+
+    Raises:
+        InputError: as `check_replaceable_folder`, or the disk is full.
+    """
+    check_replaceable_folder(path)
+    target = _target(path)
+    with temporary_folder(path) as temporary:
+        yield temporary
+        with explain_write_errors(path):
+            _sync_tree(temporary)
+            shutil.copymode(target, temporary)
+            old = _temporary_name(target)
+            os.rename(target, old)
+            try:
+                os.rename(temporary, target)
+            except BaseException:
+                os.rename(old, target)
+                raise
+            _sync_folder(os.path.dirname(target))
+    shutil.rmtree(old, ignore_errors=True)
+
+
+@contextlib.contextmanager
 def temporary_folder(path: str | os.PathLike) -> Iterator[str]:
     """Yields a new temporary folder that `publish_folder` can rename to `path`. Removes it at the end of the block.
 
@@ -143,6 +172,22 @@ def check_output_folder(path: str | os.PathLike) -> None:
         if os.path.isdir(target) and set(os.listdir(target)) - ({_LOST_AND_FOUND} if must_stay else set()):
             raise InputError(f"The output folder {os.fspath(path)} is not empty. Remove it or give another name.")
         _try_to_write(os.path.join(target, _CONTENT) if must_stay else target)
+
+
+def check_replaceable_folder(path: str | os.PathLike) -> None:
+    """Checks that another folder can take the place of the folder `path`.
+
+    Raises:
+        InputError: `path` is a mount point, or its parent folder cannot be written.
+    """
+    with explain_write_errors(path):
+        target = _target(path)
+        _try_to_write(target)
+        if _is_mount_point(target):
+            raise InputError(
+                f"Cannot replace {os.fspath(path)}: it is a mount point, so no new folder can take its place. Give the "
+                "name of a new folder."
+            )
 
 
 @contextlib.contextmanager

@@ -1,0 +1,141 @@
+"""A graph of near neighbours (HNSW) for approximate search in many vectors. FAISS builds and searches it.
+
+FAISS's own files are not used, because a damaged one can crash the process. The graph is kept as one array, which
+`check_graph` checks completely before FAISS gets it (docs/decisions/graph_is_checked_array.md).
+"""
+
+import numpy as np
+from tqdm import tqdm
+
+from keras_bert.program.errors import InputError
+
+# Links of a vector on each level of the graph; the lowest level has twice as many. Saved graphs have this number.
+LINKS = 16
+# FAISS draws levels for these links up to this number.
+MOST_LEVELS = 8
+# How many candidates FAISS keeps while it adds a vector and while it searches.
+_CANDIDATES_IN_BUILDING = 200
+_CANDIDATES_IN_SEARCH = 128
+_CANDIDATES_FOR_EACH_RESULT = 4
+# Vectors that are copied to FAISS at once.
+_PART = 65_536
+
+
+def build_graph(
+    vectors: np.ndarray, graph: np.ndarray | None = None, start: int = 0, *, seconds_without_progress: float = 2
+) -> np.ndarray:
+    """Returns a graph of all vectors as one array.
+
+    Args:
+        vectors: float32 (N, H).
+        graph: of the first `start` vectors, as this function returned it; the other vectors are added to it.
+        start: the number of vectors in `graph`.
+        seconds_without_progress: a line of progress is shown after this time.
+
+    Returns:
+        int32: the number of the vector where searches begin; the number of levels of each vector (N); for each vector
+        the numbers of its neighbours on each level, 2 * LINKS on the lowest and LINKS on each other, filled with -1.
+
+    Raises:
+        InputError: FAISS is missing.
+    """
+    faiss = import_faiss()
+    index = _faiss_index(vectors[:start], graph)
+    index.hnsw.efConstruction = _CANDIDATES_IN_BUILDING
+    step = max(1000, (len(vectors) - start) // 100)
+    with tqdm(
+        total=len(vectors), initial=start, unit=" vectors", desc="graph", mininterval=1, delay=seconds_without_progress
+    ) as bar:
+        for first in range(start, len(vectors), step):
+            part = vectors[first : first + step]
+            index.add(np.ascontiguousarray(part, np.float32))
+            bar.update(len(part))
+    hnsw = index.hnsw
+    arrays = [[hnsw.entry_point], faiss.vector_to_array(hnsw.levels), faiss.vector_to_array(hnsw.neighbors)]
+    return np.concatenate(arrays, dtype=np.int32, casting="same_kind")
+
+
+def check_graph(graph: np.ndarray, num_vectors: int) -> np.ndarray:
+    """Returns a graph in memory that FAISS can search without reading outside of it, whoever wrote it.
+
+    Raises:
+        ValueError: it is not a graph of so many vectors.
+    """
+    largest = 1 + num_vectors + num_vectors * LINKS * (MOST_LEVELS + 1)
+    if graph.ndim != 1 or graph.dtype != np.int32 or not num_vectors < len(graph) <= largest:
+        raise ValueError(f"{graph.dtype} numbers of the shape {list(graph.shape)} for {num_vectors} vectors")
+    graph = np.array(graph)  # in memory, because the file could change after the check
+    entry, levels, links = _parts(graph, num_vectors)
+    if not 0 <= entry < num_vectors or levels.min() < 1 or levels.max() > MOST_LEVELS or levels[entry] != levels.max():
+        raise ValueError("levels or the entry point are impossible")
+    offsets = _offsets(levels)
+    if len(links) != offsets[-1] or links.min() < -1 or links.max() >= num_vectors:
+        raise ValueError("links lead outside")
+    for level in range(1, levels.max()):
+        members = np.flatnonzero(levels > level)
+        targets = links[offsets[members, None] + LINKS * (level + 1) + np.arange(LINKS)]
+        if ((targets >= 0) & (levels[targets] <= level)).any():
+            raise ValueError("links lead to vectors of a lower level")
+    return graph
+
+
+class GraphSearch:
+    """Searches vectors by a graph. FAISS holds a copy of the vectors in half precision, 2 bytes a number.
+
+    Args:
+        vectors: float32 (N, H).
+        graph: of these vectors, from `build_graph` or `check_graph`.
+
+    Raises:
+        InputError: FAISS is missing.
+    """
+
+    def __init__(self, vectors: np.ndarray, graph: np.ndarray):
+        self._faiss = import_faiss()
+        self._index = _faiss_index(vectors, graph)
+
+    def nearest(self, vectors: np.ndarray, top_k: int) -> np.ndarray:
+        """Returns the numbers of near vectors, int64 (Q, top_k); -1 where the graph leads to fewer."""
+        candidates = max(_CANDIDATES_IN_SEARCH, _CANDIDATES_FOR_EACH_RESULT * top_k)
+        parameters = self._faiss.SearchParametersHNSW(efSearch=candidates)
+        return self._index.search(np.ascontiguousarray(vectors, np.float32), top_k, params=parameters)[1]
+
+
+def import_faiss():
+    """Returns the module `faiss`. Raises `InputError` if it is missing."""
+    try:
+        import faiss
+    except ImportError:
+        raise InputError(
+            "Approximate search in many texts needs faiss: pip install 'keras-bert-pipeline[search]', or search "
+            "exactly (exact=True, --exact)."
+        ) from None
+    return faiss
+
+
+def _faiss_index(vectors: np.ndarray, graph: np.ndarray | None):
+    faiss = import_faiss()
+    half = faiss.ScalarQuantizer.QT_fp16
+    index = faiss.IndexHNSWSQ(vectors.shape[1], half, LINKS, faiss.METRIC_INNER_PRODUCT)
+    index.is_trained = index.storage.is_trained = True  # half precision has nothing to learn
+    if graph is None:
+        return index
+    for first in range(0, len(vectors), _PART):
+        index.storage.add(np.ascontiguousarray(vectors[first : first + _PART], np.float32))
+    entry, levels, links = _parts(graph, len(vectors))
+    hnsw = index.hnsw
+    faiss.copy_array_to_vector(levels, hnsw.levels)
+    faiss.copy_array_to_vector(_offsets(levels).astype(np.uint64), hnsw.offsets)
+    faiss.copy_array_to_vector(links, hnsw.neighbors)
+    hnsw.entry_point, hnsw.max_level = entry, int(levels.max()) - 1
+    index.ntotal = len(vectors)
+    return index
+
+
+def _parts(graph: np.ndarray, num_vectors: int) -> tuple[int, np.ndarray, np.ndarray]:
+    return int(graph[0]), graph[1 : 1 + num_vectors], graph[1 + num_vectors :]
+
+
+def _offsets(levels: np.ndarray) -> np.ndarray:
+    """Returns where the links of each vector begin, and the number of all: [1, 2, 1] -> [0, 32, 80, 112]."""
+    return np.concatenate([[0], np.cumsum(LINKS * (levels.astype(np.int64) + 1))])
