@@ -54,18 +54,29 @@ def cached_step(model, data) -> None:
         term, own_gradients = _loss_and_gradients(model, device, data, own)
         gradients = gradients_of(tape, own, own_gradients)
     else:
-        own = parts.concatenate(vectors_of)
+        own = _vectors_of_parts(model, parts, data, vectors_of)
         term, own_gradients = _loss_and_gradients(model, device, data, own)
-        with tf.control_dependencies(
-            [own_gradients]
-        ):  # or TensorFlow would compute a forward pass too early, and keep it
-            gradients = parts.sum(
-                lambda part, number: gradients_of(*differentiable(part, number), parts.cut(own_gradients, number))
-            )
+
+        def add_gradients(total, part, number):
+            gradients = gradients_of(*differentiable(part, number), parts.cut(own_gradients, number))
+            found = iter(gradients)
+            return [one + next(found) if is_used else one for one, is_used in zip(total, model._is_used, strict=True)]
+
+        gradients = parts.fold(add_gradients, [tf.zeros_like(value) for value in values])
+        gradients = [one for one, is_used in zip(gradients, model._is_used, strict=True) if is_used]
     _report(model, device, term)
     gradients = device.all_reduce(tf.distribute.ReduceOp.SUM, gradients)
     used = zip(model.trainable_variables, model._is_used, strict=True)
     model.optimizer.apply(gradients, [variable for variable, is_used in used if is_used])
+
+
+def _vectors_of_parts(model, parts, data, vectors_of):
+    """Returns the vectors `[B, ..., D]` of all parts."""
+    x, _, _ = keras.utils.unpack_x_y_sample_weight(data)
+    shape = [None, *x[features.INPUT_IDS].shape[1:-1], model.embedding_size]
+    results = tf.TensorArray(model._logits_dtype, parts.count, infer_shape=False, element_shape=shape)
+    results = parts.fold(lambda results, part, number: results.write(number, vectors_of(part, number)), results)
+    return results.concat()
 
 
 def evaluation_step(model, data) -> None:

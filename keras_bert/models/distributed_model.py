@@ -267,25 +267,22 @@ class BatchParts:
             more = function(self._part(number), number)
             return number + 1, tf.nest.map_structure(tf.add, total, more)
 
-        return self._loop(add, total)
-
-    def concatenate(self, function):
-        """Returns the results of `function(part, part_number)`, tensors of which the first axis may differ, joined."""
-        if self.count == 1:
-            return function(self._batch, 0)
-        first = function(self._part(0), 0)
-        results = tf.TensorArray(first.dtype, self.count, infer_shape=False, element_shape=[None, *first.shape[1:]])
-
-        def add(number, results):
-            return number + 1, results.write(number, function(self._part(number), number))
-
-        return self._loop(add, results.write(0, first)).concat()
-
-    def _loop(self, add, first):
-        """Calls `add(part_number, result)` for all parts but the first, and returns the last result."""
         # In parallel, the iterations would need the memory of several parts.
-        state = [tf.constant(1), first]
+        state = [tf.constant(1), total]
         return tf.while_loop(lambda number, _: number < self.count, add, state, parallel_iterations=1)[1]
+
+    def fold(self, function, state):
+        """Returns the last result of `state = function(state, part, part_number)`, one part after the other.
+
+        `state` is a nested structure of tensors. In contrast to `sum`, no part is outside the loop, where TensorFlow
+        might compute it once for two purposes and keep its results in between.
+        """
+        return tf.while_loop(
+            lambda number, _: number < self.count,
+            lambda number, state: (number + 1, function(state, self._part(number), number)),
+            [tf.constant(0), state],
+            parallel_iterations=1,
+        )[1]
 
     def _part(self, number):
         return tf.nest.map_structure(functools.partial(self.cut, number=number), self._batch)
