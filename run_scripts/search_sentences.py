@@ -26,6 +26,8 @@ def define_flags() -> None:
     flags.DEFINE_multi_string("query", [], "What to look for; may be given several times.")
     flags.DEFINE_string("query_file", None, "Queries, one a line.")
     flags.DEFINE_integer("top_k", 5, "How many texts for each query.", lower_bound=1)
+    flags.DEFINE_string("reranker", None, "A checkpoint of a CrossEncoder, which ranks the texts that are found.")
+    flags.DEFINE_integer("num_candidates", 50, "How many texts it ranks for each query.", lower_bound=1)
     flags.DEFINE_enum("pooling", None, POOLINGS, "How token vectors are pooled. Default: as the folder says, or mean.")
     flags.DEFINE_integer(
         "max_seq_length",
@@ -44,12 +46,11 @@ def main():
     arguments = flags.FLAGS
     index_dir = arguments.index_dir
     refuse_flags_without_effect(
-        arguments.input_file, "without --input_file: the index is read", "pooling", "max_seq_length", "batch_size"
+        arguments.input_file, "without --input_file: the index is read", "max_seq_length", "batch_size"
     )
     refuse_flags_without_effect(arguments.input_file and index_dir, "without --input_file and --index_dir", "append")
-    refuse_flags_without_effect(
-        not arguments.append, "with --append: those of the index are used", "pooling", "max_seq_length"
-    )
+    refuse_flags_without_effect(not arguments.append, "with --append: that of the index is used", "max_seq_length")
+    refuse_flags_without_effect(arguments.reranker, "without --reranker", "num_candidates")
     refuse_flags_without_effect(arguments.query or arguments.query_file, "without --query or --query_file", "top_k")
     queries = [*arguments.query, *(read_texts(arguments.query_file) if arguments.query_file else [])]
     if not arguments.input_file and not index_dir:
@@ -81,7 +82,14 @@ def main():
         print(f"{index_dir}: {len(index):,} texts, vectors of {index.vectors.shape[1]} numbers")
     if not queries:
         return
-    found = index.search(encoder, queries, arguments.top_k, exact=arguments.exact)
+    num_hits = max(arguments.top_k, arguments.num_candidates) if arguments.reranker else arguments.top_k
+    found = index.search(encoder, queries, num_hits, exact=arguments.exact)
+    if arguments.reranker:
+        from keras_bert.models.cross_encoder import CrossEncoder
+
+        ranker = CrossEncoder.from_pretrained(arguments.reranker)
+        pairs = zip(queries, found, strict=True)
+        found = [ranker.rank(query, [hit.text for hit in hits], arguments.top_k) for query, hits in pairs]
     for query, hits in zip(queries, found, strict=True):
         print(query)
         for hit in hits:

@@ -157,8 +157,8 @@ def test_arguments_after_two_dashes_are_passed_on_only_if_requested(tmp_path):
         ),
         (
             "run_scripts.search_sentences",
-            "--init_checkpoint=c --index_dir=i --query=q --pooling=cls",
-            "--pooling has no effect without --input_file: the index is read.",
+            "--init_checkpoint=c --index_dir=i --query=q --max_seq_length=9",
+            "--max_seq_length has no effect without --input_file: the index is read.",
         ),
         (
             "run_scripts.search_sentences",
@@ -167,8 +167,8 @@ def test_arguments_after_two_dashes_are_passed_on_only_if_requested(tmp_path):
         ),
         (
             "run_scripts.search_sentences",
-            "--init_checkpoint=c --index_dir=i --input_file=t --append --pooling=cls",
-            "--pooling has no effect with --append: those of the index are used.",
+            "--init_checkpoint=c --index_dir=i --input_file=t --append --max_seq_length=9",
+            "--max_seq_length has no effect with --append: that of the index is used.",
         ),
         (
             "run_scripts.serve",

@@ -11,7 +11,7 @@ from keras_bert.models.embedding_losses import CosineRegression, InBatchNegative
 from keras_bert.models.sentence_classifier import SentenceClassifier
 from keras_bert.models.sentence_encoder import SentenceEncoder
 from keras_bert.training.run_folder import RunFolder
-from run_scripts import run_classifier, run_embeddings
+from run_scripts import run_classifier, run_embeddings, search_sentences
 
 ROWS = [
     ("the quick fox", "quick fox", "brown the", 4.5, "fast"),
@@ -77,6 +77,21 @@ def test_a_cross_encoder_is_trained_and_ranks(files, run_here):
     assert "eval_mrr@10" in (files / "run" / "eval_results.txt").read_text()
     assert (files / "run" / "test_predictions.tsv").read_text().startswith("query\ttext\tscore\n")
     assert len(CrossEncoder.from_pretrained(files / "run" / "model").rank("fox", ["the fox", "brown"])) == 2
+
+
+def test_a_search_ranks_what_it_finds(files, run_here):
+    run_here(run_embeddings, *common(files, "--text_columns=a,b,c", "--cross_encoder"))
+    (files / "texts.txt").write_text("the fox\nbrown the\nquick\n")
+    search = [f"--init_checkpoint={files / 'bert'}", f"--index_dir={files / 'index'}", "--pooling=cls"]
+    code, printed = run_here(search_sentences, *search, f"--input_file={files / 'texts.txt'}")
+    assert code == 0, printed.err
+    asked = ["--query=fox", f"--reranker={files / 'run' / 'model'}", "--num_candidates=3", "--top_k=2"]
+    code, printed = run_here(search_sentences, *search, *asked)
+    assert code == 0, printed.err
+    ranked = CrossEncoder.from_pretrained(files / "run" / "model").rank(
+        "fox", ["the fox", "brown the", "quick"], top_k=2
+    )
+    assert printed.out.splitlines()[-3:] == ["fox", *(f"  {one.score:.4f}  {one.text}" for one in ranked)]
 
 
 def test_a_few_texts_train_a_classifier(files, run_here):
