@@ -1,8 +1,7 @@
-"""How a folder of sentence-transformers makes the vector of a text: `modules.json` and the configs that it names.
+"""Reads the pooling of a sentence-transformers folder: `modules.json` and the configs that it names.
 
-Such a folder is one of transformers, whose encoder can be used for anything. Its sentence vectors are what its modules
-make of the encoder's, one after the other. Normalize does not count: it changes no cosine, and callers say themselves
-whether vectors have length 1.
+Such a folder is a transformers folder with modules that turn the encoder's outputs into sentence vectors, one after the
+other. The module Normalize is ignored: it does not change cosines, and callers choose whether to normalise.
 
 Reference: sentence-transformers, `models/Pooling.py` and "Creating Custom Models".
 """
@@ -15,7 +14,7 @@ from keras_bert.program.json_files import checked, member, read_json, read_json_
 MODULES_FILE = "modules.json"
 _CONFIG_FILE = "config.json"
 _WITHOUT_EFFECT = ("Transformer", "Normalize", "Dropout")
-# Key -> the name of the pooling, and whether it is on where the key is missing.
+# Config key -> name of the pooling, and its default.
 _POOLINGS = {
     "pooling_mode_cls_token": ("cls", False),
     "pooling_mode_max_tokens": ("max", False),
@@ -27,12 +26,12 @@ _POOLINGS = {
 
 
 def read_sentence_pooling(path: str) -> str:
-    """Returns the pooling of a folder by the names of its modules: "mean", "cls", "cls + max", "mean, then Dense".
+    """Returns a description of a folder's modules: "mean", "cls", "cls + max", "mean, then Dense".
 
-    Without a `modules.json` it is "mean", as sentence-transformers has it.
+    Without a `modules.json` it is "mean", the default of sentence-transformers.
 
     Raises:
-        InputError: a file is not what it should be, or is named outside the folder.
+        InputError: a file is damaged, or a module is outside the folder.
     """
     file = os.path.join(path, MODULES_FILE)
     if not os.path.isfile(file):
