@@ -1,13 +1,13 @@
-"""Shows what is in record files: some records as readable text, statistics of all, and what is suspicious.
+"""Shows the content of record files: some records as readable text, statistics of all records, and warnings.
 
 Reads pre-training and fine-tuning records of this project, google-research/bert, NVIDIA, TF Model Garden and KerasHub's
-example, and summarises the features of any other tf.train.Example; plain, gzip or zstd.
+example, plain or compressed with gzip or zstd. For any other tf.train.Example it summarises the features.
 
 Example:
   python -m data_prep.inspect_records --input_file=records --output_dir=report
 
-In the text, [MASK](brown) is a masked token with its label, dog(dog) one that was kept, cat(dog) one that was replaced.
-Of damaged files what stands before the damage is read, the damage is named, and the exit code is 1.
+In the text, [MASK](brown) is a masked token with its label, dog(dog) an unchanged one, cat(dog) a replaced one. Damaged
+files are read up to the damage, the damage is reported, and the exit code is 1.
 """
 
 import json
@@ -32,8 +32,8 @@ PLOT_NAME = "statistics.png"
 
 
 class CollectedStatistics(NamedTuple):
-    """What was read: statistics for each set of features that the files have (one, as a rule), the number of records by
-    file, and the damage in words, a line for each damaged file.
+    """The result of reading: statistics for each set of features that the files have (usually one), the number of
+    records per file, and a line in words for each damaged file.
     """
 
     statistics: "list[RecordStatistics]"
@@ -51,8 +51,8 @@ def collect_statistics(
     """Reads record files once, in bounded memory.
 
     Args:
-        vocabulary: of the records; without it, what needs it is left out.
-        sample: read about this many records only, the first ones of every file; 0 reads all.
+        vocabulary: the vocabulary of the records. Without it, statistics that need it are left out.
+        sample: read only about this many records, the first ones of every file; 0 reads all.
     """
     from tqdm import tqdm
 
@@ -86,10 +86,11 @@ def shown_records(
     first_record: int = 1,
     join_pieces: bool = False,
 ) -> Iterator[str]:
-    """Yields records as text, under the name of their file and their number.
+    """Yields records as text, headed by the name of their file and their number.
 
     Args:
-        first_record: number of the first record to show, in the first file that has so many; the first is 1.
+        first_record: the number of the first record to show, counted from 1, in the first file that has so many
+            records.
         join_pieces: see `data_prep.inspection.record_text.show_record`.
 
     Raises:
@@ -112,7 +113,7 @@ def shown_records(
                 text = f"this record {error}"
             yield f"{path}: record {number}\n{text}\n"
     if num_examples and not num_shown:
-        raise InputError(f"There is no record {first_record:,} in these files.")
+        raise InputError(f"There is no record {first_record:,} in these files. Give a smaller --first_record.")
 
 
 def _write_report(folder: str, report: dict[str, Any], plot: bool) -> None:
@@ -129,7 +130,7 @@ def _write_report(folder: str, report: dict[str, Any], plot: bool) -> None:
 
 
 def _lists_in_one_line(text: str) -> str:
-    r"""Makes JSON readable that has long lists of numbers.
+    r"""Puts the lists of numbers in JSON on one line each, which makes it readable.
 
     >>> _lists_in_one_line('{"a": [\n 1,\n 2.5\n]}')
     '{"a": [1, 2.5]}'
@@ -141,7 +142,7 @@ FLAGS = flags.FLAGS
 
 
 def define_flags() -> None:
-    flags.DEFINE_list("input_file", None, "TFRecord files, folders or patterns, with commas between them.")
+    flags.DEFINE_list("input_file", None, "TFRecord files, folders or patterns, separated by commas.")
     flags.DEFINE_string(
         "vocab_file",
         None,
@@ -149,9 +150,9 @@ def define_flags() -> None:
     )
     flags.DEFINE_integer("num_examples", 3, "Records to show as text.")
     flags.DEFINE_integer("first_record", 1, "Number of the first record to show.")
-    flags.DEFINE_bool("join_pieces", False, "Show word pieces joined to words where they are not predicted.")
+    flags.DEFINE_bool("join_pieces", False, "Show word pieces joined to words, unless they are predicted.")
     flags.DEFINE_bool("statistics", True, "Read all records and show statistics.")
-    flags.DEFINE_integer("sample", 0, "Take statistics of about this many records, the first of each file (0: all).")
+    flags.DEFINE_integer("sample", 0, "Read about this many records for statistics, the first of each file (0: all).")
     flags.DEFINE_string("output_dir", None, f"A folder for {STATISTICS_NAME} and {PLOT_NAME}, which are replaced.")
     flags.DEFINE_bool("plot", True, f"With --output_dir: draw {PLOT_NAME}.")
     flags.mark_flag_as_required("input_file")
@@ -184,7 +185,7 @@ def main() -> None:
         for text in shown_records(paths, surroundings.vocabulary, **arguments):
             print(text)
     except InputError:
-        # The statistics will say which files are damaged, and read the others.
+        # The statistics report the damaged files, and read the others.
         if not FLAGS.statistics or FLAGS.first_record > 1:
             raise
     if FLAGS.statistics:

@@ -1,6 +1,6 @@
 """Writes one vector for each line of a text file, as a NumPy array `[lines, H]`.
 
-The vectors are the mean over all tokens, of length 1: the product of two is their similarity.
+The vectors are the mean over all tokens, with length 1, so dot products are similarities.
 
 Example:
   python -m run_scripts.embed_sentences --init_checkpoint=minilm --input_file=texts.txt --output_file=vectors.npy
@@ -13,17 +13,17 @@ from keras_bert.program.command_line import run_command
 
 def define_flags() -> None:
     flags.DEFINE_string("init_checkpoint", None, "A checkpoint of any format, with its vocabulary.", required=True)
-    flags.DEFINE_string("input_file", None, "Texts, one a line.", required=True)
+    flags.DEFINE_string("input_file", None, "Texts, one per line.", required=True)
     flags.DEFINE_string("output_file", None, "The .npy file to write.", required=True)
     flags.DEFINE_enum("pooling", "mean", ["mean", "first"], "The mean of all tokens, or the vector of [CLS].")
-    flags.DEFINE_bool("normalize", True, "Whether to make all vectors of length 1.")
+    flags.DEFINE_bool("normalize", True, "Whether to scale all vectors to length 1.")
     flags.DEFINE_integer(
         "max_seq_length",
         None,
-        "Longer texts are cut to this many tokens. Default: 256, or the model's positions where it has fewer.",
+        "Longer texts are cut to this many tokens. Default: 256, or all positions of a shorter model.",
         lower_bound=3,
     )
-    flags.DEFINE_integer("batch_size", 32, "Texts computed at once.", lower_bound=1)
+    flags.DEFINE_integer("batch_size", 32, "Number of texts per batch.", lower_bound=1)
 
 
 def main():

@@ -1,7 +1,7 @@
-"""Finds the texts that mean most nearly what a query says, by sentence embeddings.
+"""Finds the texts whose meaning is most similar to a query, with sentence embeddings.
 
-With --input_file an index of its lines is made and, with --index_dir, kept; without it, the index in --index_dir is
-asked. An index knows the model that made it and takes no other.
+With --input_file, an index of its lines is made and, with --index_dir, stored. Without it, the index in --index_dir is
+searched. An index stores which model made it and rejects others.
 
 Example:
   python -m run_scripts.search_sentences --init_checkpoint=minilm --input_file=texts.txt --index_dir=index
@@ -15,19 +15,19 @@ from keras_bert.program.command_line import refuse_flags_without_effect, run_com
 
 def define_flags() -> None:
     flags.DEFINE_string("init_checkpoint", None, "A checkpoint of any format, with its vocabulary.", required=True)
-    flags.DEFINE_string("input_file", None, "Texts to search in, one a line; empty lines are left out.")
+    flags.DEFINE_string("input_file", None, "Texts to search, one per line; empty lines are skipped.")
     flags.DEFINE_string("index_dir", None, "The folder of the index: to write with --input_file, to read without.")
-    flags.DEFINE_multi_string("query", [], "What to look for; may be given several times.")
-    flags.DEFINE_string("query_file", None, "Queries, one a line.")
-    flags.DEFINE_integer("top_k", 5, "How many texts for each query.", lower_bound=1)
+    flags.DEFINE_multi_string("query", [], "The query; may be given several times.")
+    flags.DEFINE_string("query_file", None, "Queries, one per line.")
+    flags.DEFINE_integer("top_k", 5, "The number of texts for each query.", lower_bound=1)
     flags.DEFINE_enum("pooling", "mean", ["mean", "first"], "The mean of all tokens, or the vector of [CLS].")
     flags.DEFINE_integer(
         "max_seq_length",
         None,
-        "Longer texts are cut to this many tokens. Default: 256, or the model's positions where it has fewer.",
+        "Longer texts are cut to this many tokens. Default: 256, or all positions of a shorter model.",
         lower_bound=3,
     )
-    flags.DEFINE_integer("batch_size", 32, "Texts computed at once.", lower_bound=1)
+    flags.DEFINE_integer("batch_size", 32, "Number of texts per batch.", lower_bound=1)
 
 
 def main():
@@ -42,9 +42,9 @@ def main():
     refuse_flags_without_effect(arguments.query or arguments.query_file, "without --query or --query_file", "top_k")
     queries = [*arguments.query, *(read_texts(arguments.query_file) if arguments.query_file else [])]
     if not arguments.input_file and not arguments.index_dir:
-        raise InputError("There is nothing to search in: give --input_file, or --index_dir of an index.")
+        raise InputError("There is nothing to search. Give --input_file, or --index_dir of an index.")
     if not queries and not (arguments.input_file and arguments.index_dir):
-        raise InputError("There is nothing to look for: give --query or --query_file.")
+        raise InputError("There is no query. Give --query or --query_file.")
     texts = [text for text in read_texts(arguments.input_file) if text] if arguments.input_file else None
     if texts is not None and arguments.index_dir:
         check_output_folder(arguments.index_dir)

@@ -1,4 +1,4 @@
-"""What is wrong with a checkpoint is said in one clear line, and nothing half-written is left."""
+"""Errors in a checkpoint are reported in one clear line, and no partial output is left."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Every format, in and out: nothing is lost that a format can hold, and what is lost is said."""
+"""Reading and writing every format: nothing that a format can hold is lost, and losses are reported."""
 
 import itertools
 import json
@@ -192,7 +192,7 @@ def test_a_classifier_needs_labels_from_somewhere(tmp_path):
 # The files themselves.
 
 
-# Weights of one shape, which a name table could mix up without any other test seeing it: it is read in both directions.
+# Weights of equal shape. A name table that mixes them up in both directions would pass all other tests.
 # Google's name, that of transformers, ours.
 _GOOGLE, _TORCH, _OURS = "bert/encoder/layer_1", "bert.encoder.layer.1", "encoder/layer_1"
 ALIKE = [

@@ -1,4 +1,4 @@
-"""Weights are written without what the optimizer remembers, unless it is asked for and the format has a place."""
+"""The state of the optimizer is written only if it is requested and the format can hold it."""
 
 import re
 

@@ -35,7 +35,7 @@ SCRIPT = pathlib.Path(__file__).with_name("parity") / "keras_checkpoints.py"
 
 
 def apart(name, array):
-    """The heads apart, as Keras' MultiHeadAttention has them."""
+    """Splits the axis of the heads, as in Keras' MultiHeadAttention."""
     kind, part = name.split("/")[-2:]
     if "/attention/" not in name:
         return array

@@ -72,7 +72,7 @@ def test_verifying_finds_a_difference_and_says_who_is_not_installed(tmp_path):
 
 @pytest.fixture
 def cache(tmp_path, monkeypatch):
-    """A cache of the hub with one model in it, and no way out."""
+    """A cache of the hub with one model, without access to the network."""
     revision = "0123456789abcdef0123456789abcdef01234567"
     repository = tmp_path / "cache" / "models--someone--tiny-bert"
     (repository / "refs").mkdir(parents=True)

@@ -1,4 +1,4 @@
-"""Files that are made to harm: they ask for memory, time or other files, and end with one clear line."""
+"""Malicious files, which ask for memory, time or other files, are rejected with one clear line."""
 
 import json
 import shutil

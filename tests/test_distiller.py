@@ -1,4 +1,4 @@
-"""The loss of distillation by hand, and a student that comes to say what its teacher says."""
+"""The loss of distillation equals values computed by hand, and a student learns its teacher's answers."""
 
 import keras
 import numpy as np

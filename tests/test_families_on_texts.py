@@ -1,4 +1,4 @@
-"""RoBERTa, ALBERT and DistilBERT on texts: trained, asked, saved, exported. An export answers as `predict` does."""
+"""RoBERTa, ALBERT and DistilBERT on texts: training, prediction, saving and export. Exports answer like `predict`."""
 
 import json
 import os
@@ -256,7 +256,7 @@ IDS = dict(byte_pairs().ids)
     [
         ({"vocabulary": IDS}, "there is .*vocab.json, but no .*merges.txt"),
         ({"merges": "t h\n"}, "there is .*merges.txt, but no .*vocab.json"),
-        ({"vocabulary": IDS, "merges": "q z\n"}, "names or makes the token 'qz', which the vocabulary"),
+        ({"vocabulary": IDS, "merges": "q z\n"}, "contains or creates the token 'qz', which is not in the vocabulary"),
         ({"vocabulary": IDS | {"more": len(IDS) + 1}, "merges": "t h\n"}, "must be 0 to .*'more' has id"),
         ({}, "has no vocabulary. Expected: vocab.txt"),
     ],

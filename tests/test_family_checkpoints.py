@@ -211,7 +211,7 @@ def test_every_tensor_of_transformers_comes_back_bit_by_bit(tmp_path, class_name
     arrays = write_hugging_face_folder(tmp_path / "theirs", class_name)
     model = from_pretrained(None, tmp_path / "theirs")
     assert type(model) is HUGGING_FACE_MODELS[class_name][2]
-    # With a model in between, in which the padding rows of positions lie as well.
+    # Through a model, which also has the padding rows of the position table.
     model.save_pretrained(tmp_path / "ours")
     convert_checkpoint(tmp_path / "ours", tmp_path / "back", "huggingface")
     back = read_safetensors(str(tmp_path / "back" / "model.safetensors"))
@@ -324,7 +324,7 @@ def test_every_variable_of_google_comes_back_bit_by_bit(tmp_path, family):
     assert {f"w/{name}" for name in back} == {name for name in recorded.files if name.startswith("w/")}
     for name, tensor in back.items():
         assert tensor.read().tobytes() == recorded[f"w/{name}"].tobytes(), name
-    # Read again, it is the same model: GELU is exact in an ELECTRA, whatever its config calls it.
+    # It is read as the same model: ELECTRA's GELU is exact, whatever its config says.
     found, before = read_checkpoint(tmp_path / "back"), read_checkpoint(tmp_path / "ours")
     assert found.config == before.config
     assert found.config.hidden_act == {"albert": "gelu", "electra": "gelu_erf"}[family]

@@ -1,4 +1,4 @@
-"""Model folders: what is saved comes back, what does not fit is refused with a clear message."""
+"""Model folders are read as they were saved, and inconsistent ones are refused with a clear message."""
 
 import json
 import shutil

@@ -1,4 +1,4 @@
-"""Models whose checkpoint lacks a part: they say so until the part is trained, and commands refuse to answer."""
+"""Models whose checkpoint lacks a part warn until the part is trained, and commands refuse to answer with them."""
 
 import keras
 import numpy as np

@@ -1,4 +1,4 @@
-"""The counts, against records in which everything can be counted by hand; and every suspicion, one by one."""
+"""The counts equal those of records that can be counted by hand; and every warning is tested, one by one."""
 
 import numpy as np
 import pytest
@@ -72,7 +72,7 @@ def test_without_a_vocabulary_the_mask_is_what_mostly_stands_at_changed_places()
     statistics = count(record, vocabulary=None)
     assert statistics.mask_id == VOCABULARY.mask_id
     assert (statistics.num_masked, statistics.num_kept, statistics.num_replaced) == (2, 1, 1)
-    assert count(PAIR, vocabulary=None).mask_id is None  # one [MASK] and one other: nobody can tell
+    assert count(PAIR, vocabulary=None).mask_id is None  # one [MASK] and one other: it cannot be detected
 
 
 def test_packed_rows_are_counted_by_row_and_by_sequence():
@@ -92,7 +92,7 @@ def test_texts_are_compared_as_they_were_before_masking():
     assert summary["identical_records"]["most_copies"] == 2
     other_label = PAIR | {"next_sentence_labels": [0]}
     assert count(PAIR, other_label, PAIR | {"label_ids": [1]}).records.summary()["most_copies"] == 1
-    # In a packed row a sequence is the same text as in a row of its own.
+    # A sequence in a packed row is the same text as in a separate row.
     alone = pretraining_example("[CLS] the [MASK] [SEP] a dog [SEP]", {2: "fox"})
     packed = dict(PACKED)
     del packed["cls_positions"], packed["next_sentence_weights"]

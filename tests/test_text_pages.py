@@ -1,4 +1,4 @@
-"""What docs/text_prediction.md and docs/embeddings.md say is so: their scripts and commands run as they stand."""
+"""docs/text_prediction.md and docs/embeddings.md are correct: their scripts and commands run unchanged."""
 
 import json
 import pathlib
@@ -183,7 +183,7 @@ def test_commands_say_what_is_wrong_in_one_line(answers, my_bert):
                 "'sun' does not occur",
                 "empty.txt is empty",
                 "senses is not an index: it has no index.json, texts.jsonl",
-                "There is nothing to search in",
+                "There is nothing to search",
             ],
             errors,
             strict=True,

@@ -34,7 +34,7 @@ class Storage:
 
 @pytest.fixture
 def torch_stub(monkeypatch):
-    """A module with the names that a pickle of tensors has in it, for writing such pickles."""
+    """A module with the names in pickles of tensors, for writing such pickles."""
     torch, utilities = types.ModuleType("torch"), types.ModuleType("torch._utils")
     torch.FloatStorage = type("FloatStorage", (), {"__module__": "torch"})
     utilities._rebuild_tensor_v2 = types.FunctionType((lambda *_: None).__code__, {}, "_rebuild_tensor_v2")
@@ -159,7 +159,7 @@ NUMBERS = np.arange(6, dtype="float32")
 @pytest.mark.parametrize(
     ("first", "shape", "strides"),
     [
-        (0, (2, 3), (-3, -1)),  # walks through the memory before the numbers
+        (0, (2, 3), (-3, -1)),  # reads the memory before the numbers
         (-1, (2,), (1,)),
         (0, (7,), (1,)),
         (1, (2, 3), (3, 1)),
@@ -180,7 +180,7 @@ NUMBERS = np.arange(6, dtype="float32")
 def test_a_tensor_that_reaches_out_of_its_storage_is_refused(first, shape, strides, stream, torch_stub, tmp_path):
     file = tmp_path / "pytorch_model.bin"
     torch_save(file, {"weight": Crafted(NUMBERS, first, shape, strides)}, torch_stub, stream)
-    if shape == (10**6, 0):  # has no number, and is therefore no harm
+    if shape == (10**6, 0):  # has no elements, so it is harmless
         assert read_torch_file(file)["weight"].read().shape == shape
         return
     with pytest.raises(InputError, match="pytorch_model.bin is damaged[^\n]*$"):
@@ -238,7 +238,7 @@ def test_a_pickle_cannot_end_or_fill_the_process(steps, message, tmp_path):
 
 
 def test_a_list_is_made_into_one_dictionary_only():
-    """A long list and many names of OrderedDict would fill any memory."""
+    """A long list and many OrderedDicts would fill any memory."""
     pairs = b"]q\0(" + b"".join(b"K%cN\x86" % number for number in range(200)) + b"e"
     make = GLOBAL_DICTIONARY + b"h\0\x85R"
     for content, size in ((pairs + make + b".", 200), (pairs + make + make + b".", 0)):
