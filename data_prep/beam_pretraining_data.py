@@ -1,16 +1,16 @@
 """Makes pre-training records from text on many machines: `create_pretraining_data` as an Apache Beam pipeline.
 
-The flags mean the same, and the same text, flags and seed give the same bytes as the local run, on any runner and any
-number of workers. Input and output may be on any file system that Beam knows (gs://, s3://, hdfs://, local). What
-stands behind -- are Beam's own options: the runner and what it needs.
+The flags have the same meaning, and the same text, flags and seed give the same bytes as the local run, with any runner
+and any number of workers. Input and output may be on any file system that Beam supports (gs://, s3://, hdfs://, local).
+The arguments after -- are options of Beam: the runner and its options.
 
 Example:
   python -m data_prep.beam_pretraining_data --input_file='gs://BUCKET/text/*.txt' --vocab_file=vocab.txt
       --output_dir=gs://BUCKET/records -- --runner=DataflowRunner --project=PROJECT --region=REGION ...
 
-Needs the extra `beam`. docs/pretraining_data_at_scale.md says when it is worth it, what it costs, and what stands
-behind -- for Dataflow, Flink and Spark. A run that failed goes on when the same command is given again: text is
-tokenised anew, record files that are finished stay.
+Needs the extra `beam`. docs/pretraining_data_at_scale.md explains when it is useful, what it costs, and the options for
+Dataflow, Flink and Spark. To resume a failed run, give the same command again: the text is tokenised again, but
+finished record files are kept.
 """
 
 import contextlib
@@ -38,9 +38,9 @@ if TYPE_CHECKING:
 
 _logger = logging.getLogger(__name__)
 
-# What Beam adds to the text of an error.
+# The text that Beam adds to error messages.
 _WHERE = re.compile(r" \[while running '.*", re.S)
-# From another process an error arrives as text, inside a traceback or two.
+# An error of another process arrives as text, inside one or two tracebacks.
 _INPUT_ERROR = re.compile(rf"{re.escape(InputError.__module__)}\.InputError: (.*)")
 
 
@@ -59,13 +59,13 @@ def beam_pretraining_data(
     """Makes pre-training records from text with Apache Beam, and waits for the end.
 
     Args:
-        input_file, output_dir: as `create_pretraining_data`, or names on any file system of Beam.
+        input_file, output_dir: as in `create_pretraining_data`, or names on any file system of Beam.
         vocab_file: a vocab.txt, or a folder with vocab.json and merges.txt, on this machine.
-        num_shards: as `create_pretraining_data`, the default too.
-        beam_options: `--runner=...` and what else Beam takes; Beam's direct runner by default.
+        num_shards: as in `create_pretraining_data`, with the same default.
+        beam_options: `--runner=...` and other options of Beam. The default is Beam's direct runner.
 
     Raises:
-        InputError: as `create_pretraining_data`; or Beam is not installed, or does not take the options.
+        InputError: as in `create_pretraining_data`; or Beam is not installed or does not accept the options.
     """
     _check_beam()
     import apache_beam as beam
@@ -81,13 +81,13 @@ def beam_pretraining_data(
     )
     folder = RecordFolder(output_prefix(None, job.output_dir), job.request, BeamFiles())
     if finished := folder.finished_run(job.output_dir):
-        _logger.warning("%s already holds these records: nothing was done.", job.output_dir)
+        _logger.warning("%s already holds these records. Nothing was done.", job.output_dir)
         return finished
     try:
         pipeline_options = PipelineOptions(list(beam_options))
         pipeline = beam.Pipeline(_runner(pipeline_options), pipeline_options)
     except (ValueError, ImportError) as error:
-        raise InputError(f"Beam does not take {' '.join(beam_options)}: {error}") from None
+        raise InputError(f"Beam does not accept {' '.join(beam_options)}: {error}") from None
     add_pipeline(pipeline, job)
     _begin(folder, job.output_dir)
     try:
@@ -102,13 +102,13 @@ def beam_pretraining_data(
             raise InputError(_WHERE.sub("", messages[-1])) from None
         raise
     if not (finished := folder.finished_run(job.output_dir)):
-        raise InputError(f"The pipeline ended as {state} and wrote no manifest. The log of its runner says why.")
+        raise InputError(f"The pipeline ended as {state} without a manifest. See the log of its runner.")
     return finished
 
 
 def _check_beam() -> None:
     root, level = logging.getLogger(), logging.getLogger().level
-    # It warns whenever parts are missing that are for BigQuery only.
+    # Beam warns about missing parts that only BigQuery needs.
     root.setLevel(logging.ERROR)
     try:
         import apache_beam  # noqa: F401
@@ -128,7 +128,7 @@ def _describe_job(
     compression: str,
     use_v2_feature_names: bool,
 ) -> "BeamJob":
-    """Checks what can be checked before anything runs."""
+    """Checks everything that can be checked before the run, and returns the job."""
     from data_prep.pretraining import pretraining_plan as plan
     from data_prep.pretraining.beam_files import is_remote, source_sizes
     from data_prep.pretraining.beam_pipeline import BeamJob
@@ -152,7 +152,7 @@ def _describe_job(
         raise InputError("Give output_dir, the folder for the records.")
     output_dir = os.fspath(output_dir)
     if not is_remote(output_dir):
-        # Workers may have another working directory.
+        # Workers may have other working directories.
         output_dir = os.path.abspath(output_dir)
         plan.check_output(None, output_dir)
     patterns = as_patterns(input_file)
@@ -177,18 +177,18 @@ def _describe_job(
 
 
 def _begin(folder: "RecordFolder", output_dir: str) -> None:
-    """Marks the folder as that of this run, or finds that it was begun before.
+    """Marks the folder as belonging to this run, unless an earlier attempt has.
 
     Raises:
-        InputError: it holds something else.
+        InputError: the folder contains something else.
     """
     from data_prep.pretraining.beam_files import BeamFiles
 
     if folder.is_begun():
         folder.read_progress(may_replace=False)
-        _logger.warning("%s was begun before: files that are finished stay.", output_dir)
+        _logger.warning("%s was begun before. Finished files are kept.", output_dir)
     elif BeamFiles().sizes(output_dir) or (os.path.isdir(output_dir) and os.listdir(output_dir)):
-        raise InputError(f"The output folder {output_dir} is not empty. Remove it or give another name.")
+        raise InputError(f"The output folder {output_dir} is not empty. Remove it, or give another name.")
     else:
         folder.write_progress([])
 
@@ -201,18 +201,18 @@ def _forget_if_nothing_is_done(folder: "RecordFolder", output_dir: str) -> None:
         BeamFiles().remove([folder.progress_path])
         if not is_remote(output_dir):
             with contextlib.suppress(OSError):
-                os.rmdir(output_dir)  # only when it is empty
+                os.rmdir(output_dir)  # fails unless the folder is empty
 
 
 def _runner(options: "PipelineOptions") -> "PipelineRunner | None":
-    """Returns the runner, None to take the one that the options name."""
+    """Returns the runner, or None for the runner that the options name."""
     from apache_beam.options.pipeline_options import StandardOptions
 
     if options.view_as(StandardOptions).runner not in (None, "DirectRunner"):
         return None
-    # It raises what it also logs, with all tracebacks.
+    # Beam raises errors that it also logs, with all tracebacks.
     logging.getLogger("apache_beam.runners.common").setLevel(logging.CRITICAL)
-    # Beam's DirectRunner first tries to fetch another runner, a program of its own, and then runs this one.
+    # Beam's DirectRunner first tries to download another runner, a separate program, before it runs this one.
     from apache_beam.portability.api import beam_provision_api_pb2
     from apache_beam.runners.portability.fn_api_runner.fn_runner import ExtendedProvisionInfo, FnApiRunner
     from apache_beam.runners.portability.portable_runner import JobServiceHandle

@@ -1,6 +1,6 @@
 """Learns a vocabulary from text: WordPiece for BERT, byte-level BPE for RoBERTa, SentencePiece for ALBERT.
 
-Text is read from files, folders, patterns, .gz, .jsonl and tensorflow_datasets names, of any size: the command keeps a
+Text of any size is read from files, folders, patterns, .gz, .jsonl and tensorflow_datasets names. The command keeps a
 table of at most two million words in memory. The same text and flags give the same bytes, with any number of processes.
 
 Examples:
@@ -33,14 +33,14 @@ _UNUSED_OPTIONS = {
 
 
 def define_flags() -> None:
-    flags.DEFINE_list("input_file", None, "Text: files, folders, patterns, tfds:NAME, with commas between them.")
+    flags.DEFINE_list("input_file", None, "Text: files, folders, patterns, tfds:NAME, separated by commas.")
     flags.DEFINE_enum(
         "kind", WORD_PIECE, KINDS, "wordpiece for BERT, byte_pair for RoBERTa, sentence_piece for ALBERT."
     )
     flags.DEFINE_string(
         "output_file", None, "What to write: a file, usually vocab.txt, for wordpiece; a folder for the other kinds."
     )
-    flags.DEFINE_integer("vocab_size", 30000, "Number of tokens, all kinds together. Less come out of too little text.")
+    flags.DEFINE_integer("vocab_size", 30000, "Number of tokens of all kinds. Short texts yield fewer.")
     flags.DEFINE_bool(
         "do_lower_case", True, "Lower-case the text and strip accents, for an uncased model. byte_pair keeps text."
     )
@@ -48,12 +48,12 @@ def define_flags() -> None:
     flags.DEFINE_float(
         "character_coverage",
         _CHARACTER_COVERAGE,
-        "The share of the text's characters that the vocabulary must be able to spell; the rarest characters are left "
-        "out, and words with them become [UNK].",
+        "The share of the text's characters that the vocabulary must cover; the rarest characters are left out, and "
+        "words that contain them become [UNK].",
     )
-    flags.DEFINE_integer("num_unused_tokens", 0, "Slots [unused0], [unused1], ... for tokens to be added later.")
+    flags.DEFINE_integer("num_unused_tokens", 0, "Number of slots [unused0], [unused1], ... for later tokens.")
     flags.DEFINE_string("text_field", "text", "The field with the text, in .jsonl and in tensorflow_datasets.")
-    flags.DEFINE_string("tfds_data_dir", None, "Where tensorflow_datasets keeps its data. By default its own folder.")
+    flags.DEFINE_string("tfds_data_dir", None, "The data folder of tensorflow_datasets (default: its own).")
     flags.DEFINE_integer("num_processes", 1, "Processes that count words.")
     flags.mark_flags_as_required(["input_file", "output_file"])
 
@@ -64,10 +64,10 @@ class VocabularySummary:
 
     Attributes:
         vocabulary: a `Vocabulary`, `BytePairTokenizer` or `SentencePieceTokenizer`.
-        num_words: words in the text.
-        num_different_words: how many of them differ.
-        num_characters: different characters that the vocabulary can spell; 0: all.
-        unknown_share: the share of the text's words that have other characters, 0 to 1.
+        num_words: the number of words in the text.
+        num_different_words: the number of distinct words.
+        num_characters: the number of distinct characters that the vocabulary covers; 0 for all.
+        unknown_share: the share of the text's words that contain other characters, 0 to 1.
     """
 
     vocabulary: "TokenTable"
@@ -103,15 +103,15 @@ def build_vocabulary(
     """Learns a vocabulary from text and writes it; see the top of this file.
 
     Args:
-        input_file: what `data_prep.text.corpus.read_documents` takes.
-        output_file: for "wordpiece" a file, which is replaced, whole or not at all; for the other kinds a folder, which
-            must be empty or missing.
+        input_file: as in `data_prep.text.corpus.read_documents`.
+        output_file: for "wordpiece" a file, which is replaced atomically; for the other kinds a folder, which must be
+            empty or missing.
         kind: "wordpiece", "byte_pair" or "sentence_piece".
         num_processes: with more than one, the calling script needs the usual `if __name__ == "__main__":`.
 
     Raises:
-        InputError: the text cannot be read or has no words, a value is out of range, the kind does not use an option
-            that was given, `vocab_size` is too small for the special tokens and the characters of the text, or the
+        InputError: the text cannot be read or has no words, a value is out of range, the kind does not use one of the
+            given options, `vocab_size` is too small for the special tokens and the characters of the text, or the
             output cannot be written.
     """
     from data_prep.text.corpus import list_sources
@@ -135,12 +135,12 @@ def build_vocabulary(
         options["min_frequency"] = min_frequency
     if kind == WORD_PIECE:
         options["num_unused_tokens"] = num_unused_tokens
-    # The output is opened first: an error in it should come before hours of counting.
+    # Open the output first: an error should appear before hours of counting.
     with (atomic_file if kind == WORD_PIECE else atomic_folder)(output_file) as output:
         words_of, learn = _learner(kind)
         counts = _count(input_file, words_of, do_lower_case, text_field, tfds_data_dir, num_processes, show_progress)
         if not counts:
-            raise InputError("The text has no words: it is nothing but white space and control characters.")
+            raise InputError("The text has no words, only white space and control characters. Give another text.")
         vocabulary = learn(counts, **options)
         if kind == WORD_PIECE:
             output.write("".join(f"{token}\n" for token in vocabulary.tokens).encode())
@@ -194,7 +194,7 @@ def _summary(kind: str, vocabulary: "TokenTable", counts: Counter[str]) -> Vocab
 
 
 def _check_options(kind: str, **options) -> None:
-    """Refuses options that the kind does not use and that differ from their defaults."""
+    """Raises `InputError` for options that differ from their defaults but that the kind does not use."""
     if kind not in KINDS:
         raise InputError(f"kind must be one of {', '.join(KINDS)}. Received: {kind!r}")
     for name in _UNUSED_OPTIONS.get(kind, ()):

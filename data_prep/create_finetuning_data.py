@@ -38,17 +38,17 @@ METADATA_NAME = "metadata.json"
 # Google's defaults.
 _MAX_SEQ_LENGTH = {"question_answering": 384}
 _USUAL_MAX_SEQ_LENGTH = 128
-# Above this share of [UNK] the vocabulary does not fit the text.
+# Above this share of [UNK], the user is warned that the vocabulary does not fit the text.
 _MANY_UNKNOWN = 0.05
 
 _COUNT_NAMES = {
     "cut_texts": "texts were cut to max_seq_length",
-    "cut_sentences": "sentences were parted into several records",
-    "unknown_words": "words became [UNK], because they left no piece or too many",
+    "cut_sentences": "sentences were split into several records",
+    "unknown_words": "words became [UNK], because they have no pieces or too many",
     "cut_questions": "questions were cut to max_query_length",
-    "moved_answers": "answers were found elsewhere than answer_start says",
-    "answers_without_tokens": "questions were left out: no token is left of their answer",
-    "answers_longer_than_a_window": "answers fit into no window, so all their windows say that there is none",
+    "moved_answers": "answers were found at another position than answer_start",
+    "answers_without_tokens": "questions were left out, because their answer has no tokens",
+    "answers_longer_than_a_window": "answers fit into no window, so all their windows are labelled as unanswerable",
 }
 
 
@@ -68,15 +68,15 @@ def create_finetuning_data(
 
     Args:
         task: one of `KINDS`.
-        files: "train", "eval" and "predict" -> a file or `tfds:` name. Each becomes a file of records of that name;
-            names that go on, like "eval_mismatched", are treated alike. Files to predict need no labels.
-        output_dir: a new or empty folder. It appears when everything is written.
+        files: "train", "eval" and "predict" -> a file or `tfds:` name. Each becomes a record file with that name.
+            Longer names, like "eval_mismatched", are treated alike. Files to predict need no labels.
+        output_dir: a new or empty folder. It is written atomically.
         options: `FinetuningOptions()` by default.
-        task_name: the task of GLUE that the files belong to; it decides on columns and labels.
-        use_v2_feature_names: give the records TF Model Garden's names, `input_word_ids` and `input_type_ids`.
+        task_name: the GLUE task of the files, which determines columns and labels.
+        use_v2_feature_names: whether to use TF Model Garden's names, `input_word_ids` and `input_type_ids`.
 
     Returns:
-        What is in `metadata.json`.
+        The content of `metadata.json`.
 
     Raises:
         InputError: a file cannot be read or does not fit the task, or the output cannot be written.
@@ -117,7 +117,7 @@ def create_finetuning_data(
 
 
 def make_task(task: str, options: "FinetuningOptions", glue: "GlueTask | None" = None) -> "FinetuningTask":
-    """Returns what reads the files of a task and makes its records."""
+    """Returns the object that reads the files of a task and makes its records."""
     from data_prep.finetuning.classification_records import Classification, MultiLabel, Regression
     from data_prep.finetuning.multiple_choice_records import MultipleChoice
     from data_prep.finetuning.question_answering_records import QuestionAnswering
@@ -132,9 +132,9 @@ def make_task(task: str, options: "FinetuningOptions", glue: "GlueTask | None" =
 
 
 def _read_files(maker: "FinetuningTask", files: Mapping[str, str]) -> None:
-    """Reads all files, then finds and checks their labels."""
+    """Reads all files, then determines and checks their labels."""
     if not files:
-        raise InputError("There is nothing to read: give --train_file, --eval_file, --predict_file or --data_dir.")
+        raise InputError("There is nothing to read. Give --train_file, --eval_file, --predict_file or --data_dir.")
     for part, path in files.items():
         maker.read(part, path)
     maker.settle()
@@ -200,7 +200,7 @@ def _warn(maker: "FinetuningTask", part: str, source: str, unknown_share: float)
 
 
 def _garden_metadata(maker: "FinetuningTask", written: dict[str, dict], processor_type: str) -> dict[str, Any]:
-    """The keys that TF Model Garden reads."""
+    """Returns the entries that TF Model Garden reads."""
     sizes = {f"{part.replace('predict', 'test')}_data_size": file["num_records"] for part, file in written.items()}
     return {
         "task_type": maker.task_type,
@@ -231,7 +231,7 @@ _TASKS_OF_FLAG = {
 
 
 def define_flags() -> None:
-    flags.DEFINE_enum("task", None, list(KINDS), "What is learned. --task_name says it too.")
+    flags.DEFINE_enum("task", None, list(KINDS), "The task. --task_name implies it.")
     flags.DEFINE_string(
         "task_name",
         None,
@@ -241,7 +241,7 @@ def define_flags() -> None:
     flags.DEFINE_string("data_dir", None, "A folder with train, dev and test files, instead of naming them.")
     flags.DEFINE_string("train_file", None, "Examples to train on: a file, or tfds:NAME@SPLIT.")
     flags.DEFINE_string("eval_file", None, "Examples with labels to evaluate on.")
-    flags.DEFINE_string("predict_file", None, "Examples whose labels are to be predicted.")
+    flags.DEFINE_string("predict_file", None, "Examples to predict labels for.")
     flags.DEFINE_alias("dev_file", "eval_file")
     flags.DEFINE_alias("test_file", "predict_file")
     flags.DEFINE_string("vocab_file", None, "A vocab.txt, or a folder with vocab.json and merges.txt (byte-level BPE).")
@@ -254,28 +254,28 @@ def define_flags() -> None:
     flags.DEFINE_string(
         "text_column",
         None,
-        "The column that holds the text: its name, or its number from 0 (default: text, sentence, sentence1, premise, "
-        "... what there is; tagging: 0 or tokens).",
+        "The column of the text: its name, or its number from 0 (default: text, sentence, sentence1, premise or "
+        "similar; tagging: 0 or tokens).",
     )
     flags.DEFINE_string(
-        "second_text_column", None, "The column that holds the second text, for pairs (default: sentence2, ...)."
+        "second_text_column", None, "The column of the second text, for pairs (default: sentence2 or similar)."
     )
     flags.DEFINE_list(
         "label_column",
         None,
-        "The column that holds the label (default: label; tagging: the last, or tags). For multi_label also several "
-        "columns of 0 and 1.",
+        "The column of the label (default: label; tagging: the last, or tags). For multi_label also several columns "
+        "of 0 and 1.",
     )
-    flags.DEFINE_string("label_separator", ",", "What parts the labels in one column, for multi_label.")
+    flags.DEFINE_string("label_separator", ",", "The separator of the labels in one column, for multi_label.")
     flags.DEFINE_list(
-        "choice_columns", None, "The columns of the choices, or one that holds a list, for multiple_choice."
+        "choice_columns", None, "The columns of the choices, or one column with lists, for multiple_choice."
     )
     flags.DEFINE_list("labels", None, "The labels in the order of their ids (default: those of train_file, sorted).")
-    flags.DEFINE_integer("doc_stride", 128, "Tokens between the beginnings of two windows of a context.")
+    flags.DEFINE_integer("doc_stride", 128, "Tokens between the starts of two windows of a context.")
     flags.DEFINE_integer("max_query_length", 64, "Longer questions are cut to this many tokens.")
     flags.DEFINE_bool("version_2_with_negative", False, "Some questions have no answer, as in SQuAD 2.0.")
     flags.DEFINE_bool(
-        "use_v2_feature_names", False, "Name the features as TF Model Garden does: input_word_ids, input_type_ids."
+        "use_v2_feature_names", False, "Use TF Model Garden's feature names: input_word_ids, input_type_ids."
     )
     for name in ("vocab_file", "output_dir"):
         flags.mark_flag_as_required(name)
@@ -324,11 +324,11 @@ def _task() -> str:
 
     if FLAGS.task_name is None:
         if FLAGS.task is None:
-            raise InputError(f"Say what is learned: --task={'|'.join(KINDS)}, or --task_name for a task of GLUE.")
+            raise InputError(f"Give the task: --task={'|'.join(KINDS)}, or --task_name for a task of GLUE.")
         return FLAGS.task
     name, glue = find_task(FLAGS.task_name)
     if FLAGS.task not in (None, glue.kind):
-        raise InputError(f"{name} is a {glue.kind}, not a {FLAGS.task}. Leave --task out.")
+        raise InputError(f"{name} has the task {glue.kind}, not {FLAGS.task}. Leave --task out.")
     return glue.kind
 
 

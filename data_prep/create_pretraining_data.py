@@ -1,17 +1,17 @@
 """Makes pre-training records from text: masked tokens and sentence pairs, as TFRecord files.
 
-The text has one sentence a line and a blank line between documents; with --split_sentences lines may be whole
-paragraphs. Files, folders, patterns, .gz, .jsonl and tensorflow_datasets names are read. The records are those of
-google-research/bert, and so are the flags.
+The text has one sentence per line and a blank line between documents; with --split_sentences, lines may be paragraphs.
+It may come from files, folders, patterns, .gz, .jsonl and tensorflow_datasets names. Records and flags are those of
+google-research/bert.
 
 Example:
   python -m data_prep.create_pretraining_data --input_file='text/*.txt' --vocab_file=vocab.txt --output_dir=records
 
-The text is tokenised once and then read `dupe_factor` times, each time cut and masked anew. Documents are dealt out to
-the output files by a seeded hash, and a random next sentence comes from another document of the same file: give each
-file a hundred documents or more. Where there are too few for every file to have a record, long documents are dealt out
-in parts. The same text, flags and seed give the same bytes, with any number of processes. A
-run that was stopped, in whatever way, goes on when the same command is given again.
+The text is tokenised once and then read `dupe_factor` times, each time cut and masked anew. A seeded hash assigns
+documents to output files. A random next sentence comes from another document of the same file, so each file should have
+at least a hundred documents. If there are too few documents for every file to have a record, parts of documents are
+assigned. The same text, flags and seed give the same bytes, with any number of processes. To resume a run that was
+stopped, give the same command again.
 """
 
 import contextlib
@@ -44,7 +44,7 @@ _logger = logging.getLogger(__name__)
 
 _TOKENIZED_CORPUS_NAME = "tokenized_corpus.unfinished"
 VOCAB_FILE_HELP = (
-    "The vocabulary: a vocab.txt with one token a line, or a folder with it or with the vocab.json and merges.txt of "
+    "The vocabulary: a vocab.txt with one token per line, or a folder with it or with the vocab.json and merges.txt of "
     "byte-level BPE."
 )
 
@@ -67,23 +67,23 @@ def create_pretraining_data(
     """Makes pre-training records from text; see the top of this file.
 
     Args:
-        input_file: what `data_prep.text.corpus.read_documents` takes. May be None when `tokenized_corpus` exists.
+        input_file: as in `data_prep.text.corpus.read_documents`. May be None if `tokenized_corpus` exists.
         vocab_file: a vocab.txt, or a folder with it or with the vocab.json and merges.txt of byte-level BPE.
-        output_file: names of the files to write; files that exist are replaced.
+        output_file: names of the files to write; existing files are replaced.
         output_dir: instead, a folder for `num_shards` files: new, empty, or left by the same call when it was stopped.
-        num_shards: by default one for every hundred documents up to 16, and more where files would pass 250 MB.
+        num_shards: by default one per hundred documents up to 16, and more if files would exceed 250 MB.
         options: `PretrainingOptions()` by default.
         settings: how the text is read; `TextSettings()` by default.
-        tokenized_corpus: a folder to keep the tokenised text in. One that exists is used as it is.
+        tokenized_corpus: a folder that keeps the tokenised text. An existing one is used unchanged.
         compression: "none", "gzip" or "zstd".
-        use_v2_feature_names: TF Model Garden's names of the features instead of Google's.
+        use_v2_feature_names: whether to use TF Model Garden's feature names instead of Google's.
         num_processes: processes that tokenise and write. With more than one, the calling script needs the usual
             `if __name__ == "__main__":`.
 
     Raises:
-        InputError: the input holds no text, or too little for its files, a value is out of range, the tokenised corpus
-            that exists was made from other text or with another vocabulary, or the output cannot be written, or will
-            not fit.
+        InputError: the input has no text, or too little for its files; a value is out of range; the existing tokenised
+            corpus was made from other text or with another vocabulary; the output cannot be written, or the disk has
+            too little space.
     """
     from data_prep.pretraining import pretraining_plan as plan
     from data_prep.pretraining.pretraining_records import PretrainingOptions
@@ -111,7 +111,7 @@ def create_pretraining_data(
     request = plan.describe_request(text, options, compression, use_v2_feature_names, num_files)
     folder = RecordFolder(prefix, request)
     if output_dir is not None and (finished := folder.finished_run(os.fspath(output_dir))):
-        _logger.warning("%s already holds these records: nothing was done.", output_dir)
+        _logger.warning("%s already holds these records. Nothing was done.", output_dir)
         return finished
     names = [folder.name_of(path) for path in output_file] if output_file else None
     done = folder.read_progress(may_replace=output_dir is None, names=names)
@@ -141,7 +141,7 @@ def create_pretraining_data(
 
 @contextlib.contextmanager
 def _output_place(prefix: str) -> Iterator[str]:
-    """Makes the folder that is written to, keeps others from it, and removes it when nothing came into it."""
+    """Creates the output folder, locks it, and removes it at the end if it is empty."""
     from data_prep.pretraining.record_folder import PROGRESS_NAME
     from keras_bert.program.folder_lock import only_writer
 
@@ -152,16 +152,16 @@ def _output_place(prefix: str) -> Iterator[str]:
             yield place
     except BaseException:
         with contextlib.suppress(OSError):
-            os.rmdir(place)  # only when it is empty
+            os.rmdir(place)  # fails unless the folder is empty
         if any(os.path.exists(prefix + name) for name in (PROGRESS_NAME, _TOKENIZED_CORPUS_NAME)):
-            _logger.warning("What is finished stays in %s: the same command goes on from there.", place)
+            _logger.warning("Finished files are kept in %s. Give the same command again to resume.", place)
         raise
 
 
 def _planned_dealing(
     corpus: "TokenizedCorpus", options: "PretrainingOptions", num_shards: int, keep_corpus: bool
 ) -> "tuple[Dealing, ShardSizes]":
-    """Checks the text and plans its shards. Nothing stays of a text that is too short for them."""
+    """Checks the text and plans its shards. If the text is too short for them, its tokenised form is removed."""
     from data_prep.pretraining.pretraining_plan import plan_dealing
 
     try:
@@ -181,10 +181,10 @@ def _write_shards(
     pool: "WorkerPool",
     show_progress: bool,
 ) -> "list[FinishedShard]":
-    """Writes the shards that are not done yet, under a progress bar whose total is estimated and gets ever better.
+    """Writes the missing shards, with a progress bar whose estimated total is refined as shards finish.
 
     Args:
-        noted_names: the names of all files where the user gave them, see `RecordFolder.read_progress`.
+        noted_names: the names of all files, if the user gave them; see `RecordFolder.read_progress`.
     """
     from tqdm import tqdm
 
@@ -197,7 +197,7 @@ def _write_shards(
     for number in missing:
         remove_partial_files(job.paths[number])
     if shards:
-        _logger.warning("%d of %d files are done; going on with the others.", len(shards), len(names))
+        _logger.warning("%d of %d files are finished. Writing the others.", len(shards), len(names))
     folder.write_progress(list(shards.values()), noted_names)
     tokens_done = 0.0
     with tqdm(desc="writing", unit=" records", unit_scale=True, disable=not show_progress) as bar:
@@ -259,13 +259,13 @@ def verify_pretraining_data(
     *,
     show_progress: bool = False,
 ) -> dict[str, Any]:
-    """Compares every byte of records, and of a tokenised corpus, with what their manifests say was written.
+    """Compares every byte of records, and of a tokenised corpus, with the hashes in their manifests.
 
     Returns:
-        the records' manifest.
+        The manifest of the records.
 
     Raises:
-        InputError: something differs; all files that do are named.
+        InputError: something differs. The message names all files that do.
     """
     from tqdm import tqdm
 
@@ -294,9 +294,7 @@ FLAGS = flags.FLAGS
 
 
 def define_flags() -> None:
-    flags.DEFINE_list(
-        "output_file", None, "TFRecord files to write, with commas between them. Files that exist are replaced."
-    )
+    flags.DEFINE_list("output_file", None, "TFRecord files to write, separated by commas. Existing files are replaced.")
     flags.DEFINE_string("output_dir", None, "Instead of --output_file: a folder for the TFRecord files.")
     flags.DEFINE_integer(
         "num_shards",
@@ -310,9 +308,9 @@ def define_flags() -> None:
         "A folder that keeps the tokenised text, for further runs with other lengths, masks or seeds.",
     )
     flags.DEFINE_integer(
-        "num_processes", None, "Processes that tokenise and write (default: one for each core).", lower_bound=1
+        "num_processes", None, "Number of processes that tokenise and write (default: one per core).", lower_bound=1
     )
-    flags.DEFINE_bool("verify", False, "Make nothing: compare what --output_dir holds with its manifest, byte by byte.")
+    flags.DEFINE_bool("verify", False, "Write nothing: compare every byte of --output_dir with its manifest.")
     flags.register_multi_flags_validator(
         ["vocab_file", "verify"],
         lambda values: values["vocab_file"] or values["verify"],
@@ -321,8 +319,8 @@ def define_flags() -> None:
 
 
 def define_record_flags() -> None:
-    """The flags that decide the records, and that every command for pre-training records has."""
-    flags.DEFINE_list("input_file", None, "Text: files, folders, patterns or tfds:NAME, with commas between them.")
+    """Defines the flags that determine the records, for all commands that make pre-training records."""
+    flags.DEFINE_list("input_file", None, "Text: files, folders, patterns or tfds:NAME, separated by commas.")
     flags.DEFINE_string("vocab_file", None, VOCAB_FILE_HELP)
     flags.DEFINE_bool("do_lower_case", True, "WordPiece: lower-case and strip accents, as for uncased vocabularies.")
     flags.DEFINE_bool("do_whole_word_mask", False, "Mask all pieces of a word together.")
@@ -331,41 +329,41 @@ def define_record_flags() -> None:
         "ngram_distribution",
         "geometric",
         ["geometric", "inverse"],
-        "With --max_ngram_size: span lengths are geometric (SpanBERT), or n words have a chance as 1/n (ALBERT).",
+        "With --max_ngram_size: the distribution of span lengths, geometric (SpanBERT) or inverse, ~ 1/n (ALBERT).",
     )
     flags.DEFINE_float("ngram_geometric_p", 0.2, "Parameter of the geometric distribution.")
     flags.DEFINE_bool(
-        "whole_word_actions", False, "Decide between [MASK], the same and a random token once a word or span."
+        "whole_word_actions", False, "Choose between [MASK], the same and a random token once per word or span."
     )
     flags.DEFINE_enum(
         "replacement_tokens",
         "text",
         ["text", "vocabulary"],
-        "Random tokens are drawn from those that text can hold, or from every row of the vocabulary, as Google does.",
+        "Random tokens are drawn from the tokens that text can contain, or from the whole vocabulary, as Google does.",
     )
-    flags.DEFINE_bool("dynamic_masking", False, "Write records without masks, to be masked while they are read.")
+    flags.DEFINE_bool("dynamic_masking", False, "Write records without masks, which are masked while they are read.")
     flags.DEFINE_enum(
         "sentence_task",
         "next_sentence",
         ["next_sentence", "sentence_order", "none"],
-        "Is the second segment a random one (BERT), are both swapped (ALBERT), or none: full sentences (RoBERTa).",
+        "Random second segments (BERT), swapped segments (ALBERT), or none: full sentences (RoBERTa).",
     )
     flags.DEFINE_integer("max_sequences_per_row", 1, "Above 1: pack up to this many examples into a record.")
     flags.DEFINE_integer("max_seq_length", 128, "Tokens in a record, special tokens included.")
-    flags.DEFINE_integer("max_predictions_per_seq", 20, "Masks in a record at most.")
+    flags.DEFINE_integer("max_predictions_per_seq", 20, "The largest number of masks in a record.")
     flags.DEFINE_integer("random_seed", 12345, "Seed of every draw.")
-    flags.DEFINE_integer("dupe_factor", 10, "How often the text is read, each time with other masks and pairs.")
+    flags.DEFINE_integer("dupe_factor", 10, "The number of passes over the text, each with other masks and pairs.")
     flags.DEFINE_float("masked_lm_prob", 0.15, "Share of the tokens to predict.")
     flags.DEFINE_float("short_seq_prob", 0.1, "Share of the documents that are cut into shorter pairs.")
     flags.DEFINE_bool("split_sentences", False, "Lines are paragraphs: split them into sentences.")
     flags.DEFINE_string("language", "en", "The language whose rules --split_sentences follows, as its ISO 639 code.")
     flags.DEFINE_string("text_field", "text", "The field with the text, in JSON Lines and tensorflow_datasets.")
-    flags.DEFINE_enum("compression", "none", ["none", "gzip", "zstd"], "How the files are packed.")
-    flags.DEFINE_bool("use_v2_feature_names", False, "Name features as TF Model Garden does: input_word_ids, ...")
+    flags.DEFINE_enum("compression", "none", ["none", "gzip", "zstd"], "The compression of the files.")
+    flags.DEFINE_bool("use_v2_feature_names", False, "Use TF Model Garden's feature names: input_word_ids, ...")
 
 
 def check_casing_flag(vocabulary: "TokenTable") -> None:
-    """Raises `InputError` if lower-casing is asked for and the tokenizer of the vocabulary does not take the flag."""
+    """Raises `InputError` if --do_lower_case is given for a vocabulary whose tokenizer does not use it."""
     from keras_bert.tokenization.vocabulary import Vocabulary
 
     takes_casing = isinstance(vocabulary, Vocabulary) or not FLAGS.do_lower_case
@@ -373,7 +371,7 @@ def check_casing_flag(vocabulary: "TokenTable") -> None:
 
 
 def check_record_flags() -> None:
-    """Raises `InputError` for flags of `define_record_flags` that were given and change nothing."""
+    """Raises `InputError` for flags of `define_record_flags` that were given but have no effect."""
     refuse_flags_without_effect(
         FLAGS.max_ngram_size, "without --max_ngram_size", "ngram_geometric_p", "ngram_distribution"
     )

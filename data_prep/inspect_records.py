@@ -1,4 +1,4 @@
-"""Shows what is in record files: some records as readable text, statistics of all, and what is suspicious.
+"""Shows the content of record files: some records as readable text, statistics of all records, and warnings.
 
 Reads pre-training and fine-tuning records of this project, google-research/bert, NVIDIA and TF Model Garden, and
 summarises the features of any other tf.train.Example; plain, gzip or zstd.
@@ -6,8 +6,8 @@ summarises the features of any other tf.train.Example; plain, gzip or zstd.
 Example:
   python -m data_prep.inspect_records --input_file=records --output_dir=report
 
-In the text, [MASK](brown) is a masked token with its label, dog(dog) one that was kept, cat(dog) one that was replaced.
-Of damaged files what stands before the damage is read, the damage is named, and the exit code is 1.
+In the text, [MASK](brown) is a masked token with its label, dog(dog) an unchanged one, cat(dog) a replaced one. Damaged
+files are read up to the damage, the damage is reported, and the exit code is 1.
 """
 
 import json
@@ -31,8 +31,8 @@ PLOT_NAME = "statistics.png"
 
 
 class CollectedStatistics(NamedTuple):
-    """What was read: statistics for each set of features that the files have (one, as a rule), the number of records by
-    file, and the damage in words, a line for each damaged file.
+    """The result of reading: statistics for each set of features that the files have (usually one), the number of
+    records per file, and a line in words for each damaged file.
     """
 
     statistics: "list[RecordStatistics]"
@@ -50,8 +50,8 @@ def collect_statistics(
     """Reads record files once, in bounded memory.
 
     Args:
-        vocabulary: of the records; without it, what needs it is left out.
-        sample: read about this many records only, the first ones of every file; 0 reads all.
+        vocabulary: the vocabulary of the records. Without it, statistics that need it are left out.
+        sample: read only about this many records, the first ones of every file; 0 reads all.
     """
     from tqdm import tqdm
 
@@ -82,7 +82,7 @@ def shown_records(
     num_examples: int = 3,
     first_record: int = 1,
 ) -> Iterator[str]:
-    """Yields records as text, under the name of their file and their number.
+    """Yields records as text, headed by the name of their file and their number.
 
     Args:
         first_record: number of the first record to show, in the first file that has so many; the first is 1.
@@ -107,14 +107,14 @@ def shown_records(
                 text = str(error)
             yield f"{path}: record {number}\n{text}\n"
     if num_examples and not num_shown:
-        raise InputError(f"There is no record {first_record:,} in these files.")
+        raise InputError(f"There is no record {first_record:,} in these files. Give a smaller --first_record.")
 
 
 FLAGS = flags.FLAGS
 
 
 def define_flags() -> None:
-    flags.DEFINE_list("input_file", None, "TFRecord files, folders or patterns, with commas between them.")
+    flags.DEFINE_list("input_file", None, "TFRecord files, folders or patterns, separated by commas.")
     flags.DEFINE_string(
         "vocab_file",
         None,
@@ -123,7 +123,7 @@ def define_flags() -> None:
     flags.DEFINE_integer("num_examples", 3, "Records to show as text.")
     flags.DEFINE_integer("first_record", 1, "Number of the first record to show.")
     flags.DEFINE_bool("statistics", True, "Read all records and show statistics.")
-    flags.DEFINE_integer("sample", 0, "Take statistics of about this many records, the first of each file (0: all).")
+    flags.DEFINE_integer("sample", 0, "Read about this many records for statistics, the first of each file (0: all).")
     flags.DEFINE_string("output_dir", None, f"A folder for {STATISTICS_NAME} and {PLOT_NAME}, which are replaced.")
     flags.DEFINE_bool("plot", True, f"With --output_dir: draw {PLOT_NAME}.")
     flags.mark_flag_as_required("input_file")
@@ -153,7 +153,7 @@ def main() -> None:
         ):
             print(text)
     except InputError:
-        # The statistics will say which files are damaged, and read the others.
+        # The statistics report the damaged files, and read the others.
         if not FLAGS.statistics or FLAGS.first_record > 1:
             raise
     if FLAGS.statistics:

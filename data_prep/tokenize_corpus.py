@@ -3,8 +3,8 @@
 Example:
   python -m data_prep.tokenize_corpus --input_file='text/*.txt' --vocab_file=vocab.txt --tokenized_corpus=corpus
 
-`create_pretraining_data --tokenized_corpus` does the same on its way; this command is for tokenising alone, for adding
-more text with --append, and for --verify. A run that was stopped goes on when the same command is given again.
+`create_pretraining_data --tokenized_corpus` includes this step. This command tokenises only, adds more text with
+--append, and checks a corpus with --verify. To resume a run that was stopped, give the same command again.
 """
 
 import dataclasses
@@ -19,16 +19,16 @@ FLAGS = flags.FLAGS
 
 
 def define_flags() -> None:
-    flags.DEFINE_list("input_file", None, "Text: files, folders, patterns or tfds:NAME, with commas between them.")
-    flags.DEFINE_string("vocab_file", None, f"{VOCAB_FILE_HELP} With --append: default that of the corpus.")
+    flags.DEFINE_list("input_file", None, "Text: files, folders, patterns or tfds:NAME, separated by commas.")
+    flags.DEFINE_string("vocab_file", None, f"{VOCAB_FILE_HELP} Default with --append: that of the corpus.")
     flags.DEFINE_string("tokenized_corpus", None, "The folder of the tokenised text.")
     flags.DEFINE_bool("do_lower_case", True, "WordPiece: lower-case and strip accents, as for uncased vocabularies.")
     flags.DEFINE_bool("split_sentences", False, "Lines are paragraphs: split them into sentences.")
     flags.DEFINE_string("language", "en", "The language whose rules --split_sentences follows, as its ISO 639 code.")
     flags.DEFINE_string("text_field", "text", "The field with the text, in JSON Lines and tensorflow_datasets.")
-    flags.DEFINE_bool("append", False, "Add the text to the corpus that is there.")
-    flags.DEFINE_bool("verify", False, "Compare every byte of the corpus with what its manifest says was written.")
-    flags.DEFINE_integer("num_processes", None, "Processes that tokenise (default: one for each core).", lower_bound=1)
+    flags.DEFINE_bool("append", False, "Add the text to an existing corpus.")
+    flags.DEFINE_bool("verify", False, "Compare every byte of the corpus with the hashes in its manifest.")
+    flags.DEFINE_integer("num_processes", None, "Processes that tokenise (default: one per core).", lower_bound=1)
     flags.mark_flag_as_required("tokenized_corpus")
 
 

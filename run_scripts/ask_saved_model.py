@@ -1,8 +1,8 @@
 """Asks a SavedModel written by export_saved_model, and prints its answers.
 
-What the model takes is given by flags of the same names, or on standard input, one question a line, with tabs between
-its columns: a text; a text and a second one, or none; a question and its context; a prompt and its choices. Every
-line has one answer: a blank line is an empty text.
+The inputs of the model are given by flags with their names, or on standard input, one question per line, with tabs
+between columns: a text; a text and optionally a second one; a question and its context; a prompt and its choices. Every
+line gets an answer: a blank line is an empty text.
 
 Examples:
   python -m run_scripts.ask_saved_model --saved_model=saved_models/sentiment --text="a wonderful film"

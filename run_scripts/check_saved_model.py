@@ -1,7 +1,7 @@
-"""Checks a SavedModel, of any origin, for everything that goes wrong in TensorFlow Serving. The model is not loaded.
+"""Checks a SavedModel, of any origin, for problems in TensorFlow Serving. The model is not loaded.
 
-Exit code 0: nothing that matters; 1: errors, or with --strict warnings; 2: wrong flags, or no SavedModel to read.
-What can be found is listed in docs/serving_run.md.
+Exit code 0: no serious problems; 1: errors, or with --strict warnings; 2: wrong flags, or the SavedModel cannot be
+read. docs/serving_run.md lists the problems.
 
 Examples:
   python -m run_scripts.check_saved_model saved_models/sentiment
@@ -23,7 +23,7 @@ def define_flags() -> None:
     flags.DEFINE_list(
         "serving_versions", None, "Versions of TensorFlow Serving, such as 2.19,2.20. The default is 2.12 to 2.21."
     )
-    flags.DEFINE_string("batching_file", None, "The batching file that the server gets, checked with the model.")
+    flags.DEFINE_string("batching_file", None, "The server's batching file, which is checked together with the model.")
 
 
 def main(path: str):
@@ -36,7 +36,7 @@ def main(path: str):
         batching = read_batching_file(arguments.batching_file) if arguments.batching_file else None
         report = check(path, arguments.serving_versions or DEFAULT_VERSIONS, batching)
     except InputError as error:
-        # In CI, "could not be checked" must differ from "was checked and is bad".
+        # In CI, "could not be checked" must differ from "was checked and has errors".
         print(f"error: {error}", file=sys.stderr)
         sys.exit(2)
     print(report.to_json() if arguments.json else report)

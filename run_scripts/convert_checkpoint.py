@@ -1,8 +1,8 @@
-"""Converts a BERT checkpoint of any format into any other.
+"""Converts a BERT checkpoint from any format to any other.
 
-Read are model folders of keras_bert, TensorFlow 1 checkpoints of google-research/bert, TensorFlow 2 checkpoints of TF
-Model Garden, folders of Hugging Face transformers (safetensors or bin), presets of KerasHub, and hf://owner/name.
-Written are keras_bert, google and huggingface. What a format has no place for is named.
+Input formats: model folders of keras_bert, TensorFlow 1 checkpoints of google-research/bert, TensorFlow 2 checkpoints
+of TF Model Garden, folders of Hugging Face transformers (safetensors or bin), presets of KerasHub, and hf://owner/name.
+Output formats: keras_bert, google and huggingface. Weights that the format cannot hold are listed.
 
 Example:
   python -m run_scripts.convert_checkpoint --input=uncased_L-12_H-768_A-12 --output=hf-bert --format=huggingface
@@ -20,21 +20,23 @@ def define_flags() -> None:
     flags.DEFINE_string("output", None, "A new or empty folder.", required=True)
     flags.DEFINE_enum("format", "keras_bert", ["keras_bert", "google", "huggingface"], "The format of the output.")
     flags.DEFINE_bool(
-        "verify", False, "Whether to run input and output on text, with their own libraries too where installed."
+        "verify", False, "Whether to compare input and output on texts, also with their own libraries if installed."
     )
     flags.DEFINE_integer(
         "max_position_embeddings",
         None,
-        "Cuts the table of positions to so many, or extends it by repeating it. The default leaves it as it is.",
+        "The new number of positions: the table is cut, or extended by repeating it. By default it is unchanged.",
         lower_bound=1,
     )
     flags.DEFINE_string(
-        "new_tokens_file", None, "Tokens to add to the vocabulary, one a line; each starts as the mean of its pieces."
+        "new_tokens_file", None, "Tokens to add to the vocabulary, one per line; each starts as the mean of its pieces."
     )
     flags.DEFINE_bool(
-        "do_lower_case", None, "The casing, where the input does not say it or says it wrongly. Else it is found out."
+        "do_lower_case",
+        None,
+        "The casing, if the input does not state it or states it wrongly. By default it is detected.",
     )
-    flags.DEFINE_bool("trust_pickle", False, "Whether a pytorch_model.bin may run code. Reading tensors needs none.")
+    flags.DEFINE_bool("trust_pickle", False, "Whether a pytorch_model.bin may run code, which tensors do not need.")
 
 
 def main():

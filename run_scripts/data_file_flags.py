@@ -1,4 +1,4 @@
-"""The flags that name the files to train on, to evaluate on and to predict, one by one or by their folder."""
+"""Flags for the files to train on, to evaluate on and to predict, named one by one or by their folder."""
 
 from collections.abc import Sequence
 
@@ -7,7 +7,7 @@ from absl import flags
 from keras_bert.program.errors import InputError
 
 FLAGS = flags.FLAGS
-# Part of the data -> the flag that names its file, what is done with it, and the flag that asks for that.
+# Part of the data -> the flag that names its file, the purpose in words, and the flag that requests it.
 _PARTS = {
     "train": ("train_file", "train on", "do_train"),
     "eval": ("dev_file", "evaluate on", "do_eval"),
@@ -16,12 +16,12 @@ _PARTS = {
 
 
 def define_data_file_flags(examples: str, data_dir: str) -> None:
-    """Defines the flags; the arguments say what the files hold, and what the folder has, in the command's own words."""
+    """Defines the flags. The arguments describe the content of the files, and the file names in the folder."""
     flags.DEFINE_string("data_dir", None, f"A folder with train, dev and test files: {data_dir}.")
     flags.DEFINE_string("train_file", None, f"{examples} to train on: a file, or tfds:NAME@SPLIT.")
     flags.DEFINE_string("dev_file", None, f"{examples} to evaluate on.")
     flags.DEFINE_string("test_file", None, f"{examples} to predict; labels are not needed.")
-    # As create_finetuning_data calls them.
+    # The names in create_finetuning_data.
     flags.DEFINE_alias("eval_file", "dev_file")
     flags.DEFINE_alias("predict_file", "test_file")
     flags.DEFINE_boolean("do_eval", False, "Evaluate on dev_file.")
@@ -29,19 +29,19 @@ def define_data_file_flags(examples: str, data_dir: str) -> None:
 
 
 def data_files(endings: Sequence[str]) -> dict[str, str]:
-    """Returns the files that are asked for by "train", "eval" and "predict": named ones, else those of the folder.
+    """Returns part -> file for the requested parts of "train", "eval" and "predict": named files, else the folder's.
 
     Args:
-        endings: those that files of the folder may have.
+        endings: the possible endings of files in the folder.
 
     Raises:
-        InputError: nothing is asked for, or there is no such file.
+        InputError: nothing is requested, or a file does not exist.
     """
     from data_prep.finetuning.data_folder import find_parts
 
     parts = [part for part, (_, _, do_it) in _PARTS.items() if FLAGS[do_it].value]
     if not parts:
-        raise InputError("Nothing to do: give --do_train, --do_eval, --do_predict or several of them.")
+        raise InputError("Nothing to do. Give --do_train, --do_eval, --do_predict or several of them.")
     found = {part: FLAGS[_PARTS[part][0]].value for part in parts}
     missing = [part for part in parts if not found[part]]
     in_folder = find_parts(FLAGS.data_dir, endings) if missing and FLAGS.data_dir else {}
@@ -49,5 +49,5 @@ def data_files(endings: Sequence[str]) -> dict[str, str]:
         if part not in in_folder:
             flag, purpose, _ = _PARTS[part]
             place = f" in {FLAGS.data_dir}" if FLAGS.data_dir else ""
-            raise InputError(f"There is nothing to {purpose}{place}: give --{flag}{'' if place else ' or --data_dir'}.")
+            raise InputError(f"There is nothing to {purpose}{place}. Give --{flag}{'' if place else ' or --data_dir'}.")
     return {part: found[part] or in_folder[part] for part in parts}

@@ -1,15 +1,15 @@
-"""Makes real English text for a first run, without any network: the documentation of installed Python packages.
+"""Makes an English text for a first run, without a network: the documentation of installed Python packages.
 
-Reads the source files of the Python standard library, NumPy, Keras, TensorFlow and what they need (nothing is
-imported) and writes into --output_dir:
+Reads the source files of the Python standard library, NumPy, Keras, TensorFlow and their dependencies, without
+importing them, and writes to --output_dir:
 
-  corpus.txt   text for pre-training: one paragraph a line, a blank line between modules
-  train.tsv    paragraphs with the library that they document, one of: keras, numpy, python, tensorflow
-  dev.tsv      the same, from modules of which nothing is in corpus.txt and train.tsv
+    corpus.txt   text for pre-training: one paragraph per line, a blank line between modules
+    train.tsv    paragraphs with the library that they document, one of: keras, numpy, python, tensorflow
+    dev.tsv      the same, from modules that do not occur in corpus.txt and train.tsv
   test.tsv     the same, from other such modules
 
-The names of the libraries, and everything else that looks like a name in code, are masked in the .tsv files, and what
-is said in nearly the same words elsewhere is left out, so that a label cannot be read off a name or looked up.
+In the .tsv files, the names of the libraries and everything else that looks like a name in code are masked, and
+near-duplicates are left out. So a label cannot be read from a name or looked up.
 """
 
 import dataclasses
@@ -39,14 +39,14 @@ def define_flags() -> None:
 
 
 LABELS = ("keras", "numpy", "python", "tensorflow")
-# What comes with them: the dependencies of TensorFlow, Keras and matplotlib that document themselves.
+# Packages installed with them: the dependencies of TensorFlow, Keras and matplotlib that have documentation.
 OTHER_PACKAGES = (
     *("PIL", "absl", "dateutil", "fontTools", "google.protobuf", "grpc", "h5py", "markdown", "matplotlib", "ml_dtypes"),
     *("mpl_toolkits", "optree", "packaging", "pyparsing", "requests", "rich", "tensorboard", "tensorflow_text", "tqdm"),
     *("urllib3", "werkzeug", "wrapt"),
 )
 
-# TensorFlow carries an old Keras and its own NumPy; their paragraphs would have two right labels.
+# TensorFlow contains an old Keras and its own NumPy; their paragraphs would have two right labels.
 _AMBIGUOUS_MODULES = (
     "tensorflow.python.keras",
     "tensorflow.python.ops.numpy_ops",
@@ -63,20 +63,20 @@ _CODE_NAME = re.compile(r"\w\((?!e?s\))|_|[A-Za-z]\.[A-Za-z]\w|[a-z][A-Z]")
 _WORD_IN_PUNCTUATION = re.compile(r"([^\w@]*)(.*?)([^\w@]*)$")
 _REPEATED_MASKS = re.compile(r"@(?:[\s,.'/]*@)+")
 _MIN_LABELLED_WORDS = 20
-# So that no split is about a few modules only; more are taken where there are not enough modules.
+# So that a split is not about a few modules only. The limit is exceeded if there are not enough modules.
 _MAX_LABELLED_PER_MODULE = 20
-# A module of more paragraphs is not held out: too much text would be lost to the corpus.
+# Modules with more paragraphs are not held out: too much text would be missing in the corpus.
 _MAX_HELD_OUT_PARAGRAPHS = 150
-# More than this share of a paragraph's words seen before, four in a row: it is a near-duplicate.
+# A paragraph of whose groups of four words more than this share was seen before is a near-duplicate.
 _MAX_KNOWN_SHARE = 0.5
 
 
 @dataclasses.dataclass(frozen=True)
 class Documentation:
-    """What was found: the corpus, and the labelled paragraphs of each split.
+    """The corpus, and the labelled paragraphs of each split.
 
     Attributes:
-        corpus: documents, a list of paragraphs each.
+        corpus: the documents, each a list of paragraphs.
         splits: "train", "dev", "test" -> list of (text, label).
     """
 
@@ -87,7 +87,7 @@ class Documentation:
 def write_documentation_corpus(
     output_dir: str | os.PathLike, *, num_train: int = 1600, num_dev: int = 400, num_test: int = 1000
 ) -> Documentation:
-    """Writes `corpus.txt`, `train.tsv`, `dev.tsv` and `test.tsv` into a new folder, and returns what is in them.
+    """Writes `corpus.txt`, `train.tsv`, `dev.tsv` and `test.tsv` into a new folder, and returns their content.
 
     The same packages always give the same files.
 
@@ -117,7 +117,7 @@ def collect_documentation(*, num_train: int, num_dev: int, num_test: int) -> Doc
 
 
 def _check_libraries(modules: list[Module]) -> None:
-    """Raises `InputError` with what to install if a library that is a label has no documentation here."""
+    """Raises `InputError` with the packages to install if a library that is a label has no documentation here."""
     documented = {module.name.split(".")[0] for module in modules}
     undocumented = [label for label in LABELS if label not in documented]
     if absent := [label for label in undocumented if package_folder(label) is None]:
@@ -126,9 +126,9 @@ def _check_libraries(modules: list[Module]) -> None:
             f"{', '.join(absent)}. Run: {sys.executable} -m pip install {' '.join(absent)}"
         )
     for label in undocumented:
-        name, remedy = f"The package {label}", "Install it again, with them."
+        name, remedy = f"The package {label}", "Install it again, with its source files."
         if label == "python":
-            name, remedy = "The standard library", "Use a Python that has them."
+            name, remedy = "The standard library", "Use a Python with its source files."
         raise InputError(
             f"{name} in {package_folder(label)} has no documentation: its source files (.py) are missing or stripped. "
             f"{remedy}"
@@ -149,14 +149,14 @@ def mask_names(text: str) -> str:
 
 
 class _Candidate(NamedTuple):
-    """A paragraph that may be labelled, masked, and the name of its module."""
+    """A masked paragraph that may be labelled, and the name of its module."""
 
     masked: str
     module: str
 
 
 def _candidates(modules: Iterable[Module], label: str) -> list[_Candidate]:
-    """Returns the paragraphs of one library that say enough when masked."""
+    """Returns the paragraphs of one library that have enough words when masked."""
     found = []
     for module in modules:
         if module.name.split(".")[0] == label and not module.name.startswith(_AMBIGUOUS_MODULES):
@@ -172,11 +172,11 @@ def _num_words(text: str) -> int:
 
 
 def _without_near_duplicates(candidates: dict[str, list[_Candidate]]) -> dict[str, list[_Candidate]]:
-    """Keeps one of the paragraphs that are nearly the same, and none where they document different libraries."""
+    """Keeps one of several near-duplicates, and none if they document different libraries."""
     seen = {label: SeenText() for label in candidates}
     once = {}
     for label, paragraphs in candidates.items():
-        # The longest first: a part of a longer paragraph is then known when its turn comes.
+        # The longest first, so that a part of a longer paragraph is recognised.
         paragraphs = sorted(paragraphs, key=lambda paragraph: (-len(paragraph.masked), paragraph))
         once[label] = [item for item in paragraphs if seen[label].add(item.masked) <= _MAX_KNOWN_SHARE]
     return {
@@ -190,7 +190,7 @@ def _without_near_duplicates(candidates: dict[str, list[_Candidate]]) -> dict[st
 
 
 def _split(candidates: dict[str, list[_Candidate]], sizes: dict[str, int]) -> dict[str, list[tuple[_Candidate, str]]]:
-    """Draws equally many paragraphs of every label; all of a module go to one split.
+    """Draws an equal number of paragraphs for every label. All paragraphs of a module go to one split.
 
     Returns:
         split -> (paragraph, label), in an order that mixes the labels.
@@ -213,16 +213,16 @@ def _split(candidates: dict[str, list[_Candidate]], sizes: dict[str, int]) -> di
             if len(drawn) < wanted:
                 raise InputError(
                     f"The documentation of {label} has {len(drawn)} paragraphs for {split}.tsv, but {wanted} are "
-                    "wanted. Ask for fewer (--num_train, --num_dev, --num_test)."
+                    "needed. Give smaller numbers (--num_train, --num_dev, --num_test)."
                 )
             splits[split].extend((item, label) for item in drawn[:wanted])
     return {split: sorted(rows, key=lambda row: _hash(row[0].masked)) for split, rows in splits.items()}
 
 
 def _corpus(modules: list[Module], held_out: list[_Candidate]) -> list[list[str]]:
-    """Returns the paragraphs of the modules that are not held out, without near-duplicates of a held-out one."""
+    """Returns the paragraphs of the modules that are not held out, without near-duplicates of held-out ones."""
     held_out_modules = {item.module for item in held_out}
-    # Compared masked: the same words about tf.add and tf.math.add are the same paragraph.
+    # Masked texts are compared: the same words about tf.add and tf.math.add are the same paragraph.
     held_out_texts = TextIndex(item.masked for item in held_out)
     seen = SeenText()
     corpus = []
@@ -236,7 +236,7 @@ def _corpus(modules: list[Module], held_out: list[_Candidate]) -> list[list[str]
 
 
 def _hash(text: str) -> bytes:
-    """Sorting by it shuffles, the same way everywhere and whatever else is sorted."""
+    """Returns a sort key that shuffles reproducibly, on any machine and whatever else is sorted."""
     return hashlib.sha256(text.encode("utf-8")).digest()
 
 

@@ -1,4 +1,4 @@
-"""English prose out of Python packages: their docstrings, read from the source files without importing anything."""
+"""Extracts English prose from Python packages: reads docstrings from source files, without importing anything."""
 
 import ast
 import inspect
@@ -14,7 +14,7 @@ from tqdm import tqdm
 
 from data_prep.text.ordered_map import ordered_map
 
-# Folders of a package that hold no documentation of its own: tests, code of others, generated wrappers.
+# Folders without documentation of the package: tests, code of others, generated wrappers.
 _SKIPPED_FOLDERS = {"test", "tests", "testing", "idle_test", "site-packages", "dist-packages", "_vendor", "__pycache__"}
 
 _FILES_PER_TASK = 64
@@ -24,20 +24,20 @@ _MAX_PROCESSES = 8
 class Module(NamedTuple):
     """The documentation of one source file."""
 
-    name: str  # Dotted, such as "numpy.lib._npyio_impl".
+    name: str  # with dots, such as "numpy.lib._npyio_impl"
     paragraphs: list[str]
 
 
 def read_packages(packages: Sequence[str]) -> list[Module]:
-    """Returns the modules of installed packages that have prose, by package and name; absent packages have none.
+    """Returns the modules with prose of installed packages, by package and name. Missing packages are skipped.
 
     Args:
-        packages: import names, and "python" for the standard library.
+        packages: import names; "python" is the standard library.
     """
     files = [file for package in packages for file in _source_files(package)]
     batches = [files[start : start + _FILES_PER_TASK] for start in range(0, len(files), _FILES_PER_TASK)]
     modules = []
-    # Parsing Python is most of the work, and each file stands alone.
+    # Parsing takes most of the time, and files are independent.
     processes = min(_MAX_PROCESSES, os.cpu_count() or 1)
     with tqdm(desc="reading packages", total=len(files), unit=" files") as progress:
         for found in ordered_map(_read_modules, batches, processes):
@@ -79,17 +79,17 @@ def _module_name(package: str, path: str) -> str:
 
 
 def package_folder(package: str) -> str | None:
-    """Returns the folder that Python would import a package from, or `None` where it is not installed.
+    """Returns the folder that Python would import a package from, or None if it is not installed.
 
     Args:
-        package: an import name, with dots for a package inside of another; "python" is the standard library.
+        package: an import name, with dots for nested packages; "python" is the standard library.
     """
     if package == "python":
         return sysconfig.get_path("stdlib")
-    folders, name = None, ""  # None: everywhere on sys.path.
+    folders, name = None, ""  # None: everywhere on sys.path
     for part in package.split("."):
         name = f"{name}.{part}" if name else part
-        # Unlike importlib.util.find_spec, this does not import the packages around it.
+        # Unlike importlib.util.find_spec, this does not import the parent packages.
         spec = PathFinder.find_spec(name, folders)
         if spec is None or not spec.submodule_search_locations:
             return None
@@ -98,20 +98,20 @@ def package_folder(package: str) -> str | None:
 
 
 def _documentation_strings(path: str) -> Iterator[str]:
-    """Yields docstrings and the other long texts of a source file, from top to bottom."""
+    """Yields docstrings and other long texts of a source file, from top to bottom."""
     with open(path, "rb") as file:
         source = file.read()
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # Other people's escape sequences are not our business.
+            warnings.simplefilter("ignore")  # warnings about other people's escape sequences
             tree = ast.parse(source)
     except (SyntaxError, ValueError):
-        return  # A template, or a file for another Python.
+        return  # a template, or a file for another Python
     yield from _strings_of_statements(tree.body)
 
 
 def _strings_of_statements(statements: list[ast.stmt]) -> Iterator[str]:
-    # Walking statements only, not the expressions inside them, is several times faster than ast.walk.
+    # Walking only statements, without the expressions in them, is several times faster than ast.walk.
     for statement in statements:
         value = getattr(statement, "value", None)
         if isinstance(statement, ast.Expr | ast.Assign) and value is not None:
@@ -125,7 +125,7 @@ def _strings_of_value(value: ast.expr) -> Iterator[str]:
         values = [value]
     elif isinstance(value, ast.Call):  # numpy: add_newdoc("numpy", "name", """text""")
         values = value.args
-    elif isinstance(value, ast.Dict):  # Standard library: pydoc_data.topics holds the language reference in one.
+    elif isinstance(value, ast.Dict):  # standard library: pydoc_data.topics holds the language reference in one
         values = value.values
     else:
         return
@@ -152,10 +152,10 @@ _NUMPY_ENTRY = re.compile(r"\s*[\w*., `]+ : .*$")
 
 
 def paragraphs_of_docstring(docstring: str) -> list[str]:
-    """Returns the paragraphs of real sentences in a docstring, each on one line, without mark-up.
+    """Returns the paragraphs with real sentences of a docstring, each on one line, without mark-up.
 
-    Code, doctests, directives, headings, tables and lists of names are left out; of an argument's entry the name and
-    the type are.
+    Code, doctests, directives, headings, tables and lists of names are left out. So are the names and types of
+    arguments.
 
     >>> paragraphs_of_docstring("Adds two numbers, one to the other.\\n\\n>>> add(1, 2)\\n3\\n")
     ['Adds two numbers, one to the other.']
@@ -171,7 +171,7 @@ def _blocks(lines: list[str]) -> Iterator[list[str]]:
         line_indent = len(line) - len(line.lstrip())
         is_heading = _SECTION.match(line) or _NUMPY_ENTRY.match(line)
         starts_entry = _ENTRY_START.match(line)
-        # A hanging indent continues; text further left is something new.
+        # A hanging indent continues an entry; less indented text begins a new one.
         if not line or is_heading or starts_entry or line_indent < indent:
             if block:
                 yield block
@@ -184,9 +184,9 @@ def _blocks(lines: list[str]) -> Iterator[list[str]]:
 
 
 def _without_code(lines: list[str]) -> Iterator[str]:
-    """Yields the lines that are not code; an empty one where code was."""
+    """Yields the lines that are not code, and an empty line in place of code."""
     in_fence = in_doctest = False
-    skipped_indent = None  # Lines further right than this belong to a code block or directive.
+    skipped_indent = None  # lines indented further belong to a code block or directive
     for line in (line.expandtabs().rstrip() for line in lines):
         indent = len(line) - len(line.lstrip())
         if _FENCE.match(line):
@@ -210,7 +210,7 @@ def _without_code(lines: list[str]) -> Iterator[str]:
             yield line
 
 
-# What a text must contain for the pattern to match (a search for it is much faster), the pattern, what it becomes.
+# (a string that must occur for the pattern to match, which is much faster to find; the pattern; its replacement).
 _MARKUP = (
     ("](", re.compile(r"!?\[([^\]]*)\]\([^)]*\)"), r"\1"),  # [text](address)
     ("`_", re.compile(r"`([^`<]*) <[^>]*>`_{1,2}"), r"\1"),  # `text <address>`_
@@ -251,7 +251,7 @@ _NOT_PROSE = re.compile(
 
 
 def is_prose(text: str) -> bool:
-    """Whether a line reads as English sentences: it ends like one, and enough of it is words, and common ones.
+    """Returns whether a line has English sentences: a sentence's end, enough words, and enough common words.
 
     >>> is_prose("Returns the sum of all the numbers in a list."), is_prose("x: int, y: int, z: float or None.")
     (True, False)

@@ -15,7 +15,7 @@ from keras_bert.program.command_line import run_command
 
 def define_flags() -> None:
     flags.DEFINE_string("init_checkpoint", None, "A checkpoint of any format, with its vocabulary.", required=True)
-    flags.DEFINE_string("input_file", None, "Texts, one a line.", required=True)
+    flags.DEFINE_string("input_file", None, "Texts, one per line.", required=True)
     flags.DEFINE_string("output_file", None, "The .npy file to write.", required=True)
     flags.DEFINE_enum("pooling", None, POOLINGS, "How token vectors are pooled. Default: as the folder says, or mean.")
     flags.DEFINE_bool("normalize", True, "Whether to make all vectors of length 1.")
@@ -26,7 +26,7 @@ def define_flags() -> None:
         "Longer texts are cut to this many tokens. Default: as the model's folder says, or all of its positions.",
         lower_bound=3,
     )
-    flags.DEFINE_integer("batch_size", 32, "Texts computed at once.", lower_bound=1)
+    flags.DEFINE_integer("batch_size", 32, "Number of texts per batch.", lower_bound=1)
 
 
 def main():

@@ -1,12 +1,12 @@
-"""Scores predicted answers as the official scripts of SQuAD 1.1 and 2.0 do.
+"""Scores predicted answers like the official scripts of SQuAD 1.1 and 2.0.
 
 Examples:
   python -m run_scripts.evaluate_squad dev-v2.0.json predictions.json --na_prob_file=null_odds.json
   python -m run_scripts.evaluate_squad dev-v1.1.json predictions.json --out_file=scores.json
 
-The questions are a SQuAD file, JSON Lines or a tfds: name; the predictions are JSON, {id: text}, with "" for no
-answer. Prints JSON with the keys of the script for 2.0, in percent. Files whose version begins with 1 are scored by the
-rules of 1.1.
+The questions are a SQuAD file, JSON Lines or a tfds: name. The predictions are JSON, {id: text}, with "" for no answer.
+Prints JSON with the keys of the script for 2.0, in percent. Files whose version begins with 1 are scored by the rules
+of 1.1.
 """
 
 import json
@@ -25,15 +25,15 @@ ARGUMENTS = ("data.json", "predictions.json")
 
 def define_flags() -> None:
     flags.DEFINE_string(
-        "na_prob_file", None, "JSON {id: number}: how much speaks for no answer, such as null_odds.json."
+        "na_prob_file", None, "JSON {id: number}, the score of no answer for each question, such as null_odds.json."
     )
-    flags.DEFINE_float("na_prob_thresh", 1.0, "With na_prob_file: above this number a prediction counts as no answer.")
-    flags.DEFINE_string("out_file", None, "Where to write the figures. The default is to print them.")
+    flags.DEFINE_float("na_prob_thresh", 1.0, "With na_prob_file: above this number, a prediction counts as no answer.")
+    flags.DEFINE_string("out_file", None, "The file for the scores. By default they are printed.")
     flags.DEFINE_enum(
         "mlqa_language",
         None,
         ["ar", "de", "en", "es", "hi", "vi", "zh"],
-        "Compare answers by the rules of MLQA for this language, not by those of SQuAD, which are for English.",
+        "Compare answers by the rules of MLQA for this language, instead of those of SQuAD, which are for English.",
     )
 
 
@@ -92,7 +92,7 @@ def _version(path: str) -> str:
 def _say_what_is_missing(answers, predictions, path: str) -> None:
     missing = [name for name in answers if name not in predictions]
     if len(missing) == len(answers):
-        raise InputError(f"{path} has a prediction for none of the questions. Are the ids those of the data?")
+        raise InputError(f"{path} has no prediction for any question of the data. Give the predictions for this file.")
     if missing:
         print(f"{len(missing)} questions have no prediction and score 0, such as {missing[0]!r}", file=sys.stderr)
 

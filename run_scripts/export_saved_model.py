@@ -1,6 +1,6 @@
-"""Exports a model folder as a SavedModel that TensorFlow Serving takes: text in, answer out.
+"""Exports a model folder as a SavedModel for TensorFlow Serving: text in, answer out.
 
-What each kind of model answers is listed in saved_models/README.md.
+saved_models/README.md describes the answers of each kind of model.
 
 Examples:
   python -m run_scripts.export_saved_model --model_dir=models/sentiment --output_dir=saved_models/sentiment
@@ -18,7 +18,7 @@ from keras_bert.program.errors import InputError
 def define_flags() -> None:
     flags.DEFINE_string("model_dir", None, "The model folder, or a checkpoint of any format.", required=True)
     flags.DEFINE_string(
-        "output_dir", None, "Folder of the versions 1, 2, ...; the new one gets the next number.", required=True
+        "output_dir", None, "The folder of the versions 1, 2, ...; the new version gets the next number.", required=True
     )
     flags.DEFINE_enum(
         "model_class",
@@ -27,19 +27,22 @@ def define_flags() -> None:
         "What to make of a checkpoint; the default is what was saved.",
     )
     flags.DEFINE_integer(
-        "max_seq_length", None, "Longer texts are cut to this many tokens. The default is all of the model's positions."
+        "max_seq_length", None, "Longer texts are cut to this many tokens. The default is all positions of the model."
     )
     flags.DEFINE_enum(
-        "dtype", None, ["float32", "bfloat16"], "What weights are stored and computed in; bfloat16 is half the disk."
+        "dtype",
+        None,
+        ["float32", "bfloat16"],
+        "The dtype of the weights and the computation; bfloat16 halves the size.",
     )
-    flags.DEFINE_enum("weights", None, ["int8"], "Stores matrices with 8 bits: a quarter of the disk.")
+    flags.DEFINE_enum("weights", None, ["int8"], "Stores matrices with 8 bits: a quarter of the size.")
     flags.DEFINE_enum(
         "compute",
         None,
         ["int8"],
-        "Multiplies 8-bit numbers: faster on CPUs with VNNI or AMX, for servers from 2.20 on.",
+        "Multiplies 8-bit integers: faster on CPUs with VNNI or AMX. Needs TensorFlow Serving 2.20 or newer.",
     )
-    flags.DEFINE_bool("hub_pair", False, "Writes a preprocessor and an encoder as TF-Hub has them instead.")
+    flags.DEFINE_bool("hub_pair", False, "Writes a preprocessor and an encoder in TF-Hub's form instead.")
     flags.DEFINE_bool("text_pairs", None, "Whether a classifier or an encoder takes two texts.")
     flags.DEFINE_integer("top_k", None, "How many tokens a pre-trained model proposes for each [MASK].", lower_bound=1)
     flags.DEFINE_enum(
@@ -87,7 +90,7 @@ def _export_hub_pair(model, options: dict) -> None:
     wrong += list(options)
     if wrong:
         raise InputError(
-            f"--hub_pair takes --max_seq_length only. Received: {', '.join(f'--{name}' for name in wrong)}"
+            f"--hub_pair takes only --max_seq_length. Received: {', '.join(f'--{name}' for name in wrong)}"
         )
     for folder in export_hub_pair(model, arguments.output_dir, seq_length=seq_length):
         print(f"{type(model).__name__} exported to {folder}")

@@ -1,7 +1,7 @@
-"""Writes the vectors of every token of every text, layer by layer, as Google's extract_features.py does.
+"""Writes the vectors of every token of every text, layer by layer, like Google's extract_features.py.
 
-A line of the input is a text, or two: "first text ||| second text". The output is Google's JSON Lines, or with
---output_format=npy a folder of arrays, which are much smaller and can be mapped into memory:
+An input line has one text, or two: "first text ||| second text". The output is Google's JSON Lines, or with
+--output_format=npy a folder of arrays, which are much smaller and can be memory-mapped:
   vectors.npy     [tokens of all texts, layers, H], float32 or float16
   offsets.npy     [texts + 1]: text i has the rows offsets[i] to offsets[i + 1]
   token_ids.npy   [tokens of all texts]
@@ -17,19 +17,19 @@ from keras_bert.program.command_line import refuse_flags_without_effect, run_com
 
 def define_flags() -> None:
     flags.DEFINE_string("init_checkpoint", None, "A checkpoint of any format, with its vocabulary.", required=True)
-    flags.DEFINE_string("input_file", None, "Texts, one a line, or pairs joined by ' ||| '.", required=True)
+    flags.DEFINE_string("input_file", None, "Texts, one per line, or pairs joined by ' ||| '.", required=True)
     flags.DEFINE_string("output_file", None, "The file of JSON Lines, or the folder of arrays.", required=True)
     flags.DEFINE_enum("output_format", "jsonl", ["jsonl", "npy"], "JSON Lines or arrays.")
-    flags.DEFINE_enum("dtype", "float32", ["float32", "float16"], "The type of the numbers in the arrays.")
-    flags.DEFINE_list("layers", ["-1", "-2", "-3", "-4"], "Which layers: -1 is the last one, 0 the first.")
+    flags.DEFINE_enum("dtype", "float32", ["float32", "float16"], "The dtype of the vectors in the arrays.")
+    flags.DEFINE_list("layers", ["-1", "-2", "-3", "-4"], "The layers: -1 is the last, 0 the first.")
     flags.DEFINE_integer(
         "max_seq_length",
         None,
-        "Longer texts are cut to this many tokens. Default: 128, or the model's positions where it has fewer.",
+        "Longer texts are cut to this many tokens. Default: 128, or all positions of a shorter model.",
         lower_bound=3,
     )
-    flags.DEFINE_integer("batch_size", 32, "Texts computed at once.", lower_bound=1)
-    flags.DEFINE_bool("do_lower_case", None, "The casing, where the checkpoint does not say it or says it wrongly.")
+    flags.DEFINE_integer("batch_size", 32, "Number of texts per batch.", lower_bound=1)
+    flags.DEFINE_bool("do_lower_case", None, "The casing, if the checkpoint does not state it or states it wrongly.")
 
 
 def main():
@@ -43,7 +43,7 @@ def main():
         layers = [int(layer) for layer in arguments.layers]
     except ValueError:
         raise InputError(
-            f"--layers must be whole numbers with commas. Received: {','.join(arguments.layers)}"
+            f"--layers must be whole numbers separated by commas. Received: {','.join(arguments.layers)}"
         ) from None
 
     from keras_bert.embeddings.vector_files import extract_features

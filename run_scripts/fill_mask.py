@@ -1,7 +1,7 @@
-"""Says what could stand where a text has [MASK], the likeliest first.
+"""Predicts tokens for the [MASK]s of a text, the most probable first.
 
-A text may have several masks. Each is guessed by itself; with --joint they are filled one after the other, where the
-model is surest first, and fit together.
+A text may have several masks. Each is predicted independently. With --joint they are filled one after the other, the
+most certain first, so that they fit together.
 
 Example:
   python -m run_scripts.fill_mask --init_checkpoint=bert-base --text='Paris is the [MASK] of France.'
@@ -15,15 +15,15 @@ from keras_bert.program.command_line import run_command
 
 def define_flags() -> None:
     flags.DEFINE_string("init_checkpoint", None, "A checkpoint with a masked-LM head, of any format.", required=True)
-    flags.DEFINE_multi_string("text", [], "A text with one [MASK] or more; may be given several times.")
-    flags.DEFINE_string("input_file", None, "Texts, one a line.")
-    flags.DEFINE_string("output_file", None, "Where to write the answers too: JSON Lines, a line for each text.")
-    flags.DEFINE_integer("top_k", 5, "How many tokens for each mask.", lower_bound=1)
-    flags.DEFINE_list("targets", None, "Only these words are scored; each must be one token of the vocabulary.")
+    flags.DEFINE_multi_string("text", [], "A text with one or more [MASK]; may be given several times.")
+    flags.DEFINE_string("input_file", None, "Texts, one per line.")
+    flags.DEFINE_string("output_file", None, "An additional file for the answers: JSON Lines, one line per text.")
+    flags.DEFINE_integer("top_k", 5, "The number of tokens for each mask.", lower_bound=1)
+    flags.DEFINE_list("targets", None, "Score only these words; each must be one token of the vocabulary.")
     flags.DEFINE_bool("joint", False, "Whether the masks of a text are filled together.")
-    flags.DEFINE_integer("max_seq_length", None, "Longer texts are cut. The default is all of the model's positions.")
-    flags.DEFINE_integer("batch_size", 32, "Texts computed at once.", lower_bound=1)
-    flags.DEFINE_bool("do_lower_case", None, "The casing, where the checkpoint does not say it or says it wrongly.")
+    flags.DEFINE_integer("max_seq_length", None, "Longer texts are cut. The default is all positions of the model.")
+    flags.DEFINE_integer("batch_size", 32, "Number of texts per batch.", lower_bound=1)
+    flags.DEFINE_bool("do_lower_case", None, "The casing, if the checkpoint does not state it or states it wrongly.")
 
 
 def main():
@@ -36,7 +36,7 @@ def main():
         check_output_file(arguments.output_file, filter(None, [arguments.input_file]))
     texts = [*arguments.text, *(read_texts(arguments.input_file) if arguments.input_file else [])]
     if not texts:
-        raise InputError("There is nothing to fill in: give --text or --input_file.")
+        raise InputError("There is nothing to fill in. Give --text or --input_file.")
 
     import dataclasses
     import json

@@ -1,4 +1,4 @@
-"""The flags that all fine-tuning commands share, with the names and defaults of google-research/bert."""
+"""Flags of all fine-tuning commands, with the names and defaults of google-research/bert."""
 
 import dataclasses
 import os
@@ -15,21 +15,21 @@ FLAGS = flags.FLAGS
 
 
 def define_fine_tuning_flags(*, max_seq_length: int = 128, eval_batch_size: int = 8) -> None:
-    """Defines the flags of a command that trains, evaluates and predicts; the arguments are its own defaults."""
-    flags.DEFINE_string("output_dir", None, "The folder of this run: new, empty, or that of the run to go on with.")
+    """Defines the flags of a command that trains, evaluates and predicts. The arguments are its defaults."""
+    flags.DEFINE_string("output_dir", None, "The folder of this run: new, empty, or that of a run to resume.")
     flags.DEFINE_string("init_checkpoint", None, "A checkpoint of any format, with config and vocabulary.")
     flags.DEFINE_string("bert_config_file", None, "bert_config.json, to train from scratch.")
     flags.DEFINE_string(
         "vocab_file", None, "To train from scratch: a vocab.txt, or a folder with vocab.json and merges.txt."
     )
     flags.DEFINE_boolean(
-        "do_lower_case", None, "Whether the vocabulary is uncased. Default: as init_checkpoint is, else the config."
+        "do_lower_case", None, "Whether the vocabulary is uncased. Default: as in init_checkpoint or the config."
     )
     flags.DEFINE_integer(
         "max_seq_length",
         None,
-        "The most tokens in a row; batches are as long as needed. Default: "
-        f"{max_seq_length}, or the model's positions where it has fewer.",
+        "The largest number of tokens in a row; batches are only as long as needed. Default: "
+        f"{max_seq_length}, or all positions of a shorter model.",
     )
     flags.DEFINE_boolean("do_train", False, "Train.")
     flags.DEFINE_boolean("do_predict", False, "Predict.")
@@ -37,9 +37,9 @@ def define_fine_tuning_flags(*, max_seq_length: int = 128, eval_batch_size: int 
     flags.DEFINE_integer("predict_batch_size", eval_batch_size, "Examples per prediction step.")
     flags.DEFINE_float("learning_rate", 5e-5, "The highest learning rate.")
     flags.DEFINE_float("num_train_epochs", 3.0, "Passes over the training examples.")
-    flags.DEFINE_float("warmup_proportion", 0.1, "The part of training in which the learning rate rises.")
+    flags.DEFINE_float("warmup_proportion", 0.1, "The share of the training in which the learning rate rises.")
     flags.DEFINE_integer("save_checkpoints_steps", 1000, "The number of updates between two checkpoints.")
-    flags.DEFINE_integer("keep_checkpoint_max", 2, "How many checkpoints are kept, the newest; 0: all.")
+    flags.DEFINE_integer("keep_checkpoint_max", 2, "The number of newest checkpoints to keep; 0: all.")
     flags.DEFINE_integer("iterations_per_loop", 1, "Updates between returns to Python (steps_per_execution of Keras).")
     flags.DEFINE_integer("random_seed", 12345, "Seed of the new weights, the dropout and the order of the examples.")
     flags.DEFINE_boolean(
@@ -55,27 +55,27 @@ def define_fine_tuning_flags(*, max_seq_length: int = 128, eval_batch_size: int 
 
 def _define_flags_of_the_best_model() -> None:
     flags.DEFINE_boolean("keep_best", False, "Evaluate on the dev examples while training, and keep the best model.")
-    flags.DEFINE_integer("eval_steps", 0, "Updates between two of these evaluations (default: one epoch).")
+    flags.DEFINE_integer("eval_steps", 0, "Updates between these evaluations (default: one epoch).")
     flags.DEFINE_integer(
-        "early_stopping_patience", 0, "End training after so many evaluations without a better one; 0: never."
+        "early_stopping_patience", 0, "Stop after this many evaluations without improvement; 0: never."
     )
-    flags.DEFINE_string("main_score", None, "The score that decides which model is best (default: that of the task).")
+    flags.DEFINE_string("main_score", None, "The score that determines the best model (default: that of the task).")
 
 
 def _define_flags_of_trained_parts() -> None:
     flags.DEFINE_list(
         "class_weights",
         None,
-        "balanced: all classes count the same in sum; or label=weight,label=weight, 1 for those that are not named.",
+        "balanced: all classes have the same total weight; or label=weight,label=weight with 1 for other labels.",
     )
-    flags.DEFINE_float("layer_decay", 1.0, "What the learning rate is multiplied by from a layer to the one below it.")
-    flags.DEFINE_boolean("freeze_embeddings", False, "Keep the embeddings as they are.")
-    flags.DEFINE_integer("freeze_layers", 0, "Keep the embeddings and so many of the first layers as they are.")
-    flags.DEFINE_boolean("freeze_encoder", False, "Keep the whole encoder as it is: only the head is trained.")
-    flags.DEFINE_integer("lora_rank", 0, "Train with LoRA of this rank, 4 to 16 usually; 0: without.")
-    flags.DEFINE_float("lora_alpha", None, "The factor of LoRA is lora_alpha / lora_rank (default: 1).")
-    flags.DEFINE_list("lora_parts", ["attention"], "Where LoRA goes: attention, feed_forward or both.")
-    flags.DEFINE_list("keep_layers", None, "Start with these layers of init_checkpoint only, by their numbers from 0.")
+    flags.DEFINE_float("layer_decay", 1.0, "The factor of the learning rate from a layer to the layer below.")
+    flags.DEFINE_boolean("freeze_embeddings", False, "Do not train the embeddings.")
+    flags.DEFINE_integer("freeze_layers", 0, "Do not train the embeddings and this many of the first layers.")
+    flags.DEFINE_boolean("freeze_encoder", False, "Train the head only, not the encoder.")
+    flags.DEFINE_integer("lora_rank", 0, "The rank of LoRA, usually 4 to 16; 0: no LoRA.")
+    flags.DEFINE_float("lora_alpha", None, "LoRA is scaled by lora_alpha / lora_rank (default: 1).")
+    flags.DEFINE_list("lora_parts", ["attention"], "The parts with LoRA: attention, feed_forward or both.")
+    flags.DEFINE_list("keep_layers", None, "Keep only these layers of init_checkpoint, numbered from 0.")
 
 
 def _define_grid_flags() -> None:
@@ -87,26 +87,26 @@ def _define_grid_flags() -> None:
 
 
 def check_training_flags(*, has_train: bool, has_dev: bool, needed: str = "--do_eval and --dev_file") -> None:
-    """Raises `InputError` when the flags ask for what needs other files; called before anything is trained.
+    """Raises `InputError` if flags need files that are not given. Called before anything is trained.
 
     Args:
-        needed: how examples to evaluate on are given to the command.
+        needed: the flags that give evaluation examples to the command, for error messages.
     """
     refuse_flags_without_effect(FLAGS.grid, "without --grid", "grid_batch_sizes", "grid_learning_rates", "grid_epochs")
     refuse_flags_without_effect(FLAGS.lora_rank, "without --lora_rank", "lora_alpha", "lora_parts")
     if (FLAGS.grid or FLAGS.seeds) and not (has_train and has_dev):
-        raise InputError(f"A grid of runs trains and evaluates: give --do_train, {needed} with --grid or --seeds.")
+        raise InputError(f"A grid of runs needs training and evaluation. Give --do_train and {needed}.")
     if FLAGS.distribution_strategy == "tpu":
         raise InputError(
-            "Fine-tuning makes batches as long as their longest text, and a TPU would compile the step anew for each "
-            "length. Leave --distribution_strategy=tpu to run_pretraining, and take mirrored here."
+            "Fine-tuning batches are as long as their longest text, so a TPU would compile the step anew for each "
+            "length. Use --distribution_strategy=mirrored; run_pretraining supports tpu."
         )
     if (FLAGS.grid or FLAGS.seeds) and FLAGS.distribution_strategy == "multi_worker_mirrored":
         raise InputError(
-            "A grid is for one process. With multi_worker_mirrored give one of its settings, or take mirrored."
+            "A grid needs a single process. Give one of its settings, or use --distribution_strategy=mirrored."
         )
     if (FLAGS.keep_best or FLAGS.early_stopping_patience or FLAGS.eval_steps) and has_train and not has_dev:
-        raise InputError(f"To keep the best model, dev examples are needed: give {needed}.")
+        raise InputError(f"--keep_best needs dev examples. Give {needed}.")
 
 
 def train_evaluate_predict(
@@ -116,17 +116,17 @@ def train_evaluate_predict(
     main_score: str,
     predict_in: Callable | None = None,
 ) -> None:
-    """Trains and evaluates once, or with all settings of the grid that the flags say; then predicts.
+    """Trains and evaluates once, or with all settings of the grid in the flags; then predicts.
 
-    It is trained on all devices of `--distribution_strategy`. One evaluates and predicts, the first worker's, as it
-    would without the others.
+    Training uses all devices of `--distribution_strategy`. Evaluation and prediction use one device, of the first
+    worker.
 
     Args:
         options: a `FineTuningOptions`.
-        train_in: a function of a folder and options that trains; None to train nothing.
-        evaluate_in: a function of a folder that returns what it writes to `eval_results.txt`; None to evaluate nothing.
-        main_score: the score that decides in a grid, without `eval_`.
-        predict_in: a function of a folder, that of the run or of the best run of the grid; None to predict nothing.
+        train_in: function of a folder and options that trains; None for no training.
+        evaluate_in: function of a folder that returns the content of `eval_results.txt`; None for no evaluation.
+        main_score: the score that selects the best run of a grid, without `eval_`.
+        predict_in: function of a folder, of the run or of the best run of the grid; None for no prediction.
     """
     from keras_bert.training.strategies import run_in_chief
 
@@ -166,7 +166,7 @@ def _run_grid(options, train_in: Callable, evaluate_in: Callable, main_score: st
         combined = grid.cells([options.train_batch_size], [options.learning_rate], [options.num_train_epochs], seeds)
 
     def run_cell(folder, cell):
-        keras.backend.clear_session()  # forgets the precision as well
+        keras.backend.clear_session()  # also resets the precision
         set_precision()
         train_in(folder, dataclasses.replace(options, **dataclasses.asdict(cell)))
         results = evaluate_in(folder)
@@ -182,7 +182,7 @@ def _numbers(name: str, values: Sequence) -> list[float]:
     try:
         return [float(value) for value in values]
     except ValueError:
-        raise InputError(f"--{name} must be numbers with commas between them. Received: {','.join(values)}") from None
+        raise InputError(f"--{name} must be numbers separated by commas. Received: {','.join(values)}") from None
 
 
 def _class_weights() -> dict[str, float] | str | None:
@@ -191,16 +191,16 @@ def _class_weights() -> dict[str, float] | str | None:
         return given and "balanced"
     pairs = [entry.rpartition("=") for entry in given]
     if not all(label for label, _, _ in pairs):
-        raise InputError(f"--class_weights is balanced or label=weight,... Received: {','.join(given)}")
+        raise InputError(f"--class_weights must be balanced or label=weight,... Received: {','.join(given)}")
     weights = _numbers("class_weights", [weight for _, _, weight in pairs])
     return dict(zip([label for label, _, _ in pairs], weights, strict=True))
 
 
 def fine_tuning_options(**others):
-    """Returns the `FineTuningOptions` that the flags say, and makes Keras compute in `--precision`.
+    """Returns the `FineTuningOptions` of the flags, and makes Keras compute in `--precision`.
 
     Args:
-        **others: options for which the command has flags of its own.
+        **others: options for which the command has its own flags.
     """
     from keras_bert.training.fine_tuning import FineTuningOptions
 
@@ -236,7 +236,7 @@ def fine_tuning_options(**others):
 
 
 def trained_model_flags() -> dict:
-    """Returns the flags of the model for evaluation or prediction, if the run trains none."""
+    """Returns the flags of the model for evaluation or prediction, if the run does not train."""
     from keras_bert.tokenization.kinds import load_vocabulary
 
     return {
@@ -248,7 +248,7 @@ def trained_model_flags() -> dict:
 
 
 def starting_point():
-    """Returns the `StartingPoint` that the flags say: a checkpoint, or config and vocabulary of a new model."""
+    """Returns the `StartingPoint` of the flags: a checkpoint, or config and vocabulary of a new model."""
     from keras_bert.config import BertConfig
     from keras_bert.tokenization.kinds import load_vocabulary
     from keras_bert.training.starting_point import StartingPoint

@@ -1,8 +1,7 @@
-"""Writes text behind a prompt, by filling masks again and again.
+"""Continues a prompt by filling masks repeatedly.
 
-BERT has learnt to fill gaps in finished texts, not to write: it does not know when a text ends, so --length says how
-many tokens are wanted, and what it writes drifts off sooner than that of a left-to-right model. See
-docs/text_prediction.md.
+BERT has learnt to fill gaps in texts, not to write: it does not know when a text ends, so --length gives the number of
+tokens, and its texts lose coherence sooner than those of a left-to-right model. See docs/text_prediction.md.
 
 Example:
   python -m run_scripts.generate_text --init_checkpoint=bert-base --prompt='The king rode' --length=12 --num_texts=3
@@ -15,21 +14,23 @@ from keras_bert.program.command_line import refuse_flags_without_effect, run_com
 
 def define_flags() -> None:
     flags.DEFINE_string("init_checkpoint", None, "A checkpoint with a masked-LM head, of any format.", required=True)
-    flags.DEFINE_multi_string("prompt", [""], "How the text begins; may be given several times.")
+    flags.DEFINE_multi_string("prompt", [""], "The beginning of the text; may be given several times.")
     flags.DEFINE_integer("num_texts", 1, "Texts for each prompt, with the seeds random_seed, +1, ...", lower_bound=1)
     flags.DEFINE_integer("length", 20, "Tokens to write.", lower_bound=1)
     flags.DEFINE_enum(
         "order",
         "left_to_right",
         ["left_to_right", "most_confident", "random", "mask_predict"],
-        "Which place is filled next; mask_predict fills all at once and the unsure ones again.",
+        "Which mask is filled next; mask_predict fills all at once, then refills the uncertain ones.",
     )
-    flags.DEFINE_float("temperature", 1.0, "0 takes the likeliest token; the higher, the bolder.", lower_bound=0.0)
-    flags.DEFINE_integer("top_k", 50, "Draws from so many likeliest tokens; 0 from all.", lower_bound=0)
+    flags.DEFINE_float(
+        "temperature", 1.0, "0 selects the most probable token; higher values give more varied texts.", lower_bound=0.0
+    )
+    flags.DEFINE_integer("top_k", 50, "Draw from this many most probable tokens; 0: from all.", lower_bound=0)
     flags.DEFINE_integer("rounds", 10, "Passes of mask_predict.", lower_bound=1)
-    flags.DEFINE_integer("revisions", 0, "How often every place is masked once more and drawn again.", lower_bound=0)
+    flags.DEFINE_integer("revisions", 0, "How often every token is masked and drawn again.", lower_bound=0)
     flags.DEFINE_integer("random_seed", 0, "The same seed gives the same text.")
-    flags.DEFINE_bool("do_lower_case", None, "The casing, where the checkpoint does not say it or says it wrongly.")
+    flags.DEFINE_bool("do_lower_case", None, "The casing, if the checkpoint does not state it or states it wrongly.")
 
 
 def main():

@@ -1,14 +1,14 @@
-"""Starts several workers of one training run on this machine, and ends all of them when one fails.
+"""Starts several workers of one training run on this machine, and stops all of them when one fails.
 
 Example:
   python -m run_scripts.launch_workers --num_workers=2 -- python -m run_scripts.run_pretraining
       --distribution_strategy=multi_worker_mirrored --input_file=records --output_dir=run
 
-Behind -- stands the command of a worker. Each gets the environment variable TF_CONFIG, which names all workers and
-which of them it is; their output comes with the worker's number in front. SIGTERM and Ctrl-C are passed on to all.
+The command of a worker follows after --. Each worker gets the environment variable TF_CONFIG, which lists all workers
+and the index of this one. Their output is prefixed with the worker's number. SIGTERM and Ctrl-C are passed on to all.
 
-Exit code: 0 when all workers end with 0, else that of the worker that failed first. The same command goes on with the
-run. On several machines Slurm or Kubernetes does what this command does: docs/training.md.
+Exit code: 0 if all workers end with 0, otherwise that of the worker that failed first. The same command resumes the
+run. On several machines, use Slurm or Kubernetes instead: docs/training.md.
 """
 
 import contextlib
@@ -31,18 +31,14 @@ FLAGS = flags.FLAGS
 
 
 def define_flags() -> None:
-    flags.DEFINE_integer("num_workers", None, "How many workers to start.", required=True, lower_bound=1)
-    flags.DEFINE_integer("first_port", 0, "The workers' ports begin here. 0 takes free ones.")
-    flags.DEFINE_integer(
-        "seconds_to_stop", 60, "How long workers that are told to stop may take, before they are killed."
-    )
+    flags.DEFINE_integer("num_workers", None, "The number of workers to start.", required=True, lower_bound=1)
+    flags.DEFINE_integer("first_port", 0, "The first port of the workers. 0 selects free ports.")
+    flags.DEFINE_integer("seconds_to_stop", 60, "Seconds after which stopping workers are killed.")
 
 
 def main(command: list[str]) -> None:
     if not command:
-        raise InputError(
-            "Behind -- the command of a worker is missing, such as: -- python -m run_scripts.run_pretraining"
-        )
+        raise InputError("There is no command of a worker. Give it after --: -- python -m run_scripts.run_pretraining")
     addresses = [f"localhost:{port}" for port in _ports(FLAGS.num_workers, FLAGS.first_port)]
     workers = []
     with _passing_on_signals(workers) as pass_on:
@@ -68,7 +64,7 @@ class Worker:
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
-            # A Ctrl-C of the terminal comes to this process only, which passes it on: once, not twice.
+            # A Ctrl-C of the terminal reaches this process only, which passes it on once.
             start_new_session=True,
         )
         self._reader = threading.Thread(target=self._print_lines, daemon=True)
@@ -100,7 +96,7 @@ def _ports(count: int, first: int) -> list[int]:
 
 
 def _wait(workers: list[Worker]) -> int:
-    """Waits for all workers, stops the others when one fails, and returns the exit code."""
+    """Waits for all workers, stops the others if one fails, and returns the exit code."""
     while True:
         codes = [worker.process.poll() for worker in workers]
         failed = next((worker for worker in workers if worker.process.poll() not in (None, 0)), None)
@@ -113,12 +109,12 @@ def _wait(workers: list[Worker]) -> int:
         code = failed.process.returncode
         running = [worker for worker in workers if worker.process.poll() is None]
         if running:
-            # Without the one that ended, they would wait in their next sum for ever.
-            print(f"Worker {failed.index} ended with {code}: {len(running)} other(s) are stopped.", file=sys.stderr)
+            # Without the failed worker, the others would wait in their next collective operation forever.
+            print(f"Worker {failed.index} ended with {code}: stopping {len(running)} other(s).", file=sys.stderr)
             _stop(workers)
     for worker in workers:
         worker.finish_output()
-    return 128 - code if code < 0 else code  # as a shell says it of a signal
+    return 128 - code if code < 0 else code  # a shell's exit code for a signal
 
 
 def _stop(workers: list[Worker]) -> None:
@@ -136,9 +132,10 @@ def _stop(workers: list[Worker]) -> None:
 
 @contextlib.contextmanager
 def _passing_on_signals(workers: list[Worker]):
-    """Passes signals on to the workers, once each: those that come before all have started when `pass_on()` is called.
+    """Passes each signal on to the workers once. Early signals are passed on when all have started and call
+    `pass_on()`.
 
-    From the first worker on there must be no moment at which a signal ends the launcher alone.
+    From the first worker on, no signal may end the launcher alone.
     """
     received = []
     all_started = False

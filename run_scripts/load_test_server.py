@@ -1,7 +1,7 @@
-"""Measures a server under load, and proposes how it should join requests.
+"""Measures a server under load, and proposes batching parameters.
 
-Every batch size is asked by one client, then one row and the best batch size by several clients at once. Ask a server
-whose own batching is off; client and server should not share a machine, if the numbers are to mean anything elsewhere.
+Every batch size is measured with one client, then one row and the best batch size with several clients. The server's
+own batching must be off. Client and server should be on different machines if the numbers are to apply elsewhere.
 
 Examples:
   python -m run_scripts.load_test_server --url=http://127.0.0.1:8501 --model=sentiment
@@ -21,19 +21,21 @@ from keras_bert.program.errors import InputError
 
 def define_flags() -> None:
     flags.DEFINE_string("url", "http://127.0.0.1:8501", "The server: http://host:port; with --grpc host:port.")
-    flags.DEFINE_bool("grpc", False, "Asks over gRPC.")
+    flags.DEFINE_bool("grpc", False, "Use gRPC.")
     flags.DEFINE_string("model", None, "The name of the model on the server.", required=True)
-    flags.DEFINE_string("signature", "serving_default", "What is asked; it must take texts.")
-    flags.DEFINE_string("examples", None, 'Real requests, a row a line: {"text": "a wonderful film"}.')
-    flags.DEFINE_list("lengths", ["4", "24", "96"], "Words of the texts that are made up without --examples.")
-    flags.DEFINE_list("batch_sizes", ["1", "2", "4", "8", "16", "32", "64"], "Rows of a request.")
-    flags.DEFINE_list("concurrency", ["1", "2", "4", "8"], "Clients at once.")
-    flags.DEFINE_float("seconds", 3.0, "How long each measurement takes.", lower_bound=0.01)
-    flags.DEFINE_float("timeout", 30.0, "Seconds after which a request has failed.", lower_bound=0.001)
-    flags.DEFINE_float("wait", 0.0, "Seconds to wait first until the model is there.", lower_bound=0.0)
-    flags.DEFINE_float("latency_ms", None, "99 of 100 batches shall be answered within that time.", lower_bound=0.001)
-    flags.DEFINE_string("output_file", None, "Where the measurements and the proposal are written as JSON.")
-    flags.DEFINE_string("batching_file", None, "Where the proposal is written as a batching file of the server.")
+    flags.DEFINE_string("signature", "serving_default", "The signature, which must take texts.")
+    flags.DEFINE_string("examples", None, 'Real requests, one row per line: {"text": "a wonderful film"}.')
+    flags.DEFINE_list(
+        "lengths", ["4", "24", "96"], "Numbers of words in the texts that are made up without --examples."
+    )
+    flags.DEFINE_list("batch_sizes", ["1", "2", "4", "8", "16", "32", "64"], "Numbers of rows per request.")
+    flags.DEFINE_list("concurrency", ["1", "2", "4", "8"], "Numbers of simultaneous clients.")
+    flags.DEFINE_float("seconds", 3.0, "The duration of each measurement.", lower_bound=0.01)
+    flags.DEFINE_float("timeout", 30.0, "Seconds after which a request counts as failed.", lower_bound=0.001)
+    flags.DEFINE_float("wait", 0.0, "The longest time in seconds to wait for the model.", lower_bound=0.0)
+    flags.DEFINE_float("latency_ms", None, "The time limit for 99 of 100 batches.", lower_bound=0.001)
+    flags.DEFINE_string("output_file", None, "The JSON file for the measurements and the proposal.")
+    flags.DEFINE_string("batching_file", None, "The batching file to write, with the proposal.")
 
 
 def main():
@@ -112,7 +114,9 @@ def _as_json(measurements, proposal) -> str:
 def _numbers(name: str) -> list[int]:
     values = getattr(flags.FLAGS, name)
     if not values or not all(value.isascii() and value.isdigit() and int(value) for value in values):
-        raise InputError(f"--{name} are whole numbers from 1, such as 1,8. Received: {','.join(values) or 'nothing'}")
+        raise InputError(
+            f"--{name} must be whole numbers from 1, such as 1,8. Received: {','.join(values) or 'nothing'}"
+        )
     return [int(value) for value in values]
 
 

@@ -1,5 +1,5 @@
-"""Makes a folder with which TensorFlow Serving serves a SavedModel: with warm-up requests, configuration files, start
-scripts for Docker and for an installed server, and a Kubernetes manifest.
+"""Makes a folder with everything to serve a SavedModel with TensorFlow Serving: warm-up requests, configuration files,
+start scripts for Docker and for an installed server, and a Kubernetes manifest.
 
 Examples:
   python -m run_scripts.make_serving_kit --saved_model=saved_models/sentiment --output_dir=serving_kit
@@ -16,23 +16,23 @@ from keras_bert.program.json_files import parse_json
 
 def define_flags() -> None:
     flags.DEFINE_string("saved_model", None, "A version of a SavedModel, or the folder of its versions.", required=True)
-    flags.DEFINE_string("output_dir", None, "The kit; it must not exist yet.", required=True)
-    flags.DEFINE_string("model_name", None, "What requests call the model. The default is the name of its folder.")
+    flags.DEFINE_string("output_dir", None, "The folder of the kit, which must not exist yet.", required=True)
+    flags.DEFINE_string("model_name", None, "The model's name in requests. The default is the name of its folder.")
     flags.DEFINE_string(
         "examples",
         None,
-        'Real requests for the warm-up, a row a line: {"text": "a wonderful film"}. The default is made-up texts.',
+        'Real requests for the warm-up, one row per line: {"text": "a wonderful film"}. The default is made-up texts.',
     )
     flags.DEFINE_list(
         "warm_up_batch_sizes",
         None,
-        "How many rows the warm-up requests have. The default is 1,2,8,32, as far as the batching file takes them.",
+        "The numbers of rows of warm-up requests. The default is those of 1,2,8,32 that the batching file accepts.",
     )
     flags.DEFINE_string(
         "batching_file", None, "A batching file of TensorFlow Serving, such as load_test_server proposes."
     )
     flags.DEFINE_string("image", None, "The Docker image of TensorFlow Serving.")
-    flags.DEFINE_string("metrics_path", None, "Where the server gives metrics for Prometheus.")
+    flags.DEFINE_string("metrics_path", None, "The path of the server's metrics for Prometheus.")
 
 
 def main():
@@ -42,7 +42,7 @@ def main():
     arguments = flags.FLAGS
     sizes = arguments.warm_up_batch_sizes
     if sizes is not None and not all(size.isascii() and size.isdigit() for size in sizes):
-        raise InputError(f"--warm_up_batch_sizes are whole numbers, such as 1,8. Received: {','.join(sizes)}")
+        raise InputError(f"--warm_up_batch_sizes must be whole numbers, such as 1,8. Received: {','.join(sizes)}")
     options = {"image": arguments.image, "metrics_path": arguments.metrics_path}
     kit = make_serving_kit(
         arguments.saved_model,
@@ -57,7 +57,7 @@ def main():
 
 
 def read_examples(path: str) -> list[dict]:
-    """Returns the rows of a JSON Lines file. Raises `InputError` with the number of the line that is none."""
+    """Returns the rows of a JSON Lines file. Raises `InputError` with the number of an invalid line."""
     rows = []
     for number, line in enumerate(_read(path).splitlines(), start=1):
         if line.strip():

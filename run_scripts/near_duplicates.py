@@ -1,4 +1,4 @@
-"""Finding text that says again what other text has said."""
+"""Finds texts that repeat other texts."""
 
 import re
 from collections import Counter, defaultdict
@@ -9,9 +9,10 @@ _WORDS_IN_A_ROW = 4
 
 
 class SeenText:
-    """Remembers every four words in a row, and says how many of a new text's it knows, from whichever texts.
+    """Remembers every group of four consecutive words, and computes the share of them that a new text repeats.
 
-    Words of letters only, without case: text that differs in numbers, names of one letter or punctuation is the same.
+    Words consist of letters only, and case is ignored: texts that differ in numbers, one-letter names or punctuation
+    are equal.
 
     Example:
         >>> seen = SeenText()
@@ -38,7 +39,7 @@ class SeenText:
 
 
 class TextIndex:
-    """Finds whether a text and a single one of the known texts say the same, or one contains the other.
+    """Finds known texts that contain a text, are contained in it, or are nearly equal to it.
 
     Words are compared as in `SeenText`.
 
@@ -58,7 +59,7 @@ class TextIndex:
                 self._texts_with[group].append(number)
 
     def largest_overlap(self, text: str) -> float:
-        """Returns what the text and one known text share, as a part of the shorter of the two, 0 to 1."""
+        """Returns the largest overlap with a single known text, relative to the shorter of the two, 0 to 1."""
         groups = set(_word_groups(text))
         shared = Counter(number for group in groups for number in self._texts_with.get(group, ()))
         return max((count / min(len(groups), self._sizes[number]) for number, count in shared.items()), default=0.0)

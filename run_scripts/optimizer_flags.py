@@ -1,10 +1,10 @@
-"""The flags of all commands that train: optimiser, learning rates, averaged weights, precision."""
+"""Flags of all training commands: optimiser, learning rates, averaged weights, precision."""
 
 from absl import flags
 
 FLAGS = flags.FLAGS
 
-# What Keras calls it.
+# Precision -> name of the policy in Keras.
 _POLICIES = {"float32": "float32", "bfloat16": "mixed_bfloat16", "float16": "mixed_float16"}
 
 
@@ -14,17 +14,20 @@ def define_optimizer_flags() -> None:
         "learning_rate_schedule",
         "linear",
         ["linear", "polynomial", "cosine", "trapezoid", "constant"],
-        "How the learning rate falls after the warm-up.",
+        "How the learning rate decays after the warm-up.",
     )
     flags.DEFINE_float("decay_power", None, "The power of the polynomial (default: 1, which is linear; 0.5 for LAMB).")
     flags.DEFINE_integer(
-        "num_decay_steps", None, "The updates in which the trapezoid falls (default: a tenth of all of them)."
+        "num_decay_steps", None, "The updates in which the trapezoid decays (default: a tenth of all)."
     )
     flags.DEFINE_float(
-        "ema_momentum", 0.0, "End with the moving average of the weights, such as 0.999; 0: with the last weights."
+        "ema_momentum", 0.0, "The momentum of a moving average of the weights, such as 0.999; 0: no average."
     )
     flags.DEFINE_enum(
-        "precision", "float32", list(_POLICIES), "What to compute in; weights are float32. float16 scales the loss."
+        "precision",
+        "float32",
+        list(_POLICIES),
+        "The dtype of the computation; weights are float32. float16 scales the loss.",
     )
 
 
@@ -36,7 +39,7 @@ def set_precision() -> None:
 
 
 def optimizer_choice():
-    """Returns the `OptimizerChoice` that the flags say. Raises `InputError`: they contradict each other."""
+    """Returns the `OptimizerChoice` of the flags. Raises `InputError` if they contradict each other."""
     from keras_bert.training.optimizer_choice import OptimizerChoice
 
     return OptimizerChoice(

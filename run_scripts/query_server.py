@@ -1,8 +1,8 @@
-"""Asks a model on a server that speaks TF Serving's API, and prints its answers.
+"""Asks a model on a server with TF Serving's API, and prints its answers.
 
-What the model takes is given by flags of the same names, or on standard input, one question a line, with tabs between
-its columns: a text; a text and a second one, or none; a question and its context; a prompt and its choices. Every
-line has one answer: a blank line is an empty text.
+The inputs of the model are given by flags with their names, or on standard input, one question per line, with tabs
+between columns: a text; a text and optionally a second one; a question and its context; a prompt and its choices. Every
+line gets an answer: a blank line is an empty text.
 
 Examples:
   python -m run_scripts.query_server --url=http://127.0.0.1:8501 --model=sentiment --text="a wonderful film"
@@ -22,17 +22,19 @@ from run_scripts.questions import answer_questions, define_question_flags, given
 
 def define_flags() -> None:
     flags.DEFINE_string("url", "http://127.0.0.1:8501", "The server: http://host:port or https://host:port")
-    flags.DEFINE_bool("grpc", False, "Ask over gRPC; --url is then host:port, or https://host:port for TLS")
-    flags.DEFINE_string("ca_file", None, "For TLS: the certificates to trust, as PEM. Without it those of the system")
+    flags.DEFINE_bool("grpc", False, "Use gRPC; --url is then host:port, or https://host:port for TLS")
+    flags.DEFINE_string(
+        "ca_file", None, "For TLS: a PEM file with the trusted certificates (default: those of the system)"
+    )
     flags.DEFINE_string("model", None, "The name of the model on the server", required=True)
-    flags.DEFINE_integer("version", None, "A version of it. Without it the newest", lower_bound=0)
-    flags.DEFINE_string("label", None, "A label of a version, in place of --version")
-    flags.DEFINE_string("signature", "serving_default", "What is asked; any signature that takes texts")
-    flags.DEFINE_float("timeout", 30.0, "Seconds for an answer", lower_bound=0.001)
-    flags.DEFINE_float("wait", 0.0, "Seconds to wait first until the model is there", lower_bound=0.0)
+    flags.DEFINE_integer("version", None, "The version of the model (default: the newest)", lower_bound=0)
+    flags.DEFINE_string("label", None, "The label of a version, instead of --version")
+    flags.DEFINE_string("signature", "serving_default", "The signature, which must take texts")
+    flags.DEFINE_float("timeout", 30.0, "The time limit of a request in seconds", lower_bound=0.001)
+    flags.DEFINE_float("wait", 0.0, "The longest time in seconds to wait for the model", lower_bound=0.0)
     flags.DEFINE_bool("json", False, "Print the outputs of each question as one line of JSON")
-    flags.DEFINE_bool("status", False, "Print the versions of the model and their states, and ask nothing")
-    flags.DEFINE_bool("metadata", False, "Print what the model takes and gives, and ask nothing")
+    flags.DEFINE_bool("status", False, "Print the versions of the model and their states only")
+    flags.DEFINE_bool("metadata", False, "Print the inputs and outputs of the model only")
     define_question_flags()
 
 
@@ -69,7 +71,9 @@ def _client(arguments):
 
         credentials = grpc.ssl_channel_credentials(_read(arguments.ca_file) if arguments.ca_file else None)
     elif scheme not in ("", "http"):
-        raise InputError(f"--url={arguments.url} with --grpc; write host:port, or https://host:port for TLS.")
+        raise InputError(
+            f"With --grpc, --url must be host:port, or https://host:port for TLS. Received: {arguments.url}"
+        )
     return GrpcClient(address.rstrip("/"), arguments.model, credentials=credentials, **choice)
 
 
@@ -93,7 +97,7 @@ def _read(path: str) -> bytes:
 
 
 class _ServedModel:
-    """A model on a server, as `answer_questions` wants one."""
+    """A model on a server, with the interface for `answer_questions`."""
 
     def __init__(self, client, name: str, signature: str, as_json: bool):
         from keras_bert.tf_serving.ask import QUESTIONS
@@ -102,7 +106,7 @@ class _ServedModel:
         self.folder, self._client, self._signature, self._as_json = f"The model {name}", client, signature, as_json
         if signature not in metadata.signatures:
             raise InputError(
-                f"The model {name} has no signature {signature!r}. It has {', '.join(sorted(metadata.signatures))}."
+                f"The model {name} has no signature {signature!r}. It has: {', '.join(sorted(metadata.signatures))}."
             )
         inputs = set(metadata.signatures[signature].inputs)
         self.columns = next((columns for columns in QUESTIONS if set(columns) == inputs), ())
@@ -121,7 +125,7 @@ class _ServedModel:
 
 
 def _filled(values: list) -> list:
-    """Lists of choices as long as the longest of them; texts as they are."""
+    """Pads lists of choices to equal lengths; texts are unchanged."""
     if not values or not isinstance(values[0], list):
         return values
     most = max(map(len, values))

@@ -1,4 +1,4 @@
-"""Questions to an exported model, as the commands that ask one take them: from flags or from standard input."""
+"""Reads questions to an exported model from flags or from standard input, and prints the answers."""
 
 import sys
 from collections.abc import Iterator, Sequence
@@ -16,16 +16,16 @@ def define_question_flags() -> None:
     flags.DEFINE_multi_string("text", [], "A text to ask")
     flags.DEFINE_multi_string("text_b", [], "The second text of a pair, as often as --text")
     flags.DEFINE_multi_string("question", [], "A question about a text")
-    flags.DEFINE_multi_string("context", [], "The text that it is about, as often as --question")
-    flags.DEFINE_multi_string("prompt", [], "What the choices go with, once")
+    flags.DEFINE_multi_string("context", [], "The text with the answer, as often as --question")
+    flags.DEFINE_multi_string("prompt", [], "The prompt of the choices, given once")
     flags.DEFINE_multi_string("choices", [], "A choice; give several")
 
 
 def given_questions() -> dict[str, list[str]]:
-    """Returns the columns that the flags give.
+    """Returns the columns in the flags.
 
     Raises:
-        InputError: columns that belong together are not given equally often.
+        InputError: columns that belong together have different lengths.
     """
     given = {name: getattr(flags.FLAGS, name) for name in _COLUMNS if getattr(flags.FLAGS, name)}
     _check(given)
@@ -37,24 +37,24 @@ def answer_questions(given: dict[str, list[str]], model, *, with_questions: bool
 
     Args:
         given: from `given_questions`.
-        model: has `columns`, the names of what it takes; `ask(*columns)`, which returns an answer for each row; and
-            `folder`, its name for errors.
-        with_questions: print every question above its answer, and an empty line below.
+        model: an object with `columns`, the names of its inputs; `ask(*columns)`, which returns one answer per row; and
+            `folder`, its name in error messages.
+        with_questions: whether to print each question before its answer, and an empty line after it.
 
     Raises:
-        InputError: there is no question, or the model takes others.
+        InputError: there is no question, or the model has other inputs.
     """
     if given:
         rows = _rows_of_flags(given, model)
         batch_size = BATCH_SIZE
     else:
         rows = read_rows(sys.stdin.buffer, model.columns)
-        # A person wants the answer to a line before writing the next one.
+        # People expect the answer to a line before they write the next one.
         batch_size = 1 if sys.stdin.isatty() else BATCH_SIZE
         if sys.stdin.isatty():
             print(f"Write one line for each: {', tab, '.join(model.columns)}. Ctrl-D ends.", file=sys.stderr)
     if not print_answers(model, rows, batch_size, with_questions):
-        raise InputError("No text was given. Use --text=..., or write texts to standard input, one a line.")
+        raise InputError("No text was given. Use --text=..., or write texts to standard input, one per line.")
 
 
 def _check(given: dict[str, list[str]]) -> None:
@@ -66,11 +66,11 @@ def _check(given: dict[str, list[str]]) -> None:
         if second in given and counts[0] != counts[1]:
             raise InputError(f"--{first} is given {counts[0]} times and --{second} {counts[1]} times.{hint}")
     if len(given.get("prompt", ())) > 1:
-        raise InputError("--prompt is given more than once. Write several to standard input, one a line.")
+        raise InputError("--prompt is given more than once. Write several to standard input, one per line.")
 
 
 def _rows_of_flags(given: dict[str, list[str]], model) -> list[tuple]:
-    """Returns a tuple of columns for each question, as `read_rows` does."""
+    """Returns a tuple of columns for each question, like `read_rows`."""
     needed = " and ".join(f"--{name}" for name in model.columns)
     if set(given) - set(model.columns):
         wrong = ", ".join(f"--{name}" for name in given if name not in model.columns)
@@ -87,7 +87,7 @@ def _rows_of_flags(given: dict[str, list[str]], model) -> list[tuple]:
 
 
 def read_rows(lines, columns: Sequence[str]) -> Iterator[tuple]:
-    """Yields a tuple of columns, bytes or, for choices, a list of bytes, for each line; a blank one is an empty text.
+    """Yields a tuple of columns for each line: bytes, or a list of bytes for choices. A blank line is an empty text.
 
     Raises:
         InputError: a line, blank or not, has no context or no choices.
@@ -101,14 +101,14 @@ def read_rows(lines, columns: Sequence[str]) -> Iterator[tuple]:
         if columns[-1] in ("context", "choices") and not rest.strip():
             found = repr(_readable(line))[:100] if line.strip() else "a blank line"
             raise InputError(
-                f"Line {number} cannot be asked: it has no {columns[-1]} behind a tab. Expected "
+                f"Line {number} cannot be asked: it has no {columns[-1]} after a tab. Expected "
                 f"{', a tab, '.join(columns)}. Received: {found}"
             )
         yield first, [choice for choice in rest.split(b"\t") if choice] if columns[-1] == "choices" else rest
 
 
 def print_answers(model, rows, batch_size: int, with_questions: bool) -> int:
-    """Prints every question with its answer, and returns how many there were."""
+    """Prints every question with its answer. Returns the number of questions."""
     count = 0
     for batch in _batches(rows, batch_size):
         answers = model.ask(*zip(*batch, strict=True))
@@ -124,7 +124,7 @@ def print_answers(model, rows, batch_size: int, with_questions: bool) -> int:
 
 
 def _batches(rows, size: int) -> Iterator[list]:
-    """Yields the rows in lists; those before a row that cannot be read are answered before it is complained about."""
+    """Yields the rows in lists. Rows before an unreadable one are yielded before the error is raised."""
     batch = []
     try:
         for row in rows:

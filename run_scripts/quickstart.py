@@ -1,7 +1,7 @@
 """Runs the quickstart: raw text -> vocabulary -> records -> BERT -> classifier -> SavedModel -> an answer.
 
 The text is the documentation of the Python packages in this environment, so no network is needed. The stages are the
-lines of quickstart.sh, which lies beside this module. It takes about 6 minutes on two cores.
+lines of quickstart.sh, in the folder of this module. It takes about 6 minutes on two cores.
 
 Examples:
   keras-bert-quickstart
@@ -23,12 +23,12 @@ FLAGS = flags.FLAGS
 
 
 def define_flags() -> None:
-    flags.DEFINE_string("output_dir", "quickstart", "The folder to make. It must not exist yet.")
+    flags.DEFINE_string("output_dir", "quickstart", "The output folder, which must not exist yet.")
     flags.DEFINE_string(
         "input_file",
         None,
         "Your own text for the vocabulary and the pre-training: a file, folder, pattern or tfds:NAME. The classifier "
-        "learns from the documentation all the same.",
+        "is still trained on the documentation.",
     )
 
 
@@ -41,7 +41,7 @@ def main() -> None:
         "PYTHONSAFEPATH": "1",
     }
     try:
-        # The shell takes the place of this process, so signals and the exit status need no passing on.
+        # The shell replaces this process, so it gets signals and sets the exit status directly.
         os.execvpe("bash", ["bash", script, FLAGS.output_dir, FLAGS.input_file or ""], environment)
     except FileNotFoundError:
         raise InputError("The quickstart is a bash script, and bash was not found. Install bash.") from None

@@ -1,7 +1,7 @@
-"""Ends the quickstart: a table of what it made and how well it does, and a picture of the loss curves.
+"""The last step of the quickstart: a table of its results and scores, and a picture of the loss curves.
 
-Reads the folders that run_scripts/quickstart.sh writes; the table goes to the screen and to report.txt, the picture to
-loss_curves.png (matplotlib is needed for it).
+Reads the folders that run_scripts/quickstart.sh writes. The table is printed and written to report.txt, the picture to
+loss_curves.png (which needs matplotlib).
 """
 
 import importlib.util

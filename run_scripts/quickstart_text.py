@@ -1,6 +1,6 @@
-"""Begins the quickstart with a text of one's own: says whether there is enough of it, before any work is done.
+"""The first step of the quickstart with a user's own text: checks that there is enough of it, before any work.
 
-Each file of records needs two sentences at least. Reading stops when there are enough.
+Each record file needs at least two sentences. Reading stops as soon as there are enough.
 """
 
 import itertools
@@ -14,7 +14,7 @@ FLAGS = flags.FLAGS
 
 
 def define_flags() -> None:
-    flags.DEFINE_list("input_file", None, "Text: files, folders, patterns or tfds:NAME, with commas between them.")
+    flags.DEFINE_list("input_file", None, "Text: files, folders, patterns or tfds:NAME, separated by commas.")
     flags.DEFINE_integer("num_shards", None, "The number of files of records.", required=True, lower_bound=1)
     flags.mark_flag_as_required("input_file")
 

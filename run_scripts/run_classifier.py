@@ -1,7 +1,7 @@
-"""Trains, evaluates and applies a classifier of texts or pairs of texts: one label, several labels, or a score.
+"""Trains, evaluates and applies a classifier of texts or text pairs: one label, several labels, or a score.
 
-Reads .tsv, .csv and .jsonl files and tfds:NAME@SPLIT, with a column for the text, one for the label and, for pairs, one
-for a second text, by their usual names or by those that flags give; --task_name knows the tasks of GLUE:
+Reads .tsv, .csv and .jsonl files and tfds:NAME@SPLIT, with columns for the text, the label and, for pairs, a second
+text. Columns are found by their usual names or given by flags; --task_name knows the tasks of GLUE:
 
     run_classifier --train_file=train.tsv --dev_file=dev.tsv --test_file=test.tsv --init_checkpoint=runs/tiny/model \\
         --output_dir=runs/classifier --do_train --do_eval --do_predict
@@ -10,10 +10,10 @@ for a second text, by their usual names or by those that flags give; --task_name
     run_classifier --task_name=CoLA --data_dir=glue/CoLA --init_checkpoint=uncased_L-12_H-768_A-12 \\
         --output_dir=runs/cola --do_train --do_eval --grid --seeds=1,2,3
 
-Writes into output_dir: model/ (a model folder that knows its labels), eval_results.txt, eval_report/ (confusion matrix,
-table of labels, errors by their loss), test_results.tsv (a line per example, a probability per label, no header),
-test_predictions.tsv, for GLUE the file of the leaderboard, and history.jsonl. Killed or stopped, the same command goes
-on from the newest checkpoint. docs/classification.md describes all of it.
+Writes to output_dir: model/ (a model folder with the labels), eval_results.txt, eval_report/ (confusion matrix, table
+of labels, errors by loss), test_results.tsv (one line per example, one probability per label, no header),
+test_predictions.tsv, for GLUE the file for the leaderboard, and history.jsonl. If the command is killed or stopped, the
+same command resumes from the newest checkpoint. docs/classification.md describes all of it.
 """
 
 import dataclasses
@@ -52,22 +52,22 @@ def define_flags() -> None:
         "problem_type",
         "classification",
         ["classification", "multi_label", "regression"],
-        "What the labels are: one of several classes, any number of them, or a number.",
+        "The kind of labels: one of several classes, any number of classes, or a score.",
     )
     flags.DEFINE_boolean("has_header", True, "Whether the first line of .tsv and .csv files names the columns.")
     flags.DEFINE_string(
         "text_column",
         None,
-        "The column that holds the text: its name, or its number from 0 (default: text, sentence, sentence1, premise, "
-        "... what there is).",
+        "The column of the text: its name, or its number from 0 (default: text, sentence, sentence1, premise or "
+        "similar).",
     )
     flags.DEFINE_string(
-        "second_text_column", None, "The column that holds the second text, for pairs (default: sentence2, ...)."
+        "second_text_column", None, "The column of the second text, for pairs (default: sentence2 or similar)."
     )
     flags.DEFINE_list(
         "label_column",
         None,
-        "The column that holds the label (default: label). For multi_label also several columns of 0 and 1.",
+        "The column of the label (default: label). For multi_label also several columns of 0 and 1.",
     )
     flags.DEFINE_string("label_separator", ",", "What parts the labels in one column, for multi_label.")
     flags.DEFINE_boolean(
@@ -78,13 +78,15 @@ def define_flags() -> None:
     )
     flags.DEFINE_list("labels", None, "The labels in the order of their ids (default: those of train_file, sorted).")
     define_fine_tuning_flags()
-    flags.DEFINE_string("teacher", None, "The model folder of a classifier whose answers are learned (distillation).")
-    flags.DEFINE_float("distillation_alpha", 0.5, "The teacher's share of the loss; the rest is that of the labels.")
-    flags.DEFINE_float("temperature", 2.0, "How soft the teacher's answers are made.")
+    flags.DEFINE_string("teacher", None, "The model folder of the teacher, a classifier, for distillation.")
+    flags.DEFINE_float(
+        "distillation_alpha", 0.5, "The weight of the teacher's loss; the loss of the labels has the rest."
+    )
+    flags.DEFINE_float("temperature", 2.0, "The temperature that softens the teacher's probabilities.")
 
 
 def main() -> None:
-    # All files are read before TensorFlow is loaded, let alone anything trained.
+    # All files are read before TensorFlow is loaded, so that errors appear early.
     task_name, problem_type = _task()
     refuse_flags_without_effect(FLAGS.teacher, "without --teacher", "distillation_alpha", "temperature")
     refuse_flags_without_effect(problem_type == "multi_label", "without --problem_type=multi_label", "label_separator")
@@ -94,7 +96,7 @@ def main() -> None:
     if FLAGS.few_shot:
         _check_few_shot_flags(problem_type)
     if FLAGS.teacher and not data.train:
-        raise InputError("--teacher is for training: give --do_train with it.")
+        raise InputError("--teacher is for training. Add --do_train.")
 
     options = fine_tuning_options(
         teacher=FLAGS.teacher, distillation_alpha=FLAGS.distillation_alpha, temperature=FLAGS.temperature
@@ -142,7 +144,7 @@ class _Data:
             for note in reader.notes[part]:
                 _logger.warning("%s: %s", path, note)
         if "train" in files:
-            reader.settle()  # finds the labels, and whether other files have more
+            reader.settle()  # determines the labels, and checks those of the other files
         self.labels = list(reader.labels) or None
         _check_same_columns(list(reader.examples.values()))
         examples = {
@@ -219,19 +221,19 @@ def _check_few_shot_flags(problem_type: str) -> None:
 
 
 def _check_same_columns(examples: list) -> None:
-    """Raises `InputError` when some files have pairs and others have not."""
+    """Raises `InputError` if some files have pairs and others single texts."""
     first, *others = examples
     for other in others:
         if (first.second_texts is None) != (other.second_texts is None):
             single, pairs = (first, other) if first.second_texts is None else (other, first)
             raise InputError(
-                f"{single.source} has one text in a row, but {pairs.source} has two. Name the columns: --text_column, "
+                f"{single.source} has one text per row, but {pairs.source} has two. Name the columns: --text_column, "
                 "--second_text_column."
             )
 
 
 def _task() -> tuple[str | None, str]:
-    """Returns the official name of the task, None for other data, and what its labels are."""
+    """Returns the official name of the task, None for other data, and the problem type."""
     from data_prep.finetuning.glue import find_task
 
     if FLAGS.task_name is None:
@@ -258,7 +260,7 @@ def _files(task_name: str | None) -> dict[str, str]:
         return data_files(_ENDINGS)
     parts = [part for part, flag in _FLAGS_OF_PARTS.items() if FLAGS[flag].value]
     if not parts:
-        raise InputError("Nothing to do: give --do_train, --do_eval, --do_predict or several of them.")
+        raise InputError("Nothing to do. Give --do_train, --do_eval, --do_predict or several of them.")
     found = {part: path for part, path in in_folder.items() if part.partition("_")[0] in parts}
     found |= {part: named[part] for part in parts if named[part]}
     for part in parts:

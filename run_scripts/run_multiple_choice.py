@@ -1,14 +1,15 @@
-"""Trains, evaluates and applies a model that takes the right one of several choices.
+"""Trains, evaluates and applies a model that selects the right one of several choices.
 
-Reads .tsv, .csv and .jsonl files with a column for the prompt, one for each choice (or one with a list of them) and one
-that says which is right; --task_name knows the columns of SWAG and CODAH:
+Reads .tsv, .csv and .jsonl files with a column for the prompt, one for each choice (or one with lists) and one for the
+right choice; --task_name knows the columns of SWAG and CODAH:
 
     run_multiple_choice --task_name=SWAG --data_dir=swag --init_checkpoint=bert-base-uncased --output_dir=runs/swag \\
         --do_train --do_eval --learning_rate=2e-5 --train_batch_size=16
 
-Writes into output_dir: model/, eval_results.txt, eval_report/ (which places are taken, the worst errors),
-test_results.tsv (a line per example, a probability per choice, no header), test_predictions.tsv and history.jsonl.
-Killed or stopped, the same command goes on from the newest checkpoint. docs/multiple_choice.md describes all of it.
+Writes to output_dir: model/, eval_results.txt, eval_report/ (how often each position is chosen, the worst errors),
+test_results.tsv (one line per example, one probability per choice, no header), test_predictions.tsv and history.jsonl.
+If the command is killed or stopped, the same command resumes from the newest checkpoint. docs/multiple_choice.md
+describes all of it.
 """
 
 import dataclasses
@@ -33,7 +34,7 @@ _ENDINGS = (".tsv", ".csv", ".jsonl")
 
 @dataclasses.dataclass(frozen=True)
 class _Columns:
-    """Where things are in the files of a task."""
+    """The columns in the files of a task."""
 
     text: str = "text"
     choices: tuple[str, ...] = ()
@@ -55,17 +56,17 @@ def define_flags() -> None:
     define_data_file_flags("Examples", "train.csv, train.tsv, train.jsonl ...")
     flags.DEFINE_boolean("has_header", True, "Whether the first line of .tsv and .csv files names the columns.")
     flags.DEFINE_string("text_column", None, "The column of the prompt: a name, or a number from 0 (default: text).")
-    flags.DEFINE_list("choice_columns", None, "The columns of the choices, or one that holds a list (JSON).")
-    flags.DEFINE_string("choice_prefix_column", None, "The column of a text that all choices of a row begin with.")
-    flags.DEFINE_string("label_column", None, "The column that says which choice is right (default: label).")
+    flags.DEFINE_list("choice_columns", None, "The columns of the choices, or one column with lists (JSON).")
+    flags.DEFINE_string("choice_prefix_column", None, "The column of a text with which all choices of a row begin.")
+    flags.DEFINE_string("label_column", None, "The column of the right choice (default: label).")
     flags.DEFINE_list(
-        "labels", None, "What the choices are called in it, in their order (default: 0,1,2,... or A,B,C,...)."
+        "labels", None, "The names of the choices in that column, in order (default: 0,1,2,... or A,B,C,...)."
     )
     define_fine_tuning_flags()
 
 
 def main() -> None:
-    # All files are read before TensorFlow is loaded, let alone anything trained.
+    # All files are read before TensorFlow is loaded, so that errors appear early.
     columns, files = _columns(), data_files(_ENDINGS)
     train, dev = (_read(files[part], columns) if part in files else None for part in ("train", "eval"))
     test = _read(files["predict"], columns, with_labels=False) if "predict" in files else None
@@ -103,7 +104,9 @@ def _columns() -> _Columns:
     """Returns the columns of the task. Flags replace the defaults."""
     name = (FLAGS.task_name or "").lower()
     if name and name not in _TASKS:
-        raise InputError(f"task_name must be SWAG or CODAH. Received: {FLAGS.task_name}. For other files name columns.")
+        raise InputError(
+            f"task_name must be SWAG or CODAH. Received: {FLAGS.task_name}. Name the columns of other files."
+        )
     known = _TASKS.get(name, _Columns())
     columns = _Columns(
         FLAGS.text_column or known.text,
@@ -114,7 +117,7 @@ def _columns() -> _Columns:
     )
     if not columns.choices:
         raise InputError(
-            "Name the columns of the choices: --choice_columns=first,second,... or one column that holds a list; or "
+            "Name the columns of the choices: --choice_columns=first,second,... or one column with lists; or "
             "give --task_name."
         )
     return columns

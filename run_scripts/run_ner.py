@@ -1,15 +1,16 @@
 """Trains, evaluates and applies a tagger of words: named entities, parts of speech.
 
-Reads CoNLL columns (a word a line, blank lines between sentences; tabs or blanks between columns; BIO, IOB1, BIOES,
+Reads CoNLL columns (one word per line, blank lines between sentences; tabs or blanks between columns; BIO, IOB1, BIOES,
 BILOU or BMES), JSON Lines with lists of words and tags, and tensorflow_datasets (tfds:NAME@SPLIT):
 
     run_ner --train_file=train.conll --dev_file=dev.conll --test_file=test.conll --init_checkpoint=my_bert \\
         --output_dir=runs/ner --do_train --do_eval --do_predict
 
-Writes into output_dir: model/ (a model folder that knows its labels), eval_results.txt (entity F1, precision and recall
-as conlleval counts them), eval_report/ (a table and a picture of all types, the worst sentences), history.jsonl,
-test_predictions.conll (words, their tags if the file has them, predicted tags) and, of tags, test_results.txt. Killed
-or stopped, the same command goes on from the newest checkpoint. docs/tagging.md describes all of it.
+Writes to output_dir: model/ (a model folder with the labels), eval_results.txt (entity F1, precision and recall as in
+conlleval), eval_report/ (a table and a picture of all types, the worst sentences), history.jsonl,
+test_predictions.conll (words, their tags if the file has them, predicted tags) and, if it has tags, test_results.txt.
+If the command is killed or stopped, the same command resumes from the newest checkpoint. docs/tagging.md describes all
+of it.
 """
 
 import logging
@@ -46,7 +47,7 @@ def define_flags() -> None:
 def main() -> None:
     from data_prep.finetuning.tagging_records import Tagging
 
-    # All files are read before TensorFlow is loaded, let alone anything trained.
+    # All files are read before TensorFlow is loaded, so that errors appear early.
     files = data_files(Tagging.endings)
     train, dev = (_read(files[part], has_tags=True) if part in files else None for part in ("train", "eval"))
     test = _read(files["predict"], has_tags=None) if "predict" in files else None
@@ -78,7 +79,7 @@ def main() -> None:
     def predict_in(folder):
         predict_run(folder, TokenClassifier, test, batch_size=FLAGS.predict_batch_size, **model)
 
-    # Tags that mark no entities have no entity F1.
+    # Tags that are not of entities have no entity F1.
     main_score = "f1" if labels is None or find_scheme(labels, "labels") else "accuracy"
     train_evaluate_predict(
         fine_tuning_options(),
@@ -108,7 +109,7 @@ def _read(path: str, has_tags: bool | None):
 
 
 def _check_tags(examples, labels: list[str]) -> None:
-    """Raises `InputError` when there is a tag that is no label: before the training, not after it."""
+    """Raises `InputError` for tags that are not labels, before the training instead of after it."""
     from keras_bert.tasks.tagging.examples import in_scheme, tag_ids
     from keras_bert.tasks.tagging.tag_schemes import find_scheme
 

@@ -1,21 +1,22 @@
-"""Pre-trains a BERT: TFRecords in, a model folder and eval_results.txt out.
+"""Pre-trains a BERT on TFRecords and writes a model folder and eval_results.txt.
 
 From scratch, with the records of data_prep/create_pretraining_data.py (or those of Google's script):
 
     run_pretraining --input_file='records/*.tfrecord' --bert_config_file=bert_config.json --vocab_file=vocab.txt \\
         --output_dir=runs/tiny --do_train --do_eval --num_train_steps=2000 --num_warmup_steps=200 --learning_rate=1e-3
 
-It trains on whatever create_pretraining_data writes: packed rows, records without a sentence task, gzip and zstd.
-Records without masks (--dynamic_masking there) get new ones in every epoch; the masking flags are for these only.
+It trains on all records that create_pretraining_data writes: packed rows, records without a sentence task, gzip and
+zstd. Records without masks (--dynamic_masking there) get new masks in every epoch; the masking flags are for these
+only.
 
-Long sequences after short ones, in one run (batch size, rate and share of warm-up are those of the first phase unless
-given; evaluated is what the second one leads to):
+Long sequences after short ones, in one run (batch size, learning rate and share of warm-up are those of the first phase
+by default; the evaluation is that of the second phase):
 
     run_pretraining --input_file='short/*.tfrecord' --max_seq_length=128 --num_train_steps=900000 ... \\
         --input_file_phase2='long/*.tfrecord' --max_seq_length_phase2=512 --num_train_steps_phase2=100000
 
-Killed or stopped, the same command goes on from the newest checkpoint in output_dir. The trained model is in
-output_dir/model: the --init_checkpoint of this command and of run_classifier.
+If the command is killed or stopped, the same command resumes from the newest checkpoint in output_dir. The trained
+model is in output_dir/model, which can be the --init_checkpoint of this command and of run_classifier.
 """
 
 from absl import flags
@@ -27,7 +28,7 @@ from run_scripts.strategy_flags import define_strategy_flags, strategy_of_flags
 
 FLAGS = flags.FLAGS
 
-# Named as in create_pretraining_data.
+# The names in create_pretraining_data.
 _MASKING_FLAGS = (
     "masked_lm_prob",
     "do_whole_word_mask",
@@ -37,7 +38,7 @@ _MASKING_FLAGS = (
     "whole_word_actions",
     "replacement_tokens",
 )
-# What a second phase can be told; all end in _phase2, as in NVIDIA's scripts.
+# The options of a second phase; all end in _phase2, as in NVIDIA's scripts.
 _PHASE_FLAGS = (
     "input_file",
     "num_train_steps",
@@ -54,37 +55,39 @@ def define_flags() -> None:
     flags.DEFINE_string(
         "eval_input_file", None, "TFRecord files to evaluate on. The default is those of the last phase."
     )
-    flags.DEFINE_string("output_dir", None, "The folder of this run: new, empty, or that of the run to go on with.")
+    flags.DEFINE_string("output_dir", None, "The folder of this run: new, empty, or that of a run to resume.")
     flags.DEFINE_string("bert_config_file", None, "bert_config.json of the model. Not needed with init_checkpoint.")
     flags.DEFINE_string(
         "vocab_file",
         None,
-        "The vocabulary of the records, which goes into the model folder: a vocab.txt, or a folder with it or with the "
-        "vocab.json and merges.txt of byte-level BPE.",
+        "The vocabulary of the records, which is copied to the model folder: a vocab.txt, or a folder with it or with "
+        "the vocab.json and merges.txt of byte-level BPE.",
     )
     flags.DEFINE_string("init_checkpoint", None, "A checkpoint of any format to start from, instead of random weights.")
-    flags.DEFINE_integer("max_seq_length", None, "The sequence length of the records. The default is what they have.")
+    flags.DEFINE_integer("max_seq_length", None, "The sequence length of the records. By default it is read from them.")
     flags.DEFINE_integer(
         "max_predictions_per_seq",
         None,
-        "The number of masked positions in the records. The default is what they have; without masks, enough for all.",
+        "The number of masked positions in the records, by default read from them; without masks, enough for all.",
     )
     flags.DEFINE_boolean("do_train", False, "Train.")
-    flags.DEFINE_boolean("do_eval", False, "Evaluate, after training if both are asked for.")
+    flags.DEFINE_boolean("do_eval", False, "Evaluate, after the training if there is one.")
     flags.DEFINE_integer("train_batch_size", 32, "Sequences per update.")
     flags.DEFINE_integer("eval_batch_size", 8, "Sequences per evaluation step.")
     flags.DEFINE_float("learning_rate", 5e-5, "The highest learning rate.")
-    flags.DEFINE_float("adam_beta_2", 0.999, "How long Adam remembers squared gradients; 0.98 helps short training.")
+    flags.DEFINE_float(
+        "adam_beta_2", 0.999, "Adam's decay rate of the mean of squared gradients; 0.98 helps in short training."
+    )
     flags.DEFINE_integer("num_train_steps", 100_000, "The number of updates.")
     flags.DEFINE_integer("num_warmup_steps", 10_000, "The number of updates in which the learning rate rises.")
     flags.DEFINE_integer("save_checkpoints_steps", 1000, "The number of updates between two checkpoints.")
-    flags.DEFINE_integer("keep_checkpoint_max", 2, "How many checkpoints are kept, the newest; 0: all.")
+    flags.DEFINE_integer("keep_checkpoint_max", 2, "The number of newest checkpoints to keep; 0: all.")
     flags.DEFINE_integer("iterations_per_loop", 1, "Updates between returns to Python (steps_per_execution of Keras).")
-    flags.DEFINE_integer("max_eval_steps", 100, "The most evaluation steps.")
+    flags.DEFINE_integer("max_eval_steps", 100, "The largest number of evaluation steps.")
     flags.DEFINE_boolean(
         "keep_best", False, "Evaluate on eval_input_file while training, and keep the model with the lowest loss."
     )
-    flags.DEFINE_integer("eval_steps", 0, "Updates between two of these evaluations (default: save_checkpoints_steps).")
+    flags.DEFINE_integer("eval_steps", 0, "Updates between these evaluations (default: save_checkpoints_steps).")
     flags.DEFINE_integer("random_seed", 12345, "Seed of the weights, the dropout and the order of the records.")
     define_optimizer_flags()
     define_strategy_flags()
@@ -96,32 +99,36 @@ def define_flags() -> None:
         "ngram_distribution",
         None,
         ["geometric", "inverse"],
-        "With --max_ngram_size: the lengths of spans are geometric (default), or n words have a chance as 1/n.",
+        "With --max_ngram_size: the distribution of span lengths, geometric (default) or inverse, ~ 1/n.",
     )
     flags.DEFINE_float("ngram_geometric_p", None, "Parameter of the geometric distribution (default: 0.2).")
     flags.DEFINE_boolean(
         "whole_word_actions",
         None,
-        "Records without masks: decide between [MASK], the same and a random token once a word or span.",
+        "Records without masks: choose between [MASK], the same and a random token once per word or span.",
     )
     flags.DEFINE_enum(
         "replacement_tokens",
         None,
         ["text", "vocabulary"],
-        "Records without masks: draw random tokens from those that text can hold, or from every row of the vocabulary "
+        "Records without masks: draw random tokens from those that text can contain, or from the whole vocabulary "
         "(default: text).",
     )
     flags.DEFINE_boolean(
         "tensorboard", False, "Also write the training metrics for TensorBoard, to output_dir/tensorboard."
     )
-    flags.DEFINE_float("stuck_input_seconds", 300.0, "Say what is waited for when a batch takes longer than this.")
+    flags.DEFINE_float(
+        "stuck_input_seconds", 300.0, "Report what the run waits for when a batch takes longer than this."
+    )
     flags.mark_flags_as_required(["input_file", "output_dir"])
 
 
 def _define_flags_of_the_second_phase() -> None:
     flags.DEFINE_string("input_file_phase2", None, "TFRecord files to train on afterwards, as a second phase.")
     flags.DEFINE_integer("num_train_steps_phase2", None, "The number of updates of the second phase.")
-    flags.DEFINE_integer("num_warmup_steps_phase2", None, "Those of them in which the learning rate rises.")
+    flags.DEFINE_integer(
+        "num_warmup_steps_phase2", None, "The updates of the second phase in which the learning rate rises."
+    )
     flags.DEFINE_integer("train_batch_size_phase2", None, "Sequences per update in the second phase.")
     flags.DEFINE_float("learning_rate_phase2", None, "The highest learning rate of the second phase.")
     flags.DEFINE_integer("max_seq_length_phase2", None, "As max_seq_length, for the second phase.")
@@ -129,7 +136,7 @@ def _define_flags_of_the_second_phase() -> None:
 
 
 def _second_phase():
-    """Returns the `PretrainingPhase` that the flags say, None where they say none."""
+    """Returns the `PretrainingPhase` of the flags, or None if there is no second phase."""
     from keras_bert.training.pretraining_phase import PretrainingPhase
 
     given = {name: FLAGS[f"{name}_phase2"].value for name in _PHASE_FLAGS}
@@ -138,14 +145,14 @@ def _second_phase():
     for name in ("input_file", "num_train_steps"):
         if given[name] is None:
             raise InputError(
-                f"A second phase needs --input_file_phase2 and --num_train_steps_phase2: give --{name}_phase2."
+                f"A second phase needs --input_file_phase2 and --num_train_steps_phase2. Give --{name}_phase2."
             )
     return PretrainingPhase(given.pop("input_file"), **given)
 
 
 def main() -> None:
     if not FLAGS.do_train and not FLAGS.do_eval:
-        raise InputError("Nothing to do: give --do_train, --do_eval or both.")
+        raise InputError("Nothing to do. Give --do_train, --do_eval or both.")
     refuse_flags_without_effect(
         FLAGS.max_ngram_size, "without --max_ngram_size", "ngram_geometric_p", "ngram_distribution"
     )
@@ -154,7 +161,7 @@ def main() -> None:
     )
     if (FLAGS.keep_best or FLAGS.eval_steps) and not (FLAGS.do_train and FLAGS.do_eval and FLAGS.eval_input_file):
         raise InputError(
-            "To keep the best model, records are needed that it is not trained on: give --do_train, --do_eval and "
+            "--keep_best needs records that the model is not trained on. Give --do_train, --do_eval and "
             "--eval_input_file."
         )
 
@@ -186,7 +193,7 @@ def _train_and_evaluate() -> None:
     eval_masking = masking
     vocabulary = load_vocabulary(FLAGS.vocab_file) if FLAGS.vocab_file else None
     if FLAGS.do_eval:
-        # Looked at now: after the training it would be late to find that they cannot be used.
+        # Checked before the training, so that errors appear early.
         eval_records, eval_form = read_form(eval_files, **eval_lengths)
         if FLAGS.do_train and eval_form.max_predictions_per_seq:
             eval_masking = None  # the flags are for the training records

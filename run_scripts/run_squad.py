@@ -1,12 +1,12 @@
-"""Trains a model that answers questions about texts, as in SQuAD 1.1 and 2.0, and answers questions with it.
+"""Trains a model that answers questions about texts, as in SQuAD 1.1 and 2.0, and applies it.
 
     run_squad --train_file=train-v2.0.json --predict_file=dev-v2.0.json --version_2_with_negative \\
         --init_checkpoint=uncased_L-12_H-768_A-12 --output_dir=runs/squad --do_train --do_predict
 
 Files are SQuAD's JSON, JSON Lines with id, question, context and answers (text, answer_start), or tfds:squad@train.
-Writes into output_dir: model/, predictions.json, nbest_predictions.json, null_odds.json (with
-version_2_with_negative), and if predict_file has answers eval_results.txt and errors.tsv. Killed or stopped, the same
-command goes on from the newest checkpoint.
+Writes to output_dir: model/, predictions.json, nbest_predictions.json, null_odds.json (with version_2_with_negative),
+and if predict_file has answers eval_results.txt and errors.tsv. If the command is killed or stopped, the same command
+resumes from the newest checkpoint.
 """
 
 import dataclasses
@@ -29,39 +29,43 @@ FLAGS = flags.FLAGS
 
 def define_flags() -> None:
     flags.DEFINE_string("train_file", None, "Questions, contexts and answers to train on.")
-    flags.DEFINE_string("predict_file", None, "Questions and contexts to answer; with answers they are scored too.")
+    flags.DEFINE_string(
+        "predict_file", None, "Questions and contexts to answer. If the file has answers, predictions are scored."
+    )
     flags.DEFINE_boolean("version_2_with_negative", False, "Whether some questions have no answer, as in SQuAD 2.0.")
     flags.DEFINE_float(
         "null_score_diff_threshold",
         None,
-        "There is no answer where its score exceeds that of the best answer by more. Default: that of the model, at "
+        "No answer is given if its score exceeds the best answer's by more than this. Default: that of the model, at "
         "first 0.0.",
     )
     flags.DEFINE_boolean(
         "tune_null_threshold",
         False,
-        "Take the threshold that has the best F1 on predict_file, and keep it with the model.",
+        "Use the threshold with the best F1 on predict_file, and store it in the model.",
     )
     flags.DEFINE_integer(
-        "doc_stride", None, "Tokens between the beginnings of two windows. Default: that of the model, at first 128."
+        "doc_stride", None, "Tokens between the starts of two windows. Default: that of the model, initially 128."
     )
     flags.DEFINE_integer(
-        "max_query_length", None, "Longer questions are cut to this. Default: that of the model, at first 64."
+        "max_query_length",
+        None,
+        "Longer questions are cut to this many tokens. Default: that of the model, initially 64.",
     )
     flags.DEFINE_integer("n_best_size", 20, "The number of answers in nbest_predictions.json.")
-    flags.DEFINE_integer("max_answer_length", 30, "The most tokens of an answer.")
+    flags.DEFINE_integer("max_answer_length", 30, "The largest number of tokens in an answer.")
     define_fine_tuning_flags(max_seq_length=384)
 
 
 def main() -> None:
     if not (FLAGS.do_train or FLAGS.do_predict):
-        raise InputError("Nothing to do: give --do_train, --do_predict or both of them.")
-    # All files are read before TensorFlow is loaded, let alone anything trained.
+        raise InputError("Nothing to do. Give --do_train, --do_predict or both.")
+    # All files are read before TensorFlow is loaded, so that errors appear early.
     train = _read("train_file", "do_train") if FLAGS.do_train else None
     asked = _read("predict_file", "do_predict") if FLAGS.do_predict else None
     if asked and not any(asked.answers):
         if FLAGS.tune_null_threshold:
-            raise InputError(f"--tune_null_threshold needs answers, and {FLAGS.predict_file} has none.")
+            raise InputError(f"--tune_null_threshold needs answers, but {FLAGS.predict_file} has none.")
         asked = dataclasses.replace(asked, answers=None)
     _check(train)
     check_training_flags(
@@ -109,7 +113,7 @@ def _read(flag: str, purpose: str):
 
 
 def _check(train) -> None:
-    """Raises errors before training that would otherwise come after it."""
+    """Checks flags that would otherwise raise errors only after the training."""
     from keras_bert.tasks.question_answering.answer_locations import check_training_questions
     from keras_bert.tasks.question_answering.answer_spans import AnswerOptions
 

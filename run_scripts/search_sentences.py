@@ -1,4 +1,4 @@
-"""Finds the texts that mean most nearly what a query says, by sentence embeddings.
+"""Finds the texts whose meaning is most similar to a query, with sentence embeddings.
 
 With --input_file an index of its lines is made and, with --index_dir, kept; --append adds them to the index that is
 there. Without --input_file, the index in --index_dir is asked. An index knows the model that made it and takes no
@@ -19,7 +19,7 @@ from keras_bert.program.command_line import refuse_flags_without_effect, run_com
 
 def define_flags() -> None:
     flags.DEFINE_string("init_checkpoint", None, "A checkpoint of any format, with its vocabulary.", required=True)
-    flags.DEFINE_string("input_file", None, "Texts to search in, one a line; empty lines are left out.")
+    flags.DEFINE_string("input_file", None, "Texts to search, one per line; empty lines are skipped.")
     flags.DEFINE_string("index_dir", None, "The folder of the index: to write with --input_file, to read without.")
     flags.DEFINE_bool("append", False, "Adds the texts of --input_file to the index in --index_dir.")
     flags.DEFINE_bool("exact", False, "Compares all texts, and keeps no graph in an index that is written.")
@@ -35,7 +35,7 @@ def define_flags() -> None:
         "Longer texts are cut to this many tokens. Default: as the model's folder says, or all of its positions.",
         lower_bound=3,
     )
-    flags.DEFINE_integer("batch_size", 32, "Texts computed at once.", lower_bound=1)
+    flags.DEFINE_integer("batch_size", 32, "Number of texts per batch.", lower_bound=1)
 
 
 def main():

@@ -1,18 +1,18 @@
-"""Serves SavedModels as TensorFlow Serving does: its REST and gRPC API, and a page to try them on.
+"""Serves SavedModels like TensorFlow Serving: with its REST and gRPC API, and a page to try them.
 
-Arguments: folders of versions, each as FOLDER or NAME=FOLDER. The name is the folder's unless it is given.
+Arguments: folders of versions, each as FOLDER or NAME=FOLDER. The default name is that of the folder.
 
 Examples:
   python -m run_scripts.serve saved_models/sentiment
   python -m run_scripts.serve sentiment=saved_models/sentiment bert=runs/bert --port=8080
   python -m run_scripts.serve --model_config_file=models.config --enable_batching
 
-Then http://127.0.0.1:8501/ is the page, and any client of TensorFlow Serving gets its answers:
+Then http://127.0.0.1:8501/ is the page, and clients of TensorFlow Serving get answers:
   curl -d '{"instances": ["a wonderful film"]}' http://127.0.0.1:8501/v1/models/sentiment:predict
 
-A new version in a folder is loaded as soon as it is there, and the old one unloaded then. SIGTERM and Ctrl-C end the
-server when the requests under way are answered. This is a server for development and tests; docs/serving_run.md says
-what it does otherwise than TensorFlow Serving.
+A new version in a folder is loaded when it appears, and then the old one is unloaded. After SIGTERM or Ctrl-C, the
+server answers the requests in progress and ends. It is meant for development and tests; docs/serving_run.md lists the
+differences from TensorFlow Serving.
 """
 
 import os
@@ -24,21 +24,24 @@ from keras_bert.program.errors import InputError
 
 
 def define_flags() -> None:
-    flags.DEFINE_string("host", "127.0.0.1", "The address to listen on. Others than this machine reach 0.0.0.0.")
-    flags.DEFINE_integer("port", 8501, "The port of REST and the page. 0 takes a free one.", 0, 65535)
-    flags.DEFINE_integer("grpc_port", 8500, "The port of gRPC. 0 takes a free one, -1 does without gRPC.", -1, 65535)
+    flags.DEFINE_string("host", "127.0.0.1", "The address to listen on. 0.0.0.0 admits other machines.")
+    flags.DEFINE_integer("port", 8501, "The port of REST and the page. 0 selects a free port.", 0, 65535)
+    flags.DEFINE_integer("grpc_port", 8500, "The port of gRPC. 0 selects a free port, -1 disables gRPC.", -1, 65535)
     flags.DEFINE_string("model_config_file", None, "TensorFlow Serving's models.config, instead of folders.")
     flags.DEFINE_float(
-        "model_config_file_poll_wait_seconds", 0, "How often that file is read again. 0 reads it once.", lower_bound=0
+        "model_config_file_poll_wait_seconds",
+        0,
+        "Seconds between readings of that file. 0 reads it once.",
+        lower_bound=0,
     )
     flags.DEFINE_float(
-        "file_system_poll_wait_seconds", 1, "How often to look for new versions. 0 looks once.", lower_bound=0
+        "file_system_poll_wait_seconds", 1, "Seconds between searches for new versions. 0 searches once.", lower_bound=0
     )
     flags.DEFINE_bool(
         "allow_version_labels_for_unavailable_models", False, "Whether labels may name versions that are not loaded."
     )
     flags.DEFINE_float(
-        "load_retry_seconds", 60, "When to try a version again that failed, unless its files change.", lower_bound=0
+        "load_retry_seconds", 60, "Seconds before a failed version is tried again with unchanged files.", lower_bound=0
     )
     flags.DEFINE_bool("enable_batching", False, "Whether requests of several clients are computed together.")
     flags.DEFINE_string("batching_parameters_file", None, "TensorFlow Serving's batching file.")
@@ -46,20 +49,20 @@ def define_flags() -> None:
         "monitoring_config_file", None, "TensorFlow Serving's monitoring file: the path of the metrics."
     )
     flags.DEFINE_integer(
-        "num_threads", os.cpu_count() or 1, "Requests computed at a time, without batching.", lower_bound=1
+        "num_threads", os.cpu_count() or 1, "Requests computed at once, without batching.", lower_bound=1
     )
-    flags.DEFINE_integer("max_requests", 1000, "Requests under way at a time; more are refused.", lower_bound=1)
-    flags.DEFINE_integer("max_rows", 10_000, "Rows of a request; one with more is refused.", lower_bound=1)
-    flags.DEFINE_integer("rest_api_timeout_in_ms", 30_000, "How long a request may take.", lower_bound=1)
-    flags.DEFINE_integer("max_body_bytes", 64 << 20, "The largest request.", lower_bound=1)
-    flags.DEFINE_float("body_seconds", 60, "How long a request may take to arrive.", lower_bound=0.001)
-    flags.DEFINE_float("shutdown_seconds", 30, "How long to wait for answers under way at the end.", lower_bound=0)
+    flags.DEFINE_integer("max_requests", 1000, "Requests in progress at once; more are refused.", lower_bound=1)
+    flags.DEFINE_integer("max_rows", 10_000, "The largest number of rows in a request.", lower_bound=1)
+    flags.DEFINE_integer("rest_api_timeout_in_ms", 30_000, "The time limit of a request.", lower_bound=1)
+    flags.DEFINE_integer("max_body_bytes", 64 << 20, "The largest request in bytes.", lower_bound=1)
+    flags.DEFINE_float("body_seconds", 60, "The time limit for the arrival of a request.", lower_bound=0.001)
+    flags.DEFINE_float("shutdown_seconds", 30, "The time limit for requests in progress at the end.", lower_bound=0)
 
 
 def main(folders: list[str]) -> None:
     arguments = flags.FLAGS
     if bool(folders) == bool(arguments.model_config_file):
-        raise InputError("Give folders of SavedModels, or --model_config_file: one of the two. See --help.")
+        raise InputError("Give either folders of SavedModels or --model_config_file. See --help.")
     try:
         from keras_bert.tf_serving.server import run_server as server
         from keras_bert.tf_serving.server.batching import BatchingOptions, read_batching_options
@@ -75,7 +78,7 @@ def main(folders: list[str]) -> None:
     )
     refuse_flags_without_effect(not arguments.enable_batching, "with --enable_batching", "num_threads")
     if arguments.batching_parameters_file and not arguments.enable_batching:
-        raise InputError("--batching_parameters_file says how to batch. Give --enable_batching with it.")
+        raise InputError("--batching_parameters_file has no effect without --enable_batching. Add it.")
     batching = None
     if arguments.enable_batching:
         path = arguments.batching_parameters_file
@@ -83,7 +86,7 @@ def main(folders: list[str]) -> None:
     if folders:
         configs = [model_config_of_argument(folder) for folder in folders]
         if len({config.name for config in configs}) < len(configs):
-            raise InputError("Two models have one name. Write NAME=folder.")
+            raise InputError("Two models have the same name. Use NAME=folder.")
     else:
         configs = read_model_configs(arguments.model_config_file)
     options = server.ServerOptions(
@@ -117,8 +120,8 @@ def _announce(addresses) -> None:
         print(f"gRPC: {host}:{addresses.grpc_port}", flush=True)
     if not is_loopback(addresses.host):
         print(
-            "Warning: other machines can reach this server, which asks nobody for a password and does not encrypt. "
-            "It answers to any name (Host header).",
+            "Warning: other machines can reach this server, which has neither passwords nor encryption. It answers to "
+            "any name (Host header).",
             flush=True,
         )
 

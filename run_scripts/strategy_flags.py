@@ -1,4 +1,4 @@
-"""The flags of all commands that train: which devices, in how many parts, and what is kept in memory."""
+"""Flags of all training commands: devices, gradient accumulation, and gradient checkpointing."""
 
 from absl import flags
 
@@ -12,17 +12,17 @@ def define_strategy_flags() -> None:
         "distribution_strategy",
         "off",
         ["off", "one_device", "mirrored", "multi_worker_mirrored", "tpu"],
-        "The devices to train on: TensorFlow's default one, one, all GPUs of the machine, those of all machines that "
-        "TF_CONFIG names, or a TPU.",
+        "The devices to train on: TensorFlow's default one, one, all GPUs of the machine, those of all machines in "
+        "TF_CONFIG, or a TPU.",
     )
     flags.DEFINE_string("tpu_name", "", "With --distribution_strategy=tpu: its name or address.")
     flags.DEFINE_integer(
-        "gradient_accumulation_steps", 1, "Work through a batch in this many parts, which takes the memory of one."
+        "gradient_accumulation_steps", 1, "Compute a batch in this many parts, which needs the memory of one part."
     )
     flags.DEFINE_boolean(
         "gradient_checkpointing",
         False,
-        "Keep what goes into each layer only, and compute it again in the backward pass: less memory, more time.",
+        "Store only the inputs of each layer, and recompute the rest in the backward pass: less memory, more time.",
     )
 
 

@@ -1,4 +1,4 @@
-"""Prints the sentences of a text that say most of what it says, in their order.
+"""Prints the main sentences of a text, in their order.
 
 Example:
   python -m run_scripts.summarize --init_checkpoint=minilm --input_file=article.txt --num_sentences=3
@@ -12,14 +12,14 @@ from keras_bert.program.command_line import run_command
 def define_flags() -> None:
     flags.DEFINE_string("init_checkpoint", None, "A checkpoint of any format, with its vocabulary.", required=True)
     flags.DEFINE_string("input_file", None, "The text.", required=True)
-    flags.DEFINE_string("output_file", None, "Where to write all sentences too: JSON with scores and offsets.")
-    flags.DEFINE_integer("num_sentences", 3, "How many sentences to choose.", lower_bound=1)
+    flags.DEFINE_string("output_file", None, "A JSON file for all sentences, with scores and offsets.")
+    flags.DEFINE_integer("num_sentences", 3, "The number of sentences to select.", lower_bound=1)
     flags.DEFINE_enum(
-        "method", "centrality", ["centrality", "centroid"], "As LexRank does, or by similarity to the mean."
+        "method", "centrality", ["centrality", "centroid"], "As in LexRank, or by similarity to the mean."
     )
-    flags.DEFINE_float("diversity", 0.3, "What likeness to sentences chosen before costs.", 0.0, 1.0)
-    flags.DEFINE_string("language", "en", "ISO 639 code of the language, for the splitting into sentences.")
-    flags.DEFINE_bool("do_lower_case", None, "The casing, where the checkpoint does not say it or says it wrongly.")
+    flags.DEFINE_float("diversity", 0.3, "The penalty for similarity to sentences selected before.", 0.0, 1.0)
+    flags.DEFINE_string("language", "en", "ISO 639 code of the language, for splitting into sentences.")
+    flags.DEFINE_bool("do_lower_case", None, "The casing, if the checkpoint does not state it or states it wrongly.")
 
 
 def main():

@@ -1,6 +1,6 @@
-"""Shows the senses of a word apart: a vector for each of its occurrences, as a picture, a table and an array.
+"""Separates the senses of a word: a vector for each of its occurrences, as a picture, a table and an array.
 
-Writes into output_dir: senses.png; senses.tsv, a line for each occurrence with its group, coordinates and sentence; and
+Writes to output_dir: senses.png; senses.tsv, one line per occurrence with its group, coordinates and sentence; and
 vectors.npy.
 
 Example:
@@ -18,15 +18,17 @@ _MOST_SHOWN = 5  # occurrences of each group
 def define_flags() -> None:
     flags.DEFINE_string("init_checkpoint", None, "A checkpoint of any format, with its vocabulary.", required=True)
     flags.DEFINE_string("input_file", None, "Text; its lines are split into sentences.", required=True)
-    flags.DEFINE_list("word", None, "The word, or several forms of it with commas.", required=True)
+    flags.DEFINE_list("word", None, "The word, or several forms of it separated by commas.", required=True)
     flags.DEFINE_string("output_dir", None, "The folder to write: new or empty.", required=True)
-    flags.DEFINE_integer("num_groups", 1, "How many groups to divide the occurrences into.", lower_bound=1)
-    flags.DEFINE_integer("max_occurrences", 1000, "So many are taken, from the whole file evenly.", lower_bound=1)
-    flags.DEFINE_list("layers", ["-1", "-2", "-3", "-4"], "The mean of which layers: -1 is the last one.")
-    flags.DEFINE_string("language", "en", "ISO 639 code of the language, for the splitting into sentences.")
+    flags.DEFINE_integer("num_groups", 1, "The number of groups of occurrences.", lower_bound=1)
+    flags.DEFINE_integer(
+        "max_occurrences", 1000, "The largest number of occurrences, taken evenly from the file.", lower_bound=1
+    )
+    flags.DEFINE_list("layers", ["-1", "-2", "-3", "-4"], "The layers to average; -1 is the last.")
+    flags.DEFINE_string("language", "en", "ISO 639 code of the language, for splitting into sentences.")
     flags.DEFINE_bool("plot", True, "Whether to draw the picture, which needs matplotlib.")
-    flags.DEFINE_integer("batch_size", 32, "Occurrences computed at once.", lower_bound=1)
-    flags.DEFINE_bool("do_lower_case", None, "The casing, where the checkpoint does not say it or says it wrongly.")
+    flags.DEFINE_integer("batch_size", 32, "Number of occurrences per batch.", lower_bound=1)
+    flags.DEFINE_bool("do_lower_case", None, "The casing, if the checkpoint does not state it or states it wrongly.")
 
 
 def main():
@@ -39,7 +41,7 @@ def main():
     try:
         layers = [int(layer) for layer in arguments.layers]
     except ValueError:
-        raise InputError(f"--layers are whole numbers. Received: {','.join(arguments.layers)}") from None
+        raise InputError(f"--layers must be whole numbers. Received: {','.join(arguments.layers)}") from None
     if arguments.plot:
         check_plotting()
     check_output_folder(arguments.output_dir)

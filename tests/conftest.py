@@ -49,7 +49,7 @@ def run_here(monkeypatch, capsys):
 
 @pytest.fixture
 def python_tokenizer(monkeypatch):
-    """The reference tokenizer in the place of the graph, which takes seconds to build and gives the same ids."""
+    """Replaces the graph tokenizer, which takes seconds to build, by the reference tokenizer, with the same ids."""
     from python_encoder import python_encoder
 
     from data_prep.tokenized import tokenize_text
@@ -71,7 +71,7 @@ def served(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def on_four_devices():
-    """Calls a function in a process that has four logical devices; the tests of a module share it."""
+    """Calls functions in a process with four logical devices, which the tests of a module share."""
     from distributed_runs import make_devices
 
     with multiprocessing.get_context("spawn").Pool(1, make_devices) as process:

@@ -1,4 +1,4 @@
-"""Trains a tiny BERT in several layouts and writes what each ends with: a program, for the tests of distribution.
+"""A program for the tests of distribution: trains a tiny BERT in several layouts and writes the results of each.
 
     python tests/distributed_runs.py --setting=clipped --output=FOLDER one parts4 mirrored2
 
@@ -44,7 +44,7 @@ def config(dropout=0.0, family="bert") -> BertConfig:
 
 
 def features() -> dict[str, np.ndarray]:
-    """Twenty batches whose rows have very different numbers of masked tokens, the first quarter of a batch none."""
+    """Twenty batches whose rows have very different numbers of masked tokens: none in the first quarter of a batch."""
     draw = np.random.default_rng(0)
     rows = BATCH * STEPS
     lengths = draw.integers(4, LENGTH + 1, rows)
@@ -66,7 +66,7 @@ def pretraining_data() -> tf.data.Dataset:
 
 
 def tagging_data() -> tf.data.Dataset:
-    """Features, tags of which some are none (-1), and weights of the rows; the last batch is smaller."""
+    """Features, tags (some are -1: no tag), and weights of the rows. The last batch is smaller."""
     x = features()
     draw = np.random.default_rng(1)
     tags = draw.integers(-1, 3, x["input_ids"].shape).astype(np.int32)
@@ -103,7 +103,7 @@ def frozen_pretrainer():
 
 
 class RegularisedTagger(TokenClassifier):
-    """Adds to the loss what weights alone decide: a regulariser, and `add_loss`."""
+    """Adds losses that depend on the weights only: a regulariser, and `add_loss`."""
 
     def __init__(self, config, **arguments):
         super().__init__(config, **arguments)
@@ -181,7 +181,7 @@ for _family in FAMILIES:
 
 
 def make_devices() -> None:
-    """Has the CPU count as four devices: before TensorFlow's first operation."""
+    """Splits the CPU into four logical devices. Call it before TensorFlow's first operation."""
     devices = [tf.config.LogicalDeviceConfiguration()] * 4
     tf.config.set_logical_device_configuration(tf.config.list_physical_devices("CPU")[0], devices)
 
@@ -193,7 +193,7 @@ def strategy_and_parts(layout: str):
     devices, parts = (int(number) if number else 1 for number in match.groups())
     if devices == 1:
         return None, parts
-    # Collectives of one process would all have to have one size.
+    # All collective operations of a process would need the same size.
     reduction = tf.distribute.ReductionToOneDevice()
     names = [f"CPU:{number}" for number in range(devices)]
     return tf.distribute.MirroredStrategy(names, cross_device_ops=reduction), parts

@@ -1,4 +1,4 @@
-"""Which keys of a results file a page of the documentation names."""
+"""Checks which keys of a results file a page of the documentation names."""
 
 import pathlib
 import re

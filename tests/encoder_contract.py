@@ -30,7 +30,7 @@ def check_encoder(encoder: EncoderModel, tolerance: float = 1e-5) -> None:
     is_token, width = batch["input_mask"] > 0, encoder.config.hidden_size
     outputs = {name: np.asarray(values) for name, values in encoder(batch).items()}
 
-    # Shapes, and what a row depends on: its own tokens and nothing else.
+    # Checks shapes, and that a row depends on its own tokens only.
     assert outputs["sequence_output"].shape == (3, LENGTH, width)
     assert outputs["sequence_output"].std() > 0.1
     alone = encoder({name: values[1:2, :5] for name, values in batch.items()})
@@ -39,7 +39,7 @@ def check_encoder(encoder: EncoderModel, tolerance: float = 1e-5) -> None:
         assert outputs["pooled_output"].shape == (3, width)
         same(np.asarray(alone["pooled_output"])[0], outputs["pooled_output"][1])
 
-    # Selected tokens have the vectors that they have among all.
+    # Selected tokens have the same vectors as without selection.
     columns = np.array([[3, 0], [4, 1], [1, 1]], "int32")
     selected = encoder.vectors_at(batch, columns)
     same(selected["sequence_output"], np.take_along_axis(outputs["sequence_output"], columns[:, :, None], axis=1))
@@ -50,7 +50,7 @@ def check_encoder(encoder: EncoderModel, tolerance: float = 1e-5) -> None:
         assert list(encoder.vectors_at(batch)) == ["pooled_output"]
         same(encoder.vectors_at(batch)["pooled_output"], outputs["pooled_output"])
 
-    # Positions count: given ones are used, and those that are meant by default change nothing.
+    # Given positions are used, and giving the default positions changes nothing.
     positions = np.tile(np.arange(LENGTH, dtype="int32"), (3, 1))
     same(encoder(batch | {"position_ids": positions})["sequence_output"], outputs["sequence_output"])
     moved = np.asarray(encoder(batch | {"position_ids": positions[:, ::-1]})["sequence_output"])
@@ -78,7 +78,7 @@ def check_encoder(encoder: EncoderModel, tolerance: float = 1e-5) -> None:
 
 
 def _check_packing(encoder, batch, outputs, same) -> None:
-    """The second and the third row of the batch in one row are two sequences, which know nothing of each other."""
+    """Packs the second and third row of the batch into one row: the two sequences do not affect each other."""
     packed = {
         name: np.concatenate([values[1:2, :5], values[2:3, :2]], axis=1)
         for name, values in batch.items()

@@ -126,7 +126,7 @@ class FakeTfServing:
 
     @contextlib.contextmanager
     def working(self):
-        """Counts the requests that are under way at once."""
+        """Counts the requests that are in progress at once."""
         with self._lock:
             self.at_work += 1
             self.most_at_work = max(self.most_at_work, self.at_work)

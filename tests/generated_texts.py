@@ -1,4 +1,4 @@
-"""Random texts that look for trouble: every kind of character, put together as tokenizers do not expect it."""
+"""Random texts for finding errors: all kinds of characters in combinations that tokenizers do not expect."""
 
 import random
 import unicodedata
@@ -8,7 +8,7 @@ SIGMA = "\N{GREEK CAPITAL LETTER SIGMA}"
 
 
 def generated_texts(seed: int, tokens: Sequence[str] = ("the", "##est")) -> Iterator[tuple[str, bytes]]:
-    """Yields pairs of kind and text without end, all kinds in turn; `tokens` are cut and glued by one of them."""
+    """Yields (kind, text) endlessly, all kinds in turn. One kind cuts and joins `tokens`."""
     rng = random.Random(seed)
     kinds = _kinds(tokens)
     while True:

@@ -7,7 +7,7 @@ import dataclasses
 
 from google_tokenizer import google_tokens
 
-# What parts words there; other white space does not.
+# The characters that separate words in Google's code; other white space does not.
 _BLANKS = " \t\r\n\u202f"
 
 
@@ -75,7 +75,7 @@ def _words(context):
 
 
 def _tightened(tokens, first, last, wanted):
-    """The first and longest stretch of the words' tokens that is exactly the answer; all of them if there is none."""
+    """Returns the first span of the words' tokens that is exactly the answer, or else all of the tokens."""
     for begin in range(first, last + 1):
         for end in range(last, begin - 1, -1):
             if tokens[begin : end + 1] == wanted:

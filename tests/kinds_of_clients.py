@@ -1,4 +1,4 @@
-"""The four clients behind one face, for tests that are true of all."""
+"""The four clients with a common interface, for tests that apply to all."""
 
 import asyncio
 import threading

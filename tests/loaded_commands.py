@@ -1,7 +1,7 @@
 """Starts commands as `python -m` does, but in processes that have TensorFlow and Keras loaded from the start.
 
 Loading them takes longer than most commands in tests. So one process loads them and does nothing else, and forks for
-each command (the start method "forkserver" of multiprocessing). That commands start in a fresh process is shown by
+each command (the start method "forkserver" of multiprocessing). That commands start in a fresh process is tested by
 tests/test_packaging.py for each of them, and that they work there by tests/end_to_end/test_quickstart.py for some.
 """
 

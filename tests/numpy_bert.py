@@ -1,4 +1,4 @@
-"""BERT's forward pass once more, written in NumPy and float64 from the two papers, as something to compare with.
+"""A reference implementation of BERT's forward pass, written in NumPy and float64 from the two papers.
 
 It shares nothing with keras_bert but the names of the weights. Every packed sequence is cut out of its row and computed
 by itself, one head at a time, so it needs no masks.

@@ -1,4 +1,4 @@
-"""A masked language model that says what a function tells it to, so that answers can be foreseen."""
+"""A masked language model whose predictions are given by a function, so that results are known."""
 
 import numpy as np
 
@@ -9,7 +9,8 @@ from keras_bert.tokenization.vocabulary import Vocabulary
 class ScriptedMaskedLM:
     """Args: `words`, the vocabulary beside the special tokens; `say`, (tokens of a row, place) -> {word: probability}.
 
-    What `say` leaves of the probability is spread evenly over all tokens. `rows_seen` keeps the rows that were asked.
+    The rest of the probability is spread evenly over all tokens. `rows_seen` has the rows that the model was called
+    with.
     """
 
     masked_lm_head = None

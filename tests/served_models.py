@@ -25,7 +25,7 @@ from keras_bert.serving import export
 from keras_bert.tokenization.vocabulary import Vocabulary
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz0123456789"
-# Every word of small letters can be cut into pieces, so texts differ in their tokens as real ones do.
+# Every lower-case word can be cut into pieces, so texts differ in their tokens like real texts.
 VOCABULARY = Vocabulary(
     ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *LETTERS, *(f"##{letter}" for letter in LETTERS)]
     + ["the", "of", "and", "##ing", "##ed", "##er", "##tion", "fox", "中", "文", "и", "##и", "м", *".,:;!?()[]'\"-/@#"]

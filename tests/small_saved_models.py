@@ -18,7 +18,7 @@ def _spec(name, dtype=tf.float32, shape=None):
 
 
 def save_model(folder, plus: float = 2.0) -> str:
-    """Writes a SavedModel whose signatures are what the tests need; y = x / 2 + plus."""
+    """Writes a SavedModel with the signatures that the tests need; y = x / 2 + plus."""
     module = tf.Module()
     module.plus = tf.Variable(plus)
 

@@ -1,4 +1,4 @@
-"""Answers out of logits: against Google's algorithm written with loops, and cases that can be checked by hand."""
+"""Answers from logits equal those of Google's algorithm, written with loops, and cases that can be checked by hand."""
 
 import math
 
@@ -119,7 +119,7 @@ def test_answers_are_those_of_googles_algorithm(null_threshold, n_best_size):
 
 
 def answer_of(context, peaks, options=FEW, length=12):
-    """Returns the answer to the question "q" where the logits are 0 but for `peaks`: column -> (start, end)."""
+    """Returns the answer to the question "q" where the logits are 0 except for `peaks`: column -> (start, end)."""
     windows = make_windows(["q"], [context], TOKENIZER, WindowOptions(length, 4, 3))
     start_logits, end_logits = np.zeros((2, len(windows.ids)), np.float32)
     for place, (start, end) in peaks.items():
@@ -155,7 +155,7 @@ def test_an_answer_is_not_longer_than_allowed_and_does_not_end_before_it_begins(
 
 
 def test_where_no_combination_is_possible_the_best_possible_answer_is_taken():
-    # The only best start is in the question, the only best end before all else.
+    # The only best start is in the question, and the only best end is at [CLS].
     answer = answer_of("a b c d e f", {0: (0, 9), 1: (9, 0), 5: (0, 3), 4: (2, 0), 7: (4, 0)}, AnswerOptions(1, 3))
     assert answer.text == "b c"
     answer = answer_of("a b c", {0: (9, 9)}, AnswerOptions(1, 3, 0.0))

@@ -366,7 +366,7 @@ except InputError as error:
         (tmp_path / name).mkdir()
     for name in ("file", "other file"):
         (tmp_path / name).write_text("")
-    # In a namespace of its own: nobody else sees these mounts, and they end with it.
+    # In a separate namespace: other processes do not see these mounts, and they end with it.
     script = (
         'cd "$1" && mount -t tmpfs none disk && mount --bind other "same disk" && mount --bind "other file" file '
         '&& shift && exec "$@"'

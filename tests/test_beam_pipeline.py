@@ -84,7 +84,7 @@ def run_both(tmp_path, text, vocab_file, **arguments):
         {"num_shards": 3, "options": PretrainingOptions(random_seed=7, max_sequences_per_row=3), "compression": "gzip"},
         {"num_shards": 2, "options": PretrainingOptions(sentence_task="none", dynamic_masking=True)},
         {"num_shards": 2, "use_v2_feature_names": True, "settings": TextSettings(split_sentences=True)},
-        # More files than documents: these are dealt out in parts.
+        # More files than documents, so parts of documents are assigned.
         {"num_shards": 200, "options": PretrainingOptions(dupe_factor=1)},
         {"num_shards": 150, "options": PretrainingOptions(dupe_factor=1, sentence_task="none")},
     ],
@@ -116,7 +116,7 @@ def test_blocks_and_giant_documents_are_cut_as_in_the_local_run(tmp_path, text, 
     "beam_options",
     [
         ["--runner=DirectRunner", "--direct_num_workers=2", "--direct_running_mode=multi_processing"],
-        # The way to Flink and Spark: the pipeline goes through Beam's job service.
+        # As for Flink and Spark, the pipeline passes through Beam's job service.
         ["--runner=PortableRunner", "--job_endpoint=embed", "--environment_type=LOOPBACK"],
     ],
     ids=["processes", "job_service"],
@@ -215,7 +215,10 @@ def test_output_that_cannot_be_made_is_refused_before_anything_runs(tmp_path, te
         ({"output_dir": ""}, "Give output_dir"),
         ({"output_dir": tmp_path / "new", "num_shards": 0}, "num_shards must be 1 or more. Received: 0"),
         ({"output_dir": "unknown://bucket/records"}, "unknown://bucket/records: Unable to get filesystem"),
-        ({"output_dir": tmp_path / "new", "beam_options": ["--runner=Nobody"]}, "Beam does not take --runner=Nobody: "),
+        (
+            {"output_dir": tmp_path / "new", "beam_options": ["--runner=Nobody"]},
+            "Beam does not accept --runner=Nobody: ",
+        ),
     ):
         with pytest.raises(InputError, match=message):
             beam_pretraining_data(text, vocab_file, **arguments)
@@ -237,7 +240,7 @@ def test_text_and_records_may_be_in_an_object_store(tmp_path, text, vocab_file, 
     create_pretraining_data(text, vocab_file, output_dir=tmp_path / "local", num_shards=3)
     for name, data in contents(text).items():
         memory_files[f"memory://bucket/text/{name}"] = data
-    # What an attempt that was repeated had finished but not yet noted.
+    # The file that an earlier attempt had finished but not yet noted.
     shard = "memory://bucket/records/pretraining-00001-of-00003.tfrecord"
     arguments = {"output_dir": "memory://bucket/records", "num_shards": 3}
     with pytest.raises(InputError, match="No file matches the pattern memory://bucket/other"):

@@ -1,4 +1,4 @@
-"""The benchmark command: what its tables rest on, and a smoke run. No test here looks at a time."""
+"""The benchmark command: the computations behind its tables, and a smoke run. No test here depends on a time."""
 
 import pathlib
 import re

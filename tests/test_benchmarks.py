@@ -1,4 +1,4 @@
-"""The parts of the benchmarks that their figures rest on."""
+"""The parts of the benchmarks on which their results depend."""
 
 import json
 import os

@@ -173,7 +173,7 @@ def test_what_a_kind_cannot_do_is_refused(tmp_path, options, message):
 def test_bad_input_to_the_command_is_one_line(tmp_path):
     result = run(f"--input_file={tmp_path}/no.txt", f"--output_file={tmp_path}/vocab.txt")
     assert (result.returncode, result.stdout) == (1, "")
-    assert result.stderr.splitlines()[-1] == f"error: There is no file or folder {tmp_path}/no.txt"
+    assert result.stderr.splitlines()[-1] == f"error: There is no file or folder {tmp_path}/no.txt."
 
 
 def test_a_size_too_small_for_the_characters_is_refused_with_what_is_needed(tmp_path):

@@ -52,7 +52,7 @@ def test_full_sentences_begin_and_end_as_roberta_has_them(made):
     assert (ids[:, 0] == TOKENIZER.cls_id).all()
     assert (ids[np.arange(len(ids)), lengths - 1] == TOKENIZER.sep_id).all()
     assert (ids[np.arange(24) >= lengths[:, None]] == TOKENIZER.pad_id).all()
-    # Sentences stand behind each other as in the text; documents have </s> between them.
+    # Sentences follow each other as in the text, with </s> between documents.
     documents = [" ".join(lines) for lines in DOCUMENTS]
     for row, length in zip(ids, lengths, strict=True):
         for part in TOKENIZER.decode(row[1 : length - 1].tolist()).split("</s>"):

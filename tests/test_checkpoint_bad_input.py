@@ -1,4 +1,4 @@
-"""What is wrong with a checkpoint is said in one clear line, and nothing half-written is left."""
+"""Errors in a checkpoint are reported in one clear line, and no partial output is left."""
 
 import json
 
@@ -54,7 +54,7 @@ def everything_read(folder):
 def test_pointers_of_git_lfs_are_called_that(folder_and_weights, tmp_path):
     folder, weights = folder_and_weights
     weights.write_bytes(LFS_POINTER)
-    with pytest.raises(InputError, match=f"{weights.name} is a git-lfs pointer and not the weights"):
+    with pytest.raises(InputError, match=f"{weights.name} is a git-lfs pointer, not the weights"):
         read_checkpoint(folder)
     with pytest.raises(InputError, match="git lfs pull"):
         convert_checkpoint(folder, tmp_path / "output", "huggingface")
@@ -80,7 +80,7 @@ def test_pointers_in_the_place_of_any_other_file_are_called_that_too(format, nam
     if "model." in name and format == "huggingface":
         (tmp_path / "folder" / "model.safetensors").unlink()
     (tmp_path / "folder" / name).write_bytes(LFS_POINTER)
-    with pytest.raises(InputError, match=f"{name} is a git-lfs pointer and not the"):
+    with pytest.raises(InputError, match=f"{name} is a git-lfs pointer, not the"):
         convert_checkpoint(tmp_path / "folder", tmp_path / "output", "google")
     assert [file.name for file in tmp_path.iterdir()] == ["folder"]
 
@@ -189,11 +189,11 @@ def _datasets(file):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"hidden_size": 12}, r"has the shape \[10, 8\], and by its config it should be \[10, 12\]"),
-        ({"intermediate_size": 20}, r"has the shape \[8, 16\], and by its config it should be \[8, 20\]"),
-        ({"type_vocab_size": 3}, r"has the shape \[2, 8\], and by its config it should be \[3, 8\]"),
+        ({"hidden_size": 12}, r"has the shape \[10, 8\], but its config requires \[10, 12\]"),
+        ({"intermediate_size": 20}, r"has the shape \[8, 16\], but its config requires \[8, 20\]"),
+        ({"type_vocab_size": 3}, r"has the shape \[2, 8\], but its config requires \[3, 8\]"),
         ({"num_hidden_layers": 3}, "are missing: encoder/layer_2/"),
-        ({"num_hidden_layers": 1}, "has weights that a model of num_hidden_layers=1 has no place for: encoder/"),
+        ({"num_hidden_layers": 1}, "has more weights than a model with num_hidden_layers=1: encoder/"),
     ],
 )
 def test_a_bert_config_of_another_model_is_refused(format, change, message, tmp_path):
@@ -207,14 +207,14 @@ def test_a_bert_config_of_another_model_is_refused(format, change, message, tmp_
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"num_hidden_layers": 1}, "has weights that a model of num_hidden_layers=1 has no place for: encoder/layer_1"),
-        ({"hidden_size": 12}, r"has the shape \[10, 8\], and by its config it should be \[10, 12\]"),
-        ({"max_position_embeddings": 64}, r"position_embeddings has the shape \[12, 8\], .* should be \[64, 8\]"),
+        ({"num_hidden_layers": 1}, "has more weights than a model with num_hidden_layers=1: encoder/layer_1"),
+        ({"hidden_size": 12}, r"has the shape \[10, 8\], but its config requires \[10, 12\]"),
+        ({"max_position_embeddings": 64}, r"position_embeddings has the shape \[12, 8\], .* config requires \[64, 8\]"),
         ({"num_hidden_layers": 3}, "are missing: encoder/layer_2/"),
-        ({"vocab_size": 11}, "the vocabulary has 10 tokens and the config says vocab_size=11"),
-        ({"hidden_act": "silu"}, "hidden_act is 'silu'. Known are: gelu"),
-        ({"model_type": "gpt2"}, "the model is a 'gpt2', and only BERT can be read"),
-        ({"position_embedding_type": "relative_key"}, "positions of the kind 'relative_key' are not the learnt table"),
+        ({"vocab_size": 11}, "the vocabulary has 10 tokens, but the config has vocab_size=11"),
+        ({"hidden_act": "silu"}, "hidden_act is 'silu'. Supported: gelu"),
+        ({"model_type": "gpt2"}, "model_type is 'gpt2', which is not of BERT's family"),
+        ({"position_embedding_type": "relative_key"}, "position_embedding_type is 'relative_key'. Only 'absolute'"),
         ({"is_decoder": True}, "the model is a decoder"),
         ({"num_attention_heads": 3}, "hidden_size must be divisible by num_attention_heads"),
         ({"hidden_size": "wide"}, "hidden_size must be a positive integer. Received: 'wide'"),
@@ -256,7 +256,7 @@ def test_a_damaged_config_is_refused(hugging_face, content):
 
 def test_a_missing_config_and_missing_weights_are_named(hugging_face, tmp_path):
     (hugging_face / "model.safetensors").rename(hugging_face / "tf_model.h5")
-    with pytest.raises(InputError, match="no model.safetensors or pytorch_model.bin. tf_model.h5 cannot be read"):
+    with pytest.raises(InputError, match="neither .* nor pytorch_model.bin. .* tf_model.h5 cannot be read"):
         read_checkpoint(hugging_face)
     write_checkpoint(random_checkpoint(), tmp_path / "google", "google")
     (tmp_path / "google" / "bert_config.json").unlink()
@@ -273,8 +273,8 @@ def test_a_missing_vocabulary_is_said_and_does_no_harm(hugging_face, tmp_path, c
     assert encoder.vocabulary is None
     assert "note: there is no vocabulary" in capsys.readouterr().out
     lines = convert_checkpoint(hugging_face, tmp_path / "google", "google")
-    assert "note: there is no vocabulary, so it takes token ids and no text" in lines
-    assert "note: there is no vocabulary, so it takes token ids and no text" in convert_checkpoint(
+    assert "note: there is no vocabulary, so the model takes token ids but no texts" in lines
+    assert "note: there is no vocabulary, so the model takes token ids but no texts" in convert_checkpoint(
         tmp_path / "google", tmp_path / "ours"
     )
 
@@ -298,8 +298,8 @@ def test_several_checkpoints_in_a_folder_must_be_told_apart(tmp_path):
         ("bert-base-uncased", "no such folder. A model .* is named hf://google-bert/bert-base-uncased.$"),
         ("owner/model", "no such folder. A model .* is named hf://owner/model.$"),
         ("./no/such/place", "^./no/such/place: there is no such folder.$"),
-        ("hf/config.json", "it is a file. Give the folder"),
-        ("hf://bert", "is not the name of a model. It is written hf://owner/name"),
+        ("hf/config.json", "it is a file. Give its folder"),
+        ("hf://bert", "is not the name of a model. Expected: hf://owner/name"),
     ],
 )
 def test_what_is_no_checkpoint_is_refused(hugging_face, path, message, monkeypatch):

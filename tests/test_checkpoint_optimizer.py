@@ -1,4 +1,4 @@
-"""Weights are written without what the optimizer remembers, unless it is asked for and the format has a place."""
+"""The state of the optimizer is written only if it is requested and the format can hold it."""
 
 import re
 
@@ -97,7 +97,7 @@ def test_a_classifier_and_frozen_weights(tmp_path):
 
 @pytest.mark.parametrize("format", ["keras_bert", "huggingface"])
 def test_a_format_without_a_place_for_the_optimizer_is_refused(format, trained, tmp_path):
-    with pytest.raises(InputError, match=f"^The {format} format has no place for the state of the optimizer. Write"):
+    with pytest.raises(InputError, match=f"^The {format} format cannot hold the state of the optimizer. Use"):
         trained.save_pretrained(tmp_path / "folder", VOCABULARY, format=format, include_optimizer=True)
     assert list(tmp_path.iterdir()) == []
 

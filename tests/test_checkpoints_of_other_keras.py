@@ -35,7 +35,7 @@ SCRIPT = pathlib.Path(__file__).with_name("parity") / "keras_checkpoints.py"
 
 
 def apart(name, array):
-    """The heads apart, as Keras' MultiHeadAttention has them."""
+    """Splits the axis of the heads, as in Keras' MultiHeadAttention."""
     kind, part = name.split("/")[-2:]
     if "/attention/" not in name:
         return array
@@ -143,7 +143,7 @@ def test_a_keras_hub_task_brings_its_head(task, head, labels, model_class, tmp_p
 def test_a_preset_of_another_model_is_refused(tmp_path):
     write_preset(tmp_path / "preset", random_checkpoint())
     (tmp_path / "preset" / "config.json").write_text(json.dumps({"class_name": "GPT2Backbone"}))
-    with pytest.raises(InputError, match="the preset is a 'GPT2Backbone', and only a 'BertBackbone' can be read"):
+    with pytest.raises(InputError, match="the preset is a 'GPT2Backbone', which is not of BERT's family"):
         read_checkpoint(tmp_path / "preset")
 
 

@@ -1,4 +1,4 @@
-"""What docs/classification.md says is so: its scripts and its commands run as they stand."""
+"""docs/classification.md is correct: its scripts and commands run unchanged."""
 
 import json
 import pathlib

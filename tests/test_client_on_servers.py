@@ -40,7 +40,7 @@ TEXTS = [
 
 @dataclasses.dataclass(frozen=True)
 class ServedClassifier:
-    """Where a model is served: text [B] -> label, probability, labels, probabilities; the version answers."""
+    """The address of a served model: text [B] -> label, probability, labels, probabilities; the version answers."""
 
     url: str
     address: str
@@ -230,7 +230,7 @@ def test_wrong_requests_are_refused(place):
             ):
                 with pytest.raises(InvalidRequest):
                     client.predict(signature, **inputs)
-            # And the server lives.
+            # The server is still running.
             assert client.predict(text=["a"])["label"].shape == (1,)
 
 

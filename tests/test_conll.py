@@ -78,7 +78,7 @@ def test_the_files_of_wnut_are_read_whole(shared_data):
         ("", "a.conll has no words"),
         ("\n# x\n", "a.conll has no words"),
         ("a\tO\nb\n", "line 2 has 1 columns, but 2 are expected, as in the first line with a word"),
-        ("a O\nb x O\n", "line 2 has 3 columns, but 2 are expected.*parted by blanks here"),
+        ("a O\nb x O\n", "line 2 has 3 columns, but 2 are expected.*separated by blanks here"),
         ("a\n", "line 1 has no column -1 for the tag"),
         ("a\tO\n\tO\n", "line 2: the word in column 0 is empty"),
         ("a\tO\nb\t\n", "line 2: the tag in column -1 is empty"),
@@ -92,7 +92,7 @@ def test_a_bad_file_is_refused_with_its_line(write, content, message):
 
 
 def test_columns_that_are_no_numbers_are_refused(write):
-    with pytest.raises(InputError, match="The columns of CoNLL files have numbers.*Received: 'word'"):
+    with pytest.raises(InputError, match="The columns of CoNLL files are numbered.*Received: 'word'"):
         read_tagged_sentences(write("a O\n"), text_column="word")
     with pytest.raises(InputError, match="line 1 has no column 5 for the word. It has 2"):
         read_tagged_sentences(write("a O\n"), text_column=5)

@@ -55,9 +55,7 @@ def test_a_conversion_names_what_it_leaves_out(tmp_path):
     write_checkpoint(two_heads, tmp_path / "google", "google")
     lines = convert_checkpoint(tmp_path / "google", tmp_path / "ours")
     [note] = lines[1:]
-    assert note.startswith(
-        "note: left out, because the keras_bert format has no place for it: masked_lm_head/dense/bias,"
-    )
+    assert note.startswith("note: left out, because the keras_bert format cannot hold it: masked_lm_head/dense/bias,")
     assert note.count("masked_lm_head/") == 5
 
 
@@ -74,7 +72,7 @@ def test_verifying_finds_a_difference_and_says_who_is_not_installed(tmp_path):
 
 @pytest.fixture
 def cache(tmp_path, monkeypatch):
-    """A cache of the hub with one model in it, and no way out."""
+    """A cache of the hub with one model, without access to the network."""
     revision = "0123456789abcdef0123456789abcdef01234567"
     repository = tmp_path / "cache" / "models--someone--tiny-bert"
     (repository / "refs").mkdir(parents=True)
@@ -98,7 +96,7 @@ def test_a_model_of_the_hub_is_read_from_the_cache(cache, tmp_path, capsys):
 
 
 def test_a_model_that_is_not_in_the_cache_cannot_be_had_offline(cache):
-    with pytest.raises(InputError, match="hf://someone/else cannot be had: .* HF_HUB_OFFLINE=1"):
+    with pytest.raises(InputError, match="hf://someone/else cannot be downloaded: .* HF_HUB_OFFLINE=1"):
         read_checkpoint("hf://someone/else")
 
 

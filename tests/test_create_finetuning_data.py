@@ -251,8 +251,8 @@ def test_answers_that_are_not_in_the_context_are_left_out_of_training_and_named(
     assert (train["num_examples"], train["num_records"], evaluation["num_records"]) == (2, 2, 4)
     assert train["counts"] == {"absent_answers": 2, "moved_answers": 1}
     assert "2 questions were left out: their answer is not in the context. They are 1, 3." in caplog.text
-    assert "2 questions have the positions 0" in caplog.text
-    assert "1 answers were found elsewhere than answer_start says" in caplog.text
+    assert "2 questions are labelled as unanswerable" in caplog.text
+    assert "1 answers were found at another position than answer_start" in caplog.text
 
 
 def test_model_gardens_names_can_be_used(folder):
@@ -359,7 +359,7 @@ BAD_INPUT = {
     "one label": ("classification", {"train_tsv": "text\tlabel\nx\ty\n"}, {}, "two labels or more. Received: ..y..."),
     "eval label": ("classification", {"dev_tsv": "text\tlabel\nx\tmaybe\n"}, {}, "'maybe' of example 1 is unknown"),
     "given labels": ("classification", {}, {"labels": ("yes", "so")}, "train.tsv: the label 'no' of example 2"),
-    "two columns": ("classification", {}, {"label_columns": ("a", "b")}, "has one column of labels. Received: a, b"),
+    "two columns": ("classification", {}, {"label_columns": ("a", "b")}, "has one label column. Received: a, b"),
     "no number": ("regression", {}, {}, "line 2: the score in column 'label' must be a number. Received: 'yes'"),
     "few labels": ("multi_label", {"train_tsv": "text\tlabel\nx\ty\n"}, {}, "two labels or more. Received: y"),
     "no choices": ("multiple_choice", {}, {}, "Name the columns of the choices: --choice_columns"),
@@ -381,9 +381,9 @@ def test_bad_input_is_one_error_and_leaves_nothing(folder, name):
 @pytest.mark.parametrize(
     ("files", "options", "message"),
     [
-        ({"train_json": squad(asked("who"), asked("who", "good", 13))}, {}, "the question '0' has no answer. If some"),
-        ({"train_json": squad(asked("who", "great"))}, {}, "no question has an answer that is in its context"),
-        ({"train_json": squad(asked("who"))}, {}, "no question has an answer. Without answers it is a --predict_file"),
+        ({"train_json": squad(asked("who"), asked("who", "good", 13))}, {}, "the question '0' has no answer. If this"),
+        ({"train_json": squad(asked("who", "great"))}, {}, "no question has an answer that occurs in its context"),
+        ({"train_json": squad(asked("who"))}, {}, "no question has an answer. Is it a --predict_file"),
         ({}, {"max_seq_length": 10, "max_query_length": 8}, "has no room for a context"),
     ],
 )
@@ -415,7 +415,7 @@ def test_choices_with_unknown_labels_are_refused(folder):
 
 
 def test_labels_must_be_given_where_there_is_no_training_file(folder):
-    with pytest.raises(InputError, match="Without a training file the labels and their order are not known"):
+    with pytest.raises(InputError, match="Without a training file, the labels and their order are unknown"):
         make(folder, "classification", ["eval"])
     assert make(folder, "classification", ["eval"], labels=("no", "yes"))["label_list"] == ["no", "yes"]
 
@@ -440,5 +440,5 @@ def test_the_command_reads_a_folder_and_says_what_it_made(folder):
 def test_wrong_combinations_of_flags_are_one_line(folder):
     flags = [f"--vocab_file={folder}/vocab.txt", f"--output_dir={folder}/out"]
     result = run("--task_name=SST-2", "--task=tagging", *flags)
-    assert (result.returncode, "SST-2 is a classification, not a tagging" in result.stderr) == (1, True)
+    assert (result.returncode, "SST-2 has the task classification, not tagging" in result.stderr) == (1, True)
     assert not (folder / "out").exists()

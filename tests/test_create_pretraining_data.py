@@ -64,7 +64,7 @@ def test_the_text_is_named_by_string_path_or_list(text, tmp_path, as_argument):
 
 
 def read_records(paths):
-    """Plain tf.train.Example parsing, as any other program would do it."""
+    """Parses tf.train.Examples in the usual way, without this project's code."""
     for path in [paths] if isinstance(paths, str) else paths:
         for serialized in tf.data.TFRecordDataset(path).as_numpy_iterator():
             lists = tf.train.Example.FromString(serialized).features.feature
@@ -161,7 +161,7 @@ def test_records_have_googles_format_and_targets(tmp_path, text, whole_words):
         length = sum(record["input_mask"])
         num_predicted = int(sum(record["masked_lm_weights"]))
         wanted = min(4, max(1, round(length * 0.2)), length - 3)
-        # Whole words that would go over the number are left out.
+        # Whole words that would exceed the number are left out.
         assert num_predicted == wanted or (whole_words and num_predicted < wanted)
         positions = record["masked_lm_positions"][:num_predicted]
         assert positions == sorted(set(positions))
@@ -172,7 +172,7 @@ def test_records_have_googles_format_and_targets(tmp_path, text, whole_words):
 
 
 def words_of(tokens, start):
-    """The positions of each word: a token and the ## pieces behind it. A cut segment may begin with the rest of one."""
+    """The positions of each word: a token and the following ## pieces. A cut segment may begin inside a word."""
     words = []
     for position, token in enumerate(tokens, start):
         if token.startswith("##") and words:
@@ -202,7 +202,7 @@ def test_whole_words_are_masked_together(tmp_path, text):
         if second[0].startswith("##"):
             are_neighbours_masked.add((first_words[-1][0] in predicted, second_words[0][0] in predicted))
     assert is_long_word_masked == is_rest_masked == {True, False}
-    # The rest of a word at the front of the second segment is no part of the last word of the first.
+    # The rest of a word at the start of the second segment is not part of the last word of the first.
     assert {(True, False), (False, True)} <= are_neighbours_masked
 
 
@@ -369,15 +369,15 @@ def test_long_documents_are_dealt_out_in_parts_so_that_every_file_has_records(
 def test_too_many_files_for_a_text_are_refused_with_the_amount_that_would_do(tmp_path, text):
     input_file, vocab_file = text([["the fox", "a dog"], ["we sing", "every boy"], ["lazy dog"]])
     message = (
-        r"too short for 20 output files: it has 5 sentences \(43 bytes\), and 20 files need 40 at least \(about 344 "
-        r"bytes\)\. Give more text\. Or write fewer files: 2 at most\."
+        r"too short for 20 output files: it has 5 sentences \(43 bytes\), but 20 files need at least 40 \(about 344 "
+        r"bytes\)\. Give more text\. Or write at most 2 files\."
     )
     with pytest.raises(InputError, match=message):
         create_pretraining_data(input_file, vocab_file, output_dir=tmp_path / "out", num_shards=20)
     assert not (tmp_path / "out").exists()
     summary = create_pretraining_data(input_file, vocab_file, output_dir=tmp_path / "out", num_shards=2)
     assert all(list(read_records(path)) for path in summary.files)
-    with pytest.raises(InputError, match=r"Of 3 output files \d would have no pair to put in order, .* Write fewer"):
+    with pytest.raises(InputError, match=r"Of 3 output files \d would have no sentence pair, .* Write fewer"):
         create_pretraining_data(
             text([["we sing"], ["the fox", "a dog"], *[["lazy dog"]] * 5])[0],
             vocab_file,
@@ -418,14 +418,14 @@ def test_text_that_was_not_split_into_sentences_is_announced(tmp_path, text, cap
         options = PretrainingOptions(max_seq_length=16)
         create_pretraining_data(input_file, vocab_file, output_file=[str(tmp_path / "a.tfrecord")], options=options)
         assert ("87.0 % of the tokens are lost, because their sentences are longer" in caplog.text) == is_lost
-    assert "Then add --split_sentences." in caplog.text
+    assert "add --split_sentences." in caplog.text
     caplog.clear()
     settings = TextSettings(split_sentences=True)
     create_pretraining_data(
         input_file, vocab_file, output_file=[str(tmp_path / "b")], options=options, settings=settings
     )
     assert "87.0 % of the tokens are lost" in caplog.text
-    assert "Use a greater --max_seq_length, or check --language" in caplog.text
+    assert "Use a larger --max_seq_length, or check --language" in caplog.text
     assert "add --split_sentences" not in caplog.text
 
 
@@ -612,7 +612,7 @@ def start(tmp_path, input_file, vocab_file, out):
         stdout=subprocess.DEVNULL,
         text=True,
         start_new_session=True,
-        # Tests that run in the background of a shell inherit that SIGINT is ignored.
+        # Tests in the background of a shell inherit that SIGINT is ignored.
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
 
@@ -634,7 +634,7 @@ def test_ctrl_c_and_kill_lose_nothing_that_was_finished(tmp_path, text):
     os.killpg(process.pid, signal.SIGINT)
     _, stderr = process.communicate(timeout=120)
     assert process.returncode == 130, stderr
-    assert "What is finished stays in" in stderr
+    assert "Finished files are kept in" in stderr
     assert stderr.splitlines()[-1] == "error: stopped by Ctrl-C"
     assert "Traceback" not in stderr
     names = sorted(name for name in os.listdir(out) if name.endswith(".tfrecord"))
@@ -654,7 +654,7 @@ def test_ctrl_c_and_kill_lose_nothing_that_was_finished(tmp_path, text):
         process = start(tmp_path, input_file, vocab_file, name)
         _, stderr = process.communicate(timeout=120)
         assert process.returncode == 0, stderr
-        assert (" files are done; going on with the others." in stderr) == (name == "out")
+        assert (" files are finished. Writing the others." in stderr) == (name == "out")
     assert contents(out) == contents(tmp_path / "not stopped")
     assert {name: (out / name).stat().st_mtime_ns for name in done} == times
 
@@ -671,7 +671,7 @@ def test_a_finished_folder_is_left_alone_by_the_same_call_and_kept_from_another(
     summary = create()
     before = {path.name: path.stat().st_mtime_ns for path in (tmp_path / "out").iterdir()}
     assert create() == summary
-    assert "already holds these records: nothing was done" in caplog.text
+    assert "already holds these records. Nothing was done" in caplog.text
     assert {path.name: path.stat().st_mtime_ns for path in (tmp_path / "out").iterdir()} == before
     with pytest.raises(InputError, match=r"out holds records that were made with options=.* Remove it or give another"):
         create(dupe_factor=3)
@@ -767,7 +767,7 @@ def test_verify_finds_files_in_two_folders(tmp_path, text, first, second):
     assert verify_pretraining_data(files)["records"]["num_records"] == summary.records.num_records
     with open(files[1], "ab") as file:
         file.write(b"more")
-    with pytest.raises(InputError, match="1 file.s. are not as they were written: .* bytes instead of"):
+    with pytest.raises(InputError, match="1 file.s. differ from what was written: .* bytes instead of"):
         verify_pretraining_data(files)
 
 

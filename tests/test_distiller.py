@@ -1,4 +1,4 @@
-"""The loss of distillation by hand, and a student that comes to say what its teacher says."""
+"""The loss of distillation equals values computed by hand, and a student learns its teacher's answers."""
 
 import keras
 import numpy as np
@@ -100,7 +100,7 @@ def test_chosen_layers_of_a_teacher_are_the_start_of_a_student():
 @pytest.mark.parametrize("keep", [[], [0, 4], [-1]])
 def test_layers_that_there_are_not_cannot_be_kept(keep):
     checkpoint = random_checkpoint(config=CONFIG.replace(num_hidden_layers=4))
-    with pytest.raises(InputError, match=r"keep_layers must be numbers from 0 to 3, one at least. Received: \["):
+    with pytest.raises(InputError, match=r"keep_layers must be one or more numbers from 0 to 3. Received: \["):
         with_layers(checkpoint, keep)
 
 

@@ -1,4 +1,4 @@
-"""The fine-tuning commands on several devices and in several processes: the weights, scores and answers of one."""
+"""Fine-tuning commands on several devices or processes give the weights, scores and answers of one device."""
 
 import json
 import os
@@ -14,7 +14,7 @@ from keras_bert.models.sequence_classifier import SequenceClassifier
 from keras_bert.tokenization.vocabulary import Vocabulary
 
 VOCABULARY = Vocabulary(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "good", "bad", "film", "the", "very"])
-# Without dropout: devices draw their own.
+# Without dropout, since each device draws its own random numbers.
 CONFIG = BertConfig(
     vocab_size=len(VOCABULARY),
     hidden_size=16,
@@ -46,7 +46,7 @@ LAYOUTS = {
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """Texts of many lengths, 21 of them: the last batch of an epoch is smaller, and its devices' shares are uneven."""
+    """21 texts of many lengths: the last batch of an epoch is smaller and is divided unevenly among the devices."""
     folder = tmp_path_factory.mktemp("texts")
     draw = np.random.default_rng(0)
     for name, number in (("train.tsv", 21), ("dev.tsv", 9), ("test.tsv", 5)):
@@ -91,7 +91,7 @@ def run(folder, output, layout, *flags, code=0):
 
 @pytest.fixture(scope="module")
 def runs(folder):
-    """layout -> what it has printed; the runs are folders of these names."""
+    """Returns layout -> its output; the run folders have these names."""
     return {layout: run(folder, folder / layout, layout, "--keep_best") for layout in ("one", *LAYOUTS)}
 
 
@@ -143,8 +143,8 @@ def test_an_error_in_the_first_worker_ends_all(folder, runs):
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
-        (["--distribution_strategy=tpu"], "Fine-tuning makes batches as long as their longest text, and a TPU would"),
-        (["--distribution_strategy=multi_worker_mirrored", "--seeds=1,2"], "A grid is for one process."),
+        (["--distribution_strategy=tpu"], "Fine-tuning batches are as long as their longest text, so a TPU would"),
+        (["--distribution_strategy=multi_worker_mirrored", "--seeds=1,2"], "A grid needs a single process."),
     ],
 )
 def test_what_cannot_be_is_one_line(folder, tmp_path, flags, message):

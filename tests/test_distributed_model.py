@@ -24,7 +24,7 @@ PROGRAM = pathlib.Path(distributed_runs.__file__)
 
 @pytest.fixture(scope="module")
 def trained(on_four_devices):
-    """(setting, layout) -> what the run ends with. None is made twice."""
+    """Returns (setting, layout) -> the results of the run, which is made only once."""
     return functools.cache(lambda setting, layout: on_four_devices(distributed_runs.train, setting, layout))
 
 
@@ -52,7 +52,7 @@ def largest_difference(first, second):
 
 
 def assert_all_are_as_one_device(one, others, tolerance):
-    # Training did something, or equality would mean nothing.
+    # Training must have an effect, otherwise equality would prove nothing.
     assert largest_difference(one["before"], one["after"]) > 1e-3
     for layout, other in others.items():
         assert largest_difference(one["before"], other["before"]) == 0
@@ -123,9 +123,9 @@ def test_with_dropout_a_run_can_be_repeated_and_another_layout_draws_otherwise(t
     finish(start("dropout", tmp_path, "mirrored2"))
     first, second = trained("dropout", "mirrored2")["after"], result(tmp_path, "mirrored2")["after"]
     assert largest_difference(first, second) == 0
-    # Two devices and two parts draw the same numbers: part n of N, wherever it is computed.
+    # Two devices and two parts draw the same numbers, which depend on the part's number only.
     assert largest_difference(first, trained("dropout", "parts2")["after"]) <= 1e-6
-    # Parts are numbered through all devices: no two of a batch draw the same.
+    # Parts are numbered through all devices, so no two parts of a batch draw the same numbers.
     parts_of_devices, parts = (trained("dropout", layout)["after"] for layout in ("mirrored2_parts2", "parts4"))
     assert largest_difference(parts_of_devices, parts) <= 1e-6
 
@@ -268,7 +268,7 @@ print(json.dumps([one.shape, two.shape, float(np.abs(one - two).max()), float(on
     "kind", ["pretrainer", "packed", "masked_lm", "classes", "many", "number", "tags", "span", "choice"]
 )
 def test_the_weights_of_a_loss_need_no_prediction(kind):
-    """TensorFlow leaves out the forward pass that `_loss_weights` is written with: nothing of it is reached."""
+    """TensorFlow prunes the forward pass in `_loss_weights`, since its results are not used."""
     model, part = tiny_tasks.model_and_batch(kind)
     dynamic = tf.nest.map_structure(lambda v: tf.TensorSpec([None] * v.ndim, v.dtype), part)
     graph = tf.function(lambda part: model._loss_weights(part, 0)).get_concrete_function(dynamic).graph
@@ -285,7 +285,7 @@ def test_the_weights_of_a_loss_need_no_prediction(kind):
 
 @pytest.mark.slow
 def test_a_step_of_fixed_shape_has_no_unknown_dimension_and_compiles():
-    """What TPUs need; none was at hand."""
+    """Checks the requirements of TPUs, since none was available."""
     model, part = tiny_tasks.model_and_batch("pretrainer")
     model.compile("sgd", gradient_accumulation_steps=2)
     model._prepare_optimizer()
@@ -305,7 +305,7 @@ def test_a_step_of_fixed_shape_has_no_unknown_dimension_and_compiles():
     inner = [function.graph for function in graph._functions.values() if hasattr(function, "graph")]
     tensors = [output for one in (graph, *inner) for operation in one.get_operations() for output in operation.outputs]
     assert len(tensors) > 500
-    # A while loop's condition is given what its body needs too, and does not look at it.
+    # The condition of a while loop also receives the values for its body, but does not use them.
     used = [tensor for tensor in tensors if tensor.op.type != "Placeholder" or tensor.consumers()]
     unknown = [tensor.name for tensor in used if not tensor.shape.is_fully_defined()]
     assert not unknown

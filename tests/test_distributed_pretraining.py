@@ -1,4 +1,4 @@
-"""`run_pretraining` in several processes: the weights of one, after kills and with another number of workers."""
+"""`run_pretraining` in several processes gives the weights of one, also after kills and with other worker counts."""
 
 import json
 import os
@@ -15,7 +15,7 @@ import tiny_pretraining
 from keras_bert.training.run_folder import RunFolder
 
 NUM_STEPS = 30
-# One kill takes the start of all processes: the target kill-proofs of the Makefile asks for more.
+# Only one kill, since all processes have to start again. The Makefile's target kill-proofs makes more.
 NUM_KILLS = int(os.environ.get("KERAS_BERT_KILLS", "2"))
 
 
@@ -56,7 +56,7 @@ def command(files, output, *flags, num_workers=2, **changed):
 def start(files, output, *flags, **options):
     """Starts a run, whose process has `log`, the path of what it prints."""
     log = output.with_name(f"{output.name}-{time.monotonic_ns()}.log")
-    with open(log, "w") as file:  # a pipe that nobody reads would stop it
+    with open(log, "w") as file:  # an unread pipe would block it
         arguments = command(files, output, *flags, **options)
         process = subprocess.Popen(arguments, stdout=file, stderr=subprocess.STDOUT, start_new_session=True)
     process.log = log
@@ -93,7 +93,7 @@ def wait_for_step(process, folder, step):
 
 @pytest.mark.slow
 def test_two_workers_train_what_one_process_trains(files, uninterrupted, tmp_path):
-    # Without dropout: devices draw their own.
+    # Without dropout, since each device draws its own random numbers.
     config = tiny_pretraining.CONFIG.replace(hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
     (tmp_path / "bert_config.json").write_text(json.dumps(config.to_dict()))
     # One file of records: there are fewer than workers.
@@ -119,7 +119,7 @@ def test_killed_workers_go_on_to_the_same_weights(files, uninterrupted, tmp_path
         process = start(files, tmp_path / "run")
         wait_for_step(process, tmp_path / "run", 3 * draw.randrange(1, NUM_STEPS // 3 - 1) * (number + 1) // NUM_KILLS)
         time.sleep(draw.random() * 0.5)
-        # Of one worker, now the first and now the second; the launcher stops the others.
+        # One worker is killed, alternately the first and the second; the launcher stops the others.
         workers = subprocess.run(["pgrep", "-P", str(process.pid)], capture_output=True, text=True).stdout.split()
         if len(workers) == 2:
             os.kill(int(workers[number % 2]), signal.SIGKILL)
@@ -144,7 +144,7 @@ def test_sigterm_ends_all_workers_at_one_step_and_one_process_goes_on(files, tmp
     stopped = RunFolder(run).latest_step()
     assert stopped > 0, output
     assert f"goes on from step {stopped}" in output
-    # One process goes on with what two have begun.
+    # One process continues the run of two.
     alone = start(files, run, num_workers=1, **endless)
     wait_for_step(alone, run, stopped + 10)
     assert f"going on from step {stopped}" in alone.log.read_text()

@@ -76,7 +76,7 @@ def test_blocks_hold_the_documents_of_the_shard_in_order(monkeypatch):
         expected = [everything[number] for number in np.flatnonzero(shards == shard)]
         assert [document for block in blocks for document in as_lists(block)] == expected
         assert len(blocks) > 2
-        # Each is closed by the document that fills it; each of these counts for 32 tokens at least.
+        # Each block ends with the document that fills it; each document counts as at least 32 tokens.
         for block in blocks[:-1]:
             counted = [max(sum(map(len, document)), 32) for document in as_lists(block)]
             assert sum(counted[:-1]) < 200 <= sum(counted)
@@ -87,7 +87,7 @@ def test_blocks_hold_the_documents_of_the_shard_in_order(monkeypatch):
 @pytest.mark.parametrize(
     ("tokens_of_documents", "expected"),
     [
-        ([40, 40, 40, 40], [[40, 40], [40, 40]]),  # two documents at least, however long
+        ([40, 40, 40, 40], [[40, 40], [40, 40]]),  # at least two documents, whatever their length
         ([40, 40, 40, 40, 40], [[40, 40], [40, 40, 40]]),  # a single one goes to the last block
         ([40], [[40]]),
         ([40, 40], [[40, 40]]),

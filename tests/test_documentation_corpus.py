@@ -92,7 +92,7 @@ def test_what_two_libraries_say_is_not_labelled(installed):
 
 
 def test_too_few_paragraphs_are_refused_with_their_number(installed):
-    with pytest.raises(InputError, match="keras has 45 paragraphs for train.tsv, but 250 are wanted"):
+    with pytest.raises(InputError, match="keras has 45 paragraphs for train.tsv, but 250 are needed"):
         collect_documentation(num_train=1000, num_dev=8, num_test=48)
 
 
@@ -108,8 +108,8 @@ def test_libraries_that_are_not_installed_are_named_with_what_to_run(installed, 
 @pytest.mark.parametrize(
     ("stripped", "message"),
     [
-        ("numpy", r"package numpy in \S+ has no documentation: .* Install it again, with them"),
-        ("python", r"standard library in \S+ has no documentation: .* Use a Python that has them"),
+        ("numpy", r"package numpy in \S+ has no documentation: .* Install it again, with its source files"),
+        ("python", r"standard library in \S+ has no documentation: .* Use a Python with its source files"),
     ],
 )
 def test_a_library_without_source_files_is_named(installed, stripped, message):
@@ -140,7 +140,7 @@ def test_the_installed_packages_give_real_data(tmp_path):
     splits = [(tmp_path / f"out/{split}.tsv").read_text("utf-8").splitlines()[1:] for split in ("train", "test")]
     train, test = ([line.split("\t") for line in lines] for lines in splits)
     assert (len(train), len(test)) == (1600, 1000)
-    # Neither hopeless nor given away by single words.
+    # The task is neither impossible nor solved by single words.
     words = make_pipeline(CountVectorizer(binary=True), MultinomialNB()).fit(*zip(*train, strict=True))
     assert 0.4 < words.score(*zip(*test, strict=True)) < 0.8
     corpus = [text for document in read_documents(f"{tmp_path}/out/corpus.txt") for text in document]

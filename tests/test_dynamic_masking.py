@@ -137,7 +137,7 @@ def test_masks_are_at_uniform_positions_and_80_10_10(tmp_path):
     assert total > 50_000
     num_masked, num_kept = np.sum(shown == VOCABULARY.mask_id), np.sum(shown == ids)
     assert within_five_sigma(num_masked, total, 0.8)
-    # A random token is the original one in one of 95 cases: the five bracketed tokens never replace.
+    # A random token is the original one in one of 95 cases: the five bracketed tokens are never drawn.
     num_replacements = len(VOCABULARY) - len(SPECIAL)
     assert within_five_sigma(num_kept, total, 0.1 + 0.1 / num_replacements)
     random = shown[(shown != ids) & (shown != VOCABULARY.mask_id)]
@@ -185,7 +185,7 @@ def test_random_tokens_are_drawn_from_the_whole_vocabulary_if_requested(records)
 def test_packed_rows_have_masks_for_each_sequence(tmp_path):
     path = write(tmp_path / "a.tfrecord", 40, places=3)
     for batch in evaluation(path):
-        assert batch["masked_lm_positions"].shape == (20, 7)  # 0.15 * 32, and a half for each of three
+        assert batch["masked_lm_positions"].shape == (20, 7)  # 0.15 * 32, and plus a half for each of three
         for positions, weights in zip(batch["masked_lm_positions"], batch["masked_lm_weights"], strict=True):
             # Of ten tokens round(1.5) = 2 are masked.
             assert np.bincount(positions[weights > 0] // 10).tolist() == [2, 2, 2]

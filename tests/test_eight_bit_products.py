@@ -43,13 +43,13 @@ def new_dense(num_inputs=48, num_outputs=33):
     dense = keras.layers.Dense(num_outputs)
     dense.build((None, num_inputs))
     generator = np.random.default_rng(1)
-    sizes = generator.uniform(0.1, 3, num_outputs)  # a scale for all columns would not do
+    sizes = generator.uniform(0.1, 3, num_outputs)  # one scale for all columns would be too coarse
     dense.set_weights([generator.normal(size=(num_inputs, num_outputs)) * sizes, generator.normal(size=num_outputs)])
     return dense
 
 
 def whole_numbers(values):
-    """What inputs are rounded to, and the value of a unit, in float64."""
+    """Returns the rounded inputs, and the value of a unit, in float64."""
     values = values.astype(np.float64)
     unit = np.abs(values).max() / 127
     return np.rint(values / unit), unit
@@ -85,7 +85,7 @@ def test_ranges_that_change_from_call_to_call_are_those_of_the_call():
 
 
 def test_sums_do_not_overflow_on_processors_without_8_bit_products():
-    # In a process of its own: oneDNN looks at the variable once.
+    # In a separate process, since oneDNN reads the variable only once.
     program = """
 import keras, numpy as np, tensorflow as tf
 from keras_bert.serving.eight_bit_products import EightBitDense
@@ -223,8 +223,8 @@ def test_all_activations_can_be_exported(activation):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"compute": "int4"}, "compute must be int8, or not given. Received: 'int4'"),
-        ({"compute": "int8", "dtype": "bfloat16"}, "leave out dtype=bfloat16, or compute=int8"),
+        ({"compute": "int4"}, "compute must be int8 or None. Received: 'int4'"),
+        ({"compute": "int8", "dtype": "bfloat16"}, "Leave out dtype=bfloat16 or compute=int8"),
     ],
 )
 def test_options_that_do_not_go_together_are_refused(tmp_path, exported, options, message):

@@ -1,4 +1,4 @@
-"""Entity scores against a count of one's own after conlleval, and by hand."""
+"""Entity scores equal those of a reimplementation of conlleval, and values computed by hand."""
 
 import warnings
 
@@ -14,7 +14,8 @@ PREDICTED = [["B-PER", "I-PER", "O", "B-ORG"], ["O", "B-ORG", "O"], ["B-LOC"]]
 
 
 def conlleval(gold, predicted):
-    """Precision, recall and F1 in percent as conlleval counts: word by word, with what is open and whether it is right.
+    """Precision, recall and F1 in percent as conlleval counts: word by word, tracking the open entities and whether
+    they match.
 
     Reference: the rules for the beginning and the end of a chunk that the shared tasks of CoNLL-2000 to 2003 print.
     """

@@ -1,4 +1,4 @@
-"""Exported models: what they answer, that they need nothing of ours, and how they lie on disk."""
+"""Exported models: their answers, their independence of this package, and their files."""
 
 import functools
 import json
@@ -127,7 +127,7 @@ def batch(rows):
 
 
 def features(texts, texts_b=None, config=CONFIG, vocabulary=VOCABULARY):
-    """What a user makes by hand with the Python tokenizer."""
+    """Builds the inputs by hand with the Python tokenizer."""
     tokenizer = WordPieceTokenizer(vocabulary, do_lower_case=config.do_lower_case)
     pairs = zip(texts, texts_b or [""] * len(texts), strict=True)
     rows = [[tokenizer.encode(first), tokenizer.encode(second)] for first, second in pairs]
@@ -317,7 +317,7 @@ def test_two_exports_are_the_same_bytes(exports, tmp_path):
         first, second = files_below(folder), files_below(again)
         assert first.pop("fingerprint.pb") != second.pop("fingerprint.pb")
         assert first == second
-        # It is that of the graph as it is on disk, so it is the same but for the random part.
+        # It is the fingerprint of the graph on disk, so it is the same except for the random part.
         prints = [tf.saved_model.experimental.read_fingerprint(path) for path in (folder, again)]
         assert prints[0].saved_model_checksum == prints[1].saved_model_checksum
         assert prints[0].graph_def_program_hash == prints[1].graph_def_program_hash
@@ -455,7 +455,7 @@ def test_the_command_exports_the_same_bytes_in_another_process(exports, tmp_path
 
 
 def test_a_model_without_a_vocabulary_is_refused(tmp_path):
-    with pytest.raises(InputError, match="no vocabulary, so an export of it could not take text. Set model.vocabulary"):
+    with pytest.raises(InputError, match="no vocabulary, so its export could not take texts. Set model.vocabulary"):
         export_for_serving(classifier(vocabulary=None), tmp_path)
     other = Vocabulary([*VOCABULARY.tokens, "cat"])
     with pytest.raises(InputError, match="The vocabulary has 18 tokens but bert_config.json says vocab_size=17"):
@@ -469,7 +469,7 @@ def test_a_model_that_only_trains_is_refused(tmp_path):
 
 
 def test_an_unknown_option_is_refused_with_those_that_there_are(tmp_path):
-    with pytest.raises(InputError, match="Exports have no option top_n. There are: max_seq_length, text_pairs, top_k"):
+    with pytest.raises(InputError, match="Exports have no option top_n. Use one of: max_seq_length, text_pairs, top_k"):
         export_for_serving(classifier(), tmp_path, top_n=3)
 
 
@@ -478,11 +478,11 @@ def test_an_unknown_option_is_refused_with_those_that_there_are(tmp_path):
     [
         (pretrainer, {"top_k": 0}, "top_k must be between 1 and the vocabulary's 17. Received: 0"),
         (pretrainer, {"top_k": 18}, "top_k must be between 1 and the vocabulary's 17. Received: 18"),
-        (pretrainer, {"text_pairs": True}, "text_pairs is for classifiers and encoders. Received: a BertPretrainer"),
+        (pretrainer, {"text_pairs": True}, "text_pairs is for classifiers and encoders only. Received: BertPretrainer"),
         (classifier, {"max_seq_length": 17}, "A sequence length of 17 is more than this model's 16 positions"),
         (classifier, {"max_seq_length": 2}, "max_seq_length must be at least 3. Received: 2"),
         (classifier, {"dtype": "float16"}, "dtype must be float32 or bfloat16. Received: 'float16'"),
-        (classifier, {"weights": "int4"}, "weights must be int8, or not given. Received: 'int4'"),
+        (classifier, {"weights": "int4"}, "weights must be int8 or None. Received: 'int4'"),
         (classifier, {"weights": "int8", "dtype": "bfloat16"}, "weights=int8 computes in float32"),
         (lambda: encoder(), {"pooling": "sum"}, "pooling must be one of cls, max, mean.*Received: 'sum'"),
         (classifier, {"max_seq_length": 4, "text_pairs": True}, "max_seq_length must be at least 5. Received: 4"),
@@ -516,7 +516,7 @@ def test_a_folder_without_permission_is_one_clear_message(tmp_path):
 
 
 def test_a_full_disk_leaves_nothing_behind(tmp_path):
-    # A limit on the size of files is what a test can have instead of a full disk; the path through TensorFlow is one.
+    # A test limits the size of files instead of filling a disk. TensorFlow handles both errors in the same way.
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, limits[1]))
     try:

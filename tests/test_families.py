@@ -144,7 +144,7 @@ def test_layers_that_share_weights_with_later_ones_cannot_be_frozen():
 
 def test_single_layers_of_shared_ones_cannot_be_kept():
     checkpoint = random_checkpoint(config=small_config("albert"), vocabulary=None)
-    with pytest.raises(InputError, match="keep_layers needs layers with weights of their own"):
+    with pytest.raises(InputError, match="keep_layers needs layers that do not share weights"):
         with_layers(checkpoint, [0, 2])
 
 

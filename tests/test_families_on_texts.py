@@ -1,4 +1,4 @@
-"""RoBERTa, ALBERT and DistilBERT on texts: trained, asked, saved, exported. An export answers as `predict` does."""
+"""RoBERTa, ALBERT and DistilBERT on texts: training, prediction, saving and export. Exports answer like `predict`."""
 
 import json
 import os
@@ -256,7 +256,7 @@ IDS = dict(byte_pairs().ids)
     [
         ({"vocabulary": IDS}, "there is .*vocab.json, but no .*merges.txt"),
         ({"merges": "t h\n"}, "there is .*merges.txt, but no .*vocab.json"),
-        ({"vocabulary": IDS, "merges": "q z\n"}, "names or makes the token 'qz', which the vocabulary"),
+        ({"vocabulary": IDS, "merges": "q z\n"}, "contains or creates the token 'qz', which is not in the vocabulary"),
         ({"vocabulary": IDS | {"more": len(IDS) + 1}, "merges": "t h\n"}, "must be 0 to .*'more' has id"),
         ({}, "has no vocabulary. Expected: vocab.txt"),
     ],
@@ -285,7 +285,7 @@ def test_a_wordpiece_file_for_a_roberta_is_refused(tmp_path):
         os.remove(tmp_path / "model" / name)
     word_pieces().save(tmp_path / "model" / "vocab.txt")
     with pytest.raises(
-        InputError, match="has the files of a wordpiece tokenizer, and its model needs byte-level BPE: vocab.json"
+        InputError, match="has the files of a wordpiece tokenizer, but its model needs byte-level BPE: vocab.json"
     ):
         BertEncoder.from_pretrained(tmp_path / "model")
 
@@ -316,9 +316,9 @@ def test_a_tokenizer_json_is_read(tmp_path):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"pre_tokenizer": {"type": "Metaspace"}}, "the pre_tokenizer is 'Metaspace', and only ByteLevel is read"),
-        ({"model": {"type": "Unigram"}}, "the model is 'Unigram', and only BPE is read"),
-        ({"normalizer": {"type": "NFC"}}, "normalizer would change the tokens, and is not read"),
+        ({"pre_tokenizer": {"type": "Metaspace"}}, "the pre_tokenizer is 'Metaspace'. Only ByteLevel is supported"),
+        ({"model": {"type": "Unigram"}}, "the model is 'Unigram'. Only BPE is supported"),
+        ({"normalizer": {"type": "NFC"}}, "normalizer would change the tokens and is not supported"),
         ({"model": {**tokenizer_json()["model"], "merges": [["t"]]}}, "a merge must be two tokens"),
         ({"added_tokens": [{"id": "x", "content": "<s>"}]}, "id of added_tokens"),
     ],

@@ -1,4 +1,4 @@
-"""What works with which family: each cell of the table in docs/families.md is a test here.
+"""The capabilities of the families: each cell of the table in docs/families.md is a test here.
 
 `python tests/test_family_capabilities.py` prints the table.
 """

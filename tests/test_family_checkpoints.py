@@ -211,7 +211,7 @@ def test_every_tensor_of_transformers_comes_back_bit_by_bit(tmp_path, class_name
     arrays = write_hugging_face_folder(tmp_path / "theirs", class_name)
     model = from_pretrained(None, tmp_path / "theirs")
     assert type(model) is HUGGING_FACE_MODELS[class_name][2]
-    # With a model in between, in which the padding rows of positions lie as well.
+    # Through a model, which also has the padding rows of the position table.
     model.save_pretrained(tmp_path / "ours")
     convert_checkpoint(tmp_path / "ours", tmp_path / "back", "huggingface")
     back = read_safetensors(str(tmp_path / "back" / "model.safetensors"))
@@ -228,7 +228,7 @@ def test_a_roberta_counts_its_positions_from_the_padding_id(tmp_path):
 
 def test_an_unknown_model_type_names_the_known_ones(tmp_path):
     write_hugging_face_folder(tmp_path / "theirs", "RobertaModel", model_type="gpt2")
-    with pytest.raises(InputError, match="a 'gpt2', and .* Known are: bert, roberta, albert, distilbert, electra"):
+    with pytest.raises(InputError, match="Use a checkpoint of: bert, roberta, albert, distilbert, electra"):
         read_checkpoint(tmp_path / "theirs")
 
 
@@ -255,15 +255,15 @@ def test_a_config_without_model_type_is_a_bert(tmp_path, kind):
 @pytest.mark.parametrize(
     ("variant", "changes", "message"),
     [
-        ("roberta", {"position_offset": 0}, r"family roberta: position_offset=0 \(there it is 1\)"),
-        ("electra", {"num_hidden_groups": 2}, r"num_hidden_groups=2 \(there it is 4\)"),
-        ("albert", {"pooler_act": "relu"}, r"pooler_act=relu \(there it is tanh\)"),
+        ("roberta", {"position_offset": 0}, r"family roberta: position_offset=0 \(fixed there: 1\)"),
+        ("electra", {"num_hidden_groups": 2}, r"num_hidden_groups=2 \(fixed there: 4\)"),
+        ("albert", {"pooler_act": "relu"}, r"pooler_act=relu \(fixed there: tanh\)"),
         (
             "albert with two groups of two blocks",
             {"embedding_projection": False},
-            r"embedding_projection=False \(there it is True\)",
+            r"embedding_projection=False \(fixed there: True\)",
         ),
-        ("electra", {"type_vocab_size": 0}, r"type_vocab_size=0 \(there it is 1\)"),
+        ("electra", {"type_vocab_size": 0}, r"type_vocab_size=0 \(fixed there: 1\)"),
     ],
 )
 def test_what_transformers_would_compute_otherwise_is_not_written(tmp_path, variant, changes, message):
@@ -324,7 +324,7 @@ def test_every_variable_of_google_comes_back_bit_by_bit(tmp_path, family):
     assert {f"w/{name}" for name in back} == {name for name in recorded.files if name.startswith("w/")}
     for name, tensor in back.items():
         assert tensor.read().tobytes() == recorded[f"w/{name}"].tobytes(), name
-    # Read again, it is the same model: GELU is exact in an ELECTRA, whatever its config calls it.
+    # It is read as the same model: ELECTRA's GELU is exact, whatever its config says.
     found, before = read_checkpoint(tmp_path / "back"), read_checkpoint(tmp_path / "ours")
     assert found.config == before.config
     assert found.config.hidden_act == {"albert": "gelu", "electra": "gelu_erf"}[family]
@@ -400,7 +400,7 @@ def test_an_electra_without_config_is_read_by_its_shapes(tmp_path, has_generator
 def test_an_electra_with_other_heads_needs_its_config(tmp_path):
     write_golden(tmp_path / "google", "electra")
     (tmp_path / "google" / "electra_config.json").unlink()
-    with pytest.raises(InputError, match="heads of 64 columns do not fit a hidden size of 16. Add electra_config.json"):
+    with pytest.raises(InputError, match="the hidden size 16 is not divisible by 64, .* Add electra_config.json"):
         read_checkpoint(tmp_path / "google")
 
 

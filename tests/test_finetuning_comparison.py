@@ -1,4 +1,4 @@
-"""The parts of the fine-tuning comparison that its tables rest on: what is read, how it is scored and tabulated."""
+"""The parts behind the tables of the fine-tuning comparison: reading, scoring and tabulating."""
 
 import io
 import json
@@ -154,7 +154,7 @@ def test_our_side_trains_predicts_and_takes_turns(data, tmp_path, monkeypatch, c
     output = tmp_path / "cola.json"
     arguments = ["", f"--data={data}", f"--model={tmp_path / 'model'}", "--task=CoLA", f"--output={output}"]
     monkeypatch.setattr(sys, "argv", arguments)
-    for name in ("TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS"):  # they are set, and here taken back
+    for name in ("TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS"):  # they are set, and restored here
         monkeypatch.setenv(name, "2")
     keras_bert_finetuning.main()
     result = json.loads(output.read_text())

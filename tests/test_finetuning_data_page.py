@@ -1,4 +1,4 @@
-"""What docs/finetuning_data.md says is so: its examples run as they stand."""
+"""docs/finetuning_data.md is correct: its examples run unchanged."""
 
 import json
 import pathlib

@@ -134,7 +134,7 @@ def test_tokens_that_can_never_match_do_no_harm():
 
 
 def test_a_token_too_long_for_the_op_is_refused_by_its_line():
-    with pytest.raises(InputError, match=r"token in line 17 of the vocabulary has 300 bytes.* takes at most 256"):
+    with pytest.raises(InputError, match=r"token in line 17 of the vocabulary has 300 bytes.* accepts at most 256"):
         GraphTokenizer(Vocabulary([*TOKENS, "\u5b57x" * 75]))
 
 
@@ -226,5 +226,7 @@ def test_only_ops_of_a_stock_tf_serving_are_used(tmp_path):
 
 def test_without_tensorflow_text_the_message_says_what_works(monkeypatch):
     monkeypatch.setitem(sys.modules, "tensorflow_text", None)
-    with pytest.raises(InputError, match=r"needs tensorflow-text >= 2\.21\.1.*WordPieceTokenizer gives the same ids"):
+    with pytest.raises(
+        InputError, match=r"needs tensorflow-text >= 2\.21\.1.*WordPieceTokenizer computes the same ids"
+    ):
         GraphTokenizer(VOCABULARY)

@@ -1,4 +1,4 @@
-"""The words of texts in the graph are those of Python, and so are their places."""
+"""The graph finds the same words at the same positions as the Python code."""
 
 import itertools
 import random

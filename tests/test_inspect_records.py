@@ -132,7 +132,7 @@ def test_the_command_shows_records_statistics_and_a_report(records, tmp_path):
     assert report_text(summary) in done.stdout
     assert summary["num_records"] == sum(report["num_records_by_file"].values()) > 100
     assert (tmp_path / "report" / "statistics.png").read_bytes().startswith(b"\x89PNG")
-    assert "are expected" not in done.stdout  # the manifest says that 20 % were asked for
+    assert "are expected" not in done.stdout  # according to the manifest, 20 % were requested
     assert "reading: 100%" in done.stderr
 
 

@@ -104,7 +104,7 @@ assert "tensorflow" not in sys.modules, "the core imported TensorFlow"
 
 
 def test_the_bases_of_the_models_fit_together_where_the_backend_is_not_tensorflow():
-    # It is only told so: where jax is not installed, Keras has no other, and the tests below do not run.
+    # The backend is only simulated, since without jax the tests below do not run.
     program = (
         "import keras; keras.backend.backend = lambda: 'jax'; import keras_bert.models.base as b; print(b.TaskModel)"
     )
@@ -319,7 +319,7 @@ def test_texts_have_the_answers_that_tensorflow_gives(tmp_path):
 
 
 def test_texts_go_through_a_whole_batch_at_a_time_where_the_backend_is_not_tensorflow(monkeypatch):
-    # The same path as on JAX, on TensorFlow: it is only told that Keras runs on something else.
+    # Runs the code path for JAX on TensorFlow, by simulating another backend.
     classifier, tagger = text_models()
     expected = [model.predict(["the fox", "a dog and the fox, " * 4]) for model in (classifier, tagger)]
     vectors = sentence_embeddings(classifier, TEXTS)

@@ -63,7 +63,7 @@ def test_a_byte_order_mark_blank_lines_and_spaces_are_no_text(write):
 
 @pytest.mark.parametrize("name", ["a.tsv", "a.csv"])
 def test_a_blank_line_in_a_table_of_one_column_is_an_empty_text(write, name):
-    # Else the answers to the texts of a file would not match its lines.
+    # Otherwise the answers would not match the lines of the file.
     path = write(name, "\ntext\none\n\ntwo\n\n \n")
     with pytest.raises(InputError, match=f"{name}: line 4: the text in column 'text' is empty"):
         read_labelled_text(path, label_column=None)
@@ -95,15 +95,15 @@ BAD_FILES = {
     "semicolons.csv": (
         "text;label\nYes;good\n",
         r"no column 'text' for the text. The columns are: 'text;label'. The first line has semicolons between its "
-        r"values: .csv files have commas, .tsv files tabs. Save it with commas",
+        r"values. .csv files need commas, .tsv files tabs. Save it with commas",
     ),
     "semicolons_and_commas.csv": (
         "text;label\nYes, he said;good\n",
         r"line 2 has 2 columns, but 1 are expected, as in the first line. The first line has semicolons between",
     ),
-    "tabs.csv": ("text\tlabel\nYes\tgood\n", r"The first line has tabs between its values: .* Name the file .tsv"),
-    "commas.tsv": ("text,label\nYes,good\n", r"The first line has commas between its values: .* Name the file .csv"),
-    "no_header.tsv": ("Yes\tgood\nNo\tbad\n", r"pass --nohas_header \(has_header=False\) and give the columns as num"),
+    "tabs.csv": ("text\tlabel\nYes\tgood\n", r"The first line has tabs between its values. .* Name the file .tsv"),
+    "commas.tsv": ("text,label\nYes,good\n", r"The first line has commas between its values. .* Name the file .csv"),
+    "no_header.tsv": ("Yes\tgood\nNo\tbad\n", r"use --nohas_header \(has_header=False\) and give the columns as num"),
     "label.tsv": ("text\tquality\nYes\tgood\n", r"line 2: there is no column 'label' for the label"),
     "keys.jsonl": ('{"body": "Yes", "label": 1}', r"no column 'text' for the text. The columns are: 'body', 'label'"),
     "empty_text.tsv": ("text\tlabel\n \tgood\n", r"line 2: the text in column 'text' is empty"),

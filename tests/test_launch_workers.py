@@ -53,7 +53,7 @@ def test_a_worker_that_fails_ends_all():
     process = launch(INDEX + "sys.exit(7) if n == 1 else time.sleep(600)")
     _, errors = lines_of(process)
     assert process.returncode == 7
-    assert "Worker 1 ended with 7: 1 other(s) are stopped." in errors
+    assert "Worker 1 ended with 7: stopping 1 other(s)." in errors
     assert time.monotonic() - begin < 50
 
 
@@ -103,4 +103,4 @@ def test_what_cannot_be_started_is_named():
     assert "The command no-such-program cannot be started" in process.stderr
     process = subprocess.run([*LAUNCHER, "--num_workers=1"], capture_output=True, text=True)
     assert process.returncode == 1
-    assert "the command of a worker is missing" in process.stderr
+    assert "There is no command of a worker" in process.stderr

@@ -1,4 +1,4 @@
-"""The load test: what it measures on a server of known speed, and what it proposes from measurements."""
+"""The load test: its measurements of a server with known speed, and its proposals."""
 
 import contextlib
 import json
@@ -18,7 +18,7 @@ from run_scripts import load_test_server
 
 
 def measured(batch_size, p50_ms, concurrency=1, rows_per_second=None, p99_ms=None):
-    """What a server gives that takes `p50_ms` for every request, 100 of them."""
+    """The measurement of a server that takes `p50_ms` for each of 100 requests."""
     rows_per_second = rows_per_second or batch_size * concurrency * 1000 / p50_ms
     return Measurement(
         batch_size, concurrency, 100, 0, 100 * batch_size / rows_per_second, p50_ms, p50_ms, p99_ms or p50_ms
@@ -73,7 +73,7 @@ def test_a_limit_of_latency_keeps_batches_small():
     sizes = [measured(1, 10), measured(8, 20, p99_ms=25), measured(16, 24, p99_ms=60)]
     assert propose_batching(sizes, can_split=True).batching.max_execution_batch_size == 16
     assert propose_batching(sizes, latency_ms=30, can_split=True).batching.max_execution_batch_size == 8
-    with pytest.raises(InputError, match="Not even 1 row"):
+    with pytest.raises(InputError, match="Not even requests of 1 row"):
         propose_batching(sizes, latency_ms=5)
     with pytest.raises(InputError, match="there are none"):
         propose_batching(BY_CLIENTS)
@@ -171,9 +171,9 @@ def test_bad_input_is_one_clear_line(tmp_path, run_here):
     with fake_server(0.001, 0, at_once=2) as (url, _):
         (tmp_path / "fail.jsonl").write_text('{"text": "fail"}')
         for arguments, reason in [
-            (["--batch_sizes=0"], "--batch_sizes are whole numbers from 1"),
-            (["--concurrency=two"], "--concurrency are whole numbers"),
-            (["--lengths=x"], "--lengths are whole numbers"),
+            (["--batch_sizes=0"], "--batch_sizes must be whole numbers from 1"),
+            (["--concurrency=two"], "--concurrency must be whole numbers"),
+            (["--lengths=x"], "--lengths must be whole numbers"),
             (["--signature=other"], "has no signature other"),
             ([f"--examples={tmp_path}/fail.jsonl"], "busy"),
             (
@@ -181,7 +181,7 @@ def test_bad_input_is_one_clear_line(tmp_path, run_here):
                 "is read by this command",
             ),
             (["--output_file=a", "--batching_file=./a"], "output_file and batching_file name the same file"),
-            (["--latency_ms=0.01", "--batch_sizes=1", "--seconds=0.1"], "Not even 1 row"),
+            (["--latency_ms=0.01", "--batch_sizes=1", "--seconds=0.1"], "Not even requests of 1 row"),
         ]:
             code, shown = run_here(load_test_server, "--model=toy", f"--url={url}", *arguments)
             assert (code, shown.err.count("\n")) == (1, 1)

@@ -1,4 +1,4 @@
-"""`MaskedLM`: what it computes, reports, keeps and exports."""
+"""`MaskedLM`: computation, metrics, saving and export."""
 
 import keras
 import numpy as np

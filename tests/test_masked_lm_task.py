@@ -1,4 +1,4 @@
-"""`MaskedLM` on texts: masks drawn anew, what is reported, what is filled."""
+"""`MaskedLM` on texts: new masks in every epoch, metrics, and filled masks."""
 
 import keras
 import numpy as np
@@ -59,7 +59,7 @@ def test_a_share_of_the_tokens_is_masked_and_most_become_the_mask(task):
     )
     labels = np.concatenate([batch["masked_lm_ids"].ravel() for batch in found])
     assert np.mean(shown == VOCABULARY.mask_id) == pytest.approx(0.8, abs=0.04)
-    # A tenth stays on purpose, and of a tenth that is random one in five happens to be right.
+    # A tenth is unchanged on purpose, and one in five of the random tenth equals the original by chance.
     assert np.mean(shown == labels) == pytest.approx(0.12, abs=0.04)
     assert not set(labels) & {VOCABULARY.cls_id, VOCABULARY.sep_id, VOCABULARY.pad_id}
 

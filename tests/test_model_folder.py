@@ -1,4 +1,4 @@
-"""Model folders: what is saved comes back, what does not fit is refused with a clear message."""
+"""Model folders are read as they were saved, and inconsistent ones are refused with a clear message."""
 
 import json
 import shutil
@@ -197,7 +197,7 @@ def test_a_vocabulary_of_another_size_is_refused_on_loading(pretrainer_folder):
 def test_weights_of_another_shape_are_refused(pretrainer_folder, change):
     edit_config(pretrainer_folder, **change)
     with pytest.raises(
-        InputError, match="(has the shape .*by its config it should be|is incomplete: .* are missing: encoder/layer_2)"
+        InputError, match="(has the shape .*but its config requires|is incomplete: .* are missing: encoder/layer_2)"
     ):
         BertPretrainer.from_pretrained(pretrainer_folder)
 
@@ -219,7 +219,7 @@ def test_a_config_of_google_alone_does_not_say_whose_weights_these_are(pretraine
 
 def test_the_class_of_a_stranger_is_named(pretrainer_folder):
     edit_config(pretrainer_folder, keras_bert={"model": "mine>Poet"})
-    with pytest.raises(InputError, match="the weights are of 'mine>Poet', which is not known here. Import the module"):
+    with pytest.raises(InputError, match="the weights are of 'mine>Poet', which is unknown. Import the module"):
         BertPretrainer.from_pretrained(pretrainer_folder)
 
 

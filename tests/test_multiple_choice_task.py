@@ -1,4 +1,4 @@
-"""Multiple choice of texts: prompts and choices in, the choices that are taken out."""
+"""Multiple choice on texts: from prompts and choices to the selected choices."""
 
 import keras
 import numpy as np

@@ -1,4 +1,4 @@
-"""Models whose checkpoint lacks a part: they say so until the part is trained, and commands refuse to answer."""
+"""Models whose checkpoint lacks a part warn until the part is trained, and commands refuse to answer with them."""
 
 import keras
 import numpy as np
@@ -124,7 +124,7 @@ def test_whatever_trains_a_model_ends_the_warning(training):
 def test_untrained_parts_are_not_stored_and_trained_ones_are(format, tmp_path, capsys):
     model = classifier(with_pooler=False)
     model.save_pretrained(tmp_path / "untrained", format=format)
-    assert "left out, because nothing has trained it: classifier, pooler" in capsys.readouterr().out
+    assert "left out, because it is not trained: classifier, pooler" in capsys.readouterr().out
     assert read_checkpoint(tmp_path / "untrained").heads == ()
     again = SequenceClassifier.from_pretrained(tmp_path / "untrained", **LABELS)
     with pytest.raises(UntrainedWarning):

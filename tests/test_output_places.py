@@ -1,4 +1,4 @@
-"""Commands that write say that they cannot before the work: before a model is loaded or a server is asked."""
+"""Commands check their output before the work: before a model is loaded or a server is asked."""
 
 import importlib
 import sys

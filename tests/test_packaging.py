@@ -110,7 +110,7 @@ def test_seqeval_whose_build_can_fail_is_only_an_oracle_of_tests(wheel):
 
 
 def run_quickstart(installed, folder, *arguments):
-    """Runs keras-bert-quickstart in a folder whose keras_bert.py, and a path whose Python, must not be used."""
+    """Runs keras-bert-quickstart in a folder whose keras_bert.py, and a path whose Python must not be used."""
     (folder / "keras_bert.py").write_text("raise SystemExit('the current folder was imported from')")
     (folder / "bin").mkdir()
     other_python = folder / "bin" / "python"

@@ -251,7 +251,7 @@ def test_records_without_labels_are_refused_by_name():
 def packed(x, rows, length, places):
     """The records of `x` packed as `rows` (lists of their numbers) say, in rows of `length` with `places` sequences.
 
-    The masked tokens of a row stand in the order of its sequences, and unused places are 0, as the records have them.
+    The masked tokens of a row are in the order of its sequences, and unused entries are 0, as in records.
     """
     num_predictions = places * x["masked_lm_ids"].shape[1]
     result = {

@@ -1,4 +1,4 @@
-"""The pre-training run on tiny records that can be learnt: it learns, goes on after a kill, writes Google's files."""
+"""The pre-training run on tiny records that can be learnt: it learns, resumes after a kill, writes Google's files."""
 
 import gzip
 import json
@@ -276,7 +276,7 @@ def test_records_of_another_vocabulary_are_refused(records, finished, tmp_path):
     reordered = Vocabulary(VOCABULARY.tokens[::-1])
     with pytest.raises(InputError, match="The given vocabulary is not that of"):
         evaluate_pretrainer(finished, same, vocabulary=reordered)
-    # Before the training, and not hours later.
+    # Before the training, instead of hours later.
     VOCABULARY.save(tmp_path / "vocab.txt")
     CONFIG.save(tmp_path / "config.json")
     common = ["--do_train", f"--output_dir={tmp_path}/new", f"--bert_config_file={tmp_path}/config.json"]
@@ -314,7 +314,7 @@ def test_damage_met_on_the_way_is_one_line_that_names_the_file(finished, tmp_pat
     data = pathlib.Path(write_records(path, num_records=400)).read_bytes()
     if compression:
         data = gzip.compress(data) if compression == "gzip" else pytest.importorskip("zstandard").compress(data)
-    # Read without shuffling or in the first epoch: between the middle and the end.
+    # Without shuffling, or in the first epoch: between the middle and the end.
     path.write_bytes(data[: len(data) * 3 // 4] + b"damage" + data[len(data) * 3 // 4 + 6 :])
     for use in (
         lambda: pretrain(tmp_path / "run", str(path), **{**RUN, "num_train_steps": 60}),
@@ -396,7 +396,7 @@ def test_the_commands_masking_flags_are_for_records_without_masks(records, tmp_p
     assert settings["masking"] == {"masked_lm_prob": 0.4, "do_whole_word_mask": True}
     assert settings["max_predictions_per_seq"] == 4
 
-    # Before the training, and not hours later.
+    # Before the training, instead of hours later.
     process = run_command(flags[0], "--eval_input_file=none.tfrecord", *flags[2:])
     assert "error: No file matches none.tfrecord" in process.communicate(timeout=60)[1]
     assert process.returncode == 1
@@ -409,6 +409,6 @@ def test_the_command_says_what_is_wrong_in_one_line(tmp_path):
     assert err.strip().splitlines()[-1].startswith("error: ")
     assert "Traceback" not in err
     process = run_command("--input_file=none.tfrecord", f"--output_dir={tmp_path}")
-    assert "Nothing to do: give --do_train, --do_eval or both." in process.communicate(timeout=60)[1]
+    assert "Nothing to do. Give --do_train, --do_eval or both." in process.communicate(timeout=60)[1]
     process = run_command("--input_file=none.tfrecord", f"--output_dir={tmp_path}", "--do_train", "--keep_best")
-    assert "To keep the best model, records are needed that it is not trained on" in process.communicate(timeout=60)[1]
+    assert "--keep_best needs records that the model is not trained on" in process.communicate(timeout=60)[1]

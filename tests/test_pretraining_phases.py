@@ -78,7 +78,7 @@ def test_the_second_phase_has_its_own_rates_rows_and_batches(whole, short, secon
 
 
 def test_the_second_phase_goes_on_with_weights_and_moments(whole):
-    """Its first update has a rate of 0: the weights stay. `0.999 v + 0.001 g^2` is never below `0.999 v`."""
+    """Its first update has a rate of 0: the weights do not change. `0.999 v + 0.001 g^2` is never below `0.999 v`."""
     (updates, weights, velocities), (updates_after, weights_after, velocities_after) = whole[1][5:7]
     assert (updates, updates_after) == (6, 7)
     for left, right in zip(weights, weights_after, strict=True):

@@ -59,9 +59,9 @@ def are_equal(first, second):
             {"max_sequences_per_row": 11, "max_seq_length": 32},
             "max_sequences_per_row=11 sequences do not fit into max_seq_length=32 tokens. Use 10 or fewer",
         ),
-        ({"dynamic_masking": True, "do_whole_word_mask": True}, "dynamic_masking leaves masking to those who read"),
-        ({"dynamic_masking": True, "max_ngram_size": 3}, "dynamic_masking leaves masking to those who read"),
-        ({"dynamic_masking": True, "replacement_tokens": "vocabulary"}, "dynamic_masking leaves masking to those"),
+        ({"dynamic_masking": True, "do_whole_word_mask": True}, "records are masked while they are read"),
+        ({"dynamic_masking": True, "max_ngram_size": 3}, "records are masked while they are read"),
+        ({"dynamic_masking": True, "replacement_tokens": "vocabulary"}, "records are masked while they are read"),
     ],
 )
 def test_options_out_of_range_or_in_contradiction_are_refused(changes, message):
@@ -110,7 +110,7 @@ def test_records_without_a_sentence_task_have_one_segment_and_labels_of_no_weigh
     assert not made["segment_ids"].any()
     assert not made["next_sentence_labels"].any()
     assert not made["next_sentence_weights"].any()
-    # Some go over the end of a document: a [SEP] before the last.
+    # Some sequences cross the end of a document: they have a [SEP] before the last.
     assert ((made["input_ids"] == VOCABULARY.sep_id).sum(axis=1) > 1).any()
 
 
@@ -135,7 +135,7 @@ def test_packed_records_number_their_sequences_and_say_where_each_begins():
         {"do_whole_word_mask": True},
         {"max_ngram_size": 4},
         {"sentence_task": "none"},
-        # More sequences than a row has masks for: what is masked has a target all the same.
+        # More sequences than masks in a row: masked tokens still have targets.
         {"max_sequences_per_row": 4, "max_predictions_per_seq": 2, "short_seq_prob": 1.0},
     ],
 )
@@ -158,7 +158,7 @@ def test_what_is_drawn_follows_from_seed_pass_shard_and_block():
         assert not are_equal(made, records(**changes))
     assert not are_equal(records(shard=1), records(block_number=1))
     assert not are_equal(records(shard=1, block_number=2), records(shard=2, block_number=1))
-    # A pass does not depend on how many follow, and none is like another.
+    # A pass does not depend on the number of passes, and all differ.
     one = len(records(dupe_factor=1)["input_ids"])
     assert are_equal(records(dupe_factor=1), {name: values[:one] for name, values in made.items()})
     assert not np.array_equal(made["input_ids"][:20], made["input_ids"][one : one + 20])

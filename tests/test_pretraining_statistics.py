@@ -1,7 +1,7 @@
-"""The laws that pre-training records follow, tested on real text.
+"""Statistical tests of pre-training records, on real text.
 
-Seeds are fixed, so that a test passes always or never. `LEAST_P` is how improbable an outcome may be that passes: that
-a right implementation fails with a new seed is as rare.
+Seeds are fixed, so a test always passes or never. `LEAST_P` is the lowest probability of an accepted outcome, and so
+the probability that a correct implementation fails with a new seed.
 """
 
 import math
@@ -49,7 +49,7 @@ def records(wikipedia, num_batches=None, **options):
 
 
 def unmasked(made):
-    """The `input_ids` as they were, and bool (N, S): where something is to be predicted."""
+    """Returns the original `input_ids`, and bool (N, S), the positions to predict."""
     input_ids = made["input_ids"].copy()
     row, place = np.nonzero(made["masked_lm_weights"])
     position = made["masked_lm_positions"][row, place]
@@ -64,7 +64,7 @@ def generator(seed):
 
 
 def assert_follows(counts, expected, factor=1.0):
-    """Chi-square test of counts against what is expected of them; rare outcomes are taken together.
+    """Chi-square test of counts against their expectations. Rare outcomes are combined.
 
     `factor` is the variance of a count divided by its expectation, where draws are without replacement.
     """
@@ -80,7 +80,7 @@ def assert_follows(counts, expected, factor=1.0):
 
 
 def assert_same_law(first, second):
-    """Two samples of small whole numbers come from one law: chi-square on the counts, and Kolmogorov-Smirnov."""
+    """Checks that two samples of integers have the same distribution: chi-square on counts, and Kolmogorov-Smirnov."""
     size = int(max(np.max(first), np.max(second))) + 1
     table = np.stack([np.bincount(first, minlength=size), np.bincount(second, minlength=size)])
     is_rare = table.sum(axis=0) < 20
@@ -144,7 +144,7 @@ def google_pair_lengths(documents, max_seq_length, short_seq_prob, rng):
 
 
 def google_and_our_pairs(block, max_seq_length, short_seq_prob, num_passes):
-    """Pairs as rows (document, length of A, length of B, is random): Google's algorithm's, and ours."""
+    """Pairs as rows (document, length of A, length of B, is random), of Google's algorithm and of ours."""
     lengths = np.split(np.diff(block.sentence_offsets), block.document_offsets[1:-1])
     documents = [document.tolist() for document in lengths]
     theirs, ours = [], []
@@ -161,7 +161,7 @@ def assert_same_pairs(theirs, ours, max_seq_length):
     for column in (1, 2, 3):
         assert_same_law(ours[:, column], theirs[:, column])
     assert_same_law(ours[:, 1] + ours[:, 2], theirs[:, 1] + theirs[:, 2])
-    # How both lengths and the label go together, on a grid of 5 x 5 x 2.
+    # The joint distribution of both lengths and the label, on a grid of 5 x 5 x 2.
     cells = [np.minimum(pairs[:, 1:3] * 5 // max_seq_length, 4) @ [10, 2] + pairs[:, 3] for pairs in (ours, theirs)]
     assert_same_law(*cells)
 
@@ -175,7 +175,7 @@ def test_lengths_and_labels_are_those_of_googles_algorithm(wikipedia, max_seq_le
 
 @pytest.mark.parametrize("short_seq_prob", [0.1, 1.0])
 def test_short_documents_give_the_lengths_and_labels_of_googles_algorithm(wikipedia, short_seq_prob):
-    # Every ten sentences are a document. What a document gives goes together, so one pair of each is compared.
+    # Every ten sentences are a document. The pairs of a document are dependent, so one pair of each is compared.
     block, _ = wikipedia
     bounds = np.append(np.arange(0, block.num_sentences, 10), block.num_sentences)
     block = DocumentBlock(block.tokens, block.sentence_offsets, bounds)
@@ -203,7 +203,7 @@ def test_no_random_next_is_from_the_same_document_and_every_real_one_follows(wik
 
 
 def test_random_and_real_nexts_are_in_balance(wikipedia):
-    # With sentences shorter than half the room, a chunk has two at least, but for the last of a document.
+    # With sentences shorter than half the room, a chunk has at least two, except for the last of a document.
     block, _ = wikipedia
     sentences = np.arange(0, 40_001)
     block = DocumentBlock(block.tokens, 30 * sentences, sentences[::200])
@@ -215,12 +215,12 @@ def test_random_and_real_nexts_are_in_balance(wikipedia):
 
 def test_random_nexts_come_from_all_other_documents_and_sentences_alike(wikipedia):
     block, _ = wikipedia
-    # With so much room nothing is cut, and the second segment begins where it was drawn.
+    # With enough room nothing is cut, so the second segment begins at the drawn position.
     drawn = [draw_pairs(block, seed, max_seq_length=10**7) for seed in range(40)]
     pairs = np.concatenate([starts[labels == 1] for starts, _, labels in drawn])
     own, other = document_of_token(block, pairs).T
     num_documents = block.num_documents
-    # From each document, every other is as likely.
+    # All other documents are equally probable.
     own_counts = np.bincount(own, minlength=num_documents)
     assert_follows(np.bincount(other, minlength=num_documents), own_counts.sum() - own_counts)
     assert scipy.stats.kstest((other + generator(1).random(len(other))) / num_documents, "uniform").pvalue > LEAST_P
@@ -230,7 +230,7 @@ def test_random_nexts_come_from_all_other_documents_and_sentences_alike(wikipedi
     first, end = block.document_offsets[other], block.document_offsets[other + 1]
     place = (sentence - first + generator(0).random(len(sentence))) / (end - first)
     assert scipy.stats.kstest(place, "uniform").pvalue > LEAST_P
-    # And the two have nothing to do with each other.
+    # The two are independent.
     assert scipy.stats.spearmanr(own, other).pvalue > LEAST_P
 
 
@@ -241,8 +241,8 @@ def test_half_of_the_pairs_are_swapped_and_the_others_in_order(wikipedia):
     assert (documents[:, 0] == documents[:, 1]).all()
     assert (starts[:, 0] > starts[:, 1]).tolist() == (labels == 1).tolist()
     assert scipy.stats.binomtest(int(labels.sum()), len(labels), 0.5).pvalue > LEAST_P
-    # What comes first in the text has the same length whether it was swapped or not, and the other follows it. (Cutting
-    # takes from the second segment first.)
+    # The first segment in the text has the same length distribution with and without a swap, and the second follows it.
+    # (Cutting shortens the second segment first.)
     is_uncut = lengths.sum(axis=1) < 125
     in_text_order = np.where((labels == 1)[:, None], starts[:, ::-1], starts)[is_uncut]
     first_lengths = np.where(labels == 1, lengths[:, 1], lengths[:, 0])[is_uncut]
@@ -303,13 +303,13 @@ def test_targets_become_mask_stay_or_become_random_tokens(wikipedia, replacement
     else:
         share = 1 - len(vocabulary.text_ids()) / len(vocabulary)
         assert scipy.stats.binomtest(int(is_special.sum()), len(is_special), share).pvalue > LEAST_P
-    # What becomes of a token has nothing to do with where it stands.
+    # The replacement of a token is independent of its position.
     column = np.nonzero(is_predicted)[1]
     assert scipy.stats.spearmanr(column, is_masked).pvalue > LEAST_P
 
 
 def chosen_ranks(made, num_text, num_chosen):
-    """Of rows with so many text tokens and targets: the targets' places among the text tokens, (rows, targets)."""
+    """Returns the targets' indices among the text tokens, (rows, targets), for rows with these numbers of both."""
     original, is_predicted = unmasked(made)
     is_text = ~np.isin(original, SPECIAL_IDS)
     rows = (is_text.sum(axis=1) == num_text) & (is_predicted.sum(axis=1) == num_chosen)
@@ -324,7 +324,7 @@ def test_every_subset_of_the_tokens_is_as_likely(wikipedia):
     assert len(ranks) > 20_000
     # Of k of n without replacement, a count varies less than k independent ones would.
     assert_follows(np.bincount(ranks.ravel(), minlength=n), np.ones(n), factor=(n - k) / (n - 1))
-    # The first target, and the steps from each to the next, have the law of the smallest of k of n.
+    # The first target, and the steps between targets, are distributed like the smallest of k of n.
     smallest = [math.comb(n - 1 - first, k - 1) for first in range(n)]
     assert_follows(np.bincount(ranks[:, 0], minlength=n), smallest)
     assert_follows(np.bincount(ranks[:, 10] - ranks[:, 9] - 1, minlength=n), smallest)
@@ -349,7 +349,7 @@ def words_of_rows(original, vocabulary):
 
 
 def draw_spans(words, budget, most_words, p, rng):
-    """The law of spans as docs/pretraining_data.md states it, one word at a time: lists of positions."""
+    """Draws spans as docs/pretraining_data.md describes, word by word. Returns lists of positions."""
     lengths = range(1, most_words + 1)
     weights = [(1 - p) ** (length - 1) for length in lengths]
     used, spans = set(), []
@@ -416,7 +416,7 @@ def facts_of(words, predicted):
 
 @pytest.mark.parametrize(("max_ngram_size", "p"), [(10, 0.2), (5, 0.5), (3, 1e-9)])
 def test_span_lengths_are_geometric_cut_off_and_scaled(max_ngram_size, p):
-    # A single segment of one-token words; what is drawn first in a row can only be cut off at the segment's end.
+    # A single segment of one-token words; the first span of a row can only be cut off at the segment's end.
     rows, columns = 40_000, 100
     is_text = np.ones((rows, columns), bool)
     options = MaskingOptions(max_ngram_size=max_ngram_size, ngram_geometric_p=p)
@@ -427,7 +427,7 @@ def test_span_lengths_are_geometric_cut_off_and_scaled(max_ngram_size, p):
     lengths = np.bincount(spans[is_first], minlength=rows)
     starts = np.full(rows, columns)
     np.minimum.at(starts, spans[is_first], chosen[is_first] % columns)
-    # Uniform starts, over all words.
+    # Starts are distributed uniformly over all words.
     assert_follows(np.bincount(starts, minlength=columns), np.ones(columns))
     is_free = starts <= columns - max_ngram_size
     law = np.concatenate([[0.0], (1 - p) ** np.arange(max_ngram_size)])
@@ -435,7 +435,7 @@ def test_span_lengths_are_geometric_cut_off_and_scaled(max_ngram_size, p):
     if (max_ngram_size, p) == (10, 0.2):
         # As in the paper: "the mean span length is 3.8".
         assert lengths[is_free].mean() == pytest.approx(3.8, abs=0.05)
-    # Near the end a span has the words that are left, if it should have more.
+    # Near the end, a longer span gets only the remaining words.
     at_end = np.bincount(lengths[starts == columns - 2], minlength=3)
     assert_follows(at_end, [0, law[1], law[2:].sum()])
     assert (np.bincount(chosen // columns) == max_ngram_size).all()
@@ -462,18 +462,18 @@ def test_actions_are_drawn_once_for_each_word_or_span(wikipedia, max_ngram_size)
     made = records(wikipedia, num_batches=20, **options)
     original, is_predicted = unmasked(made)
     action = np.where(made["input_ids"] == vocabulary.mask_id, 0, np.where(made["input_ids"] == original, 1, 2))
-    # Neighbouring pieces of a word have the same fate, but for a random token that is the token itself.
+    # Neighbouring pieces of a word have the same action, except for random tokens that equal the original.
     is_piece = masking_vocabulary.is_continuation[original] & is_predicted
     is_piece[:, 1:] &= is_predicted[:, :-1]
     row, column = np.nonzero(is_piece)
     assert len(row) > 5_000
     assert (action[row, column] != action[row, column - 1]).sum() <= 2
-    # And the words 80, 10 and 10 %. A row may have several words of a span: only its first target is counted.
+    # The shares of words are 80, 10 and 10 %. A row may have several words of a span: only its first target is counted.
     first = np.argmax(is_predicted, axis=1)
     counts = np.bincount(action[np.arange(len(first)), first], minlength=3)
     assert_follows(counts, [0.8, 0.1, 0.1])
     if max_ngram_size:
-        # In spans, words side by side have mostly the same fate; by chance alone it would be 66 %.
+        # In spans, neighbouring words mostly have the same action; by chance it would be 66 %.
         row, column = np.nonzero(is_predicted[:, 1:] & is_predicted[:, :-1])
         assert (action[row, column] == action[row, column + 1]).mean() > 0.9
 
@@ -518,7 +518,7 @@ def test_packed_rows_are_full_and_every_sequence_has_the_masks_of_a_row_of_its_o
     assert (targets[is_unlimited] == wanted[is_unlimited]).all()
     assert (targets[~is_unlimited].sum(axis=1) == max_predictions_per_seq).all()
     assert 0.9 < is_unlimited.mean() < 1
-    # The labels are in balance in every place of the row: as many as without packing.
+    # The labels are balanced at every position of the row, as without packing.
     is_used = made["next_sentence_weights"] > 0
     plain = records(wikipedia, max_seq_length=max_seq_length)["next_sentence_labels"].mean()
     labels = made["next_sentence_labels"]

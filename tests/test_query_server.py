@@ -1,4 +1,4 @@
-"""Asking a server from the command line, and answers as people read them."""
+"""Asking a server from the command line, and readable answers."""
 
 import contextlib
 import io
@@ -74,7 +74,7 @@ def test_each_line_is_a_question_and_those_before_a_wrong_one_are_answered():
     assert list(read_rows([b"\r\n", b"a\n"], ("text",))) == [(b"",), (b"a",)]
     assert list(read_rows([b"\n", b"a\tb\n"], ("text", "text_b"))) == [(b"", b""), (b"a", b"b")]
     for line in (b"\n", b"Who?\n", b"Who?\t \n"):
-        with pytest.raises(InputError, match="Line 1 cannot be asked: it has no context behind a tab"):
+        with pytest.raises(InputError, match="Line 1 cannot be asked: it has no context after a tab"):
             list(read_rows([line], ("question", "context")))
 
 
@@ -97,7 +97,7 @@ def test_status_and_metadata_are_shown(server):
 def test_what_cannot_be_asked_is_one_clear_line(server):
     for arguments, message in [
         (["--model=other", "--text=a"], "Servable not found for request: Latest(other)"),
-        (["--model=toy", "--signature=no", "--text=a"], "has no signature 'no'. It has add, classify, echo, length,"),
+        (["--model=toy", "--signature=no", "--text=a"], "has no signature 'no'. It has: add, classify, echo, length,"),
         (
             ["--model=toy", "--signature=add", "--text=a"],
             "takes a, b in add, which cannot be asked from a command line",
@@ -106,7 +106,7 @@ def test_what_cannot_be_asked_is_one_clear_line(server):
         (["--model=toy", "--text=a", "--version=2"], "Servable not found for request: Specific(toy, 2)"),
         (["--model=toy"], "No text was given. Use --text=..., or write texts to standard input"),
         (["--model=toy", "--url=https://h", "--ca_file=no.pem", "--text=a"], "Cannot read --ca_file=no.pem"),
-        (["--model=toy", "--url=ftp://127.0.0.1:1", "--grpc", "--text=a"], "with --grpc; write host:port"),
+        (["--model=toy", "--url=ftp://127.0.0.1:1", "--grpc", "--text=a"], "With --grpc, --url must be host:port"),
         (["--model=toy", "--url=127.0.0.1:8501", "--text=a"], "is not the URL of a server. Write http://host:port"),
     ]:
         code, shown, error = query(f"--url={server.url}", *arguments)

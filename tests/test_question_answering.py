@@ -1,4 +1,4 @@
-"""Windows of contexts and places of answers, against Google's algorithm written with loops (google_squad.py)."""
+"""Windows of contexts and positions of answers equal those of Google's algorithm with loops (google_squad.py)."""
 
 import numpy as np
 import pytest
@@ -34,7 +34,7 @@ def test_a_long_context_is_seen_through_windows_that_overlap():
     ]
     assert windows.rows["segment_ids"][2].tolist() == [0, 0, 0, 1, 1, 1, 1, 0]
     assert windows.rows["input_mask"][2].tolist() == [1, 1, 1, 1, 1, 1, 1, 0]
-    # c has a token on either side in the first window, none to its left in the second; f likewise in the third.
+    # In the first window, c has a token on either side; in the second, none to its left. So has f in the third.
     assert windows.best_window[0].tolist() == [0, 0, 0, 1, 1, 2, 2]
 
 
@@ -103,7 +103,8 @@ def test_windows_and_answers_of_squad_are_those_of_googles_algorithm(shared_data
             assert windows.rows["input_mask"][row].tolist() == [1] * len(ids) + padding
             second = len(ids) - 1 - window.tokens.index("[SEP]")
             assert windows.rows["segment_ids"][row].tolist() == [0] * (len(ids) - second) + [1] * second + padding
-            # Where the answer ends inside a word, Google takes all tokens of the word, and here those that it touches.
+            # Where the answer ends inside a word, Google takes all tokens of the word, but this project only those that
+            # overlap it.
             assert starts[row] >= window.start or not starts[row]
             assert ends[row] <= window.end or not window.end
             if window.tokens[window.start : window.end + 1] == window.tokens[starts[row] : ends[row] + 1]:
@@ -152,7 +153,7 @@ def test_an_answer_that_is_not_where_it_says_is_looked_for_nearby():
     assert find_answer(context, Answer("a b", 9)) == (10, 13)
     assert find_answer(context, Answer("a  b", 0)) == (5, 8)
     assert find_answer(context, Answer("a b", -1)) == (5, 8)
-    # A place before the context does not count from its end.
+    # A position before the context does not count from its end.
     assert find_answer("a bxx", Answer("a b", -5)) == find_answer("a bxx", Answer("a b", 99)) == (0, 3)
     assert find_answer("xxa bxx", Answer("a b", -5)) == (2, 5)
     assert find_answer(context, Answer("c", 0)) is None

@@ -1,4 +1,4 @@
-"""What docs/question_answering.md says is so: its programs and commands run as they stand."""
+"""docs/question_answering.md is correct: its programs and commands run unchanged."""
 
 import json
 import pathlib

@@ -1,4 +1,4 @@
-"""What an exported model of questions and contexts answers is what `predict` says, with bytes for characters."""
+"""An exported question answering model answers like `predict`, with offsets in bytes instead of characters."""
 
 import json
 

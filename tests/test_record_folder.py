@@ -81,7 +81,7 @@ def test_a_finished_run_is_known_again(tmp_path, records):
     with pytest.raises(InputError, match=r"holds records that were made with options=\{'seed': 1\}, not \{'seed': 2\}"):
         other.finished_run(str(tmp_path))
     (tmp_path / "b.tfrecord").write_bytes(b"")
-    with pytest.raises(InputError, match="b.tfrecord is not what was written there"):
+    with pytest.raises(InputError, match="b.tfrecord is missing or has another size"):
         folder.finished_run(str(tmp_path))
 
 
@@ -109,7 +109,7 @@ def test_verify_finds_what_is_wrong_and_names_every_file(tmp_path, records):
     with pytest.raises(InputError) as caught:
         verify_records(manifest)
     message = str(caught.value)
-    assert message.startswith("3 file(s) are not as they were written")
+    assert message.startswith("3 file(s) differ from what was written")
     for problem in (
         "a.tfrecord has other bytes than",
         f"b.tfrecord has {len(data) - 1} bytes instead of",
@@ -123,7 +123,7 @@ def test_verify_finds_what_is_wrong_and_names_every_file(tmp_path, records):
 
 def test_a_manifest_that_is_missing_damaged_or_of_another_kind_is_refused(tmp_path):
     path = tmp_path / "manifest.json"
-    with pytest.raises(InputError, match="There is no .*manifest.json: nothing says what the records beside it"):
+    with pytest.raises(InputError, match="There is no .*manifest.json, so the records beside it"):
         verify_records(str(path))
     path.write_text("{")
     with pytest.raises(InputError, match="manifest.json is damaged: it is not JSON"):

@@ -20,7 +20,7 @@ KINDS = {
 
 
 def write(path, left_out=(), aliases=None, **form):
-    """Two records of ones, 8 columns wide and with 2 predictions unless told otherwise."""
+    """Two records of ones, with 8 columns and 2 predictions by default."""
     form = {"max_seq_length": 8, "max_predictions_per_seq": 2, **form}
     description = [feature for feature in features.pretraining_features(**form) if feature.name not in left_out]
     if aliases:

@@ -122,7 +122,7 @@ def test_a_window_mixes_the_files_of_its_group(tmp_path):
     first = sum(numbers(batches(folder, 4, batch_size=5)), [])
     assert len({(number - 5) // 100 for number in first}) == 4
     assert first != sorted(first)
-    # Of a group's files, as many of one as of another: 5 of each in 20.
+    # Equally many records of each file of a group: 5 of each in 20.
     assert np.bincount([(number - 5) // 100 for number in first]).tolist() == [5] * 4
 
 

@@ -1,4 +1,4 @@
-"""The counts, against records in which everything can be counted by hand; and every suspicion, one by one."""
+"""The counts equal those of records that can be counted by hand; and every warning is tested, one by one."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Runs that are stopped in any way end like undisturbed runs."""
+"""Runs that are stopped and resumed end like undisturbed runs."""
 
 import os
 import random
@@ -29,9 +29,9 @@ RUN = {
     "save_checkpoints_steps": 10,
     "seed": 7,
 }
-# Each kill takes the start of a process: the target kill-proofs of the Makefile asks for more.
+# Few kills, since each needs the start of a process. The Makefile's target kill-proofs makes more.
 NUM_KILLS = int(os.environ.get("KERAS_BERT_KILLS", "3"))
-# The run of the command: below 200 steps, for from there on XLA would compile for longer than all steps take.
+# The run of the command: below 200 steps, since from there on XLA would compile for longer than all steps take.
 WHOLE = {"num_train_steps": 180, "num_warmup_steps": 20, "save_checkpoints_steps": 3}
 FLAGS = ["--do_train", "--train_batch_size=16", "--learning_rate=1e-2", "--random_seed=7"]
 FLAGS += [f"--{name}={value}" for name, value in WHOLE.items()]

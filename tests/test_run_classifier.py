@@ -124,15 +124,18 @@ def test_a_label_that_training_lacks_is_found_before_training(folder):
 @pytest.mark.parametrize(
     ("make_flags", "message"),
     [
-        (lambda folder: [], "Nothing to do: give --do_train, --do_eval, --do_predict"),
-        (lambda folder: ["--do_train"], "There is nothing to train on: give --train_file or --data_dir."),
+        (lambda folder: [], "Nothing to do. Give --do_train, --do_eval, --do_predict"),
+        (lambda folder: ["--do_train"], "There is nothing to train on. Give --train_file or --data_dir."),
         (lambda folder: ["--do_train", f"--train_file={folder}/none.tsv"], "There is no file"),
         (lambda folder: ["--do_train", f"--data_dir={folder}/out"], "There is no folder"),
         (
             lambda folder: ["--do_train", f"--data_dir={folder}", "--keep_best"],
-            "To keep the best model, dev examples are needed: give --do_eval and --dev_file.",
+            "--keep_best needs dev examples. Give --do_eval and --dev_file.",
         ),
-        (lambda folder: ["--do_train", f"--data_dir={folder}", "--grid"], "A grid of runs trains and evaluates"),
+        (
+            lambda folder: ["--do_train", f"--data_dir={folder}", "--grid"],
+            "A grid of runs needs training and evaluation",
+        ),
         (lambda folder: ["--do_eval", f"--data_dir={folder}", "--teacher=large"], "--teacher is for training"),
         (lambda folder: ["--do_train", "--task_name=SNLI"], "task_name must be a task of GLUE: CoLA, SST-2"),
         (
@@ -149,7 +152,7 @@ def test_a_label_that_training_lacks_is_found_before_training(folder):
         ),
         (
             lambda folder: ["--do_train", "--do_eval", f"--data_dir={folder}", f"--dev_file={folder}/pairs.tsv"],
-            "train.tsv has one text in a row, but",
+            "train.tsv has one text per row, but",
         ),
         (lambda folder: ["--do_train", f"--train_file={folder}/ragged.tsv"], "ragged.tsv: line 3 has 1 columns, but 2"),
         (lambda folder: ["--do_train", f"--train_file={folder}/empty.csv"], "empty.csv: line 2: the text in column"),

@@ -103,8 +103,8 @@ def test_predictions_keep_sentences_and_documents():
 @pytest.mark.parametrize(
     ("make_flags", "message"),
     [
-        (lambda folder: [], "Nothing to do: give --do_train, --do_eval, --do_predict"),
-        (lambda folder: ["--do_train"], "There is nothing to train on: give --train_file or --data_dir."),
+        (lambda folder: [], "Nothing to do. Give --do_train, --do_eval, --do_predict"),
+        (lambda folder: ["--do_train"], "There is nothing to train on. Give --train_file or --data_dir."),
         (lambda folder: ["--do_train", f"--train_file={folder}/none.conll"], "There is no file"),
         (
             lambda folder: ["--do_eval", "--do_train", f"--data_dir={folder}", "--labels=O,B-PER,I-PER"],

@@ -164,7 +164,7 @@ NO_ANSWER = {"id": "1", "context": "ada", "question": "who?", "answers": {"text"
 @pytest.mark.parametrize(
     ("arguments", "content", "message"),
     [
-        ([], None, "Nothing to do: give --do_train, --do_predict or both"),
+        ([], None, "Nothing to do. Give --do_train, --do_predict or both"),
         (["--do_train"], None, "--do_train needs --train_file."),
         (["--do_predict"], None, "--do_predict needs --predict_file."),
         (["--do_train", "--train_file={file}"], "{", "line 1"),

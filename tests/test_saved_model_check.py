@@ -1,4 +1,4 @@
-"""The check of SavedModels: every trap is found in a SavedModel that has it, and a sound one is left in peace."""
+"""The check of SavedModels: every problem is found in a SavedModel that has it, and a sound one has no findings."""
 
 import json
 import os
@@ -112,7 +112,7 @@ def test_operations_are_missing_in_some_servers_only(trapped):
     missing = {
         finding.where.split(",")[0]: finding.happens for finding in report.findings if "operation" in finding.trap
     }
-    assert "2.12 to 2.19 does not link it" in missing["operation TFText>RoundRobinTrim"]
+    assert "2.12 to 2.19 does not include it" in missing["operation TFText>RoundRobinTrim"]
     for versions, is_missing in ((["2.20", "2.21"], False), (["2.19"], True), (["2.20", "2.12"], True)):
         found_now = found(check(report.path, versions))
         assert (("error", "missing-operation") in found_now) == is_missing, versions
@@ -306,11 +306,11 @@ def test_warm_up_requests_that_would_fail_are_errors(copied):
     classify = messages.PredictionLog()
     classify.classify_log.request.model_spec.signature_name = "serving_default"
     for record, reason in [
-        (b"\xff\xffno message", "It is no PredictionLog"),
+        (b"\xff\xffno message", "It is not a PredictionLog"),
         (messages.PredictionLog().SerializeToString(), "Unimplemented"),
-        (predict_log("other", text=[b"a"]), "asks the signature other, which is not there"),
-        (predict_log(words=[b"a"]), "gives words to signature serving_default, which takes text"),
-        (predict_log(text=[1]), "in another type"),
+        (predict_log("other", text=[b"a"]), "is for the signature other, which does not exist"),
+        (predict_log(words=[b"a"]), "sends words to signature serving_default, which takes text"),
+        (predict_log(text=[1]), "with another type"),
         (classify.SerializeToString(), "Classify needs the input 'inputs'"),
     ]:
         [finding] = warm_up_problem(copied, [good, record])
@@ -423,7 +423,7 @@ def test_the_command_prints_the_report_and_exits_with_what_it_means(sound, copie
         code, shown = run(copied, "--json", f"--batching_file={tmp_path}/batching.config")
         [warm_up, request] = [one for one in json.loads(shown.out)["findings"] if one["trap"].startswith("batching-")]
         assert (code, warm_up["severity"], request["severity"]) == (1, "error", "warning")
-        assert f"a warm-up request has {rows}. Servers join" in warm_up["happens"]
+        assert f"a warm-up request has {rows}. Servers set up" in warm_up["happens"]
         assert request["trap"] == "batching-request"
     assert run(sound, f"--batching_file={tmp_path}/none")[0] == 2
 

@@ -101,7 +101,13 @@ def test_two_short_documents_give_pairs_that_can_be_checked_by_hand():
         (0, 4, 4, 2, False),  # the first document as it is
         (0, 4, 6, 3, True),  # its first sentence, and the other document
         (4, 2, 6, 3, True),  # then its second sentence, which was not used
-        (6, 3, 0, 6, True),  # the second document has one sentence only; from the first, all ...
+        (
+            6,
+            3,
+            0,
+            6,
+            True,
+        ),  # the second document has a single sentence; the second segment is all of the first document ...
         (6, 3, 4, 2, True),  # ... or its end
     }
 
@@ -164,7 +170,7 @@ def test_a_random_next_is_never_from_the_same_document_and_a_real_one_follows():
         assert (first != second)[pairs.labels].all()
         assert (first == second)[~pairs.labels].all()
         assert (pairs.second_starts > pairs.first_starts)[~pairs.labels].all()
-        # Neither segment runs over the end of its document.
+        # No segment crosses the end of its document.
         assert (pairs.first_starts + pairs.first_lengths <= ends[first]).all()
         assert (pairs.second_starts + pairs.second_lengths <= ends[second]).all()
 
@@ -185,7 +191,7 @@ def test_random_nexts_come_from_every_other_document_alike():
     )
     counts = np.bincount((sources[sources >= 10] - 10) // 3, minlength=10)
     expected = counts.sum() / 10
-    # Chi-square with 9 degrees of freedom; 50 is passed by chance once in ten million.
+    # Chi-square with 9 degrees of freedom; 50 is exceeded by chance once in ten million.
     assert ((counts - expected) ** 2 / expected).sum() < 50
 
 
@@ -255,7 +261,7 @@ def test_short_pairs_have_every_length_from_two_tokens_to_the_room_alike():
     assert counts[:2].sum() == 0
     assert len(counts) == 9
     expected = counts.sum() / 7
-    # Chi-square with 6 degrees of freedom; 45 is passed by chance once in ten million.
+    # Chi-square with 6 degrees of freedom; 45 is exceeded by chance once in ten million.
     assert ((counts[2:] - expected) ** 2 / expected).sum() < 45
 
 

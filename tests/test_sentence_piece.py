@@ -1,4 +1,4 @@
-"""SentencePiece: ids against the library behind ALBERT's published preparation of texts, the graph against Python."""
+"""SentencePiece: ids equal the library's after ALBERT's published preparation of texts; the graph equals Python."""
 
 import itertools
 import json
@@ -72,7 +72,7 @@ def published_ids(tokenizer, text):
 
 def texts_of(seed, count):
     texts = (text.decode("utf-8", "ignore") for _, text in generated_texts(seed, ("the", "##est", "2010,")))
-    # Python's Unicode is younger than 14.0, and a final sigma is the one context that a rule cannot see.
+    # Python's Unicode may be newer than 14.0, and a final sigma is the only context that a rule cannot see.
     texts = (text for text in texts if not re.search("[\u03a3\U0001d6ba]", text))
     return list(itertools.islice(texts, count))
 
@@ -209,15 +209,15 @@ def with_rules(trained, **changes):
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        (b"", "has 2 to 1,048,576 pieces. Received: 0"),
-        (b"\xff" * 100, "is no SentencePiece model, or a damaged one"),
-        (b"[PAD]\n[UNK]\n", "is no SentencePiece model, or a damaged one"),
-        (with_pieces()[:-3], "is no SentencePiece model, or a damaged one"),
-        (with_pieces(Piece("a", 0.0, NORMAL), Piece("a", 0.0, NORMAL)), "Piece 6 .* 'a', is there twice"),
+        (b"", "needs 2 to 1,048,576 pieces. Received: 0"),
+        (b"\xff" * 100, "is not a SentencePiece model, or it is damaged"),
+        (b"[PAD]\n[UNK]\n", "is not a SentencePiece model, or it is damaged"),
+        (with_pieces()[:-3], "is not a SentencePiece model, or it is damaged"),
+        (with_pieces(Piece("a", 0.0, NORMAL), Piece("a", 0.0, NORMAL)), "Piece 6 .* 'a', occurs twice"),
         (with_pieces(Piece("a", float("nan"), NORMAL)), "'a', has the score nan"),
         (with_pieces(Piece("a" * 513, 0.0, NORMAL)), "has no text, a zero byte, or more than 512 bytes"),
         (with_pieces(Piece("<0x41>", 0.0, 6)), "is of type 6, which is not supported"),
-        (with_pieces(Piece("b", 0.0, UNKNOWN)), "has one unknown piece. Received: .'<unk>', 'b'."),
+        (with_pieces(Piece("b", 0.0, UNKNOWN)), "must have one unknown piece. Received: .'<unk>', 'b'."),
         (SentencePieceModel((Piece("<unk>", 0, 2), Piece("a", 0, 1)), b"").to_bytes(), r"\[CLS\].* missing"),
         (SentencePieceModel((Piece("<unk>", 0, 2), Piece("a", 0, 1)), b"", b"\x18\x03").to_bytes(), "is of type 3"),
         (
@@ -249,7 +249,7 @@ def test_rules_that_would_leave_their_array_are_refused(trained, change, message
 
 
 def test_changed_bytes_do_no_harm(trained):
-    """Every result is a tokenizer that works, or one error; the library's own checks let many of these through."""
+    """The result is always a working tokenizer or one error. The library's own checks accept many of these files."""
     rules, rng = SentencePieceModel.from_bytes(trained.model).rules, random.Random(7)
     check_rules(rules)
     refused = 0
@@ -267,7 +267,7 @@ def test_changed_bytes_do_no_harm(trained):
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"do_lower_case": True, "keep_accents": True}, "do_lower_case=True and keep_accents=True. Only lower case"),
+        ({"do_lower_case": True, "keep_accents": True}, "do_lower_case=True and keep_accents=True. Supported are"),
         ({"do_lower_case": "yes"}, "do_lower_case"),
         ({"cls_token": "<s>"}, "<s> missing"),
     ],
@@ -293,7 +293,7 @@ def test_ids_of_albert_equal_the_published_preparation(albert):
 
 @pytest.mark.slow
 def test_ids_of_albert_on_wikipedia(albert, shared_data):
-    """Four paragraphs differ between the graph and Python: they hold "xxxx", which divides in two equally good ways."""
+    """Four paragraphs differ between the graph and Python: for "xxxx" two segmentations have the same score."""
     paragraphs = shared_data("corpus", "wikipedia_articles.txt").read_text("utf-8").split("\n")
     processor = SentencePieceProcessor(model_proto=albert.model)
     for text in paragraphs:
@@ -356,8 +356,8 @@ def test_a_tokenizer_json_is_read(trained, tmp_path):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"pre_tokenizer": {"type": "ByteLevel"}}, "the pre_tokenizer is .'ByteLevel'., and only Metaspace is read"),
-        ({"model": {"type": "BPE"}}, "the model is 'BPE', and only Unigram without byte_fallback is read"),
+        ({"pre_tokenizer": {"type": "ByteLevel"}}, "the pre_tokenizer is .'ByteLevel'.. Only Metaspace is supported"),
+        ({"model": {"type": "BPE"}}, "the model is 'BPE'. Only Unigram without byte_fallback is supported"),
         ({"normalizer": {"type": "NFC"}}, "the normalizer has the steps .'NFC'."),
         ({"normalizer": {"type": "Precompiled", "precompiled_charsmap": "?"}}, "precompiled_charsmap is not base64"),
         ({"model": {"type": "Unigram", "vocab": [["a"]]}}, "a piece must be a text and its score. Received: .'a'."),

@@ -88,7 +88,7 @@ def test_another_pooling_than_the_mean_is_refused_wherever_sentences_get_vectors
     ):
         with pytest.raises(InputError, match="turn texts into vectors by 'max', as modules.json"):
             use()
-    SequenceClassifier.from_pretrained(folder, labels=["no", "yes"])  # what needs no vectors of sentences
+    SequenceClassifier.from_pretrained(folder, labels=["no", "yes"])  # a model that does not use sentence vectors
 
 
 @pytest.mark.parametrize("format", ["keras_bert", "google", "huggingface"])

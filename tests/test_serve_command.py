@@ -1,4 +1,4 @@
-"""The command: it starts, says where, ends when it is told to, and refuses what it cannot do in one line."""
+"""The command starts, prints its address, stops on a signal, and reports invalid requests in one line."""
 
 import signal
 import subprocess
@@ -53,11 +53,14 @@ def test_sigterm_answers_what_is_under_way_and_exits_with_0(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "error"),
     [
-        ([], "error: Give folders of SavedModels, or --model_config_file"),
+        ([], "error: Give either folders of SavedModels or --model_config_file"),
         (["{}/none"], "error: There is no folder"),
-        (["{}", "--batching_parameters_file=x"], "error: --batching_parameters_file says how to batch."),
+        (
+            ["{}", "--batching_parameters_file=x"],
+            "error: --batching_parameters_file has no effect without --enable_batching.",
+        ),
         (["{}", "--enable_batching", "--batching_parameters_file={}/x"], "error: Cannot read"),
-        (["{}", "{}"], "error: Two models have one name."),
+        (["{}", "{}"], "error: Two models have the same name."),
         (["--model_config_file={}/x"], "error: Cannot read"),
     ],
 )

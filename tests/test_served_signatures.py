@@ -1,4 +1,4 @@
-"""Every kind of exported model answers as it does in Python, alone and in batches that a server filled up."""
+"""Every kind of exported model answers as in Python, alone and in batches that a server has padded."""
 
 import functools
 
@@ -16,7 +16,7 @@ from keras_bert.serving.signatures.signature_inputs import SignatureOptions
 from keras_bert.tasks.masked_lm.mask_filling import fill_masks
 from keras_bert.tokenization.wordpiece import WordPieceTokenizer
 
-# `predict` refuses the empty text that stands last.
+# `predict` refuses the empty text at the end.
 TEXTS, SECOND_TEXTS = served_models.TEXTS[:-1], served_models.SECOND_TEXTS[:-1]
 
 
@@ -130,7 +130,7 @@ def test_features_have_a_vector_and_the_bytes_of_every_token(served, ask):
 
 
 def byte_spans(tokenizer, text):
-    """Where the tokens of the reference tokenizer lie, in bytes."""
+    """Returns the byte offsets of the reference tokenizer's tokens."""
     _, starts, ends = tokenizer.tokenize_with_offsets(text)
     return [(len(text[:start].encode()), len(text[:end].encode())) for start, end in zip(starts, ends, strict=True)]
 
@@ -249,7 +249,7 @@ def test_a_batch_that_a_server_filled_up_has_the_answers_of_its_requests(ask, na
                 np.testing.assert_allclose(inside, values, atol=1e-5, err_msg=key)
             else:
                 assert inside.tolist() == values.tolist(), key
-            # What is beside it in its rows is filling: 0, "" or -1.
+            # The rest of its rows is padding: 0, "" or -1.
             assert part.size == values.size or set(np.delete(part, np.s_[: values.shape[1]], axis=1).reshape(-1)) <= {
                 0.0,
                 b"",

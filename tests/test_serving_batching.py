@@ -1,4 +1,4 @@
-"""Joining requests and cutting their answers up, with a model that is one line."""
+"""Joining requests and splitting their answers, with a one-line model."""
 
 import asyncio
 import time
@@ -96,7 +96,7 @@ def test_rows_of_different_lengths_share_no_batch_unless_they_are_padded():
     answers = [[[2, 4, 6]], [[8, 10]], [[12, 14, 16]]]
     assert run(requests) == (answers, [[[1, 2, 3], [6, 7, 8]], [[4, 5]]])
     _, batches = run(requests, pad_variable_length_inputs=True)
-    assert batches == [[[1, 2, 3], [4, 5, 4], [6, 7, 8]]], "TensorFlow Serving fills up with the first element"
+    assert batches == [[[1, 2, 3], [4, 5, 4], [6, 7, 8]]], "TensorFlow Serving pads with the first element"
 
 
 def test_batches_are_filled_up_to_an_allowed_size():
@@ -118,7 +118,7 @@ def test_larger_requests_are_refused_or_cut_up():
     assert error.message == "Task size 3 is larger than maximum input batch size 2"
     options = {"max_batch_size": 8, "max_execution_batch_size": 2, "enable_large_batch_splitting": True}
     assert run([[1, 2, 3]], **options) == ([[2, 4, 6]], [[1, 2], [3]])
-    # With splitting, too, TensorFlow Serving takes no request of more rows than max_batch_size.
+    # Even with splitting, TensorFlow Serving refuses requests with more rows than max_batch_size.
     (error,), batches = run([list(range(9))], **options)
     assert (error.message, batches) == ("Task size 9 is larger than maximum input batch size 8", [])
 
@@ -224,8 +224,8 @@ def test_a_batching_file_is_read(tmp_path):
 @pytest.mark.parametrize(
     ("text", "error"),
     [
-        ("max_batch_size: 8", "is no BatchingParameters in protobuf's text format"),
-        ("max_batch_size { value: 0 }", "max_batch_size is 0; a number from 1 on was expected"),
+        ("max_batch_size: 8", "is not a BatchingParameters in protobuf's text format"),
+        ("max_batch_size { value: 0 }", "max_batch_size must be a whole number of at least 1. Received: 0"),
         ("allowed_batch_sizes: [8, 2]", "must be monotonically increasing"),
         ("allowed_batch_sizes: 2", "Last entry in allowed_batch_sizes must match max_batch_size"),
         (
@@ -233,7 +233,7 @@ def test_a_batching_file_is_read(tmp_path):
             "max_execution_batch_size { value: 4 } allowed_batch_sizes: 4",
             "last entry was 4; expected 8",
         ),
-        ("batch_timeout_micros { value: -1 }", "cannot be negative"),
+        ("batch_timeout_micros { value: -1 }", "must not be negative"),
         (None, "Cannot read"),
     ],
 )

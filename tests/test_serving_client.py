@@ -1,4 +1,4 @@
-"""The clients against a small TF Serving of our own: what they send, return and raise; threads; the page about them."""
+"""The clients with a small fake of TF Serving: requests, results and errors; threads; their documentation page."""
 
 import pathlib
 import re
@@ -73,7 +73,7 @@ def test_an_only_output_has_its_name(server, kind):
         }
         count = len(server.requests)
         client.predict("length", text=["a"])
-        assert len(server.requests) == count + 1  # the name is asked for once
+        assert len(server.requests) == count + 1  # the name is requested once
 
 
 def test_classify_and_regress_take_rows_of_features(server, kind):

@@ -108,7 +108,7 @@ def test_connections_are_kept_and_those_that_the_server_has_closed_are_replaced(
         for _ in range(20):
             client.predict(text=["a"])
         assert server.connections == 1
-        for kind in ("close", "reset"):  # without retries: it is not the server that failed
+        for kind in ("close", "reset"):  # without retries: the server has not failed
             server.misbehave(kind)
             assert client.predict(text=["a"])["label"].tolist() == ["short"]
         assert server.connections == 3
@@ -125,7 +125,7 @@ def test_half_an_answer_is_no_answer(server):
     server.misbehave("cut")
     with make_client("rest", server, retries=1) as client:
         assert client.predict(text=["a"])["label"].tolist() == ["short"]
-        # Nor on a connection that was kept: the server has got the request, and it is not sent again unasked.
+        # The same holds for a reused connection: the server has received the request, so it is not sent again.
         server.misbehave("cut", "cut")
         with pytest.raises(Unavailable, match="after 2 attempts: .*IncompleteRead"):
             client.predict(text=["a"])
@@ -162,7 +162,7 @@ def test_the_first_error_ends_the_other_requests(server, kind):
     with make_client(kind, server, batch_size=1, max_in_flight=1) as client:
         with pytest.raises(ServingError, match="INTERNAL"):
             client.predict(text=["a"] * 500)
-        time.sleep(0.1)  # others would go on in this time
+        time.sleep(0.1)  # other requests would continue in this time
     assert len(server.requests) < 10
 
 

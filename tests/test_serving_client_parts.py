@@ -191,7 +191,7 @@ def test_advice_fits_what_the_server_refused(text, advice):
     ("answer", "text"),
     [
         (
-            b"\0\0\x06\x04\0\0\0\0\0\0\x05\0\0\x40\0",  # what gRPC's servers say first: a frame of settings
+            b"\0\0\x06\x04\0\0\0\0\0\0\x05\0\0\x40\0",  # the first bytes of gRPC servers, a SETTINGS frame
             "this port speaks gRPC, not HTTP/1.1. Give the port of the REST API, which is 8501 unless it was changed, "
             "or use a gRPC client for this port.",
         ),

@@ -1,4 +1,4 @@
-"""JSON of requests and answers: what is read, written and refused. The values are those of TensorFlow Serving."""
+"""JSON of requests and answers is read, written and refused as in TensorFlow Serving."""
 
 import json
 
@@ -44,7 +44,7 @@ def refused(body, **dtypes) -> str:
         (b'{"a": 1e999}', "too large for 64 bits"),
         (b'{"a": ' + b"9" * 6000 + b"}", "too large for 64 bits"),
         (b'{"a": ' + b"[" * 100_000, "deeper than 256 levels"),
-        # Python 3.12 parses more than it can then walk through.
+        # Python 3.12 parses deeper nesting than it can process.
         (b'{"inputs": ' + b"[" * 300 + b"]" * 300 + b"}", "deeper than 256 levels"),
         (b'{"inputs": ' + b'{"a": ' * 300 + b"1" + b"}" * 301, "deeper than 256 levels"),
         (b"[1]", "must be a JSON object. Received: [1]"),
@@ -99,7 +99,7 @@ def test_columns_may_be_a_scalar_or_have_no_rows_and_instances_may_not():
     ("body", "error"),
     [
         ('{"instances": [1], "inputs": [1]}', "Received: instances, inputs"),
-        ('{"instances": 1}', '"instances" must be a list with a value for each row. Received: 1'),
+        ('{"instances": 1}', '"instances" must be a list with one value per row. Received: 1'),
         ('{"instances": [[1, 2], [3]]}', "instances[1]: All rows must have the shape of the first, [2]. Received: [1]"),
         ('{"instances": [[1], 2]}', "the shape of the first, [1]. Received: []"),
         ('{"instances": [[[1, 2]], [[1], [2]]]}', "the shape of the first, [1, 2]. Received: [2, 1]"),
@@ -214,7 +214,7 @@ def test_outputs_named_bytes_are_base64_and_others_are_text_as_it_is():
 @pytest.mark.parametrize(
     ("outputs", "error"),
     [
-        ({}, "The model has given no output"),
+        ({}, "The model returned no output"),
         ({"y": np.zeros((), np.float32)}, "Rows need outputs of one batch.* y \\[\\]"),
         ({"a": np.zeros(2), "b": np.zeros(3)}, "Rows need outputs of one batch.* a \\[2\\], b \\[3\\]"),
         ({"y": np.zeros(2, np.complex64)}, "JSON cannot carry an output of type complex64"),

@@ -317,10 +317,10 @@ def test_a_kit_takes_the_requests_of_our_clients_and_its_own_warm_up(kit, export
     assert {request.inputs["text"].tensor_shape.dim[0].size for request in default} == {1, 2, 4}
     assert "clients with batch_size=4" in caplog.text
     assert "A request has at most 4 rows" in pathlib.Path(made, "README.md").read_text()
-    with pytest.raises(InputError, match="requests of 4 row.* and a warm-up request has 8.* the version does not load"):
+    with pytest.raises(InputError, match="requests of 4 row.* but a warm-up request has 8.* the version does not load"):
         make_serving_kit(exported, tmp_path / "kit", batching=Batching(max_batch_size=4), warm_up_batch_sizes=[1, 8])
     splitting = Batching(enable_large_batch_splitting=True, max_execution_batch_size=8)
-    with pytest.raises(InputError, match="signature tokenize, output .*'input_ids'.* servers cut requests up"):
+    with pytest.raises(InputError, match="signature tokenize, output .*'input_ids'.* servers split requests"):
         make_serving_kit(exported, tmp_path / "kit", batching=splitting)
     assert not (tmp_path / "kit").exists()
 
@@ -334,7 +334,7 @@ def test_a_queue_that_is_shorter_than_a_request_refuses_it_too():
 
 def test_a_model_that_cannot_be_served_gets_no_kit(tmp_path):
     folder = save(tmp_path / "m" / "1", {"serving_default": trapped_signatures()["composite-output"][1]})
-    with pytest.raises(InputError, match="cannot serve .* output 'words': It is no plain tensor"):
+    with pytest.raises(InputError, match="cannot serve .* output 'words': It is a ragged or sparse tensor"):
         make_serving_kit(folder, tmp_path / "kit")
     assert not (tmp_path / "kit").exists()
 
@@ -500,7 +500,7 @@ def test_the_command_makes_a_kit_from_files(with_examples, tmp_path, run_here):
     files = [f"--examples={tmp_path}/examples.jsonl", f"--batching_file={tmp_path}/batching.config"]
     code, shown = run(*files, "--model_name=pairs", "--warm_up_batch_sizes=2", "--metrics_path=/m")
     assert code == 0
-    assert shown.err.startswith("Warning: batching file: It takes requests of 7 row(s) at most, and the clients of ")
+    assert shown.err.startswith("Warning: batching file: It accepts requests of at most 7 row(s), but the clients of ")
     assert shown.err.count("\n") == 1
     [log] = [
         log

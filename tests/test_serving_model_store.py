@@ -1,4 +1,4 @@
-"""Which versions are loaded and when, with models that are only names."""
+"""Which versions are loaded and when, with fake models that only have names."""
 
 import asyncio
 import os
@@ -198,7 +198,7 @@ def test_a_config_file_is_read(tmp_path):
         ('name: "a" base_path: "x" model_platform: "tensorflow"', "Expected model a to have an absolute path or URI"),
         ('name: "a" base_path: "/x" model_platform: "other"', "Model a requests unsupported platform other"),
         ('name: "a/b" base_path: "/x" model_platform: "tensorflow"', "A model needs a name without / and :"),
-        ('nam: "a"', "is no ModelServerConfig in protobuf's text format"),
+        ('nam: "a"', "is not a ModelServerConfig in protobuf's text format"),
     ],
 )
 def test_a_wrong_config_file_is_one_line(tmp_path, config, error):

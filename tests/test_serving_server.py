@@ -1,4 +1,4 @@
-"""The server's two APIs against tiny SavedModels: TensorFlow Serving's handler tests, expressed anew."""
+"""The server's two APIs against tiny SavedModels: a rewrite of TensorFlow Serving's handler tests."""
 
 import concurrent.futures
 import json
@@ -319,7 +319,7 @@ def test_classify_and_regress_over_grpc(rpc):
             "Missing but required: {x}.",
         ),
         (predict_request(x=np.int32([1])), "INVALID_ARGUMENT", "Expects arg[0] to be float but int32 is provided"),
-        (b"\xff\xff\xff", "INVALID_ARGUMENT", "The request is no message of this method."),
+        (b"\xff\xff\xff", "INVALID_ARGUMENT", "The request is not a message of this method."),
     ],
 )
 def test_wrong_requests_over_grpc(rpc, request_, code, details):
@@ -356,7 +356,7 @@ def test_a_value_may_stand_for_all_that_follow_it_up_to_a_limit(rpc):
     assert arrays(ask("", "x", 1, [3], float_val=[4])) == {"y": [4.0] * 3}
     rows = ask("", "x", 1, [40_000])
     assert rows[0] == "INVALID_ARGUMENT"
-    assert rows[1].startswith("The request has 40000 rows; the most that this server takes are 10000")
+    assert rows[1].startswith("The request has 40000 rows, but this server accepts at most 10000")
     limit = "The request takes more than 1048576 bytes with the input "
     for answer in (
         ask("rows", "rows", 1, [10, 1 << 20]),
@@ -513,7 +513,7 @@ def test_versions_change_under_load_without_a_lost_or_wrong_answer(base_path, tm
                 shutil.copytree(base_path / ("00000123" if version == 2 else "1"), tmp_path / f".{version}")
                 (tmp_path / f".{version}").rename(tmp_path / str(version))
             shutil.rmtree(tmp_path / "3")
-            # The last version is told by what it adds.
+            # The latest version is recognised by the number that it adds.
             save_model(tmp_path / ".5", plus=4.0)
             (tmp_path / ".5").rename(tmp_path / "5")
             seen = set().union(*(future.result() for future in loads))
@@ -528,7 +528,7 @@ def test_versions_change_under_load_without_a_lost_or_wrong_answer(base_path, tm
 def test_a_port_that_is_taken_is_one_clear_error(base_path, server):
     for ports in ({"port": server.port, "grpc_port": None}, {"port": None, "grpc_port": server.grpc_port}):
         with (
-            pytest.raises(InputError, match=r"cannot listen on 127.0.0.1:\d+.* Name another --"),
+            pytest.raises(InputError, match=r"cannot listen on 127.0.0.1:\d+.* choose another --"),
             background_server([ModelConfig(MODEL, str(base_path))], ServerOptions(**ports)),
         ):
             pass
@@ -604,7 +604,7 @@ def test_a_version_answers_its_warm_up_file_before_it_is_served(base_path, tmp_p
     bad.predict_log.request.CopyFrom(predict_request(z=np.float32([1])))
     for records, error in [
         ([bad.SerializeToString()], "input size does not match signature"),
-        ([b"\xff"], "it is no PredictionLog"),
+        ([b"\xff"], "it is not a PredictionLog"),
         ([good.SerializeToString()] * 1001, r"exceeds the maximum \(1000\)"),
         ([b""], "Unsupported log_type"),
     ]:

@@ -1,4 +1,4 @@
-"""TF Serving's messages and tensors, held against TensorFlow's and TF Serving's own."""
+"""TF Serving's messages and tensors equal those of TensorFlow and TF Serving."""
 
 import importlib
 import random
@@ -187,7 +187,7 @@ def test_numbers_are_written_byte_for_byte_as_tensorflow_writes_them(name):
         assert read.dtype == dtype
         assert read.shape == shape
         assert read.tobytes() == array.tobytes() == tf.make_ndarray(theirs).tobytes()
-        if array.size > 1:  # arrays that lie otherwise in memory
+        if array.size > 1:  # arrays with other memory layouts
             for other in (array.T, array[::-1], array.astype(array.dtype.newbyteorder(">"))):
                 expected = tf.make_tensor_proto(np.ascontiguousarray(other).astype(dtype))
                 assert array_to_tensor_proto(other).SerializeToString() == expected.SerializeToString()

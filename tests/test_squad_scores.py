@@ -1,4 +1,4 @@
-"""The official figures: on real predictions, and rule by rule on answers that can be checked by hand."""
+"""The official scores: on real predictions, and for each rule on answers that can be checked by hand."""
 
 import json
 
@@ -47,11 +47,11 @@ def test_real_predictions_have_the_figures_of_the_official_scripts(shared_data, 
 def test_case_punctuation_and_articles_do_not_count():
     assert normalized_answer("The U.S.,  an\tIsland") == "us island"
     assert normalized_answer("anthem of a theatre") == "anthem of theatre"
-    assert normalized_answer("the 《红楼梦》") == "《红楼梦》"  # as official: only English is known
+    assert normalized_answer("the 《红楼梦》") == "《红楼梦》"  # as in the official script, which only knows English
 
 
 def test_f1_counts_words_that_repeat_as_often_as_both_have_them():
-    # Wanted a b b, found b b b: two in common, precision 2/3, recall 2/3.
+    # Expected a b b, predicted b b b: two in common, precision 2/3, recall 2/3.
     assert score_question(["x b b"], "b b b") == QuestionScore(0, pytest.approx(2 / 3))
     assert score_question(["x", "b b b"], "b b b") == QuestionScore(1, 1.0)
     assert score_question(["x"], "y") == QuestionScore(0, 0.0)
@@ -71,7 +71,7 @@ def test_a_language_of_mlqa_has_its_own_words():
     assert normalized_answer("في القاهرة،", "ar") == "في قاهرة"
     assert normalized_answer("《红楼梦》 Cao 1791年", "zh") == "红 楼 梦 cao 1791 年"
     assert normalized_answer("¿El río?", "es") == "río"
-    # Signs of ASCII that are no punctuation to Unicode, such as $ and +, go too.
+    # ASCII symbols that Unicode does not count as punctuation, such as $ and +, are removed too.
     assert normalized_answer("$5 + 3 = €8", "de") == "5 3 €8"
     # Two of three characters are right; by the rules of SQuAD this is one wrong word.
     assert score_question(["曹雪芹"], "曹雪", language="zh").f1 == pytest.approx(0.8)
@@ -173,7 +173,7 @@ def test_the_rules_of_1_1_are_those_of_files_of_that_version(tmp_path):
         ("{", "predictions.json is not JSON"),
         ("[]", r"must be a JSON object {id: a text}. Received: list"),
         ('{"who": 3}', "the value of 'who' must be a text. Received: 3"),
-        ('{"other": "x"}', "a prediction for none of the questions. Are the ids those of the data?"),
+        ('{"other": "x"}', "no prediction for any question of the data."),
     ],
 )
 def test_predictions_that_cannot_be_used_are_refused(tmp_path, content, message):

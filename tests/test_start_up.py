@@ -1,4 +1,4 @@
-"""Start-up stays short: graphs have few operations, and nothing is built only to be thrown away."""
+"""Start-up is fast: graphs have few operations, and nothing is built only to be discarded."""
 
 import keras
 import pytest

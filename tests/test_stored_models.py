@@ -11,7 +11,7 @@ from keras_bert.checkpoints.model_classes import find_class
 from keras_bert.models.class_names import EARLIER_NAMES
 
 STORED = pathlib.Path(__file__).resolve().parent / "stored_models"
-# Folder of tests/stored_models -> the class of today.
+# Folder of tests/stored_models -> its current class.
 CLASSES = {
     "encoder": keras_bert.BertEncoder,
     "masked_lm": keras_bert.MaskedLM,

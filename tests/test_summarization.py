@@ -54,7 +54,7 @@ def test_all_sentences_of_a_text_take_one_pass(encoder, monkeypatch):
 
 @pytest.mark.parametrize("method", ["centrality", "centroid"])
 def test_the_sentences_that_resemble_most_others_are_chosen_in_the_order_of_the_text(method, with_vectors):
-    # Three about the fox say nearly the same; the others stand alone.
+    # Three sentences about the fox are nearly equal; the others are unrelated.
     with_vectors(
         {"It rains": [0, 0, 1], "A fox": [1, 0.2, 0], "Foxes": [1, 0, 0.1], "Ice": [0, 1, 0], "Fox": [1, 0, 0]}
     )
@@ -76,7 +76,7 @@ def test_diversity_leaves_out_what_has_been_said(with_vectors):
 
 
 def test_a_sentence_costs_its_likeness_to_the_one_that_is_most_like_it():
-    # The last repeats the second and resembles the first little: a mean over both would take it before the third.
+    # The last one repeats the second but not the first, so a mean over both would select it before the third.
     similarities = np.array([[1, 0.1, 0.6, 0.1], [0.1, 1, 0.6, 1], [0.6, 0.6, 1, 0.6], [0.1, 1, 0.6, 1.0]])
     assert summarization._choose(np.array([1.0, 0.9, 0.8, 0.8]), similarities, 3, 0.5) == [0, 1, 2]
 

@@ -1,4 +1,4 @@
-"""Words with tags -> rows of pieces, and the tags back out of them."""
+"""Words with tags -> rows of pieces, and rows -> tags."""
 
 import numpy as np
 import pytest
@@ -23,7 +23,7 @@ def tokens_of(batch):
 
 
 def tags_of_sentences(batch):
-    """Labels of all words, sentence by sentence, read off the rows as a stranger would."""
+    """Reads the labels of all words from the rows, sentence by sentence, independently of the code under test."""
     found = {}
     for sentence, labels in zip(batch["sentence_id"][:, 0].tolist(), batch["label_ids"], strict=True):
         found.setdefault(sentence, []).extend(labels[labels >= 0].tolist())

@@ -1,4 +1,4 @@
-"""Exported taggers and models that answer questions say in TensorFlow's C API what `predict` says, on real text."""
+"""Exported taggers and question answering models answer like `predict` in TensorFlow's C API, on real text."""
 
 import json
 import types

@@ -1,4 +1,4 @@
-"""What an exported tagger answers is what `predict` says, with bytes in the place of characters."""
+"""An exported tagger answers like `predict`, with offsets in bytes instead of characters."""
 
 import itertools
 
@@ -67,7 +67,7 @@ def texts_tensor(texts):
 
 
 def assert_entities(outputs, number, entities, place=lambda characters: characters, probabilities="probabilities"):
-    """Row `number` has these entities and nothing behind them."""
+    """Checks that row `number` has these entities, followed by padding only."""
     row = {name: values[number].numpy().tolist() for name, values in outputs.items()}
     empty = row["types"].count(b"")
     assert len(row["types"]) == len(entities) + empty
@@ -80,7 +80,7 @@ def assert_entities(outputs, number, entities, place=lambda characters: characte
 
 
 def assert_as_predicted(server, model, texts):
-    """Batches of 50, so that texts of one word and of hundreds stand side by side."""
+    """Batches of 50, so that texts with one word and with hundreds are in one batch."""
     for first in range(0, len(texts), 50):
         part = texts[first : first + 50]
         outputs = server["serving_default"](texts_tensor(part))
@@ -141,7 +141,7 @@ def test_a_batch_of_words_filled_up_by_the_server_is_answered_as_each_sentence_a
 
 
 def test_tokens_have_the_probabilities_of_their_tags(server, model):
-    ids = np.array([[2, 5, 6, 7, 3], [2, 7, 3, 2, 2]], np.int32)  # the second row filled up as a server does
+    ids = np.array([[2, 5, 6, 7, 3], [2, 7, 3, 2, 2]], np.int32)  # the second row padded as by a server
     outputs = server["tokens"](tf.constant(ids), tf.constant([5, 3]))
     for number, length in enumerate([5, 3]):
         row = ids[number : number + 1, :length]

@@ -1,4 +1,4 @@
-"""Tagging of texts: words and plain strings in, tags and entities with their places out."""
+"""Tagging of words and plain strings: tags and entities with their positions."""
 
 import keras
 import numpy as np
@@ -98,7 +98,7 @@ def test_a_text_longer_than_a_row_loses_no_word(model, capsys):
     assert text[answer.entities[-1].start : answer.entities[-1].end] == "London"
     assert found(answer)[-1][1] == text.rindex("London")
     assert "1 of 1 sentences are longer than 8 tokens and were cut between words" in capsys.readouterr().err
-    (whole,) = model.predict([text])  # by default what the model has positions for
+    (whole,) = model.predict([text])  # by default, all positions of the model
     assert len(whole.tags) == 6 * 20
 
 

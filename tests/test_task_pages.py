@@ -1,4 +1,4 @@
-"""What docs/tagging.md and docs/multiple_choice.md say is so: their scripts run as they stand, their flags exist."""
+"""docs/tagging.md and docs/multiple_choice.md are correct: their scripts run unchanged, and their flags exist."""
 
 import pathlib
 import re

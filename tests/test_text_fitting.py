@@ -1,4 +1,4 @@
-"""`fit`, `evaluate` and `predict` on texts, as a user of `SequenceClassifier` meets them."""
+"""`fit`, `evaluate` and `predict` on texts, as users of `SequenceClassifier` call them."""
 
 import keras
 import numpy as np
@@ -233,7 +233,7 @@ def test_class_weights_are_weights_of_the_examples(model):
 
     assert weights({"negative": 3.0}) == weights({0: 3.0}) == [1.0] * 6 + [3.0] * 2
     assert weights("balanced") == pytest.approx([8 / 12] * 6 + [8 / 4] * 2)
-    # Among the labels that occur: one that does not takes no share from the others.
+    # Only labels that occur share the weight; a missing label does not reduce that of the others.
     only = fitting._examples(fitting.text_task(model), TEXTS[:2], ["positive"] * 2, class_weight="balanced")
     assert only.weights == [1.0, 1.0]
 
@@ -269,7 +269,7 @@ def test_long_texts_are_cut_and_counted(capsys):
         ([1], LABELS[:1], {}, "Text 1 must be a string. Received: 1"),
         (None, None, {}, "texts must be a list. Received: None"),
         (["good \ud800"], LABELS[:1], {}, "Text 1 has half a surrogate pair at character 5, which UTF-8 cannot hold"),
-        (TEXTS, "positive", {}, "labels must be a list. Received: 'positive'. A single one is given as a list of one"),
+        (TEXTS, "positive", {}, "labels must be a list. Received: 'positive'. Give a single value as a list of one"),
         ([b"\xff\xfe"], LABELS[:1], {}, "bytes that are not UTF-8"),
         (TEXTS, LABELS[:3], {}, "32 texts but 3 labels"),
         (TEXTS, None, {}, "no labels to train on"),
@@ -298,7 +298,7 @@ def test_long_texts_are_cut_and_counted(capsys):
         (TEXTS[:2], LABELS[:2], {"max_seq_length": 33}, "A sequence length of 33 is more than this model's 32"),
         (STRINGS.repeat(), None, {}, "repeats for ever"),
         (STRINGS, LABELS, {}, "must hold texts and labels together. Received: a data set and y"),
-        (STRINGS.map(lambda text, label: {"text": text, "label": label}), None, {}, "Say which of them is the text"),
+        (STRINGS.map(lambda text, label: {"text": text, "label": label}), None, {}, "Select the text"),
     ],
 )
 def test_what_cannot_be_learned_is_refused(model, x, y, arguments, message):

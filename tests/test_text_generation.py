@@ -1,4 +1,4 @@
-"""Text by filling masks again and again."""
+"""Generates text by filling masks repeatedly."""
 
 import numpy as np
 import pytest
@@ -12,7 +12,7 @@ FOLLOWING = {"[CLS]": "a", "a": "b", "b": "c", "c": "d", "d": "."}
 
 
 def chain(tokens, place):
-    """Each letter is followed by the next; behind a mask the model knows nothing but the last place."""
+    """Each letter is followed by the next one. After a mask, the model only knows the last position."""
     if tokens[place - 1] in FOLLOWING:
         return {FOLLOWING[tokens[place - 1]]: 0.8, "[UNK]": 0.1}
     return {".": 0.3} if place == len(tokens) - 2 else {"[MASK]": 0.5, "a": 0.1}
@@ -46,7 +46,7 @@ def test_the_surest_place_comes_first(model):
 def test_mask_predict_fills_all_and_then_the_least_sure_again(model):
     [found] = generate_text(model, "a", length=4, temperature=0, order="mask_predict", rounds=4)
     assert model.rows_seen[0] == "[CLS] a [MASK] [MASK] [MASK] [MASK] [SEP]"
-    # 3, 2 and 1 of 4 are masked again: first all but `b`, of which it was surest.
+    # 3, 2 and 1 of 4 are masked again: first all except for `b`, the most certain one.
     assert model.rows_seen[1] == "[CLS] a b [MASK] [MASK] [MASK] [SEP]"
     assert [row.count("[MASK]") for row in model.rows_seen] == [4, 3, 2, 1]
     assert found.tokens[:2] == ("b", "c")

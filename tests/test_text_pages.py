@@ -196,7 +196,7 @@ def test_commands_say_what_is_wrong_in_one_line(answers, my_bert):
                 "'sun' does not occur",
                 "empty.txt is empty",
                 "senses is not an index: it has no index.json, texts.jsonl",
-                "There is nothing to search in",
+                "There is nothing to search",
             ],
             errors,
             strict=True,

@@ -32,7 +32,7 @@ CONFIG = BertConfig(
     max_position_embeddings=32,
     hidden_dropout_prob=0.0,
     attention_probs_dropout_prob=0.0,
-    initializer_range=0.1,  # so small a model learns nothing from the usual 0.02
+    initializer_range=0.1,  # with the usual 0.02, such a small model learns nothing
 )
 
 

@@ -1,4 +1,4 @@
-"""Our folders of records, read by tensorflow_datasets as one of its own."""
+"""tensorflow_datasets reads our record folders as data sets."""
 
 import gzip
 import json
@@ -142,7 +142,7 @@ def test_names_that_are_not_one_set_of_shards_are_refused(tmp_path, names):
 
 
 def test_a_missing_file_and_a_missing_count_are_refused(tmp_path):
-    with pytest.raises(ValueError, match="1 files need as many counts. Received: 0"):
+    with pytest.raises(ValueError, match="Expected 1 counts, one per file. Received: 0"):
         write_tfds_metadata(tmp_path, "name", FEATURES, ["a-00000-of-00001.tfrecord"], [], 10)
     with pytest.raises(InputError, match="Cannot read"):
         write_tfds_metadata(tmp_path, "name", FEATURES, ["a-00000-of-00001.tfrecord"], [1], 10)

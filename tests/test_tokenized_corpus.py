@@ -97,7 +97,7 @@ def test_a_large_vocabulary_gets_four_bytes_a_token(tmp_path):
 
 
 class Killed(BaseException):
-    """What no code may catch, like the end of the process."""
+    """An exception that no code may catch, like the end of the process."""
 
 
 def kill_after(monkeypatch, num_chunks):
@@ -133,7 +133,7 @@ def test_a_corpus_whose_making_was_killed_is_finished_by_the_same_call(tmp_path,
     with pytest.raises(Killed):
         write(tmp_path / "corpus", MANY)
     if num_chunks >= 3:
-        with pytest.raises(InputError, match="corpus is not finished: its making was stopped. Run the command"):
+        with pytest.raises(InputError, match="corpus is not finished. Run the command"):
             TokenizedCorpus.open(tmp_path / "corpus")
     else:  # nothing was finished, so nothing stays
         assert not (tmp_path / "corpus").exists()
@@ -165,11 +165,11 @@ def test_a_corpus_that_is_not_finished_goes_on_only_with_the_same_text(tmp_path,
         write(tmp_path / "corpus", MANY)
     revive()
     (tmp_path / "other.txt").write_text("the fox")
-    with pytest.raises(InputError, match="is not finished: the reading of input_file=.*corpus.txt.* was stopped"):
+    with pytest.raises(InputError, match="is not finished: reading input_file=.*corpus.txt.* was stopped"):
         tokenize_text.tokenize_text(str(tmp_path / "other.txt"), tmp_path / "corpus", VOCABULARY)
     with pytest.raises(InputError, match="was made with do_lower_case=True, not False"):
         write(tmp_path / "corpus", MANY, settings=TextSettings(do_lower_case=False))
-    with pytest.raises(InputError, match=r"corpus.txt has changed since .*corpus was begun. Remove that folder"):
+    with pytest.raises(InputError, match=r"corpus.txt has changed since .*corpus was begun. Remove .*corpus"):
         write(tmp_path / "corpus", MANY[1:])
 
 
@@ -203,7 +203,7 @@ def test_text_is_appended_behind_what_is_there(tmp_path):
         name: (both / name).read_bytes() for name in ARRAYS
     }
     assert corpus.manifest["input_file"] == [str(tmp_path / "first.txt"), str(tmp_path / "second.txt")]
-    with pytest.raises(InputError, match="already has the text of .*second.txt. Adding it again would only repeat it"):
+    with pytest.raises(InputError, match="already has the text of .*second.txt. Leave it out"):
         tokenize_text.tokenize_text(str(tmp_path / "second.txt"), first, VOCABULARY, append=True)
 
 
@@ -290,7 +290,7 @@ def test_offsets_that_do_not_divide_what_is_there_are_refused(tmp_path, name, pl
 
 
 def test_another_folder_a_damaged_manifest_and_another_vocabulary_are_refused(tmp_path):
-    with pytest.raises(InputError, match="is no tokenised corpus: it has no manifest.json"):
+    with pytest.raises(InputError, match="is not a tokenised corpus: it has no manifest.json"):
         TokenizedCorpus.open(tmp_path)
     write(tmp_path / "corpus")
     manifest = tmp_path / "corpus" / "manifest.json"
@@ -303,18 +303,18 @@ def test_another_folder_a_damaged_manifest_and_another_vocabulary_are_refused(tm
         TokenizedCorpus.open(tmp_path / "corpus")
     manifest.write_text(good)
     Vocabulary([*VOCABULARY.tokens, "dog"]).save(tmp_path / "corpus" / "vocab.txt")
-    with pytest.raises(InputError, match="its vocabulary is not the one that this corpus was tokenised with"):
+    with pytest.raises(InputError, match="its vocabulary was changed after this corpus was tokenised"):
         TokenizedCorpus.open(tmp_path / "corpus")
 
 
 def test_text_without_a_token_is_refused_and_leaves_nothing(tmp_path):
-    with pytest.raises(InputError, match="There is no text in the input: not one line yields a token"):
+    with pytest.raises(InputError, match="There is no text in the input: no line has a token"):
         write(tmp_path / "corpus", [["\u200b", "\u200b"]])
     assert not (tmp_path / "corpus").exists()
 
 
 def test_the_corpus_does_not_depend_on_the_number_of_processes(tmp_path, monkeypatch):
-    # Processes use the real tokenizer: what is replaced here is not replaced there.
+    # Worker processes use the real tokenizer, since it is replaced in this process only.
     monkeypatch.undo()
     monkeypatch.setattr(tokenize_text, "_BYTES_PER_PROCESS", 1_000)
     monkeypatch.setattr(text_chunks, "CHUNK_BYTES", 500)
@@ -334,7 +334,7 @@ def test_shards_deal_out_every_document_alike_and_more_documents_move_none(tmp_p
     assert many[:2_000].tolist() == few.tolist()
     assert (few == other_seed).mean() == pytest.approx(1 / 8, abs=0.04)
     counts = np.bincount(many, minlength=8)
-    # Chi-square with 7 degrees of freedom; 45 is passed by chance once in ten million.
+    # Chi-square with 7 degrees of freedom; 45 is exceeded by chance once in ten million.
     assert ((counts - 1_000) ** 2 / 1_000).sum() < 45
 
 

@@ -34,7 +34,7 @@ class Storage:
 
 @pytest.fixture
 def torch_stub(monkeypatch):
-    """A module with the names that a pickle of tensors has in it, for writing such pickles."""
+    """A module with the names in pickles of tensors, for writing such pickles."""
     torch, utilities = types.ModuleType("torch"), types.ModuleType("torch._utils")
     torch.FloatStorage = type("FloatStorage", (), {"__module__": "torch"})
     utilities._rebuild_tensor_v2 = types.FunctionType((lambda *_: None).__code__, {}, "_rebuild_tensor_v2")
@@ -134,7 +134,7 @@ def test_a_pickle_that_does_more_than_tensors_is_refused_and_not_run(stream, hug
     state = {**{name: tensor.read() for name, tensor in stored.items()}, "extra": Evil()}
     torch_save(hugging_face / "pytorch_model.bin", state, torch_stub, stream)
     (hugging_face / "model.safetensors").unlink()
-    with pytest.raises(InputError, match="asks for .*exec, which is not a tensor .* nothing of it was run"):
+    with pytest.raises(InputError, match="imports .*exec, which is not part of a tensor .* it was not run"):
         read_checkpoint(hugging_face)
     assert not hasattr(builtins, "was_run")
     try:
@@ -159,7 +159,7 @@ NUMBERS = np.arange(6, dtype="float32")
 @pytest.mark.parametrize(
     ("first", "shape", "strides"),
     [
-        (0, (2, 3), (-3, -1)),  # walks through the memory before the numbers
+        (0, (2, 3), (-3, -1)),  # reads the memory before the numbers
         (-1, (2,), (1,)),
         (0, (7,), (1,)),
         (1, (2, 3), (3, 1)),
@@ -180,7 +180,7 @@ NUMBERS = np.arange(6, dtype="float32")
 def test_a_tensor_that_reaches_out_of_its_storage_is_refused(first, shape, strides, stream, torch_stub, tmp_path):
     file = tmp_path / "pytorch_model.bin"
     torch_save(file, {"weight": Crafted(NUMBERS, first, shape, strides)}, torch_stub, stream)
-    if shape == (10**6, 0):  # has no number, and is therefore no harm
+    if shape == (10**6, 0):  # has no elements, so it is harmless
         assert read_torch_file(file)["weight"].read().shape == shape
         return
     with pytest.raises(InputError, match="pytorch_model.bin is damaged[^\n]*$"):
@@ -216,9 +216,9 @@ DEEP_TUPLE = b")" + b"\x85" * 300_000
     ("steps", "message"),
     [
         (b"}" + DEEP_TUPLE + b"Ns.", "a tuple as the key of a dictionary"),  # hashing it ends the process
-        (GLOBAL_DICTIONARY + b"}b.", "in the place of a dict"),  # the attributes of a class of Python
-        (GLOBAL_DICTIONARY + b")\x81.", "the step NEWOBJ"),
-        (b"(icollections\nOrderedDict\n.", "the step INST"),
+        (GLOBAL_DICTIONARY + b"}b.", "instead of a dict"),  # the attributes of a class of Python
+        (GLOBAL_DICTIONARY + b")\x81.", "the opcode NEWOBJ"),
+        (b"(icollections\nOrderedDict\n.", "the opcode INST"),
         (b"}K\x01)R.", "'int' object is not callable"),
         (b"}\x8b\x04\0\0\0\xff", "."),
         (b"}r\xff\xff\xff\x7f.", None),  # the largest number of a memo: Python's unpickler takes 32 GB for it
@@ -238,7 +238,7 @@ def test_a_pickle_cannot_end_or_fill_the_process(steps, message, tmp_path):
 
 
 def test_a_list_is_made_into_one_dictionary_only():
-    """A long list and many names of OrderedDict would fill any memory."""
+    """A long list and many OrderedDicts would fill any memory."""
     pairs = b"]q\0(" + b"".join(b"K%cN\x86" % number for number in range(200)) + b"e"
     make = GLOBAL_DICTIONARY + b"h\0\x85R"
     for content, size in ((pairs + make + b".", 200), (pairs + make + make + b".", 0)):
@@ -268,5 +268,5 @@ def test_a_zip_file_that_torch_does_not_write_is_refused(names, compression, mes
 def test_a_pickle_that_is_longer_than_any_list_of_tensors_is_refused(tmp_path):
     with zipfile.ZipFile(tmp_path / "pytorch_model.bin", "w") as archive:
         archive.writestr("a/data.pkl", b"\x80\2}" + b"N0" * (3 << 20) + b".")
-    with pytest.raises(InputError, match="its data.pkl has 6,291,460 bytes, and no list of tensors is so long"):
+    with pytest.raises(InputError, match="its data.pkl has 6,291,460 bytes, which is too long for a list of tensors"):
         read_torch_file(tmp_path / "pytorch_model.bin")

@@ -1,4 +1,4 @@
-"""What is frozen stays as it is to the bit; LoRA trains its matrices alone and leaves an ordinary model behind."""
+"""Frozen parts stay bit-identical; LoRA trains only its matrices, and the result is an ordinary model."""
 
 import re
 
@@ -38,7 +38,7 @@ def arrays(model):
 
 
 def changed_parts(model, before):
-    """The layers, as `embeddings` or `layer_0`, of which any number has changed."""
+    """Returns the layers, such as `embeddings` or `layer_0`, in which any number has changed."""
     after = arrays(model)
     names = {name for name, value in after.items() if name in before and not np.array_equal(value, before[name])}
     return sorted({name.removeprefix("encoder/").partition("/")[0] for name in names})

@@ -1,4 +1,4 @@
-"""What docs/training.md says is so: its flags exist, its scripts run."""
+"""docs/training.md is correct: its flags exist, and its scripts run."""
 
 import json
 import os
@@ -54,7 +54,7 @@ def test_the_script_for_several_devices_runs(tmp_path, monkeypatch, capsys):
     assert "masked_lm_accuracy" in shown
 
 
-# What stands in for a cluster of two nodes, and for the training: it says what it was started with.
+# Stands in for a cluster of two nodes and for the training: it prints how it was started.
 STAND_INS = {
     "scontrol": 'printf "node-a\\nnode-b\\n"',
     "srun": 'shift; for SLURM_PROCID in 0 1; do export SLURM_PROCID; "$@"; done',

@@ -1,4 +1,4 @@
-"""What users give as texts: one rule for all entries, whatever the texts come in."""
+"""Texts from users: the same rule for all entry points and all types of input."""
 
 import keras
 import numpy as np
@@ -31,7 +31,7 @@ TEXT = "the fox, and a dog"
 
 
 class HuggingFaceColumn:
-    """What `datasets.Column` can do."""
+    """The interface of `datasets.Column`."""
 
     def __init__(self, values):
         self.values = values
@@ -47,7 +47,7 @@ class HuggingFaceColumn:
 
 
 class Scalar:
-    """What stands in a `pyarrow.ChunkedArray`: no Python value."""
+    """An element of a `pyarrow.ChunkedArray`, which is not a Python value."""
 
 
 class PyarrowColumn:
@@ -163,7 +163,7 @@ def test_fit_predict_and_evaluate_take_such_columns(models):
 @pytest.mark.parametrize("entry", ENTRIES)
 @pytest.mark.parametrize("texts", [None, 5, ["a", None], [1], ["\ud800"]], ids=ascii)
 def test_what_is_no_text_is_one_clear_line(models, entry, texts):
-    with pytest.raises(InputError, match=r"must be (a list|a string|strings)|half a surr") as raised:
+    with pytest.raises(InputError, match=r"must be (a list|a string|strings|valid Unicode)|half a") as raised:
         ENTRIES[entry](models, texts)
     assert "\n" not in str(raised.value)
 
@@ -192,7 +192,7 @@ def test_a_table_is_not_taken_for_a_column():
 
     with pytest.raises(InputError, match="Received a table with the columns text, label. Give one of them: table.'t"):
         as_texts(Table([{"text": "a"}]))
-    with pytest.raises(InputError, match="labels must be a list. Received: 'yes'. A single one is given as a list of"):
+    with pytest.raises(InputError, match="labels must be a list. Received: 'yes'. Give a single value as a list of"):
         as_list("yes", "labels")
 
 

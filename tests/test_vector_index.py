@@ -92,7 +92,7 @@ def test_queries_are_embedded_as_the_texts_were(encoder, tmp_path):
 def test_the_fingerprint_is_of_all_that_vectors_depend_on(encoder, index):
     first = model_fingerprint(encoder)
     assert model_fingerprint(model_of(BertEncoder, random_checkpoint())) == first
-    # The head, and a pooler that is new for every load, change no sentence embedding.
+    # The head, and a pooler that is initialised at every load, do not affect sentence embeddings.
     without_pooler = random_checkpoint(form.MASKED_LM, with_pooler=False)
     tensors = {name: tensor for name, tensor in random_checkpoint().tensors.items() if form.POOLER not in name}
     assert (

@@ -70,12 +70,12 @@ def test_published_vocabularies_load_with_googles_ids_and_save_byte_for_byte(sha
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("", r"vocab\.txt is empty. It must hold one token a line"),
+        ("", r"vocab\.txt is empty. It must have one token per line"),
         ("\n\n", "is empty"),
         (b"[PAD]\n\0\1\2\n", "is a binary file"),
         (b"[PAD]\n[UNK]\nf\xfcr\n", r"is not UTF-8 \(line 3\). Save it as UTF-8"),
         (as_file(TOKENS).replace("\n", "\r\n"), r"Windows line ends \(CRLF, line 1\). Convert it: tr -d '\\r' <"),
-        (as_file(TOKENS) + "the\n", "the token 'the' is there twice, in lines 6 and 9"),
+        (as_file(TOKENS) + "the\n", "the token 'the' occurs twice, in lines 6 and 9"),
         (as_file(TOKENS[2:]), r"\[PAD\] \[UNK\] missing. A BERT vocabulary must have"),
         (as_file(TOKENS) + "\n", "line 9 is blank"),
     ],
@@ -93,7 +93,7 @@ def test_a_missing_file_and_a_folder_are_refused(tmp_path):
 
 
 def test_tokens_with_line_ends_are_refused():
-    with pytest.raises(InputError, match="has a line end in it"):
+    with pytest.raises(InputError, match="contains a line end"):
         Vocabulary([*TOKENS, "a\nb"])
 
 

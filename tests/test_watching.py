@@ -198,7 +198,7 @@ def test_the_batch_of_a_loss_that_is_not_a_number_can_be_replayed(tmp_path, step
     write_records(path)
     records = list(tf.data.TFRecordDataset(str(path)).as_numpy_iterator())
     broken = tf.train.Example.FromString(records[40])
-    broken.features.feature["masked_lm_weights"].float_list.value[1] = 3e38  # finite, and its loss is not
+    broken.features.feature["masked_lm_weights"].float_list.value[1] = 3e38  # finite, but its loss is not
     records[40] = broken.SerializeToString()
     with tf.io.TFRecordWriter(str(path)) as writer:
         for record in records:

@@ -1,4 +1,4 @@
-"""Small models with numbers that a mix-up would show, for the tests of checkpoints."""
+"""Small models with weights that would reveal a mix-up, for the tests of checkpoints."""
 
 import numpy as np
 
@@ -39,7 +39,7 @@ def random_checkpoint(*heads, config=CONFIG, labels=None, with_pooler=True, voca
 
 
 def assert_same_tensors(left: BertCheckpoint, right: BertCheckpoint) -> None:
-    """Same names and, for each, the same bytes."""
+    """Checks for equal names and, for each, equal bytes."""
     assert set(left.tensors) == set(right.tensors)
     for name, tensor in left.tensors.items():
         one, other = tensor.read(), right.tensors[name].read()

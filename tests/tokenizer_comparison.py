@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 
 def differences(graph, python, texts: Sequence[bytes]) -> list[str]:
-    """One line for each text on which `GraphTokenizer` and `WordPieceTokenizer` differ."""
+    """Returns one line for each text on which `GraphTokenizer` and `WordPieceTokenizer` differ."""
     lines = []
     ids_alone = graph.tokenize(texts).to_list()
     rows = zip(texts, ids_alone, *(ragged.to_list() for ragged in graph.tokenize_with_offsets(texts)), strict=True)
@@ -23,10 +23,10 @@ def expected_in_bytes(python, text: bytes) -> list[list[int]]:
 
 
 def _byte_places(text: bytes) -> list[int]:
-    """Where each character starts in `text`, and its length. Bytes that are no UTF-8 are no characters."""
+    """Where each character starts in `text`, and its length. Invalid UTF-8 does not count as characters."""
     places = []
     position = 0
-    # Each of those bytes comes as one lone surrogate here.
+    # Each invalid byte is one lone surrogate here.
     for character in text.decode("utf-8", errors="surrogateescape"):
         is_invalid = 0xDC80 <= ord(character) <= 0xDCFF
         if not is_invalid:

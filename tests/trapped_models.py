@@ -1,4 +1,4 @@
-"""SavedModels with traps in them: each signature of one model has one, and so does each copy of another's files."""
+"""SavedModels with problems: each signature of one model has one, and so does each copy of another model's files."""
 
 import os
 
@@ -27,7 +27,7 @@ def save(folder, signatures, **attributes):
 
 
 def sound_signature(weights):
-    """Text in, numbers out, with names: nothing to complain about."""
+    """A sound signature: text as input, numbers as output, both with names."""
 
     @graph(spec(BATCH, tf.string, "text"))
     def score(text):

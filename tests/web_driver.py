@@ -1,4 +1,4 @@
-"""A browser without a window, driven by the W3C WebDriver protocol that chromedriver speaks."""
+"""A browser without a window, controlled by chromedriver with the W3C WebDriver protocol."""
 
 import base64
 import json
@@ -55,11 +55,11 @@ class Browser:
         self._call("POST", "/url", {"url": url})
 
     def run(self, script: str, *arguments):
-        """Returns what a piece of JavaScript returns."""
+        """Runs JavaScript and returns its result."""
         return self._call("POST", "/execute/sync", {"script": script, "args": list(arguments)})
 
     def wait_for(self, script: str, seconds: float = 20):
-        """Returns the first true value of a piece of JavaScript."""
+        """Runs JavaScript repeatedly and returns its first true value."""
         end = time.monotonic() + seconds
         while time.monotonic() < end:
             if value := self.run(script):
@@ -70,7 +70,7 @@ class Browser:
         )
 
     def type(self, selector: str, text: str) -> None:
-        """Types a text, key by key, into what the selector finds."""
+        """Types a text, key by key, into the selected element."""
         found = self._call("POST", "/element", {"using": "css selector", "value": selector})
         (identifier,) = found.values()
         self._call("POST", f"/element/{identifier}/clear")
@@ -81,6 +81,6 @@ class Browser:
         return base64.b64decode(self._call("GET", "/screenshot"))
 
     def complaints(self) -> list[str]:
-        """Returns what the browser's console says of errors."""
+        """Returns the errors in the browser's console."""
         entries = self._call("POST", "/se/log", {"type": "browser"})
         return [entry["message"] for entry in entries if entry["level"] == "SEVERE"]

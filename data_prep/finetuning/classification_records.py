@@ -65,7 +65,7 @@ class Classification(FinetuningTask):
 
     def _columns(self, part: str, path: str) -> dict[str, Any]:
         """Returns the reader's arguments for the columns of a file."""
-        # Every line of the test set of a benchmark must get an answer.
+        # Every row of a benchmark's test set needs an answer, so none is left out.
         may_be_empty = {"may_be_empty": True} if self.glue and not has_labels(part) else {}
         if self.glue and self._is_official(path):
             return self.glue.columns(part) | may_be_empty
@@ -87,12 +87,12 @@ class Classification(FinetuningTask):
         }
 
     def _is_official(self, path: str) -> bool:
-        """Whether a file of a benchmark has the benchmark's own columns: not those of Hugging Face."""
+        """Returns whether a file has the columns of the official benchmark, not those of Hugging Face."""
         return not tables.has_named_values(path) and not self.options.text_column
 
     def _checked_label_column(self, column):
         if isinstance(column, tuple):
-            return self.options.label_column  # says why several are wrong
+            return self.options.label_column  # raises an error for several columns
         return column
 
     def _text_examples(self, part: str) -> classification.TextExamples:

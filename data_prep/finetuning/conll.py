@@ -1,4 +1,4 @@
-"""Reading words with tags: CoNLL columns, JSON Lines and tensorflow_datasets."""
+"""Reads words with tags: CoNLL columns, JSON Lines and tensorflow_datasets."""
 
 import dataclasses
 import os
@@ -15,7 +15,7 @@ _DOCUMENT_MARK = "-DOCSTART-"
 # CoNLL-U's comments on where a document or paragraph begins.
 _NEW_DOCUMENT = "# newdoc"
 _COMMENT_WORDS = ("newdoc", "newpar", "id")
-# What the lists are called in JSON Lines of Hugging Face data sets and in tensorflow_datasets.
+# Usual names of the lists in JSON Lines of Hugging Face data sets and in tensorflow_datasets.
 _WORD_NAMES = ("tokens", "words")
 _TAG_NAMES = ("tags", "ner_tags", "ner", "labels")
 
@@ -28,23 +28,23 @@ def read_tagged_sentences(
     has_tags: bool | None = True,
     labels: Sequence[str] = (),
 ) -> TaggedSentences:
-    """Reads sentences in words with a tag for each.
+    """Reads sentences as words with a tag for each.
 
-    `.jsonl` files and `tfds:` names have a list of words and a list of tags in each row. Everything else is read as
+    `.jsonl` files and `tfds:` names have a list of words and a list of tags in each row. All other files are read as
     CoNLL columns:
 
-    * a word a line, its columns parted by tabs, or by blanks where the first word's line has no tab;
+    * one word per line, in columns separated by tabs, or by blanks if the line of the first word has no tab;
     * a blank line between sentences;
     * a line that begins with -DOCSTART- begins a document;
-    * lines between sentences that begin with "# " are comments, unless they look like the word "#": as many columns
-      as other lines, without "=".
+    * lines between sentences that begin with "# " are comments, unless they look like the word "#": with as many
+      columns as other lines, and without "=".
 
     Args:
         text_column: by default column 0, or "tokens" or "words".
         label_column: by default the last column, or "tags", "ner_tags", "ner" or "labels". Negative numbers count from
             the end.
-        has_tags: False reads words alone; None reads tags where the first sentence has them.
-        labels: the names of the tags in the order of their numbers, for lists of numbers.
+        has_tags: False reads words only; None reads tags if the first sentence has them.
+        labels: the names of the tags in the order of their numbers, if the lists have numbers.
 
     Raises:
         InputError: the file cannot be read, has no words, a line has another number of columns than the first, or a
@@ -67,7 +67,7 @@ def read_tagged_sentences(
         documents.append(sentence.document)
         locations.append(f"line {sentence.rows[0][0]}")
     if not words:
-        raise InputError(f"{path} has no words. Expected CoNLL columns: a word a line, its tag in another column.")
+        raise InputError(f"{path} has no words. Expected CoNLL columns: one word per line, its tag in another column.")
     return TaggedSentences(words, tags if has_tags else None, documents, path, locations)
 
 
@@ -103,7 +103,7 @@ def _sentences(path: str) -> Iterator[_Sentence]:
         if len(columns) != num_columns:
             raise InputError(
                 f"{path}: line {number} has {len(columns)} columns, but {num_columns} are expected, as in the first "
-                f"line with a word. Columns are parted by {'tabs' if has_tabs else 'blanks'} here."
+                f"line with a word. Columns are separated by {'tabs' if has_tabs else 'blanks'} here."
             )
         rows.append((number, columns))
         num_words += 1
@@ -112,7 +112,7 @@ def _sentences(path: str) -> Iterator[_Sentence]:
 
 
 def _is_comment(line: str, columns: list[str], num_columns: int) -> bool:
-    """Whether a line between sentences is a comment. `num_columns` is that of the file's words, 0 before the first."""
+    """Returns whether a line between sentences is a comment. `num_columns` is that of the words' lines, or 0."""
     if not line.startswith("# "):
         return False
     return len(columns) != num_columns or "=" in line or line.split()[1] in _COMMENT_WORDS
@@ -129,7 +129,7 @@ def _word_and_tag(
         if not -len(columns) <= column < len(columns) or (kind == "tag" and len(columns) == 1):
             raise InputError(
                 f"{path}: line {line} has no column {column} for the {kind}. It has {len(columns)}, numbered from 0, "
-                "parted by tabs or blanks."
+                "separated by tabs or blanks."
             )
         value = columns[column].strip()
         if not value:
@@ -145,7 +145,7 @@ def _as_number(column: Column | None, default: int) -> int:
         return int(column)
     except ValueError:
         raise InputError(
-            f"The columns of CoNLL files have numbers, from 0 or -1 for the last. Received: {column!r}"
+            f"The columns of CoNLL files are numbered from 0; -1 is the last. Received: {column!r}"
         ) from None
 
 
@@ -169,7 +169,7 @@ def _read_lists(
 
 
 def _column(column: Column | None, names: Sequence[str], values: Mapping[Column, Any]) -> Column:
-    """Returns the column, or which of the usual names there is; the first one for the message when there is none."""
+    """Returns the given column, or the usual name that exists, or the first usual name for the error message."""
     return next((name for name in names if name in values), names[0]) if column is None else column
 
 

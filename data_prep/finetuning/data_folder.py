@@ -1,11 +1,11 @@
-"""The files of a folder of fine-tuning data, found by their names."""
+"""Finds the files of a folder of fine-tuning data by their names."""
 
 import os
 from collections.abc import Sequence
 
 from keras_bert.program.errors import InputError
 
-# Part -> what its file may be called, before the ending.
+# Part -> the names that its file may have, without the ending.
 _STEMS = {
     "train": ("train", "train-v1.1", "train-v2.0"),
     "eval": ("dev", "eval", "valid", "validation", "dev-v1.1", "dev-v2.0"),
@@ -14,17 +14,17 @@ _STEMS = {
 
 
 def find_parts(data_dir: str | os.PathLike, endings: Sequence[str]) -> dict[str, str]:
-    """Returns the files of "train", "eval" and "predict" that a folder has.
+    """Returns the files of a folder for "train", "eval" and "predict".
 
     find_parts("reviews", [".tsv", ".csv"])
     # {'train': 'reviews/train.tsv', 'eval': 'reviews/dev.tsv'}
 
     Raises:
-        InputError: there is none, or several for one part.
+        InputError: there is no such file, or there are several for one part.
     """
     data_dir = os.fspath(data_dir)
     if not os.path.isdir(data_dir):
-        raise InputError(f"There is no folder {data_dir}")
+        raise InputError(f"There is no folder {data_dir}.")
     found = {}
     for part, stems in _STEMS.items():
         names = [f"{stem}{ending}{packed}" for stem in stems for ending in endings for packed in ("", ".gz")]

@@ -1,4 +1,4 @@
-"""What all fine-tuning tasks share: from the files of a data set to batches of records."""
+"""The base class of all fine-tuning tasks: from the files of a data set to batches of records."""
 
 import dataclasses
 from collections import Counter
@@ -13,13 +13,13 @@ from keras_bert.program.errors import InputError
 from keras_bert.records.features import Feature
 from keras_bert.tasks.encoding import ROWS_AT_ONCE, parts_of
 
-# Batches of records, and the number of examples that each is made of.
+# Batches of records, and the number of examples in each.
 Batches = Iterator[tuple[dict[str, np.ndarray], int]]
 
 
 @dataclasses.dataclass(frozen=True)
 class FinetuningOptions:
-    """The user's options, apart from files and vocabulary. Columns that are None have the task's default."""
+    """The user's options, except for files and vocabulary. Columns that are None have the task's default."""
 
     max_seq_length: int = 128
     text_column: Column | None = None
@@ -37,21 +37,21 @@ class FinetuningOptions:
     def label_column(self) -> Column:
         if len(self.label_columns) > 1:
             raise InputError(
-                f"This task has one column of labels. Received: {', '.join(map(str, self.label_columns))}. Several "
-                "columns of 0 and 1 are for --task=multi_label."
+                f"This task has one label column. Received: {', '.join(map(str, self.label_columns))}. Use "
+                "--task=multi_label for several columns of 0 and 1."
             )
         return self.label_columns[0] if self.label_columns else "label"
 
 
 class FinetuningTask:
-    """One task: reads the files of its parts, settles the labels, then gives records.
+    """One task: reads the files of its parts, determines the labels, then makes records.
 
-    A part is "train", "eval..." (with labels as well) or "predict..." (without).
+    A part is "train", "eval..." (both with labels) or "predict..." (without).
 
     Attributes:
-        examples: part -> what was read, something with a length.
-        counts: part -> how often something happened that the user should know of.
-        notes: part -> sentences about what was found while reading.
+        examples: part -> its examples, an object with a length.
+        counts: part -> the counts of events that the user should know.
+        notes: part -> sentences about the files that were read.
         labels: the labels in the order of their ids; known after `settle`.
     """
 
@@ -59,7 +59,7 @@ class FinetuningTask:
     endings: tuple[str, ...] = (".tsv", ".csv", ".jsonl")
     # TF Model Garden's name of the task.
     task_type: str
-    # The rows of a batch of records.
+    # The number of examples in a batch of records.
     rows_at_once = ROWS_AT_ONCE
 
     def __init__(self, options: FinetuningOptions, glue: GlueTask | None = None):
@@ -76,22 +76,22 @@ class FinetuningTask:
         self.examples[part] = self._read(part, path)
 
     def settle(self) -> None:
-        """Finds labels that were not given, and checks the labels of all parts. Raises `InputError`."""
+        """Determines labels that were not given, and checks the labels of all parts. Raises `InputError`."""
 
     def record(self, part: str) -> list[Feature]:
         raise NotImplementedError
 
     def batches(self, part: str, tokenizer, write_line: Callable[[bytes], Any] | None) -> Batches:
-        """Yields batches of records and the number of examples that each is made of.
+        """Yields batches of records and the number of examples in each.
 
         Args:
-            write_line: takes the lines of the side file, where there is one.
+            write_line: writes a line of the side file, if there is one.
         """
         for examples in parts_of(len(self.examples[part]), self._rows_per_example(), self.rows_at_once):
             yield self._encode(part, examples, tokenizer, write_line), examples.stop - examples.start
 
     def _encode(self, part: str, examples: slice, tokenizer, write_line) -> dict[str, np.ndarray]:
-        """Returns the records of some examples of a part, as batches have them."""
+        """Returns the records of some examples of a part, in the form of a batch."""
         raise NotImplementedError
 
     def _rows_per_example(self) -> int:
@@ -101,7 +101,7 @@ class FinetuningTask:
         return False
 
     def metadata(self) -> dict[str, Any]:
-        """What TF Model Garden keeps in its meta data for this task, and what this project adds."""
+        """Returns the entries of the metadata for this task, TF Model Garden's and those that this project adds."""
         return {"num_labels": len(self.labels), "label_list": self.labels}
 
     def _read(self, part: str, path: str):
@@ -111,12 +111,12 @@ class FinetuningTask:
         return [part for part in self.examples if has_labels(part)]
 
     def _find_labels(self, order: Callable[[list[str]], list[str]]) -> None:
-        """Sets `labels` to those of the training part, in an order, unless they are given."""
+        """Sets `labels` to the labels of the training part, in the given order, unless they were given."""
         if self.labels:
             return
         if "train" not in self.examples and self._labelled_parts():
             raise InputError(
-                "Without a training file the labels and their order are not known: give them, as "
+                "Without a training file, the labels and their order are unknown. Give them, as "
                 "--labels=first,second,..."
             )
         self.labels = order(self._training_labels())

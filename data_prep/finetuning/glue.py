@@ -1,6 +1,6 @@
 """The tasks of GLUE by name: their files, columns and labels.
 
-File names and columns are those of the official download, see gluebenchmark.com/tasks.
+File names and columns are those of the official download; see gluebenchmark.com/tasks.
 """
 
 import dataclasses
@@ -22,7 +22,7 @@ _MNLI_FILES = {
     "predict": ("test_matched.tsv",),
     "predict_mismatched": ("test_mismatched.tsv",),
 }
-# The original files of MRPC have no dev set; their test set has labels.
+# MRPC's original files have no dev set; their test set has labels.
 _MRPC_FILES = {
     "train": ("train.tsv", "msr_paraphrase_train.txt"),
     "eval": ("dev.tsv", "msr_paraphrase_test.txt"),
@@ -36,12 +36,12 @@ class GlueTask:
 
     Attributes:
         text, second_text, label: the columns of files with labels.
-        labels: the classes in the order of their ids; none for a regression.
+        labels: the classes in the order of their ids; empty for a regression.
         has_header: whether files with labels name their columns. Files without labels always do.
-        predict_text: the column of the text in files without labels, where it is another.
-        files: part -> names that its file may have.
-        hub_labels: what Hugging Face and tensorflow_datasets call the classes, in the order of their numbers there,
-            and what the official files call them.
+        predict_text: the text column of files without labels, if it differs.
+        files: part -> possible names of its file.
+        hub_labels: the classes' names in Hugging Face and tensorflow_datasets, in the order of their numbers there ->
+            the names in the official files.
     """
 
     text: Column
@@ -68,7 +68,7 @@ class GlueTask:
         }
 
     def official_labels(self, labels: Sequence[str]) -> list[str]:
-        """Returns labels, which may be the names or numbers of Hugging Face, as the official files have them.
+        """Returns the official names of labels that may be names or numbers of Hugging Face.
 
         >>> GLUE_TASKS["RTE"].official_labels(["entailment", "1"]), GLUE_TASKS["SST-2"].official_labels(["positive"])
         (['entailment', 'not_entailment'], ['1'])
@@ -79,10 +79,10 @@ class GlueTask:
         ]
 
     def find_files(self, data_dir: str | os.PathLike) -> dict[str, str]:
-        """Returns the path of each part whose file is in a folder.
+        """Returns part -> path, for each part whose file is in a folder.
 
         Raises:
-            InputError: there is none.
+            InputError: there is no such file.
         """
         found = {}
         for part, names in self.files.items():

@@ -1,4 +1,4 @@
-"""Reading texts with labels, sets of labels, scores or choices, for fine-tuning."""
+"""Reads texts with labels, sets of labels, scores or choices, for fine-tuning."""
 
 import dataclasses
 import os
@@ -11,7 +11,7 @@ from keras_bert.program.errors import InputError
 
 @dataclasses.dataclass(frozen=True)
 class LabelledText:
-    """The rows of a file, column by column.
+    """The rows of a file, by column.
 
     Attributes:
         texts: N texts.
@@ -35,21 +35,21 @@ def read_labelled_text(
     may_be_empty: bool = False,
     left_out: list[str] | None = None,
 ) -> LabelledText:
-    """Reads texts, second texts and labels from what `data_prep.finetuning.tables.read_rows` reads.
+    """Reads texts, second texts and labels from the sources of `data_prep.finetuning.tables.read_rows`.
 
-    White space around values is cut off.
+    White space around values is removed.
 
     Args:
         text_column: name or number, from 0, of the column of the texts. A number may be written as a string.
         second_text_column: the same for the second text of pairs.
-        label_column: the same for the labels; None reads none.
-        has_header: whether the first line of a `.tsv` or `.csv` file holds the names of the columns.
+        label_column: the same for the labels; None reads no labels.
+        has_header: whether the first line of a `.tsv` or `.csv` file has the names of the columns.
         may_be_empty: whether a text may be empty.
-        left_out: bad rows are left out, and what is wrong with them is added here.
+        left_out: if given, bad rows are left out, and a description of each is appended here.
 
     Raises:
-        InputError: the file cannot be read or has no rows, a column is missing, a row has too few or too many columns
-            or an empty value.
+        InputError: the file cannot be read or has no rows, a column is missing, or a row has too few or too many
+            columns or an empty value.
 
     Example:
         read_labelled_text("CoLA/dev.tsv", text_column=3, label_column=1, has_header=False).labels[:3]
@@ -69,7 +69,7 @@ def read_scored_text(
     may_be_empty: bool = False,
     left_out: list[str] | None = None,
 ) -> LabelledText:
-    """As `read_labelled_text`, with a number as label."""
+    """As `read_labelled_text`, with numbers as labels."""
     read_label = None if label_column is None else lambda row: row.number(label_column)
     return _read(path, text_column, second_text_column, read_label, has_header, may_be_empty, left_out)
 
@@ -84,11 +84,11 @@ def read_multi_label_text(
     has_header: bool = True,
     left_out: list[str] | None = None,
 ) -> LabelledText:
-    """As `read_labelled_text`, with any number of labels for each text.
+    """As `read_labelled_text`, with any number of labels per text.
 
     Args:
-        label_column: one column whose value is all labels of the text, with separators between them or, in JSON, as a
-            list; or several columns of 0 and 1, whose names are the labels.
+        label_column: one column whose value has all labels of the text, with separators or as a list in JSON; or
+            several columns of 0 and 1, whose names are the labels.
     """
     read_label = None
     if isinstance(label_column, str | int):
@@ -107,17 +107,17 @@ def read_choices(
     label_column: Column | None = "label",
     has_header: bool = True,
 ) -> tuple[list[str], list[list[str]], list[str] | None]:
-    """Reads prompts, their choices, and labels that say which is right.
+    """Reads prompts, their choices, and labels that identify the right choice.
 
     Args:
-        choice_columns: a column for each choice, or one column that holds a list (JSON).
-        choice_prefix_column: a text that all choices of a row begin with, like SWAG's "sent2"; it may be empty.
+        choice_columns: a column for each choice, or one column with a list (JSON).
+        choice_prefix_column: a text with which all choices of a row begin, like SWAG's "sent2"; it may be empty.
 
     Returns:
-        N prompts, N lists of choices, all equally long, and N labels or None.
+        N prompts, N lists of choices of equal length, and N labels or None.
 
     Raises:
-        InputError: as `read_labelled_text`, or a row has another number of choices than the first.
+        InputError: as in `read_labelled_text`, or a row has another number of choices than the first.
     """
     prompts, choices, labels = [], [], []
     for row in read_rows(os.fspath(path), has_header=has_header):

@@ -66,7 +66,7 @@ class MultipleChoice(FinetuningTask):
     def _read(self, part: str, path: str) -> "_Choices":
         if not self.options.choice_columns:
             raise InputError(
-                "Name the columns of the choices: --choice_columns=first,second,... or one column that holds a list."
+                "Name the columns of the choices: --choice_columns=first,second,..., or one column with lists."
             )
         found = read_choices(
             path,

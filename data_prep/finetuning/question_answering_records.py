@@ -1,4 +1,4 @@
-"""Questions about contexts -> batches of windows, and a side file that leads from their columns back to the text."""
+"""Questions about contexts -> batches of windows, and a side file that maps their columns back to the text."""
 
 import dataclasses
 import json
@@ -16,9 +16,9 @@ from keras_bert.records.features import Feature
 from keras_bert.tasks.question_answering import examples as question_answering
 from keras_bert.tasks.question_answering.rows import WindowOptions, Windows, make_windows
 
-# As google-research/bert numbers its windows.
+# The number of the first window, as in google-research/bert.
 _FIRST_UNIQUE_ID = 1_000_000_000
-# Names in messages, of those that are many.
+# The largest number of names in a message.
 _MOST_NAMES = 5
 
 
@@ -77,13 +77,13 @@ class QuestionAnswering(FinetuningTask):
         return read_squad(path, has_answers=has_labels(part))
 
     def _find_answers(self, part: str) -> list[tuple[int, int] | None]:
-        """Returns the characters of each question's (first) answer, and leaves out of training what has none.
+        """Returns the character span of each question's first answer. Removes questions without answers from training.
 
-        Questions that are not answered stay when `version_2_with_negative` is on.
+        With `version_2_with_negative`, unanswered questions are kept.
         """
         examples = self.examples[part]
         if not any(examples.answers):
-            raise InputError(f"{examples.source}: no question has an answer. Without answers it is a --predict_file.")
+            raise InputError(f"{examples.source}: no question has an answer. Is it a --predict_file?")
         spans, lost = [], []
         for number, answers in enumerate(examples.answers):
             span = question_answering.find_answer(examples.contexts[number], answers[0]) if answers else None
@@ -91,8 +91,8 @@ class QuestionAnswering(FinetuningTask):
                 lost.append(number)
             if not answers and part == "train" and not self.options.version_2_with_negative:
                 raise InputError(
-                    f"{examples.source}: the question {examples.ids[number]!r} has no answer. If some questions are "
-                    "meant to have none, as in SQuAD 2.0, say so: --version_2_with_negative"
+                    f"{examples.source}: the question {examples.ids[number]!r} has no answer. If this is intended, as "
+                    "in SQuAD 2.0, add --version_2_with_negative."
                 )
             self.counts[part]["moved_answers"] += span is not None and span[0] != answers[0].start
             spans.append(span)
@@ -107,7 +107,7 @@ class QuestionAnswering(FinetuningTask):
         names = ", ".join(ids[:_MOST_NAMES]) + (", ..." if len(ids) > _MOST_NAMES else "")
         end = "were left out: their answer is not in the context"
         if part != "train":
-            end = "have the positions 0: their answer is not in the context"
+            end = "are labelled as unanswerable: their answer is not in the context"
         self.notes[part].append(f"{len(ids)} questions {end}. They are {names}")
 
     def _leave_out(self, part: str, lost: list[int], spans: list) -> list:
@@ -115,7 +115,7 @@ class QuestionAnswering(FinetuningTask):
         examples = self.examples[part]
         kept = sorted(set(range(len(examples))) - set(lost))
         if not kept:
-            raise InputError(f"{examples.source}: no question has an answer that is in its context.")
+            raise InputError(f"{examples.source}: no question has an answer that occurs in its context.")
         columns = (examples.ids, examples.questions, examples.contexts, examples.answers)
         columns = [[column[number] for number in kept] for column in columns]
         self.examples[part] = question_answering.QuestionExamples(*columns, source=examples.source)
@@ -136,7 +136,7 @@ class QuestionAnswering(FinetuningTask):
         }
 
     def _without_lost_answers(self, part: str, batch, windows, first: int) -> dict[str, np.ndarray]:
-        """Leaves out the windows of questions whose answer has no token: it is made of characters that vanish."""
+        """Removes the windows of questions whose answer has no token, since all its characters are dropped."""
         spans = self._spans[part][first : first + len(windows.context_of)]
         is_lost = np.array(
             [span is not None and windows.tokens_of(number, span) is None for number, span in enumerate(spans)]
@@ -148,7 +148,7 @@ class QuestionAnswering(FinetuningTask):
 def side_lines(
     questions: question_answering.QuestionExamples, windows: Windows, unique_ids: np.ndarray
 ) -> Iterator[bytes]:
-    """Yields a line of JSON for each question: what turns logits of its windows into the text of an answer."""
+    """Yields a line of JSON for each question, with which logits of its windows are converted to an answer."""
     best, splits = windows.best_window
     window_splits = np.searchsorted(windows.question, np.arange(len(questions) + 1))
     for number in range(len(questions)):

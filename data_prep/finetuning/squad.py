@@ -1,4 +1,4 @@
-"""Reading questions about contexts: SQuAD files, JSON Lines and tensorflow_datasets."""
+"""Reads questions about contexts: SQuAD files, JSON Lines and tensorflow_datasets."""
 
 import os
 from collections.abc import Iterator
@@ -16,15 +16,15 @@ def read_squad(path: str | os.PathLike, *, has_answers: bool = True) -> Question
     """Reads questions, their contexts and their answers.
 
     `.json` (or `.json.gz`) is the format of SQuAD 1.1 and 2.0: `data` -> `paragraphs` -> `context` and `qas`. `.jsonl`
-    files and `tfds:` names have a question in each row: `id`, `question`, `context`, and `answers` with `text` and
+    files and `tfds:` names have one question per row: `id`, `question`, `context`, and `answers` with `text` and
     `answer_start`.
 
     Args:
-        has_answers: False reads no answers. With it a question may still have none: it is one that its context does
-            not answer.
+        has_answers: False reads no answers. If True, a question may still have none: then its context does not answer
+            it.
 
     Raises:
-        InputError: the file cannot be read, is not of that format, or a question or context is empty.
+        InputError: the file cannot be read or has another format, or a question or context is empty.
     """
     path = os.fspath(path)
     if tfds_text.is_tfds_name(path) or path.removesuffix(".gz").endswith(".jsonl"):
@@ -77,12 +77,12 @@ def _text(container: dict, name: str, where: str) -> str:
     if name == "id" and isinstance(value, int):
         value = str(value)
     if not isinstance(value, str) or not value.strip():
-        raise InputError(f"{where}: {name!r} must be a text that is not empty. Received: {value!r}")
+        raise InputError(f"{where}: {name!r} must be a non-empty text. Received: {value!r}")
     return without_lone_surrogates(value)
 
 
 def _answers(found: Any, where: str) -> list[Answer]:
-    """Takes [{"text": "a", "answer_start": 3}] and {"text": ["a"], "answer_start": [3]}."""
+    """Converts [{"text": "a", "answer_start": 3}] or {"text": ["a"], "answer_start": [3]} to answers."""
     try:
         if isinstance(found, dict):
             pairs = list(zip(found["text"], found["answer_start"], strict=True))
@@ -92,6 +92,6 @@ def _answers(found: Any, where: str) -> list[Answer]:
             raise TypeError
     except (KeyError, TypeError, ValueError):
         raise InputError(
-            f"{where}: answers must have a text and a number answer_start each. Received: {found!r}"
+            f"{where}: each answer must have a text and a number answer_start. Received: {found!r}"
         ) from None
     return [Answer(without_lone_surrogates(text), start) for text, start in pairs]

@@ -1,4 +1,4 @@
-"""The rows of a table: TSV, CSV, JSON Lines and tensorflow_datasets, and the values in their columns."""
+"""Reads the rows of tables, and the values in their columns: TSV, CSV, JSON Lines and tensorflow_datasets."""
 
 import csv
 import dataclasses
@@ -18,13 +18,13 @@ Column = str | int
 
 @dataclasses.dataclass(frozen=True)
 class Row:
-    """A row: where it is, for messages, and its values by column name and by column number."""
+    """A row: its place, for error messages, and its values by column name and by column number."""
 
     where: str
     values: Mapping[Column, Any]
 
     def value(self, column: Column, kind: str) -> Any:
-        """Returns the value in a column. `kind` says what it is, for the message when there is no such column."""
+        """Returns the value in a column. `kind` names it in the error message for a missing column."""
         if column not in self.values:
             names = [name for name in self.values if isinstance(name, str) and not _is_number_of(name, self.values)]
             found = (
@@ -35,8 +35,8 @@ class Row:
                 f"{self.where}: there is no column {column!r} for the {kind}. The columns are: {found}. "
                 + (
                     _separator_hint(names)
-                    or "Name one of them. For a file without a header pass --nohas_header "
-                    "(has_header=False) and give the columns as numbers from 0, such as --text_column=0."
+                    or "Name one of them. For a file without a header, use --nohas_header (has_header=False) and give "
+                    "the columns as numbers from 0, such as --text_column=0."
                 )
             )
         return self.values[column]
@@ -46,13 +46,13 @@ class Row:
 
     def label(self, column: Column, kind: str = "label") -> str:
         value = self.value(column, kind)
-        # JSON has numbers.
+        # In JSON, labels may be numbers.
         if isinstance(value, int) and not isinstance(value, bool):
             value = str(value)
         return self._checked_text(value, column, kind)
 
     def labels(self, column: Column, separator: str) -> list[str]:
-        """Returns any number of labels: a list in JSON, or a string with separators."""
+        """Returns any number of labels: from a list in JSON, or from a string with separators."""
         value = self.value(column, "labels")
         if isinstance(value, list):
             return [self._checked_text(str(label), column, "label") for label in value]
@@ -62,7 +62,7 @@ class Row:
         return [label.strip() for label in text.split(separator) if label.strip()]
 
     def marked(self, columns: Sequence[Column]) -> list[str]:
-        """Returns the names of the columns that hold a 1; the others must hold a 0."""
+        """Returns the names of the columns with a 1; the others must have a 0."""
         names = {"0": False, "1": True, "false": False, "true": True}
         found = []
         for column in columns:
@@ -84,7 +84,7 @@ class Row:
         return number
 
     def texts(self, columns: Sequence[Column], kind: str) -> list[str]:
-        """Returns the texts of several columns, or those of a list in a single one."""
+        """Returns the texts of several columns, or the texts of a list in a single column."""
         if len(columns) == 1 and isinstance(self.value(columns[0], kind), list):
             return [self._checked_text(text, columns[0], kind) for text in self.values[columns[0]]]
         return [self.text(column, kind) for column in columns]
@@ -101,19 +101,20 @@ class Row:
 def read_rows(source: str, *, has_header: bool = True, left_out: list[str] | None = None) -> Iterator[Row]:
     """Yields the rows of a file or of a data set.
 
-    The kind of file is told by its name, before which `.gz` is cut off:
+    The name determines the kind of the file, without a final `.gz`:
 
-    * `.tsv`, `.txt`: values with tabs between them. A quotation mark is an ordinary character, as in the GLUE files.
-    * `.csv`: values with commas between them; those that contain a comma, a quotation mark or a line break are quoted.
-    * `.jsonl`: one JSON object a line.
-    * `tfds:NAME[/CONFIG][:VERSION][@SPLIT]`: a data set of tensorflow_datasets. Classes have their names.
+    * `.tsv`, `.txt`: values separated by tabs. A quotation mark is an ordinary character, as in the GLUE files.
+    * `.csv`: values separated by commas. A value with a comma, a quotation mark or a line break is quoted.
+    * `.jsonl`: one JSON object per line.
+    * `tfds:NAME[/CONFIG][:VERSION][@SPLIT]`: a data set of tensorflow_datasets. Classes are given by name.
 
-    A byte order mark is skipped, and so are blank lines, but for one case: in a table of one column, a blank line
-    before others is a row with an empty value.
+    A byte order mark is skipped. So are blank lines, with one exception: in a table with a single column, a blank line
+    that is followed by others is a row with an empty value.
 
     Args:
-        has_header: whether the first line of a `.tsv` or `.csv` file holds the names of the columns.
-        left_out: rows with too few or too many columns are left out, and what is wrong with them is added here.
+        has_header: whether the first line of a `.tsv` or `.csv` file has the names of the columns.
+        left_out: if given, rows with too few or too many columns are left out, and a description of each is appended
+            here.
 
     Raises:
         InputError: the source cannot be read, or a row has too few or too many columns.
@@ -136,7 +137,7 @@ def read_rows(source: str, *, has_header: bool = True, left_out: list[str] | Non
 
 
 def has_named_values(source: str) -> bool:
-    """Whether a source names the value in each row, as JSON Lines and tensorflow_datasets do, and not in a header."""
+    """Returns whether a source names the values in each row (JSON Lines and tensorflow_datasets), not in a header."""
     return tfds_text.is_tfds_name(source) or source.removesuffix(".gz").endswith(".jsonl")
 
 
@@ -161,7 +162,7 @@ def _comma_separated(path: str) -> Iterator[tuple[int, list[str]]]:
 def _named_rows(
     rows: Iterator[tuple[int, list[str]]], path: str, has_header: bool, left_out: list[str] | None
 ) -> Iterator[Row]:
-    """Turns lists of values into mappings from column names, where there is a header, and numbers."""
+    """Converts lists of values to mappings from column numbers, and from column names if there is a header."""
     header = None
     for line_number, values in _with_empty_values(rows):
         if header is None:
@@ -178,14 +179,14 @@ def _named_rows(
                 raise InputError(message)
             left_out.append(message)
             continue
-        # Names come last: a column may be called "0".
+        # Names are added last, since a column may have the name "0".
         found = {key: value for keys, value in zip(numbers, values, strict=True) for key in keys}
         found.update((name, value) for name, value in zip(header, values, strict=True) if name is not None)
         yield Row(where, found)
 
 
 def _with_empty_values(rows: Iterator[tuple[int, list[str]]]) -> Iterator[tuple[int, list[str]]]:
-    """Leaves out blank lines, but in a table of one column only those at its beginning and at its end."""
+    """Removes blank lines. In a table with a single column, only those at its start and end are removed."""
     num_columns, blank = None, []
     for line_number, values in rows:
         if any(value.strip() for value in values):
@@ -209,7 +210,7 @@ def _json_rows(path: str) -> Iterator[Row]:
 
 
 def _separator_hint(names: Sequence[str]) -> str:
-    """Returns the advice for a table whose only column is a whole line of values with another separator."""
+    """Returns advice for a table with a single column whose lines contain another separator."""
     if len(names) == 1:
         for separator, name, advice in (
             (";", "semicolons", "Save it with commas"),
@@ -218,11 +219,11 @@ def _separator_hint(names: Sequence[str]) -> str:
         ):
             if separator in names[0]:
                 return (
-                    f"The first line has {name} between its values: .csv files have commas, .tsv files tabs. {advice}."
+                    f"The first line has {name} between its values. .csv files need commas, .tsv files tabs. {advice}."
                 )
     return ""
 
 
 def _is_number_of(name: str, values: Mapping[Column, object]) -> bool:
-    """Whether a key is only the number of a column, written as a string."""
+    """Returns whether a key is a column number that was written as a string."""
     return name.isascii() and name.isdigit() and int(name) in values

@@ -1,4 +1,4 @@
-"""Sentences in words with tags -> batches of records."""
+"""Sentences as words with tags -> batches of records."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ from keras_bert.tasks.tagging import examples as tagging
 from keras_bert.tasks.tagging.rows import encode_sentences
 from keras_bert.tasks.tagging.tag_schemes import tag_order
 
-# More than a sentence has.
+# A sentence with more words suggests that blank lines are missing.
 _MANY_WORDS = 1000
 
 
@@ -35,7 +35,7 @@ class Tagging(FinetuningTask):
             raise InputError(
                 "The files have tags of different schemes: "
                 + ", ".join(f"{self.examples[part].source} is {name}" for name, part in schemes.items())
-                + ". Write all of them in one."
+                + ". Convert them to one scheme."
             )
         self._scheme = next(iter(schemes), None)
         self._find_labels(tag_order)

@@ -1,10 +1,10 @@
-"""The columns of texts and labels by their usual names, for files and data sets that do not say theirs."""
+"""Finds the columns of texts and labels by their usual names, for files and data sets without known columns."""
 
 from collections.abc import Iterable
 
 from data_prep.finetuning.tables import Column
 
-# Pairs first: a table with `sentence1` and `sentence2` may have a `text` that is something else.
+# Pairs come first: a table with `sentence1` and `sentence2` may use `text` for something else.
 _PAIRS = (
     ("sentence1", "sentence2"),
     ("premise", "hypothesis"),
@@ -23,7 +23,7 @@ def usual_text_columns(names: Iterable[Column]) -> tuple[Column, Column | None]:
     >>> usual_text_columns(["idx", "premise", "hypothesis", "label"]), usual_text_columns(["label", "sentence"])
     (('premise', 'hypothesis'), ('sentence', None))
 
-    Where there is none of the usual names it is `text`, which a message then names as missing.
+    Without any of the usual names it returns `text`, which an error message then reports as missing.
     """
     names = set(names)
     for pair in _PAIRS:
@@ -33,6 +33,6 @@ def usual_text_columns(names: Iterable[Column]) -> tuple[Column, Column | None]:
 
 
 def usual_label_column(names: Iterable[Column]) -> Column:
-    """Returns the column of the label, in the same way."""
+    """Returns the column of the label, found in the same way."""
     names = set(names)
     return next((name for name in _LABELS if name in names), "label")

@@ -1,4 +1,4 @@
-"""Files on any file system that Apache Beam knows: gs://, s3://, hdfs:// and the local disk."""
+"""Operations on files of any file system that Apache Beam supports: gs://, s3://, hdfs:// and the local disk."""
 
 import contextlib
 import os
@@ -14,15 +14,15 @@ from data_prep.text.corpus import list_sources, source_size, split_patterns
 from keras_bert.program.atomic_output import PARTIAL, atomic_file
 from keras_bert.program.errors import InputError
 
-# Whatever a file is called, its bytes are read and written as they are.
+# Files are read and written unchanged, whatever their suffix.
 _AS_IT_IS = CompressionTypes.UNCOMPRESSED
 
 
 def is_remote(path: str) -> bool:
-    """Whether a name begins with `gs://` or the like.
+    """Returns whether a name begins with `gs://` or a similar scheme.
 
     Raises:
-        InputError: with something that Beam does not know, or lacks a package for.
+        InputError: Beam does not support the scheme, or lacks a package for it.
     """
     if FileSystems.get_scheme(path) is None:
         return False
@@ -48,7 +48,8 @@ class BeamFiles(DiskFiles):
         try:
             with FileSystems.create(temporary, compression_type=_AS_IT_IS) as file:
                 yield file
-            # Not every file system replaces what is there; it is the same file, from an attempt that was repeated.
+            # Not every file system can replace files. An existing file is the same one, from an attempt that was
+            # repeated.
             self.remove([path])
             FileSystems.rename([temporary], [path])
         except BaseException:
@@ -57,7 +58,7 @@ class BeamFiles(DiskFiles):
             raise
 
     def open_input(self, path: str) -> BinaryIO:
-        """Opens a file for reading as it is stored, `.gz` packed."""
+        """Opens a file for reading without decompression, even if it is a `.gz` file."""
         return FileSystems.open(path, compression_type=_AS_IT_IS) if is_remote(path) else open(path, "rb")
 
     def read(self, path: str) -> bytes:
@@ -75,7 +76,7 @@ class BeamFiles(DiskFiles):
     def sizes(self, folder: str) -> dict[str, int]:
         if not is_remote(folder):
             return super().sizes(folder)
-        # In object stores a folder is what paths begin with.
+        # In object stores, a folder is a prefix of paths.
         (match,) = FileSystems.match([FileSystems.join(folder, "*")])
         return {FileSystems.split(file.path)[1]: file.size_in_bytes for file in match.metadata_list}
 
@@ -86,9 +87,9 @@ class BeamFiles(DiskFiles):
 
 
 def source_sizes(patterns: Sequence[str]) -> dict[str, int]:
-    """Returns the name and the bytes of each source that `patterns` stand for, in reading order.
+    """Returns the name and the size in bytes of each source that matches `patterns`, in reading order.
 
-    Patterns on this machine are those of `data_prep.text.corpus.list_sources`; others are Beam's, sorted by name.
+    Local patterns are those of `data_prep.text.corpus.list_sources`; others are Beam's, sorted by name.
 
     Raises:
         InputError: nothing matches a pattern.
@@ -101,7 +102,7 @@ def source_sizes(patterns: Sequence[str]) -> dict[str, int]:
             (match,) = FileSystems.match([pattern])
             found = sorted((file.path, file.size_in_bytes) for file in match.metadata_list)
             if not found:
-                raise InputError(f"No file matches the pattern {pattern}")
+                raise InputError(f"No file matches the pattern {pattern}. Check the name.")
         else:
             found = [(name, source_size(name)) for name in list_sources([pattern])]
         sizes.update(found)

@@ -1,12 +1,14 @@
-"""The pipeline of `beam_pretraining_data`: text -> tokens -> shards -> record files, on whatever runs Apache Beam.
+"""The pipeline of `beam_pretraining_data`: text -> tokens -> shards -> record files, on any runner of Apache Beam.
 
-Every step is the function that the local run maps over processes; what is Beam's is moving documents to their shards:
+The steps are the functions that the local run maps over processes. Beam moves the documents to their shards:
 
     sources ─► chunks of 2 MB ─► token ids ─┬─► counts ─► number of the first document of each chunk
-                                            ├─► sizes of the shards ─► are documents dealt out whole, or in parts?
+                                                                                        ├─► sizes of the shards ─► are
+                                                                                        whole documents assigned, or
+                                                                                        parts?
                                             └─► (shard, documents) ─► grouped by shard, in order ─► record file
 
-A worker holds a chunk, or the tokens of one shard (two bytes each, twice) and one block of it.
+A worker holds one chunk in memory, or the tokens of one shard (two bytes each, twice) and one block of it.
 """
 
 import dataclasses
@@ -45,14 +47,14 @@ from keras_bert.program.quiet_tensorflow import quiet_tensorflow
 from keras_bert.records import features
 from keras_bert.tokenization.tokenizer import SpecialTokens, TokenTable
 
-# (number of the source, number of the chunk in it)
+# (number of the source, number of the chunk within the source)
 ChunkKey = tuple[int, int]
 # Documents on their way to a shard, as bytes, which Beam encodes without pickling: their numbers in the corpus (int64),
-# tokens, tokens of each sentence (int32), sentences of each document (int32).
+# tokens, tokens per sentence (int32), sentences per document (int32).
 Piece = tuple[bytes, bytes, bytes, bytes]
 
 _NO_PIECE = (b"", b"", b"", b"")
-# Bits of a number that hold which chunk of a source it is.
+# The number of bits of a key that hold the number of the chunk.
 _CHUNK_BITS = 32
 
 _COUNTERS = "keras_bert"
@@ -64,13 +66,13 @@ _COUNTED = (
 
 @dataclasses.dataclass(frozen=True)
 class BeamJob:
-    """What all workers need to know.
+    """The description of a run, which all workers get.
 
     Args:
         input_file: names and patterns, as the user gave them.
-        sources: what they stand for, in reading order.
-        corpus_manifest: how the local run would describe the corpus before it has any text.
-        request: what decides the records, for the manifest.
+        sources: the sources that match, in reading order.
+        corpus_manifest: the manifest of an empty corpus, as the local run would write it.
+        request: everything that determines the records, for the manifest.
     """
 
     input_file: list[str]
@@ -87,7 +89,7 @@ class BeamJob:
 
     @property
     def record(self) -> list[features.Feature]:
-        """The features as they are named in the files."""
+        """The features, with the names that they have in the files."""
         return features.with_garden_names(self.options.features) if self.use_v2_feature_names else self.options.features
 
     @property
@@ -97,7 +99,7 @@ class BeamJob:
 
 @dataclasses.dataclass(frozen=True)
 class CorpusCounts:
-    """The counts of a corpus that `pretraining_plan` needs; `manifest` is that of a local run."""
+    """The counts of a corpus that `pretraining_plan` needs. `manifest` is as in a local run."""
 
     manifest: dict[str, Any]
 
@@ -112,13 +114,13 @@ class CorpusCounts:
 
 @dataclasses.dataclass(frozen=True)
 class CorpusLayout:
-    """Where each document belongs, known when all text is tokenised.
+    """The place of each document, known after all text is tokenised.
 
     Args:
         keys: `_number_of_key` of each chunk, sorted: int64 (num_chunks,).
-        first_documents, first_sentences: the number of the first document, and sentence, of each: int64 (num_chunks,).
+        first_documents, first_sentences: the numbers of the first document and sentence of each: int64 (num_chunks,).
         paths: the file of each shard.
-        dealing: how the text is dealt out to them.
+        dealing: how the text is assigned to the shards.
     """
 
     keys: np.ndarray
@@ -129,7 +131,7 @@ class CorpusLayout:
     dealing: Dealing
 
     def deal(self, key: ChunkKey, block: DocumentBlock) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
-        """Deals out the documents of a chunk; see `Dealing.deal`."""
+        """Assigns the documents of a chunk to shards; see `Dealing.deal`."""
         place = np.searchsorted(self.keys, _number_of_key(*key))
         first_document, first_sentence = int(self.first_documents[place]), int(self.first_sentences[place])
         return self.dealing.deal(block.document_offsets, first_document, first_sentence)
@@ -137,7 +139,7 @@ class CorpusLayout:
 
 @dataclasses.dataclass(frozen=True)
 class ShardReport:
-    """A finished shard, and how much text went into it."""
+    """A finished shard, and the amount of text in it."""
 
     shard: int
     finished: FinishedShard
@@ -148,7 +150,7 @@ class ShardReport:
 
 def add_pipeline(pipeline: beam.Pipeline, job: BeamJob) -> None:
     """Adds all steps to a pipeline."""
-    # Reshuffle: sources, and then chunks, go to whichever worker is free.
+    # Reshuffle distributes sources, and then chunks, to free workers.
     chunks = (
         pipeline
         | "Sources" >> beam.Create(list(enumerate(job.sources)))
@@ -171,7 +173,7 @@ def add_pipeline(pipeline: beam.Pipeline, job: BeamJob) -> None:
     layout = whole_documents | "ChooseDealing" >> beam.Map(choose_dealing, beam.pvalue.AsList(sizes), job)
     the_layout = beam.pvalue.AsSingleton(layout)
     pieces = encoded | "DealDocuments" >> beam.FlatMap(deal_documents, the_layout)
-    # A shard without documents has a file too.
+    # Shards without documents need a file too.
     no_pieces = layout | "EveryShard" >> beam.FlatMap(no_piece_for_each_shard)
     (
         (pieces, no_pieces)
@@ -192,7 +194,7 @@ def read_chunks_of(source: tuple[int, str], text_field: str) -> Iterator[tuple[C
 
 
 class Tokenize(beam.DoFn):
-    """Text -> token ids; the tokenizer is made once for each worker."""
+    """Text -> token ids. Each worker makes its tokenizer once."""
 
     def __init__(self, vocabulary: TokenTable, settings: TextSettings):
         self._vocabulary = vocabulary
@@ -213,7 +215,7 @@ class Tokenize(beam.DoFn):
 def count_chunk(
     element: tuple[ChunkKey, EncodedChunk], options: PretrainingOptions, special_tokens: SpecialTokens
 ) -> np.ndarray:
-    """Returns the key of a chunk, the documents read, tokens that will be cut, and `_COUNTED`: int64 (1, 9)."""
+    """Returns the key of a chunk, its documents, the tokens that will be cut, and `_COUNTED`: int64 (1, 9)."""
     key, chunk = element
     num_cut = plan.count_cut_tokens(chunk.sentence_lengths, options, special_tokens)
     counts = chunk.counts()
@@ -222,7 +224,7 @@ def count_chunk(
 
 
 class GatherRows(beam.CombineFn):
-    """Rows of numbers -> one array of them, in no order."""
+    """Gathers rows of numbers in one array, in any order."""
 
     def create_accumulator(self) -> list[np.ndarray]:
         return []
@@ -242,7 +244,7 @@ class GatherRows(beam.CombineFn):
 
 
 def plan_shards(counts: np.ndarray, job: BeamJob) -> CorpusLayout:
-    """Numbers the documents in the order of the text, and decides on the files, with whole documents in each.
+    """Numbers the documents in the order of the text, and plans the files, with whole documents in each.
 
     Args:
         counts: a row of `count_chunk` for each chunk: int64 (num_chunks, 9).
@@ -259,7 +261,7 @@ def plan_shards(counts: np.ndarray, job: BeamJob) -> CorpusLayout:
     check.finish()
     totals = dict(zip(_COUNTED, counts[:, 3:].sum(axis=0).tolist(), strict=True))
     if not totals["num_tokens"]:
-        raise InputError("There is no text in the input: not one line yields a token.")
+        raise InputError("There is no text in the input: no line has a token. Give text with words.")
     corpus = CorpusCounts({**job.corpus_manifest, **totals})
     plan.warn_about_unknown_tokens(corpus)
     plan.warn_about_cut_tokens(int(num_cut.sum()), corpus, job.options)
@@ -271,7 +273,7 @@ def plan_shards(counts: np.ndarray, job: BeamJob) -> CorpusLayout:
 
 
 def count_shards(element: tuple[ChunkKey, EncodedChunk], layout: CorpusLayout) -> Iterator[tuple[int, np.ndarray]]:
-    """Counts the documents, sentences and tokens of a chunk that each shard gets: int64 (3,)."""
+    """Counts the documents, sentences and tokens of a chunk for each shard: int64 (3,)."""
     key, chunk = element
     block = DocumentBlock.from_lengths(chunk.tokens, chunk.sentence_lengths, chunk.document_lengths)
     for shard, ranges, _ in layout.deal(key, block):
@@ -295,10 +297,10 @@ class SumRows(beam.CombineFn):
 
 
 def choose_dealing(layout: CorpusLayout, sizes: Iterable[tuple[int, np.ndarray]], job: BeamJob) -> CorpusLayout:
-    """Deals out parts of documents instead of whole ones where some file would get no record.
+    """Assigns parts of documents instead of whole documents if otherwise a file would have no record.
 
     Raises:
-        InputError: there is too little text for that, too.
+        InputError: the text is too short even for that.
     """
     columns = np.zeros((3, len(layout.paths)), np.int64)
     for shard, counts in sizes:
@@ -308,7 +310,7 @@ def choose_dealing(layout: CorpusLayout, sizes: Iterable[tuple[int, np.ndarray]]
 
 
 def deal_documents(element: tuple[ChunkKey, EncodedChunk], layout: CorpusLayout) -> Iterator[tuple[int, Piece]]:
-    """Parts the documents of a chunk by shard."""
+    """Splits the documents of a chunk by shard."""
     key, chunk = element
     block = DocumentBlock.from_lengths(chunk.tokens, chunk.sentence_lengths, chunk.document_lengths)
     for shard, ranges, numbers in layout.deal(key, block):
@@ -325,7 +327,7 @@ def deal_documents(element: tuple[ChunkKey, EncodedChunk], layout: CorpusLayout)
 
 
 def join_pieces(pieces: Iterable[Piece], token_dtype: np.dtype) -> tuple[DocumentBlock, np.ndarray]:
-    """Puts the documents of a shard in the order of the corpus; returns them and their numbers, int64.
+    """Sorts the documents of a shard in the order of the corpus. Returns them and their numbers, int64.
 
     The documents of a chunk have consecutive numbers, so the pieces of two chunks never overlap.
     """
@@ -338,7 +340,7 @@ def join_pieces(pieces: Iterable[Piece], token_dtype: np.dtype) -> tuple[Documen
 
 
 class WriteShard(beam.DoFn):
-    """The documents of a shard -> its record file. One that an earlier attempt of the same run finished stays."""
+    """Writes the documents of a shard to its record file, unless an earlier attempt of the same run has finished it."""
 
     def __init__(self, job: BeamJob):
         self._job = job
@@ -372,10 +374,10 @@ class WriteShard(beam.DoFn):
 
 
 def finish(reports: list[ShardReport], layout: CorpusLayout, job: BeamJob) -> None:
-    """Writes the manifest and what else the local run puts beside the records.
+    """Writes the manifest and the other files that the local run puts beside the records.
 
     Raises:
-        InputError: the text is too short for a single example; the empty files are removed.
+        InputError: the text is too short for a single example. The empty files are removed.
     """
     files = BeamFiles()
     reports = sorted(reports, key=lambda report: report.shard)
@@ -400,7 +402,7 @@ def finish(reports: list[ShardReport], layout: CorpusLayout, job: BeamJob) -> No
             with files.open_output(os.path.join(job.output_dir, name)) as file:
                 file.write(content)
     folder.finish(PretrainingDataSummary(layout.paths, layout.corpus.manifest, counts), shards)
-    # The notes, and what workers that were killed have left.
+    # The notes, and temporary files of killed workers.
     notes = {os.path.basename(_note_path(path)) for path in layout.paths}
     leftovers = [name for name in files.sizes(job.output_dir) if name in notes or PARTIAL in name]
     if leftovers:
@@ -416,7 +418,7 @@ def _number_of_key(source: int, chunk: int) -> int:
 
 
 def _note_path(path: str) -> str:
-    """The file that says that the record file `path` is finished, until the manifest does."""
+    """Returns the name of the note, which marks a record file as finished until the manifest does."""
     folder, name = os.path.split(path)
     return os.path.join(folder, f"unfinished-{os.path.splitext(name)[0]}.json")
 

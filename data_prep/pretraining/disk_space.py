@@ -1,4 +1,4 @@
-"""Saying how much disk a long job will need, before it starts."""
+"""Reports how much disk space a long job will need, before it starts."""
 
 import logging
 import os
@@ -8,19 +8,19 @@ from keras_bert.program.errors import InputError
 
 _logger = logging.getLogger(__name__)
 
-# Estimates are from a sample of the input.
+# Estimates are based on a sample of the input.
 _TOLERANCE = 1.05
 
 
 def announce_disk_use(needs: dict[str, int], folder: str | os.PathLike, advice: str) -> None:
-    """Logs what will be written below `folder`, and refuses what does not fit.
+    """Logs the disk space that a job needs below `folder`, and raises an error if there is too little.
 
     Args:
-        needs: what is written, in words -> its estimated bytes.
-        folder: the place, or one that is about to be made.
+        needs: description of the files -> their estimated size in bytes.
+        folder: the folder, which need not exist yet.
 
     Raises:
-        InputError: there is less free space than is needed.
+        InputError: less space is free than needed.
     """
     existing = os.path.abspath(folder)
     while not os.path.isdir(existing):
@@ -36,7 +36,7 @@ def announce_disk_use(needs: dict[str, int], folder: str | os.PathLike, advice: 
 
 
 def readable_bytes(size: int) -> str:
-    """Returns a size in the unit that suits it.
+    """Returns a size in a suitable unit.
 
     >>> readable_bytes(1_260_000)
     '1.3 MB'

@@ -1,5 +1,4 @@
-"""A block of documents in memory: what one call of the record maker works on, so that memory does not grow with the
-corpus."""
+"""A block of documents in memory, from which one call makes records, so that memory does not grow with the corpus."""
 
 import dataclasses
 from collections.abc import Iterable, Iterator
@@ -10,9 +9,9 @@ from data_prep.pretraining.document_dealing import Dealing, document_ranges, sli
 from data_prep.tokenized.tokenized_corpus import TokenizedCorpus
 from keras_bert.records.masked_positions import concatenated_ranges
 
-# A block is closed when it has this many tokens. Part of what decides the bytes of records.
+# A block is full when it has this many tokens. The value affects the bytes of the records.
 BLOCK_TOKENS = 4_000_000
-# In a block, a document counts for this many tokens at least: millions of tiny documents take memory too.
+# In a block, each document counts as at least this many tokens, since millions of tiny documents take memory too.
 _LEAST_DOCUMENT = 32
 # Tokens that are copied in one array operation.
 _SLICE_TOKENS = 1_000_000
@@ -20,14 +19,14 @@ _SLICE_TOKENS = 1_000_000
 
 @dataclasses.dataclass(frozen=True)
 class DocumentBlock:
-    """Some documents of a corpus, copied out of it, one behind the other.
+    """Some documents of a corpus, copied and concatenated.
 
     Args:
         tokens: uint16 or uint32, shape (num_tokens,).
-        sentence_offsets: int64, shape (num_sentences + 1,), from 0 on: sentence i is
+        sentence_offsets: int64, shape (num_sentences + 1,), starting with 0: sentence i is
             `tokens[offsets[i] : offsets[i + 1]]`. No sentence is empty.
-        document_offsets: int64, shape (num_documents + 1,), from 0 on: document d has the sentences `offsets[d]` to
-            `offsets[d + 1] - 1`, one at least.
+        document_offsets: int64, shape (num_documents + 1,), starting with 0: document d has the sentences `offsets[d]`
+            to `offsets[d + 1] - 1`, at least one.
     """
 
     tokens: np.ndarray
@@ -50,17 +49,17 @@ class DocumentBlock:
     def from_lengths(
         cls, tokens: np.ndarray, sentence_lengths: np.ndarray, document_lengths: np.ndarray
     ) -> "DocumentBlock":
-        """The same from the number of tokens of each sentence, and of sentences of each document."""
+        """Makes a block from the number of tokens of each sentence and the number of sentences of each document."""
         return cls(tokens, _offsets(sentence_lengths), _offsets(document_lengths))
 
     @classmethod
     def gather(cls, corpus: "TokenizedCorpus | DocumentBlock", documents: np.ndarray) -> "DocumentBlock":
-        """Copies whole documents, int64 (num_documents,), out of a corpus or block, in the order given."""
+        """Copies whole documents, int64 (num_documents,), of a corpus or block, in the given order."""
         return cls.gather_ranges(corpus, document_ranges(corpus.document_offsets, np.asarray(documents, np.int64)))
 
     @classmethod
     def gather_ranges(cls, corpus: "TokenizedCorpus | DocumentBlock", ranges: np.ndarray) -> "DocumentBlock":
-        """Copies ranges of sentences, int64 (num_documents, 2), out of a corpus, each as a document of its own."""
+        """Copies ranges of sentences, int64 (num_documents, 2), of a corpus. Each becomes a document."""
         first_sentences, end_sentences = ranges[:, 0], ranges[:, 1]
         num_sentences = end_sentences - first_sentences
         sentences = concatenated_ranges(first_sentences, num_sentences)
@@ -72,25 +71,25 @@ class DocumentBlock:
 def shard_blocks(corpus: TokenizedCorpus, dealing: Dealing, shard: int) -> Iterator[np.ndarray]:
     """Cuts the documents of a shard into consecutive blocks: ranges of sentences, for `DocumentBlock.gather_ranges`.
 
-    A block is closed when it has `BLOCK_TOKENS` tokens and two documents; what is left at the end goes into the last
-    block, when it is a single document. A document of more than `BLOCK_TOKENS` tokens comes in blocks of its own, each
-    closed by the sentence that fills it. So memory is bounded by a few times `BLOCK_TOKENS` and the longest sentence.
+    A block is full when it has `BLOCK_TOKENS` tokens and two documents. A single document that remains at the end is
+    added to the last block. A document with more than `BLOCK_TOKENS` tokens gets blocks of its own, each of which ends
+    with the sentence that fills it. So memory is bounded by a few times `BLOCK_TOKENS` and the longest sentence.
     """
     return _cut_blocks(corpus, dealing.shard_ranges(corpus, shard))
 
 
 def blocks_of_gathered_shard(shard: DocumentBlock, numbers: np.ndarray) -> Iterator[np.ndarray]:
-    """Cuts a shard that was gathered into memory into the same blocks as `shard_blocks` cuts it.
+    """Cuts a shard that was gathered in memory into the same blocks as `shard_blocks`.
 
     Args:
         shard: all documents of the shard, in the order of the corpus.
-        numbers: the number of each in the corpus: int64 (num_documents,).
+        numbers: the number of each document in the corpus: int64 (num_documents,).
     """
     return _cut_blocks(shard, (document_ranges(shard.document_offsets, part) for part in slices_of(numbers)))
 
 
 def _cut_blocks(corpus: TokenizedCorpus | DocumentBlock, slices: Iterable[np.ndarray]) -> Iterator[np.ndarray]:
-    """Cuts documents, given slice by slice. Long documents of a slice come first."""
+    """Cuts documents, given in slices, into blocks. Long documents of a slice come first."""
     waiting, num_waiting, block = [], 0, None
     for documents in slices:
         num_tokens = count_tokens(corpus, documents)
@@ -99,7 +98,7 @@ def _cut_blocks(corpus: TokenizedCorpus | DocumentBlock, slices: Iterable[np.nda
             yield from _parts(corpus, first_sentence, end_sentence)
         documents, num_tokens = documents[~is_giant], np.maximum(num_tokens[~is_giant], _LEAST_DOCUMENT)
         while True:
-            # How many more documents close the block.
+            # The number of further documents that fill the block.
             count = int(np.searchsorted(np.cumsum(num_tokens), BLOCK_TOKENS - num_waiting)) + 1
             count = max(count, 2 - sum(map(len, waiting)))
             waiting.append(documents[:count])
@@ -119,17 +118,17 @@ def _cut_blocks(corpus: TokenizedCorpus | DocumentBlock, slices: Iterable[np.nda
 
 
 def count_shard_tokens(corpus: TokenizedCorpus, dealing: Dealing, shard: int) -> int:
-    """How many tokens the documents of a shard have."""
+    """Returns the number of tokens in the documents of a shard."""
     return sum(int(count_tokens(corpus, ranges).sum()) for ranges in dealing.shard_ranges(corpus, shard))
 
 
 def count_tokens(corpus: TokenizedCorpus | DocumentBlock, ranges: np.ndarray) -> np.ndarray:
-    """The tokens of each range of sentences: int64 (n, 2) -> int64 (n,)."""
+    """Returns the number of tokens in each range of sentences: int64 (n, 2) -> int64 (n,)."""
     return corpus.sentence_offsets[ranges[:, 1]] - corpus.sentence_offsets[ranges[:, 0]]
 
 
 def _parts(corpus: TokenizedCorpus | DocumentBlock, sentence: int, end: int) -> Iterator[np.ndarray]:
-    """A long document, from its first sentence to its end, in blocks of its own."""
+    """Yields the blocks of a long document, from its first sentence to its end."""
     while sentence < end:
         full = corpus.sentence_offsets[sentence] + BLOCK_TOKENS
         stop = sentence + int(np.searchsorted(corpus.sentence_offsets[sentence : end + 1], full))
@@ -141,12 +140,12 @@ def _parts(corpus: TokenizedCorpus | DocumentBlock, sentence: int, end: int) -> 
 
 
 def _copy_tokens(tokens: np.ndarray, starts: np.ndarray, ends: np.ndarray) -> np.ndarray:
-    """`tokens[starts[i] : ends[i]]` for all i, one behind the other."""
+    """Returns the concatenation of `tokens[starts[i] : ends[i]]` for all i."""
     place = _offsets(ends - starts)
     copied = np.empty(place[-1], tokens.dtype)
     document = 0
     while document < len(starts):
-        # As many documents as fit into a slice, and one at least.
+        # As many documents as fit into a slice, but at least one.
         stop = max(int(np.searchsorted(place, place[document] + _SLICE_TOKENS, side="right")) - 1, document + 1)
         target = copied[place[document] : place[stop]]
         if stop == document + 1:

@@ -1,6 +1,6 @@
-"""Which text goes into which output file: whole documents where they suffice, and parts of documents where not.
+"""Assigns text to output files: whole documents if there are enough, otherwise parts of documents.
 
-A document, or a part of one, is a range of the corpus's sentences: first and end, a row of an int64 array (n, 2).
+A document, or a part of one, is a range of sentences of the corpus: (first, end), a row of an int64 array (n, 2).
 """
 
 import dataclasses
@@ -11,25 +11,25 @@ import numpy as np
 from data_prep.tokenized.tokenized_corpus import TokenizedCorpus, shard_of_documents
 from keras_bert.records.masked_positions import concatenated_ranges
 
-# A document is never cut into parts of fewer sentences than this, unless there are too few for two such parts.
+# The smallest number of sentences in a part of a document, unless there are too few for two such parts.
 PART_SENTENCES = 256
-# A part of one sentence could only be paired with a random next one.
+# A part with one sentence could only be paired with a random next sentence.
 _LEAST_SENTENCES = 2
-# Document numbers that are dealt out in one array operation.
+# The number of documents assigned in one array operation.
 _SLICE_DOCUMENTS = 1_000_000
 
 
 @dataclasses.dataclass(frozen=True)
 class Dealing:
-    """The law by which the text of a corpus is dealt out to the output files.
+    """The rule by which the text of a corpus is assigned to the output files.
 
-    Whole documents go by a hash of their numbers: more documents change no other's file. In parts, each file gets the
-    same number of sentences, one run of them in the order of the text, cut where a document ends and into the parts of
-    `cut_into_parts`: no two files share a sentence.
+    Whole documents are assigned by a hash of their numbers, so additional documents do not move the others. If parts
+    are assigned, each file gets the same number of consecutive sentences, cut at the ends of documents and at the cuts
+    of `cut_into_parts`. No two files share a sentence.
 
     Args:
-        seed: of the hash.
-        num_sentences: of the whole corpus, to deal it out in parts; None to deal out whole documents.
+        seed: the seed of the hash.
+        num_sentences: the number of sentences of the corpus, to assign parts; None to assign whole documents.
     """
 
     num_shards: int
@@ -53,15 +53,15 @@ class Dealing:
     def deal(
         self, document_offsets: np.ndarray, first_document: int, first_sentence: int
     ) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
-        """Deals out consecutive documents of a corpus.
+        """Assigns consecutive documents of a corpus to shards.
 
         Args:
-            document_offsets: int64 (n + 1,), from 0 on, as in `DocumentBlock`.
-            first_document, first_sentence: the numbers of their first document and sentence in the corpus.
+            document_offsets: int64 (n + 1,), starting with 0, as in `DocumentBlock`.
+            first_document, first_sentence: the numbers of the first document and its first sentence in the corpus.
 
         Yields:
-            a shard, the ranges of sentences that it gets, counted from `first_sentence`, and the number of the document
-            that each belongs to: int64 (n, 2) and (n,).
+            a shard; its ranges of sentences, counted from `first_sentence`, int64 (n, 2); and the number of the
+            document of each range, int64 (n,).
         """
         numbers = np.arange(len(document_offsets) - 1)
         if self.num_sentences is None:
@@ -78,7 +78,7 @@ class Dealing:
             yield int(shard), ranges[is_member], first_document + numbers[is_member]
 
     def _bounds(self) -> np.ndarray:
-        """The sentences at which the shards begin, and the end of the last: int64 (num_shards + 1,)."""
+        """Returns the first sentence of each shard, and the end of the last: int64 (num_shards + 1,)."""
         return np.arange(self.num_shards + 1) * self.num_sentences // self.num_shards
 
     def _parts(self, cuts: np.ndarray) -> np.ndarray:
@@ -87,18 +87,18 @@ class Dealing:
 
 
 def part_sentences(num_sentences: int) -> int:
-    """The sentences of a part at least, where a text of `num_sentences` is to have several parts."""
+    """Returns the smallest number of sentences in a part, for a text with `num_sentences` that is cut into parts."""
     return max(min(num_sentences // 2, PART_SENTENCES), _LEAST_SENTENCES)
 
 
 def cut_into_parts(document_offsets: np.ndarray, least: int) -> np.ndarray:
-    """Cuts every document into as many equal parts as have `least` sentences each; a shorter one stays whole.
+    """Cuts every document into as many equal parts of at least `least` sentences as possible.
 
     Args:
-        document_offsets: int64 (num_documents + 1,), ascending: where each document begins, and the end of the last.
+        document_offsets: int64 (num_documents + 1,), ascending: the start of each document, and the end of the last.
 
     Returns:
-        the same for the parts.
+        The offsets of the parts, in the same form.
 
     Example:
         >>> cut_into_parts(np.array([0, 3, 10]), 2)
@@ -112,11 +112,11 @@ def cut_into_parts(document_offsets: np.ndarray, least: int) -> np.ndarray:
 
 
 def document_ranges(document_offsets: np.ndarray, documents: np.ndarray) -> np.ndarray:
-    """The sentences of whole documents, int64 (n,): int64 (n, 2)."""
+    """Returns the sentence ranges of whole documents: int64 (n,) -> int64 (n, 2)."""
     return np.stack([document_offsets[documents], document_offsets[documents + 1]], axis=1)
 
 
 def slices_of(numbers: np.ndarray) -> list[np.ndarray]:
-    """Parts the places of ascending document numbers, int64 (n,), by the slice of the corpus that they belong to."""
+    """Splits the indices of ascending document numbers, int64 (n,), by the slice of the corpus that they belong to."""
     first_of_slice = np.flatnonzero(np.diff(numbers // _SLICE_DOCUMENTS)) + 1
     return np.split(np.arange(len(numbers)), first_of_slice)

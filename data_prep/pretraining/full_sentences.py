@@ -1,4 +1,4 @@
-"""Documents -> sequences full of sentences, without pairs, for pre-training without a sentence task."""
+"""Documents -> sequences of full sentences, without pairs, for pre-training without a sentence task."""
 
 import numpy as np
 
@@ -9,10 +9,10 @@ from keras_bert.records.masked_positions import concatenated_ranges
 def draw_full_sentences(
     sentence_offsets: np.ndarray, document_offsets: np.ndarray, *, max_seq_length: int, rng: np.random.Generator
 ) -> TokenSequences:
-    """Reads the documents in random order and fills one sequence after another with whole sentences, as RoBERTa does.
+    """Reads the documents in random order and fills sequences with whole sentences, as RoBERTa does.
 
-    A sequence ends before the sentence that does not fit into `max_seq_length`. It may go on in the next document, with
-    a [SEP] between the two. A sentence that fits into no sequence is cut into pieces that do. Every token is used once.
+    A sequence ends before the first sentence that does not fit into `max_seq_length`. It may continue in the next
+    document, after a [SEP]. A sentence that is too long for a sequence is cut into pieces. Every token is used once.
 
     Args:
         sentence_offsets, document_offsets: as in `DocumentBlock`.
@@ -38,8 +38,8 @@ def draw_full_sentences(
         lengths = np.minimum(np.repeat(lengths, num_pieces) - room * piece, room)
         document = np.repeat(document, num_pieces)
 
-    # From sentence s to before sentence e, a sequence has `before[e] - before[s]` tokens, and a [SEP] more for each
-    # document that begins between them.
+    # A sequence from sentence s to before sentence e has `before[e] - before[s]` tokens, plus a [SEP] for each document
+    # that begins in between.
     before = np.concatenate([[0], np.cumsum(lengths)])
     last_that_fits = np.searchsorted(before[1:] + document, before[:-1] + document + room, side="right")
     begins = _chain(last_that_fits)
@@ -57,7 +57,8 @@ def draw_full_sentences(
 
 
 def _chain(following: np.ndarray) -> np.ndarray:
-    """0, then what follows it, then what follows that, until the end of the array: int64.
+    """Follows links from 0 to the end of the array: returns 0, the entry at 0, the entry at that index, and so on:
+    int64.
 
     Example:
         [2, 3, 3, 5, 5] -> [0, 2, 3]

@@ -1,4 +1,4 @@
-"""What is decided and checked before records are written: where they go, into how many files, and whether they fit."""
+"""Plans a run before records are written: output names, the number of files, and checks of the text and disk space."""
 
 import dataclasses
 import logging
@@ -24,36 +24,36 @@ from keras_bert.tokenization.tokenizer import SpecialTokens, TokenTable
 
 _logger = logging.getLogger(__name__)
 
-# Above this share of [UNK] the vocabulary does not fit the text.
+# Above this share of [UNK], the user is warned that the vocabulary does not fit the text.
 _MANY_UNKNOWN = 0.05
-# Above this share of tokens that fit into no record, the text was not split into sentences.
+# Above this share of cut tokens, the user is warned that the text may not be split into sentences.
 _MANY_CUT = 0.05
-# Without num_shards: this many documents a file, so that random next sentences have enough to choose from; and no more
-# tokens, counting every pass, than make a file of about 250 MB.
+# Without num_shards: the number of documents per file, so that there are enough random next sentences; and the largest
+# number of tokens per file, over all passes, which gives files of about 250 MB.
 _DOCUMENTS_PER_SHARD = 100
 _FEW_SHARDS = 16
 _TOKENS_PER_SHARD = 40_000_000
 _DOCUMENTS_AT_ONCE = 1_000_000
-# The tokens that the size of records is estimated from.
+# The number of tokens of the sample from which the size of records is estimated.
 _SAMPLE_TOKENS = 200_000
 
 
 def output_prefix(output_file: Sequence[str] | None, output_dir: str | os.PathLike | None) -> str:
-    """The prefix of the names of files beside the records.
+    """Returns the prefix of the names of files beside the records.
 
-    Beside files that the user named, they have the name of the first: the folder may hold other records too.
+    If the user named the record files, it is the name of the first: the folder may contain other records too.
     """
     if (output_file is None) == (output_dir is None):
         raise InputError("Give either output_file, the names of the files, or output_dir, a folder for them.")
     if output_dir is not None:
         return os.path.join(output_dir, "")
     if not output_file or not all(output_file):
-        raise InputError("output_file names no file.")
+        raise InputError("output_file is empty. Name at least one file.")
     return os.path.splitext(output_file[0])[0] + "."
 
 
 def check_output(output_file: Sequence[str] | None, output_dir: str | os.PathLike | None) -> str:
-    """Checks before any work that the output can be written; returns `output_prefix`."""
+    """Checks before any work that the output can be written. Returns `output_prefix`."""
     prefix = output_prefix(output_file, output_dir)
     if output_dir is not None:
         if not os.path.isdir(output_dir):
@@ -78,7 +78,7 @@ def check_output(output_file: Sequence[str] | None, output_dir: str | os.PathLik
 
 
 def check_nothing_else(output_dir: str | os.PathLike, *allowed: str) -> None:
-    """Raises `InputError` when a folder holds anything but what an interrupted run leaves."""
+    """Raises `InputError` if a folder contains anything but the remains of an interrupted run."""
     if not os.path.isdir(output_dir) or set(os.listdir(output_dir)) - {*allowed, ".lock"}:
         check_output_folder(output_dir)
 
@@ -89,7 +89,7 @@ def describe_text(
     vocabulary: TokenTable,
     settings: TextSettings,
 ) -> dict[str, Any]:
-    """Returns what tells one text, and one way of reading it, from another."""
+    """Returns the properties that identify a text and how it is read."""
     if input_file:
         patterns = as_patterns(input_file)
         text = {"input_file": patterns, "input_bytes": input_size(patterns), **dataclasses.asdict(settings)}
@@ -109,7 +109,7 @@ def describe_request(
     use_v2_feature_names: bool,
     num_files: int | None,
 ) -> dict[str, Any]:
-    """Returns what decides every byte of the records; two runs of one request make the same."""
+    """Returns everything that determines the bytes of the records. Runs with equal requests write equal bytes."""
     return {
         **text,
         "options": dataclasses.asdict(options),
@@ -122,7 +122,7 @@ def describe_request(
 def shard_paths(
     output_dir: str | os.PathLike, num_shards: int | None, corpus: TokenizedCorpus, options: PretrainingOptions
 ) -> list[str]:
-    """The names of the files of a folder."""
+    """Returns the names of the files of a folder."""
     if num_shards is None:
         few = min(max(corpus.num_documents // _DOCUMENTS_PER_SHARD, 1), _FEW_SHARDS)
         num_shards = max(few, -(-corpus.num_tokens * options.dupe_factor // _TOKENS_PER_SHARD))
@@ -132,7 +132,7 @@ def shard_paths(
 
 @dataclasses.dataclass(frozen=True)
 class ShardSizes:
-    """What each shard has: int64 arrays of shape (num_shards,)."""
+    """The counts of each shard: int64 arrays of shape (num_shards,)."""
 
     num_documents: np.ndarray
     num_sentences: np.ndarray
@@ -140,7 +140,7 @@ class ShardSizes:
 
 
 def shard_sizes(corpus: TokenizedCorpus, dealing: Dealing) -> ShardSizes:
-    """Counts the documents, sentences and tokens of each shard, in memory that does not grow with the corpus."""
+    """Counts the documents, sentences and tokens of each shard, in constant memory."""
     sizes = np.zeros((3, dealing.num_shards), np.int64)
     for start in range(0, corpus.num_documents, _DOCUMENTS_AT_ONCE):
         stop = min(start + _DOCUMENTS_AT_ONCE, corpus.num_documents)
@@ -153,10 +153,10 @@ def shard_sizes(corpus: TokenizedCorpus, dealing: Dealing) -> ShardSizes:
 
 
 def plan_dealing(corpus: TokenizedCorpus, options: PretrainingOptions, num_shards: int) -> tuple[Dealing, ShardSizes]:
-    """Warns about unusual texts before records are made; returns how documents are dealt out, and the shards' sizes.
+    """Warns about unusual texts before records are made. Returns how documents are assigned, and the shards' sizes.
 
     Raises:
-        InputError: a file would get no record, or the corpus is damaged.
+        InputError: a file would have no record, or the corpus is damaged.
     """
     corpus.check_offsets()
     warn_about_unknown_tokens(corpus)
@@ -170,13 +170,13 @@ def plan_dealing(corpus: TokenizedCorpus, options: PretrainingOptions, num_shard
 
 
 def choose_dealing(corpus: TokenizedCorpus, sizes: ShardSizes, options: PretrainingOptions) -> Dealing:
-    """Deals out whole documents where every file then has a record, and otherwise parts of documents.
+    """Assigns whole documents if every file then has a record, otherwise parts of documents.
 
     Args:
-        sizes: of the shards, when whole documents are dealt out.
+        sizes: the sizes of the shards if whole documents are assigned.
 
     Raises:
-        InputError: there is too little text for that, too.
+        InputError: the text is too short even for that.
     """
     num_shards = len(sizes.num_documents)
     whole = Dealing(num_shards, options.random_seed)
@@ -188,7 +188,7 @@ def choose_dealing(corpus: TokenizedCorpus, sizes: ShardSizes, options: Pretrain
         return whole
     _logger.warning(
         "The text has too few documents (%d) for %d output files, so they are cut: each file gets 1/%d of the text, "
-        "the first its beginning, the last its end.",
+        "in the order of the text.",
         corpus.num_documents,
         num_shards,
         num_shards,
@@ -197,32 +197,32 @@ def choose_dealing(corpus: TokenizedCorpus, sizes: ShardSizes, options: Pretrain
 
 
 def sentences_needed(num_files: int, sentence_task: str) -> int:
-    """The least number of sentences that `num_files` files take, if each is to have a record."""
+    """Returns the smallest number of sentences with which each of `num_files` files can have a record."""
     return num_files if sentence_task == "none" else 2 * num_files
 
 
 def _check_sentences(corpus: TokenizedCorpus, num_sentences: int, num_files: int, sentence_task: str) -> None:
-    """Raises `InputError` when a text has fewer sentences than its files need."""
+    """Raises `InputError` if a text has fewer sentences than its files need."""
     needed = sentences_needed(num_files, sentence_task)
     if num_files > 1 and num_sentences < needed and num_sentences >= sentences_needed(1, sentence_task):
         raise InputError(
             too_short_message(num_sentences, corpus.manifest["input_bytes"], num_files, sentence_task)
-            + f" Or write fewer files: {num_sentences * num_files // needed} at most."
+            + f" Or write at most {num_sentences * num_files // needed} files."
         )
 
 
 def too_short_message(num_sentences: int, num_bytes: int, num_files: int, sentence_task: str) -> str:
-    """Says how much text there is and how much `num_files` files need."""
+    """Returns a message about the size of the text and the size that `num_files` files need."""
     needed = sentences_needed(num_files, sentence_task)
     enough = readable_bytes(-(-num_bytes * needed // max(num_sentences, 1)))
     return (
         f"The text is too short for {num_files} output files: it has {num_sentences} sentences "
-        f"({readable_bytes(num_bytes)}), and {num_files} files need {needed} at least (about {enough}). Give more text."
+        f"({readable_bytes(num_bytes)}), but {num_files} files need at least {needed} (about {enough}). Give more text."
     )
 
 
 def _has_records(sizes: ShardSizes, sentence_task: str) -> np.ndarray:
-    """Which shards have a record: bool (num_shards,)."""
+    """Returns which shards have a record: bool (num_shards,)."""
     if sentence_task == "next_sentence":
         return (sizes.num_documents >= 2) | (sizes.num_sentences >= 2)
     return sizes.num_sentences > (sizes.num_documents if sentence_task == "sentence_order" else 0)
@@ -233,7 +233,7 @@ def check_shards(corpus: TokenizedCorpus, sizes: ShardSizes, sentence_task: str)
     has_records = _has_records(sizes, sentence_task)
     if sentence_task == "next_sentence" and not has_records.any():
         raise InputError(
-            "The text is too short for a single example: a pair takes two sentences. " + _advice_about_lines(corpus)
+            "The text is too short for a single example: a pair needs two sentences. " + _advice_about_lines(corpus)
         )
     if sentence_task == "sentence_order" and sizes.num_sentences.sum() == corpus.num_documents:
         raise InputError(
@@ -241,8 +241,8 @@ def check_shards(corpus: TokenizedCorpus, sizes: ShardSizes, sentence_task: str)
         )
     if not has_records.all():
         raise InputError(
-            f"Of {len(has_records)} output files {(~has_records).sum()} would have no pair to put in order, because so "
-            "few documents have two sentences. Write fewer files."
+            f"Of {len(has_records)} output files {(~has_records).sum()} would have no sentence pair, because so few "
+            "documents have two sentences. Write fewer files."
         )
     if sentence_task == "next_sentence" and corpus.num_documents == 1:
         _logger.warning(
@@ -252,10 +252,10 @@ def check_shards(corpus: TokenizedCorpus, sizes: ShardSizes, sentence_task: str)
 
 
 class DiskNeeds:
-    """Estimates from a sample how much will be written, and says so.
+    """Estimates the disk space of a run from a sample, and reports it.
 
     Args:
-        folder: where it will be written.
+        folder: the output folder.
     """
 
     def __init__(self, folder: str, vocabulary: TokenTable, options: PretrainingOptions, compression: str):
@@ -266,7 +266,7 @@ class DiskNeeds:
         self._was_announced = False
 
     def announce_for_text(self, chunk: EncodedChunk, num_bytes: int) -> None:
-        """Announces corpus and records of a text of `num_bytes` bytes, of which `chunk` is the first part."""
+        """Reports the space for corpus and records of a text of `num_bytes` bytes; `chunk` is its first part."""
         sample = DocumentBlock.from_lengths(chunk.tokens, chunk.sentence_lengths, chunk.document_lengths)
         scale = num_bytes / chunk.source_bytes
         offsets = 8 * (len(chunk.sentence_lengths) + len(chunk.document_lengths))
@@ -278,7 +278,7 @@ class DiskNeeds:
         )
 
     def announce_for_corpus(self, corpus: TokenizedCorpus) -> None:
-        """Announces the records of a text that was tokenised before, unless `announce_for_text` did."""
+        """Reports the space for the records of a tokenised corpus, unless `announce_for_text` has done so."""
         if self._was_announced:
             return
         last = np.searchsorted(corpus.sentence_offsets[corpus.document_offsets], _SAMPLE_TOKENS)
@@ -290,7 +290,7 @@ class DiskNeeds:
         self._was_announced = True
 
     def _bytes_per_token(self, sample: DocumentBlock) -> float:
-        """The bytes of records that a token of text becomes, in all passes together."""
+        """Returns the bytes of records per token of text, over all passes."""
         options = dataclasses.replace(self._options, dupe_factor=1)
         batches = block_batches(sample, options, self._vocabulary, 0, 0)
         with tempfile.TemporaryDirectory() as folder:
@@ -314,7 +314,7 @@ def warn_about_too_few_predictions(options: PretrainingOptions) -> None:
 
 
 def _warn_about_long_sentences(corpus: TokenizedCorpus, options: PretrainingOptions) -> None:
-    """Says when much of the text is lost because sentences are cut to the length of a record."""
+    """Warns if much of the text is lost because sentences are cut to the length of a record."""
     num_cut = 0
     for start in range(0, corpus.num_sentences, _DOCUMENTS_AT_ONCE):
         lengths = np.diff(corpus.sentence_offsets[start : start + _DOCUMENTS_AT_ONCE + 1])
@@ -323,30 +323,30 @@ def _warn_about_long_sentences(corpus: TokenizedCorpus, options: PretrainingOpti
 
 
 def count_cut_tokens(sentence_lengths: np.ndarray, options: PretrainingOptions, special_tokens: SpecialTokens) -> int:
-    """How many tokens of sentences, int (num_sentences,), are lost because they are more than fits into a pair."""
+    """Returns the number of tokens lost by cutting sentences, int (num_sentences,), to the length that fits a pair."""
     if not options.has_sentence_task:
         return 0
     return int(np.maximum(sentence_lengths - (options.max_seq_length - special_tokens.num_special(2)), 0).sum())
 
 
 def warn_about_cut_tokens(num_cut: int, corpus: TokenizedCorpus, options: PretrainingOptions) -> None:
-    """Says when much of the text is lost; see `_warn_about_long_sentences`."""
+    """Warns if much of the text is lost; see `_warn_about_long_sentences`."""
     if num_cut > _MANY_CUT * corpus.num_tokens:
         _logger.warning(
             "%.1f %% of the tokens are lost, because their sentences are longer than a record (max_seq_length=%d). %s",
             100 * num_cut / corpus.num_tokens,
             options.max_seq_length,
-            "Use a greater --max_seq_length, or check --language, by whose rules the lines were split into sentences."
+            "Use a larger --max_seq_length, or check --language, whose rules split the lines into sentences."
             if corpus.manifest["split_sentences"]
             else _advice_about_lines(corpus),
         )
 
 
 def _advice_about_lines(corpus: TokenizedCorpus) -> str:
-    """What to ask of a text whose lines should be sentences, unless its lines were split."""
+    """Returns the advice for a text with too few or too long sentences."""
     if corpus.manifest["split_sentences"]:
-        return "Its lines were split into sentences: give more text."
-    return "Each line counts as one sentence. Are the lines whole paragraphs? Then add --split_sentences."
+        return "Its lines were split into sentences. Give more text."
+    return "Each line counts as one sentence. If lines are whole paragraphs, add --split_sentences."
 
 
 def warn_about_unknown_tokens(corpus: TokenizedCorpus) -> None:

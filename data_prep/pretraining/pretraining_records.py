@@ -1,4 +1,4 @@
-"""A block of documents -> finished pre-training records: the unit of work, a pure function of what it is given."""
+"""A block of documents -> finished pre-training records, as a pure function: the unit of work."""
 
 import dataclasses
 import functools
@@ -19,30 +19,30 @@ from keras_bert.records.masked_positions import MaskingOptions
 from keras_bert.records.masking import MaskingVocabulary, mask_batch
 from keras_bert.tokenization.tokenizer import SpecialTokens, TokenTable
 
-# Rows that are made in one array operation, and tokens: larger arrays fall out of the processor's cache. Part of what
-# decides the bytes, as draws are made batch by batch.
+# The number of rows, and of tokens, made in one array operation: larger arrays do not fit the processor's cache. They
+# affect the bytes, since random numbers are drawn batch by batch.
 _BATCH_ROWS = 1024
 _BATCH_TOKENS = 2**17
 
 SENTENCE_TASKS = ("next_sentence", "sentence_order", "none")
-# [CLS] token [SEP]: more sequences than this fits do not fit into a row.
+# [CLS] token [SEP] is the shortest sequence, which limits the number of sequences in a row.
 _SHORTEST_SEQUENCE = 3
 
 
 @dataclasses.dataclass(frozen=True)
 class PretrainingOptions:
-    """What decides the records besides the text; docs/pretraining_data.md says what each does.
+    """The options that determine the records besides the text; docs/pretraining_data.md explains each.
 
     Names and defaults are those of google-research/bert; `max_ngram_size` is TF Model Garden's.
 
     Args:
         sentence_task: "next_sentence", "sentence_order" (ALBERT) or "none" (RoBERTa's full sentences).
         max_sequences_per_row: above 1, sequences are packed.
-        replacement_tokens: what random tokens are drawn from: "text", or as Google has it all of the "vocabulary".
-        dynamic_masking: records without masks, which are masked while they are read.
+        replacement_tokens: the source of random tokens: "text", or the whole "vocabulary", as in Google's code.
+        dynamic_masking: whether to write records without masks, which are masked while they are read.
 
     Raises:
-        InputError: a value is out of range, or two contradict each other.
+        InputError: a value is out of range, or two values contradict each other.
     """
 
     max_seq_length: int = 128
@@ -84,7 +84,7 @@ class PretrainingOptions:
         masking = self.masking
         if self.dynamic_masking and (masking.masks_words or self.replacement_tokens != "text"):
             raise InputError(
-                "dynamic_masking leaves masking to those who read the records, so do_whole_word_mask, max_ngram_size "
+                "With dynamic_masking, records are masked while they are read, so do_whole_word_mask, max_ngram_size "
                 "and replacement_tokens have no effect here. Leave them out, and give them when reading."
             )
 
@@ -100,7 +100,7 @@ class PretrainingOptions:
 
     @property
     def features(self) -> list[features.Feature]:
-        """The record that these options give."""
+        """The features of a record with these options."""
         return features.pretraining_features(
             self.max_seq_length,
             0 if self.dynamic_masking else self.max_predictions_per_seq,
@@ -112,7 +112,7 @@ class PretrainingOptions:
 def shard_batches(
     corpus: TokenizedCorpus, options: PretrainingOptions, dealing: Dealing, shard: int
 ) -> Iterator[tuple[dict[str, np.ndarray], float]]:
-    """Makes all records of one shard, batch by batch: see `block_batches`; the share is that of the whole shard."""
+    """Makes all records of one shard, batch by batch; see `block_batches`. Shares refer to the whole shard."""
     num_tokens = count_shard_tokens(corpus, dealing, shard)
     blocks = (DocumentBlock.gather_ranges(corpus, ranges) for ranges in shard_blocks(corpus, dealing, shard))
     return batches_of_blocks(blocks, num_tokens, options, corpus.vocabulary, shard)
@@ -121,7 +121,7 @@ def shard_batches(
 def batches_of_blocks(
     blocks: Iterable[DocumentBlock], num_tokens: int, options: PretrainingOptions, vocabulary: TokenTable, shard: int
 ) -> Iterator[tuple[dict[str, np.ndarray], float]]:
-    """Makes the records of all blocks of a shard, which have `num_tokens` tokens together."""
+    """Makes the records of all blocks of a shard, which have `num_tokens` tokens in total."""
     for number, block in enumerate(blocks):
         for batch, share in block_batches(block, options, vocabulary, shard, number):
             yield batch, share * block.num_tokens / num_tokens
@@ -130,7 +130,7 @@ def batches_of_blocks(
 def block_batches(
     block: DocumentBlock, options: PretrainingOptions, vocabulary: TokenTable, shard: int, block_number: int
 ) -> Iterator[tuple[dict[str, np.ndarray], float]]:
-    """Makes all records of a block of documents, pass by pass: see `pass_batches`; the share is that of all passes."""
+    """Makes all records of a block of documents, pass by pass; see `pass_batches`. Shares refer to all passes."""
     for number in range(options.dupe_factor):
         for batch, share in pass_batches(block, options, vocabulary, shard, block_number, number):
             yield batch, share / options.dupe_factor
@@ -146,16 +146,16 @@ def pass_batches(
 ) -> Iterator[tuple[dict[str, np.ndarray], float]]:
     """Makes the records of one pass over a block of documents, in batches of up to 1024.
 
-    A pass reads every document once, with draws of its own, and its records come in random order. Every draw comes from
-    a generator for (seed, pass, shard, block), so a pass is the same whatever else is made, in whatever process.
+    A pass reads every document once, with its own random numbers, and its records come in random order. The random
+    generator is seeded by (seed, pass, shard, block), so a pass does not depend on other passes or on the process.
 
     Args:
-        shard, block_number: where the block comes from, for the generator.
-        pass_number: which of the `dupe_factor` passes.
+        shard, block_number: the place of the block, for the generator.
+        pass_number: the number of the pass, below `dupe_factor`.
 
     Yields:
-        feature name -> array (batch, length), int32 and float32, for each of `options.features`; and which share of the
-        pass's records the batch is.
+        feature name -> array (batch, length), int32 and float32, for each of `options.features`; and the share of the
+        pass's records that the batch has.
     """
     masking_vocabulary = _masking_vocabulary(vocabulary, options.replacement_tokens)
     names = [feature.name for feature in options.features]
@@ -182,14 +182,14 @@ def pass_batches(
 
 @functools.lru_cache(maxsize=1)
 def _masking_vocabulary(vocabulary: TokenTable, replacement_tokens: str) -> MaskingVocabulary:
-    """Made once for all passes."""
+    """Makes the vocabulary for masking, once for all passes."""
     return MaskingVocabulary.of(vocabulary, replacement_tokens)
 
 
 def _draw_sequences(
     block: DocumentBlock, options: PretrainingOptions, special_tokens: SpecialTokens, rng: np.random.Generator
 ) -> TokenSequences:
-    """One pass over the documents."""
+    """Draws the sequences of one pass over the documents."""
     if not options.has_sentence_task:
         return draw_full_sentences(
             block.sentence_offsets, block.document_offsets, max_seq_length=options.max_seq_length, rng=rng

@@ -1,8 +1,8 @@
-"""What a run of `create_pretraining_data` made and is making, as JSON beside the records.
+"""JSON files beside the records that describe a finished or unfinished run of `create_pretraining_data`.
 
-`unfinished.json` lists the files that are done while others are still to come; when the last is written,
-`manifest.json` takes its place. Both say from what and how the records are made, so that the same call goes on after a
-kill, and another call is told apart.
+`unfinished.json` lists the finished files while others are missing. After the last file it is replaced by
+`manifest.json`. Both describe the text and the options. So the same call can resume after a kill, and a different call
+is detected.
 """
 
 import dataclasses
@@ -27,10 +27,10 @@ PROGRESS_NAME = "unfinished.json"
 
 @dataclasses.dataclass(frozen=True)
 class RecordCounts:
-    """Counts of pre-training records; those of several files are added with `+`.
+    """Counts of pre-training records. The counts of several files are added with `+`.
 
-    `num_examples` counts sequences: with packed rows, several a record. `num_positions` counts columns, `num_tokens`
-    those that are not padding (special tokens included), `num_predicted` the masked-language-model targets.
+    `num_examples` counts sequences: packed rows have several per record. `num_positions` counts columns, `num_tokens`
+    the columns other than padding (including special tokens), `num_predicted` the targets of the masked language model.
     """
 
     num_records: int = 0
@@ -70,7 +70,7 @@ class FinishedShard:
 
 @dataclasses.dataclass(frozen=True)
 class PretrainingDataSummary:
-    """What was made: the files, the counts of the corpus (its manifest) and the counts of the records."""
+    """The result of a run: the files, the counts of the corpus (its manifest) and the counts of the records."""
 
     files: list[str]
     corpus: dict[str, Any]
@@ -100,45 +100,45 @@ class RecordFolder:
     """The JSON files of one run.
 
     Args:
-        prefix: what their names begin with: a folder and a slash, or the name of the first record file and a dot.
-        request: what decides the records: the text, how it is read, and the options.
-        files: where the folder is; the local disk by default.
+        prefix: the prefix of their names: a folder and a slash, or the name of the first record file and a dot.
+        request: everything that determines the records: the text, how it is read, and the options.
+        files: the operations on the folder's files; by default those of the local disk.
     """
 
     def __init__(self, prefix: str, request: dict[str, Any], files: DiskFiles | None = None):
         self._files = files or DiskFiles()
         self.manifest_path = prefix + MANIFEST_NAME
         self.progress_path = prefix + PROGRESS_NAME
-        # As it comes back from JSON: tuples are lists there.
+        # In the form that JSON returns: tuples become lists.
         self._request = json.loads(json.dumps(request))
 
     def finished_run(self, folder: str) -> PretrainingDataSummary | None:
         """Returns the result of an earlier run of the same call, or None.
 
         Raises:
-            InputError: other records are there, or a file that was made has vanished or changed its size.
+            InputError: the folder has other records, or a finished file is missing or has changed its size.
         """
         if self._files.size(self.manifest_path) is None:
             return None
         manifest = read_manifest(self.manifest_path, self._files)
         self._check_same(manifest["request"], "holds records that were", "Remove it or give another name.")
-        # One listing: there may be a hundred thousand files, and each question to an object store takes its time.
+        # One listing: there may be a hundred thousand files, and each request to an object store takes time.
         sizes = self._files.sizes(folder)
         for file in manifest["files"]:
             path = os.path.join(folder, file["name"])
             if sizes.get(file["name"]) != file["num_bytes"]:
-                raise InputError(f"{path} is not what was written there. Remove the folder and make the records again.")
+                raise InputError(f"{path} is missing or has another size. Remove the folder and make it again.")
         paths = [os.path.join(folder, file["name"]) for file in manifest["files"]]
         return PretrainingDataSummary(paths, manifest["corpus"], RecordCounts(**manifest["records"]))
 
     def is_begun(self) -> bool:
-        """Whether a run was stopped here; it may have finished no file, or not yet have noted one."""
+        """Returns whether a run was stopped here, perhaps before it finished any file."""
         return self._files.size(self.progress_path) is not None
 
     def name_of(self, path: str) -> str:
-        """Returns how the manifest names a file: by its path from the folder of the manifest."""
+        """Returns the name of a file in the manifest: its path relative to the folder of the manifest."""
         folder, name = os.path.split(path)
-        # Of the real folders: a link may lead to either.
+        # Both paths are resolved first, since either may contain links.
         place = os.path.relpath(os.path.realpath(folder), os.path.realpath(os.path.dirname(self.manifest_path)))
         return os.path.normpath(os.path.join(place, name))
 
@@ -146,8 +146,9 @@ class RecordFolder:
         """Returns the finished files of a stopped run: name -> counts.
 
         Args:
-            may_replace: whether what another call has finished counts for nothing.
-            names: those of all files, in order, where the call names them: a file has what its place in this list says.
+            may_replace: whether to ignore the finished files of other calls.
+            names: the names of all files, in order, if the user gave them: the position in this list determines a
+                file's content.
 
         Raises:
             InputError: that run made other records, and `may_replace` is False.
@@ -158,7 +159,9 @@ class RecordFolder:
             return {}
         if may_replace and (progress["request"] != self._request or progress.get("names") != names):
             return {}
-        self._check_same(progress["request"], "holds an unfinished run,", "Give the same flags to go on, or remove it.")
+        self._check_same(
+            progress["request"], "holds an unfinished run,", "Give the same flags to resume, or remove it."
+        )
         shards = [shard_from_json(file) for file in progress["files"]]
         return {shard.file.name: shard for shard in shards}
 
@@ -196,7 +199,7 @@ def read_manifest(path: str, files: DiskFiles | None = None) -> dict[str, Any]:
     try:
         manifest = parse_json((files or DiskFiles()).read(path), path)
     except FileNotFoundError:
-        raise InputError(f"There is no {path}: nothing says what the records beside it should be.") from None
+        raise InputError(f"There is no {path}, so the records beside it cannot be checked.") from None
     except InputError:
         raise InputError(f"{path} is damaged: it is not JSON. Make the records again.") from None
     found = manifest.get("format") if isinstance(manifest, dict) else None
@@ -206,11 +209,10 @@ def read_manifest(path: str, files: DiskFiles | None = None) -> dict[str, Any]:
 
 
 def verify_records(manifest_path: str, on_progress: Callable[[int], None] = lambda num_bytes: None) -> dict[str, Any]:
-    """Reads every byte of the files that a manifest lists and compares their hashes; returns the manifest.
+    """Reads every byte of the files that a manifest lists and compares their hashes. Returns the manifest.
 
     Raises:
-        InputError: files are missing, cut off, damaged, or there although the manifest does not know them. All of them
-            are named.
+        InputError: files are missing, cut off, damaged or not in the manifest. The message names all of them.
     """
     manifest = read_manifest(manifest_path)
     folder = os.path.dirname(os.path.abspath(manifest_path))
@@ -229,7 +231,7 @@ def verify_records(manifest_path: str, on_progress: Callable[[int], None] = lamb
         problems += [f"{os.path.join(folder, name)} is not in the manifest" for name in strangers]
     if problems:
         raise InputError(
-            f"{len(problems)} file(s) are not as they were written: {'; '.join(problems[:10])}"
+            f"{len(problems)} file(s) differ from what was written: {'; '.join(problems[:10])}"
             f"{'; ...' if len(problems) > 10 else ''}. Remove them with {manifest_path} and make the records again."
         )
     return manifest
@@ -250,7 +252,7 @@ def shard_to_json(shard: FinishedShard) -> dict[str, Any]:
 
 
 def shard_from_json(value: dict[str, Any]) -> FinishedShard:
-    """Returns what `shard_to_json` was given."""
+    """Returns the argument of `shard_to_json`."""
     counts = {field.name: value[field.name] for field in dataclasses.fields(RecordCounts)}
     return FinishedShard(
         WrittenFile(**{field.name: value[field.name] for field in dataclasses.fields(WrittenFile)}),

@@ -1,4 +1,4 @@
-"""Writing TFRecord files: from batches of numbers, in any packing, whole or not at all."""
+"""Writes TFRecord files from batches of numbers, with any compression, atomically."""
 
 import contextlib
 import dataclasses
@@ -17,14 +17,14 @@ from keras_bert.records.encoding import encode_tfrecords
 from keras_bert.records.features import Feature
 
 COMPRESSIONS = ("none", "gzip", "zstd")
-# Ids are nearly random: higher levels take several times as long for one or two per cent.
+# Ids are nearly random: higher levels take several times as long and save one or two per cent.
 _GZIP_LEVEL = 3
 _ZSTD_LEVEL = 3
 
 
 @dataclasses.dataclass(frozen=True)
 class WrittenFile:
-    """A record file on disk; `sha256` is that of its bytes."""
+    """A record file on disk. `sha256` is the hash of its bytes."""
 
     name: str
     num_records: int
@@ -40,17 +40,17 @@ def write_records(
     compression: str = "none",
     open_output: Callable[[str], AbstractContextManager[IO[bytes]]] = atomic_file,
 ) -> WrittenFile:
-    """Writes one TFRecord file; it takes its name when all of it is on disk.
+    """Writes one TFRecord file. The file appears under its name when it is complete.
 
     Args:
         batches: feature name -> array (B, length), and the share of the file that the batch is.
-        record: the features to write; others of the batches are left out.
+        record: the features to write; other features of the batches are left out.
         on_batch: called after each batch with the batch and its share.
-        compression: one of `COMPRESSIONS`. TensorFlow reads gzip; zstd is read by `keras_bert.records.datasets`.
-        open_output: opens what is written; `atomic_file`, or the same for another file system.
+        compression: one of `COMPRESSIONS`. TensorFlow reads gzip; `keras_bert.records.datasets` also reads zstd.
+        open_output: opens the file for writing: `atomic_file`, or its equivalent for another file system.
 
     Raises:
-        InputError: the place cannot be written to, no space is left, or the package zstandard is missing.
+        InputError: the file cannot be written, the disk is full, or the package zstandard is missing.
     """
 
     def encoded() -> Iterator[tuple[bytes, int]]:
@@ -68,7 +68,7 @@ def write_encoded(
     compression: str = "none",
     open_output: Callable[[str], AbstractContextManager[IO[bytes]]] = atomic_file,
 ) -> WrittenFile:
-    """Writes records that are encoded already: pieces of the file, each with the number of its records."""
+    """Writes encoded records: pieces of the file, each with the number of its records."""
     num_records = 0
     with open_output(path) as file:
         hashing = _HashingFile(file)
@@ -101,7 +101,7 @@ def _compressed(file: _HashingFile, compression: str) -> Iterator[IO[bytes]]:
     if compression == "none":
         yield file
     elif compression == "gzip":
-        # Neither name nor time in the header: the same records give the same bytes.
+        # Without name and time in the header, so that the same records give the same bytes.
         with gzip.GzipFile(filename="", fileobj=file, mode="wb", compresslevel=_GZIP_LEVEL, mtime=0) as packed:
             yield packed
     else:

@@ -1,7 +1,7 @@
 """Documents -> pairs of segments, for next-sentence prediction and for sentence order.
 
-A segment is a run of whole sentences, and the sentences of a block of documents lie one behind the other. So a pair is
-two ranges of tokens.
+A segment is a range of whole sentences. The sentences of a block of documents are concatenated, so a pair is two ranges
+of tokens.
 """
 
 import numpy as np
@@ -23,32 +23,32 @@ def draw_sentence_pairs(
 ) -> TokenSequences:
     """Walks once through every document and cuts it into pairs, as google-research/bert does.
 
-    A document is read in chunks: sentences are added until the chunk has the target length, or the document ends.
-    The target is what fits into a record, or, for `short_seq_prob` of the documents, a random length from 2 up to
-    that. A random number of the chunk's sentences is the first segment. The second is, with equal chance, the rest of
-    the chunk, or a run of sentences from another document; then the rest of the chunk is read again by the next one.
-    A chunk of one sentence always gets a random second segment. The label is 1 for a random one.
+    A document is read in chunks: sentences are added until the chunk has the target length, or the document ends. The
+    target is the length that fits into a record, or, for `short_seq_prob` of the documents, a random length from 2 up
+    to that. A random number of the chunk's sentences is the first segment. With equal probability, the second segment
+    is the rest of the chunk, or sentences from another document; in the latter case, the next chunk begins with the
+    rest. A chunk of one sentence always gets a random second segment. The label is 1 for a random second segment.
 
-    A single document is first cut into equal parts of up to 511 sentences (of half of it, if it has fewer), and each is
-    read like a document: a random second segment comes from another part. With fewer than four sentences there are no
-    two parts, and no random second segment exists.
+    A single document is first cut into equal parts of up to 511 sentences (half of its sentences, if it has fewer),
+    which are treated as documents: a random second segment comes from another part. Documents with fewer than four
+    sentences cannot be cut, so there are no random second segments.
 
-    With `in_order` the second segment is always the rest of the chunk, and the two are swapped with equal chance, as
-    ALBERT does; the label is 1 for a swapped pair.
+    With `in_order`, the second segment is always the rest of the chunk, and the two are swapped with probability 0.5,
+    as in ALBERT. The label is 1 for a swapped pair.
 
-    Where no random second segment exists, chunks have two sentences at least, and a single sentence left at the end of
-    a document is dropped.
+    If random second segments are impossible, chunks have at least two sentences, and a single sentence left at the end
+    of a document is dropped.
 
     Args:
         sentence_offsets, document_offsets: as in `DocumentBlock`.
-        special_tokens: what a pair has beside its segments: `[CLS] A [SEP] B [SEP]` for BERT.
+        special_tokens: the special tokens of a pair: `[CLS] A [SEP] B [SEP]` for BERT.
 
     Returns:
-        The pairs, each of at most `max_seq_length` tokens with its special tokens, longest segment cut first.
+        The pairs, each cut to `max_seq_length` tokens including special tokens; the longer segment is cut first.
 
     Example:
-        with sentences of 4, 2 and 3 tokens in one document and room for 7 tokens: tokens 0-3 and 4-5, or 0-5 and 6-8
-        less two, and so on, by the draws.
+        sentences of 4, 2 and 3 tokens in one document and room for 7 tokens -> tokens 0-3 and 4-5, or 0-5 and 6-8 cut
+        by two, and so on, at random.
 
     Reference: Devlin et al., 2018, appendix A.2; google-research/bert `create_instances_from_document`; Lan et al.,
     2019 (ALBERT), section 3.1.
@@ -82,13 +82,13 @@ def draw_sentence_pairs(
 
 
 def _walk_through_documents(sentence_offsets, document_offsets, targets, has_random, rng):
-    """Cuts every document into pairs; `targets` are the lengths of its chunks.
+    """Cuts every document into pairs. `targets` are the lengths of its chunks.
 
-    All documents walk side by side, one pair each per round, so that a round is a few array operations.
+    All documents are processed in parallel, one pair each per round, so a round takes a few array operations.
 
     Returns:
-        starts and lengths of the first segments, starts and lengths of the second ones, and whether these are random:
-        five arrays (N,).
+        starts and lengths of the first segments, starts and lengths of the second segments, and whether the latter are
+        random: five arrays (N,).
     """
     rounds = [tuple(np.zeros(0, np.int64) for _ in range(5))]
     active = np.arange(len(targets))
@@ -104,7 +104,7 @@ def _walk_through_documents(sentence_offsets, document_offsets, targets, has_ran
 
 
 def _draw_one_pair_each(sentence_offsets, document_offsets, active, sentence, targets, has_random, rng):
-    """One pair from each document of `active`, which stand at `sentence`; returns the columns and where they go on."""
+    """Draws one pair from each document of `active`, from `sentence` on. Returns the columns and the next sentences."""
     draws = rng.random((4 if has_random else 1, len(active)))
     document_end = document_offsets[active + 1]
     chunk_end = _chunk_end(sentence_offsets, sentence, targets, document_end)
@@ -119,7 +119,7 @@ def _draw_one_pair_each(sentence_offsets, document_offsets, active, sentence, ta
     if has_random:
         is_random = (num_sentences == 1) | (draws[1] < 0.5)
         other = (draws[2] * (len(document_offsets) - 2)).astype(np.int64)
-        other += other >= active  # every document but its own, with equal chance
+        other += other >= active  # any other document, with equal probability
         other_start, other_end = document_offsets[other], document_offsets[other + 1]
         random_start = other_start + (draws[3] * (other_end - other_start)).astype(np.int64)
         second_targets = targets - (first_stop - first_start)
@@ -136,7 +136,7 @@ def _draw_one_pair_each(sentence_offsets, document_offsets, active, sentence, ta
 
 
 def _chunk_end(sentence_offsets, start, num_tokens, document_end):
-    """The sentence before which to stop for `num_tokens` tokens or more from `start` on; one sentence at least."""
+    """Returns the end of the shortest run of sentences from `start` with at least `num_tokens` tokens."""
     end = np.searchsorted(sentence_offsets, sentence_offsets[start] + num_tokens)
     return np.minimum(np.maximum(end, start + 1), document_end)
 
@@ -146,8 +146,8 @@ def _swap(is_swapped, first, second):
 
 
 def _cut_to_length(first: np.ndarray, second: np.ndarray, room: int) -> tuple[np.ndarray, np.ndarray]:
-    """The lengths that Google's `truncate_seq_pair` leaves, in closed form: tokens are taken one by one from the longer
-    segment, the second when both are equal. (Each from its front or its back with equal chance: a binomial number.)"""
+    """Returns the lengths after Google's `truncate_seq_pair`, in closed form: it removes tokens one by one from the
+    longer segment, or from the second if both are equal. (Which end they come from is random: a binomial number.)"""
     smaller_half, larger_half = room // 2, (room + 1) // 2
     cut_second = np.where(second <= smaller_half, second, np.where(first <= larger_half, room - first, smaller_half))
     too_long = first + second > room

@@ -1,4 +1,4 @@
-"""Packing: several sequences in one row, so that little of it is padding."""
+"""Packs several sequences into one row, so that rows have little padding."""
 
 from collections.abc import Iterator
 
@@ -8,17 +8,17 @@ import numpy as np
 def pack_sequences(
     lengths: np.ndarray, max_seq_length: int, max_sequences_per_row: int, rng: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Distributes sequences over rows; rows, and the sequences in a row, come in random order.
+    """Distributes sequences over rows. Rows, and the sequences in a row, come in random order.
 
-    Each row begins with the longest sequence left, and is filled with what fits best. This is done on the histogram of
-    lengths: all rows that can be alike are filled at once, so that the work grows with the number of different
-    lengths, not of sequences.
+    Each row begins with the longest remaining sequence and is filled with the best fit. This is computed on the
+    histogram of lengths: all rows with the same lengths are filled at once, so the work grows with the number of
+    distinct lengths, not of sequences.
 
     Args:
-        lengths: int64 (N,), each at most `max_seq_length`. Sequences of a length are taken in the order given.
+        lengths: int64 (N,), each at most `max_seq_length`. Sequences of equal length are used in the given order.
 
     Returns:
-        the numbers of the sequences, row by row, int64 (N,); and where in it each row begins, int64 (B + 1,).
+        the numbers of the sequences, ordered by row, int64 (N,); and the start of each row in it, int64 (B + 1,).
 
     Example:
         lengths [5, 3, 8, 3, 2], rows of 8 -> rows {2}, {0, 1}, {3, 4}, in any order
@@ -47,7 +47,7 @@ def pack_sequences(
 
 
 def _plan_rows(counts: np.ndarray, max_seq_length: int, max_sequences_per_row: int) -> Iterator[tuple[list[int], int]]:
-    """Which lengths share a row, and how many such rows there are.
+    """Yields the lengths that share a row, and the number of such rows.
 
     Args:
         counts: `counts[n]` is the number of sequences of length n.
@@ -71,10 +71,10 @@ def _plan_rows(counts: np.ndarray, max_seq_length: int, max_sequences_per_row: i
 
 
 def _lengths_to_add(left: np.ndarray, num_free: int) -> list[int]:
-    """Chooses one or two of the lengths that are left, to fill the room of `len(left) - 1` tokens.
+    """Chooses one or two of the remaining lengths, to fill a room of `len(left) - 1` tokens.
 
-    First choice is what fills it to the last token. Among several ways, and for the first of more than two, it is the
-    lengths of which most are left: then the last rows have a mixture to choose from too.
+    Lengths that fill the room completely are preferred. Among several ways, and for the first of more than two lengths,
+    the most frequent lengths are chosen: then the last rows have a mixture to choose from too.
     """
     room = len(left) - 1
     if left[room]:

@@ -1,7 +1,7 @@
 """Maps the shards of a tokenised corpus over processes: one shard in, one record file out.
 
-With more processes than shards, each shard has several: one writes its file, and the others make its records, each one
-pass over one block of documents at a time.
+If there are more processes than shards, each shard has several: one writes its file, and the others make its records,
+one pass over one block of documents at a time.
 """
 
 import concurrent.futures
@@ -29,23 +29,23 @@ from keras_bert.program.errors import InputError
 from keras_bert.records import features
 from keras_bert.records.encoding import encode_tfrecords
 
-# For less text than this, counting every pass, a process takes longer to start than it saves.
+# For less text, counting every pass, starting a process takes longer than it saves.
 _TOKENS_PER_PROCESS = 5_000_000
-# Bytes of a finished pass that are read at once.
+# Bytes of a finished pass that are read at a time.
 _READ_BYTES = 1_000_000
 
-# Called when examples are written: shard, number of records, and which share of the shard they are.
+# Called when examples are written, with the shard, the number of records, and their share of the shard.
 OnRecords = Callable[[int, int, float], None]
 
 
 @dataclasses.dataclass(frozen=True)
 class ShardJob:
-    """What all processes need to know: which corpus becomes which files, and in which form.
+    """The description of a job, which all processes get: the corpus, the files, and their format.
 
     Args:
         paths: the file of each shard.
-        dealing: which text goes into which shard.
-        use_v2_feature_names: TF Model Garden's names instead of Google's.
+        dealing: how the text is assigned to shards.
+        use_v2_feature_names: whether to use TF Model Garden's names instead of Google's.
     """
 
     corpus_path: str
@@ -57,12 +57,12 @@ class ShardJob:
 
     @property
     def record(self) -> list[features.Feature]:
-        """The features as they are named in the files."""
+        """The features, with the names that they have in the files."""
         return features.with_garden_names(self.options.features) if self.use_v2_feature_names else self.options.features
 
 
-# In a worker process: set when all are to stop, so that each removes the file that it was writing; and, for each shard,
-# how many records and which share are written.
+# In a worker process: an event that tells all workers to stop and remove their unfinished files; and for each shard,
+# the number of written records and their share.
 _stop = None
 _progress = None
 _SECONDS_BETWEEN_REPORTS = 0.3
@@ -71,9 +71,10 @@ _SECONDS_BETWEEN_REPORTS = 0.3
 def write_shards(
     job: ShardJob, shards: Sequence[int], pool: WorkerPool, on_records: OnRecords
 ) -> Iterator[tuple[int, FinishedShard]]:
-    """Writes shards to their files and yields each as it is done; the bytes do not depend on the number of processes.
+    """Writes shards to their files and yields each when it is finished. The bytes do not depend on the number of
+    processes.
 
-    When one fails, or on Ctrl-C, files that are whole stay, and nothing else does.
+    After an error or Ctrl-C, complete files are kept and unfinished ones are removed.
 
     Raises:
         InputError: a file cannot be written, or a process was killed.
@@ -82,12 +83,12 @@ def write_shards(
         for shard in shards:
             yield shard, write_shard(job, shard, on_records, pool)
         return
-    pool.close()  # these processes are others
+    pool.close()  # this job needs differently initialised processes
     num_each = max(pool.num_processes // len(shards), 1)
-    # Spawned, not forked: TensorFlow's threads, should it be loaded, do not survive a fork.
+    # Spawned instead of forked: if TensorFlow is loaded, its threads do not survive a fork.
     context = multiprocessing.get_context("spawn")
     stop = context.Event()
-    # Plain shared memory: a process that is killed can hold no lock.
+    # Shared memory without a lock, since a killed process could keep a lock forever.
     progress = _Progress(context.RawArray("q", len(job.paths)), context.RawArray("d", len(job.paths)))
     executor = concurrent.futures.ProcessPoolExecutor(
         min(pool.num_processes, len(shards)), context, initializer=_start_worker, initargs=(stop, progress)
@@ -111,7 +112,7 @@ def write_shards(
     except BrokenProcessPool:
         raise InputError(
             "A process that was writing records was killed, most often for lack of memory. Use a smaller "
-            "--num_processes. The same command goes on with the files that are missing."
+            "--num_processes. The same command writes the missing files."
         ) from None
     finally:
         stop.set()
@@ -121,7 +122,7 @@ def write_shards(
 def write_shard(
     job: ShardJob, shard: int, on_records: OnRecords | None = None, pool: WorkerPool | None = None
 ) -> FinishedShard:
-    """Writes one shard to its file; with a pool of several processes, these make the records, and this one writes."""
+    """Writes one shard to its file. With a pool of several processes, these make the records, and this one writes."""
     corpus = TokenizedCorpus.open(job.corpus_path)
     num_tokens = count_shard_tokens(corpus, job.dealing, shard)
     pool = pool or WorkerPool(1)
@@ -152,14 +153,14 @@ def write_shard(
 
 
 def _write_shard_with(job: ShardJob, shard: int, num_processes: int) -> FinishedShard:
-    """The same with a pool of its own, in a process of a pool."""
+    """As `write_shard`, with a pool of its own, in a process of another pool."""
     with WorkerPool(num_processes) as pool:
         return write_shard(job, shard, None, pool)
 
 
 @dataclasses.dataclass(frozen=True)
 class _Piece:
-    """Encoded records: some bytes of a file, their counts, and their part of the file."""
+    """Encoded records: bytes of a file, their counts, and their share of the file."""
 
     data: bytes
     counts: RecordCounts
@@ -180,12 +181,12 @@ def _make_pieces(corpus: TokenizedCorpus, job: ShardJob, shard: int) -> Iterator
 def _make_in_processes(
     corpus: TokenizedCorpus, job: ShardJob, shard: int, pool: WorkerPool, num_processes: int
 ) -> Iterator[_Piece]:
-    """Makes the same in several processes, a pass over a block at a time.
+    """As `_make_pieces`, in several processes, one pass over a block at a time.
 
-    The passes come as files beside that of the shard: through a pipe they would take a fifth of all time.
+    The passes are passed as files in the folder of the shard: pipes would take a fifth of the total time.
     """
     folder, name = os.path.split(os.path.abspath(job.paths[shard]))
-    job = dataclasses.replace(job, paths=())  # there may be many, and each pass is sent with the job
+    job = dataclasses.replace(job, paths=())  # there may be many, and the job is sent with each pass
     num_tokens = count_shard_tokens(corpus, job.dealing, shard)
     blocks = (
         (_BlockOfShard(corpus.path, shard, number, ranges), count_tokens(corpus, ranges).sum() / num_tokens)
@@ -205,7 +206,7 @@ def _make_in_processes(
 
 @dataclasses.dataclass(frozen=True)
 class _BlockOfShard:
-    """Where a block is, which tells it from others; `ranges` are its sentences."""
+    """The place of a block, which identifies it; `ranges` are its sentences."""
 
     corpus_path: str
     shard: int
@@ -231,9 +232,9 @@ def _make_pass(
 
 @functools.lru_cache(maxsize=1)
 def _gather(place: _BlockOfShard) -> tuple[TokenizedCorpus, DocumentBlock]:
-    """Copies a block out of its corpus, once for all passes that this process makes of it.
+    """Copies a block from its corpus, once for all passes that this process makes of it.
 
-    Only processes that work for a single shard come here: in others, the corpus of a path may change.
+    Only processes that work for a single shard call this: in others, the corpus at a path may change.
     """
     corpus = TokenizedCorpus.open(place.corpus_path)
     return corpus, DocumentBlock.gather_ranges(corpus, place.ranges)

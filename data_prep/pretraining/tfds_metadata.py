@@ -1,11 +1,11 @@
-"""Makes a folder of records a data set of tensorflow_datasets, for those who feed their training through it.
+"""Makes a folder of records a data set of tensorflow_datasets, for users who read their training data with it.
 
-Two small files beside the records are all that it takes:
+Two small files beside the records are enough:
 
   tfds.builder_from_directory("records").as_dataset(split="train")
-  tfds.load("my_records", data_dir="data", split="train")        # the folder being data/my_records/1.0.0
+    tfds.load("my_records", data_dir="data", split="train")        # the folder is data/my_records/1.0.0
 
-They are written without importing tensorflow_datasets; a test reads them with it and compares them with its own.
+They are written without importing tensorflow_datasets. A test compares them with those that it writes itself.
 """
 
 import json
@@ -20,7 +20,7 @@ from keras_bert.records.features import Feature
 VERSION = "1.0.0"
 SPLIT = "train"
 
-# tensorflow_datasets finds files by a pattern; this is the part that it fills in.
+# The placeholder in tensorflow_datasets' patterns of file names.
 _SHARD_NAME = re.compile(r"(?P<prefix>[^{}]*)-(?P<shard>\d{5,})-of-(?P<num_shards>\d{5,})\.tfrecord")
 _CLASSES = "tensorflow_datasets.core.features."
 
@@ -36,19 +36,20 @@ def write_tfds_metadata(
     """Writes `dataset_info.json` and `features.json`; the same arguments always give the same bytes.
 
     Args:
-        folder: where the files are.
-        name: the name of the data set; tensorflow_datasets allows letters, digits and `_`, other characters become `_`.
-        features: what every record holds; they come back as int64 and float32 tensors of these lengths.
+        folder: the folder of the files.
+        name: the name of the data set. tensorflow_datasets allows letters, digits and `_`; other characters become `_`.
+        features: the features of a record. They are read as int64 and float32 tensors of these lengths.
         file_names: all files, in order: `PREFIX-00000-of-00016.tfrecord` and so on.
-        num_examples_per_file: the number of records of each.
+        num_examples_per_file: the number of records of each file.
         num_bytes: the size of all files.
 
     Returns:
-        Whether it was written. Files compressed with gzip or zstd get none: tensorflow_datasets cannot read them.
+        Whether they were written. tensorflow_datasets cannot read files compressed with gzip or zstd, so these get
+        none.
 
     Raises:
-        ValueError: the files are not all shards of one set, each once.
-        InputError: a file is missing, or the place cannot be written to.
+        ValueError: the files are not a complete set of shards.
+        InputError: a file is missing, or the folder cannot be written to.
     """
     contents = tfds_metadata(name, features, file_names, num_examples_per_file, num_bytes)
     if any(detect_compression(os.path.join(folder, name)) for name in file_names):
@@ -66,21 +67,21 @@ def tfds_metadata(
     num_examples_per_file: Sequence[int],
     num_bytes: int,
 ) -> dict[str, bytes]:
-    """Returns what `write_tfds_metadata` writes, without touching any file: file name -> its bytes."""
+    """Returns file name -> bytes for the files that `write_tfds_metadata` writes, without access to files."""
     prefix = _common_prefix(file_names)
     if len(num_examples_per_file) != len(file_names):
-        raise ValueError(f"{len(file_names)} files need as many counts. Received: {len(num_examples_per_file)}")
+        raise ValueError(f"Expected {len(file_names)} counts, one per file. Received: {len(num_examples_per_file)}")
     split = {
         "name": SPLIT,
         "filepathTemplate": prefix + "-{SHARD_X_OF_Y}.{FILEFORMAT}",
-        # 64-bit numbers are strings in the JSON form of protocol buffers.
+        # In the JSON form of protocol buffers, 64-bit numbers are strings.
         "shardLengths": [str(number) for number in num_examples_per_file],
         "numBytes": str(num_bytes),
     }
     info = {
         "name": re.sub(r"\W", "_", name, flags=re.ASCII) or "_",
         "version": VERSION,
-        "description": "Records for BERT, written by keras_bert. What they were made from and how: manifest.json.",
+        "description": "Records for BERT, written by keras_bert. manifest.json describes their text and options.",
         "fileFormat": "tfrecord",
         "splits": [split],
     }
@@ -97,8 +98,8 @@ def _common_prefix(file_names: Sequence[str]) -> str:
     expected = [(prefix, f"{shard:05d}", f"{len(file_names):05d}") for shard in range(len(file_names))]
     if not shards or shards != expected:
         raise ValueError(
-            "Expected the names PREFIX-00000-of-00002.tfrecord, PREFIX-00001-of-00002.tfrecord and so on, all of them, "
-            f"in order. Received: {list(file_names)}"
+            "Expected the names PREFIX-00000-of-00002.tfrecord, PREFIX-00001-of-00002.tfrecord and so on, complete "
+            f"and in order. Received: {list(file_names)}"
         )
     return prefix
 

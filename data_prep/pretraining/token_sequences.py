@@ -1,7 +1,7 @@
-"""Sequences for the model as ranges of tokens, and how they are laid out in rows.
+"""Sequences for the model, stored as ranges of tokens, and their layout in rows.
 
 A sequence is `[CLS]`, a range of tokens, `[SEP]`, perhaps another range, `[SEP]`, and so on. The sentences of a block
-of documents lie one behind the other, so that a range is two numbers, and no token is copied before rows are made.
+of documents are concatenated, so a range is two numbers, and no token is copied before rows are made.
 """
 
 import dataclasses
@@ -15,15 +15,15 @@ from keras_bert.tokenization.tokenizer import TokenTable
 
 @dataclasses.dataclass(frozen=True)
 class TokenSequences:
-    """N sequences of R ranges in all.
+    """N sequences with R ranges in total.
 
     Args:
         range_starts, range_lengths: int64 (R,): range r is `tokens[range_starts[r] : range_starts[r] + lengths[r]]`.
-        range_offsets: int64 (N + 1,), from 0 on: sequence n has the ranges `offsets[n]` to `offsets[n + 1] - 1`.
-        labels: int64 (N,), of the sentence task: 1 for a random, or swapped, second range.
+        range_offsets: int64 (N + 1,), starting with 0: sequence n has the ranges `offsets[n]` to `offsets[n + 1] - 1`.
+        labels: int64 (N,), the labels of the sentence task: 1 for a random or swapped second range.
         are_pairs: whether each sequence is two ranges, with the special tokens of a pair. Otherwise all is segment 0.
-        num_between: how many [SEP] stand between the two ranges of a pair; where several do, as in RoBERTa, these part
-            the ranges, and all is segment 0.
+        num_between: the number of [SEP] between the two ranges of a pair. If there are several, as in RoBERTa, all is
+            segment 0.
     """
 
     range_starts: np.ndarray
@@ -40,7 +40,7 @@ class TokenSequences:
     def pairs(
         cls, first_starts, first_lengths, second_starts, second_lengths, labels, num_between: int = 1
     ) -> "TokenSequences":
-        """N pairs of segments from five arrays (N,)."""
+        """Makes N pairs of segments from five arrays (N,)."""
         return cls(
             np.stack([first_starts, second_starts], axis=1).ravel(),
             np.stack([first_lengths, second_lengths], axis=1).ravel(),
@@ -52,19 +52,19 @@ class TokenSequences:
 
     @property
     def range_costs(self) -> np.ndarray:
-        """The length of every range with the [SEP] behind it: int64 (R,)."""
+        """The length of every range with the [SEP] after it: int64 (R,)."""
         costs = self.range_lengths + 1
         if self.are_pairs and self.num_between > 1:
             costs[0::2] += self.num_between - 1
         return costs
 
     def lengths(self) -> np.ndarray:
-        """The length of every sequence with its special tokens: int64 (N,)."""
+        """The length of every sequence including its special tokens: int64 (N,)."""
         before = np.concatenate([[0], np.cumsum(self.range_costs)])
         return 1 + np.diff(before[self.range_offsets])
 
     def take(self, numbers: np.ndarray) -> "TokenSequences":
-        """The sequences of these numbers, in their order."""
+        """Returns the sequences with these numbers, in the given order."""
         num_ranges = np.diff(self.range_offsets)[numbers]
         ranges = concatenated_ranges(self.range_offsets[numbers], num_ranges)
         return TokenSequences(
@@ -85,15 +85,16 @@ def lay_out_rows(
     max_sequences_per_row: int,
     vocabulary: TokenTable,
 ) -> tuple[dict[str, np.ndarray], np.ndarray]:
-    """Lays out sequences in B rows, one behind the other from the left.
+    """Lays out sequences in B rows, left-aligned and concatenated.
 
     Args:
-        row_offsets: int64 (B + 1,): row b has the sequences `row_offsets[b]` to `row_offsets[b + 1] - 1`. They fit.
+        row_offsets: int64 (B + 1,): row b has the sequences `row_offsets[b]` to `row_offsets[b + 1] - 1`, which must
+            fit.
 
     Returns:
         `input_ids`, `input_mask`, which numbers the sequences of a row, and `segment_ids`, int32 (B, S);
         `next_sentence_labels` and `cls_positions`, int32 (B, K), and `next_sentence_weights`, float32 (B, K), where K
-        is `max_sequences_per_row`; and bool (B, S): which columns hold text, and not a special token.
+        is `max_sequences_per_row`; and bool (B, S), the columns with text tokens instead of special tokens or padding.
 
     Example:
         segments `em ##bed` and `is fun`, length 8 -> `[CLS] em ##bed [SEP] is fun [SEP] [PAD]`,
@@ -140,14 +141,14 @@ def lay_out_rows(
 
 
 def _sequence_starts(lengths: np.ndarray, row: np.ndarray, row_offsets: np.ndarray, num_columns: int) -> np.ndarray:
-    """Where in the flattened rows the sequences of these lengths start: (N,); `row` is the row of each."""
+    """Returns the start of each sequence in the flattened rows, (N,). `row` is the row of each sequence."""
     ends_in_all = np.cumsum(lengths)
     used_before = np.concatenate([[0], ends_in_all])[row_offsets]
     return num_columns * row + ends_in_all - lengths - used_before[row]
 
 
 def _range_begins(sequences: TokenSequences, starts: np.ndarray) -> np.ndarray:
-    """Where the ranges begin, (R,), of sequences whose [CLS] stand at `starts`, (N,), with [SEP] behind each."""
+    """Returns the start of each range, (R,), for sequences whose [CLS] are at `starts`, (N,), with [SEP] after each."""
     range_costs = sequences.range_costs
     costs_before = np.cumsum(range_costs) - range_costs
     num_ranges = np.diff(sequences.range_offsets)
@@ -155,12 +156,12 @@ def _range_begins(sequences: TokenSequences, starts: np.ndarray) -> np.ndarray:
 
 
 def _between(begins: np.ndarray, ends: np.ndarray, size: int) -> np.ndarray:
-    """Bool (size,), true from each begin to before its end; the ranges ascend and do not overlap."""
+    """Returns bool (size,), true from each begin to before its end. The ranges ascend and do not overlap."""
     return _fill(begins, ends, np.ones(len(begins), bool), size)
 
 
 def _fill(begins: np.ndarray, ends: np.ndarray, values: np.ndarray, size: int) -> np.ndarray:
-    """(size,), each value from its begin to before its end, 0 elsewhere; the ranges ascend and do not overlap."""
+    """Returns (size,): each value from its begin to before its end, 0 elsewhere. Ranges ascend and do not overlap."""
     counts = np.empty(2 * len(begins) + 1, np.int64)
     counts[0::2] = np.append(begins, size) - np.concatenate([[0], ends])
     counts[1::2] = ends - begins

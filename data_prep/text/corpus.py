@@ -1,7 +1,7 @@
-"""Reading text: files, folders, patterns and tensorflow_datasets, one document at a time.
+"""Reads text from files, folders, patterns and tensorflow_datasets, one document at a time.
 
-A text file has one sentence or paragraph a line and a blank line between documents. In JSON Lines and in
-tensorflow_datasets one record is one document, and the line breaks inside its text part its paragraphs.
+A text file has one sentence or paragraph per line and a blank line between documents. In JSON Lines and in
+tensorflow_datasets, a record is a document, and line breaks in its text separate paragraphs.
 """
 
 import glob
@@ -13,7 +13,7 @@ from data_prep.text import tfds_text
 from data_prep.text.text_chunks import JSON_SUFFIXES, TextChunk, open_on_disk, read_chunks, texts_in_chunks
 from keras_bert.program.errors import InputError
 
-# What a folder is searched for. Files without a suffix are taken too: WikiExtractor writes `AA/wiki_00`.
+# The files that are read from a folder. Files without a suffix are included: WikiExtractor writes `AA/wiki_00`.
 _SUFFIXES = (".txt", ".gz", *JSON_SUFFIXES)
 
 
@@ -27,21 +27,21 @@ def read_documents(
     """Reads documents one at a time, in an order that depends on the names only.
 
     Args:
-        patterns: file, folder (searched with all its folders), glob, or `tfds:NAME[/CONFIG][:VERSION][@SPLIT]`; one,
-            several with commas between them, or a sequence of these. A file that several of them match is read once.
-            Names ending in `.gz` are unpacked; `.jsonl` and `.jsonl.gz` are JSON Lines; everything else is text.
-        text_field: the field that holds the text, in JSON Lines and in tensorflow_datasets.
-        tfds_data_dir: where tensorflow_datasets keeps its data; its own default when None.
-        on_progress: called now and then with the number of bytes read since the last call. The sum of all calls is
-            `input_size(patterns)`.
+        patterns: a file, folder (with all its subfolders), glob, or `tfds:NAME[/CONFIG][:VERSION][@SPLIT]`; one,
+            several separated by commas, or a sequence. A file that matches several of them is read once. Files ending
+            in `.gz` are decompressed; `.jsonl` and `.jsonl.gz` are JSON Lines; everything else is text.
+        text_field: the field with the text, in JSON Lines and in tensorflow_datasets.
+        tfds_data_dir: the data folder of tensorflow_datasets; None for its default.
+        on_progress: called from time to time with the number of bytes read since the last call. The sum over all calls
+            is `input_size(patterns)`.
 
     Returns:
-        An iterator over documents: a list of lines each, stripped, without empty ones. A document of more than 4
-        million characters comes in several parts.
+        An iterator over documents, each a list of stripped, non-empty lines. A document with more than 4 million
+        characters is returned in several parts.
 
     Raises:
-        InputError: at once when nothing matches a pattern; while reading, when a file is empty, binary, not UTF-8, not
-            valid gzip or JSON Lines, or has no such field.
+        InputError: at the call, nothing matches a pattern; while reading, a file is empty, binary, not UTF-8, not valid
+            gzip or JSON Lines, or has no such field.
 
     Example:
         list(read_documents("two_documents.txt"))
@@ -65,10 +65,10 @@ def _documents_of(chunks: Iterator[TextChunk], check: "TextCheck", on_progress) 
 def read_text_chunks(
     patterns: str | Sequence[str], *, text_field: str = "text", tfds_data_dir: str | None = None
 ) -> Iterator[TextChunk]:
-    """Reads the same as `read_documents` in chunks of about 2 MB, to be parted into documents by other processes.
+    """Reads the same text in chunks of about 2 MB, which other processes can split into documents.
 
     Raises:
-        InputError: as `read_documents`; what is wrong inside a chunk is found by `TextChunk.documents`.
+        InputError: as `read_documents`. Errors inside a chunk are raised by `TextChunk.documents`.
     """
     sources = list_sources(patterns)
     for name in sources:
@@ -96,9 +96,9 @@ def read_source_chunks(
 
 
 class TextCheck:
-    """Notices sources without text while their documents are counted, chunk by chunk.
+    """Detects sources without text while their documents are counted, chunk by chunk.
 
-    An empty file that the user named is a mistake; among the many of a folder or pattern it is not.
+    An empty file that the user named is an error; an empty file of a folder or pattern is not.
     """
 
     def __init__(self, patterns: str | Sequence[str]):
@@ -108,17 +108,17 @@ class TextCheck:
         self._found_any = False
 
     def add(self, source: str, num_documents: int, is_last: bool) -> None:
-        """Counts the documents of a source's next chunk. Raises `InputError` at the end of a named one without any."""
+        """Counts the documents of a source's next chunk. Raises `InputError` at the end of a named, empty source."""
         self._num_in_source += num_documents
         if is_last:
             if not self._num_in_source and source in self._named:
-                raise InputError(f"{source} is empty: it has no line of text.")
+                raise InputError(f"{source} is empty: it has no line of text. Give another file.")
             self._found_any = self._found_any or self._num_in_source > 0
             self._num_in_source = 0
             self._sources.append(source)
 
     def finish(self) -> None:
-        """Raises `InputError` when no source had any text."""
+        """Raises `InputError` if no source has any text."""
         if not self._found_any:
             raise InputError(
                 f"None of the {len(self._sources)} input files has a line of text. The first is {self._sources[0]}"
@@ -126,7 +126,7 @@ class TextCheck:
 
 
 def list_sources(patterns: str | Sequence[str]) -> list[str]:
-    """Returns the files and `tfds:` names that `patterns` stand for, in reading order, each once.
+    """Returns the files and `tfds:` names that match `patterns`, in reading order, each once.
 
     Raises:
         InputError: nothing matches a pattern.
@@ -139,7 +139,7 @@ def list_sources(patterns: str | Sequence[str]) -> list[str]:
 
 
 def input_size(patterns: str | Sequence[str], *, tfds_data_dir: str | None = None) -> int:
-    """Returns the bytes that reading `patterns` will report to `on_progress`: sizes on disk."""
+    """Returns the total number of bytes that reading `patterns` reports to `on_progress`: the sizes on disk."""
     return sum(source_size(name, tfds_data_dir) for name in list_sources(patterns))
 
 
@@ -149,7 +149,7 @@ def source_size(name: str, tfds_data_dir: str | None = None) -> int:
 
 
 def as_patterns(input_file: str | os.PathLike | Sequence[str | os.PathLike] | None) -> list[str]:
-    """Returns the single names and patterns; none for None.
+    """Returns the individual names and patterns; an empty list for None.
 
     >>> as_patterns("a.txt, b/*.txt"), as_patterns(["a.txt"])
     (['a.txt', 'b/*.txt'], ['a.txt'])
@@ -162,7 +162,7 @@ def as_patterns(input_file: str | os.PathLike | Sequence[str | os.PathLike] | No
 
 
 def split_patterns(patterns: str | os.PathLike | Sequence[str | os.PathLike]) -> list[str]:
-    """Returns the single patterns. Raises `InputError` when there is none."""
+    """Returns the individual patterns. Raises `InputError` if there is none."""
     patterns = as_patterns(patterns)
     if not patterns:
         raise InputError("No input was given. Name a text file, a folder, a pattern like 'texts/*.txt', or tfds:NAME.")
@@ -179,12 +179,12 @@ def _expand(pattern: str) -> list[str]:
     if os.path.exists(path):
         return [path]
     if not glob.has_magic(path):
-        raise InputError(f"There is no file or folder {pattern}")
+        raise InputError(f"There is no file or folder {pattern}.")
     names = []
     for name in sorted(glob.glob(path, recursive=True)):
         names.extend(_files_in_folder(name, may_be_empty=True) if os.path.isdir(name) else [name])
     if not names:
-        raise InputError(f"No file matches the pattern {pattern}")
+        raise InputError(f"No file matches the pattern {pattern}. Check the name.")
     return names
 
 
@@ -192,7 +192,7 @@ def _files_in_folder(folder: str, may_be_empty: bool = False) -> list[str]:
     names, others = [], []
     seen = set()
     for parent, folders, files in os.walk(folder, followlinks=True):
-        # A link to a folder above would be followed for ever.
+        # A link to a parent folder would be followed forever.
         seen.add(os.path.realpath(parent))
         folders[:] = sorted(
             name

@@ -1,4 +1,4 @@
-"""Mapping a function over any number of items in several processes, in order and in bounded memory."""
+"""Maps a function over any number of items in several processes, in order and in bounded memory."""
 
 import concurrent.futures
 import contextlib
@@ -24,7 +24,7 @@ def available_cores() -> int:
 
 
 class WorkerPool:
-    """Processes for one `ordered_map` or several, one after the other; they start when they are first needed.
+    """Processes for one or several calls of `ordered_map`, one after the other. They start when they are first needed.
 
     With more than one process the calling script needs the usual `if __name__ == "__main__":`.
     """
@@ -32,7 +32,7 @@ class WorkerPool:
     def __init__(self, num_processes: int):
         self.num_processes = num_processes
         self._executor = None
-        # Spawned, not forked: TensorFlow's threads, should it be loaded, do not survive a fork.
+        # Spawned instead of forked: if TensorFlow is loaded, its threads do not survive a fork.
         self._context = multiprocessing.get_context("spawn")
 
     def __enter__(self) -> "WorkerPool":
@@ -42,9 +42,9 @@ class WorkerPool:
         self.close()
 
     def preload(self, module: str) -> None:
-        """Begins to import a module once for all processes of the pool, if they have not started yet.
+        """Starts importing a module once for all processes of the pool, if they have not started yet.
 
-        A server process imports it and is then forked. The module must not do anything that starts threads.
+        A server process imports it and is then forked, so the module must not start threads.
         """
         if self._executor is None and "forkserver" in multiprocessing.get_all_start_methods():
             self._context = multiprocessing.get_context("forkserver")
@@ -55,7 +55,7 @@ class WorkerPool:
     def map(
         self, function: Callable[[Item], Result], items: Iterable[Item], num_processes: int | None = None
     ) -> Iterator[Result]:
-        """As `ordered_map`, with up to `num_processes` of the pool's processes (by default all)."""
+        """As `ordered_map`, with up to `num_processes` processes of the pool (by default all)."""
         num_processes = min(num_processes or self.num_processes, self.num_processes)
         if num_processes == 1:
             yield from map(function, items)
@@ -74,11 +74,11 @@ class WorkerPool:
                 "A process was killed, most often for lack of memory. Use fewer processes (--num_processes)."
             ) from None
         finally:
-            # What has begun is waited for: it may be writing where the caller is about to clean up.
+            # Started work is awaited: it may be writing to files that the caller is about to remove.
             concurrent.futures.wait([future for future in waiting if not future.cancel()])
 
     def close(self) -> None:
-        """Ends the processes after their current work."""
+        """Stops the processes after their current work."""
         if self._executor is not None:
             self._executor.shutdown(cancel_futures=True)
             self._executor = None
@@ -92,10 +92,10 @@ class WorkerPool:
 
 
 def ordered_map(function: Callable[[Item], Result], items: Iterable[Item], num_processes: int) -> Iterator[Result]:
-    """Yields `function(item)` for every item, in the order of the items, as `map` does.
+    """Yields `function(item)` for every item, in the order of the items, like `map`.
 
-    Items are taken only when a process is about to be free: at most `num_processes` + 1 are held. With more than one
-    process the calling script needs the usual `if __name__ == "__main__":`.
+    Items are taken only when a process is about to become free: at most `num_processes` + 1 are in memory. With more
+    than one process, the calling script needs the usual `if __name__ == "__main__":`.
 
     Raises:
         InputError: a process was killed.
@@ -106,10 +106,9 @@ def ordered_map(function: Callable[[Item], Result], items: Iterable[Item], num_p
 
 @contextlib.contextmanager
 def ctrl_c_held_back() -> Iterator[None]:
-    """Keeps Ctrl-C, which reaches every process of a terminal, from processes that are started in this block.
+    """Blocks Ctrl-C, which reaches every process of a terminal, for processes that are started in this block.
 
-    The main process, whose part it is to answer, sees it when the block ends. (A process that ignores it on its own
-    is not deaf yet while it starts.)
+    The main process receives it when the block ends. (A process cannot ignore it by itself while it starts.)
     """
     if not hasattr(signal, "pthread_sigmask"):  # Windows
         yield

@@ -1,6 +1,6 @@
-"""Splitting paragraphs into sentences, by the library sentencex: rules and lists of abbreviations, no download.
+"""Splits paragraphs into sentences with the library sentencex: rules and lists of abbreviations, without downloads.
 
-It came first of five libraries (docs/dependencies.md has the numbers).
+It was the best of five libraries (docs/dependencies.md has the numbers).
 """
 
 from collections.abc import Iterable, Iterator
@@ -9,11 +9,11 @@ from keras_bert.program.errors import InputError
 
 
 def split_documents(documents: Iterable[list[str]], language: str = "en") -> Iterator[list[str]]:
-    """Yields each document with its paragraphs split into sentences; a sentence never reaches over two paragraphs.
+    """Yields each document with its paragraphs split into sentences. No sentence extends over two paragraphs.
 
     Args:
         documents: lists of paragraphs, as `corpus.read_documents` yields them.
-        language: ISO 639 code, whose punctuation and abbreviations apply.
+        language: ISO 639 code, which selects punctuation and abbreviations.
 
     Example:
         >>> list(split_documents([["Dr. Fox jumped. He ran.", "The end."]]))
@@ -24,7 +24,7 @@ def split_documents(documents: Iterable[list[str]], language: str = "en") -> Ite
 
 
 def split_sentences(paragraph: str, language: str = "en") -> list[str]:
-    """Returns the sentences of a paragraph, stripped; together they have all of its text.
+    """Returns the stripped sentences of a paragraph, which together have all of its text.
 
     Raises:
         InputError: the library sentencex is not installed.

@@ -1,7 +1,7 @@
-"""Reading text files in chunks of about 2 MB, cut between documents: the unit of parallel work.
+"""Reads text files in chunks of about 2 MB, cut between documents: the unit of parallel work.
 
-Where the cuts are depends on the file's contents alone. Reading is little more than finding a blank line; decoding,
-checking and parting into documents is left to whoever takes the chunk, in any process.
+The cuts depend on the content of the file only. Reading does little more than find blank lines; decoding, checking and
+splitting into documents is done by the process that gets the chunk.
 """
 
 import dataclasses
@@ -18,10 +18,10 @@ from keras_bert.program.json_files import parse_json
 
 JSON_SUFFIXES = (".jsonl", ".jsonl.gz")
 
-# Large enough for the tokenizer to run at full speed, small enough for many to be held at once.
+# Large enough for the tokenizer to run at full speed, small enough for several to be in memory.
 CHUNK_BYTES = 2_000_000
-# Memory stays bounded whatever comes: a text without blank lines is cut into documents of this many characters, and a
-# text without line breaks into lines of this many bytes.
+# These limits bound the memory: text without blank lines is cut into documents of this many characters, and text
+# without line breaks into lines of this many bytes.
 MAX_DOCUMENT_CHARACTERS = 4_000_000
 MAX_LINE_BYTES = 4_000_000
 MAX_JSON_LINE_BYTES = 256_000_000
@@ -31,11 +31,11 @@ _BLANK_LINE = re.compile(rb"\n[ \t\r\f\v]*\n")
 
 @dataclasses.dataclass(frozen=True)
 class TextChunk:
-    """A part of one source that holds whole documents (save those that are cut for their size).
+    """A part of one source with whole documents, except for those that are cut because of their size.
 
-    `data` is a piece of the unpacked file, or a list of texts that are a document each. `first_line` and `start` say
-    where the piece begins in the unpacked file; `source_bytes` is its share of the source's size on disk; `is_last`
-    marks the end of the source.
+    `data` is a piece of the decompressed file, or a list of texts that are one document each. `first_line` and `start`
+    are the position of the piece in the decompressed file; `source_bytes` is its share of the source's size on disk;
+    `is_last` marks the last chunk of the source.
     """
 
     source: str
@@ -47,7 +47,7 @@ class TextChunk:
     text_field: str = "text"
 
     def documents(self) -> Iterator[list[str]]:
-        """Yields the documents: lists of stripped lines, without empty ones.
+        """Yields the documents: lists of stripped, non-empty lines.
 
         Raises:
             InputError: the piece is binary, not UTF-8 or not JSON Lines, or a record has no such field.
@@ -66,13 +66,13 @@ def open_on_disk(path: str) -> BinaryIO:
 
 
 def read_chunks(path: str, text_field: str, open_file: Callable[[str], BinaryIO] = open_on_disk) -> Iterator[TextChunk]:
-    """Yields a file chunk by chunk, one at least; `.gz` is unpacked.
+    """Yields a file chunk by chunk, at least one; `.gz` is decompressed.
 
     Args:
-        open_file: opens a file as it is stored (`.gz` packed), wherever that is.
+        open_file: opens a file without decompression, on any file system.
 
     Raises:
-        InputError: the file cannot be read, is not valid gzip, or has a line of JSON of more than 256 MB.
+        InputError: the file cannot be read, is not valid gzip, or has a JSON line of more than 256 MB.
     """
     is_json = path.endswith(JSON_SUFFIXES)
     try:
@@ -80,18 +80,18 @@ def read_chunks(path: str, text_field: str, open_file: Callable[[str], BinaryIO]
             file = io.BufferedReader(gzip.GzipFile(fileobj=raw_file)) if path.endswith(".gz") else raw_file
             line, start, reported = 1, 0, 0
             for data, is_last in _pieces(file, path, is_json):
-                # What a gzip reader has taken from the disk runs ahead; at the end both agree.
+                # A gzip reader reads ahead of the decompressed data; at the end both positions agree.
                 position = start + len(data) if file is raw_file else raw_file.tell()
                 yield TextChunk(path, data, line, start, position - reported, is_last, text_field)
                 line, start, reported = line + data.count(b"\n"), start + len(data), position
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise InputError(f"{path} is not a whole gzip file: {error}. Fetch or pack it again.") from None
+        raise InputError(f"{path} is not a complete gzip file: {error}. Fetch or compress it again.") from None
     except OSError as error:
         raise InputError(f"Cannot read {path}: {error.strerror or error}") from None
 
 
 def texts_in_chunks(source: str, texts: Iterable[tuple[str, int]]) -> Iterator[TextChunk]:
-    """Gathers texts, each with its share of the source's bytes, into chunks of a document a text."""
+    """Groups texts, each with its share of the source's bytes, into chunks. Each text is a document."""
     gathered, num_characters, num_bytes = [], 0, 0
     for text, source_bytes in texts:
         if num_characters >= CHUNK_BYTES:
@@ -104,7 +104,7 @@ def texts_in_chunks(source: str, texts: Iterable[tuple[str, int]]) -> Iterator[T
 
 
 def _pieces(file, path: str, is_json: bool) -> Iterator[tuple[bytes, bool]]:
-    """Yields pieces that end where a document ends, and whether the file ends there."""
+    """Yields pieces that end at the end of a document, and whether the file ends there."""
     rest = b""
     while True:
         read = file.read(CHUNK_BYTES)
@@ -121,20 +121,22 @@ def _pieces(file, path: str, is_json: bool) -> Iterator[tuple[bytes, bool]]:
 def _cut_after_json_line(data: bytes, path: str) -> int:
     cut = data.rfind(b"\n") + 1
     if not cut and len(data) > MAX_JSON_LINE_BYTES:
-        raise InputError(f"{path} has a line of more than {MAX_JSON_LINE_BYTES:,} bytes. Write a record a line.")
+        raise InputError(f"{path} has a line of more than {MAX_JSON_LINE_BYTES:,} bytes. Write one record per line.")
     return cut
 
 
 def _cut_after_document(data: bytes) -> int:
-    """Where to cut: behind the last blank line; where there is none in a large piece, behind a line, a word or a
-    character. 0 when more should be read first.
+    """Returns where to cut: after the last blank line. In a large piece without one, after a line, a word or a
+    character.
+
+    Returns 0 if more should be read first.
 
     >>> _cut_after_document(b"one\\n\\ntwo\\n \\nthr")
     11
     """
-    # The two usual forms are found from the end, at once.
+    # The two most common forms are searched from the end, which is fast.
     cut = max(data.rfind(b"\n\n") + 2, data.rfind(b"\n\r\n") + 3, 2)
-    # A match may overlap the next: "\n \n \n" is two blank lines.
+    # Matches may overlap: "\n \n \n" has two blank lines.
     for blank_line in _BLANK_LINE.finditer(data, cut - 1):
         cut = blank_line.end()
     if cut > 3 or len(data) <= MAX_LINE_BYTES:
@@ -143,7 +145,7 @@ def _cut_after_document(data: bytes) -> int:
 
 
 def _cut_at_space(data: bytes) -> int:
-    """Behind the last space, so that no word is cut; where there is none, between two characters.
+    """Returns the position after the last space, or between two characters if there is no space.
 
     >>> _cut_at_space(b"one two thr")
     8
@@ -151,7 +153,7 @@ def _cut_at_space(data: bytes) -> int:
     cut = data.rfind(b" ") + 1
     if cut == 0:
         cut = len(data)
-        # Bytes 10xxxxxx continue a UTF-8 character; a character has at most three of them.
+        # Bytes 10xxxxxx continue a UTF-8 character, which has at most three of them.
         while cut > len(data) - 4 and data[cut - 1] & 0xC0 == 0x80:
             cut -= 1
         if data[cut - 1] >= 0xC0:
@@ -203,12 +205,12 @@ def _texts_of_json_lines(chunk: TextChunk, text: str) -> Iterator[str]:
 
 def _documents_of_texts(texts: Iterable[str]) -> Iterator[list[str]]:
     for text in texts:
-        # Blank lines part the paragraphs of a record; they do not end the document.
+        # Blank lines separate the paragraphs of a record; they do not end the document.
         yield from _group_lines(line for line in text.split("\n") if line.strip())
 
 
 def _group_lines(lines: Iterable[str]) -> Iterator[list[str]]:
-    """Yields lists of stripped lines, parted where a line is blank.
+    """Yields lists of stripped lines, split at blank lines.
 
     >>> list(_group_lines(["a", " b ", "", "", "c"]))
     [['a', 'b'], ['c']]

@@ -1,4 +1,4 @@
-"""The lines of a text file, for formats that have one row a line."""
+"""Reads the lines of text files, for formats with one row per line."""
 
 import gzip
 import os
@@ -9,23 +9,23 @@ from keras_bert.program.errors import InputError
 
 
 def read_lines(path: str | os.PathLike) -> Iterator[str]:
-    r"""Yields the lines of a file of UTF-8 text, with their line breaks (only "\n" is one); `.gz` is unpacked.
+    r"""Yields the lines of a UTF-8 text file, with their line breaks (only "\n" is one); `.gz` is decompressed.
 
-    A byte order mark is left out.
+    A byte order mark is skipped.
 
     Raises:
         InputError: the file cannot be read, is binary, not UTF-8, or not valid gzip.
     """
     path = os.fspath(path)
     if not os.path.isfile(path):
-        raise InputError(f"There is no file {path}")
+        raise InputError(f"There is no file {path}.")
     try:
         with gzip.open(path, "rb") if path.endswith(".gz") else open(path, "rb") as file:
             for number, line in enumerate(file, start=1):
                 text = _decode(line, path, number)
                 yield text.removeprefix("\ufeff") if number == 1 else text
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise InputError(f"{path} is not a whole gzip file: {error}. Fetch or pack it again.") from None
+        raise InputError(f"{path} is not a complete gzip file: {error}. Fetch or compress it again.") from None
     except OSError as error:
         raise InputError(f"Cannot read {path}: {error.strerror or error}") from None
 
@@ -50,7 +50,7 @@ def _decode(line: bytes, path: str, number: int) -> str:
 
 
 def without_lone_surrogates(text: str) -> str:
-    r"""Puts U+FFFD for half of a surrogate pair, which JSON can write but UTF-8 cannot.
+    r"""Replaces surrogates without their other half, which JSON can represent but UTF-8 cannot, by U+FFFD.
 
     >>> without_lone_surrogates("cut \ud83d") == "cut \ufffd"
     True

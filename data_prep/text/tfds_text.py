@@ -1,4 +1,4 @@
-"""Text out of tensorflow_datasets, by name: `tfds:NAME[/CONFIG][:VERSION][@SPLIT]`."""
+"""Reads text from tensorflow_datasets by name: `tfds:NAME[/CONFIG][:VERSION][@SPLIT]`."""
 
 import re
 from collections.abc import Iterator
@@ -18,12 +18,12 @@ class _DataSet(NamedTuple):
 
 
 def is_tfds_name(name: str) -> bool:
-    """Whether a name means a data set of tensorflow_datasets, not a file."""
+    """Returns whether a name is that of a data set of tensorflow_datasets, not of a file."""
     return name.startswith(_PREFIX)
 
 
 def check_name(name: str) -> tuple[str, str]:
-    """Returns the name that tensorflow_datasets knows, and the split.
+    """Returns the name of the data set in tensorflow_datasets, and the split.
 
     >>> check_name("tfds:wikipedia/20230601.en:1.0.0@train[:1%]")
     ('wikipedia/20230601.en:1.0.0', 'train[:1%]')
@@ -38,16 +38,16 @@ def check_name(name: str) -> tuple[str, str]:
 
 
 def size_in_bytes(name: str, data_dir: str | None) -> int:
-    """Returns the size of the split as tensorflow_datasets records it; downloads the data set when it is not there."""
+    """Returns the size of the split as recorded by tensorflow_datasets. Downloads the data set if necessary."""
     return _open(name, data_dir).num_bytes
 
 
 def read_texts(name: str, text_field: str, data_dir: str | None) -> Iterator[tuple[str, int]]:
-    """Yields the text of each example and its share of the data set's bytes, in the order in which it is stored.
+    """Yields the text of each example and its share of the data set's bytes, in stored order.
 
     Args:
-        text_field: the name of a text feature; below others with a slash, like "document/paragraphs". Where it is a
-            list of texts they come as one, a line each.
+        text_field: the name of a text feature; nested ones with slashes, like "document/paragraphs". A list of texts is
+            joined, one text per line.
 
     Raises:
         InputError: there is no such data set, split or field, or it cannot be downloaded.
@@ -72,9 +72,9 @@ def read_texts(name: str, text_field: str, data_dir: str | None) -> Iterator[tup
 
 
 def read_examples(name: str, data_dir: str | None = None) -> Iterator[dict[str, Any]]:
-    """Yields each example as JSON would have it: texts as `str`, classes by their names, sequences as lists.
+    """Yields each example in the form of JSON: texts as `str`, classes by their names, sequences as lists.
 
-    A class that is not given (-1, in test splits) is None.
+    A missing class (-1, in test splits) is None.
 
     Raises:
         InputError: there is no such data set or split, or it cannot be downloaded.
@@ -89,13 +89,13 @@ def read_examples(name: str, data_dir: str | None = None) -> Iterator[dict[str, 
 
 
 def _plain(value, feature):
-    """Turns what tensorflow_datasets gives for a feature into `str`, numbers, lists and dictionaries."""
+    """Converts the value of a feature to `str`, numbers, lists and dictionaries."""
     import tensorflow_datasets as tfds
 
     if isinstance(feature, tfds.features.FeaturesDict):
         return {key: _plain(value[key], feature[key]) for key in feature}
     if isinstance(feature, tfds.features.Sequence):
-        # A sequence of dictionaries comes as a dictionary of sequences.
+        # tensorflow_datasets returns a sequence of dictionaries as a dictionary of sequences.
         if isinstance(feature.feature, tfds.features.FeaturesDict):
             inner = feature.feature
             return {key: _plain(value[key], tfds.features.Sequence(inner[key])) for key in inner}
@@ -120,13 +120,13 @@ def _open(name: str, data_dir: str | None) -> _DataSet:
         raise InputError(f"{name}: tensorflow_datasets does not know it: {_first_line(error)}") from None
     try:
         builder.download_and_prepare()
-    except Exception as error:  # Each source of data has its own ways to fail.
+    except Exception as error:  # each data source has its own exceptions
         raise InputError(f"{name} could not be downloaded and prepared: {_first_line(error)}") from error
     return _DataSet(builder, split, *_split_size(name, builder, split))
 
 
 def _split_size(name: str, builder, split: str) -> tuple[int, int]:
-    """Returns the number of examples and of bytes of a split or a part of one."""
+    """Returns the number of examples and of bytes of a split or of a part of one."""
     try:
         num_examples = builder.info.splits[split].num_examples
     except (KeyError, ValueError, AssertionError):
@@ -139,7 +139,7 @@ def _split_size(name: str, builder, split: str) -> tuple[int, int]:
 
 
 def _text_in_graph(example, text_field: str):
-    """The text of one example: a string tensor of shape ()."""
+    """Returns the text of one example: a string tensor of shape ()."""
     import tensorflow as tf
 
     for key in text_field.split("/"):
@@ -157,7 +157,7 @@ def _check_field(name: str, builder, text_field: str) -> None:
 
 
 def _text_fields(feature, path: tuple[str, ...] = ()) -> list[str]:
-    """The paths of all texts, and lists of texts, below a feature.
+    """Returns the paths of all texts, and lists of texts, below a feature.
 
     Example:
         {"title": Text, "body": [{"heading": Text, "lines": [Text], "number": int64}]}

@@ -1,7 +1,7 @@
-"""Writing a tokenised corpus: at the end only, in parts that are safe on disk before they count.
+"""Appends to a tokenised corpus, in parts that count only after they are safe on disk.
 
-While text is added, `progress.json` says how far it came. Whatever stops the work, the next run cuts the arrays back to
-that point and goes on; `manifest.json`, which readers go by, changes only when all text is in.
+While text is added, `progress.json` records how far it has come. Whatever stops the work, the next run truncates the
+arrays to that point and resumes. `manifest.json`, which readers use, changes only after all text is added.
 """
 
 import contextlib
@@ -29,7 +29,7 @@ from keras_bert.program.folder_lock import only_writer
 from keras_bert.tokenization.kinds import save_vocabulary
 from keras_bert.tokenization.tokenizer import TokenTable
 
-# A part is this many chunks, 64 MB of text: what is lost at most when the work is stopped.
+# A part has this many chunks, 64 MB of text: the most that is lost if the work is stopped.
 _CHUNKS_PER_PART = 32
 
 
@@ -37,9 +37,9 @@ _CHUNKS_PER_PART = 32
 class EncodedChunk:
     """The token ids of a chunk of text.
 
-    `tokens` (n,), the number of tokens of each sentence, and the number of sentences of each document; no sentence and
-    no document is empty. `num_dropped_sentences` and `num_dropped_documents` yielded no token. The rest is that of the
-    `TextChunk`; `num_documents_read` counts documents before any was dropped.
+    `tokens` (n,), the number of tokens of each sentence, and the number of sentences of each document. No sentence and
+    no document is empty: `num_dropped_sentences` and `num_dropped_documents` had no tokens. `num_documents_read`
+    includes dropped documents. The other attributes are those of the `TextChunk`.
     """
 
     tokens: np.ndarray
@@ -66,10 +66,10 @@ class EncodedChunk:
 
 
 class CorpusWriter:
-    """Adds chunks of tokens to a corpus folder; made by `open_corpus_writer`.
+    """Adds chunks of tokens to a corpus folder. Use `open_corpus_writer` to make one.
 
     Attributes:
-        num_chunks: how many chunks of the text are in.
+        num_chunks: the number of chunks of the text that were added.
     """
 
     def __init__(self, path: str, state: dict[str, Any], sizes: dict[str, int]):
@@ -107,7 +107,7 @@ class CorpusWriter:
             self.commit()
 
     def commit(self) -> None:
-        """Makes what was written safe, so that it survives a kill."""
+        """Writes everything to disk, so that it survives a kill."""
         if self._part["num_tokens"]:
             hashes = {name: file.end_part() for name, file in self._files.items()}
             self._state["parts"].append({**self._part, "sha256": hashes})
@@ -116,13 +116,13 @@ class CorpusWriter:
         _write_json(os.path.join(self._path, PROGRESS_NAME), self._state)
 
     def finish(self) -> None:
-        """Puts all text that was added where readers see it.
+        """Makes all added text visible to readers.
 
         Raises:
-            InputError: not one token was added.
+            InputError: no token was added.
         """
         if not self._state["num_tokens"]:
-            raise InputError("There is no text in the input: not one line yields a token.")
+            raise InputError("There is no text in the input: no line has a token. Give text with words.")
         self.commit()
         manifest = {name: value for name, value in self._state.items() if name != "progress"}
         _write_json(os.path.join(self._path, MANIFEST_NAME), manifest)
@@ -139,8 +139,8 @@ class TextSource:
 
     Args:
         input_file: names and patterns, as the user gave them.
-        sizes: name of each source -> its bytes on disk, in reading order.
-        settings: how the text is read and tokenised; the same for all text of a corpus.
+        sizes: name of each source -> its size on disk in bytes, in reading order.
+        settings: how the text is read and tokenised; all text of a corpus has the same settings.
     """
 
     input_file: list[str]
@@ -156,14 +156,14 @@ class TextSource:
 def open_corpus_writer(
     path: str, vocabulary: TokenTable, source: TextSource, append: bool = False
 ) -> Iterator[CorpusWriter]:
-    """Opens a corpus folder for writing: a new one, one whose making was stopped, or, with `append`, a finished one.
+    """Opens a corpus folder for writing: a new one, an unfinished one, or, with `append`, a finished one.
 
     Raises:
-        InputError: the folder holds something else, was made in another way or from other text, is being written to by
+        InputError: the folder contains something else, was made with other settings or from other text, is in use by
             another process, or cannot be written to.
     """
     is_new = not has_corpus(path) and not is_unfinished(path)
-    # A lock file may be left of a process that was killed in its first moment.
+    # A process killed at its start may leave a lock file.
     if is_new and not (os.path.isdir(path) and os.listdir(path) == [LOCK_NAME]):
         check_output_folder(path)
     with contextlib.ExitStack() as stack:
@@ -185,12 +185,12 @@ def open_corpus_writer(
             yield writer
         except BaseException:
             if not has_corpus(path) and not state["parts"]:
-                shutil.rmtree(path)  # nothing was finished
+                shutil.rmtree(path)  # no part was finished
             raise
 
 
 def has_corpus(path: str) -> bool:
-    """Whether there is a corpus that can be read."""
+    """Returns whether there is a readable corpus."""
     return os.path.exists(os.path.join(path, MANIFEST_NAME))
 
 
@@ -200,7 +200,7 @@ def is_unfinished(path: str) -> bool:
 
 
 def check_same_settings(path: str, manifest: dict[str, Any], vocabulary: TokenTable, settings: dict[str, Any]) -> None:
-    """Raises `InputError` when a corpus was made with another vocabulary or in another way."""
+    """Raises `InputError` if a corpus was made with another vocabulary or other settings."""
     if manifest["vocabulary_sha256"] != vocabulary.sha256:
         raise InputError(f"{path} was tokenised with another vocabulary. Use that one, or name another folder.")
     for name, value in settings.items():
@@ -211,7 +211,7 @@ def check_same_settings(path: str, manifest: dict[str, Any], vocabulary: TokenTa
 
 
 def empty_manifest(vocabulary: TokenTable, source: TextSource) -> dict[str, Any]:
-    """Returns the manifest of a new corpus of this text."""
+    """Returns the manifest of a new, empty corpus for this text."""
     return {
         "format": FORMAT,
         **dict.fromkeys(("num_documents", "num_sentences", "num_tokens"), 0),
@@ -230,7 +230,7 @@ def _append(path: str, vocabulary: TokenTable, source: TextSource) -> dict[str, 
     check_same_settings(path, state, vocabulary, source.settings)
     known = set(state["input_file"]) & set(source.input_file)
     if known:
-        raise InputError(f"{path} already has the text of {min(known)}. Adding it again would only repeat it.")
+        raise InputError(f"{path} already has the text of {min(known)}. Leave it out of input_file.")
     state["input_file"] = state["input_file"] + source.input_file
     state["input_bytes"] += source.num_bytes
     state["progress"] = _no_progress(source.input_file)
@@ -244,14 +244,14 @@ def _resume(path: str, vocabulary: TokenTable, source: TextSource) -> dict[str, 
     progress = state["progress"]
     if progress["input_file"] != source.input_file:
         raise InputError(
-            f"{path} is not finished: the reading of input_file={progress['input_file']!r} was stopped. Give the same "
-            "again to go on, or remove the folder."
+            f"{path} is not finished: reading input_file={progress['input_file']!r} was stopped. Give the same "
+            "input_file to resume, or remove the folder."
         )
-    # Files that were not begun may have been repaired since; the others must be what they were.
+    # Files that were not reached may have been repaired since; the others must be unchanged.
     begun = [tuple(read) for read in progress["begun_sources"]]
     if begun != list(source.sizes.items())[: len(begun)]:
         changed = next(name for name, size in begun if source.sizes.get(name) != size)
-        raise InputError(f"{changed} has changed since {path} was begun. Remove that folder and start again.")
+        raise InputError(f"{changed} has changed since {path} was begun. Remove {path} and start again.")
     return state
 
 
@@ -260,13 +260,13 @@ def _no_progress(input_file: list[str]) -> dict[str, Any]:
 
 
 class _GrowingFile:
-    """A file of numbers that grows at its end, with a hash of each part."""
+    """A file of numbers that grows at its end, with a hash for each part."""
 
     def __init__(self, path: str, size: int):
         self._file = open(path, "r+b" if os.path.exists(path) else "w+b")  # noqa: SIM115 - closed by `close`
         if os.path.getsize(path) < size:
             raise InputError(f"{path} is cut off: {os.path.getsize(path)} bytes instead of {size}. Remove its folder.")
-        # What lies behind was never finished.
+        # The bytes after `size` belong to an unfinished part.
         self._file.truncate(size)
         self._file.seek(size)
         self._hash = hashlib.sha256()
@@ -277,14 +277,14 @@ class _GrowingFile:
         self._hash.update(data)
 
     def end_part(self) -> str:
-        """Makes the part safe on disk and returns the hash of its bytes."""
+        """Writes the part to disk and returns the hash of its bytes."""
         self._file.flush()
         os.fsync(self._file.fileno())
         digest, self._hash = self._hash.hexdigest(), hashlib.sha256()
         return digest
 
     def close(self) -> None:
-        # What is still in the buffer does not count, and on a full disk cannot be written.
+        # Buffered numbers do not count, and cannot be written if the disk is full.
         with contextlib.suppress(OSError):
             self._file.close()
 

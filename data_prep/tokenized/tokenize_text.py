@@ -1,4 +1,4 @@
-"""Text -> tokenised corpus, once: the reading, splitting and tokenising that several runs can share."""
+"""Text -> tokenised corpus: reads, splits and tokenises once, for several later runs."""
 
 import dataclasses
 import functools
@@ -27,12 +27,12 @@ from keras_bert.tokenization.kinds import load_vocabulary
 from keras_bert.tokenization.tokenizer import TokenTable
 from keras_bert.tokenization.vocabulary import Vocabulary
 
-# Lines are tokenised in batches of about this many characters: their intermediate results stay in the cache.
+# Lines are tokenised in batches of about this many characters, whose intermediate results fit into the cache.
 _BATCH_CHARACTERS = 300_000
-# For less text than this, a process takes longer to start than it saves.
+# For less text, starting a process takes longer than it saves.
 _BYTES_PER_PROCESS = 20_000_000
 
-# Lines -> the ids of all of them, one behind the other, and the number of ids of each line.
+# Function from lines to the concatenated ids of all lines, and the number of ids of each line.
 Encoder = Callable[[Sequence[str]], tuple[np.ndarray, np.ndarray]]
 
 
@@ -41,8 +41,8 @@ class TextSettings:
     """How text is read and tokenised.
 
     Args:
-        do_lower_case: for WordPiece; other kinds of tokenizer say themselves whether they lower-case.
-        split_sentences: the lines are paragraphs, to be split by the rules of `language` (an ISO 639 code).
+        do_lower_case: for WordPiece only; other tokenizers have their own settings.
+        split_sentences: whether lines are paragraphs, to be split by the rules of `language` (an ISO 639 code).
         text_field: the field with the text, in JSON Lines and tensorflow_datasets.
     """
 
@@ -52,7 +52,7 @@ class TextSettings:
     text_field: str = "text"
 
     def of(self, vocabulary: TokenTable) -> "TextSettings":
-        """Returns the settings as they hold for a vocabulary."""
+        """Returns the settings that apply to a vocabulary."""
         return self if isinstance(vocabulary, Vocabulary) else dataclasses.replace(self, do_lower_case=False)
 
 
@@ -67,21 +67,20 @@ def tokenize_text(
     on_first_chunk: Callable[[EncodedChunk, int], None] | None = None,
     show_progress: bool = False,
 ) -> TokenizedCorpus:
-    """Tokenises text into the folder `path`, or opens that folder when it already holds a corpus of this text.
+    """Tokenises text into the folder `path`, or opens that folder if it already has a corpus of this text.
 
-    What is on disk does not depend on the number of processes, nor on how often the work was stopped: the same call
-    goes on where it was.
+    The result does not depend on the number of processes, nor on interruptions: the same call resumes the work.
 
     Args:
-        input_file: what `text.corpus.read_documents` takes; None to use a corpus that exists, whatever its text.
-        append: adds this text to the corpus that is there.
-        pool: the processes that tokenise, for large text; by default this one.
-        on_first_chunk: called before anything is written with the first chunk of tokens and the bytes of all text, so
-            that the need for disk can be estimated.
+        input_file: as in `text.corpus.read_documents`; None to use an existing corpus, whatever its text.
+        append: whether to add this text to an existing corpus.
+        pool: the processes that tokenise large texts; by default the current process.
+        on_first_chunk: called before anything is written, with the first chunk of tokens and the size of all text in
+            bytes, to estimate the disk space.
 
     Raises:
         InputError: the input has no text, the folder cannot be written to, or the corpus in it was made from other
-            text, with another vocabulary or in another way.
+            text, with another vocabulary or with other settings.
     """
     path = os.fspath(path)
     settings = (settings or TextSettings()).of(vocabulary)
@@ -118,7 +117,7 @@ def _check_same_text(
         num_bytes = sum(source_size(name) for name in list_sources(patterns))
         expected = {"input_file": patterns, "input_bytes": num_bytes, **expected}
     else:
-        # Without input_file, the corpus alone says what the text is.
+        # Without input_file, the corpus determines the text.
         expected = {"do_lower_case": settings.do_lower_case}
     check_same_settings(corpus.path, corpus.manifest, vocabulary, expected)
 
@@ -133,7 +132,7 @@ def _add_text(
     on_first_chunk: Callable[[EncodedChunk, int], None] | None,
     show_progress: bool,
 ) -> None:
-    """Tokenises the rest of a text that the writer does not have yet."""
+    """Tokenises the part of a text that the writer does not have yet."""
     num_processes = max(1, min(pool.num_processes, source.num_bytes // _BYTES_PER_PROCESS))
     if num_processes > 1:
         pool.preload("data_prep.tokenized.tokenizer_preload")
@@ -141,7 +140,7 @@ def _add_text(
     chunks = iter(read_text_chunks(source.input_file, text_field=settings.text_field))
     with tqdm(total=source.num_bytes, desc="tokenising", unit="B", unit_scale=True, disable=not show_progress) as bar:
         for chunk in itertools.islice(chunks, writer.num_chunks):
-            # Its documents were counted by the run that tokenised it.
+            # The documents of this chunk were counted by the run that tokenised it.
             check.add(chunk.source, 1, chunk.is_last)
             bar.update(chunk.source_bytes)
         bar.initial = bar.n
@@ -158,10 +157,10 @@ def _add_text(
 
 
 def encode_chunk(chunk: TextChunk, folder: str, vocabulary_sha256: str, settings: TextSettings) -> EncodedChunk:
-    """Tokenises one chunk of text; a pure function, for any process.
+    """Tokenises one chunk of text. A pure function that can run in any process.
 
     Args:
-        folder: where the files of the vocabulary are.
+        folder: the folder of the vocabulary's files.
 
     Raises:
         InputError: the chunk is not text.
@@ -173,10 +172,10 @@ def encode_chunk(chunk: TextChunk, folder: str, vocabulary_sha256: str, settings
 def encode_chunk_with(
     encode: Encoder, chunk: TextChunk, vocabulary: TokenTable, settings: TextSettings
 ) -> EncodedChunk:
-    """The same with an encoder that was made before: `graph_encoder(vocabulary, settings.do_lower_case)`.
+    """As `encode_chunk`, with an existing encoder: `graph_encoder(vocabulary, settings.do_lower_case)`.
 
-    Where the tokens of a word depend on the space before it, the sentences of a document have a space between them,
-    which belongs to the later one: the ids are those of the document as one text.
+    If the tokens of a word depend on the preceding space, sentences of a document are joined by a space, which belongs
+    to the second sentence: the ids are those of the document as one text.
     """
     documents = chunk.documents()
     if settings.split_sentences:
@@ -191,7 +190,7 @@ def encode_chunk_with(
     encoded = [encode(batch) for batch in _batches(lines)]
     tokens = np.concatenate([tokens for tokens, _ in encoded]) if encoded else np.zeros(0, np.int32)
     lengths = np.concatenate([lengths for _, lengths in encoded]) if encoded else np.zeros(0, np.int64)
-    # Sentences without a token and documents without a sentence are left out.
+    # Sentences without tokens, and documents without sentences, are left out.
     document_of_line = np.repeat(np.arange(len(documents)), [len(document) for document in documents])
     num_sentences = np.bincount(document_of_line[lengths > 0], minlength=len(documents))
     return EncodedChunk(
@@ -210,15 +209,15 @@ def encode_chunk_with(
 
 @functools.lru_cache(maxsize=1)
 def _encoder(folder: str, vocabulary_sha256: str, do_lower_case: bool) -> tuple[TokenTable, Encoder]:
-    """Once for every process; the hash tells two vocabularies of one folder apart."""
+    """Makes the encoder, once per process. The hash tells apart two vocabularies of one folder."""
     vocabulary = load_vocabulary(folder)
     return vocabulary, graph_encoder(vocabulary, do_lower_case)
 
 
 def graph_encoder(vocabulary: TokenTable, do_lower_case: bool) -> Encoder:
-    """Returns the encoder that runs the tokenizer of the graph, op by op.
+    """Returns an encoder that runs the graph tokenizer eagerly.
 
-    On batches of this size that is as fast as a traced graph, and tracing takes as long as tokenising 15 MB.
+    For batches of this size that is as fast as a traced graph, and tracing takes as long as tokenising 15 MB.
     """
     import tensorflow as tf
 

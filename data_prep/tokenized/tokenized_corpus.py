@@ -1,16 +1,16 @@
-"""The tokenised corpus: text turned into token ids once, then read from disk as often as needed.
+"""The tokenised corpus: text is converted to token ids once, and then read from disk as often as needed.
 
 A corpus is a folder:
 
-    tokens.bin             every token id, one behind the other (uint16, or uint32 for larger vocabularies)
+        tokens.bin             all token ids, concatenated (uint16, or uint32 for larger vocabularies)
     sentence_offsets.bin   int64: sentence i is tokens[offsets[i] : offsets[i + 1]]
     document_offsets.bin   int64: document d has the sentences offsets[d] to offsets[d + 1] - 1
-    vocab.txt              the vocabulary it was made with; for byte-level BPE vocab.json and merges.txt
-    manifest.json          counts, number types, where the text came from, hashes of the vocabulary and of the parts
-    progress.json          only while text is added, or when that was stopped: see `corpus_writer`
+        vocab.txt              the vocabulary of the ids; for byte-level BPE vocab.json and merges.txt
+        manifest.json          counts, dtypes, the source of the text, hashes of the vocabulary and of the parts
+        progress.json          only while text is being added, or if that was stopped: see `corpus_writer`
 
-The arrays only ever grow at their end, part by part, and the manifest says how much of them counts. They are mapped
-into memory, never loaded: any sentence is one index away, and memory does not grow with the text.
+The arrays only grow at their end, part by part, and the manifest has their valid lengths. They are memory-mapped, never
+loaded: any sentence can be accessed directly, and memory does not grow with the text.
 """
 
 import dataclasses
@@ -30,7 +30,7 @@ MANIFEST_NAME = "manifest.json"
 PROGRESS_NAME = "progress.json"
 LOCK_NAME = ".lock"
 
-# Bytes that `verify` reads at once.
+# Bytes that `verify` reads at a time.
 _READ_BYTES = 16_000_000
 _OFFSETS_AT_ONCE = 1_000_000
 
@@ -43,7 +43,7 @@ class TokenizedCorpus:
         tokens: integers, shape (num_tokens,).
         sentence_offsets: int64, shape (num_sentences + 1,). No sentence is empty.
         document_offsets: int64, shape (num_documents + 1,). No document is empty.
-        vocabulary: what the ids mean.
+        vocabulary: the vocabulary of the ids.
         manifest: the contents of `manifest.json`.
         path: the folder.
 
@@ -64,14 +64,14 @@ class TokenizedCorpus:
         """Maps a corpus folder into memory.
 
         Raises:
-            InputError: it is no tokenised corpus, a file is missing or too short, or its vocabulary was changed.
+            InputError: it is not a tokenised corpus, a file is missing or too short, or its vocabulary was changed.
         """
         path = os.fspath(path)
         manifest = read_manifest(path)
         vocabulary = load_vocabulary(path)
         if vocabulary.sha256 != manifest["vocabulary_sha256"]:
             raise InputError(
-                f"{path}: its vocabulary is not the one that this corpus was tokenised with. Make the corpus again."
+                f"{path}: its vocabulary was changed after this corpus was tokenised. Make the corpus again."
             )
         return cls(
             tokens=_map(path, "tokens.bin", manifest["token_dtype"], manifest["num_tokens"]),
@@ -95,14 +95,14 @@ class TokenizedCorpus:
         return len(self.document_offsets) - 1
 
     def shard_of_documents(self, num_shards: int, seed: int, start: int = 0, stop: int | None = None) -> np.ndarray:
-        """Returns the shard that each document from `start` to `stop` belongs to: int64 (stop - start,).
+        """Returns the shard of each document from `start` to `stop`: int64 (stop - start,).
 
-        It follows from the document's number and the seed alone: more documents change no other's shard.
+        It depends on the document's number and the seed only, so additional documents do not move the others.
         """
         return shard_of_documents(np.arange(start, self.num_documents if stop is None else stop), num_shards, seed)
 
     def check_offsets(self) -> None:
-        """Raises `InputError` when the offsets do not cut all tokens into sentences, and these into documents."""
+        """Raises `InputError` unless the offsets cut all tokens into sentences, and all sentences into documents."""
         for name, offsets, end in (
             ("sentence_offsets.bin", self.sentence_offsets, self.num_tokens),
             ("document_offsets.bin", self.document_offsets, self.num_sentences),
@@ -121,7 +121,7 @@ class TokenizedCorpus:
         """Reads every byte and compares it with the manifest.
 
         Raises:
-            InputError: a part has other bytes than were written, or the offsets do not fit the tokens.
+            InputError: a part differs from what was written, or the offsets do not fit the tokens.
         """
         starts = dict.fromkeys(array_sizes(self.manifest), 0)
         arrays = {
@@ -139,14 +139,14 @@ class TokenizedCorpus:
                 if digest.hexdigest() != part["sha256"][name]:
                     raise InputError(
                         f"{os.path.join(self.path, name)} is damaged: part {number + 1} of "
-                        f"{len(self.manifest['parts'])} (bytes {starts[name]:,} to {starts[name] + size:,}) is not "
-                        "what was written. Make the corpus again."
+                        f"{len(self.manifest['parts'])} (bytes {starts[name]:,} to {starts[name] + size:,}) differs "
+                        "from what was written. Make the corpus again."
                     )
                 starts[name] += size
 
 
 def array_sizes(manifest: dict[str, Any], is_first: bool = True) -> dict[str, int]:
-    """Returns the bytes of each array's file; the offsets of a part that is not the first have no leading 0."""
+    """Returns the size in bytes of each array's file. Offsets have a leading 0 in the first part only."""
     offset_size = np.dtype(np.int64).itemsize
     return {
         "tokens.bin": manifest["num_tokens"] * np.dtype(manifest["token_dtype"]).itemsize,
@@ -156,22 +156,20 @@ def array_sizes(manifest: dict[str, Any], is_first: bool = True) -> dict[str, in
 
 
 def read_manifest(path: str) -> dict[str, Any]:
-    """Returns the contents of `manifest.json`. Raises `InputError` when it is missing, damaged or of another format."""
+    """Returns the content of `manifest.json`. Raises `InputError` if it is missing, damaged or of another format."""
     name = os.path.join(path, MANIFEST_NAME)
     try:
         with open(name, "rb") as file:
             manifest = parse_json(file.read(), name)
     except (FileNotFoundError, NotADirectoryError):
         if os.path.exists(os.path.join(path, PROGRESS_NAME)):
-            raise InputError(
-                f"{path} is not finished: its making was stopped. Run the command that made it again to go on."
-            ) from None
-        raise InputError(f"{path} is no tokenised corpus: it has no manifest.json") from None
+            raise InputError(f"{path} is not finished. Run the command that made it again to resume.") from None
+        raise InputError(f"{path} is not a tokenised corpus: it has no manifest.json.") from None
     except InputError:
         raise InputError(f"{name} is damaged: it is not JSON. Make the corpus again.") from None
     if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
         found = manifest.get("format") if isinstance(manifest, dict) else None
-        raise InputError(f"{path} is no tokenised corpus of this version: expected {FORMAT!r}, found {found!r}")
+        raise InputError(f"{path} is not a tokenised corpus of this version: expected {FORMAT!r}, found {found!r}")
     for count in ("num_tokens", "num_sentences", "num_documents"):
         if type(manifest.get(count)) is not int or manifest[count] < 0:
             raise InputError(
@@ -186,7 +184,7 @@ def read_manifest(path: str) -> dict[str, Any]:
 
 
 def _map(path: str, name: str, dtype: str, length: int) -> np.ndarray:
-    """Maps the first `length` numbers of a file; what lies behind them was never finished and does not count."""
+    """Maps the first `length` numbers of a file. Numbers after them belong to an unfinished part."""
     file = os.path.join(path, name)
     size = os.path.getsize(file) if os.path.exists(file) else 0
     if size < length * np.dtype(dtype).itemsize:
@@ -202,7 +200,7 @@ def shard_of_documents(numbers: np.ndarray, num_shards: int, seed: int) -> np.nd
 
 
 def _hash(numbers: np.ndarray, seed: int) -> np.ndarray:
-    """SplitMix64 of each number, for a stream that the seed picks: int64 (n,) -> uint64 (n,)."""
+    """Returns SplitMix64 of each number, in a stream that the seed selects: int64 (n,) -> uint64 (n,)."""
     value = numbers.astype(np.uint64) + np.uint64(seed % 2**32) * np.uint64(2**32 + 1)
     value = (value + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
     value = (value ^ (value >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)

@@ -1,7 +1,7 @@
-"""What processes that tokenise need, imported once in the server that they are forked from.
+"""Imports the modules that tokenising processes need, in the server process from which they are forked.
 
-Importing TensorFlow takes longer than tokenising 40 MB. The import alone starts none of its threads, so that a fork is
-safe; and it must not find a GPU, which no process could use after a fork, and which tokenising does not need.
+Importing TensorFlow takes longer than tokenising 40 MB. The import alone starts no threads, so a fork is safe. GPUs are
+hidden: no process could use one after a fork, and tokenising does not need one.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""Learns a byte-level BPE. Which pairs are merged is decided by the library Hugging Face tokenizers."""
+"""Learns a byte-level BPE with the library Hugging Face tokenizers, which selects the merges."""
 
 import json
 from collections import Counter
@@ -14,7 +14,7 @@ _SPECIAL_TOKENS = ("<s>", "<pad>", "</s>", "<unk>", "<mask>")
 
 
 def byte_pair_words(stretch: str, do_lower_case: bool) -> list[str]:
-    """Returns the words of a stretch behind a space, as byte-level BPE splits a text: "don't" -> [" don", "'t"].
+    """Returns the words of a stretch after a space, as byte-level BPE splits text: "don't" -> [" don", "'t"].
 
     Args:
         stretch: text without white space.
@@ -28,7 +28,7 @@ def learn_byte_pair(
 ) -> BytePairTokenizer:
     """Learns a tokenizer from the counts of words (`count_words` with `byte_pair_words`).
 
-    The tokens are RoBERTa's special tokens, the 256 bytes, and what the merges make, the most frequent first.
+    The tokens are RoBERTa's special tokens, the 256 bytes, and the results of the merges, the most frequent first.
 
     Raises:
         InputError: `vocab_size` leaves no room for merges.
@@ -44,7 +44,7 @@ def learn_byte_pair(
     trainer = trainers.BpeTrainer(
         vocab_size=vocab_size,
         min_frequency=max(1, round(min_frequency * scale)),
-        # With all bytes given as special tokens their numbers, by which ties are broken, are fixed.
+        # If all bytes are given as special tokens, their ids, which break ties, are fixed.
         special_tokens=[*_SPECIAL_TOKENS, *byte_alphabet()],
         initial_alphabet=list(byte_alphabet()),
         limit_alphabet=len(byte_alphabet()),
@@ -58,7 +58,7 @@ def learn_byte_pair(
 
 
 def _written_bytes(counts: Counter[str], scale: float) -> Iterator[str]:
-    """Yields the words as often as they should occur, their bytes written as in vocab.json."""
+    """Yields each word as often as it should occur, with its bytes written as in vocab.json."""
     alphabet = byte_alphabet()
     written = Counter()
     for word, count in counts.items():

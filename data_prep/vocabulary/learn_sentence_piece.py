@@ -1,4 +1,4 @@
-"""Learns a SentencePiece model. Which pieces are learnt is decided by the library sentencepiece."""
+"""Learns a SentencePiece model with the library sentencepiece, which selects the pieces."""
 
 import io
 from collections import Counter
@@ -7,7 +7,7 @@ from keras_bert.program.errors import InputError
 from keras_bert.tokenization.sentence_piece import ALBERT_SPECIAL_TOKENS, SentencePieceTokenizer
 from keras_bert.tokenization.sentence_piece_model import plain
 
-# ALBERT's settings, except that the words are counted before: github.com/google-research/albert, README.
+# ALBERT's settings, except that words are counted first: github.com/google-research/albert, README.
 _SETTINGS = {
     "model_type": "unigram",
     "pad_id": 0,
@@ -18,7 +18,7 @@ _SETTINGS = {
     "user_defined_symbols": ["(", ")", '"', "-", ".", "–", "£", "€"],
     "normalization_rule_name": "nmt_nfkc",
 }
-# What is learnt depends on the number of threads, so it must not depend on the machine.
+# The result depends on the number of threads, so this must not depend on the machine.
 _NUM_THREADS = 4
 
 
@@ -37,7 +37,7 @@ def learn_sentence_piece(
 ) -> SentencePieceTokenizer:
     """Learns a unigram model from the counts of words (`count_words` with `sentence_piece_words`).
 
-    The tokens are <pad> <unk> [CLS] [SEP] [MASK], eight symbols that are always tokens of their own, and pieces in the
+    The tokens are <pad> <unk> [CLS] [SEP] [MASK], eight symbols that are always separate tokens, and pieces in the
     order of their probability. There are fewer than `vocab_size` if the text has too few words.
 
     Raises:

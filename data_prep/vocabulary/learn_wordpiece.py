@@ -1,4 +1,4 @@
-"""Learns a WordPiece vocabulary. Which pieces are learnt is decided by the library Hugging Face tokenizers."""
+"""Learns a WordPiece vocabulary with the library Hugging Face tokenizers, which selects the pieces."""
 
 import string
 from collections import Counter
@@ -8,7 +8,7 @@ from data_prep.vocabulary.word_counts import learner_scale, text_with_counts
 from keras_bert.program.errors import InputError
 from keras_bert.tokenization.vocabulary import SPECIAL_TOKENS, Vocabulary
 
-# Every vocabulary can spell these, even if the text it was learnt from could not.
+# Every vocabulary includes these characters, even if the text does not contain them.
 _ALWAYS_SPELT = string.ascii_letters + string.digits + string.punctuation
 
 
@@ -49,8 +49,8 @@ def learn_wordpiece(
     trainer = trainers.WordPieceTrainer(
         vocab_size=vocab_size,
         min_frequency=max(1, round(min_frequency * scale)),
-        # The learner numbers pieces in the random order of its hash tables, and breaks ties by number. With all
-        # characters given as special tokens the numbers are fixed, and so is what is learnt.
+        # The learner numbers pieces in the random order of its hash tables, and breaks ties by number. If all
+        # characters are given as special tokens, the numbers are fixed, and so is the result.
         special_tokens=first_tokens,
         initial_alphabet=sorted(characters),
         limit_alphabet=len(characters),
@@ -65,7 +65,7 @@ def learn_wordpiece(
 
 
 def _characters(counts: Counter[str], coverage: float, do_lower_case: bool) -> set[str]:
-    """Returns the most frequent characters that make up `coverage` of the text, and those of ASCII."""
+    """Returns the most frequent characters that make up `coverage` of the text, and the ASCII characters."""
     character_counts = Counter()
     for word, count in counts.items():
         for character in word:
@@ -74,13 +74,13 @@ def _characters(counts: Counter[str], coverage: float, do_lower_case: bool) -> s
     left_out = (1.0 - coverage) * character_counts.total()
     for character, count in sorted(character_counts.items(), key=lambda item: (item[1], item[0])):
         left_out -= count
-        # Compared with a little room, for the rounding of 1 - coverage.
+        # A small tolerance allows for the rounding of 1 - coverage.
         if left_out < -1e-6:
             characters.add(character)
     return characters
 
 
 def _continuing_characters(words: Iterable[str], characters: set[str]) -> set[str]:
-    """Returns the characters that stand inside words; ASCII letters and digits always can."""
+    """Returns the characters that occur inside words; ASCII letters and digits are always included."""
     inside = {character for word in words for character in word[1:]}
     return inside | {character for character in characters if character.isascii() and character.isalnum()}

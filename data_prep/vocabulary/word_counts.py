@@ -1,4 +1,4 @@
-"""Counting the words of any amount of text in bounded memory, in one process or several."""
+"""Counts the words of any amount of text in bounded memory, in one process or several."""
 
 import functools
 import itertools
@@ -11,11 +11,11 @@ from keras_bert.tokenization.wordpiece import split_at_white_space, words_of_str
 # Text is counted in pieces of this many characters, whatever the number of processes, so that neither the result nor
 # the memory depends on it.
 _CHARACTERS_PER_PIECE = 8_000_000
-# More different words than these are never held; the rarest go.
+# At most this many distinct words are kept; the rarest are dropped.
 MAX_DIFFERENT_WORDS = 2_000_000
-# Longer ones are addresses and noise; no piece is learnt from them.
+# Longer words are mostly addresses and noise; they are not counted.
 _LONGEST_WORD = 100
-# Learners that take text instead of counts get at most this many words; larger counts are scaled down together.
+# Learners that take text instead of counts get at most this many words; larger counts are scaled down.
 _MAX_WORDS_TO_LEARNER = 50_000_000
 
 
@@ -28,16 +28,16 @@ def count_words(
 ) -> Counter[str]:
     """Returns how often each word occurs.
 
-    The counts are exact until there are two million different words. Then, each time, words are forgotten from the
-    rarest on until half are left; one that comes again is counted from zero, so that rare words count too little.
+    The counts are exact up to two million distinct words. Whenever this is exceeded, the rarest words are dropped until
+    half are left. A dropped word that occurs again is counted from zero, so the counts of rare words are too low.
 
     Args:
         documents: lists of lines, as `corpus.read_documents` yields them.
         do_lower_case: the second argument of `words_of`.
         num_processes: the result is the same for any number. With more than one, the calling script needs the usual
             `if __name__ == "__main__":`.
-        words_of: normalises a stretch of text without white space and splits it into words; a function of a module. By
-            default as `WordPieceTokenizer` does before it looks up pieces.
+        words_of: a module-level function that normalises a stretch of text without white space and splits it into
+            words. By default it does what `WordPieceTokenizer` does before it looks up pieces.
 
     Example:
         >>> sorted(count_words([["The fox, the dog."]], do_lower_case=True).items())
@@ -81,7 +81,7 @@ def learner_scale(counts: Counter[str]) -> float:
 
 def _count_words_of_text(text: str, do_lower_case: bool, words_of) -> Counter[str]:
     counts = Counter()
-    # Most stretches repeat, so counting them before they are normalised saves most of the work.
+    # Most stretches repeat, so counting them before normalisation saves most of the work.
     for stretch, count in Counter(split_at_white_space(text)).items():
         for word in _kept_words(stretch, do_lower_case, words_of):
             counts[word] += count

@@ -53,7 +53,6 @@ def attention(query, key, value, bias, is_kept=None, scale=1.0):
     Reference: Dao et al., 2022, arXiv 2205.14135, for the sums.
     """
     # At least float32: in bfloat16 (8 significant bits) the probabilities of a long row would not sum to 1.
-    # At least float32: with 8 bits the probabilities of a long row would not add up to 1.
     dtype = tf.float64 if query.dtype == tf.float64 else tf.float32
 
     @tf.custom_gradient

@@ -1,7 +1,7 @@
-"""A checkpoint of any format: names of our own, and tensors that are read when they are asked for.
+"""The common form of checkpoints: our weight names, and tensors that are read on demand.
 
-Readers turn files into a `BertCheckpoint`, writers turn one into files, and models are loaded from it. No tensor is in
-memory before `StoredTensor.read`, so a conversion holds one at a time.
+Readers convert files to a `BertCheckpoint`, writers convert one to files, and models are loaded from it. Tensors are
+read by `StoredTensor.read`, so a conversion holds one tensor in memory at a time.
 """
 
 import dataclasses
@@ -15,7 +15,7 @@ from keras_bert.config import BertConfig
 from keras_bert.program.errors import InputError
 from keras_bert.tokenization.tokenizer import TokenTable
 
-# The parts of a model, as their weights are named: `<part>/...`. What a head is called is what models call it.
+# The parts of a model, which are the prefixes of weight names: `<part>/...`. Heads are named as in the models.
 ENCODER = "encoder"
 POOLER = "encoder/pooler"
 MASKED_LM = "masked_lm_head"
@@ -33,17 +33,17 @@ _WEIGHT_TYPES = ("float16", "bfloat16", "float32", "float64", "float8_e4m3fn", "
 TOKEN_EMBEDDINGS = "encoder/embeddings/token_embeddings"
 POSITION_EMBEDDINGS = "encoder/embeddings/position_embeddings"
 OUTPUT_BIAS = "masked_lm_head/output_bias"
-OUTPUT_EMBEDDINGS = "masked_lm_head/output_embeddings"  # of decoders that do not share the table of the encoder
+OUTPUT_EMBEDDINGS = "masked_lm_head/output_embeddings"  # for decoders that do not share the encoder's token table
 
 
 @dataclasses.dataclass(frozen=True)
 class StoredTensor:
-    """A tensor that is still where it was stored.
+    """A tensor that is read on demand.
 
     Attributes:
-        shape: its axes.
-        dtype: NumPy's name of its type; `bfloat16` is that of ml_dtypes.
-        read: returns it, as an array that the caller may keep.
+        shape: the shape of the tensor.
+        dtype: NumPy's name of the dtype, or `bfloat16` of ml_dtypes.
+        read: function that returns the tensor as an array, which the caller may keep and change.
     """
 
     shape: tuple[int, ...]
@@ -52,11 +52,11 @@ class StoredTensor:
 
     @classmethod
     def of(cls, array: np.ndarray) -> "StoredTensor":
-        """Returns a tensor that is in memory already."""
+        """Returns a `StoredTensor` for an array in memory."""
         return cls(tuple(array.shape), array.dtype.name, lambda: array)
 
     def changed(self, shape: tuple[int, ...], change: Callable[[np.ndarray], np.ndarray]) -> "StoredTensor":
-        """Returns the tensor as `change` makes it, of that shape; nothing is read yet."""
+        """Returns a tensor of the given shape that applies `change` when it is read."""
         read = self.read
         return StoredTensor(tuple(shape), self.dtype, lambda: np.ascontiguousarray(change(read())))
 
@@ -67,12 +67,12 @@ class StoredTensor:
 
 @dataclasses.dataclass(frozen=True)
 class AdamSlots:
-    """What Adam remembers, without bias correction.
+    """The state of Adam, without bias correction.
 
     Attributes:
-        momentums: name of a weight -> the running mean of its gradients, in the layout of the weight.
-        velocities: the same of their squares.
-        num_updates: int64, a scalar.
+        momentums: name of a weight -> running mean of its gradients, in the layout of the weight.
+        velocities: name of a weight -> running mean of its squared gradients.
+        num_updates: int64 scalar, the number of updates.
     """
 
     momentums: Mapping[str, StoredTensor]
@@ -82,13 +82,13 @@ class AdamSlots:
 
 @dataclasses.dataclass(frozen=True)
 class BertCheckpoint:
-    """A stored model in a form common to all formats.
+    """A stored model: config, vocabulary, weights and metadata.
 
     Attributes:
-        path: where it is, as the user gave it.
-        kind: the format and, if it is known, the model: "Hugging Face BertForMaskedLM".
-        config: its `BertConfig`, casing and GELU included.
-        vocabulary: or None.
+        path: the path, as the user gave it.
+        kind: the format and, if known, the model: "Hugging Face BertForMaskedLM".
+        config: the `BertConfig`, including casing and GELU.
+        vocabulary: a `TokenTable`, or None.
         tensors: our name, such as `encoder/layer_0/attention/query/kernel` -> tensor in our layout: kernels are
             `[inputs, outputs]`.
         labels: of the classifier or token classifier, or None.
@@ -122,7 +122,7 @@ class BertCheckpoint:
 
     @property
     def heads(self) -> tuple[str, ...]:
-        """The heads with stored weights, in the order of `HEADS`; those of the user's own classes follow."""
+        """The heads with weights, in the order of `HEADS`, followed by heads of the user's own model classes."""
         parts = {part_of(name) for name in self.tensors}
         others = sorted(parts - set(HEADS) - {ENCODER, POOLER})
         return tuple(head for head in HEADS if head in parts) + tuple(others)
@@ -138,7 +138,7 @@ def part_of(name: str) -> str:
 
 
 def encoder_shapes(config: BertConfig) -> dict[str, tuple[int, ...]]:
-    """Returns name -> shape of all weights of the encoder, the pooler's included."""
+    """Returns name -> shape of all weights of the encoder, including the pooler."""
     width, inner = config.hidden_size, config.intermediate_size
     shapes = {
         TOKEN_EMBEDDINGS: (config.vocab_size, config.embedding_size),
@@ -161,7 +161,7 @@ def encoder_shapes(config: BertConfig) -> dict[str, tuple[int, ...]]:
 
 
 def head_shapes(config: BertConfig, head: str, num_classes: int) -> dict[str, tuple[int, ...]]:
-    """Returns name -> shape of the weights of a head; only classifiers take note of `num_classes`."""
+    """Returns name -> shape of the weights of a head; only classifiers use `num_classes`."""
     width = config.hidden_size
     if head == MASKED_LM:
         shapes = {
@@ -181,10 +181,10 @@ def head_shapes(config: BertConfig, head: str, num_classes: int) -> dict[str, tu
 
 
 def num_outputs(path: str, tensors: Mapping[str, StoredTensor], head: str) -> int | None:
-    """Returns how many outputs a head has, None where it is not there.
+    """Returns the number of outputs of a head, or None if there is no such head.
 
     Raises:
-        InputError: its bias is no vector, so its shape says nothing about how much is stored.
+        InputError: the bias of the head does not have one axis.
     """
     bias = tensors.get(f"{head}/bias")
     if bias is None:
@@ -214,18 +214,18 @@ def check_tensors(checkpoint: BertCheckpoint) -> None:
             f"{checkpoint.path} ({checkpoint.kind}) is incomplete: {len(missing)} of {len(expected)} tensors are "
             f"missing: {_some(missing)}. Copy it again, or correct its config."
         )
-    if checkpoint.model_class is None:  # a class of the user's own may have more in its encoder
+    if checkpoint.model_class is None:  # a user's own class may have additional weights in its encoder
         check_no_surplus(checkpoint, [name for name in tensors if part_of(name) == ENCODER and name not in expected])
     for name, shape in expected.items():
         if tensors[name].shape != shape:
             raise InputError(
-                f"{checkpoint.path} ({checkpoint.kind}): {name} has the shape {list(tensors[name].shape)}, and by its "
-                f"config it should be {list(shape)}. The config belongs to another checkpoint, or the file is damaged."
+                f"{checkpoint.path} ({checkpoint.kind}): {name} has the shape {list(tensors[name].shape)}, but its "
+                f"config requires {list(shape)}. The config belongs to another checkpoint, or the file is damaged."
             )
         if tensors[name].dtype not in _WEIGHT_TYPES:
             raise InputError(
-                f"{checkpoint.path} ({checkpoint.kind}): {name} is {tensors[name].dtype}, and weights are one of "
-                f"{', '.join(_WEIGHT_TYPES)}. The file is damaged, or its weights are packed in a way that is not read."
+                f"{checkpoint.path} ({checkpoint.kind}): {name} has the dtype {tensors[name].dtype}, but weights must "
+                f"have one of {', '.join(_WEIGHT_TYPES)}. The file is damaged, or its weights are quantised."
             )
     if checkpoint.vocabulary is not None:
         try:
@@ -235,20 +235,19 @@ def check_tensors(checkpoint: BertCheckpoint) -> None:
 
 
 def check_no_surplus(checkpoint: BertCheckpoint, names: Sequence[str]) -> None:
-    """Raises `InputError` when there are weights that the config has no place for.
+    """Raises `InputError` if there are weights that the config does not provide for.
 
-    A BERT with fewer layers than were trained would compute something, and nothing would tell.
+    Otherwise a model with fewer layers than trained would silently compute something else.
     """
     if names:
         raise InputError(
-            f"{checkpoint.path} ({checkpoint.kind}) has weights that a model of num_hidden_layers="
-            f"{checkpoint.config.num_hidden_layers} has no place for: {_some(names)}. The config belongs to another "
-            "checkpoint."
+            f"{checkpoint.path} ({checkpoint.kind}) has more weights than a model with num_hidden_layers="
+            f"{checkpoint.config.num_hidden_layers}: {_some(names)}. The config belongs to another checkpoint."
         )
 
 
 def check_stored_file(path: str) -> None:
-    """Raises `InputError` when a file of weights is missing, empty or the pointer that git leaves without git-lfs."""
+    """Raises `InputError` if a weights file is missing, empty or a git-lfs pointer."""
     if not os.path.isfile(path):
         raise InputError(f"There is no file {path}.")
     check_no_pointer(path)
@@ -257,19 +256,19 @@ def check_stored_file(path: str) -> None:
 
 
 def check_no_pointer(path: str, what: str = "the weights") -> None:
-    """Raises `InputError` when a file is the pointer that git leaves without git-lfs, and not `what` it should be."""
+    """Raises `InputError` if a file is a git-lfs pointer; `what` names the expected content."""
     with open(path, "rb") as file:
         start = file.read(64)
     if start.startswith(b"version https://git-lfs"):
         raise InputError(
-            f"{path} is a git-lfs pointer and not {what}: the repository was cloned without git-lfs. Run "
+            f"{path} is a git-lfs pointer, not {what}: the repository was cloned without git-lfs. Run "
             "`git lfs install` and `git lfs pull` there, or download the file itself."
         )
 
 
 def numpy_dtype(name: str) -> np.dtype:
-    """Returns the NumPy type of that name; `bfloat16` and its like come from ml_dtypes."""
-    import ml_dtypes  # noqa: F401 - gives NumPy those names
+    """Returns the NumPy dtype of that name, including `bfloat16` and the other dtypes of ml_dtypes."""
+    import ml_dtypes  # noqa: F401 - registers its dtypes with NumPy
 
     return np.dtype(name)
 

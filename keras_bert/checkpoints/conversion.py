@@ -1,4 +1,4 @@
-"""From any format to any other, without a model: tensors pass one by one."""
+"""Converts checkpoints from any format to any other, tensor by tensor, without creating a model."""
 
 import os
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ def convert_checkpoint(
     do_lower_case: bool | None = None,
     trust_pickle: bool = False,
 ) -> list[str]:
-    """Writes a checkpoint in another format. Never is more than one tensor in memory.
+    """Writes a checkpoint in another format. At most one tensor is in memory at a time.
 
     Args:
         input_path, do_lower_case, trust_pickle: see `formats.read_checkpoint`.
@@ -27,7 +27,7 @@ def convert_checkpoint(
         max_position_embeddings, new_tokens: see `resizing`.
 
     Returns:
-        Lines for the user: what was written, what was ignored, what is not as it was.
+        Lines for the user: what was written, ignored and changed.
 
     Raises:
         InputError: the input cannot be read, or the format cannot hold it. Nothing is left at `output_path`.

@@ -1,5 +1,4 @@
-"""The weights of each family: our name, the name in transformers, the name in Google's TensorFlow 1 files, layouts.
-
+"""The weights of each family: our names, the names and layouts in transformers and in Google's TensorFlow 1 files.
 Reference: transformers, `models/{bert,roberta,albert,distilbert,electra}/modeling_*.py`; google-research/bert,
 /albert and /electra, `modeling.py`.
 """
@@ -20,12 +19,12 @@ _POOLER = f"{form.POOLER}/dense"
 
 
 class Weight(NamedTuple):
-    """A weight in three formats. `*` stands for the number of a layer, "" for no name.
+    """The names of a weight in three formats. `*` stands for the number of a layer; "" means that there is no name.
 
     Attributes:
-        ours: its name here.
-        hugging_face, google: its names in transformers and in TensorFlow 1.
-        hugging_face_layout, google_layout: how its numbers lie there.
+        ours: our name.
+        hugging_face, google: the names in transformers and in TensorFlow 1.
+        hugging_face_layout, google_layout: the layouts there, see `name_table`.
     """
 
     ours: str
@@ -43,7 +42,7 @@ def _dense(ours: str, hugging_face: str, google: str = "") -> list[Weight]:
 
 
 def _output(ours: str, hugging_face: str, google: str) -> list[Weight]:
-    """The last layer of a task, which Google keeps as [classes, inputs]."""
+    """Returns the weights of a task's last layer. Google stores its kernel as [classes, inputs]."""
     return [
         Weight(f"{ours}/kernel", f"{hugging_face}.weight", f"{google}output_weights", TRANSPOSED, TRANSPOSED),
         Weight(f"{ours}/bias", f"{hugging_face}.bias", f"{google}output_bias"),
@@ -181,16 +180,16 @@ class FamilyNames:
     """The names of a family's weights and classes in other formats.
 
     Attributes:
-        prefix: where transformers has the encoder of models with a head.
-        classes: what class names of transformers start with.
+        prefix: the prefix of encoder weights in transformers' models with a head.
+        classes: the prefix of class names in transformers.
         encoder: config -> the weights of the encoder.
         masked_lm: the weights of the masked-LM head.
         replaced_token: the weights of the head of ELECTRA's discriminator.
-        next_sentence: the layer of transformers that tells whether sentences follow each other, or "".
-        poolers: head ("" is the bare encoder) -> the dense layer of transformers that computes what our pooler does.
-        outputs: head -> its output layer in transformers; `classifier` where it is not here.
+        next_sentence: the next-sentence layer in transformers, or "".
+        poolers: head ("" is the bare encoder) -> the dense layer in transformers that corresponds to our pooler.
+        outputs: head -> its output layer in transformers, `classifier` by default.
         decoder_bias: a second name of the bias of the masked-LM head in transformers, or "".
-        google_encoder: where Google's TensorFlow 1 files of this family have the encoder; "": there are none.
+        google_encoder: the prefix of encoder weights in Google's TensorFlow 1 files; "" if Google published none.
     """
 
     prefix: str
@@ -205,9 +204,9 @@ class FamilyNames:
     google_encoder: str = ""
 
     def hugging_face(self, config: BertConfig, head: str | None) -> NameTable:
-        """Returns the names in transformers of a model with this head, None: of an encoder or a language model.
+        """Returns the names in transformers of a model with this head; None for an encoder or a language model.
 
-        `classifier` is a name of several heads there.
+        The head must be given, since transformers calls several heads `classifier`.
         """
         rows = self._weights(config)
         pooler = self.poolers.get(head or "", self.poolers.get(""))
@@ -217,7 +216,7 @@ class FamilyNames:
         return NameTable((row.ours, row.hugging_face, row.hugging_face_layout) for row in rows if row.hugging_face)
 
     def google(self, config: BertConfig, head: str) -> NameTable:
-        """Returns the names in TensorFlow 1. Google's scripts call the last layer of any task `output_weights`."""
+        """Returns the names in TensorFlow 1. Google's scripts name the last layer of every task `output_weights`."""
         rows = [*self._weights(config), *_output(head, "", "")]
         return NameTable((row.ours, row.google, row.google_layout) for row in rows if row.google)
 
@@ -306,12 +305,12 @@ NAMES: dict[str, FamilyNames] = {
 
 
 def check_same_family(checkpoint: form.BertCheckpoint, library: str, always_projects: bool, has_pooler: bool) -> None:
-    """Raises `InputError` when another library would compute something else, because its code fixes what we configure.
+    """Raises `InputError` if another library would compute something else, because it hard-codes what we configure.
 
     Args:
-        checkpoint: what is to be written.
-        library: its name, for the message.
-        always_projects: whether its ALBERT has a projection where both widths are equal.
+        checkpoint: the checkpoint to write.
+        library: the name of the library, for the message.
+        always_projects: whether the library's ALBERT has an embedding projection even if both widths are equal.
         has_pooler: whether the pooler is written.
     """
     config = checkpoint.config
@@ -330,7 +329,7 @@ def check_same_family(checkpoint: form.BertCheckpoint, library: str, always_proj
         fixed |= {"num_hidden_groups": config.num_hidden_layers, "inner_group_num": 1}
     wrong = [name for name, value in fixed.items() if getattr(config, name) != value]
     if wrong:
-        received = ", ".join(f"{name}={getattr(config, name)} (there it is {fixed[name]})" for name in wrong)
+        received = ", ".join(f"{name}={getattr(config, name)} (fixed there: {fixed[name]})" for name in wrong)
         raise InputError(
             f"{checkpoint.path}: {library} cannot compute this model of the family {family}: {received}. Write it with "
             "format='keras_bert'."

@@ -1,4 +1,4 @@
-"""Which format a checkpoint is in, by its files; reading and writing it whatever it is."""
+"""Detects the format of a checkpoint by its files, and reads and writes all formats."""
 
 import glob
 import os
@@ -13,14 +13,14 @@ from keras_bert.checkpoints.tensorflow_checkpoint import OBJECT_GRAPH, read_tens
 from keras_bert.program.atomic_output import atomic_folder
 from keras_bert.program.errors import InputError
 
-# Name for users -> what writes it into an existing folder and returns the names that it has no place for.
+# Format name -> function that writes a checkpoint into an existing folder and returns the names of unwritten weights.
 WRITERS: dict[str, Callable[[BertCheckpoint, str], list[str]]] = {
     "keras_bert": model_folder.write_model_folder,
     "google": google.write_google,
     "huggingface": hugging_face.write_hugging_face,
 }
 _HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
-# Beside the weights; repositories keep these in git-lfs too.
+# Files other than weights; some repositories keep these in git-lfs too.
 _SMALL_FILES = (
     *google.CONFIG_FILES,
     google.VOCABULARY_FILE,
@@ -34,33 +34,33 @@ _SMALL_FILES = (
 def read_checkpoint(
     path: str | os.PathLike, do_lower_case: bool | None = None, trust_pickle: bool = False
 ) -> BertCheckpoint:
-    """Reads a checkpoint of any format; its tensors are read when they are asked for.
+    """Reads a checkpoint of any format. Tensors are read on demand.
 
     Args:
         path: a model folder of keras_bert, a folder or prefix of a TensorFlow checkpoint of google-research/bert or
             TF Model Garden, a folder of Hugging Face, a preset folder of KerasHub, or `hf://owner/name`.
-        do_lower_case: the casing, where the files do not say it or say it wrongly.
+        do_lower_case: the casing, if the files do not state it or state it wrongly.
         trust_pickle: whether a `pytorch_model.bin` may run code.
 
     Raises:
-        InputError: it is none of these, something is missing or damaged, or the parts contradict each other.
+        InputError: the format is unknown, a file is missing or damaged, or files contradict each other.
     """
     path = os.fspath(path)
     folder = download(path) if path.startswith(HUB_PREFIX) else path
     _check_no_pointers(folder if os.path.isdir(folder) else os.path.dirname(folder))
     checkpoint = _read(folder, trust_pickle).replace(path=path)
     if checkpoint.vocabulary is None:
-        note = "there is no vocabulary, so it takes token ids and no text"
+        note = "there is no vocabulary, so the model takes token ids but no texts"
         checkpoint = checkpoint.replace(remarks=(*checkpoint.remarks, note))
     check_tensors(checkpoint)
     return with_casing(checkpoint, do_lower_case)
 
 
 def write_checkpoint(checkpoint: BertCheckpoint, path: str | os.PathLike, format: str = "keras_bert") -> list[str]:
-    """Writes a folder in one of the formats of `WRITERS`, whole or not at all.
+    """Writes a folder in one of the formats of `WRITERS`, atomically.
 
     Returns:
-        What the user should know, one sentence each: what has no place in the format, what will be computed otherwise.
+        Sentences for the user: weights that the format cannot hold, and differences in computation.
 
     Raises:
         InputError: the format is unknown or cannot hold this model, or `path` cannot be written to.
@@ -68,8 +68,8 @@ def write_checkpoint(checkpoint: BertCheckpoint, path: str | os.PathLike, format
     check_format(format)
     if checkpoint.adam is not None and format != "google":
         raise InputError(
-            f"The {format} format has no place for the state of the optimizer. Write it with format='google', or the "
-            "whole model with model.save('model.keras'), or leave include_optimizer out."
+            f"The {format} format cannot hold the state of the optimizer. Use format='google', save the whole model "
+            "with model.save('model.keras'), or leave include_optimizer out."
         )
     if format != "keras_bert" and getattr(checkpoint.model_class, "__name__", "") == "SentenceClassifier":
         raise InputError(
@@ -81,7 +81,7 @@ def write_checkpoint(checkpoint: BertCheckpoint, path: str | os.PathLike, format
         left_out = WRITERS[format](checkpoint, folder)
     notes = google.warnings_for_google(checkpoint.config) if format == "google" else []
     if left_out:
-        notes.append(f"left out, because the {format} format has no place for it: {', '.join(sorted(left_out))}")
+        notes.append(f"left out, because the {format} format cannot hold it: {', '.join(sorted(left_out))}")
     return notes
 
 
@@ -129,11 +129,11 @@ def _read_tensorflow(prefix: str) -> BertCheckpoint:
 
 def _what_it_is(path: str) -> str:
     if os.path.isfile(path):
-        return "it is a file. Give the folder that it lies in, or the prefix of a TensorFlow checkpoint."
+        return "it is a file. Give its folder, or the prefix of a TensorFlow checkpoint."
     if glob.glob(f"{glob.escape(path)}.data-*"):
         return f"there is no {path}.index beside the data."
     if not _HUB_NAME.fullmatch(path):
         return "there is no such folder."
-    # The hub's oldest models had no owner in their names; those of BERT are google-bert's.
+    # The oldest models of the hub have no owner in their names. The owner of BERT's is google-bert.
     owner = "" if "/" in path else "google-bert/" if path.startswith("bert-") else "owner/"
     return f"there is no such folder. A model of the Hugging Face hub is named {HUB_PREFIX}{owner}{path}."

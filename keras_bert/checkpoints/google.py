@@ -26,13 +26,13 @@ CONFIG_FILES = (CONFIG_FILE, "albert_config.json", "electra_config.json")
 VOCABULARY_FILE = "vocab.txt"
 PREFIX = "bert_model.ckpt"
 _OUR_KEY = "keras_bert"  # an added key of bert_config.json: Google keeps tasks and labels in code
-# Google's scripts call the last layer of any task `output_weights`; which task it is, an added key of the config says.
+# Google's scripts name the last layer of every task `output_weights`; an added key of the config tells the task.
 _TASK_HEADS = (form.CLASSIFIER, form.TOKEN_CLASSIFIER, form.MULTIPLE_CHOICE)
-# What only the variables of a family are called.
+# Variable names that occur in one family only.
 _FAMILY_SIGNS = {"albert": re.compile(r"bert/encoder/transformer/group_\d+/.*"), "electra": re.compile("electra/.*")}
-# In Google's configs of ELECTRA, "gelu" is the exact one.
+# In Google's configs of ELECTRA, "gelu" is the exact GELU.
 _ELECTRA_ACTIVATIONS = {"gelu": "gelu_erf", "gelu_new": "gelu", "relu": "relu", "tanh": "tanh", "linear": "linear"}
-# ELECTRA's generator has an encoder of its own, unless it was trained without a discriminator.
+# ELECTRA's generator has its own encoder, unless it was trained without a discriminator.
 _GENERATOR, _GENERATOR_HEAD = "generator/", "generator_predictions/"
 _OPTIMIZER = re.compile(
     r".*/(adam_[mv]|Adam(_1)?|lamb_[mv]|AdamWeightDecayOptimizer(_1)?)$|.*(beta[12]_power|loss_scale).*"
@@ -41,7 +41,7 @@ _GLOBAL_STEP = "global_step"
 
 
 def google_checkpoint(prefix: str, variables: Mapping[str, StoredTensor]) -> BertCheckpoint:
-    """Returns the checkpoint that variables with Google's names make, with the config and vocabulary beside them."""
+    """Returns the checkpoint of variables with Google's names, with the config and vocabulary from the same folder."""
     folder = os.path.dirname(prefix)
     config, says_casing, ours = read_config(folder, variables)
     config_file = _config_file(folder)
@@ -90,11 +90,11 @@ def google_checkpoint(prefix: str, variables: Mapping[str, StoredTensor]) -> Ber
 
 
 def read_config(folder: str, variables: Mapping[str, StoredTensor] | None = None) -> tuple[BertConfig, bool, dict]:
-    """Returns the config of a folder, whether it says the casing, and what `write_google` added to it.
+    """Returns the config of a folder, whether it states the casing, and the values that `write_google` added.
 
     Args:
-        folder: has one of `CONFIG_FILES`. Google's files of ELECTRA have none: their config is read off the shapes.
-        variables: Google's names -> tensors, which tell the family where the config does not say it; None: BERT.
+        folder: a folder with one of `CONFIG_FILES`. Google's ELECTRA has none: its config is derived from the shapes.
+        variables: Google's names -> tensors, which determine the family if the config does not; None for BERT.
     """
     family = _family_of(variables or ())
     file = _config_file(folder)
@@ -105,7 +105,7 @@ def read_config(folder: str, variables: Mapping[str, StoredTensor] | None = None
     else:
         values = {}
     if values and values.get("model_type", family) != "bert":
-        # A projection is there if the two widths differ, see `BertConfig`; Hugging Face always has one.
+        # There is a projection if the two widths differ, see `BertConfig`. In transformers there always is one.
         defaults = {"model_type": family, **FAMILIES[family].defaults, "embedding_projection": None}
         if values.get("model_type", family) == "electra":
             activation = member(values, "hidden_act", str, file, "gelu")
@@ -132,7 +132,7 @@ def _family_of(names: Iterable[str]) -> str:
 
 
 def _electra_sizes(folder: str, variables: Mapping[str, StoredTensor]) -> dict:
-    """Returns the sizes of an ELECTRA by its shapes. All published ones have attention heads of 64 columns.
+    """Derives the sizes of an ELECTRA from its shapes. All published ELECTRAs have attention heads of size 64.
 
     Raises:
         InputError: a variable is missing or has other axes, or the hidden size is not divisible by 64.
@@ -152,11 +152,11 @@ def _electra_sizes(folder: str, variables: Mapping[str, StoredTensor]) -> dict:
             "type_vocab_size": variables["electra/embeddings/token_type_embeddings"].shape[0],
         }
     except (KeyError, ValueError, IndexError) as error:
-        raise InputError(f"{folder} holds no whole ELECTRA ({error}). Copy it again.") from None
+        raise InputError(f"{folder} is not a complete ELECTRA ({error}). Copy it again.") from None
     if hidden_size % 64:
         raise InputError(
-            f"{folder}: heads of 64 columns do not fit a hidden size of {hidden_size}. Add electra_config.json with "
-            "the keys of bert_config.json, num_attention_heads among them."
+            f"{folder}: the hidden size {hidden_size} is not divisible by 64, the head size of ELECTRA. Add "
+            "electra_config.json with the keys of bert_config.json, including num_attention_heads."
         )
     return values
 
@@ -169,14 +169,14 @@ def read_vocabulary(folder: str) -> Vocabulary | None:
 def write_google(checkpoint: BertCheckpoint, folder: str) -> list[str]:
     """Writes `bert_config.json`, `vocab.txt` and `bert_model.ckpt.*` into an existing folder.
 
-    The configs of ALBERT and ELECTRA are called `albert_config.json` and `electra_config.json`.
+    For ALBERT and ELECTRA the config is `albert_config.json` or `electra_config.json`.
 
     Returns:
-        The names of our weights that have no place there; they are not written.
+        The names of our weights that the format cannot hold; they are not written.
 
     Raises:
-        InputError: Google has published no such family, or the masked-LM head has an output table of its own, without
-            which it would compute other things.
+        InputError: Google has not published this family, or the masked-LM head has its own output table, which the
+            format cannot hold.
     """
     config = checkpoint.config
     names = NAMES[config.model_type]
@@ -187,8 +187,8 @@ def write_google(checkpoint: BertCheckpoint, folder: str) -> list[str]:
         )
     if form.OUTPUT_EMBEDDINGS in checkpoint.tensors:
         raise InputError(
-            f"{checkpoint.path}: the masked-LM head has an output table of its own (tie_word_embeddings is false), and "
-            "Google's format has no place for it. Write the Hugging Face or the keras_bert format."
+            f"{checkpoint.path}: the masked-LM head has its own output table (tie_word_embeddings is false), which "
+            "Google's format cannot hold. Use format='huggingface' or 'keras_bert'."
         )
     head = next((head for head in _TASK_HEADS if head in checkpoint.heads), form.CLASSIFIER)
     table = names.google(config, head)
@@ -221,7 +221,7 @@ def write_google(checkpoint: BertCheckpoint, folder: str) -> list[str]:
 
 
 def _adam_variables(adam: AdamSlots, table: NameTable) -> dict[str, StoredTensor]:
-    """Returns the variables of Google's `optimization.py`: each slot lies as its weight does."""
+    """Returns the slot variables of Google's `optimization.py`, each in the layout of its weight."""
     variables = {_GLOBAL_STEP: adam.num_updates}
     for ending, slots in (("adam_m", adam.momentums), ("adam_v", adam.velocities)):
         for name, slot in slots.items():

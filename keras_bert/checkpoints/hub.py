@@ -1,10 +1,10 @@
-"""`hf://owner/name`: models of the Hugging Face hub, from its cache where they are there."""
+"""`hf://owner/name`: models of the Hugging Face hub, from the local cache if possible."""
 
 from keras_bert.program.errors import InputError
 
 HUB_PREFIX = "hf://"
-# `*` takes slashes too: the small files in folders, such as 1_Pooling/config.json, come with it.
-# Weights in the first of these forms that a repository has, and no other framework's copies of them.
+# `*` matches slashes too, so small files in subfolders, such as 1_Pooling/config.json, are included. Weights in the
+# first of these forms that a repository has, and no other framework's copies of them.
 _PATTERNS = [
     "*.json",
     "vocab.txt",
@@ -20,10 +20,10 @@ _PATTERNS = [
 def download(name: str) -> str:
     """Returns the local folder of `hf://owner/name` or `hf://owner/name@revision`.
 
-    `HF_HUB_OFFLINE=1` uses the cache only; `HF_HOME` says where it is.
+    With `HF_HUB_OFFLINE=1` only the cache in `HF_HOME` is used.
 
     Raises:
-        InputError: huggingface_hub is not installed, or the model cannot be had.
+        InputError: huggingface_hub is not installed, or the model cannot be downloaded.
     """
     try:
         from huggingface_hub import snapshot_download
@@ -32,7 +32,7 @@ def download(name: str) -> str:
         raise InputError(f"{name} needs the package huggingface_hub: pip install 'keras-bert-pipeline[hub]'") from None
     repository, _, revision = name.removeprefix(HUB_PREFIX).partition("@")
     if len(repository.split("/")) != 2 or not all(repository.split("/")):
-        raise InputError(f"{name} is not the name of a model. It is written hf://owner/name.")
+        raise InputError(f"{name} is not the name of a model. Expected: hf://owner/name.")
     try:
         folder = snapshot_download(repository, revision=revision or None, allow_patterns=_PATTERNS)
         if not _has_weights(folder):
@@ -42,8 +42,8 @@ def download(name: str) -> str:
     except (HfHubHTTPError, LocalEntryNotFoundError, OSError) as error:
         reason = str(error).strip().splitlines()
         raise InputError(
-            f"{name} cannot be had: {reason[0] if reason else type(error).__name__} Check the name and the connection; "
-            "with HF_HUB_OFFLINE=1 only what is in the cache (HF_HOME) can be used."
+            f"{name} cannot be downloaded: {reason[0] if reason else type(error).__name__} Check the name and the "
+            "connection; with HF_HUB_OFFLINE=1 only models in the cache (HF_HOME) can be used."
         ) from None
     return folder
 

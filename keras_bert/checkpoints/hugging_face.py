@@ -30,7 +30,7 @@ SAFETENSORS_FILE = "model.safetensors"
 TORCH_FILE = "pytorch_model.bin"
 WEIGHTS_FILES = (SAFETENSORS_FILE, f"{SAFETENSORS_FILE}.index.json", TORCH_FILE, f"{TORCH_FILE}.index.json")
 
-# Theirs -> ours. "gelu" is the exact one there and the tanh approximation here (see `BertConfig`).
+# Activations: their name -> ours. Their "gelu" is the exact GELU, ours the tanh approximation (see `BertConfig`).
 _ACTIVATIONS = {
     "gelu": "gelu_erf",
     "gelu_python": "gelu_erf",
@@ -44,15 +44,15 @@ _ACTIVATIONS = {
 }
 _ACTIVATIONS_BACK = {"gelu": "gelu_new", "gelu_erf": "gelu", "relu": "relu", "tanh": "tanh", "linear": "linear"}
 
-# End of a class name there -> the head here; the first that fits a checkpoint names its class. All but the first call
-# it `classifier`.
+# End of their class name -> our head; the first entry that fits a checkpoint names its class. All but the first class
+# name the head `classifier`.
 _ARCHITECTURES = {
     "ForQuestionAnswering": form.SPAN_CLASSIFIER,
     "ForTokenClassification": form.TOKEN_CLASSIFIER,
     "ForMultipleChoice": form.MULTIPLE_CHOICE,
     "ForSequenceClassification": form.CLASSIFIER,
 }
-# DistilBERT's names of the keys of a config -> those of the others.
+# Config keys of DistilBERT -> config keys of the other families.
 _DISTILBERT_KEYS = {
     "dim": "hidden_size",
     "n_layers": "num_hidden_layers",
@@ -62,7 +62,7 @@ _DISTILBERT_KEYS = {
     "dropout": "hidden_dropout_prob",
     "attention_dropout": "attention_probs_dropout_prob",
 }
-# What transformers leaves out of a config, because it is the default of its class.
+# Defaults of transformers' config classes, which its config files leave out.
 _THEIR_DEFAULTS = {
     "bert": {"vocab_size": 30522},
     "roberta": {"vocab_size": 50265, "max_position_embeddings": 512, "type_vocab_size": 2, "layer_norm_eps": 1e-12},
@@ -82,18 +82,18 @@ _PROBLEM_TYPES = {
     "regression": "regression",
 }
 _OF_BARE_ENCODERS = ("embeddings.", "embeddings_project.", "encoder.", "pooler.", "transformer.")
-# Keys of ours that follow from the family there.
+# Our keys that transformers derives from the family.
 _NOT_THEIRS = ("do_lower_case", "embedding_projection", "position_offset", "pooler_act")
 _POOLER = f"{form.POOLER}/dense/kernel"
 _CONSTANTS = re.compile(r".*\bembeddings\.(position_ids|token_type_ids)$")
 
 
 def read_hugging_face(path: str, trust_pickle: bool = False) -> BertCheckpoint:
-    """Reads a folder as `save_pretrained` of transformers writes it.
+    """Reads a folder that `save_pretrained` of transformers wrote.
 
     Raises:
-        InputError: a file is missing or damaged, the model is no BERT, or it is a BERT that we do not compute (other
-            kinds of positions, decoders, activations that `BertConfig` has not).
+        InputError: a file is missing or damaged, the model is not of BERT's family, or it has an unsupported setting
+            (position type, decoder, activation).
     """
     file = os.path.join(path, CONFIG_FILE)
     values = read_json_object(file)
@@ -113,7 +113,7 @@ def read_hugging_face(path: str, trust_pickle: bool = False) -> BertCheckpoint:
             f"tensors are called {', '.join(list(stored)[:3])}, ..."
         )
     if config.tie_word_embeddings:
-        # Older versions write a shared table twice, and transformers reads it from the encoder.
+        # Older versions wrote a shared table twice. transformers reads the encoder's copy.
         tensors.pop(form.OUTPUT_EMBEDDINGS, None)
     elif names.decoder_bias in stored and _bias(names) in stored:
         ignored.append(_bias(names))
@@ -144,7 +144,7 @@ def write_hugging_face(checkpoint: BertCheckpoint, folder: str) -> list[str]:
     """Writes `config.json`, `model.safetensors` and the tokenizer's files into an existing folder.
 
     Returns:
-        The names of our weights that have no place there; they are not written.
+        The names of our weights that the format cannot hold; they are not written.
 
     Raises:
         InputError: transformers would compute something else, see `check_same_family`.
@@ -166,7 +166,7 @@ def write_hugging_face(checkpoint: BertCheckpoint, folder: str) -> list[str]:
         if theirs is None:
             left_out.append(name)
         else:
-            # BertModel by itself, without a head, is the model of which the others say "bert.".
+            # A bare BertModel has no prefix; in models with a head, its weights have the prefix "bert.".
             key = theirs[0].removeprefix(f"{names.prefix}.") if is_bare else theirs[0]
             written[key] = to_theirs(tensor, theirs[1])
     if form.OUTPUT_EMBEDDINGS in checkpoint.tensors and names.decoder_bias:
@@ -189,23 +189,25 @@ def _config(path: str, values: Mapping) -> BertConfig:
     model_type = values.get("model_type", "bert")
     if not isinstance(model_type, str) or model_type not in FAMILIES:
         raise InputError(
-            f"{file}: the model is a {reprlib.repr(model_type)}, and only BERT can be read, or one of its family. "
-            f"Known are: {', '.join(FAMILIES)}"
+            f"{file}: model_type is {reprlib.repr(model_type)}, which is not of BERT's family. Use a checkpoint of: "
+            f"{', '.join(FAMILIES)}"
         )
     family = FAMILIES[model_type]
     if model_type == "distilbert":
         values = {_DISTILBERT_KEYS.get(name, name): value for name, value in values.items()}
     if values.get("position_embedding_type", "absolute") != "absolute":
         raise InputError(
-            f"{file}: positions of the kind {reprlib.repr(values['position_embedding_type'])} are not the learnt table "
-            "of BERT."
+            f"{file}: position_embedding_type is {reprlib.repr(values['position_embedding_type'])}. Only 'absolute', "
+            "BERT's learnt table, is supported."
         )
     if values.get("is_decoder") or values.get("add_cross_attention"):
-        raise InputError(f"{file}: the model is a decoder (is_decoder), which looks to the left only. BERT does not.")
+        raise InputError(
+            f"{file}: the model is a decoder (is_decoder is true). Only bidirectional encoders are supported."
+        )
     values = {**_THEIR_DEFAULTS[model_type], **values}
     activation = member(values, "hidden_act", str, file, "gelu")
     if activation not in _ACTIVATIONS:
-        raise InputError(f"{file}: hidden_act is {reprlib.repr(activation)}. Known are: {', '.join(_ACTIVATIONS)}")
+        raise InputError(f"{file}: hidden_act is {reprlib.repr(activation)}. Supported: {', '.join(_ACTIVATIONS)}")
     defaults = {**family.defaults, "tie_word_embeddings": True}
     names = [field.name for field in dataclasses.fields(BertConfig) if field.name != "extra"] + [SENTENCE_POOLING]
     kept = {name: values[name] for name in names if values.get(name) is not None and name != "do_lower_case"}
@@ -256,7 +258,7 @@ def _language_model(has_masked_lm: bool, has_next_sentence: bool) -> str:
 
 
 def _head_of(architecture: str) -> str | None:
-    """Returns the head that a class of theirs calls `classifier`, or None."""
+    """Returns the head that one of their classes names `classifier`, or None."""
     head = next((head for name, head in _ARCHITECTURES.items() if architecture.endswith(name)), None)
     return None if head == form.SPAN_CLASSIFIER else head
 
@@ -279,7 +281,7 @@ def _labels(path: str, values: Mapping, count: int | None) -> tuple[str, ...] | 
 
 
 def _problem_type(values: Mapping, labels: tuple[str, ...] | None) -> str:
-    """Returns the problem type of a classifier: of one output a regression, unless the config says otherwise."""
+    """Returns the `problem_type`. By default a classifier with one output is a regression, as in transformers."""
     theirs = member(values, "problem_type", str, CONFIG_FILE)
     if theirs in _PROBLEM_TYPES:
         return _PROBLEM_TYPES[theirs]
@@ -287,7 +289,7 @@ def _problem_type(values: Mapping, labels: tuple[str, ...] | None) -> str:
 
 
 def _read_weights(path: str, trust_pickle: bool) -> tuple[str, dict[str, StoredTensor]]:
-    """Returns the file that was read and its tensors; safetensors before pickles, whole files before parts."""
+    """Returns the weights file and its tensors. Prefers safetensors to pickles, and single files to shards."""
     for name in WEIGHTS_FILES:
         file = os.path.join(path, name)
         if os.path.isfile(file):
@@ -301,7 +303,7 @@ def _read_weights(path: str, trust_pickle: bool) -> tuple[str, dict[str, StoredT
             return file, tensors
     others = [os.path.basename(name) for name in glob.glob(os.path.join(path, "*")) if _is_other_weights(name)]
     raise InputError(
-        f"{path} has a {CONFIG_FILE} and no {SAFETENSORS_FILE} or {TORCH_FILE}."
+        f"{path} has a {CONFIG_FILE} but neither {SAFETENSORS_FILE} nor {TORCH_FILE}. Copy one of them there."
         + (f" {', '.join(others)} cannot be read." if others else "")
     )
 
@@ -317,16 +319,16 @@ def _read_file(path: str, trust_pickle: bool) -> dict[str, StoredTensor]:
 def _named(
     stored: Mapping[str, StoredTensor], names: FamilyNames, table: NameTable
 ) -> tuple[dict[str, StoredTensor], list[str]]:
-    """Returns our names -> tensors in our layout, and the names that mean nothing here."""
+    """Returns our name -> tensor in our layout, and the unknown names."""
     tensors, ignored = {}, []
     for key, tensor in stored.items():
         name = key.removeprefix("module.")  # of torch's DataParallel
         if name.startswith(_OF_BARE_ENCODERS):
             name = f"{names.prefix}.{name}"
-        # The first BERTs of PyTorch, converted from TensorFlow, kept its names.
+        # The first BERTs for PyTorch kept TensorFlow's names of LayerNorm weights.
         name = re.sub(r"\.gamma$", ".weight", re.sub(r"\.beta$", ".bias", name))
         if name in (_bias(names), names.decoder_bias):
-            # When the decoder is its own, its own bias is what counts; else the two are the same.
+            # If the decoder has its own bias, that one is used; otherwise the two are equal.
             if name == names.decoder_bias or form.OUTPUT_BIAS not in tensors:
                 tensors[form.OUTPUT_BIAS] = tensor
             continue

@@ -32,9 +32,9 @@ TOKENIZER_CONFIG_FILE = "tokenizer_config.json"
 SPECIAL_TOKENS_FILE = "special_tokens_map.json"
 
 _SPECIAL_NAMES = {"unk_token": UNK, "sep_token": SEP, "pad_token": PAD, "cls_token": CLS, "mask_token": MASK}
-# Tables are filled up to multiples of 8, 64 or 128 rows for speed; a larger gap is another vocabulary.
+# Tables are padded to multiples of 8, 64 or 128 rows for speed; a larger gap means another vocabulary.
 _LARGEST_FILLING = 127
-# Steps of ALBERT's normaliser in tokenizer.json. `SentencePieceModel.without_case` does the first three, and
+# Steps of ALBERT's normaliser in tokenizer.json. `SentencePieceModel.without_case` implements the first three;
 # SentencePiece itself joins spaces.
 _LOWER_CASE = ["NFKD", "StripAccents", "Lowercase"]
 _REPLACED = (
@@ -45,10 +45,10 @@ _REPLACED = (
 
 
 def read_tokenizer(path: str, vocab_size: int) -> tuple[Vocabulary | None, dict, list[str]]:
-    """Returns the vocabulary of a folder, its values for a `BertConfig`, and remarks.
+    """Returns the vocabulary of a folder, the `BertConfig` values that its files state, and remarks for the user.
 
     Raises:
-        InputError: a file is damaged, the tokenizer is no WordPiece, or the vocabulary does not fit `vocab_size`.
+        InputError: a file is damaged, the tokenizer is not WordPiece, or the vocabulary does not fit `vocab_size`.
     """
     tokenizer_file, settings_file = (os.path.join(path, name) for name in (TOKENIZER_FILE, TOKENIZER_CONFIG_FILE))
     tokenizer, settings = _read_json(tokenizer_file), _read_json(settings_file)
@@ -72,14 +72,14 @@ def read_tokenizer(path: str, vocab_size: int) -> tuple[Vocabulary | None, dict,
     casing = {} if lower_case is None else {"do_lower_case": lower_case}
     if strip_accents is not None and lower_case is not None and strip_accents != lower_case:
         remarks.append(
-            f"its tokenizer has strip_accents={strip_accents} with do_lower_case={lower_case}, and ours strips accents "
-            "exactly when it lower-cases: words with accents are cut differently"
+            f"its tokenizer has strip_accents={strip_accents} with do_lower_case={lower_case}, but ours strips accents "
+            "if and only if it lower-cases: words with accents are split differently"
         )
     return vocabulary, casing, remarks
 
 
 def read_other_tokenizer(path: str, kind: str, vocab_size: int) -> tuple[TokenTable | None, dict, list[str]]:
-    """Returns the same as `read_tokenizer` for byte-level BPE and SentencePiece.
+    """As `read_tokenizer`, for byte-level BPE and SentencePiece.
 
     Args:
         kind: `BYTE_PAIR` or `SENTENCE_PIECE`.
@@ -93,8 +93,8 @@ def read_other_tokenizer(path: str, kind: str, vocab_size: int) -> tuple[TokenTa
         return None, {}, []
     if not isinstance(vocabulary, tokenizer_class):
         raise InputError(
-            f"{path} has the files of a {_kind_of(vocabulary)} tokenizer, and its model needs {files}. Copy these from "
-            "the folder that the model came from."
+            f"{path} has the files of a {_kind_of(vocabulary)} tokenizer, but its model needs {files}. Copy these from "
+            "the original folder of the model."
         )
     remarks = []
     num_missing = vocab_size - len(vocabulary)
@@ -126,15 +126,15 @@ def _byte_pair_of_tokenizer_file(path: str) -> BytePairTokenizer | None:
     for name, (part, expected) in parts.items():
         if part.get("type") != expected:
             raise InputError(
-                f"{file}: the {name} is {reprlib.repr(part.get('type'))}, and only {expected} is read, as GPT-2 and "
-                "RoBERTa have it."
+                f"{file}: the {name} is {reprlib.repr(part.get('type'))}. Only {expected} is supported, as in GPT-2 "
+                "and RoBERTa."
             )
     changes = {"normalizer": values.get("normalizer"), "the model's dropout": model.get("dropout")}
     changes |= {"use_regex": splitter.get("use_regex", True) is not True}
     changes |= {name: model.get(name) for name in ("continuing_subword_prefix", "end_of_word_suffix")}
     changed = [name for name, value in changes.items() if value]
     if changed:
-        raise InputError(f"{file}: {', '.join(changed)} would change the tokens, and is not read.")
+        raise InputError(f"{file}: {', '.join(changed)} would change the tokens and is not supported.")
     ids = {
         token: checked(number, int, "the number of a token", file)
         for token, number in member(model, "vocab", dict, file, {}).items()
@@ -165,11 +165,11 @@ def _sentence_piece_of_tokenizer_file(path: str) -> SentencePieceTokenizer | Non
     model = member(values, "model", dict, file, {})
     if model.get("type") != "Unigram" or model.get("byte_fallback"):
         raise InputError(
-            f"{file}: the model is {reprlib.repr(model.get('type'))}, and only Unigram without byte_fallback is read."
+            f"{file}: the model is {reprlib.repr(model.get('type'))}. Only Unigram without byte_fallback is supported."
         )
     splitters = [part.get("type") for part in _parts(values, "pre_tokenizer", "pretokenizers", file)]
     if splitters not in (["Metaspace"], ["WhitespaceSplit", "Metaspace"]):
-        raise InputError(f"{file}: the pre_tokenizer is {splitters}, and only Metaspace is read, as ALBERT has it.")
+        raise InputError(f"{file}: the pre_tokenizer is {splitters}. Only Metaspace is supported, as in ALBERT.")
     do_lower_case, rules = _normalizer(values, file)
     types = {
         checked(checked(entry, dict, "each of added_tokens", file).get("content"), str, "content", file): (
@@ -203,14 +203,14 @@ def _normalizer(values: Mapping, file: str) -> tuple[bool, bytes]:
             steps.append(part.get("type"))
     if steps not in ([], _LOWER_CASE):
         raise InputError(
-            f"{file}: the normalizer has the steps {reprlib.repr(steps)}. Only {_LOWER_CASE} are read, all or none, "
-            "and Precompiled."
+            f"{file}: the normalizer has the steps {reprlib.repr(steps)}. Supported are Precompiled, and either all or "
+            f"none of {_LOWER_CASE}."
         )
     return bool(steps), rules
 
 
 def _parts(values: Mapping, name: str, names: str, file: str) -> list[dict]:
-    """Returns the parts of a sequence in a tokenizer.json; something else is its only part."""
+    """Returns the parts of a sequence in a tokenizer.json; any other value is returned as the only part."""
     part = member(values, name, dict, file, {})
     parts = member(part, names, list, file, []) if part.get("type") == "Sequence" else [part] if part else []
     return [checked(part, dict, f"each part of {name}", file) for part in parts]
@@ -219,7 +219,7 @@ def _parts(values: Mapping, name: str, names: str, file: str) -> list[dict]:
 def _check_size(path: str, vocabulary: TokenTable, vocab_size: int) -> None:
     if len(vocabulary) != vocab_size:
         raise InputError(
-            f"{path}: the vocabulary has {len(vocabulary)} tokens and the config says vocab_size={vocab_size}. The "
+            f"{path}: the vocabulary has {len(vocabulary)} tokens, but the config has vocab_size={vocab_size}. The "
             "tokenizer's files belong to another model."
         )
 
@@ -233,8 +233,8 @@ _OTHER_KINDS = {
 def write_tokenizer(folder: str, vocabulary: TokenTable, config: BertConfig) -> None:
     """Writes the files of the tokenizer.
 
-    These are `vocab.txt`, `tokenizer.json`, `tokenizer_config.json` and `special_tokens_map.json` for WordPiece, and
-    those of `save` of the tokenizer for the other kinds.
+    For WordPiece these are `vocab.txt`, `tokenizer.json`, `tokenizer_config.json` and `special_tokens_map.json`. For
+    the other kinds they are the files that the tokenizer's `save` writes.
     """
     if not isinstance(vocabulary, Vocabulary):
         vocabulary.save(folder)
@@ -270,7 +270,7 @@ def write_tokenizer(folder: str, vocabulary: TokenTable, config: BertConfig) -> 
 
 
 def _tokens(path: str, tokenizer: Mapping) -> list[str] | None:
-    """Returns the tokens by their ids: of vocab.txt, else of tokenizer.json, with those added later."""
+    """Returns the tokens in the order of their ids, from vocab.txt or else tokenizer.json, with added tokens."""
     file, tokenizer_file = os.path.join(path, VOCABULARY_FILE), os.path.join(path, TOKENIZER_FILE)
     model = member(tokenizer, "model", dict, tokenizer_file, {})
     if os.path.isfile(file):

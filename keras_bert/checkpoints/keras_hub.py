@@ -28,7 +28,7 @@ TASK_WEIGHTS_FILE = "task.weights.h5"
 TOKENIZER_FILE = "tokenizer.json"
 VOCABULARY_FILES = ("assets/tokenizer/vocabulary.txt", "vocabulary.txt")
 
-# Keras keeps no names: a layer is called by its class and number, and its variables are numbered.
+# Keras stores no layer names: a layer is named by its class and number, and its variables are numbered.
 _SEGMENTS = "encoder/embeddings/segment_embeddings"
 _LAYER, _THEIR_LAYER = "encoder/layer_*", "layers/transformer_encoder_*"
 
@@ -73,14 +73,14 @@ _POOLER, _PROJECTION = f"{form.POOLER}/dense", "encoder/embeddings/projection"
 
 @dataclasses.dataclass(frozen=True)
 class _Family:
-    """A family in KerasHub: its options, and its names of the weights.
+    """The settings and weight names of a family in KerasHub.
 
     Attributes:
         model_type: the family, a key of `families.FAMILIES`.
-        settings: values of `BertConfig` that KerasHub has in its code.
-        embeddings: rows of the tables.
-        has_pooler: whether the backbone has it; else the classifier does.
-        remark, masked_lm_remark: what the user should know of the backbone and of the masked-LM head.
+        settings: values of `BertConfig` that KerasHub hard-codes.
+        embeddings: name table rows of the embedding tables.
+        has_pooler: whether the backbone has the pooler; otherwise the classifier has it.
+        remark, masked_lm_remark: sentences for the user about the backbone and the masked-LM head.
     """
 
     model_type: str
@@ -105,21 +105,21 @@ class _Family:
 
 
 def _dense_layers(names: list[str]) -> list[tuple]:
-    """Returns the rows of a model's dense layers: Keras counts them and gives the first no number."""
+    """Returns the name table rows of a model's dense layers. Keras numbers them, except for the first."""
     return [
         row for number, name in enumerate(names) for row in _dense(name, f"layers/dense_{number}".removesuffix("_0"))
     ]
 
 
-_OTHER_EPSILON = "KerasHub computes LayerNorm in this masked-LM head with 1e-5, ours with the encoder's 1e-12"
+_OTHER_EPSILON = "KerasHub computes the LayerNorm of this head with epsilon 1e-5; keras_bert uses the encoder's 1e-12"
 # Class of the backbone -> the family.
 _FAMILIES = {
-    # The tanh approximation only, whatever the weights were trained with.
+    # KerasHub always uses the tanh approximation of GELU.
     "BertBackbone": _Family(
         "bert",
         {"hidden_act": "gelu"},
         _EMBEDDINGS,
-        masked_lm_remark="KerasHub computes this masked-LM head with the exact GELU, ours with the encoder's tanh one",
+        masked_lm_remark="KerasHub computes this head with the exact GELU; keras_bert uses the encoder's tanh GELU",
     ),
     "RobertaBackbone": _Family("roberta", {"hidden_act": "gelu_erf"}, _TWO_TABLES, has_pooler=False),
     "AlbertBackbone": _Family("albert", {"hidden_act": "gelu"}, _EMBEDDINGS, masked_lm_remark=_OTHER_EPSILON),
@@ -128,29 +128,29 @@ _FAMILIES = {
         "electra",
         {"hidden_act": "gelu", "pooler_act": "tanh"},
         _EMBEDDINGS,
-        remark="KerasHub computes ELECTRA with the tanh GELU, and so do we here; Google trained it with the exact one",
+        remark="KerasHub and this model use the tanh GELU, but Google trained ELECTRA with the exact GELU",
     ),
 }
 
 
 def is_keras_hub(path: str) -> bool:
-    """Returns whether a folder is a preset: it has a Hugging Face name for the config and Keras' for the weights."""
+    """Returns whether a folder is a preset: it has `config.json` (as Hugging Face) and Keras' weights file."""
     return os.path.isfile(os.path.join(path, CONFIG_FILE)) and os.path.isfile(os.path.join(path, WEIGHTS_FILE))
 
 
 def read_keras_hub(path: str) -> BertCheckpoint:
-    """Reads a preset as `save_to_preset` of a backbone or a task writes it.
+    """Reads a preset that `save_to_preset` of a backbone or a task wrote.
 
     Raises:
-        InputError: a file is missing or damaged, or the model is no BERT.
+        InputError: a file is missing or damaged, or the model is not of BERT's family.
     """
     file = os.path.join(path, CONFIG_FILE)
     settings = _read_json(file)
     class_name = member(settings, "class_name", str, file, "")
     if class_name not in _FAMILIES:
         raise InputError(
-            f"{file}: the preset is a {reprlib.repr(class_name)}, and only a 'BertBackbone' can be read, or one of its "
-            f"family. Known are: {', '.join(_FAMILIES)}"
+            f"{file}: the preset is a {reprlib.repr(class_name)}, which is not of BERT's family. Use one of: "
+            f"{', '.join(_FAMILIES)}"
         )
     family = _FAMILIES[class_name]
     lower_case, vocabulary = _tokenizer(path)
@@ -212,7 +212,7 @@ def _config(family: _Family, values: Mapping, lower_case: bool | None) -> BertCo
 
 
 def _as_published(tensors: Mapping[str, StoredTensor], config: BertConfig) -> tuple[dict, BertConfig]:
-    """Returns a RoBERTa with the rows that KerasHub leaves out: two before the positions, and one segment, all 0."""
+    """Adds the rows of RoBERTa that KerasHub leaves out: two before the first position, and one segment, all 0."""
     offset, width = FAMILIES["roberta"].defaults["position_offset"], config.hidden_size
     config = config.replace(
         max_position_embeddings=config.max_position_embeddings + offset, position_offset=offset, type_vocab_size=1
@@ -244,7 +244,7 @@ def _tokenizer(path: str) -> tuple[bool | None, Vocabulary | None]:
 def _named(stored: Mapping[str, StoredTensor], table: NameTable) -> tuple[dict[str, StoredTensor], list[str]]:
     tensors, ignored = {}, []
     for key, tensor in stored.items():
-        # Keras gives the first layer of a class no number.
+        # Keras does not number the first layer of a class.
         ours = table.ours(key.replace("layers/transformer_encoder/", "layers/transformer_encoder_0/"))
         if ours:
             tensors[ours[0]] = to_ours(tensor, ours[1])

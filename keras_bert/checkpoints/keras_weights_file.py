@@ -1,8 +1,8 @@
 """`model.weights.h5` files of Keras, read and written tensor by tensor.
 
-Keras holds a whole model in memory to read or write one, and names the tensors by the attributes of the model's
-layers: `encoder/blocks/transformer_block_3/attention/query/vars/0`. Where Keras puts each weight of a model is found
-out by asking it: see `keras_layout`.
+Keras itself needs the whole model in memory to read or write such a file. It names tensors by the attributes of the
+model's layers: `encoder/blocks/transformer_block_3/attention/query/vars/0`. `keras_layout` finds these names by saving
+a small model.
 """
 
 import io
@@ -31,11 +31,11 @@ _FIRST_LAYER, _SECOND_LAYER = "/layer_0/", "/layer_1/"
 
 
 def read_keras_weights(path: str | os.PathLike) -> dict[str, StoredTensor]:
-    """Returns Keras' name -> tensor; the bytes are read later, one tensor at a time.
+    """Returns Keras' name -> tensor. Tensors are read on demand.
 
     Raises:
-        InputError: the file is missing, a git-lfs pointer, cut off or no HDF5 file; or it leads out of itself, or says
-            more than it holds: see `_described`.
+        InputError: the file is missing, a git-lfs pointer, cut off or not HDF5; or it refers to other files or states
+            larger shapes than it holds, see `_described`.
     """
     path = os.fspath(path)
     check_stored_file(path)
@@ -56,19 +56,19 @@ def read_keras_weights(path: str | os.PathLike) -> dict[str, StoredTensor]:
             found = _described(file, path)
         except InputError:
             raise
-        except Exception as error:  # what a damaged file makes of the library's calls
+        except Exception as error:  # h5py raises many kinds of errors for damaged files
             raise InputError(f"{path} is damaged ({_one_line(error)}). Copy it again.") from None
     return {name: stored(name, *description) for name, description in found.items()}
 
 
 def _described(file: h5py.File, path: str) -> dict[str, tuple[tuple[int, ...], str]]:
-    """Returns the name of each tensor -> its shape and type.
+    """Returns name of a tensor -> (shape, dtype).
 
-    HDF5 can take numbers from any file of the machine (links, external storage, virtual datasets) and can state a
-    shape without storing anything (chunks, compression, fill values). Keras writes none of these: each tensor is so
-    many bytes in the file itself.
+    HDF5 can refer to other files of the machine (links, external storage, virtual datasets) and can state a shape
+    without storing the data (chunks, compression, fill values). Keras never does: it stores each tensor as contiguous
+    bytes in the file. Anything else is rejected.
     """
-    # Nothing is raised inside of h5py's visits, which lose errors. A value that is returned ends them.
+    # h5py's visit functions swallow exceptions, so the callback returns a value instead, which ends the visit.
     link = file.visititems_links(lambda name, link: None if isinstance(link, h5py.HardLink) else name)
     if link is not None:
         raise InputError(f"{path}: {link} is a link to another place, which Keras never writes. Do not trust the file.")
@@ -79,17 +79,17 @@ def _described(file: h5py.File, path: str) -> dict[str, tuple[tuple[int, ...], s
 
 
 def _description(item: h5py.Dataset, where: str, file_size: int) -> tuple[tuple[int, ...], str]:
-    # NumPy has no bfloat16 of its own: Keras stores the two bytes, and the name beside them.
+    # NumPy has no bfloat16: Keras stores two raw bytes per number, and the dtype's name as an attribute.
     is_named = item.dtype == np.dtype("V2")
     dtype = item.attrs.get("dtype") if is_named else item.dtype.name
     if dtype not in (_NAMED_TYPES if is_named else _TYPES):
-        raise InputError(f"{where} holds {item.dtype}, and numbers were expected. The file is damaged.")
+        raise InputError(f"{where} holds {item.dtype}, but numbers were expected. The file is damaged. Copy it again.")
     is_plain = not item.external and item.id.get_create_plist().get_layout() in _PLAIN_LAYOUTS
     stored = item.id.get_storage_size()
     if item.shape is None or not is_plain or not stored == math.prod(item.shape) * item.dtype.itemsize <= file_size:
         raise InputError(
-            f"{where}, of the shape {list(item.shape or ())}, is not stored as Keras does it: the file has "
-            f"{stored:,} bytes of it. Save the model again with Keras."
+            f"{where} has the shape {list(item.shape or ())}, but is not stored as Keras does it: the file has "
+            f"{stored:,} bytes for it. Save the model again with Keras."
         )
     return item.shape, dtype
 
@@ -98,7 +98,7 @@ def write_keras_weights(path: str | os.PathLike, tensors: Mapping[str, StoredTen
     """Writes a file that Keras' `load_weights` reads.
 
     Raises:
-        OSError: it cannot be written, for example because the disk is full.
+        OSError: the file cannot be written, for example because the disk is full.
     """
     with _PatientFile(path) as file:
         with h5py.File(file, "w") as content:
@@ -110,8 +110,8 @@ def write_keras_weights(path: str | os.PathLike, tensors: Mapping[str, StoredTen
 def keras_layout(model_class: type, config: BertConfig, arguments: Mapping) -> dict[str, str]:
     """Returns our name of every weight of a model -> Keras' name in its weights file.
 
-    A model of the same layers, all of width 1, is saved with the weights' numbers as their values. Of the encoder's
-    layers it has two at most: the others are named as these, with another number.
+    To find the names, a tiny model of width 1 is saved, in which the value of each weight is the weight's number. It
+    has at most two encoder layers; the names of the others differ in the number only.
     """
     import keras
 
@@ -121,8 +121,8 @@ def keras_layout(model_class: type, config: BertConfig, arguments: Mapping) -> d
     ones |= {"type_vocab_size": min(config.type_vocab_size, 1), "position_offset": 0}
     ones |= {"num_hidden_layers": num_blocks, "num_hidden_groups": num_blocks}
     ones |= {"embedding_projection": config.embedding_projection}
-    # With a name of its own, it does not make Keras number the models that come after it. In float32, which has all
-    # the numbers, whatever models are made in otherwise.
+    # An explicit name keeps Keras from numbering later models. float32, whatever the global policy is, represents all
+    # the numbers exactly.
     with keras_as_before_on_error():
         model = model_class(config.replace(**ones), **arguments, name="layout", dtype="float32")
     weights = model_weights(model)
@@ -152,7 +152,7 @@ def _of_layer(number: int, of_first: str, of_second: str) -> str:
 
 
 def _wide(array: np.ndarray) -> np.ndarray:
-    """Returns floats of 16 and 8 bits as 32-bit ones, which have all their values: models train in no less."""
+    """Converts 16-bit and 8-bit floats to float32, without rounding: the weights of models are at least float32."""
     is_narrow = "float" in array.dtype.name and array.dtype.itemsize < 4
     return array.astype("float32") if is_narrow else array
 
@@ -169,14 +169,14 @@ def _one_line(error: Exception) -> str:
 
 
 class _NamedMemory(io.BytesIO):
-    """Keras looks at the end of a file's name."""
+    """A file in memory with a name, since Keras checks the file name's extension."""
 
     def __str__(self):
         return "model.weights.h5"
 
 
 class _PatientFile(io.FileIO):
-    """A file that keeps the first error of writing for later: HDF5 would end the process with a segmentation fault."""
+    """A file that stores the first write error to raise it later: raised at once, it would crash HDF5."""
 
     def __init__(self, path: str | os.PathLike):
         super().__init__(path, "w+")

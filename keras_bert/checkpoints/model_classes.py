@@ -1,4 +1,4 @@
-"""Which model class a checkpoint is for, by its name or by its heads."""
+"""Selects the model class for a checkpoint, by class name or by the stored heads."""
 
 import importlib
 import reprlib
@@ -7,7 +7,7 @@ from keras_bert.checkpoints import checkpoint as form
 from keras_bert.checkpoints.checkpoint import BertCheckpoint
 from keras_bert.program.errors import InputError
 
-# Name -> module and heads, the fewest heads first; users' own classes are looked up among those registered with Keras.
+# Class name -> module and heads, the fewest heads first. Users' own classes are found in Keras' registry instead.
 _CLASSES = {
     "BertEncoder": ("keras_bert.models.encoder", ()),
     "SentenceEncoder": ("keras_bert.models.sentence_encoder", ()),
@@ -25,14 +25,14 @@ _LABELLED = (form.CLASSIFIER, form.TOKEN_CLASSIFIER)
 
 
 def class_name(model_class: type) -> str:
-    """Returns the name that a model folder keeps."""
+    """Returns the name of a class in model folders."""
     import keras
 
     return keras.saving.get_registered_name(model_class).removeprefix("keras_bert>")
 
 
 def find_class(name: str, where: str) -> type:
-    """Returns the class of that name. Raises `InputError`, which starts with `where`, when it is not known here."""
+    """Returns the class with this name. Raises `InputError`, starting with `where`, if the name is unknown."""
     import keras
 
     from keras_bert.models.base import BertModel
@@ -44,7 +44,7 @@ def find_class(name: str, where: str) -> type:
     model_class = keras.saving.get_registered_object(name)
     if not (isinstance(model_class, type) and issubclass(model_class, BertModel)):
         raise InputError(
-            f"{where}: the weights are of {reprlib.repr(name)}, which is not known here. Import the module that "
+            f"{where}: the weights are of {reprlib.repr(name)}, which is unknown. Import the module that "
             f"defines it, or use one of: {', '.join(_CLASSES)}"
         )
     return model_class
@@ -56,12 +56,12 @@ def labelled_head(model_class: type) -> str | None:
 
 
 def heads_of(model_class: type) -> tuple[str, ...]:
-    """Returns the heads of our model classes and of classes that derive from them."""
+    """Returns the heads of a model class; subclasses have the heads of their base class."""
     return next((_CLASSES[base.__name__][1] for base in model_class.__mro__ if base.__name__ in _CLASSES), ())
 
 
 def class_for(checkpoint: BertCheckpoint) -> tuple[type, dict]:
-    """Returns the class with most of the heads of a checkpoint, and what its constructor takes beside the config."""
+    """Returns the class that uses the most heads of a checkpoint, and its constructor arguments besides the config."""
     heads = set(checkpoint.heads)
     if checkpoint.sentence is not None and not heads & set(form.HEADS):
         return find_class("SentenceEncoder", checkpoint.path), dict(checkpoint.sentence)

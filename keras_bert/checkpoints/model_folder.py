@@ -1,7 +1,7 @@
 """A model folder: `bert_config.json`, the files of the tokenizer and `model.weights.h5`.
 
-`bert_config.json` has one key more than Google's, `keras_bert`: the class of the model and what its constructor takes
-beside the config, such as the labels of a classifier.
+`bert_config.json` is Google's with an additional key, `keras_bert`: the class of the model and its constructor
+arguments besides the config, such as the labels of a classifier.
 """
 
 import os
@@ -19,7 +19,7 @@ CONFIG_FILE = "bert_config.json"
 WEIGHTS_FILE = "model.weights.h5"
 
 _OUR_KEY = "keras_bert"
-# What every Keras layer takes; of these, `save_pretrained` writes none, and Keras makes objects of some.
+# Arguments of every Keras layer. `save_pretrained` does not write them, and reading rejects them.
 _NOT_ARGUMENTS = ("config", "name", "dtype", "trainable", "autocast", "activity_regularizer")
 
 
@@ -27,7 +27,7 @@ def read_model_folder(path: str) -> BertCheckpoint:
     """Reads a model folder.
 
     Raises:
-        InputError: `path` is no model folder, its files disagree, or the weights are damaged.
+        InputError: `path` is not a model folder, its files contradict each other, or the weights are damaged.
     """
     config, model_class, arguments = read_model_config(path)
     stored = read_keras_weights(os.path.join(path, WEIGHTS_FILE))
@@ -50,21 +50,21 @@ def read_model_folder(path: str) -> BertCheckpoint:
         says_casing=True,
     )
     parts = {part_of(name) for name in tensors}
-    if all(name in tensors for name in layout if part_of(name) in parts):  # else `check_tensors` names what is missing
+    if all(name in tensors for name in layout if part_of(name) in parts):  # else `check_tensors` names the missing ones
         check_no_surplus(checkpoint, [name for name in stored if name not in names])
     return checkpoint
 
 
 def _layout(path: str, model_class: type, config: BertConfig, arguments: dict) -> dict[str, str]:
-    """Returns where Keras puts the weights of the class that a folder names, made with the arguments that it has."""
+    """Returns the `keras_layout` of a folder's model class and constructor arguments."""
     try:
         return keras_layout(model_class, config, arguments)
     except InputError:
         raise
-    except Exception as error:  # the arguments come from a file, and a constructor may do anything with them
+    except Exception as error:  # the arguments come from a file, so the constructor may raise anything
         raise InputError(
-            f"{os.path.join(path, CONFIG_FILE)}: no {class_name(model_class)} can be made of what its {_OUR_KEY!r} "
-            f"entry says ({' '.join(str(error).split())[:300]}). The file is damaged, or of another version."
+            f"{os.path.join(path, CONFIG_FILE)}: no {class_name(model_class)} can be created from its {_OUR_KEY!r} "
+            f"entry ({' '.join(str(error).split())[:300]}). The file is damaged, or of another version."
         ) from error
 
 
@@ -72,7 +72,7 @@ def write_model_folder(checkpoint: BertCheckpoint, folder: str) -> list[str]:
     """Writes a model folder into an existing folder.
 
     Returns:
-        The names of the weights for which no model has a place; they are not written.
+        The names of the weights that no model class has; they are not written.
     """
     model_class, arguments = checkpoint.model_class, dict(checkpoint.arguments)
     if model_class is None:
@@ -89,10 +89,10 @@ def write_model_folder(checkpoint: BertCheckpoint, folder: str) -> list[str]:
 
 
 def read_model_config(path: str | os.PathLike) -> tuple[BertConfig, type, dict]:
-    """Returns the config of a model folder, the class that was saved in it and that class's other arguments.
+    """Returns the config, the model class and the other constructor arguments of a model folder.
 
     Raises:
-        InputError: `path` is no model folder; the message says which files are missing.
+        InputError: `path` is not a model folder; the message names the missing files.
     """
     path = os.fspath(path)
     missing = [name for name in (CONFIG_FILE, WEIGHTS_FILE) if not os.path.isfile(os.path.join(path, name))]
@@ -103,27 +103,27 @@ def read_model_config(path: str | os.PathLike) -> tuple[BertConfig, type, dict]:
     ours = config.extra.get(_OUR_KEY)
     if not isinstance(ours, dict) or "model" not in ours:
         raise InputError(
-            f"{config_path} has no {_OUR_KEY!r} entry that says which model the weights are of. Model folders are "
-            "written by save_pretrained."
+            f"{config_path} has no {_OUR_KEY!r} entry, which names the model class. Write model folders with "
+            "save_pretrained."
         )
     extra = {key: value for key, value in config.extra.items() if key != _OUR_KEY}
     arguments = {key: value for key, value in ours.items() if key != "model"}
     refused = [key for key in arguments if key in _NOT_ARGUMENTS]
     if refused:
         raise InputError(
-            f"{config_path}: {', '.join(refused)} of {_OUR_KEY!r} do not belong to weights. Take them out of the file."
+            f"{config_path}: the {_OUR_KEY!r} entry must not have {', '.join(refused)}. Remove them from the file."
         )
     model_class = find_class(checked(ours["model"], str, f"model of {_OUR_KEY!r}", config_path), config_path)
     return config.replace(extra=extra), model_class, arguments
 
 
 def set_model_arguments(path: str | os.PathLike, **arguments) -> None:
-    """Changes the stored constructor arguments of a model folder.
+    """Changes constructor arguments in a model folder.
 
-    Only for arguments on which no weight depends, such as a threshold.
+    Only for arguments that do not affect the weights, such as a threshold.
 
     Raises:
-        InputError: `path` is no model folder or cannot be written to.
+        InputError: `path` is not a model folder or cannot be written to.
     """
     config, model_class, saved = read_model_config(path)
     ours = {"model": class_name(model_class), **saved, **arguments}
@@ -132,10 +132,10 @@ def set_model_arguments(path: str | os.PathLike, **arguments) -> None:
 
 
 def read_model_vocabulary(path: str | os.PathLike, config: BertConfig) -> TokenTable | None:
-    """Returns the vocabulary of a model folder, None when it has none.
+    """Returns the vocabulary of a model folder, or None if it has no vocabulary.
 
     Raises:
-        InputError: it has another size than the config says.
+        InputError: the size of the vocabulary differs from the config's `vocab_size`.
     """
     vocabulary = find_vocabulary(path)
     if vocabulary is None:
@@ -148,7 +148,7 @@ def read_model_vocabulary(path: str | os.PathLike, config: BertConfig) -> TokenT
 
 
 def what_is_missing(path: str, missing: list[str]) -> str:
-    """Returns what to say about a path where no model folder is."""
+    """Returns the error message for a path that is not a model folder."""
     if not os.path.isdir(path):
         return f"{path}: there is no such folder."
     inner = os.path.join(path, "model")
@@ -161,7 +161,7 @@ def is_model_folder(path: str) -> bool:
 
 
 def constructor_arguments(model) -> dict:
-    """Returns the constructor arguments other than the config, without name and dtype, which belong to a process."""
+    """Returns the constructor arguments except for the config, name and dtype. The latter two are not saved."""
     return {
         key: value for key, value in model.get_config().items() if key not in ("config", "name", "dtype", "trainable")
     }

@@ -1,8 +1,8 @@
-"""Checkpoints of TF Model Garden (TensorFlow 2): variables by their place among Python objects.
+"""Checkpoints of TF Model Garden (TensorFlow 2).
 
-That place differs between its encoders and models (`encoder/_transformer_layers/0/...` in one and
-`model/layer_with_weights-4/...` in another), but the graph of objects, which is stored too, also keeps each variable's
-name, and names are alike in all.
+They store variables under paths of Python attributes, which differ between its encoders and models
+(`encoder/_transformer_layers/0/...` or `model/layer_with_weights-4/...`). The stored object graph also has the name of
+each variable, which is similar in all models. So this reader uses the names.
 
 Reference: tensorflow/models `official/nlp/modeling/` and `official/nlp/tools/tf2_bert_encoder_checkpoint_converter.py`.
 """
@@ -51,17 +51,17 @@ _TABLE = NameTable(
         *_dense(form.CLASSIFIER, "sentence_prediction/logits"),
     ]
 )
-# The next-sentence and sentence-prediction heads of BertPretrainerV2 and its successors have a pooler of their own.
+# The next-sentence and sentence-prediction heads of BertPretrainerV2 and its successors have their own pooler.
 _OWN_POOLER = re.compile(r"(?:.*/)?(?:next_sentence|sentence_prediction)/pooler_dense/(kernel|bias)")
 _LAST_LAYER = re.compile(r"(?:.*/)?predictions/transform/logits/(kernel|bias)")
 _VALUE = "/.ATTRIBUTES/VARIABLE_VALUE"
 
 
 def model_garden_checkpoint(prefix: str, variables: Mapping[str, StoredTensor]) -> BertCheckpoint:
-    """Returns the checkpoint that the variables of a TensorFlow 2 checkpoint make, with the config beside them.
+    """Returns the checkpoint of the variables of a TensorFlow 2 checkpoint, with the config from the same folder.
 
     Raises:
-        InputError: the variables are not those of BERT, or there is no `bert_config.json`.
+        InputError: the variables are not those of BERT, or a shape is damaged.
     """
     tensors, ignored, own_pooler = {}, [], {}
     for key, name in _variable_names(prefix, variables).items():
@@ -100,7 +100,7 @@ def model_garden_checkpoint(prefix: str, variables: Mapping[str, StoredTensor]) 
 
 
 def _variable_names(prefix: str, variables: Mapping[str, StoredTensor]) -> dict[str, str]:
-    """Returns key in the checkpoint -> the variable's own name, of the weights and not of the optimizer's slots."""
+    """Returns key in the checkpoint -> name of the variable, for weights without the optimizer's slots."""
     from google.protobuf.message import DecodeError
     from tensorflow.core.protobuf import trackable_object_graph_pb2
 
@@ -108,7 +108,7 @@ def _variable_names(prefix: str, variables: Mapping[str, StoredTensor]) -> dict[
     try:
         graph.ParseFromString(variables[OBJECT_GRAPH].read())
     except DecodeError:
-        raise InputError(f"{prefix}: the graph of objects is damaged. Copy it again.") from None
+        raise InputError(f"{prefix}: the object graph is damaged. Copy it again.") from None
     slots = {slot.slot_variable_node_id for node in graph.nodes for slot in node.slot_variables}
     names = {}
     for number, node in enumerate(graph.nodes):
@@ -120,7 +120,7 @@ def _variable_names(prefix: str, variables: Mapping[str, StoredTensor]) -> dict[
 
 
 def _our_name(name: str) -> tuple[str, str] | None:
-    """Looks up a name without the names of the models that it is in: `bert_encoder/word_embeddings/embeddings`."""
+    """Looks up a variable name without the prefixes of enclosing models: `bert_encoder/word_embeddings/embeddings`."""
     parts = name.split("/")
     for start in range(len(parts)):
         ours = _TABLE.ours("/".join(parts[start:]))
@@ -130,26 +130,28 @@ def _our_name(name: str) -> tuple[str, str] | None:
 
 
 def _last_layer(key: str, variables: Mapping[str, StoredTensor]) -> str:
-    """Returns our head for what BertTokenClassifier, BertSpanLabeler and the converter call by the same name."""
-    # BertSpanLabeler is a network in a network, so its last layer lies one object deeper.
+    """Returns our head for the last layer, which BertTokenClassifier, BertSpanLabeler and the converter name alike."""
+    # BertSpanLabeler nests a network in a network, so the path of its last layer is one object longer.
     return (
         form.SPAN_CLASSIFIER if re.search(r"layer_with_weights-1/layer_with_weights-0/", key) else form.TOKEN_CLASSIFIER
     )
 
 
 def _config(folder: str, tensors: Mapping, variables: Mapping) -> tuple[BertConfig, bool]:
-    """Returns the config of the folder, or one read off the shapes, and whether it says the casing."""
+    """Returns the config of the folder, or one derived from the shapes, and whether it states the casing."""
     if os.path.isfile(os.path.join(folder, google.CONFIG_FILE)):
         config, says_casing, _ = google.read_config(folder)
         return config, says_casing
     try:
         return _config_of_shapes(tensors, variables), False
     except (StopIteration, KeyError, IndexError, ValueError) as error:
-        raise InputError(f"{folder} holds no whole BERT, or its shapes are damaged ({error}). Copy it again.") from None
+        raise InputError(
+            f"{folder} is not a complete BERT, or its shapes are damaged ({error}). Copy it again."
+        ) from None
 
 
 def _config_of_shapes(tensors: Mapping, variables: Mapping) -> BertConfig:
-    # The heads lie apart in these checkpoints, so that everything but rates and activation can be seen.
+    # Attention heads have their own axis in these checkpoints, so shapes show everything except rates and activation.
     heads = next(variables[key].shape[1] for key in variables if re.search(r"_query_dense/kernel", key))
     layers = {name.split("/")[1] for name in tensors if name.startswith("encoder/layer_")}
     vocab_size, width = tensors[form.TOKEN_EMBEDDINGS].shape

@@ -1,4 +1,4 @@
-"""The weights of a model by their names in checkpoints, and how they come to hold what is in a checkpoint."""
+"""Accesses the weights of a model by their names in checkpoints, and initialises them from a checkpoint."""
 
 import contextlib
 import copy
@@ -15,8 +15,8 @@ from keras_bert.program.private_interfaces import private
 def model_weights(model) -> dict:
     """Returns name -> Keras variable: `encoder/layer_0/attention/query/kernel`, `masked_lm_head/output_bias`.
 
-    The names do not depend on what the model is called, nor on whether it is an encoder or has one. The matrices of
-    LoRA are no weights of their own: see `tensors_of`.
+    The names do not depend on the name of the model, nor on whether it is an encoder or contains one. The matrices of
+    LoRA are not listed: see `tensors_of`.
     """
     encoder = getattr(model, "encoder", model)
     weights = {f"{ENCODER}/{_inside(weight.path, encoder.name)}": weight for weight in encoder.weights}
@@ -27,7 +27,7 @@ def model_weights(model) -> dict:
 
 
 def tensors_of(model) -> dict[str, StoredTensor]:
-    """Returns name -> tensor; each is copied out of the model when it is read. LoRA is merged into the kernels."""
+    """Returns name -> tensor, which is copied from the model when it is read. LoRA is merged into the kernels."""
     tensors = {name: tensor_of(weight) for name, weight in model_weights(model).items()}
     names = {id(weight): name for name, weight in model_weights(model).items()}
     for layer in lora_layers(model):
@@ -38,21 +38,21 @@ def tensors_of(model) -> dict[str, StoredTensor]:
 
 @contextlib.contextmanager
 def variables_made_last() -> Iterator[list]:
-    """A block in which a model can be made, whose variables get their first values only when it ends.
+    """A context in which a model is created without initial values; they are assigned when the context ends.
 
-    Random numbers for a BASE take two seconds and its size in memory once more, and would be thrown away. The model
-    must be put into the list that the block is given.
+    So values from a checkpoint can replace the random initial values, which would take two seconds and twice the memory
+    for a BASE model. Append the model to the list that the context returns.
     """
     import keras
 
     models: list = []
     names: list = []
     try:
-        # The inner block forgets the variables of a model that failed, the outer one those whose tensors are damaged.
+        # The inner context cleans up after a failed constructor, the outer one after damaged tensors.
         with keras_as_before_on_error(), keras.StatelessScope(), keras_as_before_on_error():
             yield models
             for variable in (variable for model in models for variable in model.variables):
-                # TensorFlow would have taken the names of the layers around it, which are gone by now.
+                # TensorFlow would add the names of the enclosing layers, whose scopes have ended by now.
                 names.append((variable, variable._name))
                 variable._name = variable.path
     finally:
@@ -62,12 +62,12 @@ def variables_made_last() -> Iterator[list]:
 
 @contextlib.contextmanager
 def keras_as_before_on_error() -> Iterator[None]:
-    """A block that leaves Keras' global state as it found it when it fails.
+    """A context that restores Keras' global state if an error is raised.
 
-    Keras remembers for the whole thread which variables wait for their first values, and how many layers have had which
-    name. What a failed model left there would fail again in the next model that is made.
+    Keras keeps, for the whole thread, the variables without initial values and the counts of layer names. The remains
+    of a failed model would make the next model fail too.
     """
-    # Keras has no public way to look at this; `clear_session` would forget the user's own models too.
+    # Keras has no public access to this state; `clear_session` would reset the user's own models too.
     tracker = private("keras.src.backend.common.global_state.GLOBAL_STATE_TRACKER")
 
     before = {
@@ -84,15 +84,15 @@ def keras_as_before_on_error() -> Iterator[None]:
 
 
 def start_as(weight, tensor: StoredTensor) -> None:
-    """Lets a variable of a model that is being made in `variables_made_last` start as a tensor."""
-    # Keras has no public way to say this. It keeps the initializer of such a variable until the block ends.
+    """Sets the initial value of a variable, for a model that is created in `variables_made_last`."""
+    # Keras has no public way to do this. It keeps the initializer of such a variable until the context ends.
     if weight._initializer is None:
         raise RuntimeError(f"This version of Keras has given {weight.path} its first value too early.")
     weight._initializer = lambda shape, dtype=None: tensor.read().astype(numpy_dtype(dtype or weight.dtype), copy=False)
 
 
 def tensor_of(weight) -> StoredTensor:
-    """Returns a variable as a tensor that is copied out of it when it is read."""
+    """Returns a tensor that is copied from the variable when it is read."""
     from keras import ops
 
     return StoredTensor(tuple(weight.shape), weight.dtype, lambda: np.asarray(ops.convert_to_numpy(weight)))

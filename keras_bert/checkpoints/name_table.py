@@ -1,4 +1,4 @@
-"""Our names of weights, those of another format, and how the same numbers lie in both."""
+"""Maps our names of weights to those of another format, and converts between the layouts."""
 
 import re
 from collections.abc import Iterable
@@ -10,7 +10,7 @@ from keras_bert.checkpoints.checkpoint import StoredTensor
 
 SAME = "same"
 TRANSPOSED = "transposed"  # [inputs, outputs] here, [outputs, inputs] there
-# Keras' own MultiHeadAttention keeps the heads apart: N heads of size D.
+# Keras' own MultiHeadAttention has an axis for the heads: N heads of size D.
 HEADS_OUT = "heads out"  # [H, N * D] here, [H, N, D] there
 HEADS_IN = "heads in"  # [N * D, H] here, [N, D, H] there
 HEADS_BIAS = "heads bias"  # [N * D] here, [N, D] there
@@ -18,7 +18,7 @@ _HEAD_AXES = {HEADS_OUT: ("inputs", "heads"), HEADS_IN: ("heads", "outputs"), HE
 
 
 class Row(NamedTuple):
-    """A weight's two names. `*` in both stands for the number of the layer."""
+    """One weight in both formats. `*` in both names stands for the number of the layer."""
 
     ours: str
     theirs: str
@@ -26,7 +26,7 @@ class Row(NamedTuple):
 
 
 class NameTable:
-    """The names of one format.
+    """The weight names of one format.
 
     Example:
         >>> table = NameTable([Row("encoder/layer_*/x", "h.*.x.weight", TRANSPOSED)])
@@ -40,16 +40,16 @@ class NameTable:
         self._by_theirs = [(_pattern(row.theirs), row.ours, row.layout) for row in rows]
 
     def ours(self, theirs: str) -> tuple[str, str] | None:
-        """Returns our name and the layout for their name, or None."""
+        """Returns our name for their name, and the layout; None if the name is unknown."""
         return _look_up(self._by_theirs, theirs)
 
     def theirs(self, ours: str) -> tuple[str, str] | None:
-        """Returns their name and the layout for our name, or None."""
+        """Returns their name for our name, and the layout; None if the name is unknown."""
         return _look_up(self._by_ours, ours)
 
 
 def to_ours(tensor: StoredTensor, layout: str) -> StoredTensor:
-    """Returns a tensor of another format as it lies here."""
+    """Converts a tensor from the layout of another format to ours."""
     shape = tensor.shape
     if layout == TRANSPOSED:
         return tensor.changed(shape[::-1], np.transpose)
@@ -61,7 +61,7 @@ def to_ours(tensor: StoredTensor, layout: str) -> StoredTensor:
 
 
 def to_theirs(tensor: StoredTensor, layout: str) -> StoredTensor:
-    """Returns a tensor of ours as it lies in the other format. No writer needs the heads apart."""
+    """Converts one of our tensors to the layout of another format. Layouts with an axis for heads are not supported."""
     return tensor.changed(tensor.shape[::-1], np.transpose) if layout == TRANSPOSED else tensor
 
 

@@ -1,4 +1,4 @@
-"""What Adam remembers of a model in training, for the formats that have a place for it."""
+"""The moments of a model's Adam optimizer, for formats that can hold them."""
 
 import numpy as np
 
@@ -9,13 +9,13 @@ from keras_bert.program.errors import InputError
 
 
 def adam_slots_of(model) -> AdamSlots:
-    """Returns the slots of the `AdamW` that a model was compiled with; each is copied out when it is read.
+    """Returns the moments of the `AdamW` that a model was compiled with. They are copied when they are read.
 
     Raises:
-        InputError: it was compiled with another optimizer or with none, or has not been trained since.
+        InputError: the model has no or another optimizer, or has not been trained since `compile`.
     """
     optimizer = getattr(model, "optimizer", None)
-    optimizer = getattr(optimizer, "inner_optimizer", optimizer)  # what a LossScaleOptimizer wraps
+    optimizer = getattr(optimizer, "inner_optimizer", optimizer)  # unwraps a LossScaleOptimizer
     if not isinstance(optimizer, AdamW):
         has = "no optimizer" if optimizer is None else type(optimizer).__name__
         raise InputError(

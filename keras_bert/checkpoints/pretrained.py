@@ -1,4 +1,4 @@
-"""Models out of checkpoints of any format, and back into them."""
+"""Loads models from checkpoints of any format, and saves them."""
 
 import inspect
 import os
@@ -34,29 +34,29 @@ def from_pretrained(
     """Returns a model with the weights of a checkpoint of any format.
 
     Args:
-        model_class: the class to make; `None` makes the one that was saved, or that fits the heads.
+        model_class: the class of the model; `None` selects the saved class, or the one that fits the heads.
         path: see `formats.read_checkpoint`.
-        max_position_embeddings: cuts the table of positions, or extends it by repeating it.
-        new_tokens: tokens to add to the vocabulary; each starts as the mean of the pieces that it was cut into.
-        keep_layers: the numbers of the layers to take, from 0; a small model then starts as a part of a large one.
-        do_lower_case: the casing, where the files do not say it or say it wrongly.
+        max_position_embeddings: number of positions; the position table is cut, or extended by repeating it.
+        new_tokens: tokens to add to the vocabulary; each embedding starts as the mean of the token's current pieces.
+        keep_layers: the numbers of the layers to keep, from 0, to start a small model from a large one.
+        do_lower_case: the casing, if the files do not state it or state it wrongly.
         trust_pickle: whether a `pytorch_model.bin` may run code.
-        **arguments: what the constructor takes beside the config, such as `labels`. The default is what was saved.
+        **arguments: constructor arguments besides the config, such as `labels`. By default those that were saved.
 
     Returns:
-        The model; its `vocabulary` is that of the checkpoint, or None. One printed line says what was loaded, what is
-        new and what was ignored; a model folder that has all weights needs none. While nothing has trained the new
-        parts, the model warns when it is asked, see `BertModel.warn_if_untrained`.
+        The model; its `vocabulary` is that of the checkpoint, or None. Unless a model folder has all weights, one
+        printed line reports which parts were loaded, newly initialised and ignored. Until new parts are trained,
+        predictions raise a warning, see `BertModel.warn_if_untrained`.
 
     Raises:
-        InputError: what is there cannot be read, or is not what the class needs.
+        InputError: the checkpoint cannot be read, or does not have the weights that the class needs.
     """
     checkpoint = formats.read_checkpoint(path, do_lower_case, trust_pickle)
     return model_of(model_class, resized(checkpoint, max_position_embeddings, new_tokens, keep_layers), **arguments)
 
 
 def model_of(model_class: type | None, checkpoint: BertCheckpoint, **arguments):
-    """Returns a model with the weights of a checkpoint that is open already; see `from_pretrained`."""
+    """Returns a model with the weights of a `BertCheckpoint`; see `from_pretrained`."""
     if model_class is None:
         model_class, saved_arguments = (
             (checkpoint.model_class, checkpoint.arguments) if checkpoint.model_class else class_for(checkpoint)
@@ -80,21 +80,22 @@ def save_pretrained(
     format: str = "keras_bert",
     include_optimizer: bool = False,
 ) -> None:
-    """Writes a model in one of the formats of `formats.WRITERS`, whole or not at all.
+    """Writes a model in one of the formats of `formats.WRITERS`, atomically.
 
-    Parts that `from_pretrained` has newly initialised and nothing has trained are left out, which is said: random
-    weights in a file look like trained ones. Whoever loads the folder gets new ones and is told so.
+    Newly initialised parts that have not been trained are left out, with a message, since random weights in a file look
+    like trained ones. Loading the folder initialises them again and reports it.
 
     Args:
         model: a `BertEncoder` or a task model.
         path: a new or empty folder.
-        vocabulary: the default is `model.vocabulary`; without either, the folder has no vocabulary.
+        vocabulary: by default `model.vocabulary`. If both are None, the folder has no vocabulary.
         format: `keras_bert`, a model folder; `google`, a TensorFlow 1 checkpoint; `huggingface`.
-        include_optimizer: whether Google's format also gets what `AdamW` remembers, as its `optimization.py` names it.
+        include_optimizer: whether to write the moments of `AdamW` too, named as in Google's `optimization.py`; in
+            Google's format only.
 
     Raises:
-        InputError: `path` is not empty or cannot be written to, vocabulary and config disagree, or the format cannot
-            hold this model or its optimizer.
+        InputError: `path` is not empty or cannot be written to, vocabulary and config contradict each other, or the
+            format cannot hold this model or its optimizer.
     """
     checkpoint = checkpoint_of(model, vocabulary)
     untrained = _untrained_parts(model)
@@ -105,14 +106,14 @@ def save_pretrained(
     for note in formats.write_checkpoint(checkpoint, path, format):
         print(f"{os.fspath(path)}: {note}")
     if model.new_parts.untrained():
-        print(f"{os.fspath(path)}: left out, because nothing has trained it: {_names(model.new_parts.untrained())}")
+        print(f"{os.fspath(path)}: left out, because it is not trained: {_names(model.new_parts.untrained())}")
 
 
 def checkpoint_of(model, vocabulary: TokenTable | None = None) -> BertCheckpoint:
-    """Returns the checkpoint that saving a model would write, with LoRA merged. Tensors are copied when they are read.
+    """Returns a model as a `BertCheckpoint`, with LoRA merged into the kernels. Tensors are copied when they are read.
 
     Raises:
-        InputError: vocabulary and config disagree.
+        InputError: vocabulary and config contradict each other.
     """
     vocabulary = vocabulary or model.vocabulary
     if vocabulary is not None:
@@ -134,7 +135,7 @@ def checkpoint_of(model, vocabulary: TokenTable | None = None) -> BertCheckpoint
 
 
 def _arguments(model_class: type, checkpoint: BertCheckpoint, given: Mapping) -> tuple[dict, BertCheckpoint]:
-    """Returns the constructor's arguments, and the checkpoint without a head that is of other labels."""
+    """Returns the constructor arguments, and the checkpoint; a head for other labels is removed from it."""
     arguments = {key: list(value) if isinstance(value, tuple) else value for key, value in given.items()}
     if model_class is checkpoint.model_class:
         arguments = {**checkpoint.arguments, **arguments}
@@ -151,7 +152,7 @@ def _arguments(model_class: type, checkpoint: BertCheckpoint, given: Mapping) ->
     if "labels" not in arguments:
         if not has_head or not checkpoint.labels:
             raise InputError(
-                f"{model_class.__name__} needs labels, and {checkpoint.path} ({checkpoint.kind}) has none: give "
+                f"{model_class.__name__} needs labels, but {checkpoint.path} ({checkpoint.kind}) has none. Give "
                 "labels=[...]."
             )
         arguments["labels"] = list(checkpoint.labels)
@@ -184,13 +185,13 @@ def _sentence_arguments(model_class: type, checkpoint: BertCheckpoint, has_pooli
 
 
 def _same_labels(given: tuple, stored: tuple) -> bool:
-    """Labels that were made up for a checkpoint without names, LABEL_0 and so on, are the same as any."""
+    """Returns whether labels are equal. Placeholders such as LABEL_0 are equal to any labels."""
     made_up = tuple(f"LABEL_{number}" for number in range(len(stored)))
     return given == stored or (stored == made_up and len(given) == len(stored))
 
 
 def _load(model, checkpoint: BertCheckpoint) -> tuple[set[str], set[str]]:
-    """Lets the variables of a model start as the tensors of a checkpoint; returns the new and the loaded parts."""
+    """Initialises the variables of a model from a checkpoint; returns the new and the loaded parts."""
     weights = model_weights(model)
     fitting = {
         name
@@ -203,8 +204,8 @@ def _load(model, checkpoint: BertCheckpoint) -> tuple[set[str], set[str]]:
     if ENCODER not in loaded:
         wrong = next(name for name in weights if part_of(name) == ENCODER and name not in fitting)
         raise InputError(
-            f"{checkpoint.path} ({checkpoint.kind}) does not have {wrong} of the shape {list(weights[wrong].shape)} "
-            f"that {type(model).__name__} needs."
+            f"{checkpoint.path} ({checkpoint.kind}) does not have {wrong} with the shape {list(weights[wrong].shape)}, "
+            f"which {type(model).__name__} needs."
         )
     for name, weight in weights.items():
         if part_of(name) in loaded:
@@ -213,7 +214,7 @@ def _load(model, checkpoint: BertCheckpoint) -> tuple[set[str], set[str]]:
 
 
 def _remember_new_parts(model, checkpoint: BertCheckpoint, new: set[str]) -> None:
-    """Records in a model and its encoder which of their parts the checkpoint lacked."""
+    """Records in a model and its encoder which of their parts are not in the checkpoint."""
     weights: dict[str, list] = {}
     for name, weight in model_weights(model).items():
         weights.setdefault(part_of(name), []).append(weight)
@@ -223,7 +224,7 @@ def _remember_new_parts(model, checkpoint: BertCheckpoint, new: set[str]) -> Non
 
 
 def _untrained_parts(model) -> set[str]:
-    """Returns the new parts of a model that were never trained, unused parts included."""
+    """Returns the new, untrained parts of a model, including parts that it does not use."""
     parts = set(model.new_parts.untrained())
     return parts if model.uses_pooler else parts | set(model.encoder.new_parts.untrained())
 

@@ -1,4 +1,4 @@
-"""Checkpoints with more or fewer positions, with more tokens, with fewer layers."""
+"""Changes the number of positions, tokens and layers of checkpoints."""
 
 import os
 import re
@@ -35,7 +35,7 @@ def resized(
 
 
 def read_new_tokens(path: str | os.PathLike) -> list[str]:
-    """Returns the tokens of a file, one a line; blank lines count for nothing."""
+    """Returns the tokens of a file with one token per line. Blank lines are skipped."""
     try:
         with open(path, encoding="utf-8") as file:
             return [line.strip() for line in file if line.strip()]
@@ -44,14 +44,14 @@ def read_new_tokens(path: str | os.PathLike) -> list[str]:
 
 
 def with_positions(checkpoint: BertCheckpoint, count: int) -> BertCheckpoint:
-    """Returns the checkpoint with the first `count` rows of positions; beyond the last one the table starts again.
+    """Returns the checkpoint with `count` positions. A longer table repeats the existing rows from the first on.
 
-    Repeating keeps what the model has learnt of near neighbours, and trains faster than random rows.
+    Repetition preserves what the model has learnt about neighbouring positions, and trains faster than random rows.
 
     Reference: Beltagy et al., 2020 (Longformer), section 5.
     """
     config = checkpoint.config.replace(max_position_embeddings=count)
-    offset = config.position_offset  # the rows before the first position stay
+    offset = config.position_offset  # the rows before the first position are kept
     table = checkpoint.tensors[POSITION_EMBEDDINGS].changed(
         (count, config.embedding_size),
         lambda rows: rows[np.r_[:offset, offset + np.arange(count - offset) % (len(rows) - offset)]],
@@ -60,24 +60,24 @@ def with_positions(checkpoint: BertCheckpoint, count: int) -> BertCheckpoint:
 
 
 def with_layers(checkpoint: BertCheckpoint, keep: Sequence[int]) -> BertCheckpoint:
-    """Returns the checkpoint with some of its layers, numbered anew in the order in which they are given.
+    """Returns the checkpoint with the layers `keep`, renumbered in the given order.
 
     with_layers(checkpoint_of_six_layers, [0, 2, 4]).config.num_hidden_layers
     # 3
 
     Raises:
-        InputError: there is no such layer, or none is kept.
+        InputError: a layer does not exist, `keep` is empty, or layers share weights.
 
     Reference: Sanh et al., 2019 (DistilBERT), section 3, which starts with every second layer of the teacher.
     """
     keep, count = [int(number) for number in keep], checkpoint.config.num_hidden_layers
     if checkpoint.config.shares_layers or checkpoint.config.inner_group_num > 1:
         raise InputError(
-            f"{checkpoint.path}: keep_layers needs layers with weights of their own. This model's {count} layers are "
-            f"in {checkpoint.config.num_hidden_groups} groups that share them (num_hidden_groups)."
+            f"{checkpoint.path}: keep_layers needs layers that do not share weights. Received: {count} layers in "
+            f"{checkpoint.config.num_hidden_groups} groups that share weights (num_hidden_groups)."
         )
     if not keep or not all(0 <= number < count for number in keep):
-        raise InputError(f"keep_layers must be numbers from 0 to {count - 1}, one at least. Received: {list(keep)}")
+        raise InputError(f"keep_layers must be one or more numbers from 0 to {count - 1}. Received: {list(keep)}")
     tensors = {}
     for name, tensor in checkpoint.tensors.items():
         match = _LAYER.fullmatch(name)
@@ -92,22 +92,24 @@ def with_layers(checkpoint: BertCheckpoint, keep: Sequence[int]) -> BertCheckpoi
 
 
 def with_new_tokens(checkpoint: BertCheckpoint, tokens: Sequence[str]) -> BertCheckpoint:
-    """Returns the checkpoint with more tokens; each starts as the mean of the pieces that it was cut into until now.
+    """Returns the checkpoint with more tokens. Each embedding starts as the mean of the token's current pieces.
 
     Raises:
-        InputError: there is no vocabulary, or a token is there already.
+        InputError: there is no WordPiece vocabulary, or it already has one of the tokens.
     """
     old = checkpoint.vocabulary
     if old is None:
         raise InputError(f"{checkpoint.path} has no vocabulary, so no tokens can be added to it.")
     if not isinstance(old, Vocabulary):
         raise InputError(
-            f"{checkpoint.path} has no WordPiece vocabulary. Tokens can be added to WordPiece vocabularies only: other "
-            "kinds would need merges or scores for them."
+            f"{checkpoint.path} has no WordPiece vocabulary. Tokens can be added to WordPiece vocabularies only, since "
+            "other kinds need merges or scores for new tokens."
         )
     known = [token for token in tokens if token in old.ids]
     if known:
-        raise InputError(f"{checkpoint.path}: the vocabulary has {', '.join(known[:5])} already.")
+        raise InputError(
+            f"{checkpoint.path}: the vocabulary already has {', '.join(known[:5])}. Leave these out of new_tokens."
+        )
     vocabulary = Vocabulary([*old.tokens, *tokens])
     tokenizer = WordPieceTokenizer(old, checkpoint.config.do_lower_case)
     pieces = [tokenizer.encode(token.removeprefix("##")) or [old.unk_id] for token in tokens]

@@ -1,7 +1,7 @@
 """`.safetensors` files: eight bytes of length, a JSON header, and the bytes of the tensors.
 
-Read and written here, tensor by tensor. The `safetensors` package takes all tensors at once to write a file, which
-would hold a whole model in memory, and maps a file into memory to read it, which a memory limit counts as another.
+This module reads and writes tensor by tensor. The `safetensors` package needs all tensors in memory to write a file,
+and maps the whole file into memory to read it, which counts towards memory limits.
 
 Reference: huggingface/safetensors, "Format".
 """
@@ -39,10 +39,10 @@ _ALIGNMENT = 8
 
 
 def read_safetensors(path: str | os.PathLike) -> dict[str, StoredTensor]:
-    """Returns name -> tensor, in the order of the file; only the header is read now.
+    """Returns name -> tensor, in the order of the file. Only the header is read; tensors are read on demand.
 
     Raises:
-        InputError: the file is missing, a git-lfs pointer, cut off or no safetensors file.
+        InputError: the file is missing, a git-lfs pointer, cut off or not a safetensors file.
     """
     path = os.fspath(path)
     check_stored_file(path)
@@ -61,23 +61,23 @@ def read_safetensors(path: str | os.PathLike) -> dict[str, StoredTensor]:
     end = 0
     for start, next_end in sorted(entry["data_offsets"] for entry in header.values()):
         if start != end:
-            raise InputError(f"{path} is damaged: by its header, tensors overlap or leave a gap. Copy it again.")
+            raise InputError(f"{path} is damaged: in its header, tensors overlap or leave a gap. Copy it again.")
         end = next_end
     if size != 8 + length + end:
         raise InputError(
-            f"{path} is damaged: it has {size:,} bytes, and its header speaks of {8 + length + end:,}. Copy it again."
+            f"{path} is damaged: it has {size:,} bytes, but its header describes {8 + length + end:,}. Copy it again."
         )
     return found
 
 
 def write_safetensors(file: IO[bytes], tensors: Mapping[str, StoredTensor], metadata: Mapping[str, str]) -> None:
-    """Writes tensors into an open binary file, reading them one by one, widest type first as the format wants it."""
+    """Writes tensors to an open binary file, one by one. As the format requires, the widest dtypes come first."""
     names = sorted(tensors, key=lambda name: (-numpy_dtype(tensors[name].dtype).itemsize, name))
     header, offset = {"__metadata__": dict(metadata)}, 0
     for name in names:
         tensor = tensors[name]
         if tensor.dtype not in _NAMES:
-            raise InputError(f"safetensors files hold no {tensor.dtype}, which is the type of {name}.")
+            raise InputError(f"safetensors files cannot hold the dtype {tensor.dtype} of {name}.")
         header[name] = {
             "dtype": _NAMES[tensor.dtype],
             "shape": list(tensor.shape),
@@ -92,7 +92,7 @@ def write_safetensors(file: IO[bytes], tensors: Mapping[str, StoredTensor], meta
 
 
 def write_array(file: IO[bytes], array: np.ndarray) -> None:
-    """Writes the bytes of an array in C order and little-endian, without a copy where they lie so already."""
+    """Writes an array in C order and little-endian. It is copied only if it is in another layout."""
     array = np.ascontiguousarray(array)
     if array.dtype.byteorder == ">":
         array = array.astype(array.dtype.newbyteorder("<"))
@@ -102,7 +102,7 @@ def write_array(file: IO[bytes], array: np.ndarray) -> None:
 def _stored(path: str, data_start: int, entry: Mapping) -> StoredTensor:
     shape, (start, end), dtype = tuple(entry["shape"]), entry["data_offsets"], _DTYPES[entry["dtype"]]
     if any(type(number) is not int or number < 0 for number in (start, end, *shape)):
-        raise ValueError("sizes and places are whole numbers from 0")
+        raise ValueError("shapes and offsets must be whole numbers from 0")
     tensor = StoredTensor(shape, dtype, lambda: read_array(path, data_start + start, shape, dtype))
     if end - start != tensor.num_bytes:
         raise ValueError(f"{end - start} bytes for the shape {list(shape)}")
@@ -110,7 +110,7 @@ def _stored(path: str, data_start: int, entry: Mapping) -> StoredTensor:
 
 
 def read_array(path: str, offset: int, shape: tuple[int, ...], dtype: str) -> np.ndarray:
-    """Returns the array that lies at that place of a file, little-endian."""
+    """Reads a little-endian array at `offset` bytes of a file."""
     count = math.prod(shape)
     array = np.fromfile(path, numpy_dtype(dtype), count, offset=offset)
     if array.size != count:

@@ -1,8 +1,8 @@
-"""Pickles of tensors, taken step by step, without Python's unpickler: nothing that a pickle asks for is run.
+"""Reads pickles of tensors without Python's unpickler, so that no code in the pickle is run.
 
-A pickle is a program for a small machine with a stack and a memo. This is that machine with the steps that `torch.save`
-uses for dictionaries of tensors. The keys of dictionaries are strings and numbers: Python hashes nested tuples by
-recursion in C, and deep ones would end the process.
+A pickle is a program for a small virtual machine with a stack and a memo. This is such a machine, limited to the
+opcodes that `torch.save` uses for dictionaries of tensors. The keys of dictionaries must be strings or numbers: Python
+hashes nested tuples by recursion in C, so deep tuples would crash the process.
 
 Reference: CPython `Lib/pickletools.py`, which also takes the bytes apart.
 """
@@ -38,14 +38,14 @@ _MOST_AXES = 32
 
 
 class Storage(NamedTuple):
-    """The numbers of one or several tensors: NumPy's name of their type, and the name of their bytes in the file."""
+    """The data of one or several tensors: NumPy's name of the dtype, and the name of the data in the file."""
 
     dtype: str
     name: str
 
 
 class Tensor(NamedTuple):
-    """A tensor in a storage: its first number, its shape and its strides, all counted in numbers."""
+    """A tensor in a storage: the index of its first element, its shape, and its strides in elements."""
 
     storage: Storage
     first: int
@@ -54,7 +54,7 @@ class Tensor(NamedTuple):
 
 
 def make_storage(key: Any) -> Storage:
-    """Returns what torch's key of a storage names: ("storage", type, name, device, number of elements, ...)."""
+    """Returns the storage for torch's storage key, ("storage", type, name, device, number of elements, ...)."""
     if not isinstance(key, tuple) or len(key) < 3 or not all(isinstance(part, str) for part in key[:3]):
         raise ValueError("a storage without type and name")
     if key[1] not in STORAGE_TYPES.values():
@@ -63,7 +63,7 @@ def make_storage(key: Any) -> Storage:
 
 
 def make_tensor(storage: Any, first: Any, shape: Any, strides: Any, *_: Any) -> Tensor:
-    """Returns the tensor that `torch._utils._rebuild_tensor_v2` would make."""
+    """Returns a tensor, with the arguments of `torch._utils._rebuild_tensor_v2`."""
     if not isinstance(storage, Storage) or not isinstance(shape, tuple) or not isinstance(strides, tuple):
         raise ValueError("a tensor without storage, shape and strides")
     if len(shape) != len(strides) or len(shape) > _MOST_AXES:
@@ -79,15 +79,15 @@ def make_parameter(data: Any, *_: Any) -> Any:
 
 
 def make_dictionary(*pairs: list) -> dict:
-    """Returns the dictionary of an `OrderedDict`, which Python 2 made of a list of pairs."""
+    """Returns the dictionary of an `OrderedDict`; Python 2 pickled it as a list of pairs."""
     found: dict = {}
     for items in pairs:
         _fill(found, _checked(items, list))
-        items.clear()  # else one list in a small file could be made into any number of dictionaries
+        items.clear()  # so that a small file cannot create many dictionaries from one list
     return found
 
 
-# What stands for the names in a pickle of tensors.
+# (module, name) in a pickle -> our function that replaces it.
 KNOWN_NAMES: dict[tuple[str, str], Any] = {
     ("collections", "OrderedDict"): make_dictionary,
     ("torch._utils", "_rebuild_tensor_v2"): make_tensor,
@@ -99,15 +99,15 @@ KNOWN_NAMES: dict[tuple[str, str], Any] = {
 def read_tensor_pickle(
     file: io.BytesIO, find: Callable[[str, str], Any], storage: Callable[[Any], Storage] = make_storage
 ) -> Any:
-    """Returns the object that a pickle of tensors builds. The file is left at the end of the pickle.
+    """Returns the object that a pickle of tensors describes, and leaves the file position after the pickle.
 
     Args:
-        file: the bytes, in memory.
-        find: (module, name) -> what `KNOWN_NAMES` has for it, or an error.
-        storage: makes a storage of torch's key.
+        file: a binary file in memory.
+        find: function (module, name) -> entry of `KNOWN_NAMES`; it raises an error for other names.
+        storage: converts torch's storage key to a `Storage`.
 
     Raises:
-        Exception: of many kinds, where the pickle is damaged or takes a step that pickles of tensors do not take.
+        Exception: of many kinds, if the pickle is damaged or has an opcode that pickles of tensors do not use.
     """
     stack: list = []
     marks: list[int] = []
@@ -158,13 +158,13 @@ def read_tensor_pickle(
             last(1)  # attributes of a dictionary, such as the versions of torch's modules
             _checked(stack[-1], dict)
         elif step not in ("PROTO", "FRAME", "STOP"):
-            raise ValueError(f"the step {step}, which is in no pickle of tensors")
+            raise ValueError(f"the opcode {step}, which pickles of tensors do not use")
     return stack.pop()
 
 
 def _checked(value: Any, kind: type) -> Any:
     if not isinstance(value, kind):
-        raise ValueError(f"a {type(value).__name__} in the place of a {kind.__name__}")
+        raise ValueError(f"a {type(value).__name__} instead of a {kind.__name__}")
     return value
 
 

@@ -1,9 +1,8 @@
 """TensorFlow checkpoints: `<prefix>.index` and `<prefix>.data-00000-of-00001`.
 
-They are read here, because TensorFlow ends the process when an index states a shape that cannot be. They are written
-here, because TensorFlow's own op wants all tensors of a file in memory at once. A file of data is the tensors' bytes
-one after the other, in the order of their names; the index is a table in LevelDB's format from name to place and
-checksum.
+TensorFlow's own reader aborts the process if an index states an impossible shape, and its writer needs all tensors in
+memory at once. So this module reads and writes these files itself. A data file has the bytes of the tensors in the
+order of their names. The index is a table in LevelDB's format: name -> offset and checksum.
 
 Reference: tensorflow `core/util/tensor_bundle/tensor_bundle.h`, `core/lib/io/format.h`; LevelDB `doc/table_format.md`.
 """
@@ -34,9 +33,9 @@ _NUMBERS = {
 
 
 def read_tensorflow_checkpoint(prefix: str) -> dict[str, StoredTensor]:
-    """Returns name -> tensor; the bytes are read later, one tensor at a time.
+    """Returns name -> tensor. Tensors are read on demand.
 
-    The graph of objects, the one string that is read, comes as `bytes`.
+    The object graph, the only string tensor, is read as `bytes`.
 
     Raises:
         InputError: a file is missing, a git-lfs pointer, cut off or damaged.
@@ -48,7 +47,7 @@ def read_tensorflow_checkpoint(prefix: str) -> dict[str, StoredTensor]:
 
 
 def _stored(prefix: str, num_shards: int, entry: IndexEntry) -> StoredTensor:
-    """Returns a tensor, whose bytes must be as many as its shape says and lie in its file."""
+    """Returns a tensor, after checking that its shape fits its size and that its file is long enough."""
     from tensorflow.core.framework import types_pb2
 
     path = f"{prefix}.data-{entry.shard:05d}-of-{num_shards:05d}"
@@ -70,7 +69,7 @@ def _stored(prefix: str, num_shards: int, entry: IndexEntry) -> StoredTensor:
     def read() -> np.ndarray | bytes:
         if not is_whole and not is_graph:
             raise InputError(
-                f"{prefix}: {entry.name} is stored in parts or is no numbers ({dtype}), which is not read here."
+                f"{prefix}: {entry.name} is stored in slices or is not numeric ({dtype}), which is not supported."
             )
         if is_graph:
             return _string(
@@ -78,22 +77,22 @@ def _stored(prefix: str, num_shards: int, entry: IndexEntry) -> StoredTensor:
             )
         array = read_array(path, entry.offset, entry.shape, dtype)
         if masked_crc32c(array.reshape(-1).view(np.uint8).data) != entry.checksum:
-            raise damaged("its checksum is another")
+            raise damaged("its checksum is wrong")
         return array
 
     return StoredTensor(entry.shape, dtype, read)
 
 
 def _string(data: bytes, checksum: int, damaged: Callable[[str], InputError]) -> bytes:
-    """Returns the one string of a tensor: its length, the length's checksum and its bytes are stored."""
+    """Returns the string of a scalar string tensor, stored as its length, a checksum of the length, and its bytes."""
     try:
         length, place = read_varint(data, 0)
     except (IndexError, ValueError):
-        raise damaged("its length is not there") from None
+        raise damaged("it does not start with its length") from None
     text = data[place + 4 :]
-    # What is summed up is the length in 32 bits, and then the bytes as they are stored behind it.
+    # The checksum covers the length as 32 bits, followed by the stored bytes after the length.
     if length != len(text) or length >= 2**32 or masked_crc32c(struct.pack("<I", length) + data[place:]) != checksum:
-        raise damaged("its checksum is another")
+        raise damaged("its checksum is wrong")
     return text
 
 
@@ -133,7 +132,7 @@ def write_tensorflow_checkpoint(prefix: str, tensors: Mapping[str, StoredTensor]
 def _dtype_number(types_pb2, dtype: str, name: str) -> int:
     code = {"float64": "DT_DOUBLE", "float32": "DT_FLOAT", "float16": "DT_HALF"}.get(dtype, f"DT_{dtype.upper()}")
     if code not in types_pb2.DataType.keys():  # noqa: SIM118 - an enum of protobuf is no dictionary
-        raise InputError(f"TensorFlow checkpoints hold no {dtype}, which is the type of {name}.")
+        raise InputError(f"TensorFlow checkpoints cannot hold the dtype {dtype} of {name}.")
     return types_pb2.DataType.Value(code)
 
 
@@ -142,7 +141,7 @@ def _check_data_files(prefix: str) -> None:
     files = [file for file in os.listdir(folder or ".") if file.startswith(f"{name}.data-")]
     if not files:
         raise InputError(
-            f"{prefix}.index is there and {prefix}.data-00000-of-00001 is not. Copy all files of a checkpoint."
+            f"{prefix}.index exists, but {prefix}.data-00000-of-00001 is missing. Copy all files of a checkpoint."
         )
     for file in files:
         check_stored_file(os.path.join(folder, file))
@@ -167,7 +166,7 @@ def _table(entries: Iterable[tuple[bytes, bytes]]) -> bytes:
 
 
 def _block(entries: list[tuple[bytes, bytes]]) -> bytes:
-    """Returns entries of (0 shared bytes, length of key, length of value, key, value), then where each starts."""
+    """Returns a LevelDB block: entries (0 shared bytes, length of key, length of value, key, value), their offsets."""
     block, starts = bytearray(), []
     for key, value in entries:
         starts.append(len(block))

@@ -1,8 +1,8 @@
-"""`pytorch_model.bin`: tensors out of a pickle, without torch and without running what is in the pickle.
+"""Reads the tensors of `pytorch_model.bin` without torch and without running code from the pickle.
 
-A pickle is a program. `tensor_pickle` follows only what builds tensors; everything else is refused, unless the user
-says that the file is trusted. Both of torch's containers are read: the zip file of today and the bare stream of before
-version 1.6. What a pickle says about a tensor is held against the bytes that are there.
+A pickle is a program. `tensor_pickle` executes only the steps that build tensors, and everything else is rejected
+unless the user trusts the file. Both of torch's formats are supported: the zip file, and the bare stream of versions
+before 1.6. The shapes in the pickle are checked against the stored bytes.
 """
 
 import io
@@ -21,8 +21,8 @@ from keras_bert.checkpoints.safetensors_file import read_array
 from keras_bert.checkpoints.tensor_pickle import KNOWN_NAMES, Storage, Tensor, make_storage, read_tensor_pickle
 from keras_bert.program.errors import InputError
 
-_MAGIC_NUMBER = 0x1950A86A20F9469CFC6C  # of the bare stream
-_LONGEST_PICKLE = 4 << 20  # bytes; that of a BERT LARGE has less than 0.1 MB, since the numbers lie outside
+_MAGIC_NUMBER = 0x1950A86A20F9469CFC6C  # starts the bare stream
+_LONGEST_PICKLE = 4 << 20  # bytes; the pickle of a BERT LARGE has less than 0.1 MB, since the numbers are outside of it
 
 
 class _Location(NamedTuple):
@@ -33,14 +33,15 @@ class _Location(NamedTuple):
 
 
 def read_torch_file(path: str | os.PathLike, trust_pickle: bool = False) -> dict[str, StoredTensor]:
-    """Returns name -> tensor of a state dictionary; the tensors' bytes are read later, one by one.
+    """Returns name -> tensor of a state dictionary. Tensors are read on demand.
 
     Args:
-        trust_pickle: whether the file may import and call whatever it names. Never the default: it may do anything.
+        path: the file.
+        trust_pickle: whether the file may import and call anything. Use it only for files from a trusted source.
 
     Raises:
-        InputError: the file is missing, a git-lfs pointer, cut off or no state dictionary; a tensor reaches out of its
-            storage; or the file holds something else than tensors and is not trusted.
+        InputError: the file is missing, a git-lfs pointer, cut off or not a state dictionary; a tensor exceeds its
+            storage; or the file contains something else than tensors and is not trusted.
     """
     path = os.fspath(path)
     check_stored_file(path)
@@ -49,7 +50,7 @@ def read_torch_file(path: str | os.PathLike, trust_pickle: bool = False) -> dict
         if isinstance(content, dict) and isinstance(content.get("state_dict"), dict):
             content = content["state_dict"]
         if not isinstance(content, dict):
-            raise InputError(f"{path} holds a {type(content).__name__}, and a state dictionary was expected.")
+            raise InputError(f"{path} holds a {type(content).__name__}, but a state dictionary was expected.")
         return {
             str(name): _stored(path, name, value, locations) for name, value in content.items() if type(value) is Tensor
         }
@@ -63,13 +64,13 @@ def read_torch_file(path: str | os.PathLike, trust_pickle: bool = False) -> dict
 
 
 def _stored(path: str, name: str, tensor: Tensor, locations: Mapping[str, _Location]) -> StoredTensor:
-    """Returns a tensor of the file. It must lie within its storage, and be no larger.
+    """Returns a tensor of the file, after checking that it is inside its storage and not larger than it.
 
-    With a stride of 0, a few bytes could ask for any amount of memory.
+    Otherwise a stride of 0 could make a few bytes expand to any amount of memory.
     """
     location, shape, dtype = locations[tensor.storage.name], tensor.shape, tensor.storage.dtype
     item_size = numpy_dtype(dtype).itemsize
-    # The stride of an axis of length 1 is never used, and can be any number.
+    # The stride of an axis of length 1 is never used, so any number is valid.
     strides = [stride if size > 1 else 0 for size, stride in zip(shape, tensor.strides, strict=True)]
     reach = 0 if 0 in shape else 1 + sum((size - 1) * stride for size, stride in zip(shape, strides, strict=True))
     numbers = location.num_bytes // item_size
@@ -91,7 +92,7 @@ class _PickleReader:
     """Reads the pickles of one file and notes the storages that they name.
 
     Attributes:
-        item_sizes: the name of a storage -> the bytes of one of its numbers.
+        item_sizes: name of a storage -> bytes per element.
     """
 
     def __init__(self, path: str, trust_pickle: bool):
@@ -114,9 +115,9 @@ class _PickleReader:
         if (module, name) in KNOWN_NAMES:
             return KNOWN_NAMES[module, name]
         raise InputError(
-            f"{self._path} is a pickle that asks for {module}.{name}, which is not a tensor and could do anything on "
-            "this machine; nothing of it was run. Use the model.safetensors of this model, or, if you trust whoever "
-            "made the file, say trust_pickle."
+            f"{self._path} is a pickle that imports {module}.{name}, which is not part of a tensor and could do "
+            "anything on this machine; it was not run. Use the model.safetensors of this model, or set trust_pickle if "
+            "you trust the source of the file."
         )
 
 
@@ -138,7 +139,7 @@ def _read_zip(path: str, trust_pickle: bool) -> tuple[Any, dict[str, _Location]]
         location = _place_in_zip(archive, members[pickles[0]])
         if location.num_bytes > _LONGEST_PICKLE and not trust_pickle:
             raise InputError(
-                f"{path}: its data.pkl has {location.num_bytes:,} bytes, and no list of tensors is so long."
+                f"{path}: its data.pkl has {location.num_bytes:,} bytes, which is too long for a list of tensors."
             )
         archive.fp.seek(location.offset)
         content = _PickleReader(path, trust_pickle).load(io.BytesIO(archive.fp.read(location.num_bytes)))
@@ -152,7 +153,7 @@ def _read_zip(path: str, trust_pickle: bool) -> tuple[Any, dict[str, _Location]]
 
 
 def _place_in_zip(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> _Location:
-    """Returns where the bytes of a member are: torch stores them as they are."""
+    """Returns the location of a member's bytes, which torch stores uncompressed."""
     if member.compress_type != zipfile.ZIP_STORED or member.compress_size != member.file_size:
         raise InputError(f"{archive.filename}: {member.filename} is compressed, which torch.save never does.")
     archive.fp.seek(member.header_offset)
@@ -165,7 +166,7 @@ def _place_in_zip(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> _Locatio
 
 
 def _read_stream(path: str, trust_pickle: bool) -> tuple[Any, dict[str, _Location]]:
-    """Magic number, protocol, system, content and the storages' names, each a pickle; then the storages' bytes."""
+    """Reads magic number, protocol, system, content and storage names, each a pickle; the storages' bytes follow."""
     size, locations = os.path.getsize(path), {}
     with open(path, "rb") as file:
         pickles = file if trust_pickle else io.BytesIO(file.read(_LONGEST_PICKLE))

@@ -1,8 +1,8 @@
-"""Runs a Hugging Face folder by transformers and torch, in a process of its own. For `verification`.
+"""Runs a Hugging Face folder with transformers and torch, in a separate process. Used by `verification`.
 
     python -m keras_bert.checkpoints.transformers_outputs FOLDER CLASS TEXTS.json FEATURES.npz OUTPUTS.npz
 
-torch and TensorFlow cannot always be loaded into one process: some versions end it with an error of LLVM. This module
+torch and TensorFlow cannot always be loaded into one process: some versions crash with an LLVM error. So this module
 imports neither TensorFlow nor Keras.
 """
 
@@ -17,7 +17,7 @@ def main() -> None:
     import torch
     import transformers
 
-    transformers.logging.set_verbosity_error()  # a bare encoder has no place for the head of the folder
+    transformers.logging.set_verbosity_error()  # a bare encoder reports the folder's head as unused
     model = getattr(transformers, class_name).from_pretrained(folder).eval()
     with np.load(features) as batch, torch.no_grad():
         found = model(**{name: torch.tensor(values, dtype=torch.long) for name, values in batch.items()})

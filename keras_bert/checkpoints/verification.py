@@ -1,4 +1,4 @@
-"""Does a converted checkpoint compute what the original did? Both are run on text, by us and by their own libraries."""
+"""Compares a converted checkpoint with the original: runs both on texts, by keras_bert and by their own libraries."""
 
 import contextlib
 import importlib.metadata
@@ -29,15 +29,15 @@ TEXTS = (
 
 
 def verify(input_path: str, output_path: str, texts=TEXTS, **reading) -> Iterator[str]:
-    """Yields one line for each comparison: who computed what, and the largest difference.
+    """Yields one line for each comparison, with the largest difference.
 
-    It compares the vectors of all real tokens, those of the rows where both have a pooler, and with transformers the
-    tokens of the texts.
+    The vectors of all tokens except padding are compared, the pooled outputs if both have a pooler, and with
+    transformers also the token ids of the texts.
 
     Args:
-        input_path, output_path: what was converted, and into what.
-        texts: what they are run on. Without a vocabulary, they are run on numbers.
-        **reading: `do_lower_case` and `trust_pickle`, as they were given to read the input.
+        input_path, output_path: the original and the converted checkpoint.
+        texts: the input texts. A checkpoint without a vocabulary is run on generated ids instead.
+        **reading: `do_lower_case` and `trust_pickle`, as for reading the input.
     """
     sides = {
         "input": formats.read_checkpoint(input_path, **reading),
@@ -91,7 +91,7 @@ def _our_outputs(checkpoint: BertCheckpoint, features) -> dict[str, np.ndarray]:
     from keras_bert.checkpoints.pretrained import model_of
     from keras_bert.models.encoder import BertEncoder
 
-    with contextlib.redirect_stdout(io.StringIO()):  # what was loaded has been said before
+    with contextlib.redirect_stdout(io.StringIO()):  # hides the report, which was printed before
         outputs = model_of(BertEncoder, checkpoint)(features)
     return {name: np.asarray(value) for name, value in outputs.items()}
 
@@ -103,7 +103,7 @@ def _libraries_for(checkpoint: BertCheckpoint) -> list[tuple[str, Callable]]:
 
 
 def _run_transformers(folder: str, features, config: BertConfig, texts) -> tuple[dict[str, np.ndarray], list | None]:
-    """Returns the outputs of transformers, and the ids that its tokenizer gives for the texts; None without one.
+    """Returns the outputs of transformers, and its token ids for the texts; None without a tokenizer.
 
     Raises:
         ImportError: transformers or torch is not installed, or cannot be loaded; the message has its last line.

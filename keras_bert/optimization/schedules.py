@@ -97,8 +97,8 @@ class WarmupLinearDecay(WarmupSchedule):
 class OneFitDecay(WarmupLinearDecay):
     """The schedule of one `fit` on texts with a model that the user has not compiled.
 
-    By this class the next `fit` knows that the optimiser is not the user's, and replaces it. The class is kept when the
-    model is saved and loaded.
+    The next `fit` recognises this class, so it knows that the optimiser is not the user's and replaces it. The class is
+    kept when the model is saved and loaded.
 
     Args and Raises: as `WarmupSchedule`.
     """

@@ -64,8 +64,7 @@ def pretraining_dataset(
         seed: the same seed gives the same batches in the same order with the same masks.
         config: config of the model. Lengths and ids must fit it.
         vocabulary: vocabulary of the model. Records whose manifest names another vocabulary are refused. Records
-            without
-            masks need it: NumPy masks them on the host while they are read, differently in every epoch; see
+            without masks need it: NumPy masks them on the host while they are read, differently in every epoch; see
             `DynamicMasking`.
         masking: options for records without masks, name -> value: `masked_lm_prob`, `do_whole_word_mask`,
             `max_ngram_size` and the other fields of `MaskingOptions`, and `replacement_tokens`.

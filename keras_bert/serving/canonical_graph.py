@@ -1,8 +1,8 @@
-"""The same model gives the same `saved_model.pb`, whatever the process did before.
+"""Makes exports reproducible: a model always gives the same `saved_model.pb`, whatever the process did before.
 
-TensorFlow ends the name of every traced function with a number that counts through the life of the process, and
-orders functions by a hash of these names: a second export of the same model, or one after training, differs in every
-function. Here functions are numbered anew, in the order in which the graph calls them.
+TensorFlow ends the name of every traced function with a process-wide counter, and orders functions by a hash of these
+names. So a second export of the same model, or an export after training, differs in every function. This module numbers
+the functions anew, in the order in which the graph calls them.
 """
 
 import os
@@ -12,21 +12,21 @@ from collections.abc import Iterator, Mapping
 from keras_bert.program.atomic_output import atomic_file
 from keras_bert.program.private_interfaces import private
 
-# __inference_<name>_<number> is a traced function, <operation>_<branch>_<number> a branch of a condition, and inside a
-# branch <operation>_<number> is a value from outside.
+# __inference_<name>_<number> is a traced function, <operation>_<branch>_<number> a branch of a condition. Inside a
+# branch, <operation>_<number> is a value from outside.
 _NUMBERED_NAME = re.compile(r"^(.+)_\d+$")
-# What a loop is given and does not use ends in the number of the loop and one of its own.
+# A value that a loop is given but does not use ends in the number of the loop and a number of its own.
 _NUMBERS_AT_THE_END = re.compile(r"^(.+?)(?:_\d+)+(?:(___redundant_placeholder)\d+)?$")
 _USER_NAME = "_user_specified_name"
 
 
 def make_canonical(version_folder: str | os.PathLike, method_names: Mapping[str, str] | None = None) -> None:
-    """Renames and reorders the functions of a SavedModel in place, and writes its fingerprint anew.
+    """Renames and reorders the functions of a SavedModel in place, and rewrites its fingerprint.
 
     Args:
-        version_folder: holds `saved_model.pb`, just written by `tf.saved_model.save`.
-        method_names: signature -> what it is called with, where that is not TensorFlow Serving's Predict. A server can
-            be told to check it (`--enable_signature_method_name_check`).
+        version_folder: folder with the `saved_model.pb` that `tf.saved_model.save` has just written.
+        method_names: signature -> method name, where it is not TensorFlow Serving's Predict. Servers can check it
+            (`--enable_signature_method_name_check`).
     """
     from tensorflow.core.protobuf import saved_model_pb2
 
@@ -41,12 +41,12 @@ def make_canonical(version_folder: str | os.PathLike, method_names: Mapping[str,
                 meta_graph.signature_def[signature].method_name = method_name
     with atomic_file(path) as file:
         file.write(saved_model.SerializeToString(deterministic=True))
-    # The one that TensorFlow wrote has the hash of the graph as it was. There is no public function for this.
+    # The fingerprint of TensorFlow has the hash of the original graph. There is no public function to write it.
     private("tensorflow.python.saved_model.fingerprinting_utils.write_fingerprint")(os.fspath(version_folder))
 
 
 def _new_names(meta_graph) -> dict[str, str]:
-    """Returns old name -> new name, numbered in the order in which a walk from the top of the graph meets functions."""
+    """Returns old name -> new name. Functions are numbered in the order of a walk from the top of the graph."""
     functions = {function.signature.name: function for function in meta_graph.graph_def.library.function}
     met: dict[str, None] = {}
 
@@ -107,7 +107,7 @@ def _rename_functions(meta_graph, new_names: dict[str, str]) -> None:
         rename_in_nodes(function.node_def)
         _rename_arguments(function)
         for argument in function.arg_attr.values():
-            # A tensor that nobody named, such as a captured constant, is "named" after its number in the process.
+            # A tensor without a name, such as a captured constant, is named after a process-wide number.
             if _USER_NAME in argument.attr and argument.attr[_USER_NAME].s.isdigit():
                 del argument.attr[_USER_NAME]
     for gradient in meta_graph.graph_def.library.gradient:
@@ -134,7 +134,7 @@ def _rename_functions(meta_graph, new_names: dict[str, str]) -> None:
 
 
 def _rename_arguments(function) -> None:
-    """Gives the arguments and the results of one function their place in it as the number of their name."""
+    """Numbers the arguments and results of a function by their positions."""
     new_names = {}
     for place, argument in enumerate(function.signature.input_arg):
         new_names[argument.name] = argument.name = _numbered(argument.name, place)
@@ -142,7 +142,7 @@ def _rename_arguments(function) -> None:
         node.input[:] = [new_names.get(name, name) for name in node.input]
     results = {output: new_names.get(name, name) for output, name in function.ret.items()}
     function.ret.clear()
-    # A loop hands on what it does not change, under the name of the argument.
+    # A loop returns values that it does not change under the name of the argument.
     for place, result in enumerate(function.signature.output_arg):
         name = _numbered(result.name, place)
         function.ret[name] = results[result.name]
@@ -150,6 +150,6 @@ def _rename_arguments(function) -> None:
 
 
 def _numbered(name: str, place: int) -> str:
-    """Puts a place instead of the numbers that a name ends in, if there are any: while_5619_0, 27 -> while_27."""
+    """Replaces the numbers at the end of a name, if there are any, by a position: while_5619_0, 27 -> while_27."""
     match = _NUMBERS_AT_THE_END.match(name)
     return f"{match[1]}{match[2] or ''}_{place}" if match else name

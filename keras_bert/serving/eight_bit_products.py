@@ -1,14 +1,14 @@
-"""Dense layers that multiply 8-bit whole numbers, which processors with VNNI or AMX do several times faster.
+"""Dense layers with products of 8-bit integers, which are several times faster on processors with VNNI or AMX.
 
-The operation is TensorFlow's own, `_QuantizedMatMul`, which has no documentation. As found out against integer
-arithmetic (tests/test_eight_bit_products.py): with whole numbers x and W from -127 to 127, and `r` the value that 127
-stands for, the scale of x is r_x / 127, that of column n of W is r_W[n] / 127, and it gives
+They use TensorFlow's operation `_QuantizedMatMul`, which is undocumented. The following was found by comparison with
+integer arithmetic (tests/test_eight_bit_products.py). For integers x and W from -127 to 127, let r_x and r_W[n] be the
+values that 127 stands for in x and in column n of W. Then the operation returns
 
     activation(sum(x * W[:, n]) * r_x / 127 * r_W[n] / 127 + bias[n])
 
-in float32. The sum is exact with VNNI, with AMX and without oneDNN; elsewhere if no number of W is beyond 64.
-TensorFlow 2.20 has the operation, 2.12 does not. It is the only quantised product that takes a range for each column
-and does GELU in the same pass; with GELU as a pass of its own little would be won.
+in float32. The sum is exact with VNNI, with AMX and without oneDNN; elsewhere only if no number of W exceeds 64.
+TensorFlow 2.20 has the operation, 2.12 does not. It is the only quantised product that has a range for each column and
+applies GELU in the same pass; a separate pass for GELU would cost most of the gain.
 """
 
 import keras
@@ -21,12 +21,12 @@ from keras_bert.serving.eight_bit_weights import LARGEST, computed_by, quantize
 
 _apply_op = private("tensorflow.python.framework.op_def_library.apply_op")
 SERVING_VERSIONS = ("2.20", "2.21")
-# The activation of `BertConfig` -> what the operation does after the sum.
+# The activation of `BertConfig` -> what the operation applies to the sum.
 _FUSED = {"gelu": ["GeluApproximate"], "gelu_erf": ["GeluExact"], "relu": ["Relu"], "tanh": ["Tanh"], "linear": []}
-# A range must not be empty, and a batch may be.
+# A range must not be empty, but a batch may have zeros only.
 _SMALLEST_RANGE = 1e-30
-# Processors without VNNI add two products in 16 bits, after inputs were made positive: 2 * 255 * 64 still fits. With
-# 127 they would give wrong sums without a word.
+# Processors without VNNI make the inputs positive and add two products in 16 bits: 2 * 255 * 64 still fits. With 127
+# the sums would overflow silently.
 LARGEST_OF_KERNELS = 64
 _RANDOM_TOKENS = (16, 64)
 
@@ -34,18 +34,19 @@ _RANDOM_TOKENS = (16, 64)
 class EightBitDense:
     """A dense layer whose kernel and inputs are rounded to 8 bits.
 
-    A kernel has a range for each column, inputs have one for the whole batch: their largest absolute value, found anew
-    in every call. So an answer depends, within that rounding, on the texts that it is computed together with.
+    The kernel has a range for each column. The inputs have one range for the whole batch, their largest absolute value,
+    which is computed in every call. So an answer depends slightly, within the rounding, on the other texts of its
+    batch.
 
     Args:
-        name: of the variables.
+        name: the name of the variables.
         dense: a built `keras.layers.Dense` with a bias.
-        activation: of the layer, as `BertConfig.hidden_act` names it.
+        activation: the activation of the layer, named as in `BertConfig.hidden_act`.
         shrinking: float32 `[inputs]`, by which inputs are divided and the rows of the kernel multiplied; see
-            `outlier_sizes`. The product is the same, its rounding is not. Not given, all are 1.
+            `outlier_sizes`. This changes the rounding, but not the product. By default all are 1.
 
     Attributes:
-        stored: what a SavedModel has to hold in the place of the kernel: numbers and ranges.
+        stored: what a SavedModel has to store instead of the kernel: numbers and ranges.
 
     Call arguments:
         inputs: float32 `[M, inputs]`.
@@ -75,8 +76,8 @@ class EightBitDense:
             "_QuantizedMatMul",
             name="eight_bit_product",
             device_inputs=[numbers, tf.bitcast(self._numbers, tf.qint8), tf.convert_to_tensor(self._bias)],
-            # Smallest and largest value of each: the larger absolute one counts. TensorFlow keeps what it prepared by
-            # the address of the ranges, so these are the variable itself and nothing computed from it.
+            # The ranges are (smallest, largest); the larger absolute value counts. TensorFlow caches prepared kernels
+            # by the address of the ranges, so these must be the variable itself, not a value computed from it.
             host_inputs=[smallest, largest, ranges, ranges],
             Tdevice_outputs=[tf.float32],
             Thost_outputs=[],
@@ -98,13 +99,13 @@ class EightBitDense:
 
 
 def quantized(values):
-    """Returns whole numbers from -127 to 127, and what -127 and 127 stand for: the largest absolute value.
+    """Rounds values to integers from -127 to 127. 127 stands for the largest absolute value.
 
     Args:
         values: float32 tensor of any shape.
 
     Returns:
-        qint8 of that shape and two float32 scalars.
+        qint8 of that shape, and two float32 scalars: the values that -127 and 127 stand for.
     """
     return tf.raw_ops.QuantizeV2(
         input=values,
@@ -139,12 +140,12 @@ def eight_bit_dense_layers(model) -> list[tuple]:
 
 
 def outlier_sizes(largest: np.ndarray) -> np.ndarray:
-    """Returns by what inputs have to be divided so that none reaches beyond twice the usual size.
+    """Returns the divisors of inputs that limit each input to twice the usual size.
 
-    A few inputs of a layer are many times as large as the others in every text, and would leave these few numbers.
+    In every text, a few inputs of a layer are many times larger than the others, which would then get few integers.
 
     Args:
-        largest: float `[inputs]`, the largest absolute value that each input had.
+        largest: float `[inputs]`, the largest absolute value of each input.
 
     Returns:
         float32 `[inputs]`, 1 for most.
@@ -157,9 +158,9 @@ def outlier_sizes(largest: np.ndarray) -> np.ndarray:
 
 
 def _input_sizes(encoder, layers) -> list[np.ndarray]:
-    """Returns the largest absolute value of each input of the layers, `[inputs]`, in rows of random tokens.
+    """Returns the largest absolute value of each input of the layers, `[inputs]`, for rows of random tokens.
 
-    Which inputs are the large ones is a matter of the weights, not of the text: random tokens show it.
+    Which inputs are large depends on the weights, not on the text, so random tokens show it.
     """
     found = {}
 

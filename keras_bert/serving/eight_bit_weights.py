@@ -1,10 +1,10 @@
-"""Weights that have 8 bits on disk and 32 in memory: a SavedModel a quarter as large, which computes as before.
+"""Weights with 8 bits on disk and 32 in memory: the SavedModel has a quarter of the size and the same speed.
 
-A matrix W is stored as whole numbers from -127 to 127 and a float32 scale for each output channel (for a table of
-embeddings, for each row): W is about numbers * scale. Vectors, such as biases and those of LayerNorm, stay float32.
+A matrix W is stored as integers from -127 to 127 and a float32 scale for each output channel (for an embedding table:
+for each row), so that W is about numbers * scale. Vectors, such as biases and LayerNorm weights, stay float32.
 
-The products are made once, when a model is loaded: TensorFlow runs the initialisers of resources, as it fills lookup
-tables, after it has restored the variables. So a request costs what it costs with float32 weights.
+The products are computed once, when a model is loaded: after restoring the variables, TensorFlow runs the initialisers
+of resources, which otherwise fill lookup tables. So requests are as fast as with float32 weights.
 """
 
 import contextlib
@@ -14,16 +14,16 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-LARGEST = 127  # so that numbers lie symmetrically around 0
+LARGEST = 127  # so that the range of integers is symmetric
 
 
 def quantize(matrix: np.ndarray, axis: int, largest: int = LARGEST) -> tuple[np.ndarray, np.ndarray]:
-    """Returns whole numbers and their scales, so that numbers * scales is nearest to a matrix.
+    """Returns integers and their scales, so that numbers * scales is nearest to a matrix.
 
     Args:
         matrix: float `[rows, columns]`.
-        axis: along which values share a scale: 0 for one scale a column, 1 for one a row.
-        largest: the largest whole number.
+        axis: the axis along which values share a scale: 0 for one scale per column, 1 for one per row.
+        largest: the largest integer.
 
     Returns:
         int8 `[rows, columns]` and float32 `[1, columns]` or `[rows, 1]`.
@@ -38,15 +38,15 @@ def quantize(matrix: np.ndarray, axis: int, largest: int = LARGEST) -> tuple[np.
 
 
 class EightBitModel:
-    """A model whose matrices are computed from 8-bit ones; in all else it is the model that it is made from.
+    """A model whose matrices are computed from 8-bit integers. Otherwise it behaves as the original model.
 
     Args:
         model: a `BertModel`.
-        replaced: dense layers of it, each with what is called instead; see `eight_bit_products`. Their kernels are left
-            out, and the `stored` of what replaces them takes that place.
+        replaced: pairs of a dense layer of the model and its replacement; see `eight_bit_products`. Instead of the
+            layers' kernels, the `stored` of the replacements is stored.
 
     Attributes:
-        stored: what a SavedModel has to hold: the resources and variables, in the order of `model.weights`.
+        stored: what a SavedModel has to store: resources and variables, in the order of `model.weights`.
     """
 
     def __init__(self, model, replaced: Sequence[tuple] = ()):
@@ -91,25 +91,25 @@ def computed_by(replaced):
 
 
 class _DequantizedMatrix(tf.saved_model.experimental.TrackableResource):
-    """A float32 variable that is no part of the saved weights: loading makes it from 8-bit numbers and scales."""
+    """A float32 variable that is not saved: loading computes it from 8-bit integers and scales."""
 
     def __init__(self, name: str, weight):
         super().__init__()
         self._name = name
-        # A table of embeddings is read by rows; the columns of a kernel are its output channels.
+        # An embedding table is read by rows; the columns of a kernel are its output channels.
         numbers, scale = quantize(keras.ops.convert_to_numpy(weight), 1 if weight.name.endswith("embeddings") else 0)
         self.numbers = tf.Variable(numbers, trainable=False, name=f"{name}_numbers")
         self.scale = tf.Variable(scale, trainable=False, name=f"{name}_scale")
-        _ = self.resource_handle  # made here, and not inside the first graph that reads it
+        _ = self.resource_handle  # created here, not inside the first graph that reads it
 
     def read(self):
-        """Returns the matrix, float32; for use in a graph, where the variable exists once it is loaded."""
+        """Returns the float32 matrix. Use it in a graph only: the variable exists after loading."""
         matrix = tf.raw_ops.ReadVariableOp(resource=self.resource_handle, dtype=tf.float32)
         return tf.ensure_shape(matrix, self.numbers.shape)
 
     def _create_resource(self):
-        # A server runs this for every request and finds the variable by its name, in a memory of the model's own; the
-        # loader of Python gives the names of every model that it loads an ending of their own.
+        # A server runs this for every request and finds the variable by its name, within the memory of the model.
+        # Python's loader adds a different suffix to the names for every model that it loads.
         return tf.raw_ops.VarHandleOp(dtype=tf.float32, shape=self.numbers.shape, shared_name=self._name)
 
     def _initialize(self):

@@ -1,4 +1,4 @@
-"""A model becomes a SavedModel: text in, answer out, with nothing of Python, Keras or this package inside."""
+"""Exports a model as a SavedModel that takes texts and needs neither Python, Keras nor this package."""
 
 import contextlib
 import dataclasses
@@ -40,7 +40,7 @@ from keras_bert.tf_serving.versions import check_version_place, new_version
 from keras_bert.tokenization.kinds import graph_tokenizer, save_vocabulary
 from keras_bert.tokenization.tokenizer import GraphForm, TokenTable
 
-# What each kind of model can be asked: (model, tokenizer, options) -> name -> signature.
+# The functions that make the signatures of each model: (model, tokenizer, options) -> name -> signature.
 _SIGNATURES = {
     CrossEncoder: cross_encoder_signatures,
     SequenceClassifier: classifier_signatures,
@@ -52,9 +52,9 @@ _SIGNATURES = {
     BertEncoder: embedding_signatures,
     SentenceEncoder: sentence_signatures,
 }
-# The parts that these signatures depend on, where they are not all that the model uses.
+# The parts of a model that its signatures use, if they do not use everything.
 _NEEDED_PARTS = {BertPretrainer: (MASKED_LM,), BertEncoder: ()}
-# TensorFlow Serving's names of the calls that these signatures are for.
+# TensorFlow Serving's names of the methods that these signatures are for.
 _METHOD_NAMES = {"classify": "tensorflow/serving/classify", "regress": "tensorflow/serving/regress"}
 _TAKE_PAIRS = (SequenceClassifier, BertEncoder)
 
@@ -68,28 +68,28 @@ def export_for_serving(
     compute: str | None = None,
     **options,
 ) -> str:
-    """Writes the next version of a SavedModel that TensorFlow Serving takes, and returns its folder.
+    """Writes the next version of a SavedModel for TensorFlow Serving, and returns its folder.
 
-    What it answers is described in `keras_bert.serving.signatures`. The tokenizer is in the graph; its files and
-    `bert_config.json` lie in its `assets` for people and clients. The same model gives the same bytes, except for
-    `fingerprint.pb`, which holds a random number. What was written is read again and checked (`saved_model_check`).
+    The signatures are described in `keras_bert.serving.signatures`. The graph contains the tokenizer; `assets` contains
+    its files and `bert_config.json` for people and clients. The same model gives the same bytes, except for
+    `fingerprint.pb`, which contains a random number. The written SavedModel is read again and checked
+    (`saved_model_check`).
 
     Args:
-        model: a model of any task, or a `BertEncoder`, whose `vocabulary` is set.
-        path: the folder of versions `1`, `2`, ...; it may be a model folder. The new version has the next number, and
-            appears whole or not at all.
-        dtype: `float32`, or `bfloat16` to store the weights and to compute in it: half the disk, and faster where the
-            processor has it. The default is what the model computes in, with its weights as they are. Outputs are
-            float32 in either case.
-        weights: `int8` stores matrices with 8 bits: about a quarter of the disk. It computes in float32.
-        compute: `int8` stores them so too, and multiplies 8-bit numbers in the dense layers of the encoder. It needs
-            TensorFlow Serving 2.20 or newer on x86, and is fast where the processor has VNNI or AMX; see
+        model: a model of any task, or a `BertEncoder`. Its `vocabulary` must be set.
+        path: the folder of the versions `1`, `2`, ...; it may be a model folder. The new version gets the next number.
+            It is written atomically.
+        dtype: `float32`, or `bfloat16` for the weights and the computation: half the size, and faster if the processor
+            supports it. By default the model's own dtypes. Outputs are always float32.
+        weights: `int8` stores matrices with 8 bits: about a quarter of the size. The computation is float32.
+        compute: `int8` stores matrices with 8 bits too, and multiplies 8-bit integers in the dense layers of the
+            encoder. It needs TensorFlow Serving 2.20 or newer on x86, and is fast if the processor has VNNI or AMX; see
             `eight_bit_products`.
-        **options: those of `SignatureOptions`.
+        **options: fields of `SignatureOptions`.
 
     Raises:
-        InputError: the model has no vocabulary or is none that can be exported, an option is unknown or out of range,
-            `path` is a file or cannot be written to, or no space is left.
+        InputError: the model has no vocabulary or cannot be exported, an option is unknown or out of range, `path` is a
+            file or cannot be written to, or the disk is full.
     """
     require_tensorflow("Exporting for serving")
     make_signatures = _check_model(model)
@@ -99,7 +99,7 @@ def export_for_serving(
     if compute == "int8":
         dtype = "float32"
     if lora_layers(model) or dtype is not None:
-        # With the matrices of LoRA in its kernels, and with weights and computation in `dtype`.
+        # With LoRA merged into the kernels, and with weights and computation in `dtype`.
         dtype = model.dtype_policy if dtype is None else dtype
         model = model_of(type(model), checkpoint_of(model), dtype=dtype, name=model.name)
     unpadded = _unpadded(model)
@@ -120,7 +120,7 @@ def export_for_serving(
 
 @contextlib.contextmanager
 def _unpadded(model):
-    """Lets a model compute without padding: servers join requests of any length."""
+    """Makes a model compute without padding, since servers combine requests of any length."""
     encoder = encoder_of(model)
     before = encoder.unpadded
     encoder.unpadded = False if encoder.output_attentions else FEW_SHAPES
@@ -131,7 +131,7 @@ def _unpadded(model):
 
 
 def make_tokenizer(vocabulary: TokenTable, do_lower_case: bool) -> GraphForm:
-    """Returns a tokenizer whose graphs are made once, however many signatures have them inside."""
+    """Returns a tokenizer whose graphs are traced once and shared by all signatures."""
     tokenizer = graph_tokenizer(vocabulary, do_lower_case)
     texts = [tf.TensorSpec([None], tf.string, name="texts")]
     tokenizer.tokenize = tf.function(tokenizer.tokenize, texts, autograph=False)
@@ -156,14 +156,14 @@ def _servable(model, tokenizer, asset_folder: str) -> tf.Module:
 
 
 def _check_model(model):
-    """Returns the function that makes the signatures of a model, and warns if its answers would be random."""
+    """Returns the function that makes the signatures of a model. Warns if the answers would be random."""
     make_signatures = next((make for kind, make in _SIGNATURES.items() if isinstance(model, kind)), None)
     if make_signatures is None:
         kinds = ", ".join(kind.__name__ for kind in _SIGNATURES)
         raise InputError(f"Only these models can be exported: {kinds}. Received: {type(model).__name__}")
     if model.vocabulary is None:
         raise InputError(
-            "The model has no vocabulary, so an export of it could not take text. Set model.vocabulary = "
+            "The model has no vocabulary, so its export could not take texts. Set model.vocabulary = "
             "load_vocabulary(path), or put the files of its tokenizer into the model folder."
         )
     model.config.check_vocabulary(len(model.vocabulary))
@@ -175,27 +175,25 @@ def _check_precision(dtype: str | None, weights: str | None, compute: str | None
     if dtype not in (None, "float32", "bfloat16"):
         raise InputError(f"dtype must be float32 or bfloat16. Received: {dtype!r}")
     if weights not in (None, "int8"):
-        raise InputError(f"weights must be int8, or not given. Received: {weights!r}")
+        raise InputError(f"weights must be int8 or None. Received: {weights!r}")
     if weights == "int8" and dtype == "bfloat16":
-        raise InputError("weights=int8 computes in float32: leave out dtype=bfloat16, or weights=int8.")
+        raise InputError("weights=int8 computes in float32. Leave out dtype=bfloat16 or weights=int8.")
     if compute not in (None, "int8"):
-        raise InputError(f"compute must be int8, or not given. Received: {compute!r}")
+        raise InputError(f"compute must be int8 or None. Received: {compute!r}")
     if compute == "int8" and dtype == "bfloat16":
-        raise InputError(
-            "compute=int8 has float32 beside its 8-bit numbers: leave out dtype=bfloat16, or compute=int8."
-        )
+        raise InputError("compute=int8 needs float32 for everything else. Leave out dtype=bfloat16 or compute=int8.")
 
 
 def _checked_options(model, given: dict) -> SignatureOptions:
     names = [field.name for field in dataclasses.fields(SignatureOptions)]
     unknown = [name for name in given if name not in names]
     if unknown:
-        raise InputError(f"Exports have no option {', '.join(unknown)}. There are: {', '.join(names)}")
+        raise InputError(f"Exports have no option {', '.join(unknown)}. Use one of: {', '.join(names)}")
     options = SignatureOptions(**given)
     if options.max_seq_length is None:
         longest = getattr(model, "max_seq_length", None) or model.config.max_sequence_length
         options = dataclasses.replace(options, max_seq_length=longest)
     model.config.check_sequence_length(options.max_seq_length)
     if options.text_pairs and not isinstance(model, _TAKE_PAIRS):
-        raise InputError(f"text_pairs is for classifiers and encoders. Received: a {type(model).__name__}")
+        raise InputError(f"text_pairs is for classifiers and encoders only. Received: {type(model).__name__}")
     return options

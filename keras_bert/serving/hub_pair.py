@@ -1,9 +1,8 @@
-"""A preprocessor and an encoder as TF-Hub has them: two reusable SavedModels, for models that others build on top.
+"""Exports a preprocessor and an encoder as TF-Hub defines them: two SavedModels on which others can build models.
 
-They have the interface of TF-Hub's BERT models, so what takes those takes these: `hub.KerasLayer(folder)`,
-`keras.layers.TFSMLayer` and `tf.saved_model.load`. The encoder can be trained further. Its inputs have the names of TF
-Model Garden, and a mask instead of lengths, because the interface is fixed; for TensorFlow Serving there is
-`export_for_serving`.
+They have the interface of TF-Hub's BERT models and replace those in `hub.KerasLayer(folder)`,
+`keras.layers.TFSMLayer` and `tf.saved_model.load`. The encoder can be trained further. Because the interface is fixed,
+inputs have TF Model Garden's names, and a mask instead of lengths. For TensorFlow Serving use `export_for_serving`.
 
 Reference: TF-Hub, "Common SavedModel APIs for text", and its bert_en_uncased_preprocess/3 and
 bert_en_uncased_L-12_H-768_A-12/4.
@@ -28,28 +27,29 @@ from keras_bert.tokenization.kinds import graph_tokenizer, save_vocabulary
 PREPROCESS, ENCODER = "preprocess", "encoder"
 DEFAULT_SEQ_LENGTH = 128
 
-# TF-Hub's name -> ours.
+# TF-Hub's name -> our name.
 _NAMES = {**features.GARDEN_NAMES, features.INPUT_MASK: features.INPUT_MASK}
 _SEGMENTS = (1, 2)
 
 
 def export_hub_pair(model, path: str | os.PathLike, *, seq_length: int | None = None) -> tuple[str, str]:
-    """Writes `path/preprocess` and `path/encoder`, both or neither, and returns these folders.
+    """Writes both `path/preprocess` and `path/encoder`, or neither, and returns the two folders.
 
-    `preprocess` takes strings `[B]` and gives a dictionary of `input_word_ids`, `input_mask` and `input_type_ids`,
-    int32 `[B, seq_length]`. It has two attributes: `tokenize`, strings `[B]` -> ids, int32 RaggedTensor
-    `[B, words, pieces]`; and `bert_pack_inputs(segments, seq_length)`, one or two of these, or of `[B, pieces]`, ->
-    such a dictionary.
+    `preprocess` maps strings `[B]` to a dictionary of `input_word_ids`, `input_mask` and `input_type_ids`, int32
+    `[B, seq_length]`. It has two functions: `tokenize`, strings `[B]` -> ids, int32 RaggedTensor `[B, words, pieces]`;
+    and `bert_pack_inputs(segments, seq_length)`, which maps one or two such results, or ids `[B, pieces]`, to such a
+    dictionary.
 
-    `encoder` takes this dictionary, of any length, and `training`, and gives a dictionary: `pooled_output` and
-    `default`, float32 `[B, H]`; `sequence_output`, float32 `[B, S, H]`; `encoder_outputs`, a list of what comes out of
-    each layer. It has `variables`, `trainable_variables` and `regularization_losses`. For `TFSMLayer` there are
-    `encode` and `encode_in_training`, each of the dictionary alone.
+    `encoder` takes this dictionary, with rows of any length, and `training`. It returns a dictionary: `pooled_output`
+    and `default`, float32 `[B, H]`; `sequence_output`, float32 `[B, S, H]`; `encoder_outputs`, a list of the outputs of
+    all layers. It has `variables`, `trainable_variables` and `regularization_losses`. For `TFSMLayer` it has the
+    signatures `encode` and `encode_in_training`, which take the dictionary only.
 
     Args:
-        model: a `BertEncoder`, or a model that has one; its vocabulary is set.
+        model: a `BertEncoder`, or a model that has one. Its `vocabulary` must be set.
         path: a new or empty folder.
-        seq_length: columns of what `preprocess` gives; the default is 128, or all of the model's positions if fewer.
+        seq_length: the number of columns that `preprocess` returns; by default 128, or all positions of a shorter
+            model.
 
     Raises:
         InputError: the model has no vocabulary, `seq_length` is out of range, or `path` cannot be written to.
@@ -79,9 +79,9 @@ def export_hub_pair(model, path: str | os.PathLike, *, seq_length: int | None = 
 
 
 def _number_generators(model) -> None:
-    """Numbers the random states of a model's dropout, by which they are named and from which they start.
+    """Numbers the random states of a model's dropout, which determines their names and initial values.
 
-    Keras names and draws them through the life of the process, and the same model would have other bytes every time.
+    Keras numbers them throughout a process, so the same model would give different bytes in every export.
     """
     layers = [layer for layer in model._flatten_layers() if isinstance(layer, keras.layers.Dropout) and layer.rate]
     for number, layer in enumerate(layers):
@@ -90,7 +90,7 @@ def _number_generators(model) -> None:
 
 
 def _preprocess(model, default_length: int):
-    """Returns the object to save, and its signature for those who ask it by name: `text` -> the dictionary."""
+    """Returns the object to save, and its signature for callers that need one: `text` -> the dictionary."""
     vocabulary = model.vocabulary
     tokenizer = graph_tokenizer(vocabulary, model.config.do_lower_case)
     is_continuation = tf.constant([vocabulary.continues_word(token) for token in vocabulary.tokens])
@@ -113,7 +113,7 @@ def _preprocess(model, default_length: int):
         for number in _SEGMENTS:
             bert_pack_inputs.get_concrete_function([segment] * number, tf.TensorSpec([], tf.int32))
             bert_pack_inputs.get_concrete_function([segment] * number)
-    # A tf.Module would not take attributes of these names; a Checkpoint holds whatever it is given.
+    # A tf.Module does not accept attributes with these names; a Checkpoint does.
     servable = tf.train.Checkpoint()
     servable.__call__ = preprocess
     servable.tokenize = tokenize
@@ -135,7 +135,7 @@ def group_words(ids: tf.RaggedTensor, is_continuation: tf.Tensor) -> tf.RaggedTe
 
 
 def _packed(segments: list, seq_length, vocabulary) -> dict:
-    """Makes rows of `seq_length` columns, an int32 scalar."""
+    """Packs segments into rows of `seq_length` columns, an int32 scalar."""
     shortest = vocabulary.special_tokens.num_special(len(segments))
     check = tf.debugging.assert_greater_equal(
         seq_length, shortest, f"seq_length must be at least {shortest}: room for [CLS] and [SEP]"
@@ -152,7 +152,7 @@ def _packed(segments: list, seq_length, vocabulary) -> dict:
 
 
 def _encoder(model):
-    """Returns the object to save, and its signature for those who ask it by name: all but the list of layers."""
+    """Returns the object to save, and its signature for callers that need one: all outputs except for the list."""
     rows = {name: tf.TensorSpec([None, None], tf.int32, name=name) for name in _NAMES}
 
     def outputs_of(inputs, training: bool) -> dict:

@@ -1,6 +1,6 @@
-"""Everything around a served model: it knows signatures, not models.
+"""Tools around exported models: they work on signatures, not on Keras models.
 
-`check` loads what it needs when it is first used.
+`check` is imported when it is first used.
 
 versions.py            version folders: path/1, path/2, ...
 ask.py                 asks a SavedModel without model code

@@ -12,7 +12,7 @@ from keras_bert.tf_serving.kit.server_files import Batching
 _GOOD_ENOUGH = 0.85
 # Joining requests must raise the throughput of single rows by this factor.
 _WORTH_JOINING = 1.2
-# The longest wait for other requests, as a share of the latency of a single row.
+# The longest wait for other requests, relative to the latency of a single row.
 _WAITING_SHARE = 0.1
 # Padding a batch to the next size must not slow it down by more than this factor.
 _FILLED_UP_COSTS = 1.1
@@ -59,7 +59,7 @@ def propose_batching(
 ) -> Proposal:
     """Proposes batching parameters from measurements.
 
-    A server refuses requests of more rows than `max_batch_size`, so this is the largest request that was measured or
+    A server refuses requests with more rows than `max_batch_size`. So this is the largest request that was measured or
     that clients of this package send. Smaller batches need splitting.
 
     Args:
@@ -142,8 +142,8 @@ def _with_one_client(measurements: Sequence[Measurement], latency_ms: float | No
     in_time = [one for one in by_size if latency_ms is None or one.p99_ms <= latency_ms]
     if not in_time:
         raise InputError(
-            f"Not even {by_size[0].batch_size} row(s) are answered within {latency_ms:g} ms in 99 of 100 cases: it "
-            f"takes {by_size[0].p99_ms:.1f} ms. Allow more, or use a smaller model or a faster machine."
+            f"Not even requests of {by_size[0].batch_size} row(s) meet the limit of {latency_ms:g} ms: 99 of 100 take "
+            f"up to {by_size[0].p99_ms:.1f} ms. Allow more, or use a smaller model or a faster machine."
         )
     return in_time
 

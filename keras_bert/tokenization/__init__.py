@@ -4,7 +4,7 @@ tokenizer.py               the interfaces of every kind, and special tokens by r
 vocabulary.py              vocab.txt
 wordpiece.py               Google's WordPiece in Python, with character offsets: the reference
 graph_wordpiece.py         the same in the TensorFlow graph, with byte offsets
-fast_normalizer.py         its fast path, and the texts that the fast path covers
+fast_normalizer.py         its fast path, and the test for texts that the fast path covers
 exact_graph.py             its exact path, in core TensorFlow operations
 byte_pair.py               byte-level BPE in Python, with character offsets: the reference
 graph_byte_pair.py         the same in the TensorFlow graph, with byte offsets

@@ -3,17 +3,17 @@
 What it does, in order (openai/gpt-2 `encoder.py`, on the frozen Unicode table):
 
 1. Split the text into words: a contraction ('s 't 're 've 'm 'll 'd), or a run of letters, of numbers or of other
-   characters, each with one space in front if there is one, or a run of white space. White space before a word
-   keeps its last character out of the run.
+   characters, each with one preceding space if there is one; or a run of white space. In a run of white space before
+      a word, the last character is not part of the run.
 2. Write each word in UTF-8. Every byte is a token.
-3. Join the pair of neighbours that comes first in the merges, everywhere in the word from left to right; repeat
+3. Find the pair of neighbouring tokens that comes first in the merges, and join it everywhere in the word from left
    until no pair is in the merges.
 
-Every text has tokens: there is no unknown one. In `vocab.json` a byte is written as a printable character; a space is
-Ġ.
+Every text can be encoded, so there is no unknown token. In `vocab.json` a byte is written as a printable character; a
+space is Ġ.
 
-Offsets: a token reaches from the start of the character of its first byte to the end of the character of its last
-byte, without the spaces (U+0020) at its ends. A token of spaces only is an empty span at their end.
+Offsets: a token extends from the start of the character of its first byte to the end of the character of its last
+byte, without the spaces (U+0020) at its ends. A token of spaces only has an empty span at its end.
 """
 
 import functools
@@ -58,18 +58,19 @@ _LONGEST_CACHED = 40
 class BytePairTokenizer(Tokenizer):
     """Text -> ids by byte-level BPE.
 
-    A str may hold half surrogate pairs only as `bytes.decode("utf-8", "surrogateescape")` writes invalid bytes. Bytes
-    are read this way: invalid UTF-8 is kept, and each such byte counts as one character in offsets.
+    A str may contain surrogates only as `bytes.decode("utf-8", "surrogateescape")` writes them for invalid bytes. Input
+    of type bytes is decoded in this way: invalid UTF-8 is kept, and each invalid byte counts as one character in
+    offsets.
 
     Args:
-        ids: token -> id, for all ids from 0 on. All 256 bytes must be among the tokens.
-        merges: pairs of tokens, the first to be joined first.
+        ids: token -> id, for all ids from 0 on. The tokens must include all 256 bytes.
+        merges: pairs of tokens, in the order in which they are joined.
         special_tokens: names of the special tokens, by role.
-        add_prefix_space: put a space before a text that does not begin with one, so that its first word has the ids
-            that it has inside a text.
+        add_prefix_space: whether to put a space before a text that does not begin with one, so that its first word gets
+            the same ids as inside a text.
 
     Raises:
-        InputError: the ids have gaps, a byte or a special token is missing, or a merge names an unknown token.
+        InputError: the ids have gaps, a byte or a special token is missing, or a merge contains an unknown token.
 
     Example:
         >>> tokens = [*byte_alphabet(), "th", "the", "Ġthe", "<s>", "</s>", "<pad>", "<unk>", "<mask>"]
@@ -105,12 +106,12 @@ class BytePairTokenizer(Tokenizer):
                 "BPE needs them all. Is this the vocab.json of another kind of tokenizer?"
             )
         self.byte_ids = tuple(self.ids[character] for character in byte_alphabet())
-        # Pair of ids -> its place among the merges and the id of the joined token.
+        # Pair of ids -> its rank in the merges and the id of the joined token.
         self.pairs = _numbered_pairs(self.merges, self.ids)
         self._cached_join = functools.lru_cache(maxsize=_CACHE_SIZE)(self._join)
 
     def __reduce__(self):
-        # Process pools send tokenizers by pickle; the cache stays behind.
+        # Process pools send tokenizers by pickle; the cache is left out.
         return BytePairTokenizer, (self.ids, self.merges, self.special_tokens, self.add_prefix_space)
 
     @classmethod
@@ -124,7 +125,7 @@ class BytePairTokenizer(Tokenizer):
         """Reads a `vocab.json` and a `merges.txt`.
 
         Raises:
-            InputError: a file is missing or is no such file, or as the class says.
+            InputError: a file is missing or invalid, or for the reasons given in the class.
         """
         ids, merges = _read_vocabulary(vocabulary_path), _read_merges(merges_path)
         try:
@@ -134,9 +135,9 @@ class BytePairTokenizer(Tokenizer):
 
     @classmethod
     def from_folder(cls, folder: str | os.PathLike) -> "BytePairTokenizer":
-        """Reads `vocab.json` and `merges.txt`, and the settings in `tokenizer_config.json` where there is one.
+        """Reads `vocab.json` and `merges.txt`, and the settings in `tokenizer_config.json` if it exists.
 
-        Of the settings it reads `add_prefix_space` and the names of the special tokens.
+        The settings used are `add_prefix_space` and the names of the special tokens.
 
         Raises:
             InputError: as `from_files`, or the settings are damaged.
@@ -166,11 +167,11 @@ class BytePairTokenizer(Tokenizer):
         return hashlib.sha256("".join(self._files().values()).encode()).hexdigest()
 
     def text_ids(self) -> list[int]:
-        """Returns the ids of the bytes and of what the merges make of them."""
+        """Returns the ids of the bytes and of the tokens joined from them."""
         return sorted({*self.byte_ids, *(number for _, number in self.pairs.values())})
 
     def continues_word(self, token: str) -> bool:
-        """Returns whether `token` begins without a space. The first word of a text may begin so, too."""
+        """Returns whether `token` begins without a space. The first token of a text may begin without one too."""
         return not token.startswith(byte_alphabet()[ord(" ")])
 
     def encode(self, text: str | bytes) -> list[int]:
@@ -184,7 +185,7 @@ class BytePairTokenizer(Tokenizer):
         text = self._prefixed(source)
         added = len(text) - len(source)
         ids = [number for word in split_words(text) for number in self._ids_of(word)]
-        # The tokens of a text are its bytes, so their lengths say where they stand.
+        # The tokens of a text are its bytes in order, so their lengths give their positions.
         characters = [
             place
             for place, character in enumerate(text)
@@ -204,7 +205,7 @@ class BytePairTokenizer(Tokenizer):
         return ids, starts, ends
 
     def decode(self, ids: Sequence[int]) -> str:
-        """Returns the text of ids. Bytes that are no UTF-8, such as half a character, become U+FFFD."""
+        """Returns the text of ids. Invalid UTF-8, such as half a character, becomes U+FFFD."""
         return b"".join(self.token_bytes[number] for number in ids).decode("utf-8", "replace")
 
     def graph(self):
@@ -215,7 +216,7 @@ class BytePairTokenizer(Tokenizer):
 
     @functools.cached_property
     def token_bytes(self) -> tuple[bytes, ...]:
-        """The bytes of each token, in the order of the ids. A token not written in the byte alphabet keeps its name."""
+        """The bytes of each token, in the order of the ids. For tokens outside the byte alphabet: the name in UTF-8."""
         values = {character: value for value, character in enumerate(byte_alphabet())}
         return tuple(
             bytes(values[character] for character in token) if all(map(values.__contains__, token)) else token.encode()
@@ -225,7 +226,7 @@ class BytePairTokenizer(Tokenizer):
     def join(self, word: bytes) -> list[int]:
         """Returns the ids of one word.
 
-        Time grows as n log n with the bytes of the word.
+        Takes O(n log n) time for n bytes.
         """
         ids: list[int | None] = [self.byte_ids[value] for value in word]
         count = len(ids)
@@ -239,7 +240,7 @@ class BytePairTokenizer(Tokenizer):
         while waiting:
             rank = waiting[0][0]
             joined = []
-            # All occurrences of one pair, from left to right, before any pair that they make.
+            # Join all occurrences of a pair, from left to right, before the pairs that arise from it.
             while waiting and waiting[0][0] == rank:
                 _, number, place, left, right = heapq.heappop(waiting)
                 behind = following[place]
@@ -273,7 +274,8 @@ class BytePairTokenizer(Tokenizer):
 def byte_alphabet() -> tuple[str, ...]:
     """Returns the character that stands for each byte in `vocab.json`.
 
-    Printable Latin-1 characters stand for themselves; the other 68 bytes are U+0100 and the characters behind it.
+    Printable Latin-1 characters stand for themselves; the other 68 bytes are written as U+0100 and the following
+    characters.
 
     >>> byte_alphabet()[ord("a")], byte_alphabet()[ord(" ")]
     ('a', 'Ġ')
@@ -284,13 +286,13 @@ def byte_alphabet() -> tuple[str, ...]:
 
 
 def split_words(text: str) -> list[str]:
-    """Splits a text as GPT-2 does: "don't go" -> ["don", "'t", " go"]. A word holds the space in front of it."""
+    """Splits a text as GPT-2 does: "don't go" -> ["don", "'t", " go"]. A word includes the preceding space."""
     return _word_pattern().findall(text)
 
 
 @functools.cache
 def _word_pattern() -> re.Pattern:
-    """GPT-2's pattern, with the letters, numbers and white space of Unicode 14.0."""
+    """Returns GPT-2's pattern, with the letters, numbers and white space of Unicode 14.0."""
     letters, numbers, space = map(_character_class, (unicode_table.letters(), unicode_table.numbers(), WHITE_SPACE))
     return re.compile(
         rf"'(?:[stmd]|re|ve|ll)| ?[{letters}]+| ?[{numbers}]+| ?[^{space}{letters}{numbers}]+"
@@ -311,13 +313,13 @@ def _as_str(text: str | bytes) -> str:
         return text.decode("utf-8", "surrogateescape")
     if not isinstance(text, str):
         raise InputError(
-            f"A text must be str or bytes. Received: {text!r:.100}. Several texts are tokenised one by one: "
+            f"A text must be str or bytes. Received: {text!r:.100}. Tokenise several texts one by one: "
             "[tokenizer.encode(text) for text in texts]."
         )
     try:
         text.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError as error:
-        raise InputError(f"Texts must be strings that UTF-8 can hold. Received: {text!r:.100} ({error})") from None
+        raise InputError(f"Texts must be valid Unicode strings. Received: {text!r:.100} ({error})") from None
     return text
 
 
@@ -327,7 +329,7 @@ def _tokens_in_order(ids: Mapping[str, int]) -> tuple[str, ...]:
         if ids[token] != number:
             raise InputError(
                 f"The ids of the vocabulary must be 0 to {len(ids) - 1}, each once. Token {token!r} has id "
-                f"{ids[token]}, where {number} was expected. A token is missing, or two have one id."
+                f"{ids[token]}, but {number} was expected. A token is missing, or two tokens have the same id."
             )
     return tuple(ordered)
 
@@ -339,8 +341,8 @@ def _numbered_pairs(merges, ids: Mapping[str, int]) -> dict[tuple[int, int], tup
         for token in (left, right, left + right):
             if token not in ids:
                 raise InputError(
-                    f"Merge {rank + 1}, {left!r} {right!r}, names or makes the token {token!r}, which the vocabulary "
-                    "does not have. Vocabulary and merges must come from the same model."
+                    f"Merge {rank + 1}, {left!r} {right!r}, contains or creates the token {token!r}, which is not in "
+                    "the vocabulary. Vocabulary and merges must come from the same model."
                 )
         pairs.setdefault((ids[left], ids[right]), (rank, ids[left + right]))
     return pairs
@@ -357,7 +359,7 @@ def _read_vocabulary(path: str | os.PathLike) -> dict[str, int]:
         ) from None
     is_table = isinstance(ids, dict) and all(type(number) is int for number in ids.values())
     if not is_table or not ids:
-        raise InputError(f"{path} is no vocabulary: {{token: id, ...}} with whole numbers was expected.")
+        raise InputError(f"{path} is not a vocabulary. Expected: {{token: id, ...}} with whole numbers.")
     return ids
 
 
@@ -371,7 +373,7 @@ def _read_merges(path: str | os.PathLike) -> list[tuple[str, str]]:
         pair = tuple(line.split(" "))
         if len(pair) != 2 or not all(pair):
             raise InputError(
-                f"{path}: line {number} is no merge. Two tokens with one space between them were expected. "
+                f"{path}: line {number} is not a merge. Expected: two tokens with one space between them. "
                 f"Received: {line!r:.100}"
             )
         merges.append(pair)

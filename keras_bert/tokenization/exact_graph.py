@@ -1,7 +1,7 @@
-"""The tokenizer's exact path: every step of it on code points, in core TensorFlow ops.
+"""The tokenizer's exact path: each step works on code points, in core TensorFlow ops.
 
-It takes any bytes and is slower than the path through tf.text's normaliser, so `graph_wordpiece` sends it only the
-texts that need it. wordpiece.py has the same steps one text at a time.
+It accepts any bytes but is slower than the path through tf.text's normaliser, so `graph_wordpiece` uses it only for
+texts that need it. wordpiece.py has the same steps in Python, for one text at a time.
 """
 
 import functools
@@ -13,18 +13,18 @@ from keras_bert.tokenization import unicode_table
 from keras_bert.tokenization.fast_normalizer import STAND_INS, needs_stand_in
 from keras_bert.tokenization.wordpiece import MAX_CHARACTERS_PER_WORD
 
-# Bits of the property table; the canonical combining class lies above them.
+# Bits of the property table; the higher bits hold the canonical combining class.
 _REMOVED, _WHITESPACE, _CJK, _PUNCTUATION, _MARK, _CASED, _IGNORABLE, _STAND_IN = (1 << bit for bit in range(8))
 _CLASS_SHIFT = 8
 _BLOCK = 128
 
 
 class StandIns:
-    """Private-use code points that travel through the pieces op in place of others.
+    """Private-use code points that replace others in the input of tf.text's pieces op.
 
-    That op asks the server's ICU where words end, and another Unicode version than ours would find ends inside words
-    with young code points. So these are replaced: each one that occurs in the vocabulary by its own stand-in, all
-    others by `UNKNOWN`, which is in no token.
+    The op asks the server's ICU where words end. ICUs of other Unicode versions would end words at code points that
+    Unicode 14.0 does not know. So these code points are replaced: one that occurs in the vocabulary by its own
+    stand-in, all others by `UNKNOWN`, which is in no token.
     """
 
     UNKNOWN = STAND_INS[0]
@@ -37,18 +37,18 @@ class StandIns:
         self.table = {ord(character): next(self._next) for character in used}
 
     def translate(self, token: str) -> str:
-        """Returns the token with its characters replaced, as the pieces operation gets it."""
+        """Returns the token with its characters replaced, for the vocabulary of the pieces op."""
         if not token or len(token) > MAX_CHARACTERS_PER_WORD or not self._never_in_words.isdisjoint(token):
-            # It cannot match, but the op would take it for a word with spaces. It keeps its id under another name.
+            # Such a token matches no text, but the op would split it at the spaces. It keeps its id under another name.
             return chr(next(self._next))
         return token.translate(self.table)
 
 
 class CodePointTable(tf.Module):
-    """Code point -> number, in two stages: blocks of 128 that are alike are stored once.
+    """Maps code points to numbers, in two stages: equal blocks of 128 are stored once.
 
     Args:
-        numbers: array (0x110000,), a number for each code point.
+        numbers: array (0x110000,), the number of each code point.
     """
 
     def __init__(self, numbers: np.ndarray):
@@ -63,13 +63,13 @@ class CodePointTable(tf.Module):
 
 
 class ExactTokenizer(tf.Module):
-    """Texts -> pieces with byte offsets, for any bytes.
+    """Converts texts to pieces with byte offsets, for any bytes.
 
     Args:
-        pieces: tf.text FastWordpieceTokenizer on the vocabulary as `stand_ins` translates it.
+        pieces: tf.text FastWordpieceTokenizer with the vocabulary translated by `stand_ins`.
         stand_ins: `StandIns` of the vocabulary.
         unk_id: id of [UNK].
-        do_lower_case: lower-case and strip accents.
+        do_lower_case: whether to lower-case and strip accents.
     """
 
     def __init__(self, pieces, stand_ins: StandIns, unk_id: int, do_lower_case: bool):
@@ -78,7 +78,7 @@ class ExactTokenizer(tf.Module):
         self._unk_id = unk_id
         self._do_lower_case = do_lower_case
         self._properties = CodePointTable(_property_numbers())
-        # The 0 keeps the search defined when no character of the vocabulary has a stand-in.
+        # The 0 keeps `searchsorted` defined if no character of the vocabulary has a stand-in.
         replaced = {0: 0, **stand_ins.table}
         self._replaced = tf.constant(sorted(replaced), tf.int32)
         self._replacements = tf.constant([replaced[point] for point in sorted(replaced)], tf.int32)
@@ -113,8 +113,9 @@ class ExactTokenizer(tf.Module):
         """Decodes, splits at white space, removes control characters.
 
         Returns:
-            For every character that stays: code point, byte where it starts, number of its stretch without white
-            space, number of its token (CJK ideographs are tokens), row. And for every stretch its end in bytes.
+            For every kept character: its code point, the byte where it starts, the number of its stretch (text without
+            white space), the number of its token (CJK ideographs are tokens), and its row. And the end of each stretch
+            in bytes.
         """
         decoded, byte_starts = tf.strings.unicode_decode_with_offsets(texts, "UTF-8", errors="ignore")
         points, starts, rows = decoded.values, byte_starts.values, decoded.value_rowids()
@@ -130,7 +131,7 @@ class ExactTokenizer(tf.Module):
         return points, starts, stretches, tokens, rows, stretch_ends
 
     def _fold(self, points, tokens):
-        """Lower-cases, decomposes, strips marks: code points, and the index of the character each came from."""
+        """Lower-cases, decomposes and strips marks. Returns code points and the index of the source of each."""
         points = tf.cond(
             tf.reduce_any(tf.equal(points, unicode_table.CAPITAL_SIGMA)),
             lambda: self._with_final_sigmas(points, tokens),
@@ -142,7 +143,7 @@ class ExactTokenizer(tf.Module):
         within = tf.range(tf.size(sources)) - tf.gather(tf.cumsum(lengths, exclusive=True), sources)
         rows = tf.gather(rows, sources)
         values = tf.gather(self._fold_values, tf.gather(self._fold_starts, rows) + within)
-        # Row 0 is for the characters that stay as they are.
+        # Row 0 is for characters that do not change.
         points = tf.where(tf.equal(rows, 0), tf.gather(points, sources), values)
         properties = self._properties(points)
         stays = tf.equal(properties & _MARK, 0)
@@ -150,7 +151,7 @@ class ExactTokenizer(tf.Module):
         def in_canonical_order():
             order = _canonical_order(tf.gather(tokens, sources), tf.bitwise.right_shift(properties, _CLASS_SHIFT))
             (left,) = flagged(tf.gather(stays, order), order)
-            # The marks change places; the places in the source stay in order.
+            # The marks are reordered, but their source positions stay ascending.
             return tf.gather(points, left), tf.sort(tf.gather(sources, left))
 
         return tf.cond(
@@ -160,7 +161,7 @@ class ExactTokenizer(tf.Module):
         )
 
     def _with_final_sigmas(self, points, tokens):
-        """Replaces the capital sigmas that end words: a cased letter before, none after, in the same token."""
+        """Replaces each capital sigma at the end of a word: after a cased letter of the same token, and before none."""
         properties = self._properties(points)
         seen = tf.equal(properties & _IGNORABLE, 0)
         indices = tf.where(seen)[:, 0]
@@ -186,7 +187,7 @@ class ExactTokenizer(tf.Module):
         """Cuts words into pieces.
 
         Returns:
-            For every piece its id, the number of its word, and the index of its first and its last character.
+            For every piece its id, the number of its word, and the indices of its first and last character.
         """
         word_firsts = tf.where(word_starts)[:, 0]
         word_splits = tf.concat([word_firsts, [tf.size(points, tf.int64)]], 0)
@@ -212,7 +213,7 @@ class ExactTokenizer(tf.Module):
 
 @functools.cache
 def _property_numbers() -> np.ndarray:
-    """Property bits and combining class of every code point."""
+    """Returns the property bits and the combining class of every code point."""
     numbers = np.zeros(0x110000, np.int32)
     cjk = {point for first, last in unicode_table.CJK_RANGES for point in range(first, last + 1)}
     for bit, points in (
@@ -233,7 +234,7 @@ def _property_numbers() -> np.ndarray:
 
 @functools.cache
 def _folding() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Number of the row of every code point, the lengths of the rows, and the rows one after the other."""
+    """Returns the row number of every code point, the lengths of the rows, and the concatenated rows."""
     folded = unicode_table.folded_points()
     rows = np.zeros(0x110000, np.int32)
     rows[list(folded)] = np.arange(1, len(folded) + 1)
@@ -243,7 +244,7 @@ def _folding() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def flagged(flags: tf.Tensor, *values: tf.Tensor) -> list[tf.Tensor]:
-    """[True, False, True], [5, 6, 7] -> [[5, 7]]: as `tf.boolean_mask`, in fewer operations."""
+    """[True, False, True], [5, 6, 7] -> [[5, 7]]: like `tf.boolean_mask`, with fewer operations."""
     indices = tf.reshape(tf.where(flags), [-1])
     return [tf.gather(tensor, indices) for tensor in values]
 
@@ -259,7 +260,7 @@ def _after(flags: tf.Tensor) -> tf.Tensor:
 
 
 def _stretch_ends(break_starts, break_rows, texts):
-    """Where each stretch ends: at the next break of its row, or with the row."""
+    """Returns the end of each stretch: the next break of its row, or the end of the row."""
     row_ends = tf.gather(tf.cast(tf.strings.length(texts), tf.int64), break_rows)
     next_in_row = tf.concat([tf.equal(break_rows[1:], break_rows[:-1]), tf.zeros_like(break_rows[:1], tf.bool)], 0)
     next_starts = tf.concat([break_starts[1:], tf.zeros_like(break_starts[:1])], 0)
@@ -267,7 +268,7 @@ def _stretch_ends(break_starts, break_rows, texts):
 
 
 def _source_ends(starts, stretches, stretch_ends, sources):
-    """End of each source character: where the next one starts that left something, or the end of its stretch."""
+    """Returns the end of each source character: the start of the next kept one, or the end of its stretch."""
     (distinct,) = flagged(changes(sources), sources)
     left_starts, left_stretches = tf.gather(starts, distinct), tf.gather(stretches, distinct)
     joins = tf.concat(
@@ -279,6 +280,6 @@ def _source_ends(starts, stretches, stretch_ends, sources):
 
 
 def _canonical_order(tokens, classes):
-    """Sorts each run of marks in a token by combining class, leaving equal ones in place; returns indices."""
+    """Sorts each run of marks in a token stably by combining class. Returns indices."""
     runs = tf.cumsum(tf.cast(tf.equal(classes, 0) | changes(tokens), tf.int64))
     return tf.argsort(runs * 256 + tf.cast(classes, tf.int64), stable=True)

@@ -1,12 +1,12 @@
-"""Google's normalisation compiled for tf.text's FastBertNormalize op, and which texts that covers.
+"""Compiles Google's normalisation for tf.text's FastBertNormalize op, and detects the texts that this covers.
 
-The op replaces code points by strings from a table (a double-array trie in a FlatBuffer), and tf.text's own table
-folds compatibility characters as Google does not. Here the table is made from our frozen one. What a table of single
-code points cannot say is kept away from it: `table_text_pattern` matches the texts for which it says everything.
+The op replaces code points by strings from a table (a double-array trie in a FlatBuffer). tf.text's own table also
+folds compatibility characters, which Google does not do. So the table here is made from our frozen Unicode data. It has
+single code points only: `table_text_pattern` matches the texts for which this is exact.
 
-Not covered, and so left to `exact_graph`: a capital sigma that could be final, marks that canonical ordering could
-move, code points on which Unicode versions differ (the pieces op asks the ICU of the server where words end), invalid
-UTF-8, and words of more than 200 characters.
+The following texts are not covered and left to `exact_graph`: texts with a capital sigma that could be final, with
+marks that canonical ordering could move, with code points on which Unicode versions differ (the pieces op asks the
+server's ICU where words end), with invalid UTF-8, or with words of more than 200 characters.
 """
 
 import functools
@@ -17,18 +17,18 @@ import numpy as np
 from keras_bert.tokenization import unicode_table
 from keras_bert.tokenization.wordpiece import MAX_CHARACTERS_PER_WORD
 
-# Punctuation in old Unicode versions and not in 14.0, so an old server would cut words there.
+# Characters that are punctuation in older Unicode versions but not in 14.0: an old server would split words there.
 FORMER_PUNCTUATION = (0x166D, 0x111C9)
 
-# Private-use code points that stand for others in the exact path. As text they go there too.
+# Private-use code points that stand for others in the exact path. Texts that contain them take that path too.
 STAND_INS = range(0x100000, 0x10FFFE)
 
-# The op's 32 bits for one entry: a flag that the character changes, where its string starts, how long it is.
+# An entry has 32 bits: whether the character changes, the start of its replacement, and the length of the replacement.
 _CHANGES = 1 << 30
 _LENGTH_BITS = 6
 
-# A unit of the trie: label, whether a value hangs on the node, and the exclusive-or of the node's place with that of
-# its children. A value is a unit with the top bit set.
+# A unit of the trie: the label, whether the node has a value, and the node's index XOR the index of its children.
+# A value is a unit with the top bit set.
 _HAS_VALUE = 1 << 8
 _OFFSET_SHIFT = 10
 _IS_VALUE = 1 << 31
@@ -36,10 +36,10 @@ _ROOT_CHILDREN = 256
 
 
 def normalized(point: int, do_lower_case: bool) -> str:
-    """What a code point becomes, apart from its neighbours: "É" -> "e", tab -> " ", U+200B -> "".
+    """Returns the replacement of a code point, regardless of its neighbours: "É" -> "e", tab -> " ", U+200B -> "".
 
-    ASCII punctuation, and other characters that have been punctuation since Unicode 3.2, are separated from words by
-    the op that follows, in every version of it, and so are CJK ideographs; younger punctuation gets spaces here.
+    The op that follows separates ASCII punctuation, CJK ideographs and all characters that have been punctuation since
+    Unicode 3.2 from words, in each of its versions. Punctuation added later gets spaces here.
     """
     if point in unicode_table.removed():
         return ""
@@ -75,16 +75,16 @@ def normalizer_model(do_lower_case: bool) -> bytes:
 def _double_array(values: dict[int, int]) -> np.ndarray:
     """Lays out a trie from UTF-8 to values as a double array, uint32.
 
-    The place of a child is the base of its parent exclusive-or its byte. The children of the root lie in a block of
-    256. All others are continuation bytes 0x80-0xBF, so each inner node gets an aligned block of 64: no search for
-    gaps is needed. The values follow behind, each distinct one once.
+    The index of a child is the base of its parent XOR the child's byte. The children of the root are in a block of 256.
+    All others are continuation bytes 0x80-0xBF, so each inner node gets an aligned block of 64, without a search for
+    gaps. The distinct values follow, each stored once.
     """
     inner = sorted({encoded[:end] for encoded in map(_utf8, values) for end in range(1, len(encoded))})
     first_block = _ROOT_CHILDREN + 256
     blocks = {prefix: first_block + 64 * index for index, prefix in enumerate(inner)}
     first_value = first_block + 64 * len(inner)
     distinct = {value: first_value + index for index, value in enumerate(sorted(set(values.values())))}
-    # Whatever byte is tried, the place looked at lies inside the array.
+    # Lookups with any byte must stay inside the array.
     units = np.zeros((first_value + len(distinct)) // 256 * 256 + 512, np.uint32)
 
     def place(encoded: bytes) -> int:
@@ -111,7 +111,7 @@ def _flatbuffer(units: np.ndarray, zero_entry: int, pool: bytes, do_lower_case: 
     builder = flatbuffers.Builder(len(pool) + 4 * len(units) + 1024)
     pool_vector = builder.CreateByteVector(pool)
     trie_vector = builder.CreateNumpyVector(units)
-    # The fields of tf.text's fast_bert_normalizer_model.fbs, the same from 2.12 to 2.21.
+    # The fields of tf.text's fast_bert_normalizer_model.fbs, which are the same from 2.12 to 2.21.
     builder.StartObject(4)
     builder.PrependBoolSlot(0, do_lower_case, False)
     builder.PrependUOffsetTRelativeSlot(1, trie_vector, 0)
@@ -123,7 +123,7 @@ def _flatbuffer(units: np.ndarray, zero_entry: int, pool: bytes, do_lower_case: 
 
 @functools.cache
 def version_dependent() -> np.ndarray:
-    """Marks the code points of which a server's ICU may say that they are punctuation or space, against Unicode 14.0.
+    """Marks code points that a server's ICU may take for punctuation or space although Unicode 14.0 does not.
 
     Returns:
         bool array of shape `(0x110000,)`, indexed by code point.
@@ -137,7 +137,7 @@ def version_dependent() -> np.ndarray:
 
 @functools.cache
 def needs_stand_in() -> np.ndarray:
-    """Marks the code points that must not reach the pieces op, as `version_dependent` does."""
+    """Marks the code points that must not reach the pieces op. Returns an array as `version_dependent` does."""
     marked = version_dependent().copy()
     marked[STAND_INS.start : STAND_INS.stop] = True
     return marked
@@ -145,31 +145,31 @@ def needs_stand_in() -> np.ndarray:
 
 @functools.cache
 def table_text_pattern(do_lower_case: bool) -> str:
-    """Returns the RE2 expression of the texts whose normalisation is that of their code points, one by one."""
+    """Returns an RE2 expression for the texts whose code points can be normalised one by one."""
     covered = ~needs_stand_in()
     covered[0xD800:0xE000] = False
     if not do_lower_case:
         return f"[{_character_class(covered)}]*"
     sigma = unicode_table.CAPITAL_SIGMA
     covered[[sigma, *_marks_that_move()]] = False
-    # A sigma before a cased letter is not final, whatever else surrounds it.
+    # A sigma before a cased letter is never final.
     cased = np.zeros_like(covered)
     cased[list(unicode_table.cased_letters())] = True
     return f"(?:[{_character_class(covered)}]|\\x{{{sigma:x}}}+[{_character_class(covered & cased)}])*"
 
 
 def _marks_that_move() -> set[int]:
-    # Only marks that stay can be seen to change places. All that stay and have class 9 are equal among themselves.
+    # Reordering is visible only for marks that are kept. All kept marks of class 9 are equal.
     classes, marks = unicode_table.combining_classes(), unicode_table.nonspacing_marks()
     moving = {point for point, number in classes.items() if point not in marks and number != 9}
     return moving | {point for point, parts in unicode_table.folded_points().items() if moving.intersection(parts)}
 
 
 def short_words_pattern() -> str:
-    """Returns the RE2 expression of normalised texts that have no word of more than 200 characters.
+    """Returns an RE2 expression for normalised texts without words of more than 200 characters.
 
-    Not every separator is in the expression: ASCII punctuation, CJK punctuation and ideographs are enough for texts
-    not to fail it without need.
+    The expression knows only ASCII punctuation, CJK punctuation and ideographs as separators. It rejects few texts
+    without need.
     """
     separator = r" -/:-@\[-`{-~\x{3001}-\x{3003}\x{3008}-\x{3011}\x{3400}-\x{4dbf}\x{4e00}-\x{9fff}"
     word = f"[^{separator}]{{0,{MAX_CHARACTERS_PER_WORD}}}"
@@ -177,6 +177,6 @@ def short_words_pattern() -> str:
 
 
 def _character_class(marked: np.ndarray) -> str:
-    """The inside of a bracket expression that matches the marked code points."""
+    """Returns the inside of a bracket expression that matches the marked code points."""
     edges = np.flatnonzero(np.diff(marked.astype(np.int8), prepend=0, append=0))
     return "".join(f"\\x{{{first:x}}}-\\x{{{end - 1:x}}}" for first, end in edges.reshape(-1, 2).tolist())

@@ -2,8 +2,8 @@
 
     python3.11 keras_bert/tokenization/generate_unicode_data.py > keras_bert/tokenization/unicode_14.txt
 
-Run it once; the result is in git. It refuses a Python with another Unicode version, because the point of the table is
-that tokens do not change with the Python, the TensorFlow or the server that makes them.
+Run it once; the result is in git. It refuses Pythons with another Unicode version: with the frozen table, tokens do not
+depend on the version of Python, TensorFlow or the server.
 """
 
 import sys
@@ -81,7 +81,7 @@ def is_young_punctuation(point: int) -> bool:
     return point >= 128 and is_punctuation(point) and not old_category.startswith("P")
 
 
-# Python does not show these two properties, but str.lower() gives them away: a capital sigma becomes a final one after
+# Python does not expose these two properties, but str.lower() shows them: a capital sigma becomes a final one after
 # a cased letter unless a cased letter follows, with case-ignorable characters skipped on both sides.
 def is_cased_letter(point: int) -> bool:
     return ("A\N{GREEK CAPITAL LETTER SIGMA}" + chr(point)).lower()[1] == "\N{GREEK SMALL LETTER SIGMA}"

@@ -1,15 +1,16 @@
 """Byte-level BPE inside the TensorFlow graph, with byte offsets: for tf.data and for SavedModels.
 
-It gives the ids and, in bytes, the offsets of byte_pair.py. The steps:
+It returns the ids of byte_pair.py, and the same offsets in bytes. The steps:
 
-1. Code points get one of four classes from the frozen Unicode table. Words begin where neighbours differ in class:
-   GPT-2's pattern without a regular expression.
-2. Each different word is looked up once in a table of the words that are one token.
-3. The other words are cut where no token spans two neighbouring bytes. All parts are joined at the same time: each
-   round joins the best pair of each part, until no part has one.
-4. The tokens of a text are its bytes, so the sum of their lengths gives the offsets.
+1. Code points get one of four classes from the frozen Unicode table. Words begin where the classes of neighbours
+   differ:
+      GPT-2's pattern without a regular expression.
+2. Each distinct word is looked up once in a table of the words that are one token.
+3. The other words are cut between bytes that no token spans. All parts are joined at the same time: each round joins
+   the best pair of each part, until no part has one.
+4. The tokens of a text are its bytes in order, so the sum of their lengths gives the offsets.
 
-All operations are those of TensorFlow itself, and TF Serving links them.
+All operations are core TensorFlow operations, which TF Serving includes.
 """
 
 import itertools
@@ -29,10 +30,10 @@ _NO_MERGE = np.int32(2**31 - 1)
 
 
 class GraphBytePair(tf.Module, GraphForm):
-    """Strings -> ids by byte-level BPE, in the graph, equal to `BytePairTokenizer`.
+    """Byte-level BPE in the graph: strings -> ids, equal to `BytePairTokenizer`.
 
-    Works eagerly, in tf.data, in tf.function, and inside a tf.Module that is saved. Invalid UTF-8 is kept: its bytes
-    have tokens too.
+    It works eagerly, in tf.data, in tf.function, and inside a saved tf.Module. Invalid UTF-8 is kept: its bytes have
+    tokens too.
 
     Args:
         tokenizer: `BytePairTokenizer`.
@@ -74,15 +75,15 @@ class GraphBytePair(tf.Module, GraphForm):
         """Returns the ids of each text, int32 `(texts, None)`, without special tokens around them.
 
         Args:
-            texts: strings of shape `(texts,)`. A single one is a list of one.
+            texts: strings of shape `(texts,)`. A single string counts as a list of one.
 
         Raises:
-            InputError: something among them is no string, or is one that UTF-8 cannot hold.
+            InputError: a text is not a valid Unicode string.
         """
         return self._tokenize_pieces(self._prefixed(as_strings(texts)))
 
     def tokenize_words(self, words) -> tf.RaggedTensor:
-        """Returns the ids of words as they are inside of a text, with a space in front: int32 `(words, None)`."""
+        """Returns the ids of words as inside a text, with a preceding space: int32 `(words, None)`."""
         return self._tokenize(_with_space(as_strings(words)))[0]
 
     def tokenize_with_offsets(self, texts) -> tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]:
@@ -90,7 +91,7 @@ class GraphBytePair(tf.Module, GraphForm):
         sources = as_strings(texts)
         texts = self._prefixed(sources)
         ids, characters = self._tokenize(texts)
-        # Places in all texts, one behind the other.
+        # Positions in the concatenation of all texts.
         lengths = tf.gather(self._lengths, ids.values)
         ends = tf.cumsum(lengths)
         starts = ends - lengths
@@ -109,10 +110,10 @@ class GraphBytePair(tf.Module, GraphForm):
         return _with_space(texts)
 
     def _tokenize_pieces(self, texts) -> tf.RaggedTensor:
-        """Returns ragged ids: each different piece between spaces is tokenised once.
+        """Returns ragged ids. Each distinct piece between spaces is tokenised once.
 
-        A piece holds the space in front of it. Words never reach over a single space, so a text may be cut there, but
-        a run of spaces is a word: such a text is one piece.
+        A piece includes the preceding space. No word contains a single space in its middle, so texts can be split
+        there. But a run of spaces is a word, so a text with such a run is one piece.
         """
         has_run = tf.strings.regex_full_match(texts, "(?s).*  .*")
         pieces = tf.strings.split(tf.where(has_run, "", texts), " ")
@@ -128,13 +129,13 @@ class GraphBytePair(tf.Module, GraphForm):
         return tf.RaggedTensor.from_row_splits(ids.values, splits, validate=False)
 
     def _tokenize(self, texts):
-        """Ragged ids, and where each character starts, counted in bytes of all texts one behind the other."""
+        """Returns ragged ids, and the byte where each character starts in the concatenation of all texts."""
         words, word_splits, characters = self._split(texts)
         different, places = tf.unique(words)
         whole = self._whole_words.lookup(different)
         is_whole = whole >= 0
         parts, part_splits = self._join(*flagged(~is_whole, different))
-        # The rows of the different words: first those that are one token, then the joined ones.
+        # The rows of the distinct words: first those that are one token, then the joined ones.
         (whole,) = flagged(is_whole, whole)
         num_whole = tf.size(whole)
         values = tf.concat([whole, parts], 0)
@@ -157,8 +158,8 @@ class GraphBytePair(tf.Module, GraphForm):
         """Splits texts into words.
 
         Returns:
-            The words of all texts `(words,)`, the row splits that divide them among the texts int32 `(texts + 1,)`, and
-            where each character starts, counted in bytes of all texts one behind the other.
+            The words of all texts `(words,)`, their row splits by text int32 `(texts + 1,)`, and the byte where each
+            character starts in the concatenation of all texts.
         """
         decoded, offsets = tf.strings.unicode_decode_with_offsets(texts, "UTF-8", errors="replace")
         points, rows = decoded.values, decoded.value_rowids()
@@ -175,15 +176,15 @@ class GraphBytePair(tf.Module, GraphForm):
         return words, word_splits, characters
 
     def _word_begins(self, points, begins_text):
-        """Whether each character begins a word. `begins_text` says which of them begin a text."""
+        """Returns whether each character begins a word. `begins_text` marks the first character of each text."""
         classes = tf.cast(self._classes(points), tf.int32)
         ends_text = tf.concat([begins_text[1:], tf.ones_like(begins_text[:1])], 0)
         before = tf.where(begins_text, _NO_CLASS, _shifted(classes, 1, _NO_CLASS))
         behind = tf.where(ends_text, _NO_CLASS, _shifted(classes, -1, _NO_CLASS))
         follows_blank = ~begins_text & _shifted(tf.equal(points, ord(" ")), 1, False)
-        # Letters, numbers, others: a run begins where the class changes, unless a blank has begun it.
+        # Letters, numbers, others: a word begins where the class changes, unless the space before has begun it.
         begins_run = tf.not_equal(classes, before) & ~follows_blank
-        # The last white space before a word is not part of the run of white space.
+        # The last white space before a word does not belong to the run of white space.
         begins_space = tf.not_equal(before, _SPACE) | (tf.not_equal(behind, _SPACE) & tf.not_equal(behind, _NO_CLASS))
         begins = tf.where(tf.equal(classes, _SPACE), begins_space, begins_run)
         begins = tf.cond(
@@ -214,7 +215,7 @@ class GraphBytePair(tf.Module, GraphForm):
         return ids, tf.searchsorted(words_of_ids, tf.range(tf.size(words) + 1))
 
     def _join_best_pairs(self, ids, parts, done_ids, done_parts, count):
-        """Joins, in every part, all occurrences of the pair that comes first in the merges, from left to right.
+        """Joins in every part all occurrences, from left to right, of the pair that comes first in the merges.
 
         A part without such a pair moves to `done_ids` and `done_parts`.
         """
@@ -222,7 +223,7 @@ class GraphBytePair(tf.Module, GraphForm):
         ranks = tf.where(tf.equal(parts[1:], parts[:-1]), self._ranks.lookup(keys), _NO_MERGE)
         best = tf.math.unsorted_segment_min(ranks, parts[:-1], count)
         matches = tf.not_equal(ranks, _NO_MERGE) & tf.equal(ranks, tf.gather(best, parts[:-1]))
-        # A run of matches is one token many times, as in a a a a: every second pair is joined.
+        # Overlapping matches arise in runs of one token, as in a a a a: there every second pair is joined.
         places = tf.range(tf.size(ranks))
         begins_run = matches & ~_shifted(matches, 1, False)
         (run_starts,) = flagged(begins_run, places)
@@ -240,7 +241,7 @@ class GraphBytePair(tf.Module, GraphForm):
 
 
 def _with_contractions(points, begins, ends_text):
-    """Makes 's 't 'm 'd 're 've 'll words of their own where their apostrophe begins a word."""
+    """Makes 's 't 'm 'd 're 've 'll separate words if the apostrophe begins a word."""
     has_next = ~ends_text
     second = tf.where(has_next, _shifted(points, -1, 0), 0)
     third = tf.where(has_next & _shifted(has_next, -1, False), _shifted(points, -2, 0), 0)
@@ -257,7 +258,7 @@ def _is_any_of(points, characters: str):
 
 
 def _shifted(values, places: int, fill):
-    """[1, 2, 3] -> [0, 1, 2] by 1 place, [2, 3, 0] by -1, with the fill 0."""
+    """Shifts values, filling with 0 here: [1, 2, 3] -> [0, 1, 2] by 1 place, [2, 3, 0] by -1."""
     padding = tf.fill([abs(places)], tf.cast(fill, values.dtype))
     if places > 0:
         return tf.concat([padding, values], 0)[: tf.size(values)]
@@ -280,7 +281,7 @@ def _table(keys, values, default):
 
 
 def _class_numbers() -> np.ndarray:
-    """The class of every code point: letter, number, white space or other."""
+    """Returns the class of every code point: letter, number, white space or other."""
     classes = np.full(0x110000, _OTHER, np.uint8)
     classes[list(unicode_table.letters())] = _LETTER
     classes[list(unicode_table.numbers())] = _NUMBER
@@ -289,7 +290,7 @@ def _class_numbers() -> np.ndarray:
 
 
 def _spanned_pairs(tokenizer: BytePairTokenizer) -> np.ndarray:
-    """Whether any joined token has byte a before byte b, at index 256 a + b."""
+    """Returns whether any joined token contains byte a followed by byte b, at index 256 a + b."""
     spanned = np.zeros(1 << 16, np.bool_)
     for _, number in tokenizer.pairs.values():
         for left, right in itertools.pairwise(tokenizer.token_bytes[number]):

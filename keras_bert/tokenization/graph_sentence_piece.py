@@ -1,4 +1,4 @@
-"""SentencePiece in the TensorFlow graph, with byte offsets: the same ids as `SentencePieceTokenizer` gives."""
+"""SentencePiece in the TensorFlow graph, with byte offsets and the same ids as `SentencePieceTokenizer`."""
 
 import numpy as np
 import tensorflow as tf
@@ -10,10 +10,11 @@ from keras_bert.tokenization.tokenizer import GraphForm
 
 
 class GraphSentencePiece(tf.Module, GraphForm):
-    """Text -> ids by a SentencePiece model, in the graph.
+    """SentencePiece in the graph: strings -> ids.
 
-    It runs the operation `SentencepieceTokenizeWithOffsets` of TensorFlow Text, which a stock TensorFlow Serving links.
-    The operation and the Python library can choose differently where two ways to divide a text have the same score.
+    It runs the operation `SentencepieceTokenizeWithOffsets` of TensorFlow Text, which stock TensorFlow Serving
+    includes. If two segmentations of a text have the same score, the operation and the Python library may choose
+    differently.
 
     Args:
         tokenizer: the `SentencePieceTokenizer`.
@@ -38,10 +39,10 @@ class GraphSentencePiece(tf.Module, GraphForm):
         """Returns the ids of each text, int32 `(texts, None)`, without special tokens around them.
 
         Args:
-            texts: strings of shape `(texts,)`. A single one is a list of one.
+            texts: strings of shape `(texts,)`. A single string counts as a list of one.
 
         Raises:
-            InputError: something among them is no string, or is one that UTF-8 cannot hold.
+            InputError: a text is not a valid Unicode string.
         """
         ids = self._pieces.tokenize(as_strings(texts))
         return self._divide(ids)[0] if self._has_parts else ids
@@ -58,7 +59,8 @@ class GraphSentencePiece(tf.Module, GraphForm):
             return ids, ids.with_values(first), ids.with_values(last)
         divided, pieces = self._divide(ids)
         lengths = tf.gather(self._lengths, divided.values)
-        # A part starts where the part before it ends. Parts whose lengths do not fill the token cover all of it.
+        # A part starts where the part before it ends. If the lengths of the parts do not add up, each covers the whole
+        # token.
         filled = tf.math.segment_sum(lengths, pieces)
         is_exact = tf.gather(tf.equal(filled, last - first), pieces)
         begins = tf.cumsum(lengths, exclusive=True)
@@ -68,11 +70,11 @@ class GraphSentencePiece(tf.Module, GraphForm):
         return divided, divided.with_values(starts), divided.with_values(tf.where(is_exact, starts + lengths, last))
 
     def _without_white_space(self, texts, first, last):
-        """Moves the borders of spans inwards until no white space is at their ends.
+        """Moves the ends of spans inwards past white space.
 
         Args:
             texts: strings `(texts,)`.
-            first, last: int64 `(spans,)`, counted in bytes of all texts one behind the other.
+            first, last: int64 `(spans,)`, bytes in the concatenation of all texts.
         """
         decoded, offsets = tf.strings.unicode_decode_with_offsets(texts, "UTF-8", errors="replace")
         lengths = tf.cast(tf.strings.length(texts), tf.int64)
@@ -86,7 +88,7 @@ class GraphSentencePiece(tf.Module, GraphForm):
         return first, tf.maximum(first, ends_before)
 
     def _divide(self, ids):
-        """Returns the ids with divided tokens, and for each of them the index of the token that it is a part of."""
+        """Returns the ids with divided tokens, and for each the index of the token that it is a part of."""
         parts = tf.gather(self._parts, ids.values)
         splits = tf.gather(parts.row_splits, ids.row_splits)
         return tf.RaggedTensor.from_row_splits(parts.values, splits, validate=False), parts.value_rowids()

@@ -1,12 +1,12 @@
-"""The tokenizer inside the TensorFlow graph, with byte offsets: for tf.data and for SavedModels.
+"""WordPiece inside the TensorFlow graph, with byte offsets: for tf.data and for SavedModels.
 
-It gives the ids and, in bytes, the offsets of wordpiece.py, on every string of bytes. Texts take one of two paths:
+For any bytes it returns the ids of wordpiece.py, and the same offsets in bytes. Texts take one of two paths:
 
-* The fast one, two ops of tf.text: FastBertNormalize with a table of our own (fast_normalizer.py) and
-  FastWordpieceTokenizeWithOffsets. A regular expression finds the texts for which it is exact: nearly all.
-* The exact one (exact_graph.py), step by step on code points, for the rest.
+* The fast path has two ops of tf.text: FastBertNormalize with our own table (fast_normalizer.py) and
+    FastWordpieceTokenizeWithOffsets. A regular expression detects the texts for which it is exact: nearly all.
+* The exact path (exact_graph.py) processes the others step by step on code points.
 
-All ops are those of TensorFlow itself and the two named, which TF Serving links since 2.12.
+All other ops are core TensorFlow ops. TF Serving includes all of them since 2.12.
 """
 
 import numpy as np
@@ -24,14 +24,14 @@ _MOST_BYTES_PER_CHARACTER = 4
 
 
 class GraphTokenizer(tf.Module, GraphForm):
-    """Strings -> ids of the vocabulary, in the graph, equal to `WordPieceTokenizer`.
+    """WordPiece in the graph: strings -> ids of the vocabulary, equal to `WordPieceTokenizer`.
 
-    Works eagerly, in tf.data, in tf.function, and inside a tf.Module that is saved; several functions share its
+    It works eagerly, in tf.data, in tf.function, and inside a saved tf.Module, where several functions share its
     constants.
 
     Args:
         vocabulary: `Vocabulary`.
-        do_lower_case: lower-case and strip accents, for uncased vocabularies.
+        do_lower_case: whether to lower-case and strip accents, for uncased vocabularies.
 
     Example:
         >>> vocabulary = Vocabulary(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "quick", "##est"])
@@ -56,7 +56,7 @@ class GraphTokenizer(tf.Module, GraphForm):
             token_out_type=tf.int32,
             unknown_token=UNK,
         )
-        # A function, so that graphs that have both kinds of tokenisation have its many operations once.
+        # A tf.function, so that a graph with both kinds of tokenisation contains its many operations only once.
         self._exact = tf.function(
             ExactTokenizer(self._pieces, stand_ins, vocabulary.unk_id, do_lower_case).__call__,
             input_signature=[tf.TensorSpec([None], tf.string)],
@@ -67,10 +67,10 @@ class GraphTokenizer(tf.Module, GraphForm):
         """Returns the ids of each text, int32 `(texts, None)`, without [CLS] and [SEP].
 
         Args:
-            texts: strings of shape `(texts,)`, UTF-8; bytes that are none are skipped. A single one is a list of one.
+            texts: UTF-8 strings of shape `(texts,)`; invalid UTF-8 is skipped. A single string counts as a list of one.
 
         Raises:
-            InputError: something among them is no string, or is one that UTF-8 cannot hold.
+            InputError: a text is not a valid Unicode string.
         """
         texts, is_exact, normalized = self._normalize(texts)
         return self._with_exact_rows(texts, is_exact, [self._pieces.tokenize(normalized)])[0]
@@ -102,7 +102,7 @@ class GraphTokenizer(tf.Module, GraphForm):
 
         def replaced():
             ids, splits, starts, ends = self._exact(*flagged(is_exact, texts))
-            # Row i is row i of the fast ones, or the next of the exact ones, which stand behind all of them.
+            # The exact rows are appended to the fast ones. Row i is fast row i, or the next exact row.
             lengths = tf.concat([fast[0].row_lengths(), splits[1:] - splits[:-1]], 0)
             begins = tf.concat([fast[0].row_starts(), splits[:-1] + fast[0].row_splits[-1]], 0)
             rows = tf.where(is_exact, tf.cumsum(tf.cast(is_exact, tf.int32)) - 1 + count, tf.range(count))
@@ -119,19 +119,19 @@ class GraphTokenizer(tf.Module, GraphForm):
 
 
 def as_strings(texts) -> tf.Tensor:
-    """Returns texts as a tensor of strings `(texts,)`."""
+    """Returns texts as a string tensor `(texts,)`."""
     try:
         texts = tf.convert_to_tensor(texts, tf.string)
-    except (TypeError, ValueError) as error:  # UnicodeEncodeError, which half a surrogate pair gives, is a ValueError
+    except (TypeError, ValueError) as error:  # a surrogate raises UnicodeEncodeError, which is a ValueError
         reason = str(error).splitlines()[0]
-        raise InputError(f"Texts must be strings that UTF-8 can hold. Received: {texts!r:.100} ({reason})") from None
+        raise InputError(f"Texts must be valid Unicode strings. Received: {texts!r:.100} ({reason})") from None
     return texts[tf.newaxis] if texts.shape.rank == 0 else texts
 
 
 def _next_source(sources: tf.RaggedTensor, indices: tf.Tensor) -> tf.Tensor:
-    """The first entry behind each place that differs: the end of the source character of a normalised byte.
+    """Returns the end of the source character of each normalised byte: the next source position that differs.
 
-    All bytes that a character became map to its start: [0, 0, 0, 3, 4] -> 3 for place 0, 1 or 2.
+    All bytes of a replacement have the position of their source: [0, 0, 0, 3, 4] -> 3 for the indices 0, 1 and 2.
     """
     is_new = changes(sources.values)
     (distinct,) = flagged(is_new, sources.values)
@@ -144,8 +144,8 @@ def _tensorflow_text():
     except ImportError as error:
         raise InputError(
             f"The tokenizer in the graph needs tensorflow-text >= 2.21.1, which cannot be imported here ({error}). "
-            "2.21.0 is broken, and Windows has none: keras_bert.WordPieceTokenizer gives the same ids in Python, but "
-            "models that take texts, in tf.data or in a SavedModel, do not work without it."
+            "2.21.0 is broken, and there is none for Windows. keras_bert.WordPieceTokenizer computes the same ids in "
+            "Python, but models that take texts, in tf.data or in a SavedModel, do not work without tensorflow-text."
         ) from error
     return tensorflow_text
 
@@ -155,6 +155,6 @@ def _checked(tokens: list[str]) -> list[str]:
         if len(token.encode()) > _LONGEST_TOKEN_BYTES:
             raise InputError(
                 f"The token in line {number} of the vocabulary has {len(token.encode())} bytes: {token[:20]!r}... "
-                f"The tokenizer in the graph takes at most {_LONGEST_TOKEN_BYTES}. Shorten or remove it."
+                f"The tokenizer in the graph accepts at most {_LONGEST_TOKEN_BYTES}. Shorten or remove it."
             )
     return tokens

@@ -4,11 +4,11 @@ The library `sentencepiece` finds the tokens. Around it:
 
 1. With `do_lower_case`, texts are prepared as ALBERT prepares them (`SentencePieceModel.without_case`).
 2. A token that ends with a digit and a comma is divided: "▁2010," -> "▁2010", ",". The rule is that of
-   google-research/albert and zihangdai/xlnet, `encode_pieces`; Hugging Face's fast tokenizers lack it.
-3. Special tokens match no text, even where the model file would let them.
+      google-research/albert and zihangdai/xlnet, `encode_pieces`. Hugging Face's fast tokenizers do not have it.
+3. Special tokens never match text, even if the model file would match them.
 
-Offsets: a token covers the characters that it was made from, without the white space at its ends. Both parts of a token
-that is divided by step 2 cover the whole token if its characters were rewritten, as in "１，".
+Offsets: a token covers its source characters, without the white space at its ends. Both parts of a token that step 2
+divides cover the whole token if normalisation changed its characters, as in "１，".
 """
 
 import contextlib
@@ -37,20 +37,20 @@ ALBERT_SPECIAL_TOKENS = SpecialTokens(
     cls="[CLS]", sep="[SEP]", pad="<pad>", unk="<unk>", mask="[MASK]", mask_takes_space=True
 )
 SPACE_MARK = "▁"
-# What str.isspace calls white space. No token's offsets begin or end with it.
+# The white space of str.isspace. No token's offsets begin or end with it.
 STRIPPED = frozenset(map(chr, WHITE_SPACE | {0x1C, 0x1D, 0x1E, 0x1F}))
 
 
 class SentencePieceTokenizer(Tokenizer):
     """Text -> ids by a SentencePiece model.
 
-    A str may hold half surrogate pairs only as `bytes.decode("utf-8", "surrogateescape")` writes invalid bytes. Each
-    invalid byte becomes U+FFFD, and counts as one character in offsets.
+    A str may contain surrogates only as `bytes.decode("utf-8", "surrogateescape")` writes them for invalid bytes. Each
+    invalid byte becomes U+FFFD and counts as one character in offsets.
 
     Args:
         model: content of a model file, unigram or BPE.
         special_tokens: names of the special tokens, by role.
-        do_lower_case: prepare texts as ALBERT does: lower case without accents.
+        do_lower_case: whether to prepare texts as ALBERT does: lower case without accents.
 
     Raises:
         InputError: the model is damaged or of another kind, or lacks a special token.
@@ -83,7 +83,7 @@ class SentencePieceTokenizer(Tokenizer):
         """Reads a model file.
 
         Raises:
-            InputError: the file is missing, or as the class says.
+            InputError: the file is missing, or for the reasons given in the class.
         """
         data = read_tokenizer_file(path)
         try:
@@ -93,20 +93,20 @@ class SentencePieceTokenizer(Tokenizer):
 
     @classmethod
     def from_folder(cls, folder: str | os.PathLike) -> "SentencePieceTokenizer":
-        """Reads `spiece.model`, and the settings in `tokenizer_config.json` where there is one.
+        """Reads `spiece.model`, and the settings in `tokenizer_config.json` if it exists.
 
-        Of the settings it reads `do_lower_case`, `keep_accents` and the names of the special tokens.
+        The settings used are `do_lower_case`, `keep_accents` and the names of the special tokens.
 
         Raises:
-            InputError: as `from_file`, or the settings are damaged or ask for something that is not supported.
+            InputError: as `from_file`, or the settings are damaged or not supported.
         """
         settings, path = read_settings(folder), os.path.join(folder, SETTINGS_FILE)
         do_lower_case = member(settings, "do_lower_case", bool, path, True)
         keep_accents = member(settings, "keep_accents", bool, path, not do_lower_case)
         if keep_accents == do_lower_case:
             raise InputError(
-                f"{path} says do_lower_case={do_lower_case} and keep_accents={keep_accents}. Only lower case without "
-                "accents is supported, or the text as it is: set one of them to true and the other to false."
+                f"{path} has do_lower_case={do_lower_case} and keep_accents={keep_accents}. Supported are lower case "
+                "without accents, or the text unchanged: set one of the two to true and the other to false."
             )
         return cls.from_file(
             os.path.join(folder, MODEL_FILE), special_tokens_of(folder, ALBERT_SPECIAL_TOKENS), do_lower_case
@@ -169,7 +169,7 @@ class SentencePieceTokenizer(Tokenizer):
         return ids, starts, ends
 
     def decode(self, ids: Sequence[int]) -> str:
-        """Returns the text of ids. A word brings the space in front of it, the first of a text, too."""
+        """Returns the text of ids. Each word is preceded by a space, including the first."""
         return "".join(self.tokens[number] for number in ids).replace(SPACE_MARK, " ")
 
     def graph(self):
@@ -202,7 +202,7 @@ def _processor(model: bytes):
 
 @contextlib.contextmanager
 def _explain_refusal():
-    """Turns errors of the library in this block into an `InputError`."""
+    """Turns the library's errors in this block into an `InputError`."""
     try:
         yield
     except (RuntimeError, ValueError, OSError) as error:
@@ -217,7 +217,7 @@ def _divided_tokens(tokens: Sequence[str], ids: Mapping[str, int], processor) ->
             continue
         parts = processor.encode(token[:-1].replace(SPACE_MARK, ""))
         if not token.startswith(SPACE_MARK) and parts and tokens[parts[0]].startswith(SPACE_MARK):
-            # The model put a space in front of the digits.
+            # The space was added by the model.
             first = tokens[parts[0]][1:]
             parts = ([ids.get(first, processor.unk_id())] if first else []) + parts[1:]
         divided[number] = (*parts, ids[","])
@@ -229,17 +229,17 @@ def _as_bytes(text: str | bytes) -> bytes:
         return text
     if not isinstance(text, str):
         raise InputError(
-            f"A text must be str or bytes. Received: {text!r:.100}. Several texts are tokenised one by one: "
+            f"A text must be str or bytes. Received: {text!r:.100}. Tokenise several texts one by one: "
             "[tokenizer.encode(text) for text in texts]."
         )
     try:
         return text.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError as error:
-        raise InputError(f"Texts must be strings that UTF-8 can hold. Received: {text!r:.100} ({error})") from None
+        raise InputError(f"Texts must be valid Unicode strings. Received: {text!r:.100} ({error})") from None
 
 
 def _characters(text: str) -> list[int]:
-    """Returns the index of the character that each byte of a text belongs to, and at the end their number."""
+    """Returns the character index of each byte of a text, followed by the number of characters."""
     numbers = []
     for number, character in enumerate(text):
         numbers += [number] * len(character.encode("utf-8", "surrogateescape"))

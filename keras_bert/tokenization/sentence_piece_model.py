@@ -1,10 +1,10 @@
 """SentencePiece's model file: its pieces, and the rules that normalise texts.
 
-A file comes from a stranger and the library trusts it, so everything that could make the library read outside of its
-memory or work for ever is checked here first.
+Model files may come from strangers, but the library trusts them. So everything that could make the library read outside
+its memory or run forever is checked here first.
 
-Reference: google/sentencepiece, `src/sentencepiece_model.proto` and `src/normalizer.cc`; the format of the rules'
-double array is that of s-yata/darts-clone.
+Reference: google/sentencepiece, `src/sentencepiece_model.proto` and `src/normalizer.cc`. The rules are a double array
+in the format of s-yata/darts-clone.
 """
 
 import dataclasses
@@ -39,7 +39,7 @@ _STATES_AT_ONCE = 1 << 12
 
 @dataclasses.dataclass(frozen=True)
 class Piece:
-    """A token: its text with ▁ for a space, its score and its type."""
+    """A token: its text, with ▁ for a space, its score and its type."""
 
     text: str
     score: float
@@ -52,7 +52,7 @@ class SentencePieceModel:
 
     Attributes:
         pieces: the tokens, in the order of their ids.
-        rules: the compiled rules that normalise texts (`precompiled_charsmap`); empty: none.
+        rules: the compiled rules that normalise texts (`precompiled_charsmap`); empty if there are none.
         trainer: the field `trainer_spec`, as stored.
         normalizer: the field `normalizer_spec` without the rules, as stored.
     """
@@ -67,7 +67,7 @@ class SentencePieceModel:
         """Reads and checks the content of a model file.
 
         Raises:
-            InputError: it is damaged, too large, or of a kind that is not supported; the message names no file.
+            InputError: it is damaged, too large, or of an unsupported kind. The message does not name the file.
         """
         pieces, trainer, normalizer = [], b"", b""
         try:
@@ -82,7 +82,7 @@ class SentencePieceModel:
             trained = {field: value for field, _, value in _fields(trainer)}
         except (IndexError, ValueError, TypeError, AttributeError, struct.error) as error:
             raise InputError(
-                f"This is no SentencePiece model, or a damaged one ({error}). A spiece.model was expected."
+                f"This is not a SentencePiece model, or it is damaged ({error}). A spiece.model was expected."
             ) from None
         rules = b"".join(value for field, kind, value in parts if field == _CHARSMAP and kind == _BYTES)
         kept = b"".join(_field(*part) for part in parts if part[0] != _CHARSMAP)
@@ -103,18 +103,18 @@ class SentencePieceModel:
         )
 
     def without_case(self) -> "SentencePieceModel":
-        """Returns a model that prepares texts as ALBERT does before it applies its own rules.
+        """Returns a model that prepares texts as ALBERT does, before it applies its own rules.
 
-        In this order: `` and '' become ", white space becomes spaces, NFKD, marks are removed, lower case. The steps
-        become rules of the model, so that one pass over a text does all and knows where each token came from. A rule
-        looks at a few characters only: a capital sigma at the end of a word becomes σ, and letters that Unicode
-        composes stay apart where a mark was removed between them.
+        The steps are: `` and '' become ", white space becomes spaces, NFKD, marks are removed, lower case. They are
+        added to the model's rules, so that one pass normalises a text and tracks the source of each token. A rule sees
+        only a few characters. So a capital sigma at the end of a word becomes σ, and letters that Unicode would compose
+        stay separate if a mark between them was removed.
 
         Reference: google-research/albert, `tokenization.preprocess_text`.
         """
         from sentencepiece import SentencePieceNormalizer, set_min_log_level
 
-        set_min_log_level(1)  # compiling rules is no news
+        set_min_log_level(1)  # hides the message that rules are compiled
         normalizer = SentencePieceNormalizer(
             model_proto=self.to_bytes(),
             add_dummy_prefix=False,
@@ -123,7 +123,7 @@ class SentencePieceModel:
         )
         rules = dict(normalizer.decompile()) if self.rules else {}
         plain_texts = {source: plain(source) for source in rules} | _plain_characters()
-        # The rules decompose already: only what `plain` adds to that changes them.
+        # These rules already decompose, so only the other changes of `plain` are added.
         changed = {
             source: text for source, text in plain_texts.items() if source not in rules or text != _decomposed(source)
         }
@@ -147,7 +147,7 @@ def _decomposed(text: str) -> str:
 
 @functools.cache
 def _plain_characters() -> Mapping[str, str]:
-    """Returns the characters of Unicode 14.0 that `plain` changes, and the two quotes, with what they become."""
+    """Returns the characters of Unicode 14.0 that `plain` changes, and the two quotes, with their replacements."""
     unassigned = {
         point for first, last in unicode_table.unassigned_ranges() for point in range(first, min(last, 0xFFFF) + 1)
     }
@@ -163,13 +163,13 @@ def _plain_characters() -> Mapping[str, str]:
 
 
 def check_rules(rules: bytes) -> None:
-    """Checks that looking for a rule never leaves the array of the rules.
+    """Checks that looking up a rule never leaves the array of the rules.
 
-    The rules are the states of an automaton over bytes: 32-bit units in a double array, then the results, each ended by
-    a zero byte.
+    The rules are the states of an automaton over bytes: a double array of 32-bit units, followed by the results, each
+    ended by a zero byte.
 
     Raises:
-        InputError: it would, or the rules or their results are too long.
+        InputError: a lookup could leave the array, or the rules or their results are too long.
     """
     if not rules:
         return
@@ -215,7 +215,7 @@ def _check_kind(trained: Mapping[int, object]) -> None:
     kind = trained.get(_MODEL_TYPE, _UNIGRAM)
     if kind not in (_UNIGRAM, _BPE):
         raise InputError(
-            f"The SentencePiece model is of type {kind}. Only unigram models ({_UNIGRAM}) and BPE ({_BPE}) are read."
+            f"The SentencePiece model is of type {kind}. Supported are unigram models ({_UNIGRAM}) and BPE ({_BPE})."
         )
     for field, name in ((_BYTE_FALLBACK, "byte_fallback"), (_SPACE_AS_SUFFIX, "treat_whitespace_as_suffix")):
         if trained.get(field):
@@ -225,14 +225,14 @@ def _check_kind(trained: Mapping[int, object]) -> None:
 def _check_pieces(pieces: list[Piece]) -> None:
     if not 1 < len(pieces) <= _MOST_PIECES:
         raise InputError(
-            f"A SentencePiece model has 2 to {_MOST_PIECES:,} pieces. Received: {len(pieces):,}. Give another file."
+            f"A SentencePiece model needs 2 to {_MOST_PIECES:,} pieces. Received: {len(pieces):,}. Give another file."
         )
     seen = set()
     for number, piece in enumerate(pieces):
         if not piece.text or len(piece.text.encode()) > _LONGEST_PIECE or "\0" in piece.text:
             what = f"has no text, a zero byte, or more than {_LONGEST_PIECE} bytes"
         elif piece.text in seen:
-            what = "is there twice"
+            what = "occurs twice"
         elif not math.isfinite(piece.score):
             what = f"has the score {piece.score}"
         elif not NORMAL <= piece.type <= UNUSED:
@@ -243,7 +243,7 @@ def _check_pieces(pieces: list[Piece]) -> None:
         raise InputError(f"Piece {number} of the SentencePiece model, {piece.text!r:.50}, {what}. Give another file.")
     unknown = [piece.text for piece in pieces if piece.type == UNKNOWN]
     if len(unknown) != 1:
-        raise InputError(f"A SentencePiece model has one unknown piece. Received: {unknown[:5] or 'none'}")
+        raise InputError(f"A SentencePiece model must have one unknown piece. Received: {unknown[:5] or 'none'}")
 
 
 def _piece(data: bytes) -> Piece:
@@ -263,7 +263,7 @@ def _piece_bytes(piece: Piece) -> bytes:
 
 
 def _fields(data: bytes) -> Iterator[tuple[int, int, int | bytes]]:
-    """Yields number, wire type and value of each field of a protobuf message."""
+    """Yields the number, wire type and value of each field of a protobuf message."""
     place = 0
     while place < len(data):
         key, place = read_varint(data, place)

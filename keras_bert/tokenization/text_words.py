@@ -1,15 +1,15 @@
-"""The words of a plain text, for taggers, which are trained on words: `U.S.` is one, `London's` is `London` and `'s`.
+"""Splits plain texts into words for taggers: `U.S.` is one word, `London's` is `London` and `'s`.
 
-White space parts words. What BERT's tokenizer would part further, punctuation and CJK characters, is a word of its own,
-but for what the usual corpora (CoNLL, the Penn Treebank) keep together:
+Words are separated by white space. Punctuation and CJK characters, at which BERT's tokenizer splits, are separate
+words, except where the usual corpora (CoNLL, the Penn Treebank) keep them together:
 
 * `. - _ & @ /` between letters or digits: `U.S`, `e-mail`, `AT&T`; `,` and `:` between digits: `10,000`, `12:30`;
-* the period behind a single capital: `J. Smith`, `U.S.`;
-* an apostrophe with the letters behind it: `London 's`, `they 're`;
-* the same punctuation several times: `...`, `!!!`.
+* a period after a single capital: `J. Smith`, `U.S.`;
+* an apostrophe and the following letters: `London 's`, `they 're`;
+* repeated punctuation: `...`, `!!!`.
 
-What is a letter, a capital or a digit is what the frozen Unicode table says. `serving/signatures/graph_words.py` finds
-the same words in a TensorFlow graph.
+Letters, capitals and digits are those of the frozen Unicode table. `serving/signatures/graph_words.py` finds the same
+words in a TensorFlow graph.
 """
 
 from keras_bert.tokenization import unicode_table
@@ -21,7 +21,7 @@ APOSTROPHES = frozenset("'\u2019")
 
 
 def words_of_text(text: str) -> list[tuple[int, int]]:
-    """Returns where the words of a text begin and end, in characters.
+    """Returns the start and end of each word of a text, in characters.
 
     >>> text = "J. Smith paid $10,000 in the U.S."
     >>> [text[start:end] for start, end in words_of_text(text)]
@@ -41,10 +41,10 @@ def words_of_text(text: str) -> list[tuple[int, int]]:
 
 
 def _belongs_together(word: str, following: str, after: str) -> bool:
-    """Whether `following` goes on with `word`, which it touches. `after` is the character that touches it, or empty."""
+    """Returns whether `following` continues the adjacent `word`. `after` is the next adjacent character, or empty."""
     last = word[-1]
     if _is_alphanumeric(following[0]):
-        # Punctuation that was joined to a word for what stands behind it, or an apostrophe.
+        # Punctuation was joined to a word because of the characters after it, or is an apostrophe.
         return word in APOSTROPHES or (last in JOINERS | DIGIT_JOINERS and _is_alphanumeric(word[-2:-1]))
     if following == last and not any(map(_is_alphanumeric, word)):
         return True

@@ -1,7 +1,7 @@
-"""The interfaces that every kind of tokenizer has: its tokens, the tokenizer in Python, and the one in the graph.
+"""The interfaces of all tokenizers: the token table, the tokenizer in Python, and the tokenizer in the graph.
 
-A model keeps the tokens that its ids stand for as `model.vocabulary`: a `Vocabulary` of WordPiece, or the tokenizer
-itself of the other kinds, which need no more. Both are a `TokenTable`.
+A model stores its tokens as `model.vocabulary`. For WordPiece this is a `Vocabulary`, for the other kinds the tokenizer
+itself. Both are a `TokenTable`.
 """
 
 import abc
@@ -15,10 +15,10 @@ from keras_bert.program.errors import InputError
 class SpecialTokens:
     """The names of the special tokens of a vocabulary, by role, and how rows use them.
 
-    BERT calls the token that begins a row [CLS], RoBERTa <s>. Code asks for `vocabulary.cls_id`, never for a name.
+    BERT's first token of a row is [CLS], RoBERTa's is <s>. So code uses `vocabulary.cls_id`, never the name.
 
     Attributes:
-        num_between: how many `sep` tokens stand between the two texts of a pair.
+        num_between: the number of `sep` tokens between the two texts of a pair.
         mask_takes_space: whether ASCII white space before a mask in a text belongs to the mask.
     """
 
@@ -36,7 +36,7 @@ class SpecialTokens:
         return self.cls, self.sep, self.pad, self.unk, self.mask
 
     def separators(self, num_texts: int) -> tuple[int, ...]:
-        """Returns the number of `sep` tokens behind each text of a row.
+        """Returns the number of `sep` tokens after each text of a row.
 
         >>> BERT_SPECIAL_TOKENS.separators(1), ROBERTA_SPECIAL_TOKENS.separators(2)
         ((1,), (2, 1))
@@ -44,7 +44,7 @@ class SpecialTokens:
         return (*[self.num_between] * (num_texts - 1), 1)
 
     def num_special(self, num_texts: int) -> int:
-        """Returns the number of special tokens in a row of one text or more."""
+        """Returns the number of special tokens in a row of one or more texts."""
         return 1 + sum(self.separators(num_texts))
 
 
@@ -55,13 +55,13 @@ ROBERTA_SPECIAL_TOKENS = SpecialTokens(
 
 
 class TokenTable:
-    """Tokens with their ids and roles: what rows, masks and checkpoints need to know of a vocabulary.
+    """Tokens with their ids and roles, for rows, masks and checkpoints.
 
     Attributes:
         tokens: every token, in the order of the ids.
         ids: token -> id.
-        special_tokens: `SpecialTokens`, each of which is among `tokens`.
-        keeps_spaces: whether tokens hold the white space of a text, so that `decode` gives it back.
+        special_tokens: `SpecialTokens`, all of which are in `tokens`.
+        keeps_spaces: whether tokens contain the white space of a text, so that `decode` restores it.
     """
 
     tokens: Sequence[str]
@@ -94,11 +94,11 @@ class TokenTable:
 
     @property
     def sha256(self) -> str:
-        """Hexadecimal SHA-256 of the tokenizer's files: equal vocabularies have equal ones."""
+        """Hexadecimal SHA-256 of the tokenizer's files. Equal vocabularies have equal hashes."""
         raise NotImplementedError
 
     def begins_with(self, sha256: str) -> bool:
-        """Returns whether `sha256` is that of this vocabulary, or of this one before tokens were added to its end."""
+        """Returns whether `sha256` is the hash of this vocabulary, or of a version of it without its last tokens."""
         return sha256 == self.sha256
 
     def text_ids(self) -> list[int]:
@@ -106,19 +106,19 @@ class TokenTable:
         raise NotImplementedError
 
     def continues_word(self, token: str) -> bool:
-        """Returns whether `token` continues the word of the token before it, such as ##ing."""
+        """Returns whether `token` continues the word of the preceding token, such as ##ing."""
         raise NotImplementedError
 
 
 class Tokenizer(TokenTable, abc.ABC):
-    """Text <-> ids, in Python. `graph()` gives the same tokenizer as a part of a TensorFlow graph.
+    """Text <-> ids, in Python. `graph()` returns the same tokenizer for the TensorFlow graph.
 
-    Special tokens in a text are ordinary text, in every kind: a text cannot forge the borders of a row.
+    Special tokens in a text are ordinary text in every tokenizer, so a text cannot forge the structure of a row.
     """
 
     @property
     def vocabulary(self) -> TokenTable:
-        """The tokens of the tokenizer, as a model keeps them."""
+        """The tokens of the tokenizer, in the form that models store."""
         return self
 
     @abc.abstractmethod
@@ -127,7 +127,7 @@ class Tokenizer(TokenTable, abc.ABC):
 
     @abc.abstractmethod
     def tokenize_with_offsets(self, text: str | bytes) -> tuple[list[int], list[int], list[int]]:
-        """Returns ids, starts and ends of equal length: token i came from the characters `text[starts[i]:ends[i]]`."""
+        """Returns ids, starts and ends of equal length: token i came from `text[starts[i]:ends[i]]`."""
 
     @abc.abstractmethod
     def decode(self, ids: Sequence[int]) -> str:
@@ -135,7 +135,7 @@ class Tokenizer(TokenTable, abc.ABC):
 
     @abc.abstractmethod
     def graph(self):
-        """Returns the `GraphForm` of this tokenizer. Its ids are equal to those of `encode`."""
+        """Returns the `GraphForm` of this tokenizer. It returns the same ids as `encode`."""
 
     @abc.abstractmethod
     def save(self, folder) -> None:
@@ -149,7 +149,7 @@ class Tokenizer(TokenTable, abc.ABC):
 class GraphForm(abc.ABC):
     """Text -> ids inside the graph: eagerly, in tf.data, in tf.function and in a SavedModel.
 
-    Implementations are `tf.Module`s and use operations that a stock TensorFlow Serving links.
+    Implementations are `tf.Module`s with operations that stock TensorFlow Serving includes.
     """
 
     @abc.abstractmethod
@@ -161,7 +161,7 @@ class GraphForm(abc.ABC):
         """Strings `(texts,)` -> ids, starts and ends, ragged int32 `(texts, None)`; offsets are in bytes."""
 
     def tokenize_words(self, words):
-        """Words of texts, strings `(words,)` -> their ids as inside of a text, ragged int32 `(words, None)`."""
+        """Strings `(words,)` -> ids of the words as inside a text, ragged int32 `(words, None)`."""
         return self.tokenize(words)
 
 

@@ -1,4 +1,4 @@
-"""What the files of all kinds of tokenizers share: bounded reads, and the settings in `tokenizer_config.json`."""
+"""Reads files of all kinds of tokenizers, limited in size, and the settings in `tokenizer_config.json`."""
 
 import dataclasses
 import json
@@ -9,7 +9,7 @@ from keras_bert.program.json_files import read_json_object
 from keras_bert.tokenization.tokenizer import SpecialTokens
 
 SETTINGS_FILE = "tokenizer_config.json"
-# Roles of special tokens -> their keys in the settings, which are those of Hugging Face.
+# Roles of special tokens -> their keys in the settings, as in Hugging Face.
 _SETTINGS_OF_ROLES = {role: f"{role}_token" for role in ("cls", "sep", "pad", "unk", "mask")}
 # A million tokens of 64 bytes.
 _MOST_BYTES = 1 << 26
@@ -19,7 +19,7 @@ def read_tokenizer_file(path: str | os.PathLike) -> bytes:
     """Returns the content of one file of a tokenizer.
 
     Raises:
-        InputError: the file cannot be read, or has more than 64 MiB.
+        InputError: the file cannot be read, or is larger than 64 MiB.
     """
     path = os.fspath(path)
     try:
@@ -29,13 +29,13 @@ def read_tokenizer_file(path: str | os.PathLike) -> bytes:
         raise InputError(f"Cannot read {path}: {error.strerror}.") from error
     if len(data) > _MOST_BYTES:
         raise InputError(
-            f"{path} has more than {_MOST_BYTES:,} bytes, which no file of a tokenizer has. Give another file."
+            f"{path} has more than {_MOST_BYTES:,} bytes, too many for a file of a tokenizer. Give another file."
         )
     return data
 
 
 def read_settings(folder: str | os.PathLike) -> dict:
-    """Returns the settings in a folder's `tokenizer_config.json`; without the file an empty dict.
+    """Returns the settings in a folder's `tokenizer_config.json`, or an empty dict without the file.
 
     Raises:
         InputError: the file is damaged.
@@ -45,7 +45,7 @@ def read_settings(folder: str | os.PathLike) -> dict:
 
 
 def special_tokens_of(folder: str | os.PathLike, default: SpecialTokens) -> SpecialTokens:
-    """Returns the special tokens that a folder's settings name, and those of `default` for the others.
+    """Returns the special tokens that a folder's settings name; `default` supplies the others.
 
     Raises:
         InputError: the settings are damaged.
@@ -60,7 +60,7 @@ def settings_text(special_tokens: SpecialTokens, tokenizer_class: str, **setting
     """Returns the content of `tokenizer_config.json`, as Hugging Face reads it."""
     names = {key: getattr(special_tokens, role) for role, key in _SETTINGS_OF_ROLES.items()}
     if special_tokens.mask_takes_space:
-        # As transformers writes a token with settings of its own.
+        # The form in which transformers writes a token with its own settings.
         names["mask_token"] = {
             "__type": "AddedToken",
             "content": special_tokens.mask,
@@ -73,7 +73,7 @@ def settings_text(special_tokens: SpecialTokens, tokenizer_class: str, **setting
 
 
 def _named_token(value, path: str) -> str:
-    """A special token in the settings is its text, or an object with the text as `content`."""
+    """Returns the text of a special token, which is stored as text or as an object with the text as `content`."""
     text = value.get("content") if isinstance(value, dict) else value
     if not isinstance(text, str) or not text:
         raise InputError(f"{path}: a special token must be a text. Received: {value!r:.100}")

@@ -1,7 +1,7 @@
-"""Lookups on the frozen facts of Unicode 14.0 (unicode_14.txt); Python tokenizer and graph tokenizer share them.
+"""Lookups in the frozen data of Unicode 14.0 (unicode_14.txt), shared by the Python and the graph tokenizers.
 
-Python's own `unicodedata` and `str.lower` change with the Python, and TensorFlow's ICU with the server, so neither is
-asked.
+Python's `unicodedata` and `str.lower` depend on the Python version, and TensorFlow's ICU on the server, so neither is
+used.
 """
 
 import functools
@@ -59,19 +59,19 @@ def whitespace() -> frozenset[int]:
 
 @functools.cache
 def removed() -> frozenset[int]:
-    """Control and format characters, NUL and U+FFFD: dropped, so that what surrounds them joins."""
+    """Returns control and format characters, NUL and U+FFFD. They are dropped, which joins their neighbours."""
     return _points(_facts()["REMOVED"])
 
 
 @functools.cache
 def punctuation() -> frozenset[int]:
-    """Returns the characters that are words of their own."""
+    """Returns the characters that form words of their own."""
     return _points(_facts()["PUNCTUATION"])
 
 
 @functools.cache
 def young_punctuation() -> frozenset[int]:
-    """Returns the non-ASCII characters that were no punctuation in Unicode 3.2."""
+    """Returns the non-ASCII characters that were not punctuation in Unicode 3.2."""
     return _points(_facts()["YOUNG_PUNCTUATION"])
 
 
@@ -83,13 +83,13 @@ def nonspacing_marks() -> frozenset[int]:
 
 @functools.cache
 def unassigned_ranges() -> list[tuple[int, int]]:
-    """First and last of each run of code points without a meaning in Unicode 14.0. They are kept as they are."""
+    """Returns (first, last) of each run of code points that Unicode 14.0 does not assign. They are kept unchanged."""
     return parse_ranges(_facts()["UNASSIGNED"])
 
 
 @functools.cache
 def cased_letters() -> frozenset[int]:
-    """Cased letters that are not case-ignorable."""
+    """Returns the cased letters that are not case-ignorable."""
     return _points(_facts()["CASED"])
 
 
@@ -101,37 +101,37 @@ def case_ignorable() -> frozenset[int]:
 
 @functools.cache
 def alphanumeric() -> frozenset[int]:
-    """Letters, digits and other numbers, as `str.isalnum` has them."""
+    """Returns letters, digits and other numbers, as `str.isalnum` defines them."""
     return _points(_facts()["ALPHANUMERIC"])
 
 
 @functools.cache
 def uppercase() -> frozenset[int]:
-    """Capital letters, as `str.isupper` has them; alphanumeric ones only."""
+    """Returns the alphanumeric capitals, as `str.isupper` defines them."""
     return _points(_facts()["UPPERCASE"])
 
 
 @functools.cache
 def digits() -> frozenset[int]:
-    """Digits, as `str.isdigit` has them."""
+    """Returns digits, as `str.isdigit` defines them."""
     return _points(_facts()["DIGITS"])
 
 
 @functools.cache
 def letters() -> frozenset[int]:
-    """Letters, Unicode's categories L."""
+    """Returns the letters, Unicode's categories L."""
     return _points(_facts()["LETTERS"])
 
 
 @functools.cache
 def numbers() -> frozenset[int]:
-    """Numbers, Unicode's categories N."""
+    """Returns the numbers, Unicode's categories N."""
     return _points(_facts()["NUMBERS"])
 
 
 @functools.cache
 def combining_classes() -> dict[int, int]:
-    """Code point -> canonical combining class, where that is not 0."""
+    """Returns code point -> canonical combining class, for classes other than 0."""
     table = {}
     for item in _facts()["COMBINING_CLASSES"].split():
         points, _, combining_class = item.partition(":")
@@ -142,9 +142,9 @@ def combining_classes() -> dict[int, int]:
 
 @functools.cache
 def folded_points() -> dict[int, tuple[int, ...]]:
-    """Code point -> canonical decomposition of its lower case, where that differs from it.
+    """Returns code point -> canonical decomposition of its lower case, if that differs from the code point.
 
-    A capital sigma is found here as the small one; the final one depends on its neighbours. Marks are not stripped.
+    A capital sigma maps to the small sigma; the final form depends on its neighbours. Marks are not stripped.
     """
     table = {}
     for item in _facts()["FOLDED"].split():
@@ -158,7 +158,7 @@ def folded_points() -> dict[int, tuple[int, ...]]:
 
 
 def _hangul_decompositions() -> Iterator[tuple[int, tuple[int, ...]]]:
-    # Unicode 14.0, section 3.12: a syllable is the number of its letters in mixed radix.
+    # Unicode 14.0, section 3.12: a syllable's number encodes its letters in mixed radix.
     for syllable in range(_HANGUL_FIRST, _HANGUL_LAST + 1):
         rest, trailing = divmod(syllable - _HANGUL_FIRST, _TRAILING_COUNT)
         leading, vowel = divmod(rest, _VOWEL_COUNT)
@@ -167,5 +167,5 @@ def _hangul_decompositions() -> Iterator[tuple[int, tuple[int, ...]]]:
 
 
 def is_cjk(point: int) -> bool:
-    """Whether google-research/bert makes the character a word of its own (ideographs, not kana or Hangul)."""
+    """Returns whether google-research/bert makes the character a separate word (ideographs, not kana or Hangul)."""
     return point >= CJK_RANGES[0][0] and any(first <= point <= last for first, last in CJK_RANGES)

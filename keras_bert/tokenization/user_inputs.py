@@ -1,7 +1,6 @@
-"""What users hand to the package as texts: lists, arrays, columns of a table, data sets of strings.
+"""Texts as users pass them: lists, arrays, columns of a table, data sets of strings.
 
-One rule holds wherever texts are asked for: a single string is one text, the same as a list of one, and what comes back
-is a list of one.
+Wherever texts are expected, a single string counts as a list of one, and the result is a list of one.
 """
 
 from collections.abc import Iterator, Mapping
@@ -13,12 +12,12 @@ import numpy as np
 from keras_bert.program.columns import checked_column
 from keras_bert.program.errors import InputError
 
-# What gives Keras its batches itself. Such an object may look like a column.
+# Objects that give Keras batches themselves. Such an object may look like a column.
 _LOADERS = ("keras.", "torch.utils.data.", "grain.")
 
 
 def holds_texts(x: Any) -> bool:
-    """Whether `x` is meant as texts: all but features, which come as dictionaries, numbers, or batches of either."""
+    """Returns whether `x` has texts. Features are dictionaries, numbers, or batches of either."""
     if hasattr(x, "element_spec"):
         return _first_dtype(x.element_spec) == "string"
     if isinstance(x, (Mapping, GeneratorType)) or getattr(getattr(x, "dtype", None), "kind", None) in tuple("biufc"):
@@ -32,25 +31,25 @@ def iterate_column(values: Any, name: str) -> Iterator:
     Args: as for `checked_column`.
 
     Raises:
-        InputError: it is nothing like a column, or its bytes are not UTF-8.
+        InputError: `values` is not a column, or its bytes are not UTF-8.
     """
     return (_as_python(value, name) for value in checked_column(values, name))
 
 
 def as_list(values: Any, name: str) -> list:
-    """Returns a column that is not one of texts, such as labels, as a list; bytes become `str`.
+    """Returns a column of values other than texts, such as labels, as a list; bytes become `str`.
 
     >>> as_list(np.array([b"yes", b"no"]), "labels")
     ['yes', 'no']
 
     Args:
-        values: as for `checked_column`, but no single string.
+        values: as for `checked_column`, but not a single string.
 
     Raises:
-        InputError: it is a single string or nothing like a column, or its bytes are not UTF-8.
+        InputError: `values` is a single string or not a column, or its bytes are not UTF-8.
     """
     if isinstance(values, (str, bytes)):
-        raise InputError(f"{name} must be a list. Received: {values!r:.100}. A single one is given as a list of one.")
+        raise InputError(f"{name} must be a list. Received: {values!r:.100}. Give a single value as a list of one.")
     return list(iterate_column(values, name))
 
 
@@ -62,18 +61,18 @@ def as_texts(values: Any, name: str = "text", advice: str = "") -> list[str]:
 
     Args:
         values: as for `checked_column`.
-        name: what one of them is, for messages.
-        advice: what to do about a value that is no string, for messages.
+        name: what a value is called in error messages.
+        advice: what to do about a value that is not a string, for error messages.
 
     Raises:
-        InputError: it is nothing like a column, or one of its values is no string that UTF-8 can hold.
+        InputError: `values` is not a column, or one of its values is not a valid Unicode string.
     """
     column = iterate_column(values, f"{name}s")
     return [checked_text(value, f"{name} {number}", advice) for number, value in enumerate(column, start=1)]
 
 
 def checked_text(value: Any, place: str, advice: str = "") -> str:
-    """Returns `value`. Raises `InputError` unless it is a string that UTF-8 can hold; `place` says which, "text 2"."""
+    """Returns `value`. Raises `InputError` unless it is a valid Unicode string; `place` names it, such as "text 2"."""
     if not isinstance(value, str):
         raise InputError(f"{place[:1].upper()}{place[1:]} must be a string. Received: {value!r:.100}.{advice}")
     if not value.isascii():
@@ -92,24 +91,24 @@ def collect(dataset, example_rank: int) -> tuple:
 
     Args:
         dataset: a finite `tf.data.Dataset` of x, (x, y) or (x, y, weight); x and y may be tuples or dictionaries.
-        example_rank: the axes of one example's text: 0 for a string, 1 for a list of words. Elements with one more are
-            batches.
+        example_rank: the number of axes of an example's text: 0 for a string, 1 for a list of words. Elements with one
+            more axis are batches.
 
     Returns:
-        (x, y, weight) as lists, or tuples and dictionaries of lists; None for what is not there.
+        (x, y, weight) as lists, or tuples and dictionaries of lists; None for missing parts.
 
     Raises:
-        InputError: it has no end, or x is a dictionary.
+        InputError: it is endless, or x is a dictionary.
     """
     specification = dataset.element_spec
     parts = specification if isinstance(specification, tuple) else (specification,)
     if isinstance(parts[0], Mapping):
         raise InputError(
-            f"The data set has dictionaries of {', '.join(parts[0])}. Say which of them is the text: "
+            f"The data set has dictionaries of {', '.join(parts[0])}. Select the text: "
             "dataset.map(lambda row: (row['text'], row['label']))."
         )
     if int(dataset.cardinality()) == -1:
-        raise InputError("The data set repeats for ever (repeat()). Texts are read to their end first: take it away.")
+        raise InputError("The data set repeats for ever. Texts are read to their end first, so remove repeat().")
     is_batched = _first_rank(parts[0]) > example_rank
     columns = [_empty(part) for part in parts]
     for element in dataset:

@@ -1,4 +1,4 @@
-"""The vocabulary: one token a line, the line number is the id."""
+"""The vocabulary: one token per line; the line number is the id."""
 
 import dataclasses
 import functools
@@ -21,11 +21,11 @@ class Vocabulary(TokenTable):
     """The tokens of a WordPiece model, in the order of their ids.
 
     Args:
-        tokens: strings; `##` marks a token that continues a word. [PAD] [UNK] [CLS] [SEP] [MASK] must be among them.
+        tokens: strings; `##` marks a token that continues a word. They must include [PAD] [UNK] [CLS] [SEP] [MASK].
 
     Raises:
-        InputError: a special token is missing, a token is there twice, or the last one is empty. One empty token before
-            it is taken: SciBERT's vocabularies have a blank line, which keeps its id and matches no text.
+        InputError: a special token is missing, a token occurs twice, or the last one is empty. One empty token before
+            the last is allowed: SciBERT's vocabularies have a blank line, which has an id but matches no text.
 
     Example:
         >>> vocabulary = Vocabulary(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "quick", "##est"])
@@ -46,12 +46,12 @@ class Vocabulary(TokenTable):
     def from_file(cls, path: str | os.PathLike) -> "Vocabulary":
         """Reads a `vocab.txt`.
 
-        White space around a token is cut off, as Google does; a token that is nothing else (the Chinese vocabulary
-        has U+2028) stays as it is.
+        White space around a token is removed, as in Google's code. A token of white space only (the Chinese vocabulary
+        has U+2028) is kept.
 
         Raises:
-            InputError: the file is missing, empty, binary or not UTF-8, has CRLF line ends, two blank lines or a blank
-                one at its end, lacks a special token or has a token twice.
+            InputError: the file is missing, empty, binary or not UTF-8; has CRLF line ends, two blank lines or a blank
+                last line; lacks a special token or has a token twice.
         """
         path = os.fspath(path)
         lines = _read_lines(path)
@@ -70,11 +70,11 @@ class Vocabulary(TokenTable):
 
     @functools.cached_property
     def sha256(self) -> str:
-        """Hexadecimal SHA-256 of the file that `save` writes: equal vocabularies have equal ones."""
+        """Hexadecimal SHA-256 of the file that `save` writes. Equal vocabularies have equal hashes."""
         return hashlib.sha256(self._text()).hexdigest()
 
     def begins_with(self, sha256: str) -> bool:
-        """Whether the vocabulary with this `sha256` is this one, or this one before tokens were added to its end."""
+        """Returns whether `sha256` is the hash of this vocabulary, or of a version of it without its last tokens."""
         return sha256 == self.sha256 or sha256 in self._sha256_of_beginnings
 
     @functools.cached_property
@@ -86,7 +86,7 @@ class Vocabulary(TokenTable):
         return frozenset(found)
 
     def text_ids(self) -> list[int]:
-        """Returns the ids of all tokens but those in brackets.
+        """Returns the ids of all tokens except those in brackets.
 
         The tokenizer splits at brackets, so no text yields a bracketed token.
         """
@@ -115,12 +115,12 @@ def _read_lines(path: str) -> list[str]:
         raise InputError(f"Cannot read the vocabulary {path}: {error.strerror}.") from error
     if len(data) > _MOST_BYTES:
         raise InputError(
-            f"The vocabulary {path} has more than {_MOST_BYTES:,} bytes, which no vocabulary has. Give another file."
+            f"The vocabulary {path} has more than {_MOST_BYTES:,} bytes, too many for a vocabulary. Give another file."
         )
     if not data.strip():
-        raise InputError(f"The vocabulary {path} is empty. It must hold one token a line.")
+        raise InputError(f"The vocabulary {path} is empty. It must have one token per line.")
     if b"\0" in data:
-        raise InputError(f"The vocabulary {path} is a binary file. It must be UTF-8 text with one token a line.")
+        raise InputError(f"The vocabulary {path} is a binary file. It must be UTF-8 text with one token per line.")
     try:
         text = data.decode()
     except UnicodeDecodeError as error:
@@ -145,9 +145,9 @@ def _check_tokens(tokens: Sequence[str], name: str) -> None:
     first_lines: dict[str, int] = {}
     for number, token in enumerate(tokens, start=1):
         if "\n" in token:
-            raise InputError(f"{name}: the token {token!r} has a line end in it, so it cannot be a line of a file.")
+            raise InputError(f"{name}: the token {token!r} contains a line end, so it cannot be a line of a file.")
         if not token and number == len(tokens):
-            raise InputError(f"{name}: line {number} is blank. Every line must hold one token: remove it.")
+            raise InputError(f"{name}: line {number} is blank. Every line must have one token: remove it.")
         if token in first_lines and not token:
             raise InputError(
                 f"{name}: lines {first_lines[token]} and {number} are blank. At most one line may be blank, as in "
@@ -155,7 +155,7 @@ def _check_tokens(tokens: Sequence[str], name: str) -> None:
             )
         if token in first_lines:
             raise InputError(
-                f"{name}: the token {token!r} is there twice, in lines {first_lines[token]} and {number}. "
+                f"{name}: the token {token!r} occurs twice, in lines {first_lines[token]} and {number}. "
                 "Every token needs one id: remove one of them."
             )
         first_lines[token] = number
@@ -163,5 +163,5 @@ def _check_tokens(tokens: Sequence[str], name: str) -> None:
     if missing:
         raise InputError(
             f"{name}: {' '.join(missing)} missing. A BERT vocabulary must have the tokens {' '.join(SPECIAL_TOKENS)}, "
-            "one a line."
+            "one per line."
         )

@@ -1,16 +1,16 @@
-"""Google's BERT tokenizer in Python, with character offsets: the reference that the graph version must equal.
+"""Google's BERT tokenizer in Python, with character offsets: the reference for the graph version.
 
 What it does, in order (google-research/bert `tokenization.py`, rewritten on the frozen Unicode table):
 
 1. Split at white space; drop control and format characters; make every CJK ideograph a token.
-2. Lower-case (when asked), decompose canonically, drop the non-spacing marks.
+2. Lower-case (if `do_lower_case`), decompose canonically, drop the non-spacing marks.
 3. Make every punctuation character a word.
-4. Cut each word into the longest pieces of the vocabulary, left to right; a word of more than 200 characters, or with
-   a part that is no piece, becomes one [UNK].
+4. Cut each word into the longest pieces of the vocabulary, from left to right. A word of more than 200 characters, or
+   with a part that is not in the vocabulary, becomes one [UNK].
 
-Offsets: a piece reaches from the start of the character that its first letter came from to the end of the character
-that its last letter came from. Characters that vanish (accents, control characters) belong to the character before
-them in the same stretch without white space, and at the start of a stretch to nothing. [UNK] covers its word.
+Offsets: a piece extends from the start of the source character of its first letter to the end of the source character
+of its last letter. Dropped characters (accents, control characters) belong to the preceding character of the same
+stretch without white space; at the start of a stretch they belong to no piece. [UNK] covers its word.
 """
 
 import functools
@@ -26,11 +26,11 @@ from keras_bert.tokenization.vocabulary import VOCABULARY_FILE, Vocabulary
 
 MAX_CHARACTERS_PER_WORD = 200
 
-# Text repeats its words, so results are kept: of so many stretches, each of at most so many characters.
+# Words of a text repeat, so results are cached: at most so many stretches, each with at most so many characters.
 _CACHE_SIZE = 1 << 16
 _LONGEST_CACHED = 40
 
-# Words as (text, starts, ends): where each character of the text starts and ends in the source.
+# Words as (text, starts, ends): the source span of each character of the text.
 _Word = tuple[str, list[int], list[int]]
 
 
@@ -41,7 +41,7 @@ class WordPieceTokenizer(Tokenizer):
 
     Args:
         vocabulary: `Vocabulary`.
-        do_lower_case: lower-case and strip accents, for uncased vocabularies.
+        do_lower_case: whether to lower-case and strip accents, for uncased vocabularies.
 
     Example:
         >>> vocabulary = Vocabulary(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "quick", "##est"])
@@ -62,7 +62,7 @@ class WordPieceTokenizer(Tokenizer):
         self._cached_pieces = functools.lru_cache(maxsize=_CACHE_SIZE)(self._pieces)
 
     def __reduce__(self):
-        # Process pools send tokenizers by pickle; the cache stays behind.
+        # Process pools send tokenizers by pickle; the cache is left out.
         return WordPieceTokenizer, (self._vocabulary, self.do_lower_case)
 
     @property
@@ -90,7 +90,7 @@ class WordPieceTokenizer(Tokenizer):
         self._vocabulary.save(os.path.join(folder, VOCABULARY_FILE))
 
     def decode(self, ids: Sequence[int]) -> str:
-        """Returns the text of `ids`. White space is lost in tokens: there is one space between words."""
+        """Returns the text of `ids`. Tokens do not store white space, so words are separated by one space."""
         return " ".join(self.tokens[number] for number in ids).replace(" ##", "")
 
     def encode(self, text: str | bytes) -> list[int]:
@@ -103,7 +103,7 @@ class WordPieceTokenizer(Tokenizer):
     def tokenize_with_offsets(self, text: str | bytes) -> tuple[list[int], list[int], list[int]]:
         """Returns ids, starts and ends of equal length: token i came from `text[starts[i]:ends[i]]`.
 
-        Offsets count characters of the `str` (of the decoded text when bytes are given).
+        Offsets count characters of the `str`, or of the decoded text if bytes are given.
         """
         ids: list[int] = []
         starts: list[int] = []
@@ -120,7 +120,7 @@ class WordPieceTokenizer(Tokenizer):
         return self._cached_pieces(stretch) if len(stretch) <= _LONGEST_CACHED else self._pieces(stretch)
 
     def _pieces(self, stretch: str) -> tuple[list[int], list[int], list[int]]:
-        """Ids, starts and ends of the pieces of a stretch of text without white space."""
+        """Returns ids, starts and ends of the pieces of a stretch of text without white space."""
         ids: list[int] = []
         starts: list[int] = []
         ends: list[int] = []
@@ -134,7 +134,7 @@ class WordPieceTokenizer(Tokenizer):
         return ids, starts, ends
 
     def _match(self, word: str) -> list[tuple[int, int]]:
-        """Ids and ends of the longest pieces: "quickest" -> [(id of quick, 5), (id of ##est, 8)]."""
+        """Returns ids and ends of the longest pieces: "quickest" -> [(id of quick, 5), (id of ##est, 8)]."""
         unknown = [(self.vocabulary.unk_id, len(word))]
         if len(word) > MAX_CHARACTERS_PER_WORD:
             return unknown
@@ -154,7 +154,7 @@ class WordPieceTokenizer(Tokenizer):
 
 
 def split_at_white_space(text: str) -> list[str]:
-    """Returns the stretches of `text` between white space, as the tokenizer sees it.
+    """Returns the stretches of `text` between white space, as the tokenizer splits them.
 
     >>> split_at_white_space("The fox\u2028ran,")
     ['The', 'fox', 'ran,']
@@ -163,7 +163,7 @@ def split_at_white_space(text: str) -> list[str]:
 
 
 def words_of_stretch(stretch: str, do_lower_case: bool) -> list[str]:
-    """Returns the words of a stretch without white space, normalised, before they are cut into pieces.
+    """Returns the normalised words of a stretch without white space, before they are cut into pieces.
 
     >>> words_of_stretch("Épée,", do_lower_case=True)
     ['epee', ',']
@@ -172,7 +172,7 @@ def words_of_stretch(stretch: str, do_lower_case: bool) -> list[str]:
 
 
 def word_spans(text: str) -> list[tuple[int, int]]:
-    """Returns where the words of a text begin and end, in characters, before anything is folded or cut into pieces.
+    """Returns the start and end of each word of a text, in characters, before words are normalised or cut into pieces.
 
     >>> word_spans("The fox, 字字")
     [(0, 3), (4, 7), (7, 8), (9, 10), (10, 11)]
@@ -195,14 +195,14 @@ def _as_str(text: str | bytes) -> str:
         return text
     if not isinstance(text, bytes):
         raise InputError(
-            f"A text must be str or bytes. Received: {text!r:.100}. Several texts are tokenised one by one: "
+            f"A text must be str or bytes. Received: {text!r:.100}. Tokenise several texts one by one: "
             "[tokenizer.encode(text) for text in texts]."
         )
     return text.decode("utf-8", errors="ignore")
 
 
 def _words(stretch: str, do_lower_case: bool) -> Iterable[_Word]:
-    """The words of a stretch without white space, with the place of every character in it.
+    """Returns the words of a stretch without white space, with the source span of every character.
 
     "Épée,字" -> ("epee", [0, 1, 2, 3], [1, 2, 3, 4]), (",", [4], [5]), ("字", [5], [6])
     """
@@ -219,7 +219,7 @@ def _words(stretch: str, do_lower_case: bool) -> Iterable[_Word]:
 
 
 def _split_at(letters: list[tuple[int, int]], is_separate) -> list[list[tuple[int, int]]]:
-    """Cuts so that each separate character stands alone: "a,b" -> "a" "," "b". There are no empty parts."""
+    """Splits so that each separate character is a part of its own: "a,b" -> "a" "," "b". No part is empty."""
     parts: list[list[tuple[int, int]]] = []
     joins = False
     for letter in letters:
@@ -232,7 +232,7 @@ def _split_at(letters: list[tuple[int, int]], is_separate) -> list[list[tuple[in
 
 
 def _fold(token: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Lower case, canonical decomposition, no non-spacing marks."""
+    """Lower-cases, decomposes canonically and drops non-spacing marks."""
     folded = unicode_table.folded_points()
     classes = unicode_table.combining_classes()
     letters: list[tuple[int, int]] = []
@@ -245,13 +245,13 @@ def _fold(token: list[tuple[int, int]]) -> list[tuple[int, int]]:
         letters = _in_canonical_order(letters)
     marks = unicode_table.nonspacing_marks()
     letters = [letter for letter in letters if letter[0] not in marks]
-    # Where marks changed places, the places in the source stay in order.
+    # Marks may have been reordered, but source positions stay ascending.
     starts = sorted(start for _, start in letters)
     return [(point, start) for (point, _), start in zip(letters, starts, strict=True)]
 
 
 def _is_final_sigma(token: list[tuple[int, int]], position: int) -> bool:
-    """Whether a capital sigma ends a word: a cased letter before it and none after it (Unicode 14.0, table 3-17)."""
+    """Returns whether a capital sigma ends a word: after a cased letter and before none (Unicode 14.0, table 3-17)."""
     before = (token[index][0] for index in range(position - 1, -1, -1))
     after = (token[index][0] for index in range(position + 1, len(token)))
     return _first_is_cased(before) and not _first_is_cased(after)
@@ -263,7 +263,7 @@ def _first_is_cased(points: Iterable[int]) -> bool:
 
 
 def _in_canonical_order(letters: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Sorts each run of marks by combining class, leaving equal ones in place (Unicode 14.0, section 3.11)."""
+    """Sorts each run of marks stably by combining class (Unicode 14.0, section 3.11)."""
     classes = unicode_table.combining_classes()
     ordered: list[tuple[int, int]] = []
     run: list[tuple[int, int]] = []
@@ -277,7 +277,7 @@ def _in_canonical_order(letters: list[tuple[int, int]]) -> list[tuple[int, int]]
 
 
 def _ends(starts: list[int], length: int) -> list[int]:
-    """Where the next character of the source starts that left something: [0, 0, 3], 5 -> [3, 3, 5]."""
+    """Returns the next source position that differs, for each position: [0, 0, 3], 5 -> [3, 3, 5]."""
     ends, end, following = [], length, length
     for start in reversed(starts):
         if start < following:

@@ -177,7 +177,7 @@ def fine_tune(
     folder = RunFolder(output_dir, settings, options.keep_checkpoint_max)
     if any_worker(os.path.isdir(folder.model_path)):
         print(f"{folder.path}: the training is finished")
-        remove_best_weights(folder)  # in case that a kill came before it
+        remove_best_weights(folder)  # in case a kill prevented it
         return model_class.from_pretrained(folder.model_path)
     if options.teacher:
         rows = rows.with_labels(**{features.TEACHER_LOGITS: _teacher_logits(folder, model, train, options)})

@@ -70,9 +70,9 @@ def train_pretrainer(
     keras.utils.set_random_seed(options.seed)
     model = start.make(BertPretrainer)
     if model.vocabulary is None:
-        print("No vocabulary was given: the model folder will have no vocab.txt, so it takes token ids and no text.")
+        print("No vocabulary was given. The model folder will have none, so the model takes token ids but no texts.")
     make_datasets = [_dataset_maker(phase, model, options) for phase in phases]
-    # Each is made once now, so that an error in the second phase is found before the first.
+    # Each dataset is made once now, so that errors of the second phase appear before the first phase.
     datasets = [make_dataset() for make_dataset in make_datasets]
     settings = _settings(model, start, options, phases, datasets)
     folder = RunFolder(output_dir, settings, options.keep_checkpoint_max)
@@ -96,7 +96,7 @@ def train_pretrainer(
 def _finished_model(folder: RunFolder) -> BertPretrainer:
     """Returns the best model of a finished run."""
     print(f"{folder.path}: the training is finished")
-    remove_best_weights(folder)  # in case that a kill came before it
+    remove_best_weights(folder)  # in case a kill prevented it
     return BertPretrainer.from_pretrained(folder.model_path)
 
 

@@ -1,4 +1,4 @@
-"""The whole story of run_scripts/quickstart.sh, on sizes that take seconds instead of minutes."""
+"""Runs run_scripts/quickstart.sh on sizes that take seconds instead of minutes."""
 
 import os
 import pathlib
@@ -32,7 +32,7 @@ def run_quickstart(*arguments):
 
 @pytest.mark.slow
 def test_the_quickstart_goes_from_text_to_an_answer(tmp_path):
-    # Text of one's own, so that its way into the story is tested; the classifier's data is always the documentation.
+    # Tests a user's own text too. The classifier's data is always the documentation.
     sentences = ["A cat sat on the mat.", "It was warm there.", "A dog came by, and the cat ran up a tree."]
     documents = [" ".join(sentences[number % 3 :] + sentences[: number % 3]) for number in range(200)]
     (tmp_path / "text.txt").write_text("\n\n".join(documents))

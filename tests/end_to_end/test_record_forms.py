@@ -1,4 +1,4 @@
-"""Whatever create_pretraining_data writes is trained on, evaluated and exported without a word about its form."""
+"""All records of create_pretraining_data can be used to train, evaluate and export, without flags for their form."""
 
 import math
 

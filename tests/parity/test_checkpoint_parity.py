@@ -1,4 +1,4 @@
-"""Checkpoints of transformers compute the same here, and ours compute the same there.
+"""Checkpoints of transformers have the same outputs here, and our checkpoints have the same outputs there.
 
 It runs when KERAS_BERT_PARITY_PYTHON names a Python that has torch and transformers; TensorFlow is not needed there:
 
@@ -41,7 +41,7 @@ SIZES = {
     "max_position_embeddings": 40,
 }
 THREE_LABELS = {"id2label": {0: "no", 1: "yes", 2: "maybe"}, "label2id": {"no": 0, "yes": 1, "maybe": 2}}
-# Name -> class of transformers, config beside SIZES, what is not the default of the job.
+# Name -> class of transformers, config beside SIZES, the options of the job that are not the default.
 MODELS = {
     "erf": ("BertModel", {}, {}),
     "tanh": ("BertModel", {"hidden_act": "gelu_new"}, {}),
@@ -101,7 +101,7 @@ def made(tmp_path_factory):
 
 
 def outputs_here(folder, name, features):
-    """Returns what we compute of a checkpoint, under transformers' names."""
+    """Returns our outputs for a checkpoint, under transformers' names."""
     model_class = MODELS[name][0]
     positions = np.tile(np.arange(17, dtype="int32"), (4, 1))
     if model_class == "BertForMaskedLM":
@@ -131,7 +131,7 @@ def outputs_here(folder, name, features):
 
 
 def assert_same_outputs(ours, theirs, features):
-    """At padding too, where only ours says that no answer begins or ends."""
+    """Includes padding, where only our outputs exclude starts and ends of answers."""
     compared = 0
     for name, array in ours.items():
         if name in theirs:
@@ -169,7 +169,7 @@ def test_every_tensor_of_transformers_comes_back_to_the_byte(name, made, tmp_pat
 
 
 def test_transformers_reads_and_runs_what_we_write_without_complaint(made, tmp_path):
-    """Through Google's format and ours too, where they have a place for everything."""
+    """Converts through Google's format and ours too, if they can hold everything."""
     jobs, expected = [], {}
     for name, (folder, _, outputs) in made.items():
         checkpoint = read_checkpoint(folder)

@@ -19,7 +19,7 @@ import transformers
 
 
 def randomised(model):
-    """Every weight, LayerNorms and biases included, gets numbers that a mix-up would show."""
+    """Sets all weights, including LayerNorms and biases, to numbers that would reveal a mix-up."""
     generator = torch.Generator().manual_seed(7)
     with torch.no_grad():
         for name, parameter in model.named_parameters():

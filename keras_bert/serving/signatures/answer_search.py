@@ -1,6 +1,6 @@
-"""From two logits for each token to the best answers, as a TensorFlow graph: `find_answers` of `answer_spans.py`.
+"""Finds the best answers from two logits per token, as a TensorFlow graph: `find_answers` of `answer_spans.py`.
 
-Scores are float64, as there, and equal ones have the order that they have there.
+Scores are float64, and equal scores are ordered, as they are there.
 """
 
 from typing import NamedTuple
@@ -13,12 +13,12 @@ from keras_bert.serving.signatures.graph_words import spell
 from keras_bert.tasks.question_answering.answer_spans import NOTHING_TO_SAY, AnswerOptions
 from keras_bert.tokenization.exact_graph import changes
 
-# Spans of each question that are spelt out together: hardly ever have so many of them the same text.
+# Spans per question whose texts are made together. Hardly ever do so many spans have the same text.
 _SPANS_AT_ONCE = 32
 
 
 class ContextTokens(NamedTuple):
-    """Where the tokens of Q contexts are.
+    """The positions of the tokens of Q contexts.
 
     Attributes:
         contexts: strings `[Q]`.
@@ -31,11 +31,11 @@ class ContextTokens(NamedTuple):
 
 
 class _Spans(NamedTuple):
-    """Possible answers, n of Q questions.
+    """n possible answers to Q questions.
 
     Attributes:
         question: int64 `[n]`.
-        first, last: int64 `[n]`, the first and the last token among those of all contexts.
+        first, last: int64 `[n]`, the first and the last token, numbered through all contexts.
         start_logit, end_logit: float64 `[n]`; their sum is the score.
     """
 
@@ -56,10 +56,10 @@ def find_answers(
         start_logits, end_logits: float32 `[T]`, for the tokens of `windows.rows`.
 
     Returns:
-        `answer`, strings `[Q]`, empty where there is none; `start`, `end`, int32 `[Q]`, in bytes, -1 where there is
-        none; `probability`, float32 `[Q]`. Of the N best `answers`, strings `[Q, N]`, `starts`, `ends`,
-        `probabilities`, and `is_null`, bool: this one is no answer. With a threshold, `null_score_difference`, float32
-        `[Q]`.
+        `answer`, strings `[Q]`, empty if there is none; `start`, `end`, int32 `[Q]`, in bytes, -1 if there is none;
+        `probability`, float32 `[Q]`. The N best `answers`, strings `[Q, N]`, their `starts`, `ends` and
+        `probabilities`, and `is_null`, bool, which marks the entry for no answer. With a threshold,
+        `null_score_difference`, float32 `[Q]`.
     """
     num_questions = tf.size(tokens.contexts, tf.int64)
     spans = _best_first(_spans(windows, num_questions, start_logits, end_logits, options))
@@ -85,9 +85,9 @@ def find_answers(
 
 
 def _spans(windows: GraphWindows, num_questions, start_logits, end_logits, options: AnswerOptions) -> _Spans:
-    """Returns the combinations of the best starts and ends of every window that are possible.
+    """Returns the possible combinations of the best starts and ends of every window.
 
-    A question of which none is possible has the best of all possible ones, if its context has a token at all.
+    For a question without such a combination, returns the best possible span, if its context has any token.
     """
     logits = [windows.rows.with_values(values).to_tensor(-np.inf) for values in (start_logits, end_logits)]  # [V, S]
     in_context, may_begin = (flags.to_tensor(False) for flags in context_tokens(windows))
@@ -100,7 +100,7 @@ def _spans(windows: GraphWindows, num_questions, start_logits, end_logits, optio
         & (length >= 1)
         & (length <= options.max_answer_length)
     )
-    # By window, then by start, then by end.
+    # Ordered by window, then by start, then by end.
     window, start_rank, end_rank = tf.unstack(tf.where(is_possible), axis=1)
     start = tf.gather_nd(starts, tf.stack([window, start_rank], 1))
     end = tf.gather_nd(ends, tf.stack([window, end_rank], 1))
@@ -141,7 +141,7 @@ def _best_of_all(windows, num_questions, is_lacking, logits, in_context, may_beg
     width = tf.shape(starts)[1]
 
     def longer(more, best, start, length):
-        """Compares the answers of `more` tokens behind their first one."""
+        """Compares the answers that extend `more` tokens beyond their first."""
         scores = starts + tf.pad(ends[:, more:], [[0, 0], [0, more]], constant_values=tf.constant(-np.inf, tf.float64))
         score = tf.reduce_max(scores, axis=1)
         is_better = score > best
@@ -169,7 +169,7 @@ def _best_of_all(windows, num_questions, is_lacking, logits, in_context, may_beg
 
 
 def _best_first(spans: _Spans) -> _Spans:
-    """Sorts by question, and within it by score, the best first; equal ones stay as they are."""
+    """Sorts by question, then stably by descending score."""
     by_score = tf.argsort(spans.start_logit + spans.end_logit, direction="DESCENDING", stable=True)
     return _take(spans, tf.gather(by_score, tf.argsort(tf.gather(spans.question, by_score), stable=True)))
 
@@ -179,9 +179,9 @@ def _take(spans: _Spans, indices) -> _Spans:
 
 
 def _distinct(spans: _Spans, tokens: ContextTokens, most: int) -> tuple[_Spans, tf.Tensor]:
-    """Returns the best spans of each question that have different texts, `most` or fewer; and these texts, strings.
+    """Returns the best spans of each question with different texts, at most `most`; and these texts, strings.
 
-    A few spans of each question are spelt out, and more only as long as there are too few different ones.
+    The texts of a few spans per question are made at a time, until there are enough different ones.
     """
     num_questions = tf.size(tokens.contexts, tf.int64)
     splits = tf.searchsorted(spans.question, tf.range(num_questions + 1), out_type=tf.int64)
@@ -198,7 +198,7 @@ def _distinct(spans: _Spans, tokens: ContextTokens, most: int) -> tuple[_Spans, 
         firsts = tf.minimum(splits[:-1] + seen, splits[1:])
         lasts = tf.where(count(indices) < most, tf.minimum(firsts + _SPANS_AT_ONCE, splits[1:]), firsts)
         new = tf.ragged.range(firsts, lasts).values
-        # Worse ones of a question stand behind better ones, so that the first of equal texts is the best.
+        # The spans of a question are sorted, best first, so the first of equal texts is the best.
         indices = tf.concat([indices, new], 0)
         texts = tf.concat([texts, texts_of(_take(spans, new))], 0)
         question = tf.gather(spans.question, indices)
@@ -220,10 +220,10 @@ def _distinct(spans: _Spans, tokens: ContextTokens, most: int) -> tuple[_Spans, 
 
 
 def _speller(tokens: ContextTokens):
-    """Returns a function from spans to the texts that they cover, without copies of whole contexts."""
+    """Returns a function that maps spans to their texts, without copying whole contexts."""
     decoded, byte_starts = tf.strings.unicode_decode_with_offsets(tokens.contexts, "UTF-8", errors="ignore")
     text_starts = tf.cumsum(tf.cast(tf.strings.length(tokens.contexts), tf.int64), exclusive=True)
-    # All contexts one behind the other.
+    # The concatenation of all contexts.
     starts_of_points = byte_starts.values + tf.gather(text_starts, byte_starts.value_rowids())
 
     def texts_of(spans: _Spans):
@@ -240,22 +240,22 @@ def _speller(tokens: ContextTokens):
 
 
 def _ranks(question, num_questions):
-    """How many stand before each one of its question: [0, 0, 2], 3 -> [0, 1, 0]."""
+    """Returns the number of preceding entries of the same question: [0, 0, 2], 3 -> [0, 1, 0]."""
     firsts = tf.searchsorted(question, tf.range(num_questions), out_type=tf.int64)
     return tf.range(tf.size(question, tf.int64)) - tf.gather(firsts, question)
 
 
 def _null_scores(windows: GraphWindows, num_questions, start_logits, end_logits):
-    """Returns the sum of the logits of [CLS], float64 `[Q]`, from the window of each question where it is lowest."""
+    """Returns the lowest sum of the logits of [CLS] over the windows of each question, float64 `[Q]`."""
     firsts = windows.rows.row_starts()
     sums = tf.cast(tf.gather(start_logits, firsts), tf.float64) + tf.cast(tf.gather(end_logits, firsts), tf.float64)
     return tf.math.unsorted_segment_min(sums, windows.question, num_questions)
 
 
 def _with_nulls(entries: dict, nulls, most: int) -> dict:
-    """Puts no answer among the answers of each question, behind equally good ones, and keeps the best `most`.
+    """Inserts "no answer" into the answers of each question, after answers with the same score; keeps the best `most`.
 
-    The best answer and no answer are always kept.
+    The best answer and "no answer" are always kept.
     """
     num_questions = tf.size(nulls, tf.int64)
     no_answer = {
@@ -277,7 +277,7 @@ def _with_nulls(entries: dict, nulls, most: int) -> dict:
 
 
 def _null_score_differences(spans: _Spans, nulls):
-    """Returns the score of no answer less that of the best, float64 `[Q]`, in the order in which Python subtracts."""
+    """Returns the score of no answer minus the best score, float64 `[Q]`, subtracted in the same order as in Python."""
     best = tf.where(changes(spans.question))[:, 0]
     question = tf.gather(spans.question, best)
     differences = tf.gather(nulls, question) - tf.gather(spans.start_logit, best) - tf.gather(spans.end_logit, best)
@@ -287,7 +287,7 @@ def _null_score_differences(spans: _Spans, nulls):
 
 
 def _answers(entries: dict, is_chosen, num_questions) -> dict:
-    """Lays the entries of all questions into rows, and names the chosen one of each."""
+    """Arranges the entries of all questions in rows, and selects the chosen entry of each."""
     splits = tf.searchsorted(entries["question"], tf.range(num_questions + 1), out_type=tf.int64)
 
     def rows(values, nothing):
@@ -298,7 +298,7 @@ def _answers(entries: dict, is_chosen, num_questions) -> dict:
     exponentials = tf.exp(scores - tf.gather(highest, entries["question"]))
     totals = tf.math.unsorted_segment_sum(exponentials, entries["question"], num_questions)
     probabilities = tf.cast(exponentials / tf.gather(totals, entries["question"]), tf.float32)
-    # Behind all entries one for questions without any: surely no answer.
+    # After all entries, one more for questions without entries: certainly no answer.
     chosen = tf.where(is_chosen)[:, 0]
     indices = tf.tensor_scatter_nd_update(
         tf.fill([num_questions], tf.size(scores, tf.int64)),

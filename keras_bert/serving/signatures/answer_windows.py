@@ -1,4 +1,4 @@
-"""Contexts of any length cut into windows, in the graph: `make_windows` of `tasks/question_answering/rows.py`."""
+"""Cuts contexts of any length into windows, in the graph: `make_windows` of `tasks/question_answering/rows.py`."""
 
 import functools
 from typing import NamedTuple
@@ -9,14 +9,14 @@ from keras_bert.tasks.question_answering.rows import WindowOptions
 
 
 class GraphWindows(NamedTuple):
-    """The windows of Q questions, V windows, one question behind the other.
+    """The V windows of Q questions, ordered by question.
 
     Attributes:
         rows: int32 RaggedTensor `[V, None]`: [CLS] question [SEP] part of the context [SEP].
         question: int64 `[V]`, the question of each window.
         first_columns: int64 `[V]`, the column of the first context token.
-        first_tokens: int64 `[V]`, the number of this token among those of all contexts.
-        num_tokens: int64 `[V]`, how many context tokens the window shows.
+        first_tokens: int64 `[V]`, the number of this token, counted through all contexts.
+        num_tokens: int64 `[V]`, the number of context tokens in the window.
         num_context_tokens: int64, the number of tokens of all contexts.
     """
 
@@ -56,9 +56,10 @@ def graph_windows(questions: tf.RaggedTensor, contexts: tf.RaggedTensor, vocabul
 
 
 def context_tokens(windows: GraphWindows) -> tuple[tf.RaggedTensor, tf.RaggedTensor]:
-    """Returns for every token of `rows`, bool `[V, None]` each: is it of the context, and may an answer begin there?
+    """Returns for every token of `rows`, bool `[V, None]` each: whether it is of the context, and whether an answer may
+    begin there.
 
-    It may in the window in which the token has the most context on its poorer side, the first one of several.
+    An answer may begin in the window where the smaller side of the token's context is largest, the first of equal ones.
     """
     num_tokens = windows.num_tokens
     window = tf.repeat(tf.range(tf.size(num_tokens, tf.int64)), num_tokens)

@@ -1,4 +1,4 @@
-"""What an exported `SequenceClassifier` can be asked."""
+"""The signatures of an exported `SequenceClassifier`."""
 
 import dataclasses
 
@@ -18,7 +18,7 @@ from keras_bert.serving.signatures.signature_inputs import (
     windows_signature,
 )
 
-# A label of several is given when it is more probable than not.
+# Of several labels, those with at least this probability are given.
 _THRESHOLD = 0.5
 
 
@@ -32,12 +32,12 @@ def classifier_signatures(model, tokenizer, options: SignatureOptions) -> dict:
     Outputs, where L is the number of labels:
         one label: `label`, strings `[B]`, and its `probability`, float32 `[B]`; `labels`, strings `[B, L]`, the same
             in every row, and their `probabilities`, float32 `[B, L]`.
-        several labels: `labels` and `probabilities` as above, each label on its own; `is_given`, bool `[B, L]`:
-            whether it is more probable than not.
+        several labels: `labels` and `probabilities` as above, but the probabilities are independent; `is_given`, bool
+            `[B, L]`: whether a label is more probable than not.
         a score: `score`, float32 `[B]`. Several scores: `labels`, their names, and `scores`, float32 `[B, L]`.
 
-    For TensorFlow Serving's Classify and Regress: `classify` takes `inputs`, serialised `tf.train.Example`, and gives
-    `classes`, strings `[B, L]`, and `scores`, float32 `[B, L]`; `regress` gives `outputs`, float32 `[B]`.
+    For TensorFlow Serving's Classify and Regress: `classify` takes `inputs`, serialised `tf.train.Example`s, and
+    returns `classes`, strings `[B, L]`, and `scores`, float32 `[B, L]`; `regress` returns `outputs`, float32 `[B]`.
     """
     check_room(options, 1 + options.text_pairs, model.vocabulary)
     if options.text_pairs:
@@ -111,7 +111,7 @@ def _in_every_row(labels, logits):
 
 
 def _of_serving_apis(of_text, problem_type: str, num_labels: int) -> dict:
-    """Returns what TensorFlow Serving's Classify or Regress call, in which inputs and outputs have fixed names."""
+    """Returns the signatures for TensorFlow Serving's Classify or Regress, which have fixed input and output names."""
     if problem_type != "regression":
         return {
             "classify": of_examples(
@@ -119,5 +119,5 @@ def _of_serving_apis(of_text, problem_type: str, num_labels: int) -> dict:
             )
         }
     if num_labels > 1:
-        return {}  # Regress gives one number for an example
+        return {}  # Regress returns one number per example
     return {"regress": of_examples(of_text, "inputs", lambda outputs: {"outputs": outputs["score"]})}

@@ -26,7 +26,7 @@ from keras_bert.serving.signatures.tokenize import token_rows
 def embedding_signatures(model, tokenizer, options: SignatureOptions) -> dict:
     """Returns the signatures of a `BertEncoder`: vectors of texts and of their tokens.
 
-    Inputs: `text`, strings `[B]`, and for pairs `text_b`, strings `[B]`, where an empty one means a single text. Or
+    Inputs: `text`, strings `[B]`, and for pairs `text_b`, strings `[B]`; an empty `text_b` means a single text. Or
     `input_ids`, for pairs `segment_ids`, int32 `[B, S]`, and `lengths`, int32 `[B]`.
 
     Output: `embedding`, float32 `[B, H]`, as `text_vectors.sentence_embeddings` computes it.
@@ -34,8 +34,8 @@ def embedding_signatures(model, tokenizer, options: SignatureOptions) -> dict:
     `embed` is the same as `serving_default`. `score` takes `text` and `text_b` and returns the cosine `score`, float32
     `[B]`.
 
-    `features` takes `text` and gives `vectors`, float32 `[B, S, H]`, one for each token; `lengths`, int32 `[B]`, the
-    number of tokens of each text, [CLS] and [SEP] included; and `starts` and `ends`, int32 `[B, S]`, the bytes of the
+    `features` takes `text` and returns `vectors`, float32 `[B, S, H]`, one for each token; `lengths`, int32 `[B]`, the
+    number of tokens of each text, including [CLS] and [SEP]; and `starts` and `ends`, int32 `[B, S]`, the bytes of the
     text that each token came from, -1 for [CLS], [SEP] and padding. Vectors of padding are 0.
     """
     pooling = options.pooling or "mean"
@@ -139,7 +139,7 @@ def _features(model, tokenizer, options: SignatureOptions):
     @signature(text=([None], tf.string))
     def features(text):
         rows = tokenizer.tokenize_with_offsets(text)
-        # There is no model of no tokens.
+        # The model cannot run on rows without columns.
         found = token_rows(*rows, model.vocabulary, options.max_seq_length, shortest=1)
         input_ids = found.pop("input_ids")
         mask = tf.sequence_mask(found["lengths"], tf.shape(input_ids)[1], tf.int32)

@@ -1,23 +1,23 @@
-"""Signatures of serialised `tf.train.Example`: what pipelines of records and TensorFlow Serving's Classify send."""
+"""Signatures for serialised `tf.train.Example`s, which record pipelines and TensorFlow Serving's Classify send."""
 
 import tensorflow as tf
 
 from keras_bert.serving.signatures.signature_inputs import signature
 
-# What an example may lack.
+# The feature that an example may lack.
 _OPTIONAL = {"text_b"}
 
 
 def of_examples(of_texts, input_name: str = "examples", rename=lambda outputs: outputs):
-    """Returns a signature of examples whose bytes features have the names of another signature's inputs.
+    """Returns a signature that takes examples, whose bytes features are named as the inputs of another signature.
 
-    A second text that an example lacks is an empty one. Of an input `[B, C]` each example may have its own number of
-    values; those that have fewer are filled up with empty ones.
+    A missing second text counts as empty. For an input `[B, C]`, examples may have different numbers of values; missing
+    values are filled with "".
 
     Args:
         of_texts: a signature whose inputs are strings `[B]` or `[B, C]`.
-        input_name: the name on the wire of the examples, strings `[B]`.
-        rename: outputs of `of_texts` -> outputs.
+        input_name: the name of the input, the examples, strings `[B]`.
+        rename: function from the outputs of `of_texts` to the outputs of the signature.
     """
     features = {spec.name: _feature(spec) for spec in of_texts.input_signature}
 

@@ -1,7 +1,7 @@
-"""From the most probable label of every word to tags and entities, as a TensorFlow graph.
+"""Converts the most probable label of every word to tags and entities, as a TensorFlow graph.
 
-The same rule as in `tasks/tagging/tag_schemes.py`, for any scheme: whether a word begins an entity
-follows from its own label and that of the word before it.
+The rule is that of `tasks/tagging/tag_schemes.py`, for any scheme: whether a word begins an entity depends on its own
+label and the label of the word before it.
 """
 
 from collections.abc import Sequence
@@ -16,14 +16,15 @@ _NO_TYPE = -1
 
 
 class Entities(NamedTuple):
-    """The entities of some sentences, E of W words.
+    """E entities of sentences with W words.
 
     Attributes:
-        firsts, ends: int64 (E,), the first word of each entity and the one after its last, among all words.
+        firsts, ends: int64 (E,), the first word of each entity and the word after its last, numbered through all
+            sentences.
         types: strings (E,).
-        probabilities: float64 (E,), the mean, over the words, of the probability of the type.
+        probabilities: float64 (E,), the probability of the type, averaged over the words.
         numbers: int32 (words in entities,), the entity of each word that is in one.
-        is_inside: bool (W,), whether a word is in one.
+        is_inside: bool (W,), whether a word is in an entity.
     """
 
     firsts: tf.Tensor
@@ -39,13 +40,13 @@ class EntityReader:
 
     Args:
         labels: the L labels of a model.
-        scheme: that in which they are written.
+        scheme: the scheme of the labels.
     """
 
     def __init__(self, labels: Sequence[str], scheme: TagScheme):
         self._types = sorted({entity.type for label in labels for entity in read_entities([label])})
         self._type = np.full(len(labels), _NO_TYPE, np.int32)
-        # Whether a label goes on with an entity of its type, and whether such an entity can go on behind it.
+        # Whether a label continues an entity of its type, and whether such an entity can continue after it.
         self._goes_on, self._stays_open = np.zeros((2, len(labels)), bool)
         for number, label in enumerate(labels):
             for entity in read_entities([label]):
@@ -56,12 +57,12 @@ class EntityReader:
         self._is_of_type = np.array([[label[2:] == name for name in self._types] for label in labels], np.float64)
 
     def __call__(self, label_ids: tf.Tensor, probabilities: tf.Tensor, rows: tf.Tensor) -> tuple[tf.Tensor, Entities]:
-        """Returns the tags of words, put right, strings (W,), and their entities.
+        """Returns the corrected tags of words, strings (W,), and their entities.
 
         Args:
             label_ids: int (W,), the most probable label of each word.
             probabilities: float64 (W, L).
-            rows: int (W,), the sentence of each word, rising.
+            rows: int (W,), the sentence of each word, ascending.
         """
         types = tf.gather(self._type, label_ids)
         is_inside = types >= 0
@@ -87,7 +88,7 @@ class EntityReader:
 
 
 def _tags_by_place(entity_type: str, scheme: TagScheme) -> list[str]:
-    """Returns the tag of a single word, of the first, of the last and of a middle one of several."""
+    """Returns the tags of a single word, and of the first, the last and the middle words of a longer entity."""
     single = write_tags([Entity(0, 1, entity_type)], 1, scheme)
     first, middle, last = write_tags([Entity(0, 3, entity_type)], 3, scheme)
     return [*single, first, last, middle]

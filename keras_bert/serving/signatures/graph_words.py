@@ -1,8 +1,8 @@
-"""The words of plain texts as a TensorFlow graph, with byte offsets: those of `tokenization/text_words.py`.
+"""Splits plain texts into words as a TensorFlow graph, with byte offsets, as `tokenization/text_words.py` does.
 
-That module goes from left to right and asks what the word so far looks like. Here each rule is written on the few
-characters around a place, so that all places of all texts are decided at once. The words that it starts from are those
-of `word_spans`: in the comments they are spans, numbered by i, and span i begins at character s.
+That module goes from left to right and looks at the word so far. Here each rule looks only at the few characters around
+a position, so all positions of all texts are decided at once. The rules start from the words of `word_spans`. Comments
+call them spans and number them by i; span i begins at character s.
 """
 
 import functools
@@ -22,11 +22,11 @@ _PERIOD = ord(".")
 
 
 class WordsOfTexts(NamedTuple):
-    """The words of B texts, W words together.
+    """The W words of B texts.
 
     Attributes:
-        points: int32 (C,), the code points of all texts, one text behind the other.
-        first_points, end_points: int64 (W,), where each word begins in `points`, and where it has ended.
+        points: int32 (C,), the code points of all texts, concatenated.
+        first_points, end_points: int64 (W,), the start and end of each word in `points`.
         starts, ends: int32 RaggedTensor (B, None), the same in bytes of its text.
     """
 
@@ -40,7 +40,7 @@ class WordsOfTexts(NamedTuple):
 class GraphWords(tf.Module):
     """Strings -> their words, in the graph, equal to `words_of_text`.
 
-    Bytes that are no UTF-8 are skipped; they lie in no word, or at the end of the one before them.
+    Invalid UTF-8 is skipped; it is outside all words, or at the end of the word before it.
 
     Example:
         ["it's 10,000"] -> points "it's 10,000", starts [[0, 2, 5]], ends [[2, 4, 11]]
@@ -60,7 +60,7 @@ class GraphWords(tf.Module):
         begins = ~_goes_on(points, properties, firsts, ends, span_rows)
 
         first_points = tf.boolean_mask(firsts, begins)
-        # A word ends with the span before the next one.
+        # A word ends with the span before the first span of the next word.
         is_last = tf.concat([begins[1:], tf.ones_like(begins[:1])], 0)
         end_points = tf.boolean_mask(ends, is_last)
         word_rows = tf.boolean_mask(span_rows, begins)
@@ -79,13 +79,13 @@ class GraphWords(tf.Module):
 
 
 def spell(points: tf.Tensor, firsts: tf.Tensor, ends: tf.Tensor) -> tf.Tensor:
-    """Returns as strings (n,) the code points `firsts:ends`, int64 (n,) each, of `points`."""
+    """Returns the code points `points[firsts:ends]` as strings (n,); `firsts` and `ends` are int64 (n,)."""
     indices = tf.ragged.range(firsts, ends)
     return tf.strings.unicode_encode(indices.with_values(tf.gather(points, indices.values)), "UTF-8")
 
 
 def _spans(properties, rows):
-    """Returns where the words of `word_spans` begin and have ended, int64 (S,) each, among the characters."""
+    """Returns the start and end of each word of `word_spans`, int64 (S,), as character indices."""
     num_points = tf.size(properties, tf.int64)
     is_break = changes(rows) | _has(properties, _WHITESPACE)
     stretches = tf.cumsum(tf.cast(is_break, tf.int64)) - 1
@@ -93,30 +93,30 @@ def _spans(properties, rows):
     is_separate = _has(tf.gather(properties, kept), _SEPARATE)
     begins = changes(tf.gather(stretches, kept)) | is_separate | _before(is_separate)
     firsts = tf.boolean_mask(kept, begins)
-    # A span ends where the next one begins, or with its stretch without white space.
+    # A span ends where the next one begins, or at the end of its stretch without white space.
     next_breaks = tf.concat([tf.where(is_break)[1:, 0], [num_points, num_points]], 0)
     stretch_ends = tf.gather(next_breaks, tf.gather(stretches, firsts))
     return firsts, tf.minimum(tf.concat([firsts[1:], [num_points]], 0)[: tf.size(firsts)], stretch_ends)
 
 
 def _goes_on(points, properties, firsts, ends, rows):
-    """Whether each span goes on with the word before it, bool (S,): `_belongs_together`, without its word."""
+    """Returns whether each span continues the word before it, bool (S,): `_belongs_together`, without the word."""
     point, kind = tf.gather(points, firsts), tf.gather(properties, firsts)
-    # The two characters before it, 0 where there are none.
+    # The two characters before it, 0 if there are none.
     padded_points, padded_properties = (tf.concat([[0, 0], values], 0) for values in (points, properties))
     last_point, last_kind = tf.gather(padded_points, firsts + 1), tf.gather(padded_properties, firsts + 1)
     second_last_point, second_last_kind = tf.gather(padded_points, firsts), tf.gather(padded_properties, firsts)
     touches = tf.equal(_before(ends), firsts) & ~changes(rows)
     is_single = tf.equal(ends - firsts, 1)
-    # The character that touches it from behind.
+    # The adjacent character after it.
     touched = tf.concat([touches[1:], tf.zeros_like(touches[:1])], 0)
     after_point, after_kind = (tf.where(touched, tf.concat([values[1:], values[:1]], 0), 0) for values in (point, kind))
     is_alphanumeric = _has(kind, _ALPHANUMERIC)
 
-    # Punctuation several times. Whatever repeats is a span for each of its characters.
+    # Repeated punctuation. Each such character is a span.
     repeats = touches & is_single & ~is_alphanumeric & tf.equal(point, last_point)
 
-    # A letter or digit behind an apostrophe that is a word so far, or behind a joiner that has joined for its sake.
+    # A letter or digit after an apostrophe that is a word so far, or after a joiner that was joined because of it.
     is_apostrophe = tf.reduce_any([tf.equal(last_point, ord(character)) for character in sorted(APOSTROPHES)], 0)
     is_joined = _has(last_kind, _JOINER) | (
         _has(last_kind, _DIGIT_JOINER) & _has(second_last_kind, _DIGIT) & _has(kind, _DIGIT)

@@ -1,4 +1,4 @@
-"""What an exported `MaskedLM` or `BertPretrainer` can be asked."""
+"""The signatures of an exported `MaskedLM` or `BertPretrainer`."""
 
 import tensorflow as tf
 
@@ -23,16 +23,16 @@ from keras_bert.serving.signatures.tokenize import tokenize_signature
 
 
 def fill_mask_signatures(model, tokenizer, options: SignatureOptions) -> dict:
-    """Returns the signatures of a `MaskedLM` or `BertPretrainer`: what could stand where a text says [MASK],
-    or what the vocabulary calls its mask.
+    """Returns the signatures of a `MaskedLM` or `BertPretrainer`, which propose tokens for [MASK].
 
-    Inputs: `text`, strings `[B]`, with any number of literal [MASK]. Or `input_ids`, int32 `[B, S]`, which hold the id
-    of [MASK], and `lengths`, int32 `[B]`. `tokenize` makes these of texts with [MASK].
+    The mask is the mask token of the vocabulary, whatever its name. Inputs: `text`, strings `[B]`, with any number of
+    literal [MASK]. Or `input_ids`, int32 `[B, S]`, with the ids of the masks, and `lengths`, int32 `[B]`. `tokenize`
+    makes these from texts with [MASK].
 
-    Outputs, where M is the most masks in a text of the batch: `tokens`, strings `[B, M, top_k]`, the likeliest first,
-    as they are in the vocabulary; their `probabilities`, float32 `[B, M, top_k]`; and `positions`, int32 `[B, M]`, the
-    number of each masked token in its row, [CLS] being 0. A text with fewer masks has "", 0 and -1 in the places that
-    it does not need. A mask that is cut off, because the text is longer than the model, has no place.
+    Outputs, where M is the largest number of masks in a text of the batch: `tokens`, strings `[B, M, top_k]`, the most
+    probable first, as in the vocabulary; their `probabilities`, float32 `[B, M, top_k]`; and `positions`, int32 `[B,
+    M]`, the column of each mask in its row, where [CLS] is 0. Unused entries are "", 0 and -1. Masks that are cut off,
+    because the text is longer than the model, have no entry.
     """
     vocabulary = model.vocabulary
     check_room(options, 1, model.vocabulary)
@@ -42,13 +42,13 @@ def fill_mask_signatures(model, tokenizer, options: SignatureOptions) -> dict:
         )
 
     def best_tokens(input_ids, input_mask, segment_ids, positions):
-        """Returns probabilities and ids of the likeliest tokens, float32 and int32 `[r, M, top_k]`."""
+        """Returns probabilities and ids of the most probable tokens, float32 and int32 `[r, M, top_k]`."""
         inputs = model_inputs(input_ids, input_mask, segment_ids)
         inputs[features.MASKED_LM_POSITIONS] = tf.maximum(positions, 0)
         logits = model(inputs, training=False)["masked_lm_logits"]  # [r, M, V]
         return tf.math.top_k(tf.nn.softmax(tf.cast(logits, tf.float32)), options.top_k)
 
-    # The logits of a masked token take as much memory as this many tokens in a layer.
+    # The logits of a mask take as much memory as this many tokens in a layer.
     mask_tokens = -(-model.config.vocab_size // model.config.intermediate_size)
     found = [tf.TensorSpec([None, None, options.top_k], dtype) for dtype in (tf.float32, tf.int32)]
 

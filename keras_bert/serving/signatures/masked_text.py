@@ -1,12 +1,12 @@
-"""Texts in which a literal [MASK] stands for a token to be filled in, as TensorFlow graphs."""
+"""Tokenises texts in which a literal [MASK] is a token to predict, as TensorFlow graphs."""
 
 import tensorflow as tf
 
 
 def tokenize_with_masks(tokenizer, text):
-    """Tokenises texts; every literal mask, such as `[MASK]`, becomes the one token of that name.
+    """Tokenises texts; every literal mask, such as `[MASK]`, becomes the mask token.
 
-    The tokenizer alone would make `[ mask ]` of it, three tokens.
+    The tokenizer alone would split it into three tokens, `[ mask ]`.
 
     Args:
         tokenizer: a `GraphForm`.
@@ -25,7 +25,7 @@ def tokenize_with_masks(tokenizer, text):
 
 
 def tokenize_with_masks_and_offsets(tokenizer, text):
-    """Is `tokenize_with_masks` with byte offsets: ids, starts and ends, int32 RaggedTensors `[B, None]`.
+    """Like `tokenize_with_masks`, with byte offsets: ids, starts and ends, int32 RaggedTensors `[B, None]`.
 
     Example:
         ["the [MASK] fox"] -> [[the, mask_id, fox]], [[0, 4, 11]], [[3, 10, 14]]
@@ -34,10 +34,10 @@ def tokenize_with_masks_and_offsets(tokenizer, text):
     num_mask_bytes = len(special_tokens.mask.encode())
     pieces = tf.strings.split(text, sep=special_tokens.mask)  # [B, None]
     ids, starts, ends = tokenizer.tokenize_with_offsets(_texts_of(pieces, special_tokens))  # [P, None]
-    # Where the pieces begin in their texts, and so where the masks behind them begin.
+    # The start of each piece in its text, and so the start of the mask after it.
     lengths = pieces.with_flat_values(tf.strings.length(pieces.flat_values))
     behind = tf.ragged.map_flat_values(tf.add, lengths, num_mask_bytes)
-    piece_ends = tf.cumsum(behind.flat_values) - num_mask_bytes  # counted through all texts
+    piece_ends = tf.cumsum(behind.flat_values) - num_mask_bytes  # in the concatenation of all texts
     before_row = tf.gather(tf.concat([[0], tf.cumsum(behind.flat_values)], 0), behind.row_splits[:-1])
     mask_starts = piece_ends - tf.repeat(before_row, pieces.row_lengths())  # [P]
     piece_starts = (mask_starts - lengths.flat_values)[:, tf.newaxis]
@@ -49,7 +49,7 @@ def tokenize_with_masks_and_offsets(tokenizer, text):
 
 
 def _texts_of(pieces, special_tokens):
-    """Returns the texts of all pieces, `[P]`, without the white space that belongs to the masks behind them."""
+    """Returns the texts of all pieces, `[P]`, without the white space that belongs to the following masks."""
     texts = pieces.flat_values
     if not special_tokens.mask_takes_space:
         return texts
@@ -57,13 +57,13 @@ def _texts_of(pieces, special_tokens):
 
 
 def _has_mask(pieces):
-    """Returns bool `[P]`: a mask stands behind every piece but the last of a row."""
+    """Returns whether a mask follows each piece, bool `[P]`: true for all pieces except for the last of a row."""
     in_row = pieces.row_lengths()
     return tf.ragged.range(in_row).flat_values + 1 < tf.repeat(in_row, in_row)
 
 
 def _with_masks(pieces, of_tokens, of_masks):
-    """Joins the values of the tokens of the pieces, `[P, None]`, with the values of the masks behind them, `[P]`."""
+    """Joins the values of the pieces' tokens, `[P, None]`, with the values of the masks that follow them, `[P]`."""
     has_mask = _has_mask(pieces)
     of_masks = tf.broadcast_to(tf.cast(of_masks, of_tokens.dtype), tf.shape(has_mask))
     masks = tf.RaggedTensor.from_row_lengths(
@@ -73,13 +73,13 @@ def _with_masks(pieces, of_tokens, of_masks):
 
 
 def mask_positions(input_ids, input_mask, mask_id: int):
-    """Finds the masked tokens of every row.
+    """Finds the masks of every row.
 
     Args:
         input_ids, input_mask: int32 `[B, S]`.
 
     Returns:
-        int32 `[B, M]`, where M is the most masks in a row; the places that a row does not need hold -1.
+        int32 `[B, M]`, where M is the largest number of masks in a row; unused entries are -1.
 
     Example (9 is the mask):
         [[2, 9, 5, 9, 3],      [[1,  3],

@@ -1,4 +1,4 @@
-"""What an exported `MultipleChoice` can be asked."""
+"""The signatures of an exported `MultipleChoice`."""
 
 import tensorflow as tf
 
@@ -21,14 +21,14 @@ _IS_CHOICE = tf.TensorSpec([None, None], tf.bool)
 def multiple_choice_signatures(model, tokenizer, options: SignatureOptions) -> dict:
     """Returns the signatures of a `MultipleChoice`.
 
-    Inputs: `prompt`, strings `[B]`, and `choices`, strings `[B, C]`. Prompts with fewer choices than others have ""
-    behind them. Choices at the end of a row that repeat its first one do not count either: they are what a server
-    fills a batch up with. Or `input_ids` and `segment_ids`, int32 `[B, C, S]`, and `lengths`, int32 `[B, C]`, where a
-    choice of length 0, or one that is nothing but repeated [CLS], does not count.
+    Inputs: `prompt`, strings `[B]`, and `choices`, strings `[B, C]`. Prompts with fewer choices have "" at the end.
+    Final choices of a row that repeat its first one do not count either, since servers pad batches with them. Or
+    `input_ids` and `segment_ids`, int32 `[B, C, S]`, and `lengths`, int32 `[B, C]`; choices of length 0 or with
+    repeated [CLS] only do not count.
 
-    Outputs: `choice`, int32 `[B]`, the number of the likeliest choice, -1 if there is none; `text`, strings `[B]`, the
-    choice itself (not of tokens); its `probability`, float32 `[B]`; and `probabilities`, float32 `[B, C]`, 0 for what
-    does not count.
+    Outputs: `choice`, int32 `[B]`, the number of the most probable choice, -1 if there is none; `text`, strings `[B]`,
+    the choice itself (for texts only); its `probability`, float32 `[B]`; and `probabilities`, float32 `[B, C]`, 0 for
+    choices that do not count.
     """
     check_pairs(model)
     check_room(options, 2, model.vocabulary)
@@ -46,7 +46,7 @@ def multiple_choice_signatures(model, tokenizer, options: SignatureOptions) -> d
         logits = tf.where(is_choice, logits, logits.dtype.min)
         probabilities = tf.where(is_choice, tf.nn.softmax(logits), 0.0)
         has_choice = tf.reduce_any(is_choice, axis=1)
-        # One column more, so that there is a largest number of no choices too.
+        # One more column, so that the maximum exists even without choices.
         one_more = [[0, 0], [0, 1]]
         padded = tf.pad(logits, one_more, constant_values=logits.dtype.min)
         return {
@@ -63,7 +63,7 @@ def multiple_choice_signatures(model, tokenizer, options: SignatureOptions) -> d
         prompts = tf.gather(tokenizer.tokenize(prompt), tf.repeat(tf.range(shape[0]), shape[1]))
         rows = trim(*pack([prompts, tokenizer.tokenize(tf.reshape(choices, [-1]))]))
         answer = choose(*rows, _counted(choices))
-        # A column of "" is the text of no choice.
+        # An additional column of "" is the text of no choice.
         texts = tf.concat([choices, tf.fill([shape[0], 1], "")], axis=1)
         number = tf.where(answer["choice"] < 0, shape[1], answer["choice"])
         return {**answer, "text": tf.gather(texts, number, batch_dims=1)}
@@ -84,12 +84,12 @@ def multiple_choice_signatures(model, tokenizer, options: SignatureOptions) -> d
 
 
 def _counted(choices):
-    """Returns which choices are some, bool `[B, C]`: not "", and not a repetition of the first one at the end.
+    """Returns which choices count, bool `[B, C]`: not "", and not a repetition of the first one at the end.
 
     Example:
         [["a", "b", ""], ["a", "b", "a"], ["a", "a", "a"]] -> [[yes, yes, no], [yes, yes, no], [yes, no, no]]
     """
     is_filling = (choices == "") | ((choices == choices[:, :1]) & (tf.range(tf.shape(choices)[1]) > 0))
-    # Filling counts as such only when there is nothing but filling behind it.
+    # A repetition is padding only if nothing but padding follows it.
     is_tail = tf.math.cumprod(tf.cast(is_filling, tf.int32), axis=1, reverse=True)
     return tf.equal(is_tail, 0)

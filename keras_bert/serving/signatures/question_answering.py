@@ -1,4 +1,4 @@
-"""What an exported `SpanClassifier` can be asked."""
+"""The signatures of an exported `SpanClassifier`."""
 
 import tensorflow as tf
 
@@ -20,19 +20,18 @@ from keras_bert.tasks.question_answering.rows import WindowOptions
 
 
 def question_answering_signatures(model, tokenizer, options: SignatureOptions) -> dict:
-    """Returns the signatures of a `SpanClassifier`. Contexts of any length are read, in windows that overlap.
+    """Returns the signatures of a `SpanClassifier`. Contexts of any length are read, in overlapping windows.
 
     Inputs: `question` and `context`, strings `[B]`.
 
-    Outputs: `answer`, strings `[B]`, "" where there is none; `start` and `end`, int32 `[B]`, where it is in the
-    context, in bytes, -1 where there is none; its `probability`, float32 `[B]`. The best answers, N at most, those
-    with equal texts being one: `answers`, strings `[B, N]`, `starts`, `ends` and `probabilities`, and `is_null`, bool
-    `[B, N]`, whether this one is no answer. Behind fewer stand "", -1, 0 and false. From a model that may give no
-    answer also `null_score_difference`, float32 `[B]`: over the model's threshold there is none. Without a question or
-    a context there is no answer.
+    Outputs: `answer`, strings `[B]`, "" if there is none; `start` and `end`, int32 `[B]`, its bytes in the context, -1
+    if there is none; its `probability`, float32 `[B]`. For the at most N best answers with different texts: `answers`,
+    strings `[B, N]`, `starts`, `ends` and `probabilities`, and `is_null`, bool `[B, N]`, which marks the entry for no
+    answer. Unused entries are "", -1, 0 and false. Models that may give no answer also return `null_score_difference`,
+    float32 `[B]`; there is no answer if it exceeds the model's threshold. An empty question or context has no answer.
 
-    `tokens` takes `input_ids` and `segment_ids`, int32 `[B, S]`, a window each, and `lengths`, int32 `[B]`; it gives
-    `start_logits` and `end_logits`, float32 `[B, S]`, far below all others for padding.
+    `tokens` takes `input_ids` and `segment_ids`, int32 `[B, S]`, one window per row, and `lengths`, int32 `[B]`. It
+    returns `start_logits` and `end_logits`, float32 `[B, S]`, which are far below all others for padding.
     """
     check_pairs(model)
     check_room(options, 2, model.vocabulary)
@@ -49,13 +48,13 @@ def question_answering_signatures(model, tokenizer, options: SignatureOptions) -
     @signature(question=([None], tf.string), context=([None], tf.string))
     def answer(question, context):
         asked = tokenizer.tokenize(question)
-        # Without a question nothing is looked for.
+        # Empty questions have no windows.
         context = tf.where(asked.row_lengths() > 0, context, "")
         ids, starts, ends = tokenizer.tokenize_with_offsets(context)
         windows = graph_windows(asked, ids, vocabulary, window_options)
         logits = run_ragged_rows(logits_of, windows.rows, windows.first_columns, vocabulary.pad_id, 2)
         logits = tf.debugging.check_numerics(
-            logits, "The model gives scores that are not finite numbers (NaN or infinite)"
+            logits, "The model returns scores that are not finite numbers (NaN or infinite)"
         )
         tokens = ContextTokens(context, starts, ends)
         return find_answers(windows, tokens, logits[:, 0], logits[:, 1], answer_options)

@@ -1,27 +1,27 @@
-"""Many rows of tokens through a model, a few at a time, so that a request of any size needs little memory."""
+"""Runs many token rows through a model in groups, so that requests of any size need little memory."""
 
 import tensorflow as tf
 
-# The most tokens that the model sees at once, padding included; a single row may have more.
+# The largest number of tokens in a group, including padding; a single row may have more.
 TOKENS_AT_ONCE = 8192
 
 
 def compute_in_groups(compute, inputs: list, row_tokens, outputs: list[tf.TensorSpec]) -> list:
-    """Returns what `compute` says about all rows: as many as `TOKENS_AT_ONCE` allows are computed together.
+    """Returns the outputs of `compute` for all rows, computed in groups of at most `TOKENS_AT_ONCE` tokens.
 
     Args:
-        compute: from r rows of each of `inputs` to a list of tensors.
+        compute: function from r rows of each of `inputs` to a list of tensors.
         inputs: tensors or RaggedTensors with B rows each.
-        row_tokens: int32 scalar, the number of tokens that a row counts for.
-        outputs: dtype and shape of what `compute` returns; the first axis is any.
+        row_tokens: int32 scalar, the number of tokens that a row counts as.
+        outputs: dtypes and shapes of the results of `compute`; the first axis may have any size.
 
     Returns:
-        tensors as `outputs` says, those of one group behind those of the other.
+        tensors as specified by `outputs`, the concatenation of all groups.
     """
     first = inputs[0]
     num_rows = first.nrows(tf.int32) if isinstance(first, tf.RaggedTensor) else tf.shape(first)[0]
     rows_at_once = tf.maximum(TOKENS_AT_ONCE // tf.maximum(row_tokens, 1), 1)
-    # No rows are a group too: their outputs have the other axes of any.
+    # Zero rows form a group too, which gives their outputs the right shape.
     num_groups = tf.maximum(-(-num_rows // rows_at_once), 1)
     found = [
         tf.TensorArray(output.dtype, num_groups, infer_shape=False, element_shape=output.shape) for output in outputs
@@ -32,18 +32,18 @@ def compute_in_groups(compute, inputs: list, row_tokens, outputs: list[tf.Tensor
         results = compute(*(rows[group] for rows in inputs))
         return number + 1, [array.write(number, result) for array, result in zip(found, results, strict=True)]
 
-    # One group after the other: in parallel they would need the memory of all.
+    # One group at a time: in parallel, they would need memory for all of them.
     _, found = tf.while_loop(lambda number, _: number < num_groups, run, (0, found), parallel_iterations=1)
     return [tf.ensure_shape(array.concat(), output.shape) for array, output in zip(found, outputs, strict=True)]
 
 
 def run_rows(forward, rows: list, *last_axes: int | None):
-    """Returns a model's outputs for rows of one length, computed group by group.
+    """Returns a model's outputs for rows of equal length, computed in groups.
 
     Args:
-        forward: from ids, mask and segment numbers, int32 `[r, S]`, to float32 `[r, *last_axes]`.
+        forward: function from ids, mask and segment numbers, int32 `[r, S]`, to float32 `[r, *last_axes]`.
         rows: ids, mask and segment numbers, int32 `[B, S]`.
-        last_axes: of the output; None for S.
+        last_axes: the last axes of the output; None for S.
 
     Returns:
         float32 `[B, *last_axes]`.
@@ -56,14 +56,14 @@ def run_ragged_rows(forward, rows: tf.RaggedTensor, second_columns, pad_id: int,
     """Returns a model's outputs for every token of rows. Each group is padded to its longest row.
 
     Args:
-        forward: from ids, mask and segment numbers, int32 `[r, S]`, to `[r, S, num_outputs]`.
+        forward: function from ids, mask and segment numbers, int32 `[r, S]`, to `[r, S, num_outputs]`.
         rows: int32 RaggedTensor `[R, None]`, ids with [CLS] and [SEP].
-        second_columns: int `[R]`, where the second segment of each row begins; None where there is none.
+        second_columns: int `[R]`, the column where the second segment of each row begins; None for a single segment.
         pad_id: the id of padding.
-        num_outputs: numbers for each token.
+        num_outputs: numbers per token.
 
     Returns:
-        float32 `[T, num_outputs]`, the tokens of all rows, one row behind the other.
+        float32 `[T, num_outputs]`, for the tokens of all rows, concatenated.
     """
 
     def run(rows, second_columns=None):
@@ -79,7 +79,7 @@ def run_ragged_rows(forward, rows: tf.RaggedTensor, second_columns, pad_id: int,
         return [tf.boolean_mask(result, is_real)]
 
     def longest(lengths):
-        # There is no model of no tokens.
+        # The model cannot run on rows without columns.
         return tf.reduce_max(tf.concat([lengths, [1]], 0))
 
     inputs = [rows] if second_columns is None else [rows, second_columns]

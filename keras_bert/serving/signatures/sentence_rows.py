@@ -1,4 +1,4 @@
-"""Words -> rows of tokens for a tagger, in the graph: the rows of `encode_sentences` in `tasks/tagging/rows.py`."""
+"""Makes token rows from words, in the graph: the rows of `encode_sentences` in `tasks/tagging/rows.py`."""
 
 import tensorflow as tf
 
@@ -6,7 +6,7 @@ import tensorflow as tf
 def sentence_rows(words, splits, tokenize, vocabulary, max_seq_length: int) -> tuple[tf.RaggedTensor, tf.Tensor]:
     """Makes rows [CLS] pieces [SEP]. A sentence that is too long is cut between words into several rows.
 
-    A word that leaves no piece, or more than a row has room for, becomes one [UNK].
+    A word without pieces, or with more pieces than fit into a row, becomes one [UNK].
 
     Args:
         words: strings `[W]`, the words of B sentences.
@@ -14,10 +14,10 @@ def sentence_rows(words, splits, tokenize, vocabulary, max_seq_length: int) -> t
         tokenize: strings `[W]` -> RaggedTensor `[W, None]` of ids.
 
     Returns:
-        The R rows, int32 RaggedTensor `[R, None]`; and int64 `[W]`, the token that each word begins with, where the
-        tokens of all rows stand one row behind the other.
+        The R rows, int32 RaggedTensor `[R, None]`; and int64 `[W]`, the index of the first token of each word in the
+        concatenation of all rows.
 
-    Example, with one piece to a word and rows of 4:
+    Example, with one piece per word and rows of 4:
         words a b c d, splits [0, 3, 4] -> [CLS] a b [SEP], [CLS] c [SEP], [CLS] d [SEP]; [1, 2, 5, 8]
     """
     room = max_seq_length - 2
@@ -35,12 +35,12 @@ def sentence_rows(words, splits, tokenize, vocabulary, max_seq_length: int) -> t
         axis=1,
     )
     row_of_word = tf.searchsorted(firsts, tf.range(num_words), side="right", out_type=tf.int64) - 1
-    # Before a word stand its own [CLS] and two special tokens for every row before its own.
+    # Before a word come the [CLS] of its row, and two special tokens for every row before that.
     return rows, pieces.row_splits[:-1] + 2 * row_of_word + 1
 
 
 def _pieces(pieces: tf.RaggedTensor, room: int, unk_id: int) -> tf.RaggedTensor:
-    """Puts one [UNK] in the place of no pieces and of too many."""
+    """Replaces words without pieces, or with too many, by one [UNK]."""
     lengths = pieces.row_lengths()
     is_replaced = tf.equal(lengths, 0) | (lengths > room)
     values = tf.concat([pieces.values, [unk_id]], 0)
@@ -50,10 +50,10 @@ def _pieces(pieces: tf.RaggedTensor, room: int, unk_id: int) -> tf.RaggedTensor:
 
 
 def _first_words(piece_splits, splits, room: int) -> tf.Tensor:
-    """Returns the word that each row begins with, int64 `[R]`: words go into a row while their pieces fit.
+    """Returns the first word of each row, int64 `[R]`: words are added to a row while their pieces fit.
 
-    Where the next row would begin is known for every word. From the first word of each sentence, all sentences
-    together, one such step after the other is taken.
+    For every word, the start of the row after a row that starts there is known. The loop follows these links from the
+    first word of each sentence, for all sentences at once.
     """
     num_words = tf.size(piece_splits, tf.int64) - 1
     sentence_ends = tf.repeat(splits[1:], splits[1:] - splits[:-1])
@@ -62,11 +62,11 @@ def _first_words(piece_splits, splits, room: int) -> tf.Tensor:
     ends = splits[1:]
 
     def step(words, found):
-        # A sentence that is finished stays at its end.
+        # A finished sentence stays at its end.
         words = tf.where(words < ends, tf.gather(next_firsts, words), words)
         return words, tf.concat([found, tf.boolean_mask(words, words < ends)], 0)
 
-    # No TensorArray that grows: servers before TensorFlow 2.13 have none.
+    # Not a growing TensorArray: servers before TensorFlow 2.13 do not support it.
     begins = splits[:-1]
     _, found = tf.while_loop(
         lambda words, _: tf.reduce_any(words < ends),

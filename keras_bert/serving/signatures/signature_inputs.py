@@ -1,9 +1,9 @@
-"""What all signatures are made of: named inputs, and rows of tokens from texts or from ids.
+"""The shared parts of all signatures: named inputs, and token rows from texts or ids.
 
-`serving_default` takes text, of which the graph makes tokens. `tokens` takes ids, and the number of tokens in each row
-instead of a mask: a server that pads a batch repeats the first number of a row, which makes ones of a padded mask. Both
-call one function, so the encoder is in the graph once. Outputs are float32, int32, bool or strings; all have a name,
-and their first axis is the batch.
+`serving_default` takes texts, which the graph tokenises. `tokens` takes ids, and the number of tokens of each row
+instead of a mask: servers pad batches by repeating the first value of a row, which would turn padding in a mask into
+ones. Both call the same function, so the graph contains the encoder once. Outputs are float32, int32, bool or strings;
+each has a name, and the batch is its first axis.
 """
 
 import dataclasses
@@ -24,8 +24,8 @@ class SignatureOptions:
     """The user's options of an export.
 
     Attributes:
-        max_seq_length: longer texts are cut to this many tokens; None stands for all of the model's positions. Give the
-            length that a model was trained with if it has seen no longer ones.
+        max_seq_length: longer texts are cut to this number of tokens; None for all positions of the model. Give the
+            length that the model was trained with if it is shorter.
         text_pairs: whether a classifier or an encoder takes two texts.
         top_k: how many tokens a masked-LM model proposes for each [MASK].
         pooling: how a `BertEncoder` pools the vectors of tokens, one of `config.POOLINGS`; None for `mean`.
@@ -43,9 +43,9 @@ class SignatureOptions:
 
 
 def signature(**inputs):
-    """Makes a graph of a function with the inputs name=(shape, dtype); each has its name on the wire too."""
+    """Traces a function with the inputs name=(shape, dtype). The names are also those of the signature."""
     specs = [tf.TensorSpec(shape, dtype, name=name) for name, (shape, dtype) in inputs.items()]
-    # Never compiled by XLA: stock servers have that switched off, and every request would fail.
+    # Without XLA: stock servers have it switched off, so every request would fail.
     return tf.function(input_signature=specs, autograph=False, jit_compile=False)
 
 
@@ -64,12 +64,12 @@ def model_inputs(input_ids, input_mask, segment_ids) -> dict:
 
 
 def text_signature(pack, tokenize, compute, text_pairs: bool):
-    """Returns the signature of `text` and, for pairs, `text_b`, strings `[B]`; an empty `text_b` means a single text.
+    """Returns the signature for `text` and, for pairs, `text_b`, strings `[B]`; an empty `text_b` means a single text.
 
     Args:
-        pack: what `packer` returns.
+        pack: the function that `packer` returns.
         tokenize: strings `[B]` -> RaggedTensor `[B, None]` of ids.
-        compute: the function of ids, mask and segment numbers that gives the outputs.
+        compute: function from ids, mask and segment numbers to the outputs.
     """
 
     @signature(text=([None], tf.string))
@@ -113,7 +113,7 @@ def windows_signature(pack, tokenize, run, finish, room: int, stride: int):
 
 
 def tokens_signature(compute, max_seq_length: int, text_pairs: bool):
-    """Returns the signature of `input_ids`, for pairs `segment_ids`, int32 `[B, S]`, and `lengths`, int32 `[B]`."""
+    """Returns the signature for `input_ids`, for pairs `segment_ids`, int32 `[B, S]`, and `lengths`, int32 `[B]`."""
 
     @signature(input_ids=([None, None], tf.int32), lengths=([None], tf.int32))
     def of_tokens(input_ids, lengths):
@@ -127,32 +127,32 @@ def tokens_signature(compute, max_seq_length: int, text_pairs: bool):
 
 
 def choose_rows(condition, if_true, if_false):
-    """Returns, row by row, the tensors `[B, S]` of `if_true` or of `if_false`; `condition` is bool `[B]`."""
+    """Selects rows of the tensors `[B, S]` of `if_true` or of `if_false`; `condition` is bool `[B]`."""
     return [tf.where(condition[:, tf.newaxis], one, other) for one, other in zip(if_true, if_false, strict=True)]
 
 
 def trim(input_ids, input_mask, segment_ids):
-    """Cuts off the columns that are padding in every row: a batch of short texts costs little.
+    """Cuts off the columns that are padding in every row, so that batches of short texts are cheap.
 
-    One column stays in a batch without rows, since there is no model of no tokens.
+    A batch without rows keeps one column, since the model cannot run on rows without columns.
     """
     longest = tf.reduce_max(tf.concat([tf.reduce_sum(input_mask, axis=1), [1]], 0))
     return input_ids[:, :longest], input_mask[:, :longest], segment_ids[:, :longest]
 
 
 def cut(input_ids, segment_ids, lengths, max_seq_length: int):
-    """Returns ids, mask and segment numbers of rows of which the first `lengths` tokens count."""
+    """Returns ids, mask and segment numbers for rows of which only the first `lengths` tokens count."""
     input_ids, segment_ids = input_ids[:, :max_seq_length], segment_ids[:, :max_seq_length]
-    # There is no model of no tokens: rows without a column get one of padding.
+    # The model cannot run on rows without columns, so these get one column of padding.
     missing = [[0, 0], [0, tf.maximum(1 - tf.shape(input_ids)[1], 0)]]
     input_ids, segment_ids = tf.pad(input_ids, missing), tf.pad(segment_ids, missing)
-    # What stands behind the length of a row is whatever the client or the server filled it with.
+    # Values beyond the length of a row may be anything that the client or the server filled in.
     input_mask = tf.sequence_mask(lengths, tf.shape(input_ids)[1], tf.int32)
     return trim(input_ids * input_mask, input_mask, segment_ids * input_mask)
 
 
 def check_room(options: SignatureOptions, segments: int, vocabulary: TokenTable) -> None:
-    """Raises `InputError` if rows are too short for the special tokens and a token of each segment."""
+    """Raises `InputError` if rows are too short for the special tokens and one token per segment."""
     shortest = segments + vocabulary.special_tokens.num_special(segments)
     if options.max_seq_length < shortest:
         raise InputError(f"max_seq_length must be at least {shortest}. Received: {options.max_seq_length}")
@@ -161,4 +161,4 @@ def check_room(options: SignatureOptions, segments: int, vocabulary: TokenTable)
 def check_pairs(model) -> None:
     """Raises `InputError` if a model cannot tell two texts apart."""
     if not model.config.takes_pairs:
-        raise InputError("The model knows one segment only (type_vocab_size=1), so it cannot take pairs of texts.")
+        raise InputError("The model has one segment only (type_vocab_size=1), so it cannot take pairs of texts.")

@@ -1,4 +1,4 @@
-"""What an exported `TokenClassifier` can be asked."""
+"""The signatures of an exported `TokenClassifier`."""
 
 import tensorflow as tf
 
@@ -21,20 +21,20 @@ _SPLITS = tf.TensorSpec([None], tf.int64)
 
 
 def tagging_signatures(model, tokenizer, options: SignatureOptions) -> dict:
-    """Returns the signatures of a `TokenClassifier`. Texts of any length are read whole, in rows cut between words.
+    """Returns the signatures of a `TokenClassifier`. Texts of any length are processed, in rows cut between words.
 
     Input: `text`, strings `[B]`.
 
-    Outputs, where E is the most entities in a text of the batch, and texts with fewer have "", -1 and 0 behind them:
-    `entities`, strings `[B, E]`, the text of each; their `types`, strings `[B, E]`; `starts` and `ends`, int32
-    `[B, E]`, where they are in the text, in bytes; `probabilities`, float32 `[B, E]`. Where the tags of a model mark no
-    entities: `words` and their `tags`, strings `[B, W]`, `starts`, `ends` and `probabilities`.
+    Outputs, where E is the largest number of entities in a text of the batch, and unused entries are "", -1 and 0:
+    `entities`, strings `[B, E]`, the text of each; their `types`, strings `[B, E]`; `starts` and `ends`, int32 `[B,
+    E]`, their bytes in the text; `probabilities`, float32 `[B, E]`. If the model's tags are not of entities: `words`
+    and their `tags`, strings `[B, W]`, `starts`, `ends` and `probabilities`.
 
-    `words` takes `words`, strings `[B, W]`, and `num_words`, int32 `[B]`, how many of them count; it gives `tags`,
-    strings `[B, W]`, `probabilities`, float32 `[B, W]`, and for tags of entities `entities`, `types`, `starts`, `ends`
-    (words), and `entity_probabilities`, `[B, E]`.
+    `words` takes `words`, strings `[B, W]`, and `num_words`, int32 `[B]`, the number of words that count. It returns
+    `tags`, strings `[B, W]`, `probabilities`, float32 `[B, W]`, and for tags of entities `entities`, `types`, `starts`,
+    `ends` (words), and `entity_probabilities`, `[B, E]`.
 
-    `tokens` takes `input_ids`, int32 `[B, S]`, and `lengths`, int32 `[B]`; it gives `tag_probabilities`, float32
+    `tokens` takes `input_ids`, int32 `[B, S]`, and `lengths`, int32 `[B]`. It returns `tag_probabilities`, float32
     `[B, S, L]`, 0 for padding, and `labels`, strings `[B, L]`, the same in every row.
     """
     check_room(options, 1, model.vocabulary)
@@ -52,10 +52,10 @@ def tagging_signatures(model, tokenizer, options: SignatureOptions) -> dict:
 
 
 def _tagger(model, tokenizer, logits_of, max_seq_length: int):
-    """Returns a function from words, strings `[W]`, and the splits of sentences, int64 `[B + 1]`.
+    """Returns a function of words, strings `[W]`, and the splits of sentences, int64 `[B + 1]`.
 
-    It gives the tags of the words, their probabilities, and a dictionary of the parts of `Entities`, an empty one where
-    tags mark none.
+    The function returns the tags of the words, their probabilities, and a dictionary with the parts of `Entities`,
+    which is empty if the tags are not of entities.
     """
     scheme = find_scheme(model.labels, "the labels of the model")
     read_entities = None if scheme is None else EntityReader(model.labels, scheme)
@@ -64,7 +64,7 @@ def _tagger(model, tokenizer, logits_of, max_seq_length: int):
     def tag(words, splits):
         rows, first_tokens = sentence_rows(words, splits, tokenizer.tokenize_words, model.vocabulary, max_seq_length)
         logits = run_ragged_rows(logits_of, rows, None, model.vocabulary.pad_id, len(model.labels))
-        # As `predict` computes them, so that nearly equal numbers are in the same order.
+        # Computed as in `predict`, so that nearly equal numbers have the same order.
         probabilities = tf.nn.softmax(tf.cast(tf.gather(logits, first_tokens), tf.float64))
         label_ids = tf.argmax(probabilities, axis=1)
         best = tf.cast(tf.reduce_max(probabilities, axis=1), tf.float32)
@@ -147,12 +147,12 @@ def _of_tokens(logits_of, labels, max_seq_length: int):
 
 
 def _entity_splits(firsts, splits):
-    """Where the entities of each sentence begin, int64 `[B + 1]`, from the first word of each entity."""
+    """Returns the splits of entities by sentence, int64 `[B + 1]`, from the first word of each entity."""
     return tf.searchsorted(firsts, splits, out_type=tf.int64)
 
 
 def _in_rows(values: dict, splits, width=None) -> dict:
-    """Lays flat values into rows, as they go over the wire: "", -1 for whole numbers and 0 for others behind them."""
+    """Arranges flat values in rows, padded with "", with -1 for integers, or with 0 for floats."""
     result = {}
     for name, value in values.items():
         if value.dtype.is_floating:
@@ -166,5 +166,5 @@ def _in_rows(values: dict, splits, width=None) -> dict:
 
 
 def _valid(texts):
-    """Leaves out the bytes that are no UTF-8."""
+    """Removes invalid UTF-8."""
     return tf.strings.unicode_encode(tf.strings.unicode_decode(texts, "UTF-8", errors="ignore"), "UTF-8")

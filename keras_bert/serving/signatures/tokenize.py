@@ -1,4 +1,4 @@
-"""The tokenizer of an exported model as a signature of its own, with byte offsets."""
+"""The tokenizer of an exported model as a separate signature, with byte offsets."""
 
 import tensorflow as tf
 
@@ -6,15 +6,15 @@ from keras_bert.serving.signatures.signature_inputs import signature
 
 
 def tokenize_signature(tokenize_with_offsets, vocabulary, max_seq_length: int):
-    """Returns the signature `text`, strings `[B]`, -> the row of tokens that a model makes of each text alone.
+    """Returns a signature from `text`, strings `[B]`, to the row of tokens that a model makes of each single text.
 
-    Its outputs are `input_ids`, `starts` and `ends`, int32 `[B, S]`, and `lengths`, int32 `[B]`. Token i came from the
-    bytes `starts[i]:ends[i]` of the text as sent; [CLS], [SEP] and padding have -1. A model's `tokens` takes
-    `input_ids` and `lengths`.
+    The outputs are `input_ids`, `starts` and `ends`, int32 `[B, S]`, and `lengths`, int32 `[B]`. Token i came from the
+    bytes `starts[i]:ends[i]` of the text; [CLS], [SEP] and padding have -1. `input_ids` and `lengths` are the inputs of
+    a model's `tokens`.
 
     Args:
         tokenize_with_offsets: strings `[B]` -> ids, starts and ends, RaggedTensors `[B, None]`.
-        max_seq_length: the most tokens of a row; what is behind them is cut off.
+        max_seq_length: the largest number of tokens in a row; further tokens are cut off.
     """
 
     @signature(text=([None], tf.string))
@@ -25,9 +25,9 @@ def tokenize_signature(tokenize_with_offsets, vocabulary, max_seq_length: int):
 
 
 def token_rows(ids, starts, ends, vocabulary, max_seq_length: int, shortest: int = 0) -> dict[str, tf.Tensor]:
-    """Cuts tokens to what a row has room for, puts [CLS] before and [SEP] behind them, and fills up to one length.
+    """Cuts tokens to the length of a row, adds [CLS] and [SEP], and pads rows to one length.
 
-    `shortest` is how many columns there are at least.
+    Rows have at least `shortest` columns.
 
     Example, with [CLS] = 2, [SEP] = 3 and rows of 4:
         ids [[5, 6, 7]], starts [[0, 4, 8]], ends [[3, 7, 9]] ->
@@ -37,7 +37,7 @@ def token_rows(ids, starts, ends, vocabulary, max_seq_length: int, shortest: int
     lengths = kept + 2
     columns = tf.range(tf.reduce_max(tf.concat([lengths, [shortest]], 0)))
     is_piece = (columns > 0) & (columns <= kept[:, tf.newaxis])
-    # What is no piece is looked up behind all pieces.
+    # The values of other tokens are looked up after those of all pieces.
     first = tf.cast(ids.row_starts(), tf.int32)[:, tf.newaxis]
     indices = tf.where(is_piece, first + columns - 1, tf.size(ids.values))
 

@@ -1,8 +1,7 @@
-"""Traps between how a server joins requests and the requests that it gets, from clients and from its warm-up file.
+"""Checks that a server's batching fits the requests from clients and from the warm-up file.
 
-TensorFlow Serving puts the batching around the session before it replays the warm-up file
-(saved_model_bundle_factory.cc), and refuses a request of more rows than `max_batch_size`, with splitting too
-(shared_batch_scheduler.h).
+TensorFlow Serving sets up batching before it replays the warm-up file (saved_model_bundle_factory.cc). It refuses
+requests with more rows than `max_batch_size`, even with splitting (shared_batch_scheduler.h).
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,12 +14,12 @@ BATCHING_FILE = "batching file"
 
 
 def check_batching(batching, signatures: Mapping, warm_up_rows: int) -> Iterator[Finding]:
-    """Yields which requests a server with this batching refuses, and which answers it falsifies.
+    """Yields findings about requests that a server with this batching refuses, and about answers that it falsifies.
 
     Args:
         batching: a `Batching` of the kit, or a `BatchingOptions` of the development server.
         signatures: name -> SignatureDef.
-        warm_up_rows: rows of the largest warm-up request, 0 for none.
+        warm_up_rows: the number of rows of the largest warm-up request, 0 without warm-up.
     """
     most = batching.largest_request
     if warm_up_rows > most:
@@ -28,8 +27,8 @@ def check_batching(batching, signatures: Mapping, warm_up_rows: int) -> Iterator
             ERROR,
             "batching-warm-up",
             BATCHING_FILE,
-            f"It takes requests of {most} row(s) at most, and a warm-up request has {warm_up_rows}. Servers join "
-            "requests before they warm up: the version does not load.",
+            f"It accepts requests of at most {most} row(s), but a warm-up request has {warm_up_rows}. Servers set up "
+            "batching before they warm up, so the version does not load.",
             f"warm up with requests of at most {most} row(s), or raise max_batch_size to {warm_up_rows}.",
         )
     if most < ROWS_OF_A_REQUEST:
@@ -37,7 +36,7 @@ def check_batching(batching, signatures: Mapping, warm_up_rows: int) -> Iterator
             WARNING,
             "batching-request",
             BATCHING_FILE,
-            f"It takes requests of {most} row(s) at most, and the clients of this package send up to "
+            f"It accepts requests of at most {most} row(s), but the clients of this package send up to "
             f"{ROWS_OF_A_REQUEST}: these fail (Task size {ROWS_OF_A_REQUEST} is larger than maximum input batch size).",
             f"raise max_batch_size to {ROWS_OF_A_REQUEST}, or make clients with batch_size={most}.",
         )
@@ -46,7 +45,7 @@ def check_batching(batching, signatures: Mapping, warm_up_rows: int) -> Iterator
 
 
 def has_one_width(shape: Sequence[int | None] | None) -> bool:
-    """Whether the rows of an output have the same shape in every answer, so that parts of an answer can be joined.
+    """Returns whether the rows of an output always have the same shape, so that parts of an answer can be joined.
 
     >>> has_one_width([None, 3]), has_one_width([-1]), has_one_width([None, None]), has_one_width(None)
     (True, True, False, False)
@@ -62,8 +61,8 @@ def _split_answers(signatures: Mapping) -> Iterator[Finding]:
                 ERROR,
                 "batching-splitting",
                 f"{BATCHING_FILE}, signature {name}, output {', '.join(map(repr, outputs))}",
-                "With enable_large_batch_splitting, servers cut requests up and copy the parts of the answer together "
-                "as if all had the width of the first (tensor::Concat), and here the width varies: answers are wrong, "
+                "With enable_large_batch_splitting, servers split requests and join the parts of the answer as if all "
+                "had the width of the first (tensor::Concat). The width of this output varies, so answers are wrong, "
                 "or the server crashes.",
                 "leave enable_large_batch_splitting off, and set max_batch_size to the rows of the largest request.",
             )

@@ -1,4 +1,4 @@
-"""A check of a SavedModel for everything that goes wrong in TensorFlow Serving. The model is read, not loaded."""
+"""Checks a SavedModel for problems in TensorFlow Serving. The model is read, not loaded."""
 
 import os
 from collections.abc import Iterator, Sequence
@@ -24,16 +24,16 @@ from keras_bert.tf_serving.versions import SAVED_MODEL_FILE
 
 
 def check(path: str | os.PathLike, serving_versions: Sequence[str] = DEFAULT_VERSIONS, batching=None) -> Report:
-    """Reads a SavedModel, of this package or of any other origin, and reports what TensorFlow Serving stumbles over.
+    """Reads a SavedModel, of this package or of any other origin, and reports the problems for TensorFlow Serving.
 
     Args:
-        path: a SavedModel, or the folder of its versions, of which the one that a server would load is checked.
-        serving_versions: for which versions of TensorFlow Serving, such as ["2.19", "2.20"]; they differ in the
-            operations that they have.
-        batching: how the server joins requests: a `Batching` of `kit.server_files`. None for a server that does not.
+        path: a SavedModel, or a folder of versions, of which the version that a server would load is checked.
+        serving_versions: the versions of TensorFlow Serving to check for, such as ["2.19", "2.20"]. They differ in
+            their operations.
+        batching: the server's batching, a `Batching` of `kit.server_files`; None for a server without batching.
 
     Raises:
-        InputError: there is no SavedModel, it cannot be read, or a version of TensorFlow Serving is not known.
+        InputError: there is no SavedModel, it cannot be read, or a version of TensorFlow Serving is unknown.
 
     Example:
         report = check("saved_models/sentiment")
@@ -54,11 +54,11 @@ def check(path: str | os.PathLike, serving_versions: Sequence[str] = DEFAULT_VER
 
 
 def require_servable(folder: str | os.PathLike, serving_versions: Sequence[str] = DEFAULT_VERSIONS) -> None:
-    """Raises `InputError` with all that `check` calls an error, if there is any. For what has just been exported."""
+    """Raises `InputError` with all errors that `check` finds, if any. For a SavedModel that was just exported."""
     report = check(folder, serving_versions)
     if report.errors:
         found = " ".join(f"{finding.trap}, {finding.where}: {finding.happens}" for finding in report.errors)
-        raise InputError(f"What was exported cannot be served. {found}")
+        raise InputError(f"The exported model cannot be served. {found}")
 
 
 def _find(path: str) -> tuple[str | None, list[Finding]]:

@@ -1,4 +1,4 @@
-"""Traps in the files beside the graph: assets and the fingerprint."""
+"""Checks the files beside the graph: assets and the fingerprint."""
 
 import os
 from collections.abc import Iterator
@@ -9,7 +9,7 @@ from keras_bert.tf_serving.saved_model_check.report import ERROR, NOTE, WARNING,
 
 FINGERPRINT_FILE = "fingerprint.pb"
 ASSET_FOLDER = "assets"
-# Field of the fingerprint -> what it is the hash of.
+# Field of the fingerprint -> the file or part that it is the hash of.
 _HASHES = {
     "graph_def_program_hash": "the graph",
     "signature_def_hash": "the signatures",
@@ -19,7 +19,7 @@ _HASHES = {
 
 
 def check_assets(model: SavedModelFiles) -> Iterator[Finding]:
-    """Yields files that the graph reads and that are not there, and files that nothing reads."""
+    """Yields findings about missing files that the graph reads, and about files that nothing reads."""
     folder = os.path.join(model.folder, ASSET_FOLDER)
     named = set()
     for asset in model.meta_graph.asset_file_def:
@@ -27,10 +27,10 @@ def check_assets(model: SavedModelFiles) -> Iterator[Finding]:
         named.add(os.path.normpath(name))
         where = f"{ASSET_FOLDER}/{name}"
         if os.path.isabs(name) or ".." in name.split("/"):
-            happens = "The name of the file leads out of the model. On a server the file is missing: loading fails."
+            happens = "The name of the file points outside the model. The file is missing on a server: loading fails."
             yield Finding(ERROR, "absolute-path", where, happens, "export the model again.")
         elif not os.path.isfile(os.path.join(folder, name)):
-            happens = "The graph reads this file, and it is not there: loading fails with No such file or directory."
+            happens = "The graph reads this file, but it is missing: loading fails with No such file or directory."
             yield Finding(ERROR, "missing-asset", where, happens, "copy the whole folder again, or export it anew.")
     for parent, _, names in sorted(os.walk(folder)):
         for name in sorted(names):
@@ -40,9 +40,9 @@ def check_assets(model: SavedModelFiles) -> Iterator[Finding]:
                     WARNING,
                     "stale-asset",
                     f"{ASSET_FOLDER}/{path}",
-                    "Nothing in the model names this file. It may be left from an export into the same folder, and "
+                    "Nothing in the model names this file. It may remain from an export into the same folder, and "
                     "misleads people.",
-                    "remove it; export into a new folder; files for clients belong into assets.extra.",
+                    "remove it; export into a new folder; put files for clients into assets.extra.",
                 )
 
 
@@ -52,7 +52,7 @@ def check_fingerprint(model: SavedModelFiles) -> Iterator[Finding]:
 
     path = os.path.join(model.folder, FINGERPRINT_FILE)
     if not os.path.isfile(path):
-        happens = "It is missing. Servers load the model all the same, but nothing says which model they load."
+        happens = "It is missing. Servers load the model, but nothing identifies it."
         yield Finding(NOTE, "no-fingerprint", FINGERPRINT_FILE, happens, "save it with TensorFlow 2.12 or later.")
         return
     try:
@@ -60,7 +60,7 @@ def check_fingerprint(model: SavedModelFiles) -> Iterator[Finding]:
             written = fingerprint_pb2.FingerprintDef.FromString(file.read())
         create = private("tensorflow.python.saved_model.pywrap_saved_model.fingerprinting.CreateFingerprintDef")
         actual = fingerprint_pb2.FingerprintDef.FromString(create(model.folder))
-    except Exception as error:  # the C++ behind it raises what it likes for files that are damaged
+    except Exception as error:  # TensorFlow's C++ code raises any exception for damaged files
         happens = f"It cannot be compared with the model: {str(error).splitlines()[0]}."
         yield Finding(WARNING, "stale-fingerprint", FINGERPRINT_FILE, happens, "export the model again.")
         return

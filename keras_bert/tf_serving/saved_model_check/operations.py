@@ -1,4 +1,4 @@
-"""Traps in the operations of a graph: those that servers lack, and those that they refuse to run."""
+"""Checks the operations of a graph: whether servers have them and run them."""
 
 import collections
 import re
@@ -19,20 +19,20 @@ from keras_bert.tf_serving.saved_model_check.served_operations import (
 from keras_bert.tf_serving.saved_model_check.signatures import DEFAULT_SIGNATURE
 
 _MUST_COMPILE = "_XlaMustCompile"
-# A path of at least two parts, of Unix or Windows, or an address of a file store.
+# A path with at least two parts, of Unix or Windows, or the address of a file store.
 _ABSOLUTE_PATH = re.compile(r"(/[\w.@+~ -]+){2,}|[A-Za-z]:\\.+|(gs|s3|hdfs|file)://[\w.-]+/[\w./@+~-]+")
 
 
 def serving_minors(versions: Sequence[str]) -> list[int]:
-    """Returns the numbers behind "2." of versions of TensorFlow Serving, in ascending order.
+    """Returns the minor numbers of TensorFlow Serving versions (19 for 2.19), ascending.
 
     Raises:
-        InputError: there is none, or one that is not known here.
+        InputError: there is no version, or an unknown one.
     """
     for version in versions:
         if version not in VERSIONS:
             raise InputError(
-                f"TensorFlow Serving {version!r} is not known here. Give versions such as 2.19, from {VERSIONS[0]} to "
+                f"TensorFlow Serving {version!r} is unknown. Give versions such as 2.19, from {VERSIONS[0]} to "
                 f"{VERSIONS[-1]}."
             )
     if not versions:
@@ -55,7 +55,7 @@ def check_operations(model: SavedModelFiles, versions: Sequence[str]) -> Iterato
                 "python-operation",
                 where,
                 "It calls a function of the Python process that made the graph (tf.py_function, tf.numpy_function). "
-                "No server has it: the requests that need it fail.",
+                "No server has that function: requests that need it fail.",
                 "write it in TensorFlow operations.",
             )
         else:
@@ -74,18 +74,18 @@ def _linked(operation: str, where: str, minors: list[int]) -> Iterator[Finding]:
         unsure = [minor for minor in minors if newest_without < minor < 20]
         remedy = "use older operations"
         if unsure:
-            happens = f"It is newer than TensorFlow 2.12: TensorFlow Serving {_span(unsure)} may not have it. {fails}"
+            happens = f"It was added after TensorFlow 2.12: TensorFlow Serving {_span(unsure)} may lack it. {fails}"
             yield Finding(WARNING, "newer-operation", where, happens, "use older operations, or try it in your server.")
     elif operation.startswith(FOREST_PREFIX) or find_operation(operation) is not None:
         return
     else:
-        happens = f"Neither TensorFlow nor TensorFlow Text has it, so no stock TensorFlow Serving does. {fails}"
+        happens = f"Neither TensorFlow nor TensorFlow Text has it, so stock TensorFlow Serving does not either. {fails}"
         yield Finding(
-            ERROR, "custom-operation", where, happens, "use TensorFlow's operations, or build a server with it."
+            ERROR, "custom-operation", where, happens, "use TensorFlow's operations, or build a server that has it."
         )
         return
     if lacking:
-        happens = f"TensorFlow Serving {_span(lacking)} does not link it. {fails}"
+        happens = f"TensorFlow Serving {_span(lacking)} does not include it. {fails}"
         newest = max(minors)
         alternative = f", or serve with TensorFlow Serving {newest}" if newest > max(lacking) else ""
         alternative = alternative.replace(f" {newest}", f" 2.{newest}")
@@ -93,7 +93,7 @@ def _linked(operation: str, where: str, minors: list[int]) -> Iterator[Finding]:
 
 
 def check_compiled(model: SavedModelFiles) -> Iterator[Finding]:
-    """Yields signatures that XLA must compile: stock servers have it switched off."""
+    """Yields findings about signatures that XLA must compile: stock servers have it switched off."""
     for name in model.signatures:
         nodes, functions = model.reached(name)
         compiled = [key for key in functions if _is_compiled(model.functions[key])]
@@ -106,14 +106,14 @@ def check_compiled(model: SavedModelFiles) -> Iterator[Finding]:
                 ERROR if name == DEFAULT_SIGNATURE else WARNING,
                 "must-compile",
                 f"signature {name}, {sorted(compiled)[0]}",
-                "It was made with jit_compile=True. A stock server loads it, and then every request fails with XLA "
+                "It was made with jit_compile=True. A stock server loads it, but then every request fails with XLA "
                 "compilation disabled.",
                 "export without jit_compile, or start the server with --xla_cpu_compilation_enabled.",
             )
 
 
 def check_paths(model: SavedModelFiles) -> Iterator[Finding]:
-    """Yields operations that read a file by a path of the machine that made the graph."""
+    """Yields findings about operations that read a file by its path on the machine that made the graph."""
     for function, node in model.served_nodes():
         if node.op != "Const" or len(node.attr["value"].tensor.string_val) != 1:
             continue
@@ -124,7 +124,7 @@ def check_paths(model: SavedModelFiles) -> Iterator[Finding]:
                 ERROR,
                 "absolute-path",
                 f"operation {readers[0]}, {_users(model, [(function, node.name)])}",
-                f"It reads {text}, a file of the machine that made the graph. On a server the file is missing: loading "
+                f"It reads {text}, a file of the machine that made the graph. The file is missing on a server: loading "
                 "or requests fail.",
                 "make the file a tf.saved_model.Asset, or read it before saving.",
             )
@@ -150,7 +150,7 @@ def _is_compiled(owner) -> bool:
 
 
 def _users(model: SavedModelFiles, nodes: list[tuple[str, str]]) -> str:
-    """Says which signatures use the nodes at `nodes`, (function, node)."""
+    """Returns in words which signatures use the given nodes, (function, node)."""
     signatures = sorted({name for function, node in nodes for name in model.users_of(function, node)})
     return f"in signature {', '.join(signatures)}" if signatures else "in a part that no signature uses"
 

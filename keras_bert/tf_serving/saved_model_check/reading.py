@@ -1,4 +1,4 @@
-"""A SavedModel as it lies on disk: the graph that a server takes, its signatures and who calls whom. Nothing is run."""
+"""Reads a SavedModel from disk, without running it: the served graph, its signatures and its call graph."""
 
 import dataclasses
 import functools
@@ -9,17 +9,17 @@ from keras_bert.program.errors import InputError
 from keras_bert.tf_serving.saved_model_check.report import ERROR, Finding
 from keras_bert.tf_serving.versions import SAVED_MODEL_FILE
 
-# Servers take the graph with this tag, and no other.
+# Servers load the graph with this tag only.
 SERVE_TAG = "serve"
-# protobuf reads no larger message.
+# The largest message that protobuf reads.
 MOST_BYTES = 2**31 - 1
-# TensorFlow keeps these among the signatures for its own use.
+# TensorFlow stores these among the signatures for its own use.
 _INTERNAL_SIGNATURES = "__saved_model_"
 _CALLS = ("PartitionedCall", "StatefulPartitionedCall")
 
 
 class NotServable(Exception):
-    """There is nothing to check further: its one argument is the finding that says why."""
+    """The SavedModel cannot be checked further. The only argument is the finding with the reason."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -27,9 +27,9 @@ class SavedModelFiles:
     """The parsed files of one SavedModel.
 
     Attributes:
-        folder: one version.
+        folder: the folder of one version.
         meta_graph: the MetaGraphDef with the tag "serve".
-        other_tags: the tags of the graphs beside it.
+        other_tags: the tags of the other graphs in the file.
     """
 
     folder: str
@@ -53,7 +53,7 @@ class SavedModelFiles:
         return {node.name: node for node in self.meta_graph.graph_def.node}
 
     def all_nodes(self) -> Iterator[tuple[str, object]]:
-        """Yields (name of the function or "", NodeDef) for every node there is."""
+        """Yields (name of the function or "", NodeDef) for every node."""
         for node in self.meta_graph.graph_def.node:
             yield "", node
         for name, function in self.functions.items():
@@ -66,7 +66,7 @@ class SavedModelFiles:
         return ((function, node) for function, node in self.all_nodes() if not function or function in functions)
 
     def reached(self, signature: str) -> tuple[set[str], set[str]]:
-        """Returns the names of the nodes of the graph, and of the functions, that a call of `signature` can run."""
+        """Returns the names of the graph's nodes, and of the functions, that a call of `signature` can run."""
         return self._reached[signature]
 
     @functools.cached_property
@@ -93,7 +93,7 @@ class SavedModelFiles:
         return nodes, functions
 
     def called_by(self, node) -> list[str]:
-        """Returns the functions that a node names: as its operation, or as a branch or body."""
+        """Returns the functions that a node names, as its operation or as a branch or body."""
         names = [node.op]
         for value in node.attr.values():
             kind = value.WhichOneof("value")
@@ -110,7 +110,7 @@ class SavedModelFiles:
         ]
 
     def made_by(self, tensor: str) -> str:
-        """Returns the operation that makes a tensor of the graph, seen through calls and copies; "" if none does."""
+        """Returns the operation that makes a tensor of the graph, traced through calls and copies; "" if none does."""
         name, _, index = tensor.partition(":")
         node, place = self.nodes.get(name), int(index or 0)
         function = None
@@ -140,7 +140,7 @@ def read_saved_model(folder: str) -> SavedModelFiles:
     """Reads `saved_model.pb` of one version.
 
     Raises:
-        NotServable: it is too large for any reader, or has no graph with the tag "serve".
+        NotServable: it is too large for protobuf, or has no graph with the tag "serve".
         InputError: it is damaged or cannot be read.
     """
     from google.protobuf.message import DecodeError
@@ -149,7 +149,7 @@ def read_saved_model(folder: str) -> SavedModelFiles:
     path = os.path.join(folder, SAVED_MODEL_FILE)
     size = os.path.getsize(path)
     if size > MOST_BYTES:
-        happens = f"It has {size:,} bytes, and protobuf reads {MOST_BYTES:,} at most: the model does not load."
+        happens = f"It has {size:,} bytes, but protobuf reads at most {MOST_BYTES:,}: the model does not load."
         raise NotServable(
             Finding(ERROR, "huge-graph", SAVED_MODEL_FILE, happens, "keep weights in variables, not in constants.")
         )
@@ -159,12 +159,12 @@ def read_saved_model(folder: str) -> SavedModelFiles:
     except OSError as error:
         raise InputError(f"Cannot read {path}: {error.strerror}.") from error
     except DecodeError as error:
-        raise InputError(f"{path} is damaged: it is no SavedModel. Export the model again.") from error
+        raise InputError(f"{path} is damaged or not a SavedModel. Export the model again.") from error
     graphs = {tuple(graph.meta_info_def.tags): graph for graph in saved_model.meta_graphs}
     if (SERVE_TAG,) not in graphs:
         tags = ", ".join("+".join(tags) or "(none)" for tags in graphs) or "no graph at all"
         happens = (
-            f'Servers take the graph with the tag "{SERVE_TAG}" only, and there is: {tags}. The model does not load.'
+            f'Servers load only the graph with the tag "{SERVE_TAG}". The file has: {tags}. The model does not load.'
         )
         raise NotServable(
             Finding(ERROR, "no-serve-tag", SAVED_MODEL_FILE, happens, "save it with tf.saved_model.save.")

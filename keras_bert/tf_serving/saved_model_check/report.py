@@ -1,27 +1,27 @@
-"""What a check of a SavedModel has found."""
+"""The findings of the check of a SavedModel, and how they print."""
 
 import dataclasses
 import json
 
 # Requests fail, or answers are wrong.
 ERROR = "error"
-# Requests fail under some settings, or something costs or misleads.
+# Requests fail in some configurations, or something is wasteful or misleading.
 WARNING = "warning"
-# Worth knowing; may be as it is meant.
+# Worth knowing, but may be intended.
 NOTE = "note"
 _SEVERITIES = (ERROR, WARNING, NOTE)
 
 
 @dataclasses.dataclass(frozen=True)
 class Finding:
-    """One trap.
+    """One problem.
 
     Attributes:
         severity: `ERROR`, `WARNING` or `NOTE`.
-        trap: a short name, the same for every SavedModel: docs/serving_run.md has the list.
+        trap: a short name of the problem; docs/serving_run.md lists all names.
         where: the signature, tensor, operation or file.
-        happens: what is there, and what TensorFlow Serving makes of it.
-        remedy: what to do.
+        happens: the problem, and its consequence in TensorFlow Serving.
+        remedy: the advice to the user.
     """
 
     severity: str
@@ -36,12 +36,12 @@ class Finding:
 
 @dataclasses.dataclass(frozen=True)
 class Report:
-    """All findings about one SavedModel, the gravest first.
+    """All findings about one SavedModel, the most severe first.
 
     Attributes:
-        path: the folder that was checked: one version.
+        path: the checked folder, one version.
         serving_versions: the versions of TensorFlow Serving that it was checked for.
-        findings: what was found.
+        findings: the findings.
     """
 
     path: str
@@ -61,11 +61,11 @@ class Report:
         return self._of(NOTE)
 
     def is_clean(self, strict: bool = False) -> bool:
-        """Whether there is no error and, if `strict`, no warning either. Notes never count."""
+        """Returns whether there is no error and, if `strict`, no warning either. Notes never count."""
         return not self.errors and not (strict and self.warnings)
 
     def to_json(self) -> str:
-        """Returns the report for programs: its fields by name, and a list of findings with theirs."""
+        """Returns the report as JSON: its fields by name, including the list of findings."""
         return json.dumps(dataclasses.asdict(self), indent=2)
 
     def __str__(self) -> str:
@@ -83,5 +83,5 @@ class Report:
 
 
 def sorted_findings(findings) -> tuple[Finding, ...]:
-    """Returns the findings with errors first, else in the order in which they were made."""
+    """Returns the findings ordered by severity, errors first. Equally severe ones keep their order."""
     return tuple(sorted(findings, key=lambda finding: _SEVERITIES.index(finding.severity)))

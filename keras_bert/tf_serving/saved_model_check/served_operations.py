@@ -1,15 +1,15 @@
-"""Which operations a stock TensorFlow Serving has.
+"""Lists the operations of stock TensorFlow Serving.
 
-TensorFlow Serving links TensorFlow and the target `ops_lib` of a fixed TensorFlow Text, named in its workspace.bzl:
-2.7.3 in TensorFlow Serving 2.10, 2.8.2 in 2.11, 2.12.1 from 2.12 to 2.19, 2.20.0 since 2.20. TensorFlow's own
-operations are those of the packages 2.12.1, 2.20.0 and 2.21.0.
+TensorFlow Serving includes TensorFlow and the target `ops_lib` of the TensorFlow Text release in its workspace.bzl:
+2.7.3 in TensorFlow Serving 2.10, 2.8.2 in 2.11, 2.12.1 from 2.12 to 2.19, 2.20.0 since 2.20. The lists of TensorFlow's
+own operations come from the packages 2.12.1, 2.20.0 and 2.21.0.
 """
 
 FIRST_VERSION, LAST_VERSION = 10, 21
 VERSIONS = tuple(f"2.{minor}" for minor in range(FIRST_VERSION, LAST_VERSION + 1))
 DEFAULT_VERSIONS = tuple(version for version in VERSIONS if int(version[2:]) >= 12)
 
-# Operation of TensorFlow Text -> the first TensorFlow Serving that links it.
+# Operation of TensorFlow Text -> the first TensorFlow Serving that includes it.
 _TEXT_SINCE = {
     10: """
     ConstrainedSequence FastWordpieceTokenizeWithOffsets TFText>FastWordpieceDetokenize MaxSpanningTree CaseFoldUTF8
@@ -28,8 +28,8 @@ _TEXT_SINCE = {
 }
 TEXT_SINCE = {operation: minor for minor, names in _TEXT_SINCE.items() for operation in names.split()}
 
-# Operations of TensorFlow 2.20 that 2.12 does not have, without those for TPUs; when each came between the two was not
-# looked up.
+# Operations of TensorFlow 2.20 that 2.12 does not have, except for those for TPUs. In which version between the two
+# each was added is not known here.
 _NEWER_THAN_2_12 = """
     CalibrationStatisticsSaver CheckPinned CollectiveAllToAllV2 Conv DatasetFingerprint DebugIdentityV3 DecodeWebP
     DumpTensor FFTND GlobalIterId GlobalShuffleDataset IFFTND IndexFlatMapDataset IRFFTND IteratorGetModelProto
@@ -40,7 +40,7 @@ _NEWER_THAN_2_12 = """
 NEWER_THAN_2_12 = frozenset(_NEWER_THAN_2_12.split())
 NEWER_THAN_2_20 = frozenset(["DecodeJxl"])
 
-# They run a function of the Python process that made the graph.
+# These run a function of the Python process that made the graph.
 PYTHON_OPERATIONS = frozenset(["PyFunc", "PyFuncStateless", "EagerPyFunc"])
-# TensorFlow Decision Forests, which stock servers link too.
+# TensorFlow Decision Forests, which stock servers include too.
 FOREST_PREFIX = "SimpleML"

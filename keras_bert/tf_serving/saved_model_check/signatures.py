@@ -1,4 +1,4 @@
-"""Traps in what a SavedModel can be asked: names, types and shapes."""
+"""Checks signatures: names, types and shapes."""
 
 import re
 from collections.abc import Iterator
@@ -7,18 +7,18 @@ from keras_bert.tf_serving.saved_model_check.reading import SavedModelFiles
 from keras_bert.tf_serving.saved_model_check.report import ERROR, NOTE, WARNING, Finding
 
 DEFAULT_SIGNATURE = "serving_default"
-# Names that TensorFlow or Keras made up, since nobody gave one.
+# Names that TensorFlow or Keras invents for inputs and outputs without a name.
 _MADE_UP_INPUT = re.compile(r"(args_\d+|arg_\d+|keras_tensor|inputs_\d+|input_\d+|unknown|unnamed)(_\d+)*")
 _MADE_UP_OUTPUT = re.compile(r"output_\d+")
 _PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
-# The REST interface of TensorFlow Serving knows how to write and to read these (util/json_tensor.cc).
+# The types that TensorFlow Serving's REST interface can read and write (util/json_tensor.cc).
 _JSON_TYPES = {"FLOAT", "DOUBLE", "INT8", "INT16", "INT32", "INT64", "UINT8", "UINT16", "UINT32", "UINT64"}
 _JSON_TYPES |= {"STRING", "BOOL"}
 _INTEGERS = {"INT8", "INT16", "INT32", "INT64", "UINT8", "UINT16", "UINT32", "UINT64"}
 _FLOATS = {"FLOAT", "DOUBLE", "HALF", "BFLOAT16"}
-# What a text model counts in whole numbers.
+# Names of inputs that hold integers in text models.
 _ID_NAME = re.compile(r"(^|_)(ids?|tokens|lengths?)($|_)|word_ids|type_ids")
-# Operations whose output is bytes that are no text.
+# Operations whose outputs are bytes other than text.
 _BYTE_OPERATIONS = {
     *("SerializeTensor", "SerializeSparse", "EncodeJpeg", "EncodeJpegVariableQuality", "EncodePng", "EncodeWav"),
     *("EncodeProto", "DecodeBase64", "DecodeCompressed", "AsyncCompressElement", "CompressElement", "ReadFile"),
@@ -26,7 +26,7 @@ _BYTE_OPERATIONS = {
 
 
 def check_signatures(model: SavedModelFiles) -> Iterator[Finding]:
-    """Yields findings about the signatures and about every input and output."""
+    """Yields findings about the signatures and about all inputs and outputs."""
     yield from _which_signatures(model)
     for name, signature in model.signatures.items():
         yield from _signature_name(name)
@@ -45,7 +45,7 @@ def type_name(tensor) -> str:
 
 
 def shape_of(tensor) -> list[int] | None:
-    """Returns the dimensions of a TensorInfo, -1 for those that a request chooses, or None if the rank is unknown."""
+    """Returns the dimensions of a TensorInfo, -1 for variable ones, or None if the rank is unknown."""
     return None if tensor.tensor_shape.unknown_rank else [dim.size for dim in tensor.tensor_shape.dim]
 
 
@@ -56,8 +56,8 @@ def _which_signatures(model: SavedModelFiles) -> Iterator[Finding]:
             ERROR,
             "no-signature",
             "saved_model.pb",
-            'There is nothing to ask: every request fails (Serving signature key "serving_default" not found). '
-            "tf.saved_model.save does this silently to subclassed Keras models.",
+            'There is no signature: every request fails (Serving signature key "serving_default" not found). '
+            "tf.saved_model.save writes none, without a warning, for subclassed Keras models.",
             "save with signatures=...; for models of this package use export_for_serving.",
         )
     elif DEFAULT_SIGNATURE not in signatures:
@@ -73,8 +73,8 @@ def _which_signatures(model: SavedModelFiles) -> Iterator[Finding]:
             NOTE,
             "other-graphs",
             "saved_model.pb",
-            f"There is a graph with the tags {', '.join(tags) or '(none)'} too. Servers ignore it.",
-            "save the model anew if it is not needed.",
+            f"There is another graph, with the tags {', '.join(tags) or '(none)'}. Servers ignore it.",
+            "save the model again without it, unless it is needed.",
         )
     default, serve = signatures.get(DEFAULT_SIGNATURE), signatures.get("serve")
     if default is not None and serve is not None and _form(default) == _form(serve):
@@ -82,7 +82,7 @@ def _which_signatures(model: SavedModelFiles) -> Iterator[Finding]:
             NOTE,
             "same-signature-twice",
             "signature serve",
-            f"It takes and gives what {DEFAULT_SIGNATURE} does, as model.export of Keras makes it.",
+            f"It has the inputs and outputs of {DEFAULT_SIGNATURE}. Keras' model.export writes such a copy.",
             "leave it, or export without it: it makes the graph larger.",
         )
 
@@ -98,7 +98,7 @@ def _signature_name(name: str) -> Iterator[Finding]:
             WARNING,
             "signature-name",
             f"signature {name!r}",
-            "The name has characters that have a meaning in addresses, shells or configuration files.",
+            "The name has characters with a special meaning in addresses, shells or configuration files.",
             "use letters, digits and _ only.",
         )
 
@@ -109,9 +109,9 @@ def _tensor(model: SavedModelFiles, side: str, key: str, tensor, where: str) -> 
             ERROR,
             f"composite-{side}",
             where,
-            "It is no plain tensor but a ragged or sparse one. Every request fails: Tensor :0, specified in either "
+            "It is a ragged or sparse tensor. Every request fails: Tensor :0, specified in either "
             "feed_devices or fetch_devices was not found in the Graph.",
-            "make a dense tensor of it, to_tensor(), and give the lengths as another output.",
+            "convert it to a dense tensor with to_tensor(), and return the lengths as another output.",
         )
         return
     if tensor.name.partition(":")[0] not in model.nodes:
@@ -130,7 +130,7 @@ def _tensor(model: SavedModelFiles, side: str, key: str, tensor, where: str) -> 
             WARNING,
             f"unnamed-{side}",
             where,
-            "Nobody named it: the name is made up, says nothing to clients and may change with the next export.",
+            "It has no name of its own: the generated name tells clients nothing and may change with the next export.",
             f"{remedy}.",
         )
     yield from _type(side, key, tensor, where)
@@ -141,13 +141,13 @@ def _tensor(model: SavedModelFiles, side: str, key: str, tensor, where: str) -> 
 def _type(side: str, key: str, tensor, where: str) -> Iterator[Finding]:
     name = type_name(tensor)
     if name not in _JSON_TYPES:
-        cast = "cast to float32 at the edge of the graph" if name in _FLOATS else "give it in types that JSON has"
+        cast = "cast to float32 at the edge of the graph" if name in _FLOATS else "use a type that JSON has"
         answer = "400 Failed to write JSON value" if side == "output" else "501 Unimplemented"
         yield Finding(
             ERROR,
             f"{side}-type",
             where,
-            f"Its type is {name.lower()}, which the REST interface cannot carry: requests fail with {answer}.",
+            f"Its type is {name.lower()}, which the REST interface does not support: requests fail with {answer}.",
             f"{cast}; a last layer with dtype='float32' does it too.",
         )
     if side == "input" and name in _FLOATS and _ID_NAME.search(key):
@@ -155,9 +155,9 @@ def _type(side: str, key: str, tensor, where: str) -> Iterator[Finding]:
             WARNING,
             "float-ids",
             where,
-            f"It is {name.lower()}, but its name says whole numbers. Clients that send integers over gRPC are refused. "
-            "model.export of Keras takes integers for floats where it has to guess.",
-            "export with an input_signature that says int32.",
+            f"It is {name.lower()}, but its name suggests integers. Clients that send integers over gRPC are refused. "
+            "Keras' model.export guesses float for integer inputs.",
+            "export with an input_signature with int32.",
         )
 
 
@@ -168,17 +168,17 @@ def _bytes_or_text(model: SavedModelFiles, key: str, tensor, where: str) -> Iter
             WARNING,
             "text-named-bytes",
             where,
-            'The name ends in _bytes, so the REST interface writes {"b64": "..."} and no text.',
-            "name it otherwise if it is text.",
+            'The name ends in _bytes, so the REST interface writes {"b64": "..."} instead of text.',
+            "choose another name if it is text.",
         )
     if is_bytes and not key.endswith("_bytes"):
         yield Finding(
             WARNING,
             "bytes-named-text",
             where,
-            "It is bytes, but the REST interface writes them as text, since the name does not end in _bytes: the JSON "
+            "It is bytes, but its name does not end in _bytes, so the REST interface writes it as text: the JSON "
             "is broken.",
-            "let the name end in _bytes.",
+            "choose a name that ends in _bytes.",
         )
 
 
@@ -194,10 +194,10 @@ def _shapes(name: str, signature) -> Iterator[Finding]:
 
 def _input_shape(key: str, shape: list[int] | None, tensor, where: str) -> Iterator[Finding]:
     if shape is None:
-        happens = "It has no known rank: servers check nothing, and batching fails for some requests."
+        happens = "Its rank is unknown: servers check nothing, and batching fails for some requests."
         yield Finding(NOTE, "unknown-shape", where, happens, "give its tf.TensorSpec a shape.")
     elif not shape:
-        happens = 'It is one number without a batch axis. Requests with "instances", and batching in the server, fail.'
+        happens = 'It is a scalar without a batch axis. Requests with "instances", and batching in the server, fail.'
         yield Finding(WARNING, "input-without-batch", where, happens, "give it the shape [None].")
     elif shape[0] != -1:
         happens = f"Its batch has exactly {shape[0]} rows. All other requests fail."
@@ -207,15 +207,15 @@ def _input_shape(key: str, shape: list[int] | None, tensor, where: str) -> Itera
             WARNING,
             "frozen-length",
             where,
-            f"Its rows have exactly {shape[1]} tokens: shorter and longer requests fail. model.export of Keras takes "
-            "the length of the first call where it has to guess.",
+            f"Its rows have exactly {shape[1]} tokens: shorter and longer requests fail. Keras' model.export uses "
+            "the length of the first call if none is given.",
             "export with None as the second dimension, unless clients are meant to pad.",
         )
 
 
 def _output_shape(shape: list[int] | None, free_batch: bool, where: str) -> Iterator[Finding]:
     if shape is None:
-        happens = "Its rank is unknown, so clients cannot know what they get, and the first axis may not be the batch."
+        happens = "Its rank is unknown, so clients cannot know its shape, and the first axis may not be the batch."
         yield Finding(WARNING, "unknown-shape", where, happens, "use tf.ensure_shape on it.")
     elif not shape:
         yield Finding(
@@ -224,14 +224,14 @@ def _output_shape(shape: list[int] | None, free_batch: bool, where: str) -> Iter
             where,
             'It is one value for all rows. Requests with "instances" fail (Tensor name has no shape information), and '
             "so does batching in the server.",
-            "give it a value for each row.",
+            "return one value per row.",
         )
     elif shape[0] != -1 and free_batch:
         yield Finding(
             ERROR,
             "other-batch",
             where,
-            f"It has {shape[0]} rows whatever the batch is. Requests with "
+            f"It always has {shape[0]} rows, whatever the size of the batch. Requests with "
             '"instances" fail (has inconsistent batch size), and so does batching in the server.',
-            "repeat it for each row of the batch, as tf.tile does.",
+            "repeat it for each row of the batch, for example with tf.tile.",
         )

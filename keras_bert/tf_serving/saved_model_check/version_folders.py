@@ -1,4 +1,4 @@
-"""Traps in the folder of a model, which holds its versions: what a server would load from it."""
+"""Checks the folder of versions of a model, and finds the version that a server would load."""
 
 import collections
 import os
@@ -18,10 +18,10 @@ def check_version_folders(path: str) -> tuple[str | None, list[Finding]]:
     """Returns the version that a server would load, or None, and findings about the folders.
 
     Args:
-        path: a folder that is no SavedModel itself.
+        path: a folder that is not a SavedModel itself.
 
     Raises:
-        InputError: the folder has neither versions nor anything that was meant as one.
+        InputError: the folder has neither versions nor folders that look like a version.
     """
     names = sorted(name for name in os.listdir(path) if os.path.isdir(os.path.join(path, name)))
     versions, findings = collections.defaultdict(list), []
@@ -52,19 +52,19 @@ def check_version_folders(path: str) -> tuple[str | None, list[Finding]]:
 def _other_folder(path: str, name: str) -> Iterator[Finding]:
     is_model = os.path.isfile(os.path.join(path, name, SAVED_MODEL_FILE))
     if PARTIAL in name or name.startswith((".tmp", "tmp", "temp")):
-        happens = "It is left from an export or a copy that did not end. Servers ignore it; it takes space."
+        happens = "It remains from an export or copy that did not finish. Servers ignore it; it takes disk space."
         yield Finding(NOTE, "unfinished-version", name, happens, "remove it unless an export is under way.")
     elif is_model:
-        happens = "It holds a SavedModel, but servers ignore it: the name of a version is a whole number."
+        happens = "It holds a SavedModel, but servers ignore it, since its name is not an integer."
         yield Finding(WARNING, "version-name", name, happens, "name it with a number, such as 1.")
     elif not name.startswith(".") and _NUMBER.fullmatch(name):
-        happens = "Servers ignore it: a version is a number from 0 to 2^63 - 1."
+        happens = "Servers ignore it: versions are integers from 0 to 2^63 - 1."
         yield Finding(WARNING, "version-name", name, happens, "name it with such a number.")
 
 
 def _same_number(number: int, names: list[str]) -> Iterator[Finding]:
     if len(names) > 1:
-        happens = f"They are the same version {number}. Servers take one of them and ignore the others."
+        happens = f"They are the same version {number}. Servers load one of them and ignore the others."
         yield Finding(WARNING, "same-version", " and ".join(names), happens, "leave only one of them.")
 
 
@@ -72,7 +72,7 @@ def _incomplete(path: str, name: str, is_highest: bool) -> Iterator[Finding]:
     folder = os.path.join(path, name)
     if os.path.isfile(os.path.join(folder, SAVED_MODEL_FILE)):
         return
-    consequence = "Servers try this version and fail" if is_highest else "Servers that are told to load it fail"
-    happens = f"It has no {SAVED_MODEL_FILE}: it is half-written or no model. {consequence}."
-    remedy = "write a version under another name, then rename it; remove this one."
+    consequence = "Servers try to load this version and fail" if is_highest else "Servers told to load it fail"
+    happens = f"It has no {SAVED_MODEL_FILE}: it is incomplete or not a model. {consequence}."
+    remedy = "write versions under another name and rename them at the end; remove this one."
     yield Finding(ERROR if is_highest else WARNING, "half-written-version", name, happens, remedy)

@@ -1,4 +1,4 @@
-"""Traps in the warm-up file: requests that a server answers before it takes a version into use."""
+"""Checks the warm-up file: the requests that a server runs before it makes a version available."""
 
 import contextlib
 import itertools
@@ -13,13 +13,13 @@ from keras_bert.tf_serving.saved_model_check.signatures import DEFAULT_SIGNATURE
 
 WARM_UP_FILE = os.path.join("assets.extra", "tf_serving_warmup_requests")
 MOST_RECORDS = 1000
-# The inputs and outputs that Classify and Regress of TF Serving know (classifier.cc, regressor.cc).
+# The inputs and outputs of TF Serving's Classify and Regress (classifier.cc, regressor.cc).
 _EXAMPLE_SIGNATURES = {"classify_log": ({"classes", "scores"}, "Classify"), "regress_log": ({"outputs"}, "Regress")}
 _FAILS = "The version does not load."
 
 
 def check_warm_up(model: SavedModelFiles) -> Iterator[Finding]:
-    """Yields findings about the warm-up file: every record is compared with the signatures."""
+    """Yields findings about the warm-up file. Every record is compared with the signatures."""
     path = os.path.join(model.folder, WARM_UP_FILE)
     if not os.path.isfile(path):
         if os.path.isfile(os.path.join(model.folder, os.path.basename(WARM_UP_FILE))):
@@ -37,15 +37,15 @@ def check_warm_up(model: SavedModelFiles) -> Iterator[Finding]:
         yield Finding(ERROR, "warm-up", WARM_UP_FILE, f"{error} {_FAILS}", "write the file again: make_serving_kit.")
         return
     if count > MOST_RECORDS:
-        happens = f"It has {count:,} records, and servers take {MOST_RECORDS:,} at most. {_FAILS}"
+        happens = f"It has {count:,} records, but servers accept at most {MOST_RECORDS:,}. {_FAILS}"
         yield Finding(ERROR, "warm-up", WARM_UP_FILE, happens, "write fewer requests.")
     if not count:
-        happens = "It has no records: the first requests of clients wait for what a warm-up would have done."
+        happens = "It has no records, so the first requests of clients are slow."
         yield Finding(WARNING, "warm-up", WARM_UP_FILE, happens, "write the file again: make_serving_kit.")
 
 
 def largest_warm_up_request(folder: str) -> int:
-    """Returns the rows of the largest request in the warm-up file of a SavedModel; 0 if there is none to read."""
+    """Returns the number of rows of the largest request in a warm-up file; 0 if no request can be read."""
     from google.protobuf.message import DecodeError
 
     from keras_bert.tf_serving.wire import messages
@@ -53,7 +53,7 @@ def largest_warm_up_request(folder: str) -> int:
     path, largest = os.path.join(folder, WARM_UP_FILE), 0
     if not os.path.isfile(path):
         return 0
-    # What is wrong with the file itself is said by `check_warm_up`, or when a server replays it.
+    # Errors in the file itself are reported by `check_warm_up`, or when a server replays it.
     with contextlib.suppress(InputError, DecodeError):
         for record in itertools.islice(iterate_records(path), MOST_RECORDS):
             largest = max(largest, _rows(messages.PredictionLog.FromString(record)))
@@ -81,7 +81,7 @@ def _problem(model: SavedModelFiles, record: bytes) -> str | None:
     try:
         log = messages.PredictionLog.FromString(record)
     except DecodeError:
-        return "It is no PredictionLog."
+        return "It is not a PredictionLog."
     kind = log.WhichOneof("log_type")
     if kind == "multi_inference_log":
         tasks = [task.model_spec for task in log.multi_inference_log.request.tasks]
@@ -98,7 +98,7 @@ def _problem(model: SavedModelFiles, record: bytes) -> str | None:
     outputs, method = _EXAMPLE_SIGNATURES[kind]
     signature = model.signatures[name]
     if set(signature.inputs) != {"inputs"} or not outputs & set(signature.outputs):
-        return f"{method} needs the input 'inputs' and {' or '.join(sorted(outputs))}, and signature {name} has others."
+        return f"{method} needs the input 'inputs' and {' or '.join(sorted(outputs))}, but signature {name} has others."
     return None
 
 
@@ -110,10 +110,10 @@ def _predict_problem(model: SavedModelFiles, request) -> str | None:
     signature = model.signatures[name]
     expected, given = set(signature.inputs), set(request.inputs)
     if expected - set(signature.defaults) - given or given - expected:
-        return f"It gives {_listed(given)} to signature {name}, which takes {_listed(expected)}."
+        return f"It sends {_listed(given)} to signature {name}, which takes {_listed(expected)}."
     for key in sorted(given):
         if request.inputs[key].dtype != signature.inputs[key].dtype:
-            return f"It gives signature {name} the input {key} in another type than the signature has."
+            return f"It sends the input {key} to signature {name} with another type than the signature has."
     return None
 
 
@@ -121,7 +121,7 @@ def _missing_signature(model: SavedModelFiles, specification) -> str | None:
     name = specification.signature_name or DEFAULT_SIGNATURE
     if name in model.signatures:
         return None
-    return f"It asks the signature {name}, which is not there. There are: {_listed(model.signatures)}."
+    return f"It is for the signature {name}, which does not exist. There are: {_listed(model.signatures)}."
 
 
 def _listed(names) -> str:

@@ -1,4 +1,4 @@
-"""Traps in where a SavedModel keeps its weights: files that are missing or cut off, twice on disk, or in the graph."""
+"""Checks the weights of a SavedModel: files that are missing or cut off, tensors stored twice, and large constants."""
 
 import collections
 import os
@@ -11,10 +11,10 @@ from keras_bert.tf_serving.saved_model_check.report import ERROR, NOTE, WARNING,
 from keras_bert.tf_serving.saved_model_check.signatures import type_name
 
 INDEX_FILE = os.path.join("variables", "variables.index")
-# A constant of numbers that is larger was a weight once.
+# A numeric constant larger than this was probably a weight.
 LARGE_CONSTANT_BYTES = 1 << 20
 _WEIGHT_TYPES = {"FLOAT", "DOUBLE", "HALF", "BFLOAT16", "INT8", "QINT8"}
-# As much of a tensor is compared with its first number to tell random weights from zeros and ones.
+# The part of a tensor that is compared with its first value to tell random weights from zeros and ones.
 _COMPARED_BYTES = 1 << 16
 
 
@@ -25,7 +25,7 @@ def check_weights(model: SavedModelFiles) -> Iterator[Finding]:
     has_variables = any(node.op in ("VarHandleOp", "VariableV2") for _, node in model.all_nodes())
     if not os.path.isfile(index):
         if has_variables:
-            happens = "The graph has variables, but their values are not there: the model does not load."
+            happens = "The graph has variables, but their values are missing: the model does not load."
             yield Finding(ERROR, "missing-variables", INDEX_FILE, happens, "copy the whole folder again.")
         return
     try:
@@ -47,19 +47,19 @@ def _data_files(folder: str, num_shards: int, tensors: list[IndexEntry]) -> Iter
         found = os.path.getsize(path) if os.path.isfile(path) else None
         if found is None or found < needed:
             state = "It is missing" if found is None else f"It has {found:,} bytes of {needed:,}"
-            happens = f"{state}: the model does not load. A copy may have been cut off, or is still under way."
+            happens = f"{state}: the model does not load. A copy may have been interrupted or may still be running."
             yield Finding(ERROR, "missing-variables", name, happens, "copy the whole folder again, then rename it.")
 
 
 def _doubled(folder: str, num_shards: int, tensors: list[IndexEntry]) -> Iterator[Finding]:
-    """Yields one finding if tensors with the same content are stored at several places."""
+    """Yields a finding if tensors with equal content are stored several times."""
     same = collections.defaultdict(list)
     for tensor in tensors:
         same[tensor.dtype, tensor.shape, tensor.size, tensor.checksum].append(tensor)
     groups = [
         group
         for group in same.values()
-        # Fresh biases are zeros and scales ones: only what looks random cannot be equal by chance.
+        # New biases are all 0 and new scales all 1. Only tensors with varying values cannot be equal by chance.
         if len({(tensor.shard, tensor.offset) for tensor in group}) > 1 and _varies(folder, num_shards, group[0])
     ]
     if groups:
@@ -70,9 +70,9 @@ def _doubled(folder: str, num_shards: int, tensors: list[IndexEntry]) -> Iterato
             WARNING,
             "doubled-variables",
             f"{INDEX_FILE}, {first[0].name} and {first[1].name}",
-            f"{len(groups)} variables are stored more than once with the same values: {wasted:,} of {total:,} bytes "
-            "are copies. Servers hold them in memory too. model.export of Keras does this (keras#23553).",
-            "save a tf.Module that holds each variable once, as export_for_serving does.",
+            f"{len(groups)} variables are stored several times with the same values: {wasted:,} of {total:,} bytes "
+            "are copies. Servers hold them in memory too. Keras' model.export does this (keras#23553).",
+            "save a tf.Module that has each variable once, as export_for_serving does.",
         )
 
 
@@ -108,11 +108,11 @@ def _constants(model: SavedModelFiles) -> Iterator[Finding]:
             WARNING,
             "weights-in-graph",
             f"saved_model.pb, {large[0][1]}",
-            f"{len(large)} constants of numbers hold {sum(size for size, _ in large):,} bytes. A graph over 2 GB "
-            "cannot be read, loads slowly, and each copy of a constant takes memory of its own.",
-            "keep weights in tf.Variables that the saved object holds.",
+            f"{len(large)} numeric constants have {sum(size for size, _ in large):,} bytes. A graph over 2 GB cannot "
+            "be read, large graphs load slowly, and every copy of a constant takes memory.",
+            "store weights in tf.Variables of the saved object.",
         )
     graph_bytes = model.meta_graph.ByteSize()
     if graph_bytes > 1 << 30:
-        happens = f"The graph has {graph_bytes:,} bytes; protobuf reads no more than 2 GB."
-        yield Finding(NOTE, "large-graph", "saved_model.pb", happens, "keep weights in variables.")
+        happens = f"The graph has {graph_bytes:,} bytes; protobuf reads at most 2 GB."
+        yield Finding(NOTE, "large-graph", "saved_model.pb", happens, "store weights in variables.")

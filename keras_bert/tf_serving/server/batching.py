@@ -1,4 +1,4 @@
-"""Requests of several clients become one batch, and its answer is cut up again."""
+"""Joins requests of several clients into one batch, and splits its answer again."""
 
 import asyncio
 import dataclasses
@@ -19,16 +19,16 @@ class BatchingOptions:
     """How requests are joined: the fields of TensorFlow Serving's batching file, with its defaults.
 
     Attributes:
-        max_batch_size: rows in a batch, and in the largest request that is taken.
-        batch_timeout_micros: how long a batch waits for more rows. Whatever it is, a batch fills up while all threads
-            are busy.
-        max_enqueued_batches: how many batches of a signature may wait.
-        num_batch_threads: batches computed at a time.
-        allowed_batch_sizes: sizes to which batches are filled up, with copies of the first row.
-        enable_large_batch_splitting: whether requests of more rows than `max_execution_batch_size` are cut up.
-        max_execution_batch_size: with it, rows in a batch.
-        pad_variable_length_inputs: whether rows of different lengths are joined, filled up with the first element of
-            the request's tensor. A model that takes a mask computes something wrong then: tokens need `lengths`.
+        max_batch_size: the largest number of rows in a batch, and in a request.
+        batch_timeout_micros: how long a batch waits for more rows. While all threads are busy, batches fill up in any
+            case.
+        max_enqueued_batches: the largest number of waiting batches of a signature.
+        num_batch_threads: the number of batches computed at once.
+        allowed_batch_sizes: sizes to which batches are padded, with copies of the first row.
+        enable_large_batch_splitting: whether requests with more rows than `max_execution_batch_size` are split.
+        max_execution_batch_size: with splitting, the largest number of rows in a batch.
+        pad_variable_length_inputs: whether rows of different lengths are joined, padded with the first element of the
+            request's tensor. This falsifies the answers of models that take a mask: ids need `lengths`.
     """
 
     max_batch_size: int = 1000
@@ -43,15 +43,15 @@ class BatchingOptions:
     def __post_init__(self):
         for name in ("max_batch_size", "max_enqueued_batches", "num_batch_threads"):
             if getattr(self, name) < 1:
-                raise InputError(f"{name} is {getattr(self, name)}; a number from 1 on was expected.")
+                raise InputError(f"{name} must be a whole number of at least 1. Received: {getattr(self, name)}")
         if self.batch_timeout_micros < 0:
-            raise InputError(f"batch_timeout_micros is {self.batch_timeout_micros}; it cannot be negative.")
+            raise InputError(f"batch_timeout_micros must not be negative. Received: {self.batch_timeout_micros}")
         if self.max_execution_batch_size is not None and not 1 <= self.max_execution_batch_size <= self.max_batch_size:
             raise InputError("max_execution_batch_size must be from 1 to max_batch_size.")
         sizes = self.allowed_batch_sizes
         if sizes and (list(sizes) != sorted(set(sizes)) or sizes[0] < 1):
             raise InputError(f"allowed_batch_sizes entries must be monotonically increasing; they are {list(sizes)}.")
-        # Of requests that are cut up, too: bundle_factory_util.cc.
+        # This also applies to split requests: bundle_factory_util.cc.
         if sizes and sizes[-1] != self.max_batch_size:
             raise InputError(
                 f"Last entry in allowed_batch_sizes must match max_batch_size; last entry was {sizes[-1]}; "
@@ -60,21 +60,21 @@ class BatchingOptions:
 
     @property
     def largest(self) -> int:
-        """Rows in the largest batch that is computed."""
+        """The number of rows in the largest batch that is computed."""
         if self.enable_large_batch_splitting and self.max_execution_batch_size:
             return self.max_execution_batch_size
         return self.max_batch_size
 
     @property
     def largest_request(self) -> int:
-        """Rows of the largest request that is taken: more are refused, with splitting too."""
+        """The number of rows of the largest request that is accepted, with splitting too."""
         if not self.enable_large_batch_splitting:
             return self.max_batch_size
         return min(self.max_batch_size, self.max_enqueued_batches * self.largest)
 
 
 def read_batching_options(path: str) -> BatchingOptions:
-    """Reads a batching file. Raises `InputError` if it is damaged or asks for something impossible."""
+    """Reads a batching file. Raises `InputError` if it is damaged or has invalid values."""
     from keras_bert.tf_serving.wire import messages
 
     message = read_text_message(path, messages.BatchingParameters)
@@ -97,9 +97,9 @@ class _Batch:
 
     Attributes:
         parts: the inputs of each request, and the future of its answer.
-        size: rows so far.
-        due: when it need not wait any longer.
-        is_closed: whether a thread has it, or nobody waits for it any more.
+        size: the current number of rows.
+        due: the time when the batch stops waiting for more rows.
+        is_closed: whether a thread computes the batch, or no request waits for it any more.
     """
 
     def __init__(self, owner: "Batcher", key, due: float):
@@ -114,7 +114,7 @@ class _Batch:
 
 
 class BatchScheduler:
-    """Gives threads to batches, the longest waiting first; all models share one."""
+    """Assigns threads to batches, the longest waiting first. All models share one scheduler."""
 
     def __init__(self, num_batch_threads: int):
         self._free = num_batch_threads
@@ -124,7 +124,7 @@ class BatchScheduler:
     def add(self, batch: _Batch) -> None:
         self._waiting.append(batch)
         loop = asyncio.get_running_loop()
-        # In the next round of the loop, so that requests that have arrived together are seen together.
+        # In the next round of the event loop, so that requests that arrived together are seen together.
         loop.call_at(batch.due, self.start_batches) if batch.due > loop.time() else loop.call_soon(self.start_batches)
 
     def remove(self, batch: _Batch) -> None:
@@ -156,10 +156,10 @@ class Batcher:
     """Joins the requests of one signature of one version.
 
     Args:
-        compute: inputs -> outputs, whose rows correspond.
+        compute: function from inputs to outputs, whose rows correspond.
         options: how requests are joined.
-        scheduler: gives threads to batches.
-        watch: is told the rows of each batch that is computed.
+        scheduler: assigns threads to batches.
+        watch: called with the number of rows of each computed batch.
     """
 
     def __init__(
@@ -175,11 +175,11 @@ class Batcher:
         self._num_waiting = 0
 
     async def run(self, inputs: Mapping[str, np.ndarray]) -> Arrays:
-        """Returns the outputs for the rows of a request, which may be computed together with those of others.
+        """Returns the outputs for the rows of a request, which may be computed together with other requests.
 
         Raises:
-            StatusError: INVALID_ARGUMENT for inputs that are not rows of one batch or too many rows, UNAVAILABLE when
-                too many batches wait, and whatever the computation raises.
+            StatusError: INVALID_ARGUMENT if the inputs have different numbers of rows or too many rows, UNAVAILABLE if
+                too many batches wait, and any error of the computation.
         """
         inputs = dict(inputs)
         sizes = {array.shape[:1] for array in inputs.values()}
@@ -188,7 +188,7 @@ class Batcher:
         ((size,),) = sizes
         if not size:
             return await self._compute(inputs)
-        # With splitting, too: ValidateBatchTaskQueueCapacity in shared_batch_scheduler.h.
+        # This also holds with splitting: ValidateBatchTaskQueueCapacity in shared_batch_scheduler.h.
         if size > self.options.max_batch_size:
             raise invalid_argument(
                 "Task size ", size, " is larger than maximum input batch size ", self.options.max_batch_size
@@ -207,7 +207,7 @@ class Batcher:
         key = self._key(inputs)
         batch = self._open.get(key)
         if batch is not None and batch.size + size > self.options.largest:
-            batch.due = 0  # as full as it gets
+            batch.due = 0  # no further row fits
             loop.call_soon(self._scheduler.start_batches)
             self._open.pop(key)
             batch = None
@@ -229,12 +229,12 @@ class Batcher:
         return answer
 
     def _key(self, inputs: Arrays):
-        """Requests of one key can be computed together."""
+        """Returns the key of a request. Requests with equal keys can be computed together."""
         pads = self.options.pad_variable_length_inputs
         return tuple((name, array.ndim if pads else array.shape[1:]) for name, array in sorted(inputs.items()))
 
     def _drop(self, batch: _Batch, answer: asyncio.Future, size: int) -> None:
-        """Takes a request that has ended out of its batch while that waits, and an empty batch out of the queue."""
+        """Removes an ended request from its batch while the batch waits, and removes empty batches from the queue."""
         if batch.is_closed:
             return
         batch.parts = [part for part in batch.parts if part[1] is not answer]
@@ -244,7 +244,7 @@ class Batcher:
             self.close(batch)
 
     def close(self, batch: _Batch) -> None:
-        """Nothing is added to this batch any more."""
+        """Closes a batch: no further rows are added."""
         batch.is_closed = True
         self._num_waiting -= 1
         if self._open.get(batch.key) is batch:
@@ -252,7 +252,7 @@ class Batcher:
 
     async def compute(self, batch: _Batch) -> None:
         """Computes a batch and gives each request its rows."""
-        # A client that has gone away needs no answer.
+        # A client that has disconnected needs no answer.
         parts = [(inputs, answer) for inputs, answer in batch.parts if not answer.done()]
         if not parts:
             return
@@ -262,7 +262,7 @@ class Batcher:
             if len(parts) == 1:
                 _fail(parts[0][1], error)
                 return
-            # One request that cannot be computed is no reason to refuse the others.
+            # If one request fails, the others must still be answered.
             for part in parts:
                 alone = _Batch(self, batch.key, 0)
                 alone.parts = [part]
@@ -298,20 +298,20 @@ def _fail(answer: asyncio.Future, error: Exception) -> None:
 
 
 def _one_answer(name: str, parts: Sequence[np.ndarray]) -> np.ndarray:
-    """Returns the parts of an answer as one. Raises INTERNAL where their rows have different shapes."""
+    """Joins the parts of an answer. Raises INTERNAL if their rows have different shapes."""
     if len({part.shape[1:] for part in parts}) > 1:
         raise StatusError(
             Code.INTERNAL,
-            f"The request was cut up (enable_large_batch_splitting), and the parts of output {name!r} have different "
+            f"The request was split (enable_large_batch_splitting), but the parts of output {name!r} have different "
             "widths. TensorFlow Serving would give wrong answers or crash: switch splitting off for this model.",
         )
     return np.concatenate(parts)
 
 
 def _joined(arrays: Sequence[np.ndarray], num_fillers: int) -> np.ndarray:
-    """Returns the rows of all arrays and some copies of the first row; shorter rows are padded.
+    """Returns the rows of all arrays, followed by copies of the first row; shorter rows are padded.
 
-    [[1, 2, 3]], [[4, 5]] -> [[1, 2, 3], [4, 5, 4]]: TensorFlow Serving fills up with the array's first element.
+    [[1, 2, 3]], [[4, 5]] -> [[1, 2, 3], [4, 5, 4]]: like TensorFlow Serving, it pads with the array's first element.
     """
     shape = tuple(np.max([array.shape[1:] for array in arrays], axis=0).astype(int)) if arrays[0].ndim > 1 else ()
     arrays = [_filled_up(array, shape) for array in arrays]

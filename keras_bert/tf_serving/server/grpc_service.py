@@ -29,14 +29,14 @@ class GrpcService:
 
     Args:
         inference: answers requests.
-        max_bytes: the memory that the inputs of a request may take.
+        max_bytes: the limit for the memory of a request's inputs.
     """
 
     def __init__(self, inference: Inference, max_bytes: int):
         self._inference, self._max_bytes = inference, max_bytes
 
     def handlers(self) -> list:
-        """Returns what `grpc.aio.Server.add_generic_rpc_handlers` takes."""
+        """Returns the argument for `grpc.aio.Server.add_generic_rpc_handlers`."""
         methods = {
             "Predict": self._counted("predict", self.predict),
             "Classify": self._counted("classify", self.classify),
@@ -161,7 +161,7 @@ class GrpcService:
         return status_message(self._inference.status(_spec(request.model_spec)))
 
     async def reload(self, request, context):
-        """Answers a `ReloadConfigRequest`: these models and no others are served from now on."""
+        """Answers a `ReloadConfigRequest`, which replaces the list of served models."""
         response = messages.ReloadConfigResponse()
         try:
             await self._inference.store.configure(model_configs(request.config))
@@ -176,19 +176,19 @@ class GrpcService:
 
 
 def _answering(answer: Callable[..., Awaitable]) -> Callable[..., Awaitable]:
-    """Returns the method with `StatusError` turned into the call's status."""
+    """Returns the method with each `StatusError` converted to the status of the call."""
 
     @functools.wraps(answer)
     async def answering(request, context):
         try:
             if request is None:
-                raise invalid_argument("The request is no message of this method.")
+                raise invalid_argument("The request is not a message of this method.")
             return await answer(request, context)
         except StatusError as error:
             code, message = _CODES[error.code], error.message
         except Exception:
             logger.exception("gRPC")
-            code, message = grpc.StatusCode.INTERNAL, "Internal error; the server's log says more."
+            code, message = grpc.StatusCode.INTERNAL, "Internal error. See the server's log."
         await context.abort(code, message)
 
     return answering
@@ -201,7 +201,7 @@ def _reader(message_class) -> Callable[[bytes], object]:
         try:
             return message_class.FromString(data)
         except DecodeError:
-            return None  # refused where a status can be given
+            return None  # rejected later, where a status can be returned
 
     return read
 

@@ -1,4 +1,4 @@
-"""uvicorn, fitted: patient with slow models and impatient with slow clients."""
+"""Adapts uvicorn: slow models may take their time, slow clients are disconnected."""
 
 import asyncio
 import contextlib
@@ -15,7 +15,7 @@ _MAX_HEADER_BYTES = 1 << 20
 
 
 class RestServer(uvicorn.Server):
-    """uvicorn's server, whose signals are handled here for both APIs together."""
+    """uvicorn's server without its signal handlers, since signals end both APIs together."""
 
     @contextlib.contextmanager
     def capture_signals(self):
@@ -23,7 +23,7 @@ class RestServer(uvicorn.Server):
 
 
 class ImpatientProtocol(HttpToolsProtocol):
-    """uvicorn's protocol, which closes connections whose headers do not arrive in time, or never end."""
+    """uvicorn's protocol, with connections closed if their headers do not arrive in time or are too long."""
 
     _waiting, _num_bytes = None, 0
 
@@ -61,10 +61,10 @@ class ImpatientProtocol(HttpToolsProtocol):
 
 
 class _JoinedWrites:
-    """A transport that joins all writes of one step of the event loop.
+    """A transport that joins all writes of one step of the event loop into one.
 
-    uvicorn writes the headers and the body of an answer one after the other. Each is a system call, after which the
-    thread has to wait for its turn among those that run models.
+    uvicorn writes the headers and the body of an answer separately. Each write is a system call, after which the thread
+    has to compete with the threads that run models.
     """
 
     def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop):
@@ -89,10 +89,10 @@ class _JoinedWrites:
 
 
 class LoopbackHosts:
-    """An ASGI application that answers only requests whose Host is this machine's loopback.
+    """An ASGI application that answers only requests with a loopback name of this machine as Host.
 
-    Without it a page of the web could have its own name point to 127.0.0.1 (DNS rebinding), and read what a server for
-    this machine alone answers. A request without a Host comes from no browser.
+    Otherwise a web page could let its own host name point to 127.0.0.1 (DNS rebinding) and read the answers of a server
+    that is meant for this machine only. Requests without a Host do not come from browsers.
     """
 
     def __init__(self, app):
@@ -105,8 +105,9 @@ class LoopbackHosts:
             await self._app(scope, receive, send)
             return
         body = error_body(
-            f"The Host header is {foreign[0]!r}; this server listens on this machine only, and answers to localhost, "
-            "127.0.0.1 and [::1]. Ask it by one of these names, have a proxy send one, or start it with --host."
+            f"The Host header is {foreign[0]!r}, but this server listens on this machine only and answers to "
+            "localhost, 127.0.0.1 and [::1]. Use one of these names, let a proxy send one, or start the server with "
+            "--host."
         )
         headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
         await send({"type": "http.response.start", "status": 403, "headers": headers})
@@ -114,7 +115,7 @@ class LoopbackHosts:
 
 
 def _host_name(host: str) -> str:
-    """Returns the name of a Host header: "LocalHost:8501" -> "localhost", "[::1]:80" -> "::1"; "" of none."""
+    """Returns the name in a Host header: "LocalHost:8501" -> "localhost", "[::1]:80" -> "::1", "" -> ""."""
     try:
         return (urllib.parse.urlsplit(f"//{host}").hostname or "").removesuffix(".")
     except ValueError:

@@ -1,4 +1,4 @@
-"""What both transports ask for: predict, classify, regress, metadata and status, on arrays."""
+"""Answers the requests of both transports on arrays: predict, classify, regress, metadata and status."""
 
 import asyncio
 import concurrent.futures
@@ -23,7 +23,7 @@ DEFAULT_MAX_ROWS = 10_000
 
 @dataclasses.dataclass(frozen=True)
 class ModelSpec:
-    """Which model a request means, in which version, by number or by label."""
+    """The model that a request names, and its version, by number or by label."""
 
     name: str
     version: int | None = None
@@ -35,12 +35,12 @@ class Inference:
 
     Args:
         store: the models.
-        metrics: where requests are counted.
-        batching: how requests are joined; None computes each by itself.
-        num_threads: how many requests, or batches, are computed at a time.
-        max_requests: how many requests may be under way; more are refused.
-        max_rows: how many rows a request may have; one with more is refused.
-        timeout_seconds: how long a request may take.
+        metrics: counts requests.
+        batching: how requests are joined; None computes each request separately.
+        num_threads: the number of requests, or batches, computed at once.
+        max_requests: the largest number of requests in progress; further ones are refused.
+        max_rows: the largest number of rows in a request; larger requests are refused.
+        timeout_seconds: the time limit of a request.
     """
 
     def __init__(
@@ -66,14 +66,14 @@ class Inference:
 
     @contextlib.contextmanager
     def under_way(self) -> Iterator[None]:
-        """Holds the place of a request, from its first byte to its answer: what arrives slowly takes memory, too.
+        """Counts a request as in progress from its first byte to its answer, since slow bodies take memory too.
 
         Raises:
-            StatusError: RESOURCE_EXHAUSTED: too many requests are under way.
+            StatusError: RESOURCE_EXHAUSTED: too many requests are in progress.
         """
         if self._num_requests >= self._max_requests:
             self.metrics.count_request("", "", "", Code.RESOURCE_EXHAUSTED.name, 0.0)
-            raise StatusError(Code.RESOURCE_EXHAUSTED, f"{self._max_requests} requests are under way; try again later.")
+            raise StatusError(Code.RESOURCE_EXHAUSTED, f"{self._max_requests} requests are running; try again later.")
         self._num_requests += 1
         self.metrics.show_in_flight(self._num_requests)
         try:
@@ -84,7 +84,7 @@ class Inference:
 
     @contextlib.contextmanager
     def request(self, model: str, api: str, entrypoint: str) -> Iterator[None]:
-        """Counts a request and its outcome. Every request to a model is answered inside this block."""
+        """Counts a request and its result. Every request to a model is answered inside this block."""
         start, status = time.perf_counter(), Code.OK
         model = model if model in self.store.configs else ""
         try:
@@ -102,7 +102,7 @@ class Inference:
             self.metrics.count_request(model, api, entrypoint, status.name, time.perf_counter() - start)
 
     async def wait_until_idle(self, seconds: float) -> None:
-        """Waits for the requests under way, but no longer than this."""
+        """Waits for the requests in progress, at most for the given time."""
         end = time.monotonic() + seconds
         while (self._num_requests or self._computations) and time.monotonic() < end:
             await asyncio.sleep(0.01)
@@ -111,7 +111,7 @@ class Inference:
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     def find(self, spec: ModelSpec) -> ModelVersion:
-        """Returns the version that a request asks for, or raises `StatusError`."""
+        """Returns the version that a request names. Raises `StatusError` if there is none."""
         return self.store.find(spec.name, spec.version, spec.label)
 
     async def predict(
@@ -123,11 +123,11 @@ class Inference:
     ) -> Arrays:
         """Returns the outputs of a signature.
 
-        A request that is cancelled or out of time is not computed any more, unless a thread has begun with it.
+        A request that is cancelled or out of time is not computed, unless a thread has already started it.
 
         Raises:
-            StatusError: FAILED_PRECONDITION: there is no such signature; INVALID_ARGUMENT: these are not its inputs, or
-                too many rows; DEADLINE_EXCEEDED: it took too long; and what TensorFlow says.
+            StatusError: FAILED_PRECONDITION: there is no such signature; INVALID_ARGUMENT: wrong inputs or too many
+                rows; DEADLINE_EXCEEDED: it took too long; and TensorFlow's errors.
         """
         signature = version.model.signatures.get(signature_name) if version.model else None
         if signature is None:
@@ -136,7 +136,7 @@ class Inference:
         rows = signature.num_rows(inputs)
         if rows > self._max_rows:
             raise invalid_argument(
-                "The request has ", rows, " rows; the most that this server takes are ", self._max_rows,
+                "The request has ", rows, " rows, but this server accepts at most ", self._max_rows,
                 " (--max_rows). Send fewer at a time.",
             )  # fmt: skip
         limit = self.timeout_seconds if timeout_seconds is None else min(timeout_seconds, self.timeout_seconds)
@@ -166,7 +166,7 @@ class Inference:
         )
 
     async def _compute(self, version: ModelVersion, signature_name: str, inputs: Arrays) -> Arrays:
-        # A thread cannot be stopped, and the version must stay until the thread has ended.
+        # A thread cannot be stopped, so the version must stay until the thread has ended.
         version.acquire()
         work = self._threads.submit(version.model.run, signature_name, inputs)
         done = asyncio.wrap_future(work)
@@ -176,7 +176,7 @@ class Inference:
         try:
             return await asyncio.shield(done)
         except asyncio.CancelledError:
-            work.cancel()  # if no thread has begun with it
+            work.cancel()  # effective if no thread has started it
             raise
 
     async def classify(
@@ -186,10 +186,10 @@ class Inference:
         examples: Sequence[bytes],
         timeout_seconds: float | None = None,
     ) -> list[list[tuple[bytes, float]]]:
-        """Returns (class, score) for each class of each `tf.Example`; a signature may leave out one of the two.
+        """Returns (class, score) for each class of each `tf.Example`. A signature may lack one of the two.
 
         Raises:
-            StatusError: as `predict`; INVALID_ARGUMENT for a signature of another kind.
+            StatusError: as `predict`; INVALID_ARGUMENT for signatures of other kinds.
         """
         signature = _signature(version, signature_name)
         if len(signature.inputs) != 1:
@@ -226,10 +226,10 @@ class Inference:
         examples: Sequence[bytes],
         timeout_seconds: float | None = None,
     ) -> list[float]:
-        """Returns a number for each `tf.Example`.
+        """Returns one number for each `tf.Example`.
 
         Raises:
-            StatusError: as `predict`; INVALID_ARGUMENT for a signature of another kind.
+            StatusError: as `predict`; INVALID_ARGUMENT for signatures of other kinds.
         """
         signature = _signature(version, signature_name)
         if len(signature.inputs) != 1:
@@ -255,10 +255,10 @@ class Inference:
         return output.ravel().tolist()
 
     def status(self, spec: ModelSpec) -> list[ModelVersion]:
-        """Returns the version asked for, or all that there are or were, the highest first.
+        """Returns the named version, or else all current and former versions, the highest first.
 
         Raises:
-            StatusError: NOT_FOUND.
+            StatusError: NOT_FOUND: there is no such version.
         """
         number = self.store.labelled(spec.name, spec.label) if spec.label is not None else spec.version
         versions = self.store.versions(spec.name)
@@ -308,5 +308,5 @@ def _listed(signature: Signature) -> str:
 
 
 def signature_or_default(name: str) -> str:
-    """Returns the signature that a request means: an empty name is the default."""
+    """Returns the signature of a request; an empty name means the default signature."""
     return name or DEFAULT_SIGNATURE

@@ -1,4 +1,4 @@
-"""The JSON of classify and regress requests and answers.
+"""Converts the JSON of classify and regress requests and answers.
 
 {"examples": [{"text": "a film", "year": 1999}]}  ->  serialised tf.Example
 [[("positive", 0.75)]]                            ->  {"results": [[["positive", 0.75]]]}
@@ -17,12 +17,12 @@ from keras_bert.tf_serving.wire.tensors import MAX_BYTES
 
 
 def examples_from_request(request: Mapping, max_bytes: int = MAX_BYTES) -> list[bytes]:
-    """Returns a serialised `tf.Example` for each of the request's, the features of its "context" in each of them.
+    """Returns each example of a request as a serialised `tf.Example`, which includes the features of the "context".
 
     Raises:
-        StatusError: INVALID_ARGUMENT for a wrong form, or the contexts take more than `max_bytes`.
+        StatusError: INVALID_ARGUMENT: the request is malformed, or the contexts take more than `max_bytes`.
     """
-    # What stands later in the bytes counts: an example may say otherwise than the context.
+    # In a message, later values win: the features of an example override those of the context.
     context = _example(request["context"]) if "context" in request else b""
     examples = request.get("examples")
     if not isinstance(examples, list) or not examples:
@@ -52,7 +52,7 @@ def _add(feature, value, name: str) -> None:
     elif isinstance(value, float):
         kind = "float_list"
         with np.errstate(over="ignore"):
-            value = float(np.float32(value))  # beyond the range is infinity
+            value = float(np.float32(value))  # numbers out of range become infinity
     else:
         kind, value = "int64_list", int(value)
     given = feature.WhichOneof("kind")
@@ -64,9 +64,9 @@ def _add(feature, value, name: str) -> None:
 
 
 def classification_body(results: Sequence[Sequence[tuple[bytes, float]]]) -> bytes:
-    """Returns the body of an answer: for each example its classes with their scores."""
+    """Returns the body of an answer: the classes of each example with their scores."""
     if not results:
-        raise invalid_argument("The model has given no result")
+        raise invalid_argument("The model returned no result")
     rows = []
     for classes in results:
         scores = decimals(np.array([score for _, score in classes], np.float32))
@@ -76,7 +76,7 @@ def classification_body(results: Sequence[Sequence[tuple[bytes, float]]]) -> byt
 
 
 def regression_body(results: Sequence[float]) -> bytes:
-    """Returns the body of an answer: a number for each example."""
+    """Returns the body of an answer: one number per example."""
     if not results:
-        raise invalid_argument("The model has given no result")
+        raise invalid_argument("The model returned no result")
     return f'{{"results": [{", ".join(decimals(np.array(results, np.float32)))}]}}'.encode()

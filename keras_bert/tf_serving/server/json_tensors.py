@@ -1,7 +1,7 @@
-"""The JSON of predict requests and answers, with the values that TensorFlow Serving takes and gives.
+"""Converts the JSON of predict requests and answers, with TensorFlow Serving's rules for values.
 
-{"instances": [1.0, 2.0]}    ->  {"x": array([1., 2.])}            one value (or object) for each row
-{"inputs": {"x": [1.0]}}     ->  {"x": array([1.])}                one value for each input
+{"instances": [1.0, 2.0]}    ->  {"x": array([1., 2.])}            one value (or object) per row
+{"inputs": {"x": [1.0]}}     ->  {"x": array([1.])}                one value per input
 {"y": array([2.5, 3.])}      ->  {"predictions": [2.5, 3.0]}       or {"outputs": ...}
 """
 
@@ -17,7 +17,7 @@ from keras_bert.tf_serving.server.status import Code, StatusError, invalid_argum
 
 BASE64_KEY = "b64"
 BYTES_SUFFIX = "_bytes"
-MAX_RANK = 32  # what NumPy and TensorFlow both take
+MAX_RANK = 32  # NumPy's limit; TensorFlow's is higher
 
 _NUMBERS = (int, float)
 _INTEGER_RANGES = {
@@ -33,17 +33,17 @@ _NUMPY_TYPES = {"float": np.float32, "double": np.float64, "bool": np.bool_, "st
 
 
 def arrays_from_request(request: Mapping, dtypes: Mapping[str, str]) -> tuple[dict[str, np.ndarray], bool]:
-    """Returns the inputs of a predict request, and whether its rows were given one by one ("instances").
+    """Returns the inputs of a predict request, and whether it has the rows one by one ("instances").
 
     Args:
-        request: the body, parsed.
-        dtypes: input -> TensorFlow's name of its type, such as "float" or "string".
+        request: the parsed body.
+        dtypes: input -> TensorFlow's name of its dtype, such as "float" or "string".
 
     Returns:
-        Strings are object arrays of bytes.
+        the arrays, with strings as object arrays of bytes; and the flag.
 
     Raises:
-        StatusError: INVALID_ARGUMENT for a wrong form, UNIMPLEMENTED for a type that JSON cannot carry.
+        StatusError: INVALID_ARGUMENT: the request is malformed; UNIMPLEMENTED: JSON cannot represent the dtype.
     """
     if ("instances" in request) == ("inputs" in request):
         raise invalid_argument('Give either "instances" or "inputs". Received: ', ", ".join(request) or "neither")
@@ -51,12 +51,12 @@ def arrays_from_request(request: Mapping, dtypes: Mapping[str, str]) -> tuple[di
         return _from_columns(request["inputs"], dtypes), False
     instances = request["instances"]
     if not isinstance(instances, list) or not instances:
-        raise invalid_argument('"instances" must be a list with a value for each row. Received: ', shown(instances))
+        raise invalid_argument('"instances" must be a list with one value per row. Received: ', shown(instances))
     return _from_rows(instances, dtypes), True
 
 
 class _Column:
-    """The values of one input, flat, row after row; all rows have one shape."""
+    """The flat values of one input, row after row. All rows have the same shape."""
 
     def __init__(self, dtype: str):
         self.dtype = dtype
@@ -134,12 +134,12 @@ def is_base64(value) -> bool:
 
 
 def bytes_of(text: str) -> bytes:
-    """Returns the bytes of a string as they came in the request."""
+    """Returns the bytes of a string, exactly as in the request."""
     return text.encode("utf-8", "surrogateescape")
 
 
 def base64_bytes(value: Mapping) -> bytes:
-    """Returns the bytes of {"b64": "..."}, in the usual or the web's alphabet, padded or not."""
+    """Returns the bytes of {"b64": "..."}, in the standard or the URL-safe alphabet, with or without padding."""
     if not is_base64(value):
         raise invalid_argument('A string of bytes must be {"b64": "..."}. Received: ', shown(value))
     text = value[BASE64_KEY].translate({ord("-"): "+", ord("_"): "/"}).rstrip("=")
@@ -150,7 +150,7 @@ def base64_bytes(value: Mapping) -> bytes:
 
 
 def dense_shape(value) -> list[int]:
-    """Returns the shape that the first elements have: [[1, 2], [3, 4]] -> [2, 2]."""
+    """Returns the shape of a nested list, taken from its first elements: [[1, 2], [3, 4]] -> [2, 2]."""
     shape = []
     while isinstance(value, list):
         shape.append(len(value))
@@ -161,7 +161,7 @@ def dense_shape(value) -> list[int]:
 
 
 def _flatten(value, shape: Sequence[int], level: int, dtype: str, values: list) -> None:
-    """Appends the elements of a nested list to `values`. Raises unless it has the shape and its elements the type."""
+    """Appends the elements of a nested list to `values`, after checking its shape and the types of its elements."""
     if not isinstance(value, list):
         if level != len(shape):
             raise invalid_argument(f"Expected a list of {shape[level]} on axis {level}. Received: ", shown(value))
@@ -179,7 +179,7 @@ def _flatten(value, shape: Sequence[int], level: int, dtype: str, values: list) 
 
 
 def _all_fit(items: list, dtype: str) -> bool:
-    """Returns whether all elements are plainly of the type, without looking at each in turn."""
+    """Returns whether all elements obviously have the dtype, without a loop over them."""
     kinds = set(map(type, items))
     if dtype in _INTEGER_RANGES and kinds == {int}:
         low, high = _INTEGER_RANGES[dtype]
@@ -217,7 +217,7 @@ def _array(name: str, values: list, shape: Sequence[int], dtype: str) -> np.ndar
         array = np.empty(len(values), object)
         array[:] = values
         return array.reshape(shape)
-    with np.errstate(over="ignore"):  # beyond the range of float is infinity
+    with np.errstate(over="ignore"):  # numbers out of range become infinity
         if dtype in ("int8", "uint8", "int16"):
             return np.array(values, np.int32).astype(dtype).reshape(shape)
         wide = np.array(values, np.float64) if dtype == "float" else values
@@ -227,14 +227,14 @@ def _array(name: str, values: list, shape: Sequence[int], dtype: str) -> np.ndar
 def response_body(outputs: Mapping[str, np.ndarray], as_rows: bool) -> bytes:
     """Returns the body of an answer.
 
-    An only output has no name in it, as in TensorFlow Serving. Strings are given as they are; those of an output whose
-    name ends in `_bytes` as {"b64": "..."}.
+    A single output is not named, as in TensorFlow Serving. Strings are written as text; those of outputs whose name
+    ends in `_bytes` as {"b64": "..."}.
 
     Raises:
-        StatusError: INVALID_ARGUMENT where the outputs are not rows of one batch, or JSON has no such numbers.
+        StatusError: INVALID_ARGUMENT: the outputs are not rows of one batch, or JSON cannot represent their dtype.
     """
     if not outputs:
-        raise invalid_argument("The model has given no output")
+        raise invalid_argument("The model returned no output")
     if as_rows:
         _check_rows(outputs)
     texts = {}
@@ -254,11 +254,11 @@ def _check_rows(outputs: Mapping[str, np.ndarray]) -> None:
     shapes = {name: array.shape for name, array in outputs.items()}
     if len({shape[:1] for shape in shapes.values()}) > 1 or () in shapes.values():
         text = ", ".join(f"{name} {list(shape)}" for name, shape in shapes.items())
-        raise invalid_argument('Rows need outputs of one batch; ask with "inputs". The model has given: ', text)
+        raise invalid_argument('Rows need outputs of one batch. Use "inputs". The model returned: ', text)
 
 
 def _object(texts: Mapping[str, str]) -> str:
-    """Returns an object of members that are JSON text; an only member stands without its name."""
+    """Returns an object with members given as JSON text. A single member is written without its name."""
     if len(texts) == 1:
         return next(iter(texts.values()))
     return "{" + ", ".join(f"{quoted(name)}: {text}" for name, text in texts.items()) + "}"
@@ -288,7 +288,7 @@ def _element_texts(array: np.ndarray, as_base64: bool) -> list[str]:
 def decimals(numbers: np.ndarray) -> list[str]:
     """Returns numbers as TensorFlow Serving prints them: [0.1, 1, 9e6, 1/3] -> 0.1, 1.0, 9e+06, 0.333333343.
 
-    Six digits where these are the number, else as many as tell it from its neighbours.
+    It uses six digits if these represent the number exactly, otherwise as many as identify it.
 
     Args:
         numbers: float32 or float64 `[N]`.

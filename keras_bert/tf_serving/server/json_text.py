@@ -1,7 +1,7 @@
 """Reads and writes JSON text with TensorFlow Serving's rules.
 
 Strings that are not UTF-8 keep their bytes as surrogates U+DC80 to U+DCFF (`surrogateescape`), because TensorFlow
-Serving hands strings on to the model as they came.
+Serving passes strings to the model unchanged.
 """
 
 import json
@@ -14,7 +14,7 @@ from keras_bert.tf_serving.server.status import StatusError, invalid_argument
 
 _ESCAPES = re.compile(r"\\(?:u([0-9a-fA-F]{4})|.)", re.DOTALL)
 _SURROGATE_ESCAPE = re.compile(r"\\u[dD][89a-fA-F]")
-# Python 3.12 parses deeper than its functions can call themselves; a tensor has 32 axes at most.
+# Python 3.12 parses deeper nesting than recursive Python functions can process. Tensors have at most 32 axes.
 _DEEPEST = 256
 _KINDS = {type(None): "null", bool: "boolean", str: "string", dict: "object", list: "array"}
 
@@ -27,7 +27,7 @@ def _parse_float(text: str) -> float:
 
 
 def _parse_int(text: str) -> int | float:
-    # Whole numbers beyond 64 bits are floating-point numbers.
+    # Integers beyond 64 bits become floating-point numbers.
     if len(text) < 19:
         return int(text)
     if len(text) > 25:
@@ -47,10 +47,10 @@ _DECODER = json.JSONDecoder(object_pairs_hook=_first_member_counts, parse_float=
 
 
 def parse_object(body: bytes) -> dict:
-    """Returns the JSON object at the beginning of a body; TensorFlow Serving ignores the text behind it.
+    """Returns the JSON object at the start of a body. Like TensorFlow Serving, it ignores any text after it.
 
     Raises:
-        StatusError: INVALID_ARGUMENT; the text says what is wrong and at which byte.
+        StatusError: INVALID_ARGUMENT; the message has the error and its byte position.
     """
     text = body.removeprefix(b"\xef\xbb\xbf").decode("utf-8", "surrogateescape")
     start = len(text) - len(text.lstrip(" \t\r\n"))
@@ -76,7 +76,7 @@ def _not_json(reason: str) -> StatusError:
 
 
 def _check_surrogates(text: str) -> None:
-    """Refuses \\ud800 without its second half, and a second half alone."""
+    """Raises an error for \\ud800 without its second half, and for a second half alone."""
     if not _SURROGATE_ESCAPE.search(text):
         return
     half_pair_ends = None
@@ -94,7 +94,7 @@ def _check_surrogates(text: str) -> None:
 
 
 def kind_of(value) -> str:
-    """Returns JSON's name of the type of a value: 1.5 -> 'number'."""
+    """Returns JSON's name for the type of a value: 1.5 -> 'number'."""
     return _KINDS.get(type(value), "number")
 
 
@@ -104,10 +104,10 @@ def shown(value) -> str:
 
 
 def quoted(text: str) -> str:
-    """Returns a JSON string; only quotes, backslashes and control characters are escaped."""
+    """Returns a JSON string in which only quotes, backslashes and control characters are escaped."""
     return json.dumps(text, ensure_ascii=False)
 
 
 def error_body(message: str) -> bytes:
-    """Returns the body of every answer that is an error."""
+    """Returns the body of an error answer."""
     return f'{{"error": {quoted(message)}}}'.encode("utf-8", "surrogateescape")

@@ -1,4 +1,4 @@
-"""One version of a model in memory, run as TensorFlow Serving runs it: `Session::Run` on the names of a signature."""
+"""One loaded version of a model. It runs the tensors of a signature in a session, as TensorFlow Serving does."""
 
 import dataclasses
 import gc
@@ -20,8 +20,8 @@ class TensorSpec:
 
     Attributes:
         tensor: its name in the graph.
-        dtype: TensorFlow's name, such as "float" or "string".
-        shape: None for each axis of any length; None for a tensor of any rank.
+        dtype: TensorFlow's name of the dtype, such as "float" or "string".
+        shape: None for each variable axis; None as a whole for an unknown rank.
     """
 
     tensor: str
@@ -34,34 +34,34 @@ class TensorSpec:
 
 
 class Signature:
-    """A signature of a model: inputs, outputs, and defaults of inputs."""
+    """A signature of a model: its inputs, outputs, and default values of inputs."""
 
     def __init__(self, name: str, definition):
         import tensorflow as tf
 
         self.name = name
-        self.definition = definition  # tensorflow.SignatureDef, as it is in the file
+        self.definition = definition  # the tensorflow.SignatureDef of the file
         self.inputs = {key: _spec(definition.inputs[key]) for key in sorted(definition.inputs)}
         self.outputs = {key: _spec(definition.outputs[key]) for key in sorted(definition.outputs)}
         self.defaults = {key: tf.make_ndarray(value) for key, value in definition.defaults.items()}
 
     @property
     def can_be_batched(self) -> bool:
-        """Whether every input and output has a first axis of any length, so that requests may share one."""
+        """Whether every input and output has a variable first axis, so that requests can be joined."""
         return bool(self.inputs) and all(
             spec.has_batch_axis for spec in [*self.inputs.values(), *self.outputs.values()]
         )
 
     def num_rows(self, inputs: Mapping[str, np.ndarray]) -> int:
-        """Returns the most rows of an input whose first axis is of any length, 0 where there is none."""
+        """Returns the largest number of rows of an input with a variable first axis, or 0 if there is none."""
         arrays = [inputs[name] for name, spec in self.inputs.items() if spec.shape is None or spec.has_batch_axis]
         return max((len(array) for array in arrays if array.ndim), default=0)
 
     def checked(self, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """Returns the inputs with defaults filled in.
+        """Returns the inputs, with default values for missing ones.
 
         Raises:
-            StatusError: INVALID_ARGUMENT: an input is missing, is none of the signature's, or has another type.
+            StatusError: INVALID_ARGUMENT: an input is missing, unknown to the signature, or of another type.
         """
         extra = sorted(set(inputs) - set(self.inputs))
         missing = sorted(set(self.inputs) - set(inputs) - set(self.defaults))
@@ -80,7 +80,7 @@ class Signature:
 
 
 class LoadedModel:
-    """A SavedModel in a session of its own.
+    """A SavedModel in its own session.
 
     Args:
         folder: the SavedModel.
@@ -129,19 +129,19 @@ class LoadedModel:
             self.close()
             raise StatusError(Code.DATA_LOSS, f"Can't parse {folder}/saved_model.pb as binary proto") from None
         except Exception as error:
-            # A damaged graph can fail in any place of TensorFlow's loader.
+            # A damaged graph can fail at any point of TensorFlow's loader.
             self.close()
             code = Code.NOT_FOUND if isinstance(error, OSError) else Code.INTERNAL
             raise StatusError(code, f"Cannot load the SavedModel {folder}: {_first_line(error)}") from None
 
     def run(self, signature_name: str, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """Returns output -> array. Strings are object arrays of bytes. May be called by several threads at once.
+        """Returns output -> array. Strings are object arrays of bytes. Several threads may call it at once.
 
         Args:
-            inputs: what `Signature.checked` returned.
+            inputs: the result of `Signature.checked`.
 
         Raises:
-            StatusError: with TensorFlow's code, or INVALID_ARGUMENT for a shape that the signature does not take.
+            StatusError: with TensorFlow's code, or INVALID_ARGUMENT for a shape that the signature does not accept.
         """
         import tensorflow as tf
 
@@ -152,20 +152,20 @@ class LoadedModel:
             raise _status_error(error) from None
         except (ValueError, TypeError) as error:
             raise StatusError(Code.INVALID_ARGUMENT, _first_line(error)) from None
-        # A scalar string comes as bytes.
+        # A scalar string is returned as bytes.
         return {name: value if isinstance(value, np.ndarray) else _array(value) for name, value in outputs.items()}
 
     def close(self) -> None:
-        """Gives the memory back. No `run` may be under way."""
+        """Frees the memory. No `run` may be in progress."""
         if self._session is not None:
             self._session.close()
             self._session = None
             self._tensors = {}
-            gc.collect()  # graphs refer to themselves
+            gc.collect()  # graphs have reference cycles
 
 
 def _status_error(error) -> StatusError:
-    # What Python's session adds to TensorFlow's message is not in TensorFlow Serving's.
+    # Python's session adds text to TensorFlow's message that TensorFlow Serving does not have.
     message = error.message.removeprefix("Graph execution error:\n\n").partition("\n\nOriginal stack trace")[0]
     return StatusError(Code(error.error_code), message)
 
@@ -188,7 +188,7 @@ def _dtype_name(array: np.ndarray) -> str:
 
 
 def _short_name(name: str) -> str:
-    """NumPy's name of a type -> that of TensorFlow's errors."""
+    """Returns the name of a NumPy dtype in TensorFlow's error messages."""
     return {"float32": "float", "float64": "double", "float16": "half"}.get(name, name)
 
 
@@ -197,7 +197,7 @@ def _first_line(error: Exception) -> str:
 
 
 class _without_deprecation_notices:
-    """TensorFlow calls its own session loader deprecated; it is what TensorFlow Serving's C++ does."""
+    """Hides the deprecation warning of TensorFlow's session loader, which TensorFlow Serving uses too (in C++)."""
 
     def __enter__(self):
         self._level = logging.getLogger("tensorflow").level

@@ -1,4 +1,4 @@
-"""Which models are served, from where and in which versions: what TensorFlow Serving's models.config says."""
+"""Which models and versions are served, and from where: from folders or from TensorFlow Serving's models.config."""
 
 import dataclasses
 import os
@@ -13,13 +13,13 @@ TENSORFLOW_PLATFORM = "tensorflow"
 
 @dataclasses.dataclass(frozen=True)
 class ModelConfig:
-    """One model.
+    """The configuration of one model.
 
     Attributes:
-        name: what clients call it.
+        name: the name in requests.
         base_path: the folder of its versions.
-        num_latest: how many of the highest versions are served.
-        specific: the versions that are served instead, if any are named.
+        num_latest: the number of highest versions that are served.
+        specific: if not empty, these versions are served instead.
         all_versions: whether every version is served.
         labels: label -> version.
     """
@@ -41,23 +41,23 @@ class ModelConfig:
 
 
 def model_config_of_argument(argument: str) -> ModelConfig:
-    """Returns the model that a command line names: `folder`, or `NAME=folder`.
+    """Returns the model that an argument of the command line names: `folder`, or `NAME=folder`.
 
     Raises:
-        InputError: the folder does not exist, or the name is one that no URL can have.
+        InputError: the folder does not exist, or the name cannot be used in URLs.
     """
     name, equals, folder = argument.partition("=")
     if not equals or os.path.isdir(argument):
         name, folder = os.path.basename(os.path.abspath(argument)), argument
     if not os.path.isdir(folder):
-        raise InputError(f"There is no folder {folder} of a model's versions. Give the folder that holds 1, 2, ...")
+        raise InputError(f"There is no folder {folder}. Give the folder that contains the versions 1, 2, ...")
     if os.path.isfile(os.path.join(folder, "saved_model.pb")):
         raise InputError(
-            f"{folder} is one version of a SavedModel. Give the folder that holds it, whose other versions are "
-            "served when they come."
+            f"{folder} is one version of a SavedModel. Give the folder that contains it; later versions are then "
+            "served too."
         )
     if not name or set(name) & set("/:"):
-        raise InputError(f"A model cannot be called {name!r}: clients name it in URLs. Write NAME=folder.")
+        raise InputError(f"A model cannot be named {name!r}, since its name is part of URLs. Use NAME=folder.")
     return ModelConfig(name, os.path.abspath(folder))
 
 
@@ -65,7 +65,7 @@ def read_model_configs(path: str) -> list[ModelConfig]:
     """Returns the models of a models.config file.
 
     Raises:
-        InputError: there is no such file, or it is none of TensorFlow Serving's.
+        InputError: the file does not exist, or is not a models.config of TensorFlow Serving.
     """
     try:
         return model_configs(read_text_message(path, messages.ModelServerConfig))
@@ -74,7 +74,7 @@ def read_model_configs(path: str) -> list[ModelConfig]:
 
 
 def read_text_message(path: str, message_class):
-    """Returns the message of a file in protobuf's text format. Raises `InputError` if it cannot be read as one."""
+    """Reads a message from a file in protobuf's text format. Raises `InputError` if that fails."""
     from google.protobuf import text_format
 
     try:
@@ -84,17 +84,17 @@ def read_text_message(path: str, message_class):
         raise InputError(f"Cannot read {path}: {getattr(error, 'strerror', None) or error}") from None
     except text_format.ParseError as error:
         name = message_class.DESCRIPTOR.name
-        raise InputError(f"{path} is no {name} in protobuf's text format: {error}") from None
+        raise InputError(f"{path} is not a {name} in protobuf's text format: {error}") from None
 
 
 def model_configs(config) -> list[ModelConfig]:
     """Returns the models of a `ModelServerConfig`.
 
     Raises:
-        StatusError: INVALID_ARGUMENT.
+        StatusError: INVALID_ARGUMENT: the config is not valid.
     """
     if config.WhichOneof("config") == "custom_model_config":
-        raise invalid_argument("Only model_config_list can be served, and custom_model_config came.")
+        raise invalid_argument("Only model_config_list is supported. Received: custom_model_config")
     models = [_model_config(model) for model in config.model_config_list.config]
     names = [model.name for model in models]
     for name in names:
@@ -105,7 +105,7 @@ def model_configs(config) -> list[ModelConfig]:
 
 def _model_config(model) -> ModelConfig:
     if not model.name or set(model.name) & set("/:"):
-        raise invalid_argument("A model needs a name without / and :, and ", repr(model.name), " came.")
+        raise invalid_argument("A model needs a name without / and :. Received: ", repr(model.name))
     if not os.path.isabs(model.base_path):
         raise invalid_argument(
             "Expected model ", model.name, " to have an absolute path or URI; got base_path()=", model.base_path

@@ -1,4 +1,4 @@
-"""TensorFlow Serving's messages: what requests hold, and metadata and status of models, as messages and as JSON."""
+"""Reads TensorFlow Serving's requests, and writes metadata and status of models, as messages and as JSON."""
 
 from collections.abc import Iterable, Sequence
 
@@ -15,8 +15,8 @@ def arrays_of(request, max_bytes: int = MAX_BYTES) -> dict[str, np.ndarray]:
     """Returns the inputs of a `PredictRequest`.
 
     Raises:
-        StatusError: INVALID_ARGUMENT: a tensor is damaged, or the inputs together take more than `max_bytes`: a value
-            may stand for all that follow it, so a few bytes can mean a tensor of any size.
+        StatusError: INVALID_ARGUMENT: a tensor is damaged, or the inputs take more than `max_bytes` in total. The last
+            value of a tensor is repeated to fill its shape, so a few bytes can describe a tensor of any size.
     """
     arrays, left = {}, max_bytes
     for name, tensor in request.inputs.items():
@@ -31,7 +31,7 @@ def arrays_of(request, max_bytes: int = MAX_BYTES) -> dict[str, np.ndarray]:
 
 
 def with_context(context: bytes, examples: Sequence[bytes], max_bytes: int) -> list[bytes]:
-    """Returns serialised examples, each with the features of a context before its own.
+    """Returns serialised examples, with the features of a context before those of each example.
 
     Raises:
         StatusError: INVALID_ARGUMENT: the contexts of all examples take more than `max_bytes`.
@@ -44,12 +44,12 @@ def with_context(context: bytes, examples: Sequence[bytes], max_bytes: int) -> l
 def _too_large(what: str, max_bytes: int) -> StatusError:
     return invalid_argument(
         "The request takes more than ", max_bytes, " bytes ", what,
-        "(--max_body_bytes is the most that this server takes). Send fewer rows at a time.",
+        "(the limit of this server is --max_body_bytes). Send fewer rows at a time.",
     )  # fmt: skip
 
 
 def serialized_examples(given, max_bytes: int = MAX_BYTES) -> list[bytes]:
-    """Returns the examples of an `Input`, the features of its context before those of each (`with_context`)."""
+    """Returns the examples of an `Input`, each preceded by the features of its context (see `with_context`)."""
     kind = given.WhichOneof("kind")
     if kind is None:
         return []
@@ -59,11 +59,11 @@ def serialized_examples(given, max_bytes: int = MAX_BYTES) -> list[bytes]:
 
 
 def metadata_message(version: ModelVersion):
-    """Returns the `GetModelMetadataResponse` of a version that is in use."""
+    """Returns the `GetModelMetadataResponse` of an available version."""
     signatures = messages.SignatureDefMap()
     for name, signature in version.model.signatures.items():
         signatures.signature_def[name].ParseFromString(signature.definition.SerializeToString())
-        signatures.signature_def[name].ClearField("defaults")  # as TensorFlow Serving: they are not told
+        signatures.signature_def[name].ClearField("defaults")  # TensorFlow Serving leaves them out too
     response = messages.GetModelMetadataResponse()
     response.model_spec.name = version.name
     response.model_spec.version.value = version.number

@@ -1,6 +1,6 @@
-"""The versions of all models: found on disk, loaded, handed out to requests, unloaded.
+"""Finds the versions of all models on disk, loads them, lends them to requests, and unloads them.
 
-Everything but loading and unloading happens in the event loop's thread, so nothing here needs a lock.
+Everything except for loading and unloading runs in the event loop's thread, so no locks are needed.
 """
 
 import asyncio
@@ -25,9 +25,9 @@ class ModelVersion:
 
     Attributes:
         state: START, LOADING, AVAILABLE, UNLOADING or END.
-        error: why it could not be loaded.
-        model: the `LoadedModel`, while it is available.
-        batchers: signature -> `Batcher`, for the one who runs it.
+        error: the reason why it could not be loaded.
+        model: the `LoadedModel` while the version is available.
+        batchers: signature -> `Batcher`; used by `Inference`.
     """
 
     def __init__(self, name: str, number: int, folder: str):
@@ -42,7 +42,7 @@ class ModelVersion:
         self._tried: tuple[object, float] | None = None
 
     def acquire(self) -> None:
-        """Keeps the version in memory until `release` is called as often."""
+        """Keeps the version in memory until `release` has been called as often as `acquire`."""
         self._num_users += 1
         self._unused.clear()
 
@@ -53,7 +53,7 @@ class ModelVersion:
 
     @contextlib.contextmanager
     def in_use(self) -> Iterator[None]:
-        """While this is entered the version stays in memory."""
+        """Keeps the version in memory inside the block."""
         self.acquire()
         try:
             yield
@@ -61,7 +61,7 @@ class ModelVersion:
             self.release()
 
     def should_be_tried(self, retry_seconds: float) -> bool:
-        """Whether it has not been loaded yet, or loading it again may go better: its files changed, or time went by."""
+        """Returns whether to load it: it is new, its files have changed, or a failure was `retry_seconds` ago."""
         if self.state in (LOADING, AVAILABLE, UNLOADING):
             return False
         if self._tried is None:
@@ -70,7 +70,7 @@ class ModelVersion:
         return time.monotonic() - moment >= retry_seconds or files != _files_of(self.folder)
 
     async def load(self, load: Callable[[str], LoadedModel]) -> None:
-        """Loads it in a thread. What goes wrong is kept in `error`."""
+        """Loads it in a thread. Errors are stored in `error`."""
         self.state = LOADING
         files = await asyncio.to_thread(_files_of, self.folder)
         try:
@@ -88,7 +88,7 @@ class ModelVersion:
         self._tried = files, time.monotonic()
 
     async def unload(self) -> None:
-        """Takes it out of memory as soon as the requests under way are answered."""
+        """Removes it from memory as soon as the requests in progress are answered."""
         self.state = UNLOADING
         await self._unused.wait()
         model, self.model, self.batchers = self.model, None, {}
@@ -98,13 +98,13 @@ class ModelVersion:
 
 
 class ModelStore:
-    """The models that are served, kept as the disk and the configuration have them.
+    """The served models, kept in line with the disk and the configuration.
 
     Args:
         configs: the models.
-        retry_seconds: when a version that could not be loaded is tried again although no file of it has changed.
-        load: folder -> `LoadedModel`; raises `StatusError`.
-        allow_labels_for_unavailable: whether a label may name a version that is not available.
+        retry_seconds: the time after which a version that failed to load is tried again even if its files are the same.
+        load: function from folder to `LoadedModel`; raises `StatusError`.
+        allow_labels_for_unavailable: whether a label may name an unavailable version.
     """
 
     def __init__(
@@ -124,18 +124,18 @@ class ModelStore:
 
     @property
     def is_ready(self) -> bool:
-        """Whether every model has a version that answers."""
+        """Returns whether every model has an available version."""
         return all(any(v.state == AVAILABLE for v in self._versions.get(name, {}).values()) for name in self.configs)
 
     def versions(self, name: str) -> list[ModelVersion]:
-        """Returns all versions of a model that there are or were, the highest first."""
+        """Returns all current and former versions of a model, the highest first."""
         return [version for _, version in sorted(self._versions.get(name, {}).items(), reverse=True)]
 
     def find(self, name: str, number: int | None = None, label: str | None = None) -> ModelVersion:
-        """Returns the version that a request asks for: the highest available one unless it says more.
+        """Returns the version that a request names; without number and label, the highest available one.
 
         Raises:
-            StatusError: NOT_FOUND, or INVALID_ARGUMENT for a label that there is not.
+            StatusError: NOT_FOUND, or INVALID_ARGUMENT for an unknown label.
         """
         if not name:
             raise invalid_argument("ModelSpec has no name specified.")
@@ -150,17 +150,17 @@ class ModelStore:
         return available[number]
 
     def labelled(self, name: str, label: str) -> int:
-        """Returns the version that has a label. Raises INVALID_ARGUMENT if there is none."""
+        """Returns the version with a label. Raises INVALID_ARGUMENT if there is none."""
         labels = self.configs[name].labels if name in self.configs else {}
         if label not in labels:
             raise invalid_argument("Unrecognized servable version label: ", label)
         return labels[label]
 
     async def configure(self, configs: Sequence[ModelConfig]) -> None:
-        """Serves these models from now on, and no others; returns when what could be loaded is.
+        """Replaces the served models. Returns when all versions are loaded or have failed.
 
         Raises:
-            StatusError: FAILED_PRECONDITION: a label names a version that is not available; nothing has changed then.
+            StatusError: FAILED_PRECONDITION: a label names an unavailable version. Then nothing has changed.
         """
         if not self.allow_labels_for_unavailable:
             for config in configs:
@@ -184,7 +184,7 @@ class ModelStore:
                 )
 
     async def poll(self) -> None:
-        """Looks at the disk once, and begins to load and to unload what follows from it."""
+        """Checks the disk once, and starts the necessary loading and unloading."""
         for name, config in list(self.configs.items()):
             found = await asyncio.to_thread(self._found, config)
             if found is not None:
@@ -193,7 +193,7 @@ class ModelStore:
             self._aspire(name, {})
 
     async def settle(self) -> None:
-        """Waits for all loading and unloading that is under way."""
+        """Waits for all loading and unloading in progress."""
         while self._tasks:
             await asyncio.wait(set(self._tasks))
 
@@ -203,11 +203,11 @@ class ModelStore:
             try:
                 await self.poll()
             except Exception:
-                logger.exception("Looking for versions failed; it is tried again.")
+                logger.exception("Searching for versions failed. It will be repeated.")
             await asyncio.sleep(poll_seconds)
 
     async def unload_all(self) -> None:
-        """Takes all models out of memory."""
+        """Removes all models from memory."""
         await self.settle()
         for name in list(self._versions):
             for version in self.versions(name):
@@ -215,7 +215,7 @@ class ModelStore:
                     await version.unload()
 
     def _found(self, config: ModelConfig) -> dict[int, str] | None:
-        """Returns version -> folder, or None if the disk cannot be read now, which is no reason to unload anything."""
+        """Returns version -> folder, or None if the disk cannot be read now; then nothing is unloaded."""
         try:
             names = sorted(os.listdir(config.base_path))
         except OSError as error:
@@ -266,7 +266,7 @@ class ModelStore:
                 version.state = UNLOADING
                 self._begin(version.unload())
             elif version.state == END and version.error is not None:
-                del versions[number]  # a version that could not be loaded, and is gone
+                del versions[number]  # a version that could not be loaded and no longer exists
         if name not in self.configs and not any(v.state in (LOADING, AVAILABLE, UNLOADING) for v in versions.values()):
             del self._versions[name]
 
@@ -277,7 +277,7 @@ class ModelStore:
 
 
 def _files_of(folder: str) -> object:
-    """Returns what changes when a file of the folder does."""
+    """Returns a value that changes if a file of the folder changes."""
     files = []
     for path, _, names in os.walk(folder):
         for name in names:

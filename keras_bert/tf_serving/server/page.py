@@ -1,9 +1,9 @@
-"""The page at /: one HTML file, without anything from elsewhere."""
+"""The page at /: one HTML file without external resources."""
 
 import functools
 import importlib.resources
 
-# The page may run what is in it and ask this server, and nothing else.
+# The page may run its own code and send requests to this server only.
 PAGE_HEADERS = {
     "content-security-policy": (
         "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'; img-src data:; "

@@ -28,9 +28,10 @@ logger = logging.getLogger(__name__)
 
 DEFAULT_METRICS_PATH = "/monitoring/prometheus/metrics"
 DEFAULT_MAX_BODY_BYTES = 64 << 20
-# What is left of a body that is too large is read and dropped, up to so many bodies, or the client would not see why.
+# After refusing a body that is too large, up to so many times the limit is read and dropped, so that clients get the
+# answer.
 _DROPPED_BODIES = 8
-# Larger bodies are read and printed in a thread, so that other clients need not wait.
+# Larger bodies are parsed and formatted in a thread, so that other clients need not wait.
 _LARGE_BODY = 1 << 16
 _LARGE_ANSWER = 1 << 14
 
@@ -40,7 +41,7 @@ _LOOK = re.compile(rf"(?i:/v1/models(?:/([^/:]+))?{_VERSION}(?:/(metadata))?)")
 
 
 class TooLarge(Exception):
-    """A body is larger than the server takes."""
+    """A body is larger than the server accepts."""
 
 
 class TooSlow(Exception):
@@ -52,8 +53,8 @@ class RestApi:
 
     Args:
         inference: answers requests.
-        max_body_bytes: larger bodies are refused with 413.
-        body_seconds: how long a body may take to arrive; then 408.
+        max_body_bytes: larger bodies are refused with status 413.
+        body_seconds: bodies that take longer to arrive are refused with status 408.
     """
 
     def __init__(self, inference: Inference, *, max_body_bytes: int = DEFAULT_MAX_BODY_BYTES, body_seconds: float = 60):
@@ -85,7 +86,7 @@ class RestApi:
         await send({"type": "http.response.body", "body": b"" if scope["method"] == "HEAD" else body})
 
     async def _answer(self, scope, receive) -> bytes:
-        if scope["method"] != "POST":  # has no body that is read
+        if scope["method"] != "POST":  # its body is not read
             return await self._answer_to(scope, b"", receive)
         with self._inference.under_way():
             return await self._answer_to(scope, await self._body(receive), receive)
@@ -102,7 +103,7 @@ class RestApi:
         spec = ModelSpec(_unquoted(name or ""), _version_number(version), None if label is None else _unquoted(label))
         if method == "GET":
             return self._look(spec, what)
-        if what not in ("predict", "classify", "regress"):  # the case counts here
+        if what not in ("predict", "classify", "regress"):  # lower case only
             raise invalid_argument("Malformed request: ", method, " ", path)
         with self._inference.request(spec.name, what, "REST"):
             async with _while_connected(receive):
@@ -111,7 +112,7 @@ class RestApi:
     def _look(self, spec: ModelSpec, what: str | None) -> bytes:
         if not spec.name:
             raise invalid_argument("Missing model name in request.")
-        # Only in lower case, as in TensorFlow Serving.
+        # Lower case only, as in TensorFlow Serving.
         return (
             metadata_body(self._inference.find(spec))
             if what == "metadata"
@@ -178,16 +179,16 @@ class RestApi:
         except TimeoutError:
             raise TooSlow from None
         if message["type"] == "http.disconnect":
-            raise StatusError(Code.CANCELLED, "The client has gone away.")
+            raise StatusError(Code.CANCELLED, "The client has disconnected.")
         return {"body": message.get("body", b""), "more_body": message.get("more_body", False)}
 
 
 @contextlib.asynccontextmanager
 async def _while_connected(receive) -> AsyncIterator[None]:
-    """Cancels what is done inside when the client goes away: nobody waits for the answer.
+    """Cancels the work inside the block if the client disconnects, since nobody waits for the answer.
 
     Raises:
-        StatusError: CANCELLED: it has.
+        StatusError: CANCELLED: the client has disconnected.
     """
     work, has_gone = asyncio.current_task(), False
 
@@ -205,7 +206,7 @@ async def _while_connected(receive) -> AsyncIterator[None]:
         if not has_gone:
             raise
         work.uncancel()
-        raise StatusError(Code.CANCELLED, "The client has gone away.") from None
+        raise StatusError(Code.CANCELLED, "The client has disconnected.") from None
     finally:
         watcher.cancel()
 
@@ -227,10 +228,10 @@ def _version_number(text: str | None) -> int | None:
 
 
 def make_app(inference: Inference, api: RestApi, *, metrics_path: str | None = DEFAULT_METRICS_PATH):
-    """Returns the whole application: the API, the page at /, health, metrics.
+    """Returns the whole application: the API, the page at /, health check and metrics.
 
     Args:
-        metrics_path: where Prometheus reads; None leaves metrics out.
+        metrics_path: the path of the metrics for Prometheus; None for no metrics.
     """
 
     async def live(request: Request) -> Response:
@@ -266,7 +267,7 @@ def make_app(inference: Inference, api: RestApi, *, metrics_path: str | None = D
 
 
 class _ApiFirst:
-    """Passes paths below /v1/, in any case, to the API, and all others to the page."""
+    """Passes paths below /v1/, in any case, to the API, and all others to `others`."""
 
     def __init__(self, api: RestApi, others: Starlette):
         self._api, self._others = api, others

@@ -1,4 +1,4 @@
-"""Starts the server, keeps it going, and ends it when it is told to."""
+"""Starts the server, watches for changes, and stops it on request."""
 
 import asyncio
 import contextlib
@@ -33,24 +33,24 @@ logger = logging.getLogger(__name__)
 
 @dataclasses.dataclass(frozen=True)
 class ServerOptions:
-    """How a server runs.
+    """Options of a server.
 
     Attributes:
-        host: the address it listens on.
-        port, grpc_port: 0 takes a free one; None does without that API.
-        poll_seconds: how often it looks for new versions; 0 looks once.
-        model_config_file: a models.config that is read again every `config_poll_seconds`, unless these are 0.
-        load_retry_seconds: when a version that cannot be loaded is tried again although its files are the same.
-        batching: how requests are joined; None computes each by itself.
-        num_threads: how many requests are computed at a time, without batching.
-        max_requests: how many may be under way.
-        max_rows: how many rows one may have.
-        timeout_seconds: how long one may take.
-        max_body_bytes: the largest body, the largest gRPC message, and the most that the inputs in it may stand for.
-        body_seconds: how long a body may take to arrive.
-        shutdown_seconds: how long requests under way may take when the server ends.
-        metrics_path: where Prometheus reads; None does without.
-        allow_labels_for_unavailable: whether labels may name versions that are not available.
+        host: the address to listen on.
+        port, grpc_port: 0 selects a free port; None disables that API.
+        poll_seconds: the interval between searches for new versions; 0 searches once.
+        model_config_file: a models.config that is read again every `config_poll_seconds`, unless that is 0.
+        load_retry_seconds: the time after which a version that failed to load is tried again with unchanged files.
+        batching: how requests are joined; None computes each separately.
+        num_threads: the number of requests computed at once, without batching.
+        max_requests: the largest number of requests in progress.
+        max_rows: the largest number of rows in a request.
+        timeout_seconds: the time limit of a request.
+        max_body_bytes: the limit for bodies, gRPC messages, and the memory of a request's inputs.
+        body_seconds: the time limit for the arrival of a body.
+        shutdown_seconds: the time limit for requests in progress when the server stops.
+        metrics_path: the path of the metrics for Prometheus; None for no metrics.
+        allow_labels_for_unavailable: whether labels may name unavailable versions.
     """
 
     host: str = "127.0.0.1"
@@ -74,7 +74,7 @@ class ServerOptions:
 
 @dataclasses.dataclass(frozen=True)
 class Addresses:
-    """Where a running server listens: ports, or None."""
+    """The ports on which a running server listens; None for a disabled API."""
 
     host: str
     port: int | None
@@ -87,12 +87,12 @@ def run_server(
     *,
     on_start: Callable[[Addresses], None] = lambda addresses: None,
 ) -> None:
-    """Serves until SIGTERM or Ctrl-C, then answers the requests under way and returns.
+    """Serves until SIGTERM or Ctrl-C, then answers the requests in progress and returns.
 
     Args:
         configs: the models.
-        options: how.
-        on_start: is told where the server listens, as soon as it does; models may still be loading.
+        options: the options of the server.
+        on_start: called with the ports as soon as the server listens; models may still be loading.
 
     Raises:
         InputError: a port cannot be used.
@@ -105,7 +105,7 @@ def run_server(
         def end() -> None:
             stop.set()
             for number in signals:
-                loop.remove_signal_handler(number)  # the second one ends at once
+                loop.remove_signal_handler(number)  # a second signal ends the process at once
 
         for number in signals:
             loop.add_signal_handler(number, end)
@@ -116,7 +116,7 @@ def run_server(
 
 @contextlib.contextmanager
 def background_server(configs: Sequence[ModelConfig], options: ServerOptions) -> Iterator[Addresses]:
-    """Serves in a thread of this process while the context is entered, for tests and notebooks.
+    """Serves in a thread of this process inside the block, for tests and notebooks.
 
     Raises:
         InputError: a port cannot be used.
@@ -162,7 +162,7 @@ class _Server:
             retry_seconds=options.load_retry_seconds,
             allow_labels_for_unavailable=options.allow_labels_for_unavailable,
         )
-        # The models need the operations of the tokenizer, whichever thread loads them.
+        # Models need the operations of the tokenizer, so they are registered before any thread loads a model.
         await asyncio.to_thread(load_text_operations)
         inference = Inference(
             store,
@@ -189,7 +189,7 @@ class _Server:
         port = rest_socket.getsockname()[1] if rest_socket else None
         on_start(Addresses(options.host, port, grpc_port))
         await stop.wait()
-        logger.info("Stopping: requests under way are answered first.")
+        logger.info("Stopping after answering the requests in progress.")
         for watcher in watchers:
             watcher.cancel()
         await self._stop(inference, rest, grpc_server)
@@ -229,8 +229,8 @@ class _Server:
             port = server.add_insecure_port(f"{host}:{options.grpc_port}")
         except RuntimeError:
             raise InputError(
-                f"The gRPC server cannot listen on {options.host}:{options.grpc_port}. Is another one there? "
-                "Name another --grpc_port."
+                f"The gRPC server cannot listen on {options.host}:{options.grpc_port}. If the port is in use, choose "
+                "another --grpc_port."
             ) from None
         await server.start()
         return server, port
@@ -262,7 +262,7 @@ async def _watch_config(store: ModelStore, path: str, seconds: float) -> None:
             last = None
         except (InputError, StatusError) as error:
             if str(error) != last:
-                logger.warning("The models stay as they are: %s", error)
+                logger.warning("The served models do not change: %s", error)
                 last = str(error)
 
 
@@ -270,7 +270,7 @@ def _listen(host: str, port: int) -> socket.socket:
     listener = None
     try:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
-        # asyncio answers without delay only on sockets that name their protocol.
+        # asyncio disables Nagle's delay only for sockets with an explicit protocol.
         listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind((host, port))
@@ -279,16 +279,16 @@ def _listen(host: str, port: int) -> socket.socket:
         if listener is not None:
             listener.close()
         raise InputError(
-            f"The server cannot listen on {host}:{port}: {error.strerror}. Is another one there? Name another --port."
+            f"The server cannot listen on {host}:{port}: {error.strerror}. If the port is used, choose another --port."
         ) from None
     return listener
 
 
 def metrics_path_of(monitoring_file: str | None) -> str | None:
-    """Returns where a monitoring file wants the metrics: its path, the usual one, or None if it has them off.
+    """Returns the metrics path of a monitoring file, the default without a file, or None if metrics are disabled.
 
     Raises:
-        InputError: it cannot be read, or the path is none.
+        InputError: the file cannot be read, or its path is not valid.
     """
     if monitoring_file is None:
         return DEFAULT_METRICS_PATH
@@ -296,5 +296,5 @@ def metrics_path_of(monitoring_file: str | None) -> str | None:
     if not config.enable:
         return None
     if config.path and not config.path.startswith("/"):
-        raise InputError(f"{monitoring_file}: the path of the metrics is {config.path!r}; it must begin with /.")
+        raise InputError(f"{monitoring_file}: the path of the metrics must begin with /. Received: {config.path!r}")
     return config.path or DEFAULT_METRICS_PATH

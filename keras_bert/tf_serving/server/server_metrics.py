@@ -1,4 +1,4 @@
-"""What Prometheus reads: requests and their times under TensorFlow Serving's names, and a few of our own."""
+"""Metrics for Prometheus: requests and their times under TensorFlow Serving's names, and some additional ones."""
 
 import collections
 
@@ -10,7 +10,7 @@ _ROWS = [2**power for power in range(11)]
 
 
 class _RequestCount:
-    """A counter under its exact name; the client library would append "_total" to it."""
+    """A counter with exactly this name; the client library would append "_total"."""
 
     NAME = ":tensorflow:serving:request_count"
 
@@ -25,7 +25,7 @@ class _RequestCount:
 
 
 class ServerMetrics:
-    """The figures of one server."""
+    """The metrics of one server."""
 
     def __init__(self):
         prometheus_client.disable_created_metrics()
@@ -34,24 +34,24 @@ class ServerMetrics:
         self.registry.register(self._requests)
         self._latency = prometheus_client.Histogram(
             ":tensorflow:serving:request_latency",
-            "Microseconds from a request's arrival to its answer.",
+            "Microseconds from the arrival of a request to its answer.",
             ["model_name", "API", "entrypoint"],
             buckets=_MICROSECONDS,
             registry=self.registry,
         )
         self._batch_size = prometheus_client.Histogram(
             "keras_bert:serving:batch_size",
-            "Rows of the batches that were computed, where requests are joined.",
+            "Rows of computed batches, with batching.",
             ["model_name", "signature_name"],
             buckets=_ROWS,
             registry=self.registry,
         )
         self._in_flight = prometheus_client.Gauge(
-            "keras_bert:serving:requests_in_flight", "Requests that are being answered.", registry=self.registry
+            "keras_bert:serving:requests_in_flight", "Requests in progress.", registry=self.registry
         )
 
     def count_request(self, model: str, api: str, entrypoint: str, status: str, seconds: float) -> None:
-        """Notes a request. `model` must be one that there is, or clients could invent any number of names."""
+        """Counts a request. `model` must exist, otherwise clients could create any number of metrics."""
         self._requests.counts[model, status] += 1
         if status == "OK":
             self._latency.labels(model, api, entrypoint).observe(seconds * 1e6)
@@ -63,5 +63,5 @@ class ServerMetrics:
         self._in_flight.set(number)
 
     def page(self) -> bytes:
-        """Returns all figures in Prometheus' text format."""
+        """Returns all metrics in Prometheus' text format."""
         return prometheus_client.generate_latest(self.registry)

@@ -1,4 +1,4 @@
-"""What a request ends with when it cannot be answered: TensorFlow Serving's codes, over HTTP and over gRPC."""
+"""The status of requests that cannot be answered: TensorFlow Serving's codes, for HTTP and gRPC."""
 
 import enum
 
@@ -26,11 +26,11 @@ class Code(enum.IntEnum):
 
 
 class StatusError(Exception):
-    """A request or a load ended with another status than OK.
+    """A request or the loading of a model failed.
 
     Attributes:
-        code: a `Code`.
-        message: the text that clients read.
+        code: a `Code` other than OK.
+        message: the text for clients.
     """
 
     def __init__(self, code: Code, message: str):
@@ -39,10 +39,10 @@ class StatusError(Exception):
         self.message = message
 
     def __str__(self) -> str:
-        # As absl::Status prints itself; TensorFlow Serving has it inside of longer messages.
+        # The format of absl::Status; TensorFlow Serving includes it in longer messages.
         return f"{self.code.name}: {self.message}"
 
 
 def invalid_argument(*parts) -> StatusError:
-    """Returns the error of a request that is wrong whatever the state of the server; the parts are joined."""
+    """Returns the error for a request that is invalid in any state of the server. `parts` are joined to the message."""
     return StatusError(Code.INVALID_ARGUMENT, "".join(map(str, parts)))

@@ -1,6 +1,6 @@
-"""Replays the requests of a version's warm-up file before the version answers, as TensorFlow Serving does.
+"""Runs the requests of a version's warm-up file before the version is available, as TensorFlow Serving does.
 
-Where requests are joined, these are too: a file that the batching refuses keeps the version from loading.
+With batching, warm-up requests are batched too: if batching refuses one, the version does not load.
 """
 
 import asyncio
@@ -26,14 +26,14 @@ logger = logging.getLogger(__name__)
 
 
 def load_and_warm_up(folder: str, batching: BatchingOptions | None = None) -> LoadedModel:
-    """Returns the SavedModel of a folder when it has answered the requests of its warm-up file, if it has one.
+    """Loads a SavedModel and runs the requests of its warm-up file, if it has one.
 
     Args:
         folder: the SavedModel.
-        batching: how the server joins requests. What it does to this model is logged where it does harm.
+        batching: the server's batching. Problems that it causes for this model are logged.
 
     Raises:
-        StatusError: it cannot be loaded, or a request of the file cannot be answered.
+        StatusError: the model cannot be loaded, or a warm-up request fails.
     """
     model = LoadedModel(folder)
     try:
@@ -49,14 +49,14 @@ def load_and_warm_up(folder: str, batching: BatchingOptions | None = None) -> Lo
 
 
 def replay(model: LoadedModel, batching: BatchingOptions | None = None) -> int:
-    """Runs the requests of the model's warm-up file, and returns how many there are.
+    """Runs the requests of the model's warm-up file, and returns their number.
 
     Args:
-        model: answers them.
-        batching: each request goes through batching of this kind, as those of clients will.
+        model: the model.
+        batching: the server's batching, which is applied to warm-up requests too.
 
     Raises:
-        StatusError: the file is damaged or has too many records, or one that the model cannot answer.
+        StatusError: the file is damaged or has too many records, or a request fails.
     """
     path, count = os.path.join(model.folder, WARM_UP_FILE), 0
     if not os.path.isfile(path):
@@ -78,7 +78,7 @@ def _run(model: LoadedModel, record: bytes, batching: BatchingOptions | None) ->
     try:
         log = messages.PredictionLog.FromString(record)
     except DecodeError:
-        raise invalid_argument("Failed to parse warmup record: it is no PredictionLog.") from None
+        raise invalid_argument("Failed to parse warmup record: it is not a PredictionLog.") from None
     kind = log.WhichOneof("log_type")
     if kind == "predict_log":
         request = log.predict_log.request
@@ -116,5 +116,5 @@ def _ask(model: LoadedModel, model_spec, inputs: Arrays, batching: BatchingOptio
     async def ask() -> None:
         await Batcher(compute, batching, BatchScheduler(batching.num_batch_threads)).run(inputs)
 
-    # This thread loads the version and has no loop of events; the server's own must not wait for it.
+    # This thread, which loads the version, has no event loop, and the server's loop must not wait for it.
     asyncio.run(ask())
