@@ -27,7 +27,7 @@ SIZES = {
 # `gelu` is the tanh approximation, as in Google's code; `gelu_erf` is the exact one that Hugging Face calls "gelu".
 HIDDEN_ACTIVATIONS = ("gelu", "gelu_erf", "relu", "tanh", "linear")
 
-# Dropout is drawn in steps of 1/65536: of a share that is nearer to 1 nothing would be left.
+# Dropout has a resolution of 1/65536. With a rate closer to 1, it would drop everything.
 _HIGHEST_DROPOUT = 0.99999
 _PROBABILITIES = ("hidden_dropout_prob", "attention_probs_dropout_prob")
 _POSITIVE_INTEGERS = (
@@ -44,11 +44,11 @@ _POSITIVE_INTEGERS = (
 _COUNTS_FROM_0 = ("type_vocab_size", "position_offset")
 # The activations of the dense layer on the first token, see `BertConfig.pooler_act`.
 POOLER_ACTIVATIONS = ("tanh", "gelu_erf", "relu")
-# An added key, where the folder that a model was loaded from makes the vectors of texts otherwise than by the mean.
+# The key that says how the vector of a text is pooled, if it is not the mean of its tokens.
 SENTENCE_POOLING = "sentence_pooling"
 # The poolings of sentence-transformers, in the order in which it joins several of them; see `layers/text_pooling.py`.
 POOLINGS = ("cls", "max", "mean", "mean_sqrt_len_tokens", "weightedmean", "lasttoken")
-# A file of one line could else ask for lists of any length, long before the weights are held against it.
+# Limits: a short file from a stranger must not make the program build lists of any length.
 _LARGEST = {"num_hidden_layers": 10_000, "inner_group_num": 100}
 
 
@@ -57,9 +57,8 @@ class BertConfig:
     """The shape of a BERT and the constants that belong to its weights.
 
     The fields are the keys of Google's `bert_config.json`. Three keys are added: `layer_norm_eps`; `do_lower_case`,
-    which says how the vocabulary of this model wants its text; and `tie_word_embeddings`, false where the masked-LM
-    head has an output table of its own instead of the encoder's. Other keys that a file has are kept in `extra` and
-    written back.
+    which says whether texts are lower-cased for the vocabulary; and `tie_word_embeddings`, false if the masked-LM head
+    has an output table of its own instead of the encoder's. Other keys of a file are kept in `extra` and written back.
 
     The fields from `model_type` on describe BERT's relatives. Their defaults mean BERT, and a file has only those that
     differ from the defaults:
@@ -187,12 +186,12 @@ class BertConfig:
 
     @property
     def sentence_pooling(self) -> str:
-        """How the files of sentence-transformers make the vector of a text, in its names; "mean" where none say it."""
+        """The pooling that the model was trained for, in the names of sentence-transformers; "mean" if unknown."""
         return self.extra.get(SENTENCE_POOLING, "mean")
 
     @property
     def max_sequence_length(self) -> int:
-        """The largest number of tokens in a sequence: the rows of the position table behind the offset."""
+        """The largest number of tokens in a sequence: the rows of the position table after the offset."""
         return self.max_position_embeddings - self.position_offset
 
     @property
@@ -255,7 +254,7 @@ class BertConfig:
 
     @classmethod
     def from_json_file(cls, path: str | os.PathLike) -> "BertConfig":
-        """Reads `bert_config.json`. Raises `InputError` when the file is no JSON object or holds nonsense."""
+        """Reads `bert_config.json`. Raises `InputError` if the file is not a JSON object or a value is not valid."""
         path = os.fspath(path)
         if not os.path.isfile(path):
             raise InputError(f"There is no config file {path}")
@@ -266,7 +265,7 @@ class BertConfig:
             raise InputError(f"{path}: {error}") from None
 
     def to_dict(self) -> dict[str, Any]:
-        """Returns what `bert_config.json` holds: BERT's keys, its relatives' where they differ, then `extra`."""
+        """Returns the content of `bert_config.json`: BERT's keys, other keys that differ from BERT's, then `extra`."""
         known = {field.name: getattr(self, field.name) for field in dataclasses.fields(self) if field.name != "extra"}
         bert = {
             "model_type": "bert",
@@ -281,19 +280,20 @@ class BertConfig:
         return {**written, **self.extra}
 
     def save(self, path: str | os.PathLike) -> None:
-        """Writes `bert_config.json`; an existing file is replaced whole or not at all."""
+        """Writes `bert_config.json` atomically."""
         with atomic_file(path) as file:
             file.write((json.dumps(self.to_dict(), indent=2, ensure_ascii=False) + "\n").encode("utf-8"))
 
     def replace(self, **changes) -> "BertConfig":
-        """Returns a copy with some values changed; values that follow from others by default follow them again."""
+        """Returns a copy with some values changed. Defaults that depend on other values are computed again."""
         known = {name: value for name, value in self.to_dict().items() if name not in self.extra}
         return type(self)(**{**known, "extra": self.extra, **changes})
 
     def check_vocabulary(self, num_tokens: int) -> None:
         """Raises `InputError` unless the vocabulary has `vocab_size` tokens.
 
-        With too few rows TensorFlow reads NaN on a GPU and fails on a CPU (google-research/bert#82, #859).
+        With too few rows in the token table, TensorFlow reads NaN on a GPU and fails on a CPU (google-research/bert#82,
+        #859).
         """
         if num_tokens != self.vocab_size:
             raise InputError(

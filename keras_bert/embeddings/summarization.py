@@ -1,7 +1,7 @@
-"""Extractive summaries: the sentences of a text that say most of what it says.
+"""Extractive summaries: the most important sentences of a text.
 
-All sentences are computed in one packed pass: each is a sequence of its own in rows that hold many, which the numbered
-mask keeps apart (`layers/numbered_mask.py`), so hardly anything is padding.
+All sentences are computed in one packed pass: a row holds several sentences, which the numbered mask keeps apart
+(`layers/numbered_mask.py`). So rows have hardly any padding.
 """
 
 import dataclasses
@@ -16,14 +16,14 @@ from keras_bert.tokenization.user_inputs import as_texts, checked_text
 
 METHODS = ("centrality", "centroid")
 
-# How often the walk of LexRank goes to a similar sentence, and not to any; and how many steps settle it.
+# The probability that the random walk of LexRank goes to a similar sentence instead of any, and its number of steps.
 _DAMPING = 0.85
 _ROUNDS = 200
 
 
 @dataclasses.dataclass(frozen=True)
 class ScoredSentence:
-    """A sentence of a text: `text[start:end]`, its number from 0, and its score; scores add up to 1."""
+    """A sentence of a text: `text[start:end]`, its number from 0, and its score. The scores of a text add up to 1."""
 
     text: str
     start: int
@@ -34,7 +34,7 @@ class ScoredSentence:
 
 @dataclasses.dataclass(frozen=True)
 class Summary:
-    """The sentences that were chosen, in the order of the text, and all of them with their scores."""
+    """The chosen sentences, in the order of the text, and all sentences with their scores."""
 
     chosen: tuple[ScoredSentence, ...]
     sentences: tuple[ScoredSentence, ...]
@@ -59,25 +59,25 @@ def summarize(
     max_seq_length: int | None = None,
     batch_size: int = 16,
 ) -> Summary:
-    """Chooses sentences of a text.
+    """Selects the most important sentences of a text.
 
     Args:
-        model: a `BertEncoder`, or a model that has one, with a vocabulary; best one that was trained for sentence
-            embeddings.
-        text: what to summarise.
-        num_sentences: how many sentences to choose; all if there are no more.
-        method: how a sentence is scored. `centrality`: as LexRank does, by the share of the time that a walk spends at
-            it which goes from each sentence to similar ones. `centroid`: by its similarity to the mean of all.
-        diversity: from 0 to 1: how much of the score of a sentence its likeness to those already chosen costs.
-        sentences: those of the text, in order, each of which must occur in it. By default sentencex finds them.
+        model: a `BertEncoder`, or a model that has one, with a vocabulary. Models trained for sentence embeddings are
+            best.
+        text: the text.
+        num_sentences: the number of sentences to select; a shorter text is returned whole.
+        method: the score of a sentence. `centrality`: as in LexRank, the share of time that a random walk between
+            similar sentences spends at it. `centroid`: its similarity to the mean of all sentences.
+        diversity: 0 to 1, the penalty for similarity to sentences that are already selected.
+        sentences: the sentences of the text, in order; each must occur in it. By default sentencex finds them.
         language: ISO 639 code for sentencex.
-        max_seq_length: longer sentences are cut to this many tokens, and rows hold so many. The default is all of the
-            model's positions.
+        max_seq_length: longer sentences are cut to this many tokens; also the length of a row. The default is the
+            number of the model's positions.
         batch_size: rows computed at once.
 
     Raises:
         InputError: the text is empty, an argument is out of range, a sentence is not in the text, or the model has no
-            vocabulary or pools otherwise than by the mean.
+            vocabulary or was trained for another pooling than the mean.
 
     References: Erkan & Radev, 2004, LexRank (the continuous kind, section 3.3); Carbonell & Goldstein, 1998 (maximal
     marginal relevance); Radev et al., 2004 (centroids).
@@ -110,7 +110,7 @@ def summarize(
 def packed_sentence_embeddings(
     model, sentences: Sequence[str], *, max_seq_length: int | None = None, batch_size: int = 16
 ) -> np.ndarray:
-    """Returns what `sentence_embeddings` does, the mean of the tokens at length 1, from packed rows: float32 (N, H)."""
+    """Returns the means of the tokens of sentences, of length 1, computed in packed rows: float32 (N, H)."""
     check_pooling(model.config, "mean")
     encoder = getattr(model, "encoder", model)
     encoded = list(encode_texts(model, sentences, max_seq_length))
@@ -136,7 +136,7 @@ def packed_sentence_embeddings(
 
 
 def _pack(lengths: Sequence[int], room: int) -> list[list[int]]:
-    """Puts sequences into few rows, the longest first, each where there is room: [4, 9, 5], 10 -> [[1], [2, 0]]."""
+    """Packs sequences into few rows, first fit, the longest first: [4, 9, 5], 10 -> [[1], [2, 0]]."""
     rows: list[list[int]] = []
     free: list[int] = []
     for number in sorted(range(len(lengths)), key=lambda number: -lengths[number]):

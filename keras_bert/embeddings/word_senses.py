@@ -1,7 +1,7 @@
-"""Vectors of one word in its sentences: its senses lie apart in them.
+"""Vectors of one word in different sentences, which show its senses.
 
-A word has one row in the table of tokens, whatever it means. What comes out of the encoder also says where it stood: a
-`bank` of a river and one that lends money get different vectors.
+The token table has one vector for a word. The outputs of the encoder depend on the sentence: the `bank` of a river and
+a `bank` that lends money get different vectors.
 """
 
 import dataclasses
@@ -21,7 +21,7 @@ LAYERS = (-1, -2, -3, -4)
 
 @dataclasses.dataclass(frozen=True)
 class Occurrence:
-    """A word in a text: `text[start:end]` of the text of that number, counted from 0."""
+    """A word in a text: `text[start:end]` of the text with this number, counted from 0."""
 
     text_number: int
     start: int
@@ -33,7 +33,7 @@ class WordVectors:
     """The N occurrences of a word.
 
     Attributes:
-        occurrences: where they are, in the order of the texts.
+        occurrences: their places, in the order of the texts.
         vectors: float32 (N, H).
     """
 
@@ -55,13 +55,14 @@ def word_vectors(
 
     Args:
         model: a `BertEncoder` made with `output_hidden_states=True`, with a vocabulary.
-        texts: strings, best single sentences.
-        words: a word, or several forms of one (`["plant", "plants"]`). An expression of several words is found too.
-            Case and accents count only if they do for the model.
+        texts: strings, preferably single sentences.
+        words: a word, or several forms of one (`["plant", "plants"]`); each may be an expression of several words.
+            Case and accents matter only if they matter to the model.
         layers: -1 is the last layer; the mean of the last four is a common choice.
-        max_seq_length: this many tokens around an occurrence are read. The default is all of the
-            model's positions.
-        max_occurrences: of more than so many, some are taken, evenly from all. The default is all.
+        max_seq_length: the number of tokens around an occurrence that the model reads. The default is the number of its
+            positions.
+        max_occurrences: the largest number of occurrences; if there are more, an even sample is taken. The default is
+            all.
         batch_size: occurrences computed at once.
 
     Raises:
