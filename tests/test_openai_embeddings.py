@@ -198,7 +198,7 @@ def test_as_many_texts_as_openai_takes_are_answered(ask):
 
 def test_a_body_that_is_too_large_is_413_in_the_form_of_openai(ask):
     status, answer = ask(model="letters", input="a" * (1 << 20))
-    message = "The body is larger than 1048576 bytes, the most that this server takes."
+    message = "The body is larger than 1048576 bytes, the limit of this server."
     error = {"message": message, "type": "invalid_request_error", "param": None, "code": None}
     assert (status, answer) == (413, {"error": error})
 
@@ -245,7 +245,7 @@ def test_requests_are_counted_under_models_that_there_are(port):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"max_rows": 3}, "The request has 4 rows; the most that this server takes are 3 (--max_rows)."),
+        ({"max_rows": 3}, "The request has 4 rows, but this server accepts at most 3 (--max_rows)."),
         ({"batching": BatchingOptions(max_batch_size=3)}, "Task size 4 is larger than maximum input batch size 3"),
     ],
 )

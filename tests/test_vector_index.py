@@ -295,7 +295,7 @@ def test_without_faiss_an_index_is_searched_exactly_or_names_the_extra(
     loaded = VectorIndex.load(tmp_path / "index")
     assert loaded.nearest(clusters(2), exact=True)[0].shape == (2, 5)
     computed = []
-    monkeypatch.setattr(vector_index, "sentence_embeddings", lambda *_, **__: computed.append(1))
+    monkeypatch.setattr(vector_index, "search_vectors", lambda *_, **__: computed.append(1))
     for call in (lambda: loaded.nearest(clusters(2)), lambda: VectorIndex.build(encoder, TEXTS)):
         with pytest.raises(InputError, match=r"needs faiss: pip install 'keras-bert-pipeline\[search\]', or"):
             call()

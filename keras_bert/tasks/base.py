@@ -26,7 +26,7 @@ class Encoded:
 
     rows: TokenRows
     notes: Sequence[str] = ()
-    windows: np.ndarray | None = None
+    windows: np.ndarray | None = dataclasses.field(default=None, kw_only=True)
 
     def print_notes(self, file: TextIO | None = None) -> "Encoded":
         """Prints the notes, on standard output by default, and returns this object."""

@@ -70,7 +70,7 @@ class RestApi:
         except StatusError as failure:
             status, error = http_status(failure.code.name), failure
         except TooLarge:
-            text = f"The body is larger than {self._max_body_bytes} bytes, the most that this server takes."
+            text = f"The body is larger than {self._max_body_bytes} bytes, the limit of this server."
             status, error, headers = 413, invalid_argument(text), [(b"connection", b"close")]
         except TooSlow:
             text = f"The body did not arrive within {self._body_seconds:g} seconds."
