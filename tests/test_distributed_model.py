@@ -296,7 +296,7 @@ def test_a_step_of_fixed_shape_has_no_unknown_dimension_and_compiles():
         def of_part(part, number):
             return model._part_gradients(values, seeds, part, weights, scale)
 
-        parts = distributed_model._Parts(part, 2)
+        parts = distributed_model.BatchParts(part, 2)
         weights = parts.sum(model._loss_weights)
         return parts.sum(of_part)
 

@@ -464,7 +464,9 @@ def test_a_model_without_a_vocabulary_is_refused(tmp_path):
 
 
 def test_a_model_that_only_trains_is_refused(tmp_path):
-    with pytest.raises(InputError, match="Only these models can be exported: .*SequenceClassifier.* Received: Sequential"):
+    with pytest.raises(
+        InputError, match="Only these models can be exported: .*SequenceClassifier.* Received: Sequential"
+    ):
         export_for_serving(keras.Sequential(), tmp_path)
 
 
