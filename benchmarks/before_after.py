@@ -2,9 +2,9 @@
 
     python -m benchmarks.before_after BEFORE AFTER [--rounds=12] [--cases=forward,training,export]
 
-Each checkout works in a process of its own (`before_after_work.py`), and both take turns. Prints for each case the
-medians, the median of the ratios after / before with its 95 % confidence interval (bootstrap), the peak memory of both
-processes, and a value that both computed, which should be the same.
+Each checkout runs in a process of its own (`before_after_work.py`), and the two take turns. For each case this prints
+the medians, the median of the ratios after / before with its 95 % confidence interval (bootstrap), the peak memory of
+both processes, and a value that both compute and that should be equal.
 """
 
 import argparse

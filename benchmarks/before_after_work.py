@@ -1,4 +1,4 @@
-"""A process of `before_after.py`: computes with the checkout that is first on its path, as it is asked on its input."""
+"""A process of `before_after.py`: answers requests on standard input with the checkout that is first on its path."""
 
 import json
 import os
@@ -8,7 +8,7 @@ import time
 
 os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
 answers = os.fdopen(os.dup(1), "w")
-os.dup2(2, 1)  # what libraries print must not stand among the answers
+os.dup2(2, 1)  # output of libraries must not be mixed with the answers
 
 import keras  # noqa: E402
 import numpy as np  # noqa: E402

@@ -4,11 +4,11 @@
 
 A step: in-batch negatives for pairs of full rows in float32, gradients clipped by their norm, AdamW, on all cores. Ours
 is the function that `fit` runs for a batch. Theirs is the loss of `MultipleNegativesRankingLoss`, its backward pass and
-torch's AdamW. The sides are processes that take turns of --steps steps; the first turn is not counted. Printed are
-medians of pairs per second and the ratio of each turn.
+torch's AdamW. The sides are processes that take turns of --steps steps; the first turn is not counted. The output has
+the medians of pairs per second and the ratio of each turn.
 
-With --parts the step computes the batch in this many parts (GradCache); --memory prints the largest resident memory of
-our process instead, in MiB, with one part of this size alone beside it.
+With --parts the step computes the batch in this many parts (GradCache). --memory prints the largest resident memory of
+our process instead, in MiB, for the batch and for a single part.
 """
 
 import argparse

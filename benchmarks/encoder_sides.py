@@ -1,8 +1,8 @@
-"""The engines that run one and the same encoder, as processes that take turns.
+"""Runs the same encoder in several engines, as processes that take turns.
 
-Every side is a module of `benchmarks.sides` in the environment of its engine; `make benchmark` makes these. All load
-the same folder, which we write in the format of transformers, so all compute with the same weights; the ONNX file is
-torch's export of it. A side that cannot start, ends, or computes something else is left out with its reason.
+Every side is a module of `benchmarks.sides` in the environment of its engine; `make benchmark` makes the environments.
+All load the same folder, which we write in the format of transformers, so all compute with the same weights; the ONNX
+file is torch's export of it. A side that cannot start, ends early or computes other values is left out, with a reason.
 """
 
 import contextlib
@@ -25,14 +25,14 @@ from keras_bert.program.errors import InputError
 VOCAB_SIZE = 30522  # of Google's uncased models
 PROJECT = pathlib.Path(__file__).resolve().parent.parent
 MINILM = {"hidden_size": 384, "num_hidden_layers": 6, "num_attention_heads": 12, "intermediate_size": 1536}
-# How far the vectors of real tokens may be from ours; they are about 1 in size.
+# Largest allowed difference of the vectors of real tokens from ours; the values are of about size 1.
 LARGEST_DIFFERENCE = 1e-3
 LARGEST_DIFFERENCE_OF_GELUS = 5e-2
 
 
 @dataclasses.dataclass(frozen=True)
 class Side:
-    """A module that answers as `benchmarks.sides.answering` says, and the environment it runs in; "" is our own."""
+    """A module with the protocol of `benchmarks.sides.answering`, and the environment it runs in; "" is our own."""
 
     module: str
     environment: str = ""
@@ -67,7 +67,7 @@ def config_of_size(size: str, hidden_act: str = "") -> BertConfig:
 
 
 def python_of(environment: str, environments: str) -> str:
-    """Returns the Python of an environment, our own for "". Raises `InputError`: it has not been made."""
+    """Returns the Python of an environment, our own for "". Raises `InputError` if the environment does not exist."""
     if not environment:
         return sys.executable
     python = os.path.join(environments, environment, "bin", "python")
@@ -109,7 +109,7 @@ def write_batch(path: str, rows: list[list[int]], segments: list[list[int]]) -> 
 
 
 class RunningSides:
-    """Some of `SIDES`, started: a context manager. What is left out stands in `left_out`, side -> reason."""
+    """A context manager that starts some of `SIDES`. `left_out` maps the sides that are left out to their reasons."""
 
     def __init__(self, names, environments: str):
         self.environments = environments
@@ -141,7 +141,7 @@ class RunningSides:
         self._files.close()
 
     def load(self, folder: str, config: BertConfig, batch: str) -> None:
-        """Lets all sides load a model, and compares what they make of a batch with what `ours` makes of it."""
+        """Lets all sides load a model, and compares their outputs for a batch with those of `ours`."""
         if any(SIDES[name].environment == "onnx" for name in self.workers):
             self._export(folder)
         wanted = None
@@ -186,7 +186,7 @@ class RunningSides:
             raise InputError(_last_line(self.said[name].read())) from None
 
     def _try(self, name: str, function, *arguments):
-        """Returns what the function returns; leaves the side out, and returns None, where it raises `InputError`."""
+        """Returns the function's result; if it raises `InputError`, leaves the side out and returns None."""
         try:
             return function(*arguments)
         except InputError as error:
@@ -202,10 +202,10 @@ class RunningSides:
     def turns(self, requests: dict[str, list[dict]], num_turns: int, uncounted: int = 1) -> dict[str, list[float]]:
         """Lets the sides take turns, each with its next request; returns the seconds of each turn of each side.
 
-        The first turns are not counted. The order changes from turn to turn: who was first is last in the next.
+        The first turns are not counted. The order changes: the first side of a turn is the last of the next turn.
 
         Args:
-            requests: side -> its requests, used again and again: `time` of `benchmarks.sides.answering`.
+            requests: side -> its requests (`time` of `benchmarks.sides.answering`), which are repeated in a cycle.
         """
         seconds = {name: [] for name in requests}
         names = [name for name in requests if self._worker_of(name) in self.workers]
@@ -228,7 +228,7 @@ class RunningSides:
 def _check_difference(found: np.ndarray, wanted: np.ndarray, name: str, config: BertConfig) -> None:
     allowed = LARGEST_DIFFERENCE
     if name == "keras_hub" and config.hidden_act == "gelu_erf":
-        allowed = LARGEST_DIFFERENCE_OF_GELUS  # its BERT and ELECTRA have the tanh approximation only
+        allowed = LARGEST_DIFFERENCE_OF_GELUS  # its BERT and ELECTRA have only the tanh approximation
     largest = np.abs(found - wanted).max() if found.shape == wanted.shape else np.inf
     if not largest <= allowed:
         raise InputError(f"its vectors differ from ours by up to {largest:.2g}, and {allowed:g} was allowed")

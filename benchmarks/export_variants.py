@@ -1,12 +1,12 @@
-"""What the variants of an export cost and lose: size on disk, time of a request, accuracy.
+"""Measures the variants of an export: size on disk, time of a request, accuracy.
 
   python -m benchmarks.export_variants --model_dir=runs/sst2/model --data=glue/SST-2/dev.tsv
   python -m benchmarks.export_variants --model_dir=runs/squad/model --data=squad/dev-v1.1.json --examples=500
 
-The model is a classifier, and the file has the columns `sentence` and `label`, as those of GLUE; or it answers
-questions, and the file is one of SQuAD, of whose questions the first `--examples` of a shuffled list are taken: what is
-printed is then F1. Requests are examples of the file, one or eight at a time, called through the SavedModel's signature
-in this process, the variants in turns; printed are medians.
+For a classifier, the file has the columns `sentence` and `label`, as files of GLUE have. For a question-answering
+model, it is a file of SQuAD: its questions are shuffled, the first `--examples` are used, and the score is F1. Requests
+have one or eight examples of the file and call the SavedModel's signature in this process. The variants take turns; the
+output has medians.
 """
 
 import csv
@@ -71,7 +71,7 @@ def main() -> None:
 
 
 def read_sentences(path: str, most: int | None = None) -> tuple[dict, Callable]:
-    """Returns the column `text` of a TSV file, and what gives the share of right labels."""
+    """Returns the column `text` of a TSV file, and a function that computes the share of right labels."""
     with open(path, encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))[:most]
     if not rows or not {"sentence", "label"} <= rows[0].keys():
@@ -81,7 +81,7 @@ def read_sentences(path: str, most: int | None = None) -> tuple[dict, Callable]:
 
 
 def read_questions(path: str, most: int | None = None) -> tuple[dict, Callable]:
-    """Returns the columns `question` and `context` of a SQuAD file, and what gives F1 of answers, from 0 to 1."""
+    """Returns the columns `question` and `context` of a SQuAD file, and a function that computes F1, from 0 to 1."""
     from data_prep.finetuning.squad import read_squad
     from keras_bert.tasks.question_answering.scores import squad_scores
 
@@ -121,7 +121,7 @@ def _milliseconds(signatures: dict, columns: dict, size: int) -> dict[str, float
         for name, signature in signatures.items():
             begin = time.perf_counter()
             next(iter(signature(**texts).values())).numpy()
-            if number >= 5:  # the first ones build what later ones use
+            if number >= 5:  # the first requests are slow: they compile and fill caches
                 found[name].append(1000 * (time.perf_counter() - begin))
     return {name: statistics.median(times) for name, times in found.items()}
 

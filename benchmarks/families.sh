@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
-# What is pre-training worth to each family? The quickstart's classifier with and without it, at the same size and steps.
+# How much does pre-training help each family? Trains the quickstart's classifier with and without it, at the same size
+# and number of steps.
 #
 #   bash benchmarks/families.sh OUTPUT_FOLDER [FAMILY...]
 #
 # Two layers of width 128, 2,500 updates, then 400 labelled paragraphs. All learn masked words: an ELECTRA has no
-# discriminator here, and a DistilBERT no teacher. About four minutes a family on two cores.
+# discriminator here, and a DistilBERT no teacher. This takes about four minutes per family on two cores.
 set -euo pipefail
 
 OUTPUT=$1

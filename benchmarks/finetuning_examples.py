@@ -1,7 +1,7 @@
-"""The examples of the fine-tuning comparison, read by plain Python, the same for both sides.
+"""Reads the examples of the fine-tuning comparison in plain Python, the same for both sides.
 
-Neither TensorFlow nor torch nor keras_bert is needed here: `benchmarks.transformers_finetuning` runs in an environment
-that has none of ours, and a reader of our own would not show our readers to be right.
+This module needs neither TensorFlow nor torch nor keras_bert: `benchmarks.transformers_finetuning` runs in an
+environment without our packages, and reading with our own code would not test our readers.
 """
 
 import csv
@@ -17,12 +17,12 @@ NUM_SQUAD_DEV = 2000
 
 @dataclasses.dataclass(frozen=True)
 class Recipe:
-    """How a task is fine-tuned; the same on both sides.
+    """The settings of a task, the same on both sides.
 
     Attributes:
-        epochs, batch_size, max_seq_length: as they are named; a batch of CODAH counts questions, four rows each.
-        seeds: of the comparison.
-        scores: names of the scores in the table, the first is compared.
+        epochs, batch_size, max_seq_length: as named; a batch of CODAH counts questions of four rows each.
+        seeds: the seeds of the runs.
+        scores: names of the scores in the table; the first is compared.
     """
 
     epochs: int
@@ -82,7 +82,7 @@ def read_tagged_sentences(data: pathlib.Path, split: str) -> tuple[list[list[str
 
 
 def read_multiple_choice(data: pathlib.Path, split: str) -> tuple[list[str], list[list[str]], list[int]]:
-    """Returns prompts, four choices each, and the place of the right one; every fifth question of CODAH is dev."""
+    """Returns prompts, their four choices, and the index of the right one; every fifth question of CODAH is dev."""
     with open(data / "codah" / "full_data.tsv", encoding="utf-8", newline="") as file:
         rows = list(csv.reader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
     rows = [row for number, row in enumerate(rows) if (number % CODAH_FIFTH == 0) == (split == "dev")]

@@ -2,10 +2,10 @@
 
     python -m benchmarks.finetuning_quality --model=FOLDER --data=FOLDER --other_python=PYTHON --output_dir=quality
 
-Every run is a process of its own that writes its predictions into OUTPUT/ours or OUTPUT/transformers; runs whose file
-is there are not repeated, so a comparison that was stopped goes on. Both sides are scored by the same code. The last
-lines are the tables of docs/results.md: the scores of each seed, and the difference of the means beside what it may
-be: one point, or the pooled standard deviation over the seeds where that is more.
+Every run is a process of its own that writes its predictions into OUTPUT/ours or OUTPUT/transformers. Runs whose file
+exists are not repeated, so an interrupted comparison continues. The same code scores both sides. The last lines are the
+tables of docs/results.md: the scores of each seed, the difference of the means, and the allowed difference: one point,
+or the pooled standard deviation over the seeds if that is more.
 """
 
 import json
@@ -50,7 +50,7 @@ def main() -> None:
 
 
 def run_if_missing(side: str, python: str, task: str, seed: int) -> None:
-    """Runs one side of one task in a process; what it says goes into a file beside its predictions."""
+    """Runs one side of one task in a process; its output goes into a file beside its predictions."""
     output = pathlib.Path(FLAGS.output_dir, side, f"{task}-{seed}.json")
     if output.exists():
         return
@@ -68,7 +68,7 @@ def run_if_missing(side: str, python: str, task: str, seed: int) -> None:
 
 
 def read_results(folder: pathlib.Path) -> dict[tuple[str, str, int], dict]:
-    """Returns what the runs have written: (side, task, seed) -> the content of the file."""
+    """Returns the results that the runs have written: (side, task, seed) -> the content of the file."""
     results = {}
     for side in SIDES:
         for path in sorted(folder.glob(f"{side}/*.json")):

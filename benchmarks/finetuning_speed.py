@@ -2,10 +2,10 @@
 
     python -m benchmarks.finetuning_speed --model=FOLDER --data=FOLDER --other_python=PYTHON
 
-Both sides make their batches of rows of like length by the same rule and pad them to their longest. Two processes are
-started for a task, one for each side, and take turns of some steps each while the other waits. The first turns are not
-counted. A line of the table has the medians over the turns: tokens per second without padding, the seconds that an
-epoch takes at that rate, and the ratio of the two sides' times, turn by turn.
+Both sides make batches of rows of similar length by the same rule, padded to the longest row. For each task, two
+processes, one for each side, take turns of some steps while the other waits. The first turns are not counted. A line of
+the table has medians over the turns: tokens per second without padding, the seconds of an epoch at that rate, and the
+ratio of the two sides' times, turn by turn.
 """
 
 import statistics
@@ -52,7 +52,7 @@ def main() -> None:
 
 
 def measure(task: str) -> list[tuple[dict, dict]]:
-    """Returns what both sides reported of each turn."""
+    """Returns the reports of both sides for each turn."""
     pythons = {"ours": sys.executable, "transformers": FLAGS.other_python}
     workers = [start(task, SIDES[side], pythons[side]) for side in SIDES]
     turns = []
@@ -76,7 +76,7 @@ def table_row(task: str, turns: list[tuple[dict, dict]]) -> str:
     """Returns a line of the table from the reports of both sides."""
     rates = [statistics.median(turn[side]["tokens"] / turn[side]["seconds"] for turn in turns) for side in (0, 1)]
     epochs = [turns[0][side]["all_tokens"] / rates[side] for side in (0, 1)]
-    # The sides cut texts alike, but for single tokens: so times are compared per token.
+    # Texts may differ by a few tokens between the sides, so times are compared per token.
     ratios = [ours["seconds"] / ours["tokens"] * theirs["tokens"] / theirs["seconds"] for ours, theirs in turns]
     cells = [task, *(f"{rate:,.0f}" for rate in rates), *(f"{seconds:.0f} s" for seconds in epochs)]
     cells.append(f"{statistics.median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f})")

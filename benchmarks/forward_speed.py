@@ -2,18 +2,18 @@
 
     python -m benchmarks.forward_speed --sizes=minilm --lengths=128 --batch_sizes=16
 
-All sides compute the last layer's vectors of the same random rows with the same weights in float32, on all cores; what
-they compute is compared first. Each is what a user of the engine would run on a CPU:
+All sides compute the last layer's vectors of the same random rows with the same weights in float32, on all cores; their
+results are compared first. Each side is what a user of the engine would run on a CPU:
 
 * ours: `BertEncoder` in a `tf.function`, as `predict` and exports run it.
 * keras_hub: KerasHub's backbone in a `tf.function`. transformers: its model on torch, inference mode, SDPA.
 * onnxruntime: torch's export of that model.
 
-Sides are processes that take turns. In a turn a side works for --settle seconds that are not counted and then for
---seconds that are; the first turn is not counted. Cells have the milliseconds of a call, the median over the turns; and
-behind it how many times as fast as this side ours was, turn by turn: the median, the smallest and the largest.
+Sides are processes that take turns. In a turn a side runs for --settle seconds that are not counted and then for
+--seconds that are counted; the first turn is not counted. A cell has the milliseconds of a call, the median over the
+turns, then the ratio of the side's time to ours, turn by turn: the median, the smallest and the largest.
 
-Cases of more than --most_gflop operations are left out; --most_gflop=0 takes them all, which is a matter of hours.
+Cases of more than --most_gflop operations are left out; --most_gflop=0 measures all cases, which takes hours.
 """
 
 import os
@@ -75,8 +75,8 @@ def main() -> None:
 def gflop(config: BertConfig, length: int, rows: int) -> float:
     """Returns the billions of floating-point operations in the matrix products of a forward pass.
 
-    A multiplication with its addition counts as two. Each token meets all weights of every layer; attention adds two
-    products of `length` tokens with `length` tokens; the pooler reads one token of a row.
+    A multiplication with its addition counts as two. Each token is multiplied with all weights of every layer;
+    attention adds two products of `length` tokens with `length` tokens; the pooler reads one token of a row.
     """
     hidden = config.hidden_size
     layer_weights = 4 * hidden**2 + 2 * hidden * config.intermediate_size
@@ -115,7 +115,7 @@ def table(measured: list[tuple]) -> list[str]:
 
 
 def cell(seconds: list[float], ours: list[float]) -> str:
-    """Returns milliseconds and, where ours are given, how many times as fast those were: `262: 1.10 (1.05 to 1.20)`."""
+    """Returns milliseconds and, if ours are given, the ratio to ours: `262: 1.10 (1.05 to 1.20)`."""
     if not seconds:
         return "-"
     milliseconds = 1000 * statistics.median(seconds)

@@ -1,13 +1,13 @@
 """Times google-research/bert's create_pretraining_data.py against ours: same machine, text and flags, run in turns.
 
-The text is the first part of a corpus, made into one sentence a line beforehand. Both write records of 128 tokens with
-20 masks at most, five passes. Google's script comes from a checkout of its repository and is run unmodified.
+The text is the first part of a corpus, rewritten with one sentence per line. Both write records of 128 tokens with at
+most 20 masks, in five passes. Google's script comes from a checkout of its repository and is run unmodified.
 
   python -m benchmarks.google_pretraining_data --google_bert=bert --text=wikipedia_articles.txt --vocab_file=vocab.txt
 
-Prints medians: examples per second of processor time, all processes together, and of wall-clock time, each for the work
-alone and with the time in which Python starts, imports and ends; and the largest resident memory of one process. With
-several processes all that the others do counts as work.
+Prints medians: examples per second of processor time (all processes together) and of wall-clock time, each for the work
+alone and with the time that Python takes to start, import and end; and the largest resident memory of one process. With
+several processes, everything that the other processes do counts as work.
 """
 
 import dataclasses
@@ -61,7 +61,7 @@ def main() -> None:
         num_documents = write_sample(FLAGS.text, text, FLAGS.text_bytes)
         write_sample(FLAGS.text, warm_up, 20_000)
         print(f"{os.path.getsize(text):,} bytes, {num_documents} documents, one sentence a line", flush=True)
-        # Says what ours imports, and brings everything from the disk into memory.
+        # These runs write the list of our imports, and load all files into the page cache.
         programs = {"google-research/bert": None} | {f"ours, {n} processes": int(n) for n in FLAGS.num_processes}
         for num_processes in programs.values():
             run(folder, warm_up, num_processes)
@@ -105,7 +105,7 @@ def run(folder: str, text: str, num_processes: int | None) -> Timing:
         work_cpu_seconds=work["cpu_seconds"],
         resident_mb=usage.ru_maxrss / 1000,
     )
-    # Ours finds finished work and does nothing.
+    # Otherwise ours finds finished work and does nothing.
     for name in os.listdir(folder):
         if name.startswith("records"):
             os.remove(os.path.join(folder, name))

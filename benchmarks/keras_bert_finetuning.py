@@ -1,12 +1,12 @@
-"""Fine-tunes a BERT with this package, on texts and with nothing but its defaults, and writes its predictions.
+"""Fine-tunes a BERT with this package, on texts and with its defaults, and writes its predictions.
 
 The flags and the file written are those of `transformers_finetuning`:
 
     python -m benchmarks.keras_bert_finetuning --model FOLDER --data FOLDER --task MRPC --seed 1 --output mrpc-1.json
 
-With --optimizer=same it is compiled with what transformers trains with: its learning rates and its epsilon. With
---optimizer=default it is not compiled, and takes the paper's recipe by itself: AdamW, 5e-5, a tenth of warm-up, linear
-decay as in Google's code, where the line begins at step 0.
+With --optimizer=same the model is compiled with the learning rates and the epsilon of transformers. With
+--optimizer=default it is not compiled and uses the paper's recipe: AdamW, 5e-5, a tenth of warm-up, and linear decay
+as in Google's code, where the decay is counted from step 0.
 """
 
 import argparse
@@ -50,7 +50,7 @@ def train(model, recipe, seed: int, x, y) -> dict:
 
 
 def model_and_texts(arguments):
-    """Returns a new model, and the texts and labels that it is trained on, as its `fit` takes them."""
+    """Returns a new model and its training texts and labels, in the form that its `fit` takes."""
     from keras_bert import MultipleChoice, SequenceClassifier, SpanClassifier, TokenClassifier
 
     if arguments.task == "WNUT-17":
@@ -78,7 +78,7 @@ def classification_columns(arguments, split: str):
 
 
 def predictions(model, arguments, max_seq_length: int) -> dict:
-    """Returns what the model says about the held-out data, split -> numbers, tags or texts."""
+    """Returns the model's predictions for the held-out data: split -> numbers, tags or texts."""
     if arguments.task == "WNUT-17":
         words = {split: examples.read_tagged_sentences(arguments.data, split)[0] for split in ("dev", "test")}
         answers = {split: model.predict(words[split], max_seq_length=max_seq_length) for split in words}
@@ -103,7 +103,7 @@ def compile_as_transformers(model, recipe, x, y) -> None:
     num_rows = len(task.encode(task.examples(x, y), recipe.max_seq_length).rows)
     num_steps = math.ceil(num_rows / recipe.batch_size) * recipe.epochs
     num_warmup_steps = math.ceil(examples.WARMUP_PART * num_steps)
-    # Without a flat part: up to the peak, and from there down to 0.
+    # Without a flat part: the rate rises to the peak, then falls to 0.
     rates = WarmupTrapezoid(
         examples.PEAK_RATE, num_steps, num_warmup_steps, num_decay_steps=num_steps - num_warmup_steps
     )
@@ -111,7 +111,7 @@ def compile_as_transformers(model, recipe, x, y) -> None:
 
 
 def train_on_request(model, x, y, recipe, steps: int) -> None:
-    """For each line on standard input takes so many steps, and writes a line of JSON with their time and tokens."""
+    """Reads a number of steps from each line of input, takes these steps, and writes their time and tokens as JSON."""
     import keras
 
     from keras_bert.optimization import AdamW, WarmupLinearDecay
@@ -124,7 +124,7 @@ def train_on_request(model, x, y, recipe, steps: int) -> None:
     order = RowBatches(rows, recipe.batch_size, seed=1).order()
 
     class Turns(keras.callbacks.Callback):
-        """Waits for a line where a turn begins, and reports where it ends: all turns are one `fit`."""
+        """Waits for a line of input before each turn and reports after it; all turns are in one `fit`."""
 
         def on_train_batch_begin(self, batch, logs=None):
             if batch % steps == 0:

@@ -1,9 +1,9 @@
 """Measures how much memory create_pretraining_data takes for little and for much text (Linux only).
 
-The text is a corpus over and over; every copy has its paragraphs in another order and a made-up word in the place of
-every thirtieth or so, so that the number of different words grows without end. What is measured is anonymous memory
-(RssAnon), ten times a second, of every process of the command: what the system cannot take back. Pages of mapped files
-do not count.
+The text consists of varied copies of a corpus: each copy has its paragraphs in another order, and about every thirtieth
+word is replaced with a made-up one, so the number of different words keeps growing. The anonymous memory (RssAnon) of
+every process of the command is measured ten times a second. The system cannot take this memory back. Pages of mapped
+files do not count.
 
   python -m benchmarks.pretraining_memory --text=wikipedia_articles.txt --vocab_file=vocab.txt --work_dir=/tmp/memory \\
       --sizes_mb=100,2000 --num_processes=2 --limit_mb=1000
@@ -43,7 +43,7 @@ def define_flags() -> None:
 
 @dataclasses.dataclass(frozen=True)
 class Measurement:
-    """What one run took; memory in bytes."""
+    """The cost of one run; memory in bytes."""
 
     text_bytes: int
     seconds: float
@@ -132,7 +132,7 @@ def measure(num_bytes: float) -> Measurement:
 
 
 def anonymous_memory(root: int) -> dict[int, int]:
-    """Returns process -> bytes of anonymous memory for a process and all that descend from it."""
+    """Returns process -> bytes of anonymous memory, for a process and all its descendants."""
     parents, sizes = {}, {}
     for name in filter(str.isdigit, os.listdir("/proc")):
         try:
@@ -140,7 +140,7 @@ def anonymous_memory(root: int) -> dict[int, int]:
                 status = dict(line.split(":", 1) for line in file if line.startswith(("PPid", "RssAnon")))
         except (FileNotFoundError, ProcessLookupError):  # it has ended
             continue
-        if "RssAnon" in status:  # the kernel's own and those that have ended have none
+        if "RssAnon" in status:  # processes of the kernel and ended ones have no such line
             parents[int(name)] = int(status["PPid"])
             sizes[int(name)] = int(status["RssAnon"].split()[0]) * 1024
     family = {root} & set(sizes)

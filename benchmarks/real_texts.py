@@ -1,4 +1,4 @@
-"""Texts of the lengths that real use has, as rows of token ids, from a folder with GLUE, SQuAD and a vocabulary.
+"""Texts of realistic lengths, as rows of token ids, from a folder with GLUE, SQuAD and a vocabulary.
 
 They are 205 sentences of SST-2's dev set, 154 pairs of MRPC's and 153 questions of SQuAD 1.1 with their paragraphs.
 """
@@ -13,7 +13,7 @@ from data_prep.finetuning.squad import read_squad
 from keras_bert.program.errors import InputError
 from keras_bert.tokenization.vocabulary import Vocabulary
 
-# A text, or two.
+# One text, or two.
 Text = tuple[str, ...]
 NUM_SENTENCES, NUM_PAIRS, NUM_QUESTIONS = 205, 154, 153
 

@@ -1,4 +1,4 @@
-"""The sections of a page of results that a command writes: the text between two HTML comments."""
+"""Replaces generated sections of a page of results: the text between two HTML comments."""
 
 import os
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ END = "<!-- end -->"
 
 
 def replace_section(path: str | os.PathLike, name: str, lines: Sequence[str]) -> None:
-    """Replaces what stands between `<!-- benchmark NAME -->` and the next `<!-- end -->`; the file whole or not at all.
+    """Replaces the text between `<!-- benchmark NAME -->` and the next `<!-- end -->`, and writes the file atomically.
 
     Raises:
         InputError: the file cannot be read, or does not have the section exactly once.

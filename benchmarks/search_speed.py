@@ -2,8 +2,8 @@
 
     python -m benchmarks.search_speed --vectors=FILE.npy
 
-The file is float32 [N, H] of unit length, as `embed_sentences --output_format=npy` writes it. Some vectors, drawn by
-chance, are the queries; the index has the others. Both kinds of search take turns; the table has medians.
+The file is float32 [N, H] of unit length, as `embed_sentences --output_format=npy` writes it. Randomly
+drawn vectors are the queries; the index has the others. Both kinds of search take turns; the table has medians.
 """
 
 import argparse
@@ -20,7 +20,7 @@ TOP_K = 10
 
 
 def timed(function, *arguments, **options):
-    """Returns the seconds that a call takes by the clock and of the processor, and its result."""
+    """Returns a call's wall-clock seconds, processor seconds and result."""
     start, processor = time.perf_counter(), time.process_time()
     result = function(*arguments, **options)
     return time.perf_counter() - start, time.process_time() - processor, result
@@ -32,7 +32,7 @@ def peak_memory() -> float:
 
 
 def measure_queries(index: VectorIndex, queries: np.ndarray, singles: int, rounds: int) -> dict[bool, list]:
-    """Returns, for exact search and for the other, [(queries/s one by one, queries/s at once, numbers), ...]."""
+    """Returns, for exact and for approximate search, [(queries/s one by one, queries/s at once, numbers), ...]."""
     found = {True: [], False: []}
     for _ in range(rounds):
         for exact, results in found.items():

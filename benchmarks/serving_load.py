@@ -2,12 +2,12 @@
 
     python -m benchmarks.serving_load --requests=50000 --clients=64
 
-For a tiny classifier and one of MiniLM's size, both with random weights, the server runs in a process of its own, once
-with requests joined (--enable_batching) and once without; --joined=yes leaves out the other. Clients run in further
-processes and ask one text at a time over kept connections, of 1 to 100 words. Every answer is compared with what the
-SavedModel says in this process, one text a call. Printed are requests a second, latencies, the server's memory after
-each tenth of the time, and wrong and lost answers; then what a REST request costs over a direct call, in turns, one
-client, medians.
+The models are a tiny classifier and one of MiniLM's size, both with random weights. The server runs in a process of its
+own, once with requests joined (--enable_batching) and once without; --joined=yes runs only the first. Clients in other
+processes send texts of 1 to 100 words, one per request, over persistent connections. Every answer is compared with a
+direct call of the SavedModel in this process. The output has requests per second, latencies, the server's memory after
+each tenth of the time, and wrong and lost answers. The last line is the additional time of a REST request over a direct
+call: medians of one client, in turns.
 """
 
 import asyncio
@@ -78,7 +78,7 @@ def main() -> None:
             speeds = {}
             for joined in [JOINED[answer] for answer in FLAGS.joined]:
                 with _server(path, folder, joined) as (port, process):
-                    _overhead(name, port, texts[:WARM_UP], direct)  # the first calls of a model take long
+                    _overhead(name, port, texts[:WARM_UP], direct)  # the first calls of a model are slow
                     speeds[joined] = _load(name, joined, port, process, texts, expected, folder)
                     if not joined:
                         overheads.append(_overhead(name, port, texts, direct))
@@ -89,12 +89,12 @@ def main() -> None:
 
 
 def _export(path: str, size: dict) -> list[str]:
-    """Writes a classifier of this size with random weights, and returns texts to ask it."""
+    """Exports a classifier of this size with random weights, and returns texts to send."""
     from keras_bert import BertConfig, SequenceClassifier, Vocabulary
 
     words = [f"w{number}" for number in range(2000)]
     vocabulary = Vocabulary(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *words])
-    # Weights so large that texts differ by far more than the tolerance, and not so large that rounding reaches it.
+    # Weights so large that the answers to two texts differ by far more than the tolerance, but rounding errors do not.
     config = BertConfig(vocab_size=len(vocabulary), max_position_embeddings=128, initializer_range=0.1, **size)
     model = SequenceClassifier(config, labels=["a", "b", "c"])
     model.vocabulary = vocabulary
@@ -104,7 +104,7 @@ def _export(path: str, size: dict) -> list[str]:
 
 
 def _direct_answers(path: str, texts: list[str]):
-    """Returns a function that asks the SavedModel one text, and the probabilities for each text."""
+    """Returns a function that calls the SavedModel with one text, and the probabilities of all texts."""
     from keras_bert.tf_serving.ask import load_text_operations
     from keras_bert.tf_serving.server.loaded_model import LoadedModel
 
@@ -147,7 +147,7 @@ def _get(port: int, path: str) -> int:
 
 
 def _load(name: str, joined: bool, port: int, server: psutil.Process, texts, expected, folder: str) -> float:
-    """Has clients ask, prints a line of the table and returns requests a second."""
+    """Runs the clients, prints a line of the table and returns requests per second."""
     share = FLAGS.clients // FLAGS.client_processes or 1
     asked = {"port": port, "texts": texts, "expected": expected, "clients": share}
     memory, clients = [], []
@@ -180,7 +180,7 @@ def _load(name: str, joined: bool, port: int, server: psutil.Process, texts, exp
 
 
 async def _be_clients(path: str) -> None:
-    """Asks as the file says, and writes the times and what was wrong beside it."""
+    """Sends the requests that a file describes, and writes times and errors to a file beside it."""
     with open(path) as file:
         asked = json.load(file)
     bodies = [json.dumps({"instances": [text]}).encode() for text in asked["texts"]]
@@ -203,7 +203,7 @@ async def _be_clients(path: str) -> None:
         writer.close()
 
     await asyncio.gather(*(client() for _ in range(asked["clients"])))
-    # Not to a pipe: it would fill up before anybody reads.
+    # Not to a pipe, which would fill up because nothing reads it.
     with open(f"{path}.answer", "w") as file:
         json.dump({**result, "end": time.time()}, file)
 
@@ -217,7 +217,7 @@ async def _ask(reader, writer, body: bytes) -> tuple[int, bytes]:
 
 
 def _overhead(name: str, port: int, texts: list[str], direct) -> str:
-    """Returns a line: how much longer a request takes than a direct call, in turns."""
+    """Returns a line with the additional time of a request over a direct call, measured in turns."""
     import http.client
 
     differences, calls = [], []

@@ -3,12 +3,12 @@
     python -m benchmarks.speed
     python -m benchmarks.speed --suites=forward -- --sizes=minilm --lengths=128 --batch_sizes=16 --turns=9
 
-Each suite is a command of its own, whose docstring says what is compared, and how; its flags stand behind `--`. Its
-lines, with the command that made them, replace what stands between `<!-- benchmark NAME -->` and `<!-- end -->` in the
-page of results. A suite that fails is said, and the others go on.
+Each suite is a command of its own, whose docstring says what is compared, and how; its flags follow `--`. Its output
+and its command replace the text between `<!-- benchmark NAME -->` and `<!-- end -->` in the page of results. If a suite
+fails, this is reported and the others run.
 
-To join: a module that prints Markdown on standard output, with the flags --quick (a smoke run), and --data=FOLDER if it
-says so in `SUITES`; a row in `SUITES`; and the two comments in docs/results.md.
+A new suite needs three things: a module that prints Markdown to standard output and has the flag --quick (a smoke run),
+and --data=FOLDER if its row says so; a row in `SUITES`; and the two comments in docs/results.md.
 """
 
 import dataclasses
@@ -30,7 +30,7 @@ PROJECT = pathlib.Path(__file__).resolve().parent.parent
 
 @dataclasses.dataclass(frozen=True)
 class Suite:
-    """A command that measures something, and which of the flags of this one it knows."""
+    """A command that measures something, and which of this command's flags it takes."""
 
     module: str
     flags: tuple[str, ...] = ("environments",)
@@ -89,7 +89,7 @@ def run_suite(name: str, command: list[str]) -> list[str] | None:
     )
     if done.returncode:
         return None
-    # What a reader can type: no folders of this machine.
+    # The command as a reader would type it, without folders of this machine.
     takes_data = any(part.startswith("--data=") for part in command)
     own = [part for part in command if not part.startswith(("--data=", "--environments="))]
     lines = [f"    python {shlex.join(own)}{' --data=DATA' if takes_data else ''}", ""]

@@ -1,4 +1,4 @@
-"""The flags that the suites of `benchmarks.speed` share, and what is said of the machine and the versions."""
+"""The flags that the suites of `benchmarks.speed` share, and descriptions of the machine and the versions."""
 
 import datetime
 import importlib.metadata
@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from absl import flags
 
 FLAGS = flags.FLAGS
-# Of the processor's abilities, those that decide how fast it multiplies.
+# The processor features that decide how fast it multiplies.
 WIDE_UNITS = ("avx2", "avx512f", "avx512_vnni", "avx512_bf16", "amx_tile", "amx_bf16", "amx_int8", "asimd", "sve")
 
 
@@ -21,7 +21,7 @@ def define_suite_flags(turns: int) -> None:
 
 
 def machine_lines() -> list[str]:
-    """Returns what the machine is: processor, cores, memory, system, date."""
+    """Describes the machine: processor, cores, memory, system, date."""
     about = {}
     if os.path.exists("/proc/cpuinfo"):
         with open("/proc/cpuinfo", encoding="utf-8") as file:
@@ -40,7 +40,7 @@ def machine_lines() -> list[str]:
 
 
 def version_lines(versions: Mapping[str, str], left_out: Mapping[str, str]) -> list[str]:
-    """Returns what each side is, and why sides were left out."""
+    """Describes each side with its version, and says why sides were left out."""
     own = f"keras_bert {importlib.metadata.version('keras-bert-pipeline')}" if _is_installed() else "keras_bert"
     names = {side: about.replace("keras_bert", own, 1) for side, about in versions.items()}
     lines = [f"{'; '.join(f'{side}: {about}' for side, about in names.items())}."]
@@ -56,7 +56,7 @@ def _is_installed() -> bool:
 
 
 def numbers_of_flag(name: str, smallest: int, largest: int) -> list[int]:
-    """Returns the whole numbers of a list flag. Raises `InputError`: one is none, or out of range."""
+    """Returns the integers of a list flag. Raises `InputError` if an element is not an integer or is out of range."""
     from keras_bert.program.errors import InputError
 
     numbers = []

@@ -1,18 +1,18 @@
-"""Measures the encoder's forward pass on real texts of mixed lengths: texts a second, beside other engines.
+"""Measures the encoder's forward pass on real texts of mixed lengths: texts per second, beside other engines.
 
     python -m benchmarks.text_speed --data=DATA
 
 Texts (`benchmarks.real_texts`) are tokenised beforehand by our tokenizer, cut at 256 tokens and shuffled with a seed.
-They come in batches of 32, padded to the longest of the batch. All sides get the same batches and compute with the same
-weights in float32; those of the MiniLM size are random. The sides are those of `benchmarks.forward_speed`, and:
+Each batch has 32 texts, padded to the longest. All sides get the same batches and compute with the same weights in
+float32; those of the MiniLM size are random. The sides are those of `benchmarks.forward_speed`, and:
 
-* ours_unpadded: ours, which takes the padding out before it computes.
-* "transformers, sorted": transformers with all texts sorted by length before they are batched. Only who has all texts
-  at hand can do that.
+* ours_unpadded: ours, which removes the padding before it computes.
+* "transformers, sorted": transformers with all texts sorted by length before they are batched. This is possible only
+  if all texts are known beforehand.
 
-Sides are processes that take turns: a turn is a quarter of the batches, spread over all lengths. The first time that a
-side sees the batches is not counted. The table has the median over the rounds; a ratio is to the best other side with
-the batches as they come, round by round, with the smallest and the largest.
+Sides are processes that take turns: a turn is a quarter of the batches, spread over all lengths. A side's first pass
+over the batches is not counted. The table has the median over the rounds. A ratio is to the fastest other side with
+unsorted batches, round by round, with the smallest and the largest.
 """
 
 import os
@@ -62,7 +62,7 @@ def main() -> None:
 
 
 def measure(sides: RunningSides, config, folder: str, rows: list, rounds: int) -> tuple[dict[str, list[float]], str]:
-    """Returns side -> texts a second in every round, and what to say of the padding."""
+    """Returns side -> texts per second in every round, and a sentence about the padding."""
     os.makedirs(folder)
     write_model(folder, config)
     as_they_come = write_batches(os.path.join(folder, "come"), rows, FLAGS.batch_size)
@@ -104,7 +104,7 @@ def write_batches(folder: str, rows: list, batch_size: int) -> list[str]:
 
 
 def columns_of(paths: list[str]) -> int:
-    """Returns the tokens of all rows of batch files, padding counted."""
+    """Returns the number of tokens in all rows of batch files, with padding."""
     total = 0
     for path in paths:
         with np.load(path) as batch:

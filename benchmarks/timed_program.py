@@ -1,15 +1,15 @@
-"""Runs a program that makes pre-training records, and reports how long it worked. For google_pretraining_data.
+"""Runs a program that makes pre-training records, and reports its working time. Used by google_pretraining_data.
 
   python -m benchmarks.timed_program REPORT google CHECKOUT FLAGS...    create_pretraining_data.py of the checkout
   python -m benchmarks.timed_program REPORT ours MODULES FLAGS...       python -m data_prep.create_pretraining_data
 
-Google's script is run as it is. It was written for TensorFlow 1, of which TensorFlow 2 has kept what it uses: that is
-put in the place of the module `tensorflow` that it imports.
+Google's script is run unmodified. It was written for TensorFlow 1. TensorFlow 2 still has the functions that it uses,
+in `tf.compat.v1`, which replaces the module `tensorflow` that the script imports.
 
-Work begins when everything is imported, and ends before Python takes TensorFlow down, which takes half a second.
+Work begins when everything is imported, and ends before Python unloads TensorFlow, which takes half a second.
 
-Our program imports much only when it needs it. MODULES, a JSON file, names what it imports in all (written by the first
-run, read by later ones), so that both programs have everything imported when their work begins.
+Our program imports many modules only when it needs them. MODULES is a JSON file with all modules that it imports. The
+first run writes the file, later runs read it. So both programs have imported everything when their work begins.
 """
 
 import contextlib
@@ -39,7 +39,7 @@ def main() -> None:
 
 
 def _cpu_seconds() -> float:
-    """Processor time of this process and of those that it started and that have ended."""
+    """Returns the processor time of this process and of its finished child processes."""
     children = resource.getrusage(resource.RUSAGE_CHILDREN)
     return time.process_time() + children.ru_utime + children.ru_stime
 
@@ -62,7 +62,7 @@ def _prepare_ours(modules_file: str):
         with open(modules_file, encoding="utf-8") as file:
             modules = json.load(file)
     for name in modules:
-        # Some were made by hand, or have another name than their file.
+        # Some modules were created at run time, or have another name than their file.
         with contextlib.suppress(Exception):
             importlib.import_module(name)
     return importlib.import_module("data_prep.create_pretraining_data").command

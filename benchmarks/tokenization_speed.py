@@ -2,7 +2,7 @@
 
     taskset -c 0 python -m benchmarks.tokenization_speed DATA_FOLDER
 
-Printed are MB/s, and the share of the bytes that take the exact path.
+Prints MB/s and the share of the bytes that take the exact path.
 """
 
 import os
@@ -96,7 +96,7 @@ def _time_in_python(name: str, function, texts: list) -> None:
 
 
 def _now() -> np.ndarray:
-    """Seconds by the clock, and of this process on its core: the second ignores what else the machine does."""
+    """Returns wall-clock seconds and processor seconds; other work on the machine does not change the latter."""
     return np.array([time.perf_counter(), time.process_time()])
 
 

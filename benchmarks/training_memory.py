@@ -2,15 +2,15 @@
 
     python -m benchmarks.training_memory --size=base --shapes=8x128,2x512
 
-The step and the sides are those of `training_speed`. "recomputed" behind a name is gradient checkpointing: of every
-layer only what goes into it is kept, and the layer is computed again in the backward pass
+The step and the sides are those of `training_speed`. "recomputed" after a name means gradient checkpointing: only the
+input of every layer is kept, and the layer is computed again in the backward pass
 (`compile(gradient_checkpointing=True)`, and `gradient_checkpointing_enable()` of transformers).
 
-Every side is a process of its own, one after the other, since all together would not fit; it makes a step, which
-compiles, then --steps steps that are timed. This goes round --turns times, and the smallest peak and the median time
-are given. The peak is the largest resident set that the process has had, libraries included (VmHWM, Linux only);
-"before the first step" is what it had then: libraries, weights and, on our side, Adam's two moments, which torch makes
-in the first step.
+Every side is a process of its own. The processes run one after the other, because all together would not fit into
+memory. Each makes a first step, which compiles, then --steps timed steps. This is repeated --turns times; the table has
+the smallest peak and the median time. The peak is the largest resident set of the process, with libraries (VmHWM, Linux
+only). "Before the first step" is its value at that time: libraries, weights and, on our side, Adam's two moments, which
+torch creates in the first step.
 """
 
 import json
@@ -85,7 +85,7 @@ def shape_of(text: str) -> tuple[int, int]:
 
 
 def measure(config, rows: int, length: int, name: str) -> tuple[str, dict[str, float]]:
-    """Returns what a side is, and its `before` and `peak`, bytes, and `seconds` of a step."""
+    """Returns a description of a side, its memory `before` and `peak` in bytes, and the `seconds` of a step."""
     module, environment, xla, checkpointing = MEMORY_SIDES[name]
     arguments = {"config": json.dumps(config.to_dict()), "batch_size": rows, "length": length, "steps": FLAGS.steps}
     arguments |= {"predictions": num_predictions(length), "xla": xla, "gradient_checkpointing": checkpointing}
@@ -116,7 +116,7 @@ def resident(pid: int, key: str) -> int:
 
 
 def best_of(runs: list[dict[str, float]]) -> dict[str, float]:
-    """The smallest memory and the median time of several runs."""
+    """Returns the smallest memory and the median time of several runs."""
     smallest = {key: min(run[key] for run in runs) for key in ("before", "peak")}
     return smallest | {"seconds": statistics.median(run["seconds"] for run in runs)}
 

@@ -3,16 +3,16 @@
     python -m benchmarks.training_speed --size=minilm --lengths=128,512
 
 The step: masked LM and next sentence on a random batch of full rows in float32, dropout 0.1, gradients clipped by their
-norm, AdamW, on all cores. Every side is what its user gets:
+norm, AdamW, on all cores. Every side runs the code that its users run:
 
 * ours: the function that `fit` runs for a batch of `BertPretrainer`.
-* keras_hub: the same of `BertMaskedLM`, which has no next-sentence head, and so a little less to do.
+* keras_hub: the same function of `BertMaskedLM`, which has no next-sentence head and so computes a little less.
 * transformers: `BertForPreTraining` on torch with its own loss, which scores the vocabulary at every token.
-* "XLA" behind a name: Keras' jit_compile=True, which is the default of `keras.Model.compile`.
+* "XLA" after a name: Keras' jit_compile=True, which is the default of `keras.Model.compile`.
 
 Sides are processes that take turns of --steps steps; the first turn is not counted. A cell has the milliseconds of a
-step, the median over the turns; a ratio is of a side's time to ours without XLA, turn by turn: median, smallest and
-largest. Memory is the largest resident set that the process had, libraries included.
+step, the median over the turns. A ratio is a side's time to ours without XLA, turn by turn: median, smallest and
+largest. Memory is the largest resident set of the process, with libraries.
 """
 
 import contextlib
@@ -115,7 +115,7 @@ def measure(config, length: int, names, turns: int, versions: dict, left_out: di
 
 
 def peak_memory(pid: int) -> int:
-    """Returns the largest resident set that a process has had, in bytes; 0 where the system does not say."""
+    """Returns the largest resident set of a process so far, in bytes; 0 if the system does not report it."""
     try:
         with open(f"/proc/{pid}/status", encoding="utf-8") as file:
             return next(int(line.split()[1]) * 1024 for line in file if line.startswith("VmHWM:"))
@@ -124,7 +124,7 @@ def peak_memory(pid: int) -> int:
 
 
 def table(size: str, rows: int, length: int, measured: dict[str, tuple]) -> list[str]:
-    """Returns the lines of the table of one length; `measured` is what `measure` returned."""
+    """Returns the lines of the table of one length; `measured` is the result of `measure`."""
     lines = []
     for name, (seconds, memory) in measured.items():
         step = statistics.median(seconds)

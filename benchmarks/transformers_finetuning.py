@@ -5,7 +5,7 @@ Runs with any Python that has torch and transformers; it imports neither TensorF
     python -m benchmarks.transformers_finetuning --model FOLDER --data FOLDER --task MRPC --seed 1 --output mrpc-1.json
 
 The recipe is that of transformers' own Trainer with `group_by_length`: AdamW (fused), no decay for biases and layer
-norms, linear warm-up and decay, gradients clipped by their norm, batches of like length padded to their longest.
+norms, linear warm-up and decay, gradients clipped by their norm, batches of similar length padded to the longest row.
 """
 
 import argparse
@@ -23,7 +23,7 @@ import transformers
 from benchmarks import finetuning_examples as examples
 from benchmarks.finetuning_examples import RECIPES, Recipe
 
-# Both sides sort within so many batches; transformers' LengthGroupedSampler does.
+# Both sides sort within this many batches, as transformers' LengthGroupedSampler does.
 MEGA_BATCHES = 50
 IGNORED_LABEL = -100
 PREDICTION_BATCH = 64
@@ -45,7 +45,7 @@ def length_grouped_batches(lengths, batch_size: int, generator: np.random.Genera
 class Rows:
     """Encoded rows: lists of ids and segments; `labels` holds whole columns, or "labels" of one id per token.
 
-    `group` rows behind each other are one example of multiple choice.
+    `group` consecutive rows are one example of multiple choice.
     """
 
     def __init__(self, ids, segments, labels, token_labels=None, group=1):
@@ -97,10 +97,10 @@ def encode_choices(tokenizer, prompts, choices, labels, max_seq_length) -> Rows:
 
 
 def encode_words(tokenizer, words, tag_ids, max_seq_length) -> tuple[Rows, list[tuple[int, int]]]:
-    """Cuts long sentences between words; the label stands at a word's first piece.
+    """Cuts long sentences between words; a word's first piece has the label.
 
     Returns:
-        The rows, and for each row the sentence and the place of its first word.
+        The rows, and for each row the sentence and the index of its first word.
     """
     room = max_seq_length - 2
     ids, labels, origins = [], [], []
@@ -130,9 +130,9 @@ def encode_questions(tokenizer, questions, max_seq_length) -> tuple[Rows, list[d
     """Cuts contexts into overlapping windows as google-research/bert's run_squad.py does.
 
     Returns:
-        The rows with `start_positions` and `end_positions` ([CLS] where the answer is not in the window), and of each
-        window `question` (its number), `offsets` (pieces, 2) of its context pieces in characters, `first` (where they
-        begin in the row) and `is_best`, whether a piece has its maximal context here.
+        The rows with `start_positions` and `end_positions` ([CLS] if the answer is not in the window), and for each
+        window `question` (its number), `offsets` (pieces, 2) of its context pieces in characters, `first` (the column
+        of the first piece) and `is_best` (whether a piece has its maximal context in this window).
     """
     all_queries = tokenizer([question["question"] for question in questions], add_special_tokens=False)["input_ids"]
     contexts = tokenizer([question["context"] for question in questions], add_special_tokens=False).encodings
@@ -164,7 +164,7 @@ def encode_questions(tokenizer, questions, max_seq_length) -> tuple[Rows, list[d
 
 
 def _best_windows(spans, num_pieces):
-    """Returns for each piece the window in which the smaller of its two contexts is the largest."""
+    """Returns for each piece the window that maximises the smaller of its left and right context."""
     piece = np.arange(num_pieces)
     scores = [
         np.where(
@@ -179,7 +179,7 @@ def best_answers(questions, windows, starts, ends) -> dict[str, str]:
     """Returns the answer text of each question id from the logits of the windows' rows."""
     best = {}
     for window, start_logits, end_logits in zip(windows, starts, ends, strict=True):
-        # Positions over the whole row, as run_squad.py takes them, then those that are legal.
+        # The best positions of the whole row, as in run_squad.py, are reduced to the legal ones afterwards.
         first, stop = window["first"], window["first"] + len(window["offsets"])
         for start in np.argsort(-start_logits, kind="stable")[: examples.N_BEST_SIZE]:
             if not first <= start < stop or not window["is_best"][start - first]:
@@ -286,7 +286,7 @@ def outputs_of(model, rows: Rows, name: str = "logits") -> list[np.ndarray]:
 
 
 def training_rows(arguments, recipe, tokenizer):
-    """Returns a new model, the rows that it is trained on, and the labels of tagging."""
+    """Returns a new model, its training rows, and the labels of tagging."""
     labels = None
     if arguments.task == "WNUT-17":
         words, tags = examples.read_tagged_sentences(arguments.data, "train")
@@ -309,7 +309,7 @@ def training_rows(arguments, recipe, tokenizer):
 
 
 def predictions(model, labels, arguments, recipe, tokenizer) -> dict:
-    """Returns what the model says about the held-out data, split -> numbers, tags or texts."""
+    """Returns the model's predictions for the held-out data: split -> numbers, tags or texts."""
     if arguments.task == "WNUT-17":
         return {split: predicted_tags(model, labels, split, arguments, recipe, tokenizer) for split in ("dev", "test")}
     if arguments.task == "SQuAD":
@@ -338,7 +338,7 @@ def predicted_tags(model, labels, split, arguments, recipe, tokenizer) -> list[l
 
 
 def train_on_request(model, rows: Rows, recipe: Recipe, steps: int, precision: str) -> None:
-    """For each line on standard input takes so many steps, and writes a line of JSON with their time and tokens."""
+    """Reads a number of steps from each line of input, takes these steps, and writes their time and tokens as JSON."""
     batches = length_grouped_batches(rows.lengths, recipe.batch_size, np.random.default_rng([1, 0]))
     trainer = Trainer(model, len(batches), precision)
     for number, _ in enumerate(sys.stdin):

@@ -1,4 +1,4 @@
-"""The sides of a measurement as processes that take turns: one works, the other waits for its next line of input."""
+"""Runs the sides of a measurement as processes that take turns: one works, the others wait for a line of input."""
 
 import contextlib
 import json
@@ -19,7 +19,7 @@ def start_worker(
     """Starts `python -m module --name=value ...`; `environment` is added to this process' own.
 
     Raises:
-        InputError: there is no such program.
+        InputError: the program does not exist.
     """
     try:
         return subprocess.Popen(
@@ -35,7 +35,7 @@ def start_worker(
 
 
 def take_turn(worker: subprocess.Popen, request: str = "") -> dict:
-    """Sends a worker one line, and returns its report. What else libraries print is passed over.
+    """Sends a worker one line, and returns its report. Other output, such as that of libraries, is skipped.
 
     Raises:
         InputError: the worker ended.
@@ -52,5 +52,5 @@ def take_turn(worker: subprocess.Popen, request: str = "") -> dict:
 def end_workers(workers: list[subprocess.Popen]) -> None:
     for worker in workers:
         worker.kill()
-        with contextlib.suppress(BrokenPipeError):  # of a request that it never read
+        with contextlib.suppress(BrokenPipeError):  # the request that the worker never read
             worker.communicate()

@@ -1,16 +1,16 @@
 #!/usr/bin/env bash
-# The whole story on real text, in one file:
+# Every stage on real text, in one file:
 #   raw text -> vocabulary -> records -> BERT -> classifier -> SavedModel -> an answer
 #
 #   bash run_scripts/quickstart.sh [OUTPUT_FOLDER [INPUT]]                         in a clone
 #   keras-bert-quickstart [--output_dir=OUTPUT_FOLDER] [--input_file=INPUT]        where the package is installed
 #
-# The text is the documentation of the Python packages on this machine. INPUT (a file, folder, glob or tfds:NAME) is
-# read instead for the vocabulary and the pre-training; what the classifier learns stays the same.
+# The text is the documentation of the Python packages on this machine. With INPUT (a file, folder, glob or tfds:NAME), the
+# vocabulary and the pre-training use that text instead; the classifier's data stays the same.
 #
-# The numbers below fit six minutes on two cores, so they get much out of little training: a small vocabulary, twice the
-# usual share of masked words, no dropout, a high rate. A real model has more layers, longer sequences, a hundred times
-# the steps, and needs none of that.
+# The settings below are chosen for six minutes of training on two cores: a small vocabulary, twice the usual share of
+# masked words, no dropout, a high learning rate. A real model has more layers, longer sequences, a hundred times the
+# steps, and the usual settings.
 set -euo pipefail
 
 OUTPUT=${1:-quickstart}
@@ -30,11 +30,12 @@ if [ -e "$OUTPUT" ]; then
   exit 1
 fi
 project=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
-# Only a clone goes onto the path. Installed from a wheel, the folder above is site-packages, which Python knows.
+# Only a clone is added to the path. If the package is installed from a wheel, the folder above is site-packages, which
+# is on the path already.
 if [ -f "$project/setup.py" ]; then
   export PYTHONPATH="$project${PYTHONPATH:+:$PYTHONPATH}"
 fi
-# keras-bert-quickstart names its own Python. Otherwise the first on the path runs every stage.
+# keras-bert-quickstart sets KERAS_BERT_PYTHON to its own Python. Otherwise the first Python on the path runs every stage.
 python() { command "${KERAS_BERT_PYTHON:-python}" "$@"; }
 stage() { printf '\n=== %d:%02d  %s\n' $((SECONDS / 60)) $((SECONDS % 60)) "$*"; }
 

@@ -1,1 +1,1 @@
-"""The sides of the speed benchmarks: each a process in the environment of its engine. They share NumPy and no more."""
+"""The sides of the speed benchmarks: each is a process in the environment of its engine. They share only NumPy."""

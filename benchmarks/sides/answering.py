@@ -1,12 +1,12 @@
-"""How a side of the forward benchmarks talks: a line of JSON in, a line of JSON out. Needs NumPy only.
+"""The protocol of a side of the forward benchmarks: a line of JSON in, a line of JSON out. Needs NumPy only.
 
 Requests, each an object with one of these keys:
 
-* `load`: a folder of a model. The side makes ready to run it, and says what it is: `{"side": "torch 2.13.0"}`.
-* `outputs`: batch files. The vectors that it makes of the last of them are written to `to`.
-* `time`: batch files, run one after the other. Not counted are runs of all of them that begin within the first
-  `settle` seconds, the first run at least; then runs are counted until `seconds` have passed, one at least. It reports
-  the `seconds` of one run of all, a mean. With `sweeps` there are so many counted runs, and no others.
+* `load`: a model folder. The side loads it and names its engine: `{"side": "torch 2.13.0"}`.
+* `outputs`: batch files. The side writes its vectors of the last one to `to`.
+* `time`: batch files. One run computes all of them, one after the other. Runs that begin within the first `settle`
+  seconds are not counted, at least one; then runs are counted until `seconds` have passed, at least one. The report has
+  the mean `seconds` of a run. With `sweeps`, exactly this many runs are made, and all are counted.
 
 A batch file is an .npz of int32 `[B, S]` with our names: input_ids, input_mask, segment_ids.
 """
@@ -22,10 +22,10 @@ NAMES = ("input_ids", "input_mask", "segment_ids")
 
 
 class Encoder:
-    """One engine's way of running a BERT encoder: what `answer` asks of a side."""
+    """The interface of a side: how one engine runs a BERT encoder."""
 
     def load(self, folder: str) -> str:
-        """Makes ready to run the model of a folder in the Hugging Face format, and says which engine it is."""
+        """Loads the model of a folder in the Hugging Face format, and returns the name of the engine."""
         raise NotImplementedError
 
     def prepare(self, batch: dict[str, np.ndarray]):
@@ -33,17 +33,17 @@ class Encoder:
         raise NotImplementedError
 
     def run(self, prepared):
-        """Computes the last layer's vectors of a prepared batch, and returns when they are there."""
+        """Computes the last layer's vectors of a prepared batch, and returns when they are finished."""
         raise NotImplementedError
 
     def to_numpy(self, outputs, batch: dict[str, np.ndarray]) -> np.ndarray:
-        """Returns what `run` returned as float32 `[B, S, H]`."""
+        """Converts the result of `run` to float32 `[B, S, H]`."""
         return np.asarray(outputs)
 
 
 def answer(encoder: Encoder) -> None:
     """Answers requests until standard input ends."""
-    # Libraries write to standard output when they like: what they write goes to standard error instead.
+    # Libraries may write to standard output at any time; their output is redirected to standard error.
     replies = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     batches, prepared = {}, {}

@@ -1,4 +1,4 @@
-"""Writes the encoder of a folder as an ONNX file with any number of rows and columns: torch's own exporter.
+"""Writes the encoder of a folder as an ONNX file with torch's exporter, for any number of rows and columns.
 
 python -m benchmarks.sides.export_onnx FOLDER
 """
@@ -24,7 +24,7 @@ class LastLayer(torch.nn.Module):
 
 def export(folder: str) -> None:
     encoder = transformers.BertModel.from_pretrained(folder, attn_implementation="sdpa", add_pooling_layer=False)
-    # Three tensors: the exporter takes one that is given thrice for one input.
+    # Three separate tensors: if one tensor is passed three times, the exporter makes one input of it.
     example = tuple(torch.ones((2, 8), dtype=torch.int64) for _ in INPUTS)
     axes = {0: torch.export.Dim("batch"), 1: torch.export.Dim("length", max=512)}
     torch.onnx.export(

@@ -1,10 +1,10 @@
-"""KerasHub's encoder with random weights, in the shape that one of our configs says."""
+"""Builds KerasHub's encoder with random weights, in the shape of one of our configs."""
 
 from collections.abc import Mapping
 
 
 def backbone_of(config: Mapping, dropout: float):
-    """Returns a `BertBackbone`; `config` is what `BertConfig.to_dict` returned."""
+    """Returns a `BertBackbone`; `config` is a result of `BertConfig.to_dict`."""
     import keras_hub
 
     return keras_hub.models.BertBackbone(

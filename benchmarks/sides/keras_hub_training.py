@@ -1,6 +1,6 @@
 """The side `keras_hub` of `training_speed`: the function that `fit` runs for a batch of a `BertMaskedLM`.
 
-It scores the masked tokens only, as ours, and has no next-sentence head. Keras' AdamW clips by the norm of all
+Like ours it scores the masked tokens only; it has no next-sentence head. Keras' AdamW clips by the norm of all
 gradients and leaves biases and layer norms out of the decay.
 """
 

@@ -1,10 +1,10 @@
-"""The model as an ONNX file: where it lies, and what its inputs are called. Needs NumPy only."""
+"""The path of the model's ONNX file and the names of its inputs. Needs NumPy only."""
 
 import os
 
 import numpy as np
 
-# Our names -> those of the file, which are those of transformers.
+# Our names -> the names in the file, which are those of transformers.
 INPUTS = {"input_ids": "input_ids", "input_mask": "attention_mask", "segment_ids": "token_type_ids"}
 
 

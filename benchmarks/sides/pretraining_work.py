@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-FIRST_WORD = 5  # smaller ids are those of [PAD], [UNK], [CLS], [SEP], [MASK]
+FIRST_WORD = 5  # smaller ids are [PAD], [UNK], [CLS], [SEP] and [MASK]
 MASKED_SHARE = 0.15
 
 
@@ -54,12 +54,12 @@ def answer_requests(
 ) -> None:
     """Answers each line of standard input with a line of JSON.
 
-    To the name of a job: the `seconds` that it took to do it `steps` times; to an empty line: `about`.
+    The name of a job is answered with the `seconds` of running it `steps` times, an empty line with `about`.
 
     Args:
-        about: what this side is, and where it runs.
-        jobs: each starts one step and returns what is to be waited for.
-        wait: returns when this has been computed, and so what was started before: a device keeps the order.
+        about: a description of this side and its device.
+        jobs: name -> a function that starts one step and returns its result, which may still be computed.
+        wait: returns when a result is computed. Earlier steps are then finished too, because a device keeps the order.
     """
     for line in sys.stdin:
         report = about

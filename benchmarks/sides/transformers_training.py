@@ -1,6 +1,6 @@
 """The side `transformers` of `training_speed`: `BertForPreTraining` on torch in float32, with its own loss.
 
-Of another family it is the masked LM.
+For other families than BERT it is the masked LM.
 
 Its masked-LM loss scores the vocabulary at every token. Gradients are clipped by their norm; AdamW is torch's, without
 decay for biases and layer norms.
