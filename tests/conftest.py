@@ -1,4 +1,4 @@
-"""What all tests share: the real data, and a quiet TensorFlow."""
+"""Shared by all tests: fixtures for the real data and for commands, and a quiet TensorFlow."""
 
 import io
 import multiprocessing
@@ -29,7 +29,7 @@ def shared_data():
 
 @pytest.fixture
 def run_here(monkeypatch, capsys):
-    """Runs a command in this process: (module, *arguments, input=b"") -> exit code, what it printed."""
+    """Runs a command in this process: (module, *arguments, input=b"") -> exit code, its output."""
     from absl import flags
 
     def run(module, *arguments, input=b""):

@@ -3,7 +3,7 @@
     python tests/distributed_runs.py --setting=clipped --output=FOLDER one parts4 mirrored2
 
 A layout is `one` (device), `partsN` (gradient accumulation), `mirroredN`, `mirroredN_partsM`, or `workers` (one of
-several processes; TF_CONFIG says which). Logical devices of one CPU stand for several: sums are the same on them.
+several processes; TF_CONFIG says which). Logical devices of one CPU replace several devices: sums are the same.
 """
 
 import argparse
@@ -103,7 +103,7 @@ def frozen_pretrainer():
 
 
 class RegularisedTagger(TokenClassifier):
-    """Adds losses that depend on the weights only: a regulariser, and `add_loss`."""
+    """Has losses that depend on the weights only: a regulariser, and `add_loss`."""
 
     def __init__(self, config, **arguments):
         super().__init__(config, **arguments)
@@ -224,7 +224,7 @@ def write(path: pathlib.Path, result: dict) -> None:
 
 
 def printed_by(file: str) -> str:
-    """Runs a program of Python and returns what it prints."""
+    """Runs a Python program and returns its output."""
     with contextlib.redirect_stdout(io.StringIO()) as printed:
         runpy.run_path(file)
     return printed.getvalue()

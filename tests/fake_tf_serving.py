@@ -1,7 +1,7 @@
 """A small fake of TF Serving for tests of clients: REST and gRPC, one toy model, and faults on demand.
 
-The model "toy" has the versions 2 and 3, and 3 has the label "stable". It finds texts of more than four bytes long:
-with n bytes, "long" has the probability n / (n + 4).
+The model "toy" has the versions 2 and 3, and 3 has the label "stable". It classifies texts of more than four bytes as
+"long": with n bytes, "long" has the probability n / (n + 4).
 """
 
 import base64
@@ -140,7 +140,7 @@ class FakeTfServing:
         self.misbehaviour.extend(kinds)
 
     def forget(self) -> None:
-        """Forgets what came and what was to be done wrong, for the next test."""
+        """Clears the recorded requests and the planned faults, for the next test."""
         for kept in (self.requests, self.misbehaviour, self.grpc_misbehaviour):
             kept.clear()
 
@@ -268,7 +268,7 @@ def _json(name: str, value):
     if isinstance(value, list):
         return [_json(name, item) for item in value]
     if isinstance(value, bytes):
-        # TF Serving writes strings as they are, be they UTF-8 or not.
+        # TF Serving writes strings unchanged, also if they are not UTF-8.
         return (
             {"b64": base64.b64encode(value).decode()}
             if name.endswith("_bytes")

@@ -1,6 +1,6 @@
-"""The windows and answers of google-research/bert `run_squad.py`, written straight down from its description.
+"""The windows and answers of google-research/bert `run_squad.py`, reimplemented from its description.
 
-An oracle with loops over words and tokens, on the oracle of the tokenizer. It shares nothing with keras_bert.
+A reference with loops over words and tokens, based on google_tokenizer.py. It shares no code with keras_bert.
 """
 
 import dataclasses
@@ -13,7 +13,7 @@ _BLANKS = " \t\r\n\u202f"
 
 @dataclasses.dataclass
 class Window:
-    """One row: its tokens, the columns of the answer, and which columns score their token."""
+    """One row: its tokens, the columns of the answer, and the columns whose token has its maximal context here."""
 
     tokens: list[str]
     start: int

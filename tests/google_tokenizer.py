@@ -1,6 +1,6 @@
-"""Google's tokenizer once more, written straight down from its description on Python's own `unicodedata`.
+"""Google's tokenizer, reimplemented from its description with Python's own `unicodedata`.
 
-An oracle for Python 3.11, whose `unicodedata` is Unicode 14.0 like our table. It shares nothing with keras_bert.
+A reference for Python 3.11, whose `unicodedata` is Unicode 14.0 like our table. It shares no code with keras_bert.
 """
 
 import unicodedata

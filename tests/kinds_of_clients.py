@@ -9,7 +9,7 @@ KINDS = ["rest", "grpc", "async rest", "async grpc"]
 
 
 class Waiting:
-    """An async client that is used as the others are: every call runs in an event loop of its own thread."""
+    """Gives an async client the blocking interface: every call runs in an event loop of its own thread."""
 
     def __init__(self, kind, *arguments, **options):
         self._loop = asyncio.new_event_loop()

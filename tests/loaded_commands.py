@@ -1,8 +1,8 @@
 """Starts commands as `python -m` does, but in processes that have TensorFlow and Keras loaded from the start.
 
-Loading them takes longer than most commands in tests. So one process loads them and does nothing else, and forks for
-each command (the start method "forkserver" of multiprocessing). That commands start in a fresh process is tested by
-tests/test_packaging.py for each of them, and that they work there by tests/end_to_end/test_quickstart.py for some.
+Loading them takes longer than most commands in tests. So one process only loads them, and forks for each command (the
+start method "forkserver" of multiprocessing). tests/test_packaging.py tests that every command starts in a fresh
+process; tests/end_to_end/test_quickstart.py tests that some commands work there.
 """
 
 import multiprocessing
@@ -19,7 +19,7 @@ _context.set_forkserver_preload(["tensorflow", "keras"])
 
 
 class Command:
-    """A running command: as much of `subprocess.Popen` as tests need."""
+    """A running command, with the part of the interface of `subprocess.Popen` that tests need."""
 
     def __init__(self, module: str, *arguments):
         self.args = [module, *map(str, arguments)]

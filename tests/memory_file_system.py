@@ -9,7 +9,7 @@ FILES: dict[str, bytes] = {}
 
 
 class Writer(io.BytesIO):
-    """A file that is there when it is closed."""
+    """A file that appears when it is closed."""
 
     def __init__(self, path):
         super().__init__()
@@ -22,7 +22,7 @@ class Writer(io.BytesIO):
 
 
 class MemoryFileSystem(FileSystem):
-    """Like HDFS, it replaces no file."""
+    """Files in memory. Like HDFS, it never replaces a file."""
 
     @classmethod
     def scheme(cls):

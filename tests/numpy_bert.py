@@ -1,7 +1,7 @@
 """A reference implementation of BERT's forward pass, written in NumPy and float64 from the two papers.
 
-It shares nothing with keras_bert but the names of the weights. Every packed sequence is cut out of its row and computed
-by itself, one head at a time, so it needs no masks.
+It shares only the names of the weights with keras_bert. Every packed sequence is cut out of its row and computed alone,
+one head at a time, so no masks are needed.
 
 References: Devlin et al., 2018 (the model, its embeddings and heads); Vaswani et al., 2017, section 3 (a layer).
 """
@@ -73,7 +73,7 @@ class NumpyBert:
     def rows(self, input_ids, input_mask, segment_ids):
         """int `[B, S]` each -> `hidden_states` `[L + 1, B, S, H]` and `attentions` `[L, B, N, S, S]`.
 
-        Both are NaN where nothing is defined: at padding, and between sequences, whose attention is 0.
+        Both are NaN at padding. Attention between two sequences is 0.
         """
         batch, length = input_ids.shape
         layers, heads = self.config.num_hidden_layers, self.config.num_attention_heads
@@ -124,7 +124,7 @@ def weights_by_name(model):
 
 
 def scatter_weights(model, seed=0, spread=0.2):
-    """Sets all weights to random numbers that are far from their start: biases and LayerNorms act too."""
+    """Sets all weights to random numbers far from their initial values, so biases and LayerNorms have an effect."""
     generator = np.random.default_rng(seed)
     for weight in model.weights:
         centre = 1.0 if weight.path.endswith("gamma") else 0.0

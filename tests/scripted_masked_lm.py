@@ -9,8 +9,7 @@ from keras_bert.tokenization.vocabulary import Vocabulary
 class ScriptedMaskedLM:
     """Args: `words`, the vocabulary beside the special tokens; `say`, (tokens of a row, place) -> {word: probability}.
 
-    The rest of the probability is spread evenly over all tokens. `rows_seen` has the rows that the model was called
-    with.
+    The rest of the probability is spread evenly over all tokens. `rows_seen` collects the rows of all calls.
     """
 
     masked_lm_head = None
@@ -27,7 +26,7 @@ class ScriptedMaskedLM:
         self.rows_seen = []
 
     def warn_if_untrained(self, parts):
-        """It has nothing to train."""
+        """Never warns: the model has nothing to train."""
 
     def predict_on_batch(self, batch):
         size = len(self.vocabulary)

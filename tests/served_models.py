@@ -1,6 +1,6 @@
 """Tiny exported models of every kind, and questions for all their signatures, for tests in several runtimes.
 
-Questions are plain lists of numbers and strings, so that they travel as JSON; bytes that are no UTF-8 are surrogates.
+Questions are plain lists of numbers and strings, so that they can be sent as JSON; invalid UTF-8 becomes surrogates.
 """
 
 import dataclasses
@@ -30,7 +30,7 @@ VOCABULARY = Vocabulary(
     ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *LETTERS, *(f"##{letter}" for letter in LETTERS)]
     + ["the", "of", "and", "##ing", "##ed", "##er", "##tion", "fox", "中", "文", "и", "##и", "м", *".,:;!?()[]'\"-/@#"]
 )
-# Large starting weights make answers that differ from text to text.
+# With large initial weights, answers differ from text to text.
 CONFIG = BertConfig(
     vocab_size=len(VOCABULARY),
     hidden_size=16,
@@ -127,7 +127,7 @@ def as_bytes(text: str) -> bytes:
 
 
 def questions() -> list[Question]:
-    """Questions for every signature of every model, empty batches among them."""
+    """Questions for every signature of every model, including empty batches."""
     texts = {"text": [*TEXTS, "\udcff the \udcc3 fox"]}
     rows = {"input_ids": [[2, 5, 40, 45, 3], [2, 80, 4, 3, 2]], "lengths": [5, 4]}
     pair_rows = {**rows, "segment_ids": [[0, 0, 0, 1, 1], [0, 0, 1, 1, 0]]}

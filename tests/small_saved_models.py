@@ -88,7 +88,7 @@ def _slow(steps):
 
 
 class HttpClient:
-    """Asks a server; the answer is (status, parsed body)."""
+    """Sends requests to a server; returns (status, parsed body)."""
 
     def __init__(self, port: int, model: str = MODEL, timeout: float = 30):
         self.port, self.path = port, f"/v1/models/{model}"

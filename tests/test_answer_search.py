@@ -48,7 +48,7 @@ def drawn_examples(seed, number):
 WINDOWS = [WindowOptions(16, 4, 5), WindowOptions(12, 1, 3), WindowOptions(40, 128, 6), WindowOptions(24, 7, 64 - 44)]
 
 
-# If the last window has a hundred tokens less than the one before, that outweighs a position closer to its middle.
+# In the rule for the best window, a hundred tokens less in a window outweigh a position closer to its middle.
 @pytest.mark.parametrize("window_options", [*WINDOWS, WindowOptions(301, 128, 6)])
 def test_windows_are_those_of_python(tokenizer, window_options):
     questions, contexts = drawn_examples(1, 20)

@@ -1,4 +1,4 @@
-"""Answers from logits equal those of Google's algorithm, written with loops, and cases that can be checked by hand."""
+"""Answers from logits equal those of Google's algorithm, reimplemented with loops, and cases checked by hand."""
 
 import math
 
@@ -33,7 +33,7 @@ FEW = AnswerOptions(3, 3)
 def loop_answers(context, offsets, windows, options):
     """Returns (text, start logit, end logit) of the n-best of one question, the odds of no answer, and the answer.
 
-    Written from the description of `write_predictions`, with loops over windows, starts and ends.
+    Reimplements `write_predictions` from its description, with loops over windows, starts and ends.
 
     Args:
         offsets: (start, end) characters of each context token.
@@ -105,7 +105,7 @@ def test_answers_are_those_of_googles_algorithm(null_threshold, n_best_size):
         ]
         offsets = list(zip(*windows.offsets(number), strict=True))
         expected = loop_answers(contexts[number], offsets, shown, options)
-        if expected is None:  # Google's has no answer at all
+        if expected is None:  # Google's code returns no answer at all
             continue
         nbest, odds, text = expected
         num_compared += 1
@@ -119,7 +119,7 @@ def test_answers_are_those_of_googles_algorithm(null_threshold, n_best_size):
 
 
 def answer_of(context, peaks, options=FEW, length=12):
-    """Returns the answer to the question "q" where the logits are 0 except for `peaks`: column -> (start, end)."""
+    """Returns the answer to the question "q" if all logits are 0 except `peaks`: column -> (start, end)."""
     windows = make_windows(["q"], [context], TOKENIZER, WindowOptions(length, 4, 3))
     start_logits, end_logits = np.zeros((2, len(windows.ids)), np.float32)
     for place, (start, end) in peaks.items():
@@ -176,7 +176,7 @@ def test_over_the_threshold_there_is_no_answer():
 
 
 def test_no_answer_speaks_with_its_weakest_window():
-    # Windows of 4 context tokens; the second begins at column 0 of row 8 and sees nothing of an answer.
+    # Windows of 4 context tokens; the second begins at column 0 of row 8 and contains no part of an answer.
     windows = make_windows(["q"], ["a b c d e f"], TOKENIZER, WindowOptions(8, 2, 3))
     assert windows.splits.tolist() == [0, 8, 16]
     logits = np.zeros(16, np.float32)

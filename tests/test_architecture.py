@@ -10,7 +10,7 @@ import pytest
 
 PROJECT = pathlib.Path(__file__).resolve().parent.parent
 
-# A place is a folder or a module directly in keras_bert. It imports from rows above its own only.
+# A place is a folder or a module directly in keras_bert. It imports only from the rows above its own.
 ROWS = [
     ["families", "program"],
     ["accelerate", "config", "tf_serving", "tokenization"],

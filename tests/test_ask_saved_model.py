@@ -1,4 +1,4 @@
-"""Asking an exported model from Python and from the command line."""
+"""An exported model can be asked from Python and from the command line."""
 
 import pathlib
 import subprocess

@@ -1,4 +1,4 @@
-"""The Beam pipeline writes, byte for byte, what the local run writes.
+"""The Beam pipeline writes the same files as the local run, byte for byte.
 
 Apache Beam has an environment of its own; `make test-beam` makes it, and test_beam_pretraining_data.py runs these tests
 there.
@@ -116,7 +116,7 @@ def test_blocks_and_giant_documents_are_cut_as_in_the_local_run(tmp_path, text, 
     "beam_options",
     [
         ["--runner=DirectRunner", "--direct_num_workers=2", "--direct_running_mode=multi_processing"],
-        # As for Flink and Spark, the pipeline passes through Beam's job service.
+        # The pipeline passes through Beam's job service, as on Flink and Spark.
         ["--runner=PortableRunner", "--job_endpoint=embed", "--environment_type=LOOPBACK"],
     ],
     ids=["processes", "job_service"],

@@ -1,4 +1,4 @@
-"""Keeping the best model changes neither pre-training nor, after a kill, its result."""
+"""Keeping the best model does not change pre-training, and a run that is killed and resumed keeps the same model."""
 
 import pytest
 from pretraining_runs import pretrain

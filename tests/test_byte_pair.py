@@ -133,7 +133,7 @@ def test_ids_and_offsets_equal_hugging_face_on_generated_texts(trained, add_pref
         assert ids == ours.encode(text) == encoding.ids
         spans = [trimmed(text, span) for span in encoding.offsets]
         if add_prefix_space and text[:1] not in ("", " ") and ours.tokens[ids[0]] == "Ġ":
-            # The added space came from nothing; tokenizers gives it the first character.
+            # The added space is not in the text; tokenizers gives it the offsets of the first character.
             spans[0] = (0, 0)
         assert list(zip(starts, ends, strict=True)) == spans
     assert graph_differences(ours, texts) == []

@@ -1,4 +1,4 @@
-"""A SavedModel with loops and branches has the same bytes whatever the process did before, and still runs."""
+"""A SavedModel with loops and branches runs, and its bytes do not depend on what the process did before."""
 
 import pathlib
 
@@ -8,7 +8,7 @@ from keras_bert.serving.canonical_graph import make_canonical
 
 
 def export(folder, name):
-    """Writes a module whose loop passes on tensors that it does not change, and some that it does not use."""
+    """Writes a module whose loop receives tensors that it does not change, and some that it does not use."""
     module = tf.Module()
     module.weight = tf.Variable(3.0)
 

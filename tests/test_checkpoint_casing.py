@@ -1,4 +1,4 @@
-"""Whether a checkpoint is cased: what its files say, and what its vocabulary shows."""
+"""The casing of a checkpoint is read from its files or from its vocabulary."""
 
 import json
 

@@ -63,7 +63,7 @@ def test_plain_tensorflow_finds_adams_slots_under_googles_names(trained, tmp_pat
         for slot, expected in slots[id(weight)].items():
             assert expected.any()
             np.testing.assert_array_equal(found[f"{theirs}/adam_{slot}"], expected.T if transposed else expected)
-    # And all of them: those of a weight are where the weight is.
+    # All slots are there, each at the place of its weight.
     by_value = {np.array(weight).tobytes(): slots[id(weight)] for weight in trained.weights if id(weight) in slots}
     for name in weights:
         is_transposed = name == "cls/seq_relationship/output_weights"

@@ -1,11 +1,11 @@
 """Checkpoints of KerasHub and TF Model Garden.
 
-Where these libraries are at hand the files are theirs:
+If these libraries are available, they write the files:
 
     KERAS_BERT_KERAS_HUB=/folder/with/keras_hub          put before the path of this Python
     KERAS_BERT_MODEL_GARDEN_PYTHON=/path/to/python       one that has tf-models-official, which needs Keras 2
 
-Else they are written here, as the libraries write them: the names were taken from files of keras-hub 0.32 and
+Otherwise the tests write the files in the libraries' form: the names were taken from files of keras-hub 0.32 and
 tf-models-official 2.20.
 """
 

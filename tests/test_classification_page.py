@@ -18,7 +18,7 @@ PROJECT = pathlib.Path(__file__).resolve().parent.parent
 PAGE = (PROJECT / "docs" / "classification.md").read_text("utf-8")
 WORDS = ["a", "lovely", "film", "dull", "from", "start", "to", "end", "what", "the", "is", "and"]
 
-# All in one process: TensorFlow loads once. Without graphs, which take longer than a few updates.
+# All in one process, so TensorFlow loads once; and eagerly, because making a graph takes longer than a few updates.
 RUN_ALL = """
 import json, os, sys, warnings
 import tensorflow as tf
@@ -44,7 +44,7 @@ for folder, what in json.loads(sys.argv[1]):
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """The folder in which all scripts and commands of the page have run, each below a folder of its own."""
+    """The folder in which all scripts and commands of the page have run, each in its own subfolder."""
     path = tmp_path_factory.mktemp("page")
     vocabulary = Vocabulary(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS])
     config = BertConfig(

@@ -1,4 +1,4 @@
-"""The report on an evaluation: tables that can be checked by hand, pictures, errors in their order."""
+"""The report on an evaluation: tables checked by hand, pictures, and errors in order."""
 
 import struct
 

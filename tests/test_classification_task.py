@@ -1,4 +1,4 @@
-"""Rows of texts, pairs and choices, and what their labels become."""
+"""Texts, pairs and choices become rows, and their labels become numbers."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The clients get the same from every server of TF Serving's API: our fake one, the development server, and a real one.
+"""The clients get the same answers from all servers: our fake, the development server and a real TensorFlow Serving.
 
 KERAS_BERT_MODEL_SERVER is the path of a tensorflow_model_server; without it the tests on that server are skipped.
 """
@@ -40,7 +40,7 @@ TEXTS = [
 
 @dataclasses.dataclass(frozen=True)
 class ServedClassifier:
-    """The address of a served model: text [B] -> label, probability, labels, probabilities; the version answers."""
+    """The address of a served model: text [B] -> label, probability, labels, probabilities; and its version."""
 
     url: str
     address: str

@@ -72,6 +72,6 @@ def test_adam_warmup_of_keras_bert_has_our_arguments_beside_it():
     numbers = {"lr": 1e-4, "decay_steps": 50, "warmup_steps": 10}
     ours = optimizer_beside("AdamWarmup(decay_steps, warmup_steps, lr=lr)", **numbers)
     assert constants_of(ours) == (0.0, 1e-7, None, True)
-    # keras-bert 0.89, optimizers/warmup_v2.py; after its warm-up, it keeps the peak for one more step.
+    # keras-bert 0.89, optimizers/warmup_v2.py: it keeps the peak for one more step after the warm-up.
     theirs = [1e-4 * step / 10 if step < 10 else 1e-4 * (1 - min(step, 50) / 50) for step in range(60)]
     assert [float(ours._learning_rate(step)) for step in range(60)] == pytest.approx(theirs, rel=1e-5, abs=1e-12)

@@ -1,4 +1,4 @@
-"""The command, and models of the hub."""
+"""The command `convert_checkpoint`, and models of the Hugging Face hub."""
 
 import os
 import sys

@@ -161,7 +161,7 @@ def test_records_have_googles_format_and_targets(tmp_path, text, whole_words):
         length = sum(record["input_mask"])
         num_predicted = int(sum(record["masked_lm_weights"]))
         wanted = min(4, max(1, round(length * 0.2)), length - 3)
-        # Whole words that would exceed the number are left out.
+        # Whole words that would exceed the number of masks are left out.
         assert num_predicted == wanted or (whole_words and num_predicted < wanted)
         positions = record["masked_lm_positions"][:num_predicted]
         assert positions == sorted(set(positions))
@@ -209,7 +209,7 @@ def test_whole_words_are_masked_together(tmp_path, text):
 @pytest.mark.usefixtures("python_tokenizer")
 def test_shards_of_like_documents_get_different_draws(tmp_path):
     corpus = write_corpus(tmp_path / "corpus", [["the quick brown fox", "every good boy"]] * 4, VOCABULARY)
-    # A seed that puts two documents in each shard.
+    # With this seed each shard gets two documents.
     seed = next(seed for seed in range(100) if corpus.shard_of_documents(2, seed).sum() == 2)
     options = PretrainingOptions(random_seed=seed, max_seq_length=16)
     draws = [
@@ -514,7 +514,7 @@ def test_a_full_disk_leaves_no_half_file(tmp_path, text):
     assert (tmp_path / "first").stat().st_size == size
     beside = ["first.manifest.json", "first.unfinished.json", "second.unfinished.json", "text.txt", "vocab.txt"]
     assert sorted(os.listdir(tmp_path)) == ["corpus", "first", *beside]
-    # The same call, once there is space again.
+    # The same call succeeds when there is space again.
     create_pretraining_data(None, vocab_file, output_file=[str(tmp_path / "second")], tokenized_corpus=corpus)
     assert (tmp_path / "second").read_bytes() == (tmp_path / "first").read_bytes()
     assert not (tmp_path / "second.unfinished.json").exists()
@@ -612,7 +612,7 @@ def start(tmp_path, input_file, vocab_file, out):
         stdout=subprocess.DEVNULL,
         text=True,
         start_new_session=True,
-        # Tests in the background of a shell inherit that SIGINT is ignored.
+        # Tests that run in the background of a shell inherit an ignored SIGINT.
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
 
@@ -684,7 +684,7 @@ def test_an_unfinished_folder_is_finished_with_the_same_text_flags_and_vocabular
     create_pretraining_data(
         input_file, vocab_file, output_dir=tmp_path / "out", num_shards=3, tokenized_corpus=tmp_path / "corpus"
     )
-    # As a kill in the middle leaves it.
+    # The folder looks as after a kill in the middle.
     out = tmp_path / "out"
     manifest = json.loads((out / "manifest.json").read_text())
     (out / "unfinished.json").write_text(json.dumps({"request": manifest["request"], "files": manifest["files"][:2]}))

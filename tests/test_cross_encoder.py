@@ -1,4 +1,4 @@
-"""`CrossEncoder`: scores of queries and texts, its losses, rankings, and what is saved and exported."""
+"""`CrossEncoder`: scores of queries and texts, losses, rankings, saved folders and exports."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""The loss of distillation equals values computed by hand, and a student learns its teacher's answers."""
+"""The distillation loss equals values computed by hand, and a student learns its teacher's answers."""
 
 import keras
 import numpy as np

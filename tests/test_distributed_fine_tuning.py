@@ -26,7 +26,7 @@ CONFIG = BertConfig(
     attention_probs_dropout_prob=0.0,
 )
 LAUNCHER = ["-m", "run_scripts.launch_workers", "--num_workers=2", "--seconds_to_stop=20", "--", sys.executable]
-# Two logical devices of one CPU stand for two.
+# Two logical devices of one CPU replace two devices.
 TWO_DEVICES = """
 import runpy, sys
 import tensorflow as tf

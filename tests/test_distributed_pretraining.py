@@ -15,7 +15,7 @@ import tiny_pretraining
 from keras_bert.training.run_folder import RunFolder
 
 NUM_STEPS = 30
-# Only one kill, since all processes have to start again. The Makefile's target kill-proofs makes more.
+# Only one kill, since all processes have to start again. `make kill-proofs` runs more kills.
 NUM_KILLS = int(os.environ.get("KERAS_BERT_KILLS", "2"))
 
 
@@ -54,7 +54,7 @@ def command(files, output, *flags, num_workers=2, **changed):
 
 
 def start(files, output, *flags, **options):
-    """Starts a run, whose process has `log`, the path of what it prints."""
+    """Starts a run; its process gets an attribute `log`, the path of its output."""
     log = output.with_name(f"{output.name}-{time.monotonic_ns()}.log")
     with open(log, "w") as file:  # an unread pipe would block it
         arguments = command(files, output, *flags, **options)

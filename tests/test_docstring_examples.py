@@ -1,4 +1,4 @@
-"""Every `>>>` example of a docstring runs and prints what it says."""
+"""Every `>>>` example of a docstring runs and prints the shown output."""
 
 import doctest
 import importlib

@@ -112,7 +112,7 @@ def test_modules_are_read_without_importing_them(tmp_path, monkeypatch):
 
 
 def test_packages_are_found_wherever_python_would_import_them_from(tmp_path, monkeypatch):
-    (tmp_path / "first" / "fox").mkdir(parents=True)  # Without __init__.py: a real package of this name goes first.
+    (tmp_path / "first" / "fox").mkdir(parents=True)  # Without __init__.py: a real package of this name wins.
     package = tmp_path / "second" / "fox" / "den"
     package.mkdir(parents=True)
     for folder in (package, package.parent):

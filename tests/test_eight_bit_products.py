@@ -1,4 +1,4 @@
-"""Dense layers of 8-bit products against whole numbers, and what an export with them answers."""
+"""Dense layers with 8-bit products equal integer arithmetic, and exports with them give correct answers."""
 
 import json
 import math

@@ -132,7 +132,7 @@ def test_hidden_states_and_attentions_are_there_only_if_asked_for():
 
 
 def test_the_pooled_output_alone_is_the_same_and_so_are_its_gradients():
-    """The last layer then works for [CLS] alone."""
+    """The last layer then computes only [CLS]."""
     import tensorflow as tf
 
     encoder = BertEncoder(small_config(hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0))
@@ -159,7 +159,7 @@ def test_the_pooled_output_alone_of_packed_rows_is_that_of_all_their_sequences()
 
 @pytest.mark.parametrize("cls_positions", [None, [[0, 0], [0, 3], [0, 4]]])
 def test_vectors_at_chosen_columns_are_the_same_and_so_are_their_gradients(cls_positions):
-    """The last layer then works for these and for [CLS] alone."""
+    """The last layer then computes only these columns and [CLS]."""
     import tensorflow as tf
 
     config = small_config(hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)

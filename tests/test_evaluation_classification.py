@@ -1,4 +1,4 @@
-"""The official scores: numbers that can be checked by hand, and those of the libraries that GLUE uses."""
+"""The official scores equal numbers checked by hand, and those of the libraries that GLUE uses."""
 
 import logging
 import math

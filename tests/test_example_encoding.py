@@ -7,7 +7,7 @@ from keras_bert.records.features import Feature, pretraining_features
 
 
 def protobuf_bytes(batch, record, row):
-    """The bytes that protobuf's deterministic writer gives."""
+    """Returns the bytes of protobuf's deterministic writer."""
     example = tf.train.Example()
     for feature in record:
         numbers = batch[feature.name][row].tolist()

@@ -28,7 +28,7 @@ VOCABULARY = Vocabulary(
     ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "quick", "brown", "fox", "##es", "jump", "##ed", "over"]
     + ["lazy", "dog", ".", ","]
 )
-# Large starting weights make answers that differ from text to text.
+# With large initial weights, answers differ from text to text.
 CONFIG = BertConfig(
     vocab_size=len(VOCABULARY),
     hidden_size=32,
@@ -48,8 +48,8 @@ TEXTS = [
     "Ünknown wörds of 字 ﬁ",
 ]
 MASKED_TEXTS = ["the quick brown [MASK] jumped over the [MASK] dog.", "no mask", "[MASK][MASK]foxes,[MASK]", ""]
-# The operations of TensorFlow Text that an export may have: stock TensorFlow Servings link them since 2.12. They do not
-# link all there are: RoundRobinTrim came in 2.20.
+# The operations of TensorFlow Text that an export may have: stock TensorFlow Serving links them since 2.12. It does not
+# link every operation: RoundRobinTrim came in 2.20.
 SERVED_TEXT_OPERATIONS = {"FastBertNormalize", "FastWordpieceTokenizeWithOffsets"}
 
 
@@ -76,7 +76,7 @@ def encoder(config=CONFIG, vocabulary=VOCABULARY):
 
 @pytest.fixture(scope="module", autouse=True)
 def one_tokenizer():
-    """Making the tokenizer is most of the time of an export, and the tests export one vocabulary many times."""
+    """Making the tokenizer takes most of the time of an export, and the tests export one vocabulary many times."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(export, "make_tokenizer", functools.cache(export.make_tokenizer))
         yield
@@ -108,7 +108,7 @@ def ask(exports):
 
 
 def packed(segments, length, vocabulary=VOCABULARY):
-    """One row of ids, mask and segments: Google's rules, written as loops. An empty second segment is none."""
+    """One row of ids, mask and segments by Google's rules, written as loops. An empty second segment counts as none."""
     segments = [list(segment) for number, segment in enumerate(segments) if segment or number == 0]
     while sum(map(len, segments)) > length - 1 - len(segments):
         longest = segments[0] if len(segments) == 1 or len(segments[0]) > len(segments[1]) else segments[1]
@@ -348,8 +348,8 @@ def test_mixed_precision_answers_in_float32(tmp_path):
     np.testing.assert_allclose(answer["probabilities"], predicted(model, features(TEXTS)), atol=1e-2)
 
 
-# What a server has: TensorFlow and the text operations. Prints the operations that are not TensorFlow's own, and the
-# answers of each export.
+# Has only what a server has: TensorFlow and the text operations. It prints the operations that are not TensorFlow's own
+# and the answers of each export.
 SERVER = """
 import glob, importlib.util, json, sys
 

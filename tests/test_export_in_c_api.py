@@ -1,6 +1,6 @@
-"""An exported model in TensorFlow's C API, which has the loader and the session of TensorFlow Serving.
+"""Exported models run in TensorFlow's C API, which has the loader and the session of TensorFlow Serving.
 
-It runs in a process without TensorFlow for Python, with XLA switched off as stock servers have it.
+They run in a process without TensorFlow for Python, with XLA switched off as in stock servers.
 """
 
 import glob
@@ -187,7 +187,7 @@ MODELS = sorted({question.model for question in served_models.questions()})
 
 
 @pytest.mark.parametrize(
-    # `make test` asks one model.
+    # `make test` tests one model.
     "model",
     [pytest.param(name, marks=[] if name == "single" else pytest.mark.slow) for name in MODELS],
 )
@@ -202,7 +202,7 @@ def test_the_c_api_gives_the_answers_of_tensorflow_for_python_with_xla_switched_
     for question, answer in zip(questions, result["answers"], strict=True):
         expected = loaded.signatures[question.signature](**served_models.as_tensors(question.inputs))
         expected = served_models.as_lists({name: value.numpy() for name, value in expected.items()})
-        # bfloat16 rounds to 8 bits, and how rows are summed up differs between the two.
+        # bfloat16 rounds to 8 bits, and the order of sums differs between the two.
         served_models.assert_same(answer, expected, 2e-2 if model == "bfloat16" else 1e-5)
 
 

@@ -1,4 +1,4 @@
-"""Exported models in the TensorFlow of older servers: Pythons that have it are named by environment variables.
+"""Exported models run in the TensorFlow of older servers. Environment variables name Pythons that have it:
 
 KERAS_BERT_TF_2_12_PYTHON    with tensorflow 2.12.1 and tensorflow-text 2.12.1, as TensorFlow Serving 2.12 to 2.19
 KERAS_BERT_TF_2_20_PYTHON    with tensorflow 2.20.0 and tensorflow-text 2.20.0, as TensorFlow Serving 2.20
@@ -49,7 +49,7 @@ print(json.dumps({"version": tf.__version__, "answers": answers}))
 
 
 def with_its_python(version):
-    """A version, skipped before any model is exported where no Python with it is named."""
+    """A version; if no Python with it is named, the test is skipped before any model is exported."""
     variable = f"KERAS_BERT_TF_{version.replace('.', '_')}_PYTHON"
     skip = pytest.mark.skipif(
         not os.environ.get(variable), reason=f"{variable} names no Python with TensorFlow {version}"
@@ -76,5 +76,5 @@ def test_other_versions_of_tensorflow_give_the_same_answers(served, version, pyt
         signature = loaded[question.model].signatures[question.signature]
         expected = signature(**served_models.as_tensors(question.inputs))
         expected = served_models.as_lists({name: value.numpy() for name, value in expected.items()})
-        # In bfloat16 versions differ in where they round.
+        # In bfloat16, versions round at different places.
         served_models.assert_same(answer, expected, 2e-2 if question.model == "bfloat16" else 1e-5)

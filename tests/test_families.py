@@ -54,7 +54,7 @@ def small_config(variant: str) -> BertConfig:
         ("albert-xlarge", 58_724_864),
         ("albert-xxlarge", 222_595_584),
         ("distilbert-base", 66_362_880),
-        # The discriminators less their heads: a dense layer and one output.
+        # The discriminators without their heads (a dense layer and one output).
         ("electra-small", 13_549_057 - (256 * 256 + 256) - (256 + 1)),
         ("electra-base", 109_483_009 - (768 * 768 + 768) - (768 + 1)),
         ("electra-large", 335_142_913 - (1024 * 1024 + 1024) - (1024 + 1)),

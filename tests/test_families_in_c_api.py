@@ -1,4 +1,4 @@
-"""The exports of a RoBERTa and an ALBERT answer in TensorFlow's C API as in Python: six tasks, text in."""
+"""Exports of a RoBERTa and an ALBERT answer texts in TensorFlow's C API as in Python, in six tasks."""
 
 import json
 

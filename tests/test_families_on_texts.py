@@ -291,7 +291,7 @@ def test_a_wordpiece_file_for_a_roberta_is_refused(tmp_path):
 
 
 def tokenizer_json(**changes):
-    """What transformers 5 writes for a RoBERTa, shortened."""
+    """The file that transformers 5 writes for a RoBERTa, shortened."""
     model = {"type": "BPE", "dropout": None, "continuing_subword_prefix": "", "end_of_word_suffix": ""}
     model |= {"vocab": IDS, "merges": [list(pair) for pair in MERGES]}
     splitter = {"type": "ByteLevel", "add_prefix_space": True, "trim_offsets": True, "use_regex": True}

@@ -127,7 +127,7 @@ CHECKS = {
     "8-bit export": check_8_bit,
     "the core on JAX": checked_elsewhere,
 }
-# The short run has every capability with ALBERT, whose layers are shared, and one with each other family.
+# The short run tests every capability with ALBERT, whose layers are shared, and one with each other family.
 SHORT = {("roberta", "packed rows, no padding"), ("distilbert", "pre-training"), ("electra", "8-bit export")}
 
 

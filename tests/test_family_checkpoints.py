@@ -324,7 +324,7 @@ def test_every_variable_of_google_comes_back_bit_by_bit(tmp_path, family):
     assert {f"w/{name}" for name in back} == {name for name in recorded.files if name.startswith("w/")}
     for name, tensor in back.items():
         assert tensor.read().tobytes() == recorded[f"w/{name}"].tobytes(), name
-    # It is read as the same model: ELECTRA's GELU is exact, whatever its config says.
+    # It is read as the same model: ELECTRA's GELU is exact, even if its config names another.
     found, before = read_checkpoint(tmp_path / "back"), read_checkpoint(tmp_path / "ours")
     assert found.config == before.config
     assert found.config.hidden_act == {"albert": "gelu", "electra": "gelu_erf"}[family]
@@ -386,7 +386,7 @@ def test_an_electra_without_config_is_read_by_its_shapes(tmp_path, has_generator
     assert (config.model_type, config.hidden_act, config.pooler_act) == ("electra", "gelu_erf", "gelu_erf")
     assert (config.num_hidden_layers, config.hidden_size, config.num_attention_heads) == (2, 64, 1)
     assert (config.embedding_size, config.intermediate_size, config.type_vocab_size) == (32, 96, 2)
-    # The masked-LM head belongs to the generator's own encoder, where there is one.
+    # If the generator has an encoder of its own, the masked-LM head belongs to that.
     heads = (form.REPLACED_TOKEN,) if has_generator else (form.MASKED_LM, form.REPLACED_TOKEN)
     assert found.heads == heads
     assert any("generator" in name for name in found.ignored) == has_generator
@@ -497,7 +497,7 @@ def test_a_keras_hub_backbone_of_the_family_is_read_whole(tmp_path, family):
     written = write_hub_preset(tmp_path / "preset", family)
     found = read_checkpoint(tmp_path / "preset")
     assert (found.config.model_type, found.ignored) == (family, ())
-    # Each number is somewhere; RoBERTa gets two rows of positions and a segment more, all 0.
+    # Every number is kept; RoBERTa gets two more rows of positions and one more segment, all 0.
     total = sum(float(np.abs(array, dtype="float64").sum()) for array in written.values())
     ours = sum(float(np.abs(tensor.read(), dtype="float64").sum()) for tensor in found.tensors.values())
     assert ours == pytest.approx(total, rel=1e-6)

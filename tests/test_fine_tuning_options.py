@@ -51,7 +51,7 @@ class Kill(keras.callbacks.Callback):
 
 @pytest.fixture
 def eagerly(monkeypatch):
-    """Trains without graphs: for a few updates, making a graph would take longer."""
+    """Trains without graphs, because making a graph takes longer than a few updates."""
 
     def compile_eagerly(model, optimizer, **_):
         model.compile(optimizer=optimizer, run_eagerly=True)

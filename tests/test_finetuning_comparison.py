@@ -1,4 +1,4 @@
-"""The parts behind the tables of the fine-tuning comparison: reading, scoring and tabulating."""
+"""The fine-tuning comparison reads data, computes scores and makes tables correctly."""
 
 import io
 import json
@@ -107,7 +107,7 @@ def test_the_table_compares_the_means_of_the_seeds(data):
 
     results = dict([run("ours", 1, [1, 0, 1]), run("ours", 2, [1, 1, 1]), run("transformers", 1, [1, 1, 1])])
     lines = quality.score_table(results, data)
-    # Accuracies 100 and 66.7 of ours: their variance is 555.6, and that of one seed counts as 0.
+    # Our accuracies are 100 and 66.7: their variance is 555.6. The variance of a single seed counts as 0.
     assert lines[2] == "| MRPC | dev accuracy | 100.0 66.7 | 66.7 | 83.33 | 66.67 | +16.67 | 16.67 |"
     assert len(lines) == 4
     assert quality.time_table(results)[2] == "| MRPC | ours | 2 | 9 | 2 1 |"

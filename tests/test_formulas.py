@@ -1,4 +1,4 @@
-"""Every kernel has the values, gradients and arguments of the plain formula with the same name."""
+"""Every kernel has the same values, gradients and arguments as the plain formula of its name."""
 
 import inspect
 

@@ -30,7 +30,7 @@ def full_sentences_by_the_book(documents, max_seq_length, order):
         for start, length in documents[number]:
             while length:
                 piece = min(length, max_seq_length - 2)
-                # In a new document, or at the front of a sequence, there is a [SEP] to come.
+                # A new document and the start of a sequence need one more [SEP].
                 cost = piece + (1 if is_new or not current else 0)
                 if size + cost > max_seq_length:
                     sequences.append(current)
@@ -71,7 +71,7 @@ def test_sequences_are_those_of_the_written_algorithm(max_seq_length):
         for length in document:
             places[-1].append((position, length))
             position += length
-    # The order of documents, which the draw begins with.
+    # The draw begins with the order of documents.
     order = np.argsort(np.random.Generator(np.random.PCG64(5)).random(200), kind="stable")
     assert draw(documents, max_seq_length, seed=5) == full_sentences_by_the_book(places, max_seq_length, order)
 

@@ -8,7 +8,7 @@ from data_prep.finetuning.glue import GLUE_TASKS, find_task
 from data_prep.finetuning.labelled_text import read_labelled_text, read_scored_text
 from keras_bert.program.errors import InputError
 
-# The first lines of the official files: header, or a row where there is none.
+# The first line of each official file: the header, or a row if there is no header.
 HEADERS = {
     "SST-2": ("sentence\tlabel", "index\tsentence"),
     "MRPC": ("\ufeffQuality\t#1 ID\t#2 ID\t#1 String\t#2 String", "index\t#1 ID\t#2 ID\t#1 String\t#2 String"),

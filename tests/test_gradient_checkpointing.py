@@ -1,4 +1,4 @@
-"""Layers that are computed again in the backward pass have the results of layers that keep everything."""
+"""Layers that are recomputed in the backward pass give the same results as layers that keep everything."""
 
 import keras
 import numpy as np
@@ -18,7 +18,7 @@ from keras_bert.optimization import AdamW
 
 
 def trained(gradient_checkpointing, steps=2, layers=1, prepare=None, dtype="float64", **arguments):
-    """Returns all variables after some steps of pre-training, the states of the random generators among them."""
+    """Returns all variables after some steps of pre-training, including the states of the random generators."""
     keras.utils.set_random_seed(3)
     model = BertPretrainer(config(0.3).replace(num_hidden_layers=layers), dtype=dtype)
     if prepare:
@@ -70,7 +70,7 @@ def gradients_of_encoder(gradient_checkpointing, jit_compile=False, dtype="float
     keras.utils.set_random_seed(1)
     encoder = BertEncoder(config(0.3), dtype=dtype)
     draw = np.random.default_rng(5)
-    for weight in encoder.trainable_variables:  # otherwise biases are 0 and LayerNorm multiplies by 1
+    for weight in encoder.trainable_variables:  # by default biases are 0 and LayerNorm multiplies by 1
         weight.assign(np.asarray(weight) + 0.1 * draw.normal(size=weight.shape))
     encoder.gradient_checkpointing = gradient_checkpointing
     ids = np.arange(24, dtype="int32").reshape(2, 12) + 5

@@ -151,14 +151,14 @@ def test_generated_texts_are_tokenized_as_in_python(tokenizers, name):
 
 @pytest.mark.parametrize("name", ["uncased", "cased"])
 def test_code_points_in_context_are_tokenized_as_in_python(tokenizers, name):
-    # One code point of every seven here; commit 17b5d13 compared all of them.
+    # One of seven code points; commit 17b5d13 compared all of them.
     texts = itertools.chain(every_code_point(0, 0x600), itertools.islice(every_code_point(0x600, 0x20000), 0, None, 7))
     assert differences(*tokenizers[name], list(texts)) == []
 
 
 @pytest.mark.parametrize("name", ["uncased", "cased", "multilingual-cased", "chinese"])
 def test_wikipedia_is_tokenized_as_in_python(tokenizers, shared_data, name):
-    # Every twentieth paragraph here, all of them in benchmarks/tokenization.py.
+    # Every twentieth paragraph.
     with open(shared_data("corpus", "wikipedia_articles.txt"), "rb") as file:
         paragraphs = file.read().split(b"\n")[::20]
     assert differences(*tokenizers[name], paragraphs) == []

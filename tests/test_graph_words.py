@@ -13,7 +13,7 @@ from keras_bert.tokenization.text_words import words_of_text
 
 @pytest.fixture(scope="module")
 def graph_words():
-    """Strings -> for each its words and where they are in bytes."""
+    """Returns the words of each string and their positions in bytes."""
     module = GraphWords()
 
     @tf.function(input_signature=[tf.TensorSpec([None], tf.string)], autograph=False)
@@ -30,7 +30,7 @@ def graph_words():
 
 
 def words_in_python(text: str):
-    """The same from `words_of_text`: the words and where they are in bytes."""
+    """Returns the same by `words_of_text`."""
     places = [0, *itertools.accumulate(len(character.encode()) for character in text)]
     return [(text[start:end].encode(), places[start], places[end]) for start, end in words_of_text(text)]
 

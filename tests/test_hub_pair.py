@@ -1,4 +1,4 @@
-"""The preprocessor and the encoder that TF-Hub's users build on."""
+"""The preprocessor and the encoder in the form of TF-Hub."""
 
 import pathlib
 
@@ -19,7 +19,7 @@ ROWS = ("input_word_ids", "input_mask", "input_type_ids")
 
 @pytest.fixture(scope="module")
 def pair(tmp_path_factory):
-    """The model, the two folders and what is loaded from them."""
+    """The model, the two folders and the two loaded modules."""
     keras.utils.set_random_seed(4)
     model = BertPretrainer(CONFIG)
     model.vocabulary = VOCABULARY

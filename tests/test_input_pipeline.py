@@ -145,7 +145,7 @@ def test_zstd_files_give_the_batches_of_uncompressed_files(tmp_path):
     for folder in ("plain", "zstd", "mixed"):
         (tmp_path / folder).mkdir()
     for number, name in enumerate("abc"):
-        # More records than Python hands over in one call.
+        # More records than Python passes to TensorFlow in one call.
         data = (
             tmp_path / write(tmp_path / "plain" / f"{name}.tfrecord", range(300 * number, 300 * number + 300))
         ).read_bytes()
@@ -443,7 +443,7 @@ def test_no_rows_and_no_batch_size_are_refused():
 
 
 def test_no_thread_tunes_the_input_while_it_is_read(tmp_path):
-    # Dropping an iterator would wait for that thread, up to a minute after `fit`.
+    # Deleting an iterator would wait for that thread, up to a minute after `fit`.
     records = write(tmp_path / "a.tfrecord", range(8))
     for dataset in (pretraining_dataset(records, batch_size=2), rows_dataset(rows_of_lengths([1, 2]), 2)):
         assert dataset.options().autotune.enabled is False

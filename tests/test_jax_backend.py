@@ -1,6 +1,6 @@
 """The core runs on Keras' JAX backend, without TensorFlow, and gives the same numbers.
 
-It runs where `jax` is installed: beside this Python, or in the one that KERAS_BERT_JAX_PYTHON names.
+It runs if `jax` is installed in this Python or in the one that KERAS_BERT_JAX_PYTHON names.
 """
 
 import importlib.util
@@ -113,7 +113,7 @@ def test_the_bases_of_the_models_fit_together_where_the_backend_is_not_tensorflo
     assert "TaskModel" in result.stdout, result.stderr[-3000:]
 
 
-# The models of all families: logits, then those after a step of training.
+# The models of all families: their logits before and after a training step.
 FAMILIES_PROGRAM = """
 import json, sys
 import keras, numpy as np

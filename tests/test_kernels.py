@@ -1,4 +1,4 @@
-"""The kernels have the values and gradients of plain operations, and keep less for the backward pass."""
+"""The kernels have the same values and gradients as plain operations, and keep less for the backward pass."""
 
 import math
 
@@ -138,7 +138,7 @@ def test_every_number_is_kept_with_the_same_probability(rate):
     share = round(rate * 65536) / 65536
     dropped = 1 - np.asarray(is_kept, "float64")
     assert scale == 1 / (1 - share)
-    # Six standard deviations each: of all numbers, of those in one column, and of those in one row.
+    # Within six standard deviations: all numbers, those of one column, and those of one row.
     assert abs(dropped.mean() - share) < 6 * np.sqrt(share / dropped.size)
     assert np.abs(dropped.mean(0) - share).max() < 6 * np.sqrt(share / 1200) + 6 / 1200
     assert np.abs(dropped.mean(1) - share).max() < 6 * np.sqrt(share / 700) + 6 / 700
@@ -266,7 +266,7 @@ def test_gradients_of_an_encoder_without_dropout_equal_those_of_inference():
 
 
 def test_a_layer_keeps_little_for_its_backward_pass():
-    """Guards the memory of training: counts the numbers that a block hands from its forward to its backward pass."""
+    """Guards the memory of training: counts the numbers that a block keeps from its forward to its backward pass."""
     block = TransformerBlock(2, 64, dropout=0.1, attention_dropout=0.1)
     block.build((None, None, 16))
     hidden, bias = tf.ones((3, 6, 16)), tf.zeros((3, 1, 6, 6))

@@ -17,7 +17,7 @@ PROJECT = pathlib.Path(__file__).resolve().parent.parent
 
 
 def paper_steps(weights, gradients, rates, *, decay, clip=1.0, b1=0.9, b2=0.999, epsilon=1e-6, excluded=None):
-    """Algorithm 2 of arXiv 1904.00962 with phi(x) = x, in float64; no decay and a ratio of 1 for what is excluded."""
+    """Algorithm 2 of arXiv 1904.00962 with phi(x) = x, in float64; excluded weights have no decay and a ratio of 1."""
     excluded = [not is_decayed for is_decayed in IS_DECAYED] if excluded is None else excluded
     x = [weight.astype("float64") for weight in weights]
     m, v = [0.0 * weight for weight in x], [0.0 * weight for weight in x]

@@ -1,4 +1,4 @@
-"""The launcher of workers on one machine, with small programs in the place of training."""
+"""The launcher of workers on one machine, tested with small programs instead of training."""
 
 import json
 import os
@@ -65,7 +65,7 @@ def test_a_worker_that_is_killed_ends_all_and_one_that_does_not_stop_is_killed()
 
 
 def test_a_signal_that_comes_while_workers_start_ends_all():
-    # The launcher gets it as soon as the first worker is there.
+    # The launcher gets the signal as soon as the first worker runs.
     program = (
         "import os, signal\n"
         "from run_scripts import launch_workers\n"

@@ -85,7 +85,7 @@ def test_layer_norm_keeps_the_layer_contract(tmp_path):
 
 
 def test_masked_language_model_head_keeps_the_layer_contract(tmp_path):
-    # Not relu: where it makes a whole vector 0, LayerNorm would amplify the rounding errors of 16 bits.
+    # Not relu: it can make a whole vector 0, and then LayerNorm would amplify the rounding errors of 16 bits.
     arguments = {"vocab_size": 2, "activation": "tanh", "layer_norm_epsilon": 1e-6, "initializer_range": 0.5}
     # The table has as many rows as there are examples, so that it can be passed like a batched input.
     inputs = [vectors(2, 3, 6), vectors(2, 6)]

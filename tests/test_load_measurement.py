@@ -53,7 +53,7 @@ def test_the_smallest_batch_that_is_nearly_the_best_is_proposed_with_its_threads
 @pytest.mark.parametrize("can_split", [True, False])
 @pytest.mark.parametrize("largest", [16, 200])
 def test_requests_that_were_measured_or_that_clients_send_are_never_refused(can_split, largest):
-    # Batches of 8 are best; joining two rows in a second leaves room for few batches in the queue.
+    # Batches of 8 are best. Requests this slow leave room for few batches in the queue.
     sizes = [measured(1, 1000), measured(8, 2000), measured(largest, 250 * largest)]
     batching = propose_batching(sizes, can_split=can_split).batching
     assert batching.largest_request == max(64, largest)
@@ -92,7 +92,7 @@ def test_batches_are_filled_up_only_where_that_costs_nothing():
 
 @contextlib.contextmanager
 def fake_server(seconds_per_request, seconds_per_row, at_once, signatures=SIGNATURES):
-    """A server that answers `at_once` requests at a time, each in a known time; yields its address and requests."""
+    """A server that runs `at_once` requests at a time, each for a known time; yields its address and requests."""
     slots, requests = threading.Semaphore(at_once), []
 
     def model(signature, inputs):
@@ -109,7 +109,7 @@ def fake_server(seconds_per_request, seconds_per_row, at_once, signatures=SIGNAT
 
 
 def test_the_command_measures_a_server_and_proposes_what_follows_from_its_speed(tmp_path, run_here):
-    # One row takes 101 ms and eight 108 ms, two requests run at once: joining pays, two threads are enough.
+    # One row takes 101 ms, eight take 108 ms, and two requests run at once: joining helps, two threads are enough.
     with fake_server(0.1, 0.001, at_once=2, signatures=["length"]) as (url, requests):
         code, shown = run_here(
             load_test_server,
@@ -143,7 +143,7 @@ def test_the_command_measures_a_server_and_proposes_what_follows_from_its_speed(
         assert one["failed"] == 0
     batching = read_batching((tmp_path / "batching.config").read_text())
     assert (batching.max_batch_size, batching.max_execution_batch_size) == (64, 8)
-    # On a busy machine two clients may keep the two slots less than full, which four then fill.
+    # On a busy machine two clients may not fill the two slots, but four do.
     assert batching.num_batch_threads in (2, 4)
     rows = [{key: value for key, value in one.items() if key != "rows_per_second"} for one in result["measurements"]]
     assert batching == propose_batching([Measurement(**one) for one in rows], can_split=True).batching

@@ -68,7 +68,7 @@ def test_the_label_of_a_long_text_comes_from_all_its_windows(problem_type, folde
         parts, weights = windows(text)
         of_windows = [list(answer.probabilities.values()) for answer in plain.predict(parts, verbose=0)]
         logits = np.log(of_windows) - (0 if problem_type == "classification" else np.log1p(-np.array(of_windows)))
-        # Softmax knows logits up to a number for each window; of two labels their difference decides.
+        # Softmax ignores a constant that is added to a window's logits; with two labels only their difference counts.
         if problem_type == "classification":
             difference = ((logits[:, 1] - logits[:, 0]) * weights).sum() / weights.sum()
             np.testing.assert_allclose(probabilities[1], 1 / (1 + np.exp(-difference)), atol=1e-6)

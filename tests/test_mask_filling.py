@@ -1,4 +1,4 @@
-"""Filling [MASK] in texts, and how probable texts are."""
+"""Filling [MASK] in texts, and the probability of texts."""
 
 import numpy as np
 import pytest
@@ -147,7 +147,7 @@ def test_models_that_cannot_guess_are_refused():
 def test_pseudo_perplexity_masks_every_token_once(model):
     found = pseudo_perplexity(model, ["san francisco", "play"], batch_size=2)
     assert model.rows_seen == ["[CLS] [MASK] francisco [SEP]", "[CLS] san [MASK] [SEP]", "[CLS] [MASK] [SEP]"]
-    # `san` before something: 0.3; `francisco` behind `san`: 0.9; `play` at the end: only the evenly spread probability.
+    # `san` before something: 0.3; `francisco` after `san`: 0.9; `play` at the end: only the evenly spread probability.
     expected = np.log([0.3 + 0.2 / 14, 0.9 + 0.1 / 14, 0.25 / 14])
     np.testing.assert_allclose(found.log_likelihoods, [expected[:2].sum(), expected[2]], rtol=1e-5)
     assert found.num_tokens.tolist() == [2, 1]

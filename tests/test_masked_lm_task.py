@@ -111,7 +111,7 @@ def test_fit_on_texts_learns_them():
     assert {"loss", "perplexity", "val_loss", "val_perplexity"} <= set(history)
     after = model.evaluate(texts, batch_size=8)
     assert after["loss"] < 0.8 * before["loss"]
-    # The same masks: what Keras computes from batches is what is computed here.
+    # With the same masks, Keras computes the same numbers from batches.
     assert history["val_loss"][-1] == pytest.approx(after["loss"], rel=1e-4)
     assert history["val_masked_lm_accuracy"][-1] == pytest.approx(after["masked_lm_accuracy"], abs=1e-6)
 

@@ -79,7 +79,7 @@ def test_whole_words_are_chosen_whole():
         tuple(np.flatnonzero(chosen_words(candidates, word_starts, np.array([3]), generator(seed))[0]).tolist())
         for seed in range(100)
     }
-    # Either the long word alone, or the two short ones, into which the long one then does not fit.
+    # Either the long word alone, or the two short ones, after which the long one does not fit.
     assert outcomes == {(1, 2, 3), (4, 5)}
 
 
@@ -213,7 +213,7 @@ def test_ranges_are_concatenated():
     assert concatenated_ranges(np.zeros(0, int), np.zeros(0, int)).tolist() == []
 
 
-# Three sequences in a row: 10, 6 and 4 tokens with the special ones; then one alone in a row; then padding.
+# Three sequences in a row of 10, 6 and 4 tokens including special ones; then one alone in a row; then padding.
 PACKED_NUMBERS = np.array([[1] * 10 + [2] * 6 + [3] * 4, [1] * 12 + [0] * 8])
 PACKED_TEXT = np.array(
     [

@@ -1,4 +1,4 @@
-"""Multiple choice on texts: from prompts and choices to the selected choices."""
+"""Multiple choice on texts: prompts and choices in, selected choices out."""
 
 import keras
 import numpy as np

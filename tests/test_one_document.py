@@ -1,4 +1,4 @@
-"""The page docs/one_document.md: its examples run one after the other, and every output is the one shown."""
+"""The page docs/one_document.md: its examples run one after the other, and print the shown outputs."""
 
 import doctest
 import pathlib

@@ -1,4 +1,4 @@
-"""OpenAI's POST /v1/embeddings on the development server: what OpenAI's clients send and read."""
+"""OpenAI's POST /v1/embeddings on the development server: requests and answers of OpenAI's clients."""
 
 import base64
 import json

@@ -25,7 +25,7 @@ IS_DECAYED = [True, False, False]
 
 
 def to_numpy(variable):
-    # Not np.array(variable): NumPy 2 warns about how a TensorFlow variable turns into an array.
+    # Not np.array(variable): NumPy 2 warns about the conversion of a TensorFlow variable.
     return variable.value.numpy()
 
 
@@ -292,7 +292,7 @@ def test_with_bias_correction_it_is_the_adamw_of_torch():
 
 @pytest.mark.parametrize("optimizer", [AdamW, LAMB])
 def test_no_tensor_as_large_as_the_weights_is_computed_before_the_gradient(optimizer):
-    # Such a tensor would stay in memory until then, and takes as much memory as all weights.
+    # Such tensors would stay in memory until then, and take as much memory as all weights.
     made = optimizer(0.1, weight_decay=0.3)
     variable = keras.Variable(np.ones((7, 5)), dtype="float32", name="kernel")
     made.build([variable])

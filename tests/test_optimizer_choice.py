@@ -188,7 +188,7 @@ def test_a_run_ends_with_the_averaged_weights_and_a_kill_changes_nothing(records
     pretrain(tmp_path / "killed", records, **run)
     assert_same_weights(tmp_path / "whole" / "model", tmp_path / "killed" / "model")
 
-    # Killed before the model folder was written: the last checkpoint has the weights that are trained on.
+    # Killed before the model folder was written: the last checkpoint has the trained weights, not the averages.
     (tmp_path / "killed" / "model").rename(tmp_path / "lost")
     pretrain(tmp_path / "killed", records, **run)
     assert_same_weights(tmp_path / "lost", tmp_path / "killed" / "model")

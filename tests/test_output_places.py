@@ -34,7 +34,7 @@ def test_an_output_that_cannot_be_written_is_the_first_thing_said(
     module, arguments, output, tmp_path, monkeypatch, capsys
 ):
     (tmp_path / "texts").write_text("a\n")
-    place = tmp_path / "texts" / "below"  # a file is no folder, for root neither
+    place = tmp_path / "texts" / "below"  # a path below a file fails, also for root
     given = [argument.format(texts=tmp_path / "texts") for argument in arguments]
     monkeypatch.setattr(sys, "argv", [module, *given, f"--{output}={place}"])
     others = set(flags.FLAGS)

@@ -1,4 +1,4 @@
-"""Installed from a wheel, outside the clone, everything works."""
+"""The package works when it is installed from a wheel, outside the clone."""
 
 import importlib.util
 import os
@@ -110,7 +110,7 @@ def test_seqeval_whose_build_can_fail_is_only_an_oracle_of_tests(wheel):
 
 
 def run_quickstart(installed, folder, *arguments):
-    """Runs keras-bert-quickstart in a folder whose keras_bert.py, and a path whose Python must not be used."""
+    """Runs keras-bert-quickstart with a keras_bert.py in the folder and a Python on the path; it must use neither."""
     (folder / "keras_bert.py").write_text("raise SystemExit('the current folder was imported from')")
     (folder / "bin").mkdir()
     other_python = folder / "bin" / "python"
@@ -143,6 +143,6 @@ def test_the_quickstart_of_the_wheel_runs_its_stages_in_any_folder(installed, tm
     (tmp_path / "text.txt").write_text("A text of one sentence.")
     result = run_quickstart(installed, tmp_path, "--output_dir=out", "--input_file=text.txt")
     assert result.returncode == 1
-    # The first stage has read the text, and has not begun the work.
+    # The first stage has read the text but not begun the work.
     assert re.fullmatch("error: .*sentence.*\n", result.stderr), result.stderr
     assert not (tmp_path / "out").exists()

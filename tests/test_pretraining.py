@@ -42,7 +42,7 @@ def records(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def finished(records, tmp_path_factory):
-    """The folder of a finished run with the settings `RUN`. What tests write into it must not disturb others."""
+    """The folder of a finished run with the settings `RUN`. Tests that write into it must not disturb other tests."""
     path = tmp_path_factory.mktemp("finished") / "run"
     pretrain(path, records, **RUN)
     return path
@@ -104,7 +104,7 @@ def test_training_lowers_the_loss_and_writes_what_it_promises(records, tmp_path,
     assert history[0]["masked_lm_loss"] == pytest.approx(np.log(len(VOCABULARY)), abs=0.2)
     assert history[-1]["masked_lm_loss"] < 0.3
     assert history[-1]["masked_lm_accuracy"] > 0.9
-    # The mean of fifty updates: a line has few examples, so it may be above or below the bound by chance.
+    # The mean of fifty updates, because a single line has few examples and may miss the bound by chance.
     assert np.mean([line["next_sentence_accuracy"] for line in history[-10:]]) > 0.9
     assert history[-1]["learning_rate"] == 0.0
     for one, other in zip(model.weights, weights_of(tmp_path / "run" / "model"), strict=True):

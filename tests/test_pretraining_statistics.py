@@ -110,8 +110,9 @@ def document_of_token(block, tokens):
 
 
 def google_pair_lengths(documents, max_seq_length, short_seq_prob, rng):
-    """What google-research/bert does with a list of documents, which are lists of sentence lengths: written anew from
-    the description, and of each example only (document, length of A, length of B, is random) is kept."""
+    """Google's pairing of segments for documents as lists of sentence lengths, reimplemented from the description.
+
+    Returns (document, length of A, length of B, is random) for each example."""
     most = max_seq_length - 3
     for number, sentences in enumerate(documents):
         target = most if rng.random() >= short_seq_prob else rng.randint(2, most)
@@ -224,7 +225,7 @@ def test_random_nexts_come_from_all_other_documents_and_sentences_alike(wikipedi
     own_counts = np.bincount(own, minlength=num_documents)
     assert_follows(np.bincount(other, minlength=num_documents), own_counts.sum() - own_counts)
     assert scipy.stats.kstest((other + generator(1).random(len(other))) / num_documents, "uniform").pvalue > LEAST_P
-    # The place within the document, from 0 to 1; the fraction is drawn, as sentences are few.
+    # The position within the document, from 0 to 1; a random fraction is added, because there are few sentences.
     sentence = np.searchsorted(block.sentence_offsets, pairs[:, 1])
     assert (block.sentence_offsets[sentence] == pairs[:, 1]).all()
     first, end = block.document_offsets[other], block.document_offsets[other + 1]
@@ -322,9 +323,9 @@ def test_every_subset_of_the_tokens_is_as_likely(wikipedia):
     n, k = 125, 19
     ranks = chosen_ranks(records(wikipedia), n, k)
     assert len(ranks) > 20_000
-    # Of k of n without replacement, a count varies less than k independent ones would.
+    # If k of n are drawn without replacement, counts vary less than with k independent draws.
     assert_follows(np.bincount(ranks.ravel(), minlength=n), np.ones(n), factor=(n - k) / (n - 1))
-    # The first target, and the steps between targets, are distributed like the smallest of k of n.
+    # The first target and the steps between targets have the distribution of the smallest of k numbers out of n.
     smallest = [math.comb(n - 1 - first, k - 1) for first in range(n)]
     assert_follows(np.bincount(ranks[:, 0], minlength=n), smallest)
     assert_follows(np.bincount(ranks[:, 10] - ranks[:, 9] - 1, minlength=n), smallest)
@@ -388,8 +389,8 @@ def test_words_and_spans_are_those_of_the_written_law(wikipedia, max_ngram_size,
 
 
 def facts_of(words, predicted):
-    """What can be seen of the choice in one row: numbers of tokens, of words, of words of several pieces and of runs of
-    words; the longest run; where the first is; how many are at the front of a segment."""
+    """Returns statistics of the choice in one row: numbers of tokens, of words, of words of several pieces and of runs
+    of words; the longest run; the position of the first; how many are at the front of a segment."""
     flags = []
     for word in words:
         if flags and word[0] != flags[-1][1] + 1:

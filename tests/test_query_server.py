@@ -1,4 +1,4 @@
-"""Asking a server from the command line, and readable answers."""
+"""A server can be asked from the command line, and its answers are readable."""
 
 import contextlib
 import io

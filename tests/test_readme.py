@@ -1,4 +1,4 @@
-"""README, pages and maps of folders are correct: the script runs, and everything that they name exists."""
+"""README, pages and lists of files are correct: the script runs, and everything that they name exists."""
 
 import ast
 import pathlib

@@ -18,7 +18,7 @@ PACKED = {"": bytes, "GZIP": gzip.compress, "ZSTD": zstandard.ZstdCompressor().c
 
 @pytest.fixture
 def write(tmp_path):
-    """Writes records with TensorFlow, compresses the file, and keeps as much of it as asked for."""
+    """Writes records with TensorFlow, compresses the file, and keeps a part of it on request."""
 
     def write(records=RECORDS, compression="", change=lambda data: data):
         path = str(tmp_path / "records")

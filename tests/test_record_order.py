@@ -122,12 +122,12 @@ def test_a_window_mixes_the_files_of_its_group(tmp_path):
     first = sum(numbers(batches(folder, 4, batch_size=5)), [])
     assert len({(number - 5) // 100 for number in first}) == 4
     assert first != sorted(first)
-    # Equally many records of each file of a group: 5 of each in 20.
+    # Each file of a group has the same share of the records: 5 of 20.
     assert np.bincount([(number - 5) // 100 for number in first]).tolist() == [5] * 4
 
 
 def test_every_window_of_every_epoch_is_mixed_in_a_way_of_its_own(tmp_path):
-    # One file, so that only the records of a window can change places: 20, five times in each of two epochs.
+    # With one file, records change places only within a window of 20; each of the two epochs has five windows.
     stream = sum(numbers(batches(write_files(tmp_path / "records", [100]), 40, batch_size=5)), [])
     windows = (np.array(stream) - 5).reshape(2, 5, 20)
     assert (windows // 20 == np.arange(5)[:, None]).all()
@@ -206,7 +206,7 @@ def test_an_index_is_kept_until_a_file_changes(tmp_path, monkeypatch):
     assert RecordIndex.of_files(paths[:1], tmp_path / "index.npz").counts.tolist() == [18]
     (tmp_path / "index.npz").write_bytes(b"half")
     assert RecordIndex.of_files(paths, tmp_path / "index.npz").counts.tolist() == [18, 5]
-    # A header that names a terabyte, and places that are too few.
+    # A header that claims a terabyte, and too few positions.
     with np.load(tmp_path / "index.npz") as file:
         arrays = dict(file)
     with zipfile.ZipFile(tmp_path / "index.npz", "w") as file:

@@ -1,4 +1,4 @@
-"""The counts equal those of records that can be counted by hand; and every warning is tested, one by one."""
+"""The counts equal counts by hand, and every warning has a test."""
 
 import numpy as np
 import pytest
@@ -135,7 +135,7 @@ def at(name, place, value):
         (changed(segment_ids=[0] * 12), "segment_ids has another length than input_ids"),
         (changed(masked_lm_ids=[8, 9]), "masked_lm_ids has another length than masked_lm_positions"),
         (changed(next_sentence_labels=[2]), "a next-sentence label is neither 0 nor 1"),
-        # Also where nothing is to be predicted, at padding and under a label, and of other types.
+        # Also without predictions, at padding, in labels, and of other types.
         (at("input_ids", 3, -5), "an id is negative"),
         (at("input_ids", 15, 10**18), "an id is beyond the vocabulary of 18 tokens"),
         (at("masked_lm_ids", 3, -5), "an id is negative"),

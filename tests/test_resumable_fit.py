@@ -29,7 +29,7 @@ RUN = {
     "save_checkpoints_steps": 10,
     "seed": 7,
 }
-# Few kills, since each needs the start of a process. The Makefile's target kill-proofs makes more.
+# Few kills, since each needs the start of a process. `make kill-proofs` runs more.
 NUM_KILLS = int(os.environ.get("KERAS_BERT_KILLS", "3"))
 # The run of the command: below 200 steps, since from there on XLA would compile for longer than all steps take.
 WHOLE = {"num_train_steps": 180, "num_warmup_steps": 20, "save_checkpoints_steps": 3}
@@ -60,7 +60,7 @@ def history_of(run):
 
 
 def assert_same_run(left, right, last_step):
-    """Weights, optimiser, random states and metrics are equal, array by array, and so is what was logged."""
+    """Checks that weights, optimiser, random states, metrics and logs are equal, array by array."""
     one, other = state_of(left, last_step), state_of(right, last_step)
     assert list(one) == list(other)
     for name in one:

@@ -1,4 +1,4 @@
-"""The command that trains on questions and answers them, as a user starts it, and the files that it writes."""
+"""The command that trains and evaluates question answering, as a user starts it, and the files that it writes."""
 
 import json
 import os

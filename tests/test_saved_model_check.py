@@ -44,7 +44,7 @@ def found(report, severities=("error", "warning", "note")):
 
 @pytest.fixture(scope="module")
 def trapped(tmp_path_factory):
-    """Trap -> its severity, and the report about the model that has them all."""
+    """Trap -> its severity, and the report about a model that has all traps."""
     signatures = trapped_signatures()
     folder = save(tmp_path_factory.mktemp("trapped"), {trap: function for trap, (_, function) in signatures.items()})
     return {trap: severity for trap, (severity, _) in signatures.items()}, check(folder)
@@ -167,7 +167,7 @@ def test_the_check_is_a_name_of_the_serving_package(sound):
 
 
 def test_functions_that_servers_never_call_may_have_any_operation(copied):
-    # TensorFlow's C++ loader was seen to load such a model, and to refuse one where a signature calls the function.
+    # TensorFlow's C++ loader loads such a model, but refuses one in which a signature calls the function.
     def add_function(graph):
         function = graph.graph_def.library.function.add()
         function.signature.name = "only_for_python"

@@ -103,9 +103,8 @@ def test_invalid_numbers_of_a_schedule_are_refused(make, message):
         make()
 
 
-# Exact arithmetic, so that a boundary is one step and no other. Written from the published formulas: the linear warm-up
-# and the polynomial of google-research/bert optimization.py, the cosine of arXiv 1608.03983, the cool-down of arXiv
-# 2405.18392.
+# Exact arithmetic, so that a boundary is at exactly one step. From the published formulas: the linear warm-up and the
+# polynomial of google-research/bert optimization.py, the cosine of arXiv 1608.03983, the cool-down of arXiv 2405.18392.
 def exact_warmup(peak, step, warmup):
     return Fraction(peak) * Fraction(step) / warmup
 
@@ -174,7 +173,7 @@ BOUNDARIES = {
         },
     ),
     "phases": (
-        # Where they meet, the first has fallen to 0.25 and the second is at its peak: no step can be in both.
+        # At the boundary, the first has fallen to 0.25 and the second is at its peak: every step is in one phase.
         PhasedSchedule(WarmupLinearDecay(PEAK, 64, 16), WarmupTrapezoid(2.0, 32, 0, num_decay_steps=16), 32),
         {
             **{step: exact_warmup(PEAK, step, 16) for step in (0, 15)},

@@ -44,7 +44,7 @@ def draw(documents, max_seq_length=32, short_seq_prob=0.0, seed=0, in_order=Fals
 
 
 def pairs_by_the_book(documents, max_seq_length, short_seq_prob, rng):
-    """The walk as it is described for google-research/bert, one token list at a time.
+    """The pairing of google-research/bert, reimplemented from its description, one token list at a time.
 
     `documents` are lists of sentences, which are lists of tokens. Yields (first, second, is_random).
     """
@@ -98,8 +98,8 @@ def test_two_short_documents_give_pairs_that_can_be_checked_by_hand():
         columns = [pairs.first_starts, pairs.first_lengths, pairs.second_starts, pairs.second_lengths]
         outcomes.update(zip(*(column.tolist() for column in columns), pairs.labels.tolist(), strict=True))
     assert outcomes == {
-        (0, 4, 4, 2, False),  # the first document as it is
-        (0, 4, 6, 3, True),  # its first sentence, and the other document
+        (0, 4, 4, 2, False),  # the whole first document
+        (0, 4, 6, 3, True),  # its first sentence and the other document
         (4, 2, 6, 3, True),  # then its second sentence, which was not used
         (
             6,

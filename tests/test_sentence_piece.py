@@ -44,7 +44,7 @@ def albert(shared_data):
 
 
 def published_text(text):
-    """google-research/albert, `preprocess_text` for uncased models, from its description in the paper's repository."""
+    """Reimplements google-research/albert `preprocess_text` for uncased models from the repository's description."""
     text = " ".join(text.strip().split())
     text = text.replace("``", '"').replace("''", '"')
     marks_apart = unicodedata.normalize("NFKD", text)
@@ -52,7 +52,7 @@ def published_text(text):
 
 
 def published_pieces(processor, text):
-    """The pieces of google-research/albert: those of the library, with numbers and the commas behind them apart."""
+    """The pieces of google-research/albert: those of the library, but numbers and following commas are separated."""
     pieces = []
     for piece in processor.encode(published_text(text), out_type=str):
         if len(piece) > 1 and piece.endswith(",") and piece[-2].isdigit():
@@ -72,7 +72,7 @@ def published_ids(tokenizer, text):
 
 def texts_of(seed, count):
     texts = (text.decode("utf-8", "ignore") for _, text in generated_texts(seed, ("the", "##est", "2010,")))
-    # Python's Unicode may be newer than 14.0, and a final sigma is the only context that a rule cannot see.
+    # Python's Unicode may be newer than 14.0. The rules ignore context, which matters only for a final sigma.
     texts = (text for text in texts if not re.search("[\u03a3\U0001d6ba]", text))
     return list(itertools.islice(texts, count))
 
@@ -91,7 +91,7 @@ def is_tie(tokenizer, ids, others):
 
 
 def graph_differences(tokenizer, texts):
-    """The texts for which the graph gives other ids or offsets than Python, exact ties left out."""
+    """The texts for which the graph gives other ids or offsets than Python, without exact ties."""
     encoded = [text if isinstance(text, bytes) else text.encode("utf-8", "surrogateescape") for text in texts]
     rows = zip(*(part.to_list() for part in tokenizer.graph().tokenize_with_offsets(encoded)), strict=True)
     only_ids = tokenizer.graph().tokenize(encoded).to_list()
@@ -312,7 +312,7 @@ def test_published_ids_of_albert(albert):
 
 
 def tokenizer_json(tokenizer, **changes):
-    """What transformers 5 writes for an ALBERT, shortened."""
+    """The file that transformers 5 writes for an ALBERT, shortened."""
     import base64
 
     model = SentencePieceModel.from_bytes(tokenizer.model)

@@ -37,10 +37,10 @@ def test_every_sequence_has_one_place_and_no_row_is_too_long(max_sequences_per_r
 
 
 def least_rows(lengths, max_seq_length):
-    """A number of rows that no packing can do with less (Martello and Toth, 1990, bound L2).
+    """A lower bound of the number of rows (Martello and Toth, 1990, bound L2).
 
-    Sequences longer than half a row take a row each. Of those no shorter than some length, the ones up to half a row
-    fit only beside them, where there is room, or into rows of their own.
+    Each sequence longer than half a row takes a row. The shorter ones, down to some length, go into the free room of
+    these rows or into further rows.
     """
     bounds = [-(-lengths.sum() // max_seq_length)]
     for shortest in range(max_seq_length // 2 + 1):

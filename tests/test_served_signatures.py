@@ -296,7 +296,7 @@ def test_groups_of_rows_have_the_answers_of_all_at_once(served, ask, name, token
     model, options = served[0][name]
     make_signatures = export._SIGNATURES[type(model)]
     signatures = make_signatures(model, tokenizer, SignatureOptions(max_seq_length=48, **options))
-    asked = ("tokens", "features")  # those of texts compute by the same functions
+    asked = ("tokens", "features")  # the signatures of texts use the same functions
     questions = [one for one in served_models.questions() if one.model == name and one.signature in asked]
     for question in questions:
         found = signatures[question.signature](**served_models.as_tensors(question.inputs))

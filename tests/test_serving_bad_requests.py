@@ -47,7 +47,7 @@ def still_answers(port) -> bool:
 
 
 def exchange(port, data: bytes, wait: float = 5) -> bytes:
-    """Sends bytes and returns what comes back until the server closes, or is silent for `wait` seconds."""
+    """Sends bytes and returns the answer, which ends when the server closes or is silent for `wait` seconds."""
     with socket.create_connection(("127.0.0.1", port), timeout=wait) as connection:
         parts = []
         try:

@@ -1,4 +1,4 @@
-"""The parts of the clients that need no server: formats, rows, pauses, arguments, what is imported."""
+"""The parts of the clients that need no server: formats, rows, pauses, arguments, imports."""
 
 import json
 import socket

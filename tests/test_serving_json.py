@@ -1,4 +1,4 @@
-"""JSON of requests and answers is read, written and refused as in TensorFlow Serving."""
+"""Requests and answers in JSON are read, written and refused as in TensorFlow Serving."""
 
 import json
 

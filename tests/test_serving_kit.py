@@ -392,7 +392,7 @@ def test_the_bare_script_passes_a_signal_on_and_cleans_up(kit, fake, tmp_path):
 
 @pytest.mark.parametrize("moment", ['server_process="$!"', "wait *", '[ -n "${signalled}" ]', 'exit "${status}"'])
 def test_a_signal_at_any_moment_ends_the_server_and_cleans_up(kit, fake, tmp_path, moment):
-    # Bash runs this before each command of the script: the signal comes just before that one.
+    # Bash runs this before each command of the script; it sends the signal just before the chosen command.
     pattern = "".join(letter if letter == "*" else f"\\{letter}" for letter in moment)
     (tmp_path / "before").write_text(
         f"""if [[ "$0" == */serve.sh ]]; then

@@ -12,7 +12,7 @@ from keras_bert.tf_serving.server.status import Code, StatusError
 
 
 class Loader:
-    """Loads folders that have a file `good`, and notes what happens."""
+    """Loads folders that have a file `good`, and records all calls."""
 
     def __init__(self):
         self.events = []

@@ -429,7 +429,7 @@ def test_a_deadline_ends_the_call(rpc, client):
 
 
 def figures_of(client):
-    """The figures that Prometheus reads: name with labels -> number."""
+    """The metrics that Prometheus reads: name with labels -> number."""
     status, text = client.raw("GET", "/monitoring/prometheus/metrics")
     assert status == 200
     lines = text.decode().splitlines()

@@ -45,7 +45,7 @@ def calls(monkeypatch):
 
 
 def trained(dtype="float64", **arguments):
-    """Returns all variables before and after a step, the states of the random generators among them."""
+    """Returns all variables before and after a step, including the states of the random generators."""
     keras.utils.set_random_seed(3)
     model = BertPretrainer(config(0.3).replace(num_hidden_layers=LAYERS), dtype=dtype)
     model.compile(AdamW(1e-2), jit_compile=False, **arguments)

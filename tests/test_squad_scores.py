@@ -1,4 +1,4 @@
-"""The official scores: on real predictions, and for each rule on answers that can be checked by hand."""
+"""The official scores, on real predictions and, for each rule, on answers checked by hand."""
 
 import json
 

@@ -20,7 +20,7 @@ from keras_bert.tokenization.vocabulary import Vocabulary
 from keras_bert.training.run_folder import RunFolder
 from keras_bert.training.starting_point import StartingPoint, trained_model
 
-# Long enough to show its casing.
+# Large enough to show its casing.
 WORDS = ["".join(letters) for letters in itertools.product("abcdefghij", repeat=3)]
 CASED = Vocabulary([*VOCABULARY.tokens, *WORDS, *(word.capitalize() for word in WORDS)])
 

@@ -1,4 +1,4 @@
-"""Model folders and `.keras` files that commit 314faad wrote load, and give the outputs that it recorded."""
+"""Model folders and `.keras` files of commit 314faad can be loaded and give its recorded outputs."""
 
 import pathlib
 

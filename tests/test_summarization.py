@@ -21,7 +21,7 @@ def encoder():
 
 @pytest.fixture
 def with_vectors(monkeypatch):
-    """Gives sentences the vectors that a test names: word -> vector."""
+    """Gives sentences the vectors of a test: word -> vector."""
 
     def use(vectors):
         def embed(model, sentences, **options):

@@ -22,7 +22,7 @@ SENTENCES = [["J.", "Smith", "paid"], ["Zoë", "in", "U.S."]]
 
 @pytest.fixture(scope="module")
 def asked(shared_data, tmp_path_factory):
-    """Two models, real texts, and what the exports of the models answer to them in one process."""
+    """Two models, real texts, and the answers of the models' exports, which run in one process."""
     vocabulary = Vocabulary.from_file(shared_data("vocab/bert-base-cased-vocab.txt"))
     articles = shared_data("corpus/wikipedia_articles.txt").read_text("utf-8")[:100_000].split("\n")
     asked = types.SimpleNamespace(texts=[text for text in articles if len(text) > 20][:20])
@@ -53,7 +53,7 @@ def asked(shared_data, tmp_path_factory):
 
 
 def as_array(shape, values):
-    """Numbers, or bytes as TensorFlow for Python has them."""
+    """Converts to an array of numbers or, as TensorFlow for Python does, of bytes."""
     if values and isinstance(values[0], str):
         values = np.array([value.encode() for value in values], object)
     return np.array(values).reshape(shape)

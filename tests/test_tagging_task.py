@@ -65,7 +65,7 @@ def test_scores_of_a_tagger_that_knows_its_sentences(model):
     assert (scores["f1"], scores["accuracy"]) == (1.0, 1.0)
     wrong = [[tag.replace("LOC", "PER") for tag in tags] for tags in TAGS]
     assert model.evaluate(SENTENCES, wrong)["f1"] == pytest.approx(2 * 5 / (8 + 8))
-    # The loss is that which Keras reports, over words, not over sentences.
+    # The loss is the one that Keras reports: a mean over words, not over sentences.
     task = TaggingTask(model)
     batch = task.encode(task.examples(SENTENCES, wrong)).rows.batch(np.arange(4))
     expected = model.evaluate(tf.data.Dataset.from_tensors(batch), verbose=0, return_dict=True)

@@ -41,7 +41,7 @@ def new_model(labels=("negative", "positive"), **arguments):
 
 @pytest.fixture
 def eagerly(monkeypatch):
-    """For a few updates: making a graph takes longer than they do."""
+    """Trains without graphs, because making a graph takes longer than a few updates."""
     compile_model = TaskModel.compile
 
     def compile_eagerly(model, optimizer, **arguments):

@@ -1,4 +1,4 @@
-"""What the pages on text prediction and embeddings say is so: their scripts and commands run as they stand."""
+"""The pages on text prediction and embeddings are correct: their scripts and commands run unchanged."""
 
 import json
 import pathlib

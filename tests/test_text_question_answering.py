@@ -251,7 +251,7 @@ def test_answers_that_tokens_cut_are_counted():
 
 
 def test_windows_that_do_not_show_the_answer_learn_that_there_is_none():
-    context = "ada was born in 1815, 1912, 1906, 1978."  # 12 tokens; a window has room for 7 of them
+    context = "ada was born in 1815, 1912, 1906, 1978."  # 12 tokens; a window holds 7 of them
     notes, starts, weights = notes_and_weights([context], [Answer("1978", 34)], 12, new_model(doc_stride=5))
     assert notes == [
         "the examples: 1 of 1 contexts do not fit in 12 tokens and were cut into several windows; there are 2 windows"

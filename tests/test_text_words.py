@@ -38,7 +38,7 @@ def test_the_basic_words_are_parted_at_punctuation():
 
 
 def test_most_entities_of_wnut_are_found_in_plain_text(shared_data):
-    """Words of the annotators, joined by blanks, come out as they were: 97 of 100 words of entities."""
+    """Words of the annotators, joined by blanks, are found again: 97 of 100 words of entities."""
     from data_prep.finetuning.conll import read_tagged_sentences
 
     sentences = read_tagged_sentences(shared_data("wnut17/wnut17train.conll"))

@@ -19,12 +19,12 @@ tfds = pytest.importorskip("tensorflow_datasets")
 LENGTH, PREDICTIONS = 8, 2
 FEATURES = features.pretraining_features(LENGTH, PREDICTIONS)
 COUNTS = [3, 0, 5]
-# What these can hold.
+# The ranges of these features.
 HIGHEST = {"input_mask": 1, "segment_ids": 1, "masked_lm_positions": LENGTH - 1, "next_sentence_labels": 1}
 
 
 def write_folder(folder, description=FEATURES, counts=COUNTS, name="my_records", highest=None):
-    """Files of records whose numbers are all different, or up to the `highest` of a feature, and the metadata."""
+    """Writes the metadata, and records whose numbers are all different or at most the `highest` of a feature."""
     folder.mkdir(parents=True)
     names = [f"pretraining-{shard:05d}-of-{len(counts):05d}.tfrecord" for shard in range(len(counts))]
     start = 0

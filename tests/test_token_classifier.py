@@ -33,7 +33,7 @@ def test_logits_and_results_are_those_of_the_paper_written_in_numpy():
     assert predicted.shape == (2, 5, 3)
     assert predicted.dtype == "float32"
     np.testing.assert_allclose(predicted[real], logits[real], rtol=0, atol=1e-5)
-    # Two labels in each row: a mean of the rows' means would be the same number, so one is taken away.
+    # With two labels in each row, the mean of the rows' means would be the same number, so one label is removed.
     label_ids = np.where(np.arange(5) == 3, -1, LABEL_IDS)
     for labels, labelled in ((LABEL_IDS, LABEL_IDS >= 0), (label_ids, label_ids >= 0)):
         expected = {
@@ -53,7 +53,7 @@ def test_labels_are_taken_from_the_pair_or_from_the_features():
 
 
 def test_a_token_without_a_label_does_not_matter():
-    """Neither the loss nor a gradient knows what is predicted there, whichever negative number says so."""
+    """Neither the loss nor a gradient depends on its prediction, for any negative label."""
     weights = []
     for nothing in (-1, -100):
         model = compiled(hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
@@ -72,7 +72,7 @@ def test_a_token_without_a_label_does_not_matter():
 @pytest.mark.parametrize("label_ids", [LABEL_IDS, np.full_like(LABEL_IDS, -1)])
 @pytest.mark.parametrize("jit_compile", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_labels_among_the_features_train_as_those_of_the_pair_do(label_ids, jit_compile):
-    """Without XLA the last layer then works for the tokens that have a label."""
+    """Without XLA the last layer then computes only the tokens that have a label."""
     weights, losses = [], []
     for given in ((X, label_ids), ({**X, "label_ids": label_ids},)):
         model = compiled(hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)

@@ -97,7 +97,7 @@ def test_a_large_vocabulary_gets_four_bytes_a_token(tmp_path):
 
 
 class Killed(BaseException):
-    """An exception that no code may catch, like the end of the process."""
+    """An exception that stands for the end of the process; no code may catch it."""
 
 
 def kill_after(monkeypatch, num_chunks):

@@ -1,4 +1,4 @@
-"""Files of torch, written here as torch.save writes them; tests/parity has those of torch itself."""
+"""Files in torch's format, written by this test like torch.save; tests/parity uses files of torch itself."""
 
 import io
 import pickle
@@ -47,7 +47,7 @@ def torch_stub(monkeypatch):
 
 
 class Crafted:
-    """A tensor of a storage of numbers, with any start, shape and strides."""
+    """A tensor on a storage, with any start, shape and strides."""
 
     def __init__(self, array, *arguments):
         self.array, self.arguments = array, arguments
@@ -99,7 +99,7 @@ def test_a_torch_file_gives_the_same_tensors_without_torch(stream, hugging_face,
     expected = read_checkpoint(hugging_face)
     stored = read_safetensors(hugging_face / "model.safetensors")
     state = {name: tensor.read() for name, tensor in stored.items()}
-    # Tensors can lie in another order than their shape says.
+    # The memory order of a tensor can differ from its shape.
     state["bert.pooler.dense.weight"] = np.asfortranarray(state["bert.pooler.dense.weight"])
     torch_save(hugging_face / "pytorch_model.bin", state, torch_stub, stream)
     expected = expected.replace(tensors={name: StoredTensor.of(t.read()) for name, t in expected.tensors.items()})
@@ -221,7 +221,7 @@ DEEP_TUPLE = b")" + b"\x85" * 300_000
         (b"(icollections\nOrderedDict\n.", "the opcode INST"),
         (b"}K\x01)R.", "'int' object is not callable"),
         (b"}\x8b\x04\0\0\0\xff", "."),
-        (b"}r\xff\xff\xff\x7f.", None),  # the largest number of a memo: Python's unpickler takes 32 GB for it
+        (b"}r\xff\xff\xff\x7f.", None),  # the largest memo index: Python's unpickler allocates 32 GB for it
         (b"}(" + DEEP_TUPLE + b"X\1\0\0\0a\x86R.", "."),
         (b"(X\7\0\0\0storageX\6\0\0\0objectX\1\0\0\0ak\0tQ.", "."),
     ],

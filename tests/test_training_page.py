@@ -54,7 +54,7 @@ def test_the_script_for_several_devices_runs(tmp_path, monkeypatch, capsys):
     assert "masked_lm_accuracy" in shown
 
 
-# Stands in for a cluster of two nodes and for the training: it prints how it was started.
+# Replaces a cluster of two nodes and the training: it prints its environment and arguments.
 STAND_INS = {
     "scontrol": 'printf "node-a\\nnode-b\\n"',
     "srun": 'shift; for SLURM_PROCID in 0 1; do export SLURM_PROCID; "$@"; done',
@@ -103,5 +103,5 @@ def test_the_job_for_kubernetes_tells_each_worker_which_it_is(tmp_path):
     (script,) = container["args"]
     found = [started(script, tmp_path / "bin", JOB_COMPLETION_INDEX=str(index)) for index in range(spec["completions"])]
     configs, commands = ([pair[part][0] for pair in found] for part in (0, 1))
-    # An indexed Job calls its pods after itself and their index.
+    # An indexed Job names its pods by its own name and their index.
     check_workers(configs, commands, [f"{name}-{index}.{pod['subdomain']}:2222" for index in range(len(found))])

@@ -105,7 +105,7 @@ def encoders(unpadded=True, **arguments):
         [[1, 1, 1]],
         [[1, 1, 1], [1, 1, 1]],
         [[3, 0, 0], [0, 2, 2]],
-        # A row without a token shares a packed row with one before it, and with one behind it.
+        # A row without a token shares a packed row with one before it and with one after it.
         [[1, 1, 1], [0, 0, 0], [1, 1, 0]],
         [[0, 0, 0], [1, 2, 2], [0, 0, 0]],
     ],
@@ -267,7 +267,7 @@ def test_other_backends_are_refused(monkeypatch):
 
 
 def operations_that_run(function, *arguments):
-    """Counts the operations of the graphs that TensorFlow made of a function for this machine."""
+    """Counts the operations in the optimised graphs of a function on this machine."""
     context.context().enable_graph_collection()
     try:
         function(*arguments)
@@ -300,7 +300,7 @@ def test_tensorflow_fuses_the_operations_of_a_layer(activation, fused, unpadded)
         pytest.skip("TensorFlow runs without oneDNN here, and fuses less.")
     fusions = {name: number for name, number in layer.items() if "FusedMatMul" in name}
     assert fusions == {
-        "_FusedMatMul + BiasAdd": 4,  # query, key, value, and what attention puts out
+        "_FusedMatMul + BiasAdd": 4,  # query, key, value, and the output of attention
         f"_FusedMatMul + BiasAdd + {fused}": 1,
         "_FusedMatMul + BiasAdd + Add": 1,
     }

@@ -200,7 +200,7 @@ def test_the_earlier_of_equal_texts_comes_first_by_a_graph_too():
 
 @pytest.fixture
 def from_four(monkeypatch):
-    """Indexes get a graph from four texts on."""
+    """Indexes of four or more texts get a graph."""
     monkeypatch.setattr(vector_index, "GRAPH_FROM", 4)
 
 
@@ -316,7 +316,7 @@ def from_level_one_to_level_zero(graph: np.ndarray) -> np.ndarray:
 
 
 def upper_level(graph: np.ndarray) -> np.ndarray:
-    """Gives the last vector, which has no upper level, one that has no links of its own."""
+    """Gives the last vector, which has no upper level, an upper level without links."""
     return changed(graph, 3000, 2)
 
 
@@ -391,7 +391,7 @@ def test_flipped_bytes_are_refused_or_harmless(large, graph):
 
 
 def test_a_graph_without_links_is_searched_exactly(large):
-    """Whoever wrote it: every result is a text, and no query gets fewer."""
+    """Every result is a text, and no query gets fewer results."""
     empty = np.concatenate([[0], np.ones(3000), np.full(3000 * 2 * LINKS, -1)]).astype(np.int32)
     index = VectorIndex(large.vectors, large.texts, "", {}, check_graph(empty, 3000))
     found, expected = index.nearest(clusters(9, seed=1)), large.nearest(clusters(9, seed=1), exact=True)

@@ -56,8 +56,8 @@ def test_every_line_has_all_values(lines):
 
 
 def test_tokens_and_operations_are_those_of_the_formulas(lines):
-    # Rows of 10 tokens without padding. A layer: four matrices of 16 x 16, two of 16 x 32; two masked tokens a row, for
-    # each a matrix of 16 x 16 and one of 16 x 13; attention over 10 columns.
+    # Rows of 10 tokens without padding. A layer has four matrices of 16 x 16, two of 16 x 32, and attention over 10
+    # columns. A row has two masked tokens; each takes a matrix of 16 x 16 and one of 16 x 13.
     layer, head = 4 * 16 * 16 + 2 * 16 * 32, 16 * 16 + 16 * len(VOCABULARY)
     of_row = 6 * (layer * LENGTH + head * 2) + 12 * 16 * LENGTH * LENGTH
     for line in lines:

@@ -27,7 +27,7 @@ def test_every_occurrence_is_found_with_its_place_and_its_vector(encoder):
     found = word_vectors(encoder, texts, "fox", layers=(-1, -2))
     assert found.occurrences == (Occurrence(0, 4, 7), Occurrence(0, 19, 22), Occurrence(2, 6, 9))
     assert [texts[one.text_number][one.start : one.end] for one in found.occurrences] == ["fox", "FOX", "fox"]
-    # [CLS] the fox , the brown fox . [SEP], where punctuation is unknown.
+    # [CLS] the fox , the brown fox . [SEP]; the punctuation is unknown.
     states = hidden_states(encoder, [2, 5, 8, 1, 5, 7, 8, 1, 3])
     for vector, place in zip(found.vectors, (2, 6), strict=False):
         np.testing.assert_allclose(vector, (states[1][place] + states[2][place]) / 2, atol=1e-6)

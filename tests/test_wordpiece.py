@@ -83,8 +83,8 @@ def test_offsets_point_at_the_source():
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("a\u0301\u200ba", ["a\u0301\u200b", "a"]),  # what vanishes belongs to the character before it
-        ("\u0301a", ["a"]),  # and to nothing at the start
+        ("a\u0301\u200ba", ["a\u0301\u200b", "a"]),  # a removed character belongs to the character before it
+        ("\u0301a", ["a"]),  # and at the start to none
         ("the\0 fox", ["the\0", "fox"]),
         ("\u1f04\u03a3", ["\u1f04\u03a3"]),
         ("\u00e1,\u0301a", ["\u00e1", ",\u0301", "a"]),

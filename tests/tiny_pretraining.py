@@ -21,7 +21,7 @@ CONFIG = BertConfig(
 
 
 def write_records(path, num_records=64, seed=0, length=LENGTH, masked=True):
-    """Rows `[CLS] x x x x [SEP] y y y [SEP]` of letters: a masked one is its neighbour, y = x unless random."""
+    """Writes rows `[CLS] x x x x [SEP] y y y [SEP]`: a masked letter equals its neighbour, and y = x unless random."""
     draw = np.random.default_rng(seed)
     description = features.pretraining_features(length, PREDICTIONS if masked else 0)
     with tf.io.TFRecordWriter(str(path)) as writer:

@@ -23,7 +23,7 @@ def expected_in_bytes(python, text: bytes) -> list[list[int]]:
 
 
 def _byte_places(text: bytes) -> list[int]:
-    """Where each character starts in `text`, and its length. Invalid UTF-8 does not count as characters."""
+    """Returns the first byte and the length of each character of `text`. Invalid UTF-8 does not count as characters."""
     places = []
     position = 0
     # Each invalid byte is one lone surrogate here.

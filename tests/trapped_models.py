@@ -1,4 +1,4 @@
-"""SavedModels with problems: each signature of one model has one, and so does each copy of another model's files."""
+"""SavedModels with problems: each signature of one model has one problem, and so does each copy of another model."""
 
 import os
 
@@ -17,7 +17,7 @@ def graph(*specs, **options):
 
 
 def save(folder, signatures, **attributes):
-    """Saves functions, and what they use, and returns the folder."""
+    """Saves functions and the objects that they use, and returns the folder."""
     module = tf.Module()
     for name, value in attributes.items():
         setattr(module, name, value)

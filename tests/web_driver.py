@@ -13,7 +13,7 @@ class Browser:
 
     Args:
         driver: the path of chromedriver.
-        dark: whether pages are asked for in dark colours.
+        dark: whether the browser prefers dark colours.
     """
 
     def __init__(self, driver: str, dark: bool = False):

@@ -57,7 +57,7 @@ def vectors_by_length(text):
     return {"embedding": tf.stack([2 * tf.cos(angles), 2 * tf.sin(angles)], axis=1)}
 
 
-# Model -> (its inputs, what it always answers or a function of them): the names of docs/serving.md.
+# Model -> (its inputs, its constant answer or a function of the inputs); names as in docs/serving_run.md.
 MODELS = {
     "answers": (["question", "context"], answer_outputs()),
     "choices": (
@@ -129,7 +129,7 @@ def browser(url):
 
 
 def ask(browser, model: str, **fields) -> str:
-    """Returns the text of the answer that a person sees."""
+    """Returns the text of the visible answer."""
     browser.wait_for("return document.querySelectorAll('#model option').length > 1")
     browser.run(
         "const s = document.getElementById('model'); s.value = arguments[0]; s.dispatchEvent(new Event('change'))",

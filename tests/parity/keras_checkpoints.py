@@ -2,8 +2,8 @@
 
     python keras_checkpoints.py keras_hub|model_garden FOLDER
 
-FOLDER has `features.npz`. For each model a checkpoint `<name>/` and its outputs `<name>.npz` are written there. The
-weights are random numbers, those of LayerNorms and biases too.
+FOLDER has `features.npz`. For each model, a checkpoint `<name>/` and its outputs `<name>.npz` are written there. All
+weights are random numbers, including LayerNorms and biases.
 """
 
 import os

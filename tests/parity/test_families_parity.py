@@ -29,7 +29,7 @@ SHAPE = {
 }
 DISTIL = {"vocab_size": 61, "n_layers": 3, "n_heads": 2, "hidden_dim": 32, "max_position_embeddings": 20}
 CONFIGS = {
-    # The masked-LM heads of RoBERTa and ELECTRA have the exact GELU whatever hidden_act says.
+    # The masked-LM heads of RoBERTa and ELECTRA use the exact GELU for every hidden_act.
     "Roberta": [
         SHAPE,
         {**SHAPE, "layer_norm_eps": 1e-5, "type_vocab_size": 1},
@@ -66,7 +66,7 @@ BOUNDS = {"float32": 1e-5, "float64": 1e-6}
 
 @pytest.fixture(scope="module")
 def their_models(tmp_path_factory):
-    """Returns a folder with all models that transformers made, and what it computes: one process makes them all."""
+    """Returns a folder with all models of transformers and their outputs; one process makes them all."""
     python = os.environ.get("KERAS_BERT_PARITY_PYTHON")
     if not python:
         pytest.skip("KERAS_BERT_PARITY_PYTHON does not name a Python with torch and transformers")

@@ -1,4 +1,4 @@
-"""Our tokenizer beside Hugging Face tokenizers: equal on real text, and each known difference by an example.
+"""Our tokenizer equals Hugging Face tokenizers on real text; each known difference has an example.
 
 docs/tokenizer.md has the differences on the whole corpus and on generated texts.
 """
@@ -25,7 +25,7 @@ def test_wikipedia_has_the_ids_and_offsets_of_hugging_face(shared_data, name):
             ids, starts, ends = ours.tokenize_with_offsets(paragraph)
             encoding = theirs.encode(paragraph, add_special_tokens=False)
             assert ids == encoding.ids
-            # A letter's accents are part of it in our offsets, and mostly not in theirs.
+            # Our offsets of a letter include its accents, theirs mostly do not.
             assert starts == [start for start, _ in encoding.offsets]
             assert all(end >= other for end, (_, other) in zip(ends, encoding.offsets, strict=True))
 

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 import transformers
 
-# What transformers calls our "gelu" and "gelu_erf".
+# Our names -> the names of transformers.
 ACTIVATIONS = {"gelu": "gelu_new", "gelu_erf": "gelu", "relu": "relu"}
 TABLES = {"token_embeddings": "word", "position_embeddings": "position", "segment_embeddings": "token_type"}
 LAYER_PARTS = {

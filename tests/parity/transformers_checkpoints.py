@@ -4,9 +4,9 @@
 
 JOBS.json is a list of objects. Each has `class`, the name of a class of transformers; `folder`; `features`, an NPZ of
 `input_ids`, `input_mask` and `segment_ids`; and `outputs`, an NPZ to write. With `config` the model is made with random
-weights and saved in `folder`, with a tokenizer of `vocabulary`, a file, and `do_lower_case` where these are given; else
-it is read from there. With `texts`, `outputs` also gets what its tokenizer makes of
-them. What `from_pretrained` missed or did not expect goes to `missing` and `unexpected`.
+weights and saved in `folder`; `vocabulary` (a file) and `do_lower_case` add a tokenizer. Without `config` the model is
+read from `folder`. With `texts`, `outputs` also gets their token ids. `missing` and `unexpected` list the weights that
+`from_pretrained` missed or did not expect.
 """
 
 import json

@@ -2,7 +2,7 @@
 
     python transformers_families.py JOBS_JSON
 
-JOBS_JSON holds a list of `[class name, config, folder]`. A folder gets the model's files and `outputs.npz`: the inputs,
+JOBS_JSON has a list of `[class name, config, folder]`. A folder gets the model's files and `outputs.npz`: the inputs,
 and for both dtypes `hidden_states` [L + 1, B, S, H] and the logits under transformers' names. The weights are stored as
 float32.
 """
