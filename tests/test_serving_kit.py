@@ -317,7 +317,9 @@ def test_a_kit_takes_the_requests_of_our_clients_and_its_own_warm_up(kit, export
     assert {request.inputs["text"].tensor_shape.dim[0].size for request in default} == {1, 2, 4}
     assert "clients with batch_size=4" in caplog.text
     assert "A request has at most 4 rows" in pathlib.Path(made, "README.md").read_text()
-    with pytest.raises(InputError, match="requests of at most 4 row.* but a warm-up request has 8.* the version does not load"):
+    with pytest.raises(
+        InputError, match="requests of at most 4 row.* but a warm-up request has 8.* the version does not load"
+    ):
         make_serving_kit(exported, tmp_path / "kit", batching=Batching(max_batch_size=4), warm_up_batch_sizes=[1, 8])
     splitting = Batching(enable_large_batch_splitting=True, max_execution_batch_size=8)
     with pytest.raises(InputError, match="signature tokenize, output .*'input_ids'.* servers split requests"):
