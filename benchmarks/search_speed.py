@@ -75,7 +75,7 @@ def measure(vectors: np.ndarray, num_queries: int, singles: int, rounds: int, bu
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--vectors", required=True, help="a .npy file, float32 [N, H]")
-    parser.add_argument("--num_vectors", type=int, help="only the first so many")
+    parser.add_argument("--num_vectors", type=int, help="use this many of the vectors, the first ones")
     parser.add_argument("--queries", type=int, default=1000)
     parser.add_argument("--singles", type=int, default=200, help="queries that are also asked one by one")
     parser.add_argument("--rounds", type=int, default=3)

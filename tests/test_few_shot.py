@@ -1,11 +1,13 @@
 """`SentenceClassifier`, and its training on a few texts per label."""
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 from tiny_checkpoints import CONFIG, random_checkpoint
 
 from keras_bert.checkpoints.formats import write_checkpoint
+from keras_bert.embeddings.vector_index import VectorIndex
 from keras_bert.models.sentence_classifier import SentenceClassifier
 from keras_bert.models.sentence_encoder import SentenceEncoder
 from keras_bert.program.errors import InputError
@@ -17,6 +19,7 @@ LABELS = ["fast", "fast", "fast", "dark", "dark", "dark"]
 
 @pytest.fixture
 def folder(tmp_path):
+    keras.utils.set_random_seed(1)  # of the Dense module
     write_checkpoint(random_checkpoint(), tmp_path / "plain", "huggingface")
     encoder = SentenceEncoder.from_pretrained(tmp_path / "plain", pooling=["cls", "mean"], dense=[{"units": 6}])
     encoder.new_parts.set_trained()
@@ -53,6 +56,12 @@ def test_the_dense_layer_reads_the_vectors_of_the_sentence_encoder(folder):
     expected = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
     found = [list(answer.probabilities.values()) for answer in model.predict(TEXTS, verbose=0)]
     np.testing.assert_allclose(found, expected, atol=1e-6)
+
+
+def test_an_index_takes_the_vectors_of_a_classifier_too(folder, tmp_path):
+    model = classifier(tmp_path / "plain")
+    index = VectorIndex.build(model, TEXTS)
+    assert index.search(model, TEXTS[0], top_k=1)[0][0].text == TEXTS[0]
 
 
 def test_pairs_are_as_often_of_equal_as_of_different_labels():

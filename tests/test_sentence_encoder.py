@@ -11,6 +11,7 @@ from keras_bert.checkpoints.formats import write_checkpoint
 from keras_bert.checkpoints.pretrained import from_pretrained
 from keras_bert.checkpoints.safetensors_file import read_safetensors
 from keras_bert.config import POOLINGS
+from keras_bert.layers import text_pooling
 from keras_bert.models.embedding_losses import CoSENT, InBatchNegatives, Matryoshka
 from keras_bert.models.encoder import BertEncoder
 from keras_bert.models.sentence_encoder import SentenceEncoder
@@ -194,7 +195,10 @@ def test_equal_texts_in_an_example_are_reported(folder, capsys):
         ({"dense": [{"units": 0}]}, "A dense layer has units"),
         ({"dense": [{"units": 3, "size": 4}]}, "A dense layer has units"),
         ({"dense": [{"units": 3, "activation": "swish"}]}, "swish"),
+        ({"dense": [{"units": 2**20}]}, "units .1 to 16,384."),
+        ({"dense": [{"units": 1}] * 9}, "At most 8 dense layers are possible. Received: 9"),
         ({"prompts": {"query": 1}}, "prompts must map names to texts"),
+        ({"prompts": {str(number): "a" for number in range(101)}}, "At most 100 prompts are possible. Received: 101"),
         ({"default_prompt": "query"}, "no prompt 'query'. Its prompts are: none."),
         ({"max_seq_length": 2}, "max_seq_length must be a whole number from 3. Received: 2"),
     ],
@@ -215,6 +219,10 @@ def test_new_dense_layers_are_reported_as_untrained(folder):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         encoder(folder).predict(TEXTS, verbose=0)
+
+
+def test_the_names_of_poolings_are_the_same_with_and_without_keras():
+    assert tuple(text_pooling._POOL) == POOLINGS
 
 
 # Folders as sentence-transformers writes them.

@@ -121,6 +121,8 @@ def keras_layout(model_class: type, config: BertConfig, arguments: Mapping) -> d
     ones |= {"type_vocab_size": min(config.type_vocab_size, 1), "position_offset": 0}
     ones |= {"num_hidden_layers": num_blocks, "num_hidden_groups": num_blocks}
     ones |= {"embedding_projection": config.embedding_projection}
+    if arguments.get("dense"):  # of a TextPooling; the arguments may come from a stranger
+        arguments = {**arguments, "dense": [{**settings, "units": 1} for settings in arguments["dense"]]}
     # An explicit name keeps Keras from numbering later models. float32, whatever the global policy is, represents all
     # the numbers exactly.
     with keras_as_before_on_error():

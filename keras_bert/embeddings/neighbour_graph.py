@@ -59,7 +59,7 @@ def check_graph(graph: np.ndarray, num_vectors: int) -> np.ndarray:
     """Returns a graph in memory that FAISS can search without reading outside of it, whoever wrote it.
 
     Raises:
-        ValueError: it is not a graph of so many vectors.
+        ValueError: it is not a valid graph of this number of vectors.
     """
     largest = 1 + num_vectors + num_vectors * LINKS * (MOST_LEVELS + 1)
     if graph.ndim != 1 or graph.dtype != np.int32 or not num_vectors < len(graph) <= largest:

@@ -75,8 +75,7 @@ def sentence_embeddings(
         vectors = sentence_embeddings(encoder, ["A cat sits on the mat.", "A kitten is on a rug."])
         vectors @ vectors.T  # similarities
     """
-    # Only now, because these take seconds.
-    from keras_bert.layers.text_pooling import pool_tokens
+    # Only now, because it takes seconds.
     from keras_bert.models.sentence_encoder import SentenceEncoder
 
     prefix = ""
@@ -98,7 +97,7 @@ def sentence_embeddings(
         normalize = True if normalize is None else normalize
 
         def pooled(outputs, inputs):
-            return pool_tokens(outputs["sequence_output"], inputs[features.INPUT_MASK], [pooling])
+            return encoder.pool(outputs["sequence_output"], inputs[features.INPUT_MASK], pooling)
 
         compute = _forward_function(encoder, pooling, pooled)
     if dimensions is not None and not 1 <= dimensions <= size:

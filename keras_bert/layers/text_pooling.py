@@ -5,10 +5,11 @@ from collections.abc import Mapping, Sequence
 import keras
 from keras import ops
 
-from keras_bert.config import POOLINGS
 from keras_bert.layers.activations import ActivatedDense
 from keras_bert.program.errors import InputError
 
+# Limits: a config from a stranger must not make the program allocate any amount of memory.
+_MOST_DENSE_LAYERS, _MOST_UNITS = 8, 16_384
 _HIDDEN = -1e9  # replaces the vectors of padding before a maximum is taken
 
 
@@ -33,23 +34,38 @@ def pool_tokens(hidden, mask, poolings: Sequence[str]):
     Reference: sentence-transformers, `Pooling`.
     """
     mask = ops.cast(mask > 0, hidden.dtype)[:, :, None]  # [B, S, 1]
-    count = ops.maximum(ops.sum(mask, axis=1), 1)  # [B, 1]
-    pooled = []
-    for name in sorted(poolings, key=POOLINGS.index):
-        if name == "cls":
-            pooled.append(hidden[:, 0])
-        elif name == "max":
-            pooled.append(ops.max(ops.where(mask > 0, hidden, ops.cast(_HIDDEN, hidden.dtype)), axis=1))
-        elif name == "lasttoken":
-            last = ops.cast(count, "int32")[:, :, None] - 1
-            pooled.append(ops.take_along_axis(hidden, last, axis=1)[:, 0])
-        elif name == "weightedmean":
-            weights = mask * ops.cast(ops.arange(1, ops.shape(hidden)[1] + 1), hidden.dtype)[None, :, None]
-            pooled.append(ops.sum(hidden * weights, axis=1) / ops.maximum(ops.sum(weights, axis=1), 1))
-        else:
-            total = ops.sum(hidden * mask, axis=1)
-            pooled.append(total / (count if name == "mean" else ops.sqrt(count)))
+    pooled = [_POOL[name](hidden, mask) for name in sorted(poolings, key=list(_POOL).index)]
     return pooled[0] if len(pooled) == 1 else ops.concatenate(pooled, axis=-1)
+
+
+def _maximum(hidden, mask):
+    return ops.max(ops.where(mask > 0, hidden, ops.cast(_HIDDEN, hidden.dtype)), axis=1)
+
+
+def _last(hidden, mask):
+    last = ops.cast(_count(mask), "int32")[:, :, None] - 1
+    return ops.take_along_axis(hidden, last, axis=1)[:, 0]
+
+
+def _position_weighted_mean(hidden, mask):
+    weights = mask * ops.cast(ops.arange(1, ops.shape(hidden)[1] + 1), hidden.dtype)[None, :, None]
+    return ops.sum(hidden * weights, axis=1) / ops.maximum(ops.sum(weights, axis=1), 1)
+
+
+def _count(mask):
+    """Returns the number of tokens of each row, `[B, 1]`; 1 for a row without tokens."""
+    return ops.maximum(ops.sum(mask, axis=1), 1)
+
+
+# The names of `config.POOLINGS`, in that order -> function of hidden and mask, `[B, S, 1]`.
+_POOL = {
+    "cls": lambda hidden, mask: hidden[:, 0],
+    "max": _maximum,
+    "mean": lambda hidden, mask: ops.sum(hidden * mask, axis=1) / _count(mask),
+    "mean_sqrt_len_tokens": lambda hidden, mask: ops.sum(hidden * mask, axis=1) / ops.sqrt(_count(mask)),
+    "weightedmean": _position_weighted_mean,
+    "lasttoken": _last,
+}
 
 
 def unit_length(vectors):
@@ -131,14 +147,16 @@ class TextPooling(keras.layers.Layer):
         return self(hidden, ops.ones_like(first), training=training)
 
     def _check_arguments(self) -> None:
-        if not self.pooling or len(set(self.pooling)) < len(self.pooling) or set(self.pooling) - set(POOLINGS):
-            raise InputError(f"pooling must be one or more of {', '.join(POOLINGS)}. Received: {list(self.pooling)}")
+        if not self.pooling or len(set(self.pooling)) < len(self.pooling) or set(self.pooling) - set(_POOL):
+            raise InputError(f"pooling must be one or more of {', '.join(_POOL)}. Received: {list(self.pooling)}")
+        if len(self.dense) > _MOST_DENSE_LAYERS:
+            raise InputError(f"At most {_MOST_DENSE_LAYERS} dense layers are possible. Received: {len(self.dense)}")
         for settings in self.dense:
             units, unknown = settings.get("units"), set(settings) - {"units", "activation", "use_bias"}
-            if not isinstance(units, int) or isinstance(units, bool) or not 1 <= units <= 2**20 or unknown:
+            if not isinstance(units, int) or isinstance(units, bool) or not 1 <= units <= _MOST_UNITS or unknown:
                 raise InputError(
-                    "A dense layer has units (1 to 1,048,576), and if required activation and use_bias. Received: "
-                    f"{settings}"
+                    f"A dense layer has units (1 to {_MOST_UNITS:,}), and if required activation and use_bias. "
+                    f"Received: {settings}"
                 )
 
     def get_config(self):

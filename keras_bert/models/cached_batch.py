@@ -80,7 +80,7 @@ def _vectors_of_parts(model, parts, data, vectors_of):
 
 
 def evaluation_step(model, data) -> None:
-    """Reports the loss of a batch, of which this device has a share; the arguments are those of `cached_step`."""
+    """Reports the loss of a batch that is divided among the devices; the arguments are those of `cached_step`."""
     device = tf.distribute.get_replica_context()
     x, _, _ = keras.utils.unpack_x_y_sample_weight(data)
     _report(model, device, model.loss_term(*_gathered_batch(device, data, model(x, training=False))))

@@ -71,13 +71,9 @@ class CrossEncoder(SequenceClassifier):
             )
         super().__init__(config, labels, problem_type, **kwargs)
 
-    @property
-    def metric_names(self):
-        return ("accuracy",)
-
-    @metric_names.setter
-    def metric_names(self, names):
-        """`SequenceClassifier` sets the metric of its problem type, which is not that of rankings."""
+    @staticmethod
+    def _metric_name(problem_type: str) -> str:
+        return "accuracy"
 
     def call(self, inputs, training=False):
         shape = ops.shape(inputs[features.INPUT_IDS])

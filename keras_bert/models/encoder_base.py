@@ -7,6 +7,7 @@ import keras
 from keras_bert.accelerate.backend import on_tensorflow
 from keras_bert.layers.gathering import vectors_at_flat
 from keras_bert.layers.numbered_mask import position_ids
+from keras_bert.layers.text_pooling import pool_tokens
 from keras_bert.models.base import BertModel
 from keras_bert.program.errors import InputError
 from keras_bert.records import features
@@ -102,6 +103,10 @@ class EncoderModel(BertModel):
         if encoder is not self:
             return vectors_at_flat(encoder.encode(inputs)["sequence_output"], flat_indices)
         return self.encode_flat(inputs, flat_indices, training=training)
+
+    def pool(self, hidden, input_mask, pooling: str):
+        """Pools the vectors of tokens: float `[B, S, H]` and int `[B, S]` -> `[B, H]`; see `pool_tokens`."""
+        return pool_tokens(hidden, input_mask, [pooling])
 
     def _encoder_for(self, inputs, training):
         """Returns this encoder, or the wrapper that computes these inputs without padding."""

@@ -16,6 +16,7 @@ from keras_bert.program.errors import InputError
 from keras_bert.records import features
 
 # What a text is in a search -> the names of its prompt, the first that a model has.
+_MOST_PROMPTS = 100  # each is a signature of an export
 _ROLE_PROMPTS = {"query": ("query",), "document": ("document", "passage", "corpus")}
 
 
@@ -237,6 +238,8 @@ class SentenceEncoder(TaskModel):
             self.config.check_sequence_length(shape[-1])
 
     def _check_arguments(self) -> None:
+        if len(self.prompts) > _MOST_PROMPTS:
+            raise InputError(f"At most {_MOST_PROMPTS} prompts are possible. Received: {len(self.prompts)}")
         for name, text in self.prompts.items():
             if not isinstance(name, str) or not isinstance(text, str):
                 raise InputError(f"prompts must map names to texts. Received: {name!r}: {text!r:.100}")

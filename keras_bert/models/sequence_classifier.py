@@ -82,7 +82,7 @@ class SequenceClassifier(TaskModel):
     ):
         if problem_type not in PROBLEM_TYPES:
             raise InputError(f"problem_type must be one of {', '.join(PROBLEM_TYPES)}. Received: {problem_type!r}")
-        self.metric_names = ("mean_absolute_error" if problem_type == "regression" else "accuracy",)
+        self.metric_names = (self._metric_name(problem_type),)
         super().__init__(config, **kwargs)
         self.problem_type = problem_type
         self.doc_stride = check_doc_stride(doc_stride)
@@ -96,6 +96,10 @@ class SequenceClassifier(TaskModel):
             name="classifier",
         )
         self.build()
+
+    @staticmethod
+    def _metric_name(problem_type: str) -> str:
+        return "mean_absolute_error" if problem_type == "regression" else "accuracy"
 
     def build(self, input_shape=None):
         self.classifier.build((None, self.config.hidden_size))

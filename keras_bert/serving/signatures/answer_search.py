@@ -13,7 +13,7 @@ from keras_bert.serving.signatures.graph_words import spell
 from keras_bert.tasks.question_answering.answer_spans import NOTHING_TO_SAY, AnswerOptions
 from keras_bert.tokenization.exact_graph import changes
 
-# Spans per question whose texts are made together. Hardly ever do so many spans have the same text.
+# Spans per question whose texts are made together. Spans with the same text are rarely as many as this.
 _SPANS_AT_ONCE = 32
 
 

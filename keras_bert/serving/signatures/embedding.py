@@ -5,7 +5,6 @@ import re
 import tensorflow as tf
 
 from keras_bert.embeddings.text_vectors import check_pooling
-from keras_bert.layers.text_pooling import pool_tokens, unit_length
 from keras_bert.program.errors import InputError
 from keras_bert.serving.signatures.row_groups import run_rows
 from keras_bert.serving.signatures.signature_inputs import (
@@ -47,7 +46,7 @@ def embedding_signatures(model, tokenizer, options: SignatureOptions) -> dict:
 
     def vectors_of(rows):
         hidden = tf.cast(model(model_inputs(*rows), training=False)["sequence_output"], tf.float32)
-        return pool_tokens(hidden, rows[1], [pooling])
+        return model.pool(hidden, rows[1], pooling)
 
     normalize = options.normalize is not False
     text_signatures = _text_signatures(model, tokenizer, options, vectors_of, model.config.hidden_size, normalize)
@@ -90,14 +89,14 @@ def _text_signatures(model, tokenizer, options, vectors_of, size: int, normalize
 
     def pool(*rows):
         vectors = vectors_of(rows)
-        return unit_length(vectors) if normalize else vectors
+        return _unit_length(vectors) if normalize else vectors
 
     @tf.function(input_signature=[IDS, IDS, IDS], autograph=False)
     def run(*rows):
         return run_rows(pool, rows, size)
 
     def finish(vectors):
-        return {"embedding": unit_length(vectors) if normalize else vectors}
+        return {"embedding": _unit_length(vectors) if normalize else vectors}
 
     @tf.function(input_signature=[IDS, IDS, IDS], autograph=False)
     def embed(*rows):
@@ -117,7 +116,7 @@ def _text_signatures(model, tokenizer, options, vectors_of, size: int, normalize
 
     @signature(text=([None], tf.string), text_b=([None], tf.string))
     def score(text, text_b):
-        first, second = tf.split(unit_length(of_single_text(tf.concat([text, text_b], 0))["embedding"]), 2)
+        first, second = tf.split(_unit_length(of_single_text(tf.concat([text, text_b], 0))["embedding"]), 2)
         return {"score": tf.reduce_sum(first * second, axis=1)}
 
     return {
@@ -126,6 +125,11 @@ def _text_signatures(model, tokenizer, options, vectors_of, size: int, normalize
         "tokens": tokens_signature(embed, options.max_seq_length, options.text_pairs),
         "score": score,
     }
+
+
+def _unit_length(vectors):
+    """Divides vectors `[B, D]` by their lengths. A vector of zeros stays one."""
+    return tf.math.l2_normalize(vectors, axis=-1, epsilon=1e-24)
 
 
 def _features(model, tokenizer, options: SignatureOptions):
