@@ -1,0 +1,66 @@
+"""`SentenceEncoder` gives the vectors that sentence-transformers computes from the same folders.
+
+It runs when KERAS_BERT_PARITY_PYTHON names a Python that has sentence-transformers; KERAS_BERT_SENTENCE_MODEL may name
+a folder with real weights, such as all-MiniLM-L6-v2:
+
+    KERAS_BERT_PARITY_PYTHON=/path/to/python pytest tests/parity/test_sentence_transformers_parity.py
+"""
+
+import json
+import os
+import pathlib
+import subprocess
+
+import keras
+import numpy as np
+import pytest
+from tiny_checkpoints import random_checkpoint
+
+from keras_bert.checkpoints.formats import write_checkpoint
+from keras_bert.config import POOLINGS
+from keras_bert.models.sentence_encoder import SentenceEncoder
+
+SCRIPT = pathlib.Path(__file__).with_name("sentence_transformers_vectors.py")
+TEXTS = [
+    "the quick fox",
+    "brown",
+    "the quick brown fox the quickest fox",
+    "the the the the the the the the the the the the",
+]
+SETTINGS = [{"pooling": [name], "normalize": False} for name in POOLINGS]
+SETTINGS += [
+    {"pooling": ["mean"]},
+    {"pooling": ["cls", "max", "lasttoken"], "dense": [{"units": 6}, {"units": 4, "use_bias": False}]},
+    {"pooling": ["mean"], "dense": [{"units": 5, "activation": "gelu_erf"}], "prompts": {"query": "the fox "}},
+    {"pooling": ["mean"], "max_seq_length": 6},
+]
+
+
+@pytest.fixture(scope="module")
+def parity_python():
+    python = os.environ.get("KERAS_BERT_PARITY_PYTHON")
+    if not python or subprocess.run([python, "-c", "import sentence_transformers"], capture_output=True).returncode:
+        pytest.skip("KERAS_BERT_PARITY_PYTHON names no Python with sentence-transformers")
+    return python
+
+
+def test_vectors_of_written_folders_and_of_a_real_model_are_theirs(parity_python, tmp_path):
+    keras.utils.set_random_seed(1)
+    write_checkpoint(random_checkpoint(), tmp_path / "plain", "huggingface")
+    folders = []
+    for number, settings in enumerate(SETTINGS):
+        model = SentenceEncoder.from_pretrained(tmp_path / "plain", **settings)
+        model.new_parts.set_trained()
+        folders.append(str(tmp_path / f"model{number}"))
+        model.save_pretrained(folders[-1], format="huggingface")
+    folders += filter(None, [os.environ.get("KERAS_BERT_SENTENCE_MODEL")])
+    (tmp_path / "texts.json").write_text(json.dumps(TEXTS))
+    command = [parity_python, str(SCRIPT), str(tmp_path / "texts.json"), str(tmp_path / "found.npz"), *folders]
+    subprocess.run(command, check=True, capture_output=True)
+    with np.load(tmp_path / "found.npz") as theirs:
+        assert f"{folders[8]} query" in theirs.files
+        for name in theirs.files:
+            folder, _, prompt = name.partition(" ")
+            vectors = SentenceEncoder.from_pretrained(folder).encode(TEXTS, prompt=prompt)
+            np.testing.assert_allclose(vectors, theirs[name], atol=1e-5, rtol=0, err_msg=name)
+            print(name, np.abs(vectors - theirs[name]).max())
