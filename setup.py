@@ -36,7 +36,7 @@ COMMANDS = {
         "word_senses",
         "summarize",
         "search_sentences",
-        "export_saved_model",
+        "export_model",
         "ask_saved_model",
         "serve",
         "query_server",

@@ -18,7 +18,7 @@ extract_features.py       texts -> vectors of tokens, layer by layer
 search_sentences.py       a query -> the most similar texts
 word_senses.py            sentences with a word -> a picture of its senses
 summarize.py              a text -> its main sentences
-export_saved_model.py     model folder -> SavedModel
+export_model.py     model folder -> SavedModel
 ask_saved_model.py        texts -> answers of a SavedModel
 check_saved_model.py      a SavedModel -> problems that TensorFlow Serving would have with it
 make_serving_kit.py       a SavedModel -> a folder that TensorFlow Serving starts from

@@ -1,4 +1,4 @@
-"""Asks a SavedModel written by export_saved_model, and prints its answers.
+"""Asks a SavedModel written by export_model, and prints its answers.
 
 The inputs of the model are given by flags with their names, or on standard input, one question per line, with tabs
 between columns: a text; a text and optionally a second one; a question and its context; a prompt and its choices. Every

@@ -87,8 +87,8 @@ stage "6 of 8  The same without pre-training, for comparison"
 fine_tune classifier_from_scratch --bert_config_file="$OUTPUT/bert_config.json" --vocab_file="$OUTPUT/vocab.txt"
 
 stage "7 of 8  SavedModels for TensorFlow Serving: text in, answer out"
-python -m run_scripts.export_saved_model --model_dir="$OUTPUT/classifier/model" --output_dir="$OUTPUT/saved_models/library"
-python -m run_scripts.export_saved_model --model_dir="$OUTPUT/pretraining/model" --output_dir="$OUTPUT/saved_models/fill_mask"
+python -m run_scripts.export_model --model_dir="$OUTPUT/classifier/model" --output_dir="$OUTPUT/saved_models/library"
+python -m run_scripts.export_model --model_dir="$OUTPUT/pretraining/model" --output_dir="$OUTPUT/saved_models/fill_mask"
 python -m run_scripts.ask_saved_model --saved_model="$OUTPUT/saved_models/library" \
   --text="Returns the gradient of each trainable variable recorded on the tape." \
   --text="The array is broadcast along the given axis without copying its elements."

@@ -165,7 +165,7 @@ def test_loading_the_text_operations_and_importing_tensorflow_text_get_along():
 
 
 def test_help_is_quick_because_nothing_heavy_is_imported():
-    for name in ("ask_saved_model", "export_saved_model"):
+    for name in ("ask_saved_model", "export_model"):
         program = (
             f"import sys, run_scripts.{name}; print([m for m in ('tensorflow', 'keras', 'numpy') if m in sys.modules])"
         )

@@ -442,7 +442,7 @@ def test_real_text_has_the_answers_of_predict(shared_data, tmp_path):
 def test_the_command_exports_the_same_bytes_in_another_process(exports, tmp_path):
     model, folder = exports["single"]
     model.save_pretrained(tmp_path / "model")
-    command = [sys.executable, "-m", "run_scripts.export_saved_model"]
+    command = [sys.executable, "-m", "run_scripts.export_model"]
     command += [f"--model_dir={tmp_path / 'model'}", f"--output_dir={tmp_path / 'model'}"]
     result = subprocess.run(
         command, capture_output=True, text=True, cwd=PROJECT, env={**os.environ, "PYTHONHASHSEED": "77"}

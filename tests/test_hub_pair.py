@@ -136,6 +136,6 @@ def test_what_cannot_be_exported_is_refused(pair, tmp_path):
 def test_the_command_refuses_options_that_the_pair_has_not(pair, tmp_path):
     pair[0].save_pretrained(tmp_path / "model")
     folders = [f"--model_dir={tmp_path / 'model'}", f"--output_dir={tmp_path / 'pair'}"]
-    result = loaded_commands.run("run_scripts.export_saved_model", *folders, "--hub_pair", "--weights=int8")
+    result = loaded_commands.run("run_scripts.export_model", *folders, "--hub_pair", "--weights=int8")
     assert result.returncode == 1
     assert "error: --hub_pair takes only --max_seq_length. Received: --weights" in result.stderr

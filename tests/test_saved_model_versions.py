@@ -75,7 +75,7 @@ def test_what_is_no_saved_model_is_named(tmp_path):
     ):
         find_version_folder(tmp_path)
     (tmp_path / "vocab.txt").touch()
-    with pytest.raises(InputError, match="It has: vocab.txt. Make one with export_saved_model"):
+    with pytest.raises(InputError, match="It has: vocab.txt. Make one with export_model"):
         find_version_folder(tmp_path)
     (tmp_path / "7").mkdir()
     with pytest.raises(InputError, match="7 is not a SavedModel: it has no saved_model.pb. Export the model again"):

@@ -78,7 +78,7 @@ def find_version_folder(path: str | os.PathLike) -> str:
         inside = ", ".join(sorted(os.listdir(path))[:5]) or "nothing"
         raise InputError(
             f"{path} is not a SavedModel: it has neither {SAVED_MODEL_FILE} nor a folder of a version, such as 1. "
-            f"It has: {inside}. Make one with export_saved_model."
+            f"It has: {inside}. Make one with export_model."
         )
     newest = os.path.join(path, numbers[max(numbers)])
     if not os.path.isfile(os.path.join(newest, SAVED_MODEL_FILE)):

@@ -3,8 +3,8 @@
 saved_models/README.md describes the answers of each kind of model.
 
 Examples:
-  python -m run_scripts.export_saved_model --model_dir=models/sentiment --output_dir=saved_models/sentiment
-  python -m run_scripts.export_saved_model --model_dir=all-MiniLM-L6-v2 --output_dir=saved_models/embeddings \
+  python -m run_scripts.export_model --model_dir=models/sentiment --output_dir=saved_models/sentiment
+  python -m run_scripts.export_model --model_dir=all-MiniLM-L6-v2 --output_dir=saved_models/embeddings \
       --weights=int8
 """
 
