@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 WORD_PIECE, BYTE_PAIR, SENTENCE_PIECE = "wordpiece", "byte_pair", "sentence_piece"
+STATIC = "static"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -65,6 +66,18 @@ FAMILIES: dict[str, Family] = {
     "electra": Family(
         defaults={"vocab_size": 30522, "hidden_act": "gelu_erf", "pooler_act": "gelu_erf"},
         masked_lm_act="gelu_erf",
+    ),
+    # A vector for each token and no layers, so the sizes of layers mean nothing. Only `SentenceEncoder` computes it.
+    STATIC: Family(
+        defaults={
+            "num_hidden_layers": 1,
+            "num_attention_heads": 1,
+            "intermediate_size": 1,
+            "hidden_dropout_prob": 0.0,
+            "attention_probs_dropout_prob": 0.0,
+            "type_vocab_size": 0,
+            "max_position_embeddings": 32_768,
+        },
     ),
 }
 

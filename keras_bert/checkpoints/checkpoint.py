@@ -140,6 +140,8 @@ def part_of(name: str) -> str:
 def encoder_shapes(config: BertConfig) -> dict[str, tuple[int, ...]]:
     """Returns name -> shape of all weights of the encoder, including the pooler."""
     width, inner = config.hidden_size, config.intermediate_size
+    if config.is_static:
+        return {TOKEN_EMBEDDINGS: (config.vocab_size, width)}
     shapes = {
         TOKEN_EMBEDDINGS: (config.vocab_size, config.embedding_size),
         POSITION_EMBEDDINGS: (config.max_position_embeddings, config.embedding_size),

@@ -2,6 +2,7 @@
 
 encoder.py                   BertEncoder: a vector for each token and one for each row
 encoder_base.py              the contract that every encoder keeps
+static_encoder.py            StaticEncoder: a vector for each token, without layers
 unpadded_encoder.py          wraps an encoder: computes without padding
 pretrainer.py                BertPretrainer: masked LM and next sentence
 masked_lm.py                 predicts masked tokens

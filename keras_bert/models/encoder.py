@@ -12,6 +12,7 @@ from keras_bert.layers.numbered_mask import attention_bias, position_ids, withou
 from keras_bert.layers.transformer_block import TransformerBlock
 from keras_bert.models.class_names import stored_class
 from keras_bert.models.encoder_base import PACKING, POOLED_OUTPUT, SEGMENTS, UNPADDING, EncoderModel
+from keras_bert.program.errors import InputError
 from keras_bert.records import features
 
 
@@ -66,6 +67,8 @@ class BertEncoder(EncoderModel):
         self.output_hidden_states = output_hidden_states
         self.output_attentions = output_attentions
         super().__init__(config, unpadded=unpadded, **kwargs)
+        if config.is_static:
+            raise InputError("A static model has no layers. Load it with SentenceEncoder.from_pretrained.")
         if not self.takes_segments:
             self.supports = tuple(part for part in self.supports if part != SEGMENTS)
         self.embeddings = BertEmbeddings(

@@ -12,7 +12,7 @@ from keras_bert.checkpoints.checkpoint import MASKED_LM
 from keras_bert.checkpoints.pretrained import checkpoint_of, model_of
 from keras_bert.models.cross_encoder import CrossEncoder
 from keras_bert.models.encoder import BertEncoder
-from keras_bert.models.encoder_base import FEW_SHAPES, encoder_of
+from keras_bert.models.encoder_base import FEW_SHAPES, UNPADDING, encoder_of
 from keras_bert.models.masked_lm import MaskedLM
 from keras_bert.models.multiple_choice import MultipleChoice
 from keras_bert.models.pretrainer import BertPretrainer
@@ -123,7 +123,8 @@ def _unpadded(model):
     """Makes a model compute without padding, since servers combine requests of any length."""
     encoder = encoder_of(model)
     before = encoder.unpadded
-    encoder.unpadded = False if encoder.output_attentions else FEW_SHAPES
+    can = UNPADDING in encoder.supports and not encoder.output_attentions
+    encoder.unpadded = FEW_SHAPES if can else False
     try:
         yield
     finally:
