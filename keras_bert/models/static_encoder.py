@@ -15,8 +15,8 @@ from keras_bert.records import features
 class StaticEncoder(EncoderModel):
     """A table of token vectors. The vector of a text is the mean of its tokens, so a text costs a lookup.
 
-    It is the encoder of a `SentenceEncoder` whose config has the `model_type` "static". `embeddings/static_distillation.py`
-    distils it from another encoder.
+    It is the encoder of a `SentenceEncoder` whose config has the `model_type` "static".
+    `embeddings/static_distillation.py` distils it from another encoder.
 
     Args:
         config: a `BertConfig.static`.
