@@ -45,8 +45,8 @@ class SequenceClassifier(TaskModel):
         regression       a score for each of `labels`: squared error, averaged over the scores. `label_ids` are float
                          `[B]` or `[B, labels]`.
 
-    `fit` and `evaluate` report `loss` and one metric: `accuracy`, which for `multi_label` is the share of all B *
-    labels decisions that are right, or `mean_absolute_error` for `regression`. The `metrics` given to `compile` get
+    `fit` and `evaluate` report `loss` and one metric: `accuracy`, which for `multi_label` is the share of right
+    decisions among those for every example and label, or `mean_absolute_error` for `regression`. The `metrics` given to `compile` get
     labels and logits.
 
     Args:
