@@ -77,6 +77,7 @@ setup(
     python_requires=">=3.11,<3.14",
     packages=find_packages(include=["keras_bert", "keras_bert.*", "data_prep", "data_prep.*", "run_scripts"]),
     package_data={
+        "keras_bert": ["py.typed"],
         "keras_bert.tokenization": ["*.txt"],
         "keras_bert.tf_serving.kit": ["templates/*"],
         "keras_bert.tf_serving.server": ["*.html"],
