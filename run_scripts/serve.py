@@ -64,8 +64,8 @@ def main(folders: list[str]) -> None:
     if bool(folders) == bool(arguments.model_config_file):
         raise InputError("Give either folders of SavedModels or --model_config_file. See --help.")
     try:
+        from keras_bert.tf_serving.batching_parameters import Batching, read_batching_file
         from keras_bert.tf_serving.server import run_server as server
-        from keras_bert.tf_serving.server.batching import BatchingOptions, read_batching_options
         from keras_bert.tf_serving.server.model_config import model_config_of_argument, read_model_configs
     except ModuleNotFoundError as error:
         raise InputError(
@@ -82,7 +82,7 @@ def main(folders: list[str]) -> None:
     batching = None
     if arguments.enable_batching:
         path = arguments.batching_parameters_file
-        batching = read_batching_options(path) if path else BatchingOptions()
+        batching = read_batching_file(path) if path else Batching()
     if folders:
         configs = [model_config_of_argument(folder) for folder in folders]
         if len({config.name for config in configs}) < len(configs):

@@ -15,7 +15,7 @@ from google.protobuf import text_format
 from small_saved_models import MODEL, HttpClient, save_model
 
 from keras_bert.program.errors import InputError
-from keras_bert.tf_serving.server.batching import BatchingOptions
+from keras_bert.tf_serving.batching_parameters import Batching
 from keras_bert.tf_serving.server.loaded_model import LoadedModel
 from keras_bert.tf_serving.server.model_config import ModelConfig, read_model_configs
 from keras_bert.tf_serving.server.run_server import ServerOptions, background_server
@@ -378,7 +378,7 @@ def test_a_signature_is_evaluated_once_in_a_request(rpc):
     assert answer == ("INVALID_ARGUMENT", "Duplicate evaluation of signature: regress")
 
 
-@pytest.mark.parametrize("batching", [None, BatchingOptions(max_batch_size=1, num_batch_threads=1)])
+@pytest.mark.parametrize("batching", [None, Batching(max_batch_size=1, num_batch_threads=1)])
 def test_requests_that_nobody_waits_for_are_not_computed(base_path, batching, monkeypatch):
     may_go_on, computed = threading.Event(), []
 
@@ -465,9 +465,7 @@ def test_a_small_request_is_answered_at_once(client):
 
 
 def test_requests_are_joined_and_every_client_gets_its_own_rows(base_path):
-    options = ServerOptions(
-        port=0, grpc_port=None, batching=BatchingOptions(batch_timeout_micros=20_000, max_batch_size=16)
-    )
+    options = ServerOptions(port=0, grpc_port=None, batching=Batching(batch_timeout_micros=20_000, max_batch_size=16))
     with background_server([ModelConfig(MODEL, str(base_path))], options) as addresses:
         wait_until(addresses.port, 123)
 
@@ -620,12 +618,12 @@ def test_warm_up_requests_that_batching_refuses_keep_a_version_from_loading(base
     log.predict_log.request.CopyFrom(predict_request("rows", rows=np.ones((8, 2), np.float32)))
     write_warm_up(folder, [log.SerializeToString()])
     load_and_warm_up(str(folder)).close()
-    load_and_warm_up(str(folder), BatchingOptions(max_batch_size=8)).close()
+    load_and_warm_up(str(folder), Batching(max_batch_size=8)).close()
     assert "clients with batch_size=8" in caplog.text
     with pytest.raises(StatusError, match="Task size 8 is larger than maximum input batch size 4"):
-        load_and_warm_up(str(folder), BatchingOptions(max_batch_size=4))
+        load_and_warm_up(str(folder), Batching(max_batch_size=4))
     assert "a warm-up request has 8" in caplog.text
-    options = ServerOptions(port=0, grpc_port=None, batching=BatchingOptions(max_batch_size=4))
+    options = ServerOptions(port=0, grpc_port=None, batching=Batching(max_batch_size=4))
     with background_server([ModelConfig(MODEL, str(tmp_path))], options) as addresses:
         wait_until(addresses.port, 1, "END")
 

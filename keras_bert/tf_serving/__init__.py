@@ -12,6 +12,7 @@ server/                development server with TensorFlow Serving's REST and gRP
 client/                clients for REST and gRPC, without TensorFlow
 wire/                  TensorFlow Serving's messages, without TensorFlow
 load_measurement.py    measures latency and throughput of a server
+batching_parameters.py how a server joins requests
 batching_proposal.py   proposes batching parameters from measurements
 """
 

@@ -10,7 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from keras_bert.tf_serving.server.batching import Arrays, Batcher, BatchingOptions, BatchScheduler
+from keras_bert.tf_serving.batching_parameters import Batching
+from keras_bert.tf_serving.server.batching import Arrays, Batcher, BatchScheduler
 from keras_bert.tf_serving.server.loaded_model import DEFAULT_SIGNATURE, Signature
 from keras_bert.tf_serving.server.model_store import ModelStore, ModelVersion
 from keras_bert.tf_serving.server.server_metrics import ServerMetrics
@@ -48,7 +49,7 @@ class Inference:
         store: ModelStore,
         metrics: ServerMetrics,
         *,
-        batching: BatchingOptions | None = None,
+        batching: Batching | None = None,
         num_threads: int = os.cpu_count() or 1,
         max_requests: int = 1000,
         max_rows: int = DEFAULT_MAX_ROWS,
@@ -57,7 +58,7 @@ class Inference:
         self.store, self.metrics = store, metrics
         self.timeout_seconds = timeout_seconds
         self._batching = batching
-        num_threads = batching.num_batch_threads if batching else num_threads
+        num_threads = batching.num_threads if batching else num_threads
         self._threads = concurrent.futures.ThreadPoolExecutor(num_threads, "model")
         self._scheduler = BatchScheduler(num_threads)
         self._max_requests, self._num_requests = max_requests, 0

@@ -22,11 +22,10 @@ from keras_bert.tf_serving.server.model_store import ModelVersion
 from keras_bert.tf_serving.server.openai_embeddings import EMBEDDINGS_PATH, answer_embeddings, openai_error_body
 from keras_bert.tf_serving.server.page import PAGE_HEADERS, page_html
 from keras_bert.tf_serving.server.status import Code, StatusError, invalid_argument
-from keras_bert.tf_serving.wire.methods import http_status
+from keras_bert.tf_serving.wire.methods import DEFAULT_METRICS_PATH, http_status
 
 logger = logging.getLogger(__name__)
 
-DEFAULT_METRICS_PATH = "/monitoring/prometheus/metrics"
 DEFAULT_MAX_BODY_BYTES = 64 << 20
 # After refusing a body that is too large, up to so many times the limit is read and dropped, so that clients get the
 # answer.

@@ -16,17 +16,19 @@ import uvicorn
 
 from keras_bert.program.errors import InputError
 from keras_bert.tf_serving.ask import load_text_operations
-from keras_bert.tf_serving.server.batching import BatchingOptions
+from keras_bert.tf_serving.batching_parameters import Batching
 from keras_bert.tf_serving.server.grpc_service import GrpcService
 from keras_bert.tf_serving.server.http_protocol import ImpatientProtocol, LoopbackHosts, RestServer, is_loopback
 from keras_bert.tf_serving.server.inference import DEFAULT_MAX_ROWS, Inference
-from keras_bert.tf_serving.server.model_config import ModelConfig, read_model_configs, read_text_message
+from keras_bert.tf_serving.server.model_config import ModelConfig, read_model_configs
 from keras_bert.tf_serving.server.model_store import ModelStore
-from keras_bert.tf_serving.server.rest_app import DEFAULT_MAX_BODY_BYTES, DEFAULT_METRICS_PATH, RestApi, make_app
+from keras_bert.tf_serving.server.rest_app import DEFAULT_MAX_BODY_BYTES, RestApi, make_app
 from keras_bert.tf_serving.server.server_metrics import ServerMetrics
 from keras_bert.tf_serving.server.status import StatusError
 from keras_bert.tf_serving.server.warm_up import load_and_warm_up
 from keras_bert.tf_serving.wire import messages
+from keras_bert.tf_serving.wire.methods import DEFAULT_METRICS_PATH
+from keras_bert.tf_serving.wire.text_files import read_text_message
 
 logger = logging.getLogger(__name__)
 
@@ -60,7 +62,7 @@ class ServerOptions:
     model_config_file: str | None = None
     config_poll_seconds: float = 0
     load_retry_seconds: float = 60
-    batching: BatchingOptions | None = None
+    batching: Batching | None = None
     num_threads: int = 2
     max_requests: int = 1000
     max_rows: int = DEFAULT_MAX_ROWS

@@ -11,9 +11,10 @@ import numpy as np
 
 from keras_bert.program.errors import InputError
 from keras_bert.program.record_files import iterate_records
+from keras_bert.tf_serving.batching_parameters import Batching
 from keras_bert.tf_serving.saved_model_check.batching import check_batching
 from keras_bert.tf_serving.saved_model_check.warm_up import largest_warm_up_request
-from keras_bert.tf_serving.server.batching import Arrays, Batcher, BatchingOptions, BatchScheduler
+from keras_bert.tf_serving.server.batching import Arrays, Batcher, BatchScheduler
 from keras_bert.tf_serving.server.loaded_model import DEFAULT_SIGNATURE, LoadedModel
 from keras_bert.tf_serving.server.model_messages import arrays_of, serialized_examples
 from keras_bert.tf_serving.server.status import Code, StatusError, invalid_argument
@@ -25,7 +26,7 @@ MAX_RECORDS = 1000
 logger = logging.getLogger(__name__)
 
 
-def load_and_warm_up(folder: str, batching: BatchingOptions | None = None) -> LoadedModel:
+def load_and_warm_up(folder: str, batching: Batching | None = None) -> LoadedModel:
     """Loads a SavedModel and runs the requests of its warm-up file, if it has one.
 
     Args:
@@ -48,7 +49,7 @@ def load_and_warm_up(folder: str, batching: BatchingOptions | None = None) -> Lo
     return model
 
 
-def replay(model: LoadedModel, batching: BatchingOptions | None = None) -> int:
+def replay(model: LoadedModel, batching: Batching | None = None) -> int:
     """Runs the requests of the model's warm-up file, and returns their number.
 
     Args:
@@ -72,7 +73,7 @@ def replay(model: LoadedModel, batching: BatchingOptions | None = None) -> int:
     return count
 
 
-def _run(model: LoadedModel, record: bytes, batching: BatchingOptions | None) -> None:
+def _run(model: LoadedModel, record: bytes, batching: Batching | None) -> None:
     from google.protobuf.message import DecodeError
 
     try:
@@ -101,7 +102,7 @@ def _inputs(request) -> dict[str, np.ndarray]:
     return {"inputs": array}
 
 
-def _ask(model: LoadedModel, model_spec, inputs: Arrays, batching: BatchingOptions | None) -> None:
+def _ask(model: LoadedModel, model_spec, inputs: Arrays, batching: Batching | None) -> None:
     name = model_spec.signature_name or DEFAULT_SIGNATURE
     if name not in model.signatures:
         raise StatusError(Code.FAILED_PRECONDITION, f'Serving signature key "{name}" not found.')
@@ -114,7 +115,7 @@ def _ask(model: LoadedModel, model_spec, inputs: Arrays, batching: BatchingOptio
         return model.run(name, joined)
 
     async def ask() -> None:
-        await Batcher(compute, batching, BatchScheduler(batching.num_batch_threads)).run(inputs)
+        await Batcher(compute, batching, BatchScheduler(batching.num_threads)).run(inputs)
 
     # This thread, which loads the version, has no event loop, and the server's loop must not wait for it.
     asyncio.run(ask())
