@@ -67,6 +67,7 @@ def main(folders: list[str]) -> None:
         from keras_bert.tf_serving.batching_parameters import Batching, read_batching_file
         from keras_bert.tf_serving.server import run_server as server
         from keras_bert.tf_serving.server.model_config import model_config_of_argument, read_model_configs
+        from keras_bert.tf_serving.server.server_options import ServerOptions
     except ModuleNotFoundError as error:
         raise InputError(
             f"The server needs {error.name}, which is not installed. Run: pip install 'keras-bert-pipeline[serving]'"
@@ -89,7 +90,7 @@ def main(folders: list[str]) -> None:
             raise InputError("Two models have the same name. Use NAME=folder.")
     else:
         configs = read_model_configs(arguments.model_config_file)
-    options = server.ServerOptions(
+    options = ServerOptions(
         host=arguments.host,
         port=arguments.port,
         grpc_port=None if arguments.grpc_port < 0 else arguments.grpc_port,

@@ -92,7 +92,8 @@ def fake_server():
 def development_server(classifier, batching: bool):
     from keras_bert.tf_serving.batching_parameters import Batching
     from keras_bert.tf_serving.server.model_config import ModelConfig
-    from keras_bert.tf_serving.server.run_server import ServerOptions, background_server
+    from keras_bert.tf_serving.server.run_server import background_server
+    from keras_bert.tf_serving.server.server_options import ServerOptions
 
     options = ServerOptions(port=0, grpc_port=0, batching=Batching() if batching else None)
     with background_server([ModelConfig("toy", str(classifier))], options) as addresses:

@@ -13,7 +13,8 @@ from small_saved_models import HttpClient
 
 from keras_bert.tf_serving.batching_parameters import Batching
 from keras_bert.tf_serving.server.model_config import ModelConfig
-from keras_bert.tf_serving.server.run_server import ServerOptions, background_server
+from keras_bert.tf_serving.server.run_server import background_server
+from keras_bert.tf_serving.server.server_options import ServerOptions
 
 WORDS = tf.TensorSpec([None], tf.string, name="text")
 # "abc" -> [3, 4, 12]: the number of bytes, then 4 and 12.

@@ -18,7 +18,8 @@ from keras_bert.program.errors import InputError
 from keras_bert.tf_serving.batching_parameters import Batching
 from keras_bert.tf_serving.server.loaded_model import LoadedModel
 from keras_bert.tf_serving.server.model_config import ModelConfig, read_model_configs
-from keras_bert.tf_serving.server.run_server import ServerOptions, background_server
+from keras_bert.tf_serving.server.run_server import background_server
+from keras_bert.tf_serving.server.server_options import ServerOptions
 from keras_bert.tf_serving.server.status import Code, StatusError
 from keras_bert.tf_serving.server.warm_up import WARM_UP_FILE, load_and_warm_up, replay
 from keras_bert.tf_serving.wire import messages

@@ -4,22 +4,21 @@ import asyncio
 import concurrent.futures
 import contextlib
 import dataclasses
-import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from keras_bert.tf_serving.batching_parameters import Batching
 from keras_bert.tf_serving.server.batching import Arrays, Batcher, BatchScheduler
 from keras_bert.tf_serving.server.loaded_model import DEFAULT_SIGNATURE, Signature
 from keras_bert.tf_serving.server.model_store import ModelStore, ModelVersion
 from keras_bert.tf_serving.server.server_metrics import ServerMetrics
+from keras_bert.tf_serving.server.server_options import ServerOptions
 from keras_bert.tf_serving.server.status import Code, StatusError, invalid_argument
+from keras_bert.tf_serving.wire.strings import string_array
 
 CLASSIFY_INPUTS = REGRESS_INPUTS = "inputs"
 CLASSES, SCORES, REGRESS_OUTPUTS = "classes", "scores", "outputs"
-DEFAULT_MAX_ROWS = 10_000
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,32 +36,15 @@ class Inference:
     Args:
         store: the models.
         metrics: counts requests.
-        batching: how requests are joined; None computes each request separately.
-        num_threads: the number of requests, or batches, computed at once.
-        max_requests: the largest number of requests in progress; further ones are refused.
-        max_rows: the largest number of rows in a request; larger requests are refused.
-        timeout_seconds: the time limit of a request.
+        options: the options of the server.
     """
 
-    def __init__(
-        self,
-        store: ModelStore,
-        metrics: ServerMetrics,
-        *,
-        batching: Batching | None = None,
-        num_threads: int = os.cpu_count() or 1,
-        max_requests: int = 1000,
-        max_rows: int = DEFAULT_MAX_ROWS,
-        timeout_seconds: float = 30,
-    ):
-        self.store, self.metrics = store, metrics
-        self.timeout_seconds = timeout_seconds
-        self._batching = batching
-        num_threads = batching.num_threads if batching else num_threads
+    def __init__(self, store: ModelStore, metrics: ServerMetrics, options: ServerOptions):
+        self.store, self.metrics, self._options = store, metrics, options
+        num_threads = options.batching.num_threads if options.batching else options.num_threads
         self._threads = concurrent.futures.ThreadPoolExecutor(num_threads, "model")
         self._scheduler = BatchScheduler(num_threads)
-        self._max_requests, self._num_requests = max_requests, 0
-        self._max_rows = max_rows
+        self._num_requests = 0
         self._computations: set[asyncio.Future] = set()
 
     @contextlib.contextmanager
@@ -72,9 +54,11 @@ class Inference:
         Raises:
             StatusError: RESOURCE_EXHAUSTED: too many requests are in progress.
         """
-        if self._num_requests >= self._max_requests:
+        if self._num_requests >= self._options.max_requests:
             self.metrics.count_request("", "", "", Code.RESOURCE_EXHAUSTED.name, 0.0)
-            raise StatusError(Code.RESOURCE_EXHAUSTED, f"{self._max_requests} requests are running; try again later.")
+            raise StatusError(
+                Code.RESOURCE_EXHAUSTED, f"{self._options.max_requests} requests are running; try again later."
+            )
         self._num_requests += 1
         self.metrics.show_in_flight(self._num_requests)
         try:
@@ -135,12 +119,14 @@ class Inference:
             raise StatusError(Code.FAILED_PRECONDITION, f'Serving signature key "{signature_name}" not found.')
         inputs = signature.checked(inputs)
         rows = signature.num_rows(inputs)
-        if rows > self._max_rows:
+        if rows > self._options.max_rows:
             raise invalid_argument(
-                "The request has ", rows, " rows, but this server accepts at most ", self._max_rows,
+                "The request has ", rows, " rows, but this server accepts at most ", self._options.max_rows,
                 " (--max_rows). Send fewer at a time.",
             )  # fmt: skip
-        limit = self.timeout_seconds if timeout_seconds is None else min(timeout_seconds, self.timeout_seconds)
+        limit = self._options.timeout_seconds
+        if timeout_seconds is not None:
+            limit = min(timeout_seconds, limit)
         try:
             if limit <= 0:
                 raise TimeoutError
@@ -152,7 +138,7 @@ class Inference:
             ) from None
 
     async def _run(self, version: ModelVersion, signature: Signature, inputs: Arrays) -> Arrays:
-        if self._batching is None or not signature.can_be_batched:
+        if self._options.batching is None or not signature.can_be_batched:
             return await self._compute(version, signature.name, inputs)
         if signature.name not in version.batchers:
             version.batchers[signature.name] = self._batcher(version, signature.name)
@@ -161,7 +147,7 @@ class Inference:
     def _batcher(self, version: ModelVersion, signature_name: str) -> Batcher:
         return Batcher(
             lambda inputs: self._compute(version, signature_name, inputs),
-            self._batching,
+            self._options.batching,
             self._scheduler,
             lambda rows: self.metrics.count_batch(version.name, signature_name, rows),
         )
@@ -281,9 +267,7 @@ def _signature(version: ModelVersion, name: str) -> Signature:
 def _examples(examples: Sequence[bytes]) -> np.ndarray:
     if not examples:
         raise invalid_argument("Input is empty.")
-    array = np.empty(len(examples), object)
-    array[:] = examples
-    return array
+    return string_array(examples)
 
 
 def _check_classes(name: str, array: np.ndarray, dtype, kind: str, num_examples: int) -> None:

@@ -14,6 +14,7 @@ import numpy as np
 
 from keras_bert.tf_serving.server.json_text import kind_of, quoted, shown
 from keras_bert.tf_serving.server.status import Code, StatusError, invalid_argument
+from keras_bert.tf_serving.wire.strings import string_array
 
 BASE64_KEY = "b64"
 BYTES_SUFFIX = "_bytes"
@@ -214,9 +215,7 @@ def _array(name: str, values: list, shape: Sequence[int], dtype: str) -> np.ndar
     if len(shape) > MAX_RANK:
         raise invalid_argument(f"The input {name} must have at most {MAX_RANK} axes. Received: {len(shape)}")
     if dtype == "string":
-        array = np.empty(len(values), object)
-        array[:] = values
-        return array.reshape(shape)
+        return string_array(values).reshape(shape)
     with np.errstate(over="ignore"):  # numbers out of range become infinity
         if dtype in ("int8", "uint8", "int16"):
             return np.array(values, np.int32).astype(dtype).reshape(shape)

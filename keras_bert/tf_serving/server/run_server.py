@@ -16,14 +16,14 @@ import uvicorn
 
 from keras_bert.program.errors import InputError
 from keras_bert.tf_serving.ask import load_text_operations
-from keras_bert.tf_serving.batching_parameters import Batching
 from keras_bert.tf_serving.server.grpc_service import GrpcService
 from keras_bert.tf_serving.server.http_protocol import ImpatientProtocol, LoopbackHosts, RestServer, is_loopback
-from keras_bert.tf_serving.server.inference import DEFAULT_MAX_ROWS, Inference
+from keras_bert.tf_serving.server.inference import Inference
 from keras_bert.tf_serving.server.model_config import ModelConfig, read_model_configs
 from keras_bert.tf_serving.server.model_store import ModelStore
-from keras_bert.tf_serving.server.rest_app import DEFAULT_MAX_BODY_BYTES, RestApi, make_app
+from keras_bert.tf_serving.server.rest_app import RestApp
 from keras_bert.tf_serving.server.server_metrics import ServerMetrics
+from keras_bert.tf_serving.server.server_options import ServerOptions
 from keras_bert.tf_serving.server.status import StatusError
 from keras_bert.tf_serving.server.warm_up import load_and_warm_up
 from keras_bert.tf_serving.wire import messages
@@ -31,47 +31,6 @@ from keras_bert.tf_serving.wire.methods import DEFAULT_METRICS_PATH
 from keras_bert.tf_serving.wire.text_files import read_text_message
 
 logger = logging.getLogger(__name__)
-
-
-@dataclasses.dataclass(frozen=True)
-class ServerOptions:
-    """Options of a server.
-
-    Attributes:
-        host: the address to listen on.
-        port, grpc_port: 0 selects a free port; None disables that API.
-        poll_seconds: the interval between searches for new versions; 0 searches once.
-        model_config_file: a models.config that is read again every `config_poll_seconds`, unless that is 0.
-        load_retry_seconds: the time after which a version that failed to load is tried again with unchanged files.
-        batching: how requests are joined; None computes each separately.
-        num_threads: the number of requests computed at once, without batching.
-        max_requests: the largest number of requests in progress.
-        max_rows: the largest number of rows in a request.
-        timeout_seconds: the time limit of a request.
-        max_body_bytes: the limit for bodies, gRPC messages, and the memory of a request's inputs.
-        body_seconds: the time limit for the arrival of a body.
-        shutdown_seconds: the time limit for requests in progress when the server stops.
-        metrics_path: the path of the metrics for Prometheus; None for no metrics.
-        allow_labels_for_unavailable: whether labels may name unavailable versions.
-    """
-
-    host: str = "127.0.0.1"
-    port: int | None = 8501
-    grpc_port: int | None = 8500
-    poll_seconds: float = 1
-    model_config_file: str | None = None
-    config_poll_seconds: float = 0
-    load_retry_seconds: float = 60
-    batching: Batching | None = None
-    num_threads: int = 2
-    max_requests: int = 1000
-    max_rows: int = DEFAULT_MAX_ROWS
-    timeout_seconds: float = 30
-    max_body_bytes: int = DEFAULT_MAX_BODY_BYTES
-    body_seconds: float = 60
-    shutdown_seconds: float = 30
-    metrics_path: str | None = DEFAULT_METRICS_PATH
-    allow_labels_for_unavailable: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -166,15 +125,7 @@ class _Server:
         )
         # Models need the operations of the tokenizer, so they are registered before any thread loads a model.
         await asyncio.to_thread(load_text_operations)
-        inference = Inference(
-            store,
-            ServerMetrics(),
-            batching=options.batching,
-            num_threads=options.num_threads,
-            max_requests=options.max_requests,
-            max_rows=options.max_rows,
-            timeout_seconds=options.timeout_seconds,
-        )
+        inference = Inference(store, ServerMetrics(), options)
         rest = rest_socket = grpc_server = grpc_port = None
         if options.port is not None:
             rest_socket = _listen(options.host, options.port)
@@ -200,8 +151,7 @@ class _Server:
 
     def _rest_server(self, inference: Inference) -> "RestServer":
         options = self._options
-        api = RestApi(inference, max_body_bytes=options.max_body_bytes, body_seconds=options.body_seconds)
-        app = make_app(inference, api, metrics_path=options.metrics_path)
+        app = RestApp(inference, options)
         config = uvicorn.Config(
             LoopbackHosts(app) if is_loopback(options.host) else app,
             http=ImpatientProtocol,
