@@ -17,7 +17,8 @@ from keras_bert.tf_serving.server.server_options import ServerOptions
 from keras_bert.tf_serving.server.status import Code, StatusError, invalid_argument
 from keras_bert.tf_serving.wire.strings import string_array
 
-CLASSIFY_INPUTS = REGRESS_INPUTS = "inputs"
+# The names in signatures for Classify and Regress.
+EXAMPLES = "inputs"
 CLASSES, SCORES, REGRESS_OUTPUTS = "classes", "scores", "outputs"
 
 
@@ -114,9 +115,7 @@ class Inference:
             StatusError: FAILED_PRECONDITION: there is no such signature; INVALID_ARGUMENT: wrong inputs or too many
                 rows; DEADLINE_EXCEEDED: it took too long; and TensorFlow's errors.
         """
-        signature = version.model.signatures.get(signature_name) if version.model else None
-        if signature is None:
-            raise StatusError(Code.FAILED_PRECONDITION, f'Serving signature key "{signature_name}" not found.')
+        signature = signature_of(version, signature_name)
         inputs = signature.checked(inputs)
         rows = signature.num_rows(inputs)
         if rows > self._options.max_rows:
@@ -178,19 +177,15 @@ class Inference:
         Raises:
             StatusError: as `predict`; INVALID_ARGUMENT for signatures of other kinds.
         """
-        signature = _signature(version, signature_name)
-        if len(signature.inputs) != 1:
-            raise invalid_argument("Expected one input Tensor.")
+        signature = _example_signature(version, signature_name, "classification")
         if len(signature.outputs) not in (1, 2):
             raise invalid_argument("Expected one or two output Tensors, found ", len(signature.outputs))
-        if CLASSIFY_INPUTS not in signature.inputs:
-            raise invalid_argument("No classification inputs found in SignatureDef: ", _listed(signature))
         if not {CLASSES, SCORES} & set(signature.outputs):
             raise invalid_argument(
                 f'Expected classification signature outputs to contain at least one of "{CLASSES}" or "{SCORES}". '
                 f"Signature was: {_listed(signature)}"
             )
-        outputs = await self.predict(version, signature_name, {CLASSIFY_INPUTS: _examples(examples)}, timeout_seconds)
+        outputs = await self.predict(version, signature_name, _example_input(examples), timeout_seconds)
         outputs = {name: outputs[name] for name in (CLASSES, SCORES) if name in outputs}
         for name, dtype, kind in ((CLASSES, object, "DT_STRING"), (SCORES, np.float32, "DT_FLOAT")):
             if name in outputs:
@@ -218,17 +213,13 @@ class Inference:
         Raises:
             StatusError: as `predict`; INVALID_ARGUMENT for signatures of other kinds.
         """
-        signature = _signature(version, signature_name)
-        if len(signature.inputs) != 1:
-            raise invalid_argument("Expected one input Tensor.")
+        signature = _example_signature(version, signature_name, "regression")
         if len(signature.outputs) != 1:
             raise invalid_argument("Expected one output Tensor.")
-        if REGRESS_INPUTS not in signature.inputs:
-            raise invalid_argument("No regression inputs found in SignatureDef: ", _listed(signature))
         if REGRESS_OUTPUTS not in signature.outputs:
             raise invalid_argument("No regression outputs found in SignatureDef: ", _listed(signature))
-        inputs = {REGRESS_INPUTS: _examples(examples)}
-        output = (await self.predict(version, signature_name, inputs, timeout_seconds))[REGRESS_OUTPUTS]
+        outputs = await self.predict(version, signature_name, _example_input(examples), timeout_seconds)
+        output = outputs[REGRESS_OUTPUTS]
         if output.ndim != 1 and not (output.ndim == 2 and output.shape[1] == 1):
             raise invalid_argument(
                 "Expected output Tensor shape to be either [batch_size] or [batch_size, 1] but got ", _shape(output)
@@ -258,16 +249,29 @@ class Inference:
         return versions
 
 
-def _signature(version: ModelVersion, name: str) -> Signature:
-    if version.model is None or name not in version.model.signatures:
-        raise invalid_argument("No signature was found with the name: ", name)
+def signature_of(version: ModelVersion, name: str) -> Signature:
+    """Returns a signature of an available version. Raises FAILED_PRECONDITION if there is none."""
+    if name not in version.model.signatures:
+        raise StatusError(Code.FAILED_PRECONDITION, f'Serving signature key "{name}" not found.')
     return version.model.signatures[name]
 
 
-def _examples(examples: Sequence[bytes]) -> np.ndarray:
+def _example_signature(version: ModelVersion, name: str, kind: str) -> Signature:
+    """Returns a signature that takes examples."""
+    if name not in version.model.signatures:
+        raise invalid_argument("No signature was found with the name: ", name)
+    signature = version.model.signatures[name]
+    if len(signature.inputs) != 1:
+        raise invalid_argument("Expected one input Tensor.")
+    if EXAMPLES not in signature.inputs:
+        raise invalid_argument(f"No {kind} inputs found in SignatureDef: ", _listed(signature))
+    return signature
+
+
+def _example_input(examples: Sequence[bytes]) -> Arrays:
     if not examples:
         raise invalid_argument("Input is empty.")
-    return string_array(examples)
+    return {EXAMPLES: string_array(examples)}
 
 
 def _check_classes(name: str, array: np.ndarray, dtype, kind: str, num_examples: int) -> None:
