@@ -221,11 +221,11 @@ def test_classify_and_regress(client):
     [
         ("classify", "x", "No signature was found with the name: x"),
         ("regress", "x", "No signature was found with the name: x"),
-        ("classify", "pair", "Expected one input Tensor."),
-        ("classify", "rows", "No classification inputs found in SignatureDef"),
-        ("classify", "regress", 'to contain at least one of "classes" or "scores"'),
-        ("regress", "classify", "Expected one output Tensor."),
-        ("regress", "scores_only", "No regression outputs found in SignatureDef"),
+        ("classify", "pair", "Classify needs a signature with the input inputs and the output classes or scores. pair"),
+        ("classify", "rows", "rows has the inputs rows and the outputs"),
+        ("classify", "regress", "regress has the inputs inputs and the outputs outputs"),
+        ("regress", "classify", "Regress needs a signature with the input inputs and the output outputs. classify"),
+        ("regress", "scores_only", "scores_only has the inputs inputs and the outputs scores"),
     ],
 )
 def test_signatures_of_another_kind_are_refused(client, what, signature_name, error):
@@ -453,6 +453,10 @@ def test_health_metrics_and_unknown_paths(client, server):
     assert counts[latencies] == before[latencies] >= 1, "a request that failed has no latency"
     assert not any("invented" in name for name in counts)
     assert client.raw("GET", "/nothing") == (404, b'{"error": "Not found: /nothing"}')
+    assert json.loads(client.raw("GET", "/models")[1]) == {"models": [MODEL]}
+    assert client.raw("HEAD", "/healthz/live") == (200, b"")
+    status, body = client.raw("POST", "/healthz/live", b"x")
+    assert (status, json.loads(body)) == (405, {"error": "/healthz/live answers GET only. Received: POST"})
 
 
 def test_a_small_request_is_answered_at_once(client):

@@ -177,28 +177,19 @@ class Inference:
         Raises:
             StatusError: as `predict`; INVALID_ARGUMENT for signatures of other kinds.
         """
-        signature = _example_signature(version, signature_name, "classification")
-        if len(signature.outputs) not in (1, 2):
-            raise invalid_argument("Expected one or two output Tensors, found ", len(signature.outputs))
-        if not {CLASSES, SCORES} & set(signature.outputs):
-            raise invalid_argument(
-                f'Expected classification signature outputs to contain at least one of "{CLASSES}" or "{SCORES}". '
-                f"Signature was: {_listed(signature)}"
-            )
-        outputs = await self.predict(version, signature_name, _example_input(examples), timeout_seconds)
-        outputs = {name: outputs[name] for name in (CLASSES, SCORES) if name in outputs}
-        for name, dtype, kind in ((CLASSES, object, "DT_STRING"), (SCORES, np.float32, "DT_FLOAT")):
-            if name in outputs:
-                _check_classes(name, outputs[name], dtype, kind, len(examples))
-        shapes = {array.shape[1] for array in outputs.values()}
-        if len(shapes) != 1:
-            raise invalid_argument(
-                "Tensors class and score should match in dim_size(1). Got ",
-                outputs[CLASSES].shape[1], " vs. ", outputs[SCORES].shape[1],
-            )  # fmt: skip
-        shape = (len(examples), *shapes)
-        classes = outputs.get(CLASSES, np.full(shape, b"", object)).tolist()
-        scores = outputs.get(SCORES, np.zeros(shape, np.float32)).tolist()
+        inputs = _example_inputs(version, signature_name, examples, "Classify", {CLASSES, SCORES})
+        outputs = await self.predict(version, signature_name, inputs, timeout_seconds)
+        found = {name: outputs[name] for name in (CLASSES, SCORES) if name in outputs}
+        shape = next(iter(found.values())).shape
+        for name, array in found.items():
+            dtype = object if name == CLASSES else np.float32
+            if array.shape != shape or array.ndim != 2 or len(array) != len(examples) or array.dtype != dtype:
+                raise invalid_argument(
+                    f"Classify needs classes as strings and scores as float, both [{len(examples)}, classes]. The "
+                    f"model returned {_described(found)}"
+                )
+        classes = found.get(CLASSES, np.full(shape, b"", object)).tolist()
+        scores = found.get(SCORES, np.zeros(shape, np.float32)).tolist()
         return [list(zip(*row, strict=True)) for row in zip(classes, scores, strict=True)]
 
     async def regress(
@@ -213,23 +204,14 @@ class Inference:
         Raises:
             StatusError: as `predict`; INVALID_ARGUMENT for signatures of other kinds.
         """
-        signature = _example_signature(version, signature_name, "regression")
-        if len(signature.outputs) != 1:
-            raise invalid_argument("Expected one output Tensor.")
-        if REGRESS_OUTPUTS not in signature.outputs:
-            raise invalid_argument("No regression outputs found in SignatureDef: ", _listed(signature))
-        outputs = await self.predict(version, signature_name, _example_input(examples), timeout_seconds)
-        output = outputs[REGRESS_OUTPUTS]
-        if output.ndim != 1 and not (output.ndim == 2 and output.shape[1] == 1):
+        inputs = _example_inputs(version, signature_name, examples, "Regress", {REGRESS_OUTPUTS})
+        output = (await self.predict(version, signature_name, inputs, timeout_seconds))[REGRESS_OUTPUTS]
+        count = len(examples)
+        if output.shape not in ((count,), (count, 1)) or output.dtype != np.float32:
             raise invalid_argument(
-                "Expected output Tensor shape to be either [batch_size] or [batch_size, 1] but got ", _shape(output)
+                f"Regress needs outputs as float [{count}] or [{count}, 1]. The model returned "
+                f"{_described({REGRESS_OUTPUTS: output})}"
             )
-        if len(output) != len(examples):
-            raise invalid_argument(
-                "Input batch size did not match output batch size: ", len(examples), " vs. ", len(output)
-            )
-        if output.dtype != np.float32:
-            raise invalid_argument("Expected output Tensor of DT_FLOAT.  Got: ", _data_type(output))
         return output.ravel().tolist()
 
     def status(self, spec: ModelSpec) -> list[ModelVersion]:
@@ -256,44 +238,23 @@ def signature_of(version: ModelVersion, name: str) -> Signature:
     return version.model.signatures[name]
 
 
-def _example_signature(version: ModelVersion, name: str, kind: str) -> Signature:
-    """Returns a signature that takes examples."""
+def _example_inputs(version: ModelVersion, name: str, examples: Sequence[bytes], api: str, outputs: set[str]) -> Arrays:
+    """Returns the inputs of a signature for Classify or Regress, which has some of these outputs and no others."""
     if name not in version.model.signatures:
         raise invalid_argument("No signature was found with the name: ", name)
     signature = version.model.signatures[name]
-    if len(signature.inputs) != 1:
-        raise invalid_argument("Expected one input Tensor.")
-    if EXAMPLES not in signature.inputs:
-        raise invalid_argument(f"No {kind} inputs found in SignatureDef: ", _listed(signature))
-    return signature
-
-
-def _example_input(examples: Sequence[bytes]) -> Arrays:
+    if set(signature.inputs) != {EXAMPLES} or not signature.outputs or not set(signature.outputs) <= outputs:
+        raise invalid_argument(
+            f"{api} needs a signature with the input {EXAMPLES} and the output {' or '.join(sorted(outputs))}. {name} "
+            f"has the inputs {', '.join(signature.inputs)} and the outputs {', '.join(signature.outputs)}"
+        )
     if not examples:
         raise invalid_argument("Input is empty.")
     return {EXAMPLES: string_array(examples)}
 
 
-def _check_classes(name: str, array: np.ndarray, dtype, kind: str, num_examples: int) -> None:
-    if array.ndim != 2:
-        raise invalid_argument("Expected Tensor shape: [batch_size num_classes] but got ", _shape(array))
-    if array.dtype != dtype:
-        raise invalid_argument("Expected ", name, " Tensor of ", kind, ". Got: ", _data_type(array))
-    if len(array) != num_examples:
-        raise invalid_argument("Expected ", name, " output batch size of ", num_examples, ". Got: ", len(array))
-
-
-def _shape(array: np.ndarray) -> str:
-    return f"[{','.join(map(str, array.shape))}]"
-
-
-def _data_type(array: np.ndarray) -> str:
-    names = {"object": "STRING", "float32": "FLOAT", "float64": "DOUBLE", "float16": "HALF"}
-    return "DT_" + names.get(array.dtype.name, array.dtype.name.upper())
-
-
-def _listed(signature: Signature) -> str:
-    return f"inputs {', '.join(signature.inputs)}; outputs {', '.join(signature.outputs)}"
+def _described(arrays: Arrays) -> str:
+    return ", ".join(f"{name} as {array.dtype} {list(array.shape)}" for name, array in arrays.items())
 
 
 def signature_or_default(name: str) -> str:
