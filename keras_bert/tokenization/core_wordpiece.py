@@ -8,7 +8,6 @@ The steps:
 3. The others take the exact path (exact_graph.py), which cuts words with trie_pieces.py.
 """
 
-import numpy as np
 import tensorflow as tf
 
 from keras_bert.tokenization.exact_graph import ExactTokenizer, flagged, rows_of_first, splits_behind_single
@@ -36,15 +35,9 @@ class CoreWordPiece(tf.Module, GraphForm):
         super().__init__()
         self.vocabulary = tokenizer.vocabulary
         self.do_lower_case = tokenizer.do_lower_case
-        whole = [number for number, token in enumerate(tokenizer.tokens) if tokenizer.encode(token) == [number]]
-        self._whole_parts = tf.lookup.StaticHashTable(
-            tf.lookup.KeyValueTensorInitializer(
-                tf.constant([tokenizer.tokens[number] for number in whole], tf.string), tf.constant(whole, tf.int32)
-            ),
-            np.int32(-1),
-        )
+        self._pieces = TriePieces(tokenizer)
         self._exact = tf.function(
-            ExactTokenizer(TriePieces(tokenizer.vocabulary), tokenizer.do_lower_case).__call__,
+            ExactTokenizer(self._pieces, tokenizer.do_lower_case).__call__,
             input_signature=[tf.TensorSpec([None], tf.string)],
             autograph=False,
         )
@@ -80,10 +73,9 @@ class CoreWordPiece(tf.Module, GraphForm):
         Returns:
             ids, starts and ends of all pieces, their splits, and for each part the number of its row in these.
         """
-        whole = self._whole_parts.lookup(parts)
-        is_whole = whole >= 0
+        is_whole, whole = self._pieces.find_whole(parts)
         ids, splits, starts, ends = self._exact(*flagged(~is_whole, parts))
-        whole, lengths = flagged(is_whole, whole, tf.strings.length(parts))
+        (lengths,) = flagged(is_whole, tf.strings.length(parts))
         pieces = (
             tf.concat([whole, ids], 0),
             tf.concat([tf.zeros_like(lengths), tf.cast(starts, tf.int32)], 0),

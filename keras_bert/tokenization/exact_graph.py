@@ -197,6 +197,13 @@ def splits_behind_single(count: tf.Tensor, splits: tf.Tensor) -> tf.Tensor:
     return tf.concat([tf.range(count), tf.cast(splits, tf.int32) + count], 0)
 
 
+def table(keys: tf.Tensor, values: tf.Tensor, default: int) -> tf.lookup.StaticHashTable:
+    """Returns a look-up table."""
+    return tf.lookup.StaticHashTable(
+        tf.lookup.KeyValueTensorInitializer(keys, values), tf.constant(default, values.dtype)
+    )
+
+
 def changes(values: tf.Tensor) -> tf.Tensor:
     """[5, 5, 7, 7] -> [True, False, True, False]"""
     return tf.concat([tf.ones_like(values[:1], tf.bool), tf.not_equal(values[1:], values[:-1])], 0)
