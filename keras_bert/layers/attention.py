@@ -95,7 +95,7 @@ class SelfAttention(keras.layers.Layer):
         return formulas_for(training).attention(query, key, value, bias, *dropout), None
 
     def _project(self, gathered, sizes, shape, flat_indices, training):
-        """Joins the outputs of the heads `[B, N, F, D]` and projects them: `[B, F, H]`, or `[T, H]` of selected ones."""
+        """Joins the outputs of the heads `[B, N, F, D]` and projects them; see `call` for the result."""
         gathered = layouts_for(training).swap_middle_axes(gathered, sizes[:3])
         gathered = ops.reshape(gathered, (-1, self.hidden_size))  # [B * F, H]
         if flat_indices is None:
