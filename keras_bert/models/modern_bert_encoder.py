@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 from keras import ops
 
 from keras_bert.accelerate.block_runner import block_runner
-from keras_bert.family_configs import ModernBertConfig
+from keras_bert.config.modern_bert_config import ModernBertConfig
 from keras_bert.layers.gathering import vectors_at
 from keras_bert.layers.layer_norm import LayerNorm
 from keras_bert.layers.numbered_mask import attention_bias, local_attention_bias
@@ -14,12 +14,12 @@ from keras_bert.layers.rotary_attention import rotary_angles
 from keras_bert.layers.rotary_block import RotaryBlock
 from keras_bert.layers.token_embeddings import TokenEmbeddings
 from keras_bert.models.class_names import stored_class
-from keras_bert.models.encoder_base import PACKING, POOLED_OUTPUT, UNPADDING, EncoderModel
+from keras_bert.models.encoder_base import PACKING, POOLED_OUTPUT, UNPADDING, Encoder
 from keras_bert.records import features
 
 
 @stored_class
-class ModernBertEncoder(EncoderModel):
+class ModernBertEncoder(Encoder):
     """The encoder of ModernBERT, with the head that its tasks have in common as the pooler.
 
     Every `global_attn_every_n_layers`-th layer, the first included, attends to all tokens of a sequence. In the other
@@ -29,7 +29,7 @@ class ModernBertEncoder(EncoderModel):
         config: a `ModernBertConfig`.
         output_hidden_states: whether to return the embeddings and the output of every layer.
         output_attentions: whether to return the attention probabilities of every layer.
-        unpadded: see `EncoderModel`.
+        unpadded: see `Encoder`.
 
     Call arguments:
         inputs, training: as for `BertEncoder`.
@@ -40,7 +40,7 @@ class ModernBertEncoder(EncoderModel):
         if `classifier_pooling` is "mean".
 
     Example:
-        >>> config = BertConfig.from_size("modernbert-base", vocab_size=100, num_hidden_layers=3)
+        >>> config = BertConfig.from_size("modernbert-base", vocab_size=100, num_hidden_layers=2)
         >>> encoder = ModernBertEncoder(config)
         >>> ids = np.array([[2, 17, 43, 3, 0]])
         >>> outputs = encoder({"input_ids": ids, "input_mask": ids > 0})
@@ -51,6 +51,7 @@ class ModernBertEncoder(EncoderModel):
     """
 
     supports = (PACKING, UNPADDING, POOLED_OUTPUT)
+    has_token_head = True
     _random_outputs = "its pooled_output is random (its sequence_output is not)"
 
     def __init__(
@@ -110,9 +111,6 @@ class ModernBertEncoder(EncoderModel):
 
     def blocks_in_order(self) -> list[RotaryBlock]:
         return list(self.blocks)
-
-    def token_features(self, vectors, training=False):
-        return self.pooler(vectors, training=training)
 
     def encode(self, inputs, training=False) -> dict:
         tokens = self._read(inputs)
