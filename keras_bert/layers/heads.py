@@ -118,9 +118,7 @@ class MaskedLanguageModelHead(keras.layers.Layer):
             name="dense",
         )
         self.dense.build((None, self.hidden_size))
-        self.layer_norm = LayerNorm(
-            self.layer_norm_epsilon, self.norm_bias, dtype=self.dtype_policy, name="layer_norm"
-        )
+        self.layer_norm = LayerNorm(self.layer_norm_epsilon, self.norm_bias, dtype=self.dtype_policy, name="layer_norm")
         self.layer_norm.build((None, self.embedding_size))
         self.output_bias = self.add_weight(
             name="output_bias", shape=(self.vocab_size,), initializer="zeros", autocast=False

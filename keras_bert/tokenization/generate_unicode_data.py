@@ -43,7 +43,11 @@ def tables() -> Iterable[tuple[str, str, str]]:
     yield "LETTERS", "Categories L, as byte-level BPE splits words.", ranges(lambda point: is_of_category(point, "L"))
     yield "NUMBERS", "Categories N, as byte-level BPE splits words.", ranges(lambda point: is_of_category(point, "N"))
     yield "COMBINING_CLASSES", "Canonical combining classes other than 0, as range:decimal.", combining_classes()
-    yield "DECOMPOSED", "Canonical decompositions in one step, as point:result. Hangul syllables are left out.", decomposed()
+    yield (
+        "DECOMPOSED",
+        "Canonical decompositions in one step, as point:result. Hangul syllables are left out.",
+        decomposed(),
+    )
     yield "NOT_COMPOSED", "Those of them that NFC decomposes.", ranges(is_not_composed)
     yield (
         "FOLDED",
