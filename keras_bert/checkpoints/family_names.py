@@ -1,6 +1,6 @@
 """The weights of each family: our names, the names and layouts in transformers and in Google's TensorFlow 1 files.
-Reference: transformers, `models/{bert,roberta,albert,distilbert,electra,modernbert}/modeling_*.py`; google-research/bert,
-/albert and /electra, `modeling.py`.
+Reference: transformers, `models/{bert,roberta,albert,distilbert,electra,modernbert}/modeling_*.py`;
+google-research/bert, /albert and /electra, `modeling.py`.
 """
 
 import dataclasses

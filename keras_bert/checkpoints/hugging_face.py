@@ -12,8 +12,8 @@ import reprlib
 from collections.abc import Mapping
 
 from keras_bert.checkpoints import checkpoint as form
-from keras_bert.checkpoints import modern_bert_keys
 from keras_bert.checkpoints import hugging_face_tokenizer as tokenizer
+from keras_bert.checkpoints import modern_bert_keys
 from keras_bert.checkpoints.checkpoint import BertCheckpoint, StoredTensor
 from keras_bert.checkpoints.family_names import NAMES, FamilyNames, check_same_family
 from keras_bert.checkpoints.name_table import NameTable, to_ours, to_theirs

@@ -37,7 +37,7 @@ class Encoder(BertModel):
 
     Attributes:
         supports: which of `SEGMENTS`, `PACKING`, `UNPADDING` and `POOLED_OUTPUT` the encoder supports.
-        has_token_head: whether the pooler is a head that tasks on tokens share with tasks on rows; see `token_features`.
+        has_token_head: whether the pooler is a head of all tasks, also of those on tokens; see `token_features`.
         gradient_checkpointing: whether training keeps only the inputs of each block and computes the block again in the
             backward pass: less memory, more time, the same result except for rounding. It is not saved in the config.
 
