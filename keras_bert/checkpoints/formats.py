@@ -81,7 +81,8 @@ def write_checkpoint(checkpoint: BertCheckpoint, path: str | os.PathLike, format
     check_tensors(checkpoint)
     with atomic_folder(path) as folder:
         left_out = WRITERS[format](checkpoint, folder)
-        write_model_card(checkpoint, folder)
+        if format != "google":
+            write_model_card(checkpoint, folder)
     notes = google.warnings_for_google(checkpoint.config) if format == "google" else []
     if left_out:
         notes.append(f"left out, because the {format} format cannot hold it: {', '.join(sorted(left_out))}")
