@@ -227,7 +227,7 @@ def test_what_a_static_model_cannot_do_is_refused(bert, tmp_path):
         enable_lora(model, 2)
     with pytest.raises(InputError, match="A static model has no layers. Load it with SentenceEncoder"):
         SequenceClassifier(model.config, labels=["a", "b"])
-    with pytest.raises(InputError, match=r"A StaticEncoder has a BertConfig.static\(...\)"):
+    with pytest.raises(InputError, match="StaticEncoder does not compute models of the family 'bert'"):
         StaticEncoder(CONFIG)
     with pytest.raises(InputError, match="distilled from a SentenceEncoder that has layers and a vocabulary"):
         distil_static(model)

@@ -10,9 +10,8 @@ from keras_bert.layers.text_pooling import TextPooling
 from keras_bert.models.base import TaskModel, check_doc_stride, example_weights
 from keras_bert.models.class_names import stored_class
 from keras_bert.models.embedding_losses import EmbeddingLoss, InBatchNegatives, as_loss
-from keras_bert.models.encoder import BertEncoder
+from keras_bert.models.encoders import make_encoder
 from keras_bert.models.losses import LossTerm
-from keras_bert.models.static_encoder import StaticEncoder
 from keras_bert.program.errors import InputError
 from keras_bert.records import features
 
@@ -70,6 +69,7 @@ class SentenceEncoder(TaskModel):
 
     text_task = "keras_bert.tasks.embedding.task.EmbeddingTask"
     uses_pooler = False
+    can_be_static = True
     loss_names = ("embedding_loss",)
 
     def __init__(
@@ -92,7 +92,10 @@ class SentenceEncoder(TaskModel):
         self._check_arguments()
         self.loss_choice: EmbeddingLoss | None = None
         self._loss_of_examples: EmbeddingLoss | None = None
-        self.encoder = self._new_encoder(pooling)
+        self._check_static(pooling)
+        self.encoder = make_encoder(config, dtype=self.dtype_policy, name="encoder")
+        if not self.is_static:
+            self.encoder.pooler.trainable = False  # no gradient reaches it
         self.sentence_head = TextPooling(pooling, dense, normalize, dtype=self._logits_dtype, name="sentence_head")
         self.build()
 
@@ -100,17 +103,12 @@ class SentenceEncoder(TaskModel):
         self.sentence_head.build((None, None, self.config.hidden_size))
         self.built = True
 
-    def _new_encoder(self, pooling):
-        if not self.is_static:
-            encoder = BertEncoder(self.config, dtype=self.dtype_policy, name="encoder")
-            encoder.pooler.trainable = False  # no gradient reaches it
-            return encoder
-        if pooling not in ("mean", ["mean"], ("mean",)) or self.doc_stride:
+    def _check_static(self, pooling) -> None:
+        if self.is_static and (pooling not in ("mean", ["mean"], ("mean",)) or self.doc_stride):
             raise InputError(
                 "The vector of a text in a static model is the mean of its tokens. Leave out pooling and doc_stride. "
                 f"Received: pooling={pooling!r}, doc_stride={self.doc_stride}"
             )
-        return StaticEncoder(self.config, dtype=self.dtype_policy, name="encoder")
 
     @property
     def is_static(self) -> bool:

@@ -6,13 +6,12 @@ from keras import ops
 from keras_bert.accelerate.backend import tensorflow_functions
 from keras_bert.config import BertConfig
 from keras_bert.models.class_names import stored_class
-from keras_bert.models.encoder_base import EncoderModel
-from keras_bert.program.errors import InputError
+from keras_bert.models.encoder_base import Encoder
 from keras_bert.records import features
 
 
 @stored_class
-class StaticEncoder(EncoderModel):
+class StaticEncoder(Encoder):
     """A table of token vectors. The vector of a text is the mean of its tokens, so a text costs a lookup.
 
     It is the encoder of a `SentenceEncoder` whose config has the `model_type` "static".
@@ -33,8 +32,6 @@ class StaticEncoder(EncoderModel):
 
     def __init__(self, config: BertConfig, **kwargs):
         super().__init__(config, **kwargs)
-        if not config.is_static:
-            raise InputError(f"A StaticEncoder has a BertConfig.static(...). Received: model_type={config.model_type}")
         sizes = (config.vocab_size, config.hidden_size)
         self.embeddings = TokenVectors(*sizes, dtype=self.dtype_policy, name="embeddings")
         self.build()
