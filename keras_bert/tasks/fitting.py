@@ -7,11 +7,9 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from keras_bert.program.errors import InputError
-from keras_bert.records.datasets import rows_dataset
 from keras_bert.records.token_rows import RowBatches
 from keras_bert.tasks.base import TextTask
 from keras_bert.tasks.prediction import predict_rows
-from keras_bert.tasks.recipe import compile_for_texts
 from keras_bert.tokenization.user_inputs import as_list, collect, holds_texts
 
 # Options that are passed on to `keras.Model.fit`, and advice for options that are not.
@@ -80,6 +78,10 @@ def fit_texts(
     Raises:
         InputError: texts or labels are empty, missing or do not fit the model, or an option is unknown.
     """
+    # Only now, because these take seconds, and predictions of loaded exports do without them.
+    from keras_bert.records.datasets import rows_dataset
+    from keras_bert.tasks.recipe import compile_for_texts
+
     check_options(fit_texts, kwargs, FIT_OPTIONS)
     task = text_task(model)
     examples = _examples(task, x, y, sample_weight, class_weight)
@@ -192,6 +194,8 @@ def _validation_dataset(task: TextTask, data, batch_size: int, max_seq_length: i
         raise InputError(
             f"validation_data must be (texts, labels) or (texts, labels, weights). Received: {len(parts)} parts"
         )
+    from keras_bert.records.datasets import rows_dataset
+
     encoded = task.encode(_examples(task, *parts), max_seq_length)
     if not encoded.rows.labels:
         raise InputError("There are no labels to validate on: give validation_data=(texts, labels).")

@@ -4,7 +4,6 @@ import sys
 from collections.abc import Iterator, Mapping
 
 import numpy as np
-import tensorflow as tf
 
 from keras_bert.program.errors import InputError
 from keras_bert.records import features
@@ -16,7 +15,7 @@ from keras_bert.tasks.encoding import parts_of
 from keras_bert.tasks.fitting import FIT_OPTIONS, check_options, check_return_dict, option_names, text_task
 from keras_bert.tasks.masked_lm.mask_filling import FilledText, fill_masks
 from keras_bert.tasks.masked_lm.mask_scoring import check_masked_lm, log_softmax
-from keras_bert.tasks.recipe import compile_for_texts
+from keras_bert.tokenization.token_lists import TokenLists
 from keras_bert.tokenization.user_inputs import as_texts, collect
 
 
@@ -42,7 +41,7 @@ class MaskedLMTask(TextTask):
         rows: list[np.ndarray] = []
         num_cut = num_empty = 0
         for part in parts_of(len(examples)):
-            for ids in self.tokenizer.tokenize(examples[part]).to_list():
+            for ids in TokenLists.of(self.tokenizer.tokenize(examples[part])).to_list():
                 num_cut += len(ids) > room
                 num_empty += not ids
                 for start in range(0, len(ids), room):
@@ -137,6 +136,8 @@ def fit_texts(
     Raises:
         InputError: labels are given, a text is not a string, no text has a token, or an option is unknown.
     """
+    from keras_bert.tasks.recipe import compile_for_texts
+
     check_options(fit_texts, kwargs, FIT_OPTIONS)
     task, rows = _rows(model, x, y, max_seq_length)
     num_batches = len(RowBatches(rows, batch_size))
@@ -201,7 +202,10 @@ def _rows(model, x, y, max_seq_length: int | None) -> tuple[MaskedLMTask, TokenR
     return task, task.encode(task.examples(x, y), max_seq_length).print_notes(sys.stderr).rows
 
 
-def _dataset(task: MaskedLMTask, rows: TokenRows, batch_size: int, masking, seed: int, **order) -> tf.data.Dataset:
+def _dataset(task: MaskedLMTask, rows: TokenRows, batch_size: int, masking, seed: int, **order):
+    """Returns a `tf.data.Dataset` of masked batches."""
+    import tensorflow as tf
+
     example = next(task.batches(rows, 1, masking, seed))
     signature = {name: tf.TensorSpec([None, None], values.dtype) for name, values in example.items()}
     generate = tf.autograph.experimental.do_not_convert(lambda: task.batches(rows, batch_size, masking, seed, **order))
