@@ -27,7 +27,7 @@ def forms(request):
 
 def assert_equal(found: TokenLists, expected: tf.RaggedTensor):
     assert found.to_list() == expected.to_list()
-    assert found.values.dtype == np.int32 and found.lengths.dtype == np.int64
+    assert (found.values.dtype, found.lengths.dtype) == (np.int32, np.int64)
 
 
 def test_the_python_form_returns_the_numbers_of_the_graph(forms):
@@ -43,7 +43,7 @@ def test_the_python_form_returns_the_numbers_of_the_graph(forms):
 def test_no_texts_have_no_tokens(forms):
     python, _ = forms
     for found in (python.tokenize([]), python.tokenize_words([]), *python.tokenize_with_offsets([])):
-        assert found.to_list() == [] and found.splits.tolist() == [0]
+        assert (found.to_list(), found.splits.tolist()) == ([], [0])
 
 
 @pytest.mark.parametrize("max_seq_length", [4, 7, 8, 40])
