@@ -1,11 +1,12 @@
-"""Exports a model folder as a SavedModel for TensorFlow Serving: text in, answer out.
+"""Exports a model folder as a SavedModel for TensorFlow Serving: text in, answer out; or for LiteRT or ONNX Runtime.
 
-saved_models/README.md describes the answers of each kind of model.
+saved_models/README.md describes the answers of each kind of model, docs/runtimes.md the other formats.
 
 Examples:
   python -m run_scripts.export_model --model_dir=models/sentiment --output_dir=saved_models/sentiment
   python -m run_scripts.export_model --model_dir=all-MiniLM-L6-v2 --output_dir=saved_models/embeddings \
       --weights=int8
+  python -m run_scripts.export_model --model_dir=models/sentiment --output_dir=exports/sentiment --format=litert
 """
 
 from absl import flags
@@ -18,8 +19,13 @@ from keras_bert.program.errors import InputError
 def define_flags() -> None:
     flags.DEFINE_string("model_dir", None, "The model folder, or a checkpoint of any format.", required=True)
     flags.DEFINE_string(
-        "output_dir", None, "The folder of the versions 1, 2, ...; the new version gets the next number.", required=True
+        "output_dir",
+        None,
+        "The folder of the versions 1, 2, ...; the new version gets the next number. With --format=litert or onnx, a "
+        "new folder.",
+        required=True,
     )
+    flags.DEFINE_enum("format", "saved_model", ["saved_model", "litert", "onnx"], "For which runtime.")
     flags.DEFINE_enum(
         "model_class",
         None,
@@ -35,7 +41,12 @@ def define_flags() -> None:
         ["float32", "bfloat16"],
         "The dtype of the weights and the computation; bfloat16 halves the size.",
     )
-    flags.DEFINE_enum("weights", None, ["int8"], "Stores matrices with 8 bits: a quarter of the size.")
+    flags.DEFINE_enum(
+        "weights",
+        None,
+        ["float16", "int8"],
+        "Stores matrices with 8 bits: a quarter of the size; or, for LiteRT and ONNX, with 16.",
+    )
     flags.DEFINE_enum(
         "compute",
         None,
@@ -62,7 +73,8 @@ def main():
     from keras_bert.tf_serving.versions import check_version_place
 
     arguments = flags.FLAGS
-    (check_output_folder if arguments.hub_pair else check_version_place)(arguments.output_dir)
+    is_folder = arguments.hub_pair or arguments.format != "saved_model"
+    (check_output_folder if is_folder else check_version_place)(arguments.output_dir)
 
     from keras_bert.checkpoints.pretrained import from_pretrained
     from keras_bert.models.encoder import BertEncoder
@@ -77,7 +89,7 @@ def main():
         _export_hub_pair(model, options)
         return
     precision = {name: getattr(arguments, name) for name in _PRECISION}
-    version = export_for_serving(model, arguments.output_dir, **precision, **options)
+    version = export_for_serving(model, arguments.output_dir, format=arguments.format, **precision, **options)
     print(f"{type(model).__name__} exported to {version}")
 
 
@@ -87,6 +99,7 @@ def _export_hub_pair(model, options: dict) -> None:
     arguments = flags.FLAGS
     seq_length = options.pop("max_seq_length", None)
     wrong = [name for name in _PRECISION if getattr(arguments, name)]
+    wrong += ["format"] if arguments.format != "saved_model" else []
     wrong += list(options)
     if wrong:
         raise InputError(

@@ -1,4 +1,4 @@
-"""`Prompts`: the texts that a sentence encoder puts before each text. Imports no Keras: loaded exports have prompts too."""
+"""`Prompts`: what a sentence encoder puts before each text. Imports no Keras, since loaded exports have prompts too."""
 
 from collections.abc import Mapping
 

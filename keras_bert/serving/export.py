@@ -25,6 +25,7 @@ from keras_bert.program.errors import InputError
 from keras_bert.serving.canonical_graph import make_canonical
 from keras_bert.serving.eight_bit_products import SERVING_VERSIONS, eight_bit_dense_layers
 from keras_bert.serving.eight_bit_weights import EightBitModel
+from keras_bert.serving.portable.folder import check_format, write_portable
 from keras_bert.serving.signatures.classification import classifier_signatures, cross_encoder_signatures
 from keras_bert.serving.signatures.embedding import embedding_signatures, sentence_signatures
 from keras_bert.serving.signatures.examples import of_examples
@@ -63,12 +64,16 @@ def export_for_serving(
     model,
     path: str | os.PathLike,
     *,
+    format: str = "saved_model",
     dtype: str | None = None,
     weights: str | None = None,
     compute: str | None = None,
     **options,
 ) -> str:
-    """Writes the next version of a SavedModel for TensorFlow Serving, and returns its folder.
+    """Writes the next version of a SavedModel, or a folder for LiteRT or ONNX Runtime, and returns its path.
+
+    `keras_bert.serving.load(path)` runs the exports of all formats. Those for LiteRT and ONNX Runtime are folders, see
+    `portable/folder.py`; they take tokens, and `load` has the tokenizer. The following is about SavedModels.
 
     The signatures are described in `keras_bert.serving.signatures`. The graph contains the tokenizer; `assets` contains
     its files and `bert_config.json` for people and clients. The same model gives the same bytes, except for
@@ -78,20 +83,25 @@ def export_for_serving(
     Args:
         model: a model of any task, or a `BertEncoder`. Its `vocabulary` must be set.
         path: the folder of the versions `1`, `2`, ...; it may be a model folder. The new version gets the next number.
-            It is written atomically.
+            It is written atomically. For other formats than SavedModels: a new or empty folder.
+        format: `saved_model`, `litert` or `onnx`.
         dtype: `float32`, or `bfloat16` for the weights and the computation: half the size, and faster if the processor
             supports it. By default the model's own dtypes. Outputs are always float32.
-        weights: `int8` stores matrices with 8 bits: about a quarter of the size. The computation is float32.
+        weights: `int8` stores matrices with 8 bits: about a quarter of the size. The computation is float32. LiteRT and
+            ONNX Runtime also multiply 8-bit integers, and take `float16` too.
         compute: `int8` stores matrices with 8 bits too, and multiplies 8-bit integers in the dense layers of the
             encoder. It needs TensorFlow Serving 2.20 or newer on x86, and is fast if the processor has VNNI or AMX; see
             `eight_bit_products`.
-        **options: fields of `SignatureOptions`.
+        **options: fields of `SignatureOptions`. LiteRT and ONNX exports take `max_seq_length`, `pooling` and
+            `normalize`; the others are arguments of `predict` there.
 
     Raises:
         InputError: the model has no vocabulary or cannot be exported, an option is unknown or out of range, `path` is a
             file or cannot be written to, or the disk is full.
     """
     require_tensorflow("Exporting for serving")
+    if format != "saved_model":
+        return _export_portable(model, path, format, dtype, weights, compute, options)
     make_signatures = _check_model(model)
     _check_precision(dtype, weights, compute)
     options = _checked_options(model, options)
@@ -116,6 +126,23 @@ def export_for_serving(
         make_canonical(version.folder, _METHOD_NAMES)
         require_servable(version.folder, SERVING_VERSIONS if compute == "int8" else DEFAULT_VERSIONS)
     return version.path
+
+
+def _export_portable(model, path, format: str, dtype, weights, compute, options: dict) -> str:
+    check_format(format, weights)
+    if dtype is not None or compute is not None:
+        raise InputError(
+            f"dtype and compute are for SavedModels. Received: format={format!r} with "
+            f"{f'dtype={dtype!r}' if dtype is not None else f'compute={compute!r}'}. Give weights='float16' or 'int8'."
+        )
+    known = ("max_seq_length", "pooling", "normalize")
+    unknown = [name for name in options if name not in known]
+    if unknown:
+        raise InputError(
+            f"Exports for {format} have no option {', '.join(unknown)}. Use one of: {', '.join(known)}; predict of the "
+            "loaded export takes pairs, top_k and prompts as the model does."
+        )
+    return write_portable(model, path, format, weights, **options)
 
 
 @contextlib.contextmanager
@@ -175,7 +202,8 @@ def _check_precision(dtype: str | None, weights: str | None, compute: str | None
     if dtype not in (None, "float32", "bfloat16"):
         raise InputError(f"dtype must be float32 or bfloat16. Received: {dtype!r}")
     if weights not in (None, "int8"):
-        raise InputError(f"weights must be int8 or None. Received: {weights!r}")
+        advice = " Give dtype='bfloat16' for 16 bits." if weights == "float16" else ""
+        raise InputError(f"weights must be int8 or None. Received: {weights!r}.{advice}")
     if weights == "int8" and dtype == "bfloat16":
         raise InputError("weights=int8 computes in float32. Leave out dtype=bfloat16 or weights=int8.")
     if compute not in (None, "int8"):

@@ -17,15 +17,17 @@ class CheckedEngine:
         config: the shape of the model.
         num_axes: the number of axes of the network's features: 2, or 3 for multiple choice. More leading axes, such as
             those of several texts per example, are joined to one and restored in the outputs.
+        num_labels: the number of outputs for a text or a token, if the model has labels.
 
     Attributes:
         feature_names: the features that `run` takes.
     """
 
-    def __init__(self, engine, config: BertConfig, num_axes: int = 2):
+    def __init__(self, engine, config: BertConfig, num_axes: int = 2, num_labels: int | None = None):
         self._engine = engine
         self._config = config
         self._num_axes = num_axes
+        self._num_labels = num_labels
         self.feature_names = tuple(engine.feature_names)
 
     def run(self, given: Mapping[str, np.ndarray]):
@@ -46,12 +48,17 @@ class CheckedEngine:
             )
         batch = {name: np.asarray(given[name], np.int32) for name in self.feature_names}
         self._check(batch)
-        leading = batch[features.INPUT_IDS].shape[: 1 - self._num_axes]
-        if len(leading) == 1:
-            return self._engine.run(batch)
         inner = 1 - self._num_axes
-        outputs = self._engine.run({name: values.reshape(-1, *values.shape[inner:]) for name, values in batch.items()})
-        return outputs.reshape(*leading, *outputs.shape[1:])
+        leading = batch[features.INPUT_IDS].shape[:inner]
+        if len(leading) > 1:
+            batch = {name: values.reshape(-1, *values.shape[inner:]) for name, values in batch.items()}
+        outputs = self._engine.run(batch)
+        if self._num_labels is not None and outputs.shape[-1] != self._num_labels:
+            raise InputError(
+                f"The network returns {outputs.shape[-1]} numbers, but export.json has {self._num_labels} labels. "
+                "Export the model again."
+            )
+        return outputs.reshape(*leading, *outputs.shape[1:]) if len(leading) > 1 else outputs
 
     def _check(self, batch: Mapping[str, np.ndarray]) -> None:
         ids = batch[features.INPUT_IDS]

@@ -73,7 +73,8 @@ class LoadedModel:
                     f"{folder.path}/{EXPORT_FILE}: the setting {name} is not valid. Received: {value!r:.100}"
                 )
             setattr(self, name, tuple(value) if isinstance(value, list) else value)
-        self.engine = CheckedEngine(engine, self.config, len(self.feature_axes))
+        num_labels = len(self.labels) if hasattr(self, "labels") else None
+        self.engine = CheckedEngine(engine, self.config, len(self.feature_axes), num_labels)
         self.feature_names = self.engine.feature_names
 
     def predict(self, x, *args, **options) -> list:

@@ -82,14 +82,14 @@ def stored_class_name(model) -> str:
 
 
 def answer_settings(model) -> dict:
-    """Returns the constructor arguments of a model as JSON values, and of a sentence encoder the size of its vectors."""
+    """Returns the constructor arguments of a model as JSON values; of a sentence encoder also the size of vectors."""
     settings = constructor_arguments(model)
     return settings | ({"embedding_size": model.embedding_size} if isinstance(model, SentenceEncoder) else {})
 
 
 @contextlib.contextmanager
 def padded(model) -> Iterator[None]:
-    """Makes a model compute all columns of a batch: the runtimes lack the operations that computing without padding needs."""
+    """Makes a model compute padding too: other runtimes lack the operations that computing without it needs."""
     encoder = encoder_of(model)
     before = encoder.unpadded
     encoder.unpadded = False
