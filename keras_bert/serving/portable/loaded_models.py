@@ -114,7 +114,7 @@ class LoadedTagger(LoadedModel):
 
     text_task = "keras_bert.tasks.tagging.task.TaggingTask"
     has_token_outputs = True
-    _settings = {"labels": (None, lambda value: _are_names(value, 2))}
+    _settings = {"labels": (None, lambda value: _are_names(value, 2)), "doc_stride": _DOC_STRIDE}
 
 
 class LoadedSpanClassifier(LoadedModel):
