@@ -66,6 +66,9 @@ SERVING = [
 # The graphs of large indexes. They are given to FAISS array by array, in the layout of the version that was tried.
 SEARCH = ["faiss-cpu>=1.15.1,<1.16"]
 
+# The runtime of LiteRT exports. The range begins with the first version that was tried.
+LITERT = ["ai-edge-litert>=2.3,<3"]
+
 setup(
     name="keras-bert-pipeline",
     version=VERSION,
@@ -123,9 +126,11 @@ setup(
             "ruff==0.17.5",  # formatting differs between versions
             *SEARCH,
             *SERVING,
+            *LITERT,
         ],
         "search": SEARCH,
         "serving": SERVING,
+        "litert": LITERT,
         "zstd": ["zstandard>=0.23,<1"],
         # Its own environment: it keeps protobuf, pyarrow, pillow and python-dateutil below the versions of the others.
         # 2.77 is the first that was tried; gs:// and Dataflow need apache-beam[gcp] too.
