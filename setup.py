@@ -67,6 +67,9 @@ SERVING = [
 # The graphs of large indexes. They are given to FAISS array by array, in the layout of the version that was tried.
 SEARCH = ["faiss-cpu>=1.15.1,<1.16"]
 
+# Files from strangers are read in a process with limited memory, whose calls were tried from 21 on.
+PARQUET = ["pyarrow>=21,<27"]
+
 setup(
     name="keras-bert-pipeline",
     version=VERSION,
@@ -121,9 +124,11 @@ setup(
             "zstandard>=0.23,<1",
             "pyyaml>=6,<7",
             "ruff==0.17.5",  # formatting differs between versions
+            *PARQUET,
             *SEARCH,
             *SERVING,
         ],
+        "parquet": PARQUET,
         "search": SEARCH,
         "serving": SERVING,
         "zstd": ["zstandard>=0.23,<1"],
