@@ -11,8 +11,7 @@ from keras_bert.accelerate.backend import require_tensorflow
 from keras_bert.checkpoints.checkpoint import MASKED_LM
 from keras_bert.checkpoints.pretrained import checkpoint_of, model_of
 from keras_bert.models.cross_encoder import CrossEncoder
-from keras_bert.models.encoder import BertEncoder
-from keras_bert.models.encoder_base import FEW_SHAPES, encoder_of
+from keras_bert.models.encoder_base import FEW_SHAPES, UNPADDING, Encoder, encoder_of
 from keras_bert.models.masked_lm import MaskedLM
 from keras_bert.models.multiple_choice import MultipleChoice
 from keras_bert.models.pretrainer import BertPretrainer
@@ -49,14 +48,14 @@ _SIGNATURES = {
     MultipleChoice: multiple_choice_signatures,
     MaskedLM: fill_mask_signatures,
     BertPretrainer: fill_mask_signatures,
-    BertEncoder: embedding_signatures,
+    Encoder: embedding_signatures,
     SentenceEncoder: sentence_signatures,
 }
 # The parts of a model that its signatures use, if they do not use everything.
-_NEEDED_PARTS = {BertPretrainer: (MASKED_LM,), BertEncoder: ()}
+_NEEDED_PARTS = {BertPretrainer: (MASKED_LM,), Encoder: ()}
 # TensorFlow Serving's names of the methods that these signatures are for.
 _METHOD_NAMES = {"classify": "tensorflow/serving/classify", "regress": "tensorflow/serving/regress"}
-_TAKE_PAIRS = (SequenceClassifier, BertEncoder)
+_TAKE_PAIRS = (SequenceClassifier, Encoder)
 
 
 def export_for_serving(
@@ -66,6 +65,7 @@ def export_for_serving(
     dtype: str | None = None,
     weights: str | None = None,
     compute: str | None = None,
+    core_operations: bool = False,
     **options,
 ) -> str:
     """Writes the next version of a SavedModel for TensorFlow Serving, and returns its folder.
@@ -76,7 +76,7 @@ def export_for_serving(
     (`saved_model_check`).
 
     Args:
-        model: a model of any task, or a `BertEncoder`. Its `vocabulary` must be set.
+        model: a model of any task, or an `Encoder`. Its `vocabulary` must be set.
         path: the folder of the versions `1`, `2`, ...; it may be a model folder. The new version gets the next number.
             It is written atomically.
         dtype: `float32`, or `bfloat16` for the weights and the computation: half the size, and faster if the processor
@@ -85,6 +85,8 @@ def export_for_serving(
         compute: `int8` stores matrices with 8 bits too, and multiplies 8-bit integers in the dense layers of the
             encoder. It needs TensorFlow Serving 2.20 or newer on x86, and is fast if the processor has VNNI or AMX; see
             `eight_bit_products`.
+        core_operations: whether the graph uses core TensorFlow operations only. Then neither the export nor the server
+            needs tensorflow-text. The answers are the same; texts are tokenised more slowly. Not for SentencePiece.
         **options: fields of `SignatureOptions`.
 
     Raises:
@@ -105,7 +107,7 @@ def export_for_serving(
     unpadded = _unpadded(model)
     if "int8" in (weights, compute):
         model = EightBitModel(model, eight_bit_dense_layers(model) if compute == "int8" else ())
-    tokenizer = make_tokenizer(model.vocabulary, model.config.do_lower_case)
+    tokenizer = make_tokenizer(model.vocabulary, model.config.do_lower_case, core_operations)
     signatures = {
         "tokenize": tokenize_signature(tokenizer.tokenize_with_offsets, model.vocabulary, options.max_seq_length),
         **make_signatures(model, tokenizer, options),
@@ -123,16 +125,17 @@ def _unpadded(model):
     """Makes a model compute without padding, since servers combine requests of any length."""
     encoder = encoder_of(model)
     before = encoder.unpadded
-    encoder.unpadded = False if encoder.output_attentions else FEW_SHAPES
+    can_unpad = UNPADDING in encoder.supports and not getattr(encoder, "output_attentions", False)
+    encoder.unpadded = FEW_SHAPES if can_unpad else False
     try:
         yield
     finally:
         encoder.unpadded = before
 
 
-def make_tokenizer(vocabulary: TokenTable, do_lower_case: bool) -> GraphForm:
+def make_tokenizer(vocabulary: TokenTable, do_lower_case: bool, core_operations: bool = False) -> GraphForm:
     """Returns a tokenizer whose graphs are traced once and shared by all signatures."""
-    tokenizer = graph_tokenizer(vocabulary, do_lower_case)
+    tokenizer = graph_tokenizer(vocabulary, do_lower_case, core_operations)
     texts = [tf.TensorSpec([None], tf.string, name="texts")]
     tokenizer.tokenize = tf.function(tokenizer.tokenize, texts, autograph=False)
     tokenizer.tokenize_with_offsets = tf.function(tokenizer.tokenize_with_offsets, texts, autograph=False)
