@@ -25,6 +25,8 @@ from keras_bert.program.errors import InputError
 FLAGS = flags.FLAGS
 VARIANTS = {
     "float32": {"dtype": "float32"},
+    "float32 packed": {"dtype": "float32", "compute": "packed"},
+    "float32 core": {"dtype": "float32", "core_operations": True},
     "bfloat16": {"dtype": "bfloat16"},
     "int8 stored": {"weights": "int8"},
     "int8 computed": {"compute": "int8"},
@@ -62,11 +64,11 @@ def main() -> None:
         signatures = {name: variant._signature for name, variant in loaded.items()}
         times = {size: _milliseconds(signatures, columns, size) for size in BATCH_SIZES}
         answers = {name: _answers(signature, columns) for name, signature in signatures.items()}
-        print(f"{'':14}{'megabytes':>12}{'ms, 1 text':>12}{'ms, 8 texts':>12}{'score':>12}{'differing':>12}")
+        print(f"{'':16}{'megabytes':>12}{'ms, 1 text':>12}{'ms, 8 texts':>12}{'score':>12}{'differing':>12}")
         for name, found in answers.items():
             differing = sum(map(str.__ne__, found, answers["float32"]))
             milliseconds = "".join(f"{times[size][name]:12.2f}" for size in BATCH_SIZES)
-            print(f"{name:14}{_megabytes(exported[name]):12.1f}{milliseconds}{score(found):12.4f}{differing:12d}")
+            print(f"{name:16}{_megabytes(exported[name]):12.1f}{milliseconds}{score(found):12.4f}{differing:12d}")
     print(f"{len(found)} texts; differing: answers other than those of float32")
 
 
