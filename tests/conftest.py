@@ -1,5 +1,6 @@
 """Shared by all tests: fixtures for the real data and for commands, and a quiet TensorFlow."""
 
+import gc
 import io
 import multiprocessing
 import os
@@ -11,6 +12,13 @@ import pytest
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 _PROJECT = pathlib.Path(__file__).resolve().parent.parent
+
+
+def pytest_collection_finish(session):
+    """Lets Python search for garbage less often: TensorFlow and its graphs are millions of objects that stay."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(100_000, 20, 50)
 
 
 @pytest.fixture(scope="session")
@@ -58,6 +66,19 @@ def python_tokenizer(monkeypatch):
     monkeypatch.setattr("data_prep.tokenized.tokenize_text.graph_encoder", python_encoder)
     yield
     tokenize_text._encoder.cache_clear()
+
+
+@pytest.fixture
+def eagerly(monkeypatch):
+    """Trains without graphs, because making a graph takes longer than a few updates."""
+    from keras_bert.models.base import TaskModel
+
+    compile_model = TaskModel.compile
+
+    def compile_eagerly(model, optimizer, **arguments):
+        compile_model(model, optimizer, **{**arguments, "run_eagerly": True, "jit_compile": False})
+
+    monkeypatch.setattr(TaskModel, "compile", compile_eagerly)
 
 
 @pytest.fixture(scope="session")

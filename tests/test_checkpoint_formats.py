@@ -260,7 +260,7 @@ def test_all_139_variables_of_a_real_google_checkpoint_are_accounted_for(shared_
 @pytest.mark.parametrize(("name", "count"), [("medium", 142), ("chinese", 206)])
 def test_the_variables_of_googles_models_are_known_and_of_the_right_shape(shared_data, name, count):
     from keras_bert.checkpoints import google
-    from keras_bert.checkpoints.checkpoint import check_tensors
+    from keras_bert.checkpoints.weight_shapes import check_tensors
 
     folder = shared_data("checkpoints", f"google_tf1_{name}_index_only", "bert_config.json").parent
     prefix = str(folder / "bert_model.ckpt")
@@ -292,6 +292,7 @@ def test_hugging_face_files_have_the_names_and_the_layout_of_torch(tmp_path):
 def test_hugging_face_folders_have_the_files_that_transformers_looks_for(tmp_path):
     write_checkpoint(random_checkpoint(form.CLASSIFIER, labels=LABELS), tmp_path / "folder", "huggingface")
     assert sorted(file.name for file in (tmp_path / "folder").iterdir()) == [
+        "README.md",
         "config.json",
         "model.safetensors",
         "special_tokens_map.json",

@@ -117,15 +117,15 @@ class ExactTokenizer(tf.Module):
         properties = self._properties(points)
         stays = tf.equal(properties & _MARK, 0)
 
-        def in_canonical_order():
-            order = _canonical_order(tf.gather(tokens, sources), tf.bitwise.right_shift(properties, _CLASS_SHIFT))
+        def incanonical_order():
+            order = canonical_order(tf.gather(tokens, sources), tf.bitwise.right_shift(properties, _CLASS_SHIFT))
             (left,) = flagged(tf.gather(stays, order), order)
             # The marks are reordered, but their source positions stay ascending.
             return tf.gather(points, left), tf.sort(tf.gather(sources, left))
 
         return tf.cond(
             tf.reduce_any(stays & (properties >= 1 << _CLASS_SHIFT)),
-            in_canonical_order,
+            incanonical_order,
             lambda: tuple(flagged(stays, points, sources)),
         )
 
@@ -234,7 +234,7 @@ def _source_ends(starts, stretches, stretch_ends, sources):
     return tf.scatter_nd(distinct[:, tf.newaxis], ends, tf.shape(starts))
 
 
-def _canonical_order(tokens, classes):
+def canonical_order(tokens: tf.Tensor, classes: tf.Tensor) -> tf.Tensor:
     """Sorts each run of marks in a token stably by combining class. Returns indices."""
     runs = tf.cumsum(tf.cast(tf.equal(classes, 0) | changes(tokens), tf.int64))
     return tf.argsort(runs * 256 + tf.cast(classes, tf.int64), stable=True)

@@ -31,7 +31,7 @@ def check(path: str | os.PathLike, serving_versions: Sequence[str] = DEFAULT_VER
         path: a SavedModel, or a folder of versions, of which the version that a server would load is checked.
         serving_versions: the versions of TensorFlow Serving to check for, such as ["2.19", "2.20"]. They differ in
             their operations.
-        batching: the server's batching, a `Batching` of `kit.server_files`; None for a server without batching.
+        batching: the server's batching, a `Batching`; None for a server without batching.
 
     Raises:
         InputError: there is no SavedModel, it cannot be read, or a version of TensorFlow Serving is unknown.
