@@ -25,7 +25,6 @@ from keras_bert.program.errors import InputError
 FLAGS = flags.FLAGS
 VARIANTS = {
     "float32": {"dtype": "float32"},
-    "float32 packed": {"dtype": "float32", "compute": "packed"},
     "float32 core": {"dtype": "float32", "core_operations": True},
     "bfloat16": {"dtype": "bfloat16"},
     "int8 stored": {"weights": "int8"},

@@ -39,9 +39,8 @@ def define_flags() -> None:
     flags.DEFINE_enum(
         "compute",
         None,
-        ["int8", "packed"],
-        "int8 multiplies 8-bit integers: faster on CPUs with VNNI or AMX; needs TensorFlow Serving 2.20 or newer. "
-        "packed prepares the weights once: short requests are faster; needs an x86 server.",
+        ["int8"],
+        "Multiplies 8-bit integers: faster on CPUs with VNNI or AMX. Needs TensorFlow Serving 2.20 or newer.",
     )
     flags.DEFINE_bool(
         "core_operations",

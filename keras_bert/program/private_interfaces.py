@@ -11,7 +11,7 @@ from keras_bert.program.errors import InputError
 # Path -> its use here. The code gets these from `private`.
 FUNCTIONS = {
     "keras.src.backend.common.global_state.GLOBAL_STATE_TRACKER": "leaving Keras as it was after a failed load",
-    "tensorflow.python.framework.op_def_library.apply_op": "products of 8-bit numbers, products with packed weights",
+    "tensorflow.python.framework.op_def_library.apply_op": "products of 8-bit numbers",
     "tensorflow.python.framework.op_def_registry.get": "which operations this TensorFlow has",
     "tensorflow.python.ops.control_flow_util.GraphOrParentsInXlaContext": "whether XLA compiles",
     "tensorflow.python.saved_model.fingerprinting_utils.write_fingerprint": "the fingerprint of an export",
@@ -21,7 +21,6 @@ FUNCTIONS = {
 ATTRIBUTES = {
     "keras.Model": ("_compile_metrics", "_distribute_strategy", "_flatten_layers"),
     "keras.layers.Dense": ("_kernel",),
-    "tensorflow.Graph": ("_kernel_label_map",),
     "keras.optimizers.Optimizer": (
         "_backend_update_step",
         "_clip_gradients",

@@ -4,7 +4,6 @@ export.py               writes the SavedModel
 signatures/             the signatures, one file per kind of model
 eight_bit_weights.py    8-bit weights on disk: a quarter of the size
 eight_bit_products.py   dense layers with 8-bit matrix products
-packed_products.py      dense layers that pack their weights once, for short requests
 hub_pair.py             preprocessor and encoder as TF-Hub defines them
 canonical_graph.py      makes repeated exports of a model byte-identical
 """

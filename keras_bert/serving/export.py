@@ -24,7 +24,6 @@ from keras_bert.program.errors import InputError
 from keras_bert.serving.canonical_graph import make_canonical
 from keras_bert.serving.eight_bit_products import SERVING_VERSIONS, eight_bit_dense_layers
 from keras_bert.serving.eight_bit_weights import EightBitModel
-from keras_bert.serving.packed_products import PackedModel
 from keras_bert.serving.signatures.classification import classifier_signatures, cross_encoder_signatures
 from keras_bert.serving.signatures.embedding import embedding_signatures, sentence_signatures
 from keras_bert.serving.signatures.examples import of_examples
@@ -85,9 +84,7 @@ def export_for_serving(
         weights: `int8` stores matrices with 8 bits: about a quarter of the size. The computation is float32.
         compute: `int8` stores matrices with 8 bits too, and multiplies 8-bit integers in the dense layers of the
             encoder. It needs TensorFlow Serving 2.20 or newer on x86, and is fast if the processor has VNNI or AMX; see
-            `eight_bit_products`. `packed` prepares the weights of the encoder's dense layers once instead of in every
-            call: short requests are faster, and these weights are in memory twice. It needs an x86 server; see
-            `packed_products`.
+            `eight_bit_products`.
         core_operations: whether the graph uses core TensorFlow operations only. Then neither the export nor the server
             needs tensorflow-text. The answers are the same; texts are tokenised more slowly. Not for SentencePiece.
         **options: fields of `SignatureOptions`.
@@ -108,9 +105,7 @@ def export_for_serving(
         dtype = model.dtype_policy if dtype is None else dtype
         model = model_of(type(model), checkpoint_of(model), dtype=dtype, name=model.name)
     unpadded = _unpadded(model)
-    if compute == "packed":
-        model = PackedModel(model)
-    elif "int8" in (weights, compute):
+    if "int8" in (weights, compute):
         model = EightBitModel(model, eight_bit_dense_layers(model) if compute == "int8" else ())
     tokenizer = make_tokenizer(model.vocabulary, model.config.do_lower_case, core_operations)
     signatures = {
@@ -186,10 +181,8 @@ def _check_precision(dtype: str | None, weights: str | None, compute: str | None
         raise InputError(f"weights must be int8 or None. Received: {weights!r}")
     if weights == "int8" and dtype == "bfloat16":
         raise InputError("weights=int8 computes in float32. Leave out dtype=bfloat16 or weights=int8.")
-    if compute not in (None, "int8", "packed"):
-        raise InputError(f"compute must be int8, packed or None. Received: {compute!r}")
-    if compute == "packed" and weights is not None:
-        raise InputError("compute=packed computes with the weights as they are. Leave out weights=int8.")
+    if compute not in (None, "int8"):
+        raise InputError(f"compute must be int8 or None. Received: {compute!r}")
     if compute == "int8" and dtype == "bfloat16":
         raise InputError("compute=int8 needs float32 for everything else. Leave out dtype=bfloat16 or compute=int8.")
 
