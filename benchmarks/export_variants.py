@@ -6,7 +6,7 @@
 For a classifier, the file has the columns `sentence` and `label`, as files of GLUE have. For a question-answering
 model, it is a file of SQuAD: its questions are shuffled, the first `--examples` are used, and the score is F1. Requests
 have one or eight examples of the file and call the SavedModel's signature in this process. The variants take turns; the
-output has medians.
+output has medians of the time and, below it, of the processor's time, which other work on the machine changes less.
 """
 
 import csv
@@ -25,6 +25,7 @@ from keras_bert.program.errors import InputError
 FLAGS = flags.FLAGS
 VARIANTS = {
     "float32": {"dtype": "float32"},
+    "float32 core": {"dtype": "float32", "core_operations": True},
     "bfloat16": {"dtype": "bfloat16"},
     "int8 stored": {"weights": "int8"},
     "int8 computed": {"compute": "int8"},
@@ -38,6 +39,7 @@ def define_flags() -> None:
     )
     flags.DEFINE_string("data", None, "A TSV file with the columns sentence and label, or SQuAD.", required=True)
     flags.DEFINE_integer("max_seq_length", 128, "Longer sentences are cut to so many tokens.")
+    flags.DEFINE_multi_enum("variants", list(VARIANTS), list(VARIANTS), "Which variants; float32 is always measured.")
     flags.DEFINE_integer("requests", 200, "Timed requests of each size.", lower_bound=1)
     flags.DEFINE_integer("examples", None, "Only so many sentences or questions; the default is all.")
 
@@ -55,18 +57,21 @@ def main() -> None:
         columns, score = read_sentences(FLAGS.data, FLAGS.examples)
     with tempfile.TemporaryDirectory() as folder:
         exported = {}
-        for name, options in VARIANTS.items():
+        for name in dict.fromkeys(["float32", *FLAGS.variants]):
             path = os.path.join(folder, name)
-            exported[name] = export_for_serving(model, path, max_seq_length=FLAGS.max_seq_length, **options)
+            exported[name] = export_for_serving(model, path, max_seq_length=FLAGS.max_seq_length, **VARIANTS[name])
         loaded = {name: SavedModel(path) for name, path in exported.items()}
         signatures = {name: variant._signature for name, variant in loaded.items()}
         times = {size: _milliseconds(signatures, columns, size) for size in BATCH_SIZES}
         answers = {name: _answers(signature, columns) for name, signature in signatures.items()}
-        print(f"{'':14}{'megabytes':>12}{'ms, 1 text':>12}{'ms, 8 texts':>12}{'score':>12}{'differing':>12}")
+        print(f"{'':16}{'megabytes':>12}{'ms, 1 text':>12}{'ms, 8 texts':>12}{'score':>12}{'differing':>12}")
         for name, found in answers.items():
             differing = sum(map(str.__ne__, found, answers["float32"]))
-            milliseconds = "".join(f"{times[size][name]:12.2f}" for size in BATCH_SIZES)
-            print(f"{name:14}{_megabytes(exported[name]):12.1f}{milliseconds}{score(found):12.4f}{differing:12d}")
+            clock, processor = (
+                "".join(f"{times[size][name][which]:12.2f}" for size in BATCH_SIZES) for which in (0, 1)
+            )
+            print(f"{name:16}{_megabytes(exported[name]):12.1f}{clock}{score(found):12.4f}{differing:12d}")
+            print(f"{'  of the processor':28}{processor}")
     print(f"{len(found)} texts; differing: answers other than those of float32")
 
 
@@ -112,18 +117,20 @@ def _answers(signature, columns: dict) -> list[str]:
     return found
 
 
-def _milliseconds(signatures: dict, columns: dict, size: int) -> dict[str, float]:
-    """Returns the median time of a request of `size` texts."""
-    found: dict[str, list[float]] = {name: [] for name in signatures}
+def _milliseconds(signatures: dict, columns: dict, size: int) -> dict[str, list[float]]:
+    """Returns the median times of a request of `size` texts, by the clock and of the processor."""
+    found: dict[str, list[tuple]] = {name: [] for name in signatures}
     count = len(next(iter(columns.values())))
     for number in range(FLAGS.requests + 5):
         texts = _part(columns, number * size % max(count - size, 1), size)
         for name, signature in signatures.items():
-            begin = time.perf_counter()
+            begin = time.perf_counter(), time.process_time()
             next(iter(signature(**texts).values())).numpy()
             if number >= 5:  # the first requests are slow: they compile and fill caches
-                found[name].append(1000 * (time.perf_counter() - begin))
-    return {name: statistics.median(times) for name, times in found.items()}
+                found[name].append((time.perf_counter() - begin[0], time.process_time() - begin[1]))
+    return {
+        name: [1000 * statistics.median(column) for column in zip(*times, strict=True)] for name, times in found.items()
+    }
 
 
 def _megabytes(folder: str) -> float:
