@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 from data_prep.vocabulary.word_counts import learner_scale, text_with_counts
 from keras_bert.program.errors import InputError
-from keras_bert.tokenization.byte_pair import BytePairTokenizer, byte_alphabet, split_words
+from keras_bert.tokenization.byte_pair import BytePairTokenizer, byte_alphabet
+from keras_bert.tokenization.byte_pair_words import split_words
 from keras_bert.tokenization.tokenizer import ROBERTA_SPECIAL_TOKENS
 
 # In the order of RoBERTa's ids.
