@@ -1,5 +1,6 @@
 """ModernBERT's tokenizer: NFC, added tokens for runs of spaces, byte-level BPE, against Hugging Face tokenizers."""
 
+import functools
 import itertools
 import json
 import pickle
@@ -69,7 +70,8 @@ def ours(theirs, tmp_path_factory):
 def random_texts(seed: int, count: int) -> list[str]:
     """Returns texts with many spaces, marks, letters that decompose, and added tokens."""
     rng = random.Random(seed)
-    marks, letters = sorted(continuing_points()), sorted(unicode_table.decompositions())
+    marks = sorted(continuing_points() - marks_unknown_to_tokenizers())
+    letters = sorted(unicode_table.decompositions())
     kinds = [
         lambda: " " * rng.randrange(1, 30),
         lambda: chr(rng.choice(marks)),
@@ -78,6 +80,16 @@ def random_texts(seed: int, count: int) -> list[str]:
         lambda: rng.choice("aeiou\n\t.'s\u1100\u1161\u11a8"),
     ]
     return ["".join(rng.choice(kinds)() for _ in range(rng.randrange(10))) for _ in range(count)]
+
+
+@functools.cache
+def marks_unknown_to_tokenizers() -> frozenset[int]:
+    """Returns the marks that are not ordered by the NFC of `tokenizers`, whose data are older than Unicode 11.0."""
+    older = normalizers.NFC()
+    texts = {mark: f"a{chr(mark)}\u0345\u0334{chr(mark)}\u0334" for mark in unicode_table.combining_classes()}
+    unknown = {mark for mark, text in texts.items() if older.normalize_str(text) != nfc(text)}
+    assert len(unknown) < 100
+    return frozenset(unknown | {0x11930})  # and the part of a letter of Unicode 13.0
 
 
 def check_ids(ours, theirs, texts):
@@ -163,8 +175,8 @@ def test_a_saved_tokenizer_is_the_same(ours, theirs, tmp_path):
 
 def test_a_model_folder_keeps_the_tokenizer(ours, tmp_path):
     padded = ours.with_tokens({f"<unused_row_{number}>": number for number in range(len(ours), 768)})
-    config = BertConfig.from_size("modernbert-base", vocab_size=768, hidden_size=8, num_hidden_layers=2)
-    encoder = ModernBertEncoder(config.replace(intermediate_size=8, num_attention_heads=2))
+    shape = {"hidden_size": 8, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 8}
+    encoder = ModernBertEncoder(BertConfig.from_size("modernbert-base", vocab_size=768, **shape))
     encoder.vocabulary = padded
     for format in ("keras_bert", "huggingface"):
         encoder.save_pretrained(tmp_path / format, format=format)

@@ -5,7 +5,7 @@ import os
 from collections.abc import Mapping, Sequence
 
 from keras_bert.checkpoints import formats
-from keras_bert.checkpoints.checkpoint import ENCODER, POOLER, BertCheckpoint, part_of
+from keras_bert.checkpoints.checkpoint import ENCODER, MASKED_LM, POOLER, BertCheckpoint, part_of
 from keras_bert.checkpoints.model_classes import class_for, class_name, labelled_head
 from keras_bert.checkpoints.model_folder import constructor_arguments
 from keras_bert.checkpoints.model_weights import model_weights, start_as, tensors_of, variables_made_last
@@ -15,6 +15,7 @@ from keras_bert.config import POOLINGS
 from keras_bert.models.cross_encoder import CrossEncoder
 from keras_bert.models.encoder_base import Encoder
 from keras_bert.models.encoders import encoder_class
+from keras_bert.models.masked_lm import MaskedLM
 from keras_bert.models.new_parts import NewParts
 from keras_bert.models.sentence_classifier import SentenceClassifier
 from keras_bert.models.sentence_encoder import SentenceEncoder
@@ -68,6 +69,7 @@ def model_of(model_class: type | None, checkpoint: BertCheckpoint, **arguments):
     if model_class is Encoder:
         model_class = encoder_class(checkpoint.config)
     arguments, checkpoint = _arguments(model_class, checkpoint, arguments)
+    checkpoint = _with_pooler(model_class, checkpoint)
     with variables_made_last() as models:
         model = model_class(checkpoint.config, **arguments)
         models.append(model)
@@ -193,6 +195,20 @@ def _same_labels(given: tuple, stored: tuple) -> bool:
     """Returns whether labels are equal. Placeholders such as LABEL_0 are equal to any labels."""
     made_up = tuple(f"LABEL_{number}" for number in range(len(stored)))
     return given == stored or (stored == made_up and len(given) == len(stored))
+
+
+def _with_pooler(model_class: type, checkpoint: BertCheckpoint) -> BertCheckpoint:
+    """Returns the checkpoint with the masked-LM head as its pooler, if a task of the family starts so (ModernBERT)."""
+    has_pooler = any(part_of(name) == POOLER for name in checkpoint.tensors)
+    is_task = not issubclass(model_class, (Encoder, MaskedLM))
+    if has_pooler or not (is_task and checkpoint.config.family.pooler_is_masked_lm_head):
+        return checkpoint
+    copied = {
+        f"{POOLER}{name.removeprefix(MASKED_LM)}": tensor
+        for name, tensor in checkpoint.tensors.items()
+        if name.startswith((f"{MASKED_LM}/dense/", f"{MASKED_LM}/layer_norm/"))
+    }
+    return checkpoint.replace(tensors={**checkpoint.tensors, **copied})
 
 
 def _load(model, checkpoint: BertCheckpoint) -> tuple[set[str], set[str]]:
