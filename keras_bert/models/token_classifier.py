@@ -8,7 +8,7 @@ from keras import ops
 from keras_bert.accelerate.backend import tensorflow_functions
 from keras_bert.config import BertConfig
 from keras_bert.layers.dropout import Dropout
-from keras_bert.models.base import TaskModel, check_labels, example_weights
+from keras_bert.models.base import TaskModel, check_doc_stride, check_labels, example_weights
 from keras_bert.models.class_names import stored_class
 from keras_bert.models.encoders import make_encoder
 from keras_bert.models.losses import accuracy_term, cross_entropy_term
@@ -36,6 +36,8 @@ class TokenClassifier(TaskModel):
     Args:
         config: a `BertConfig`.
         labels: names of the classes; label id 0 is the first.
+        doc_stride: sentences that are too long are cut into rows that overlap and begin at most this many tokens apart,
+            and each word is tagged in the row with the most context. None: the rows do not overlap.
 
     Call arguments:
         inputs: dictionary of `input_ids`, `input_mask` and `segment_ids`, int `[B, S]` (see `BertEncoder`). Other keys
@@ -46,7 +48,7 @@ class TokenClassifier(TaskModel):
         float32 logits `[B, S, number of labels]`. Ignore those of padding.
 
     Raises:
-        InputError: there are fewer than two labels, or one is there twice.
+        InputError: there are fewer than two labels, one is there twice, or `doc_stride` is below 1.
 
     Reference: Devlin et al., 2018, section 5.3; TF Model Garden `official/nlp/tasks/tagging.py`.
     """
@@ -56,9 +58,10 @@ class TokenClassifier(TaskModel):
     loss_names = ("token_classification_loss",)
     metric_names = ("accuracy",)
 
-    def __init__(self, config: BertConfig, labels: Sequence[str], **kwargs):
+    def __init__(self, config: BertConfig, labels: Sequence[str], doc_stride: int | None = None, **kwargs):
         super().__init__(config, **kwargs)
         self.labels = check_labels(labels)
+        self.doc_stride = check_doc_stride(doc_stride)
         self.encoder = make_encoder(config, dtype=self.dtype_policy, name="encoder")
         self.uses_pooler = self.encoder.has_token_head
         self.encoder.pooler.trainable = self.uses_pooler  # otherwise no gradient reaches it
@@ -126,4 +129,5 @@ class TokenClassifier(TaskModel):
         return ops.maximum(label_ids, 0), weights
 
     def get_config(self):
-        return {**super().get_config(), "labels": list(self.labels)}
+        stride = {} if self.doc_stride is None else {"doc_stride": self.doc_stride}
+        return {**super().get_config(), "labels": list(self.labels), **stride}

@@ -6,6 +6,9 @@ wordpiece.py               Google's WordPiece in Python, with character offsets:
 graph_wordpiece.py         the same in the TensorFlow graph, with byte offsets
 fast_normalizer.py         its fast path, and the test for texts that the fast path covers
 exact_graph.py             its exact path, in core TensorFlow operations
+text_pieces.py             cuts the words of the exact path into pieces, by tensorflow-text
+core_wordpiece.py          the same tokenizer by core TensorFlow operations alone
+trie_pieces.py             cuts its words into pieces
 byte_pair.py               byte-level BPE in Python, with character offsets: the reference
 byte_pair_words.py         its first step: splits a text into words
 byte_pair_files.py         its files: vocab.json and merges.txt, or tokenizer.json

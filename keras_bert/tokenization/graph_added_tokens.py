@@ -5,6 +5,8 @@ from collections.abc import Mapping, Sequence
 
 import tensorflow as tf
 
+from keras_bert.tokenization.exact_graph import table
+
 # A text is split at U+0000, which is written differently before: U+0001 begins the form of U+0000 and of itself.
 _ESCAPES = (("\x01", "\x01\x02"), ("\x00", "\x01\x03"))
 
@@ -31,10 +33,8 @@ class AddedTokens(tf.Module):
         super().__init__()
         longest_first = sorted(tokens, key=lambda token: len(token.encode()), reverse=True)
         self._pattern = "|".join(_quoted(token) for token in longest_first)
-        initializer = tf.lookup.KeyValueTensorInitializer(
-            tf.constant([token.encode() for token in tokens]), tf.constant([ids[token] for token in tokens], tf.int32)
-        )
-        self._ids = tf.lookup.StaticHashTable(initializer, -1)
+        keys = tf.constant([token.encode() for token in tokens])
+        self._ids = table(keys, tf.constant([ids[token] for token in tokens], tf.int32), -1)
 
     def __call__(self, texts):
         for character, escaped in _ESCAPES:
