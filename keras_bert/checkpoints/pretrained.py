@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from keras_bert.checkpoints import formats
 from keras_bert.checkpoints.checkpoint import ENCODER, MASKED_LM, POOLER, BertCheckpoint, part_of
-from keras_bert.checkpoints.model_classes import class_for, class_name, labelled_head
+from keras_bert.checkpoints.model_classes import class_for, class_name, heads_of, labelled_head
 from keras_bert.checkpoints.model_folder import constructor_arguments
 from keras_bert.checkpoints.model_weights import model_weights, start_as, tensors_of, variables_made_last
 from keras_bert.checkpoints.optimizer_slots import adam_slots_of
@@ -15,7 +15,6 @@ from keras_bert.config import POOLINGS
 from keras_bert.models.cross_encoder import CrossEncoder
 from keras_bert.models.encoder_base import Encoder
 from keras_bert.models.encoders import encoder_class
-from keras_bert.models.masked_lm import MaskedLM
 from keras_bert.models.new_parts import NewParts
 from keras_bert.models.sentence_classifier import SentenceClassifier
 from keras_bert.models.sentence_encoder import SentenceEncoder
@@ -198,10 +197,13 @@ def _same_labels(given: tuple, stored: tuple) -> bool:
 
 
 def _with_pooler(model_class: type, checkpoint: BertCheckpoint) -> BertCheckpoint:
-    """Returns the checkpoint with the masked-LM head as its pooler, if a task of the family starts so (ModernBERT)."""
-    has_pooler = any(part_of(name) == POOLER for name in checkpoint.tensors)
-    is_task = not issubclass(model_class, (Encoder, MaskedLM))
-    if has_pooler or not (is_task and checkpoint.config.family.pooler_is_masked_lm_head):
+    """Returns the checkpoint with the masked-LM head as its pooler, if tasks of the family start so (ModernBERT).
+
+    A pooler beside a masked-LM head is replaced: pre-training does not train it.
+    """
+    heads = heads_of(model_class)
+    is_task = bool(heads) and MASKED_LM not in heads
+    if not (is_task and checkpoint.config.family.pooler_is_masked_lm_head and MASKED_LM in checkpoint.heads):
         return checkpoint
     copied = {
         f"{POOLER}{name.removeprefix(MASKED_LM)}": tensor
