@@ -92,7 +92,12 @@ def marks_unknown_to_tokenizers() -> frozenset[int]:
     return frozenset(unknown | {0x11930})  # and the part of a letter of Unicode 13.0
 
 
+def known_to_tokenizers(texts: list[str]) -> list[str]:
+    return [text for text in texts if marks_unknown_to_tokenizers().isdisjoint(map(ord, text))]
+
+
 def check_ids(ours, theirs, texts):
+    texts = known_to_tokenizers(texts)
     for text, encoding in zip(texts, theirs.encode_batch(texts, add_special_tokens=False), strict=True):
         assert ours.encode(text) == encoding.ids, text
 
@@ -116,7 +121,7 @@ def test_ids_equal_hugging_face_and_the_graph_equals_python(ours, theirs):
 
 
 def test_offsets_equal_hugging_face_where_nothing_was_normalised(ours, theirs):
-    texts = [text for text in texts_of(7, 600) + random_texts(9, 600) if nfc(text) == text]
+    texts = [text for text in known_to_tokenizers(texts_of(7, 600) + random_texts(9, 600)) if nfc(text) == text]
     assert len(texts) > 400
     for text, encoding in zip(texts, theirs.encode_batch(texts, add_special_tokens=False), strict=True):
         ids, starts, ends = ours.tokenize_with_offsets(text)
@@ -133,23 +138,14 @@ def test_the_graph_equals_python_on_bytes_that_are_no_text(ours):
 
 
 @pytest.mark.slow
-def test_ids_of_wikipedia_equal_hugging_face(shared_data):
+def test_ids_of_wikipedia_equal_hugging_face(shared_data, tmp_path):
     with open(shared_data("corpus", "wikipedia_articles.txt"), encoding="utf-8") as file:
         lines = [line for line in itertools.islice(file, 0, None, 40)]
     theirs = trained(lines[:300], vocab_size=5000)
-    ours = BytePairTokenizer(**json_arguments(theirs))
+    theirs.save(str(tmp_path / "tokenizer.json"))
+    ours = load_vocabulary(tmp_path)
     check_ids(ours, theirs, lines)
     assert graph_differences(ours, lines[::5]) == []
-
-
-def json_arguments(tokenizer, tmp="tokenizer.json"):
-    import tempfile
-
-    from keras_bert.tokenization.byte_pair_files import read_tokenizer_json
-
-    with tempfile.TemporaryDirectory() as folder:
-        tokenizer.save(f"{folder}/{tmp}")
-        return read_tokenizer_json(folder)
 
 
 def test_nfc_equals_unicodedata():
