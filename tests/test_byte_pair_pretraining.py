@@ -145,7 +145,7 @@ def test_a_modernbert_is_pre_trained_from_text_by_the_command(tmp_path, run_here
     from run_scripts import run_pretraining
 
     tokenizer = modern_byte_pairs()
-    made(tokenizer, sentence_task="none", dynamic_masking=True, max_sequences_per_row=3)
+    made(tokenizer, sentence_task="none", dynamic_masking=True)
     masked = pretraining_dataset(
         f"{tmp_path}/records/*.tfrecord",
         batch_size=200,
@@ -154,7 +154,7 @@ def test_a_modernbert_is_pre_trained_from_text_by_the_command(tmp_path, run_here
         masking={"masked_lm_prob": 0.3},
     )
     batch = next(masked.as_numpy_iterator())
-    assert batch["input_mask"].max() > 1  # several sequences in a row
+    assert batch["input_mask"].mean() > 0.8  # rows are filled with sentences
     special = np.isin(unmasked(batch), [tokenizer.cls_id, tokenizer.sep_id, tokenizer.pad_id])
     assert 0.25 < batch["masked_lm_weights"].sum() / (~special).sum() < 0.4
     (tmp_path / "bert_config.json").write_text(json.dumps(config("modernbert").to_dict()))
