@@ -47,6 +47,9 @@ VARIANTS = {
             "mlp_bias": True,
             "norm_bias": True,
             "classifier_bias": True,
+            "embedding_dropout": 0.1,
+            "attention_probs_dropout_prob": 0.1,
+            "mlp_dropout": 0.1,
         },
     ),
 }
@@ -230,3 +233,21 @@ def test_modernberts_attention_is_global_in_every_third_layer_and_local_in_the_o
     ):
         reached = np.asarray(attention)[0].min(axis=0) > 0
         np.testing.assert_array_equal(reached, distances <= (2 if kind == "local" else 12))
+
+
+def test_kept_layers_of_a_modernbert_keep_their_attention():
+    config = small_config("modernbert").replace(num_hidden_layers=7)
+    checkpoint = random_checkpoint(config=config, vocabulary=None)
+    kept = with_layers(checkpoint, [0, 1, 5, 6])
+    assert kept.config.num_hidden_layers == 4
+    assert kept.tensors["encoder/layer_3/attention/qkv/kernel"].shape == (16, 48)
+    for keep in ([1, 2], [0, 3], [0, 1, 0]):
+        with pytest.raises(InputError, match="must begin with layer 0, .* keep the order of global and local layers"):
+            with_layers(checkpoint, keep)
+
+
+def test_lora_freezes_a_modernbert_except_its_head():
+    model = MaskedLM(small_config("modernbert"))
+    enable_lora(model, rank=2)
+    trained = {weight.path.rpartition("/")[2] for weight in model.encoder.trainable_weights}
+    assert trained == {"lora_kernel_a", "lora_kernel_b"}
