@@ -60,9 +60,10 @@ def config_of_size(size: str, hidden_act: str = "") -> BertConfig:
     if size == "smoke":
         return BertConfig.from_size("tiny", 1000, hidden_size=32, intermediate_size=64, **changes)
     if size in FAMILIES:
-        shape = {"num_hidden_layers": 4, "hidden_size": 768, "num_attention_heads": 12, "intermediate_size": 3072}
+        inner = 1152 if size == "modernbert" else 3072
+        shape = {"num_hidden_layers": 4, "hidden_size": 768, "num_attention_heads": 12, "intermediate_size": inner}
         values = {"vocab_size": VOCAB_SIZE} | dict(FAMILIES[size].defaults) | shape
-        return BertConfig(**values | changes, model_type=size)
+        return BertConfig.from_dict(values | changes | {"model_type": size})
     return BertConfig.from_size(size, VOCAB_SIZE, **changes)
 
 

@@ -21,6 +21,7 @@ one_family() {
   case $family in
     bert) task=next_sentence ;;
     roberta) kind=byte_pair vocabulary=$folder/vocabulary ;;
+    modernbert) kind=modern_byte_pair vocabulary=$folder/vocabulary ;;
     albert) kind=sentence_piece vocabulary=$folder/vocabulary task=sentence_order ;;
   esac
   python -m data_prep.build_vocabulary --kind=$kind --input_file="$OUTPUT/text/corpus.txt" --vocab_size=4000 \
@@ -39,8 +40,8 @@ defaults = FAMILIES[family].defaults
 shape = {"vocab_size": len(load_vocabulary(vocabulary)), "hidden_size": 128, "num_hidden_layers": 2}
 shape |= {"num_attention_heads": 2, "intermediate_size": 512, "initializer_range": 0.04}
 shape |= {"max_position_embeddings": 64 + defaults.get("position_offset", 0)}
-shape |= {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0, "do_lower_case": family != "roberta"}
-print(json.dumps(BertConfig(**{**defaults, **shape}, model_type=family).to_dict()))
+shape |= {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0, "do_lower_case": "do_lower_case" not in defaults}
+print(json.dumps(BertConfig.from_dict({**defaults, **shape, "model_type": family}).to_dict()))
 PYTHON
   python -m run_scripts.run_pretraining --input_file="$folder/records/*-0000[0-8]-of-*.tfrecord" \
     --eval_input_file="$folder/records/*-00009-of-*.tfrecord" --bert_config_file="$folder/bert_config.json" \

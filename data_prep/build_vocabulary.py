@@ -1,4 +1,4 @@
-"""Learns a vocabulary from text: WordPiece for BERT, byte-level BPE for RoBERTa, SentencePiece for ALBERT.
+"""Learns a vocabulary from text: WordPiece (BERT), byte-level BPE (RoBERTa, ModernBERT) or SentencePiece (ALBERT).
 
 Text of any size is read from files, folders, patterns, .gz, .jsonl, .parquet and tensorflow_datasets names. The command
 keeps a table of at most two million words in memory. The same text and flags give the same bytes, with any number of
@@ -24,11 +24,14 @@ from keras_bert.program.errors import InputError
 if TYPE_CHECKING:
     from keras_bert.tokenization.tokenizer import TokenTable
 
-KINDS = (WORD_PIECE, BYTE_PAIR, SENTENCE_PIECE)
+MODERN_BYTE_PAIR = "modern_byte_pair"
+KINDS = (WORD_PIECE, BYTE_PAIR, MODERN_BYTE_PAIR, SENTENCE_PIECE)
+_BYTE_PAIRS = (BYTE_PAIR, MODERN_BYTE_PAIR)
 _MIN_FREQUENCY, _CHARACTER_COVERAGE = 2, 0.9999
 # Kind -> the options that it does not use.
 _UNUSED_OPTIONS = {
     BYTE_PAIR: ("character_coverage", "num_unused_tokens"),
+    MODERN_BYTE_PAIR: ("character_coverage", "num_unused_tokens"),
     SENTENCE_PIECE: ("min_frequency", "num_unused_tokens"),
 }
 
@@ -36,14 +39,17 @@ _UNUSED_OPTIONS = {
 def define_flags() -> None:
     flags.DEFINE_list("input_file", None, "Text: files, folders, patterns, tfds:NAME, separated by commas.")
     flags.DEFINE_enum(
-        "kind", WORD_PIECE, KINDS, "wordpiece for BERT, byte_pair for RoBERTa, sentence_piece for ALBERT."
+        "kind",
+        WORD_PIECE,
+        KINDS,
+        "wordpiece for BERT, byte_pair for RoBERTa, modern_byte_pair for ModernBERT, sentence_piece for ALBERT.",
     )
     flags.DEFINE_string(
         "output_file", None, "What to write: a file, usually vocab.txt, for wordpiece; a folder for the other kinds."
     )
     flags.DEFINE_integer("vocab_size", 30000, "Number of tokens of all kinds. Short texts yield fewer.")
     flags.DEFINE_bool(
-        "do_lower_case", True, "Lower-case the text and strip accents, for an uncased model. byte_pair keeps text."
+        "do_lower_case", True, "Lower-case the text and strip accents, for an uncased model. byte_pair kinds keep it."
     )
     flags.DEFINE_integer("min_frequency", _MIN_FREQUENCY, "Pieces that occur less often are not learnt.")
     flags.DEFINE_float(
@@ -107,7 +113,7 @@ def build_vocabulary(
         input_file: as in `data_prep.text.corpus.read_documents`.
         output_file: for "wordpiece" a file, which is replaced atomically; for the other kinds a folder, which must be
             empty or missing.
-        kind: "wordpiece", "byte_pair" or "sentence_piece".
+        kind: "wordpiece", "byte_pair", "modern_byte_pair" (with NFC and tokens for runs of spaces), "sentence_piece".
         num_processes: with more than one, the calling script needs the usual `if __name__ == "__main__":`.
 
     Raises:
@@ -130,7 +136,7 @@ def build_vocabulary(
         check_output_file(output_file)
         check_output_file(output_file, list_sources(input_file))
     options = {"vocab_size": vocab_size, "show_progress": show_progress}
-    if kind != BYTE_PAIR:
+    if kind not in _BYTE_PAIRS:
         options |= {"do_lower_case": do_lower_case, "character_coverage": character_coverage}
     if kind != SENTENCE_PIECE:
         options["min_frequency"] = min_frequency
@@ -152,10 +158,12 @@ def build_vocabulary(
 
 def _learner(kind: str):
     """Returns the function that splits text into words, and the one that learns from their counts."""
-    if kind == BYTE_PAIR:
-        from data_prep.vocabulary.learn_byte_pair import byte_pair_words, learn_byte_pair
+    if kind in _BYTE_PAIRS:
+        from data_prep.vocabulary import learn_byte_pair as learning
 
-        return byte_pair_words, learn_byte_pair
+        if kind == MODERN_BYTE_PAIR:
+            return learning.modern_byte_pair_words, learning.learn_modern_byte_pair
+        return learning.byte_pair_words, learning.learn_byte_pair
     if kind == SENTENCE_PIECE:
         from data_prep.vocabulary.learn_sentence_piece import learn_sentence_piece, sentence_piece_words
 
@@ -184,12 +192,12 @@ def _count(
 
 def _summary(kind: str, vocabulary: "TokenTable", counts: Counter[str]) -> VocabularySummary:
     characters = {token for token in vocabulary.tokens if len(token) == 1}
-    num_known = sum(count for word, count in counts.items() if kind == BYTE_PAIR or characters.issuperset(word))
+    num_known = sum(count for word, count in counts.items() if kind in _BYTE_PAIRS or characters.issuperset(word))
     return VocabularySummary(
         vocabulary=vocabulary,
         num_words=counts.total(),
         num_different_words=len(counts),
-        num_characters=0 if kind == BYTE_PAIR else len(characters),
+        num_characters=0 if kind in _BYTE_PAIRS else len(characters),
         unknown_share=1 - num_known / counts.total(),
     )
 

@@ -21,6 +21,7 @@ class Family:
         tokenizer: `WORD_PIECE`, `BYTE_PAIR` or `SENTENCE_PIECE`.
         pairs_need_segments: whether its models tell the two texts of a pair apart by segments only.
         masked_lm_act: activation of the masked-LM head; None: the config's `hidden_act`.
+        pooler_is_masked_lm_head: whether the pooler of a task starts as the head of the masked LM.
         config: import path of the config class.
         encoder: import path of the encoder class.
     """
@@ -29,6 +30,7 @@ class Family:
     tokenizer: str = WORD_PIECE
     pairs_need_segments: bool = True
     masked_lm_act: str | None = None
+    pooler_is_masked_lm_head: bool = False
     config: str = "keras_bert.config.bert_config.BertConfig"
     encoder: str = "keras_bert.models.encoder.BertEncoder"
 
@@ -87,6 +89,7 @@ FAMILIES: dict[str, Family] = {
         },
         tokenizer=BYTE_PAIR,
         pairs_need_segments=False,
+        pooler_is_masked_lm_head=True,
         config="keras_bert.config.modern_bert_config.ModernBertConfig",
         encoder="keras_bert.models.modern_bert_encoder.ModernBertEncoder",
     ),

@@ -40,7 +40,7 @@ def config(dropout=0.0, family="bert") -> BertConfig:
     shape |= {"num_hidden_layers": 1 if family == "bert" else 2, "max_position_embeddings": LENGTH}
     values = {**FAMILIES[family].defaults, **shape, "model_type": family}
     values["max_position_embeddings"] += values.get("position_offset", 0)
-    return BertConfig(**values)
+    return BertConfig.from_dict(values)
 
 
 def features() -> dict[str, np.ndarray]:

@@ -135,12 +135,13 @@ def test_the_command_writes_the_same_bytes_whatever_the_hash_seed_threads_and_pr
 
 
 KIND_FILES = {"byte_pair": {"vocab.json", "merges.txt"}, "sentence_piece": {"spiece.model"}}
+KIND_FILES |= {"modern_byte_pair": {"tokenizer.json"}}
 
 
 @pytest.mark.parametrize("kind", KIND_FILES)
 def test_other_kinds_are_learnt_with_the_same_bytes_for_any_number_of_processes(tmp_path, kind):
     (tmp_path / "text.txt").write_text(f"{FOX} Café don't 12, 字\n" * 40, encoding="utf-8")
-    options = {"kind": kind, "vocab_size": 330 if kind == "byte_pair" else 60}
+    options = {"kind": kind, "vocab_size": 360 if "byte_pair" in kind else 60}
     summary = build_vocabulary(str(tmp_path / "text.txt"), tmp_path / "one", **options)
     build_vocabulary(str(tmp_path / "text.txt"), tmp_path / "two", num_processes=2, **options)
     files = {path.name: path.read_bytes() for path in (tmp_path / "one").iterdir()}
@@ -162,7 +163,10 @@ def test_other_kinds_are_learnt_with_the_same_bytes_for_any_number_of_processes(
         ({"kind": "byte_pair", "num_unused_tokens": 3}, "num_unused_tokens=3 has no effect on the kind byte_pair"),
         ({"kind": "sentence_piece", "min_frequency": 5}, "min_frequency=5 has no effect on the kind sentence_piece"),
         ({"kind": "sentence_piece", "vocab_size": 14}, "sentencepiece cannot learn 14 tokens from this text: "),
-        ({"kind": "word"}, "kind must be one of wordpiece, byte_pair, sentence_piece. Received: 'word'"),
+        (
+            {"kind": "word"},
+            "kind must be one of wordpiece, byte_pair, modern_byte_pair, sentence_piece. Rec",
+        ),
     ],
 )
 def test_what_a_kind_cannot_do_is_refused(tmp_path, options, message):

@@ -12,7 +12,8 @@ from generated_texts import generated_texts
 from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 
 from keras_bert.program.errors import InputError
-from keras_bert.tokenization.byte_pair import BytePairTokenizer, byte_alphabet, split_words
+from keras_bert.tokenization.byte_pair import BytePairTokenizer, byte_alphabet
+from keras_bert.tokenization.byte_pair_words import split_words
 
 SPECIAL = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
 SENTENCES = [

@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 import pytest
-from test_families_on_texts import IDS, byte_pairs, config, sentence_pieces
+from test_families_on_texts import IDS, byte_pairs, config, modern_byte_pairs, sentence_pieces
 
 from data_prep.create_pretraining_data import create_pretraining_data
 from data_prep.pretraining.pretraining_records import PretrainingOptions
@@ -138,6 +138,43 @@ def test_a_roberta_is_pre_trained_by_the_command(tmp_path, run_here, made):
     )
     assert code == 0, printed.err
     assert sorted(path.name for path in (tmp_path / "run" / "model").glob("*.txt")) == ["merges.txt"]
+
+
+def test_a_modernbert_is_pre_trained_from_text_by_the_command(tmp_path, run_here, made):
+    from keras_bert import MaskedLM, SequenceClassifier, fill_masks
+    from run_scripts import run_pretraining
+
+    tokenizer = modern_byte_pairs()
+    made(tokenizer, sentence_task="none", dynamic_masking=True)
+    masked = pretraining_dataset(
+        f"{tmp_path}/records/*.tfrecord",
+        batch_size=200,
+        repeat=False,
+        vocabulary=tokenizer,
+        masking={"masked_lm_prob": 0.3},
+    )
+    batch = next(masked.as_numpy_iterator())
+    assert batch["input_mask"].mean() > 0.8  # rows are filled with sentences
+    special = np.isin(unmasked(batch), [tokenizer.cls_id, tokenizer.sep_id, tokenizer.pad_id])
+    assert 0.25 < batch["masked_lm_weights"].sum() / (~special).sum() < 0.4
+    (tmp_path / "bert_config.json").write_text(json.dumps(config("modernbert").to_dict()))
+    code, printed = run_here(
+        run_pretraining,
+        f"--input_file={tmp_path}/records",
+        f"--vocab_file={tmp_path}/tokenizer",
+        f"--bert_config_file={tmp_path}/bert_config.json",
+        f"--output_dir={tmp_path}/run",
+        *("--do_train", "--do_eval", "--train_batch_size=4", "--num_train_steps=6", "--num_warmup_steps=2"),
+        *("--masked_lm_prob=0.3", "--learning_rate_schedule=trapezoid", "--num_decay_steps=2"),
+    )
+    assert code == 0, printed.err
+    assert (tmp_path / "run" / "model" / "tokenizer.json").exists()
+    model = MaskedLM.from_pretrained(tmp_path / "run" / "model")
+    assert fill_masks(model, ["the [MASK] fox"], top_k=1)[0].masks
+    # A task starts with the head of the masked LM, not with the pooler, which had nothing to learn.
+    task = SequenceClassifier.from_pretrained(tmp_path / "run" / "model", labels=["a", "b"])
+    head = np.asarray(model.masked_lm_head.dense.kernel)
+    np.testing.assert_array_equal(np.asarray(task.encoder.pooler.dense.kernel), head)
 
 
 def test_lower_casing_is_refused_where_the_tokenizer_has_none(tmp_path, run_here):

@@ -1,4 +1,4 @@
-"""BERT's relatives are configurations of `BertEncoder`: sizes, contract, bad input, checkpoints."""
+"""BERT's relatives: sizes, contract, bad input, checkpoints."""
 
 import numpy as np
 import pytest
@@ -14,6 +14,7 @@ from keras_bert.checkpoints.weight_shapes import encoder_shapes
 from keras_bert.config import BertConfig
 from keras_bert.families import FAMILIES
 from keras_bert.models.encoder import BertEncoder
+from keras_bert.models.encoders import make_encoder
 from keras_bert.models.masked_lm import MaskedLM
 from keras_bert.models.trainable_parts import enable_lora, freeze
 from keras_bert.program.errors import InputError
@@ -35,16 +36,32 @@ VARIANTS = {
     "distilbert": ("distilbert", {}),
     "electra": ("electra", {}),
     "electra with narrow embeddings": ("electra", {"embedding_size": 8}),
+    "modernbert": ("modernbert", {"local_attention": 4}),
+    "modernbert with biases and means": (
+        "modernbert",
+        {
+            "local_attention": 2,
+            "global_attn_every_n_layers": 2,
+            "classifier_pooling": "mean",
+            "attention_bias": True,
+            "mlp_bias": True,
+            "norm_bias": True,
+            "classifier_bias": True,
+            "embedding_dropout": 0.1,
+            "attention_probs_dropout_prob": 0.1,
+            "mlp_dropout": 0.1,
+        },
+    ),
 }
 
 
 def small_config(variant: str) -> BertConfig:
     family, changes = VARIANTS[variant]
     values = {**FAMILIES[family].defaults, "embedding_size": None, **SMALL, **changes}
-    return BertConfig(model_type=family, **values)
+    return BertConfig.from_dict({**values, "model_type": family})
 
 
-# Counted by transformers 5.23. DistilBERT and ELECTRA have no pooler there.
+# Counted by transformers 5.23. DistilBERT, ELECTRA and ModernBERT have no pooler there.
 @pytest.mark.parametrize(
     ("size", "count"),
     [
@@ -59,18 +76,20 @@ def small_config(variant: str) -> BertConfig:
         ("electra-small", 13_549_057 - (256 * 256 + 256) - (256 + 1)),
         ("electra-base", 109_483_009 - (768 * 768 + 768) - (768 + 1)),
         ("electra-large", 335_142_913 - (1024 * 1024 + 1024) - (1024 + 1)),
+        ("modernbert-base", 149_014_272),
+        ("modernbert-large", 394_781_696),
     ],
 )
 def test_published_sizes_have_their_published_numbers_of_parameters(size, count):
     config = BertConfig.from_size(size)
-    has_pooler = config.model_type not in ("distilbert", "electra")
+    has_pooler = config.model_type not in ("distilbert", "electra", "modernbert")
     shapes = [shape for name, shape in encoder_shapes(config).items() if has_pooler or part_of(name) != form.POOLER]
     assert sum(int(np.prod(shape)) for shape in shapes) == count
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_every_family_keeps_the_contract_of_encoders(variant):
-    encoder = BertEncoder(small_config(variant))
+    encoder = make_encoder(small_config(variant))
     scatter_weights(encoder)
     check_encoder(encoder)
 
@@ -78,7 +97,7 @@ def test_every_family_keeps_the_contract_of_encoders(variant):
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_a_model_has_the_weights_that_its_config_says(variant):
     config = small_config(variant)
-    encoder = BertEncoder(config)
+    encoder = make_encoder(config)
     assert sum(np.prod(shape) for shape in encoder_shapes(config).values()) == encoder.count_params()
 
 
@@ -161,7 +180,7 @@ def test_single_layers_of_shared_ones_cannot_be_kept():
         ({"pooler_act": "linear"}, "pooler_act must be one of tanh, gelu_erf, relu"),
         (
             {"model_type": "gpt2"},
-            "Unknown model_type 'gpt2'. Known are: bert, roberta, albert, distilbert, electra",
+            "Unknown model_type 'gpt2'. Known are: bert, roberta, albert, distilbert, electra, modernbert",
         ),
     ],
 )
@@ -179,3 +198,56 @@ def test_a_row_longer_than_positions_minus_offset_is_refused():
 
 def test_the_file_of_a_bert_has_no_keys_of_its_relatives():
     assert set(BertConfig(vocab_size=9).to_dict()) & {"embedding_size", "model_type", "position_offset"} == set()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"local_attention": 5}, "local_attention must be even. Received: 5"),
+        ({"local_attention": 0}, "local_attention must be a positive integer. Received: 0"),
+        ({"global_attn_every_n_layers": 0}, "global_attn_every_n_layers must be a positive integer"),
+        ({"global_rope_theta": 1}, "global_rope_theta must be a number above 1 and below 1e12. Received: 1"),
+        ({"hidden_size": 6}, "must be even for rotary positions. Received: 6 / 2 = 3"),
+        ({"classifier_pooling": "max"}, "classifier_pooling must be one of cls, mean. Received: 'max'"),
+        ({"mlp_bias": 1}, "mlp_bias must be true or false. Received: 1"),
+        ({"mlp_dropout": 1.0}, "mlp_dropout must be at least 0 and below 1"),
+        ({"type_vocab_size": 2, "position_offset": 1}, "ModernBERT has no type_vocab_size=2, position_offset=1"),
+        ({"num_hidden_groups": 2}, "ModernBERT has no num_hidden_groups=2. Leave out these keys"),
+    ],
+)
+def test_values_that_modernbert_does_not_have_are_refused(change, message):
+    with pytest.raises(InputError, match=message):
+        small_config("modernbert").replace(**change)
+
+
+def test_modernberts_attention_is_global_in_every_third_layer_and_local_in_the_others():
+    config = small_config("modernbert").replace(num_hidden_layers=5)
+    encoder = make_encoder(config, output_attentions=True)
+    scatter_weights(encoder)
+    ids = np.arange(5, 17)[None]
+    distances = np.abs(np.arange(12)[:, None] - np.arange(12))
+    for kind, attention in zip(
+        ("global", "local", "local", "global", "local"),
+        encoder({"input_ids": ids, "input_mask": ids > 0})["attentions"],
+        strict=True,
+    ):
+        reached = np.asarray(attention)[0].min(axis=0) > 0
+        np.testing.assert_array_equal(reached, distances <= (2 if kind == "local" else 12))
+
+
+def test_kept_layers_of_a_modernbert_keep_their_attention():
+    config = small_config("modernbert").replace(num_hidden_layers=7)
+    checkpoint = random_checkpoint(config=config, vocabulary=None)
+    kept = with_layers(checkpoint, [0, 1, 5, 6])
+    assert kept.config.num_hidden_layers == 4
+    assert kept.tensors["encoder/layer_3/attention/qkv/kernel"].shape == (16, 48)
+    for keep in ([1, 2], [0, 3], [0, 1, 0]):
+        with pytest.raises(InputError, match="must begin with layer 0, .* keep the order of global and local layers"):
+            with_layers(checkpoint, keep)
+
+
+def test_lora_freezes_a_modernbert_except_its_head():
+    model = MaskedLM(small_config("modernbert"))
+    enable_lora(model, rank=2)
+    trained = {weight.path.rpartition("/")[2] for weight in model.encoder.trainable_weights}
+    assert trained == {"lora_kernel_a", "lora_kernel_b"}

@@ -1,4 +1,4 @@
-"""Exports of a RoBERTa and an ALBERT answer texts in TensorFlow's C API as in Python, in six tasks."""
+"""Exports of a RoBERTa, a ModernBERT and an ALBERT answer texts in TensorFlow's C API as in Python, in six tasks."""
 
 import json
 
@@ -7,9 +7,10 @@ import served_models
 import tensorflow as tf
 from served_models import Question
 from test_export_in_c_api import serve, text_libraries
-from test_families_on_texts import TEXTS, VOCABULARIES, new
+from test_families_on_texts import TEXTS, VOCABULARIES, config, new
 
-from keras_bert import BertEncoder, MaskedLM, MultipleChoice, SequenceClassifier, SpanClassifier, TokenClassifier
+from keras_bert import MaskedLM, MultipleChoice, SequenceClassifier, SpanClassifier, TokenClassifier
+from keras_bert.models.encoders import encoder_class
 
 OTHERS = ["the dog?", "", "fox, fox!", "Größe 中 \udcff"]
 
@@ -24,7 +25,7 @@ def models_and_questions(family):
         "tagger": (new(TokenClassifier, family, labels=["O", "B-X", "I-X"]), {}),
         "answerer": (new(SpanClassifier, family), {}),
         "masked": (new(MaskedLM, family), {"top_k": 2}),
-        "encoder": (new(BertEncoder, family), {}),
+        "encoder": (new(encoder_class(config(family)), family), {}),
     }
     inputs = {
         "classifier": {"text": TEXTS, "text_b": OTHERS},
@@ -39,7 +40,9 @@ def models_and_questions(family):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("family", "operations"), [("roberta", []), ("albert", ["_sentencepiece_tokenizer"])])
+@pytest.mark.parametrize(
+    ("family", "operations"), [("roberta", []), ("modernbert", []), ("albert", ["_sentencepiece_tokenizer"])]
+)
 def test_answers_of_six_tasks(family, operations, tmp_path):
     models, questions = models_and_questions(family)
     folders = {name: model.export_for_serving(tmp_path / name, **options) for name, (model, options) in models.items()}

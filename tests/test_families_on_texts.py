@@ -1,4 +1,4 @@
-"""RoBERTa, ALBERT and DistilBERT on texts: training, prediction, saving and export. Exports answer like `predict`."""
+"""RoBERTa, ALBERT, DistilBERT and ModernBERT on texts: training, prediction, saving; exports answer like `predict`."""
 
 import json
 import os
@@ -22,6 +22,7 @@ from keras_bert import (
 )
 from keras_bert.families import FAMILIES
 from keras_bert.models.encoder import BertEncoder
+from keras_bert.models.encoders import encoder_class
 from keras_bert.tasks.classification.rows import encode_texts
 from keras_bert.tasks.question_answering.rows import WindowOptions, make_windows
 from keras_bert.tokenization.byte_pair import byte_alphabet
@@ -34,6 +35,7 @@ from keras_bert.tokenization.sentence_piece_model import (
     Piece,
     SentencePieceModel,
 )
+from keras_bert.tokenization.tokenizer import MODERN_BERT_SPECIAL_TOKENS
 from keras_bert.tokenization.vocabulary import SPECIAL_TOKENS
 
 SPECIAL = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
@@ -45,6 +47,14 @@ LABELS = ["fox", "dog", "fox", "dog"]
 def byte_pairs(**settings) -> BytePairTokenizer:
     tokens = [*SPECIAL, *byte_alphabet(), *(left + right for left, right in MERGES)]
     return BytePairTokenizer({token: number for number, token in enumerate(tokens)}, MERGES, **settings)
+
+
+def modern_byte_pairs() -> BytePairTokenizer:
+    """A tokenizer of ModernBERT's form: NFC, and two runs of spaces as tokens."""
+    joined = [left + right for left, right in MERGES]
+    tokens = [*byte_alphabet(), *joined, "   ", "  ", *MODERN_BERT_SPECIAL_TOKENS.names]
+    ids = {token: number for number, token in enumerate(tokens)}
+    return BytePairTokenizer(ids, MERGES, MODERN_BERT_SPECIAL_TOKENS, normalizes=True, added_tokens=("   ", "  "))
 
 
 def word_pieces() -> Vocabulary:
@@ -66,13 +76,16 @@ VOCABULARIES = {
     "albert": sentence_pieces(),
     "distilbert": word_pieces(),
     "electra": word_pieces(),
+    "modernbert": modern_byte_pairs(),
 }
 
 
 def config(family: str) -> BertConfig:
     values = {**FAMILIES[family].defaults, "vocab_size": len(VOCABULARIES[family]), "model_type": family}
     shape = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 32}
-    return BertConfig(**values | shape | {"max_position_embeddings": 40, "initializer_range": 0.3})
+    if family == "modernbert":
+        shape |= {"local_attention": 4}
+    return BertConfig.from_dict(values | shape | {"max_position_embeddings": 40, "initializer_range": 0.3})
 
 
 def new(model_class, family: str, **arguments):
@@ -92,7 +105,7 @@ def exported(model, folder, **options):
 
 def with_families(short: str):
     """Runs a test with every family: with `short` in `make test`, with the others as slow tests."""
-    names = ["roberta", "albert", "distilbert"]
+    names = ["roberta", "albert", "distilbert", "modernbert"]
     slow = pytest.mark.slow
     return pytest.mark.parametrize(
         "family", [name if name == short else pytest.param(name, marks=slow) for name in names]
@@ -145,7 +158,7 @@ def test_a_regression_and_the_embeddings_of_an_encoder(family, tmp_path):
     served = exported(model, tmp_path / "score")["serving_default"](text=tf.constant(TEXTS))
     np.testing.assert_allclose(served["score"].numpy(), [answer.score for answer in model.predict(TEXTS)], atol=1e-5)
 
-    encoder = new(BertEncoder, family)
+    encoder = new(encoder_class(config(family)), family)
     served = exported(encoder, tmp_path / "encoder")["serving_default"](text=tf.constant(TEXTS))
     np.testing.assert_allclose(served["embedding"].numpy(), sentence_embeddings(encoder, TEXTS), atol=1e-5)
 
@@ -328,7 +341,7 @@ def test_a_tokenizer_json_is_read(tmp_path):
     [
         ({"pre_tokenizer": {"type": "Metaspace"}}, "the pre_tokenizer is 'Metaspace'. Only ByteLevel is supported"),
         ({"model": {"type": "Unigram"}}, "the model is 'Unigram'. Only BPE is supported"),
-        ({"normalizer": {"type": "NFC"}}, "normalizer would change the tokens and is not supported"),
+        ({"normalizer": {"type": "NFKC"}}, "normalizer would change the tokens and is not supported"),
         ({"model": {**tokenizer_json()["model"], "merges": [["t"]]}}, "a merge must be two tokens"),
         ({"added_tokens": [{"id": "x", "content": "<s>"}]}, "id of added_tokens"),
     ],

@@ -14,12 +14,14 @@ from encoder_contract import check_encoder, inputs_of
 from numpy_bert import scatter_weights
 from test_families_on_texts import VOCABULARIES, config
 
-from keras_bert import BertEncoder, BertPretrainer, SequenceClassifier, enable_lora
+from keras_bert import BertPretrainer, SequenceClassifier, enable_lora
 from keras_bert.models.encoder_base import PACKING, UNPADDING
+from keras_bert.models.encoders import make_encoder
 from keras_bert.optimization import AdamW
 
 PAGE = pathlib.Path(__file__).parent.parent / "docs" / "families.md"
 FAMILIES = {"roberta": "RoBERTa", "albert": "ALBERT", "distilbert": "DistilBERT", "electra": "ELECTRA"}
+FAMILIES |= {"modernbert": "ModernBERT"}
 TEXTS = ["the fox", "a dog, the dog", "fox fox the fox", "dog"]
 LABELS = np.array([0, 1, 0, 1], "int32")
 
@@ -49,7 +51,7 @@ def trained(family, jit_compile=False, **arguments):
 
 
 def check_packing_and_unpadding(family, tmp_path, on_four_devices):
-    encoder = BertEncoder(config(family))
+    encoder = make_encoder(config(family))
     scatter_weights(encoder)
     assert {PACKING, UNPADDING} <= set(encoder.supports)
     check_encoder(encoder)
@@ -129,6 +131,7 @@ CHECKS = {
 }
 # The short run tests every capability with ALBERT, whose layers are shared, and one with each other family.
 SHORT = {("roberta", "packed rows, no padding"), ("distilbert", "pre-training"), ("electra", "8-bit export")}
+SHORT |= {("modernbert", "packed rows, no padding"), ("modernbert", "XLA")}
 
 
 def cells():

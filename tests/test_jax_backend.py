@@ -365,7 +365,7 @@ def test_every_family_computes_and_learns_as_on_tensorflow(tmp_path):
     shape |= {"num_hidden_layers": 2, "intermediate_size": 32, "max_position_embeddings": 16}
     shape |= {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
     for family, described in FAMILIES.items():
-        config = BertConfig(**{**described.defaults, **shape}, model_type=family)
+        config = BertConfig.from_dict({**described.defaults, **shape, "model_type": family})
         configs[family] = config.to_dict()
         features = batch if config.type_vocab_size > 1 else {name: batch[name] for name in ("input_ids", "input_mask")}
         model = SequenceClassifier(config, labels=["a", "b"])

@@ -1,12 +1,12 @@
-"""The sides `ours` and, with --unpadded=1, `ours_unpadded`: `BertEncoder`, as `predict` and exports run it."""
+"""The sides `ours` and, with --unpadded=1, `ours_unpadded`: our encoder, as `predict` and exports run it."""
 
 import sys
 
 import keras
 import tensorflow as tf
 
+import keras_bert
 from benchmarks.sides.answering import NAMES, Encoder, answer
-from keras_bert.models.encoder import BertEncoder
 
 
 class KerasBertEncoder(Encoder):
@@ -14,7 +14,7 @@ class KerasBertEncoder(Encoder):
         self.unpadded = unpadded
 
     def load(self, folder):
-        encoder = BertEncoder.from_pretrained(folder)
+        encoder = keras_bert.Encoder.from_pretrained(folder)
         encoder.unpadded = self.unpadded
         spec = {name: tf.TensorSpec((None, None), tf.int32) for name in NAMES}
         self.forward = tf.function(

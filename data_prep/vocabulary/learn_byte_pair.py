@@ -6,11 +6,15 @@ from collections.abc import Iterator
 
 from data_prep.vocabulary.word_counts import learner_scale, text_with_counts
 from keras_bert.program.errors import InputError
-from keras_bert.tokenization.byte_pair import BytePairTokenizer, byte_alphabet, split_words
-from keras_bert.tokenization.tokenizer import ROBERTA_SPECIAL_TOKENS
+from keras_bert.tokenization.byte_pair import BytePairTokenizer, byte_alphabet
+from keras_bert.tokenization.byte_pair_words import split_words
+from keras_bert.tokenization.nfc import nfc
+from keras_bert.tokenization.tokenizer import MODERN_BERT_SPECIAL_TOKENS, ROBERTA_SPECIAL_TOKENS
 
 # In the order of RoBERTa's ids.
 _SPECIAL_TOKENS = ("<s>", "<pad>", "</s>", "<unk>", "<mask>")
+# The runs of spaces that are tokens of ModernBERT.
+_SPACES = tuple(" " * count for count in range(24, 1, -1))
 
 
 def byte_pair_words(stretch: str, do_lower_case: bool) -> list[str]:
@@ -23,6 +27,11 @@ def byte_pair_words(stretch: str, do_lower_case: bool) -> list[str]:
     return split_words(f" {stretch}")
 
 
+def modern_byte_pair_words(stretch: str, do_lower_case: bool) -> list[str]:
+    """As `byte_pair_words`, after normalisation to NFC."""
+    return byte_pair_words(nfc(stretch), do_lower_case)
+
+
 def learn_byte_pair(
     counts: Counter[str], *, vocab_size: int, min_frequency: int = 2, show_progress: bool = False
 ) -> BytePairTokenizer:
@@ -33,19 +42,38 @@ def learn_byte_pair(
     Raises:
         InputError: `vocab_size` leaves no room for merges.
     """
+    ids, merges = _learn(counts, _SPECIAL_TOKENS, 0, vocab_size, min_frequency, show_progress)
+    return BytePairTokenizer(ids, merges, ROBERTA_SPECIAL_TOKENS)
+
+
+def learn_modern_byte_pair(
+    counts: Counter[str], *, vocab_size: int, min_frequency: int = 2, show_progress: bool = False
+) -> BytePairTokenizer:
+    """As `learn_byte_pair`, for ModernBERT: with BERT's special tokens, and runs of 24 to 2 spaces as the last tokens.
+
+    Count the words with `modern_byte_pair_words`: the tokenizer normalises texts to NFC.
+    """
+    names = (*MODERN_BERT_SPECIAL_TOKENS.names,)
+    ids, merges = _learn(counts, names, len(_SPACES), vocab_size, min_frequency, show_progress)
+    ids |= {spaces: number for number, spaces in enumerate(_SPACES, start=len(ids))}
+    return BytePairTokenizer(ids, merges, MODERN_BERT_SPECIAL_TOKENS, normalizes=True, added_tokens=_SPACES)
+
+
+def _learn(counts, special_tokens, num_added, vocab_size, min_frequency, show_progress):
+    """Returns the ids and the merges of a vocabulary with room for `num_added` more tokens."""
     from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 
-    num_fixed = len(_SPECIAL_TOKENS) + len(byte_alphabet())
+    num_fixed = len(special_tokens) + len(byte_alphabet()) + num_added
     if vocab_size <= num_fixed:
         raise InputError(
             f"vocab_size={vocab_size} is too small: special tokens and bytes take {num_fixed}. Use a larger one."
         )
     scale = learner_scale(counts)
     trainer = trainers.BpeTrainer(
-        vocab_size=vocab_size,
+        vocab_size=vocab_size - num_added,
         min_frequency=max(1, round(min_frequency * scale)),
         # If all bytes are given as special tokens, their ids, which break ties, are fixed.
-        special_tokens=[*_SPECIAL_TOKENS, *byte_alphabet()],
+        special_tokens=[*special_tokens, *byte_alphabet()],
         initial_alphabet=list(byte_alphabet()),
         limit_alphabet=len(byte_alphabet()),
         show_progress=show_progress,
@@ -54,7 +82,7 @@ def learn_byte_pair(
     learner.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
     learner.train_from_iterator(_written_bytes(counts, scale), trainer)
     model = json.loads(learner.to_str())["model"]
-    return BytePairTokenizer(model["vocab"], [tuple(pair) for pair in model["merges"]], ROBERTA_SPECIAL_TOKENS)
+    return model["vocab"], [tuple(pair) for pair in model["merges"]]
 
 
 def _written_bytes(counts: Counter[str], scale: float) -> Iterator[str]:

@@ -14,6 +14,7 @@ model_folder.py             our format: bert_config.json, vocab.txt, model.weigh
 google.py                   google-research/bert, TensorFlow 1
 model_garden.py             TF Model Garden, TensorFlow 2
 hugging_face.py             transformers: config and weights
+modern_bert_keys.py         transformers: the keys of ModernBERT's config
 family_names.py             names of each family's weights in transformers and in TensorFlow 1
 hugging_face_tokenizer.py   transformers: vocabulary, casing, accents
 sentence_transformers.py    modules.json: the pooling of sentence-transformers

@@ -22,7 +22,7 @@ from keras_bert.tokenization.sentence_piece_model import (
     Piece,
     SentencePieceModel,
 )
-from keras_bert.tokenization.tokenizer import ROBERTA_SPECIAL_TOKENS, TokenTable
+from keras_bert.tokenization.tokenizer import TokenTable
 from keras_bert.tokenization.tokenizer_files import special_tokens_of
 from keras_bert.tokenization.vocabulary import CLS, MASK, PAD, SEP, SPECIAL_TOKENS, UNK, Vocabulary
 
@@ -101,9 +101,7 @@ def read_other_tokenizer(path: str, kind: str, vocab_size: int) -> tuple[TokenTa
     if kind == BYTE_PAIR and 0 < num_missing <= _LARGEST_FILLING and vocab_size % 8 == 0:
         remarks.append(f"{num_missing} rows of the token table have no token: named <unused_row_...>")
         names = {f"<unused_row_{number}>": number for number in range(len(vocabulary), vocab_size)}
-        vocabulary = BytePairTokenizer(
-            {**vocabulary.ids, **names}, vocabulary.merges, vocabulary.special_tokens, vocabulary.add_prefix_space
-        )
+        vocabulary = vocabulary.with_tokens(names)
     _check_size(path, vocabulary, vocab_size)
     casing = {"do_lower_case": vocabulary.do_lower_case} if kind == SENTENCE_PIECE else {}
     return vocabulary, casing, remarks
@@ -116,44 +114,7 @@ def _kind_of(vocabulary: TokenTable) -> str:
 
 def _byte_pair_of_tokenizer_file(path: str) -> BytePairTokenizer | None:
     """Returns the tokenizer of a `tokenizer.json`, the only file that transformers 5 writes; None without one."""
-    file = os.path.join(path, TOKENIZER_FILE)
-    if not os.path.isfile(file):
-        return None
-    values = read_json_object(file)
-    model = member(values, "model", dict, file, {})
-    splitter = member(values, "pre_tokenizer", dict, file, {})
-    parts = {"model": (model, "BPE"), "pre_tokenizer": (splitter, "ByteLevel")}
-    for name, (part, expected) in parts.items():
-        if part.get("type") != expected:
-            raise InputError(
-                f"{file}: the {name} is {reprlib.repr(part.get('type'))}. Only {expected} is supported, as in GPT-2 "
-                "and RoBERTa."
-            )
-    changes = {"normalizer": values.get("normalizer"), "the model's dropout": model.get("dropout")}
-    changes |= {"use_regex": splitter.get("use_regex", True) is not True}
-    changes |= {name: model.get(name) for name in ("continuing_subword_prefix", "end_of_word_suffix")}
-    changed = [name for name, value in changes.items() if value]
-    if changed:
-        raise InputError(f"{file}: {', '.join(changed)} would change the tokens and is not supported.")
-    ids = {
-        token: checked(number, int, "the number of a token", file)
-        for token, number in member(model, "vocab", dict, file, {}).items()
-    }
-    for entry in member(values, "added_tokens", list, file, []):
-        checked(entry, dict, "each of added_tokens", file)
-        token = checked(entry.get("content"), str, "content of added_tokens", file)
-        ids[token] = checked(entry.get("id"), int, "id of added_tokens", file)
-    merges = []
-    for merge in member(model, "merges", list, file, []):
-        pair = merge.split(" ") if isinstance(merge, str) else merge
-        if not isinstance(pair, list) or len(pair) != 2 or not all(isinstance(token, str) for token in pair):
-            raise InputError(f"{file}: a merge must be two tokens. Received: {reprlib.repr(merge)}")
-        merges.append(tuple(pair))
-    prefix = member(splitter, "add_prefix_space", bool, file, False)
-    try:
-        return BytePairTokenizer(ids, merges, special_tokens_of(path, ROBERTA_SPECIAL_TOKENS), prefix)
-    except InputError as error:
-        raise InputError(f"{file}: {error}") from None
+    return BytePairTokenizer.from_folder(path) if os.path.isfile(os.path.join(path, TOKENIZER_FILE)) else None
 
 
 def _sentence_piece_of_tokenizer_file(path: str) -> SentencePieceTokenizer | None:

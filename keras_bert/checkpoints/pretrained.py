@@ -5,8 +5,8 @@ import os
 from collections.abc import Mapping, Sequence
 
 from keras_bert.checkpoints import formats
-from keras_bert.checkpoints.checkpoint import ENCODER, POOLER, BertCheckpoint, part_of
-from keras_bert.checkpoints.model_classes import class_for, class_name, labelled_head
+from keras_bert.checkpoints.checkpoint import ENCODER, MASKED_LM, POOLER, BertCheckpoint, part_of
+from keras_bert.checkpoints.model_classes import class_for, class_name, heads_of, labelled_head
 from keras_bert.checkpoints.model_folder import constructor_arguments
 from keras_bert.checkpoints.model_weights import model_weights, start_as, tensors_of, variables_made_last
 from keras_bert.checkpoints.optimizer_slots import adam_slots_of
@@ -68,6 +68,7 @@ def model_of(model_class: type | None, checkpoint: BertCheckpoint, **arguments):
     if model_class is Encoder:
         model_class = encoder_class(checkpoint.config)
     arguments, checkpoint = _arguments(model_class, checkpoint, arguments)
+    checkpoint = _with_pooler(model_class, checkpoint)
     with variables_made_last() as models:
         model = model_class(checkpoint.config, **arguments)
         models.append(model)
@@ -193,6 +194,23 @@ def _same_labels(given: tuple, stored: tuple) -> bool:
     """Returns whether labels are equal. Placeholders such as LABEL_0 are equal to any labels."""
     made_up = tuple(f"LABEL_{number}" for number in range(len(stored)))
     return given == stored or (stored == made_up and len(given) == len(stored))
+
+
+def _with_pooler(model_class: type, checkpoint: BertCheckpoint) -> BertCheckpoint:
+    """Returns the checkpoint with the masked-LM head as its pooler, if tasks of the family start so (ModernBERT).
+
+    A pooler beside a masked-LM head is replaced: pre-training does not train it.
+    """
+    heads = heads_of(model_class)
+    is_task = bool(heads) and MASKED_LM not in heads
+    if not (is_task and checkpoint.config.family.pooler_is_masked_lm_head and MASKED_LM in checkpoint.heads):
+        return checkpoint
+    copied = {
+        f"{POOLER}{name.removeprefix(MASKED_LM)}": tensor
+        for name, tensor in checkpoint.tensors.items()
+        if name.startswith((f"{MASKED_LM}/dense/", f"{MASKED_LM}/layer_norm/"))
+    }
+    return checkpoint.replace(tensors={**checkpoint.tensors, **copied})
 
 
 def _load(model, checkpoint: BertCheckpoint) -> tuple[set[str], set[str]]:

@@ -70,7 +70,8 @@ def with_layers(checkpoint: BertCheckpoint, keep: Sequence[int]) -> BertCheckpoi
     # 3
 
     Raises:
-        InputError: a layer does not exist, `keep` is empty, or layers share weights.
+        InputError: a layer does not exist, `keep` is empty, layers share weights, or a kept layer of ModernBERT would
+            have another kind of attention than before.
 
     Reference: Sanh et al., 2019 (DistilBERT), section 3, which starts with every second layer of the teacher.
     """
@@ -82,6 +83,13 @@ def with_layers(checkpoint: BertCheckpoint, keep: Sequence[int]) -> BertCheckpoi
         )
     if not keep or not all(0 <= number < count for number in keep):
         raise InputError(f"keep_layers must be one or more numbers from 0 to {count - 1}. Received: {list(keep)}")
+    config = checkpoint.config.replace(num_hidden_layers=len(keep))
+    kinds = getattr(config, "layer_kinds", None)
+    if kinds and (keep[0] or 0 in keep[1:] or [checkpoint.config.layer_kinds[number] for number in keep] != [*kinds]):
+        raise InputError(
+            f"{checkpoint.path}: keep_layers must begin with layer 0, which has no LayerNorm before it, and keep "
+            f"the order of global and local layers: {', '.join(kinds)}. Received: {keep}"
+        )
     tensors = {}
     for name, tensor in checkpoint.tensors.items():
         match = _LAYER.fullmatch(name)
@@ -91,7 +99,6 @@ def with_layers(checkpoint: BertCheckpoint, keep: Sequence[int]) -> BertCheckpoi
         for place, number in enumerate(keep):
             if number == int(match[2]):
                 tensors[f"{match[1]}{place}{match[3]}"] = tensor
-    config = checkpoint.config.replace(num_hidden_layers=len(keep))
     return checkpoint.replace(config=config, tensors=tensors)
 
 

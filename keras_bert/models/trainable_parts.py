@@ -91,7 +91,7 @@ def enable_lora(model, rank: int, *, alpha: float | None = None, parts: Sequence
     if not 1 <= rank <= widest:
         raise InputError(f"The rank of LoRA must be between 1 and {widest}, the width of the kernels. Received: {rank}")
     encoder = encoder_of(model)
-    for part in (encoder.embeddings, *encoder.blocks_in_order()):
+    for part in (layer for layer in encoder.layers if layer is not encoder.pooler):
         # Not `part.trainable = False`, which would freeze the new matrices too.
         for weight in part.weights:
             weight.trainable = False

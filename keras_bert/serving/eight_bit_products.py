@@ -40,7 +40,7 @@ class EightBitDense:
 
     Args:
         name: the name of the variables.
-        dense: a built `keras.layers.Dense` with a bias.
+        dense: a built `keras.layers.Dense`.
         activation: the activation of the layer, named as in `BertConfig.hidden_act`.
         shrinking: float32 `[inputs]`, by which inputs are divided and the rows of the kernel multiplied; see
             `outlier_sizes`. This changes the rounding, but not the product. By default all are 1.
@@ -65,7 +65,8 @@ class EightBitDense:
         numbers, scale = quantize(kernel, 0, LARGEST_OF_KERNELS)
         self._numbers = tf.Variable(numbers, trainable=False, name=f"{name}_numbers")
         self._ranges = tf.Variable(scale[0] * LARGEST, trainable=False, name=f"{name}_ranges")
-        self._bias = dense.bias
+        # The form of the operation that is used here adds a bias; that of a layer without one is 0.
+        self._bias = dense.bias if dense.use_bias else tf.zeros([dense.units])
         self._fused = ["BiasAdd", *_FUSED[activation], "Dequantize"]
         self.stored += [self._numbers, self._ranges]
 

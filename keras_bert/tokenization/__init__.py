@@ -11,7 +11,12 @@ text_pieces.py             cuts the words of the exact path into pieces, by tens
 core_wordpiece.py          the same tokenizer by core TensorFlow operations alone
 trie_pieces.py             cuts its words into pieces
 byte_pair.py               byte-level BPE in Python, with character offsets: the reference
+byte_pair_words.py         its first step: splits a text into words
+byte_pair_files.py         its files: vocab.json and merges.txt, or tokenizer.json
 graph_byte_pair.py         the same in the TensorFlow graph, with byte offsets
+graph_added_tokens.py      finds added tokens, such as runs of spaces, in the graph
+nfc.py                     Unicode's normalisation form C in Python
+graph_nfc.py               the same in the TensorFlow graph
 sentence_piece.py          SentencePiece in Python, with character offsets, as ALBERT uses it
 sentence_piece_model.py    its model file: pieces, and the rules that normalise texts
 graph_sentence_piece.py    the same in the TensorFlow graph, with byte offsets

@@ -1,4 +1,4 @@
-"""Byte-level BPE of GPT-2 and RoBERTa in Python, with character offsets: the reference that the graph must equal.
+"""Byte-level BPE of GPT-2, RoBERTa and ModernBERT in Python, with character offsets: the reference for the graph.
 
 What it does, in order (openai/gpt-2 `encoder.py`, on the frozen Unicode table):
 
@@ -8,6 +8,9 @@ What it does, in order (openai/gpt-2 `encoder.py`, on the frozen Unicode table):
 2. Write each word in UTF-8. Every byte is a token.
 3. Find the pair of neighbouring tokens that comes first in the merges, and join it everywhere in the word from left
    until no pair is in the merges.
+
+ModernBERT does two steps before: it normalises the text (NFC), and cuts out added tokens, such as runs of spaces. The
+texts between them are tokenised one by one.
 
 Every text can be encoded, so there is no unknown token. In `vocab.json` a byte is written as a printable character; a
 space is Ġ.
@@ -28,7 +31,18 @@ from collections.abc import Mapping, Sequence
 from keras_bert.program.atomic_output import atomic_file
 from keras_bert.program.errors import InputError
 from keras_bert.program.json_files import member
-from keras_bert.tokenization import unicode_table
+from keras_bert.tokenization.byte_pair_files import (
+    MERGES_FILE,
+    TOKENIZER_FILE,
+    VOCABULARY_FILE,
+    check_added_tokens,
+    read_merges,
+    read_tokenizer_json,
+    read_vocabulary,
+    tokenizer_json,
+)
+from keras_bert.tokenization.byte_pair_words import split_words
+from keras_bert.tokenization.nfc import nfc, nfc_with_sources
 from keras_bert.tokenization.tokenizer import (
     ROBERTA_SPECIAL_TOKENS,
     SpecialTokens,
@@ -38,17 +52,8 @@ from keras_bert.tokenization.tokenizer import (
 from keras_bert.tokenization.tokenizer_files import (
     SETTINGS_FILE,
     read_settings,
-    read_tokenizer_file,
     settings_text,
     special_tokens_of,
-)
-
-VOCABULARY_FILE = "vocab.json"
-MERGES_FILE = "merges.txt"
-
-# White_Space of Unicode 14.0: `\s` in the pattern of GPT-2. Python's `\s` would add U+001C to U+001F.
-WHITE_SPACE = frozenset(
-    [*range(0x9, 0xE), 0x20, 0x85, 0xA0, 0x1680, *range(0x2000, 0x200B), 0x2028, 0x2029, 0x202F, 0x205F, 0x3000]
 )
 
 _CACHE_SIZE = 1 << 16
@@ -68,9 +73,14 @@ class BytePairTokenizer(Tokenizer):
         special_tokens: names of the special tokens, by role.
         add_prefix_space: whether to put a space before a text that does not begin with one, so that its first word gets
             the same ids as inside a text.
+        normalizes: whether texts are normalised to NFC.
+        added_tokens: tokens that are found in a text before it is split into words: the leftmost one, and there the
+            longest.
+        further_special_tokens: special tokens without a role. Like the others, they are never found in a text.
 
     Raises:
-        InputError: the ids have gaps, a byte or a special token is missing, or a merge contains an unknown token.
+        InputError: the ids have gaps, a byte or a special token is missing, a merge contains an unknown token, or an
+            added token is not possible.
 
     Example:
         >>> tokens = [*byte_alphabet(), "th", "the", "Ġthe", "<s>", "</s>", "<pad>", "<unk>", "<mask>"]
@@ -92,13 +102,23 @@ class BytePairTokenizer(Tokenizer):
         merges: Sequence[tuple[str, str]],
         special_tokens: SpecialTokens = ROBERTA_SPECIAL_TOKENS,
         add_prefix_space: bool = False,
+        normalizes: bool = False,
+        added_tokens: Sequence[str] = (),
+        further_special_tokens: Sequence[str] = (),
     ):
         self.ids = dict(ids)
         self.merges = tuple(map(tuple, merges))
         self.special_tokens = special_tokens
         self.add_prefix_space = add_prefix_space
+        self.normalizes = normalizes
+        self.added_tokens = tuple(added_tokens)
+        self.further_special_tokens = tuple(further_special_tokens)
         self.tokens = _tokens_in_order(self.ids)
         check_special_tokens(special_tokens, self.ids, "The vocabulary")
+        unmatched = (*special_tokens.names, *self.further_special_tokens)
+        check_added_tokens(self.added_tokens, self.ids, unmatched, add_prefix_space)
+        longest_first = sorted(self.added_tokens, key=len, reverse=True)
+        self._added = re.compile(f"({'|'.join(map(re.escape, longest_first))})") if longest_first else None
         missing = [character for character in byte_alphabet() if character not in self.ids]
         if missing:
             raise InputError(
@@ -112,7 +132,15 @@ class BytePairTokenizer(Tokenizer):
 
     def __reduce__(self):
         # Process pools send tokenizers by pickle; the cache is left out.
-        return BytePairTokenizer, (self.ids, self.merges, self.special_tokens, self.add_prefix_space)
+        return BytePairTokenizer, tuple(self._arguments().values())
+
+    def with_tokens(self, ids: Mapping[str, int]) -> "BytePairTokenizer":
+        """Returns this tokenizer with more tokens, which no text contains."""
+        return BytePairTokenizer(**self._arguments() | {"ids": {**self.ids, **ids}})
+
+    def _arguments(self) -> dict:
+        names = ("ids", "merges", "special_tokens", "add_prefix_space", "normalizes", "added_tokens")
+        return {name: getattr(self, name) for name in (*names, "further_special_tokens")}
 
     @classmethod
     def from_files(
@@ -127,7 +155,7 @@ class BytePairTokenizer(Tokenizer):
         Raises:
             InputError: a file is missing or invalid, or for the reasons given in the class.
         """
-        ids, merges = _read_vocabulary(vocabulary_path), _read_merges(merges_path)
+        ids, merges = read_vocabulary(vocabulary_path), read_merges(merges_path)
         try:
             return cls(ids, merges, special_tokens, add_prefix_space)
         except InputError as error:
@@ -135,24 +163,36 @@ class BytePairTokenizer(Tokenizer):
 
     @classmethod
     def from_folder(cls, folder: str | os.PathLike) -> "BytePairTokenizer":
-        """Reads `vocab.json` and `merges.txt`, and the settings in `tokenizer_config.json` if it exists.
+        """Reads `vocab.json` and `merges.txt`, or else `tokenizer.json`, and `tokenizer_config.json` if it exists.
 
         The settings used are `add_prefix_space` and the names of the special tokens.
 
         Raises:
-            InputError: as `from_files`, or the settings are damaged.
+            InputError: as `from_files` or `byte_pair_files.read_tokenizer_json`, or the settings are damaged.
         """
+        if not os.path.isfile(os.path.join(folder, VOCABULARY_FILE)):
+            arguments = read_tokenizer_json(folder)
+            try:
+                return cls(**arguments)
+            except InputError as error:
+                raise InputError(f"{os.path.join(folder, TOKENIZER_FILE)}: {error}") from None
         files = (os.path.join(folder, name) for name in (VOCABULARY_FILE, MERGES_FILE))
         prefix = member(read_settings(folder), "add_prefix_space", bool, os.path.join(folder, SETTINGS_FILE), False)
         return cls.from_files(*files, special_tokens_of(folder, ROBERTA_SPECIAL_TOKENS), prefix)
 
     def save(self, folder: str | os.PathLike) -> None:
-        """Writes `vocab.json`, `merges.txt` and `tokenizer_config.json`, as Hugging Face reads them."""
+        """Writes `tokenizer_config.json`, and `vocab.json` and `merges.txt` or `tokenizer.json`, as Hugging Face does.
+
+        `tokenizer.json` is written if texts are normalised or there are added tokens, which the other two cannot hold.
+        """
         for name, text in self._files().items():
             with atomic_file(os.path.join(folder, name)) as file:
                 file.write(text.encode())
 
     def _files(self) -> dict[str, str]:
+        if self.normalizes or self.added_tokens:
+            settings = settings_text(self.special_tokens, "PreTrainedTokenizerFast")
+            return {TOKENIZER_FILE: tokenizer_json(self), SETTINGS_FILE: settings}
         lines = ["#version: 0.2", *(" ".join(pair) for pair in self.merges)]
         return {
             VOCABULARY_FILE: json.dumps(dict(zip(self.tokens, itertools.count())), ensure_ascii=False),
@@ -167,17 +207,18 @@ class BytePairTokenizer(Tokenizer):
         return hashlib.sha256("".join(self._files().values()).encode()).hexdigest()
 
     def text_ids(self) -> list[int]:
-        """Returns the ids of the bytes and of the tokens joined from them."""
-        return sorted({*self.byte_ids, *(number for _, number in self.pairs.values())})
+        """Returns the ids of the bytes, of the tokens joined from them, and of the added tokens."""
+        added = map(self.ids.__getitem__, self.added_tokens)
+        return sorted({*self.byte_ids, *(number for _, number in self.pairs.values()), *added})
 
     def continues_word(self, token: str) -> bool:
         """Returns whether `token` begins without a space. The first token of a text may begin without one too."""
-        return not token.startswith(byte_alphabet()[ord(" ")])
+        return not token.startswith((byte_alphabet()[ord(" ")], " "))
 
     def encode(self, text: str | bytes) -> list[int]:
         """Returns the ids of the tokens of `text`, without special tokens around them."""
         text = self._prefixed(_as_str(text))
-        return [number for word in split_words(text) for number in self._ids_of(word)]
+        return self._ids_of_text(nfc(text) if self.normalizes else text)
 
     def encode_word(self, word: str | bytes) -> list[int]:
         """Returns the ids of the tokens of a word as inside a text, with a preceding space."""
@@ -189,7 +230,9 @@ class BytePairTokenizer(Tokenizer):
         source = _as_str(text)
         text = self._prefixed(source)
         added = len(text) - len(source)
-        ids = [number for word in split_words(text) for number in self._ids_of(word)]
+        if self.normalizes:
+            text, source_starts, source_ends = nfc_with_sources(text)
+        ids = self._ids_of_text(text)
         # The tokens of a text are its bytes in order, so their lengths give their positions.
         characters = [
             place
@@ -205,6 +248,9 @@ class BytePairTokenizer(Tokenizer):
                 start += 1
             while start < end and text[end - 1] == " ":
                 end -= 1
+            if self.normalizes:
+                is_empty, end = start == end, source_ends[end - 1]
+                start = end if is_empty else source_starts[start]
             starts.append(max(0, start - added))
             ends.append(end - added)
         return ids, starts, ends
@@ -221,10 +267,13 @@ class BytePairTokenizer(Tokenizer):
 
     @functools.cached_property
     def token_bytes(self) -> tuple[bytes, ...]:
-        """The bytes of each token, in the order of the ids. For tokens outside the byte alphabet: the name in UTF-8."""
+        """The bytes of each token, in the order of the ids. Added and special tokens are their names in UTF-8."""
         values = {character: value for value, character in enumerate(byte_alphabet())}
+        plain = {*self.added_tokens, *self.special_tokens.names, *self.further_special_tokens}
         return tuple(
-            bytes(values[character] for character in token) if all(map(values.__contains__, token)) else token.encode()
+            bytes(values[character] for character in token)
+            if token not in plain and all(map(values.__contains__, token))
+            else token.encode()
             for token in self.tokens
         )
 
@@ -268,6 +317,17 @@ class BytePairTokenizer(Tokenizer):
     def _prefixed(self, text: str) -> str:
         return f" {text}" if self.add_prefix_space and text and text[0] != " " else text
 
+    def _ids_of_text(self, text: str) -> list[int]:
+        # With one group in the pattern, the added tokens have the odd numbers.
+        parts = self._added.split(text) if self._added else [text]
+        ids = []
+        for number, part in enumerate(parts):
+            if number % 2:
+                ids.append(self.ids[part])
+            else:
+                ids += [number for word in split_words(part) for number in self._ids_of(word)]
+        return ids
+
     def _ids_of(self, word: str) -> list[int]:
         return self._cached_join(word) if len(word) <= _LONGEST_CACHED else self._join(word)
 
@@ -288,29 +348,6 @@ def byte_alphabet() -> tuple[str, ...]:
     printable = {*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)}
     others = itertools.count(0x100)
     return tuple(chr(value) if value in printable else chr(next(others)) for value in range(256))
-
-
-def split_words(text: str) -> list[str]:
-    """Splits a text as GPT-2 does: "don't go" -> ["don", "'t", " go"]. A word includes the preceding space."""
-    return _word_pattern().findall(text)
-
-
-@functools.cache
-def _word_pattern() -> re.Pattern:
-    """Returns GPT-2's pattern, with the letters, numbers and white space of Unicode 14.0."""
-    letters, numbers, space = map(_character_class, (unicode_table.letters(), unicode_table.numbers(), WHITE_SPACE))
-    return re.compile(
-        rf"'(?:[stmd]|re|ve|ll)| ?[{letters}]+| ?[{numbers}]+| ?[^{space}{letters}{numbers}]+"
-        rf"|[{space}]+(?![^{space}])|[{space}]+"
-    )
-
-
-def _character_class(points: frozenset[int]) -> str:
-    """{0x41, 0x42, 0x61} -> "A-Ba-a" """
-    ordered = sorted(points)
-    firsts = [point for point in ordered if point - 1 not in points]
-    lasts = [point for point in ordered if point + 1 not in points]
-    return "".join(f"\\U{first:08x}-\\U{last:08x}" for first, last in zip(firsts, lasts, strict=True))
 
 
 def _as_str(text: str | bytes) -> str:
@@ -351,42 +388,3 @@ def _numbered_pairs(merges, ids: Mapping[str, int]) -> dict[tuple[int, int], tup
                 )
         pairs.setdefault((ids[left], ids[right]), (rank, ids[left + right]))
     return pairs
-
-
-def _read_vocabulary(path: str | os.PathLike) -> dict[str, int]:
-    path = os.fspath(path)
-    try:
-        ids = json.loads(_read_text(path))
-    except (ValueError, RecursionError) as error:
-        raise InputError(
-            f"{path} is not JSON ({error}). The vocabulary of byte-level BPE is a vocab.json, {{token: id, ...}}; a "
-            "vocab.txt belongs to WordPiece."
-        ) from None
-    is_table = isinstance(ids, dict) and all(type(number) is int for number in ids.values())
-    if not is_table or not ids:
-        raise InputError(f"{path} is not a vocabulary. Expected: {{token: id, ...}} with whole numbers.")
-    return ids
-
-
-def _read_merges(path: str | os.PathLike) -> list[tuple[str, str]]:
-    path = os.fspath(path)
-    merges = []
-    for number, line in enumerate(_read_text(path).split("\n"), start=1):
-        line = line.removesuffix("\r")
-        if not line or (number == 1 and line.startswith("#version")):
-            continue
-        pair = tuple(line.split(" "))
-        if len(pair) != 2 or not all(pair):
-            raise InputError(
-                f"{path}: line {number} is not a merge. Expected: two tokens with one space between them. "
-                f"Received: {line!r:.100}"
-            )
-        merges.append(pair)
-    return merges
-
-
-def _read_text(path: str) -> str:
-    try:
-        return read_tokenizer_file(path).decode().removeprefix("\ufeff")
-    except UnicodeDecodeError as error:
-        raise InputError(f"{path} is not UTF-8 ({error.reason} at byte {error.start}).") from None

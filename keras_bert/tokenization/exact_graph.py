@@ -117,7 +117,7 @@ class ExactTokenizer(tf.Module):
         properties = self._properties(points)
         stays = tf.equal(properties & _MARK, 0)
 
-        def incanonical_order():
+        def in_canonical_order():
             order = canonical_order(tf.gather(tokens, sources), tf.bitwise.right_shift(properties, _CLASS_SHIFT))
             (left,) = flagged(tf.gather(stays, order), order)
             # The marks are reordered, but their source positions stay ascending.
@@ -125,7 +125,7 @@ class ExactTokenizer(tf.Module):
 
         return tf.cond(
             tf.reduce_any(stays & (properties >= 1 << _CLASS_SHIFT)),
-            incanonical_order,
+            in_canonical_order,
             lambda: tuple(flagged(stays, points, sources)),
         )
 

@@ -19,7 +19,8 @@ import numpy as np
 import tensorflow as tf
 
 from keras_bert.tokenization import unicode_table
-from keras_bert.tokenization.byte_pair import WHITE_SPACE, BytePairTokenizer
+from keras_bert.tokenization.byte_pair import BytePairTokenizer
+from keras_bert.tokenization.byte_pair_words import WHITE_SPACE
 from keras_bert.tokenization.exact_graph import (
     CodePointTable,
     changes,
@@ -28,6 +29,8 @@ from keras_bert.tokenization.exact_graph import (
     splits_behind_single,
     table,
 )
+from keras_bert.tokenization.graph_added_tokens import AddedTokens
+from keras_bert.tokenization.graph_nfc import GraphNfc
 from keras_bert.tokenization.graph_wordpiece import as_strings
 from keras_bert.tokenization.tokenizer import GraphForm
 
@@ -57,6 +60,8 @@ class GraphBytePair(tf.Module, GraphForm):
     def __init__(self, tokenizer: BytePairTokenizer):
         super().__init__()
         self.tokenizer = self.vocabulary = tokenizer
+        self._nfc = GraphNfc() if tokenizer.normalizes else None
+        self._added = AddedTokens(tokenizer.added_tokens, tokenizer.ids) if tokenizer.added_tokens else None
         self._classes = CodePointTable(_class_numbers())
         self._byte_ids = tf.constant(tokenizer.byte_ids, tf.int32)
         self._spans = tf.constant(_spanned_pairs(tokenizer))
@@ -87,17 +92,21 @@ class GraphBytePair(tf.Module, GraphForm):
         Raises:
             InputError: a text is not a valid Unicode string.
         """
-        return self._tokenize_pieces(self._prefixed(as_strings(texts)))
+        texts, _ = self._normalized(self._prefixed(as_strings(texts)))
+        return self._with_added_tokens(texts, self._tokenize_pieces)
 
     def tokenize_words(self, words) -> tf.RaggedTensor:
         """Returns the ids of words as inside a text, with a preceding space: int32 `(words, None)`."""
-        return self._tokenize(_with_space(as_strings(words)))[0]
+        texts, _ = self._normalized(_with_space(as_strings(words)))
+        return self._with_added_tokens(texts, self._tokenize)
 
     def tokenize_with_offsets(self, texts) -> tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]:
         """Returns ids, starts and ends, each int32 `(texts, None)`: token i came from bytes `starts[i]:ends[i]`."""
         sources = as_strings(texts)
-        texts = self._prefixed(sources)
-        ids, characters = self._tokenize(texts)
+        prefixed = self._prefixed(sources)
+        texts, places = self._normalized(prefixed)
+        ids = self._with_added_tokens(texts, self._tokenize)
+        _, _, characters = _characters(texts)
         # Positions in the concatenation of all texts.
         lengths = tf.gather(self._lengths, ids.values)
         ends = tf.cumsum(lengths)
@@ -107,6 +116,9 @@ class GraphBytePair(tf.Module, GraphForm):
         ends = tf.gather(tf.concat([characters, [tf.reduce_sum(text_lengths)]], 0), tf.searchsorted(characters, ends))
         first = tf.minimum(starts + tf.gather(self._leading, ids.values), ends)
         last = tf.maximum(ends - tf.gather(self._trailing, ids.values), first)
+        if places is not None:
+            first, last = places.of_spans(first, last)
+        text_lengths = tf.strings.length(prefixed)
         added = text_lengths - tf.strings.length(sources)
         bases = tf.gather(tf.cumsum(text_lengths, exclusive=True) + added, ids.value_rowids())
         return ids, ids.with_values(tf.maximum(first - bases, 0)), ids.with_values(last - bases)
@@ -115,6 +127,18 @@ class GraphBytePair(tf.Module, GraphForm):
         if not self.tokenizer.add_prefix_space:
             return texts
         return _with_space(texts)
+
+    def _normalized(self, texts):
+        """Returns the normalised texts and their `Sources`, or the texts and None if they are not normalised."""
+        return self._nfc(texts) if self._nfc else (texts, None)
+
+    def _with_added_tokens(self, texts, tokenize) -> tf.RaggedTensor:
+        """Returns the ids of the texts. `tokenize` is called for the texts between added tokens."""
+        if not self._added:
+            return tokenize(texts)
+        pieces, added, splits = self._added(texts)
+        ids = tf.concat([tokenize(pieces), added], axis=1)
+        return tf.RaggedTensor.from_row_splits(ids.values, tf.gather(ids.row_splits, splits), validate=False)
 
     def _tokenize_pieces(self, texts) -> tf.RaggedTensor:
         """Returns ragged ids. Each distinct piece between spaces is tokenised once.
@@ -131,13 +155,12 @@ class GraphBytePair(tf.Module, GraphForm):
             tf.where(has_run, texts, tf.gather(pieces.values, firsts)),
         )
         different, places = tf.unique(values)
-        ids = tf.gather(self._tokenize(different)[0], places)
+        ids = tf.gather(self._tokenize(different), places)
         splits = tf.gather(ids.row_splits, pieces.row_splits)
         return tf.RaggedTensor.from_row_splits(ids.values, splits, validate=False)
 
-    def _tokenize(self, texts):
-        """Returns ragged ids, and the byte where each character starts in the concatenation of all texts."""
-        words, word_splits, characters = self._split(texts)
+    def _tokenize(self, texts) -> tf.RaggedTensor:
+        words, word_splits = self._split(texts)
         different, places = tf.unique(words)
         whole = self._whole_words.lookup(different)
         is_whole = whole >= 0
@@ -152,21 +175,17 @@ class GraphBytePair(tf.Module, GraphForm):
         token_splits = tf.concat([[0], tf.cumsum(counts)], 0)
         indices = tf.range(token_splits[-1]) + tf.repeat(firsts - token_splits[:-1], counts)
         splits = tf.cast(tf.gather(token_splits, word_splits), tf.int64)
-        ids = tf.RaggedTensor.from_row_splits(tf.gather(values, indices), splits, validate=False)
-        return ids, characters
+        return tf.RaggedTensor.from_row_splits(tf.gather(values, indices), splits, validate=False)
 
     def _split(self, texts):
         """Splits texts into words.
 
         Returns:
-            The words of all texts `(words,)`, their row splits by text int32 `(texts + 1,)`, and the byte where each
-            character starts in the concatenation of all texts.
+            The words of all texts `(words,)`, and their row splits by text int32 `(texts + 1,)`.
         """
-        decoded, offsets = tf.strings.unicode_decode_with_offsets(texts, "UTF-8", errors="replace")
-        points, rows = decoded.values, decoded.value_rowids()
+        points, rows, characters = _characters(texts)
         text_lengths = tf.strings.length(texts)
         text_starts = tf.cumsum(text_lengths, exclusive=True)
-        characters = tf.cast(offsets.values, tf.int32) + tf.gather(text_starts, rows)
         begins = self._word_begins(points, changes(rows))
         word_rows, firsts = flagged(begins, rows, characters)
         ends = tf.concat([firsts[1:], [tf.reduce_sum(text_lengths)]], 0)[: tf.size(firsts)]
@@ -174,7 +193,7 @@ class GraphBytePair(tf.Module, GraphForm):
             tf.gather(texts, word_rows), firsts - tf.gather(text_starts, word_rows), ends - firsts
         )
         word_splits = tf.searchsorted(word_rows, tf.range(tf.size(texts, tf.int64) + 1))
-        return words, word_splits, characters
+        return words, word_splits
 
     def _word_begins(self, points, begins_text):
         """Returns whether each character begins a word. `begins_text` marks the first character of each text."""
@@ -239,6 +258,14 @@ class GraphBytePair(tf.Module, GraphForm):
         finished = flagged(kept & ~goes_on, ids, parts)
         ids, parts = flagged(kept & goes_on, ids, parts)
         return ids, parts, tf.concat([done_ids, finished[0]], 0), tf.concat([done_parts, finished[1]], 0)
+
+
+def _characters(texts):
+    """Returns the code points of all texts, the text of each, and the byte where each starts in their concatenation."""
+    decoded, offsets = tf.strings.unicode_decode_with_offsets(texts, "UTF-8", errors="replace")
+    rows = decoded.value_rowids()
+    starts = tf.cumsum(tf.strings.length(texts), exclusive=True)
+    return decoded.values, rows, tf.cast(offsets.values, tf.int32) + tf.gather(starts, rows)
 
 
 def _with_contractions(points, begins, ends_text):

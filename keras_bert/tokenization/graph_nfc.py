@@ -10,7 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_bert.tokenization import unicode_table
-from keras_bert.tokenization.exact_graph import CodePointTable, canonical_order, changes, flagged
+from keras_bert.tokenization.exact_graph import CodePointTable, canonical_order, changes, flagged, table
 from keras_bert.tokenization.nfc import continuing_points, decomposed_points
 
 _CONTINUES, _DECOMPOSES = 1, 2
@@ -61,7 +61,7 @@ class GraphNfc(tf.Module):
         pairs = unicode_table.compositions()
         keys = tf.constant([first << 21 | last for first, last in pairs], tf.int64)
         composed = tf.constant(list(pairs.values()), tf.int32)
-        self._composed = tf.lookup.StaticHashTable(tf.lookup.KeyValueTensorInitializer(keys, composed), np.int32(-1))
+        self._composed = table(keys, composed, -1)
 
     def __call__(self, texts) -> tuple[tf.Tensor, Sources]:
         """Returns the normalised texts and their sources: strings `(texts,)` -> strings `(texts,)`."""
@@ -203,9 +203,9 @@ def _decompositions() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
     Row 0 is for code points that have no decomposition.
     """
-    table = unicode_table.decompositions()
+    parts_of = unicode_table.decompositions()
     rows = np.zeros(0x110000, np.int32)
-    rows[list(table)] = np.arange(1, len(table) + 1)
-    lengths = np.array([1, *map(len, table.values())])
-    values = np.array([0, *(part for parts in table.values() for part in parts)])
+    rows[list(parts_of)] = np.arange(1, len(parts_of) + 1)
+    lengths = np.array([1, *map(len, parts_of.values())])
+    values = np.array([0, *(part for parts in parts_of.values() for part in parts)])
     return rows, lengths, values

@@ -3,6 +3,7 @@
 import os
 
 from keras_bert.program.errors import InputError
+from keras_bert.program.json_files import member, read_json_object
 from keras_bert.tokenization import byte_pair, sentence_piece
 from keras_bert.tokenization.byte_pair import BytePairTokenizer
 from keras_bert.tokenization.sentence_piece import SentencePieceTokenizer
@@ -32,7 +33,8 @@ def find_vocabulary(path: str | os.PathLike) -> TokenTable | None:
 
     Returns:
         a `Vocabulary` if there is a `vocab.txt`; a `SentencePieceTokenizer` if there is a `spiece.model`; a
-        `BytePairTokenizer` if there are a `vocab.json` and a `merges.txt`; None if the folder has none of these.
+        `BytePairTokenizer` if there are a `vocab.json` and a `merges.txt`, or a `tokenizer.json` with a model of BPE;
+        None if the folder has none of these.
 
     Raises:
         InputError: a file is damaged, or one of a pair is missing.
@@ -53,7 +55,14 @@ def find_vocabulary(path: str | os.PathLike) -> TokenTable | None:
         raise InputError(
             f"There is {found[0]}, but no {missing}. Byte-level BPE needs both files of the same model: copy the other."
         )
-    return BytePairTokenizer.from_folder(path) if found else None
+    return BytePairTokenizer.from_folder(path) if found or _has_byte_pair_json(path) else None
+
+
+def _has_byte_pair_json(path: str | os.PathLike) -> bool:
+    file = os.path.join(path, byte_pair.TOKENIZER_FILE)
+    if not os.path.isfile(file):
+        return False
+    return member(read_json_object(file), "model", dict, file, {}).get("type") == "BPE"
 
 
 def load_vocabulary(path: str | os.PathLike) -> TokenTable:

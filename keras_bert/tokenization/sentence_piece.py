@@ -21,7 +21,7 @@ from collections.abc import Mapping, Sequence
 from keras_bert.program.atomic_output import atomic_file
 from keras_bert.program.errors import InputError
 from keras_bert.program.json_files import member
-from keras_bert.tokenization.byte_pair import WHITE_SPACE
+from keras_bert.tokenization.byte_pair_words import WHITE_SPACE
 from keras_bert.tokenization.sentence_piece_model import CONTROL, NORMAL, USER_DEFINED, SentencePieceModel
 from keras_bert.tokenization.tokenizer import SpecialTokens, Tokenizer, check_special_tokens
 from keras_bert.tokenization.tokenizer_files import (

@@ -1,4 +1,4 @@
-"""RoBERTa, ALBERT, DistilBERT, ELECTRA and ModernBERT of transformers (torch), read from their folders, compute the same.
+"""RoBERTa, ALBERT, DistilBERT, ELECTRA and ModernBERT of transformers (torch), read from their folders, give the same.
 
 It runs when KERAS_BERT_PARITY_PYTHON names a Python that has torch and transformers; TensorFlow is not needed there:
 
