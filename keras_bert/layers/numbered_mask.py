@@ -10,7 +10,7 @@ from keras_bert.accelerate.backend import tensorflow_functions
 
 # A score with this added gets a probability of exactly 0. Minus infinity would give NaN if all scores of a row had it,
 # and numbers below -65504 are infinite in float16.
-_MASKED = -30000.0
+MASKED = -30000.0
 
 
 def attention_bias(input_mask, dtype="float32", query_mask=None):
@@ -44,7 +44,7 @@ def attention_bias(input_mask, dtype="float32", query_mask=None):
     key_numbers = ops.expand_dims(input_mask, 1)
     allowed = ops.logical_or(ops.equal(query_numbers, key_numbers), ops.equal(query_numbers, 0))
     allowed = ops.logical_and(allowed, ops.not_equal(key_numbers, 0))
-    return ops.expand_dims((1.0 - ops.cast(allowed, dtype)) * _MASKED, 1)
+    return ops.expand_dims((1.0 - ops.cast(allowed, dtype)) * MASKED, 1)
 
 
 def position_ids(input_mask):
