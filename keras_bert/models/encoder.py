@@ -11,12 +11,12 @@ from keras_bert.layers.heads import Pooler
 from keras_bert.layers.numbered_mask import attention_bias, position_ids, without_left_padding
 from keras_bert.layers.transformer_block import TransformerBlock
 from keras_bert.models.class_names import stored_class
-from keras_bert.models.encoder_base import PACKING, POOLED_OUTPUT, SEGMENTS, UNPADDING, EncoderModel
+from keras_bert.models.encoder_base import PACKING, POOLED_OUTPUT, SEGMENTS, UNPADDING, Encoder
 from keras_bert.records import features
 
 
 @stored_class
-class BertEncoder(EncoderModel):
+class BertEncoder(Encoder):
     """The bidirectional transformer encoder of the paper, with its pooler.
 
     The config selects the model family, see `families.py`. If layers share weights (ALBERT), `blocks` has each block
@@ -26,7 +26,7 @@ class BertEncoder(EncoderModel):
         config: a `BertConfig`.
         output_hidden_states: whether to return the embeddings and the output of every layer.
         output_attentions: whether to return the attention probabilities of every layer.
-        unpadded: see `EncoderModel`.
+        unpadded: see `Encoder`.
 
     Call arguments:
         inputs: dictionary of int `[B, S]`:

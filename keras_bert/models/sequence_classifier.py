@@ -9,7 +9,7 @@ from keras_bert.config import BertConfig
 from keras_bert.layers.dropout import Dropout
 from keras_bert.models.base import TaskModel, check_doc_stride, check_labels, example_weights
 from keras_bert.models.class_names import stored_class
-from keras_bert.models.encoder import BertEncoder
+from keras_bert.models.encoders import make_encoder
 from keras_bert.models.losses import (
     absolute_error_term,
     accuracy_term,
@@ -87,7 +87,7 @@ class SequenceClassifier(TaskModel):
         self.problem_type = problem_type
         self.doc_stride = check_doc_stride(doc_stride)
         self.labels = check_labels(labels, fewest=1 if problem_type == "regression" else 2)
-        self.encoder = BertEncoder(config, dtype=self.dtype_policy, name="encoder")
+        self.encoder = make_encoder(config, dtype=self.dtype_policy, name="encoder")
         self.dropout = Dropout(config.hidden_dropout_prob, dtype=self.dtype_policy, name="dropout")
         self.classifier = keras.layers.Dense(
             len(self.labels),
