@@ -141,6 +141,17 @@ def _roberta_encoder(config: BertConfig) -> list[Weight]:
     return [*_embeddings("roberta"), *_bert_block("roberta")]
 
 
+def _longformer_encoder(config: BertConfig) -> list[Weight]:
+    rows = [*_embeddings("longformer"), *_bert_block("longformer")]
+    for name in ("query_global", "key_global", "value_global"):
+        rows += _dense(f"{_LAYER}/attention/{name}", f"longformer.encoder.layer.*.attention.self.{name}")
+    return rows
+
+
+def _big_bird_encoder(config: BertConfig) -> list[Weight]:
+    return [*_embeddings("bert"), *_bert_block("bert")]
+
+
 def _albert_encoder(config: BertConfig) -> list[Weight]:
     rows = [
         *_embeddings("albert", "bert"),
@@ -301,6 +312,30 @@ NAMES: dict[str, FamilyNames] = {
         poolers={form.CLASSIFIER: "classifier.dense", form.MULTIPLE_CHOICE: "sequence_summary.summary"},
         outputs=_OWN_POOLER,
     ),
+    "longformer": FamilyNames(
+        prefix="longformer",
+        classes="Longformer",
+        encoder=_longformer_encoder,
+        masked_lm=_masked_lm("lm_head.dense", "lm_head.layer_norm", "lm_head.bias", "lm_head.decoder"),
+        poolers={"": "longformer.pooler.dense", form.CLASSIFIER: "classifier.dense"},
+        outputs=_OWN_POOLER,
+        decoder_bias="lm_head.decoder.bias",
+    ),
+    "big_bird": FamilyNames(
+        prefix="bert",
+        classes="BigBird",
+        encoder=_big_bird_encoder,
+        masked_lm=_masked_lm(
+            "cls.predictions.transform.dense",
+            "cls.predictions.transform.LayerNorm",
+            "cls.predictions.bias",
+            "cls.predictions.decoder",
+        ),
+        next_sentence="cls.seq_relationship",
+        poolers={"": "bert.pooler", form.CLASSIFIER: "classifier.dense"},
+        outputs=_OWN_POOLER,
+        decoder_bias="cls.predictions.decoder.bias",
+    ),
 }
 
 
@@ -320,7 +355,7 @@ def check_same_family(checkpoint: form.BertCheckpoint, library: str, always_proj
         and widths_differ
         or family == "albert"
         and always_projects,
-        "position_offset": max(config.position_offset, 1) if family == "roberta" else 0,
+        "position_offset": max(config.position_offset, 1) if family in ("roberta", "longformer") else 0,
         "type_vocab_size": 0 if family == "distilbert" else max(config.type_vocab_size, 1),
     }
     if has_pooler:

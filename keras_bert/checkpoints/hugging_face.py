@@ -75,6 +75,8 @@ _THEIR_DEFAULTS = {
     },
     "distilbert": {"num_hidden_layers": 6},
     "electra": {"embedding_size": 128, "hidden_size": 256, "num_attention_heads": 4, "intermediate_size": 1024},
+    "longformer": {"vocab_size": 30522, "max_position_embeddings": 512, "type_vocab_size": 2, "layer_norm_eps": 1e-12},
+    "big_bird": {"hidden_act": "gelu_new"},
 }
 _PROBLEM_TYPES = {
     "single_label_classification": "classification",
@@ -212,7 +214,7 @@ def _config(path: str, values: Mapping) -> BertConfig:
     fields = dataclasses.fields(config_class(model_type))
     names = [field.name for field in fields if field.name != "extra"] + [SENTENCE_POOLING]
     kept = {name: values[name] for name in names if values.get(name) is not None and name != "do_lower_case"}
-    if model_type == "roberta":
+    if family.defaults.get("position_offset"):
         kept["position_offset"] = member(values, "pad_token_id", int, file, 1) + 1
     try:
         return BertConfig.from_dict({**defaults, **kept, "hidden_act": _ACTIVATIONS[activation]})

@@ -135,5 +135,13 @@ def _layer_norm(name: str, width: int) -> dict[str, tuple[int, ...]]:
     return {f"{name}/gamma": (width,), f"{name}/beta": (width,)}
 
 
+def _longformer_encoder(config: BertConfig) -> dict[str, tuple[int, ...]]:
+    shapes = _bert_encoder(config)
+    for number in range(config.num_blocks):
+        for dense in ("query_global", "key_global", "value_global"):
+            shapes |= _dense(f"encoder/layer_{number}/attention/{dense}", config.hidden_size, config.hidden_size)
+    return shapes
+
+
 # Families whose encoder has other weights than BERT's.
-_SHAPES_OF_FAMILY = {}
+_SHAPES_OF_FAMILY = {"longformer": _longformer_encoder}

@@ -1,6 +1,7 @@
 """Config -> Keras model: the encoder, the task models, losses, metrics and the training step.
 
 encoder.py                   BertEncoder: a vector for each token and one for each row
+long_encoder.py              LongEncoder: Longformer and BigBird, in time linear in the length of rows
 encoder_base.py              Encoder: the contract that every encoder keeps
 encoders.py                  selects the encoder class of a model family
 unpadded_encoder.py          wraps an encoder: computes without padding
