@@ -165,7 +165,7 @@ def test_single_layers_of_shared_ones_cannot_be_kept():
         ({"type_vocab_size": -1}, "type_vocab_size must be an integer of 0 or more"),
         ({"position_offset": 14}, "position_offset must be below max_position_embeddings=14"),
         ({"embedding_size": 8, "embedding_projection": False}, "embedding_projection must be true"),
-        ({"pooler_act": "linear"}, "pooler_act must be one of tanh, gelu_erf, relu"),
+        ({"pooler_act": "linear"}, "pooler_act must be one of tanh, gelu, gelu_erf, relu"),
         (
             {"model_type": "gpt2"},
             "Unknown model_type 'gpt2'. Known are: bert, roberta, albert, distilbert, electra",

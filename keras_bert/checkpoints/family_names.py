@@ -201,6 +201,8 @@ class FamilyNames:
         outputs: head -> its output layer in transformers, `classifier` by default.
         decoder_bias: a second name of the bias of the masked-LM head in transformers, or "".
         google_encoder: the prefix of encoder weights in Google's TensorFlow 1 files; "" if Google published none.
+        classifier_has_hidden_act: whether the dense layer of a classifier in transformers has `hidden_act`, and other
+            poolers tanh.
     """
 
     prefix: str
@@ -213,6 +215,7 @@ class FamilyNames:
     outputs: dict[str, str] = dataclasses.field(default_factory=dict)
     decoder_bias: str = ""
     google_encoder: str = ""
+    classifier_has_hidden_act: bool = False
 
     def hugging_face(self, config: BertConfig, head: str | None) -> NameTable:
         """Returns the names in transformers of a model with this head; None for an encoder or a language model.
@@ -333,6 +336,7 @@ NAMES: dict[str, FamilyNames] = {
         ),
         next_sentence="cls.seq_relationship",
         poolers={"": "bert.pooler", form.CLASSIFIER: "classifier.dense"},
+        classifier_has_hidden_act=True,
         outputs=_OWN_POOLER,
         decoder_bias="cls.predictions.decoder.bias",
     ),
@@ -360,6 +364,8 @@ def check_same_family(checkpoint: form.BertCheckpoint, library: str, always_proj
     }
     if has_pooler:
         fixed["pooler_act"] = FAMILIES[family].defaults.get("pooler_act", "tanh")
+        if NAMES[family].classifier_has_hidden_act and form.CLASSIFIER in checkpoint.heads:
+            fixed["pooler_act"] = config.hidden_act
     if family != "albert":
         fixed |= {"num_hidden_groups": config.num_hidden_layers, "inner_group_num": 1}
     wrong = [name for name, value in fixed.items() if getattr(config, name) != value]

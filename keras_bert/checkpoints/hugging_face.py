@@ -78,6 +78,8 @@ _THEIR_DEFAULTS = {
     "longformer": {"vocab_size": 30522, "max_position_embeddings": 512, "type_vocab_size": 2, "layer_norm_eps": 1e-12},
     "big_bird": {"hidden_act": "gelu_new"},
 }
+# Settings of BigBird that no published model has.
+_FIXED = {"rescale_embeddings": False, "use_bias": True}
 _PROBLEM_TYPES = {
     "single_label_classification": "classification",
     "multi_label_classification": "multi_label",
@@ -107,6 +109,8 @@ def read_hugging_face(path: str, trust_pickle: bool = False) -> BertCheckpoint:
     weights_path, stored = _read_weights(path, trust_pickle)
     names = NAMES[config.model_type]
     head = _head_of(architecture)
+    if head == form.CLASSIFIER and names.classifier_has_hidden_act:
+        config = config.replace(pooler_act=config.hidden_act)
     tensors, ignored = _named(stored, names, names.hugging_face(config, head))
     head = head or form.CLASSIFIER
     if form.TOKEN_EMBEDDINGS not in tensors:
@@ -206,6 +210,9 @@ def _config(path: str, values: Mapping) -> BertConfig:
         raise InputError(
             f"{file}: the model is a decoder (is_decoder is true). Only bidirectional encoders are supported."
         )
+    for name, value in _FIXED.items():
+        if values.get(name, value) != value:
+            raise InputError(f"{file}: {name} is {reprlib.repr(values[name])}. Only {value} is supported.")
     values = {**_THEIR_DEFAULTS[model_type], **values}
     activation = member(values, "hidden_act", str, file, "gelu")
     if activation not in _ACTIVATIONS:

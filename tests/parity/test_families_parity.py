@@ -16,7 +16,7 @@ import pytest
 from keras_bert.checkpoints.conversion import convert_checkpoint
 from keras_bert.checkpoints.pretrained import from_pretrained
 from keras_bert.checkpoints.safetensors_file import read_safetensors
-from keras_bert.models.encoder import BertEncoder
+from keras_bert.models.encoder_base import Encoder
 
 SCRIPT = pathlib.Path(__file__).with_name("transformers_families.py")
 SHAPE = {
@@ -27,6 +27,7 @@ SHAPE = {
     "intermediate_size": 32,
     "max_position_embeddings": 20,
 }
+WITHOUT_DROPOUT = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
 DISTIL = {"vocab_size": 61, "n_layers": 3, "n_heads": 2, "hidden_dim": 32, "max_position_embeddings": 20}
 CONFIGS = {
     # The masked-LM heads of RoBERTa and ELECTRA use the exact GELU for every hidden_act.
@@ -47,6 +48,22 @@ CONFIGS = {
         {**SHAPE, "embedding_size": 16},
         {**SHAPE, "embedding_size": 24, "hidden_act": "relu"},
     ],
+    "Longformer": [
+        {**SHAPE, "attention_window": 4},
+        {**SHAPE, "attention_window": [8, 4, 4, 8], "type_vocab_size": 1},
+        {**SHAPE, "attention_window": 4, "hidden_act": "relu"},
+        {**SHAPE, "attention_window": 8},
+    ],
+    # Rows of more than (5 + 2 num_random_blocks) block_size tokens have sparse attention.
+    "BigBird": [
+        {**SHAPE, **WITHOUT_DROPOUT, "block_size": 2, "num_random_blocks": 1},
+        {**SHAPE, **WITHOUT_DROPOUT, "block_size": 2, "num_random_blocks": 1, "num_attention_heads": 4},
+        {**SHAPE, **WITHOUT_DROPOUT, "block_size": 1, "num_random_blocks": 2, "hidden_act": "relu"},
+    ],
+}
+OPTIONS = {
+    "Longformer": [{"num_global": 0}, {"num_global": 1, "lengths": [13, 6, 4]}, {"num_global": 7}, {"num_global": None, "lengths": [9, 6, 5]}],
+    "BigBird": [{"train": True}, {"train": True, "lengths": [19, 20, 19]}, {"train": True, "lengths": [17, 17, 17]}],
 }
 HEADS = (
     "Model",
@@ -72,7 +89,12 @@ def their_models(tmp_path_factory):
         pytest.skip("KERAS_BERT_PARITY_PYTHON does not name a Python with torch and transformers")
     folder = tmp_path_factory.mktemp("theirs")
     jobs = [
-        (f"{family}{head}", CONFIGS[family][number], str(folder / f"{family}{number}{head}"))
+        (
+            f"{family}{head}",
+            CONFIGS[family][number],
+            str(folder / f"{family}{number}{head}"),
+            OPTIONS.get(family, [{}] * number + [{}])[number],
+        )
         for family, number, head in CASES
     ]
     (folder / "jobs.json").write_text(json.dumps(jobs))
@@ -95,19 +117,23 @@ def logits_of(outputs, head):
 def test_folders_of_transformers_compute_the_same_and_come_back_unchanged(their_models, tmp_path, family, number, head):
     folder = their_models / f"{family}{number}{head}"
     theirs = np.load(folder / "outputs.npz")
-    features = {name: theirs[name].astype("int32") for name in ("input_ids", "input_mask", "segment_ids")}
+    names = [name for name in ("input_ids", "input_mask", "segment_ids", "global_mask") if name in theirs]
+    features = {name: theirs[name].astype("int32") for name in names}
     real = theirs["input_mask"]
     for dtype, tolerance in BOUNDS.items():
-        encoder = from_pretrained(BertEncoder, folder, dtype=dtype, output_hidden_states=True)
+        # If transformers selects the global tokens for a task, an encoder alone has others.
+        selects = OPTIONS.get(family, [{}] * 4)[number].get("num_global", 0) is None
+        encoder = from_pretrained(Encoder, folder, dtype=dtype, output_hidden_states=True)
         hidden = theirs[f"{dtype}:hidden_states"]
-        for ours, other in zip(encoder(features)["hidden_states"], hidden, strict=True):
+        states = [] if selects else encoder(features)["hidden_states"]
+        for ours, other in zip(states, hidden if states else [], strict=True):
             np.testing.assert_allclose(np.asarray(ours)[real], other.reshape(ours.shape)[real], rtol=0, atol=tolerance)
         if head == "Model":
             continue
         model = from_pretrained(None, folder, dtype=dtype)
         batch = dict(features)
         if head == "ForMaskedLM" or (family, head) == ("Albert", "ForPreTraining"):
-            batch["masked_lm_positions"] = np.tile(np.arange(9, dtype="int32"), (3, 1))
+            batch["masked_lm_positions"] = np.tile(np.arange(real.shape[1], dtype="int32"), (3, 1))
         if head == "ForMultipleChoice":
             batch = {name: values[None] for name, values in batch.items()}
         for name, ours in logits_of(model(batch), head).items():
