@@ -45,15 +45,17 @@ class SequenceClassifier(TaskModel):
         regression       a score for each of `labels`: squared error, averaged over the scores. `label_ids` are float
                          `[B]` or `[B, labels]`.
 
-    `fit` and `evaluate` report `loss` and one metric: `accuracy`, which for `multi_label` is the share of all B *
-    labels decisions that are right, or `mean_absolute_error` for `regression`. The `metrics` given to `compile` get
-    labels and logits.
+    `fit` and `evaluate` report `loss` and one metric: `accuracy`, which for `multi_label` is the share of right
+    decisions among those for every example and label, or `mean_absolute_error` for `regression`. The `metrics` given to
+    `compile` get labels and logits.
 
     Args:
         config: a `BertConfig`.
         labels: names of the classes; label id 0 is the first. For `regression`, the names of the scores; one score by
             default.
         problem_type: `classification`, `multi_label` or `regression`, see above.
+        doc_stride: cuts texts that are too long for a row into overlapping windows, each of which begins this many
+            tokens after the one before it; the answer is the mean over the windows. None: such texts are cut off.
 
     Call arguments:
         inputs: dictionary of `input_ids`, `input_mask` and `segment_ids`, int `[B, S]` (see `BertEncoder`). Other keys
