@@ -1,4 +1,4 @@
-"""RoBERTa, ALBERT and DistilBERT on texts: training, prediction, saving and export. Exports answer like `predict`."""
+"""BERT's relatives on texts: training, prediction, saving and export. Exports answer like `predict`."""
 
 import json
 import os
@@ -6,6 +6,7 @@ import os
 import numpy as np
 import pytest
 import tensorflow as tf
+from family_shapes import config_of
 
 from keras_bert import (
     BertConfig,
@@ -20,8 +21,8 @@ from keras_bert import (
     fill_masks,
     load_vocabulary,
 )
-from keras_bert.families import FAMILIES
 from keras_bert.models.encoder import BertEncoder
+from keras_bert.models.encoders import make_encoder
 from keras_bert.tasks.classification.rows import encode_texts
 from keras_bert.tasks.question_answering.rows import WindowOptions, make_windows
 from keras_bert.tokenization.byte_pair import byte_alphabet
@@ -66,17 +67,19 @@ VOCABULARIES = {
     "albert": sentence_pieces(),
     "distilbert": word_pieces(),
     "electra": word_pieces(),
+    "longformer": byte_pairs(),
+    "big_bird": sentence_pieces(do_lower_case=False),
 }
 
 
 def config(family: str) -> BertConfig:
-    values = {**FAMILIES[family].defaults, "vocab_size": len(VOCABULARIES[family]), "model_type": family}
     shape = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 32}
-    return BertConfig(**values | shape | {"max_position_embeddings": 40, "initializer_range": 0.3})
+    shape |= {"vocab_size": len(VOCABULARIES[family]), "max_position_embeddings": 40, "initializer_range": 0.3}
+    return config_of(family, **shape)
 
 
 def new(model_class, family: str, **arguments):
-    model = model_class(config(family), **arguments)
+    model = (make_encoder if model_class is BertEncoder else model_class)(config(family), **arguments)
     model.vocabulary = VOCABULARIES[family]
     return model
 
@@ -90,7 +93,10 @@ def exported(model, folder, **options):
     return tf.saved_model.load(model.export_for_serving(folder, **options)).signatures
 
 
-@pytest.fixture(params=["roberta", "albert", pytest.param("distilbert", marks=pytest.mark.slow)])
+SLOW = ("distilbert", "longformer", "big_bird")
+
+
+@pytest.fixture(params=["roberta", "albert", *(pytest.param(name, marks=pytest.mark.slow) for name in SLOW)])
 def family(request):
     return request.param
 

@@ -19,15 +19,14 @@ from keras_bert.records import features
 class LongEncoder(BertEncoder):
     """A `BertEncoder` with attention between blocks of a row instead of between all pairs of its tokens.
 
-    Longformer: each token attends to a window and to the global tokens, which attend to all; see `layers/
-    block_attention.py`. BigBird: each block of tokens attends to a few other blocks. Its random blocks are constants that
-    follow from the config, so a model gives the same answers everywhere. Rows up to `config.longest_full_row` tokens
-    have full attention. Padding at the end of a row does not change its vectors; in transformers, padding beyond the
-    block of the last token does.
+    Longformer: each token attends to a window around it and to the global tokens, which attend to all tokens. BigBird:
+    each block of tokens attends to a few other blocks. Its random blocks follow from the config, so a model gives the
+    same answers everywhere. Rows of at most `config.most_full_blocks` blocks have full attention. Padding after a row
+    does not change its vectors; in transformers, more than a block of padding does.
 
     Args:
         config: a `LongConfig`.
-        output_hidden_states: as in `BertEncoder`. There is no `output_attentions`, which would need a score for each pair.
+        **arguments: those of `BertEncoder`, without `output_attentions`, which would need a score for each pair.
 
     Call arguments:
         inputs: as for `BertEncoder`, without `cls_positions`, and with one more optional feature of Longformer:
@@ -43,14 +42,14 @@ class LongEncoder(BertEncoder):
 
     supports = (SEGMENTS, POOLED_OUTPUT)
 
-    def __init__(self, config: LongConfig, *, output_attentions=False, **kwargs):
+    def __init__(self, config: LongConfig, *, output_attentions=False, **arguments):
         if output_attentions:
             raise InputError(
                 "LongEncoder has no output_attentions: it computes no score for most pairs of tokens. Set "
                 "output_attentions=False."
             )
         self.block_class = WindowBlock if config.has_windows else SparseBlock
-        super().__init__(config, **kwargs)
+        super().__init__(config, **arguments)
 
     def positions_of(self, input_mask):
         positions = ops.zeros_like(input_mask) + ops.arange(ops.shape(input_mask)[1], dtype="int32")
@@ -109,7 +108,8 @@ class LongEncoder(BertEncoder):
         config, is_token = self.config, ops.not_equal(tokens.sequences, 0)
         if config.has_windows:
             of_width = {
-                width: windows(is_token, tokens.is_global, width // 2, tokens.most_global) for width in set(config.windows)
+                width: windows(is_token, tokens.is_global, width // 2, tokens.most_global)
+                for width in set(config.windows)
             }
             return [of_width[width] for width in config.windows]
         most_blocks = config.max_position_embeddings // config.block_size

@@ -62,7 +62,12 @@ CONFIGS = {
     ],
 }
 OPTIONS = {
-    "Longformer": [{"num_global": 0}, {"num_global": 1, "lengths": [13, 6, 4]}, {"num_global": 7}, {"num_global": None, "lengths": [9, 6, 5]}],
+    "Longformer": [
+        {"num_global": 0},
+        {"num_global": 1, "lengths": [13, 6, 4]},
+        {"num_global": 7},
+        {"num_global": None, "lengths": [9, 6, 5]},
+    ],
     "BigBird": [{"train": True}, {"train": True, "lengths": [19, 20, 19]}, {"train": True, "lengths": [17, 17, 17]}],
 }
 HEADS = (

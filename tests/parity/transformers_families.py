@@ -49,8 +49,12 @@ def write_model(class_name, config, folder, lengths=(9, 6, 4), train=False, num_
         ids[np.arange(len(lengths)), np.array(lengths) - 1] = config.sep_token_id
         inputs["input_ids"] = torch.tensor(ids)
     elif num_global >= 0:
-        more["global_mask"] = np.array([np.isin(np.arange(max(lengths)), row[:num_global]) for row in
-            (generator.permutation(length) for length in lengths)])
+        more["global_mask"] = np.array(
+            [
+                np.isin(np.arange(max(lengths)), row[:num_global])
+                for row in (generator.permutation(length) for length in lengths)
+            ]
+        )
         inputs["global_attention_mask"] = torch.tensor(more["global_mask"].astype("int64"))
     if class_name.endswith("MultipleChoice"):
         inputs = {name: values[None] for name, values in inputs.items()}
