@@ -368,6 +368,11 @@ def check_same_family(checkpoint: form.BertCheckpoint, library: str, always_proj
             fixed["pooler_act"] = config.hidden_act
     if family != "albert":
         fixed |= {"num_hidden_groups": config.num_hidden_layers, "inner_group_num": 1}
+    if family == "big_bird" and form.SPAN_CLASSIFIER in checkpoint.heads:
+        raise InputError(
+            f"{checkpoint.path}: {library} cannot compute this span classifier: BigBirdForQuestionAnswering has more "
+            "layers. Write it with format='keras_bert'."
+        )
     wrong = [name for name, value in fixed.items() if getattr(config, name) != value]
     if wrong:
         received = ", ".join(f"{name}={getattr(config, name)} (fixed there: {fixed[name]})" for name in wrong)

