@@ -54,7 +54,6 @@ HAS_TENSORFLOW_TEXT = "platform_system != 'Windows'"
 
 # The development server. The ranges begin with the first that were tried.
 SERVING = [
-    "starlette>=1,<2",
     # Our protocol class, which closes slow connections, is a subclass of uvicorn's.
     "uvicorn>=0.54,<0.60",
     "httptools>=0.6.4,<1",

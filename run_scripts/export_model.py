@@ -42,6 +42,11 @@ def define_flags() -> None:
         ["int8"],
         "Multiplies 8-bit integers: faster on CPUs with VNNI or AMX. Needs TensorFlow Serving 2.20 or newer.",
     )
+    flags.DEFINE_bool(
+        "core_operations",
+        False,
+        "Uses core TensorFlow operations only, so that the model needs no tensorflow-text. Slower on texts.",
+    )
     flags.DEFINE_bool("hub_pair", False, "Writes a preprocessor and an encoder in TF-Hub's form instead.")
     flags.DEFINE_bool("text_pairs", None, "Whether a classifier or an encoder takes two texts.")
     flags.DEFINE_integer("top_k", None, "How many tokens a pre-trained model proposes for each [MASK].", lower_bound=1)
@@ -77,7 +82,9 @@ def main():
         _export_hub_pair(model, options)
         return
     precision = {name: getattr(arguments, name) for name in _PRECISION}
-    version = export_for_serving(model, arguments.output_dir, **precision, **options)
+    version = export_for_serving(
+        model, arguments.output_dir, core_operations=arguments.core_operations, **precision, **options
+    )
     print(f"{type(model).__name__} exported to {version}")
 
 
@@ -86,7 +93,7 @@ def _export_hub_pair(model, options: dict) -> None:
 
     arguments = flags.FLAGS
     seq_length = options.pop("max_seq_length", None)
-    wrong = [name for name in _PRECISION if getattr(arguments, name)]
+    wrong = [name for name in (*_PRECISION, "core_operations") if getattr(arguments, name)]
     wrong += list(options)
     if wrong:
         raise InputError(

@@ -3,6 +3,7 @@
 pretrained.py               loads models from checkpoints and saves them
 checkpoint.py               the common form: our weight names, tensors read on demand
 weight_shapes.py            the weights that a config requires; checks that they are there
+model_card.py               writes README.md: what a model is and how to use it
 name_table.py               maps weight names and layouts of a format to ours
 formats.py                  detects the format of a checkpoint
 model_classes.py            selects the model class for a checkpoint
@@ -20,6 +21,7 @@ hub.py                      hf://owner/name: models of the Hugging Face hub
 tensorflow_checkpoint.py    bert_model.ckpt files
 keras_weights_file.py       .weights.h5 files
 safetensors_file.py         .safetensors files
+same_family.py              checks that another library computes the same
 torch_file.py               pytorch_model.bin, without torch
 tensor_pickle.py            reads the pickle in it without executing it
 conversion.py               converts any format to any other

@@ -1,6 +1,6 @@
 """The weights of each family: our names, the names and layouts in transformers and in Google's TensorFlow 1 files.
-Reference: transformers, `models/{bert,roberta,albert,distilbert,electra}/modeling_*.py`; google-research/bert,
-/albert and /electra, `modeling.py`.
+Reference: transformers, `models/{bert,roberta,albert,distilbert,electra,modernbert}/modeling_*.py`;
+google-research/bert, /albert and /electra, `modeling.py`.
 """
 
 import dataclasses
@@ -10,8 +10,6 @@ from typing import NamedTuple
 from keras_bert.checkpoints import checkpoint as form
 from keras_bert.checkpoints.name_table import SAME, TRANSPOSED, NameTable
 from keras_bert.config import BertConfig
-from keras_bert.families import FAMILIES
-from keras_bert.program.errors import InputError
 
 _LAYER = "encoder/layer_*"
 _SEGMENTS = "encoder/embeddings/segment_embeddings"
@@ -142,9 +140,9 @@ def _roberta_encoder(config: BertConfig) -> list[Weight]:
 
 
 def _longformer_encoder(config: BertConfig) -> list[Weight]:
-    rows = [*_embeddings("longformer"), *_bert_block("longformer")]
+    rows, theirs = [*_embeddings("longformer"), *_bert_block("longformer")], "longformer.encoder.layer.*.attention.self"
     for name in ("query_global", "key_global", "value_global"):
-        rows += _dense(f"{_LAYER}/attention/{name}", f"longformer.encoder.layer.*.attention.self.{name}")
+        rows += _dense(f"{_LAYER}/attention/{name}", f"{theirs}.{name}")
     return rows
 
 
@@ -179,6 +177,27 @@ def _electra_encoder(config: BertConfig) -> list[Weight]:
     ]
 
 
+def _modern_bert_encoder(config: BertConfig) -> list[Weight]:
+    layer = "model.layers.*"
+    return [
+        Weight(form.TOKEN_EMBEDDINGS, "model.embeddings.tok_embeddings.weight"),
+        *_layer_norm("encoder/embeddings/layer_norm", "model.embeddings.norm"),
+        *_layer_norm(f"{_LAYER}/attention_layer_norm", f"{layer}.attn_norm"),
+        *_dense(f"{_LAYER}/attention/qkv", f"{layer}.attn.Wqkv"),
+        *_dense(f"{_LAYER}/attention/output_dense", f"{layer}.attn.Wo"),
+        *_layer_norm(f"{_LAYER}/feed_forward_layer_norm", f"{layer}.mlp_norm"),
+        *_dense(f"{_LAYER}/intermediate_dense", f"{layer}.mlp.Wi"),
+        *_dense(f"{_LAYER}/output_dense", f"{layer}.mlp.Wo"),
+        *_layer_norm("encoder/final_layer_norm", "model.final_norm"),
+    ]
+
+
+_BERT_PREDICTIONS = (
+    "cls.predictions.transform.dense",
+    "cls.predictions.transform.LayerNorm",
+    "cls.predictions.bias",
+    "cls.predictions.decoder",
+)
 _CLS_PREDICTIONS = (
     "cls/predictions/transform/dense",
     "cls/predictions/transform/LayerNorm",
@@ -197,8 +216,8 @@ class FamilyNames:
         masked_lm: the weights of the masked-LM head.
         replaced_token: the weights of the head of ELECTRA's discriminator.
         next_sentence: the next-sentence layer in transformers, or "".
-        poolers: head ("" is the bare encoder) -> the dense layer in transformers that corresponds to our pooler.
-        outputs: head -> its output layer in transformers, `classifier` by default.
+        poolers: head ("" is the bare encoder) -> the weights of our pooler, named as in transformers.
+        outputs: head -> its output layer in transformers; by default `qa_outputs` for questions, else `classifier`.
         decoder_bias: a second name of the bias of the masked-LM head in transformers, or "".
         google_encoder: the prefix of encoder weights in Google's TensorFlow 1 files; "" if Google published none.
         classifier_has_hidden_act: whether the dense layer of a classifier in transformers has `hidden_act`, and other
@@ -211,7 +230,7 @@ class FamilyNames:
     masked_lm: list[Weight]
     replaced_token: list[Weight] = dataclasses.field(default_factory=list)
     next_sentence: str = ""
-    poolers: dict[str, str] = dataclasses.field(default_factory=dict)
+    poolers: dict[str, list[Weight]] = dataclasses.field(default_factory=dict)
     outputs: dict[str, str] = dataclasses.field(default_factory=dict)
     decoder_bias: str = ""
     google_encoder: str = ""
@@ -220,13 +239,16 @@ class FamilyNames:
     def hugging_face(self, config: BertConfig, head: str | None) -> NameTable:
         """Returns the names in transformers of a model with this head; None for an encoder or a language model.
 
-        The head must be given, since transformers calls several heads `classifier`.
+        The head must be given, since transformers calls several heads `classifier`, and the pooler of ModernBERT as
+        the dense layer of its masked-LM head.
         """
-        rows = self._weights(config)
-        pooler = self.poolers.get(head or "", self.poolers.get(""))
-        if pooler:
-            rows += _dense(_POOLER, pooler)
-        rows += _dense(head or form.CLASSIFIER, self.outputs.get(head, "classifier"))
+        output = self.outputs.get(head, "qa_outputs" if head == form.SPAN_CLASSIFIER else "classifier")
+        rows = [
+            *self.poolers.get(head or "", self.poolers.get("", [])),
+            *_dense(head or form.CLASSIFIER, output),
+        ]
+        names = {row.hugging_face for row in rows}
+        rows += [row for row in self._weights(config) if row.hugging_face not in names]
         return NameTable((row.ours, row.hugging_face, row.hugging_face_layout) for row in rows if row.hugging_face)
 
     def google(self, config: BertConfig, head: str) -> NameTable:
@@ -242,19 +264,19 @@ class FamilyNames:
         return rows
 
 
+def _poolers(**names: str) -> dict[str, list[Weight]]:
+    """Returns head -> the weights of a pooler that is one dense layer; `bare` is the encoder without a head."""
+    return {"" if head == "bare" else head: _dense(_POOLER, name) for head, name in names.items()}
+
+
 _OWN_POOLER = {form.CLASSIFIER: "classifier.out_proj"}
+_TASKS = (form.CLASSIFIER, form.TOKEN_CLASSIFIER, form.SPAN_CLASSIFIER, form.MULTIPLE_CHOICE)
 NAMES: dict[str, FamilyNames] = {
     "bert": FamilyNames(
         prefix="bert",
         classes="Bert",
         encoder=_bert_encoder,
-        masked_lm=_masked_lm(
-            "cls.predictions.transform.dense",
-            "cls.predictions.transform.LayerNorm",
-            "cls.predictions.bias",
-            "cls.predictions.decoder",
-            _CLS_PREDICTIONS,
-        ),
+        masked_lm=_masked_lm(*_BERT_PREDICTIONS, _CLS_PREDICTIONS),
         next_sentence="cls.seq_relationship",
         decoder_bias="cls.predictions.decoder.bias",
         google_encoder="bert",
@@ -264,7 +286,7 @@ NAMES: dict[str, FamilyNames] = {
         classes="Roberta",
         encoder=_roberta_encoder,
         masked_lm=_masked_lm("lm_head.dense", "lm_head.layer_norm", "lm_head.bias", "lm_head.decoder"),
-        poolers={"": "roberta.pooler.dense", form.CLASSIFIER: "classifier.dense"},
+        poolers=_poolers(bare="roberta.pooler.dense", classifier="classifier.dense"),
         outputs=_OWN_POOLER,
         decoder_bias="lm_head.decoder.bias",
     ),
@@ -288,7 +310,7 @@ NAMES: dict[str, FamilyNames] = {
         classes="DistilBert",
         encoder=_distilbert_encoder,
         masked_lm=_masked_lm("vocab_transform", "vocab_layer_norm", "vocab_projector.bias", "vocab_projector"),
-        poolers={form.CLASSIFIER: "pre_classifier", form.MULTIPLE_CHOICE: "pre_classifier"},
+        poolers=_poolers(classifier="pre_classifier", choice_scorer="pre_classifier"),
     ),
     "electra": FamilyNames(
         prefix="electra",
@@ -312,7 +334,7 @@ NAMES: dict[str, FamilyNames] = {
             ),
         ],
         google_encoder="electra",
-        poolers={form.CLASSIFIER: "classifier.dense", form.MULTIPLE_CHOICE: "sequence_summary.summary"},
+        poolers=_poolers(classifier="classifier.dense", choice_scorer="sequence_summary.summary"),
         outputs=_OWN_POOLER,
     ),
     "longformer": FamilyNames(
@@ -320,7 +342,7 @@ NAMES: dict[str, FamilyNames] = {
         classes="Longformer",
         encoder=_longformer_encoder,
         masked_lm=_masked_lm("lm_head.dense", "lm_head.layer_norm", "lm_head.bias", "lm_head.decoder"),
-        poolers={"": "longformer.pooler.dense", form.CLASSIFIER: "classifier.dense"},
+        poolers=_poolers(bare="longformer.pooler.dense", classifier="classifier.dense"),
         outputs=_OWN_POOLER,
         decoder_bias="lm_head.decoder.bias",
     ),
@@ -328,55 +350,21 @@ NAMES: dict[str, FamilyNames] = {
         prefix="bert",
         classes="BigBird",
         encoder=_big_bird_encoder,
-        masked_lm=_masked_lm(
-            "cls.predictions.transform.dense",
-            "cls.predictions.transform.LayerNorm",
-            "cls.predictions.bias",
-            "cls.predictions.decoder",
-        ),
+        masked_lm=_masked_lm(*_BERT_PREDICTIONS),
         next_sentence="cls.seq_relationship",
-        poolers={"": "bert.pooler", form.CLASSIFIER: "classifier.dense"},
+        poolers=_poolers(bare="bert.pooler", classifier="classifier.dense"),
         classifier_has_hidden_act=True,
         outputs=_OWN_POOLER,
         decoder_bias="cls.predictions.decoder.bias",
     ),
+    "modernbert": FamilyNames(
+        prefix="model",
+        classes="ModernBert",
+        encoder=_modern_bert_encoder,
+        masked_lm=_masked_lm("head.dense", "head.norm", "decoder.bias", "decoder"),
+        poolers=dict.fromkeys(
+            _TASKS, [*_dense(_POOLER, "head.dense"), *_layer_norm(f"{form.POOLER}/layer_norm", "head.norm")]
+        ),
+        outputs=dict.fromkeys(_TASKS, "classifier"),
+    ),
 }
-
-
-def check_same_family(checkpoint: form.BertCheckpoint, library: str, always_projects: bool, has_pooler: bool) -> None:
-    """Raises `InputError` if another library would compute something else, because it hard-codes what we configure.
-
-    Args:
-        checkpoint: the checkpoint to write.
-        library: the name of the library, for the message.
-        always_projects: whether the library's ALBERT has an embedding projection even if both widths are equal.
-        has_pooler: whether the pooler is written.
-    """
-    config = checkpoint.config
-    family, widths_differ = config.model_type, config.embedding_size != config.hidden_size
-    fixed = {
-        "embedding_projection": family in ("albert", "electra")
-        and widths_differ
-        or family == "albert"
-        and always_projects,
-        "position_offset": max(config.position_offset, 1) if family in ("roberta", "longformer") else 0,
-        "type_vocab_size": 0 if family == "distilbert" else max(config.type_vocab_size, 1),
-    }
-    if has_pooler:
-        fixed["pooler_act"] = FAMILIES[family].defaults.get("pooler_act", "tanh")
-        if NAMES[family].classifier_has_hidden_act and form.CLASSIFIER in checkpoint.heads:
-            fixed["pooler_act"] = config.hidden_act
-    if family != "albert":
-        fixed |= {"num_hidden_groups": config.num_hidden_layers, "inner_group_num": 1}
-    if family == "big_bird" and form.SPAN_CLASSIFIER in checkpoint.heads:
-        raise InputError(
-            f"{checkpoint.path}: {library} cannot compute this span classifier: BigBirdForQuestionAnswering has more "
-            "layers. Write it with format='keras_bert'."
-        )
-    wrong = [name for name, value in fixed.items() if getattr(config, name) != value]
-    if wrong:
-        received = ", ".join(f"{name}={getattr(config, name)} (fixed there: {fixed[name]})" for name in wrong)
-        raise InputError(
-            f"{checkpoint.path}: {library} cannot compute this model of the family {family}: {received}. Write it with "
-            "format='keras_bert'."
-        )

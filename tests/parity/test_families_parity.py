@@ -1,4 +1,4 @@
-"""RoBERTa, ALBERT, DistilBERT and ELECTRA of transformers (torch), read from their folders, give the same outputs here.
+"""The families of transformers (torch), read from their folders, compute the same.
 
 It runs when KERAS_BERT_PARITY_PYTHON names a Python that has torch and transformers; TensorFlow is not needed there:
 
@@ -29,6 +29,10 @@ SHAPE = {
 }
 WITHOUT_DROPOUT = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
 DISTIL = {"vocab_size": 61, "n_layers": 3, "n_heads": 2, "hidden_dim": 32, "max_position_embeddings": 20}
+# Rows have up to 9 tokens, so most tokens do not see the whole row in layers with local attention.
+MODERN = {**SHAPE, "local_attention": 4, "pad_token_id": 0, "cls_token_id": 1, "sep_token_id": 2}
+MODERN |= {"bos_token_id": 1, "eos_token_id": 2}
+BIASES = {"attention_bias": True, "mlp_bias": True, "norm_bias": True, "classifier_bias": True}
 CONFIGS = {
     # The masked-LM heads of RoBERTa and ELECTRA use the exact GELU for every hidden_act.
     "Roberta": [
@@ -59,6 +63,12 @@ CONFIGS = {
         {**SHAPE, **WITHOUT_DROPOUT, "block_size": 2, "num_random_blocks": 1},
         {**SHAPE, **WITHOUT_DROPOUT, "block_size": 2, "num_random_blocks": 1, "num_attention_heads": 4},
         {**SHAPE, **WITHOUT_DROPOUT, "block_size": 1, "num_random_blocks": 2, "hidden_act": "relu"},
+    ],
+    "ModernBert": [
+        MODERN,
+        {**MODERN, "classifier_pooling": "mean", "layer_types": ["full_attention", "sliding_attention"] * 2},
+        {**MODERN, **BIASES, "local_attention": 6, "hidden_activation": "gelu_new", "classifier_activation": "relu"},
+        {**MODERN, "local_attention": 128, "num_attention_heads": 4, "tie_word_embeddings": False},
     ],
 }
 OPTIONS = {
