@@ -93,22 +93,13 @@ def exported(model, folder, **options):
     return tf.saved_model.load(model.export_for_serving(folder, **options)).signatures
 
 
-<<<<<<< HEAD
-SLOW = ("distilbert", "longformer", "big_bird")
-
-
-@pytest.fixture(params=["roberta", "albert", *(pytest.param(name, marks=pytest.mark.slow) for name in SLOW)])
-def family(request):
-    return request.param
-=======
 def with_families(short: str):
     """Runs a test with every family: with `short` in `make test`, with the others as slow tests."""
-    names = ["roberta", "albert", "distilbert"]
+    names = ["roberta", "albert", "distilbert", "longformer", "big_bird"]
     slow = pytest.mark.slow
     return pytest.mark.parametrize(
         "family", [name if name == short else pytest.param(name, marks=slow) for name in names]
     )
->>>>>>> main
 
 
 def test_a_pair_has_the_special_tokens_of_its_family():
