@@ -1,4 +1,4 @@
-"""The sides `ours` and, with --unpadded=1, `ours_unpadded`: `BertEncoder`, as `predict` and exports run it."""
+"""The sides `ours` and, with --unpadded=1, `ours_unpadded`: our encoder, as `predict` and exports run it."""
 
 import sys
 
@@ -6,7 +6,7 @@ import keras
 import tensorflow as tf
 
 from benchmarks.sides.answering import NAMES, Encoder, answer
-from keras_bert.models.encoder import BertEncoder
+from keras_bert.models.encoder_base import Encoder as OurEncoder
 
 
 class KerasBertEncoder(Encoder):
@@ -14,7 +14,7 @@ class KerasBertEncoder(Encoder):
         self.unpadded = unpadded
 
     def load(self, folder):
-        encoder = BertEncoder.from_pretrained(folder)
+        encoder = OurEncoder.from_pretrained(folder)
         encoder.unpadded = self.unpadded
         spec = {name: tf.TensorSpec((None, None), tf.int32) for name in NAMES}
         self.forward = tf.function(
