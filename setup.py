@@ -66,6 +66,11 @@ SERVING = [
 # The graphs of large indexes. They are given to FAISS array by array, in the layout of the version that was tried.
 SEARCH = ["faiss-cpu>=1.15.1,<1.16"]
 
+# The runtime of LiteRT exports. The range begins with the first version that was tried.
+LITERT = ["ai-edge-litert>=2.3,<3"]
+# Files from strangers are read in a process with limited memory, whose calls were tried from 21 on.
+PARQUET = ["pyarrow>=21,<27"]
+
 setup(
     name="keras-bert-pipeline",
     version=VERSION,
@@ -121,11 +126,15 @@ setup(
             "zstandard>=0.23,<1",
             "pyyaml>=6,<7",
             "ruff==0.17.5",  # formatting differs between versions
+            *PARQUET,
             *SEARCH,
             *SERVING,
+            *LITERT,
         ],
+        "parquet": PARQUET,
         "search": SEARCH,
         "serving": SERVING,
+        "litert": LITERT,
         "zstd": ["zstandard>=0.23,<1"],
         # Its own environment: it keeps protobuf, pyarrow, pillow and python-dateutil below the versions of the others.
         # 2.77 is the first that was tried; gs:// and Dataflow need apache-beam[gcp] too.

@@ -1,11 +1,12 @@
-"""Exports a model folder as a SavedModel for TensorFlow Serving: text in, answer out.
+"""Exports a model folder as a SavedModel for TensorFlow Serving: text in, answer out; or for LiteRT or ONNX Runtime.
 
-saved_models/README.md describes the answers of each kind of model.
+saved_models/README.md describes the answers of each kind of model, docs/runtimes.md the other formats.
 
 Examples:
   python -m run_scripts.export_model --model_dir=models/sentiment --output_dir=saved_models/sentiment
   python -m run_scripts.export_model --model_dir=all-MiniLM-L6-v2 --output_dir=saved_models/embeddings \
       --weights=int8
+  python -m run_scripts.export_model --model_dir=models/sentiment --output_dir=exports/sentiment --format=litert
 """
 
 from absl import flags
@@ -18,8 +19,13 @@ from keras_bert.program.errors import InputError
 def define_flags() -> None:
     flags.DEFINE_string("model_dir", None, "The model folder, or a checkpoint of any format.", required=True)
     flags.DEFINE_string(
-        "output_dir", None, "The folder of the versions 1, 2, ...; the new version gets the next number.", required=True
+        "output_dir",
+        None,
+        "The folder of the versions 1, 2, ...; the new version gets the next number. With --format=litert or onnx, a "
+        "new folder.",
+        required=True,
     )
+    flags.DEFINE_enum("format", "saved_model", ["saved_model", "litert", "onnx"], "For which runtime.")
     flags.DEFINE_enum(
         "model_class",
         None,
@@ -35,7 +41,12 @@ def define_flags() -> None:
         ["float32", "bfloat16"],
         "The dtype of the weights and the computation; bfloat16 halves the size.",
     )
-    flags.DEFINE_enum("weights", None, ["int8"], "Stores matrices with 8 bits: a quarter of the size.")
+    flags.DEFINE_enum(
+        "weights",
+        None,
+        ["float16", "int8"],
+        "Stores matrices with 8 bits: a quarter of the size; or, for LiteRT and ONNX, with 16.",
+    )
     flags.DEFINE_enum(
         "compute",
         None,
@@ -67,7 +78,8 @@ def main():
     from keras_bert.tf_serving.versions import check_version_place
 
     arguments = flags.FLAGS
-    (check_output_folder if arguments.hub_pair else check_version_place)(arguments.output_dir)
+    is_folder = arguments.hub_pair or arguments.format != "saved_model"
+    (check_output_folder if is_folder else check_version_place)(arguments.output_dir)
 
     from keras_bert.checkpoints.pretrained import from_pretrained
     from keras_bert.models.encoder_base import Encoder
@@ -83,7 +95,12 @@ def main():
         return
     precision = {name: getattr(arguments, name) for name in _PRECISION}
     version = export_for_serving(
-        model, arguments.output_dir, core_operations=arguments.core_operations, **precision, **options
+        model,
+        arguments.output_dir,
+        format=arguments.format,
+        core_operations=arguments.core_operations,
+        **precision,
+        **options,
     )
     print(f"{type(model).__name__} exported to {version}")
 
@@ -94,6 +111,7 @@ def _export_hub_pair(model, options: dict) -> None:
     arguments = flags.FLAGS
     seq_length = options.pop("max_seq_length", None)
     wrong = [name for name in (*_PRECISION, "core_operations") if getattr(arguments, name)]
+    wrong += ["format"] if arguments.format != "saved_model" else []
     wrong += list(options)
     if wrong:
         raise InputError(

@@ -12,7 +12,7 @@ class ScriptedMaskedLM:
     The rest of the probability is spread evenly over all tokens. `rows_seen` collects the rows of all calls.
     """
 
-    masked_lm_head = None
+    feature_names = ("masked_lm_positions",)
 
     def __init__(self, words, say, max_positions=16):
         self.vocabulary = Vocabulary(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *words])

@@ -75,11 +75,8 @@ def sentence_embeddings(
         vectors = sentence_embeddings(encoder, ["A cat sits on the mat.", "A kitten is on a rug."])
         vectors @ vectors.T  # similarities
     """
-    # Only now, because it takes seconds.
-    from keras_bert.models.sentence_encoder import SentenceEncoder
-
     prefix = ""
-    if isinstance(model, SentenceEncoder):
+    if hasattr(model, "prompt_for"):  # a `SentenceEncoder`, or one that was loaded from an export
         if pooling is not None:
             raise InputError(
                 f"A SentenceEncoder has its own pooling, {' + '.join(model.pooling)}. Received: pooling={pooling!r}. "
@@ -271,6 +268,8 @@ def _forward_function(model, key, choose: Callable) -> Callable:
 
     On TensorFlow it is compiled, and the model keeps it under `key`: repeated calls do not trace it again.
     """
+    if hasattr(model, "engine"):  # a loaded export
+        return lambda batch: choose(model.engine.run(batch), batch)
     # Only now, because these take seconds.
     from keras_bert.accelerate.backend import on_tensorflow
     from keras_bert.models.encoder_base import encoder_of

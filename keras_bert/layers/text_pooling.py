@@ -33,7 +33,8 @@ def pool_tokens(hidden, mask, poolings: Sequence[str]):
 
     Reference: sentence-transformers, `Pooling`.
     """
-    mask = ops.cast(mask > 0, hidden.dtype)[:, :, None]  # [B, S, 1]
+    # `expand_dims`, since LiteRT has no slices that add an axis to a tensor of unknown shape.
+    mask = ops.expand_dims(ops.cast(mask > 0, hidden.dtype), 2)  # [B, S, 1]
     pooled = [_POOL[name](hidden, mask) for name in sorted(poolings, key=list(_POOL).index)]
     return pooled[0] if len(pooled) == 1 else ops.concatenate(pooled, axis=-1)
 
@@ -43,12 +44,12 @@ def _maximum(hidden, mask):
 
 
 def _last(hidden, mask):
-    last = ops.cast(_count(mask), "int32")[:, :, None] - 1
+    last = ops.expand_dims(ops.cast(_count(mask), "int32"), 2) - 1
     return ops.take_along_axis(hidden, last, axis=1)[:, 0]
 
 
 def _position_weighted_mean(hidden, mask):
-    weights = mask * ops.cast(ops.arange(1, ops.shape(hidden)[1] + 1), hidden.dtype)[None, :, None]
+    weights = mask * ops.expand_dims(ops.cast(ops.arange(1, ops.shape(hidden)[1] + 1), hidden.dtype), 1)
     return ops.sum(hidden * weights, axis=1) / ops.maximum(ops.sum(weights, axis=1), 1)
 
 

@@ -113,7 +113,7 @@ class BertModel(keras.Model):
         return pretrained.from_pretrained(cls, path, **kwargs)
 
     def export_for_serving(self, path, **kwargs) -> str:
-        """Writes the next version of a SavedModel below `path` and returns its folder; see `serving/export.py`."""
+        """Writes a SavedModel, or a folder for LiteRT or ONNX, and returns its path; see `serving/export.py`."""
         from keras_bert.serving import export
 
         return export.export_for_serving(self, path, **kwargs)

@@ -1,7 +1,6 @@
 """`CrossEncoder`: a score for a query and a text that are read together, for ranking."""
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 
 from keras import ops
 
@@ -17,14 +16,6 @@ from keras_bert.models.losses import (
 from keras_bert.models.sequence_classifier import SequenceClassifier
 from keras_bert.program.errors import InputError
 from keras_bert.records import features
-
-
-class RankedText(NamedTuple):
-    """A text of a ranking: its number among the given texts from 0, the text, and its score."""
-
-    number: int
-    text: str
-    score: float
 
 
 @stored_class
@@ -81,8 +72,8 @@ class CrossEncoder(SequenceClassifier):
         scores = super().call(rows, training=training)
         return scores if len(shape) == 2 else ops.reshape(scores, (-1, shape[1]))
 
-    def rank(self, query: str, texts, top_k: int | None = None, batch_size: int = 32) -> list[RankedText]:
-        """Returns the texts with the highest scores for a query, the best first.
+    def rank(self, query: str, texts, top_k: int | None = None, batch_size: int = 32) -> list:
+        """Returns a `RankedText` for each of the texts with the highest scores for a query, the best first.
 
         Args:
             query: a string.

@@ -12,16 +12,13 @@ from keras_bert.models.class_names import stored_class
 from keras_bert.models.embedding_losses import EmbeddingLoss, InBatchNegatives, as_loss
 from keras_bert.models.encoders import make_encoder
 from keras_bert.models.losses import LossTerm
+from keras_bert.models.prompts import Prompts
 from keras_bert.program.errors import InputError
 from keras_bert.records import features
 
-# What a text is in a search -> the names of its prompt, the first that a model has.
-_MOST_PROMPTS = 100  # each is a signature of an export
-_ROLE_PROMPTS = {"query": ("query",), "document": ("document", "passage", "corpus")}
-
 
 @stored_class
-class SentenceEncoder(TaskModel):
+class SentenceEncoder(Prompts, TaskModel):
     """The encoder, a pooling of its token vectors, optional dense layers, and vectors of length 1.
 
         encoder = SentenceEncoder.from_pretrained("all-MiniLM-L6-v2")
@@ -127,24 +124,6 @@ class SentenceEncoder(TaskModel):
 
         return sentence_embeddings(self, texts, **options)
 
-    def prompt(self, name: str | None = None) -> str:
-        """Returns the text of a prompt; None selects the default prompt, and "" is no prompt.
-
-        Raises:
-            InputError: the model has no prompt of this name.
-        """
-        name = self.default_prompt if name is None else name
-        if not name:
-            return ""
-        if name not in self.prompts:
-            known = ", ".join(self.prompts) or "none"
-            raise InputError(f"The model has no prompt {name!r}. Its prompts are: {known}.")
-        return self.prompts[name]
-
-    def prompt_for(self, role: str) -> str | None:
-        """Returns the name of the prompt for texts in a role, "query" or "document"; None if the model has none."""
-        return next((name for name in _ROLE_PROMPTS[role] if name in self.prompts), None)
-
     def compile(self, optimizer, loss: EmbeddingLoss | str | None = None, **kwargs):
         """Configures training.
 
@@ -238,13 +217,7 @@ class SentenceEncoder(TaskModel):
             self.config.check_sequence_length(shape[-1])
 
     def _check_arguments(self) -> None:
-        if len(self.prompts) > _MOST_PROMPTS:
-            raise InputError(f"At most {_MOST_PROMPTS} prompts are possible. Received: {len(self.prompts)}")
-        for name, text in self.prompts.items():
-            if not isinstance(name, str) or not isinstance(text, str):
-                raise InputError(f"prompts must map names to texts. Received: {name!r}: {text!r:.100}")
-        if self.default_prompt is not None:
-            self.prompt(self.default_prompt)
+        self.check_prompts()
         longest = self.max_seq_length
         if longest is not None and (not isinstance(longest, int) or longest < 3):
             raise InputError(f"max_seq_length must be a whole number from 3. Received: {longest!r}")

@@ -14,5 +14,6 @@ masking.py            selects tokens to predict and replaces them
 masked_positions.py   selects single tokens, whole words or spans
 dynamic_masking.py    masks records while they are read
 segments.py           joins segments in the graph: [CLS] a [SEP] b [SEP]
+segment_rows.py       the same with NumPy
 token_rows.py         token rows without padding, grouped into batches
 """

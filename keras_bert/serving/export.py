@@ -24,6 +24,8 @@ from keras_bert.program.errors import InputError
 from keras_bert.serving.canonical_graph import make_canonical
 from keras_bert.serving.eight_bit_products import SERVING_VERSIONS, eight_bit_dense_layers
 from keras_bert.serving.eight_bit_weights import EightBitModel
+from keras_bert.serving.portable.folder import EXPORT_FILE, SAVED_MODEL, check_format, write_description, write_portable
+from keras_bert.serving.portable.portable_models import answer_settings, stored_class_name
 from keras_bert.serving.signatures.classification import classifier_signatures, cross_encoder_signatures
 from keras_bert.serving.signatures.embedding import embedding_signatures, sentence_signatures
 from keras_bert.serving.signatures.examples import of_examples
@@ -62,13 +64,17 @@ def export_for_serving(
     model,
     path: str | os.PathLike,
     *,
+    format: str = SAVED_MODEL,
     dtype: str | None = None,
     weights: str | None = None,
     compute: str | None = None,
     core_operations: bool = False,
     **options,
 ) -> str:
-    """Writes the next version of a SavedModel for TensorFlow Serving, and returns its folder.
+    """Writes the next version of a SavedModel, or a folder for LiteRT or ONNX Runtime, and returns its path.
+
+    `keras_bert.serving.load(path)` runs the exports of all formats. Those for LiteRT and ONNX Runtime are folders, see
+    `portable/folder.py`; they take tokens, and `load` has the tokenizer. The following is about SavedModels.
 
     The signatures are described in `keras_bert.serving.signatures`. The graph contains the tokenizer; `assets` contains
     its files and `bert_config.json` for people and clients. The same model gives the same bytes, except for
@@ -78,22 +84,27 @@ def export_for_serving(
     Args:
         model: a model of any task, or an `Encoder`. Its `vocabulary` must be set.
         path: the folder of the versions `1`, `2`, ...; it may be a model folder. The new version gets the next number.
-            It is written atomically.
+            It is written atomically. For other formats than SavedModels: a new or empty folder.
+        format: `saved_model`, `litert` or `onnx`.
         dtype: `float32`, or `bfloat16` for the weights and the computation: half the size, and faster if the processor
             supports it. By default the model's own dtypes. Outputs are always float32.
-        weights: `int8` stores matrices with 8 bits: about a quarter of the size. The computation is float32.
+        weights: `int8` stores matrices with 8 bits: about a quarter of the size. The computation is float32. LiteRT and
+            ONNX Runtime also multiply 8-bit integers, and take `float16` too.
         compute: `int8` stores matrices with 8 bits too, and multiplies 8-bit integers in the dense layers of the
             encoder. It needs TensorFlow Serving 2.20 or newer on x86, and is fast if the processor has VNNI or AMX; see
             `eight_bit_products`.
         core_operations: whether the graph uses core TensorFlow operations only. Then neither the export nor the server
             needs tensorflow-text. The answers are the same; texts are tokenised more slowly. Not for SentencePiece.
-        **options: fields of `SignatureOptions`.
+        **options: fields of `SignatureOptions`. LiteRT and ONNX exports take `max_seq_length`, `pooling` and
+            `normalize`; the others are arguments of `predict` there.
 
     Raises:
         InputError: the model has no vocabulary or cannot be exported, an option is unknown or out of range, `path` is a
             file or cannot be written to, or the disk is full.
     """
     require_tensorflow("Exporting for serving")
+    if format != SAVED_MODEL:
+        return _export_portable(model, path, format, dtype, weights, compute, core_operations, options)
     make_signatures = _check_model(model)
     _check_precision(dtype, weights, compute)
     options = _checked_options(model, options)
@@ -104,7 +115,7 @@ def export_for_serving(
         # With LoRA merged into the kernels, and with weights and computation in `dtype`.
         dtype = model.dtype_policy if dtype is None else dtype
         model = model_of(type(model), checkpoint_of(model), dtype=dtype, name=model.name)
-    unpadded = _unpadded(model)
+    unpadded, description = _unpadded(model), _description(model, weights, compute, options)
     if "int8" in (weights, compute):
         model = EightBitModel(model, eight_bit_dense_layers(model) if compute == "int8" else ())
     tokenizer = make_tokenizer(model.vocabulary, model.config.do_lower_case, core_operations)
@@ -114,10 +125,30 @@ def export_for_serving(
     }
     signatures["examples"] = of_examples(signatures["serving_default"])
     with unpadded, new_version(path) as version, tempfile.TemporaryDirectory() as assets:
+        write_description(assets, *description)
         tf.saved_model.save(_servable(model, tokenizer, assets), version.folder, signatures=signatures)
         make_canonical(version.folder, _METHOD_NAMES)
         require_servable(version.folder, SERVING_VERSIONS if compute == "int8" else DEFAULT_VERSIONS)
     return version.path
+
+
+def _export_portable(model, path, format: str, dtype, weights, compute, core_operations, options: dict) -> str:
+    check_format(format, weights)
+    if core_operations:
+        raise InputError(f"core_operations is for SavedModels. Received: format={format!r}. Leave one of them out.")
+    if dtype is not None or compute is not None:
+        raise InputError(
+            f"dtype and compute are for SavedModels. Received: format={format!r} with "
+            f"{f'dtype={dtype!r}' if dtype is not None else f'compute={compute!r}'}. Give weights='float16' or 'int8'."
+        )
+    known = ("max_seq_length", "pooling", "normalize")
+    unknown = [name for name in options if name not in known]
+    if unknown:
+        raise InputError(
+            f"Exports for {format} have no option {', '.join(unknown)}. Use one of: {', '.join(known)}; predict of the "
+            "loaded export takes pairs, top_k and prompts as the model does."
+        )
+    return write_portable(model, path, format, weights, **options)
 
 
 @contextlib.contextmanager
@@ -131,6 +162,20 @@ def _unpadded(model):
         yield
     finally:
         encoder.unpadded = before
+
+
+def _description(model, weights: str | None, compute: str | None, options: SignatureOptions) -> tuple:
+    """Returns the arguments of `write_description`: what `keras_bert.serving.load` must know of a SavedModel."""
+    settings = answer_settings(model)
+    if isinstance(model, (Encoder, SentenceEncoder)):
+        settings |= {} if options.normalize is None else {"normalize": options.normalize}
+        settings |= {} if options.prompt is None else {"default_prompt": options.prompt}
+    if isinstance(model, Encoder):
+        settings |= {"pooling": [options.pooling or "mean"], "embedding_size": model.config.hidden_size}
+    if isinstance(model, (MaskedLM, BertPretrainer)):
+        settings["top_k"] = options.top_k
+    name = stored_class_name(model)
+    return SAVED_MODEL, name, settings, options.max_seq_length, weights or compute or model.compute_dtype
 
 
 def make_tokenizer(vocabulary: TokenTable, do_lower_case: bool, core_operations: bool = False) -> GraphForm:
@@ -150,8 +195,9 @@ def _servable(model, tokenizer, asset_folder: str) -> tf.Module:
     servable.weights = model.stored if is_eight_bit else [weight.value for weight in model.weights]
     servable.tokenizer = tokenizer
     save_vocabulary(model.vocabulary, asset_folder)
-    paths = [os.path.join(asset_folder, name) for name in sorted(os.listdir(asset_folder))]
-    servable.vocabulary_files = [tf.saved_model.Asset(path) for path in paths]
+    names = sorted(name for name in os.listdir(asset_folder) if name != EXPORT_FILE)
+    servable.vocabulary_files = [tf.saved_model.Asset(os.path.join(asset_folder, name)) for name in names]
+    servable.description = tf.saved_model.Asset(os.path.join(asset_folder, EXPORT_FILE))
     config_file = os.path.join(asset_folder, "bert_config.json")
     model.config.save(config_file)
     servable.config_file = tf.saved_model.Asset(config_file)
@@ -178,7 +224,8 @@ def _check_precision(dtype: str | None, weights: str | None, compute: str | None
     if dtype not in (None, "float32", "bfloat16"):
         raise InputError(f"dtype must be float32 or bfloat16. Received: {dtype!r}")
     if weights not in (None, "int8"):
-        raise InputError(f"weights must be int8 or None. Received: {weights!r}")
+        advice = " Give dtype='bfloat16' for 16 bits." if weights == "float16" else ""
+        raise InputError(f"weights must be int8 or None. Received: {weights!r}.{advice}")
     if weights == "int8" and dtype == "bfloat16":
         raise InputError("weights=int8 computes in float32. Leave out dtype=bfloat16 or weights=int8.")
     if compute not in (None, "int8"):

@@ -96,7 +96,8 @@ class TextTask:
     """One task on texts, for one model. Each model class has its own task class.
 
     Args:
-        model: a task model that has a vocabulary.
+        model: a task model that has a vocabulary. Its attribute `tokenizer`, if it has one, is used instead of the
+            graph tokenizer: models that are loaded for prediction without TensorFlow bring a `PythonForm`.
 
     Attributes:
         name: the name of the task in run folders.
@@ -120,7 +121,9 @@ class TextTask:
                 "from_pretrained, or set model.vocabulary = load_vocabulary(path)."
             )
         self.model = model
-        self.tokenizer = shared_tokenizer(model.vocabulary, model.config.do_lower_case)
+        self.tokenizer = getattr(model, "tokenizer", None) or shared_tokenizer(
+            model.vocabulary, model.config.do_lower_case
+        )
 
     def examples(self, x, y=None, sample_weight=None) -> Any:
         """Converts the arguments of `fit` or `predict` to examples.

@@ -10,12 +10,10 @@ from typing import Any
 import numpy as np
 
 from keras_bert.program.errors import InputError
-from keras_bert.records.datasets import rows_dataset
 from keras_bert.records.token_rows import RowBatches
 from keras_bert.tasks.base import TextTask
 from keras_bert.tasks.held_out import first_held_out
 from keras_bert.tasks.prediction import Calls, predict_rows
-from keras_bert.tasks.recipe import compile_for_texts
 from keras_bert.tokenization.user_inputs import as_list, collect, holds_texts
 
 # Options that are passed on to `keras.Model.fit`.
@@ -90,6 +88,10 @@ def fit_texts(
     Raises:
         InputError: texts or labels are empty, missing or do not fit the model, or an option is unknown.
     """
+    # Only now, because these take seconds, and predictions of loaded exports do without them.
+    from keras_bert.records.datasets import rows_dataset
+    from keras_bert.tasks.recipe import compile_for_texts
+
     check_options(fit_texts, kwargs, FIT_OPTIONS)
     batch_size, task = batch_size_of(batch_size), text_task(model)
     examples, held_out = _examples(task, x, y, sample_weight), None
@@ -243,6 +245,8 @@ def _validation_dataset(task: TextTask, data, batch_size: int, max_seq_length: i
         raise InputError(
             f"validation_data must be (texts, labels) or (texts, labels, weights). Received: {len(parts)} parts"
         )
+    from keras_bert.records.datasets import rows_dataset
+
     encoded = task.encode(_examples(task, *parts), max_seq_length)
     if not encoded.rows.labels:
         raise InputError("There are no labels to validate on: give validation_data=(texts, labels).")

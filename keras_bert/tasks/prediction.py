@@ -3,11 +3,9 @@
 import sys
 from collections.abc import Mapping
 
-import keras
 import numpy as np
 from tqdm import tqdm
 
-from keras_bert.accelerate.backend import on_tensorflow
 from keras_bert.records.token_rows import RowBatches, TokenRows
 
 # A progress line appears if prediction takes longer than this.
@@ -26,8 +24,12 @@ class Calls:
     """
 
     def __init__(self, model, callbacks, kind: str):
-        self._list = keras.callbacks.CallbackList(callbacks, model=model) if callbacks else None
+        self._list = None
         self._kind = kind
+        if callbacks:
+            import keras  # only now: loaded exports predict without it
+
+            self._list = keras.callbacks.CallbackList(callbacks, model=model)
 
     def begin(self) -> None:
         self._call("begin")
@@ -50,7 +52,7 @@ def predict_rows(model, rows: TokenRows, batch_size: int = 32, verbose="auto", c
     """Runs a model over rows.
 
     Args:
-        model: a task model.
+        model: a task model; or a loaded export, whose `engine` is run instead of a Keras model.
         rows: N examples, T tokens in total.
         batch_size: examples per batch.
         verbose: 0 shows no progress; otherwise a progress line appears after 2 seconds.
@@ -63,7 +65,10 @@ def predict_rows(model, rows: TokenRows, batch_size: int = 32, verbose="auto", c
     model.warn_if_untrained()
     batches = RowBatches(rows, batch_size)
     calls = calls or Calls(model, None, "predict")
-    forward = forward_function(model, num_axes=3 if rows.rows_per_example > 1 else 2)
+    if hasattr(model, "engine"):
+        forward = model.engine.run
+    else:
+        forward = forward_function(model, num_axes=3 if rows.rows_per_example > 1 else 2)
     result = {}
     calls.begin()
     with tqdm(
@@ -91,6 +96,9 @@ def forward_function(model, num_axes: int | None = None):
 
     `num_axes` is the number of axes of the features, by default that of `model.feature_axes`.
     """
+    # Only now, because it takes seconds.
+    from keras_bert.accelerate.backend import on_tensorflow
+
     if not on_tensorflow():
         return lambda features: model.predict_on_batch(_padded(features, model.config.max_sequence_length))
     axes = [None] * (num_axes or len(model.feature_axes))

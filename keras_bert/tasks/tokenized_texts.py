@@ -5,6 +5,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from keras_bert.tokenization.token_lists import TokenLists
+
 # The number of texts that are tokenised at once: enough for the tokenizer's full speed.
 _BATCH = 512
 
@@ -40,7 +42,7 @@ def tokenize_texts(texts: Sequence[str], tokenizer) -> TokenizedTexts:
 
     Args:
         texts: N strings.
-        tokenizer: a `GraphForm`.
+        tokenizer: a `GraphForm` or a `PythonForm`.
 
     Example:
         tokenize_texts(["é the", ""], tokenizer)
@@ -49,10 +51,9 @@ def tokenize_texts(texts: Sequence[str], tokenizer) -> TokenizedTexts:
     parts = []
     for first in range(0, len(texts), _BATCH):
         data = [text.encode("utf-8") for text in texts[first : first + _BATCH]]
-        ids, starts, ends = tokenizer.tokenize_with_offsets(data)
-        lengths = ids.row_lengths().numpy()
+        (ids, lengths), starts, ends = map(TokenLists.of, tokenizer.tokenize_with_offsets(data))
         to_characters = _character_counter(data, lengths)
-        parts.append((ids.values.numpy(), to_characters(starts), to_characters(ends), lengths))
+        parts.append((ids, to_characters(starts.values), to_characters(ends.values), lengths))
     if not parts:
         empty = np.zeros(0, np.int32)
         return TokenizedTexts(empty, empty, empty, np.zeros(1, np.int64))
@@ -61,15 +62,15 @@ def tokenize_texts(texts: Sequence[str], tokenizer) -> TokenizedTexts:
 
 
 def _character_counter(data: list[bytes], num_tokens: np.ndarray):
-    """Returns a function from the byte offsets of all tokens (ragged) to character offsets, int32 (tokens,)."""
+    """Returns a function from the byte offsets of all tokens to their character offsets, int32 (tokens,) both."""
     all_bytes = np.frombuffer(b"".join(data), np.uint8)
     # In UTF-8 the bytes 10xxxxxx continue a character.
     characters_before = np.concatenate([[0], np.cumsum(all_bytes & 0xC0 != 0x80)])
     text_starts = np.concatenate([[0], np.cumsum([len(text) for text in data])])[:-1]
     text_of_token = np.repeat(text_starts, num_tokens)
 
-    def to_characters(offsets) -> np.ndarray:
-        found = characters_before[text_of_token + offsets.values.numpy()] - characters_before[text_of_token]
+    def to_characters(offsets: np.ndarray) -> np.ndarray:
+        found = characters_before[text_of_token + offsets] - characters_before[text_of_token]
         return found.astype(np.int32)
 
     return to_characters

@@ -1,6 +1,7 @@
 """Tokenizers: text -> token ids, in Python and in the TensorFlow graph.
 
 tokenizer.py               the interfaces of every kind, and special tokens by role
+token_lists.py             tokens of many texts as NumPy arrays, by tokenizers in Python
 vocabulary.py              vocab.txt
 wordpiece.py               Google's WordPiece in Python, with character offsets: the reference
 graph_wordpiece.py         the same in the TensorFlow graph, with byte offsets

@@ -179,6 +179,11 @@ class BytePairTokenizer(Tokenizer):
         text = self._prefixed(_as_str(text))
         return [number for word in split_words(text) for number in self._ids_of(word)]
 
+    def encode_word(self, word: str | bytes) -> list[int]:
+        """Returns the ids of the tokens of a word as inside a text, with a preceding space."""
+        word = _as_str(word)
+        return self.encode(word if word.startswith(" ") or not word else f" {word}")
+
     def tokenize_with_offsets(self, text: str | bytes) -> tuple[list[int], list[int], list[int]]:
         """Returns ids, starts and ends of equal length: token i came from `text[starts[i]:ends[i]]`."""
         source = _as_str(text)

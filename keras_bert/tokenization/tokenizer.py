@@ -125,6 +125,10 @@ class Tokenizer(TokenTable, abc.ABC):
     def encode(self, text: str | bytes) -> list[int]:
         """Returns the ids of the tokens of `text`, without special tokens around them."""
 
+    def encode_word(self, word: str | bytes) -> list[int]:
+        """Returns the ids of the tokens of a word as inside a text."""
+        return self.encode(word)
+
     @abc.abstractmethod
     def tokenize_with_offsets(self, text: str | bytes) -> tuple[list[int], list[int], list[int]]:
         """Returns ids, starts and ends of equal length: token i came from `text[starts[i]:ends[i]]`."""

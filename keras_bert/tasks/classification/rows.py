@@ -4,7 +4,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from keras_bert.records.segments import cut_windows, pack_segments
+from keras_bert.records.segment_rows import cut_overlapping, join_segments
+from keras_bert.tokenization.token_lists import TokenLists
 
 
 def encode_texts(
@@ -15,18 +16,15 @@ def encode_texts(
     Args:
         texts: N strings.
         second_texts: N strings, or None.
-        tokenizer: a `GraphForm`.
-        max_seq_length: longer rows are cut, see `pack_segments`.
+        tokenizer: a `GraphForm` or a `PythonForm`.
+        max_seq_length: longer rows are cut, see `join_segments`.
 
     Returns:
         dict of `input_ids`, `input_mask`, `segment_ids`, int32 (N, max_seq_length); and bool (N,), true for cut rows.
     """
     columns = [texts] if second_texts is None else [texts, second_texts]
-    segments = [tokenizer.tokenize(list(column)) for column in columns]
-    packed = pack_segments(segments, max_seq_length, tokenizer.vocabulary)
-    num_special = tokenizer.vocabulary.special_tokens.num_special(len(segments))
-    lengths = sum(segment.row_lengths().numpy() for segment in segments) + num_special
-    return {name: values.numpy() for name, values in packed.items()}, lengths > max_seq_length
+    segments = [TokenLists.of(tokenizer.tokenize(list(column))) for column in columns]
+    return join_segments(segments, max_seq_length, tokenizer.vocabulary)
 
 
 def encode_windows(
@@ -36,7 +34,7 @@ def encode_windows(
 
     Args:
         texts: N strings.
-        tokenizer: a `GraphForm`.
+        tokenizer: a `GraphForm` or a `PythonForm`.
         max_seq_length: the largest number of tokens in a row.
         stride: the number of tokens between the beginnings of two windows of a text.
 
@@ -44,6 +42,5 @@ def encode_windows(
         dict of `input_ids`, `input_mask`, `segment_ids`, int32 (V, max_seq_length); and int (V,), the text of each row.
     """
     room = max_seq_length - tokenizer.vocabulary.special_tokens.num_special(1)
-    windows, text = cut_windows(tokenizer.tokenize(list(texts)), room, stride)
-    packed = pack_segments([windows], max_seq_length, tokenizer.vocabulary)
-    return {name: values.numpy() for name, values in packed.items()}, text.numpy()
+    windows, text = cut_overlapping(TokenLists.of(tokenizer.tokenize(list(texts))), room, stride)
+    return join_segments([windows], max_seq_length, tokenizer.vocabulary)[0], text

@@ -5,7 +5,6 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from keras_bert.models.embedding_losses import DEFAULT_LOSSES, CosineRegression, InBatchNegatives, Matryoshka
 from keras_bert.program.atomic_output import atomic_file
 from keras_bert.program.errors import InputError
 from keras_bert.records import features
@@ -43,6 +42,9 @@ class EmbeddingTask(TextTask):
 
     def before_training(self, examples: SentenceExamples) -> None:
         """Chooses the loss, and checks that it can learn from the examples."""
+        # Only now, because it takes seconds, and predictions of loaded exports do without it.
+        from keras_bert.models.embedding_losses import DEFAULT_LOSSES, CosineRegression, InBatchNegatives, Matryoshka
+
         if examples.kind == TEXTS:
             raise InputError(
                 f"{examples.source}: there is nothing to learn from single texts. Give pairs (texts, second_texts), "
@@ -52,12 +54,13 @@ class EmbeddingTask(TextTask):
         self.model.set_loss_of_examples(examples.loss or DEFAULT_LOSSES[examples.kind])
         forget_traces(self.model)
         loss = self.model.embedding_loss
+        inner = loss.loss if isinstance(loss, Matryoshka) else loss
+        name = type(inner).__name__ if inner is loss else f"Matryoshka({type(inner).__name__})"
         if loss.learns_from != examples.kind or len(examples.columns) < loss.fewest_texts:
             raise InputError(
-                f"{examples.source}: {_name(loss)} learns from {loss.learns_from}, with {loss.fewest_texts} texts or "
+                f"{examples.source}: {name} learns from {loss.learns_from}, with {loss.fewest_texts} texts or "
                 f"more in an example. Received: {examples.kind}, with {len(examples.columns)}"
             )
-        inner = loss.loss if isinstance(loss, Matryoshka) else loss
         if isinstance(loss, Matryoshka) and max(loss.dimensions) > self.model.embedding_size:
             raise InputError(
                 f"Matryoshka dimensions must be at most {self.model.embedding_size}, the size of the vectors. "
@@ -185,7 +188,3 @@ def _numbers_of(columns: Sequence[Sequence]) -> np.ndarray:
     numbers: dict = {}
     rows = [[numbers.setdefault(value, len(numbers)) for value in row] for row in zip(*columns, strict=True)]
     return np.array(rows, np.int32)
-
-
-def _name(loss) -> str:
-    return f"Matryoshka({type(loss.loss).__name__})" if isinstance(loss, Matryoshka) else type(loss).__name__

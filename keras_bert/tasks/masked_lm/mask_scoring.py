@@ -20,7 +20,7 @@ Answer = TypeVar("Answer")
 
 def check_masked_lm(model) -> None:
     """Raises `InputError` unless a model has a masked-LM head and a vocabulary; warns when the head is untrained."""
-    if not hasattr(model, "masked_lm_head"):
+    if features.MASKED_LM_POSITIONS not in getattr(model, "feature_names", ()):
         raise InputError(
             f"A {type(model).__name__} has no masked-LM head, so it cannot guess tokens. Load the checkpoint as a "
             "MaskedLM."

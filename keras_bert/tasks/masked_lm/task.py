@@ -4,7 +4,6 @@ import sys
 from collections.abc import Iterator, Mapping
 
 import numpy as np
-import tensorflow as tf
 
 from keras_bert.program.errors import InputError
 from keras_bert.records import features
@@ -26,7 +25,7 @@ from keras_bert.tasks.held_out import first_held_out
 from keras_bert.tasks.masked_lm.mask_filling import FilledText, fill_masks
 from keras_bert.tasks.masked_lm.mask_scoring import check_masked_lm, log_softmax
 from keras_bert.tasks.prediction import Calls
-from keras_bert.tasks.recipe import compile_for_texts
+from keras_bert.tokenization.token_lists import TokenLists
 from keras_bert.tokenization.user_inputs import as_texts, collect
 
 
@@ -52,7 +51,7 @@ class MaskedLMTask(TextTask):
         rows: list[np.ndarray] = []
         num_cut = num_empty = 0
         for part in parts_of(len(examples)):
-            for ids in self.tokenizer.tokenize(examples[part]).to_list():
+            for ids in TokenLists.of(self.tokenizer.tokenize(examples[part])).to_list():
                 num_cut += len(ids) > room
                 num_empty += not ids
                 for start in range(0, len(ids), room):
@@ -150,6 +149,8 @@ def fit_texts(
     Raises:
         InputError: labels are given, a text is not a string, no text has a token, or an option is unknown.
     """
+    from keras_bert.tasks.recipe import compile_for_texts
+
     check_options(fit_texts, kwargs, FIT_OPTIONS)
     batch_size, task = batch_size_of(batch_size), text_task(model)
     texts, held_out = _texts(task, x, y), None
@@ -226,7 +227,10 @@ def _texts(task: MaskedLMTask, x, y=None) -> list[str]:
     return task.examples(x, y)
 
 
-def _dataset(task: MaskedLMTask, rows: TokenRows, batch_size: int, masking, seed: int, **order) -> tf.data.Dataset:
+def _dataset(task: MaskedLMTask, rows: TokenRows, batch_size: int, masking, seed: int, **order):
+    """Returns a `tf.data.Dataset` of masked batches."""
+    import tensorflow as tf
+
     example = next(task.batches(rows, 1, masking, seed))
     signature = {name: tf.TensorSpec([None, None], values.dtype) for name, values in example.items()}
     generate = tf.autograph.experimental.do_not_convert(lambda: task.batches(rows, batch_size, masking, seed, **order))

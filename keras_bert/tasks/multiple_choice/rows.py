@@ -15,7 +15,7 @@ def encode_choices(
     Args:
         prompts: N strings.
         choices: N lists of C strings each.
-        tokenizer: a `GraphForm`.
+        tokenizer: a `GraphForm` or a `PythonForm`.
 
     Returns:
         dict of `input_ids`, `input_mask`, `segment_ids`, int32 (N, C, max_seq_length); and bool (N,), true for examples

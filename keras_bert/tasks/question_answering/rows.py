@@ -181,7 +181,7 @@ def make_windows(questions: Sequence[str], contexts: Sequence[str], tokenizer, o
 
     Args:
         questions, contexts: Q strings each. A context that repeats is tokenised once.
-        tokenizer: a `GraphForm`.
+        tokenizer: a `GraphForm` or a `PythonForm`.
 
     Example, with windows of 8 tokens and doc_stride 2, a question of one token and a context a b c d e f:
         [CLS] q [SEP] a b c d [SEP]

@@ -2,10 +2,10 @@
 
 import os
 from collections.abc import Mapping
+from typing import NamedTuple
 
 import numpy as np
 
-from keras_bert.models.cross_encoder import RankedText
 from keras_bert.program.errors import InputError
 from keras_bert.records import features
 from keras_bert.tasks.base import Answered, Encoded, TextTask
@@ -18,6 +18,14 @@ from keras_bert.tasks.encoding import encode_in_parts
 from keras_bert.tasks.fitting import text_task
 from keras_bert.tasks.prediction import predict_rows
 from keras_bert.tasks.report_files import aligned, write_numbers, write_table, write_text
+
+
+class RankedText(NamedTuple):
+    """A text of a ranking: its number among the given texts from 0, the text, and its score."""
+
+    number: int
+    text: str
+    score: float
 
 
 class RankingTask(TextTask):

@@ -12,6 +12,7 @@ import numpy as np
 
 from keras_bert.records import features
 from keras_bert.tasks.tokenized_texts import take_ranges
+from keras_bert.tokenization.token_lists import TokenLists
 
 
 def encode_sentences(
@@ -33,7 +34,7 @@ def encode_sentences(
     Args:
         words: N lists of words.
         tags: N lists of label ids; None gives the first pieces the label 0, so that they can be found.
-        tokenizer: a `GraphForm`.
+        tokenizer: a `GraphForm` or a `PythonForm`.
         max_seq_length: tokens in a row, at least 3.
         first_sentence_id: the number of the first sentence.
         doc_stride: the largest number of pieces between the beginnings of two rows of a sentence, unless a single word
@@ -85,8 +86,8 @@ def encode_sentences(
 def _pieces_of_words(words: list[str], tokenizer, room: int) -> tuple[np.ndarray, np.ndarray, int]:
     """Returns the pieces of all words, int64 (pieces,), their splits by word, (words + 1,), and the number of words
     that became [UNK] because they have no pieces or too many."""
-    tokens = tokenizer.tokenize_words(words)
-    ids, lengths = tokens.values.numpy().astype(np.int64), tokens.row_lengths().numpy()
+    ids, lengths = TokenLists.of(tokenizer.tokenize_words(words))
+    ids = ids.astype(np.int64)
     is_replaced = (lengths == 0) | (lengths > room)
     if not is_replaced.any():
         return ids, np.concatenate([[0], np.cumsum(lengths)]), 0

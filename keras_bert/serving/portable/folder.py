@@ -1,0 +1,250 @@
+"""Writes and reads the folders of portable exports, and the same description among the assets of SavedModels.
+
+    model.tflite or model.onnx   the network: features in, outputs of the model out
+    export.json                  format, class of the model, its settings, names of the features, versions
+    bert_config.json             the shape of the model, and whether texts are lower-cased
+    vocab.txt, ...               the files of the tokenizer
+    tokenizer_vectors.json       texts with their ids, for tests of the tokenizer in another language
+
+A folder that is read may come from a stranger: sizes are bounded, and links out of the folder are not followed.
+"""
+
+import dataclasses
+import importlib
+import json
+import os
+from collections.abc import Mapping
+from typing import Any
+
+import keras_bert
+from keras_bert.checkpoints.config_and_vocabulary import read_config_and_vocabulary
+from keras_bert.program.atomic_output import atomic_folder, check_output_folder
+from keras_bert.program.errors import InputError
+from keras_bert.program.json_files import checked, member, read_json_object
+from keras_bert.tokenization.kinds import python_tokenizer, save_vocabulary
+from keras_bert.tokenization.tokenizer import TokenTable
+
+EXPORT_FILE, CONFIG_FILE, VECTORS_FILE = "export.json", "bert_config.json", "tokenizer_vectors.json"
+# The format of exports for TensorFlow Serving, which have `export.json` among their assets.
+SAVED_MODEL = "saved_model"
+_VERSION = 1
+# FlatBuffers and protocol buffers hold at most 2 GiB.
+_MOST_MODEL_BYTES = 1 << 31
+_PORTABLE = "keras_bert.serving.portable"
+
+
+@dataclasses.dataclass(frozen=True)
+class Format:
+    """A file format of networks, whose runtime is the extra of `pip install` with its name.
+
+    Attributes:
+        file: the name of the file in a folder.
+        weights: the values of `weights` beside None (float32).
+        writer: module and function `(model, path, weights=None)` that writes the file.
+        engine: module and class `(path, num_threads=None)` that runs it.
+    """
+
+    file: str
+    weights: tuple[str, ...]
+    writer: tuple[str, str]
+    engine: tuple[str, str]
+
+
+FORMATS = {
+    "litert": Format(
+        file="model.tflite",
+        weights=("float16", "int8"),
+        writer=(f"{_PORTABLE}.litert_model", "write_litert"),
+        engine=(f"{_PORTABLE}.litert_engine", "LiteRTEngine"),
+    ),
+    "onnx": Format(
+        file="model.onnx",
+        weights=("float16", "int8"),
+        writer=(f"{_PORTABLE}.onnx_model", "write_onnx"),
+        engine=(f"{_PORTABLE}.onnx_engine", "OnnxEngine"),
+    ),
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class PortableFolder:
+    """The content of a folder.
+
+    Attributes:
+        path: the folder; of a SavedModel, its assets.
+        format: a key of `FORMATS`, or "saved_model".
+        model: the class of the model, such as "SequenceClassifier".
+        settings: its constructor arguments, such as `labels`.
+        max_seq_length: longer texts are cut to this many tokens.
+        weights: "float32", "float16" or "int8".
+        config: the `BertConfig`.
+        vocabulary: the tokens.
+    """
+
+    path: str
+    format: str
+    model: str
+    settings: Mapping[str, Any]
+    max_seq_length: int
+    weights: str
+    config: Any
+    vocabulary: TokenTable
+
+
+def write_portable(
+    model,
+    path: str | os.PathLike,
+    format: str,
+    weights: str | None = None,
+    *,
+    max_seq_length: int | None = None,
+    pooling: str | None = None,
+    normalize: bool | None = None,
+) -> str:
+    """Writes a model as a folder for another runtime, atomically, and returns the folder.
+
+    Args:
+        model: a model of any task, or a `BertEncoder`, with a vocabulary.
+        path: a new or empty folder.
+        format: "litert" or "onnx".
+        weights: None for float32; "float16", half the size, or "int8", a quarter: matrices have 8 bits, and dense
+            layers multiply 8-bit integers.
+        max_seq_length: longer texts are cut to this many tokens; by default that of the model, or all its positions.
+        pooling, normalize: for encoders, see `SignatureOptions`.
+
+    Raises:
+        InputError: the format cannot hold the model, an option is unknown or out of range, a package is missing, or
+            the folder is not empty or cannot be written.
+    """
+    check_format(format, weights)
+    check_output_folder(path)
+    # Only now: reading a folder needs neither TensorFlow nor Keras.
+    from keras_bert.serving.portable.portable_models import answer_settings, padded, portable_model, stored_class_name
+    from keras_bert.serving.portable.tokenizer_vectors import tokenizer_vectors
+
+    write = _imported(*FORMATS[format].writer)
+    model = portable_model(model, pooling, normalize)
+    longest = max_seq_length or getattr(model, "max_seq_length", None) or model.config.max_sequence_length
+    model.config.check_sequence_length(longest)
+    tokenizer = python_tokenizer(model.vocabulary, model.config.do_lower_case)
+    with atomic_folder(path) as folder:
+        with padded(model):
+            write(model, os.path.join(folder, FORMATS[format].file), weights)
+        write_description(folder, format, stored_class_name(model), answer_settings(model), longest, weights)
+        model.config.save(os.path.join(folder, CONFIG_FILE))
+        save_vocabulary(model.vocabulary, folder)
+        _write_json(os.path.join(folder, VECTORS_FILE), tokenizer_vectors(tokenizer))
+    return os.fspath(path)
+
+
+def write_description(
+    folder: str, format: str, model: str, settings: Mapping, max_seq_length: int, weights: str | None
+) -> None:
+    """Writes `export.json` into an existing folder. The arguments are the attributes of `PortableFolder`."""
+    description = {
+        "format": format,
+        "version": _VERSION,
+        "model": model,
+        "settings": dict(settings),
+        "max_seq_length": max_seq_length,
+        "weights": weights or "float32",
+        "keras_bert": keras_bert.__version__,
+    }
+    _write_json(os.path.join(folder, EXPORT_FILE), description)
+
+
+def check_format(format: str, weights: str | None = None) -> None:
+    """Raises `InputError` if there is no such format, or if it has no such weights."""
+    if format not in FORMATS:
+        raise InputError(f"format must be {SAVED_MODEL}, {' or '.join(FORMATS)}. Received: {format!r}")
+    if weights not in (None, *FORMATS[format].weights):
+        raise InputError(
+            f"weights of the format {format} must be {', '.join(FORMATS[format].weights)} or None (float32). "
+            f"Received: {weights!r}"
+        )
+
+
+def read_portable(path: str | os.PathLike) -> PortableFolder:
+    """Reads a folder that `write_portable` wrote, or the assets of a SavedModel. The network itself is not read.
+
+    Raises:
+        InputError: a file is missing, damaged, too large or a link out of the folder, or the format is unknown.
+    """
+    path = os.fspath(path)
+    export_file = os.path.join(path, EXPORT_FILE)
+    if not os.path.isfile(export_file):
+        raise InputError(f"{path} has no {EXPORT_FILE}, so it is no export of export_model --format=litert or onnx.")
+    _check_links(path)
+    values = read_json_object(export_file)
+    format = member(values, "format", str, export_file)
+    known = (*FORMATS, SAVED_MODEL)
+    if format not in known:
+        raise InputError(f"{export_file}: unknown format {format!r:.50}. This version reads: {', '.join(known)}")
+    version = member(values, "version", int, export_file, 0)
+    if version != _VERSION:
+        raise InputError(
+            f"{export_file}: version {version} of the format. This version of keras_bert reads {_VERSION}. Export the "
+            "model again, or update keras_bert."
+        )
+    config, vocabulary = read_config_and_vocabulary(path)
+    longest = checked(values.get("max_seq_length"), int, "max_seq_length", export_file)
+    if not 3 <= longest <= config.max_sequence_length:
+        raise InputError(
+            f"{export_file}: max_seq_length must be between 3 and the model's {config.max_sequence_length} positions. "
+            f"Received: {longest}"
+        )
+    return PortableFolder(
+        path,
+        format,
+        checked(values.get("model"), str, "model", export_file),
+        checked(values.get("settings"), dict, "settings", export_file),
+        longest,
+        member(values, "weights", str, export_file, "float32"),
+        config,
+        vocabulary,
+    )
+
+
+def open_engine(folder: PortableFolder, num_threads: int | None = None):
+    """Returns the engine that runs the network of a folder.
+
+    Raises:
+        InputError: the network is missing, too large or damaged, or its runtime is not installed.
+    """
+    format = FORMATS[folder.format]
+    model_file = os.path.join(folder.path, format.file)
+    _check_model_file(model_file)
+    return _imported(*format.engine)(model_file, num_threads)
+
+
+def missing_package(format: str, error: ImportError) -> InputError:
+    """Returns the error that says how to install the runtime of a format."""
+    return InputError(
+        f"The format {format} needs a package that is not installed ({error}). Install it: pip install "
+        f"'keras-bert-pipeline[{format}]'"
+    )
+
+
+def _imported(module: str, name: str):
+    return getattr(importlib.import_module(module), name)
+
+
+def _write_json(path: str, values: Mapping) -> None:
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(json.dumps(values, ensure_ascii=False, indent=1) + "\n")
+
+
+def _check_links(path: str) -> None:
+    """Raises `InputError` if a file of the folder is a link that leads out of it."""
+    root = os.path.realpath(path)
+    for name in os.listdir(path):
+        target = os.path.realpath(os.path.join(path, name))
+        if os.path.commonpath([root, target]) != root:
+            raise InputError(f"{os.path.join(path, name)} is a link out of the folder. Copy the file into the folder.")
+
+
+def _check_model_file(path: str) -> None:
+    if not os.path.isfile(path):
+        raise InputError(f"There is no {path}. Copy the whole folder of the export.")
+    if os.path.getsize(path) > _MOST_MODEL_BYTES:
+        raise InputError(f"{path} has more than {_MOST_MODEL_BYTES:,} bytes, more than its format can hold.")

@@ -1,0 +1,96 @@
+"""Questions for loaded exports. Imports neither TensorFlow nor Keras, and as a program shows that answers need neither.
+
+python tests/portable_answers.py reads pickled pairs (name of a model, folder of its export) and writes pickled answers,
+or the text of an error.
+"""
+
+import pickle
+import sys
+import traceback
+
+TEXTS = [
+    "The council of the city voted on Tuesday, 7 to 2.",
+    "Größe\tñandú\u00a0Ångström e\u0301te\u0301 ﬁnd",
+    "中文和 English 混在一起。 Москва и мир, العربية",
+    "\u200bzero\u0000width 👩‍🚀 http://example.org/?q=1#x",
+    "fox " * 100,
+    "x" * 300,
+    "the",
+]
+SECOND_TEXTS = ["and the fox", "is it?", "中", "ok", "a " * 60, "fox", "walking"]
+QUESTIONS = ["who is it ?", "what of the fox ?", "и ?"]
+CONTEXTS = ["the fox is it " * 20, "中文和 English 混在一起, of the fox.", "Größe é fox"]
+CHOICES = [["a", "the fox", "中文"], ["of", "fox " * 60, "?"], ["a", "b", "c"]]
+WORDS = [["the", "fox"], ["é", "中", "x" * 60]]
+
+
+def _masked(model) -> list:
+    from keras_bert import fill_masks
+
+    mask = model.vocabulary.special_tokens.mask
+    texts = [f"the {mask} fox {mask}.", mask, f"a {mask} " + "the fox " * 3]
+    return [fill_masks(model, texts, top_k=3), fill_masks(model, texts, joint=True)]
+
+
+def _ranked(model) -> list:
+    lists = model.predict((["the fox"] * 2, ["a", "b c"], ["fox", "中"]))
+    return [model.predict((TEXTS, SECOND_TEXTS)), lists, model.rank("the fox", TEXTS, top_k=3)]
+
+
+def _vectors_with_prompt(model) -> list:
+    return [model.encode(TEXTS), model.encode(["a", "b"], prompt="query"), model.predict((TEXTS, SECOND_TEXTS))]
+
+
+def _vectors_of_encoder(model):
+    from keras_bert import sentence_embeddings
+
+    options = {} if hasattr(model, "encode") and hasattr(model, "prompts") else {"pooling": "max", "normalize": False}
+    return sentence_embeddings(model, TEXTS, **options)
+
+
+# Name of a model in portable_models.py -> function of that model, loaded or not, that returns its answers.
+ANSWERS = {
+    "classifier": lambda model: model.predict(TEXTS),
+    "pairs": lambda model: model.predict((TEXTS, SECOND_TEXTS)),
+    "several labels": lambda model: model.predict(TEXTS),
+    "regression": lambda model: model.predict(TEXTS),
+    "windows": lambda model: model.predict(TEXTS, max_seq_length=20),
+    "few-shot classifier": lambda model: model.predict(TEXTS),
+    "cross-encoder": _ranked,
+    "tagger": lambda model: [model.predict(TEXTS), model.predict(WORDS)],
+    "span": lambda model: model.predict((QUESTIONS, CONTEXTS)),
+    "choice": lambda model: model.predict((QUESTIONS, CHOICES)),
+    "masked words": _masked,
+    "pretrainer": _masked,
+    "sentence encoder": _vectors_with_prompt,
+    "all poolings": lambda model: model.encode(TEXTS),
+    "first token": lambda model: model.encode(TEXTS),
+    "encoder": _vectors_of_encoder,
+}
+
+
+class _Blocked:
+    """Makes the import of TensorFlow and Keras fail."""
+
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in ("tensorflow", "tensorflow_text", "keras"):
+            raise ImportError(f"{name} must not be imported")
+
+
+def main() -> None:
+    sys.meta_path.insert(0, _Blocked())
+    from keras_bert.serving import load
+
+    output, sys.stdout = sys.stdout.buffer, sys.stderr  # ranking prints notes
+    while True:
+        name, folder = pickle.load(sys.stdin.buffer)
+        try:
+            answers = ANSWERS[name](load(folder, num_threads=1))
+        except Exception:
+            answers = traceback.format_exc()
+        pickle.dump(answers, output)
+        output.flush()
+
+
+if __name__ == "__main__":
+    main()

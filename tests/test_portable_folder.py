@@ -1,0 +1,299 @@
+"""The folders of portable exports: their files, sizes and operations, and bad input."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from ai_edge_litert import schema_py_generated as schema
+from portable_answers import TEXTS
+from portable_models import make_model
+
+from keras_bert import BertConfig, InputError, SequenceClassifier, load_vocabulary
+from keras_bert.models.replaced_token_detector import ReplacedTokenDetector
+from keras_bert.serving import load
+from keras_bert.serving.portable.checked_engine import CheckedEngine
+from keras_bert.serving.portable.folder import read_portable, write_portable
+from keras_bert.tokenization.kinds import python_tokenizer
+from keras_bert.tokenization.vocabulary import Vocabulary
+from run_scripts import export_model
+
+
+@pytest.fixture(scope="module")
+def exported(tmp_path_factory):
+    """The folder of an exported classifier. Tests that change it copy it."""
+    return make_model("classifier").export_for_serving(tmp_path_factory.mktemp("export") / "single", format="litert")
+
+
+@pytest.fixture
+def copied(exported, tmp_path):
+    return shutil.copytree(exported, tmp_path / "copy")
+
+
+def operations(path) -> set[str]:
+    """The names of the built-in operations of a LiteRT file; a custom operation is named CUSTOM."""
+    with open(path, "rb") as file:
+        model = schema.Model.GetRootAs(file.read(), 0)
+    names = {value: name for name, value in vars(schema.BuiltinOperator).items() if isinstance(value, int)}
+    return {names[model.OperatorCodes(number).BuiltinCode()] for number in range(model.OperatorCodesLength())}
+
+
+def test_a_folder_has_the_files_that_the_page_lists(exported):
+    names = ["bert_config.json", "export.json", "model.tflite", "tokenizer_vectors.json", "vocab.txt"]
+    assert sorted(os.listdir(exported)) == names
+    folder = read_portable(exported)
+    assert (folder.format, folder.model, folder.weights) == ("litert", "SequenceClassifier", "float32")
+    assert folder.settings == {"labels": ["animal", "none", "größer"]}
+    assert folder.max_seq_length == 48
+
+
+def test_a_litert_file_has_built_in_operations_only(exported):
+    found = operations(os.path.join(exported, "model.tflite"))
+    assert {"FULLY_CONNECTED", "SOFTMAX", "GELU", "BATCH_MATMUL"} <= found
+    assert "CUSTOM" not in found
+
+
+def test_the_test_vectors_are_those_of_the_tokenizer(exported):
+    with open(os.path.join(exported, "tokenizer_vectors.json"), encoding="utf-8") as file:
+        vectors = json.load(file)
+    graph = python_tokenizer(load_vocabulary(exported), do_lower_case=True).graph()
+    assert len(vectors["texts"]) > 20
+    ids = graph.tokenize([vector["text"] for vector in vectors["texts"]])
+    assert [vector["ids"] for vector in vectors["texts"]] == ids.to_list()
+    for vector in vectors["texts"]:
+        assert len(vector["starts"]) == len(vector["ends"]) == len(vector["ids"])
+        assert all(
+            0 <= start <= end <= len(vector["text"])
+            for start, end in zip(vector["starts"], vector["ends"], strict=True)
+        )
+    single, _, pair, _ = vectors["rows"]
+    assert [len(single[name]) for name in ("input_ids", "input_mask", "segment_ids")] == [12, 12, 12]
+    assert single["input_ids"][0] == vectors["special_tokens"]["cls"]
+    assert (max(single["segment_ids"]), max(pair["segment_ids"])) == (0, 1)
+
+
+@pytest.fixture(scope="module")
+def weights(tmp_path_factory):
+    """Folders of a model large enough for 8 bits, by weights."""
+    config = BertConfig(
+        vocab_size=2000, hidden_size=128, num_hidden_layers=2, num_attention_heads=2, intermediate_size=512
+    )
+    model = SequenceClassifier(config, ["a", "b"])
+    model.vocabulary = Vocabulary(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *(f"w{n}" for n in range(1995))])
+    folder = tmp_path_factory.mktemp("weights")
+    kinds = {None: "float32", "float16": "float16", "int8": "int8"}
+    return model, {name: write_portable(model, folder / name, "litert", kind) for kind, name in kinds.items()}
+
+
+def test_smaller_weights_make_smaller_files_and_nearly_equal_answers(weights):
+    model, folders = weights
+    sizes = {name: os.path.getsize(os.path.join(folder, "model.tflite")) for name, folder in folders.items()}
+    assert sizes["float16"] < 0.55 * sizes["float32"]
+    assert sizes["int8"] < 0.3 * sizes["float32"]
+    texts = [" ".join(f"w{n}" for n in range(first, first + 20)) for first in range(0, 200, 20)]
+    expected = [answer.probability for answer in model.predict(texts)]
+    for name, tolerance in {"float32": 1e-5, "float16": 1e-3, "int8": 1e-2}.items():
+        found = [answer.probability for answer in load(folders[name]).predict(texts)]
+        np.testing.assert_allclose(found, expected, atol=tolerance)
+
+
+def test_8_bit_products_are_in_the_file(weights):
+    _, folders = weights
+    with open(os.path.join(folders["int8"], "model.tflite"), "rb") as file:
+        model = schema.ModelT.InitFromPackedBuf(file.read(), 0)
+    tensors = model.subgraphs[0].tensors
+    is_dense = [code.builtinCode == schema.BuiltinOperator.FULLY_CONNECTED for code in model.operatorCodes]
+    dense = [operator for operator in model.subgraphs[0].operators if is_dense[operator.opcodeIndex]]
+    kinds = [tensors[operator.inputs[1]].type for operator in dense]
+    assert kinds.count(schema.TensorType.INT8) >= 2 * 6
+
+
+def test_the_command_exports_for_litert(tmp_path, run_here):
+    make_model("classifier").save_pretrained(tmp_path / "model")
+    arguments = ["--model_dir", tmp_path / "model", "--output_dir", tmp_path / "out", "--format=litert"]
+    code, shown = run_here(export_model, *arguments, "--max_seq_length=20")
+    assert (code, shown.out.splitlines()[-1]) == (0, f"SequenceClassifier exported to {tmp_path / 'out'}")
+    assert load(tmp_path / "out").max_seq_length == 20
+    code, shown = run_here(export_model, *arguments)
+    assert code == 1
+    assert "out is not empty. Remove it or give another name." in shown.err
+
+
+def test_threads_share_an_engine(exported):
+    from concurrent.futures import ThreadPoolExecutor
+
+    model = load(exported, num_threads=1)
+    with ThreadPoolExecutor(4) as pool:
+        answers = list(pool.map(lambda text: model.predict([text])[0].probability, TEXTS * 3))
+    expected = [model.predict([text])[0].probability for text in TEXTS]
+    np.testing.assert_allclose(answers, expected * 3, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"format": "coreml"}, "format must be saved_model, litert or onnx. Received: 'coreml'"),
+        (
+            {"weights": "int4"},
+            r"weights of the format litert must be float16, int8 or None \(float32\). Received: 'int4'",
+        ),
+        (
+            {"dtype": "bfloat16"},
+            "dtype and compute are for SavedModels. Received: format='litert' with dtype='bfloat16'",
+        ),
+        ({"core_operations": True}, "core_operations is for SavedModels. Received: format='litert'"),
+        ({"compute": "int8"}, "Give weights='float16' or 'int8'"),
+        ({"top_k": 3}, "Exports for litert have no option top_k. Use one of: max_seq_length, pooling, normalize"),
+        ({"pooling": "mean"}, "pooling is for a BertEncoder only. Received: SequenceClassifier"),
+        ({"normalize": True}, "normalize is for encoders only. Received: SequenceClassifier"),
+        ({"max_seq_length": 49}, "A sequence length of 49 is more than this model's 48 positions"),
+    ],
+)
+def test_bad_options_are_named(tmp_path, options, message):
+    with pytest.raises(InputError, match=message):
+        make_model("classifier").export_for_serving(tmp_path / "out", **{"format": "litert", **options})
+    assert not os.path.exists(tmp_path / "out")
+
+
+def test_a_model_that_no_format_holds_is_named(tmp_path):
+    config = make_model("classifier").config
+    detector = ReplacedTokenDetector(config)
+    detector.vocabulary = make_model("classifier").vocabulary
+    with pytest.raises(InputError, match="Only these models can be exported: .* Received: ReplacedTokenDetector"):
+        write_portable(detector, tmp_path / "out", "litert")
+    with pytest.raises(InputError, match="The model has no vocabulary, so its export could not take texts"):
+        write_portable(SequenceClassifier(config, ["a", "b"]), tmp_path / "out", "litert")
+
+
+def test_an_operation_that_the_converter_lacks_is_named(tmp_path):
+    import tensorflow as tf
+
+    class Unusual(SequenceClassifier):
+        def call(self, inputs, training=False):
+            return tf.math.erfinv(0.1 * super().call(inputs, training=training))
+
+    model = Unusual(make_model("classifier").config, ["a", "b"])
+    model.vocabulary = make_model("classifier").vocabulary
+    with pytest.raises(InputError, match="LiteRT cannot hold this Unusual: it has no operation 'tf.Erfinv'"):
+        write_portable(model, tmp_path / "out", "litert")
+    assert not os.path.exists(tmp_path / "out")
+
+
+def changed(folder, **values) -> None:
+    path = os.path.join(folder, "export.json")
+    with open(path, encoding="utf-8") as file:
+        content = json.load(file)
+    with open(path, "w", encoding="utf-8") as file:
+        json.dump(content | values, file)
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        (
+            {"format": "openvino"},
+            "export.json: unknown format 'openvino'. This version reads: litert, onnx, saved_model",
+        ),
+        ({"version": 9}, "export.json: version 9 of the format. This version of keras_bert reads 1"),
+        (
+            {"model": "BertEncoder2"},
+            "export.json: unknown model 'BertEncoder2'. This version loads: SequenceClassifier",
+        ),
+        ({"max_seq_length": 4096}, "max_seq_length must be between 3 and the model's 48 positions. Received: 4096"),
+        ({"max_seq_length": "long"}, "max_seq_length must be a whole number. Received: 'long'"),
+        ({"settings": {"labels": ["a", "a"]}}, r"the setting labels is not valid. Received: \['a', 'a'\]"),
+        (
+            {"settings": {"labels": ["a", "b", "c"], "doc_stride": 0}},
+            "the setting doc_stride is not valid. Received: 0",
+        ),
+        ({"settings": {"problem_type": []}}, "the setting problem_type is not valid"),
+        ({"settings": None}, "settings must be an object. Received: None"),
+    ],
+)
+def test_a_crafted_description_is_refused(copied, values, message):
+    changed(copied, **values)
+    with pytest.raises(InputError, match=message):
+        load(copied)
+
+
+def test_damaged_folders_are_refused(copied, tmp_path):
+    with pytest.raises(InputError, match="There is no folder .*nothing. Give the folder of an export"):
+        load(tmp_path / "nothing")
+    with pytest.raises(InputError, match="num_threads must be a whole number from 1, or None. Received: 0"):
+        load(copied, num_threads=0)
+    network = copied / "model.tflite"
+    content = network.read_bytes()
+    network.write_bytes(content[:1000])
+    with pytest.raises(InputError, match="model.tflite is damaged or of another kind"):
+        load(copied)
+    network.write_bytes(b"something else")
+    with pytest.raises(InputError, match="is no LiteRT file: it does not have the mark TFL3"):
+        load(copied)
+    network.unlink()
+    with pytest.raises(InputError, match="There is no .*model.tflite. Copy the whole folder of the export."):
+        load(copied)
+    (tmp_path / "elsewhere").write_bytes(content)
+    network.symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(InputError, match="model.tflite is a link out of the folder"):
+        load(copied)
+
+
+def test_answers_that_do_not_fit_the_labels_are_refused(copied):
+    changed(copied, settings={"labels": ["a", "b"]})
+    with pytest.raises(InputError, match="The network returns 3 numbers, but export.json has 2 labels"):
+        load(copied).predict(["the fox"])
+
+
+class _Echo:
+    feature_names = ("input_ids", "input_mask", "segment_ids")
+
+    def run(self, features):
+        return np.float32(features["input_ids"])
+
+
+def rows(ids):
+    ids = np.array(ids)
+    return {"input_ids": ids, "input_mask": np.ones_like(ids), "segment_ids": np.zeros_like(ids)}
+
+
+@pytest.mark.parametrize(
+    ("features", "message"),
+    [
+        (rows([[2, 100, 3]]), "input_ids must be from 0 to 99, since the vocabulary has 100 tokens. Received: 100"),
+        (rows([[2, -1, 3]]), "input_ids must be from 0 to 99.* Received: -1. Use the tokenizer of the model"),
+        (rows([[1] * 17]), "A sequence length of 17 is more than this model's 16 positions"),
+        (
+            rows([[1]]) | {"segment_ids": np.array([[2]])},
+            "segment_ids must be from 0 to 1, since the model has 2 segments",
+        ),
+        (
+            rows([[1]]) | {"input_mask": np.ones((1, 2))},
+            "must be arrays of one shape, 2 axes or more. Received: .*mask",
+        ),
+        (rows([1]), "must be arrays of one shape, 2 axes or more"),
+        ({"input_ids": np.array([[1]])}, "The model takes .* Missing: input_mask, segment_ids. Received: input_ids"),
+    ],
+)
+def test_features_that_a_runtime_would_read_beyond_its_tables_with_are_refused(features, message):
+    config = BertConfig.from_size("tiny", vocab_size=100, max_position_embeddings=16)
+    with pytest.raises(InputError, match=message):
+        CheckedEngine(_Echo(), config).run(features)
+
+
+def test_leading_axes_are_restored():
+    config = BertConfig.from_size("tiny", vocab_size=100)
+    ids = np.arange(24).reshape(2, 3, 4)
+    np.testing.assert_array_equal(CheckedEngine(_Echo(), config).run(rows(ids)), ids)
+
+
+def test_a_missing_runtime_is_named(exported):
+    program = (
+        "import sys; sys.modules['ai_edge_litert'] = None\n"
+        "from keras_bert.serving import load\n"
+        f"load({os.fspath(exported)!r})"
+    )
+    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert "Install it: pip install 'keras-bert-pipeline[litert]'" in result.stderr.splitlines()[-1]
