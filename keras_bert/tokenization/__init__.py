@@ -12,6 +12,8 @@ core_wordpiece.py          the same tokenizer by core TensorFlow operations alon
 trie_pieces.py             cuts its words into pieces
 byte_pair.py               byte-level BPE in Python, with character offsets: the reference
 graph_byte_pair.py         the same in the TensorFlow graph, with byte offsets
+nfc.py                     Unicode's normalisation form C in Python
+graph_nfc.py               the same in the TensorFlow graph
 sentence_piece.py          SentencePiece in Python, with character offsets, as ALBERT uses it
 sentence_piece_model.py    its model file: pieces, and the rules that normalise texts
 graph_sentence_piece.py    the same in the TensorFlow graph, with byte offsets
