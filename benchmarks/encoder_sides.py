@@ -63,7 +63,7 @@ def config_of_size(size: str, hidden_act: str = "") -> BertConfig:
         inner = 1152 if size == "modernbert" else 3072
         shape = {"num_hidden_layers": 4, "hidden_size": 768, "num_attention_heads": 12, "intermediate_size": inner}
         values = {"vocab_size": VOCAB_SIZE} | dict(FAMILIES[size].defaults) | shape
-        return BertConfig.from_dict(values | changes | {"model_type": size})
+        return BertConfig.from_dict({**values, **changes, "model_type": size})
     return BertConfig.from_size(size, VOCAB_SIZE, **changes)
 
 

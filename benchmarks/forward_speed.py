@@ -49,7 +49,7 @@ def define_flags() -> None:
 
 
 def main() -> None:
-    lengths, batch_sizes = numbers_of_flag("lengths", 2, 512), numbers_of_flag("batch_sizes", 1, 4096)
+    lengths, batch_sizes = numbers_of_flag("lengths", 2, 4096), numbers_of_flag("batch_sizes", 1, 4096)
     sizes, names, turns = FLAGS.sizes, FLAGS.sides or FORWARD_SIDES, FLAGS.turns
     if FLAGS.quick:
         sizes, lengths, batch_sizes, turns = ["smoke"], [8], [2], 1

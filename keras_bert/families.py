@@ -74,6 +74,30 @@ FAMILIES: dict[str, Family] = {
         defaults={"vocab_size": 30522, "hidden_act": "gelu_erf", "pooler_act": "gelu_erf"},
         masked_lm_act="gelu_erf",
     ),
+    # Beltagy et al., 2020.
+    "longformer": Family(
+        defaults={
+            "vocab_size": 50265,
+            "hidden_act": "gelu_erf",
+            "max_position_embeddings": 4098,
+            "type_vocab_size": 1,
+            "layer_norm_eps": 1e-5,
+            "do_lower_case": False,
+            "position_offset": 2,
+        },
+        tokenizer=BYTE_PAIR,
+        pairs_need_segments=False,
+        masked_lm_act="gelu_erf",
+        config="keras_bert.config.long_config.LongConfig",
+        encoder="keras_bert.models.long_encoder.LongEncoder",
+    ),
+    # Zaheer et al., 2020.
+    "big_bird": Family(
+        defaults={"vocab_size": 50358, "max_position_embeddings": 4096, "do_lower_case": False},
+        tokenizer=SENTENCE_PIECE,
+        config="keras_bert.config.long_config.LongConfig",
+        encoder="keras_bert.models.long_encoder.LongEncoder",
+    ),
     # Warner et al., 2024.
     "modernbert": Family(
         defaults={
@@ -131,6 +155,10 @@ SIZES: dict[str, tuple[str, dict[str, Any]]] = {
     "electra-small": ("electra", _size(12, 256, 4, embedding_size=128)),
     "electra-base": ("electra", _size(12, 768, 12)),
     "electra-large": ("electra", _size(24, 1024, 16)),
+    "longformer-base": ("longformer", _size(12, 768, 12)),
+    "longformer-large": ("longformer", _size(24, 1024, 16)),
+    "bigbird-base": ("big_bird", _size(12, 768, 12)),
+    "bigbird-large": ("big_bird", _size(24, 1024, 16)),
     "modernbert-base": ("modernbert", _size(22, 768, 12, 1152)),
     "modernbert-large": ("modernbert", _size(28, 1024, 16, 2624)),
 }

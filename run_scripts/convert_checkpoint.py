@@ -32,6 +32,12 @@ def define_flags() -> None:
         "The new number of positions: the table is cut, or extended by repeating it. By default it is unchanged.",
         lower_bound=1,
     )
+    flags.DEFINE_integer(
+        "max_positions",
+        None,
+        "Extends a RoBERTa to a Longformer, or a BERT to a BigBird, for rows of up to this many tokens.",
+        lower_bound=1,
+    )
     flags.DEFINE_string(
         "new_tokens_file", None, "Tokens to add to the vocabulary, one per line; each starts as the mean of its pieces."
     )
@@ -71,6 +77,7 @@ def main():
         arguments.output,
         arguments.format,
         max_position_embeddings=arguments.max_position_embeddings,
+        max_positions=arguments.max_positions,
         new_tokens=new_tokens,
         **reading,
     )

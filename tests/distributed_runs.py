@@ -20,6 +20,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 import keras
 import numpy as np
 import tensorflow as tf
+from family_shapes import config_of
 
 from keras_bert.config import BertConfig
 from keras_bert.families import FAMILIES
@@ -38,9 +39,8 @@ def config(dropout=0.0, family="bert") -> BertConfig:
     shape |= {"hidden_dropout_prob": dropout, "attention_probs_dropout_prob": dropout}
     # Two layers show that an ALBERT shares them.
     shape |= {"num_hidden_layers": 1 if family == "bert" else 2, "max_position_embeddings": LENGTH}
-    values = {**FAMILIES[family].defaults, **shape, "model_type": family}
-    values["max_position_embeddings"] += values.get("position_offset", 0)
-    return BertConfig.from_dict(values)
+    shape["max_position_embeddings"] += FAMILIES[family].defaults.get("position_offset", 0)
+    return config_of(family, **shape)
 
 
 def features() -> dict[str, np.ndarray]:

@@ -52,13 +52,15 @@ VARIANTS = {
             "mlp_dropout": 0.1,
         },
     ),
+    "longformer": ("longformer", {"attention_window": [4, 2, 2, 6]}),
+    "big_bird": ("big_bird", {"block_size": 1, "num_random_blocks": 1}),
 }
 
 
 def small_config(variant: str) -> BertConfig:
     family, changes = VARIANTS[variant]
     values = {**FAMILIES[family].defaults, "embedding_size": None, **SMALL, **changes}
-    return BertConfig.from_dict({**values, "model_type": family})
+    return BertConfig.from_dict({"model_type": family, **values})
 
 
 # Counted by transformers 5.23. DistilBERT, ELECTRA and ModernBERT have no pooler there.
@@ -67,6 +69,10 @@ def small_config(variant: str) -> BertConfig:
     [
         ("roberta-base", 124_645_632),
         ("roberta-large", 355_359_744),
+        ("longformer-base", 148_659_456),
+        ("longformer-large", 434_600_960),
+        ("bigbird-base", 127_468_800),
+        ("bigbird-large", 359_123_968),
         ("albert-base", 11_683_584),
         ("albert-large", 17_683_968),
         ("albert-xlarge", 58_724_864),
@@ -177,7 +183,7 @@ def test_single_layers_of_shared_ones_cannot_be_kept():
         ({"type_vocab_size": -1}, "type_vocab_size must be an integer of 0 or more"),
         ({"position_offset": 14}, "position_offset must be below max_position_embeddings=14"),
         ({"embedding_size": 8, "embedding_projection": False}, "embedding_projection must be true"),
-        ({"pooler_act": "linear"}, "pooler_act must be one of tanh, gelu_erf, relu"),
+        ({"pooler_act": "linear"}, "pooler_act must be one of tanh, gelu, gelu_erf, relu"),
         (
             {"model_type": "gpt2"},
             "Unknown model_type 'gpt2'. Known are: bert, roberta, albert, distilbert, electra, modernbert",

@@ -1,4 +1,4 @@
-"""RoBERTa, ALBERT, DistilBERT and ModernBERT on texts: training, prediction, saving; exports answer like `predict`."""
+"""BERT's relatives on texts: training, prediction, saving and export. Exports answer like `predict`."""
 
 import json
 import os
@@ -6,6 +6,7 @@ import os
 import numpy as np
 import pytest
 import tensorflow as tf
+from family_shapes import config_of
 
 from keras_bert import (
     BertConfig,
@@ -20,9 +21,8 @@ from keras_bert import (
     fill_masks,
     load_vocabulary,
 )
-from keras_bert.families import FAMILIES
 from keras_bert.models.encoder import BertEncoder
-from keras_bert.models.encoders import encoder_class
+from keras_bert.models.encoders import encoder_class, make_encoder
 from keras_bert.tasks.classification.rows import encode_texts
 from keras_bert.tasks.question_answering.rows import WindowOptions, make_windows
 from keras_bert.tokenization.byte_pair import byte_alphabet
@@ -77,19 +77,19 @@ VOCABULARIES = {
     "distilbert": word_pieces(),
     "electra": word_pieces(),
     "modernbert": modern_byte_pairs(),
+    "longformer": byte_pairs(),
+    "big_bird": sentence_pieces(do_lower_case=False),
 }
 
 
 def config(family: str) -> BertConfig:
-    values = {**FAMILIES[family].defaults, "vocab_size": len(VOCABULARIES[family]), "model_type": family}
     shape = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 32}
-    if family == "modernbert":
-        shape |= {"local_attention": 4}
-    return BertConfig.from_dict(values | shape | {"max_position_embeddings": 40, "initializer_range": 0.3})
+    shape |= {"vocab_size": len(VOCABULARIES[family]), "max_position_embeddings": 40, "initializer_range": 0.3}
+    return config_of(family, **shape)
 
 
 def new(model_class, family: str, **arguments):
-    model = model_class(config(family), **arguments)
+    model = (make_encoder if model_class is BertEncoder else model_class)(config(family), **arguments)
     model.vocabulary = VOCABULARIES[family]
     return model
 
@@ -105,7 +105,7 @@ def exported(model, folder, **options):
 
 def with_families(short: str):
     """Runs a test with every family: with `short` in `make test`, with the others as slow tests."""
-    names = ["roberta", "albert", "distilbert", "modernbert"]
+    names = ["roberta", "albert", "distilbert", "modernbert", "longformer", "big_bird"]
     slow = pytest.mark.slow
     return pytest.mark.parametrize(
         "family", [name if name == short else pytest.param(name, marks=slow) for name in names]

@@ -14,7 +14,7 @@ from encoder_contract import check_encoder, inputs_of
 from numpy_bert import scatter_weights
 from test_families_on_texts import VOCABULARIES, config
 
-from keras_bert import BertPretrainer, SequenceClassifier, enable_lora
+from keras_bert import BertPretrainer, InputError, SequenceClassifier, enable_lora
 from keras_bert.models.encoder_base import PACKING, UNPADDING
 from keras_bert.models.encoders import make_encoder
 from keras_bert.optimization import AdamW
@@ -22,6 +22,7 @@ from keras_bert.optimization import AdamW
 PAGE = pathlib.Path(__file__).parent.parent / "docs" / "families.md"
 FAMILIES = {"roberta": "RoBERTa", "albert": "ALBERT", "distilbert": "DistilBERT", "electra": "ELECTRA"}
 FAMILIES |= {"modernbert": "ModernBERT"}
+FAMILIES |= {"longformer": "Longformer", "big_bird": "BigBird"}
 TEXTS = ["the fox", "a dog, the dog", "fox fox the fox", "dog"]
 LABELS = np.array([0, 1, 0, 1], "int32")
 
@@ -50,9 +51,21 @@ def trained(family, jit_compile=False, **arguments):
     return model, losses
 
 
+# (family, capability) -> what the table says where it does not say yes.
+WITHOUT = {
+    (family, "packed rows, no padding"): "no: blocks and windows count columns" for family in ("longformer", "big_bird")
+}
+
+
 def check_packing_and_unpadding(family, tmp_path, on_four_devices):
     encoder = make_encoder(config(family))
     scatter_weights(encoder)
+    if (family, "packed rows, no padding") in WITHOUT:
+        assert not {PACKING, UNPADDING} & set(encoder.supports)
+        batch = batch_of(family)
+        with pytest.raises(InputError, match=f"{family} cannot take packed rows"):
+            encoder(batch | {"cls_positions": np.array([[0], [0], [0], [0]])})
+        return
     assert {PACKING, UNPADDING} <= set(encoder.supports)
     check_encoder(encoder)
 
@@ -130,8 +143,15 @@ CHECKS = {
     "the core on JAX": checked_elsewhere,
 }
 # The short run tests every capability with ALBERT, whose layers are shared, and one with each other family.
-SHORT = {("roberta", "packed rows, no padding"), ("distilbert", "pre-training"), ("electra", "8-bit export")}
-SHORT |= {("modernbert", "packed rows, no padding"), ("modernbert", "XLA")}
+SHORT = {
+    ("roberta", "packed rows, no padding"),
+    ("distilbert", "pre-training"),
+    ("electra", "8-bit export"),
+    ("modernbert", "packed rows, no padding"),
+    ("modernbert", "XLA"),
+    ("longformer", "XLA"),
+    ("big_bird", "packed rows, no padding"),
+}
 
 
 def cells():
@@ -148,7 +168,9 @@ def test_a_family_can_do_it(family, name, tmp_path, on_four_devices):
 
 def table() -> list[str]:
     lines = [f"| | {' | '.join(FAMILIES.values())} |", "|---" * (len(FAMILIES) + 1) + "|"]
-    return lines + [f"| {name} |{' yes |' * len(FAMILIES)}" for name in CHECKS]
+    return lines + [
+        f"| {name} | {' | '.join(WITHOUT.get((family, name), 'yes') for family in FAMILIES)} |" for name in CHECKS
+    ]
 
 
 def test_the_page_has_the_table():

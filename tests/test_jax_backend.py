@@ -13,6 +13,7 @@ import sys
 import keras
 import numpy as np
 import pytest
+from family_shapes import config_of
 from numpy_bert import scatter_weights
 from served_models import CONFIG as TEXT_CONFIG
 from served_models import VOCABULARY
@@ -364,8 +365,8 @@ def test_every_family_computes_and_learns_as_on_tensorflow(tmp_path):
     shape = {name: getattr(CONFIG, name) for name in ("vocab_size", "hidden_size", "num_attention_heads")}
     shape |= {"num_hidden_layers": 2, "intermediate_size": 32, "max_position_embeddings": 16}
     shape |= {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
-    for family, described in FAMILIES.items():
-        config = BertConfig.from_dict({**described.defaults, **shape, "model_type": family})
+    for family in FAMILIES:
+        config = config_of(family, **shape)
         configs[family] = config.to_dict()
         features = batch if config.type_vocab_size > 1 else {name: batch[name] for name in ("input_ids", "input_mask")}
         model = SequenceClassifier(config, labels=["a", "b"])

@@ -4,7 +4,7 @@ import os
 from collections.abc import Sequence
 
 from keras_bert.checkpoints import formats
-from keras_bert.checkpoints.resizing import resized
+from keras_bert.checkpoints.resizing import extended_to_long_rows, resized
 from keras_bert.program.atomic_output import check_output_folder
 
 
@@ -14,6 +14,7 @@ def convert_checkpoint(
     format: str = "keras_bert",
     *,
     max_position_embeddings: int | None = None,
+    max_positions: int | None = None,
     new_tokens: Sequence[str] = (),
     do_lower_case: bool | None = None,
     trust_pickle: bool = False,
@@ -24,7 +25,8 @@ def convert_checkpoint(
         input_path, do_lower_case, trust_pickle: see `formats.read_checkpoint`.
         output_path: a new or empty folder.
         format: one of `formats.WRITERS`.
-        max_position_embeddings, new_tokens: see `resizing`.
+        max_position_embeddings, new_tokens: see `resizing.resized`.
+        max_positions: see `resizing.extended_to_long_rows`; applied last.
 
     Returns:
         Lines for the user: what was written, ignored and changed.
@@ -36,6 +38,8 @@ def convert_checkpoint(
     check_output_folder(output_path)
     checkpoint = formats.read_checkpoint(input_path, do_lower_case, trust_pickle)
     checkpoint = resized(checkpoint, max_position_embeddings, new_tokens)
+    if max_positions is not None:
+        checkpoint = extended_to_long_rows(checkpoint, max_positions)
     notes = formats.write_checkpoint(checkpoint, output_path, format)
     parts = ", ".join(["encoder", *checkpoint.heads])
     lines = [

@@ -10,8 +10,6 @@ from typing import NamedTuple
 from keras_bert.checkpoints import checkpoint as form
 from keras_bert.checkpoints.name_table import SAME, TRANSPOSED, NameTable
 from keras_bert.config import BertConfig
-from keras_bert.families import FAMILIES
-from keras_bert.program.errors import InputError
 
 _LAYER = "encoder/layer_*"
 _SEGMENTS = "encoder/embeddings/segment_embeddings"
@@ -141,6 +139,17 @@ def _roberta_encoder(config: BertConfig) -> list[Weight]:
     return [*_embeddings("roberta"), *_bert_block("roberta")]
 
 
+def _longformer_encoder(config: BertConfig) -> list[Weight]:
+    rows, theirs = [*_embeddings("longformer"), *_bert_block("longformer")], "longformer.encoder.layer.*.attention.self"
+    for name in ("query_global", "key_global", "value_global"):
+        rows += _dense(f"{_LAYER}/attention/{name}", f"{theirs}.{name}")
+    return rows
+
+
+def _big_bird_encoder(config: BertConfig) -> list[Weight]:
+    return [*_embeddings("bert"), *_bert_block("bert")]
+
+
 def _albert_encoder(config: BertConfig) -> list[Weight]:
     rows = [
         *_embeddings("albert", "bert"),
@@ -183,6 +192,12 @@ def _modern_bert_encoder(config: BertConfig) -> list[Weight]:
     ]
 
 
+_BERT_PREDICTIONS = (
+    "cls.predictions.transform.dense",
+    "cls.predictions.transform.LayerNorm",
+    "cls.predictions.bias",
+    "cls.predictions.decoder",
+)
 _CLS_PREDICTIONS = (
     "cls/predictions/transform/dense",
     "cls/predictions/transform/LayerNorm",
@@ -205,6 +220,8 @@ class FamilyNames:
         outputs: head -> its output layer in transformers; by default `qa_outputs` for questions, else `classifier`.
         decoder_bias: a second name of the bias of the masked-LM head in transformers, or "".
         google_encoder: the prefix of encoder weights in Google's TensorFlow 1 files; "" if Google published none.
+        classifier_has_hidden_act: whether the dense layer of a classifier in transformers has `hidden_act`, and other
+            poolers tanh.
     """
 
     prefix: str
@@ -217,6 +234,7 @@ class FamilyNames:
     outputs: dict[str, str] = dataclasses.field(default_factory=dict)
     decoder_bias: str = ""
     google_encoder: str = ""
+    classifier_has_hidden_act: bool = False
 
     def hugging_face(self, config: BertConfig, head: str | None) -> NameTable:
         """Returns the names in transformers of a model with this head; None for an encoder or a language model.
@@ -258,13 +276,7 @@ NAMES: dict[str, FamilyNames] = {
         prefix="bert",
         classes="Bert",
         encoder=_bert_encoder,
-        masked_lm=_masked_lm(
-            "cls.predictions.transform.dense",
-            "cls.predictions.transform.LayerNorm",
-            "cls.predictions.bias",
-            "cls.predictions.decoder",
-            _CLS_PREDICTIONS,
-        ),
+        masked_lm=_masked_lm(*_BERT_PREDICTIONS, _CLS_PREDICTIONS),
         next_sentence="cls.seq_relationship",
         decoder_bias="cls.predictions.decoder.bias",
         google_encoder="bert",
@@ -325,6 +337,26 @@ NAMES: dict[str, FamilyNames] = {
         poolers=_poolers(classifier="classifier.dense", choice_scorer="sequence_summary.summary"),
         outputs=_OWN_POOLER,
     ),
+    "longformer": FamilyNames(
+        prefix="longformer",
+        classes="Longformer",
+        encoder=_longformer_encoder,
+        masked_lm=_masked_lm("lm_head.dense", "lm_head.layer_norm", "lm_head.bias", "lm_head.decoder"),
+        poolers=_poolers(bare="longformer.pooler.dense", classifier="classifier.dense"),
+        outputs=_OWN_POOLER,
+        decoder_bias="lm_head.decoder.bias",
+    ),
+    "big_bird": FamilyNames(
+        prefix="bert",
+        classes="BigBird",
+        encoder=_big_bird_encoder,
+        masked_lm=_masked_lm(*_BERT_PREDICTIONS),
+        next_sentence="cls.seq_relationship",
+        poolers=_poolers(bare="bert.pooler", classifier="classifier.dense"),
+        classifier_has_hidden_act=True,
+        outputs=_OWN_POOLER,
+        decoder_bias="cls.predictions.decoder.bias",
+    ),
     "modernbert": FamilyNames(
         prefix="model",
         classes="ModernBert",
@@ -336,35 +368,3 @@ NAMES: dict[str, FamilyNames] = {
         outputs=dict.fromkeys(_TASKS, "classifier"),
     ),
 }
-
-
-def check_same_family(checkpoint: form.BertCheckpoint, library: str, always_projects: bool, has_pooler: bool) -> None:
-    """Raises `InputError` if another library would compute something else, because it hard-codes what we configure.
-
-    Args:
-        checkpoint: the checkpoint to write.
-        library: the name of the library, for the message.
-        always_projects: whether the library's ALBERT has an embedding projection even if both widths are equal.
-        has_pooler: whether the pooler is written.
-    """
-    config = checkpoint.config
-    family, widths_differ = config.model_type, config.embedding_size != config.hidden_size
-    fixed = {
-        "embedding_projection": family in ("albert", "electra")
-        and widths_differ
-        or family == "albert"
-        and always_projects,
-        "position_offset": max(config.position_offset, 1) if family == "roberta" else 0,
-        "type_vocab_size": 0 if family in ("distilbert", "modernbert") else max(config.type_vocab_size, 1),
-    }
-    if has_pooler and family != "modernbert":  # its activation is a setting there too
-        fixed["pooler_act"] = FAMILIES[family].defaults.get("pooler_act", "tanh")
-    if family != "albert":
-        fixed |= {"num_hidden_groups": config.num_hidden_layers, "inner_group_num": 1}
-    wrong = [name for name, value in fixed.items() if getattr(config, name) != value]
-    if wrong:
-        received = ", ".join(f"{name}={getattr(config, name)} (fixed there: {fixed[name]})" for name in wrong)
-        raise InputError(
-            f"{checkpoint.path}: {library} cannot compute this model of the family {family}: {received}. Write it with "
-            "format='keras_bert'."
-        )

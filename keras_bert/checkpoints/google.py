@@ -11,8 +11,9 @@ from collections.abc import Iterable, Mapping
 
 from keras_bert.checkpoints import checkpoint as form
 from keras_bert.checkpoints.checkpoint import AdamSlots, BertCheckpoint, StoredTensor
-from keras_bert.checkpoints.family_names import NAMES, check_same_family
+from keras_bert.checkpoints.family_names import NAMES
 from keras_bert.checkpoints.name_table import NameTable, to_ours, to_theirs
+from keras_bert.checkpoints.same_family import check_same_family
 from keras_bert.checkpoints.tensorflow_checkpoint import write_tensorflow_checkpoint
 from keras_bert.config import BertConfig
 from keras_bert.families import FAMILIES

@@ -15,9 +15,10 @@ from keras_bert.checkpoints import checkpoint as form
 from keras_bert.checkpoints import hugging_face_tokenizer as tokenizer
 from keras_bert.checkpoints import modern_bert_keys
 from keras_bert.checkpoints.checkpoint import BertCheckpoint, StoredTensor
-from keras_bert.checkpoints.family_names import NAMES, FamilyNames, check_same_family
+from keras_bert.checkpoints.family_names import NAMES, FamilyNames
 from keras_bert.checkpoints.name_table import NameTable, to_ours, to_theirs
 from keras_bert.checkpoints.safetensors_file import read_safetensors, write_safetensors
+from keras_bert.checkpoints.same_family import check_same_family
 from keras_bert.checkpoints.sentence_transformers import read_sentence_modules, write_sentence_modules
 from keras_bert.checkpoints.torch_file import read_torch_file
 from keras_bert.config import SENTENCE_POOLING, BertConfig, config_class
@@ -84,8 +85,12 @@ _THEIR_DEFAULTS = {
     },
     "distilbert": {"num_hidden_layers": 6},
     "electra": {"embedding_size": 128, "hidden_size": 256, "num_attention_heads": 4, "intermediate_size": 1024},
+    "longformer": {"vocab_size": 30522, "max_position_embeddings": 512, "type_vocab_size": 2, "layer_norm_eps": 1e-12},
+    "big_bird": {"hidden_act": "gelu_new"},
     "modernbert": {"num_hidden_layers": 22, "intermediate_size": 1152, "pooler_act": "gelu"},
 }
+# Settings of BigBird that no published model has.
+_FIXED = {"rescale_embeddings": False, "use_bias": True}
 _PROBLEM_TYPES = {
     "single_label_classification": "classification",
     "multi_label_classification": "multi_label",
@@ -123,6 +128,8 @@ def read_hugging_face(path: str, trust_pickle: bool = False) -> BertCheckpoint:
     weights_path, stored = _read_weights(path, trust_pickle)
     names = NAMES[config.model_type]
     head = _head_of(architecture)
+    if head == form.CLASSIFIER and names.classifier_has_hidden_act:
+        config = config.replace(pooler_act=config.hidden_act)
     table = names.hugging_face(config, head)
     tensors, ignored = _named(stored, names, table)
     head = head or form.CLASSIFIER
@@ -137,6 +144,8 @@ def read_hugging_face(path: str, trust_pickle: bool = False) -> BertCheckpoint:
     elif names.decoder_bias in stored and _bias(names) in stored:
         ignored.append(_bias(names))
     kind = FAMILIES[config.model_type].tokenizer
+    if config.model_type == "big_bird" and os.path.isfile(os.path.join(path, tokenizer.VOCABULARY_FILE)):
+        kind = WORD_PIECE  # a BERT that was extended to a BigBird
     if kind == WORD_PIECE:
         vocabulary, casing, remarks = tokenizer.read_tokenizer(path, config.vocab_size)
     else:
@@ -229,6 +238,9 @@ def _config(path: str, values: Mapping) -> BertConfig:
         raise InputError(
             f"{file}: the model is a decoder (is_decoder is true). Only bidirectional encoders are supported."
         )
+    for name, value in _FIXED.items():
+        if values.get(name, value) != value:
+            raise InputError(f"{file}: {name} is {reprlib.repr(values[name])}. Only {value} is supported.")
     values = {**_THEIR_DEFAULTS[model_type], **values}
     activations = {"hidden_act": member(values, "hidden_act", str, file, "gelu")}
     if "pooler_act" in values:
@@ -241,7 +253,7 @@ def _config(path: str, values: Mapping) -> BertConfig:
     fields = dataclasses.fields(config_class(model_type))
     names = [field.name for field in fields if field.name != "extra"] + [SENTENCE_POOLING]
     kept = {name: values[name] for name in names if values.get(name) is not None and name != "do_lower_case"}
-    if model_type == "roberta":
+    if family.defaults.get("position_offset"):
         kept["position_offset"] = member(values, "pad_token_id", int, file, 1) + 1
     try:
         return BertConfig.from_dict({**defaults, **kept, **activations})

@@ -197,6 +197,9 @@ def write_tokenizer(folder: str, vocabulary: TokenTable, config: BertConfig) -> 
     For WordPiece these are `vocab.txt`, `tokenizer.json`, `tokenizer_config.json` and `special_tokens_map.json`. For
     the other kinds they are the files that the tokenizer's `save` writes.
     """
+    if config.model_type == "big_bird" and isinstance(vocabulary, SentencePieceTokenizer):
+        vocabulary.save(folder, tokenizer_class="BigBirdTokenizer")
+        return
     if not isinstance(vocabulary, Vocabulary):
         vocabulary.save(folder)
         return

@@ -13,10 +13,14 @@ from keras_bert.checkpoints.checkpoint import (
     TOKEN_EMBEDDINGS,
     BertCheckpoint,
 )
+from keras_bert.checkpoints.weight_shapes import encoder_shapes
+from keras_bert.config import BertConfig
 from keras_bert.program.errors import InputError
 from keras_bert.tokenization.vocabulary import Vocabulary
 from keras_bert.tokenization.wordpiece import WordPieceTokenizer
 
+# The family that a family is extended to, see `extended_to_long_rows`.
+_LONG_FAMILIES = {"roberta": "longformer", "bert": "big_bird"}
 _LAYER = re.compile(r"(.*/layer_)(\d+)(/.*)")
 
 
@@ -63,6 +67,48 @@ def with_positions(checkpoint: BertCheckpoint, count: int) -> BertCheckpoint:
     return checkpoint.replace(config=config, tensors={**checkpoint.tensors, POSITION_EMBEDDINGS: table})
 
 
+def extended_to_long_rows(checkpoint: BertCheckpoint, max_positions: int) -> BertCheckpoint:
+    """Returns a RoBERTa as a Longformer, or a BERT as a BigBird, for rows of up to `max_positions` tokens.
+
+    The position table repeats its rows. Global tokens get copies of the query, key and value projections. In rows of
+    at most half of Longformer's window plus one token, or of at most 11 of BigBird's blocks, the model computes the
+    same as the original. Pre-train it on long rows before you use it.
+
+    Args:
+        checkpoint: a RoBERTa or a BERT.
+        max_positions: tokens in the longest row: a multiple of `block_size` for a BigBird.
+
+    Raises:
+        InputError: the checkpoint is of another family, or `max_positions` does not fit.
+
+    Reference: Beltagy et al., 2020, section 5; Zaheer et al., 2020, section 4.
+    """
+    old = checkpoint.config
+    family = _LONG_FAMILIES.get(old.model_type)
+    if family is None:
+        raise InputError(
+            f"{checkpoint.path}: a model of the family {old.model_type} cannot be extended to long rows. Use one of: "
+            f"{', '.join(_LONG_FAMILIES)}; or max_position_embeddings, which only repeats the position table."
+        )
+    if max_positions <= old.max_sequence_length:
+        raise InputError(
+            f"max_positions must be above the {old.max_sequence_length} positions of {checkpoint.path}. Received: "
+            f"{max_positions}"
+        )
+    checkpoint = with_positions(checkpoint, max_positions + old.position_offset)
+    try:
+        config = BertConfig.from_dict({**checkpoint.config.to_dict(), "model_type": family})
+    except InputError as error:
+        raise InputError(f"{checkpoint.path} cannot get {max_positions} positions. {error}") from None
+    tensors = dict(checkpoint.tensors)
+    for name in encoder_shapes(config):
+        if "_global/" in name:
+            tensors[name] = tensors[name.replace("_global/", "/")]
+    # An encoder gets the class of its new family.
+    model_class = checkpoint.model_class if checkpoint.heads or checkpoint.sentence else None
+    return checkpoint.replace(config=config, tensors=tensors, model_class=model_class)
+
+
 def with_layers(checkpoint: BertCheckpoint, keep: Sequence[int]) -> BertCheckpoint:
     """Returns the checkpoint with the layers `keep`, renumbered in the given order.
 
@@ -83,7 +129,11 @@ def with_layers(checkpoint: BertCheckpoint, keep: Sequence[int]) -> BertCheckpoi
         )
     if not keep or not all(0 <= number < count for number in keep):
         raise InputError(f"keep_layers must be one or more numbers from 0 to {count - 1}. Received: {list(keep)}")
-    config = checkpoint.config.replace(num_hidden_layers=len(keep))
+    changes = {"num_hidden_layers": len(keep)}
+    windows = getattr(checkpoint.config, "attention_window", None)
+    if isinstance(windows, tuple):
+        changes["attention_window"] = [windows[number] for number in keep]
+    config = checkpoint.config.replace(**changes)
     kinds = getattr(config, "layer_kinds", None)
     if kinds and (keep[0] or 0 in keep[1:] or [checkpoint.config.layer_kinds[number] for number in keep] != [*kinds]):
         raise InputError(

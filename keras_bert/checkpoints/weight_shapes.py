@@ -159,5 +159,17 @@ def _layer_norm(name: str, width: int, has_bias: bool = True) -> dict[str, tuple
     return {f"{name}/gamma": (width,)} | ({f"{name}/beta": (width,)} if has_bias else {})
 
 
+def _longformer_encoder(config: BertConfig) -> dict[str, tuple[int, ...]]:
+    shapes = _bert_encoder(config)
+    for number in range(config.num_blocks):
+        for dense in ("query_global", "key_global", "value_global"):
+            shapes |= _dense(f"encoder/layer_{number}/attention/{dense}", config.hidden_size, config.hidden_size)
+    return shapes
+
+
 # Families whose encoder has other weights than BERT's.
-_SHAPES_OF_FAMILY = {"modernbert": _modern_bert_encoder, "static": _static_encoder}
+_SHAPES_OF_FAMILY = {
+    "longformer": _longformer_encoder,
+    "modernbert": _modern_bert_encoder,
+    "static": _static_encoder,
+}

@@ -44,7 +44,7 @@ _POSITIVE_INTEGERS = (
 )
 _COUNTS_FROM_0 = ("type_vocab_size", "position_offset")
 # The activations of the dense layer on the first token, see `BertConfig.pooler_act`.
-POOLER_ACTIVATIONS = ("tanh", "gelu_erf", "relu")
+POOLER_ACTIVATIONS = ("tanh", "gelu", "gelu_erf", "relu")
 # The key that says how the vector of a text is pooled, if it is not the mean of its tokens.
 SENTENCE_POOLING = "sentence_pooling"
 # The poolings of sentence-transformers, in the order in which it joins several of them; see `layers/text_pooling.py`.
@@ -76,7 +76,7 @@ class BertConfig:
         num_hidden_groups     number of groups of layers that share their weights. None: no layers share weights.
         inner_group_num       number of blocks in a group; each layer runs all of them.
         position_offset       row of the position table for the first token. `max_position_embeddings` counts all rows.
-        pooler_act            activation of the dense layer on the first token: tanh, gelu_erf or relu.
+        pooler_act            activation of the dense layer on the first token: tanh, gelu, gelu_erf or relu.
 
     Raises:
         InputError: a value is of the wrong type or out of range, or `hidden_size` is not divisible by

@@ -4,6 +4,8 @@ formulas.py            the formulas: tensors in, tensors out
 choosing.py            chooses between formulas and kernels
 embeddings.py          token + position + segment embeddings
 attention.py           multi-head self-attention
+block_attention.py     attention between blocks of a row: Longformer, BigBird
+block_patterns.py      who attends to whom in block attention
 transformer_block.py   one layer of the encoder
 token_embeddings.py    token embeddings without positions
 rotary_attention.py    multi-head self-attention with rotary positions

@@ -10,7 +10,7 @@ from keras_bert.accelerate.backend import tensorflow_functions
 
 # A score with this added gets a probability of exactly 0. Minus infinity would give NaN if all scores of a row had it,
 # and numbers below -65504 are infinite in float16.
-_MASKED = -30000.0
+MASKED = -30000.0
 
 
 def attention_bias(input_mask, dtype="float32", query_mask=None):
@@ -126,7 +126,7 @@ def _may_attend(query_numbers, key_numbers):
 
 def _bias(allowed, dtype):
     """Returns 0 where it is allowed and a large negative number elsewhere: bool `[B, F, S]` -> `[B, 1, F, S]`."""
-    return ops.expand_dims((1.0 - ops.cast(allowed, dtype)) * _MASKED, 1)
+    return ops.expand_dims((1.0 - ops.cast(allowed, dtype)) * MASKED, 1)
 
 
 def _is_packed(input_mask):

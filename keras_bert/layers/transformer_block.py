@@ -40,6 +40,8 @@ class TransformerBlock(keras.layers.Layer):
     Reference: Devlin et al., 2018, section 3; Vaswani et al., 2017, section 3.1.
     """
 
+    attention_class = SelfAttention
+
     def __init__(
         self,
         num_heads,
@@ -58,7 +60,7 @@ class TransformerBlock(keras.layers.Layer):
         self.attention_dropout = attention_dropout
         self.layer_norm_epsilon = layer_norm_epsilon
         self.initializer_range = initializer_range
-        self.attention = SelfAttention(
+        self.attention = self.attention_class(
             num_heads, attention_dropout, initializer_range, dtype=self.dtype_policy, name="attention"
         )
         self.attention_layer_norm = self._layer_norm("attention_layer_norm")

@@ -1,6 +1,7 @@
 """Config -> Keras model: the encoder, the task models, losses, metrics and the training step.
 
 encoder.py                   BertEncoder: a vector for each token and one for each row
+long_encoder.py              LongEncoder: Longformer and BigBird, in time linear in the length of rows
 modern_bert_encoder.py       ModernBertEncoder: rotary positions, global and local attention
 static_encoder.py            StaticEncoder: a vector for each token, without layers
 encoder_base.py              Encoder: the contract that every encoder keeps

@@ -60,6 +60,7 @@ class BertEncoder(Encoder):
     """
 
     supports = (SEGMENTS, PACKING, UNPADDING, POOLED_OUTPUT)
+    block_class = TransformerBlock
     _random_outputs = "its pooled_output is random (its sequence_output is not)"
 
     def __init__(
@@ -83,7 +84,7 @@ class BertEncoder(Encoder):
             name="embeddings",
         )
         self.blocks = [
-            TransformerBlock(
+            self.block_class(
                 num_heads=config.num_attention_heads,
                 intermediate_size=config.intermediate_size,
                 activation=config.hidden_act,
@@ -205,6 +206,8 @@ class _Tokens(NamedTuple):
         ids, positions, segments: `[B, S]`; positions are counted from 0.
         sequences: `[B, S]`, the number of each token's sequence in its row; 0 for padding.
         cls_positions: `[B, K]`, the columns where the sequences of packed rows begin, or None.
+        is_global: bool `[B, S]`, the global tokens of a `LongEncoder`; None for other encoders.
+        most_global: the largest number of global tokens in a row.
     """
 
     ids: Any
@@ -212,3 +215,5 @@ class _Tokens(NamedTuple):
     segments: Any
     sequences: Any
     cls_positions: Any
+    is_global: Any = None
+    most_global: int = 0

@@ -16,6 +16,8 @@ from keras_bert.tokenization.user_inputs import holds_texts
 
 # The capabilities that an encoder can list in `supports`.
 SEGMENTS, PACKING, UNPADDING, POOLED_OUTPUT = "segments", "packing", "unpadding", "pooled output"
+# The tokens that can be global in a Longformer, see `Encoder.global_tokens`.
+FIRST_TOKEN, FIRST_TEXT, SECOND_TEXT = "first token", "first text", "second text"
 # One of the values of `Encoder.unpadded`.
 FEW_SHAPES = "few_shapes"
 
@@ -40,6 +42,8 @@ class Encoder(BertModel):
         has_token_head: whether the pooler is a head of all tasks, also of those on tokens; see `token_features`.
         gradient_checkpointing: whether training keeps only the inputs of each block and computes the block again in the
             backward pass: less memory, more time, the same result except for rounding. It is not saved in the config.
+        global_tokens: which tokens of a row are global if the encoder has global tokens (Longformer): its first token,
+            or all tokens of the first or of the second text of a pair. The task model sets it.
 
     Raises:
         InputError: `unpadded` is not one of its values, the encoder or the backend does not support it, or the class
@@ -49,6 +53,7 @@ class Encoder(BertModel):
     supports: Sequence[str] = ()
     has_token_head = False
     gradient_checkpointing = False
+    global_tokens = FIRST_TOKEN
 
     def __init__(self, config, *, unpadded: bool | str = False, **kwargs):
         super().__init__(config, **kwargs)

@@ -9,6 +9,7 @@ from keras_bert.config import BertConfig
 from keras_bert.layers.dropout import Dropout
 from keras_bert.models.base import TaskModel, example_weights
 from keras_bert.models.class_names import stored_class
+from keras_bert.models.encoder_base import SECOND_TEXT
 from keras_bert.models.encoders import make_encoder
 from keras_bert.models.losses import accuracy_term, cross_entropy_term
 from keras_bert.program.errors import InputError
@@ -54,6 +55,7 @@ class MultipleChoice(TaskModel):
     def __init__(self, config: BertConfig, **kwargs):
         super().__init__(config, **kwargs)
         self.encoder = make_encoder(config, dtype=self.dtype_policy, name="encoder")
+        self.encoder.global_tokens = SECOND_TEXT  # the choice
         self.dropout = Dropout(config.hidden_dropout_prob, dtype=self.dtype_policy, name="dropout")
         self.choice_scorer = keras.layers.Dense(
             1,
@@ -68,7 +70,8 @@ class MultipleChoice(TaskModel):
 
     def call(self, inputs, training=False):
         _, num_choices, length = ops.shape(inputs[features.INPUT_IDS])
-        rows = {name: ops.reshape(inputs[name], (-1, length)) for name in self.feature_names}
+        names = [name for name in (*self.feature_names, features.GLOBAL_MASK) if name in inputs]
+        rows = {name: ops.reshape(inputs[name], (-1, length)) for name in names}
         pooled = self.encoder.vectors_at(rows, training=training)["pooled_output"]
         return ops.reshape(self.choice_scorer(self.dropout(pooled, training=training)), (-1, num_choices))
 

@@ -8,6 +8,7 @@ from keras import ops
 from keras_bert.config import BertConfig
 from keras_bert.models.base import TaskModel, example_weights
 from keras_bert.models.class_names import stored_class
+from keras_bert.models.encoder_base import FIRST_TEXT
 from keras_bert.models.encoders import make_encoder
 from keras_bert.models.losses import accuracy_term, cross_entropy_term
 from keras_bert.program.errors import InputError
@@ -82,6 +83,7 @@ class SpanClassifier(TaskModel):
         self.encoder = make_encoder(config, dtype=self.dtype_policy, name="encoder")
         self.uses_pooler = self.encoder.has_token_head
         self.encoder.pooler.trainable = self.uses_pooler  # otherwise no gradient reaches it
+        self.encoder.global_tokens = FIRST_TEXT  # the question
         self.span_classifier = keras.layers.Dense(
             2,
             kernel_initializer=keras.initializers.TruncatedNormal(stddev=config.initializer_range),

@@ -33,6 +33,8 @@ from keras_bert.tokenization.tokenizer_files import (
 )
 
 MODEL_FILE = "spiece.model"
+# The start of the names of ALBERT's tokenizers in Hugging Face.
+ALBERT_CLASS = "AlbertTokenizer"
 ALBERT_SPECIAL_TOKENS = SpecialTokens(
     cls="[CLS]", sep="[SEP]", pad="<pad>", unk="<unk>", mask="[MASK]", mask_takes_space=True
 )
@@ -95,13 +97,15 @@ class SentencePieceTokenizer(Tokenizer):
     def from_folder(cls, folder: str | os.PathLike) -> "SentencePieceTokenizer":
         """Reads `spiece.model`, and the settings in `tokenizer_config.json` if it exists.
 
-        The settings used are `do_lower_case`, `keep_accents` and the names of the special tokens.
+        The settings used are `do_lower_case`, `keep_accents` and the names of the special tokens. By default, the
+        tokenizer of an ALBERT lower-cases, and others do not.
 
         Raises:
             InputError: as `from_file`, or the settings are damaged or not supported.
         """
         settings, path = read_settings(folder), os.path.join(folder, SETTINGS_FILE)
-        do_lower_case = member(settings, "do_lower_case", bool, path, True)
+        is_albert = member(settings, "tokenizer_class", str, path, ALBERT_CLASS).startswith(ALBERT_CLASS)
+        do_lower_case = member(settings, "do_lower_case", bool, path, is_albert)
         keep_accents = member(settings, "keep_accents", bool, path, not do_lower_case)
         if keep_accents == do_lower_case:
             raise InputError(
@@ -112,16 +116,16 @@ class SentencePieceTokenizer(Tokenizer):
             os.path.join(folder, MODEL_FILE), special_tokens_of(folder, ALBERT_SPECIAL_TOKENS), do_lower_case
         )
 
-    def save(self, folder: str | os.PathLike) -> None:
-        """Writes `spiece.model` and `tokenizer_config.json`, as Hugging Face reads them."""
-        for name, content in self._files().items():
+    def save(self, folder: str | os.PathLike, tokenizer_class: str = ALBERT_CLASS) -> None:
+        """Writes `spiece.model` and `tokenizer_config.json`, as this class of Hugging Face reads them."""
+        for name, content in self._files(tokenizer_class).items():
             with atomic_file(os.path.join(folder, name)) as file:
                 file.write(content)
 
-    def _files(self) -> dict[str, bytes]:
+    def _files(self, tokenizer_class: str = ALBERT_CLASS) -> dict[str, bytes]:
         settings = settings_text(
             self.special_tokens,
-            "AlbertTokenizer",
+            tokenizer_class,
             do_lower_case=self.do_lower_case,
             keep_accents=not self.do_lower_case,
             remove_space=True,

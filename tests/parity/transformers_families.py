@@ -2,9 +2,14 @@
 
     python transformers_families.py JOBS_JSON
 
-JOBS_JSON has a list of `[class name, config, folder]`. A folder gets the model's files and `outputs.npz`: the inputs,
-and for both dtypes `hidden_states` [L + 1, B, S, H] and the logits under transformers' names. The weights are stored as
-float32.
+JOBS_JSON has a list of `[class name, config, folder, options]`. A folder gets the model's files and `outputs.npz`: the
+inputs, and for both dtypes `hidden_states` [L + 1, B, S, H] and the logits under transformers' names. The weights are
+stored as float32. Options:
+
+    lengths      the lengths of the rows; [9, 6, 4] by default.
+    train        whether to run in training mode, in which a BigBird has random blocks.
+    num_global   the number of global tokens of a Longformer. None: those that transformers selects for the task, in
+                 rows of two texts.
 """
 
 import json
@@ -18,26 +23,39 @@ import transformers
 def main(jobs_file):
     with open(jobs_file, encoding="utf-8") as file:
         jobs = json.load(file)
-    for class_name, config, folder in jobs:
-        write_model(class_name, config, folder)
+    for class_name, config, folder, options in jobs:
+        write_model(class_name, config, folder, **options)
 
 
-def write_model(class_name, config, folder):
+def write_model(class_name, config, folder, lengths=(9, 6, 4), train=False, num_global=-1):
     torch.manual_seed(0)
     model_class = getattr(transformers, class_name)
-    model = model_class(model_class.config_class(**config)).eval()
+    model = model_class(model_class.config_class(**config)).train(train)
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.add_(torch.randn_like(parameter) * 0.02)
     model.save_pretrained(folder)
     config = model.config
     generator = np.random.default_rng(0)
-    mask = np.arange(9) < np.array([[9], [6], [4]])
+    mask = np.arange(max(lengths)) < np.array(lengths)[:, None]
     ids = np.where(mask, generator.integers(3, config.vocab_size, mask.shape), config.pad_token_id)
     segments = generator.integers(0, 2, mask.shape) * (getattr(config, "type_vocab_size", 0) > 1)
     inputs = {"input_ids": torch.tensor(ids), "attention_mask": torch.tensor(mask.astype("int64"))}
     if getattr(config, "type_vocab_size", 0):
         inputs["token_type_ids"] = torch.tensor(segments)
+    more = {}
+    if num_global is None:
+        ids[:, 2:4] = config.sep_token_id
+        ids[np.arange(len(lengths)), np.array(lengths) - 1] = config.sep_token_id
+        inputs["input_ids"] = torch.tensor(ids)
+    elif num_global >= 0:
+        more["global_mask"] = np.array(
+            [
+                np.isin(np.arange(max(lengths)), row[:num_global])
+                for row in (generator.permutation(length) for length in lengths)
+            ]
+        )
+        inputs["global_attention_mask"] = torch.tensor(more["global_mask"].astype("int64"))
     if class_name.endswith("MultipleChoice"):
         inputs = {name: values[None] for name, values in inputs.items()}
     outputs = {}
@@ -50,7 +68,7 @@ def write_model(class_name, config, folder):
         for key, values in found.items():
             if key.endswith("logits"):
                 outputs[f"{name}:{key}"] = values.numpy()
-    np.savez(f"{folder}/outputs.npz", input_ids=ids, input_mask=mask, segment_ids=segments, **outputs)
+    np.savez(f"{folder}/outputs.npz", input_ids=ids, input_mask=mask, segment_ids=segments, **more, **outputs)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,140 @@
+"""`LongEncoder`: the encoder of Longformer and BigBird, whose time and memory grow linearly with the length of rows."""
+
+import numpy as np
+from keras import ops
+
+from keras_bert.accelerate.block_runner import block_runner
+from keras_bert.config.long_config import LongConfig
+from keras_bert.layers.block_attention import SparseBlock, WindowBlock
+from keras_bert.layers.block_patterns import sparse_blocks, windows
+from keras_bert.layers.numbered_mask import without_left_padding
+from keras_bert.models.class_names import stored_class
+from keras_bert.models.encoder import BertEncoder
+from keras_bert.models.encoder_base import FIRST_TEXT, FIRST_TOKEN, POOLED_OUTPUT, SEGMENTS
+from keras_bert.program.errors import InputError
+from keras_bert.records import features
+
+
+@stored_class
+class LongEncoder(BertEncoder):
+    """A `BertEncoder` with attention between blocks of a row instead of between all pairs of its tokens.
+
+    Longformer: each token attends to a window around it and to the global tokens, which attend to all tokens. BigBird:
+    each block of tokens attends to a few other blocks. Its random blocks follow from the config, so a model gives the
+    same answers everywhere. Rows of at most `config.most_full_blocks` blocks have full attention. Padding after a row
+    does not change its vectors; in transformers, more than a block of padding does.
+
+    Args:
+        config: a `LongConfig`.
+        **arguments: those of `BertEncoder`, without `output_attentions`, which would need a score for each pair.
+
+    Call arguments:
+        inputs: as for `BertEncoder`, without `cls_positions`, and with one more optional feature of Longformer:
+            `global_mask`, int `[B, S]`: 1 for global tokens. By default `global_tokens` selects them. After the first
+                `config.max_global_tokens` of a row, tokens are not global.
+        training: whether to apply dropout.
+
+    Raises:
+        InputError: rows are packed, or `global_mask` does not fit.
+
+    Reference: Beltagy et al., 2020, arXiv 2004.05150; Zaheer et al., 2020, arXiv 2007.14062.
+    """
+
+    supports = (SEGMENTS, POOLED_OUTPUT)
+
+    def __init__(self, config: LongConfig, *, output_attentions=False, **arguments):
+        if output_attentions:
+            raise InputError(
+                "LongEncoder has no output_attentions: it computes no score for most pairs of tokens. Set "
+                "output_attentions=False."
+            )
+        self.block_class = WindowBlock if config.has_windows else SparseBlock
+        super().__init__(config, **arguments)
+
+    def positions_of(self, input_mask):
+        positions = ops.zeros_like(input_mask) + ops.arange(ops.shape(input_mask)[1], dtype="int32")
+        return without_left_padding(positions, input_mask) if self.config.position_offset else positions
+
+    def _check_inputs(self, inputs) -> None:
+        super()._check_inputs(inputs)
+        mask, is_global = (inputs.get(name) for name in (features.INPUT_MASK, features.GLOBAL_MASK))
+        if features.CLS_POSITIONS in inputs or (isinstance(mask, np.ndarray) and mask.max(initial=0) > 1):
+            raise InputError(
+                f"{self.config.model_type} cannot take packed rows (cls_positions, or numbers above 1 in input_mask). "
+                "Make records with one sequence in each row."
+            )
+        if is_global is None:
+            return
+        if not self.config.has_windows:
+            raise InputError(
+                f"{self.config.model_type} takes no {features.GLOBAL_MASK}: its first and last block are global."
+            )
+        expected, received = (tuple(inputs[name].shape) for name in (features.INPUT_IDS, features.GLOBAL_MASK))
+        if expected != received:
+            raise InputError(
+                f"{features.GLOBAL_MASK} must have the shape of {features.INPUT_IDS}, {list(expected)}. Received: "
+                f"{list(received)}"
+            )
+        most = self.config.max_global_tokens
+        if isinstance(is_global, np.ndarray) and (is_global != 0).sum(axis=-1).max(initial=0) > most:
+            raise InputError(
+                f"{features.GLOBAL_MASK} has {(is_global != 0).sum(axis=-1).max()} global tokens in a row, more than "
+                f"max_global_tokens={most} of the config. Mark fewer, or raise max_global_tokens."
+            )
+
+    def _read(self, inputs):
+        tokens = super()._read(inputs)
+        if not self.config.has_windows:
+            return tokens
+        given = inputs.get(features.GLOBAL_MASK)
+        if given is not None:
+            return tokens._replace(is_global=ops.not_equal(given, 0), most_global=self.config.max_global_tokens)
+        most = 1 if self.global_tokens == FIRST_TOKEN else self.config.max_global_tokens
+        return tokens._replace(is_global=self._global_by_default(tokens.ids), most_global=most)
+
+    def _global_by_default(self, ids):
+        """Returns the global tokens that `global_tokens` selects: int `[B, S]` -> bool `[B, S]`."""
+        columns = ops.expand_dims(ops.arange(ops.shape(ids)[1], dtype="int32"), 0)
+        if self.global_tokens == FIRST_TOKEN:
+            return ops.logical_or(ops.zeros_like(ids, dtype="bool"), ops.equal(columns, 0))
+        is_separator = ops.cast(ops.equal(ids, self.config.sep_token_id), "int32")
+        seen = ops.cumsum(is_separator, axis=1)
+        if self.global_tokens == FIRST_TEXT:
+            return ops.logical_and(ops.equal(seen, 0), ops.sum(is_separator, axis=1, keepdims=True) > 0)
+        return seen - is_separator >= 2  # after the two separators between the texts
+
+    def _patterns(self, tokens) -> list:
+        """Returns the pattern of each block, in their order."""
+        config, is_token = self.config, ops.not_equal(tokens.sequences, 0)
+        if config.has_windows:
+            of_width = {
+                width: windows(is_token, tokens.is_global, width // 2, tokens.most_global)
+                for width in set(config.windows)
+            }
+            return [of_width[width] for width in config.windows]
+        most_blocks = config.max_position_embeddings // config.block_size
+        return [
+            sparse_blocks(
+                is_token, layer, config.num_attention_heads, config.block_size, config.num_random_blocks, most_blocks
+            )
+            for layer in range(config.num_hidden_layers)
+        ]
+
+    def _run(self, tokens, query_columns=None, flat_indices=None, training=False):
+        length = ops.shape(tokens.ids)[1]
+        if self.config.has_full_attention(length):
+            return super()._run(tokens, query_columns, flat_indices, training)
+        positions = tokens.positions + self.config.position_offset
+        hidden = self.embeddings(tokens.ids, positions, tokens.segments, training=training)
+        blocks, states = self.blocks_in_order(), [hidden]
+        run_block = block_runner(len(blocks), training, self.gradient_checkpointing)
+        if query_columns is not None:
+            starts = ops.arange(ops.shape(tokens.ids)[0], dtype="int32") * length
+            flat_indices = ops.reshape(query_columns + ops.expand_dims(starts, 1), (-1,))
+        for number, (block, pattern) in enumerate(zip(blocks, self._patterns(tokens), strict=True), start=1):
+            selected = (None, flat_indices) if number == len(blocks) and flat_indices is not None else ()
+            hidden = run_block(block, hidden, pattern, *selected, training=training, return_attention=False)
+            states.append(hidden)
+        if query_columns is not None:
+            states[-1] = ops.reshape(hidden, (*ops.shape(query_columns), self.config.hidden_size))
+        return states, None
