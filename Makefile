@@ -18,6 +18,7 @@
 #                   own (.venv-benchmark): tables in docs/results.md. DATA has shared/data's form; without
 #                   it the suite of texts fails. BENCHMARK="--suites=forward" and the
 #                   like: flags of benchmarks/speed.py
+# make docs         the documentation site in build/docs: guide, tasks, API reference, results, search
 # make page-test    the page of the development server in a real browser (Debian: apt-get install chromium chromium-driver)
 # make release-check wheel and sdist in empty environments of each Python on the path: every command, and the quickstart.
 #                   QUICK=1 runs the quickstart on tiny sizes; with three Pythons this took 35 minutes on two busy cores,
@@ -36,7 +37,7 @@ PACKAGES_onnx := onnxruntime onnx
 TESTS ?= tests
 OUTPUT ?= quickstart
 
-.PHONY: install quickstart test test-slow test-all test-beam page-test lint pretraining-data-proofs families-quality three-seeds kill-proofs finetuning-quality finetuning-speed benchmark release-check clean
+.PHONY: install quickstart test test-slow test-all test-beam page-test lint docs pretraining-data-proofs families-quality three-seeds kill-proofs finetuning-quality finetuning-speed benchmark release-check clean
 
 install: $(VENV)/installed
 
@@ -76,6 +77,15 @@ page-test: install
 lint: install
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+
+$(VENV)/docs-installed: $(VENV)/installed
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[docs]'
+	@touch $@
+
+# Every warning is an error: a broken link, a page that no list names, a docstring that cannot be read.
+docs: $(VENV)/docs-installed
+	$(BIN)/python -m sphinx --quiet --fail-on-warning --keep-going --fresh-env docs build/docs
+	@echo "The site begins at build/docs/index.html"
 
 pretraining-data-proofs: install
 	$(BIN)/python -m benchmarks.google_pretraining_data --google_bert=$(GOOGLE_BERT) --text=$(TEXT) --vocab_file=$(VOCAB)

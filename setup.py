@@ -77,6 +77,7 @@ setup(
     python_requires=">=3.11,<3.14",
     packages=find_packages(include=["keras_bert", "keras_bert.*", "data_prep", "data_prep.*", "run_scripts"]),
     package_data={
+        "keras_bert": ["py.typed"],
         "keras_bert.tokenization": ["*.txt"],
         "keras_bert.tf_serving.kit": ["templates/*"],
         "keras_bert.tf_serving.server": ["*.html"],
@@ -135,6 +136,7 @@ setup(
         # Comes with tokenizers; named for those who read hf://.
         "hub": ["huggingface_hub>=1,<3"],
         "plots": ["matplotlib>=3.9,<4"],
+        "docs": ["sphinx>=9,<10", "myst-parser>=5,<6", "furo>=2025.12"],
         "tensorboard": ["tensorboard>=2.20,<3"],
     },
     entry_points={

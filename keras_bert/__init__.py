@@ -2,7 +2,7 @@
 
 Importing this package loads neither TensorFlow nor Keras. They load when a name that needs them is first used.
 
-config.py       BertConfig: bert_config.json and the published sizes
+config/         BertConfig: bert_config.json and the published sizes
 families.py     BERT's relatives: defaults, tokenizers, row forms and sizes
 tokenization/   text -> token ids, in Python and in the TensorFlow graph
 records/        TFRecords and the batches that are made from them
@@ -33,6 +33,7 @@ _PUBLIC = {
     "BytePairTokenizer": "keras_bert.tokenization.byte_pair",
     "SentencePieceTokenizer": "keras_bert.tokenization.sentence_piece",
     "GraphTokenizer": "keras_bert.tokenization.graph_wordpiece",
+    "Encoder": "keras_bert.models.encoder_base",
     "BertEncoder": "keras_bert.models.encoder",
     "BertPretrainer": "keras_bert.models.pretrainer",
     "MaskedLM": "keras_bert.models.masked_lm",

@@ -12,19 +12,23 @@ WORD_PIECE, BYTE_PAIR, SENTENCE_PIECE = "wordpiece", "byte_pair", "sentence_piec
 
 @dataclasses.dataclass(frozen=True)
 class Family:
-    """A family of models that `BertEncoder` computes.
+    """A family of models.
 
     Attributes:
-        defaults: values of `BertConfig` that all its published models share, where they differ from BERT's.
+        defaults: values of the config that all its published models share, where they differ from BERT's.
         tokenizer: `WORD_PIECE`, `BYTE_PAIR` or `SENTENCE_PIECE`.
         pairs_need_segments: whether its models tell the two texts of a pair apart by segments only.
         masked_lm_act: activation of the masked-LM head; None: the config's `hidden_act`.
+        config: import path of the config class.
+        encoder: import path of the encoder class.
     """
 
     defaults: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     tokenizer: str = WORD_PIECE
     pairs_need_segments: bool = True
     masked_lm_act: str | None = None
+    config: str = "keras_bert.config.bert_config.BertConfig"
+    encoder: str = "keras_bert.models.encoder.BertEncoder"
 
 
 FAMILIES: dict[str, Family] = {

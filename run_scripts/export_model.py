@@ -77,12 +77,12 @@ def main():
     (check_output_folder if is_folder else check_version_place)(arguments.output_dir)
 
     from keras_bert.checkpoints.pretrained import from_pretrained
-    from keras_bert.models.encoder import BertEncoder
+    from keras_bert.models.encoder_base import Encoder
     from keras_bert.models.masked_lm import MaskedLM
     from keras_bert.models.sentence_encoder import SentenceEncoder
     from keras_bert.serving.export import export_for_serving
 
-    classes = {None: None, "encoder": BertEncoder, "sentence_encoder": SentenceEncoder, "masked_lm": MaskedLM}
+    classes = {None: None, "encoder": Encoder, "sentence_encoder": SentenceEncoder, "masked_lm": MaskedLM}
     model = from_pretrained(classes[arguments.model_class], arguments.model_dir)
     options = {name: getattr(arguments, name) for name in _OPTIONS if getattr(arguments, name) is not None}
     if arguments.hub_pair:

@@ -47,10 +47,10 @@ def main():
         ) from None
 
     from keras_bert.embeddings.vector_files import extract_features
-    from keras_bert.models.encoder import BertEncoder
+    from keras_bert.models.encoder_base import Encoder
     from keras_bert.records.token_rows import row_length
 
-    encoder = BertEncoder.from_pretrained(
+    encoder = Encoder.from_pretrained(
         arguments.init_checkpoint, do_lower_case=arguments.do_lower_case, output_hidden_states=True
     )
     count = extract_features(

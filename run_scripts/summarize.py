@@ -35,9 +35,9 @@ def main():
     import json
 
     from keras_bert.embeddings.summarization import summarize
-    from keras_bert.models.encoder import BertEncoder
+    from keras_bert.models.encoder_base import Encoder
 
-    encoder = BertEncoder.from_pretrained(arguments.init_checkpoint, do_lower_case=arguments.do_lower_case)
+    encoder = Encoder.from_pretrained(arguments.init_checkpoint, do_lower_case=arguments.do_lower_case)
     summary = summarize(
         encoder,
         text,

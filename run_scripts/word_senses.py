@@ -48,9 +48,9 @@ def main():
     sentences = _sentences(read_texts(arguments.input_file), arguments.language)
 
     from keras_bert.embeddings.word_senses import cluster, project, word_vectors
-    from keras_bert.models.encoder import BertEncoder
+    from keras_bert.models.encoder_base import Encoder
 
-    encoder = BertEncoder.from_pretrained(
+    encoder = Encoder.from_pretrained(
         arguments.init_checkpoint, output_hidden_states=True, do_lower_case=arguments.do_lower_case
     )
     found = word_vectors(

@@ -1,8 +1,8 @@
-"""The contract of `EncoderModel`, checked for any encoder."""
+"""The contract of `Encoder`, checked for any encoder."""
 
 import numpy as np
 
-from keras_bert.models.encoder_base import PACKING, POOLED_OUTPUT, SEGMENTS, UNPADDING, EncoderModel
+from keras_bert.models.encoder_base import PACKING, POOLED_OUTPUT, SEGMENTS, UNPADDING, Encoder
 
 LENGTH = 8
 
@@ -15,7 +15,7 @@ def inputs_of(masks, vocab_size: int, seed: int = 0) -> dict[str, np.ndarray]:
     return {"input_ids": ids * (masks > 0), "input_mask": masks, "segment_ids": segments * (masks > 0)}
 
 
-def check_encoder(encoder: EncoderModel, tolerance: float = 1e-5) -> None:
+def check_encoder(encoder: Encoder, tolerance: float = 1e-5) -> None:
     """Checks an encoder without dropout whose weights are not small.
 
     Args:

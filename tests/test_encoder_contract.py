@@ -1,4 +1,4 @@
-"""Every encoder keeps the contract of `EncoderModel`."""
+"""Every encoder keeps the contract of `Encoder`."""
 
 import pytest
 from encoder_contract import check_encoder
@@ -6,7 +6,7 @@ from numpy_bert import scatter_weights
 from test_encoder import small_config
 
 from keras_bert.models.encoder import BertEncoder
-from keras_bert.models.encoder_base import EncoderModel
+from keras_bert.models.encoder_base import Encoder
 from keras_bert.program.errors import InputError
 
 ENCODERS = {"BertEncoder": BertEncoder}
@@ -29,5 +29,5 @@ def test_an_encoder_that_cannot_take_padding_out_says_so():
 
 
 def test_task_models_know_encoders_through_the_contract_alone():
-    public = {name for name in vars(EncoderModel) if not name.startswith("_")}
+    public = {name for name in vars(Encoder) if not name.startswith("_")}
     assert {"call", "vectors_at", "vectors_at_flat", "blocks_in_order", "supports", "unpadded"} <= public

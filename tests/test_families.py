@@ -7,9 +7,10 @@ from numpy_bert import scatter_weights
 from tiny_checkpoints import assert_same_tensors, random_checkpoint
 
 from keras_bert.checkpoints import checkpoint as form
-from keras_bert.checkpoints.checkpoint import encoder_shapes, part_of
+from keras_bert.checkpoints.checkpoint import part_of
 from keras_bert.checkpoints.formats import read_checkpoint, write_checkpoint
 from keras_bert.checkpoints.resizing import with_layers
+from keras_bert.checkpoints.weight_shapes import encoder_shapes
 from keras_bert.config import BertConfig
 from keras_bert.families import FAMILIES
 from keras_bert.models.encoder import BertEncoder

@@ -7,7 +7,7 @@ read by `StoredTensor.read`, so a conversion holds one tensor in memory at a tim
 import dataclasses
 import math
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 
 import numpy as np
 
@@ -28,7 +28,7 @@ REPLACED_TOKEN = "replaced_token_head"
 SENTENCE_HEAD = "sentence_head"  # the dense layers after a pooling
 HEADS = (MASKED_LM, NEXT_SENTENCE, CLASSIFIER, TOKEN_CLASSIFIER, SPAN_CLASSIFIER, MULTIPLE_CHOICE, REPLACED_TOKEN)
 
-_WEIGHT_TYPES = ("float16", "bfloat16", "float32", "float64", "float8_e4m3fn", "float8_e5m2")
+WEIGHT_TYPES = ("float16", "bfloat16", "float32", "float64", "float8_e4m3fn", "float8_e5m2")
 
 TOKEN_EMBEDDINGS = "encoder/embeddings/token_embeddings"
 POSITION_EMBEDDINGS = "encoder/embeddings/position_embeddings"
@@ -137,49 +137,6 @@ def part_of(name: str) -> str:
     return POOLER if name.startswith(f"{POOLER}/") else name.split("/")[0]
 
 
-def encoder_shapes(config: BertConfig) -> dict[str, tuple[int, ...]]:
-    """Returns name -> shape of all weights of the encoder, including the pooler."""
-    width, inner = config.hidden_size, config.intermediate_size
-    shapes = {
-        TOKEN_EMBEDDINGS: (config.vocab_size, config.embedding_size),
-        POSITION_EMBEDDINGS: (config.max_position_embeddings, config.embedding_size),
-        **_layer_norm("encoder/embeddings/layer_norm", config.embedding_size),
-    }
-    if config.type_vocab_size:
-        shapes["encoder/embeddings/segment_embeddings"] = (config.type_vocab_size, config.embedding_size)
-    if config.embedding_projection:
-        shapes |= _dense("encoder/embeddings/projection", config.embedding_size, width)
-    for number in range(config.num_blocks):
-        layer = f"encoder/layer_{number}"
-        for dense in ("query", "key", "value", "output_dense"):
-            shapes |= _dense(f"{layer}/attention/{dense}", width, width)
-        shapes |= _layer_norm(f"{layer}/attention_layer_norm", width)
-        shapes |= _dense(f"{layer}/intermediate_dense", width, inner)
-        shapes |= _dense(f"{layer}/output_dense", inner, width)
-        shapes |= _layer_norm(f"{layer}/output_layer_norm", width)
-    return shapes | _dense(f"{POOLER}/dense", width, width)
-
-
-def head_shapes(config: BertConfig, head: str, num_classes: int) -> dict[str, tuple[int, ...]]:
-    """Returns name -> shape of the weights of a head; only classifiers use `num_classes`."""
-    width = config.hidden_size
-    if head == MASKED_LM:
-        shapes = {
-            **_dense(f"{MASKED_LM}/dense", width, config.embedding_size),
-            **_layer_norm(f"{MASKED_LM}/layer_norm", config.embedding_size),
-            OUTPUT_BIAS: (config.vocab_size,),
-        }
-        return (
-            shapes
-            if config.tie_word_embeddings
-            else {**shapes, OUTPUT_EMBEDDINGS: (config.vocab_size, config.embedding_size)}
-        )
-    if head == REPLACED_TOKEN:
-        return _dense(f"{head}/dense", width, width) | _dense(f"{head}/output_dense", width, 1)
-    outputs = {NEXT_SENTENCE: 2, SPAN_CLASSIFIER: 2, MULTIPLE_CHOICE: 1}.get(head, num_classes)
-    return _dense(head, width, outputs)
-
-
 def num_outputs(path: str, tensors: Mapping[str, StoredTensor], head: str) -> int | None:
     """Returns the number of outputs of a head, or None if there is no such head.
 
@@ -192,58 +149,6 @@ def num_outputs(path: str, tensors: Mapping[str, StoredTensor], head: str) -> in
     if len(bias.shape) != 1:
         raise InputError(f"{path}: {head}/bias must have one axis. Received the shape {list(bias.shape)}")
     return bias.shape[0]
-
-
-def check_tensors(checkpoint: BertCheckpoint) -> None:
-    """Raises `InputError` unless the encoder and each stored head are complete and match the config."""
-    config, tensors = checkpoint.config, checkpoint.tensors
-    expected = encoder_shapes(config)
-    if not any(name.startswith(f"{POOLER}/") for name in tensors):
-        expected = {name: shape for name, shape in expected.items() if not name.startswith(f"{POOLER}/")}
-    for head in checkpoint.heads:
-        if head in HEADS:
-            kernel = tensors.get(f"{head}/kernel")
-            num_classes = kernel.shape[-1] if kernel and kernel.shape else len(checkpoint.labels or ())
-            expected |= head_shapes(config, head, num_classes)
-            if head == CLASSIFIER and kernel and config.sentence_pooling != "mean":
-                # A SentenceClassifier reads the vector of a text, of any width.
-                expected[f"{head}/kernel"] = (kernel.shape[0], num_classes)
-    missing = [name for name in expected if name not in tensors]
-    if missing:
-        raise InputError(
-            f"{checkpoint.path} ({checkpoint.kind}) is incomplete: {len(missing)} of {len(expected)} tensors are "
-            f"missing: {_some(missing)}. Copy it again, or correct its config."
-        )
-    if checkpoint.model_class is None:  # a user's own class may have additional weights in its encoder
-        check_no_surplus(checkpoint, [name for name in tensors if part_of(name) == ENCODER and name not in expected])
-    for name, shape in expected.items():
-        if tensors[name].shape != shape:
-            raise InputError(
-                f"{checkpoint.path} ({checkpoint.kind}): {name} has the shape {list(tensors[name].shape)}, but its "
-                f"config requires {list(shape)}. The config belongs to another checkpoint, or the file is damaged."
-            )
-        if tensors[name].dtype not in _WEIGHT_TYPES:
-            raise InputError(
-                f"{checkpoint.path} ({checkpoint.kind}): {name} has the dtype {tensors[name].dtype}, but weights must "
-                f"have one of {', '.join(_WEIGHT_TYPES)}. The file is damaged, or its weights are quantised."
-            )
-    if checkpoint.vocabulary is not None:
-        try:
-            config.check_vocabulary(len(checkpoint.vocabulary))
-        except InputError as error:
-            raise InputError(f"{checkpoint.path}: {error}") from None
-
-
-def check_no_surplus(checkpoint: BertCheckpoint, names: Sequence[str]) -> None:
-    """Raises `InputError` if there are weights that the config does not provide for.
-
-    Otherwise a model with fewer layers than trained would silently compute something else.
-    """
-    if names:
-        raise InputError(
-            f"{checkpoint.path} ({checkpoint.kind}) has more weights than a model with num_hidden_layers="
-            f"{checkpoint.config.num_hidden_layers}: {_some(names)}. The config belongs to another checkpoint."
-        )
 
 
 def check_stored_file(path: str) -> None:
@@ -271,15 +176,3 @@ def numpy_dtype(name: str) -> np.dtype:
     import ml_dtypes  # noqa: F401 - registers its dtypes with NumPy
 
     return np.dtype(name)
-
-
-def _some(names: Sequence[str]) -> str:
-    return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
-
-
-def _dense(name: str, inputs: int, outputs: int) -> dict[str, tuple[int, ...]]:
-    return {f"{name}/kernel": (inputs, outputs), f"{name}/bias": (outputs,)}
-
-
-def _layer_norm(name: str, width: int) -> dict[str, tuple[int, ...]]:
-    return {f"{name}/gamma": (width,), f"{name}/beta": (width,)}

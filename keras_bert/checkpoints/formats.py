@@ -7,9 +7,10 @@ from collections.abc import Callable
 
 from keras_bert.checkpoints import google, hugging_face, hugging_face_tokenizer, keras_hub, model_folder, model_garden
 from keras_bert.checkpoints.casing import with_casing
-from keras_bert.checkpoints.checkpoint import BertCheckpoint, check_no_pointer, check_tensors
+from keras_bert.checkpoints.checkpoint import BertCheckpoint, check_no_pointer
 from keras_bert.checkpoints.hub import HUB_PREFIX, download
 from keras_bert.checkpoints.tensorflow_checkpoint import OBJECT_GRAPH, read_tensorflow_checkpoint
+from keras_bert.checkpoints.weight_shapes import check_tensors
 from keras_bert.program.atomic_output import atomic_folder
 from keras_bert.program.errors import InputError
 

@@ -19,7 +19,7 @@ from keras_bert.checkpoints.name_table import NameTable, to_ours, to_theirs
 from keras_bert.checkpoints.safetensors_file import read_safetensors, write_safetensors
 from keras_bert.checkpoints.sentence_transformers import read_sentence_modules, write_sentence_modules
 from keras_bert.checkpoints.torch_file import read_torch_file
-from keras_bert.config import SENTENCE_POOLING, BertConfig
+from keras_bert.config import SENTENCE_POOLING, BertConfig, config_class
 from keras_bert.families import FAMILIES, WORD_PIECE
 from keras_bert.program.atomic_output import atomic_file
 from keras_bert.program.errors import InputError
@@ -209,7 +209,8 @@ def _config(path: str, values: Mapping) -> BertConfig:
     if activation not in _ACTIVATIONS:
         raise InputError(f"{file}: hidden_act is {reprlib.repr(activation)}. Supported: {', '.join(_ACTIVATIONS)}")
     defaults = {**family.defaults, "tie_word_embeddings": True}
-    names = [field.name for field in dataclasses.fields(BertConfig) if field.name != "extra"] + [SENTENCE_POOLING]
+    fields = dataclasses.fields(config_class(model_type))
+    names = [field.name for field in fields if field.name != "extra"] + [SENTENCE_POOLING]
     kept = {name: values[name] for name in names if values.get(name) is not None and name != "do_lower_case"}
     if model_type == "roberta":
         kept["position_offset"] = member(values, "pad_token_id", int, file, 1) + 1

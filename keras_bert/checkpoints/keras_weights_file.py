@@ -115,18 +115,12 @@ def keras_layout(model_class: type, config: BertConfig, arguments: Mapping) -> d
     """
     import keras
 
-    num_blocks = min(config.num_blocks, 2)
-    ones = ("vocab_size", "hidden_size", "num_attention_heads", "intermediate_size", "embedding_size")
-    ones = {name: 1 for name in (*ones, "max_position_embeddings", "inner_group_num")}
-    ones |= {"type_vocab_size": min(config.type_vocab_size, 1), "position_offset": 0}
-    ones |= {"num_hidden_layers": num_blocks, "num_hidden_groups": num_blocks}
-    ones |= {"embedding_projection": config.embedding_projection}
     if arguments.get("dense"):  # of a TextPooling; the arguments may come from a stranger
         arguments = {**arguments, "dense": [{**settings, "units": 1} for settings in arguments["dense"]]}
     # An explicit name keeps Keras from numbering later models. float32, whatever the global policy is, represents all
     # the numbers exactly.
     with keras_as_before_on_error():
-        model = model_class(config.replace(**ones), **arguments, name="layout", dtype="float32")
+        model = model_class(config.narrowest(), **arguments, name="layout", dtype="float32")
     weights = model_weights(model)
     for number, variable in enumerate(weights.values()):
         variable.assign(np.full(variable.shape, number))

@@ -5,11 +5,13 @@ import reprlib
 
 from keras_bert.checkpoints import checkpoint as form
 from keras_bert.checkpoints.checkpoint import BertCheckpoint
+from keras_bert.families import FAMILIES
+from keras_bert.models.encoders import encoder_class
 from keras_bert.program.errors import InputError
 
-# Class name -> module and heads, the fewest heads first. Users' own classes are found in Keras' registry instead.
+# Class name -> module and heads, the fewest heads first. The encoders are those of `FAMILIES`; users' own classes are
+# in Keras' registry.
 _CLASSES = {
-    "BertEncoder": ("keras_bert.models.encoder", ()),
     "SentenceEncoder": ("keras_bert.models.sentence_encoder", ()),
     "SequenceClassifier": ("keras_bert.models.sequence_classifier", (form.CLASSIFIER,)),
     "SentenceClassifier": ("keras_bert.models.sentence_classifier", (form.CLASSIFIER,)),
@@ -39,13 +41,15 @@ def find_class(name: str, where: str) -> type:
     from keras_bert.models.class_names import EARLIER_NAMES
 
     name = EARLIER_NAMES.get(name, name)
-    if name in _CLASSES:
-        return getattr(importlib.import_module(_CLASSES[name][0]), name)
+    modules = dict(family.encoder.rsplit(".", 1)[::-1] for family in FAMILIES.values())
+    modules |= {known: module for known, (module, _) in _CLASSES.items()}
+    if name in modules:
+        return getattr(importlib.import_module(modules[name]), name)
     model_class = keras.saving.get_registered_object(name)
     if not (isinstance(model_class, type) and issubclass(model_class, BertModel)):
         raise InputError(
             f"{where}: the weights are of {reprlib.repr(name)}, which is unknown. Import the module that "
-            f"defines it, or use one of: {', '.join(_CLASSES)}"
+            f"defines it, or use one of: {', '.join(modules)}"
         )
     return model_class
 
@@ -65,6 +69,8 @@ def class_for(checkpoint: BertCheckpoint) -> tuple[type, dict]:
     heads = set(checkpoint.heads)
     if checkpoint.sentence is not None and not heads & set(form.HEADS):
         return find_class("SentenceEncoder", checkpoint.path), dict(checkpoint.sentence)
+    if not heads & set(form.HEADS):
+        return encoder_class(checkpoint.config), {}
     best = max(_CLASSES, key=lambda name: (len(heads & set(_CLASSES[name][1])), -len(_CLASSES[name][1])))
     model_class = find_class(best, checkpoint.path)
     head = labelled_head(model_class)

@@ -13,6 +13,8 @@ from keras_bert.checkpoints.optimizer_slots import adam_slots_of
 from keras_bert.checkpoints.resizing import resized
 from keras_bert.config import POOLINGS
 from keras_bert.models.cross_encoder import CrossEncoder
+from keras_bert.models.encoder_base import Encoder
+from keras_bert.models.encoders import encoder_class
 from keras_bert.models.new_parts import NewParts
 from keras_bert.models.sentence_classifier import SentenceClassifier
 from keras_bert.models.sentence_encoder import SentenceEncoder
@@ -34,7 +36,8 @@ def from_pretrained(
     """Returns a model with the weights of a checkpoint of any format.
 
     Args:
-        model_class: the class of the model; `None` selects the saved class, or the one that fits the heads.
+        model_class: the class of the model; `None` selects the saved class, or the one that fits the heads; `Encoder`
+            selects the encoder of the checkpoint's family.
         path: see `formats.read_checkpoint`.
         max_position_embeddings: number of positions; the position table is cut, or extended by repeating it.
         new_tokens: tokens to add to the vocabulary; each embedding starts as the mean of the token's current pieces.
@@ -62,6 +65,8 @@ def model_of(model_class: type | None, checkpoint: BertCheckpoint, **arguments):
             (checkpoint.model_class, checkpoint.arguments) if checkpoint.model_class else class_for(checkpoint)
         )
         arguments = {**saved_arguments, **arguments}
+    if model_class is Encoder:
+        model_class = encoder_class(checkpoint.config)
     arguments, checkpoint = _arguments(model_class, checkpoint, arguments)
     with variables_made_last() as models:
         model = model_class(checkpoint.config, **arguments)

@@ -89,10 +89,10 @@ def _ids(text: str, vocabulary: TokenTable | None, checkpoint: BertCheckpoint) -
 
 def _our_outputs(checkpoint: BertCheckpoint, features) -> dict[str, np.ndarray]:
     from keras_bert.checkpoints.pretrained import model_of
-    from keras_bert.models.encoder import BertEncoder
+    from keras_bert.models.encoder_base import Encoder
 
     with contextlib.redirect_stdout(io.StringIO()):  # hides the report, which was printed before
-        outputs = model_of(BertEncoder, checkpoint)(features)
+        outputs = model_of(Encoder, checkpoint)(features)
     return {name: np.asarray(value) for name, value in outputs.items()}
 
 

@@ -136,7 +136,7 @@ class TextPooling(keras.layers.Layer):
         """Returns the vectors `[B, D]` of rows of tokens.
 
         Args:
-            encoder: an `EncoderModel`.
+            encoder: an `Encoder`.
             inputs: its features, int `[B, S]`.
             training: whether to apply dropout.
         """

@@ -1,7 +1,8 @@
 """Config -> Keras model: the encoder, the task models, losses, metrics and the training step.
 
 encoder.py                   BertEncoder: a vector for each token and one for each row
-encoder_base.py              the contract that every encoder keeps
+encoder_base.py              Encoder: the contract that every encoder keeps
+encoders.py                  selects the encoder class of a model family
 unpadded_encoder.py          wraps an encoder: computes without padding
 pretrainer.py                BertPretrainer: masked LM and next sentence
 masked_lm.py                 predicts masked tokens

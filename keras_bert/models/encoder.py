@@ -11,12 +11,12 @@ from keras_bert.layers.heads import Pooler
 from keras_bert.layers.numbered_mask import attention_bias, position_ids, without_left_padding
 from keras_bert.layers.transformer_block import TransformerBlock
 from keras_bert.models.class_names import stored_class
-from keras_bert.models.encoder_base import PACKING, POOLED_OUTPUT, SEGMENTS, UNPADDING, EncoderModel
+from keras_bert.models.encoder_base import PACKING, POOLED_OUTPUT, SEGMENTS, UNPADDING, Encoder
 from keras_bert.records import features
 
 
 @stored_class
-class BertEncoder(EncoderModel):
+class BertEncoder(Encoder):
     """The bidirectional transformer encoder of the paper, with its pooler.
 
     The config selects the model family, see `families.py`. If layers share weights (ALBERT), `blocks` has each block
@@ -26,26 +26,28 @@ class BertEncoder(EncoderModel):
         config: a `BertConfig`.
         output_hidden_states: whether to return the embeddings and the output of every layer.
         output_attentions: whether to return the attention probabilities of every layer.
-        unpadded: see `EncoderModel`.
+        unpadded: see `Encoder`.
 
     Call arguments:
-        inputs: dictionary of int `[B, S]`:
-            `input_ids`: token ids.
-            `input_mask`: 0 for padding, n for the n-th sequence packed in the row; see `layers/numbered_mask.py`.
-            `segment_ids`: 0 for the first sentence, 1 for the second. Models with fewer than two segments ignore it.
-            `cls_positions`, int `[B, K]`: optional, for packed rows: the columns where their sequences begin.
-            `position_ids`, int `[B, S]`: optional: positions, counted from 0. By default they count the tokens of each
-                sequence in the row.
-            Other keys are ignored.
+        inputs: dictionary of int `[B, S]`. Other keys are ignored.
+
+            * `input_ids`: token ids.
+            * `input_mask`: 0 for padding, n for the n-th sequence packed in the row; see `layers/numbered_mask.py`.
+            * `segment_ids`: 0 for the first sentence, 1 for the second. Models with fewer than two segments ignore it.
+            * `cls_positions`, int `[B, K]`: optional, for packed rows: the columns where their sequences begin.
+            * `position_ids`, int `[B, S]`: optional: positions, counted from 0. By default they count the tokens of
+              each sequence in the row.
+
         training: whether to apply dropout.
 
     Returns:
         dictionary:
-            `sequence_output`: `[B, S, H]`. Ignore the vectors of padding: they are computed as in other BERTs, or, with
-                `unpadded`, are copies of the row's first vector.
-            `pooled_output`: `[B, H]`, made from the first token of each row; with `cls_positions`, `[B, K, H]`.
-            `hidden_states`: with `output_hidden_states`, list of L + 1 tensors `[B, S, H]`, the embeddings first.
-            `attentions`: with `output_attentions`, list of L tensors `[B, N, S, S]`.
+
+            * `sequence_output`: `[B, S, H]`. Ignore the vectors of padding: they are computed as in other BERTs, or,
+              with `unpadded`, are copies of the row's first vector.
+            * `pooled_output`: `[B, H]`, made from the first token of each row; with `cls_positions`, `[B, K, H]`.
+            * `hidden_states`: with `output_hidden_states`, list of L + 1 tensors `[B, S, H]`, the embeddings first.
+            * `attentions`: with `output_attentions`, list of L tensors `[B, N, S, S]`.
 
     Example:
         >>> encoder = BertEncoder(BertConfig.from_size("tiny", vocab_size=100))

@@ -1,4 +1,4 @@
-"""The interface of all encoders. Task models use nothing else of an encoder."""
+"""`Encoder`: the interface of all encoders. Task models use nothing else of an encoder."""
 
 from collections.abc import Sequence
 
@@ -9,18 +9,21 @@ from keras_bert.layers.gathering import vectors_at_flat
 from keras_bert.layers.numbered_mask import position_ids
 from keras_bert.layers.text_pooling import pool_tokens
 from keras_bert.models.base import BertModel
+from keras_bert.models.encoders import encoder_class
 from keras_bert.program.errors import InputError
 from keras_bert.records import features
 from keras_bert.tokenization.user_inputs import holds_texts
 
 # The capabilities that an encoder can list in `supports`.
 SEGMENTS, PACKING, UNPADDING, POOLED_OUTPUT = "segments", "packing", "unpadding", "pooled output"
-# One of the values of `EncoderModel.unpadded`.
+# One of the values of `Encoder.unpadded`.
 FEW_SHAPES = "few_shapes"
 
 
-class EncoderModel(BertModel):
+class Encoder(BertModel):
     """Token ids in, one vector for each token and one for each row out.
+
+    `Encoder.from_pretrained(path)` returns the encoder that the checkpoint's family needs, such as a `BertEncoder`.
 
     A subclass has the attribute `embeddings` and implements `encode`, `encode_at`, `encode_flat` and `blocks_in_order`.
     With `unpadded`, `call`, `vectors_at` and `vectors_at_flat` compute without padding.
@@ -38,7 +41,8 @@ class EncoderModel(BertModel):
             backward pass: less memory, more time, the same result except for rounding. It is not saved in the config.
 
     Raises:
-        InputError: `unpadded` is not one of its values, or the encoder or the backend does not support it.
+        InputError: `unpadded` is not one of its values, the encoder or the backend does not support it, or the class
+            does not compute the config's family.
     """
 
     supports: Sequence[str] = ()
@@ -46,6 +50,12 @@ class EncoderModel(BertModel):
 
     def __init__(self, config, *, unpadded: bool | str = False, **kwargs):
         super().__init__(config, **kwargs)
+        needed = encoder_class(config)
+        if not isinstance(self, needed):
+            raise InputError(
+                f"{type(self).__name__} does not compute models of the family {config.model_type!r}. Use "
+                f"{needed.__name__}, or Encoder.from_pretrained(path)."
+            )
         self.unpadded = unpadded
 
     def encode(self, inputs, training=False) -> dict:
@@ -151,6 +161,6 @@ class EncoderModel(BertModel):
         return {**super().get_config(), "unpadded": self.unpadded}
 
 
-def encoder_of(model) -> EncoderModel:
+def encoder_of(model) -> Encoder:
     """Returns the encoder of a task model; an encoder is returned as it is."""
     return getattr(model, "encoder", model)

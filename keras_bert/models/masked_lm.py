@@ -6,7 +6,7 @@ from keras_bert.config import BertConfig
 from keras_bert.layers.heads import MaskedLanguageModelHead
 from keras_bert.models.base import TaskModel, example_weights
 from keras_bert.models.class_names import stored_class
-from keras_bert.models.encoder import BertEncoder
+from keras_bert.models.encoders import make_encoder
 from keras_bert.models.losses import accuracy_term, cross_entropy_term
 from keras_bert.program.errors import InputError
 from keras_bert.records import features
@@ -67,7 +67,7 @@ class MaskedLM(TaskModel):
 
     def __init__(self, config: BertConfig, **kwargs):
         super().__init__(config, **kwargs)
-        self.encoder = BertEncoder(config, dtype=self.dtype_policy, name="encoder")
+        self.encoder = make_encoder(config, dtype=self.dtype_policy, name="encoder")
         self.encoder.pooler.trainable = False  # no gradient reaches it
         self.masked_lm_head = masked_lm_head(config, self.dtype_policy)
         self.build()

@@ -10,7 +10,7 @@ from keras_bert.layers.text_pooling import TextPooling
 from keras_bert.models.base import TaskModel, check_doc_stride, example_weights
 from keras_bert.models.class_names import stored_class
 from keras_bert.models.embedding_losses import EmbeddingLoss, InBatchNegatives, as_loss
-from keras_bert.models.encoder import BertEncoder
+from keras_bert.models.encoders import make_encoder
 from keras_bert.models.losses import LossTerm
 from keras_bert.models.prompts import Prompts
 from keras_bert.program.errors import InputError
@@ -88,7 +88,7 @@ class SentenceEncoder(Prompts, TaskModel):
         self._check_arguments()
         self.loss_choice: EmbeddingLoss | None = None
         self._loss_of_examples: EmbeddingLoss | None = None
-        self.encoder = BertEncoder(config, dtype=self.dtype_policy, name="encoder")
+        self.encoder = make_encoder(config, dtype=self.dtype_policy, name="encoder")
         self.encoder.pooler.trainable = False  # no gradient reaches it
         self.sentence_head = TextPooling(pooling, dense, normalize, dtype=self._logits_dtype, name="sentence_head")
         self.build()

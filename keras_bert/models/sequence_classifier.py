@@ -9,7 +9,7 @@ from keras_bert.config import BertConfig
 from keras_bert.layers.dropout import Dropout
 from keras_bert.models.base import TaskModel, check_doc_stride, check_labels, example_weights
 from keras_bert.models.class_names import stored_class
-from keras_bert.models.encoder import BertEncoder
+from keras_bert.models.encoders import make_encoder
 from keras_bert.models.losses import (
     absolute_error_term,
     accuracy_term,
@@ -45,15 +45,17 @@ class SequenceClassifier(TaskModel):
         regression       a score for each of `labels`: squared error, averaged over the scores. `label_ids` are float
                          `[B]` or `[B, labels]`.
 
-    `fit` and `evaluate` report `loss` and one metric: `accuracy`, which for `multi_label` is the share of all B *
-    labels decisions that are right, or `mean_absolute_error` for `regression`. The `metrics` given to `compile` get
-    labels and logits.
+    `fit` and `evaluate` report `loss` and one metric: `accuracy`, which for `multi_label` is the share of right
+    decisions among those for every example and label, or `mean_absolute_error` for `regression`. The `metrics` given to
+    `compile` get labels and logits.
 
     Args:
         config: a `BertConfig`.
         labels: names of the classes; label id 0 is the first. For `regression`, the names of the scores; one score by
             default.
         problem_type: `classification`, `multi_label` or `regression`, see above.
+        doc_stride: cuts texts that are too long for a row into overlapping windows, each of which begins this many
+            tokens after the one before it; the answer is the mean over the windows. None: such texts are cut off.
 
     Call arguments:
         inputs: dictionary of `input_ids`, `input_mask` and `segment_ids`, int `[B, S]` (see `BertEncoder`). Other keys
@@ -87,7 +89,7 @@ class SequenceClassifier(TaskModel):
         self.problem_type = problem_type
         self.doc_stride = check_doc_stride(doc_stride)
         self.labels = check_labels(labels, fewest=1 if problem_type == "regression" else 2)
-        self.encoder = BertEncoder(config, dtype=self.dtype_policy, name="encoder")
+        self.encoder = make_encoder(config, dtype=self.dtype_policy, name="encoder")
         self.dropout = Dropout(config.hidden_dropout_prob, dtype=self.dtype_policy, name="dropout")
         self.classifier = keras.layers.Dense(
             len(self.labels),

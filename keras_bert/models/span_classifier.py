@@ -8,7 +8,7 @@ from keras import ops
 from keras_bert.config import BertConfig
 from keras_bert.models.base import TaskModel, example_weights
 from keras_bert.models.class_names import stored_class
-from keras_bert.models.encoder import BertEncoder
+from keras_bert.models.encoders import make_encoder
 from keras_bert.models.losses import accuracy_term, cross_entropy_term
 from keras_bert.program.errors import InputError
 from keras_bert.records import features
@@ -80,7 +80,7 @@ class SpanClassifier(TaskModel):
         self.null_threshold = None if null_threshold is None else float(null_threshold)
         self.doc_stride = doc_stride
         self.max_query_length = max_query_length
-        self.encoder = BertEncoder(config, dtype=self.dtype_policy, name="encoder")
+        self.encoder = make_encoder(config, dtype=self.dtype_policy, name="encoder")
         self.encoder.pooler.trainable = False  # no gradient reaches it
         self.span_classifier = keras.layers.Dense(
             2,

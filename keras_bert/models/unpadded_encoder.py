@@ -11,7 +11,7 @@ class UnpaddedEncoder:
     """Packs a batch into fewer rows, runs an encoder on them, and unpacks the vectors. For inference on TensorFlow.
 
     Args:
-        encoder: an `EncoderModel` that supports packing.
+        encoder: an `Encoder` that supports packing.
         few_shapes: whether to round the number and the length of the packed rows up, see `pack_rows`.
     """
 
@@ -20,7 +20,7 @@ class UnpaddedEncoder:
         self._few_shapes = few_shapes
 
     def encode(self, inputs, training=False) -> dict:
-        """As `EncoderModel.encode`. Each vector of padding is a copy of the vector of its row's first token."""
+        """As `Encoder.encode`. Each vector of padding is a copy of the vector of its row's first token."""
         packed, rows = self._packed(inputs)
         outputs = self._encoder.encode(rows)
         result = {
@@ -32,7 +32,7 @@ class UnpaddedEncoder:
         return result
 
     def encode_at(self, inputs, columns=None, training=False) -> dict:
-        """As `EncoderModel.encode_at`."""
+        """As `Encoder.encode_at`."""
         if columns is not None:
             outputs = self.encode(inputs)
             sequence_output = vectors_at(outputs["sequence_output"], columns)

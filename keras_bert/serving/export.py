@@ -11,8 +11,7 @@ from keras_bert.accelerate.backend import require_tensorflow
 from keras_bert.checkpoints.checkpoint import MASKED_LM
 from keras_bert.checkpoints.pretrained import checkpoint_of, model_of
 from keras_bert.models.cross_encoder import CrossEncoder
-from keras_bert.models.encoder import BertEncoder
-from keras_bert.models.encoder_base import FEW_SHAPES, encoder_of
+from keras_bert.models.encoder_base import FEW_SHAPES, UNPADDING, Encoder, encoder_of
 from keras_bert.models.masked_lm import MaskedLM
 from keras_bert.models.multiple_choice import MultipleChoice
 from keras_bert.models.pretrainer import BertPretrainer
@@ -50,14 +49,14 @@ _SIGNATURES = {
     MultipleChoice: multiple_choice_signatures,
     MaskedLM: fill_mask_signatures,
     BertPretrainer: fill_mask_signatures,
-    BertEncoder: embedding_signatures,
+    Encoder: embedding_signatures,
     SentenceEncoder: sentence_signatures,
 }
 # The parts of a model that its signatures use, if they do not use everything.
-_NEEDED_PARTS = {BertPretrainer: (MASKED_LM,), BertEncoder: ()}
+_NEEDED_PARTS = {BertPretrainer: (MASKED_LM,), Encoder: ()}
 # TensorFlow Serving's names of the methods that these signatures are for.
 _METHOD_NAMES = {"classify": "tensorflow/serving/classify", "regress": "tensorflow/serving/regress"}
-_TAKE_PAIRS = (SequenceClassifier, BertEncoder)
+_TAKE_PAIRS = (SequenceClassifier, Encoder)
 
 
 def export_for_serving(
@@ -81,7 +80,7 @@ def export_for_serving(
     (`saved_model_check`).
 
     Args:
-        model: a model of any task, or a `BertEncoder`. Its `vocabulary` must be set.
+        model: a model of any task, or an `Encoder`. Its `vocabulary` must be set.
         path: the folder of the versions `1`, `2`, ...; it may be a model folder. The new version gets the next number.
             It is written atomically. For other formats than SavedModels: a new or empty folder.
         format: `saved_model`, `litert` or `onnx`.
@@ -150,7 +149,8 @@ def _unpadded(model):
     """Makes a model compute without padding, since servers combine requests of any length."""
     encoder = encoder_of(model)
     before = encoder.unpadded
-    encoder.unpadded = False if encoder.output_attentions else FEW_SHAPES
+    can_unpad = UNPADDING in encoder.supports and not getattr(encoder, "output_attentions", False)
+    encoder.unpadded = FEW_SHAPES if can_unpad else False
     try:
         yield
     finally:

@@ -16,7 +16,7 @@ import tensorflow as tf
 
 from keras_bert.accelerate.backend import plain_gradients, require_tensorflow
 from keras_bert.checkpoints.pretrained import checkpoint_of, model_of
-from keras_bert.models.encoder import BertEncoder
+from keras_bert.models.encoder_base import Encoder
 from keras_bert.program.atomic_output import atomic_folder
 from keras_bert.program.errors import InputError
 from keras_bert.records import features
@@ -46,7 +46,7 @@ def export_hub_pair(model, path: str | os.PathLike, *, seq_length: int | None = 
     signatures `encode` and `encode_in_training`, which take the dictionary only.
 
     Args:
-        model: a `BertEncoder`, or a model that has one. Its `vocabulary` must be set.
+        model: an `Encoder`, or a model that has one. Its `vocabulary` must be set.
         path: a new or empty folder.
         seq_length: the number of columns that `preprocess` returns; by default 128, or all positions of a shorter
             model.
@@ -63,7 +63,7 @@ def export_hub_pair(model, path: str | os.PathLike, *, seq_length: int | None = 
     if seq_length < 5:
         raise InputError(f"seq_length must be at least 5. Received: {seq_length}")
     getattr(model, "encoder", model).warn_if_untrained()
-    encoder = model_of(BertEncoder, checkpoint_of(model), output_hidden_states=True, name="encoder")
+    encoder = model_of(Encoder, checkpoint_of(model), output_hidden_states=True, name="encoder")
     _number_generators(encoder)
     with atomic_folder(path) as folder, tempfile.TemporaryDirectory() as assets:
         save_vocabulary(model.vocabulary, assets)

@@ -1,13 +1,14 @@
 """`BertConfig`: the shape of a BERT, as written in `bert_config.json`."""
 
 import dataclasses
+import importlib
 import json
 import os
 import reprlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from keras_bert.families import FAMILIES
+from keras_bert.families import FAMILIES, Family
 from keras_bert.families import SIZES as FAMILY_SIZES
 from keras_bert.program.atomic_output import atomic_file
 from keras_bert.program.errors import InputError
@@ -50,6 +51,12 @@ SENTENCE_POOLING = "sentence_pooling"
 POOLINGS = ("cls", "max", "mean", "mean_sqrt_len_tokens", "weightedmean", "lasttoken")
 # Limits: a short file from a stranger must not make the program build lists of any length.
 _LARGEST = {"num_hidden_layers": 10_000, "inner_group_num": 100}
+
+
+def config_class(model_type: str) -> type["BertConfig"]:
+    """Returns the config class of a family, a key of `families.FAMILIES`."""
+    module, name = FAMILIES[model_type].config.rsplit(".", 1)
+    return getattr(importlib.import_module(module), name)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -110,6 +117,12 @@ class BertConfig:
     def __post_init__(self):
         if not isinstance(self.model_type, str) or self.model_type not in FAMILIES:
             raise InputError(f"Unknown model_type {reprlib.repr(self.model_type)}. Known are: {', '.join(FAMILIES)}")
+        its_class = config_class(self.model_type)
+        if not isinstance(self, its_class):
+            raise InputError(
+                f"model_type {self.model_type!r} needs a {its_class.__name__}. Received: a {type(self).__name__}. Use "
+                f"BertConfig.from_size, BertConfig.from_dict or {its_class.__name__}(...)."
+            )
         # A private copy: a frozen config must not change through the dictionary it was made from.
         defaults = {
             "embedding_size": self.hidden_size,
@@ -120,64 +133,72 @@ class BertConfig:
         for name, value in defaults.items():
             if getattr(self, name) is None or name == "extra":
                 object.__setattr__(self, name, value)
-        for name in _POSITIVE_INTEGERS:
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-                raise InputError(f"BertConfig: {name} must be a positive integer. Received: {reprlib.repr(value)}")
-            if value > _LARGEST.get(name, 2**31 - 1):
-                raise InputError(
-                    f"BertConfig: {name} must be at most {_LARGEST.get(name, 2**31 - 1):,}. Received: "
-                    f"{reprlib.repr(value)}"
-                )
-        for name in _COUNTS_FROM_0:
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 2**31:
-                raise InputError(f"BertConfig: {name} must be an integer of 0 or more. Received: {reprlib.repr(value)}")
-        for name in _PROBABILITIES:
-            value = getattr(self, name)
-            if not _is_number(value) or not 0.0 <= value <= _HIGHEST_DROPOUT:
-                raise InputError(
-                    f"BertConfig: {name} must be at least 0 and below 1, {_HIGHEST_DROPOUT} at most. "
-                    f"Received: {reprlib.repr(value)}"
-                )
+        self._check_integers(_POSITIVE_INTEGERS, smallest=1)
+        self._check_integers(_COUNTS_FROM_0, smallest=0)
+        self._check_dropout(_PROBABILITIES)
         for name in ("initializer_range", "layer_norm_eps"):
             value = getattr(self, name)
             if not _is_number(value) or not 0.0 < value < 1.0:
-                raise InputError(f"BertConfig: {name} must be above 0 and below 1. Received: {reprlib.repr(value)}")
-        for name in ("do_lower_case", "tie_word_embeddings", "embedding_projection"):
-            value = getattr(self, name)
-            if not isinstance(value, bool):
-                raise InputError(f"BertConfig: {name} must be true or false. Received: {reprlib.repr(value)}")
-        if self.hidden_act not in HIDDEN_ACTIVATIONS:
-            raise InputError(
-                f"BertConfig: hidden_act must be one of {', '.join(HIDDEN_ACTIVATIONS)}. Received: "
-                f"{reprlib.repr(self.hidden_act)}"
-            )
-        if self.hidden_size % self.num_attention_heads:
-            raise InputError(
-                f"BertConfig: hidden_size must be divisible by num_attention_heads. Received: hidden_size="
-                f"{self.hidden_size}, num_attention_heads={self.num_attention_heads}"
-            )
-        if self.num_hidden_layers % self.num_hidden_groups:
-            raise InputError(
-                f"BertConfig: num_hidden_layers must be divisible by num_hidden_groups. Received: num_hidden_layers="
-                f"{self.num_hidden_layers}, num_hidden_groups={self.num_hidden_groups}"
-            )
+                raise self._error(f"{name} must be above 0 and below 1. Received: {reprlib.repr(value)}")
+        self._check_switches(("do_lower_case", "tie_word_embeddings", "embedding_projection"))
+        self._check_one_of("hidden_act", HIDDEN_ACTIVATIONS)
+        self._check_one_of("pooler_act", POOLER_ACTIVATIONS)
+        self._check_divisible("hidden_size", "num_attention_heads")
+        self._check_divisible("num_hidden_layers", "num_hidden_groups")
         if self.embedding_size != self.hidden_size and not self.embedding_projection:
-            raise InputError(
-                f"BertConfig: embedding_size={self.embedding_size} differs from hidden_size={self.hidden_size}, so "
+            raise self._error(
+                f"embedding_size={self.embedding_size} differs from hidden_size={self.hidden_size}, so "
                 "embedding_projection must be true."
             )
         if self.position_offset >= self.max_position_embeddings:
-            raise InputError(
-                f"BertConfig: position_offset must be below max_position_embeddings={self.max_position_embeddings}. "
+            raise self._error(
+                f"position_offset must be below max_position_embeddings={self.max_position_embeddings}. "
                 f"Received: {self.position_offset}"
             )
-        if self.pooler_act not in POOLER_ACTIVATIONS:
-            raise InputError(
-                f"BertConfig: pooler_act must be one of {', '.join(POOLER_ACTIVATIONS)}. Received: "
-                f"{reprlib.repr(self.pooler_act)}"
+
+    def _error(self, problem: str) -> InputError:
+        return InputError(f"{type(self).__name__}: {problem}")
+
+    def _check_integers(self, names: Sequence[str], smallest: int) -> None:
+        kind = "a positive integer" if smallest == 1 else f"an integer of {smallest} or more"
+        for name in names:
+            value, largest = getattr(self, name), _LARGEST.get(name, 2**31 - 1)
+            if isinstance(value, bool) or not isinstance(value, int) or value < smallest:
+                raise self._error(f"{name} must be {kind}. Received: {reprlib.repr(value)}")
+            if value > largest:
+                raise self._error(f"{name} must be at most {largest:,}. Received: {reprlib.repr(value)}")
+
+    def _check_dropout(self, names: Sequence[str]) -> None:
+        for name in names:
+            value = getattr(self, name)
+            if not _is_number(value) or not 0.0 <= value <= _HIGHEST_DROPOUT:
+                raise self._error(
+                    f"{name} must be at least 0 and below 1, {_HIGHEST_DROPOUT} at most. "
+                    f"Received: {reprlib.repr(value)}"
+                )
+
+    def _check_switches(self, names: Sequence[str]) -> None:
+        for name in names:
+            value = getattr(self, name)
+            if not isinstance(value, bool):
+                raise self._error(f"{name} must be true or false. Received: {reprlib.repr(value)}")
+
+    def _check_one_of(self, name: str, values: Sequence[str]) -> None:
+        value = getattr(self, name)
+        if value not in values:
+            raise self._error(f"{name} must be one of {', '.join(values)}. Received: {reprlib.repr(value)}")
+
+    def _check_divisible(self, name: str, divisor: str) -> None:
+        if getattr(self, name) % getattr(self, divisor):
+            raise self._error(
+                f"{name} must be divisible by {divisor}. Received: {name}={getattr(self, name)}, "
+                f"{divisor}={getattr(self, divisor)}"
             )
+
+    @property
+    def family(self) -> Family:
+        """The model family: its defaults, tokenizer and encoder class."""
+        return FAMILIES[self.model_type]
 
     @property
     def head_size(self) -> int:
@@ -197,12 +218,12 @@ class BertConfig:
     @property
     def takes_pairs(self) -> bool:
         """Whether a row may hold two texts."""
-        return self.type_vocab_size > 1 or not FAMILIES[self.model_type].pairs_need_segments
+        return self.type_vocab_size > 1 or not self.family.pairs_need_segments
 
     @property
     def masked_lm_act(self) -> str:
         """The activation of the masked-LM head. RoBERTa and ELECTRA have the exact GELU, whatever `hidden_act` is."""
-        return FAMILIES[self.model_type].masked_lm_act or self.hidden_act
+        return self.family.masked_lm_act or self.hidden_act
 
     @property
     def shares_layers(self) -> bool:
@@ -227,7 +248,7 @@ class BertConfig:
         if size in FAMILY_SIZES:
             family, shape = FAMILY_SIZES[size]
             values = {"model_type": family, **FAMILIES[family].defaults, **shape, **changes}
-            return cls(**values | ({} if vocab_size is None else {"vocab_size": vocab_size}))
+            return config_class(family)(**values | ({} if vocab_size is None else {"vocab_size": vocab_size}))
         if vocab_size is None and size in SIZES:
             raise InputError(f"BertConfig.from_size({size!r}) needs vocab_size: BERT has several vocabularies.")
         if size not in SIZES:
@@ -243,11 +264,14 @@ class BertConfig:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> "BertConfig":
-        """Returns a config from the keys of `bert_config.json`; keys that BERT does not define go to `extra`."""
+        """Returns the config of a family from the keys of `bert_config.json`; unknown keys go to `extra`."""
         if not isinstance(values, Mapping):
             raise InputError(f"bert_config.json must hold one JSON object. Received: {type(values).__name__}")
         if "vocab_size" not in values:
             raise InputError(f"bert_config.json has no vocab_size. It has: {', '.join(map(str, values)) or 'nothing'}")
+        model_type = values.get("model_type", "bert")
+        if isinstance(model_type, str) and model_type in FAMILIES:
+            cls = config_class(model_type)
         names = {field.name for field in dataclasses.fields(cls)} - {"extra"}
         known = {key: value for key, value in values.items() if key in names}
         return cls(**known, extra={key: value for key, value in values.items() if key not in names})
@@ -288,6 +312,19 @@ class BertConfig:
         """Returns a copy with some values changed. Defaults that depend on other values are computed again."""
         known = {name: value for name, value in self.to_dict().items() if name not in self.extra}
         return type(self)(**{**known, "extra": self.extra, **changes})
+
+    def narrowest(self) -> "BertConfig":
+        """Returns the config of the smallest model whose weights have the same names, with two blocks at most."""
+        num_blocks = min(self.num_blocks, 2)
+        ones = ("vocab_size", "hidden_size", "num_attention_heads", "intermediate_size", "embedding_size")
+        return self.replace(
+            **{name: 1 for name in (*ones, "max_position_embeddings", "inner_group_num")},
+            type_vocab_size=min(self.type_vocab_size, 1),
+            position_offset=0,
+            num_hidden_layers=num_blocks,
+            num_hidden_groups=num_blocks,
+            embedding_projection=self.embedding_projection,
+        )
 
     def check_vocabulary(self, num_tokens: int) -> None:
         """Raises `InputError` unless the vocabulary has `vocab_size` tokens.

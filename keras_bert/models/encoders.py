@@ -1,0 +1,21 @@
+"""Selects the encoder class that computes a model family."""
+
+import importlib
+
+from keras_bert.config import BertConfig
+
+
+def encoder_class(config: BertConfig) -> type:
+    """Returns the encoder class of the config's family, see `families.Family.encoder`."""
+    module, name = config.family.encoder.rsplit(".", 1)
+    return getattr(importlib.import_module(module), name)
+
+
+def make_encoder(config: BertConfig, **arguments):
+    """Returns a new `Encoder` of the config's family.
+
+    Args:
+        config: the config.
+        **arguments: keyword arguments of the encoder class, such as `dtype` and `name`.
+    """
+    return encoder_class(config)(config, **arguments)
