@@ -150,7 +150,7 @@ class OnnxGraph:
             cube = self.node("Mul", self.node("Pow", values, self.number(3)), self.number(_GELU_FACTORS[0]))
             inner = self.node("Mul", self.node("Add", values, cube), self.number(_GELU_FACTORS[1]))
             outer = self.node("Add", self.node("Tanh", inner), self.number(1))
-            return self.node("Mul", values, self.node("Mul", outer, self.number(0.5)))
+            return self.node("Mul", self.node("Mul", values, self.number(0.5)), outer)
         return values if name == "linear" else self.node({"relu": "Relu", "tanh": "Tanh"}[name], values)
 
     def model(self, inputs: dict[str, Sequence], outputs: dict[str, tuple[str, Sequence]], about: str):
