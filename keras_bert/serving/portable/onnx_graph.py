@@ -173,6 +173,8 @@ class OnnxGraph:
             value_info=self._shapes,
         )
         opset = self._helper.make_opsetid("", OPSET)
-        model = self._helper.make_model(graph, opset_imports=[opset], ir_version=_IR_VERSION, producer_name="keras_bert")
+        model = self._helper.make_model(
+            graph, opset_imports=[opset], ir_version=_IR_VERSION, producer_name="keras_bert"
+        )
         self._check(model)
         return model

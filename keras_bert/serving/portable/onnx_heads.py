@@ -53,7 +53,8 @@ def _span_classifier(graph, model):
     logits = dense(graph, model.span_classifier, tokens, exact=True)
     logits = graph.node("Where", _is_token(graph), logits, graph.number(PADDING_LOGIT))
     start, end = (
-        graph.node("Squeeze", part, axes=[2]) for part in graph.node("Split", logits, num_outputs=2, axis=2, split=[1, 1])
+        graph.node("Squeeze", part, axes=[2])
+        for part in graph.node("Split", logits, num_outputs=2, axis=2, split=[1, 1])
     )
     return {"start_logits": (start, [BATCH, LENGTH]), "end_logits": (end, [BATCH, LENGTH])}
 
