@@ -106,7 +106,5 @@ def test_export_of_keras_writes_a_saved_model_without_further_arguments(name, tm
 
 
 def test_export_of_keras_says_what_to_call_for_other_formats(tmp_path):
-    with pytest.raises(
-        InputError, match=r"BertEncoder.export has the formats .* Received: 'openvino'.*input_signature"
-    ):
+    with pytest.raises(InputError, match=r"has the formats .* Received: 'openvino'.*input_signature"):
         make_model("encoder").export(tmp_path / "file", format="openvino")

@@ -15,6 +15,8 @@ from keras_bert.program.errors import InputError
 from keras_bert.serving.portable.onnx_engine import OnnxEngine
 from keras_bert.serving.portable.onnx_model import write_onnx
 
+# Rows of one token make Keras warn that the softmax of a single score is always 1.
+pytestmark = pytest.mark.filterwarnings("ignore:You are using a softmax over axis")
 # The other models of each family are marked slow.
 FEW = ("classifier", "pretrainer", "all poolings")
 
@@ -39,7 +41,7 @@ def assert_computes_like(engine, model, features, tolerance: float = 1e-5) -> No
     assert isinstance(found, dict) == isinstance(expected, dict)
     if not isinstance(found, dict):
         found, expected = {"": found}, {"": expected}
-    assert list(found) == list(expected)
+    assert set(found) == set(expected)
     for name, values in found.items():
         assert values.dtype == "float32"
         np.testing.assert_allclose(values, np.asarray(expected[name]), rtol=tolerance, atol=tolerance)
@@ -114,9 +116,15 @@ def test_models_in_bfloat16_and_with_lora_are_written_as_float32_models(tmp_path
 def small_tagger(model_type="bert", **changes) -> TokenClassifier:
     """A tagger with three layers and weights that are not small."""
     keras.utils.set_random_seed(2)
-    values = {"hidden_size": 16, "num_hidden_layers": 3, "num_attention_heads": 2, "intermediate_size": 32}
+    values = {
+        "vocab_size": 50,
+        "hidden_size": 16,
+        "num_hidden_layers": 3,
+        "num_attention_heads": 2,
+        "intermediate_size": 32,
+    }
     values |= {"max_position_embeddings": 32, "initializer_range": 0.3}
-    config = BertConfig(vocab_size=50, model_type=model_type, **values | changes)
+    config = BertConfig(model_type=model_type, **values | changes)
     return TokenClassifier(config, labels=["O", "B-A", "I-A"])
 
 
@@ -159,7 +167,7 @@ def test_onnx_runtime_fuses_attention_gelu_and_layer_norm_of_every_layer(weights
     write_onnx(small_tagger(hidden_act=act), tmp_path / "model.onnx", weights)
     nodes = fused_nodes(tmp_path / "model.onnx")
     assert (nodes["Attention"], nodes[gelu], nodes["SkipLayerNormalization"]) == (3, 3, 1 + 2 * 3)
-    assert not nodes["Softmax"] and not nodes["Erf"] and not nodes["ReduceMean"]
+    assert not {"Softmax", "Erf", "Tanh", "ReduceMean"} & set(nodes)
 
 
 def test_the_last_layer_of_a_classifier_runs_for_the_first_token_only(tmp_path):
@@ -194,7 +202,8 @@ def test_smaller_weights_make_smaller_files(tmp_path):
     for weights in (None, "float16", "int8"):
         write_onnx(model, tmp_path / "model.onnx", weights)
         sizes[weights] = (tmp_path / "model.onnx").stat().st_size
-    assert sizes["float16"] < 0.55 * sizes[None] and sizes["int8"] < 0.35 * sizes[None]
+    assert sizes["float16"] < 0.55 * sizes[None]
+    assert sizes["int8"] < 0.35 * sizes[None]
 
 
 def test_integers_of_kernels_cannot_overflow_on_any_processor(tmp_path):

@@ -2,7 +2,7 @@
 
 folder.py              writes and reads such folders
 portable_models.py     what a format stores: the model in float32, with its settings for texts
-test_vectors.py        texts with their ids, for those who port the tokenizer to another language
+tokenizer_vectors.py   texts with their ids, for those who port the tokenizer to another language
 litert_model.py        model.tflite, by TensorFlow's converter
 litert_engine.py       runs it without TensorFlow
 onnx_model.py          model.onnx, made from the layers

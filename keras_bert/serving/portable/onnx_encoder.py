@@ -128,7 +128,7 @@ class OnnxEncoder:
         # One product of integers instead of three. With floats, ONNX Runtime does this itself.
         kernel = np.concatenate([_kernel(part) for part in layers], axis=1)
         bias = np.concatenate([_array(part.bias) for part in layers])
-        joined = graph.dense(f"{layer.path}/query_key_value", hidden, kernel, bias)
+        joined = graph.dense(f"{stored_name(layer)}/query_key_value", hidden, kernel, bias)
         return graph.node("Split", joined, num_outputs=3, axis=2, split=[layer.hidden_size] * 3)
 
     def _part(self, values: str, start: int, end: int) -> str:
@@ -140,12 +140,21 @@ class OnnxEncoder:
 def dense(graph: OnnxGraph, layer, values: str, exact: bool = False) -> str:
     """Returns a Keras dense layer without its activation; see `OnnxGraph.dense`."""
     bias = None if layer.bias is None else _array(layer.bias)
-    return graph.dense(layer.path, values, _kernel(layer), bias, exact)
+    return graph.dense(stored_name(layer), values, _kernel(layer), bias, exact)
 
 
 def layer_norm(graph: OnnxGraph, layer, values: str) -> str:
     """Returns a `LayerNorm`."""
-    return graph.layer_norm(values, layer.path, _array(layer.gamma), _array(layer.beta), layer.epsilon)
+    return graph.layer_norm(values, stored_name(layer), _array(layer.gamma), _array(layer.beta), layer.epsilon)
+
+
+def stored_name(part) -> str:
+    """Returns the path of a layer or variable without the model's name, which Keras numbers.
+
+    Example:
+        "sequence_classifier_1/classifier/kernel" -> "classifier/kernel"
+    """
+    return part.path.split("/", 1)[1]
 
 
 def _kernel(layer) -> np.ndarray:
@@ -153,7 +162,7 @@ def _kernel(layer) -> np.ndarray:
 
 
 def _table(variable) -> tuple[str, np.ndarray]:
-    return variable.path, _array(variable)
+    return stored_name(variable), _array(variable)
 
 
 def _array(variable) -> np.ndarray:

@@ -15,7 +15,7 @@ from keras_bert.models.sequence_classifier import SequenceClassifier
 from keras_bert.models.span_classifier import PADDING_LOGIT, SpanClassifier
 from keras_bert.models.token_classifier import TokenClassifier
 from keras_bert.records import features
-from keras_bert.serving.portable.onnx_encoder import OnnxEncoder, dense, layer_norm
+from keras_bert.serving.portable.onnx_encoder import OnnxEncoder, dense, layer_norm, stored_name
 from keras_bert.serving.portable.onnx_graph import OnnxGraph
 
 # Names of the axes of inputs and outputs.
@@ -98,7 +98,7 @@ def _masked_lm_logits(graph, model, encoder) -> tuple[str, str]:
     table = model.encoder.embeddings.token_embeddings if head.tied else head.output_embeddings
     bias = ops.convert_to_numpy(ops.cast(head.output_bias, "float32"))
     numbers = ops.convert_to_numpy(ops.cast(table, "float32"))
-    logits = graph.product_with_rows(table.path, masked, numbers, head.output_bias.path, bias)
+    logits = graph.product_with_rows(stored_name(table), masked, numbers, stored_name(head.output_bias), bias)
     shape = graph.node("Concat", graph.node("Shape", positions), graph.integers(model.config.vocab_size), axis=0)
     return graph.node("Reshape", logits, shape), first
 
