@@ -1,10 +1,12 @@
 """Questions for loaded exports. Imports neither TensorFlow nor Keras, and as a program shows that answers need neither.
 
-python tests/portable_answers.py FILE NAME=FOLDER ... loads each export, and pickles the answers by name into the file.
+python tests/portable_answers.py reads pickled pairs (name of a model, folder of its export) and writes pickled answers,
+or the text of an error.
 """
 
 import pickle
 import sys
+import traceback
 
 TEXTS = [
     "The council of the city voted on Tuesday, 7 to 2.",
@@ -75,17 +77,19 @@ class _Blocked:
             raise ImportError(f"{name} must not be imported")
 
 
-def main(file: str, *exports: str) -> None:
+def main() -> None:
     sys.meta_path.insert(0, _Blocked())
     from keras_bert.serving import load
 
-    answers = {}
-    for export in exports:
-        name, _, folder = export.partition("=")
-        answers[name] = ANSWERS[name](load(folder, num_threads=1))
-    with open(file, "wb") as output:
-        pickle.dump(answers, output)
+    while True:
+        name, folder = pickle.load(sys.stdin.buffer)
+        try:
+            answers = ANSWERS[name](load(folder, num_threads=1))
+        except Exception:
+            answers = traceback.format_exc()
+        pickle.dump(answers, sys.stdout.buffer)
+        sys.stdout.buffer.flush()
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    main()

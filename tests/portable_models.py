@@ -1,8 +1,8 @@
 """Tiny models of every task and family, with random weights, and the comparison of their answers."""
 
 import dataclasses
+import functools
 
-import keras
 import numpy as np
 from served_models import CONFIG, VOCABULARY
 from test_families_on_texts import VOCABULARIES
@@ -49,9 +49,9 @@ MODELS = {
 OPTIONS = {"windows": {"max_seq_length": 20}, "encoder": {"pooling": "max", "normalize": False}}
 
 
+@functools.cache
 def make_model(name: str, family: str = "bert"):
-    """Returns the model of this name, with random weights that are always the same."""
-    keras.utils.set_random_seed(1)
+    """Returns the model of this name, with random weights. It is made once."""
     model_class, arguments = MODELS[name]
     model = model_class(CONFIG if family == "bert" else config_of_family(family), **arguments)
     model.vocabulary = VOCABULARY if family == "bert" else VOCABULARIES[family]

@@ -290,6 +290,7 @@ def test_the_weights_are_on_disk_once_beside_the_vocabulary_and_the_config(expor
     model, folder = exports[name]
     assert sorted(files_below(folder)) == [
         "assets/bert_config.json",
+        "assets/export.json",
         "assets/vocab.txt",
         "fingerprint.pb",
         "saved_model.pb",

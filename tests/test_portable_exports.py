@@ -5,59 +5,123 @@ import pathlib
 import pickle
 import subprocess
 import sys
+import unittest.mock
 
 import pytest
 from portable_answers import ANSWERS
 from portable_models import FAMILIES, MODELS, OPTIONS, assert_same_answers, make_model
 
+from keras_bert import InputError
+from keras_bert.serving import export, load
 from keras_bert.serving.portable.folder import write_portable
 
 FORMATS = ["litert"]
-# For each format one family has all tasks, and the others these; the rest is marked slow.
-FEW = ("classifier", "masked words")
+# The tests of BERT cover every task in every format. Of the other families `make test` has these; the rest is slow.
+FEW = [("roberta", "classifier"), ("albert", "masked words"), ("distilbert", "tagger"), ("electra", "sentence encoder")]
+OTHERS = [(family, name) for family in FAMILIES[1:] for name in MODELS if (family, name) not in FEW]
+# SavedModels, which take longer to export, that `make test` loads.
+KINDS_OF_ANSWERS = ("classifier", "tagger", "span", "masked words", "sentence encoder")
+# Variants of a task that another test covers.
+VARIANTS = ("pairs", "few-shot classifier", "pretrainer", "all poolings", "first token")
 
 
 @pytest.fixture(scope="module")
-def answers(tmp_path_factory):
-    """Function of a format, a family and names of models -> name -> the answers of the loaded export."""
+def other_process():
+    """Function of the name of a model and the folder of its export -> answers of a process without TensorFlow."""
+    program = pathlib.Path(__file__).with_name("portable_answers.py")
+    with subprocess.Popen([sys.executable, program], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
 
-    @functools.cache
-    def of(format: str, family: str, names: tuple[str, ...]) -> dict:
-        folder = tmp_path_factory.mktemp(f"{format}-{family}")
-        for name in names:
-            write_portable(make_model(name, family), folder / name, format, **OPTIONS.get(name, {}))
-        program = pathlib.Path(__file__).with_name("portable_answers.py")
-        exports = [f"{name}={folder / name}" for name in names]
-        result = subprocess.run(
-            [sys.executable, str(program), str(folder / "answers"), *exports], capture_output=True, text=True
-        )
-        assert result.returncode == 0, result.stderr
-        return pickle.loads((folder / "answers").read_bytes())
+        def answers(name: str, folder):
+            pickle.dump((name, str(folder)), process.stdin)
+            process.stdin.flush()
+            found = pickle.load(process.stdout)
+            assert not isinstance(found, str), found
+            return found
 
-    return of
+        yield answers
+        process.kill()
+
+
+@pytest.fixture
+def answers_are_equal(other_process, tmp_path):
+    """Function that exports a model, and compares the answers of the export with those of the model."""
+
+    def compare(format: str, name: str, family: str = "bert") -> None:
+        model = make_model(name, family)
+        write_portable(model, tmp_path / "export", format, **OPTIONS.get(name, {}))
+        assert_same_answers(other_process(name, tmp_path / "export"), ANSWERS[name](model))
+
+    return compare
 
 
 def test_there_are_questions_for_every_model():
     assert list(ANSWERS) == list(MODELS)
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.slow if name in VARIANTS else ()) for name in MODELS]
+)
 @pytest.mark.parametrize("format", FORMATS)
-def test_every_task_answers_as_in_python(format, name, answers):
-    assert_same_answers(answers(format, "bert", tuple(MODELS))[name], ANSWERS[name](make_model(name)))
+def test_every_task_answers_as_in_python(format, name, answers_are_equal):
+    answers_are_equal(format, name)
 
 
-@pytest.mark.parametrize("name", FEW)
-@pytest.mark.parametrize("family", FAMILIES[1:])
+@pytest.mark.parametrize(("family", "name"), FEW)
 @pytest.mark.parametrize("format", FORMATS)
-def test_every_family_answers_as_in_python(format, family, name, answers):
-    assert_same_answers(answers(format, family, FEW)[name], ANSWERS[name](make_model(name, family)))
+def test_every_family_answers_as_in_python(format, family, name, answers_are_equal):
+    answers_are_equal(format, name, family)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [name for name in MODELS if name not in FEW])
-@pytest.mark.parametrize("family", FAMILIES[1:])
+@pytest.mark.parametrize(("family", "name"), OTHERS)
 @pytest.mark.parametrize("format", FORMATS)
-def test_every_task_of_every_family_answers_as_in_python(format, family, name, answers):
-    others = tuple(name for name in MODELS if name not in FEW)
-    assert_same_answers(answers(format, family, others)[name], ANSWERS[name](make_model(name, family)))
+def test_every_task_of_every_family_answers_as_in_python(format, family, name, answers_are_equal):
+    answers_are_equal(format, name, family)
+
+
+@pytest.fixture(scope="module")
+def one_tokenizer():
+    """Making the tokenizer takes most of the time of an export to a SavedModel, so the exports of a family share it."""
+    with unittest.mock.patch.object(export, "make_tokenizer", functools.cache(export.make_tokenizer)):
+        yield
+
+
+def assert_saved_model_answers(name: str, family: str, folder) -> None:
+    model = make_model(name, family)
+    options = {"text_pairs": True} if name == "pairs" else {}
+    model.export_for_serving(folder, **options, **OPTIONS.get(name, {}))
+    assert_same_answers(ANSWERS[name](load(folder)), ANSWERS[name](model))
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=() if name in KINDS_OF_ANSWERS else pytest.mark.slow) for name in MODELS]
+)
+def test_a_loaded_saved_model_answers_as_in_python(name, tmp_path, one_tokenizer):
+    assert_saved_model_answers(name, "bert", tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("family", "name"), [("roberta", "masked words"), ("albert", "tagger"), ("distilbert", "pairs")]
+)
+def test_a_loaded_saved_model_of_a_family_answers_as_in_python(family, name, tmp_path):
+    assert_saved_model_answers(name, family, tmp_path)
+
+
+def test_what_a_saved_model_does_not_hold_is_refused(tmp_path, one_tokenizer):
+    make_model("masked words").export_for_serving(tmp_path / "masked", top_k=2)
+    model = load(tmp_path / "masked")
+    assert len(model.predict(["[MASK]"])[0].masks[0].fills) == 2
+    for options in ({"top_k": 3}, {"targets": ["fox"]}):
+        with pytest.raises(InputError, match="exported with top_k=2 and has no probabilities of other tokens"):
+            model.predict(["[MASK]"], **options)
+    make_model("classifier").export_for_serving(tmp_path / "single")
+    with pytest.raises(InputError, match="takes single texts. Export the model with text_pairs=True"):
+        load(tmp_path / "single").predict((["a"], ["b"]))
+    with pytest.raises(InputError, match="num_threads is for LiteRT and ONNX"):
+        load(tmp_path / "single", num_threads=2)
+    (tmp_path / "single" / "1" / "assets" / "export.json").unlink()
+    with pytest.raises(InputError, match="assets has no export.json"):
+        load(tmp_path / "single")
+    with pytest.raises(InputError, match="is no export: it has neither export.json .* nor a SavedModel"):
+        load(pathlib.Path(__file__).parent)

@@ -24,7 +24,8 @@ from keras_bert.program.errors import InputError
 from keras_bert.serving.canonical_graph import make_canonical
 from keras_bert.serving.eight_bit_products import SERVING_VERSIONS, eight_bit_dense_layers
 from keras_bert.serving.eight_bit_weights import EightBitModel
-from keras_bert.serving.portable.folder import check_format, write_portable
+from keras_bert.serving.portable.folder import EXPORT_FILE, SAVED_MODEL, check_format, write_description, write_portable
+from keras_bert.serving.portable.portable_models import answer_settings, stored_class_name
 from keras_bert.serving.signatures.classification import classifier_signatures, cross_encoder_signatures
 from keras_bert.serving.signatures.embedding import embedding_signatures, sentence_signatures
 from keras_bert.serving.signatures.examples import of_examples
@@ -63,7 +64,7 @@ def export_for_serving(
     model,
     path: str | os.PathLike,
     *,
-    format: str = "saved_model",
+    format: str = SAVED_MODEL,
     dtype: str | None = None,
     weights: str | None = None,
     compute: str | None = None,
@@ -99,7 +100,7 @@ def export_for_serving(
             file or cannot be written to, or the disk is full.
     """
     require_tensorflow("Exporting for serving")
-    if format != "saved_model":
+    if format != SAVED_MODEL:
         return _export_portable(model, path, format, dtype, weights, compute, options)
     make_signatures = _check_model(model)
     _check_precision(dtype, weights, compute)
@@ -111,7 +112,7 @@ def export_for_serving(
         # With LoRA merged into the kernels, and with weights and computation in `dtype`.
         dtype = model.dtype_policy if dtype is None else dtype
         model = model_of(type(model), checkpoint_of(model), dtype=dtype, name=model.name)
-    unpadded = _unpadded(model)
+    unpadded, description = _unpadded(model), _description(model, weights, compute, options)
     if "int8" in (weights, compute):
         model = EightBitModel(model, eight_bit_dense_layers(model) if compute == "int8" else ())
     tokenizer = make_tokenizer(model.vocabulary, model.config.do_lower_case)
@@ -121,6 +122,7 @@ def export_for_serving(
     }
     signatures["examples"] = of_examples(signatures["serving_default"])
     with unpadded, new_version(path) as version, tempfile.TemporaryDirectory() as assets:
+        write_description(assets, *description)
         tf.saved_model.save(_servable(model, tokenizer, assets), version.folder, signatures=signatures)
         make_canonical(version.folder, _METHOD_NAMES)
         require_servable(version.folder, SERVING_VERSIONS if compute == "int8" else DEFAULT_VERSIONS)
@@ -157,6 +159,20 @@ def _unpadded(model):
         encoder.unpadded = before
 
 
+def _description(model, weights: str | None, compute: str | None, options: SignatureOptions) -> tuple:
+    """Returns the arguments of `write_description`: what `keras_bert.serving.load` must know of a SavedModel."""
+    settings = answer_settings(model)
+    if isinstance(model, (BertEncoder, SentenceEncoder)):
+        settings |= {} if options.normalize is None else {"normalize": options.normalize}
+        settings |= {} if options.prompt is None else {"default_prompt": options.prompt}
+    if isinstance(model, BertEncoder):
+        settings |= {"pooling": [options.pooling or "mean"], "embedding_size": model.config.hidden_size}
+    if isinstance(model, (MaskedLM, BertPretrainer)):
+        settings["top_k"] = options.top_k
+    name = stored_class_name(model)
+    return SAVED_MODEL, name, settings, options.max_seq_length, weights or compute or model.compute_dtype
+
+
 def make_tokenizer(vocabulary: TokenTable, do_lower_case: bool) -> GraphForm:
     """Returns a tokenizer whose graphs are traced once and shared by all signatures."""
     tokenizer = graph_tokenizer(vocabulary, do_lower_case)
@@ -174,8 +190,9 @@ def _servable(model, tokenizer, asset_folder: str) -> tf.Module:
     servable.weights = model.stored if is_eight_bit else [weight.value for weight in model.weights]
     servable.tokenizer = tokenizer
     save_vocabulary(model.vocabulary, asset_folder)
-    paths = [os.path.join(asset_folder, name) for name in sorted(os.listdir(asset_folder))]
-    servable.vocabulary_files = [tf.saved_model.Asset(path) for path in paths]
+    names = sorted(name for name in os.listdir(asset_folder) if name != EXPORT_FILE)
+    servable.vocabulary_files = [tf.saved_model.Asset(os.path.join(asset_folder, name)) for name in names]
+    servable.description = tf.saved_model.Asset(os.path.join(asset_folder, EXPORT_FILE))
     config_file = os.path.join(asset_folder, "bert_config.json")
     model.config.save(config_file)
     servable.config_file = tf.saved_model.Asset(config_file)

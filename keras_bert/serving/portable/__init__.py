@@ -10,6 +10,7 @@ onnx_graph.py          the operations and formulas of ONNX graphs
 onnx_encoder.py        the encoder as such operations
 onnx_heads.py          the models on top of it
 onnx_engine.py         runs model.onnx without TensorFlow
+saved_model_engine.py  runs SavedModels with TensorFlow, for the same loader
 loading.py             keras_bert.serving.load: predict(texts) of every export
 loaded_models.py       the models that it returns: the tasks' code on an engine
 checked_engine.py      checks the features before an engine gets them

@@ -72,7 +72,8 @@ class CheckedEngine:
         self._config.check_sequence_length(ids.shape[-1])
         limits = {
             features.INPUT_IDS: (self._config.vocab_size, "the vocabulary has {} tokens"),
-            features.SEGMENT_IDS: (max(self._config.type_vocab_size, 1), "the model has {} segments"),
+            # Models with fewer than two segments do not read the numbers.
+            features.SEGMENT_IDS: (max(self._config.type_vocab_size, 2), "the model has {} segments"),
             features.MASKED_LM_POSITIONS: (ids.shape[-1], "the rows have {} columns"),
         }
         for name, values in batch.items():

@@ -1,4 +1,4 @@
-"""Writes and reads the folders of portable exports.
+"""Writes and reads the folders of portable exports, and the same description among the assets of SavedModels.
 
     model.tflite or model.onnx   the network: features in, outputs of the model out
     export.json                  format, class of the model, its settings, names of the features, versions
@@ -13,7 +13,6 @@ import dataclasses
 import importlib
 import json
 import os
-import platform
 from collections.abc import Mapping
 from typing import Any
 
@@ -21,11 +20,13 @@ import keras_bert
 from keras_bert.config import BertConfig
 from keras_bert.program.atomic_output import atomic_folder, check_output_folder
 from keras_bert.program.errors import InputError
-from keras_bert.program.json_files import checked, member, read_json_object, strings
+from keras_bert.program.json_files import checked, member, read_json_object
 from keras_bert.tokenization.kinds import load_vocabulary, python_tokenizer, save_vocabulary
 from keras_bert.tokenization.tokenizer import TokenTable
 
 EXPORT_FILE, CONFIG_FILE, VECTORS_FILE = "export.json", "bert_config.json", "tokenizer_vectors.json"
+# The format of exports for TensorFlow Serving, which have `export.json` among their assets.
+SAVED_MODEL = "saved_model"
 _VERSION = 1
 # FlatBuffers and protocol buffers hold at most 2 GiB.
 _MOST_MODEL_BYTES = 1 << 31
@@ -34,18 +35,16 @@ _PORTABLE = "keras_bert.serving.portable"
 
 @dataclasses.dataclass(frozen=True)
 class Format:
-    """A file format of networks.
+    """A file format of networks, whose runtime is the extra of `pip install` with its name.
 
     Attributes:
         file: the name of the file in a folder.
-        extra: the extra of `pip install` that has the runtime.
         weights: the values of `weights` beside None (float32).
         writer: module and function `(model, path, weights=None)` that writes the file.
         engine: module and class `(path, num_threads=None)` that runs it.
     """
 
     file: str
-    extra: str
     weights: tuple[str, ...]
     writer: tuple[str, str]
     engine: tuple[str, str]
@@ -54,14 +53,12 @@ class Format:
 FORMATS = {
     "litert": Format(
         file="model.tflite",
-        extra="litert",
         weights=("float16", "int8"),
         writer=(f"{_PORTABLE}.litert_model", "write_litert"),
         engine=(f"{_PORTABLE}.litert_engine", "LiteRTEngine"),
     ),
     "onnx": Format(
         file="model.onnx",
-        extra="onnx",
         weights=("float16", "int8"),
         writer=(f"{_PORTABLE}.onnx_model", "write_onnx"),
         engine=(f"{_PORTABLE}.onnx_engine", "OnnxEngine"),
@@ -74,12 +71,11 @@ class PortableFolder:
     """The content of a folder.
 
     Attributes:
-        path: the folder.
-        format: a key of `FORMATS`.
+        path: the folder; of a SavedModel, its assets.
+        format: a key of `FORMATS`, or "saved_model".
         model: the class of the model, such as "SequenceClassifier".
         settings: its constructor arguments, such as `labels`.
         max_seq_length: longer texts are cut to this many tokens.
-        feature_names: the features that the network takes.
         weights: "float32", "float16" or "int8".
         config: the shape of the model.
         vocabulary: the tokens.
@@ -90,15 +86,9 @@ class PortableFolder:
     model: str
     settings: Mapping[str, Any]
     max_seq_length: int
-    feature_names: tuple[str, ...]
     weights: str
     config: BertConfig
     vocabulary: TokenTable
-
-    @property
-    def model_file(self) -> str:
-        """The path of the network."""
-        return os.path.join(self.path, FORMATS[self.format].file)
 
 
 def write_portable(
@@ -136,31 +126,37 @@ def write_portable(
     model = portable_model(model, pooling, normalize)
     longest = max_seq_length or getattr(model, "max_seq_length", None) or model.config.max_sequence_length
     model.config.check_sequence_length(longest)
-    description = {
-        "format": format,
-        "version": _VERSION,
-        "model": stored_class_name(model),
-        "settings": answer_settings(model),
-        "max_seq_length": longest,
-        "feature_names": list(model.feature_names),
-        "weights": weights or "float32",
-        "made_with": {"keras_bert": keras_bert.__version__, "python": platform.python_version()},
-    }
     tokenizer = python_tokenizer(model.vocabulary, model.config.do_lower_case)
     with atomic_folder(path) as folder:
         with padded(model):
             write(model, os.path.join(folder, FORMATS[format].file), weights)
-        _write_json(os.path.join(folder, EXPORT_FILE), description)
+        write_description(folder, format, stored_class_name(model), answer_settings(model), longest, weights)
         model.config.save(os.path.join(folder, CONFIG_FILE))
         save_vocabulary(model.vocabulary, folder)
         _write_json(os.path.join(folder, VECTORS_FILE), tokenizer_vectors(tokenizer))
     return os.fspath(path)
 
 
+def write_description(
+    folder: str, format: str, model: str, settings: Mapping, max_seq_length: int, weights: str | None
+) -> None:
+    """Writes `export.json` into an existing folder. The arguments are the attributes of `PortableFolder`."""
+    description = {
+        "format": format,
+        "version": _VERSION,
+        "model": model,
+        "settings": dict(settings),
+        "max_seq_length": max_seq_length,
+        "weights": weights or "float32",
+        "keras_bert": keras_bert.__version__,
+    }
+    _write_json(os.path.join(folder, EXPORT_FILE), description)
+
+
 def check_format(format: str, weights: str | None = None) -> None:
     """Raises `InputError` if there is no such format, or if it has no such weights."""
     if format not in FORMATS:
-        raise InputError(f"format must be saved_model, {' or '.join(FORMATS)}. Received: {format!r}")
+        raise InputError(f"format must be {SAVED_MODEL}, {' or '.join(FORMATS)}. Received: {format!r}")
     if weights not in (None, *FORMATS[format].weights):
         raise InputError(
             f"weights of the format {format} must be {', '.join(FORMATS[format].weights)} or None (float32). "
@@ -169,7 +165,7 @@ def check_format(format: str, weights: str | None = None) -> None:
 
 
 def read_portable(path: str | os.PathLike) -> PortableFolder:
-    """Reads a folder that `write_portable` wrote. The network itself is not read.
+    """Reads a folder that `write_portable` wrote, or the assets of a SavedModel. The network itself is not read.
 
     Raises:
         InputError: a file is missing, damaged, too large or a link out of the folder, or the format is unknown.
@@ -181,8 +177,9 @@ def read_portable(path: str | os.PathLike) -> PortableFolder:
     _check_links(path)
     values = read_json_object(export_file)
     format = member(values, "format", str, export_file)
-    if format not in FORMATS:
-        raise InputError(f"{export_file}: unknown format {format!r:.50}. This version reads: {', '.join(FORMATS)}")
+    known = (*FORMATS, SAVED_MODEL)
+    if format not in known:
+        raise InputError(f"{export_file}: unknown format {format!r:.50}. This version reads: {', '.join(known)}")
     version = member(values, "version", int, export_file, 0)
     if version != _VERSION:
         raise InputError(
@@ -198,31 +195,35 @@ def read_portable(path: str | os.PathLike) -> PortableFolder:
             f"{export_file}: max_seq_length must be between 3 and the model's {config.max_sequence_length} positions. "
             f"Received: {longest}"
         )
-    found = PortableFolder(
+    return PortableFolder(
         path,
         format,
         checked(values.get("model"), str, "model", export_file),
         checked(values.get("settings"), dict, "settings", export_file),
         longest,
-        tuple(strings(values, "feature_names", export_file)),
         member(values, "weights", str, export_file, "float32"),
         config,
         vocabulary,
     )
-    _check_model_file(found.model_file)
-    return found
 
 
-def engine_class(format: str):
-    """Returns the class that runs the networks of a format. Raises `InputError` if its runtime is not installed."""
-    return _imported(*FORMATS[format].engine)
+def open_engine(folder: PortableFolder, num_threads: int | None = None):
+    """Returns the engine that runs the network of a folder.
+
+    Raises:
+        InputError: the network is missing, too large or damaged, or its runtime is not installed.
+    """
+    format = FORMATS[folder.format]
+    model_file = os.path.join(folder.path, format.file)
+    _check_model_file(model_file)
+    return _imported(*format.engine)(model_file, num_threads)
 
 
 def missing_package(format: str, error: ImportError) -> InputError:
     """Returns the error that says how to install the runtime of a format."""
     return InputError(
         f"The format {format} needs a package that is not installed ({error}). Install it: pip install "
-        f"'keras-bert-pipeline[{FORMATS[format].extra}]'"
+        f"'keras-bert-pipeline[{format}]'"
     )
 
 

@@ -141,12 +141,23 @@ class LoadedMaskedLM(LoadedModel):
     """A `MaskedLM`, or the masked-LM part of a `BertPretrainer`."""
 
     text_task = "keras_bert.tasks.masked_lm.task.MaskedLMTask"
+    _settings = {"top_k": (None, _is_none_or(_is_count))}
 
     def predict(self, x, *args, **options) -> list:
-        """Returns the most probable tokens for each mask of texts; the options are those of `fill_masks`."""
+        """Returns the most probable tokens for each mask of texts; the options are those of `fill_masks`.
+
+        A SavedModel has the probabilities of its `top_k` tokens only: it takes neither `targets` nor a larger `top_k`.
+        """
         from keras_bert.tasks.masked_lm import task
 
         self._check_texts(x)
+        if self.top_k is not None:
+            options = {"top_k": self.top_k, **options}
+            if "targets" in options or options["top_k"] > self.top_k:
+                raise InputError(
+                    f"This SavedModel was exported with top_k={self.top_k} and has no probabilities of other tokens. "
+                    "Export the model with a larger top_k, or for LiteRT or ONNX."
+                )
         return task.predict_texts(self, x, *args, **{"max_seq_length": self.max_seq_length, **options})
 
     def evaluate(self, x, *args, **options) -> dict[str, float]:
@@ -154,6 +165,8 @@ class LoadedMaskedLM(LoadedModel):
         from keras_bert.tasks.masked_lm import task
 
         self._check_texts(x)
+        if self.top_k is not None:
+            raise InputError("A SavedModel has the probabilities of few tokens only. Export for LiteRT or ONNX.")
         return task.evaluate_texts(self, x, *args, **{"max_seq_length": self.max_seq_length, **options})
 
     def predict_on_batch(self, batch: Mapping[str, np.ndarray]):

@@ -3,8 +3,9 @@
 import os
 
 from keras_bert.program.errors import InputError
-from keras_bert.serving.portable.folder import EXPORT_FILE, engine_class, read_portable
+from keras_bert.serving.portable.folder import EXPORT_FILE, SAVED_MODEL, open_engine, read_portable
 from keras_bert.serving.portable.loaded_models import LOADED_MODELS
+from keras_bert.tf_serving.versions import find_version_folder
 
 
 def load(path: str | os.PathLike, num_threads: int | None = None):
@@ -17,7 +18,7 @@ def load(path: str | os.PathLike, num_threads: int | None = None):
         model.predict(["a wonderful film"])[0].label
 
     Args:
-        path: the folder of an export.
+        path: the folder of an export; of a SavedModel also the folder of its versions, of which the highest is loaded.
         num_threads: threads for one batch; None for the default of the runtime.
 
     Raises:
@@ -28,11 +29,31 @@ def load(path: str | os.PathLike, num_threads: int | None = None):
         raise InputError(f"num_threads must be a whole number from 1, or None. Received: {num_threads!r}")
     if not os.path.isdir(path):
         raise InputError(f"There is no folder {os.fspath(path)}. Give the folder of an export.")
-    folder = read_portable(path)
+    folder, engine = _opened(os.fspath(path), num_threads)
     loaded_class = LOADED_MODELS.get(folder.model)
     if loaded_class is None:
         raise InputError(
             f"{os.path.join(folder.path, EXPORT_FILE)}: unknown model {folder.model!r:.50}. This version loads: "
             f"{', '.join(LOADED_MODELS)}"
         )
-    return loaded_class(folder, engine_class(folder.format)(folder.model_file, num_threads))
+    return loaded_class(folder, engine)
+
+
+def _opened(path: str, num_threads: int | None):
+    """Returns the description of an export and its engine."""
+    if os.path.isfile(os.path.join(path, EXPORT_FILE)):
+        folder = read_portable(path)
+        if folder.format != SAVED_MODEL:
+            return folder, open_engine(folder, num_threads)
+    try:
+        version = find_version_folder(path)
+    except InputError as error:
+        raise InputError(
+            f"{path} is no export: it has neither {EXPORT_FILE} (LiteRT, ONNX) nor a SavedModel. {error}"
+        ) from error
+    if num_threads is not None:
+        raise InputError("num_threads is for LiteRT and ONNX. For a SavedModel call tf.config.threading.")
+    from keras_bert.serving.portable.saved_model_engine import SavedModelEngine
+
+    folder = read_portable(os.path.join(version, "assets"))
+    return folder, SavedModelEngine(version, folder.vocabulary)

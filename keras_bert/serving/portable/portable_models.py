@@ -78,7 +78,8 @@ def portable_model(model, pooling: str | None = None, normalize: bool | None = N
 
 def stored_class_name(model) -> str:
     """Returns the name of the class that a loaded export behaves as; users' classes behave as their base class."""
-    return next(kind.__name__ for kind in _CLASSES if isinstance(model, kind))
+    stored = next((stored for kind, stored in _STORED_AS.items() if isinstance(model, kind)), type(model))
+    return next(kind.__name__ for kind in _CLASSES if issubclass(stored, kind))
 
 
 def answer_settings(model) -> dict:
