@@ -20,10 +20,12 @@ class OnnxEncoder:
         graph: the graph.
         encoder: a `BertEncoder`.
         inputs: feature name -> the value of it, int32 `[B, S]`.
+        rows: the name of the axis of B.
     """
 
-    def __init__(self, graph: OnnxGraph, encoder, inputs: dict[str, str]):
+    def __init__(self, graph: OnnxGraph, encoder, inputs: dict[str, str], rows: str = "batch"):
         self.graph = graph
+        self.rows = rows
         self.encoder = encoder
         self.config = encoder.config
         self.inputs = inputs
@@ -42,11 +44,11 @@ class OnnxEncoder:
         """
         graph = self.graph
         if columns is None:
-            return self._run(lambda hidden: self._part(hidden, 0, 1)), None
+            return self._run(lambda hidden: self._part(hidden, 0, 1), 1), None
         first = graph.node("Sub", *[self._part(columns, 0, 1)] * 2)
         selected = graph.node("Concat", first, columns, axis=1)
         indices = graph.node("Unsqueeze", selected, axes=[2])
-        vectors = self._run(lambda hidden: graph.node("GatherND", hidden, indices, batch_dims=1))
+        vectors = self._run(lambda hidden: graph.node("GatherND", hidden, indices, batch_dims=1), "selected")
         return self._part(vectors, 0, 1), self._part(vectors, 1, np.iinfo(np.int64).max)
 
     def pooled(self, first: str) -> str:
@@ -55,12 +57,20 @@ class OnnxEncoder:
         vectors = dense(graph, self.encoder.pooler.dense, graph.node("Squeeze", first, axes=[1]))
         return graph.activation(self.config.pooler_act, vectors)
 
-    def _run(self, select=None) -> str:
-        """Returns the vectors after the last block, which runs for the tokens that the function selects."""
+    def _run(self, select=None, num_selected: int | str | None = None) -> str:
+        """Returns the vectors after the last block.
+
+        Args:
+            select: function of the last block's inputs that returns those of the tokens that it runs for; None: all.
+            num_selected: the number of selected tokens of a row, or its name.
+        """
         hidden, bias = self._embeddings(), self._attention_bias()
         blocks = self.encoder.blocks_in_order()
         for number, block in enumerate(blocks, start=1):
-            tokens = select(hidden) if select and number == len(blocks) else hidden
+            tokens = hidden
+            if select and number == len(blocks):
+                tokens = select(hidden)
+                self.graph.state_axes(tokens, [self.rows, num_selected, self.config.hidden_size])
             hidden = self._block(block, hidden, tokens, bias)
         return hidden
 
@@ -81,7 +91,7 @@ class OnnxEncoder:
         graph, mask = self.graph, self.inputs[features.INPUT_MASK]
         length = graph.node("Gather", graph.node("Shape", mask), graph.weight("one", np.int64(1)))
         columns = graph.node("Range", graph.weight("zero", np.int64(0)), length, graph.weight("one", np.int64(1)))
-        graph.state_axes(columns, ["length"])
+        graph.state_axes(columns, ["length"], "int64")
         if not self.config.position_offset:
             return columns
         seen = graph.node("CumSum", graph.to_int64(mask), graph.weight("one", np.int64(1)))

@@ -62,9 +62,9 @@ class OnnxGraph:
         """Returns the name of an int64 vector."""
         return self.weight(f"integers {' '.join(map(str, values))}", np.array(values, np.int64))
 
-    def state_axes(self, value: str, axes: Sequence, is_int32: bool = False) -> None:
-        """Names the axes of an int64 or int32 value. ONNX Runtime's fusions compare names, and it cannot infer all."""
-        element_type = self._types.INT32 if is_int32 else self._types.INT64
+    def state_axes(self, value: str, axes: Sequence, dtype: str = "float32") -> None:
+        """Names the axes of a value. ONNX Runtime's fusions compare names, and it cannot infer all of them."""
+        element_type = self._helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
         self._shapes.append(self._helper.make_tensor_value_info(value, element_type, axes))
 
     def to_float(self, value: str) -> str:

@@ -65,8 +65,8 @@ def _multiple_choice(graph, model):
     rows = graph.node("Concat", graph.integers(-1), length, axis=0)
     inputs = {name: graph.node("Reshape", name, rows) for name in model.feature_names}
     for value in inputs.values():
-        graph.state_axes(value, ["rows", LENGTH], is_int32=True)
-    encoder = OnnxEncoder(graph, model.encoder, inputs)
+        graph.state_axes(value, ["rows", LENGTH], "int32")
+    encoder = OnnxEncoder(graph, model.encoder, inputs, rows="rows")
     scores = dense(graph, model.choice_scorer, encoder.pooled(encoder.vectors_at()[0]), exact=True)
     batch_and_choices = graph.node("Slice", shape, graph.integers(0), graph.integers(2), graph.integers(0))
     return {OUTPUT: (graph.node("Reshape", scores, batch_and_choices), [BATCH, CHOICES])}
