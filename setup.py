@@ -54,7 +54,6 @@ HAS_TENSORFLOW_TEXT = "platform_system != 'Windows'"
 
 # The development server. The ranges begin with the first that were tried.
 SERVING = [
-    "starlette>=1,<2",
     # Our protocol class, which closes slow connections, is a subclass of uvicorn's.
     "uvicorn>=0.54,<0.60",
     "httptools>=0.6.4,<1",
@@ -66,6 +65,9 @@ SERVING = [
 
 # The graphs of large indexes. They are given to FAISS array by array, in the layout of the version that was tried.
 SEARCH = ["faiss-cpu>=1.15.1,<1.16"]
+
+# The runtime of LiteRT exports. The range begins with the first version that was tried.
+LITERT = ["ai-edge-litert>=2.3,<3"]
 
 setup(
     name="keras-bert-pipeline",
@@ -124,9 +126,11 @@ setup(
             "ruff==0.17.5",  # formatting differs between versions
             *SEARCH,
             *SERVING,
+            *LITERT,
         ],
         "search": SEARCH,
         "serving": SERVING,
+        "litert": LITERT,
         "zstd": ["zstandard>=0.23,<1"],
         # Its own environment: it keeps protobuf, pyarrow, pillow and python-dateutil below the versions of the others.
         # 2.77 is the first that was tried; gs:// and Dataflow need apache-beam[gcp] too.

@@ -91,6 +91,7 @@ def main() -> None:
         return
 
     from benchmarks.suite_flags import machine_lines
+    from benchmarks.tables import ratio_of
     from benchmarks.workers_in_turns import end_workers, start_worker, take_turn
 
     def start(side, python=sys.executable, **changes):
@@ -109,8 +110,8 @@ def main() -> None:
     end_workers(workers)
     for name, seconds in zip(("ours", "sentence-transformers"), zip(*turns, strict=True), strict=True):
         print(f"{name}: {arguments.pairs * arguments.steps / statistics.median(seconds):.1f} pairs/s")
-    ratios = sorted(theirs / ours for ours, theirs in turns)
-    print(f"ours is {statistics.median(ratios):.2f} times as fast ({ratios[0]:.2f} to {ratios[-1]:.2f})")
+    ours, theirs = zip(*turns, strict=True)
+    print(f"times as fast as theirs: {ratio_of(theirs, ours)}")
 
 
 if __name__ == "__main__":

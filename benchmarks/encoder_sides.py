@@ -189,7 +189,7 @@ class RunningSides:
                 env=os.environ | environment_of_sides(),
             )
             if done.returncode:
-                raise InputError(_last_line(done.stderr))
+                raise InputError(last_line(done.stderr))
         except InputError as error:
             for name in [name for name in self.workers if SIDES[name].reads_torch_export]:
                 self.leave_out(name, f"torch could not export the model: {error}")
@@ -200,7 +200,7 @@ class RunningSides:
             return take_turn(self.workers[name], json.dumps(request))
         except InputError:
             self.said[name].seek(0)
-            raise InputError(_last_line(self.said[name].read())) from None
+            raise InputError(last_line(self.said[name].read())) from None
 
     def _try(self, name: str, function, *arguments):
         """Returns the function's result; if it raises `InputError`, leaves the side out and returns None."""
@@ -254,5 +254,6 @@ def _check_difference(found: np.ndarray, wanted: np.ndarray, name: str, config: 
         raise InputError(f"its vectors differ from ours by up to {largest:.2g}, and {allowed:g} was allowed")
 
 
-def _last_line(text: str) -> str:
+def last_line(text: str) -> str:
+    """Returns the last line of a text that is not empty."""
     return ([line.strip() for line in text.splitlines() if line.strip()] or ["it ended and said nothing"])[-1]

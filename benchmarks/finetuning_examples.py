@@ -1,12 +1,14 @@
-"""Reads the examples of the fine-tuning comparison in plain Python, the same for both sides.
+"""The recipes, flags, examples and result files of the fine-tuning comparison in plain Python, for both sides.
 
 This module needs neither TensorFlow nor torch nor keras_bert: `benchmarks.transformers_finetuning` runs in an
 environment without our packages, and reading with our own code would not test our readers.
 """
 
+import argparse
 import csv
 import dataclasses
 import json
+import os
 import pathlib
 
 # Rows of CODAH whose number is divisible by this are held out.
@@ -49,6 +51,30 @@ DOC_STRIDE = 128
 MAX_QUERY_LENGTH = 64
 MAX_ANSWER_LENGTH = 30
 N_BEST_SIZE = 20
+
+
+def parser_of_side(description: str) -> argparse.ArgumentParser:
+    """Returns the flags that both sides have."""
+    parser = argparse.ArgumentParser(description=description.split("\n")[0])
+    parser.add_argument("--model", type=pathlib.Path, required=True, help="checkpoint to start from")
+    parser.add_argument("--data", type=pathlib.Path, required=True, help="folder with glue, wnut17, squad and codah")
+    parser.add_argument("--task", choices=sorted(RECIPES), required=True)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--precision", choices=["float32", "bfloat16"], default="float32")
+    parser.add_argument("--output", type=pathlib.Path, help="JSON file to write")
+    parser.add_argument("--steps_on_request", type=int, help="instead train so many steps for each line of input")
+    return parser
+
+
+def write_result(arguments: argparse.Namespace, side: str, measured: dict, predictions: dict) -> None:
+    """Writes what a side has measured and predicted; the file appears complete or not at all."""
+    names = [name for name in ("task", "seed", "threads", "optimizer", "precision") if name in arguments]
+    settings = {name: getattr(arguments, name) for name in names}
+    partial = arguments.output.with_suffix(".partial")
+    result = {"side": side, **settings, **measured, "predictions": predictions}
+    partial.write_text(json.dumps(result, ensure_ascii=False), encoding="utf-8")
+    os.replace(partial, arguments.output)
 
 
 def read_classification(data: pathlib.Path, task: str, split: str) -> tuple[list[str], list[str] | None, list[int]]:

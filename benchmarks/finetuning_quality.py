@@ -19,6 +19,7 @@ from absl import flags
 
 from benchmarks import finetuning_examples as examples
 from benchmarks.finetuning_examples import RECIPES
+from benchmarks.tables import table_lines
 from keras_bert.program.command_line import run_command
 from keras_bert.program.errors import InputError
 
@@ -37,9 +38,7 @@ def define_flags() -> None:
 
 
 def main() -> None:
-    unknown = [task for task in FLAGS.tasks if task not in RECIPES]
-    if unknown:
-        raise InputError(f"--tasks: there is no {', '.join(unknown)}. There are: {', '.join(RECIPES)}")
+    check_tasks(FLAGS.tasks)
     pythons = {"ours": sys.executable} | ({"transformers": FLAGS.other_python} if FLAGS.other_python else {})
     for task in FLAGS.tasks:
         for seed in RECIPES[task].seeds:
@@ -47,6 +46,17 @@ def main() -> None:
                 run_if_missing(side, python, task, seed)
     results = read_results(pathlib.Path(FLAGS.output_dir))
     print("\n".join([*score_table(results, pathlib.Path(FLAGS.data)), "", *time_table(results)]))
+
+
+def check_tasks(tasks: list[str]) -> None:
+    """Raises `InputError` if the comparison does not have one of these tasks."""
+    if unknown := [task for task in tasks if task not in RECIPES]:
+        raise InputError(f"--tasks: there is no {', '.join(unknown)}. There are: {', '.join(RECIPES)}")
+
+
+def threads_environment(threads: int) -> dict[str, str]:
+    """Returns the environment variables that let both sides compute with so many threads."""
+    return {"OMP_NUM_THREADS": str(threads), "MKL_NUM_THREADS": str(threads), "TOKENIZERS_PARALLELISM": "0"}
 
 
 def run_if_missing(side: str, python: str, task: str, seed: int) -> None:
@@ -59,8 +69,7 @@ def run_if_missing(side: str, python: str, task: str, seed: int) -> None:
     command = [python, "-m", SIDES[side], f"--output={output}"]
     command += [f"--{name}={value}" for name, value in arguments.items()]
     print(f"{side}: {task}, seed {seed}", file=sys.stderr, flush=True)
-    threads = str(FLAGS.threads)
-    environment = os.environ | {"OMP_NUM_THREADS": threads, "MKL_NUM_THREADS": threads, "TOKENIZERS_PARALLELISM": "0"}
+    environment = os.environ | threads_environment(FLAGS.threads)
     with open(output.with_suffix(".log"), "w") as log:
         status = subprocess.run(command, stdout=log, stderr=subprocess.STDOUT, env=environment).returncode
     if status:
@@ -123,11 +132,7 @@ def allowed_difference(columns: list[list[float]]) -> float:
 
 def score_table(results: dict, data: pathlib.Path) -> list[str]:
     """Returns the lines of a table: a row for each score, the seeds of each side, means and their difference."""
-    lines = [
-        "| task | score | ours, by seed | transformers, by seed | ours, mean | transformers, mean | difference "
-        "| allowed |",
-        "|---|---|---|---|---|---|---|---|",
-    ]
+    rows = []
     for task, recipe in RECIPES.items():
         found = {side: {} for side in SIDES}
         for seed in recipe.seeds:
@@ -145,13 +150,14 @@ def score_table(results: dict, data: pathlib.Path) -> list[str]:
                 cells += [f"{allowed_difference(columns):.2f}"]
             else:
                 cells += ["", ""]
-            lines.append(f"| {' | '.join(cells)} |")
-    return lines
+            rows.append(cells)
+    means = ("ours, mean", "transformers, mean", "difference", "allowed")
+    return table_lines(["task", "score", "ours, by seed", "transformers, by seed", *means], rows)
 
 
 def time_table(results: dict) -> list[str]:
     """Returns the lines of a table: processor and wall-clock seconds of training, means over the seeds."""
-    lines = ["| task | side | runs | processor s | wall-clock s, by epoch |", "|---|---|---|---|---|"]
+    rows = []
     for task, recipe in RECIPES.items():
         for side in SIDES:
             runs = [results[side, task, seed] for seed in recipe.seeds if (side, task, seed) in results]
@@ -162,8 +168,8 @@ def time_table(results: dict) -> list[str]:
             ]
             processor = statistics.fmean(run["cpu_seconds"] for run in runs)
             seconds = " ".join(f"{value:.0f}" for value in epochs)
-            lines.append(f"| {task} | {side} | {len(runs)} | {processor:.0f} | {seconds} |")
-    return lines
+            rows.append([task, side, str(len(runs)), f"{processor:.0f}", seconds])
+    return table_lines(["task", "side", "runs", "processor s", "wall-clock s, by epoch"], rows)
 
 
 if __name__ == "__main__":

@@ -9,19 +9,19 @@ ratio of the two sides' times, turn by turn.
 """
 
 import statistics
-import subprocess
 import sys
 
 from absl import flags
 
 from benchmarks.finetuning_examples import RECIPES
-from benchmarks.finetuning_quality import SIDES
+from benchmarks.finetuning_quality import SIDES, check_tasks, threads_environment
+from benchmarks.tables import ratio_of, table_lines
 from benchmarks.workers_in_turns import end_workers, start_worker, take_turn
 from keras_bert.program.command_line import run_command
-from keras_bert.program.errors import InputError
 
 FLAGS = flags.FLAGS
 
+COLUMNS = ["task", "tokens/s, ours", "tokens/s, transformers", "epoch, ours", "epoch, transformers", "ratio of times"]
 # Steps in a turn.
 STEPS = {"MRPC": 10, "CoLA": 20, "SST-2": 20, "WNUT-17": 15, "CODAH": 5, "SQuAD": 3}
 
@@ -40,21 +40,21 @@ def define_flags() -> None:
 
 
 def main() -> None:
-    unknown = [task for task in FLAGS.tasks if task not in RECIPES]
-    if unknown:
-        raise InputError(f"--tasks: there is no {', '.join(unknown)}. There are: {', '.join(RECIPES)}")
-    lines = ["| task | tokens/s, ours | tokens/s, transformers | epoch, ours | epoch, transformers | ratio of times |"]
-    lines += ["|---|---|---|---|---|---|"]
+    check_tasks(FLAGS.tasks)
+    rows = []
     for task in FLAGS.tasks:
-        lines.append(table_row(task, measure(task)))
-        print(lines[-1], file=sys.stderr, flush=True)
-    print("\n".join(lines))
+        rows.append(table_row(task, measure(task)))
+        print(" | ".join(rows[-1]), file=sys.stderr, flush=True)
+    print("\n".join(table_lines(COLUMNS, rows)))
 
 
 def measure(task: str) -> list[tuple[dict, dict]]:
     """Returns the reports of both sides for each turn."""
     pythons = {"ours": sys.executable, "transformers": FLAGS.other_python}
-    workers = [start(task, SIDES[side], pythons[side]) for side in SIDES]
+    arguments = {"model": FLAGS.model, "data": FLAGS.data, "task": task, "threads": FLAGS.threads}
+    arguments |= {"steps_on_request": STEPS[task], "precision": FLAGS.precision}
+    environment = threads_environment(FLAGS.threads)
+    workers = [start_worker(pythons[side], module, arguments, environment) for side, module in SIDES.items()]
     turns = []
     try:
         for _ in range(FLAGS.warm_up_turns + FLAGS.turns):
@@ -64,23 +64,14 @@ def measure(task: str) -> list[tuple[dict, dict]]:
     return turns[FLAGS.warm_up_turns :]
 
 
-def start(task: str, module: str, python: str) -> subprocess.Popen:
-    arguments = {"model": FLAGS.model, "data": FLAGS.data, "task": task, "threads": FLAGS.threads}
-    arguments |= {"steps_on_request": STEPS[task], "precision": FLAGS.precision}
-    threads = str(FLAGS.threads)
-    environment = {"OMP_NUM_THREADS": threads, "MKL_NUM_THREADS": threads, "TOKENIZERS_PARALLELISM": "0"}
-    return start_worker(python, module, arguments, environment)
-
-
-def table_row(task: str, turns: list[tuple[dict, dict]]) -> str:
-    """Returns a line of the table from the reports of both sides."""
+def table_row(task: str, turns: list[tuple[dict, dict]]) -> list[str]:
+    """Returns a row of the table from the reports of both sides."""
     rates = [statistics.median(turn[side]["tokens"] / turn[side]["seconds"] for turn in turns) for side in (0, 1)]
     epochs = [turns[0][side]["all_tokens"] / rates[side] for side in (0, 1)]
     # Texts may differ by a few tokens between the sides, so times are compared per token.
-    ratios = [ours["seconds"] / ours["tokens"] * theirs["tokens"] / theirs["seconds"] for ours, theirs in turns]
+    ours, theirs = ([turn[side]["seconds"] / turn[side]["tokens"] for turn in turns] for side in (0, 1))
     cells = [task, *(f"{rate:,.0f}" for rate in rates), *(f"{seconds:.0f} s" for seconds in epochs)]
-    cells.append(f"{statistics.median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f})")
-    return f"| {' | '.join(cells)} |"
+    return [*cells, ratio_of(ours, theirs)]
 
 
 if __name__ == "__main__":

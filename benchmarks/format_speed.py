@@ -3,9 +3,9 @@
     python -m benchmarks.format_speed --cases=1x16,1x64
 
 The same sentence encoder of MiniLM's size, with random weights, is exported in each format. Every side uses two
-threads. torch's graph runs in the same ONNX Runtime. Sides are processes that take turns. A cell has the median and the 99th
-percentile of the milliseconds of a run over all turns; then the ratio of the mean time to that of torch's graph, the
-median over the turns. Without torch there is no ratio.
+threads. torch's graph runs in the same ONNX Runtime. Sides are processes that take turns. A cell has the median and the
+99th percentile of the milliseconds of a run over all turns; then the ratio of the mean time to that of torch's graph,
+the median over the turns. Without torch there is no ratio.
 """
 
 import os

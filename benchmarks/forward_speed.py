@@ -26,6 +26,7 @@ from absl import flags
 
 from benchmarks.encoder_sides import OTHERS, RunningSides, config_of_size, write_batch, write_model
 from benchmarks.suite_flags import define_suite_flags, machine_lines, numbers_of_flag, version_lines
+from benchmarks.tables import ratio_of, table_lines
 from keras_bert.config import SIZES, BertConfig
 from keras_bert.families import FAMILIES
 from keras_bert.program.command_line import run_command
@@ -105,13 +106,12 @@ def measure(sides: RunningSides, config: BertConfig, folder: str, cases: list[tu
 def table(measured: list[tuple]) -> list[str]:
     """Returns the lines of the table; `measured` has (size, length, rows, {side: seconds in every turn})."""
     names = [name for name in FORWARD_SIDES if any(name in case[-1] for case in measured)]
-    lines = [f"| size | rows | length | {' | '.join(names)} |", "|---" * (len(names) + 3) + "|"]
-    for size, length, rows, seconds in measured:
+    rows = []
+    for size, length, num_rows, seconds in measured:
         ours = seconds.get("ours", [])
-        cells = [size, str(rows), str(length)]
-        cells += [cell(seconds.get(name, []), ours if name != "ours" else []) for name in names]
-        lines.append(f"| {' | '.join(cells)} |")
-    return lines
+        cells = [cell(seconds.get(name, []), ours if name != "ours" else []) for name in names]
+        rows.append([size, str(num_rows), str(length), *cells])
+    return table_lines(["size", "rows", "length", *names], rows)
 
 
 def cell(seconds: list[float], ours: list[float]) -> str:
@@ -120,10 +120,7 @@ def cell(seconds: list[float], ours: list[float]) -> str:
         return "-"
     milliseconds = 1000 * statistics.median(seconds)
     text = f"{milliseconds:.0f}" if milliseconds >= 100 else f"{milliseconds:.3g}"
-    if not ours:
-        return text
-    ratios = [other / own for other, own in zip(seconds, ours, strict=True)]
-    return f"{text}: {statistics.median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f})"
+    return f"{text}: {ratio_of(seconds, ours)}" if ours else text
 
 
 def command() -> None:

@@ -21,6 +21,7 @@ import time
 
 from absl import flags
 
+from benchmarks.tables import table_lines
 from keras_bert.program.command_line import run_command
 from keras_bert.program.errors import InputError
 
@@ -118,28 +119,27 @@ def count_records(path: str) -> int:
     return sum(1 for _ in iterate_records(path))
 
 
+# Column -> its value in one run.
+COLUMNS = {
+    "examples": lambda run: run.num_examples,
+    "wall s": lambda run: run.wall_seconds,
+    "of it work": lambda run: run.work_wall_seconds,
+    "CPU s": lambda run: run.cpu_seconds,
+    "of these work": lambda run: run.work_cpu_seconds,
+    "examples / CPU s of work": lambda run: run.num_examples / run.work_cpu_seconds,
+    "of all": lambda run: run.num_examples / run.cpu_seconds,
+    "examples / wall s of work": lambda run: run.num_examples / run.work_wall_seconds,
+    "of the whole": lambda run: run.num_examples / run.wall_seconds,
+    "largest process, MB": lambda run: run.resident_mb,
+}
+
+
 def print_table(timings: dict[str, list[Timing]]) -> None:
-    header = ["program", "examples", "wall s", "of it work", "CPU s", "of it work"]
-    header += ["examples / CPU s of work", "of all", "examples / wall s of work", "of all", "largest process, MB"]
-    print(f"| {' | '.join(header)} |\n|{'---|' * len(header)}")
+    rows = []
     for name, runs in timings.items():
-
-        def median(value, runs=runs) -> float:
-            return statistics.median(value(run) for run in runs)
-
-        cells = [
-            median(lambda run: run.num_examples),
-            median(lambda run: run.wall_seconds),
-            median(lambda run: run.work_wall_seconds),
-            median(lambda run: run.cpu_seconds),
-            median(lambda run: run.work_cpu_seconds),
-            median(lambda run: run.num_examples / run.work_cpu_seconds),
-            median(lambda run: run.num_examples / run.cpu_seconds),
-            median(lambda run: run.num_examples / run.work_wall_seconds),
-            median(lambda run: run.num_examples / run.wall_seconds),
-            median(lambda run: run.resident_mb),
-        ]
-        print(f"| {name} | " + " | ".join(f"{cell:,.1f}" if cell < 100 else f"{cell:,.0f}" for cell in cells) + " |")
+        medians = [statistics.median(map(value, runs)) for value in COLUMNS.values()]
+        rows.append([name, *(f"{median:,.1f}" if median < 100 else f"{median:,.0f}" for median in medians)])
+    print("\n".join(table_lines(["program", *COLUMNS], rows)))
 
 
 if __name__ == "__main__":

@@ -9,11 +9,9 @@ With --optimizer=same the model is compiled with the learning rates and the epsi
 as in Google's code, where the decay is counted from step 0.
 """
 
-import argparse
 import json
 import math
 import os
-import pathlib
 import sys
 import time
 
@@ -152,16 +150,8 @@ def train_on_request(model, x, y, recipe, steps: int) -> None:
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--model", required=True, help="checkpoint to start from, of any format")
-    parser.add_argument("--data", type=pathlib.Path, required=True, help="folder with glue, wnut17, squad and codah")
-    parser.add_argument("--task", choices=sorted(RECIPES), required=True)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--threads", type=int, default=1)
+    parser = examples.parser_of_side(__doc__)
     parser.add_argument("--optimizer", choices=["same", "default"], default="same")
-    parser.add_argument("--precision", choices=["float32", "bfloat16"], default="float32")
-    parser.add_argument("--output", type=pathlib.Path, help="JSON file to write")
-    parser.add_argument("--steps_on_request", type=int, help="instead train so many steps for each line of input")
     arguments = parser.parse_args()
     os.environ["TF_NUM_INTRAOP_THREADS"] = os.environ["TF_NUM_INTEROP_THREADS"] = str(arguments.threads)
 
@@ -179,19 +169,8 @@ def main():
     if arguments.optimizer == "same":
         compile_as_transformers(model, recipe, x, y)
     measured = train(model, recipe, arguments.seed, x, y)
-    result = {
-        "side": f"keras_bert, Keras {keras.__version__}, TensorFlow {tf.__version__}",
-        "task": arguments.task,
-        "seed": arguments.seed,
-        "threads": arguments.threads,
-        "optimizer": arguments.optimizer,
-        "precision": arguments.precision,
-        **measured,
-        "predictions": predictions(model, arguments, recipe.max_seq_length),
-    }
-    partial = arguments.output.with_suffix(".partial")
-    partial.write_text(json.dumps(result, ensure_ascii=False), encoding="utf-8")
-    os.replace(partial, arguments.output)
+    side = f"keras_bert, Keras {keras.__version__}, TensorFlow {tf.__version__}"
+    examples.write_result(arguments, side, measured, predictions(model, arguments, recipe.max_seq_length))
 
 
 if __name__ == "__main__":

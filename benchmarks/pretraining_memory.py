@@ -23,6 +23,7 @@ import time
 
 from absl import flags
 
+from benchmarks.tables import table_lines
 from keras_bert.program.command_line import run_command
 from keras_bert.program.errors import InputError
 
@@ -58,17 +59,13 @@ def main() -> None:
         measurements = [measure(float(size) * 1e6) for size in FLAGS.sizes_mb]
     finally:
         shutil.rmtree(FLAGS.work_dir)
-    header = ["text, MB", "seconds", "MB/s", "main process, MB", "largest other, MB", "all together, MB"]
-    print(f"| {' | '.join(header)} |\n|{'---|' * len(header)}")
+    rows = []
     for found in measurements:
         size, peaks = found.text_bytes / 1e6, (found.main_peak, found.other_peak, found.total_peak)
-        cells = [
-            f"{size:,.0f}",
-            f"{found.seconds:,.0f}",
-            f"{size / found.seconds:.2f}",
-            *(f"{p / 1e6:,.0f}" for p in peaks),
-        ]
-        print(f"| {' | '.join(cells)} |")
+        cells = [f"{size:,.0f}", f"{found.seconds:,.0f}", f"{size / found.seconds:.2f}"]
+        rows.append([*cells, *(f"{peak / 1e6:,.0f}" for peak in peaks)])
+    columns = ["text, MB", "seconds", "MB/s", "main process, MB", "largest other, MB", "all together, MB"]
+    print("\n".join(table_lines(columns, rows)))
     first, last = (max(found.main_peak, found.other_peak) for found in (measurements[0], measurements[-1]))
     print(f"The largest process: {last / first - 1:+.1%} from the first size to the last.")
 

@@ -13,6 +13,7 @@ import time
 
 import numpy as np
 
+from benchmarks.tables import table_lines
 from keras_bert.embeddings.neighbour_graph import build_graph, import_faiss
 from keras_bert.embeddings.vector_index import VectorIndex
 
@@ -61,15 +62,15 @@ def measure(vectors: np.ndarray, num_queries: int, singles: int, rounds: int, bu
     found = measure_queries(index, queries, singles, rounds)
     print(f"{len(vectors):,} vectors of {vectors.shape[1]} numbers, {num_queries:,} queries, FAISS {faiss.__version__}")
     print(f"Peak memory of building and searching: {peak_memory() - before:,.0f} MB beside the vectors\n")
-    columns = ["search", "build, s", "of the processor", "file, MB", "queries/s, one at a time", "many at once"]
-    print(f"| {' | '.join(columns)} | recall@{TOP_K} |")
-    print("|---|---|---|---|---|---|---|")
+    build = [*(f"{value:.0f}" for value in built), f"{graph.nbytes / 1e6:.1f}"]
+    rows = []
     for exact, results in found.items():
         one, many = (statistics.median(result[column] for result in results) for column in (0, 1))
         recall = share_of_same(results[0][2], found[True][0][2])
-        name, *cells = ["exact", "-", "-", "-"] if exact else ["graph", *(f"{value:.0f}" for value in built)]
-        cells = cells if exact else [*cells, f"{graph.nbytes / 1e6:.1f}"]
-        print(f"| {name} | {' | '.join(cells)} | {one:,.0f} | {many:,.0f} | {recall:.4f} |")
+        cells = ["exact", "-", "-", "-"] if exact else ["graph", *build]
+        rows.append([*cells, f"{one:,.0f}", f"{many:,.0f}", f"{recall:.4f}"])
+    columns = ["search", "build, s", "of the processor", "file, MB", "queries/s, one at a time", "many at once"]
+    print("\n".join(table_lines([*columns, f"recall@{TOP_K}"], rows)))
 
 
 def main() -> None:

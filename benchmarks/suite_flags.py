@@ -8,6 +8,8 @@ from collections.abc import Mapping
 
 from absl import flags
 
+from keras_bert.program.errors import InputError
+
 FLAGS = flags.FLAGS
 # The processor features that decide how fast it multiplies.
 WIDE_UNITS = ("avx2", "avx512f", "avx512_vnni", "avx512_bf16", "amx_tile", "amx_bf16", "amx_int8", "asimd", "sve")
@@ -18,6 +20,14 @@ def define_suite_flags(turns: int) -> None:
     flags.DEFINE_list("sides", None, "Only these sides.")
     flags.DEFINE_integer("turns", turns, "Turns of each side that are counted; one more goes before.", lower_bound=1)
     flags.DEFINE_boolean("quick", False, "A tiny model, one turn, and only sides that need no other environment.")
+
+
+def sides_of_flag(sides: Mapping, quick: list[str]) -> list[str]:
+    """Returns the chosen sides: those of --sides, else all, or `quick` for a smoke run. Raises if one is unknown."""
+    chosen = FLAGS.sides or (quick if FLAGS.quick else list(sides))
+    if unknown := [name for name in chosen if name not in sides]:
+        raise InputError(f"--sides: there is no {'; '.join(unknown)}. There are: {'; '.join(sides)}")
+    return chosen
 
 
 def machine_lines() -> list[str]:
@@ -57,8 +67,6 @@ def _is_installed() -> bool:
 
 def numbers_of_flag(name: str, smallest: int, largest: int) -> list[int]:
     """Returns the integers of a list flag. Raises `InputError` if an element is not an integer or is out of range."""
-    from keras_bert.program.errors import InputError
-
     numbers = []
     for text in FLAGS[name].value:
         if not text.isdecimal() or not smallest <= int(text) <= largest:

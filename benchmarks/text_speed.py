@@ -26,6 +26,7 @@ from absl import flags
 from benchmarks import real_texts
 from benchmarks.encoder_sides import OTHERS, RunningSides, config_of_size, write_batch, write_model
 from benchmarks.suite_flags import define_suite_flags, machine_lines, version_lines
+from benchmarks.tables import ratio_of, table_lines
 from keras_bert.config import SIZES
 from keras_bert.program.command_line import run_command
 from keras_bert.program.errors import InputError
@@ -35,7 +36,6 @@ TEXT_SIDES = ("ours", "ours_unpadded", *OTHERS)
 QUICK_SIDES = ("ours", "ours_unpadded")
 SORTED = "transformers, sorted"
 TURNS_OF_A_ROUND = 4
-HEADER = ["| side | texts/s | times the best other |", "|---|---|---|"]
 
 
 def define_flags() -> None:
@@ -115,12 +115,11 @@ def columns_of(paths: list[str]) -> int:
 def table(rates: dict[str, list[float]]) -> list[str]:
     """Returns the lines of the table: side -> texts a second in every round."""
     best = max((rates[name] for name in OTHERS if name in rates), key=statistics.median, default=None)
-    lines = list(HEADER)
-    for name, found in rates.items():
-        ratios = [own / other for own, other in zip(found, best, strict=True)] if best else []
-        ratio = f"{statistics.median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f})" if best else "-"
-        lines.append(f"| {name} | {statistics.median(found):.1f} | {ratio} |")
-    return lines
+    rows = [
+        [name, f"{statistics.median(found):.1f}", ratio_of(found, best) if best else "-"]
+        for name, found in rates.items()
+    ]
+    return table_lines(["side", "texts/s", "times the best other"], rows)
 
 
 def command() -> None:

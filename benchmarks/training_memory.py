@@ -13,38 +13,30 @@ only). "Before the first step" is its value at that time: libraries, weights and
 torch creates in the first step.
 """
 
-import json
-import os
 import re
 import statistics
 import sys
-import tempfile
 
 from absl import flags
 
-from benchmarks.encoder_sides import config_of_size, environment_of_sides, python_of
-from benchmarks.sides.pretraining_work import num_predictions
-from benchmarks.suite_flags import define_suite_flags, machine_lines, version_lines
-from benchmarks.workers_in_turns import end_workers, start_worker, take_turn
+from benchmarks.encoder_sides import config_of_size
+from benchmarks.suite_flags import define_suite_flags, machine_lines, sides_of_flag, version_lines
+from benchmarks.tables import table_lines
+from benchmarks.training_sides import TrainingSide, Work, running_side
 from keras_bert.config import SIZES
 from keras_bert.program.command_line import run_command
 from keras_bert.program.errors import InputError
 
 FLAGS = flags.FLAGS
-# side -> (module of benchmarks.sides, environment, XLA, gradient checkpointing)
 MEMORY_SIDES = {
-    "ours": ("keras_bert_training", "", 0, 0),
-    "ours, recomputed": ("keras_bert_training", "", 0, 1),
-    "ours, XLA": ("keras_bert_training", "", 1, 0),
-    "ours, XLA, recomputed": ("keras_bert_training", "", 1, 1),
-    "transformers": ("transformers_training", "torch", 0, 0),
-    "transformers, recomputed": ("transformers_training", "torch", 0, 1),
+    "ours": TrainingSide("keras_bert_training"),
+    "ours, recomputed": TrainingSide("keras_bert_training", gradient_checkpointing=1),
+    "ours, XLA": TrainingSide("keras_bert_training", xla=1),
+    "ours, XLA, recomputed": TrainingSide("keras_bert_training", xla=1, gradient_checkpointing=1),
+    "transformers": TrainingSide("transformers_training", "torch"),
+    "transformers, recomputed": TrainingSide("transformers_training", "torch", gradient_checkpointing=1),
 }
-QUICK_SIDES = ("ours", "ours, recomputed")
-HEADER = [
-    "| size | rows x length | side | peak, MB | before the first step, MB | peak to ours | ms a step |",
-    "|---|---|---|---|---|---|---|",
-]
+COLUMNS = ["size", "rows x length", "side", "peak, MB", "before the first step, MB", "peak to ours", "ms a step"]
 
 
 def define_flags() -> None:
@@ -55,26 +47,24 @@ def define_flags() -> None:
 
 
 def main() -> None:
-    size, names, shapes = FLAGS.size, FLAGS.sides or list(MEMORY_SIDES), [shape_of(text) for text in FLAGS.shapes]
+    size, shapes = FLAGS.size, [shape_of(text) for text in FLAGS.shapes]
+    names = sides_of_flag(MEMORY_SIDES, quick=["ours", "ours, recomputed"])
     if FLAGS.quick:
-        size, names, shapes = "smoke", FLAGS.sides or QUICK_SIDES, [(2, 16)]
-    unknown = [name for name in names if name not in MEMORY_SIDES]
-    if unknown:
-        raise InputError(f"--sides: there is no {'; '.join(unknown)}. There are: {'; '.join(MEMORY_SIDES)}")
-    versions, left_out, measured = {}, {}, {}
-    for rows, length in shapes:
+        size, shapes = "smoke", [(2, 16)]
+    versions, left_out, rows = {}, {}, []
+    for shape in shapes:
         runs = {name: [] for name in names}
         for _ in range(FLAGS.turns):
             for name in names:
-                print(f"{size}, {rows} x {length}, {name}", file=sys.stderr, flush=True)
+                print(f"{size}, {shape[0]} x {shape[1]}, {name}", file=sys.stderr, flush=True)
                 try:
-                    versions[name], run = measure(config_of_size(size), rows, length, name)
+                    versions[name], run = measure(Work(config_of_size(size), *shape, FLAGS.steps), name)
                     runs[name].append(run)
                 except InputError as error:
                     left_out[name] = str(error)
-        measured[rows, length] = {name: best_of(found) for name, found in runs.items() if found}
-    lines = [line for shape, sides in measured.items() for line in table(size, *shape, sides)]
-    print("\n".join([*machine_lines(), *version_lines(versions, left_out), "", *HEADER, *lines]), flush=True)
+        rows += table_rows(size, *shape, {name: best_of(found) for name, found in runs.items() if found})
+    lines = [*machine_lines(), *version_lines(versions, left_out), "", *table_lines(COLUMNS, rows)]
+    print("\n".join(lines), flush=True)
 
 
 def shape_of(text: str) -> tuple[int, int]:
@@ -84,35 +74,13 @@ def shape_of(text: str) -> tuple[int, int]:
     return int(found[1]), int(found[2])
 
 
-def measure(config, rows: int, length: int, name: str) -> tuple[str, dict[str, float]]:
+def measure(work: Work, name: str) -> tuple[str, dict[str, float]]:
     """Returns a description of a side, its memory `before` and `peak` in bytes, and the `seconds` of a step."""
-    module, environment, xla, checkpointing = MEMORY_SIDES[name]
-    arguments = {"config": json.dumps(config.to_dict()), "batch_size": rows, "length": length, "steps": FLAGS.steps}
-    arguments |= {"predictions": num_predictions(length), "xla": xla, "gradient_checkpointing": checkpointing}
-    workers = []
-    with tempfile.TemporaryFile("w+") as said:
-        try:
-            python = python_of(environment, os.path.abspath(FLAGS.environments))
-            workers.append(start_worker(python, f"benchmarks.sides.{module}", arguments, environment_of_sides(), said))
-            about = take_turn(workers[0])["side"]
-            before = resident(workers[0].pid, "VmRSS")
-            take_turn(workers[0], "train")
-            seconds = take_turn(workers[0], "train")["seconds"] / FLAGS.steps
-            return about, {"before": before, "peak": resident(workers[0].pid, "VmHWM"), "seconds": seconds}
-        except InputError as error:
-            said.seek(0)
-            raise InputError(([line.strip() for line in said if line.strip()] or [str(error)])[-1]) from None
-        finally:
-            end_workers(workers)
-
-
-def resident(pid: int, key: str) -> int:
-    """Returns a line of a process' /proc/PID/status in bytes."""
-    try:
-        with open(f"/proc/{pid}/status", encoding="utf-8") as file:
-            return next(int(line.split()[1]) * 1024 for line in file if line.startswith(f"{key}:"))
-    except (OSError, StopIteration):
-        raise InputError("the system does not say how much memory a process has had (this is for Linux)") from None
+    with running_side(MEMORY_SIDES[name], work, FLAGS.environments) as side:
+        before = side.memory("VmRSS")
+        side.seconds_of_a_step()
+        seconds = side.seconds_of_a_step()
+        return side.about, {"before": before, "peak": side.memory("VmHWM"), "seconds": seconds}
 
 
 def best_of(runs: list[dict[str, float]]) -> dict[str, float]:
@@ -121,14 +89,13 @@ def best_of(runs: list[dict[str, float]]) -> dict[str, float]:
     return smallest | {"seconds": statistics.median(run["seconds"] for run in runs)}
 
 
-def table(size: str, rows: int, length: int, sides: dict[str, dict[str, float]]) -> list[str]:
-    """Returns the lines of one shape."""
+def table_rows(size: str, rows: int, length: int, sides: dict[str, dict[str, float]]) -> list[list[str]]:
+    """Returns the rows of one shape."""
     lines = []
     for name, found in sides.items():
         ratio = f"{found['peak'] / sides['ours']['peak']:.2f}" if "ours" in sides else "-"
         cells = [size, f"{rows} x {length}", name, f"{found['peak'] / 1e6:,.0f}", f"{found['before'] / 1e6:,.0f}"]
-        cells += [ratio, f"{1000 * found['seconds']:,.0f}"]
-        lines.append(f"| {' | '.join(cells)} |")
+        lines.append([*cells, ratio, f"{1000 * found['seconds']:,.0f}"])
     return lines
 
 

@@ -16,7 +16,7 @@ largest. Memory is the largest resident set of the process, with libraries.
 """
 
 import contextlib
-import json
+import dataclasses
 import os
 import statistics
 import sys
@@ -24,25 +24,24 @@ import tempfile
 
 from absl import flags
 
-from benchmarks.encoder_sides import config_of_size, environment_of_sides, python_of, write_model
-from benchmarks.sides.pretraining_work import num_predictions
-from benchmarks.suite_flags import define_suite_flags, machine_lines, numbers_of_flag, version_lines
-from benchmarks.workers_in_turns import end_workers, start_worker, take_turn
+from benchmarks.encoder_sides import config_of_size, write_model
+from benchmarks.suite_flags import define_suite_flags, machine_lines, numbers_of_flag, sides_of_flag, version_lines
+from benchmarks.tables import ratio_of, table_lines
+from benchmarks.training_sides import TrainingSide, Work, running_side
 from keras_bert.config import SIZES
 from keras_bert.families import FAMILIES
 from keras_bert.program.command_line import run_command
 from keras_bert.program.errors import InputError
 
 FLAGS = flags.FLAGS
-# side -> (module of benchmarks.sides, environment, XLA)
 TRAINING_SIDES = {
-    "ours": ("keras_bert_training", "", 0),
-    "ours, XLA": ("keras_bert_training", "", 1),
-    "keras_hub": ("keras_hub_training", "keras_hub", 0),
-    "keras_hub, XLA": ("keras_hub_training", "keras_hub", 1),
-    "transformers": ("transformers_training", "torch", 0),
+    "ours": TrainingSide("keras_bert_training"),
+    "ours, XLA": TrainingSide("keras_bert_training", xla=1),
+    "keras_hub": TrainingSide("keras_hub_training", "keras_hub"),
+    "keras_hub, XLA": TrainingSide("keras_hub_training", "keras_hub", xla=1),
+    "transformers": TrainingSide("transformers_training", "torch"),
 }
-QUICK_SIDES = ("ours",)
+COLUMNS = ["size", "rows x length", "side", "ms a step", "times ours", "tokens/s", "memory, MB"]
 
 
 def define_flags() -> None:
@@ -54,87 +53,51 @@ def define_flags() -> None:
 
 
 def main() -> None:
-    lengths, size, names, turns = numbers_of_flag("lengths", 8, 512), FLAGS.size, FLAGS.sides, FLAGS.turns
+    lengths, size, turns = numbers_of_flag("lengths", 8, 512), FLAGS.size, FLAGS.turns
+    names = sides_of_flag(TRAINING_SIDES, quick=["ours"])
     if FLAGS.quick:
-        lengths, size, names, turns = [16], "smoke", names or QUICK_SIDES, 1
-    unknown = [name for name in names or () if name not in TRAINING_SIDES]
-    if unknown:
-        raise InputError(f"--sides: there is no {', '.join(unknown)}. There are: {', '.join(TRAINING_SIDES)}")
-    lines, left_out, versions, measured = [], {}, {}, {}
+        lengths, size, turns = [16], "smoke", 1
+    rows, left_out, versions = [], {}, {}
     for length in lengths:
         print(f"{size}, rows of {length}", file=sys.stderr, flush=True)
         with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(sys.stderr):
-            sides = names or TRAINING_SIDES
-            measured[length] = measure(config_of_size(size), length, sides, turns, versions, left_out, folder)
-        lines += table(size, batch_size_of(length), length, measured[length])
-    print("\n".join([*machine_lines(), *version_lines(versions, left_out), "", *HEADER, *lines]), flush=True)
+            work = Work(config_of_size(size), max(1, FLAGS.tokens // length), length, FLAGS.steps)
+            if work.config.model_type != "bert":
+                work = dataclasses.replace(work, folder=os.path.join(folder, "model"))
+                write_model(work.folder, work.config)
+            rows += table_rows(size, work, measure(work, names, turns, versions, left_out))
+    lines = [*machine_lines(), *version_lines(versions, left_out), "", *table_lines(COLUMNS, rows)]
+    print("\n".join(lines), flush=True)
 
 
-def batch_size_of(length: int) -> int:
-    return max(1, FLAGS.tokens // length)
-
-
-HEADER = [
-    "| size | rows x length | side | ms a step | times ours | tokens/s | memory, MB |",
-    "|---|---|---|---|---|---|---|",
-]
-
-
-def measure(config, length: int, names, turns: int, versions: dict, left_out: dict, folder: str) -> dict[str, tuple]:
+def measure(work: Work, names, turns: int, versions: dict, left_out: dict) -> dict[str, tuple]:
     """Returns side -> (seconds of a step in every turn, peak memory in bytes); notes versions and reasons."""
-    arguments = {"config": json.dumps(config.to_dict()), "batch_size": batch_size_of(length)}
-    arguments |= {"length": length, "predictions": num_predictions(length), "steps": FLAGS.steps}
-    if config.model_type != "bert":
-        arguments["folder"] = os.path.join(folder, "model")
-        write_model(arguments["folder"], config)
-    workers, found = {}, {}
-    with contextlib.ExitStack() as files:
-        try:
-            for name in names:
-                module, environment, xla = TRAINING_SIDES[name]
-                said = files.enter_context(tempfile.TemporaryFile("w+"))
-                try:
-                    python = python_of(environment, FLAGS.environments)
-                    own = arguments | {"xla": xla}
-                    workers[name] = start_worker(
-                        python, f"benchmarks.sides.{module}", own, environment_of_sides(), said
-                    )
-                    versions[name] = take_turn(workers[name])["side"]
-                    take_turn(workers[name], "train")
-                    found[name] = []
-                except InputError as error:
-                    said.seek(0)
-                    left_out[name] = ([line.strip() for line in said if line.strip()] or [str(error)])[-1]
-            order = list(found)
-            for number in range(turns):
-                for name in order[number % len(order) :] + order[: number % len(order)]:
-                    found[name].append(take_turn(workers[name], "train")["seconds"] / FLAGS.steps)
-            return {name: (seconds, peak_memory(workers[name].pid)) for name, seconds in found.items()}
-        finally:
-            end_workers(list(workers.values()))
+    sides, found = {}, {}
+    with contextlib.ExitStack() as running:
+        for name in names:
+            try:
+                sides[name] = running.enter_context(running_side(TRAINING_SIDES[name], work, FLAGS.environments))
+                versions[name] = sides[name].about
+                sides[name].seconds_of_a_step()
+                found[name] = []
+            except InputError as error:
+                left_out[name] = str(error)
+        order = list(found)
+        for number in range(turns):
+            for name in order[number % len(order) :] + order[: number % len(order)]:
+                found[name].append(sides[name].seconds_of_a_step())
+        return {name: (seconds, sides[name].memory("VmHWM")) for name, seconds in found.items()}
 
 
-def peak_memory(pid: int) -> int:
-    """Returns the largest resident set of a process so far, in bytes; 0 if the system does not report it."""
-    try:
-        with open(f"/proc/{pid}/status", encoding="utf-8") as file:
-            return next(int(line.split()[1]) * 1024 for line in file if line.startswith("VmHWM:"))
-    except (OSError, StopIteration):
-        return 0
-
-
-def table(size: str, rows: int, length: int, measured: dict[str, tuple]) -> list[str]:
-    """Returns the lines of the table of one length; `measured` is the result of `measure`."""
-    lines = []
+def table_rows(size: str, work: Work, measured: dict[str, tuple]) -> list[list[str]]:
+    """Returns the rows of one length; `measured` is the result of `measure`."""
+    rows = []
     for name, (seconds, memory) in measured.items():
         step = statistics.median(seconds)
-        ratio = "-"
-        if "ours" in measured and name != "ours":
-            ratios = [other / own for other, own in zip(seconds, measured["ours"][0], strict=True)]
-            ratio = f"{statistics.median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f})"
-        cells = [size, f"{rows} x {length}", name, f"{1000 * step:.0f}", ratio, f"{rows * length / step:,.0f}"]
-        lines.append(f"| {' | '.join([*cells, f'{memory / 1e6:,.0f}' if memory else '-'])} |")
-    return lines
+        ratio = ratio_of(seconds, measured["ours"][0]) if "ours" in measured and name != "ours" else "-"
+        cells = [size, f"{work.rows} x {work.length}", name, f"{1000 * step:.0f}", ratio]
+        rows.append([*cells, f"{work.rows * work.length / step:,.0f}", f"{memory / 1e6:,.0f}"])
+    return rows
 
 
 def command() -> None:

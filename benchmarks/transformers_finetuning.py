@@ -8,11 +8,8 @@ The recipe is that of transformers' own Trainer with `group_by_length`: AdamW (f
 norms, linear warm-up and decay, gradients clipped by their norm, batches of similar length padded to the longest row.
 """
 
-import argparse
 import json
 import math
-import os
-import pathlib
 import sys
 import time
 
@@ -356,16 +353,7 @@ def train_on_request(model, rows: Rows, recipe: Recipe, steps: int, precision: s
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--model", type=pathlib.Path, required=True, help="folder of a Hugging Face BERT")
-    parser.add_argument("--data", type=pathlib.Path, required=True, help="folder with glue, wnut17, squad and codah")
-    parser.add_argument("--task", choices=sorted(RECIPES), required=True)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--precision", choices=["float32", "bfloat16"], default="float32")
-    parser.add_argument("--output", type=pathlib.Path, help="JSON file to write")
-    parser.add_argument("--steps_on_request", type=int, help="instead train so many steps for each line of input")
-    arguments = parser.parse_args()
+    arguments = examples.parser_of_side(__doc__).parse_args()
     torch.set_num_threads(arguments.threads)
     torch.manual_seed(arguments.seed)
     recipe = RECIPES[arguments.task]
@@ -375,18 +363,8 @@ def main():
         train_on_request(model, rows, recipe, arguments.steps_on_request, arguments.precision)
         return
     measured = train(model, rows, recipe, arguments.seed, arguments.precision)
-    result = {
-        "side": f"transformers {transformers.__version__}, torch {torch.__version__}",
-        "task": arguments.task,
-        "seed": arguments.seed,
-        "threads": arguments.threads,
-        "precision": arguments.precision,
-        **measured,
-        "predictions": predictions(model, labels, arguments, recipe, tokenizer),
-    }
-    partial = arguments.output.with_suffix(".partial")
-    partial.write_text(json.dumps(result, ensure_ascii=False), encoding="utf-8")
-    os.replace(partial, arguments.output)
+    side = f"transformers {transformers.__version__}, torch {torch.__version__}"
+    examples.write_result(arguments, side, measured, predictions(model, labels, arguments, recipe, tokenizer))
 
 
 if __name__ == "__main__":

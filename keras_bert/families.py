@@ -1,6 +1,7 @@
 """BERT's relatives: their defaults, kinds of tokenizer and published sizes. Data, no models.
 
-Reference: transformers, `models/{roberta,albert,distilbert,electra}/configuration_*.py`, and the papers named below.
+Reference: transformers, `models/{roberta,albert,distilbert,electra,modernbert}/configuration_*.py`, and the papers
+named below.
 """
 
 import dataclasses
@@ -70,6 +71,24 @@ FAMILIES: dict[str, Family] = {
         defaults={"vocab_size": 30522, "hidden_act": "gelu_erf", "pooler_act": "gelu_erf"},
         masked_lm_act="gelu_erf",
     ),
+    # Warner et al., 2024.
+    "modernbert": Family(
+        defaults={
+            "vocab_size": 50368,
+            "hidden_act": "gelu_erf",
+            "hidden_dropout_prob": 0.0,
+            "attention_probs_dropout_prob": 0.0,
+            "max_position_embeddings": 8192,
+            "type_vocab_size": 0,
+            "layer_norm_eps": 1e-5,
+            "do_lower_case": False,
+            "pooler_act": "gelu_erf",
+        },
+        tokenizer=BYTE_PAIR,
+        pairs_need_segments=False,
+        config="keras_bert.config.modern_bert_config.ModernBertConfig",
+        encoder="keras_bert.models.modern_bert_encoder.ModernBertEncoder",
+    ),
 }
 
 
@@ -95,4 +114,6 @@ SIZES: dict[str, tuple[str, dict[str, Any]]] = {
     "electra-small": ("electra", _size(12, 256, 4, embedding_size=128)),
     "electra-base": ("electra", _size(12, 768, 12)),
     "electra-large": ("electra", _size(24, 1024, 16)),
+    "modernbert-base": ("modernbert", _size(22, 768, 12, 1152)),
+    "modernbert-large": ("modernbert", _size(28, 1024, 16, 2624)),
 }

@@ -27,7 +27,7 @@ def define_flags() -> None:
 
 
 def main(path: str):
-    from keras_bert.tf_serving.kit.server_files import read_batching_file
+    from keras_bert.tf_serving.batching_parameters import read_batching_file
     from keras_bert.tf_serving.saved_model_check.checking import check
     from keras_bert.tf_serving.saved_model_check.served_operations import DEFAULT_VERSIONS
 

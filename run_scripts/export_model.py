@@ -53,6 +53,11 @@ def define_flags() -> None:
         ["int8"],
         "Multiplies 8-bit integers: faster on CPUs with VNNI or AMX. Needs TensorFlow Serving 2.20 or newer.",
     )
+    flags.DEFINE_bool(
+        "core_operations",
+        False,
+        "Uses core TensorFlow operations only, so that the model needs no tensorflow-text. Slower on texts.",
+    )
     flags.DEFINE_bool("hub_pair", False, "Writes a preprocessor and an encoder in TF-Hub's form instead.")
     flags.DEFINE_bool("text_pairs", None, "Whether a classifier or an encoder takes two texts.")
     flags.DEFINE_integer("top_k", None, "How many tokens a pre-trained model proposes for each [MASK].", lower_bound=1)
@@ -89,7 +94,14 @@ def main():
         _export_hub_pair(model, options)
         return
     precision = {name: getattr(arguments, name) for name in _PRECISION}
-    version = export_for_serving(model, arguments.output_dir, format=arguments.format, **precision, **options)
+    version = export_for_serving(
+        model,
+        arguments.output_dir,
+        format=arguments.format,
+        core_operations=arguments.core_operations,
+        **precision,
+        **options,
+    )
     print(f"{type(model).__name__} exported to {version}")
 
 
@@ -98,7 +110,7 @@ def _export_hub_pair(model, options: dict) -> None:
 
     arguments = flags.FLAGS
     seq_length = options.pop("max_seq_length", None)
-    wrong = [name for name in _PRECISION if getattr(arguments, name)]
+    wrong = [name for name in (*_PRECISION, "core_operations") if getattr(arguments, name)]
     wrong += ["format"] if arguments.format != "saved_model" else []
     wrong += list(options)
     if wrong:

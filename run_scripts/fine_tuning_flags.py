@@ -42,9 +42,6 @@ def define_fine_tuning_flags(*, max_seq_length: int = 128, eval_batch_size: int 
     flags.DEFINE_integer("keep_checkpoint_max", 2, "The number of newest checkpoints to keep; 0: all.")
     flags.DEFINE_integer("iterations_per_loop", 1, "Updates between returns to Python (steps_per_execution of Keras).")
     flags.DEFINE_integer("random_seed", 12345, "Seed of the new weights, the dropout and the order of the examples.")
-    flags.DEFINE_boolean(
-        "tensorboard", False, "Also write the training metrics for TensorBoard, to output_dir/tensorboard."
-    )
     define_optimizer_flags()
     define_strategy_flags()
     _define_flags_of_the_best_model()
@@ -217,7 +214,7 @@ def fine_tuning_options(**others):
         gradient_accumulation_steps=FLAGS.gradient_accumulation_steps,
         gradient_checkpointing=FLAGS.gradient_checkpointing,
         seed=FLAGS.random_seed,
-        tensorboard=FLAGS.tensorboard,
+        track=tuple(FLAGS.track),
         keep_best=FLAGS.keep_best or bool(FLAGS.early_stopping_patience or FLAGS.eval_steps),
         eval_steps=FLAGS.eval_steps,
         patience=FLAGS.early_stopping_patience,

@@ -36,8 +36,8 @@ def define_flags() -> None:
 
 
 def main():
+    from keras_bert.tf_serving.batching_parameters import read_batching_file
     from keras_bert.tf_serving.kit.making import make_serving_kit
-    from keras_bert.tf_serving.kit.server_files import read_batching_file
 
     arguments = flags.FLAGS
     sizes = arguments.warm_up_batch_sizes

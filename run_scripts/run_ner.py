@@ -41,6 +41,12 @@ def define_flags() -> None:
     flags.DEFINE_list(
         "labels", None, "The tags in the order of their ids (default: those of train_file, or of init_checkpoint)."
     )
+    flags.DEFINE_integer(
+        "doc_stride",
+        None,
+        "Cut sentences that are too long into rows that overlap and begin this many tokens apart. Default: that of the "
+        "model, at first none: the rows do not overlap.",
+    )
     define_fine_tuning_flags()
 
 
@@ -66,10 +72,12 @@ def main() -> None:
     from keras_bert.training.fine_tuning import fine_tune
     from keras_bert.training.finished_runs import evaluate_run, predict_run
 
-    model = trained_model_flags()
+    model = {**trained_model_flags(), "doc_stride": FLAGS.doc_stride}
 
     def train_in(folder, options):
         arguments = {"labels": list(labels)}
+        if FLAGS.doc_stride is not None:
+            arguments["doc_stride"] = FLAGS.doc_stride
         start = starting_point()
         fine_tune(folder, TokenClassifier, train, dev, start=start, options=options, model_arguments=arguments)
 

@@ -114,9 +114,6 @@ def define_flags() -> None:
         "Records without masks: draw random tokens from those that text can contain, or from the whole vocabulary "
         "(default: text).",
     )
-    flags.DEFINE_boolean(
-        "tensorboard", False, "Also write the training metrics for TensorBoard, to output_dir/tensorboard."
-    )
     flags.DEFINE_float(
         "stuck_input_seconds", 300.0, "Report what the run waits for when a batch takes longer than this."
     )
@@ -221,7 +218,7 @@ def _train_and_evaluate() -> None:
             gradient_accumulation_steps=FLAGS.gradient_accumulation_steps,
             gradient_checkpointing=FLAGS.gradient_checkpointing,
             seed=FLAGS.random_seed,
-            tensorboard=FLAGS.tensorboard,
+            track=tuple(FLAGS.track),
             optimizer=optimizer_choice(),
             second_phase=second_phase,
             stuck_input_seconds=FLAGS.stuck_input_seconds,

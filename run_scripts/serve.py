@@ -64,9 +64,10 @@ def main(folders: list[str]) -> None:
     if bool(folders) == bool(arguments.model_config_file):
         raise InputError("Give either folders of SavedModels or --model_config_file. See --help.")
     try:
+        from keras_bert.tf_serving.batching_parameters import Batching, read_batching_file
         from keras_bert.tf_serving.server import run_server as server
-        from keras_bert.tf_serving.server.batching import BatchingOptions, read_batching_options
         from keras_bert.tf_serving.server.model_config import model_config_of_argument, read_model_configs
+        from keras_bert.tf_serving.server.server_options import ServerOptions
     except ModuleNotFoundError as error:
         raise InputError(
             f"The server needs {error.name}, which is not installed. Run: pip install 'keras-bert-pipeline[serving]'"
@@ -82,14 +83,14 @@ def main(folders: list[str]) -> None:
     batching = None
     if arguments.enable_batching:
         path = arguments.batching_parameters_file
-        batching = read_batching_options(path) if path else BatchingOptions()
+        batching = read_batching_file(path) if path else Batching()
     if folders:
         configs = [model_config_of_argument(folder) for folder in folders]
         if len({config.name for config in configs}) < len(configs):
             raise InputError("Two models have the same name. Use NAME=folder.")
     else:
         configs = read_model_configs(arguments.model_config_file)
-    options = server.ServerOptions(
+    options = ServerOptions(
         host=arguments.host,
         port=arguments.port,
         grpc_port=None if arguments.grpc_port < 0 else arguments.grpc_port,

@@ -1,4 +1,4 @@
-"""Flags of all training commands: devices, gradient accumulation, and gradient checkpointing."""
+"""Flags of all training commands: devices, gradient accumulation, gradient checkpointing, and trackers."""
 
 from absl import flags
 
@@ -23,6 +23,9 @@ def define_strategy_flags() -> None:
         "gradient_checkpointing",
         False,
         "Store only the inputs of each layer, and recompute the rest in the backward pass: less memory, more time.",
+    )
+    flags.DEFINE_list(
+        "track", [], "Also send the training metrics to these trackers: tensorboard, wandb, mlflow, trackio."
     )
 
 

@@ -60,6 +60,19 @@ def python_tokenizer(monkeypatch):
     tokenize_text._encoder.cache_clear()
 
 
+@pytest.fixture
+def eagerly(monkeypatch):
+    """Trains without graphs, because making a graph takes longer than a few updates."""
+    from keras_bert.models.base import TaskModel
+
+    compile_model = TaskModel.compile
+
+    def compile_eagerly(model, optimizer, **arguments):
+        compile_model(model, optimizer, **{**arguments, "run_eagerly": True, "jit_compile": False})
+
+    monkeypatch.setattr(TaskModel, "compile", compile_eagerly)
+
+
 @pytest.fixture(scope="session")
 def served(tmp_path_factory):
     """Models of every kind and their exports: (name -> (model, options), name -> folder); see served_models.py."""

@@ -32,7 +32,7 @@ MODELS = {
     "windows": (SequenceClassifier, {"labels": ["a", "b"], "doc_stride": 7}),
     "few-shot classifier": (SentenceClassifier, {"labels": ["a", "b"], "pooling": ["mean", "lasttoken"]}),
     "cross-encoder": (CrossEncoder, {}),
-    "tagger": (TokenClassifier, {"labels": ["O", "B-PER", "I-PER", "B-LOC", "I-LOC"]}),
+    "tagger": (TokenClassifier, {"labels": ["O", "B-PER", "I-PER", "B-LOC", "I-LOC"], "doc_stride": 6}),
     "span": (SpanClassifier, {"null_threshold": 0.5, "doc_stride": 8, "max_query_length": 10}),
     "choice": (MultipleChoice, {}),
     "masked words": (MaskedLM, {}),

@@ -105,12 +105,11 @@ def test_the_command_answers_texts_from_flags(folders, run_here):
     assert lines[3:5] == ["jump", "  (no [MASK] to fill)"]
 
 
-def test_the_command_answers_lines_of_standard_input_that_need_not_be_utf_8(folders, models):
-    line = [sys.executable, "-m", "run_scripts.ask_saved_model", f"--saved_model={folders / 'pairs'}"]
+def test_the_command_answers_lines_of_standard_input_that_need_not_be_utf_8(folders, models, run_here):
     lines = b"the fox\tthe dog\r\n\n\xff jump\n" + b"the fox\n" * 70
-    result = subprocess.run(line, input=lines, capture_output=True, cwd=PROJECT)
-    assert result.returncode == 0, result.stderr
-    answers = result.stdout.decode().strip().split("\n\n")
+    code, shown = run_here(ask_saved_model, f"--saved_model={folders / 'pairs'}", input=lines)
+    assert code == 0, shown.err
+    answers = shown.out.strip().split("\n\n")
     assert len(answers) == 73
     assert [answer.splitlines()[0] for answer in answers[:4]] == [
         *("the fox  |  the dog", "(empty text)", "\ufffd jump", "the fox")

@@ -36,10 +36,11 @@ def test_file_appears_whole_under_its_name(tmp_path):
     assert os.listdir(tmp_path / "new") == ["out.txt"]
 
 
-def test_an_error_leaves_the_old_file_and_no_temporary_one(tmp_path):
+@pytest.mark.parametrize("error", [KeyboardInterrupt, ValueError, RuntimeError])
+def test_an_error_leaves_the_old_file_and_no_temporary_one(tmp_path, error):
     (tmp_path / "out.txt").write_bytes(b"old")
-    with pytest.raises(KeyboardInterrupt), atomic_file(tmp_path / "out.txt") as file:
-        _write_and_raise(file, KeyboardInterrupt)
+    with pytest.raises(error), atomic_file(tmp_path / "out.txt") as file:
+        _write_and_raise(file, error)
     assert (tmp_path / "out.txt").read_bytes() == b"old"
     assert os.listdir(tmp_path) == ["out.txt"]
 

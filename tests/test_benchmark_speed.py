@@ -123,7 +123,7 @@ def test_an_unknown_side_is_refused():
 def test_every_engine_of_the_sides_has_an_environment_in_the_makefile():
     (line,) = re.findall(r"^ENGINES := (.*)$", (PROJECT / "Makefile").read_text(), re.M)
     needed = {side.environment for side in encoder_sides.SIDES.values()}
-    needed |= {environment for _, environment, _ in training_speed.TRAINING_SIDES.values()}
+    needed |= {side.environment for side in training_speed.TRAINING_SIDES.values()}
     assert needed - {""} == set(line.split())
 
 

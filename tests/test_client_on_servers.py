@@ -90,11 +90,12 @@ def fake_server():
 
 @contextlib.contextmanager
 def development_server(classifier, batching: bool):
-    from keras_bert.tf_serving.server.batching import BatchingOptions
+    from keras_bert.tf_serving.batching_parameters import Batching
     from keras_bert.tf_serving.server.model_config import ModelConfig
-    from keras_bert.tf_serving.server.run_server import ServerOptions, background_server
+    from keras_bert.tf_serving.server.run_server import background_server
+    from keras_bert.tf_serving.server.server_options import ServerOptions
 
-    options = ServerOptions(port=0, grpc_port=0, batching=BatchingOptions() if batching else None)
+    options = ServerOptions(port=0, grpc_port=0, batching=Batching() if batching else None)
     with background_server([ModelConfig("toy", str(classifier))], options) as addresses:
         yield ServedClassifier(f"http://127.0.0.1:{addresses.port}", f"127.0.0.1:{addresses.grpc_port}", "toy")
 

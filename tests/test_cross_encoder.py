@@ -18,16 +18,23 @@ TEXTS = ["the quick fox", "brown fox", "the fox", "the"]
 OTHERS = ["brown the", "quick", "quickest brown", "fox fox"]
 
 
-@pytest.fixture
-def folder(tmp_path):
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    path = tmp_path_factory.mktemp("cross_encoder") / "folder"
     config = CONFIG.replace(hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
     checkpoint = random_checkpoint(form.CLASSIFIER, config=config, labels=("score",))
-    write_checkpoint(checkpoint.replace(problem_type="regression"), tmp_path / "folder", "huggingface")
-    return tmp_path / "folder"
+    write_checkpoint(checkpoint.replace(problem_type="regression"), path, "huggingface")
+    return path
+
+
+@pytest.fixture(scope="module")
+def model(folder):
+    """A model that no test trains."""
+    return CrossEncoder.from_pretrained(folder)
 
 
 @pytest.fixture
-def model(folder):
+def new_model(folder):
     return CrossEncoder.from_pretrained(folder)
 
 
@@ -49,8 +56,8 @@ def test_a_ranking_is_sorted_and_keeps_the_numbers_of_the_texts(model):
     assert model.rank("quick", TEXTS, top_k=2) == ranked[:2]
 
 
-def test_the_losses_are_binary_cross_entropy_and_softmax(model):
-    relevances = np.array([1.0, 0.0, 0.25, 1.0])
+def test_the_losses_are_binary_cross_entropy_and_softmax(new_model):
+    model, relevances = new_model, np.array([1.0, 0.0, 0.25, 1.0])
     scores = model.predict((QUERIES, TEXTS), verbose=0).astype(float)
     expected = np.mean(np.log1p(np.exp(scores)) - relevances * scores)
     rate = {"epochs": 1, "batch_size": 4, "verbose": 0}
@@ -64,7 +71,8 @@ def test_the_losses_are_binary_cross_entropy_and_softmax(model):
 
 
 @pytest.mark.parametrize(("x", "y"), [((QUERIES, TEXTS), [1, 0, 1, 0]), ((QUERIES, TEXTS, OTHERS, QUERIES), None)])
-def test_training_lowers_the_loss(x, y, model):
+def test_training_lowers_the_loss(x, y, new_model):
+    model = new_model
     model.compile(AdamW(1e-2), jit_compile=False)
     losses = model.fit(x, y, batch_size=4, epochs=20, verbose=0).history["loss"]
     assert losses[-1] < 0.98 * losses[0]

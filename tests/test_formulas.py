@@ -14,6 +14,7 @@ from keras_bert.layers.choosing import formulas_for, layouts_for
 DRAW = np.random.default_rng(0)
 BIAS = np.where(DRAW.random((2, 1, 5, 7)) < 0.3, -30000.0, 0.0)
 KEPT = DRAW.random((2, 3, 5, 7)) < 0.8
+ANGLES = [function(DRAW.normal(size=(2, 1, 5, 4))) for function in (np.cos, np.sin)]
 LABELS = DRAW.integers(0, 11, (4, 3))
 # Name -> (function of the module and the inputs that get gradients, shapes of these inputs).
 CASES = {
@@ -30,6 +31,8 @@ CASES = {
     "gelu": (lambda form, x: form.gelu(x, approximate=True), [(40, 7)]),
     "exact gelu": (lambda form, x: form.gelu(x, approximate=False), [(40, 7)]),
     "layer_norm": (lambda form, *given: form.layer_norm(*given, 1e-6), [(2, 3, 16), (16,), (16,)]),
+    "layer_norm without beta": (lambda form, *given: form.layer_norm(*given, None, 1e-6), [(2, 3, 16), (16,)]),
+    "rotate": (lambda form, x: form.rotate(x, *(tf.cast(part, x.dtype) for part in ANGLES)), [(2, 3, 5, 8)]),
     "dropout": (lambda form, x: form.dropout(x, KEPT, 1.25), [(2, 3, 5, 7)]),
     "cross_entropy": (lambda form, x: form.cross_entropy(x, tf.constant(LABELS)), [(4, 3, 11)]),
     "product_with_rows": (lambda form, *given: form.product_with_rows(*given), [(6, 4), (9, 4)]),

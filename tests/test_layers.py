@@ -13,6 +13,10 @@ from keras_bert.layers.heads import MaskedLanguageModelHead, Pooler
 from keras_bert.layers.layer_mixture import LayerMixture
 from keras_bert.layers.layer_norm import LayerNorm
 from keras_bert.layers.numbered_mask import attention_bias
+from keras_bert.layers.prediction_head import PredictionHead
+from keras_bert.layers.rotary_attention import RotaryAttention, rotary_angles
+from keras_bert.layers.rotary_block import RotaryBlock
+from keras_bert.layers.token_embeddings import TokenEmbeddings
 from keras_bert.layers.transformer_block import TransformerBlock
 from keras_bert.program.errors import InputError
 
@@ -60,6 +64,45 @@ def test_transformer_block_keeps_the_layer_contract(tmp_path):
     check_layer(TransformerBlock, arguments, [vectors(2, 5, 6), bias()], (2, 5, 6), tmp_path)
 
 
+def test_rotary_attention_keeps_the_layer_contract(tmp_path):
+    arguments = {"num_heads": 2, "dropout": 0.2, "initializer_range": 0.5, "output_range": 0.3, "use_bias": True}
+    angles = [np.asarray(part) for part in rotary_angles(np.array([[0, 1, 0, 1, 0], [3, 0, 1, 2, 3]]), 4, 100.0)]
+    check_layer(RotaryAttention, arguments, [vectors(2, 5, 8), bias(), *angles], (2, 5, 8), tmp_path)
+
+
+def test_rotary_block_keeps_the_layer_contract(tmp_path):
+    arguments = {
+        "num_heads": 2,
+        "intermediate_size": 10,
+        "activation": "gelu",
+        "attention_dropout": 0.2,
+        "feed_forward_dropout": 0.3,
+        "layer_norm_epsilon": 1e-6,
+        "initializer_range": 0.5,
+        "output_range": 0.3,
+        "normalizes_input": False,
+        "attention_bias": True,
+        "feed_forward_bias": True,
+        "norm_bias": True,
+    }
+    angles = [np.asarray(part) for part in rotary_angles(np.array([[0, 1, 0, 1, 0], [3, 0, 1, 2, 3]]), 4, 100.0)]
+    check_layer(RotaryBlock, arguments, [vectors(2, 5, 8), bias(), *angles], (2, 5, 8), tmp_path)
+
+
+def test_token_embeddings_keep_the_layer_contract(tmp_path):
+    arguments = {"vocab_size": 11, "hidden_size": 6, "dropout": 0.2, "layer_norm_epsilon": 1e-6}
+    arguments |= {"initializer_range": 0.5, "norm_bias": True}
+    ids = np.array([[2, 7, 3], [2, 10, 3]], "int32")
+    check_layer(TokenEmbeddings, arguments, [ids], (2, 3, 6), tmp_path)
+
+
+def test_prediction_head_keeps_the_layer_contract(tmp_path):
+    arguments = {"activation": "tanh", "layer_norm_epsilon": 1e-6, "initializer_range": 0.5}
+    check_layer(
+        PredictionHead, {**arguments, "use_bias": True, "norm_bias": True}, [vectors(2, 5, 6)], (2, 5, 6), tmp_path
+    )
+
+
 def test_layer_mixture_keeps_the_layer_contract(tmp_path):
     check_layer(LayerMixture, {}, [vectors(2, 5, 3, 6)], (2, 5, 6), tmp_path)
 
@@ -81,7 +124,7 @@ def test_pooler_of_packed_rows_keeps_the_layer_contract(tmp_path):
 
 
 def test_layer_norm_keeps_the_layer_contract(tmp_path):
-    check_layer(LayerNorm, {"epsilon": 1e-6}, [vectors(2, 5, 6)], (2, 5, 6), tmp_path)
+    check_layer(LayerNorm, {"epsilon": 1e-6, "use_bias": False}, [vectors(2, 5, 6)], (2, 5, 6), tmp_path)
 
 
 def test_masked_language_model_head_keeps_the_layer_contract(tmp_path):

@@ -11,8 +11,8 @@ import pytest
 from fake_tf_serving import SIGNATURES, FakeTfServing, Refused, toy_model
 
 from keras_bert.program.errors import InputError
+from keras_bert.tf_serving.batching_parameters import read_batching_file
 from keras_bert.tf_serving.batching_proposal import Measurement, best_batch_size, propose_batching
-from keras_bert.tf_serving.kit.server_files import read_batching
 from keras_bert.tf_serving.load_measurement import measure
 from run_scripts import load_test_server
 
@@ -47,7 +47,6 @@ def test_the_smallest_batch_that_is_nearly_the_best_is_proposed_with_its_threads
     assert len(proposal.reasons) == 6
     assert "Larger ones" not in proposal.reasons[1]
     assert "Larger ones were not tried" in propose_batching(BY_SIZE[:3]).reasons[1]
-    assert read_batching(proposal.batching.text()) == proposal.batching
 
 
 @pytest.mark.parametrize("can_split", [True, False])
@@ -57,7 +56,7 @@ def test_requests_that_were_measured_or_that_clients_send_are_never_refused(can_
     sizes = [measured(1, 1000), measured(8, 2000), measured(largest, 250 * largest)]
     batching = propose_batching(sizes, can_split=can_split).batching
     assert batching.largest_request == max(64, largest)
-    assert batching.enable_large_batch_splitting == (can_split or None)
+    assert batching.enable_large_batch_splitting == can_split
     assert batching.max_execution_batch_size == (8 if can_split else None)
     assert "batch_size=8" in propose_batching(sizes).reasons[1]
 
@@ -141,7 +140,7 @@ def test_the_command_measures_a_server_and_proposes_what_follows_from_its_speed(
         rate = one["batch_size"] * one["concurrency"] * 1000 / one["p50_ms"]
         assert rate * 0.7 < one["rows_per_second"] < rate * 1.3, one
         assert one["failed"] == 0
-    batching = read_batching((tmp_path / "batching.config").read_text())
+    batching = read_batching_file(tmp_path / "batching.config")
     assert (batching.max_batch_size, batching.max_execution_batch_size) == (64, 8)
     # On a busy machine two clients may not fill the two slots, but four do.
     assert batching.num_batch_threads in (2, 4)

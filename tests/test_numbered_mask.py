@@ -3,7 +3,7 @@ import pytest
 import tensorflow as tf
 from numpy_bert import positions_of
 
-from keras_bert.layers.numbered_mask import attention_bias, position_ids
+from keras_bert.layers.numbered_mask import attention_bias, local_attention_bias, position_ids
 
 
 @pytest.mark.parametrize(
@@ -45,6 +45,31 @@ def test_rows_of_one_sequence_have_one_bias_for_all_their_tokens():
     each = np.asarray(attention_bias(np.concatenate([masks, [[1, 2, 2]]])))
     assert each.shape == (5, 1, 3, 3)
     np.testing.assert_array_equal(np.broadcast_to(one, (4, 1, 3, 3)), each[:4])
+
+
+def test_local_attention_reaches_neighbours_of_the_same_sequence_only():
+    mask = np.array([[1, 1, 1, 1, 2, 2, 0]], "int32")
+    allowed = np.asarray(local_attention_bias(mask, position_ids(mask), 2)) == 0
+    assert allowed[0, 0].astype(int).tolist() == [
+        [1, 1, 1, 0, 0, 0, 0],
+        [1, 1, 1, 1, 0, 0, 0],
+        [1, 1, 1, 1, 0, 0, 0],
+        [0, 1, 1, 1, 0, 0, 0],
+        [0, 0, 0, 0, 1, 1, 0],
+        [0, 0, 0, 0, 1, 1, 0],
+        [1, 1, 1, 1, 1, 1, 0],
+    ]
+    columns = np.array([[5, 0]], "int32")
+    some = np.asarray(local_attention_bias(mask, position_ids(mask), 2, query_columns=columns)) == 0
+    np.testing.assert_array_equal(some[0, 0], allowed[0, 0][[5, 0]])
+
+
+def test_rows_within_the_reach_have_one_bias_for_all_their_tokens():
+    mask = np.array([[1, 1, 1, 0], [1, 1, 1, 1]], "int32")
+    found = np.asarray(local_attention_bias(mask, position_ids(mask), 3))
+    np.testing.assert_array_equal(found, np.asarray(attention_bias(mask)))
+    assert found.shape == (2, 1, 1, 4)
+    assert np.asarray(local_attention_bias(mask, position_ids(mask), 2)).shape == (2, 1, 4, 4)
 
 
 def test_xla_gets_the_same_shape_for_all_rows():

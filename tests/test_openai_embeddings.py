@@ -11,9 +11,10 @@ import tensorflow as tf
 from served_models import TEXTS, Exports, make_models
 from small_saved_models import HttpClient
 
-from keras_bert.tf_serving.server.batching import BatchingOptions
+from keras_bert.tf_serving.batching_parameters import Batching
 from keras_bert.tf_serving.server.model_config import ModelConfig
-from keras_bert.tf_serving.server.run_server import ServerOptions, background_server
+from keras_bert.tf_serving.server.run_server import background_server
+from keras_bert.tf_serving.server.server_options import ServerOptions
 
 WORDS = tf.TensorSpec([None], tf.string, name="text")
 # "abc" -> [3, 4, 12]: the number of bytes, then 4 and 12.
@@ -246,7 +247,7 @@ def test_requests_are_counted_under_models_that_there_are(port):
     ("options", "message"),
     [
         ({"max_rows": 3}, "The request has 4 rows, but this server accepts at most 3 (--max_rows)."),
-        ({"batching": BatchingOptions(max_batch_size=3)}, "Task size 4 is larger than maximum input batch size 3"),
+        ({"batching": Batching(max_batch_size=3)}, "Task size 4 is larger than maximum input batch size 3"),
     ],
 )
 def test_the_bounds_of_predict_hold(configs, options, message):

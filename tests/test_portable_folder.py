@@ -144,6 +144,7 @@ def test_threads_share_an_engine(exported):
             {"dtype": "bfloat16"},
             "dtype and compute are for SavedModels. Received: format='litert' with dtype='bfloat16'",
         ),
+        ({"core_operations": True}, "core_operations is for SavedModels. Received: format='litert'"),
         ({"compute": "int8"}, "Give weights='float16' or 'int8'"),
         ({"top_k": 3}, "Exports for litert have no option top_k. Use one of: max_seq_length, pooling, normalize"),
         ({"pooling": "mean"}, "pooling is for a BertEncoder only. Received: SequenceClassifier"),

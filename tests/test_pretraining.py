@@ -196,17 +196,11 @@ def test_a_model_folder_is_evaluated_without_training(records, tmp_path):
 
 def test_tensorboard_gets_the_metrics_at_their_steps(records, tmp_path):
     accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
-    pretrain(tmp_path / "run", records, **RUN, tensorboard=True)
+    pretrain(tmp_path / "run", records, **RUN, track=("tensorboard",))
     events = accumulator.EventAccumulator(str(tmp_path / "run" / "tensorboard"), size_guidance={"tensors": 0})
     events.Reload()
     assert set(METRICS) | {"learning_rate", "gradient_norm", *TIMED} == set(events.Tags()["tensors"])
     assert [event.step for event in events.Tensors("loss")] == list(range(1, 13))
-
-
-def test_without_tensorboard_the_message_says_what_to_do(records, tmp_path, monkeypatch):
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(InputError, match="TensorBoard is not installed. Install it"):
-        pretrain(tmp_path / "run", records, **RUN, tensorboard=True)
 
 
 def test_other_settings_are_refused_in_the_folder_of_a_run(records, finished):

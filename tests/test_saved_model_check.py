@@ -104,7 +104,7 @@ def test_findings_say_where_what_happens_and_what_to_do_with_errors_first(trappe
     assert str(ragged).startswith("error: composite-output, signature composite-output, output 'words'\n")
     assert "was not found in the Graph" in ragged.happens
     assert "to_tensor()" in ragged.remedy
-    assert str(report).splitlines()[-1].endswith("for TensorFlow Serving 2.12 to 2.21")
+    assert "for TensorFlow Serving 2.12 to 2.21; needs of TensorFlow Text: " in str(report).splitlines()[-1]
 
 
 def test_operations_are_missing_in_some_servers_only(trapped):

@@ -10,7 +10,8 @@ import pytest
 from small_saved_models import MODEL, HttpClient, save_model
 
 from keras_bert.tf_serving.server.model_config import ModelConfig
-from keras_bert.tf_serving.server.run_server import ServerOptions, background_server
+from keras_bert.tf_serving.server.run_server import background_server
+from keras_bert.tf_serving.server.server_options import ServerOptions
 
 
 @pytest.fixture(scope="module")

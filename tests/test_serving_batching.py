@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from keras_bert.program.errors import InputError
-from keras_bert.tf_serving.server.batching import Batcher, BatchingOptions, BatchScheduler, read_batching_options
+from keras_bert.tf_serving.batching_parameters import Batching, read_batching_file
+from keras_bert.tf_serving.server.batching import Batcher, BatchScheduler
 from keras_bert.tf_serving.server.status import Code, StatusError
 
 
@@ -31,8 +32,8 @@ def run(requests, **options):
     """Returns the answers (or errors) of requests that arrive together, and the batches they became."""
 
     async def go():
-        model, chosen = Doubler(), BatchingOptions(**{"num_batch_threads": 1, **options})
-        batcher = Batcher(model, chosen, BatchScheduler(chosen.num_batch_threads))
+        model, chosen = Doubler(), Batching(**{"num_batch_threads": 1, **options})
+        batcher = Batcher(model, chosen, BatchScheduler(chosen.num_threads))
         asked = [batcher.run({"x": np.array(request)}) for request in requests]
         answers = await asyncio.wait_for(asyncio.gather(*asked, return_exceptions=True), 10)
         return [a if isinstance(a, Exception) else a["y"].tolist() for a in answers], model.batches
@@ -51,7 +52,7 @@ def test_a_batch_has_no_more_rows_than_allowed():
 def test_an_alone_request_waits_no_longer_than_the_time_out():
     async def go():
         loop = asyncio.get_running_loop()
-        batcher = Batcher(Doubler(), BatchingOptions(batch_timeout_micros=100_000), BatchScheduler(1))
+        batcher = Batcher(Doubler(), Batching(batch_timeout_micros=100_000), BatchScheduler(1))
         start = loop.time()
         await batcher.run({"x": np.array([1])})
         return loop.time() - start
@@ -62,7 +63,7 @@ def test_an_alone_request_waits_no_longer_than_the_time_out():
 def test_while_the_thread_is_busy_a_batch_fills_up():
     async def go():
         model = Doubler()
-        batcher = Batcher(model, BatchingOptions(num_batch_threads=1), BatchScheduler(1))
+        batcher = Batcher(model, Batching(num_batch_threads=1), BatchScheduler(1))
         model.may_go_on.clear()
         asked = [asyncio.ensure_future(batcher.run({"x": np.array([number])})) for number in range(1)]
         await asyncio.sleep(0.01)
@@ -79,7 +80,7 @@ def test_while_the_thread_is_busy_a_batch_fills_up():
 def test_a_batch_that_may_still_wait_is_not_started_when_another_ends():
     async def go():
         model = Doubler()
-        options = BatchingOptions(max_batch_size=2, batch_timeout_micros=5_000_000, num_batch_threads=1)
+        options = Batching(max_batch_size=2, batch_timeout_micros=5_000_000, num_batch_threads=1)
         batcher = Batcher(model, options, BatchScheduler(1))
         first = asyncio.ensure_future(batcher.run({"x": np.array([[1, 2]])}))
         await asyncio.sleep(0)
@@ -105,7 +106,7 @@ def test_batches_are_filled_up_to_an_allowed_size():
     sizes = []
 
     async def go():
-        options = BatchingOptions(allowed_batch_sizes=(2, 8), max_batch_size=8)
+        options = Batching(allowed_batch_sizes=(2, 8), max_batch_size=8)
         await Batcher(Doubler(), options, BatchScheduler(1), sizes.append).run({"x": np.array([1, 2, 3])})
 
     asyncio.run(go())
@@ -125,8 +126,8 @@ def test_larger_requests_are_refused_or_cut_up():
 
 def test_the_largest_request_is_what_the_queue_takes_in_parts():
     options = {"max_batch_size": 8, "max_execution_batch_size": 2, "enable_large_batch_splitting": True}
-    assert [BatchingOptions(**options, max_enqueued_batches=most).largest_request for most in (3, 4, 10)] == [6, 8, 8]
-    assert BatchingOptions(max_batch_size=8, max_enqueued_batches=1).largest_request == 8
+    assert [Batching(**options, max_enqueued_batches=most).largest_request for most in (3, 4, 10)] == [6, 8, 8]
+    assert Batching(max_batch_size=8, max_enqueued_batches=1).largest_request == 8
 
 
 def test_a_batch_into_which_the_next_request_does_not_fit_waits_no_longer():
@@ -138,7 +139,7 @@ def test_a_batch_into_which_the_next_request_does_not_fit_waits_no_longer():
 def test_what_a_client_that_has_gone_away_asked_is_not_computed():
     async def go():
         model = Doubler()
-        batcher = Batcher(model, BatchingOptions(batch_timeout_micros=20_000), BatchScheduler(1))
+        batcher = Batcher(model, Batching(batch_timeout_micros=20_000), BatchScheduler(1))
         gone, other = (asyncio.ensure_future(batcher.run({"x": np.array([number])})) for number in (1, 2))
         await asyncio.sleep(0.001)
         gone.cancel()
@@ -152,7 +153,7 @@ def test_parts_of_different_widths_are_an_error_and_not_a_wrong_answer():
         return {"y": np.zeros((len(inputs["x"]), inputs["x"].max()))}
 
     async def go():
-        options = BatchingOptions(enable_large_batch_splitting=True, max_execution_batch_size=2)
+        options = Batching(enable_large_batch_splitting=True, max_execution_batch_size=2)
         return await Batcher(words, options, BatchScheduler(1)).run({"x": np.array([1, 2, 3])})
 
     with pytest.raises(StatusError, match="parts of output 'y' have different widths"):
@@ -175,7 +176,7 @@ def test_a_full_queue_refuses():
 
 def test_requests_that_are_given_up_leave_their_batch_and_the_queue():
     async def go():
-        model, options = Doubler(), BatchingOptions(max_batch_size=2, max_enqueued_batches=1, num_batch_threads=1)
+        model, options = Doubler(), Batching(max_batch_size=2, max_enqueued_batches=1, num_batch_threads=1)
         batcher = Batcher(model, options, BatchScheduler(1))
         model.may_go_on.clear()
         first = asyncio.ensure_future(batcher.run({"x": np.array([1, 2])}))
@@ -205,7 +206,7 @@ def test_inputs_without_common_rows_are_refused_and_an_empty_batch_is_not():
         async def model(given):
             return given
 
-        return await Batcher(model, BatchingOptions(), BatchScheduler(1)).run(inputs)
+        return await Batcher(model, Batching(), BatchScheduler(1)).run(inputs)
 
     for inputs in ({"a": np.zeros(2), "b": np.zeros(3)}, {"a": np.zeros(())}):
         with pytest.raises(StatusError, match="must have equal 0th-dimension size"):
@@ -216,7 +217,7 @@ def test_inputs_without_common_rows_are_refused_and_an_empty_batch_is_not():
 def test_a_batching_file_is_read(tmp_path):
     path = tmp_path / "batching.txt"
     path.write_text("max_batch_size { value: 8 }\nbatch_timeout_micros { value: 500 }\nallowed_batch_sizes: [2, 8]\n")
-    options = read_batching_options(str(path))
+    options = read_batching_file(str(path))
     assert (options.max_batch_size, options.batch_timeout_micros, options.allowed_batch_sizes) == (8, 500, (2, 8))
     assert options.max_enqueued_batches == 10
 
@@ -225,15 +226,15 @@ def test_a_batching_file_is_read(tmp_path):
     ("text", "error"),
     [
         ("max_batch_size: 8", "is not a BatchingParameters in protobuf's text format"),
-        ("max_batch_size { value: 0 }", "max_batch_size must be a whole number of at least 1. Received: 0"),
-        ("allowed_batch_sizes: [8, 2]", "must be monotonically increasing"),
-        ("allowed_batch_sizes: 2", "Last entry in allowed_batch_sizes must match max_batch_size"),
+        ("max_batch_size { value: 0 }", "max_batch_size must be a whole number from 1 to .* Received: 0"),
+        ("allowed_batch_sizes: [8, 2]", "must grow from one to the next"),
+        ("allowed_batch_sizes: 2", "The last of allowed_batch_sizes must be max_batch_size, 1000"),
         (
             "max_batch_size { value: 8 } enable_large_batch_splitting { value: true } "
             "max_execution_batch_size { value: 4 } allowed_batch_sizes: 4",
-            "last entry was 4; expected 8",
+            "The last of allowed_batch_sizes must be max_batch_size, 8. Received: .4.",
         ),
-        ("batch_timeout_micros { value: -1 }", "must not be negative"),
+        ("batch_timeout_micros { value: -1 }", "batch_timeout_micros must be a whole number from 0"),
         (None, "Cannot read"),
     ],
 )
@@ -242,4 +243,4 @@ def test_a_wrong_batching_file_is_one_line(tmp_path, text, error):
     if text is not None:
         path.write_text(text)
     with pytest.raises(InputError, match=error):
-        read_batching_options(str(path))
+        read_batching_file(str(path))

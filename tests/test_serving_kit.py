@@ -18,22 +18,16 @@ from keras_bert.config import BertConfig
 from keras_bert.models.sequence_classifier import SequenceClassifier
 from keras_bert.program.errors import InputError
 from keras_bert.serving.export import export_for_serving
+from keras_bert.tf_serving.batching_parameters import Batching, read_batching_file
 from keras_bert.tf_serving.client.request_batches import ROWS_OF_A_REQUEST
 from keras_bert.tf_serving.kit import making
-from keras_bert.tf_serving.kit.kit_texts import check_image, kit_texts, kubernetes_name
+from keras_bert.tf_serving.kit.kit_texts import check_image, check_metrics_path, kit_texts, kubernetes_name
 from keras_bert.tf_serving.kit.making import make_serving_kit
-from keras_bert.tf_serving.kit.server_files import (
-    Batching,
-    ServedModel,
-    check_metrics_path,
-    models_text,
-    read_batching,
-)
 from keras_bert.tf_serving.kit.warm_up import write_warm_up
 from keras_bert.tf_serving.saved_model_check.checking import check
 from keras_bert.tf_serving.saved_model_check.reading import read_saved_model
 from keras_bert.tf_serving.saved_model_check.served_operations import DEFAULT_VERSIONS
-from keras_bert.tf_serving.server.batching import BatchingOptions
+from keras_bert.tf_serving.server.model_config import ModelConfig, read_model_configs
 from keras_bert.tf_serving.wire import messages
 from keras_bert.tf_serving.wire.tensors import tensor_proto_to_array
 from keras_bert.tokenization.vocabulary import Vocabulary
@@ -87,21 +81,6 @@ def with_examples(tmp_path_factory):
     return save(tmp_path_factory.mktemp("examples") / "1", signatures, weights=weights)
 
 
-def read_models(text: str) -> list[ServedModel]:
-    """The models of a model file, as TensorFlow Serving reads it."""
-    configs = text_format.Parse(text, messages.ModelServerConfig()).model_config_list.config
-    return [
-        ServedModel(
-            config.name,
-            config.base_path,
-            latest=config.model_version_policy.latest.num_versions or 1,
-            versions=tuple(config.model_version_policy.specific.versions),
-            labels=dict(config.version_labels),
-        )
-        for config in configs
-    ]
-
-
 def warm_up_logs(folder):
     """Reads a warm-up file with TensorFlow."""
     path = os.path.join(folder, "assets.extra", "tf_serving_warmup_requests")
@@ -110,7 +89,7 @@ def warm_up_logs(folder):
 
 def texts_of_a_kit(**changes) -> dict[str, str]:
     values = {"name": "a", "version": 1, "num_requests": 1, "image": "image", "metrics_path": "/m", "model_bytes": 1}
-    return kit_texts(**{**values, "batching": Batching(), "request": "{}", **changes})
+    return kit_texts(**{**values, "batching": making.DEFAULT_BATCHING, "request": "{}", **changes})
 
 
 def test_a_kit_holds_the_model_its_configuration_and_how_to_start_it(kit, exported):
@@ -191,10 +170,11 @@ def test_the_same_model_gets_the_same_warm_up_file(tmp_path, with_examples):
     assert files[0] == files[1]
 
 
-def test_configuration_files_read_back_as_what_was_written():
+def test_configuration_files_read_back_as_what_was_written(tmp_path, kit):
+    file = tmp_path / "batching.config"
     batching = Batching(
         max_batch_size=64,
-        batch_timeout_micros=0,
+        batch_timeout_micros=1,
         max_enqueued_batches=5,
         num_batch_threads=3,
         thread_pool_name="pool",
@@ -203,16 +183,12 @@ def test_configuration_files_read_back_as_what_was_written():
         allowed_batch_sizes=(8, 64),
         pad_variable_length_inputs=True,
     )
-    assert read_batching(batching.text()) == batching
-    nothing = Batching(max_batch_size=None, batch_timeout_micros=None, max_enqueued_batches=None)
-    assert nothing.text() == ""
-    assert read_batching("") == nothing
+    for written in (batching, Batching()):
+        file.write_text(written.text())
+        assert read_batching_file(file) == written
+    assert Batching().text() == "", "the server has these values without a file"
     assert "allowed_batch_sizes: 8\nallowed_batch_sizes: 64\n" in batching.text()
-    models = [
-        ServedModel("a", "/models/a", versions=(1, 3), labels={"stable": 1, "canary": 3}),
-        ServedModel("b", "gs://bucket/b", latest=2),
-    ]
-    assert read_models(models_text(models)) == models
+    assert read_model_configs(str(kit / "config" / "models.config")) == [ModelConfig("Pairs_v1", "/models/Pairs_v1")]
     parsed = text_format.Parse(
         texts_of_a_kit(metrics_path="/metrics")["config/monitoring.config"], messages.MonitoringConfig()
     )
@@ -236,7 +212,7 @@ def test_configuration_files_read_back_as_what_was_written():
         ({"allowed_batch_sizes": (16, 8, 32)}, "must grow"),
         ({"allowed_batch_sizes": (8, 8, 32)}, "must grow"),
         ({"allowed_batch_sizes": (8, 16)}, "The last of allowed_batch_sizes must be max_batch_size, 64"),
-        ({"allowed_batch_sizes": (8,), "max_batch_size": None}, "must be max_batch_size, 1000"),
+        ({"allowed_batch_sizes": (8,), "max_batch_size": 1000}, "must be max_batch_size, 1000"),
         (
             {
                 "allowed_batch_sizes": (8, 64),
@@ -249,46 +225,26 @@ def test_configuration_files_read_back_as_what_was_written():
 )
 def test_batching_that_a_server_refuses_is_refused(values, reason):
     with pytest.raises(InputError, match=reason):
-        Batching(**values)
+        Batching(**{"max_batch_size": 64, **values})
 
 
-@pytest.mark.parametrize(
-    ("values", "reason"),
-    [
-        ({"name": "a b"}, "name of a model"),
-        ({"name": ""}, "name of a model"),
-        ({"base_path": "models/a"}, "absolute path"),
-        ({"latest": 0}, "latest"),
-        ({"versions": (1, 1)}, "given once"),
-        ({"versions": (-1,)}, "a version"),
-        ({"labels": {"two words": 1}}, "no spaces"),
-        ({"versions": (1,), "labels": {"canary": 2}}, "which is not served"),
-    ],
-)
-def test_models_that_a_server_refuses_are_refused(values, reason):
-    with pytest.raises(InputError, match=reason):
-        ServedModel(**{"name": "a", "base_path": "/models/a", **values})
+@pytest.mark.parametrize("name", ["a b", "", "a/b", "-a", "$(id)"])
+def test_names_that_need_quoting_are_refused(exported, tmp_path, name):
+    with pytest.raises(InputError, match="name of a model"):
+        make_serving_kit(exported, tmp_path / "kit", name=name)
 
 
 def test_other_mistakes_in_configuration_files_are_refused():
-    with pytest.raises(InputError, match="different names"):
-        models_text([ServedModel("a", "/x"), ServedModel("a", "/y")])
-    with pytest.raises(InputError, match="different names. Received: none"):
-        models_text([])
     for path in ("metrics", "/v1/metrics", "/with space", ""):
         with pytest.raises(InputError, match="metrics"):
             check_metrics_path(path)
     for image in ("", "-it", "a b", 'x"; touch /tmp/y; "', "$(id)", "a`id`", "a\nb: c"):
         with pytest.raises(InputError, match="name of a Docker image"):
             check_image(image)
-    with pytest.raises(InputError, match="not a batching file"):
-        read_batching("max_batch_size: 4")
-    with pytest.raises(InputError, match="not a batching file"):
-        read_batching("max_batch_sise { value: 4 }")
 
 
 def test_padding_by_the_server_is_on_where_it_does_no_harm_and_refused_elsewhere(kit, tmp_path):
-    assert read_batching((kit / "config" / "batching.config").read_text()).pad_variable_length_inputs
+    assert read_batching_file(kit / "config" / "batching.config").pad_variable_length_inputs
 
     @graph(spec(ROWS, tf.int32, "input_ids"), spec(ROWS, tf.int32, "input_mask"))
     def masked(input_ids, input_mask):
@@ -301,15 +257,15 @@ def test_padding_by_the_server_is_on_where_it_does_no_harm_and_refused_elsewhere
         make_serving_kit(folder, tmp_path / "kit", batching=Batching(pad_variable_length_inputs=True))
     assert not (tmp_path / "kit").exists()
     made = make_serving_kit(folder, tmp_path / "kit")
-    assert not read_batching(pathlib.Path(made, "config", "batching.config").read_text()).pad_variable_length_inputs
+    assert not read_batching_file(pathlib.Path(made, "config", "batching.config")).pad_variable_length_inputs
     assert "must have the same number of columns" in pathlib.Path(made, "README.md").read_text()
     assert "Requests of different lengths are joined" in (kit / "README.md").read_text()
 
 
 @pytest.mark.slow
 def test_a_kit_takes_the_requests_of_our_clients_and_its_own_warm_up(kit, exported, with_examples, tmp_path, caplog):
-    assert read_batching((kit / "config" / "batching.config").read_text()).largest_request == ROWS_OF_A_REQUEST
-    assert list(check(kit / "models" / "Pairs_v1", batching=Batching()).findings) == []
+    assert read_batching_file(kit / "config" / "batching.config").largest_request == ROWS_OF_A_REQUEST
+    assert list(check(kit / "models" / "Pairs_v1", batching=making.DEFAULT_BATCHING).findings) == []
     made = make_serving_kit(with_examples, tmp_path / "small", name="small", batching=Batching(max_batch_size=4))
     logs = warm_up_logs(os.path.join(made, "models", "small", "1"))
     requests = [log.predict_log.request for log in logs if log.HasField("predict_log")]
@@ -321,7 +277,7 @@ def test_a_kit_takes_the_requests_of_our_clients_and_its_own_warm_up(kit, export
         InputError, match="requests of at most 4 row.* but a warm-up request has 8.* the version does not load"
     ):
         make_serving_kit(exported, tmp_path / "kit", batching=Batching(max_batch_size=4), warm_up_batch_sizes=[1, 8])
-    splitting = Batching(enable_large_batch_splitting=True, max_execution_batch_size=8)
+    splitting = Batching(max_batch_size=64, enable_large_batch_splitting=True, max_execution_batch_size=8)
     with pytest.raises(InputError, match="signature tokenize, output .*'input_ids'.* servers split requests"):
         make_serving_kit(exported, tmp_path / "kit", batching=splitting)
     assert not (tmp_path / "kit").exists()
@@ -330,8 +286,7 @@ def test_a_kit_takes_the_requests_of_our_clients_and_its_own_warm_up(kit, export
 def test_a_queue_that_is_shorter_than_a_request_refuses_it_too():
     short = {"enable_large_batch_splitting": True, "max_execution_batch_size": 4, "max_enqueued_batches": 3}
     assert Batching(**short).largest_request == 12
-    assert BatchingOptions(**short, max_batch_size=64).largest_request == 12
-    assert Batching(max_batch_size=None).largest_request == BatchingOptions().largest_request == 1000
+    assert Batching().largest_request == 1000
 
 
 def test_a_model_that_cannot_be_served_gets_no_kit(tmp_path):
@@ -371,9 +326,9 @@ def test_the_bare_script_starts_the_server_with_absolute_folders(kit, fake, tmp_
     )
     assert arguments[-1] == "--extra=1"
     given = dict(argument.split("=", 1) for argument in arguments)
-    assert read_batching(pathlib.Path(given["--batching_parameters_file"]).read_text())
+    assert read_batching_file(pathlib.Path(given["--batching_parameters_file"]))
     assert pathlib.Path(given["--monitoring_config_file"]).is_file()
-    [model] = read_models((tmp_path / "models.config").read_text())
+    [model] = read_model_configs(tmp_path / "models.config")
     assert (model.name, model.base_path) == ("Pairs_v1", f"{kit}/models/Pairs_v1")
     assert os.path.isdir(model.base_path)
     assert not list(tmp_path.glob("tmp.*")), "the temporary folder is left behind"
@@ -512,7 +467,7 @@ def test_the_command_makes_a_kit_from_files(with_examples, tmp_path, run_here):
     np.testing.assert_array_equal(
         tensor_proto_to_array(log.predict_log.request.inputs["text"]), np.array([b"the fox", b"dog"], object)
     )
-    assert read_batching((tmp_path / "kit" / "config" / "batching.config").read_text()).max_batch_size == 7
+    assert read_batching_file(tmp_path / "kit" / "config" / "batching.config").max_batch_size == 7
     code, shown = run(*files)
     assert code == 1
     assert "is not empty" in shown.err

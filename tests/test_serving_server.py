@@ -15,10 +15,11 @@ from google.protobuf import text_format
 from small_saved_models import MODEL, HttpClient, save_model
 
 from keras_bert.program.errors import InputError
-from keras_bert.tf_serving.server.batching import BatchingOptions
+from keras_bert.tf_serving.batching_parameters import Batching
 from keras_bert.tf_serving.server.loaded_model import LoadedModel
 from keras_bert.tf_serving.server.model_config import ModelConfig, read_model_configs
-from keras_bert.tf_serving.server.run_server import ServerOptions, background_server
+from keras_bert.tf_serving.server.run_server import background_server
+from keras_bert.tf_serving.server.server_options import ServerOptions
 from keras_bert.tf_serving.server.status import Code, StatusError
 from keras_bert.tf_serving.server.warm_up import WARM_UP_FILE, load_and_warm_up, replay
 from keras_bert.tf_serving.wire import messages
@@ -220,11 +221,11 @@ def test_classify_and_regress(client):
     [
         ("classify", "x", "No signature was found with the name: x"),
         ("regress", "x", "No signature was found with the name: x"),
-        ("classify", "pair", "Expected one input Tensor."),
-        ("classify", "rows", "No classification inputs found in SignatureDef"),
-        ("classify", "regress", 'to contain at least one of "classes" or "scores"'),
-        ("regress", "classify", "Expected one output Tensor."),
-        ("regress", "scores_only", "No regression outputs found in SignatureDef"),
+        ("classify", "pair", "Classify needs a signature with the input inputs and the output classes or scores. pair"),
+        ("classify", "rows", "rows has the inputs rows and the outputs"),
+        ("classify", "regress", "regress has the inputs inputs and the outputs outputs"),
+        ("regress", "classify", "Regress needs a signature with the input inputs and the output outputs. classify"),
+        ("regress", "scores_only", "scores_only has the inputs inputs and the outputs scores"),
     ],
 )
 def test_signatures_of_another_kind_are_refused(client, what, signature_name, error):
@@ -378,7 +379,7 @@ def test_a_signature_is_evaluated_once_in_a_request(rpc):
     assert answer == ("INVALID_ARGUMENT", "Duplicate evaluation of signature: regress")
 
 
-@pytest.mark.parametrize("batching", [None, BatchingOptions(max_batch_size=1, num_batch_threads=1)])
+@pytest.mark.parametrize("batching", [None, Batching(max_batch_size=1, num_batch_threads=1)])
 def test_requests_that_nobody_waits_for_are_not_computed(base_path, batching, monkeypatch):
     may_go_on, computed = threading.Event(), []
 
@@ -452,6 +453,10 @@ def test_health_metrics_and_unknown_paths(client, server):
     assert counts[latencies] == before[latencies] >= 1, "a request that failed has no latency"
     assert not any("invented" in name for name in counts)
     assert client.raw("GET", "/nothing") == (404, b'{"error": "Not found: /nothing"}')
+    assert json.loads(client.raw("GET", "/models")[1]) == {"models": [MODEL]}
+    assert client.raw("HEAD", "/healthz/live") == (200, b"")
+    status, body = client.raw("POST", "/healthz/live", b"x")
+    assert (status, json.loads(body)) == (405, {"error": "/healthz/live answers GET only. Received: POST"})
 
 
 def test_a_small_request_is_answered_at_once(client):
@@ -465,9 +470,7 @@ def test_a_small_request_is_answered_at_once(client):
 
 
 def test_requests_are_joined_and_every_client_gets_its_own_rows(base_path):
-    options = ServerOptions(
-        port=0, grpc_port=None, batching=BatchingOptions(batch_timeout_micros=20_000, max_batch_size=16)
-    )
+    options = ServerOptions(port=0, grpc_port=None, batching=Batching(batch_timeout_micros=20_000, max_batch_size=16))
     with background_server([ModelConfig(MODEL, str(base_path))], options) as addresses:
         wait_until(addresses.port, 123)
 
@@ -620,12 +623,12 @@ def test_warm_up_requests_that_batching_refuses_keep_a_version_from_loading(base
     log.predict_log.request.CopyFrom(predict_request("rows", rows=np.ones((8, 2), np.float32)))
     write_warm_up(folder, [log.SerializeToString()])
     load_and_warm_up(str(folder)).close()
-    load_and_warm_up(str(folder), BatchingOptions(max_batch_size=8)).close()
+    load_and_warm_up(str(folder), Batching(max_batch_size=8)).close()
     assert "clients with batch_size=8" in caplog.text
     with pytest.raises(StatusError, match="Task size 8 is larger than maximum input batch size 4"):
-        load_and_warm_up(str(folder), BatchingOptions(max_batch_size=4))
+        load_and_warm_up(str(folder), Batching(max_batch_size=4))
     assert "a warm-up request has 8" in caplog.text
-    options = ServerOptions(port=0, grpc_port=None, batching=BatchingOptions(max_batch_size=4))
+    options = ServerOptions(port=0, grpc_port=None, batching=Batching(max_batch_size=4))
     with background_server([ModelConfig(MODEL, str(tmp_path))], options) as addresses:
         wait_until(addresses.port, 1, "END")
 

@@ -15,7 +15,12 @@ from google.protobuf.message import DecodeError
 from keras_bert.program.errors import InputError
 from keras_bert.tf_serving.wire import message_fields, messages
 from keras_bert.tf_serving.wire.methods import HTTP_STATUS, METHODS, http_status
-from keras_bert.tf_serving.wire.tensors import NUMBER_OF_TYPE, array_to_tensor_proto, tensor_proto_to_array
+from keras_bert.tf_serving.wire.tensors import (
+    NUMBER_OF_TYPE,
+    TensorTooLarge,
+    array_to_tensor_proto,
+    tensor_proto_to_array,
+)
 
 # Messages that tensorflow-serving-api 2.21.0 does not have; read in TF Serving's .proto files.
 NOT_IN_THE_WHEEL = {"BatchingParameters", "PrometheusConfig", "MonitoringConfig", "SSLConfig"}
@@ -291,6 +296,14 @@ def test_tensors_that_cannot_be_are_one_clear_error():
     ]:
         with pytest.raises(InputError, match=message):
             array_to_tensor_proto(array)
+
+
+def test_every_repetition_of_a_string_counts_towards_the_limit():
+    proto = messages.TensorProto(dtype=NUMBER_OF_TYPE["object"], string_val=[b"ten bytes."])
+    proto.tensor_shape.dim.add(size=1000)
+    with pytest.raises(TensorTooLarge, match="The strings of a tensor of shape .1000. take more than 17999 bytes"):
+        tensor_proto_to_array(proto, max_bytes=17_999)
+    assert tensor_proto_to_array(proto, max_bytes=18_000).tolist() == [b"ten bytes."] * 1000
 
 
 def test_codes_have_the_http_status_of_tf_serving():

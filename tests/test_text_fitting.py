@@ -7,7 +7,6 @@ import tensorflow as tf
 
 from keras_bert.checkpoints.pretrained import from_pretrained
 from keras_bert.config import BertConfig
-from keras_bert.models.base import TaskModel
 from keras_bert.models.masked_lm import MaskedLM
 from keras_bert.models.sequence_classifier import SequenceClassifier
 from keras_bert.optimization import AdamW, WarmupLinearDecay
@@ -37,17 +36,6 @@ def new_model(labels=("negative", "positive"), **arguments):
     model = SequenceClassifier(CONFIG, labels=labels, **arguments)
     model.vocabulary = VOCABULARY
     return model
-
-
-@pytest.fixture
-def eagerly(monkeypatch):
-    """Trains without graphs, because making a graph takes longer than a few updates."""
-    compile_model = TaskModel.compile
-
-    def compile_eagerly(model, optimizer, **arguments):
-        compile_model(model, optimizer, **{**arguments, "run_eagerly": True, "jit_compile": False})
-
-    monkeypatch.setattr(TaskModel, "compile", compile_eagerly)
 
 
 @pytest.fixture(scope="module")
@@ -176,7 +164,6 @@ def test_a_model_saved_with_its_optimizer_is_trained_on(eagerly, tmp_path):
     model.fit(TEXTS, LABELS, batch_size=8, verbose=0)
     model.save(tmp_path / "model.keras")
     loaded = keras.saving.load_model(tmp_path / "model.keras")
-    loaded.vocabulary = VOCABULARY
     before = weights_of(loaded)
     loaded.fit(TEXTS, LABELS, batch_size=8, verbose=0)
     assert largest_change(loaded, before) > 1e-5
@@ -227,15 +214,16 @@ def test_validation_data_are_texts_too():
 
 
 def test_class_weights_are_weights_of_the_examples(model):
-    def weights(class_weight):
-        labels = ["positive"] * 6 + ["negative"] * 2
-        return fitting._examples(fitting.text_task(model), TEXTS[:8], labels, class_weight=class_weight).weights
+    task = fitting.text_task(model)
 
-    assert weights({"negative": 3.0}) == weights({0: 3.0}) == [1.0] * 6 + [3.0] * 2
-    assert weights("balanced") == pytest.approx([8 / 12] * 6 + [8 / 4] * 2)
+    def weights(class_weight, labels):
+        return task.class_weights(task.examples(TEXTS[: len(labels)], labels), class_weight)
+
+    labels = ["positive"] * 6 + ["negative"] * 2
+    assert weights({"negative": 3.0}, labels) == weights({0: 3.0}, labels) == [1.0] * 6 + [3.0] * 2
+    assert weights("balanced", labels) == pytest.approx([8 / 12] * 6 + [8 / 4] * 2)
     # Only labels that occur share the weight; a missing label does not reduce that of the others.
-    only = fitting._examples(fitting.text_task(model), TEXTS[:2], ["positive"] * 2, class_weight="balanced")
-    assert only.weights == [1.0, 1.0]
+    assert weights("balanced", ["positive"] * 2) == [1.0, 1.0]
 
 
 def test_weights_of_examples_count_in_the_loss():
@@ -283,8 +271,6 @@ def test_long_texts_are_cut_and_counted(capsys):
         (TEXTS[:2], [1, 0.5], {}, "Received: 0.5"),
         (TEXTS[:2], LABELS[:2], {"sample_weight": [1.0]}, "2 texts but 1 weights"),
         (TEXTS[:2], LABELS[:2], {"class_weight": {"mixed": 1.0}}, "class_weight has unknown labels"),
-        (TEXTS[:2], LABELS[:2], {"validation_split": 0.5}, "has no option validation_split. Give validation_data="),
-        (TEXTS[:2], LABELS[:2], {"steps_per_epoch": 1}, "no option steps_per_epoch. An epoch is a pass over all texts"),
         (
             TEXTS[:2],
             LABELS[:2],
@@ -292,7 +278,7 @@ def test_long_texts_are_cut_and_counted(capsys):
             "fit on texts has no option step. It has: .*batch_size, .*verbose",
         ),
         (TEXTS[:2], LABELS[:2], {"seed": -1}, "seed must be 0 or more. Received: -1"),
-        (TEXTS[:2], LABELS[:2], {"batch_size": None}, "batch_size must be 1 or more. Received: None"),
+        (TEXTS[:2], LABELS[:2], {"batch_size": 0}, "batch_size must be 1 or more. Received: 0"),
         (TEXTS[:2], LABELS[:2], {"validation_data": TEXTS}, "validation_data must be .texts, labels. or"),
         (TEXTS[:2], LABELS[:2], {"validation_data": (TEXTS,)}, "There are no labels to validate on"),
         (TEXTS[:2], LABELS[:2], {"max_seq_length": 33}, "A sequence length of 33 is more than this model's 32"),
@@ -324,7 +310,6 @@ def test_predict_and_evaluate_take_the_verbose_of_keras(model, monkeypatch, caps
             "predict on texts has no option steps. It has: batch_size",
         ),
         (lambda model: model.evaluate(TEXTS, LABELS, steps=1), "evaluate on texts has no option steps"),
-        (lambda model: model.evaluate(TEXTS, LABELS, return_dict=False), "returns its scores as a dictionary"),
     ],
 )
 def test_other_options_of_keras_are_refused_by_name(model, call, message):

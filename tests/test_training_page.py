@@ -9,7 +9,9 @@ import subprocess
 import pytest
 import tiny_pretraining
 import yaml
+from tiny_checkpoints import random_checkpoint
 
+from keras_bert.checkpoints.formats import write_checkpoint
 from keras_bert.training.strategies import check_tf_config
 
 PROJECT = pathlib.Path(__file__).resolve().parent.parent
@@ -40,6 +42,13 @@ def test_the_script_that_chooses_an_optimiser_runs():
     names = {}
     exec(script_with("OptimizerChoice"), names)
     assert names["options"].settings()["learning_rate_schedule"] == "cosine"
+
+
+def test_the_script_with_keywords_of_keras_runs(tmp_path, monkeypatch, capsys):
+    write_checkpoint(random_checkpoint(), tmp_path / "checkpoint")
+    monkeypatch.chdir(tmp_path)
+    exec(script_with("validation_split"), {})
+    assert capsys.readouterr().out.count("LabelAnswer(label=") == 4
 
 
 @pytest.mark.slow

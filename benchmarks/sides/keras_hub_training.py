@@ -8,7 +8,6 @@ import keras
 import keras_hub
 import tensorflow as tf
 
-from benchmarks.sides.keras_hub_backbone import backbone_of
 from benchmarks.sides.pretraining_work import answer_requests, arguments_of_side, random_batch
 
 
@@ -20,7 +19,15 @@ def main():
     if arguments.folder:
         backbone = keras_hub.models.Backbone.from_preset(arguments.folder)
     else:
-        backbone = backbone_of(config, config["hidden_dropout_prob"])
+        backbone = keras_hub.models.BertBackbone(
+            vocabulary_size=config["vocab_size"],
+            num_layers=config["num_hidden_layers"],
+            num_heads=config["num_attention_heads"],
+            hidden_dim=config["hidden_size"],
+            intermediate_dim=config["intermediate_size"],
+            dropout=config["hidden_dropout_prob"],
+            max_sequence_length=config["max_position_embeddings"],
+        )
     model_class = getattr(keras_hub.models, type(backbone).__name__.replace("Backbone", "MaskedLM"))
     model = model_class(backbone, preprocessor=None)
     optimizer = keras.optimizers.AdamW(1e-4, weight_decay=0.01, epsilon=1e-6, global_clipnorm=1.0)

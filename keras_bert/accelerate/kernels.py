@@ -161,7 +161,7 @@ def layer_norm(values, gamma, beta, epsilon: float):
     """
 
     @tf.custom_gradient
-    def forward(x, gamma, beta):
+    def forward(x, gamma, *shift):
         centred = x - tf.reduce_mean(x, axis=-1, keepdims=True)
         scale = tf.math.rsqrt(tf.reduce_mean(tf.square(centred), axis=-1, keepdims=True) + epsilon)
         normal = centred * scale
@@ -170,11 +170,26 @@ def layer_norm(values, gamma, beta, epsilon: float):
             to_normal = upstream * gamma
             along = tf.reduce_mean(to_normal * normal, axis=-1, keepdims=True)
             to_x = (to_normal - tf.reduce_mean(to_normal, axis=-1, keepdims=True) - normal * along) * scale
-            return to_x, _sum_of_vectors(upstream * normal), _sum_of_vectors(upstream)
+            to_shift = [_sum_of_vectors(upstream)] if shift else []
+            return to_x, _sum_of_vectors(upstream * normal), *to_shift
 
-        return normal * gamma + beta, gradient
+        return normal * gamma + shift[0] if shift else normal * gamma, gradient
 
-    return forward(values, gamma, beta)
+    return forward(values, gamma) if beta is None else forward(values, gamma, beta)
+
+
+def rotate(vectors, cosines, sines):
+    """As `formulas.rotate`. The gradient is rotated back, so the backward pass keeps nothing of the vectors."""
+
+    def turned(vectors, sines):
+        first, second = tf.split(vectors, 2, axis=-1)
+        return tf.concat([first * cosines - second * sines, second * cosines + first * sines], axis=-1)
+
+    @tf.custom_gradient
+    def forward(vectors):
+        return turned(vectors, sines), lambda upstream: turned(upstream, -sines)
+
+    return forward(vectors)
 
 
 def _sum_of_vectors(values):

@@ -8,6 +8,7 @@ formats.py                  detects the format of a checkpoint
 model_classes.py            selects the model class for a checkpoint
 model_weights.py            reads and assigns the weights of a model by name
 optimizer_slots.py          Adam's moments in a checkpoint
+config_and_vocabulary.py    bert_config.json and the tokenizer, for exports too
 model_folder.py             our format: bert_config.json, vocab.txt, model.weights.h5
 google.py                   google-research/bert, TensorFlow 1
 model_garden.py             TF Model Garden, TensorFlow 2

@@ -1,6 +1,6 @@
 """The weights of each family: our names, the names and layouts in transformers and in Google's TensorFlow 1 files.
-Reference: transformers, `models/{bert,roberta,albert,distilbert,electra}/modeling_*.py`; google-research/bert,
-/albert and /electra, `modeling.py`.
+Reference: transformers, `models/{bert,roberta,albert,distilbert,electra,modernbert}/modeling_*.py`;
+google-research/bert, /albert and /electra, `modeling.py`.
 """
 
 import dataclasses
@@ -168,6 +168,21 @@ def _electra_encoder(config: BertConfig) -> list[Weight]:
     ]
 
 
+def _modern_bert_encoder(config: BertConfig) -> list[Weight]:
+    layer = "model.layers.*"
+    return [
+        Weight(form.TOKEN_EMBEDDINGS, "model.embeddings.tok_embeddings.weight"),
+        *_layer_norm("encoder/embeddings/layer_norm", "model.embeddings.norm"),
+        *_layer_norm(f"{_LAYER}/attention_layer_norm", f"{layer}.attn_norm"),
+        *_dense(f"{_LAYER}/attention/qkv", f"{layer}.attn.Wqkv"),
+        *_dense(f"{_LAYER}/attention/output_dense", f"{layer}.attn.Wo"),
+        *_layer_norm(f"{_LAYER}/feed_forward_layer_norm", f"{layer}.mlp_norm"),
+        *_dense(f"{_LAYER}/intermediate_dense", f"{layer}.mlp.Wi"),
+        *_dense(f"{_LAYER}/output_dense", f"{layer}.mlp.Wo"),
+        *_layer_norm("encoder/final_layer_norm", "model.final_norm"),
+    ]
+
+
 _CLS_PREDICTIONS = (
     "cls/predictions/transform/dense",
     "cls/predictions/transform/LayerNorm",
@@ -186,8 +201,8 @@ class FamilyNames:
         masked_lm: the weights of the masked-LM head.
         replaced_token: the weights of the head of ELECTRA's discriminator.
         next_sentence: the next-sentence layer in transformers, or "".
-        poolers: head ("" is the bare encoder) -> the dense layer in transformers that corresponds to our pooler.
-        outputs: head -> its output layer in transformers, `classifier` by default.
+        poolers: head ("" is the bare encoder) -> the weights of our pooler, named as in transformers.
+        outputs: head -> its output layer in transformers; by default `qa_outputs` for questions, else `classifier`.
         decoder_bias: a second name of the bias of the masked-LM head in transformers, or "".
         google_encoder: the prefix of encoder weights in Google's TensorFlow 1 files; "" if Google published none.
     """
@@ -198,7 +213,7 @@ class FamilyNames:
     masked_lm: list[Weight]
     replaced_token: list[Weight] = dataclasses.field(default_factory=list)
     next_sentence: str = ""
-    poolers: dict[str, str] = dataclasses.field(default_factory=dict)
+    poolers: dict[str, list[Weight]] = dataclasses.field(default_factory=dict)
     outputs: dict[str, str] = dataclasses.field(default_factory=dict)
     decoder_bias: str = ""
     google_encoder: str = ""
@@ -206,13 +221,16 @@ class FamilyNames:
     def hugging_face(self, config: BertConfig, head: str | None) -> NameTable:
         """Returns the names in transformers of a model with this head; None for an encoder or a language model.
 
-        The head must be given, since transformers calls several heads `classifier`.
+        The head must be given, since transformers calls several heads `classifier`, and the pooler of ModernBERT as
+        the dense layer of its masked-LM head.
         """
-        rows = self._weights(config)
-        pooler = self.poolers.get(head or "", self.poolers.get(""))
-        if pooler:
-            rows += _dense(_POOLER, pooler)
-        rows += _dense(head or form.CLASSIFIER, self.outputs.get(head, "classifier"))
+        output = self.outputs.get(head, "qa_outputs" if head == form.SPAN_CLASSIFIER else "classifier")
+        rows = [
+            *self.poolers.get(head or "", self.poolers.get("", [])),
+            *_dense(head or form.CLASSIFIER, output),
+        ]
+        names = {row.hugging_face for row in rows}
+        rows += [row for row in self._weights(config) if row.hugging_face not in names]
         return NameTable((row.ours, row.hugging_face, row.hugging_face_layout) for row in rows if row.hugging_face)
 
     def google(self, config: BertConfig, head: str) -> NameTable:
@@ -228,7 +246,13 @@ class FamilyNames:
         return rows
 
 
+def _poolers(**names: str) -> dict[str, list[Weight]]:
+    """Returns head -> the weights of a pooler that is one dense layer; `bare` is the encoder without a head."""
+    return {"" if head == "bare" else head: _dense(_POOLER, name) for head, name in names.items()}
+
+
 _OWN_POOLER = {form.CLASSIFIER: "classifier.out_proj"}
+_TASKS = (form.CLASSIFIER, form.TOKEN_CLASSIFIER, form.SPAN_CLASSIFIER, form.MULTIPLE_CHOICE)
 NAMES: dict[str, FamilyNames] = {
     "bert": FamilyNames(
         prefix="bert",
@@ -250,7 +274,7 @@ NAMES: dict[str, FamilyNames] = {
         classes="Roberta",
         encoder=_roberta_encoder,
         masked_lm=_masked_lm("lm_head.dense", "lm_head.layer_norm", "lm_head.bias", "lm_head.decoder"),
-        poolers={"": "roberta.pooler.dense", form.CLASSIFIER: "classifier.dense"},
+        poolers=_poolers(bare="roberta.pooler.dense", classifier="classifier.dense"),
         outputs=_OWN_POOLER,
         decoder_bias="lm_head.decoder.bias",
     ),
@@ -274,7 +298,7 @@ NAMES: dict[str, FamilyNames] = {
         classes="DistilBert",
         encoder=_distilbert_encoder,
         masked_lm=_masked_lm("vocab_transform", "vocab_layer_norm", "vocab_projector.bias", "vocab_projector"),
-        poolers={form.CLASSIFIER: "pre_classifier", form.MULTIPLE_CHOICE: "pre_classifier"},
+        poolers=_poolers(classifier="pre_classifier", choice_scorer="pre_classifier"),
     ),
     "electra": FamilyNames(
         prefix="electra",
@@ -298,8 +322,18 @@ NAMES: dict[str, FamilyNames] = {
             ),
         ],
         google_encoder="electra",
-        poolers={form.CLASSIFIER: "classifier.dense", form.MULTIPLE_CHOICE: "sequence_summary.summary"},
+        poolers=_poolers(classifier="classifier.dense", choice_scorer="sequence_summary.summary"),
         outputs=_OWN_POOLER,
+    ),
+    "modernbert": FamilyNames(
+        prefix="model",
+        classes="ModernBert",
+        encoder=_modern_bert_encoder,
+        masked_lm=_masked_lm("head.dense", "head.norm", "decoder.bias", "decoder"),
+        poolers=dict.fromkeys(
+            _TASKS, [*_dense(_POOLER, "head.dense"), *_layer_norm(f"{form.POOLER}/layer_norm", "head.norm")]
+        ),
+        outputs=dict.fromkeys(_TASKS, "classifier"),
     ),
 }
 
@@ -321,9 +355,9 @@ def check_same_family(checkpoint: form.BertCheckpoint, library: str, always_proj
         or family == "albert"
         and always_projects,
         "position_offset": max(config.position_offset, 1) if family == "roberta" else 0,
-        "type_vocab_size": 0 if family == "distilbert" else max(config.type_vocab_size, 1),
+        "type_vocab_size": 0 if family in ("distilbert", "modernbert") else max(config.type_vocab_size, 1),
     }
-    if has_pooler:
+    if has_pooler and family != "modernbert":  # its activation is a setting there too
         fixed["pooler_act"] = FAMILIES[family].defaults.get("pooler_act", "tanh")
     if family != "albert":
         fixed |= {"num_hidden_groups": config.num_hidden_layers, "inner_group_num": 1}

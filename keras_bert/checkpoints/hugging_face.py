@@ -13,6 +13,7 @@ from collections.abc import Mapping
 
 from keras_bert.checkpoints import checkpoint as form
 from keras_bert.checkpoints import hugging_face_tokenizer as tokenizer
+from keras_bert.checkpoints import modern_bert_keys
 from keras_bert.checkpoints.checkpoint import BertCheckpoint, StoredTensor
 from keras_bert.checkpoints.family_names import NAMES, FamilyNames, check_same_family
 from keras_bert.checkpoints.name_table import NameTable, to_ours, to_theirs
@@ -44,23 +45,31 @@ _ACTIVATIONS = {
 }
 _ACTIVATIONS_BACK = {"gelu": "gelu_new", "gelu_erf": "gelu", "relu": "relu", "tanh": "tanh", "linear": "linear"}
 
-# End of their class name -> our head; the first entry that fits a checkpoint names its class. All but the first class
-# name the head `classifier`.
+# End of their class name -> our head; the first entry that fits a checkpoint names its class.
 _ARCHITECTURES = {
     "ForQuestionAnswering": form.SPAN_CLASSIFIER,
     "ForTokenClassification": form.TOKEN_CLASSIFIER,
     "ForMultipleChoice": form.MULTIPLE_CHOICE,
     "ForSequenceClassification": form.CLASSIFIER,
 }
-# Config keys of DistilBERT -> config keys of the other families.
-_DISTILBERT_KEYS = {
-    "dim": "hidden_size",
-    "n_layers": "num_hidden_layers",
-    "n_heads": "num_attention_heads",
-    "hidden_dim": "intermediate_size",
-    "activation": "hidden_act",
-    "dropout": "hidden_dropout_prob",
-    "attention_dropout": "attention_probs_dropout_prob",
+# Config keys of a family -> config keys of the other families.
+_KEYS = {
+    "distilbert": {
+        "dim": "hidden_size",
+        "n_layers": "num_hidden_layers",
+        "n_heads": "num_attention_heads",
+        "hidden_dim": "intermediate_size",
+        "activation": "hidden_act",
+        "dropout": "hidden_dropout_prob",
+        "attention_dropout": "attention_probs_dropout_prob",
+    },
+    "modernbert": {
+        "hidden_activation": "hidden_act",
+        "classifier_activation": "pooler_act",
+        "norm_eps": "layer_norm_eps",
+        "classifier_dropout": "hidden_dropout_prob",
+        "attention_dropout": "attention_probs_dropout_prob",
+    },
 }
 # Defaults of transformers' config classes, which its config files leave out.
 _THEIR_DEFAULTS = {
@@ -75,13 +84,22 @@ _THEIR_DEFAULTS = {
     },
     "distilbert": {"num_hidden_layers": 6},
     "electra": {"embedding_size": 128, "hidden_size": 256, "num_attention_heads": 4, "intermediate_size": 1024},
+    "modernbert": {"num_hidden_layers": 22, "intermediate_size": 1152, "pooler_act": "gelu"},
 }
 _PROBLEM_TYPES = {
     "single_label_classification": "classification",
     "multi_label_classification": "multi_label",
     "regression": "regression",
 }
-_OF_BARE_ENCODERS = ("embeddings.", "embeddings_project.", "encoder.", "pooler.", "transformer.")
+_OF_BARE_ENCODERS = (
+    "embeddings.",
+    "embeddings_project.",
+    "encoder.",
+    "pooler.",
+    "transformer.",
+    "layers.",
+    "final_norm.",
+)
 # Our keys that transformers derives from the family.
 _NOT_THEIRS = ("do_lower_case", "embedding_projection", "position_offset", "pooler_act")
 _POOLER = f"{form.POOLER}/dense/kernel"
@@ -105,11 +123,12 @@ def read_hugging_face(path: str, trust_pickle: bool = False) -> BertCheckpoint:
     weights_path, stored = _read_weights(path, trust_pickle)
     names = NAMES[config.model_type]
     head = _head_of(architecture)
-    tensors, ignored = _named(stored, names, names.hugging_face(config, head))
+    table = names.hugging_face(config, head)
+    tensors, ignored = _named(stored, names, table)
     head = head or form.CLASSIFIER
     if form.TOKEN_EMBEDDINGS not in tensors:
         raise InputError(
-            f"{weights_path} holds no BERT: {names.prefix}.embeddings.word_embeddings.weight is missing. Its "
+            f"{weights_path} holds no BERT: {table.theirs(form.TOKEN_EMBEDDINGS)[0]} is missing. Its "
             f"tensors are called {', '.join(list(stored)[:3])}, ..."
         )
     if config.tie_word_embeddings:
@@ -154,7 +173,9 @@ def write_hugging_face(checkpoint: BertCheckpoint, folder: str) -> list[str]:
     architecture = next((name for name, head in _ARCHITECTURES.items() if head in heads), None)
     if form.REPLACED_TOKEN in heads and names.replaced_token:
         architecture = architecture or "ForPreTraining"
-    architecture = architecture or _language_model(form.MASKED_LM in heads, form.NEXT_SENTENCE in heads)
+    architecture = architecture or _language_model(
+        form.MASKED_LM in heads, form.NEXT_SENTENCE in heads and bool(names.next_sentence)
+    )
     table = names.hugging_face(config, _head_of(architecture))
     has_pooler = bool(table.theirs(_POOLER)) and _POOLER in checkpoint.tensors
     check_same_family(checkpoint, "transformers", always_projects=True, has_pooler=has_pooler)
@@ -193,8 +214,12 @@ def _config(path: str, values: Mapping) -> BertConfig:
             f"{', '.join(FAMILIES)}"
         )
     family = FAMILIES[model_type]
-    if model_type == "distilbert":
-        values = {_DISTILBERT_KEYS.get(name, name): value for name, value in values.items()}
+    ours = _KEYS.get(model_type, {})
+    values = {name: value for name, value in values.items() if name not in ours} | {
+        ours[name]: value for name, value in values.items() if name in ours
+    }
+    if model_type == "modernbert":
+        values = modern_bert_keys.of_theirs(values, file)
     if values.get("position_embedding_type", "absolute") != "absolute":
         raise InputError(
             f"{file}: position_embedding_type is {reprlib.repr(values['position_embedding_type'])}. Only 'absolute', "
@@ -205,9 +230,13 @@ def _config(path: str, values: Mapping) -> BertConfig:
             f"{file}: the model is a decoder (is_decoder is true). Only bidirectional encoders are supported."
         )
     values = {**_THEIR_DEFAULTS[model_type], **values}
-    activation = member(values, "hidden_act", str, file, "gelu")
-    if activation not in _ACTIVATIONS:
-        raise InputError(f"{file}: hidden_act is {reprlib.repr(activation)}. Supported: {', '.join(_ACTIVATIONS)}")
+    activations = {"hidden_act": member(values, "hidden_act", str, file, "gelu")}
+    if "pooler_act" in values:
+        activations["pooler_act"] = member(values, "pooler_act", str, file)
+    for name, activation in activations.items():
+        if activation not in _ACTIVATIONS:
+            raise InputError(f"{file}: {name} is {reprlib.repr(activation)}. Supported: {', '.join(_ACTIVATIONS)}")
+    activations = {name: _ACTIVATIONS[activation] for name, activation in activations.items()}
     defaults = {**family.defaults, "tie_word_embeddings": True}
     fields = dataclasses.fields(config_class(model_type))
     names = [field.name for field in fields if field.name != "extra"] + [SENTENCE_POOLING]
@@ -215,7 +244,7 @@ def _config(path: str, values: Mapping) -> BertConfig:
     if model_type == "roberta":
         kept["position_offset"] = member(values, "pad_token_id", int, file, 1) + 1
     try:
-        return BertConfig.from_dict({**defaults, **kept, "hidden_act": _ACTIVATIONS[activation]})
+        return BertConfig.from_dict({**defaults, **kept, **activations})
     except InputError as error:
         raise InputError(f"{file}: {error}") from None
 
@@ -242,8 +271,10 @@ def _config_values(checkpoint: BertCheckpoint, architecture: str) -> dict:
     if checkpoint.labels:
         values["id2label"] = {str(number): label for number, label in enumerate(checkpoint.labels)}
         values["label2id"] = {label: number for number, label in enumerate(checkpoint.labels)}
-    if config.model_type == "distilbert":
-        theirs = {ours: theirs for theirs, ours in _DISTILBERT_KEYS.items()}
+    if config.model_type == "modernbert":
+        values = modern_bert_keys.to_theirs(values, _ACTIVATIONS_BACK[config.pooler_act], vocabulary)
+    if config.model_type in _KEYS:
+        theirs = {ours: theirs for theirs, ours in _KEYS[config.model_type].items()}
         values = {theirs.get(name, name): value for name, value in values.items() if name != "type_vocab_size"}
     if form.CLASSIFIER in checkpoint.heads:
         values["problem_type"] = next(
@@ -259,9 +290,8 @@ def _language_model(has_masked_lm: bool, has_next_sentence: bool) -> str:
 
 
 def _head_of(architecture: str) -> str | None:
-    """Returns the head that one of their classes names `classifier`, or None."""
-    head = next((head for name, head in _ARCHITECTURES.items() if architecture.endswith(name)), None)
-    return None if head == form.SPAN_CLASSIFIER else head
+    """Returns the head of one of their classes, or None for an encoder or a language model."""
+    return next((head for name, head in _ARCHITECTURES.items() if architecture.endswith(name)), None)
 
 
 def _bias(names: FamilyNames) -> str:

@@ -134,17 +134,24 @@ def keras_layout(model_class: type, config: BertConfig, arguments: Mapping) -> d
 
     with h5py.File(file, "r") as content:
         content.visititems(note)
-    for name in [name for name in layout if _SECOND_LAYER in name]:
+    second = {name: name.replace(_SECOND_LAYER, _FIRST_LAYER) for name in layout if _SECOND_LAYER in name}
+    # The first layer may lack weights of the second (ModernBERT).
+    folders = [_folders(layout[first], layout[name]) for name, first in second.items() if first in layout][:1]
+    for name in second:
         for number in range(2, config.num_blocks):
-            of_first, of_second = layout[name.replace(_SECOND_LAYER, _FIRST_LAYER)], layout[name]
-            layout[name.replace(_SECOND_LAYER, f"/layer_{number}/")] = _of_layer(number, of_first, of_second)
+            layout[name.replace(_SECOND_LAYER, f"/layer_{number}/")] = _of_layer(number, *folders[0], layout[name])
     return dict(sorted(layout.items(), key=lambda names: names[1].split("/")))
 
 
-def _of_layer(number: int, of_first: str, of_second: str) -> str:
-    """(7, "encoder/blocks/block/kernel", "encoder/blocks/block_1/kernel") -> "encoder/blocks/block_7/kernel"."""
+def _folders(of_first: str, of_second: str) -> tuple[str, str]:
+    """("encoder/blocks/block/kernel", "encoder/blocks/block_1/kernel") -> ("block", "block_1")."""
     parts = zip(of_first.split("/"), of_second.split("/"), strict=True)
-    return "/".join(first if first == second else f"{first}_{number}" for first, second in parts)
+    return next((first, second) for first, second in parts if first != second)
+
+
+def _of_layer(number: int, first: str, second: str, of_second: str) -> str:
+    """(7, "block", "block_1", "encoder/blocks/block_1/kernel") -> "encoder/blocks/block_7/kernel"."""
+    return "/".join(f"{first}_{number}" if part == second else part for part in of_second.split("/"))
 
 
 def _wide(array: np.ndarray) -> np.ndarray:

@@ -51,6 +51,8 @@ def with_positions(checkpoint: BertCheckpoint, count: int) -> BertCheckpoint:
     Reference: Beltagy et al., 2020 (Longformer), section 5.
     """
     config = checkpoint.config.replace(max_position_embeddings=count)
+    if POSITION_EMBEDDINGS not in checkpoint.tensors:  # rotary positions have no table
+        return checkpoint.replace(config=config)
     offset = config.position_offset  # the rows before the first position are kept
     table = checkpoint.tensors[POSITION_EMBEDDINGS].changed(
         (count, config.embedding_size),

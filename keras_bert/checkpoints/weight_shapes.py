@@ -51,13 +51,33 @@ def _bert_encoder(config: BertConfig) -> dict[str, tuple[int, ...]]:
     return shapes | _dense(f"{POOLER}/dense", width, width)
 
 
+def _modern_bert_encoder(config: BertConfig) -> dict[str, tuple[int, ...]]:
+    width, inner, norm_bias = config.hidden_size, config.intermediate_size, config.norm_bias
+    shapes = {
+        TOKEN_EMBEDDINGS: (config.vocab_size, width),
+        **_layer_norm("encoder/embeddings/layer_norm", width, norm_bias),
+        **_layer_norm("encoder/final_layer_norm", width, norm_bias),
+    }
+    for number in range(config.num_hidden_layers):
+        layer = f"encoder/layer_{number}"
+        if number > 0:
+            shapes |= _layer_norm(f"{layer}/attention_layer_norm", width, norm_bias)
+        shapes |= _dense(f"{layer}/attention/qkv", width, 3 * width, config.attention_bias)
+        shapes |= _dense(f"{layer}/attention/output_dense", width, width, config.attention_bias)
+        shapes |= _layer_norm(f"{layer}/feed_forward_layer_norm", width, norm_bias)
+        shapes |= _dense(f"{layer}/intermediate_dense", width, 2 * inner, config.mlp_bias)
+        shapes |= _dense(f"{layer}/output_dense", inner, width, config.mlp_bias)
+    shapes |= _dense(f"{POOLER}/dense", width, width, config.classifier_bias)
+    return shapes | _layer_norm(f"{POOLER}/layer_norm", width, norm_bias)
+
+
 def head_shapes(config: BertConfig, head: str, num_classes: int) -> dict[str, tuple[int, ...]]:
     """Returns name -> shape of the weights of a head; only classifiers use `num_classes`."""
     width = config.hidden_size
     if head == MASKED_LM:
         shapes = {
-            **_dense(f"{MASKED_LM}/dense", width, config.embedding_size),
-            **_layer_norm(f"{MASKED_LM}/layer_norm", config.embedding_size),
+            **_dense(f"{MASKED_LM}/dense", width, config.embedding_size, config.classifier_bias),
+            **_layer_norm(f"{MASKED_LM}/layer_norm", config.embedding_size, config.norm_bias),
             OUTPUT_BIAS: (config.vocab_size,),
         }
         return (
@@ -127,13 +147,13 @@ def _some(names: Sequence[str]) -> str:
     return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
 
 
-def _dense(name: str, inputs: int, outputs: int) -> dict[str, tuple[int, ...]]:
-    return {f"{name}/kernel": (inputs, outputs), f"{name}/bias": (outputs,)}
+def _dense(name: str, inputs: int, outputs: int, has_bias: bool = True) -> dict[str, tuple[int, ...]]:
+    return {f"{name}/kernel": (inputs, outputs)} | ({f"{name}/bias": (outputs,)} if has_bias else {})
 
 
-def _layer_norm(name: str, width: int) -> dict[str, tuple[int, ...]]:
-    return {f"{name}/gamma": (width,), f"{name}/beta": (width,)}
+def _layer_norm(name: str, width: int, has_bias: bool = True) -> dict[str, tuple[int, ...]]:
+    return {f"{name}/gamma": (width,)} | ({f"{name}/beta": (width,)} if has_bias else {})
 
 
 # Families whose encoder has other weights than BERT's.
-_SHAPES_OF_FAMILY = {}
+_SHAPES_OF_FAMILY = {"modernbert": _modern_bert_encoder}

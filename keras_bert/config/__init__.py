@@ -1,6 +1,7 @@
 """The configs of all model families, as written in `bert_config.json`.
 
-bert_config.py    BertConfig: BERT, the families that differ from it by values only, and the published sizes
+bert_config.py           BertConfig: BERT, the families that differ from it by values only, and the published sizes
+modern_bert_config.py    ModernBertConfig: ModernBERT
 """
 
 from keras_bert.config.bert_config import (

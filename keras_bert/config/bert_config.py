@@ -226,6 +226,16 @@ class BertConfig:
         return self.family.masked_lm_act or self.hidden_act
 
     @property
+    def classifier_bias(self) -> bool:
+        """Whether the dense layer of the masked-LM head has a bias."""
+        return True
+
+    @property
+    def norm_bias(self) -> bool:
+        """Whether LayerNorms have a bias."""
+        return True
+
+    @property
     def shares_layers(self) -> bool:
         """Whether layers share weights."""
         return self.num_hidden_groups != self.num_hidden_layers

@@ -5,6 +5,10 @@ choosing.py            chooses between formulas and kernels
 embeddings.py          token + position + segment embeddings
 attention.py           multi-head self-attention
 transformer_block.py   one layer of the encoder
+token_embeddings.py    token embeddings without positions
+rotary_attention.py    multi-head self-attention with rotary positions
+rotary_block.py        one layer of ModernBERT
+prediction_head.py     the head before the last layer of ModernBERT's tasks
 activations.py         exact GELU, its tanh approximation, and the other activations
 layer_norm.py          LayerNorm
 dropout.py             dropout that draws 16 random bits per number

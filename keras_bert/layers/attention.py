@@ -42,12 +42,7 @@ class SelfAttention(keras.layers.Layer):
         self.dropout = Dropout(dropout, dtype=self.dtype_policy, name="dropout")
 
     def build(self, hidden_shape, attention_bias_shape=None, query_tokens_shape=None, flat_indices_shape=None):
-        self.hidden_size = hidden_shape[-1]
-        if self.hidden_size % self.num_heads:
-            raise ValueError(
-                f"The width of the inputs must be divisible by num_heads={self.num_heads}. Received: {self.hidden_size}"
-            )
-        self.head_size = self.hidden_size // self.num_heads
+        self._set_sizes(hidden_shape[-1])
         for name in ("query", "key", "value", "output_dense"):
             initializer = keras.initializers.TruncatedNormal(stddev=self.initializer_range)
             dense = keras.layers.Dense(
@@ -55,6 +50,14 @@ class SelfAttention(keras.layers.Layer):
             )
             dense.build((None, self.hidden_size))
             setattr(self, name, dense)
+
+    def _set_sizes(self, hidden_size: int) -> None:
+        self.hidden_size = hidden_size
+        if self.hidden_size % self.num_heads:
+            raise ValueError(
+                f"The width of the inputs must be divisible by num_heads={self.num_heads}. Received: {self.hidden_size}"
+            )
+        self.head_size = self.hidden_size // self.num_heads
 
     def call(
         self, hidden, attention_bias, training=False, return_attention=False, query_tokens=None, flat_indices=None
@@ -74,12 +77,7 @@ class SelfAttention(keras.layers.Layer):
 
         sizes = (batch_size, self.num_heads, num_queries, length)
         gathered, probabilities = self._attend(query, key, value, attention_bias, sizes, training, return_attention)
-        gathered = layouts_for(training).swap_middle_axes(gathered, (batch_size, self.num_heads, num_queries))
-        gathered = ops.reshape(gathered, (-1, self.hidden_size))  # [B * F, H]
-        if flat_indices is None:
-            output = ops.reshape(self.output_dense(gathered), ops.shape(query_tokens))
-        else:
-            output = self.output_dense(ops.take(gathered, flat_indices, axis=0))
+        output = self._project(gathered, sizes, ops.shape(query_tokens), flat_indices, training)
         return (output, probabilities) if return_attention else output
 
     def _split(self, vectors, batch_size, length, training):
@@ -95,6 +93,14 @@ class SelfAttention(keras.layers.Layer):
         if return_attention:
             return formulas.attention(query, key, value, bias, *dropout, return_probabilities=True)
         return formulas_for(training).attention(query, key, value, bias, *dropout), None
+
+    def _project(self, gathered, sizes, shape, flat_indices, training):
+        """Joins the outputs of the heads `[B, N, F, D]` and projects them; see `call` for the result."""
+        gathered = layouts_for(training).swap_middle_axes(gathered, sizes[:3])
+        gathered = ops.reshape(gathered, (-1, self.hidden_size))  # [B * F, H]
+        if flat_indices is None:
+            return ops.reshape(self.output_dense(gathered), shape)
+        return self.output_dense(ops.take(gathered, flat_indices, axis=0))
 
     def compute_output_shape(
         self, hidden_shape, attention_bias_shape=None, query_tokens_shape=None, flat_indices_shape=None

@@ -65,14 +65,32 @@ def layer_norm(values, gamma, beta, epsilon: float):
 
     Args:
         values: float `[..., H]`.
-        gamma, beta: `[H]` of that dtype.
+        gamma: `[H]` of that dtype.
+        beta: the same, or None for no shift.
         epsilon: added to the variance.
 
     Reference: Ba et al., 2016, arXiv 1607.06450.
     """
     centred = values - ops.mean(values, axis=-1, keepdims=True)
     variance = ops.mean(ops.square(centred), axis=-1, keepdims=True)
-    return centred * ops.rsqrt(variance + epsilon) * gamma + beta
+    scaled = centred * ops.rsqrt(variance + epsilon) * gamma
+    return scaled if beta is None else scaled + beta
+
+
+def rotate(vectors, cosines, sines):
+    """Rotates each pair of components `(x[i], x[i + D / 2])` by an angle: rotary position embedding.
+
+    Args:
+        vectors: float `[..., D]`, D even.
+        cosines, sines: `[..., D / 2]` of that dtype, the cosine and sine of each angle; they get no gradient.
+
+    Returns:
+        `[..., D]`.
+
+    Reference: Su et al., 2021, arXiv 2104.09864, section 3.4.2, with the order of components of GPT-NeoX.
+    """
+    first, second = ops.split(vectors, 2, axis=-1)
+    return ops.concatenate([first * cosines - second * sines, second * cosines + first * sines], axis=-1)
 
 
 def draw_kept(shape, rate: float, seed_generator):

@@ -74,6 +74,7 @@ class MaskedLanguageModelHead(keras.layers.Layer):
         layer_norm_epsilon: added to the variance in LayerNorm.
         initializer_range: standard deviation of the initial kernel.
         tied: whether to use the table given to `call`. If false, the head has a table of its own.
+        dense_bias, norm_bias: whether the dense layer and the LayerNorm have a bias.
 
     Call arguments:
         hidden: float `[B, P, H]`, the encoder's vectors at the masked positions.
@@ -86,7 +87,15 @@ class MaskedLanguageModelHead(keras.layers.Layer):
     """
 
     def __init__(
-        self, vocab_size, activation="gelu", layer_norm_epsilon=1e-12, initializer_range=0.02, tied=True, **kwargs
+        self,
+        vocab_size,
+        activation="gelu",
+        layer_norm_epsilon=1e-12,
+        initializer_range=0.02,
+        tied=True,
+        dense_bias=True,
+        norm_bias=True,
+        **kwargs,
     ):
         super().__init__(**kwargs)
         self.vocab_size = vocab_size
@@ -94,19 +103,22 @@ class MaskedLanguageModelHead(keras.layers.Layer):
         self.layer_norm_epsilon = layer_norm_epsilon
         self.initializer_range = initializer_range
         self.tied = tied
+        self.dense_bias = dense_bias
+        self.norm_bias = norm_bias
 
     def build(self, hidden_shape, token_embeddings_shape=None):
         self.hidden_size = hidden_shape[-1]
         self.embedding_size = token_embeddings_shape[-1] if token_embeddings_shape else self.hidden_size
         self.dense = keras.layers.Dense(
             self.embedding_size,
+            use_bias=self.dense_bias,
             activation=hidden_activation(self.activation),
             kernel_initializer=keras.initializers.TruncatedNormal(stddev=self.initializer_range),
             dtype=self.dtype_policy,
             name="dense",
         )
         self.dense.build((None, self.hidden_size))
-        self.layer_norm = LayerNorm(self.layer_norm_epsilon, dtype=self.dtype_policy, name="layer_norm")
+        self.layer_norm = LayerNorm(self.layer_norm_epsilon, self.norm_bias, dtype=self.dtype_policy, name="layer_norm")
         self.layer_norm.build((None, self.embedding_size))
         self.output_bias = self.add_weight(
             name="output_bias", shape=(self.vocab_size,), initializer="zeros", autocast=False
@@ -138,6 +150,8 @@ class MaskedLanguageModelHead(keras.layers.Layer):
             "layer_norm_epsilon": self.layer_norm_epsilon,
             "initializer_range": self.initializer_range,
             "tied": self.tied,
+            "dense_bias": self.dense_bias,
+            "norm_bias": self.norm_bias,
         }
 
 

@@ -15,6 +15,7 @@ class LayerNorm(keras.layers.Layer):
 
     Args:
         epsilon: added to the variance.
+        use_bias: whether there is a beta.
 
     Call arguments:
         inputs: float `[..., H]`.
@@ -26,18 +27,20 @@ class LayerNorm(keras.layers.Layer):
     Reference: Ba et al., 2016, arXiv 1607.06450.
     """
 
-    def __init__(self, epsilon=1e-12, **kwargs):
+    def __init__(self, epsilon=1e-12, use_bias=True, **kwargs):
         super().__init__(**kwargs)
         self.epsilon = epsilon
+        self.use_bias = use_bias
 
     def build(self, input_shape):
         self.gamma = self.add_weight(name="gamma", shape=input_shape[-1:], initializer="ones", autocast=False)
-        self.beta = self.add_weight(name="beta", shape=input_shape[-1:], initializer="zeros", autocast=False)
+        if self.use_bias:
+            self.beta = self.add_weight(name="beta", shape=input_shape[-1:], initializer="zeros", autocast=False)
 
     def call(self, inputs, training=False):
         dtype = keras.backend.result_type(self.compute_dtype, "float32")
         inputs = ops.cast(inputs, dtype)
-        gamma, beta = ops.cast(self.gamma, dtype), ops.cast(self.beta, dtype)
+        gamma, beta = ops.cast(self.gamma, dtype), ops.cast(self.beta, dtype) if self.use_bias else None
         outputs = formulas_for(training).layer_norm(inputs, gamma, beta, self.epsilon)
         return ops.cast(outputs, self.compute_dtype)
 
@@ -45,4 +48,4 @@ class LayerNorm(keras.layers.Layer):
         return input_shape
 
     def get_config(self):
-        return {**super().get_config(), "epsilon": self.epsilon}
+        return {**super().get_config(), "epsilon": self.epsilon, "use_bias": self.use_bias}

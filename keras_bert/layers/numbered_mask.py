@@ -40,11 +40,40 @@ def attention_bias(input_mask, dtype="float32", query_mask=None):
     if query_mask is None and tensorflow_functions and tensorflow_functions.lengths_may_vary():
         # Without packed rows, the bias of a row's first token is that of all its tokens.
         query_numbers = query_numbers[:, : ops.where(_is_packed(input_mask), ops.shape(input_mask)[1], 1)]
-    query_numbers = ops.expand_dims(query_numbers, 2)
-    key_numbers = ops.expand_dims(input_mask, 1)
-    allowed = ops.logical_or(ops.equal(query_numbers, key_numbers), ops.equal(query_numbers, 0))
-    allowed = ops.logical_and(allowed, ops.not_equal(key_numbers, 0))
-    return ops.expand_dims((1.0 - ops.cast(allowed, dtype)) * _MASKED, 1)
+    return _bias(_may_attend(query_numbers, input_mask), dtype)
+
+
+def local_attention_bias(input_mask, positions, reach: int, dtype="float32", query_columns=None):
+    """As `attention_bias`, but a token attends only to those at most `reach` positions away. Padding attends to all.
+
+    Args:
+        input_mask: int `[B, S]`.
+        positions: int `[B, S]`, the positions of the tokens in their sequences.
+        reach: the largest distance, 1 or more.
+        dtype: dtype of the result.
+        query_columns: int `[B, F]`, the columns of the tokens that attend; by default all do.
+
+    Returns:
+        `[B, 1, F, S]`, or `[B, 1, 1, S]` if no row has several sequences, no distance exceeds `reach`, and the graph
+        allows variable lengths.
+
+    Example:
+        one row `[1, 1, 1, 0]` with a reach of 1 -> allowed (x) and masked (.)
+            [[x, x, ., .],
+             [x, x, x, .],
+             [., x, x, .],
+             [x, x, x, .]]
+    """
+    query_numbers, query_positions = input_mask, positions
+    if query_columns is not None:
+        query_numbers, query_positions = (ops.take_along_axis(a, query_columns, 1) for a in (input_mask, positions))
+    elif tensorflow_functions and tensorflow_functions.lengths_may_vary():
+        differs = ops.logical_or(_is_packed(input_mask), ops.max(positions) - ops.min(positions) > reach)
+        num_rows = ops.where(differs, ops.shape(input_mask)[1], 1)
+        query_numbers, query_positions = query_numbers[:, :num_rows], query_positions[:, :num_rows]
+    distances = ops.abs(ops.expand_dims(query_positions, 2) - ops.expand_dims(positions, 1))
+    is_near = ops.logical_or(distances <= reach, ops.equal(ops.expand_dims(query_numbers, 2), 0))
+    return _bias(ops.logical_and(_may_attend(query_numbers, input_mask), is_near), dtype)
 
 
 def position_ids(input_mask):
@@ -86,6 +115,18 @@ def without_left_padding(positions, input_mask):
     num_left = ops.sum(ops.cast(ops.equal(seen, 0), "int32"), axis=1, keepdims=True)
     # The sequences that start later stand at other positions than their columns.
     return ops.maximum(positions - ops.where(ops.equal(positions, columns), num_left, 0), 0)
+
+
+def _may_attend(query_numbers, key_numbers):
+    """Returns whether token f may attend to token s: int `[B, F]`, int `[B, S]` -> bool `[B, F, S]`."""
+    query_numbers, key_numbers = ops.expand_dims(query_numbers, 2), ops.expand_dims(key_numbers, 1)
+    allowed = ops.logical_or(ops.equal(query_numbers, key_numbers), ops.equal(query_numbers, 0))
+    return ops.logical_and(allowed, ops.not_equal(key_numbers, 0))
+
+
+def _bias(allowed, dtype):
+    """Returns 0 where it is allowed and a large negative number elsewhere: bool `[B, F, S]` -> `[B, 1, F, S]`."""
+    return ops.expand_dims((1.0 - ops.cast(allowed, dtype)) * _MASKED, 1)
 
 
 def _is_packed(input_mask):

@@ -1,6 +1,7 @@
 """Config -> Keras model: the encoder, the task models, losses, metrics and the training step.
 
 encoder.py                   BertEncoder: a vector for each token and one for each row
+modern_bert_encoder.py       ModernBertEncoder: rotary positions, global and local attention
 encoder_base.py              Encoder: the contract that every encoder keeps
 encoders.py                  selects the encoder class of a model family
 unpadded_encoder.py          wraps an encoder: computes without padding

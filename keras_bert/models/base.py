@@ -4,6 +4,7 @@ Nothing here imports TensorFlow. On TensorFlow, task models train with the step 
 """
 
 import math
+import os
 import warnings
 from collections.abc import Mapping, Sequence
 
@@ -18,6 +19,7 @@ from keras_bert.optimization import OneFitDecay
 from keras_bert.optimization.schedules import WarmupSchedule
 from keras_bert.program.errors import InputError, UntrainedWarning
 from keras_bert.records import features
+from keras_bert.tokenization.kinds import find_vocabulary, save_vocabulary
 from keras_bert.tokenization.user_inputs import holds_texts
 
 if on_tensorflow():
@@ -40,8 +42,7 @@ class BertModel(keras.Model):
         uses_pooler: whether the outputs depend on the encoder's pooler.
         new_parts: the `NewParts` that the outputs depend on; empty in a model that was not loaded from a checkpoint.
         config: the `BertConfig`.
-        vocabulary: the `TokenTable` that the model's ids belong to, or None. It is saved by `save_pretrained`, not in
-            `.keras` files.
+        vocabulary: the `TokenTable` that the model's ids belong to, or None. It is saved with the model.
     """
 
     feature_axes: Sequence[str] = ("batch", "length")
@@ -75,6 +76,18 @@ class BertModel(keras.Model):
     @classmethod
     def from_config(cls, config, custom_objects=None):
         return cls(**{**config, "config": BertConfig.from_dict(config["config"])})
+
+    def save_assets(self, dir_path):
+        # Keras calls this for `.keras` files. Pickle and copy.deepcopy have the same content.
+        if self.vocabulary is not None:
+            save_vocabulary(self.vocabulary, dir_path)
+
+    def load_assets(self, dir_path):
+        # The folder is missing if nothing in it was saved.
+        vocabulary = find_vocabulary(dir_path) if dir_path and os.path.isdir(dir_path) else None
+        if vocabulary is not None:
+            self.config.check_vocabulary(len(vocabulary))
+        self.vocabulary = vocabulary
 
     def save_pretrained(self, path, vocabulary=None, format="keras_bert", include_optimizer=False) -> None:
         """Writes a checkpoint folder.

@@ -37,6 +37,7 @@ class Encoder(BertModel):
 
     Attributes:
         supports: which of `SEGMENTS`, `PACKING`, `UNPADDING` and `POOLED_OUTPUT` the encoder supports.
+        has_token_head: whether the pooler is a head of all tasks, also of those on tokens; see `token_features`.
         gradient_checkpointing: whether training keeps only the inputs of each block and computes the block again in the
             backward pass: less memory, more time, the same result except for rounding. It is not saved in the config.
 
@@ -46,6 +47,7 @@ class Encoder(BertModel):
     """
 
     supports: Sequence[str] = ()
+    has_token_head = False
     gradient_checkpointing = False
 
     def __init__(self, config, *, unpadded: bool | str = False, **kwargs):
@@ -73,6 +75,11 @@ class Encoder(BertModel):
     def blocks_in_order(self) -> list:
         """Returns the blocks in the order of computation. A block that runs twice is listed twice."""
         raise NotImplementedError
+
+    def token_features(self, vectors, training=False):
+        """Returns the vectors `[..., H]` that the last layer of a task on tokens reads: those of the tokens, or with
+        `has_token_head` the head's outputs for them."""
+        return self.pooler(vectors, training=training) if self.has_token_head else vectors
 
     def positions_of(self, input_mask):
         """Returns the position of every token, int32 `[B, S]`, counted from 0."""

@@ -21,6 +21,8 @@ def masked_lm_head(config: BertConfig, dtype) -> MaskedLanguageModelHead:
         layer_norm_epsilon=config.layer_norm_eps,
         initializer_range=config.initializer_range,
         tied=config.tie_word_embeddings,
+        dense_bias=config.classifier_bias,
+        norm_bias=config.norm_bias,
         dtype=dtype,
         name="masked_lm_head",
     )

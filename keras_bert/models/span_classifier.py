@@ -59,7 +59,6 @@ class SpanClassifier(TaskModel):
     """
 
     has_token_outputs = True
-    uses_pooler = False
     text_task = "keras_bert.tasks.question_answering.task.QuestionAnsweringTask"
     loss_names = ("span_loss",)
     metric_names = ("start_accuracy", "end_accuracy")
@@ -81,7 +80,8 @@ class SpanClassifier(TaskModel):
         self.doc_stride = doc_stride
         self.max_query_length = max_query_length
         self.encoder = make_encoder(config, dtype=self.dtype_policy, name="encoder")
-        self.encoder.pooler.trainable = False  # no gradient reaches it
+        self.uses_pooler = self.encoder.has_token_head
+        self.encoder.pooler.trainable = self.uses_pooler  # otherwise no gradient reaches it
         self.span_classifier = keras.layers.Dense(
             2,
             kernel_initializer=keras.initializers.TruncatedNormal(stddev=config.initializer_range),
@@ -94,7 +94,8 @@ class SpanClassifier(TaskModel):
         self.span_classifier.build((None, None, self.config.hidden_size))
 
     def call(self, inputs, training=False):
-        logits = self.span_classifier(self.encoder(inputs, training=training)["sequence_output"])
+        tokens = self.encoder(inputs, training=training)["sequence_output"]
+        logits = self.span_classifier(self.encoder.token_features(tokens, training=training))
         is_token = ops.expand_dims(ops.not_equal(ops.cast(inputs[features.INPUT_MASK], "int32"), 0), 2)
         logits = ops.where(is_token, logits, ops.cast(PADDING_LOGIT, logits.dtype))
         return {"start_logits": logits[..., 0], "end_logits": logits[..., 1]}

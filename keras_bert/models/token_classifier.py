@@ -8,7 +8,7 @@ from keras import ops
 from keras_bert.accelerate.backend import tensorflow_functions
 from keras_bert.config import BertConfig
 from keras_bert.layers.dropout import Dropout
-from keras_bert.models.base import TaskModel, check_labels, example_weights
+from keras_bert.models.base import TaskModel, check_doc_stride, check_labels, example_weights
 from keras_bert.models.class_names import stored_class
 from keras_bert.models.encoders import make_encoder
 from keras_bert.models.losses import accuracy_term, cross_entropy_term
@@ -36,6 +36,8 @@ class TokenClassifier(TaskModel):
     Args:
         config: a `BertConfig`.
         labels: names of the classes; label id 0 is the first.
+        doc_stride: sentences that are too long are cut into rows that overlap and begin at most this many tokens apart,
+            and each word is tagged in the row with the most context. None: the rows do not overlap.
 
     Call arguments:
         inputs: dictionary of `input_ids`, `input_mask` and `segment_ids`, int `[B, S]` (see `BertEncoder`). Other keys
@@ -46,22 +48,23 @@ class TokenClassifier(TaskModel):
         float32 logits `[B, S, number of labels]`. Ignore those of padding.
 
     Raises:
-        InputError: there are fewer than two labels, or one is there twice.
+        InputError: there are fewer than two labels, one is there twice, or `doc_stride` is below 1.
 
     Reference: Devlin et al., 2018, section 5.3; TF Model Garden `official/nlp/tasks/tagging.py`.
     """
 
     has_token_outputs = True
-    uses_pooler = False
     text_task = "keras_bert.tasks.tagging.task.TaggingTask"
     loss_names = ("token_classification_loss",)
     metric_names = ("accuracy",)
 
-    def __init__(self, config: BertConfig, labels: Sequence[str], **kwargs):
+    def __init__(self, config: BertConfig, labels: Sequence[str], doc_stride: int | None = None, **kwargs):
         super().__init__(config, **kwargs)
         self.labels = check_labels(labels)
+        self.doc_stride = check_doc_stride(doc_stride)
         self.encoder = make_encoder(config, dtype=self.dtype_policy, name="encoder")
-        self.encoder.pooler.trainable = False  # no gradient reaches it
+        self.uses_pooler = self.encoder.has_token_head
+        self.encoder.pooler.trainable = self.uses_pooler  # otherwise no gradient reaches it
         self.dropout = Dropout(config.hidden_dropout_prob, dtype=self.dtype_policy, name="dropout")
         self.token_classifier = keras.layers.Dense(
             len(self.labels),
@@ -77,15 +80,18 @@ class TokenClassifier(TaskModel):
     def call(self, inputs, training=False):
         label_ids = inputs.get(features.LABEL_IDS) if training else None
         if label_ids is None or not (tensorflow_functions and tensorflow_functions.lengths_may_vary()):
-            tokens = self.encoder(inputs, training=training)["sequence_output"]
-            return self.token_classifier(self.dropout(tokens, training=training))
+            return self._logits(self.encoder(inputs, training=training)["sequence_output"], training)
         # Only tokens with a label, the first of each word, enter loss and accuracy.
         flat_indices = ops.cast(ops.nonzero(ops.reshape(label_ids, (-1,)) >= 0)[0], "int32")
         tokens = self.encoder.vectors_at_flat(inputs, flat_indices, training=training)
-        logits = self.token_classifier(self.dropout(tokens, training=training))
+        logits = self._logits(tokens, training)
         rows, length = ops.shape(label_ids)
         logits = ops.scatter(ops.expand_dims(flat_indices, 1), logits, (rows * length, len(self.labels)))
         return ops.reshape(logits, (rows, length, len(self.labels)))
+
+    def _logits(self, tokens, training):
+        tokens = self.encoder.token_features(tokens, training=training)
+        return self.token_classifier(self.dropout(tokens, training=training))
 
     def compile(self, optimizer, metrics=None, weighted_metrics=None, **kwargs):
         if metrics is not None or weighted_metrics is not None:
@@ -123,4 +129,5 @@ class TokenClassifier(TaskModel):
         return ops.maximum(label_ids, 0), weights
 
     def get_config(self):
-        return {**super().get_config(), "labels": list(self.labels)}
+        stride = {} if self.doc_stride is None else {"doc_stride": self.doc_stride}
+        return {**super().get_config(), "labels": list(self.labels), **stride}

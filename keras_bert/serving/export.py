@@ -68,6 +68,7 @@ def export_for_serving(
     dtype: str | None = None,
     weights: str | None = None,
     compute: str | None = None,
+    core_operations: bool = False,
     **options,
 ) -> str:
     """Writes the next version of a SavedModel, or a folder for LiteRT or ONNX Runtime, and returns its path.
@@ -92,6 +93,8 @@ def export_for_serving(
         compute: `int8` stores matrices with 8 bits too, and multiplies 8-bit integers in the dense layers of the
             encoder. It needs TensorFlow Serving 2.20 or newer on x86, and is fast if the processor has VNNI or AMX; see
             `eight_bit_products`.
+        core_operations: whether the graph uses core TensorFlow operations only. Then neither the export nor the server
+            needs tensorflow-text. The answers are the same; texts are tokenised more slowly. Not for SentencePiece.
         **options: fields of `SignatureOptions`. LiteRT and ONNX exports take `max_seq_length`, `pooling` and
             `normalize`; the others are arguments of `predict` there.
 
@@ -101,7 +104,7 @@ def export_for_serving(
     """
     require_tensorflow("Exporting for serving")
     if format != SAVED_MODEL:
-        return _export_portable(model, path, format, dtype, weights, compute, options)
+        return _export_portable(model, path, format, dtype, weights, compute, core_operations, options)
     make_signatures = _check_model(model)
     _check_precision(dtype, weights, compute)
     options = _checked_options(model, options)
@@ -115,7 +118,7 @@ def export_for_serving(
     unpadded, description = _unpadded(model), _description(model, weights, compute, options)
     if "int8" in (weights, compute):
         model = EightBitModel(model, eight_bit_dense_layers(model) if compute == "int8" else ())
-    tokenizer = make_tokenizer(model.vocabulary, model.config.do_lower_case)
+    tokenizer = make_tokenizer(model.vocabulary, model.config.do_lower_case, core_operations)
     signatures = {
         "tokenize": tokenize_signature(tokenizer.tokenize_with_offsets, model.vocabulary, options.max_seq_length),
         **make_signatures(model, tokenizer, options),
@@ -129,8 +132,10 @@ def export_for_serving(
     return version.path
 
 
-def _export_portable(model, path, format: str, dtype, weights, compute, options: dict) -> str:
+def _export_portable(model, path, format: str, dtype, weights, compute, core_operations, options: dict) -> str:
     check_format(format, weights)
+    if core_operations:
+        raise InputError(f"core_operations is for SavedModels. Received: format={format!r}. Leave one of them out.")
     if dtype is not None or compute is not None:
         raise InputError(
             f"dtype and compute are for SavedModels. Received: format={format!r} with "
@@ -162,10 +167,10 @@ def _unpadded(model):
 def _description(model, weights: str | None, compute: str | None, options: SignatureOptions) -> tuple:
     """Returns the arguments of `write_description`: what `keras_bert.serving.load` must know of a SavedModel."""
     settings = answer_settings(model)
-    if isinstance(model, (BertEncoder, SentenceEncoder)):
+    if isinstance(model, (Encoder, SentenceEncoder)):
         settings |= {} if options.normalize is None else {"normalize": options.normalize}
         settings |= {} if options.prompt is None else {"default_prompt": options.prompt}
-    if isinstance(model, BertEncoder):
+    if isinstance(model, Encoder):
         settings |= {"pooling": [options.pooling or "mean"], "embedding_size": model.config.hidden_size}
     if isinstance(model, (MaskedLM, BertPretrainer)):
         settings["top_k"] = options.top_k
@@ -173,9 +178,9 @@ def _description(model, weights: str | None, compute: str | None, options: Signa
     return SAVED_MODEL, name, settings, options.max_seq_length, weights or compute or model.compute_dtype
 
 
-def make_tokenizer(vocabulary: TokenTable, do_lower_case: bool) -> GraphForm:
+def make_tokenizer(vocabulary: TokenTable, do_lower_case: bool, core_operations: bool = False) -> GraphForm:
     """Returns a tokenizer whose graphs are traced once and shared by all signatures."""
-    tokenizer = graph_tokenizer(vocabulary, do_lower_case)
+    tokenizer = graph_tokenizer(vocabulary, do_lower_case, core_operations)
     texts = [tf.TensorSpec([None], tf.string, name="texts")]
     tokenizer.tokenize = tf.function(tokenizer.tokenize, texts, autograph=False)
     tokenizer.tokenize_with_offsets = tf.function(tokenizer.tokenize_with_offsets, texts, autograph=False)

@@ -13,6 +13,7 @@ masked_lm/            predicting [MASK], and writing text
 base.py               TextTask: the interface of a task
 encoding.py           the loop that encodes the examples of every task in parts
 fitting.py            fit, evaluate and predict on texts
+held_out.py           the last examples, held out for validation
 recipe.py             the default optimiser of a fit on texts
 prediction.py         model outputs for many rows, sorted by length
 tokenized_texts.py    tokens of many texts with character offsets, as flat arrays

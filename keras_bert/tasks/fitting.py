@@ -1,23 +1,24 @@
 """`fit`, `evaluate` and `predict` of task models on texts."""
 
+import dataclasses
 import importlib
 import inspect
 import sys
 from collections.abc import Callable, Iterable
 from typing import Any
 
+import numpy as np
+
 from keras_bert.program.errors import InputError
 from keras_bert.records.token_rows import RowBatches
 from keras_bert.tasks.base import TextTask
-from keras_bert.tasks.prediction import predict_rows
+from keras_bert.tasks.held_out import first_held_out
+from keras_bert.tasks.prediction import Calls, predict_rows
 from keras_bert.tokenization.user_inputs import as_list, collect, holds_texts
 
-# Options that are passed on to `keras.Model.fit`, and advice for options that are not.
+# Options that are passed on to `keras.Model.fit`.
 FIT_OPTIONS = ("callbacks", "initial_epoch", "validation_freq", "validation_steps", "verbose")
-_ADVICE = {
-    "steps_per_epoch": "An epoch is a pass over all texts: give fewer of them, or another batch_size.",
-    "validation_split": "Give validation_data=(texts, labels).",
-}
+_BATCH_SIZE = 32
 
 
 def text_task(model) -> TextTask:
@@ -40,14 +41,17 @@ def fit_texts(
     model,
     x,
     y=None,
-    batch_size: int = 32,
+    batch_size: int | None = None,
     epochs: int = 1,
     *,
     max_seq_length: int | None = None,
+    validation_split: float = 0.0,
     validation_data=None,
+    validation_batch_size: int | None = None,
     shuffle: bool = True,
     sample_weight=None,
     class_weight=None,
+    steps_per_epoch: int | None = None,
     seed: int = 12345,
     **kwargs,
 ):
@@ -63,12 +67,18 @@ def fit_texts(
         x, y: texts and labels as described on the task's page in docs/: lists, arrays, or columns of pandas, polars,
             pyarrow and Hugging Face datasets; a single string counts as a list of one. Or `x` is a finite
             `tf.data.Dataset` of texts and labels.
-        batch_size: examples per update.
-        epochs: passes over the examples.
+        batch_size: examples per update, 32 by default.
+        epochs: passes over the examples, or numbers of `steps_per_epoch` updates.
         max_seq_length: longer rows are cut, and a note reports it; by default the number of the model's positions.
+        validation_split: the share of the examples, the last ones before shuffling, to evaluate after each epoch
+            instead of training on them. Ignored if there is `validation_data`.
         validation_data: (x, y), (x, y, sample_weight) or a data set, evaluated after each epoch.
+        validation_batch_size: examples evaluated at once; by default `batch_size`.
         sample_weight: N weights, one for each example.
-        class_weight: label -> weight, or "balanced", which gives every class the same total weight.
+        class_weight: label -> weight, or "balanced", which gives every class the same total weight. It does not count
+            in validation.
+        steps_per_epoch: updates in an epoch. The next epoch continues the pass over the examples, and a new pass begins
+            when all have been seen. By default an epoch is one pass.
         seed: the seed of the order of examples; `keras.utils.set_random_seed` sets that of dropout.
         **kwargs: `callbacks`, `initial_epoch`, `validation_freq`, `validation_steps`, `verbose` of `keras.Model.fit`.
 
@@ -83,61 +93,86 @@ def fit_texts(
     from keras_bert.tasks.recipe import compile_for_texts
 
     check_options(fit_texts, kwargs, FIT_OPTIONS)
-    task = text_task(model)
-    examples = _examples(task, x, y, sample_weight, class_weight)
+    batch_size, task = batch_size_of(batch_size), text_task(model)
+    examples, held_out = _examples(task, x, y, sample_weight), None
+    if validation_split and validation_data is None:
+        first = first_held_out(len(examples), validation_split)
+        examples, held_out = examples.part(0, first), examples.part(first, len(examples))
+    if class_weight is not None:
+        if sample_weight is not None or examples.weights is not None:
+            raise InputError("Give sample_weight or class_weight, not both.")
+        examples = dataclasses.replace(examples, weights=task.class_weights(examples, class_weight))
     task.before_training(examples)
     rows = task.encode(examples, max_seq_length).print_notes(sys.stderr).rows
     if not rows.labels:
         raise InputError("There are no labels to train on: give fit(texts, labels).")
-    if validation_data is not None:
-        validation_data = _validation_dataset(task, validation_data, batch_size, max_seq_length)
-    num_batches = len(RowBatches(rows, batch_size))
-    compile_for_texts(model, num_batches, epochs, kwargs.get("initial_epoch", 0))
+    if held_out is not None:
+        validation_data = rows_dataset(task.encode(held_out, max_seq_length).rows, validation_batch_size or batch_size)
+    elif validation_data is not None:
+        validation_data = _validation_dataset(
+            task, validation_data, validation_batch_size or batch_size, max_seq_length
+        )
+    steps_per_epoch = num_steps(steps_per_epoch, len(RowBatches(rows, batch_size)))
+    compile_for_texts(model, steps_per_epoch, epochs, kwargs.get("initial_epoch", 0))
     dataset = rows_dataset(rows, batch_size, shuffle=shuffle, repeat=True, seed=seed)
-    return model.fit(dataset, epochs=epochs, steps_per_epoch=num_batches, validation_data=validation_data, **kwargs)
+    return model.fit(dataset, epochs=epochs, steps_per_epoch=steps_per_epoch, validation_data=validation_data, **kwargs)
 
 
 def evaluate_texts(
     model,
     x,
     y=None,
-    batch_size: int = 32,
+    batch_size: int | None = None,
     *,
     max_seq_length: int | None = None,
     sample_weight=None,
     verbose="auto",
+    callbacks=None,
     return_dict: bool = True,
     **kwargs,
-) -> dict[str, float]:
+) -> dict[str, float] | list[float]:
     """Returns the official scores of a model on texts with labels.
 
     Args:
         verbose: 0 shows no progress; otherwise a long evaluation shows a progress line.
-        return_dict: must be true; the scores of texts are always returned as a dictionary.
+        callbacks: Keras callbacks; their `on_test_...` methods are called. Batches have texts of similar length.
+        return_dict: whether to return a dictionary name -> score. Otherwise it is a list of the values, the loss first
+            if there is one.
         **kwargs: none are valid; options of Keras that do not apply to texts are rejected by name.
 
     The other arguments are those of `fit_texts`.
 
     Raises:
-        InputError: as `fit_texts`; or `return_dict` is false.
+        InputError: as `fit_texts`.
     """
     check_options(evaluate_texts, kwargs)
-    check_return_dict(return_dict)
     task = text_task(model)
     examples = _examples(task, x, y, sample_weight)
     encoded = task.encode(examples, max_seq_length).print_notes(sys.stderr)
-    answers = task.answers(examples, encoded, predict_rows(model, encoded.rows, batch_size, verbose))
-    return task.scores(examples, answers)
+    calls = Calls(model, callbacks, "test")
+    outputs = predict_rows(model, encoded.rows, batch_size_of(batch_size), verbose, calls)
+    scores = task.scores(examples, task.answers(examples, encoded, outputs))
+    calls.end(scores)
+    return as_returned(scores, return_dict)
 
 
 def predict_texts(
-    model, x, batch_size: int = 32, *, max_seq_length: int | None = None, verbose="auto", **options
+    model,
+    x,
+    batch_size: int | None = None,
+    *,
+    max_seq_length: int | None = None,
+    verbose="auto",
+    callbacks=None,
+    **options,
 ) -> list:
     """Returns a list of answers of a model, one for each text. A single string counts as a list of one.
 
     Args:
         x: texts, as for `fit_texts`.
+        batch_size: texts computed at once, 32 by default.
         verbose: 0 shows no progress; otherwise a long prediction shows a progress line.
+        callbacks: Keras callbacks; their `on_predict_...` methods are called. Batches have texts of similar length.
         options: keyword arguments of the task's `answers`.
 
     Raises:
@@ -147,23 +182,43 @@ def predict_texts(
     check_options(predict_texts, options, option_names(task.answers))
     examples = _examples(task, x)
     encoded = task.encode(examples, max_seq_length).print_notes(sys.stderr)
-    return task.answers(examples, encoded, predict_rows(model, encoded.rows, batch_size, verbose), **options)
+    calls = Calls(model, callbacks, "predict")
+    outputs = predict_rows(model, encoded.rows, batch_size_of(batch_size), verbose, calls)
+    calls.end()
+    return task.answers(examples, encoded, outputs, **options)
 
 
 def check_options(function: Callable, given: Iterable[str], others: Iterable[str] = ()) -> None:
     """Raises `InputError` if an option is neither a keyword argument of `function` nor one of `others`."""
     unknown = next((name for name in given if name not in others), None)
     if unknown is not None:
-        advice = _ADVICE.get(unknown) or f"It has: {', '.join([*option_names(function), *others])}."
-        raise InputError(f"{function.__name__.removesuffix('_texts')} on texts has no option {unknown}. {advice}")
-
-
-def check_return_dict(return_dict: bool) -> None:
-    """Raises `InputError` if `return_dict` is false."""
-    if not return_dict:
         raise InputError(
-            "evaluate on texts returns its scores as a dictionary. Received: return_dict=False. Leave it out."
+            f"{function.__name__.removesuffix('_texts')} on texts has no option {unknown}. It has: "
+            f"{', '.join([*option_names(function), *others])}."
         )
+
+
+def batch_size_of(batch_size: int | None) -> int:
+    """Returns `batch_size`; None is 32, as in Keras."""
+    return _BATCH_SIZE if batch_size is None else batch_size
+
+
+def num_steps(steps_per_epoch: int | None, num_batches: int) -> int:
+    """Returns the updates in an epoch, by default `num_batches`. Raises `InputError` for a number below 1."""
+    if steps_per_epoch is None:
+        return num_batches
+    if not isinstance(steps_per_epoch, (int, np.integer)) or steps_per_epoch < 1:
+        raise InputError(f"steps_per_epoch must be a whole number from 1. Received: {steps_per_epoch!r}")
+    return steps_per_epoch
+
+
+def as_returned(scores: dict[str, float], return_dict: bool) -> dict[str, float] | list[float]:
+    """Returns scores as `evaluate` does.
+
+    >>> as_returned({"accuracy": 0.5, "loss": 2.0}, return_dict=False)
+    [2.0, 0.5]
+    """
+    return scores if return_dict else [scores[name] for name in sorted(scores, key=lambda name: name != "loss")]
 
 
 def option_names(function: Callable) -> list[str]:
@@ -172,16 +227,12 @@ def option_names(function: Callable) -> list[str]:
     return [parameter.name for parameter in parameters if parameter.default is not parameter.empty]
 
 
-def _examples(task: TextTask, x, y=None, sample_weight=None, class_weight=None) -> Any:
+def _examples(task: TextTask, x, y=None, sample_weight=None) -> Any:
     if hasattr(x, "element_spec"):
         if y is not None:
             raise InputError("A data set must hold texts and labels together. Received: a data set and y. Leave y out.")
         x, y, sample_weight = collect(x, task.example_rank)
-    if class_weight is not None:
-        if sample_weight is not None:
-            raise InputError("Give sample_weight or class_weight, not both.")
-        sample_weight = task.class_weights(task.examples(x, y), class_weight)
-    elif sample_weight is not None:
+    if sample_weight is not None:
         sample_weight = as_list(sample_weight, "sample_weight")
     return task.examples(x, y, sample_weight)
 

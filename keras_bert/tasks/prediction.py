@@ -14,7 +14,41 @@ _SECONDS_WITHOUT_PROGRESS = 2.0
 _STEP = 16
 
 
-def predict_rows(model, rows: TokenRows, batch_size: int = 32, verbose="auto"):
+class Calls:
+    """Calls the user's Keras callbacks around prediction in batches, as `evaluate` and `predict` of Keras do.
+
+    Args:
+        model: the model.
+        callbacks: a list of callbacks, a single one, or None.
+        kind: "test" or "predict", part of the names of the called methods, such as `on_test_batch_end`.
+    """
+
+    def __init__(self, model, callbacks, kind: str):
+        self._list = None
+        self._kind = kind
+        if callbacks:
+            import keras  # only now: loaded exports predict without it
+
+            self._list = keras.callbacks.CallbackList(callbacks, model=model)
+
+    def begin(self) -> None:
+        self._call("begin")
+
+    def batch_begin(self, batch: int) -> None:
+        self._call("batch_begin", batch)
+
+    def batch_end(self, batch: int, outputs) -> None:
+        self._call("batch_end", batch, {"outputs": outputs} if self._kind == "predict" else None)
+
+    def end(self, logs: Mapping[str, float] | None = None) -> None:
+        self._call("end", dict(logs or {}))
+
+    def _call(self, moment: str, *arguments) -> None:
+        if self._list is not None:
+            getattr(self._list, f"on_{self._kind}_{moment}")(*arguments)
+
+
+def predict_rows(model, rows: TokenRows, batch_size: int = 32, verbose="auto", calls: Calls | None = None):
     """Runs a model over rows.
 
     Args:
@@ -22,6 +56,7 @@ def predict_rows(model, rows: TokenRows, batch_size: int = 32, verbose="auto"):
         rows: N examples, T tokens in total.
         batch_size: examples per batch.
         verbose: 0 shows no progress; otherwise a progress line appears after 2 seconds.
+        calls: the callbacks to call when prediction begins and around each batch; `end` is left to the caller.
 
     Returns:
         An array (N, ...), in the order of `rows`; for models with `has_token_outputs` an array (T, ...), aligned with
@@ -29,11 +64,13 @@ def predict_rows(model, rows: TokenRows, batch_size: int = 32, verbose="auto"):
     """
     model.warn_if_untrained()
     batches = RowBatches(rows, batch_size)
+    calls = calls or Calls(model, None, "predict")
     if hasattr(model, "engine"):
         forward = model.engine.run
     else:
         forward = forward_function(model, num_axes=3 if rows.rows_per_example > 1 else 2)
     result = {}
+    calls.begin()
     with tqdm(
         total=len(rows),
         unit="example",
@@ -42,12 +79,14 @@ def predict_rows(model, rows: TokenRows, batch_size: int = 32, verbose="auto"):
         leave=False,
         disable=not verbose,
     ) as progress:
-        for examples in batches.order():
+        for number, examples in enumerate(batches.order()):
+            calls.batch_begin(number)
             batch = rows.batch(examples)
             outputs = forward({name: batch[name] for name in model.feature_names})
             named = outputs if isinstance(outputs, Mapping) else {None: outputs}
             for name, values in named.items():
                 _put(result, name, np.asarray(values), rows, examples, model.has_token_outputs)
+            calls.batch_end(number, outputs)
             progress.update(len(examples))
     return result if isinstance(outputs, Mapping) else result[None]
 

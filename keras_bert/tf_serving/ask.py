@@ -50,7 +50,7 @@ class SavedModel:
             # A signature works only as long as the loaded object exists, so keep the object.
             self._loaded = tf.saved_model.load(self.folder)
         except (OSError, ValueError, RuntimeError, tf.errors.OpError) as error:
-            raise InputError(f"Cannot load the SavedModel {self.folder}: {_first_line(error)}") from error
+            raise InputError(f"Cannot load the SavedModel {self.folder}: {_reason(error)}") from error
         self._signature = self._loaded.signatures.get("serving_default")
         inputs, outputs = self._names()
         self.columns = next((columns for columns in QUESTIONS if set(columns) == inputs), ())
@@ -98,15 +98,12 @@ class SavedModel:
 def load_text_operations() -> None:
     """Registers the text operations with TensorFlow, without importing `tensorflow_text`, which needs Keras.
 
-    Raises:
-        InputError: TensorFlow Text is not installed.
+    Without TensorFlow Text it does nothing: models of `core_operations` work, and others do not load.
     """
     import tensorflow as tf
 
     specification = importlib.util.find_spec("tensorflow_text")
-    if specification is None:
-        raise InputError("TensorFlow Text is not installed; the tokenizer inside the model needs its operations.")
-    for folder in specification.submodule_search_locations:
+    for folder in specification.submodule_search_locations if specification else ():
         for library in sorted(glob.glob(os.path.join(folder, "python", "ops", "*.so"))):
             tf.load_op_library(library)
 
@@ -127,5 +124,8 @@ def _listed(names) -> str:
     return ", ".join(sorted(names) if isinstance(names, set) else names) or "nothing"
 
 
-def _first_line(error: Exception) -> str:
-    return next((line for line in str(error).splitlines() if line.strip()), type(error).__name__)
+def _reason(error: Exception) -> str:
+    line = next((line for line in str(error).splitlines() if line.strip()), type(error).__name__)
+    if "Op type not registered" in line and importlib.util.find_spec("tensorflow_text") is None:
+        return f"{line} Its tokenizer needs TensorFlow Text, which is not installed. Or export it with core_operations."
+    return line

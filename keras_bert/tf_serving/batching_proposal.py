@@ -5,8 +5,8 @@ import math
 from collections.abc import Sequence
 
 from keras_bert.program.errors import InputError
+from keras_bert.tf_serving.batching_parameters import Batching
 from keras_bert.tf_serving.client.request_batches import ROWS_OF_A_REQUEST
-from keras_bert.tf_serving.kit.server_files import Batching
 
 # A setting with this share of the best throughput is good enough.
 _GOOD_ENOUGH = 0.85
@@ -104,7 +104,7 @@ def propose_batching(
         batch_timeout_micros=timeout,
         num_batch_threads=threads,
         max_enqueued_batches=queue,
-        enable_large_batch_splitting=True if splits else None,
+        enable_large_batch_splitting=splits,
         max_execution_batch_size=best.batch_size if splits else None,
         allowed_batch_sizes=sizes,
     )

@@ -7,6 +7,9 @@ wordpiece.py               Google's WordPiece in Python, with character offsets:
 graph_wordpiece.py         the same in the TensorFlow graph, with byte offsets
 fast_normalizer.py         its fast path, and the test for texts that the fast path covers
 exact_graph.py             its exact path, in core TensorFlow operations
+text_pieces.py             cuts the words of the exact path into pieces, by tensorflow-text
+core_wordpiece.py          the same tokenizer by core TensorFlow operations alone
+trie_pieces.py             cuts its words into pieces
 byte_pair.py               byte-level BPE in Python, with character offsets: the reference
 graph_byte_pair.py         the same in the TensorFlow graph, with byte offsets
 sentence_piece.py          SentencePiece in Python, with character offsets, as ALBERT uses it

@@ -213,8 +213,8 @@ class BytePairTokenizer(Tokenizer):
         """Returns the text of ids. Invalid UTF-8, such as half a character, becomes U+FFFD."""
         return b"".join(self.token_bytes[number] for number in ids).decode("utf-8", "replace")
 
-    def graph(self):
-        """Returns the `GraphBytePair` of this tokenizer."""
+    def graph(self, core_operations: bool = False):
+        """Returns the `GraphBytePair` of this tokenizer, which always uses core operations only."""
         from keras_bert.tokenization.graph_byte_pair import GraphBytePair
 
         return GraphBytePair(self)

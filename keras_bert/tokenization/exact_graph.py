@@ -10,38 +10,12 @@ import numpy as np
 import tensorflow as tf
 
 from keras_bert.tokenization import unicode_table
-from keras_bert.tokenization.fast_normalizer import STAND_INS, needs_stand_in
-from keras_bert.tokenization.wordpiece import MAX_CHARACTERS_PER_WORD
+from keras_bert.tokenization.fast_normalizer import needs_stand_in
 
 # Bits of the property table; the higher bits hold the canonical combining class.
 _REMOVED, _WHITESPACE, _CJK, _PUNCTUATION, _MARK, _CASED, _IGNORABLE, _STAND_IN = (1 << bit for bit in range(8))
 _CLASS_SHIFT = 8
 _BLOCK = 128
-
-
-class StandIns:
-    """Private-use code points that replace others in the input of tf.text's pieces op.
-
-    The op asks the server's ICU where words end. ICUs of other Unicode versions would end words at code points that
-    Unicode 14.0 does not know. So these code points are replaced: one that occurs in the vocabulary by its own
-    stand-in, all others by `UNKNOWN`, which is in no token.
-    """
-
-    UNKNOWN = STAND_INS[0]
-
-    def __init__(self, tokens: tuple[str, ...]):
-        replaced = needs_stand_in()
-        used = sorted(character for character in set("".join(tokens)) if replaced[ord(character)])
-        self._next = iter(STAND_INS[1:])
-        self._never_in_words = set(map(chr, unicode_table.removed() | unicode_table.whitespace()))
-        self.table = {ord(character): next(self._next) for character in used}
-
-    def translate(self, token: str) -> str:
-        """Returns the token with its characters replaced, for the vocabulary of the pieces op."""
-        if not token or len(token) > MAX_CHARACTERS_PER_WORD or not self._never_in_words.isdisjoint(token):
-            # Such a token matches no text, but the op would split it at the spaces. It keeps its id under another name.
-            return chr(next(self._next))
-        return token.translate(self.table)
 
 
 class CodePointTable(tf.Module):
@@ -66,22 +40,15 @@ class ExactTokenizer(tf.Module):
     """Converts texts to pieces with byte offsets, for any bytes.
 
     Args:
-        pieces: tf.text FastWordpieceTokenizer with the vocabulary translated by `stand_ins`.
-        stand_ins: `StandIns` of the vocabulary.
-        unk_id: id of [UNK].
+        cut_words: cuts words into pieces, a `TextPieces` or a `TriePieces`.
         do_lower_case: whether to lower-case and strip accents.
     """
 
-    def __init__(self, pieces, stand_ins: StandIns, unk_id: int, do_lower_case: bool):
+    def __init__(self, cut_words, do_lower_case: bool):
         super().__init__()
-        self._pieces = pieces
-        self._unk_id = unk_id
+        self._cut_words = cut_words
         self._do_lower_case = do_lower_case
         self._properties = CodePointTable(_property_numbers())
-        # The 0 keeps `searchsorted` defined if no character of the vocabulary has a stand-in.
-        replaced = {0: 0, **stand_ins.table}
-        self._replaced = tf.constant(sorted(replaced), tf.int32)
-        self._replacements = tf.constant([replaced[point] for point in sorted(replaced)], tf.int32)
         if do_lower_case:
             rows, lengths, values = _folding()
             self._fold_rows = CodePointTable(rows)
@@ -102,9 +69,11 @@ class ExactTokenizer(tf.Module):
             sources = tf.range(tf.size(points))
         ends = tf.gather(_source_ends(starts, stretches, stretch_ends, sources), sources)
         starts, tokens, rows = tf.gather(starts, sources), tf.gather(tokens, sources), tf.gather(rows, sources)
-        is_punctuation = tf.not_equal(self._properties(points) & _PUNCTUATION, 0)
+        properties = self._properties(points)
+        is_punctuation = tf.not_equal(properties & _PUNCTUATION, 0)
         word_starts = changes(tokens) | is_punctuation | _after(is_punctuation)
-        ids, piece_words, first, last = self._cut(self._with_stand_ins(points), word_starts)
+        needs_stand_in = tf.not_equal(properties & _STAND_IN, 0)
+        ids, piece_words, first, last = self._cut_words(points, needs_stand_in, word_starts)
         piece_rows = tf.gather(flagged(word_starts, rows)[0], piece_words)
         splits = tf.searchsorted(piece_rows, tf.range(tf.size(texts, tf.int64) + 1), out_type=tf.int64)
         return ids, splits, tf.gather(starts, first), tf.gather(ends, last)
@@ -148,15 +117,15 @@ class ExactTokenizer(tf.Module):
         properties = self._properties(points)
         stays = tf.equal(properties & _MARK, 0)
 
-        def in_canonical_order():
-            order = _canonical_order(tf.gather(tokens, sources), tf.bitwise.right_shift(properties, _CLASS_SHIFT))
+        def incanonical_order():
+            order = canonical_order(tf.gather(tokens, sources), tf.bitwise.right_shift(properties, _CLASS_SHIFT))
             (left,) = flagged(tf.gather(stays, order), order)
             # The marks are reordered, but their source positions stay ascending.
             return tf.gather(points, left), tf.sort(tf.gather(sources, left))
 
         return tf.cond(
             tf.reduce_any(stays & (properties >= 1 << _CLASS_SHIFT)),
-            in_canonical_order,
+            incanonical_order,
             lambda: tuple(flagged(stays, points, sources)),
         )
 
@@ -176,39 +145,6 @@ class ExactTokenizer(tf.Module):
         return tf.tensor_scatter_nd_update(
             points, final[:, tf.newaxis], tf.fill(tf.shape(final), unicode_table.FINAL_SIGMA)
         )
-
-    def _with_stand_ins(self, points):
-        found = tf.minimum(tf.searchsorted(self._replaced, points), tf.size(self._replaced) - 1)
-        is_known = tf.equal(tf.gather(self._replaced, found), points)
-        stand_ins = tf.where(is_known, tf.gather(self._replacements, found), StandIns.UNKNOWN)
-        return tf.where(tf.not_equal(self._properties(points) & _STAND_IN, 0), stand_ins, points)
-
-    def _cut(self, points, word_starts):
-        """Cuts words into pieces.
-
-        Returns:
-            For every piece its id, the number of its word, and the indices of its first and last character.
-        """
-        word_firsts = tf.where(word_starts)[:, 0]
-        word_splits = tf.concat([word_firsts, [tf.size(points, tf.int64)]], 0)
-        words = tf.strings.unicode_encode(tf.RaggedTensor.from_row_splits(points, word_splits, validate=False), "UTF-8")
-        too_long = word_splits[1:] - word_firsts > MAX_CHARACTERS_PER_WORD
-        pieces, starts, ends = self._pieces.tokenize_with_offsets(
-            tf.where(too_long, chr(StandIns.UNKNOWN).encode(), words)
-        )
-        piece_words = pieces.value_rowids()
-        widths = 1 + sum(tf.cast(points >= limit, tf.int32) for limit in (0x80, 0x800, 0x10000))
-        characters = tf.repeat(tf.range(tf.size(points)), widths)
-        word_bytes = tf.gather(
-            tf.cumsum(tf.cast(widths, tf.int64), exclusive=True), tf.gather(word_firsts, piece_words)
-        )
-        first = tf.gather(characters, word_bytes + starts.values)
-        last = tf.gather(characters, word_bytes + ends.values - 1)
-        is_unknown = tf.equal(pieces.values, self._unk_id)
-        word_firsts, word_splits = tf.cast(word_firsts, tf.int32), tf.cast(word_splits, tf.int32)
-        first = tf.where(is_unknown, tf.gather(word_firsts, piece_words), first)
-        last = tf.where(is_unknown, tf.gather(word_splits, piece_words + 1) - 1, last)
-        return pieces.values, piece_words, first, last
 
 
 @functools.cache
@@ -249,6 +185,25 @@ def flagged(flags: tf.Tensor, *values: tf.Tensor) -> list[tf.Tensor]:
     return [tf.gather(tensor, indices) for tensor in values]
 
 
+def rows_of_first(is_first: tf.Tensor) -> tf.Tensor:
+    """Numbers rows, the flagged ones first: [False, True, True, False] -> [2, 0, 1, 3]"""
+    firsts = tf.cumsum(tf.cast(is_first, tf.int32))
+    others = tf.range(tf.size(is_first)) - firsts
+    return tf.where(is_first, firsts - 1, others + firsts[-1:])
+
+
+def splits_behind_single(count: tf.Tensor, splits: tf.Tensor) -> tf.Tensor:
+    """Row splits of `count` rows of one value each, followed by other rows: 2, [0, 3, 4] -> [0, 1, 2, 5, 6]"""
+    return tf.concat([tf.range(count), tf.cast(splits, tf.int32) + count], 0)
+
+
+def table(keys: tf.Tensor, values: tf.Tensor, default: int) -> tf.lookup.StaticHashTable:
+    """Returns a look-up table."""
+    return tf.lookup.StaticHashTable(
+        tf.lookup.KeyValueTensorInitializer(keys, values), tf.constant(default, values.dtype)
+    )
+
+
 def changes(values: tf.Tensor) -> tf.Tensor:
     """[5, 5, 7, 7] -> [True, False, True, False]"""
     return tf.concat([tf.ones_like(values[:1], tf.bool), tf.not_equal(values[1:], values[:-1])], 0)
@@ -279,7 +234,7 @@ def _source_ends(starts, stretches, stretch_ends, sources):
     return tf.scatter_nd(distinct[:, tf.newaxis], ends, tf.shape(starts))
 
 
-def _canonical_order(tokens, classes):
+def canonical_order(tokens: tf.Tensor, classes: tf.Tensor) -> tf.Tensor:
     """Sorts each run of marks in a token stably by combining class. Returns indices."""
     runs = tf.cumsum(tf.cast(tf.equal(classes, 0) | changes(tokens), tf.int64))
     return tf.argsort(runs * 256 + tf.cast(classes, tf.int64), stable=True)

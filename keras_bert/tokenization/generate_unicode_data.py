@@ -44,6 +44,12 @@ def tables() -> Iterable[tuple[str, str, str]]:
     yield "NUMBERS", "Categories N, as byte-level BPE splits words.", ranges(lambda point: is_of_category(point, "N"))
     yield "COMBINING_CLASSES", "Canonical combining classes other than 0, as range:decimal.", combining_classes()
     yield (
+        "DECOMPOSED",
+        "Canonical decompositions in one step, as point:result. Hangul syllables are left out.",
+        decomposed(),
+    )
+    yield "NOT_COMPOSED", "Those of them that NFC decomposes.", ranges(is_not_composed)
+    yield (
         "FOLDED",
         "Lower case followed by canonical decomposition where that changes something, as range:result. A range\n"
         "# maps to consecutive results. Hangul syllables are left out.",
@@ -116,6 +122,23 @@ def combining_classes() -> str:
         elif combining_class:
             runs.append([point, point, combining_class])
     return " ".join(f"{range_text(first, last)}:{combining_class}" for first, last, combining_class in runs)
+
+
+def canonical_decomposition(point: int) -> str:
+    """Returns the decomposition in one step as in Unicode's data, "1100 1161"; "" without a canonical one."""
+    text = unicodedata.decomposition(chr(point))
+    return "" if text.startswith("<") else text
+
+
+def decomposed() -> str:
+    found = ((point, canonical_decomposition(point)) for point in ALL_CODE_POINTS)
+    return " ".join(
+        f"{point:x}:{'.'.join(f'{int(code, 16):x}' for code in text.split())}" for point, text in found if text
+    )
+
+
+def is_not_composed(point: int) -> bool:
+    return bool(canonical_decomposition(point)) and unicodedata.normalize("NFC", chr(point)) != chr(point)
 
 
 def folded() -> str:

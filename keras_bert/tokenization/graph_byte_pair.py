@@ -20,7 +20,14 @@ import tensorflow as tf
 
 from keras_bert.tokenization import unicode_table
 from keras_bert.tokenization.byte_pair import WHITE_SPACE, BytePairTokenizer
-from keras_bert.tokenization.exact_graph import CodePointTable, changes, flagged
+from keras_bert.tokenization.exact_graph import (
+    CodePointTable,
+    changes,
+    flagged,
+    rows_of_first,
+    splits_behind_single,
+    table,
+)
 from keras_bert.tokenization.graph_wordpiece import as_strings
 from keras_bert.tokenization.tokenizer import GraphForm
 
@@ -64,10 +71,10 @@ class GraphBytePair(tf.Module, GraphForm):
         self._joined = tf.constant(joined)
         keys = [left * self._num_tokens + right for left, right in tokenizer.pairs]
         ranks = [rank for rank, _ in tokenizer.pairs.values()]
-        self._ranks = _table(tf.constant(keys, tf.int64), tf.constant(ranks, tf.int32), _NO_MERGE)
+        self._ranks = table(tf.constant(keys, tf.int64), tf.constant(ranks, tf.int32), _NO_MERGE)
         numbers = sorted({*tokenizer.byte_ids, *(number for _, number in tokenizer.pairs.values())})
         whole = [number for number in numbers if tokenizer.join(token_bytes[number]) == [number]]
-        self._whole_words = _table(
+        self._whole_words = table(
             tf.constant([token_bytes[number] for number in whole]), tf.constant(whole, tf.int32), np.int32(-1)
         )
 
@@ -137,15 +144,9 @@ class GraphBytePair(tf.Module, GraphForm):
         parts, part_splits = self._join(*flagged(~is_whole, different))
         # The rows of the distinct words: first those that are one token, then the joined ones.
         (whole,) = flagged(is_whole, whole)
-        num_whole = tf.size(whole)
         values = tf.concat([whole, parts], 0)
-        begins = tf.concat([tf.range(num_whole), part_splits + num_whole], 0)
-        rows = tf.where(
-            is_whole,
-            tf.cumsum(tf.cast(is_whole, tf.int32)) - 1,
-            num_whole + tf.cumsum(tf.cast(~is_whole, tf.int32)) - 1,
-        )
-        rows = tf.gather(rows, places)
+        begins = splits_behind_single(tf.size(whole), part_splits)
+        rows = tf.gather(rows_of_first(is_whole), places)
         firsts = tf.gather(begins, rows)
         counts = tf.gather(begins, rows + 1) - firsts
         token_splits = tf.concat([[0], tf.cumsum(counts)], 0)
@@ -274,10 +275,6 @@ def _with_space(texts):
     """["the", " fox", ""] -> [" the", " fox", ""]"""
     needs_space = ~tf.strings.regex_full_match(texts, "(?s)(| .*)")
     return tf.where(needs_space, tf.strings.join([" ", texts]), texts)
-
-
-def _table(keys, values, default):
-    return tf.lookup.StaticHashTable(tf.lookup.KeyValueTensorInitializer(keys, values), default)
 
 
 def _class_numbers() -> np.ndarray:

@@ -14,7 +14,8 @@ import tensorflow as tf
 
 from keras_bert.program.errors import InputError
 from keras_bert.tokenization import fast_normalizer
-from keras_bert.tokenization.exact_graph import ExactTokenizer, StandIns, changes, flagged
+from keras_bert.tokenization.exact_graph import ExactTokenizer, changes, flagged
+from keras_bert.tokenization.text_pieces import StandIns, TextPieces
 from keras_bert.tokenization.tokenizer import GraphForm
 from keras_bert.tokenization.vocabulary import UNK, Vocabulary
 from keras_bert.tokenization.wordpiece import MAX_CHARACTERS_PER_WORD
@@ -58,7 +59,7 @@ class GraphTokenizer(tf.Module, GraphForm):
         )
         # A tf.function, so that a graph with both kinds of tokenisation contains its many operations only once.
         self._exact = tf.function(
-            ExactTokenizer(self._pieces, stand_ins, vocabulary.unk_id, do_lower_case).__call__,
+            ExactTokenizer(TextPieces(self._pieces, stand_ins, vocabulary.unk_id), do_lower_case).__call__,
             input_signature=[tf.TensorSpec([None], tf.string)],
             autograph=False,
         )

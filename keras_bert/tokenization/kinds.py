@@ -18,9 +18,13 @@ def python_tokenizer(vocabulary: TokenTable, do_lower_case: bool) -> Tokenizer:
     return WordPieceTokenizer(vocabulary, do_lower_case)
 
 
-def graph_tokenizer(vocabulary: TokenTable, do_lower_case: bool) -> GraphForm:
-    """Returns the tokenizer for the TensorFlow graph. Only WordPiece uses `do_lower_case`."""
-    return python_tokenizer(vocabulary, do_lower_case).graph()
+def graph_tokenizer(vocabulary: TokenTable, do_lower_case: bool, core_operations: bool = False) -> GraphForm:
+    """Returns the tokenizer for the TensorFlow graph. Only WordPiece uses `do_lower_case`.
+
+    Args:
+        core_operations: whether it must do without tensorflow-text, as in `Tokenizer.graph`.
+    """
+    return python_tokenizer(vocabulary, do_lower_case).graph(core_operations)
 
 
 def find_vocabulary(path: str | os.PathLike) -> TokenTable | None:

@@ -172,8 +172,13 @@ class SentencePieceTokenizer(Tokenizer):
         """Returns the text of ids. Each word is preceded by a space, including the first."""
         return "".join(self.tokens[number] for number in ids).replace(SPACE_MARK, " ")
 
-    def graph(self):
+    def graph(self, core_operations: bool = False):
         """Returns the `GraphSentencePiece` of this tokenizer."""
+        if core_operations:
+            raise InputError(
+                "SentencePiece has no form by core TensorFlow operations: in the graph it needs the operation "
+                "SentencepieceTokenizeWithOffsetsOp of tensorflow-text. Leave out core_operations."
+            )
         from keras_bert.tokenization.graph_sentence_piece import GraphSentencePiece
 
         return GraphSentencePiece(self)

@@ -138,8 +138,15 @@ class Tokenizer(TokenTable, abc.ABC):
         """Returns the text of `ids`, special tokens included."""
 
     @abc.abstractmethod
-    def graph(self):
-        """Returns the `GraphForm` of this tokenizer. It returns the same ids as `encode`."""
+    def graph(self, core_operations: bool = False):
+        """Returns the `GraphForm` of this tokenizer. It returns the same ids as `encode`.
+
+        Args:
+            core_operations: whether it must use core TensorFlow operations only, and nothing of tensorflow-text.
+
+        Raises:
+            InputError: there is no form by core operations.
+        """
 
     @abc.abstractmethod
     def save(self, folder) -> None:

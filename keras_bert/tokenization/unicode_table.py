@@ -141,6 +141,34 @@ def combining_classes() -> dict[int, int]:
 
 
 @functools.cache
+def decompositions() -> dict[int, tuple[int, ...]]:
+    """Returns code point -> its full canonical decomposition, NFD, if that differs from the code point."""
+    steps = _decomposition_steps()
+
+    def parts(point: int) -> tuple[int, ...]:
+        return tuple(part for code in steps[point] for part in parts(code)) if point in steps else (point,)
+
+    return {point: parts(point) for point in steps} | dict(_hangul_decompositions())
+
+
+@functools.cache
+def compositions() -> dict[tuple[int, int], int]:
+    """Returns pair of code points -> the code point that NFC makes of them."""
+    excluded = _points(_facts()["NOT_COMPOSED"])
+    table = {parts: point for point, parts in _decomposition_steps().items() if point not in excluded}
+    syllables = {letters: syllable for syllable, letters in _hangul_decompositions()}
+    for letters, syllable in syllables.items():
+        *first, last = letters
+        table[syllables[tuple(first)] if len(first) == 2 else first[0], last] = syllable
+    return table
+
+
+def _decomposition_steps() -> dict[int, tuple[int, ...]]:
+    items = (item.partition(":") for item in _facts()["DECOMPOSED"].split())
+    return {int(point, 16): tuple(int(code, 16) for code in result.split(".")) for point, _, result in items}
+
+
+@functools.cache
 def folded_points() -> dict[int, tuple[int, ...]]:
     """Returns code point -> canonical decomposition of its lower case, if that differs from the code point.
 

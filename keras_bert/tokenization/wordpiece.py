@@ -79,8 +79,12 @@ class WordPieceTokenizer(Tokenizer):
     def continues_word(self, token: str) -> bool:
         return self._vocabulary.continues_word(token)
 
-    def graph(self):
-        """Returns the `GraphTokenizer` of this tokenizer."""
+    def graph(self, core_operations: bool = False):
+        """Returns the `GraphTokenizer` of this tokenizer, or with `core_operations` its `CoreWordPiece`."""
+        if core_operations:
+            from keras_bert.tokenization.core_wordpiece import CoreWordPiece
+
+            return CoreWordPiece(self)
         from keras_bert.tokenization.graph_wordpiece import GraphTokenizer
 
         return GraphTokenizer(self._vocabulary, self.do_lower_case)

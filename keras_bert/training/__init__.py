@@ -18,6 +18,7 @@ checkpointing.py            saves checkpoints, regularly and after SIGTERM
 best_model.py               keeps the best weights; early stopping
 grid.py                     runs with different settings, and their comparison
 callbacks.py                progress line and log
+trackers.py                 sends the log to TensorBoard, Weights & Biases, MLflow or Trackio
 input_probe.py              measures how long a step waits for its input
 gradient_norm.py            the gradient norm before clipping
 throughput.py               counts the model's operations and measures the peak of the device

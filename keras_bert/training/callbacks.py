@@ -1,20 +1,20 @@
 """Shows the progress of a run, and writes its log."""
 
-import importlib.util
 import json
 import logging
 import math
 import os
 import time
+from collections.abc import Sequence
 
 import keras
 
 from keras_bert.program.atomic_output import atomic_file, explain_write_errors
-from keras_bert.program.errors import InputError
 from keras_bert.training.gradient_norm import GradientNorm
 from keras_bert.training.input_probe import InputProbe
 from keras_bert.training.run_folder import RunFolder
 from keras_bert.training.throughput import ModelFlops, measured_peak
+from keras_bert.training.trackers import Tracker
 
 _logger = logging.getLogger(__name__)
 
@@ -89,7 +89,7 @@ class ProgressLine(StepCallback):
 
 
 class TrainingLog(StepCallback):
-    """Writes the metrics of every `log_steps` updates to `history.jsonl`, and to TensorBoard if requested.
+    """Writes the metrics of every `log_steps` updates to `history.jsonl` and to trackers.
 
     A line has `step`, `learning_rate`, `gradient_norm` (of the last update before clipping) and the averages of the
     model's metrics since the last line; undefined metrics are left out. For the time since the last line it has the
@@ -102,12 +102,12 @@ class TrainingLog(StepCallback):
         start_step, num_train_steps: as in `StepCallback`.
         batch_size: sequences per update.
         log_steps: number of updates between two lines.
-        tensorboard: whether to write for TensorBoard too.
+        trackers: further places for these lines.
         gradient_norm: the norm to log, or None.
         probe: counts the input. None: only sequences are counted.
 
     Raises:
-        InputError: the file cannot be written, or TensorBoard is not installed.
+        InputError: the file cannot be written.
     """
 
     def __init__(
@@ -117,7 +117,7 @@ class TrainingLog(StepCallback):
         num_train_steps: int,
         batch_size: int,
         log_steps: int,
-        tensorboard: bool = False,
+        trackers: Sequence[Tracker] = (),
         gradient_norm: GradientNorm | None = None,
         probe: InputProbe | None = None,
     ):
@@ -128,7 +128,7 @@ class TrainingLog(StepCallback):
         self._path = folder.history_path
         self._batch_size = batch_size
         self._log_steps = log_steps
-        self._writer = _summary_writer(folder.tensorboard_path) if tensorboard else None
+        self._trackers = trackers
         lines = [line for line in read_history(self._path) if line["step"] <= start_step]
         with atomic_file(self._path) as file:
             file.writelines((json.dumps(line) + "\n").encode("utf-8") for line in lines)
@@ -153,8 +153,8 @@ class TrainingLog(StepCallback):
         line = {name: value for name, value in line.items() if math.isfinite(value)}
         with explain_write_errors(self._path), open(self._path, "a", encoding="utf-8") as file:
             file.write(json.dumps(line) + "\n")
-        if self._writer is not None:
-            _write_scalars(self._writer, line)
+        for tracker in self._trackers:
+            tracker.write({name: value for name, value in line.items() if name != "step"}, self.step)
         self.last_line = line
         self.model.reset_metrics()
         self._start_interval()
@@ -205,24 +205,3 @@ def read_history(path: str | os.PathLike) -> list[dict]:
         return []
     with open(path, encoding="utf-8") as file:
         return [json.loads(line) for line in file if line.endswith("\n")]
-
-
-def _summary_writer(path: str):
-    if importlib.util.find_spec("tensorboard") is None:
-        raise InputError(
-            "TensorBoard is not installed. Install it (pip install tensorboard) or leave out --tensorboard: "
-            "history.jsonl holds the same numbers."
-        )
-    import tensorflow as tf
-
-    return tf.summary.create_file_writer(path)
-
-
-def _write_scalars(writer, line: dict) -> None:
-    import tensorflow as tf
-
-    with writer.as_default(step=line["step"]):
-        for name, value in line.items():
-            if name != "step":
-                tf.summary.scalar(name, value)
-    writer.flush()

@@ -29,6 +29,7 @@ from keras_bert.training.run_folder import KEEP_CHECKPOINT_MAX, RunFolder, exclu
 from keras_bert.training.seeds import check_seed
 from keras_bert.training.starting_point import StartingPoint
 from keras_bert.training.strategies import any_worker, call_in_chief, check_batch_size, is_chief, wait_for_all
+from keras_bert.training.trackers import check_trackers
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,7 +49,7 @@ class FineTuningOptions:
         gradient_accumulation_steps: the number of parts in which each batch is computed.
         gradient_checkpointing: whether layers are computed again in the backward pass, to save memory.
         seed: seed of new weights, dropout and the order of the examples.
-        tensorboard: whether to write the training metrics for TensorBoard too.
+        track: names of `trackers.TRACKERS` that get the training metrics too.
         keep_best: whether to evaluate while training and keep the best model instead of the last.
         eval_steps: number of updates between two of these evaluations; 0 for one per epoch.
         patience: training ends after this many evaluations without a better score; 0 for never.
@@ -77,7 +78,7 @@ class FineTuningOptions:
     gradient_accumulation_steps: int = 1
     gradient_checkpointing: bool = False
     seed: int = 12345
-    tensorboard: bool = False
+    track: tuple[str, ...] = ()
     keep_best: bool = False
     eval_steps: int = 0
     patience: int = 0
@@ -97,6 +98,7 @@ class FineTuningOptions:
 
     def __post_init__(self):
         check_seed(self.seed)
+        check_trackers(self.track)
         if self.train_batch_size < 1 or self.num_train_epochs <= 0 or not 0 <= self.warmup_proportion <= 1:
             raise InputError(
                 "train_batch_size must be at least 1, num_train_epochs more than 0 and warmup_proportion between 0 and "
@@ -115,7 +117,7 @@ class FineTuningOptions:
             "steps_per_execution",
             "gradient_accumulation_steps",
             "gradient_checkpointing",
-            "tensorboard",
+            "track",
             "teacher",
             "optimizer",
         )
@@ -248,7 +250,7 @@ def _train(model, task: TextTask, rows: TokenRows, dev, folder: RunFolder, optio
             num_train_steps=num_train_steps,
             batch_size=options.train_batch_size,
             save_checkpoints_steps=options.save_checkpoints_steps,
-            tensorboard=options.tensorboard,
+            track=options.track,
             first_callbacks=[best] if best else [],
         )
     if best:

@@ -4,6 +4,7 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
+from keras_bert.models.base import check_doc_stride
 from keras_bert.records.token_rows import row_length
 from keras_bert.tasks.base import Answered
 from keras_bert.tasks.fitting import text_task
@@ -21,6 +22,7 @@ def load_trained_model(
     init_checkpoint: str | os.PathLike | None = None,
     vocabulary: TokenTable | None = None,
     do_lower_case: bool | None = None,
+    doc_stride: int | None = None,
 ):
     """Returns the model of a finished run.
 
@@ -29,12 +31,16 @@ def load_trained_model(
         model_class: the task model that the run has trained.
         init_checkpoint: a checkpoint of such a model in any format, for when `output_dir` has no model.
         vocabulary, do_lower_case: for this checkpoint, see `StartingPoint`.
+        doc_stride: for models that have one: replaces that of the model.
 
     Raises:
-        InputError: there is no such model.
+        InputError: there is no such model, or `doc_stride` is below 1.
     """
     start = StartingPoint(None, vocabulary, init_checkpoint, do_lower_case)
-    return trained_model(model_class, RunFolder(output_dir), start)
+    model = trained_model(model_class, RunFolder(output_dir), start)
+    if doc_stride is not None:
+        model.doc_stride = check_doc_stride(doc_stride)
+    return model
 
 
 def ask_model(

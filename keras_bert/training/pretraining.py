@@ -203,7 +203,7 @@ def _train(
                 num_train_steps=end,
                 batch_size=phase.train_batch_size,
                 save_checkpoints_steps=options.save_checkpoints_steps,
-                tensorboard=options.tensorboard,
+                track=options.track,
                 stuck_input_seconds=options.stuck_input_seconds,
                 source=f"the records {phase.train_files}",
                 **({"first_callbacks": [best]} if best else {}),

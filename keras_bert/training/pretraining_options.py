@@ -10,6 +10,7 @@ from keras_bert.training.pretraining_phase import PretrainingPhase
 from keras_bert.training.run_folder import KEEP_CHECKPOINT_MAX
 from keras_bert.training.seeds import check_seed
 from keras_bert.training.strategies import check_batch_size
+from keras_bert.training.trackers import check_trackers
 
 
 @dataclasses.dataclass(frozen=True)
@@ -29,7 +30,7 @@ class PretrainingRunOptions:
         gradient_accumulation_steps: the number of parts in which each batch is computed.
         gradient_checkpointing: whether layers are computed again in the backward pass, to save memory.
         seed: seed of new weights, dropout, masks and the order of the records.
-        tensorboard: whether to write the training metrics for TensorBoard too.
+        track: names of `trackers.TRACKERS` that get the training metrics too.
         optimizer: the optimiser, its learning rates, and the averaging of weights.
         second_phase: a second phase with records of another length. Weights and moments are kept. In the paper, nine
             tenths of the updates have short sequences and one tenth long ones.
@@ -55,7 +56,7 @@ class PretrainingRunOptions:
     gradient_accumulation_steps: int = 1
     gradient_checkpointing: bool = False
     seed: int = 12345
-    tensorboard: bool = False
+    track: tuple[str, ...] = ()
     optimizer: OptimizerChoice = OptimizerChoice()
     second_phase: PretrainingPhase | None = None
     stuck_input_seconds: float = 300.0
@@ -64,6 +65,7 @@ class PretrainingRunOptions:
 
     def __post_init__(self):
         check_seed(self.seed)
+        check_trackers(self.track)
 
     @property
     def steps_between_evaluations(self) -> int:

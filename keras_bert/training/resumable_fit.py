@@ -1,7 +1,7 @@
 """`model.fit` that continues an interrupted run."""
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import keras
 
@@ -21,6 +21,7 @@ from keras_bert.training.input_probe import InputProbe
 from keras_bert.training.non_finite import StopWhenNotFinite
 from keras_bert.training.run_folder import RunFolder
 from keras_bert.training.strategies import is_chief
+from keras_bert.training.trackers import TRACKERS, Tracker
 
 # A run is logged at least this many times, and at least every hundred updates, as often as Google's Estimator did.
 _MIN_LOG_LINES = 50
@@ -35,7 +36,7 @@ def resumable_fit(
     num_train_steps: int,
     batch_size: int,
     save_checkpoints_steps: int,
-    tensorboard: bool = False,
+    track: Sequence[str] = (),
     source: str = "the examples",
     stuck_input_seconds: float = 300.0,
     first_callbacks=(),
@@ -50,7 +51,7 @@ def resumable_fit(
         num_train_steps: the number of updates of the whole run.
         batch_size: examples per update.
         save_checkpoints_steps: number of updates between two checkpoints.
-        tensorboard: whether to write the training metrics for TensorBoard too.
+        track: names of `TRACKERS` that get the training metrics too.
         source: the origin of the batches, for the report about a missing batch.
         stuck_input_seconds: the wait for a batch, in seconds, after which it is reported on standard error.
         first_callbacks: Keras callbacks that are called before the checkpoint of a step is saved.
@@ -73,7 +74,8 @@ def resumable_fit(
     # With several devices, TensorFlow rewrites the dataset, so its batches are not those of a step.
     probe = InputProbe(source, stuck_input_seconds) if model.distribute_strategy.num_replicas_in_sync == 1 else None
     steps = (start_step, num_train_steps)
-    log = _training_log(model, folder, steps, batch_size, tensorboard and is_chief(), probe)
+    trackers = [TRACKERS[name](folder.path, folder.settings) for name in track] if is_chief() else []
+    log = _training_log(model, folder, steps, batch_size, trackers, probe)
     listener = _sigterm_listener(model, folder, log, probe)
     callbacks = [
         ContinueMetrics(model),
@@ -88,7 +90,10 @@ def resumable_fit(
     ]
     # The end of the dataset ends the run. Keras would round steps_per_epoch up to a multiple of steps_per_execution.
     remaining = make_dataset(start_step).take(num_train_steps - start_step)
-    _fit_until_stopped(model, remaining, callbacks, folder, listener, probe)
+    with contextlib.ExitStack() as stack:
+        for tracker in trackers:
+            stack.callback(tracker.close)
+        _fit_until_stopped(model, remaining, callbacks, folder, listener, probe)
 
 
 def _fit_until_stopped(model, batches, callbacks, folder: RunFolder, listener, probe: InputProbe | None) -> None:
@@ -104,11 +109,11 @@ def _fit_until_stopped(model, batches, callbacks, folder: RunFolder, listener, p
         raise SystemExit(SIGTERM_EXIT_CODE)
 
 
-def _training_log(model, folder: RunFolder, steps: tuple[int, int], batch_size: int, tensorboard: bool, probe):
+def _training_log(model, folder: RunFolder, steps: tuple[int, int], batch_size: int, trackers: list[Tracker], probe):
     log_steps = max(1, min(_MAX_LOG_STEPS, steps[1] // _MIN_LOG_LINES))
     with model.distribute_strategy.scope():
         norm = GradientNorm.of(model.optimizer)
-    return TrainingLog(folder, *steps, batch_size, log_steps, tensorboard, norm, probe)
+    return TrainingLog(folder, *steps, batch_size, log_steps, trackers, norm, probe)
 
 
 def _sigterm_listener(model, folder: RunFolder, log: TrainingLog, probe: InputProbe | None) -> SigtermListener:

@@ -62,6 +62,10 @@ class RunFolder:
             folder may hold any run, or the results of other evaluations.
         keep_checkpoint_max: the number of newest checkpoints to keep; 0 for all.
 
+    Attributes:
+        path: the absolute path.
+        settings: as given.
+
     Raises:
         InputError: the folder holds something else or a run with other settings, or cannot be written; or
             `keep_checkpoint_max` is below 0.
@@ -75,6 +79,7 @@ class RunFolder:
     ):
         if keep_checkpoint_max < 0:
             raise InputError(f"keep_checkpoint_max must be 0 (all) or more. Received: {keep_checkpoint_max}")
+        self.settings = settings
         if settings is not None:
             check_workers_agree(_as_json(settings))
         self._keep_checkpoint_max = keep_checkpoint_max
@@ -106,11 +111,6 @@ class RunFolder:
     def history_path(self) -> str:
         """The log of this worker."""
         return os.path.join(self.path, f"history{worker_suffix()}.jsonl")
-
-    @property
-    def tensorboard_path(self) -> str:
-        """The folder of TensorBoard's files."""
-        return os.path.join(self.path, "tensorboard")
 
     def file(self, name: str) -> str:
         """Returns the path of a file in this folder."""

@@ -11,7 +11,8 @@ from small_saved_models import HttpClient
 from web_driver import Browser
 
 from keras_bert.tf_serving.server.model_config import ModelConfig
-from keras_bert.tf_serving.server.run_server import ServerOptions, background_server
+from keras_bert.tf_serving.server.run_server import background_server
+from keras_bert.tf_serving.server.server_options import ServerOptions
 
 DRIVER = shutil.which("chromedriver")
 if not os.environ.get("KERAS_BERT_PAGE_TEST"):

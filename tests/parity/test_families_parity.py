@@ -1,4 +1,4 @@
-"""RoBERTa, ALBERT, DistilBERT and ELECTRA of transformers (torch), read from their folders, give the same outputs here.
+"""RoBERTa, ALBERT, DistilBERT, ELECTRA and ModernBERT of transformers (torch), read from their folders, compute the same.
 
 It runs when KERAS_BERT_PARITY_PYTHON names a Python that has torch and transformers; TensorFlow is not needed there:
 
@@ -16,7 +16,7 @@ import pytest
 from keras_bert.checkpoints.conversion import convert_checkpoint
 from keras_bert.checkpoints.pretrained import from_pretrained
 from keras_bert.checkpoints.safetensors_file import read_safetensors
-from keras_bert.models.encoder import BertEncoder
+from keras_bert.models.encoder_base import Encoder
 
 SCRIPT = pathlib.Path(__file__).with_name("transformers_families.py")
 SHAPE = {
@@ -28,6 +28,10 @@ SHAPE = {
     "max_position_embeddings": 20,
 }
 DISTIL = {"vocab_size": 61, "n_layers": 3, "n_heads": 2, "hidden_dim": 32, "max_position_embeddings": 20}
+# Rows have up to 9 tokens, so most tokens do not see the whole row in layers with local attention.
+MODERN = {**SHAPE, "local_attention": 4, "pad_token_id": 0, "cls_token_id": 1, "sep_token_id": 2}
+MODERN |= {"bos_token_id": 1, "eos_token_id": 2}
+BIASES = {"attention_bias": True, "mlp_bias": True, "norm_bias": True, "classifier_bias": True}
 CONFIGS = {
     # The masked-LM heads of RoBERTa and ELECTRA use the exact GELU for every hidden_act.
     "Roberta": [
@@ -46,6 +50,12 @@ CONFIGS = {
         {**SHAPE, "embedding_size": 8},
         {**SHAPE, "embedding_size": 16},
         {**SHAPE, "embedding_size": 24, "hidden_act": "relu"},
+    ],
+    "ModernBert": [
+        MODERN,
+        {**MODERN, "classifier_pooling": "mean", "layer_types": ["full_attention", "sliding_attention"] * 2},
+        {**MODERN, **BIASES, "local_attention": 6, "hidden_activation": "gelu_new", "classifier_activation": "relu"},
+        {**MODERN, "local_attention": 128, "num_attention_heads": 4, "tie_word_embeddings": False},
     ],
 }
 HEADS = (
@@ -98,7 +108,7 @@ def test_folders_of_transformers_compute_the_same_and_come_back_unchanged(their_
     features = {name: theirs[name].astype("int32") for name in ("input_ids", "input_mask", "segment_ids")}
     real = theirs["input_mask"]
     for dtype, tolerance in BOUNDS.items():
-        encoder = from_pretrained(BertEncoder, folder, dtype=dtype, output_hidden_states=True)
+        encoder = from_pretrained(Encoder, folder, dtype=dtype, output_hidden_states=True)
         hidden = theirs[f"{dtype}:hidden_states"]
         for ours, other in zip(encoder(features)["hidden_states"], hidden, strict=True):
             np.testing.assert_allclose(np.asarray(ours)[real], other.reshape(ours.shape)[real], rtol=0, atol=tolerance)

@@ -4,7 +4,6 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from keras_bert.config import BertConfig
 from keras_bert.program.errors import InputError
 from keras_bert.records import features
 
@@ -14,7 +13,7 @@ class CheckedEngine:
 
     Args:
         engine: has `feature_names` and `run(features)`.
-        config: the shape of the model.
+        config: the `BertConfig`.
         num_axes: the number of axes of the network's features: 2, or 3 for multiple choice. More leading axes, such as
             those of several texts per example, are joined to one and restored in the outputs.
         num_labels: the number of outputs for a text or a token, if the model has labels.
@@ -23,7 +22,7 @@ class CheckedEngine:
         feature_names: the features that `run` takes.
     """
 
-    def __init__(self, engine, config: BertConfig, num_axes: int = 2, num_labels: int | None = None):
+    def __init__(self, engine, config, num_axes: int = 2, num_labels: int | None = None):
         self._engine = engine
         self._config = config
         self._num_axes = num_axes

@@ -17,11 +17,11 @@ from collections.abc import Mapping
 from typing import Any
 
 import keras_bert
-from keras_bert.config import BertConfig
+from keras_bert.checkpoints.config_and_vocabulary import read_config_and_vocabulary
 from keras_bert.program.atomic_output import atomic_folder, check_output_folder
 from keras_bert.program.errors import InputError
 from keras_bert.program.json_files import checked, member, read_json_object
-from keras_bert.tokenization.kinds import load_vocabulary, python_tokenizer, save_vocabulary
+from keras_bert.tokenization.kinds import python_tokenizer, save_vocabulary
 from keras_bert.tokenization.tokenizer import TokenTable
 
 EXPORT_FILE, CONFIG_FILE, VECTORS_FILE = "export.json", "bert_config.json", "tokenizer_vectors.json"
@@ -77,7 +77,7 @@ class PortableFolder:
         settings: its constructor arguments, such as `labels`.
         max_seq_length: longer texts are cut to this many tokens.
         weights: "float32", "float16" or "int8".
-        config: the shape of the model.
+        config: the `BertConfig`.
         vocabulary: the tokens.
     """
 
@@ -87,7 +87,7 @@ class PortableFolder:
     settings: Mapping[str, Any]
     max_seq_length: int
     weights: str
-    config: BertConfig
+    config: Any
     vocabulary: TokenTable
 
 
@@ -186,9 +186,7 @@ def read_portable(path: str | os.PathLike) -> PortableFolder:
             f"{export_file}: version {version} of the format. This version of keras_bert reads {_VERSION}. Export the "
             "model again, or update keras_bert."
         )
-    config = BertConfig.from_json_file(os.path.join(path, CONFIG_FILE))
-    vocabulary = load_vocabulary(path)
-    config.check_vocabulary(len(vocabulary))
+    config, vocabulary = read_config_and_vocabulary(path)
     longest = checked(values.get("max_seq_length"), int, "max_seq_length", export_file)
     if not 3 <= longest <= config.max_sequence_length:
         raise InputError(

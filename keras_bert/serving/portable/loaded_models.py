@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from keras_bert.config import POOLINGS
 from keras_bert.models.prompts import Prompts
 from keras_bert.program.errors import InputError
 from keras_bert.records import features
@@ -115,7 +114,7 @@ class LoadedTagger(LoadedModel):
 
     text_task = "keras_bert.tasks.tagging.task.TaggingTask"
     has_token_outputs = True
-    _settings = {"labels": (None, lambda value: _are_names(value, 2))}
+    _settings = {"labels": (None, lambda value: _are_names(value, 2)), "doc_stride": _DOC_STRIDE}
 
 
 class LoadedSpanClassifier(LoadedModel):
@@ -179,7 +178,7 @@ class LoadedSentenceEncoder(Prompts, LoadedModel):
 
     text_task = "keras_bert.tasks.embedding.task.EmbeddingTask"
     _settings = {
-        "pooling": (["mean"], lambda value: _are_names(value, 1) and set(value) <= set(POOLINGS)),
+        "pooling": (["mean"], lambda value: _are_names(value, 1)),
         "normalize": (True, lambda value: isinstance(value, bool)),
         "prompts": ({}, lambda value: isinstance(value, dict)),
         "default_prompt": (None, _is_none_or(lambda value: isinstance(value, str))),

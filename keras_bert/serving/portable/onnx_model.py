@@ -3,7 +3,7 @@
 import os
 
 from keras_bert.models.encoder import BertEncoder
-from keras_bert.models.encoder_base import encoder_of
+from keras_bert.models.encoder_base import Encoder, encoder_of
 from keras_bert.program.atomic_output import atomic_file
 from keras_bert.program.errors import InputError
 from keras_bert.records import features
@@ -52,14 +52,14 @@ def write_onnx(model, file_path: str | os.PathLike, weights: str | None = None) 
 
 def _check(model, weights: str | None) -> None:
     encoder = encoder_of(model)
+    if isinstance(encoder, Encoder) and not isinstance(encoder, BertEncoder):
+        raise InputError(
+            f"write_onnx knows the layers of BertEncoder only. {type(encoder).__name__} has others, such as its "
+            "attention. Use another format, such as saved_model."
+        )
     if not isinstance(model, MODELS):
         names = ", ".join(kind.__name__ for kind in MODELS)
         raise InputError(f"ONNX files can hold these models: {names}. Received: {type(model).__name__}")
-    if not isinstance(encoder, BertEncoder):
-        raise InputError(
-            f"ONNX files can hold the operations of BertEncoder, but not those of {type(encoder).__name__} (such as "
-            "its attention). Use format=saved_model."
-        )
     if encoder is model and (model.output_hidden_states or model.output_attentions):
         raise InputError(
             "ONNX files hold sequence_output and pooled_output of an encoder. Set output_hidden_states and "

@@ -7,8 +7,7 @@ from keras_bert.checkpoints.checkpoint import MASKED_LM
 from keras_bert.checkpoints.model_folder import constructor_arguments
 from keras_bert.checkpoints.pretrained import checkpoint_of, model_of
 from keras_bert.models.cross_encoder import CrossEncoder
-from keras_bert.models.encoder import BertEncoder
-from keras_bert.models.encoder_base import encoder_of
+from keras_bert.models.encoder_base import Encoder, encoder_of
 from keras_bert.models.masked_lm import MaskedLM
 from keras_bert.models.multiple_choice import MultipleChoice
 from keras_bert.models.pretrainer import BertPretrainer
@@ -32,9 +31,9 @@ _CLASSES = (
     SentenceEncoder,
 )
 # A model of the first class is stored as one of the second: what exports answer with.
-_STORED_AS = {BertEncoder: SentenceEncoder, BertPretrainer: MaskedLM}
+_STORED_AS = {Encoder: SentenceEncoder, BertPretrainer: MaskedLM}
 # The parts that such a model does not need.
-_NEEDED_PARTS = {BertPretrainer: (MASKED_LM,), BertEncoder: ()}
+_NEEDED_PARTS = {BertPretrainer: (MASKED_LM,), Encoder: ()}
 
 
 def portable_model(model, pooling: str | None = None, normalize: bool | None = None):
@@ -60,13 +59,13 @@ def portable_model(model, pooling: str | None = None, normalize: bool | None = N
         )
     model.config.check_vocabulary(len(model.vocabulary))
     model.warn_if_untrained(next((parts for kind, parts in _NEEDED_PARTS.items() if isinstance(model, kind)), None))
-    if pooling is not None and not isinstance(model, BertEncoder):
+    if pooling is not None and not isinstance(model, Encoder):
         raise InputError(f"pooling is for a BertEncoder only. Received: {type(model).__name__}. Leave pooling out.")
-    if normalize is not None and not isinstance(model, (BertEncoder, SentenceEncoder)):
+    if normalize is not None and not isinstance(model, (Encoder, SentenceEncoder)):
         raise InputError(f"normalize is for encoders only. Received: {type(model).__name__}. Leave normalize out.")
     stored = next((stored for kind, stored in _STORED_AS.items() if isinstance(model, kind)), type(model))
     arguments = {} if normalize is None else {"normalize": normalize}
-    if isinstance(model, BertEncoder):
+    if isinstance(model, Encoder):
         from keras_bert.embeddings.text_vectors import check_pooling
 
         check_pooling(model.config, pooling or "mean")

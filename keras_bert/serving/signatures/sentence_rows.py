@@ -3,7 +3,9 @@
 import tensorflow as tf
 
 
-def sentence_rows(words, splits, tokenize, vocabulary, max_seq_length: int) -> tuple[tf.RaggedTensor, tf.Tensor]:
+def sentence_rows(
+    words, splits, tokenize, vocabulary, max_seq_length: int, doc_stride: int | None = None
+) -> tuple[tf.RaggedTensor, tf.Tensor]:
     """Makes rows [CLS] pieces [SEP]. A sentence that is too long is cut between words into several rows.
 
     A word without pieces, or with more pieces than fit into a row, becomes one [UNK].
@@ -12,31 +14,48 @@ def sentence_rows(words, splits, tokenize, vocabulary, max_seq_length: int) -> t
         words: strings `[W]`, the words of B sentences.
         splits: int64 `[B + 1]`. The words of sentence n are at `splits[n]:splits[n + 1]`.
         tokenize: strings `[W]` -> RaggedTensor `[W, None]` of ids.
+        doc_stride: the largest number of pieces between the beginnings of two rows of a sentence, unless a single word
+            has more; None cuts into rows that do not overlap.
 
     Returns:
         The R rows, int32 RaggedTensor `[R, None]`; and int64 `[W]`, the index of the first token of each word in the
-        concatenation of all rows.
+        concatenation of all rows. Of the rows that show a word it is the one with the most context.
 
     Example, with one piece per word and rows of 4:
         words a b c d, splits [0, 3, 4] -> [CLS] a b [SEP], [CLS] c [SEP], [CLS] d [SEP]; [1, 2, 5, 8]
+        and with doc_stride 1 -> [CLS] a b [SEP], [CLS] b c [SEP], [CLS] d [SEP]; [1, 2, 6, 9]
     """
     room = max_seq_length - 2
     pieces = _pieces(tokenize(words), room, vocabulary.unk_id)
-    firsts = _first_words(pieces.row_splits, splits, room)
-    num_words = pieces.nrows()
-    row_splits = tf.gather(pieces.row_splits, tf.concat([firsts, [num_words]], 0))
+    firsts, stops = _words_of_rows(pieces.row_splits, splits, room, min(doc_stride or room, room))
+    begins, ends = tf.gather(pieces.row_splits, firsts), tf.gather(pieces.row_splits, stops)
+    shown = tf.ragged.range(begins, ends)
     of_rows = tf.stack([tf.size(firsts), 1])
     rows = tf.concat(
         [
             tf.fill(of_rows, vocabulary.cls_id),
-            tf.RaggedTensor.from_row_splits(pieces.values, row_splits, validate=False),
+            shown.with_values(tf.gather(pieces.values, shown.values)),
             tf.fill(of_rows, vocabulary.sep_id),
         ],
         axis=1,
     )
-    row_of_word = tf.searchsorted(firsts, tf.range(num_words), side="right", out_type=tf.int64) - 1
-    # Before a word come the [CLS] of its row, and two special tokens for every row before that.
-    return rows, pieces.row_splits[:-1] + 2 * row_of_word + 1
+    best_rows = _rows_with_most_context(firsts, stops, pieces.row_splits)
+    columns = pieces.row_splits[:-1] - tf.gather(begins, best_rows) + 1
+    return rows, tf.gather(rows.row_starts(), best_rows) + columns
+
+
+def _rows_with_most_context(firsts, stops, piece_splits) -> tf.Tensor:
+    """Returns the row of each word, int64 `[W]`, as `rows_with_most_context` of `tasks/tagging/rows.py`."""
+    words = tf.ragged.range(firsts, stops)
+    row, word = words.value_rowids(), words.values
+    begin = tf.gather(piece_splits, tf.gather(firsts, row))
+    end = tf.gather(piece_splits, tf.gather(stops, row))
+    context = tf.minimum(tf.gather(piece_splits, word) - begin, end - tf.gather(piece_splits, word + 1))
+    score = 100 * context + end - begin
+    num_words = tf.size(piece_splits, tf.int64) - 1
+    best_score = tf.math.unsorted_segment_max(score, word, num_words)
+    is_best = tf.equal(score, tf.gather(best_score, word))
+    return tf.math.unsorted_segment_min(tf.where(is_best, row, row.dtype.max), word, num_words)
 
 
 def _pieces(pieces: tf.RaggedTensor, room: int, unk_id: int) -> tf.RaggedTensor:
@@ -49,21 +68,26 @@ def _pieces(pieces: tf.RaggedTensor, room: int, unk_id: int) -> tf.RaggedTensor:
     return indices.with_values(tf.gather(values, indices.values))
 
 
-def _first_words(piece_splits, splits, room: int) -> tf.Tensor:
-    """Returns the first word of each row, int64 `[R]`: words are added to a row while their pieces fit.
+def _words_of_rows(piece_splits, splits, room: int, stride: int) -> tuple[tf.Tensor, tf.Tensor]:
+    """Returns the first word of each row and the word after its last, int64 `[R]` each.
 
-    For every word, the start of the row after a row that starts there is known. The loop follows these links from the
-    first word of each sentence, for all sentences at once.
+    Words are added to a row while their pieces fit. The next row of a sentence begins at the last word that begins at
+    most `stride` pieces later, or at the next word.
+
+    For every word, the end of a row that starts there and the start of the row after it are known. The loop follows
+    these links from the first word of each sentence, for all sentences at once.
     """
     num_words = tf.size(piece_splits, tf.int64) - 1
-    sentence_ends = tf.repeat(splits[1:], splits[1:] - splits[:-1])
-    fitting = tf.searchsorted(piece_splits, piece_splits[:-1] + room, side="right", out_type=tf.int64) - 1
-    next_firsts = tf.concat([tf.minimum(fitting, sentence_ends), [num_words]], 0)
     ends = splits[1:]
+    sentence_ends = tf.repeat(ends, ends - splits[:-1])
+    stops = tf.minimum(_words_within(piece_splits, room), sentence_ends)
+    nexts = tf.maximum(_words_within(piece_splits, stride), tf.range(1, num_words + 1))
+    # After the last row of a sentence comes its end.
+    nexts = tf.concat([tf.where(stops < sentence_ends, nexts, sentence_ends), [num_words]], 0)
 
     def step(words, found):
         # A finished sentence stays at its end.
-        words = tf.where(words < ends, tf.gather(next_firsts, words), words)
+        words = tf.where(words < ends, tf.gather(nexts, words), words)
         return words, tf.concat([found, tf.boolean_mask(words, words < ends)], 0)
 
     # Not a growing TensorArray: servers before TensorFlow 2.13 do not support it.
@@ -74,4 +98,10 @@ def _first_words(piece_splits, splits, room: int) -> tf.Tensor:
         (begins, tf.boolean_mask(begins, begins < ends)),
         shape_invariants=(tf.TensorShape([None]), tf.TensorShape([None])),
     )
-    return tf.sort(found)
+    firsts = tf.sort(found)
+    return firsts, tf.gather(stops, firsts)
+
+
+def _words_within(piece_splits, distance: int) -> tf.Tensor:
+    """Returns, for each word, the last word that begins at most `distance` pieces later, int64 `[W]`."""
+    return tf.searchsorted(piece_splits, piece_splits[:-1] + distance, side="right", out_type=tf.int64) - 1

@@ -21,7 +21,8 @@ _SPLITS = tf.TensorSpec([None], tf.int64)
 
 
 def tagging_signatures(model, tokenizer, options: SignatureOptions) -> dict:
-    """Returns the signatures of a `TokenClassifier`. Texts of any length are processed, in rows cut between words.
+    """Returns the signatures of a `TokenClassifier`. Texts of any length are processed, in rows cut between words,
+    which overlap if the model has a `doc_stride`.
 
     Input: `text`, strings `[B]`.
 
@@ -62,7 +63,9 @@ def _tagger(model, tokenizer, logits_of, max_seq_length: int):
 
     @tf.function(input_signature=[_WORDS, _SPLITS], autograph=False)
     def tag(words, splits):
-        rows, first_tokens = sentence_rows(words, splits, tokenizer.tokenize_words, model.vocabulary, max_seq_length)
+        rows, first_tokens = sentence_rows(
+            words, splits, tokenizer.tokenize_words, model.vocabulary, max_seq_length, model.doc_stride
+        )
         logits = run_ragged_rows(logits_of, rows, None, model.vocabulary.pad_id, len(model.labels))
         # Computed as in `predict`, so that nearly equal numbers have the same order.
         probabilities = tf.nn.softmax(tf.cast(tf.gather(logits, first_tokens), tf.float64))

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from keras_bert.program.errors import InputError
+from keras_bert.tasks.held_out import part_of
 
 
 @dataclasses.dataclass(frozen=True)
@@ -53,6 +54,10 @@ class TextExamples:
 
     def __len__(self):
         return len(self.texts)
+
+    def part(self, first: int, stop: int) -> "TextExamples":
+        """Returns the examples `first:stop`."""
+        return part_of(self, ("texts", "second_texts", "labels", "weights"), first, stop)
 
 
 def labels_of(examples: TextExamples) -> list[str]:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from keras_bert.program.errors import InputError
+from keras_bert.tasks.held_out import part_of
 
 PAIRS, SCORES, LABELS, TEXTS = "pairs", "scores", "labels", "texts"
 
@@ -67,6 +68,11 @@ class SentenceExamples:
 
     def __len__(self):
         return len(self.columns[0])
+
+    def part(self, first: int, stop: int) -> "SentenceExamples":
+        """Returns the examples `first:stop`."""
+        columns = [column[first:stop] for column in self.columns]
+        return part_of(self, ("scores", "labels", "weights"), first, stop, columns=columns)
 
     @property
     def kind(self) -> str:

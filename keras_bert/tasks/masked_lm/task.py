@@ -12,9 +12,19 @@ from keras_bert.records.masking import MaskingVocabulary, mask_batch
 from keras_bert.records.token_rows import RowBatches, TokenRows
 from keras_bert.tasks.base import Encoded, TextTask
 from keras_bert.tasks.encoding import parts_of
-from keras_bert.tasks.fitting import FIT_OPTIONS, check_options, check_return_dict, option_names, text_task
+from keras_bert.tasks.fitting import (
+    FIT_OPTIONS,
+    as_returned,
+    batch_size_of,
+    check_options,
+    num_steps,
+    option_names,
+    text_task,
+)
+from keras_bert.tasks.held_out import first_held_out
 from keras_bert.tasks.masked_lm.mask_filling import FilledText, fill_masks
 from keras_bert.tasks.masked_lm.mask_scoring import check_masked_lm, log_softmax
+from keras_bert.tasks.prediction import Calls
 from keras_bert.tokenization.token_lists import TokenLists
 from keras_bert.tokenization.user_inputs import as_texts, collect
 
@@ -111,13 +121,16 @@ def fit_texts(
     model,
     x,
     y=None,
-    batch_size: int = 32,
+    batch_size: int | None = None,
     epochs: int = 1,
     *,
     max_seq_length: int | None = None,
     masking: Mapping[str, object] | None = None,
+    validation_split: float = 0.0,
     validation_data=None,
+    validation_batch_size: int | None = None,
     shuffle: bool = True,
+    steps_per_epoch: int | None = None,
     seed: int = 12345,
     **kwargs,
 ):
@@ -125,13 +138,13 @@ def fit_texts(
 
     Args:
         x: N strings, in any container that `fit_texts` of the other tasks takes, or a finite data set of strings.
-        batch_size: rows per update.
-        epochs: passes over the texts, each with other masks.
+        batch_size: rows per update, 32 by default.
+        epochs: passes over the texts, each with other masks, or numbers of `steps_per_epoch` updates.
         max_seq_length: longer texts are split into several rows; by default the number of the model's positions.
         masking: name -> value: `masked_lm_prob` (0.15), `do_whole_word_mask`, `max_ngram_size`, ...
         validation_data: texts, evaluated after each epoch with the same masks; or data as for `keras.Model.fit`.
         seed: the seed of the order and of the masks.
-        **kwargs: as in `fitting.fit_texts`.
+        validation_split, validation_batch_size, steps_per_epoch, **kwargs: as in `fitting.fit_texts`.
 
     Raises:
         InputError: labels are given, a text is not a string, no text has a token, or an option is unknown.
@@ -139,67 +152,79 @@ def fit_texts(
     from keras_bert.tasks.recipe import compile_for_texts
 
     check_options(fit_texts, kwargs, FIT_OPTIONS)
-    task, rows = _rows(model, x, y, max_seq_length)
-    num_batches = len(RowBatches(rows, batch_size))
-    if validation_data is not None and not isinstance(validation_data, Mapping):
-        _, validation_rows = _rows(model, validation_data, None, max_seq_length)
-        validation_data = _dataset(task, validation_rows, batch_size, masking, seed)
-    compile_for_texts(model, num_batches, epochs, kwargs.get("initial_epoch", 0))
+    batch_size, task = batch_size_of(batch_size), text_task(model)
+    texts, held_out = _texts(task, x, y), None
+    if validation_split and validation_data is None:
+        first = first_held_out(len(texts), validation_split)
+        texts, held_out = texts[:first], texts[first:]
+    elif validation_data is not None and not isinstance(validation_data, Mapping):
+        held_out = _texts(task, validation_data)
+    rows = task.encode(texts, max_seq_length).print_notes(sys.stderr).rows
+    if held_out is not None:
+        held_out = task.encode(held_out, max_seq_length).print_notes(sys.stderr).rows
+        validation_data = _dataset(task, held_out, validation_batch_size or batch_size, masking, seed)
+    steps_per_epoch = num_steps(steps_per_epoch, len(RowBatches(rows, batch_size)))
+    compile_for_texts(model, steps_per_epoch, epochs, kwargs.get("initial_epoch", 0))
     dataset = _dataset(task, rows, batch_size, masking, seed, shuffle=shuffle, repeat=True)
-    return model.fit(dataset, epochs=epochs, steps_per_epoch=num_batches, validation_data=validation_data, **kwargs)
+    return model.fit(dataset, epochs=epochs, steps_per_epoch=steps_per_epoch, validation_data=validation_data, **kwargs)
 
 
 def evaluate_texts(
     model,
     x,
     y=None,
-    batch_size: int = 32,
+    batch_size: int | None = None,
     *,
     max_seq_length: int | None = None,
     masking: Mapping[str, object] | None = None,
     seed: int = 12345,
     verbose="auto",
+    callbacks=None,
     return_dict: bool = True,
     **kwargs,
-) -> dict[str, float]:
+) -> dict[str, float] | list[float]:
     """Returns `loss`, `masked_lm_accuracy` and `perplexity` on texts, masked at random by `seed`.
 
-    The arguments are those of `fit_texts`. `verbose` is ignored, `return_dict` must be true, and other options of Keras
-    are rejected.
+    The arguments are those of `fit_texts` and `fitting.evaluate_texts`. `verbose` is ignored.
 
     The perplexity is exp(loss), over the masked tokens given all others. It depends on the share of masked tokens;
     `pseudo_perplexity` masks one token at a time instead.
     """
     check_masked_lm(model)
     check_options(evaluate_texts, kwargs)
-    check_return_dict(return_dict)
-    task, rows = _rows(model, x, y, max_seq_length)
+    task = text_task(model)
+    rows = task.encode(_texts(task, x, y), max_seq_length).print_notes(sys.stderr).rows
     total = right = weight = 0.0
-    for batch in task.batches(rows, batch_size, masking, seed):
+    calls = Calls(model, callbacks, "test")
+    calls.begin()
+    for number, batch in enumerate(task.batches(rows, batch_size_of(batch_size), masking, seed)):
+        calls.batch_begin(number)
         outputs = model.predict_on_batch({name: batch[name] for name in model.feature_names})
         scores = log_softmax(np.asarray(outputs["masked_lm_logits"], np.float32))
         labels, weights = batch[features.MASKED_LM_IDS], batch[features.MASKED_LM_WEIGHTS]
         total -= float(np.sum(np.take_along_axis(scores, labels[:, :, None], axis=2)[:, :, 0] * weights))
         right += float(np.sum((scores.argmax(axis=2) == labels) * weights))
         weight += float(weights.sum())
+        calls.batch_end(number, outputs)
     loss = total / weight
-    return {"loss": loss, "masked_lm_accuracy": right / weight, "perplexity": float(np.exp(loss))}
+    scores = {"loss": loss, "masked_lm_accuracy": right / weight, "perplexity": float(np.exp(loss))}
+    calls.end(scores)
+    return as_returned(scores, return_dict)
 
 
-def predict_texts(model, x, batch_size: int = 32, *, verbose="auto", **options) -> list[FilledText]:
+def predict_texts(model, x, batch_size: int | None = None, *, verbose="auto", **options) -> list[FilledText]:
     """Returns the most probable tokens for each [MASK] of texts; `options` are those of `fill_masks`. `verbose` is
     ignored."""
     check_options(predict_texts, options, option_names(fill_masks))
     texts = collect(x, 0)[0] if hasattr(x, "element_spec") else x
-    return fill_masks(model, texts, batch_size=batch_size, **options)
+    return fill_masks(model, texts, batch_size=batch_size_of(batch_size), **options)
 
 
-def _rows(model, x, y, max_seq_length: int | None) -> tuple[MaskedLMTask, TokenRows]:
-    task = text_task(model)
+def _texts(task: MaskedLMTask, x, y=None) -> list[str]:
     if hasattr(x, "element_spec"):
         x, labels, _ = collect(x, task.example_rank)
         y = y if labels is None else labels
-    return task, task.encode(task.examples(x, y), max_seq_length).print_notes(sys.stderr).rows
+    return task.examples(x, y)
 
 
 def _dataset(task: MaskedLMTask, rows: TokenRows, batch_size: int, masking, seed: int, **order):

@@ -5,6 +5,7 @@ import math
 from collections.abc import Iterable, Sequence
 
 from keras_bert.program.errors import InputError
+from keras_bert.tasks.held_out import part_of
 
 
 @dataclasses.dataclass(frozen=True)
@@ -72,6 +73,10 @@ class ChoiceExamples:
 
     def __len__(self):
         return len(self.prompts)
+
+    def part(self, first: int, stop: int) -> "ChoiceExamples":
+        """Returns the examples `first:stop`."""
+        return part_of(self, ("prompts", "choices", "answers", "weights"), first, stop)
 
     @property
     def num_choices(self) -> int:

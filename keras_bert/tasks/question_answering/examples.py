@@ -5,6 +5,7 @@ import re
 from collections.abc import Sequence
 
 from keras_bert.program.errors import InputError
+from keras_bert.tasks.held_out import part_of
 
 
 @dataclasses.dataclass(frozen=True)
@@ -60,10 +61,7 @@ class QuestionExamples:
 
     def part(self, first: int, stop: int) -> "QuestionExamples":
         """Returns the questions `first:stop`."""
-        answers, weights = (values and values[first:stop] for values in (self.answers, self.weights))
-        return QuestionExamples(
-            self.ids[first:stop], self.questions[first:stop], self.contexts[first:stop], answers, self.source, weights
-        )
+        return part_of(self, ("ids", "questions", "contexts", "answers", "weights"), first, stop)
 
 
 def find_answer(context: str, answer: Answer) -> tuple[int, int] | None:

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from keras_bert.program.errors import InputError
+from keras_bert.tasks.held_out import part_of
 from keras_bert.tasks.tagging import tag_schemes
 
 # With fewer words there is no note that words and tags may be swapped.
@@ -64,6 +65,11 @@ class TaggedSentences:
 
     def __len__(self):
         return len(self.words)
+
+    def part(self, first: int, stop: int) -> "TaggedSentences":
+        """Returns the sentences `first:stop`."""
+        columns = ("words", "tags", "documents", "locations", "weights", "texts", "spans")
+        return part_of(self, columns, first, stop)
 
     def place(self, number: int) -> str:
         return self.locations[number] if self.locations else f"sentence {number + 1}"

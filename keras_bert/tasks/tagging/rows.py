@@ -1,7 +1,7 @@
 """Encodes words with tags as token rows.
 
 The first piece of a word has the label of its tag. The other pieces, [CLS], [SEP] and padding have the label -1 and are
-ignored, as in TF Model Garden.
+ignored, as in TF Model Garden. So do words of overlapping rows, except in one row each.
 """
 
 import bisect
@@ -21,8 +21,12 @@ def encode_sentences(
     tokenizer,
     max_seq_length: int,
     first_sentence_id: int = 0,
+    doc_stride: int | None = None,
 ) -> tuple[dict[str, np.ndarray], Counter]:
     """Encodes sentences as rows [CLS] pieces [SEP]. A sentence that is too long is cut between words into several rows.
+
+    With a `doc_stride` these rows overlap. Each word has its label in one row only: the one with the most context, see
+    `rows_with_most_context`.
 
     A word without pieces (a control character), or with more pieces than fit in a row, becomes one [UNK], so that no
     word and no tag is lost.
@@ -33,6 +37,8 @@ def encode_sentences(
         tokenizer: a `GraphForm` or a `PythonForm`.
         max_seq_length: tokens in a row, at least 3.
         first_sentence_id: the number of the first sentence.
+        doc_stride: the largest number of pieces between the beginnings of two rows of a sentence, unless a single word
+            has more; None cuts into rows that do not overlap.
 
     Returns:
         dict of `input_ids`, `input_mask`, `segment_ids`, `label_ids`, int64 (rows, max_seq_length), `sentence_id` and
@@ -52,25 +58,25 @@ def encode_sentences(
     labels = np.zeros(len(piece_splits) - 1, np.int64)
     if tags is not None:
         labels[:] = [tag for sentence in tags for tag in sentence]
-    piece_labels = np.full(len(pieces), features.NO_LABEL, np.int64)
-    piece_labels[piece_splits[:-1]] = labels
 
-    rows = _rows(np.cumsum([0, *map(len, words)]), piece_splits, room)
+    rows = _rows(np.cumsum([0, *map(len, words)]), piece_splits, room, min(doc_stride or room, room))
     sentence_ids, sub_sentence_ids, first_words, stop_words = np.array(rows, np.int64).T
     firsts = piece_splits[first_words]
     lengths = piece_splits[stop_words] - firsts
     column = np.arange(max_seq_length)
     is_piece = (column >= 1) & (column <= lengths[:, None])
-    begin = np.ones_like(lengths)
     vocabulary = tokenizer.vocabulary
-    ids = np.where(is_piece, take_ranges(pieces, firsts, is_piece, begin), vocabulary.pad_id)
+    ids = np.where(is_piece, take_ranges(pieces, firsts, is_piece, np.ones_like(lengths)), vocabulary.pad_id)
     ids[:, 0] = vocabulary.cls_id
     ids[np.arange(len(ids)), lengths + 1] = vocabulary.sep_id
+    label_ids = np.full_like(ids, features.NO_LABEL)
+    best_rows = rows_with_most_context(first_words, stop_words, piece_splits)
+    label_ids[best_rows, piece_splits[:-1] - firsts[best_rows] + 1] = labels
     batch = {
         features.INPUT_IDS: ids,
         features.INPUT_MASK: (column <= lengths[:, None] + 1).astype(np.int64),
         features.SEGMENT_IDS: np.zeros_like(ids),
-        features.LABEL_IDS: np.where(is_piece, take_ranges(piece_labels, firsts, is_piece, begin), features.NO_LABEL),
+        features.LABEL_IDS: label_ids,
         features.SENTENCE_ID: first_sentence_id + sentence_ids[:, None],
         features.SUB_SENTENCE_ID: sub_sentence_ids[:, None],
     }
@@ -91,15 +97,49 @@ def _pieces_of_words(words: list[str], tokenizer, room: int) -> tuple[np.ndarray
     return pieces, np.concatenate([[0], np.cumsum(new_lengths)]), int(is_replaced.sum())
 
 
-def _rows(word_splits: np.ndarray, piece_splits: np.ndarray, room: int) -> list[tuple[int, int, int, int]]:
-    """Fills rows with as many words as fit; returns (sentence, part, first word, word after the last) of each row."""
+def _rows(word_splits: np.ndarray, piece_splits: np.ndarray, room: int, stride: int) -> list[tuple[int, int, int, int]]:
+    """Fills rows with as many words as fit; returns (sentence, part, first word, word after the last) of each row.
+
+    The next row of a sentence begins at the last word that begins at most `stride` pieces later, or at the next word.
+    """
     rows = []
     piece_splits = piece_splits.tolist()
     for sentence, (first, stop) in enumerate(zip(word_splits[:-1].tolist(), word_splits[1:].tolist(), strict=True)):
+        after = first
         part = 0
-        while first < stop:
+        while after < stop:
             # The last word whose pieces still fit.
             after = bisect.bisect_right(piece_splits, piece_splits[first] + room, first, stop + 1) - 1
             rows.append((sentence, part, first, after))
-            first, part = after, part + 1
+            part += 1
+            first = max(first + 1, bisect.bisect_right(piece_splits, piece_splits[first] + stride, first, stop + 1) - 1)
     return rows
+
+
+def rows_with_most_context(first_words: np.ndarray, stop_words: np.ndarray, piece_splits: np.ndarray) -> np.ndarray:
+    """Returns, for each word, the row that shows it with the most context on its shorter side.
+
+    As in question answering, a hundredth of the row's length is added, and the first of equal rows wins. Context is
+    counted in pieces, before the first piece of the word and after its last one.
+
+    >>> rows_with_most_context(np.array([0, 2]), np.array([5, 6]), np.arange(7)).tolist()
+    [0, 0, 0, 0, 1, 1]
+
+    Args:
+        first_words, stop_words: int64 (rows,). Row r has the words `first_words[r]:stop_words[r]`.
+        piece_splits: int64 (words + 1,). Word w has the pieces `piece_splits[w]:piece_splits[w + 1]`.
+
+    Returns:
+        int64 (words,), in ascending order for the rows of sentences one after the other.
+
+    Reference: google-research/bert `run_squad.py` `_check_is_max_context`.
+    """
+    num_words = stop_words - first_words
+    # All pairs (row, word).
+    row = np.repeat(np.arange(len(num_words)), num_words)
+    word = np.arange(len(row)) - np.repeat(np.cumsum(num_words) - num_words - first_words, num_words)
+    begin, end = piece_splits[first_words[row]], piece_splits[stop_words[row]]
+    context = np.minimum(piece_splits[word] - begin, end - piece_splits[word + 1])
+    score = 100 * context + end - begin
+    order = np.lexsort((row, -score, word))
+    return row[order][np.unique(word[order], return_index=True)[1]]

@@ -82,7 +82,8 @@ class TaggingTask(TextTask):
     for each word. Entity tags may be in any scheme (BIO, IOB1, BIOES, BILOU, BMES): they are converted to the scheme of
     the model's labels.
 
-    A sentence that is too long for a row is cut between words into several rows, so that every word gets a tag. The
+    A sentence that is too long for a row is cut between words into several rows, so that every word gets a tag. If the
+    model has a `doc_stride`, these rows overlap, and a word is trained and tagged in the row with the most context. The
     score is the F1 of entities, or the accuracy if the labels mark no entities.
     """
 
@@ -122,7 +123,7 @@ class TaggingTask(TextTask):
 
         def encode(part: slice):
             batch, found = encode_sentences(
-                examples.words[part], tags and tags[part], self.tokenizer, length, part.start
+                examples.words[part], tags and tags[part], self.tokenizer, length, part.start, self.model.doc_stride
             )
             counts.update(found)
             return batch, batch[features.SENTENCE_ID][:, 0]
@@ -134,7 +135,8 @@ class TaggingTask(TextTask):
             weights = weights[np.concatenate(row_sentences)].astype(np.float32)
             rows = rows.with_labels(**{features.EXAMPLE_WEIGHTS: weights})
         word_splits = np.cumsum([0, *map(len, examples.words)])
-        return EncodedSentences(rows, _notes(examples, counts, length), first_tokens, word_splits)
+        notes = _notes(examples, counts, length, self.model.doc_stride is not None)
+        return EncodedSentences(rows, notes, first_tokens, word_splits)
 
     def answers(self, examples: TaggedSentences, encoded: EncodedSentences, outputs: np.ndarray) -> list[TagsAnswer]:
         logits = outputs[encoded.first_tokens].astype(np.float64)
@@ -261,12 +263,13 @@ def _entity(
     return EntityAnswer(entity.type, start, end, text[start:end], probability)
 
 
-def _notes(examples: TaggedSentences, counts: Counter, length: int) -> list[str]:
+def _notes(examples: TaggedSentences, counts: Counter, length: int, overlap: bool) -> list[str]:
     notes = []
     if counts["cut_sentences"]:
+        rows = "rows that overlap" if overlap else "rows"
         notes.append(
             f"{examples.source}: {counts['cut_sentences']} of {len(examples)} sentences are longer than {length} "
-            "tokens and were cut between words into several rows; no word is lost"
+            f"tokens and were cut between words into several {rows}; no word is lost"
         )
     if counts["unknown_words"]:
         notes.append(

@@ -18,7 +18,7 @@ from keras_bert.tf_serving.client.waiting import AsyncioWait
 
 
 class Asking:
-    """Asks one model; see `clients.BlockingClient` for the arguments, results and errors of the public methods.
+    """Asks one model.
 
     Args:
         format: writes requests and reads answers: a `RestFormat` or `GrpcFormat`.
@@ -35,24 +35,53 @@ class Asking:
         self._only_outputs: dict[str, str] = {}
 
     async def predict(self, /, signature_name: str = "serving_default", **inputs) -> dict[str, np.ndarray]:
+        """Returns the outputs of a signature, by name.
+
+        Args:
+            signature_name: the signature to run.
+            **inputs: arrays or lists by the input names of the signature, all with the same number of rows. More than
+                `batch_size` rows are sent as several requests, some of them at once. The answer keeps the order of the
+                rows, and narrow outputs are padded to the widest one (see `request_batches.join_rows`).
+
+        Returns:
+            arrays. Strings are `str`, or `bytes` where they are not UTF-8 or the output is named `..._bytes`.
+
+        Raises:
+            InputError: the inputs cannot be sent.
+            ServingError: the server did not answer the request.
+        """
         answer = join_rows(await self._ask("predict", signature_name, inputs))
         if None in answer:  # TF Serving's JSON does not name the output of a signature that has only one.
             answer = {await self._name_of_only_output(signature_name): answer[None]}
         return answer
 
     async def classify(self, /, signature_name: str = "classify", **features) -> dict[str, np.ndarray]:
+        """Returns "classes", strings [B, L], and "scores", float [B, L], from TF Serving's Classify.
+
+        Args:
+            signature_name: the signature to run.
+            **features: arrays or lists [B] or [B, N]; each row is sent as a tf.train.Example.
+        """
         return join_rows(await self._ask("classify", signature_name, features))
 
     async def regress(self, /, signature_name: str = "regress", **features) -> np.ndarray:
+        """Returns scores, float [B], from TF Serving's Regress; `features` as in `classify`."""
         return np.concatenate(await self._ask("regress", signature_name, features))
 
     async def metadata(self) -> ModelMetadata:
+        """Returns the version that answers, and the inputs and outputs of its signatures."""
         return self._format.read_metadata(await self._retried(self._format.metadata()))
 
     async def status(self) -> list[ModelVersion]:
+        """Returns the state of every version that the server knows."""
         return self._format.read_status(await self._retried(self._format.status()))
 
     async def wait_until_available(self, timeout: float = 60.0) -> int:
+        """Waits until the model answers, and returns its newest available version.
+
+        Raises:
+            DeadlineExceeded: no version was available within `timeout` seconds; the message has the last state.
+        """
         end, last = time.monotonic() + timeout, "the server was never asked"
         while (left := end - time.monotonic()) > 0:
             try:
@@ -68,6 +97,7 @@ class Asking:
         raise DeadlineExceeded(self._format.server, "DEADLINE_EXCEEDED", text)
 
     async def close(self) -> None:
+        """Closes the connections."""
         await self._wait.close()
         await self._channel.close()
 

@@ -3,16 +3,24 @@
 A client combines a constructor (`_Rest` or `_Grpc`) with methods that wait (`BlockingClient`) or suspend (`Asking`).
 """
 
+import functools
 import ssl
 from collections.abc import Mapping
 
-import numpy as np
-
 from keras_bert.tf_serving.client.asking import Asking
 from keras_bert.tf_serving.client.model_choice import check_choice
-from keras_bert.tf_serving.client.model_info import ModelMetadata, ModelVersion
 from keras_bert.tf_serving.client.request_batches import ROWS_OF_A_REQUEST
 from keras_bert.tf_serving.client.waiting import AsyncioWait, BlockingWait, finish
+
+
+def _blocking(method):
+    """Returns the method of `BlockingClient` that runs a coroutine of `Asking`."""
+
+    @functools.wraps(method)
+    def run(self, /, *arguments, **options):
+        return finish(method(self._asking, *arguments, **options))
+
+    return run
 
 
 class BlockingClient:
@@ -23,56 +31,13 @@ class BlockingClient:
     def __init__(self, *arguments):
         self._asking = Asking(*arguments)
 
-    def predict(self, /, signature_name: str = "serving_default", **inputs) -> dict[str, np.ndarray]:
-        """Returns the outputs of a signature, by name.
-
-        Args:
-            signature_name: the signature to run.
-            **inputs: arrays or lists by the input names of the signature, all with the same number of rows. More than
-                `batch_size` rows are sent as several requests, some of them at once. The answer keeps the order of the
-                rows, and narrow outputs are padded to the widest one (see `request_batches.join_rows`).
-
-        Returns:
-            arrays. Strings are `str`, or `bytes` where they are not UTF-8 or the output is named `..._bytes`.
-
-        Raises:
-            InputError: the inputs cannot be sent.
-            ServingError: the server did not answer the request.
-        """
-        return finish(self._asking.predict(signature_name, **inputs))
-
-    def classify(self, /, signature_name: str = "classify", **features) -> dict[str, np.ndarray]:
-        """Returns "classes", strings [B, L], and "scores", float [B, L], from TF Serving's Classify.
-
-        Args:
-            signature_name: the signature to run.
-            **features: arrays or lists [B] or [B, N]; each row is sent as a tf.train.Example.
-        """
-        return finish(self._asking.classify(signature_name, **features))
-
-    def regress(self, /, signature_name: str = "regress", **features) -> np.ndarray:
-        """Returns scores, float [B], from TF Serving's Regress; `features` as in `classify`."""
-        return finish(self._asking.regress(signature_name, **features))
-
-    def metadata(self) -> ModelMetadata:
-        """Returns the version that answers, and the inputs and outputs of its signatures."""
-        return finish(self._asking.metadata())
-
-    def status(self) -> list[ModelVersion]:
-        """Returns the state of every version that the server knows."""
-        return finish(self._asking.status())
-
-    def wait_until_available(self, timeout: float = 60.0) -> int:
-        """Waits until the model answers, and returns its newest available version.
-
-        Raises:
-            DeadlineExceeded: no version was available within `timeout` seconds; the message has the last state.
-        """
-        return finish(self._asking.wait_until_available(timeout))
-
-    def close(self) -> None:
-        """Closes the connections."""
-        finish(self._asking.close())
+    predict = _blocking(Asking.predict)
+    classify = _blocking(Asking.classify)
+    regress = _blocking(Asking.regress)
+    metadata = _blocking(Asking.metadata)
+    status = _blocking(Asking.status)
+    wait_until_available = _blocking(Asking.wait_until_available)
+    close = _blocking(Asking.close)
 
     def __enter__(self):
         return self

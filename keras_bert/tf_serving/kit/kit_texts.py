@@ -11,13 +11,12 @@ import string
 from collections.abc import Mapping
 
 from keras_bert.program.errors import InputError
-from keras_bert.tf_serving.kit.server_files import (
-    Batching,
-    ServedModel,
-    models_text,
-)
+from keras_bert.tf_serving.batching_parameters import Batching
+from keras_bert.tf_serving.wire.methods import DEFAULT_METRICS_PATH
 
 _TEMPLATES = pathlib.Path(__file__).parent / "templates"
+# Names that need no quoting in addresses, metrics and shells.
+_MODEL_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 _IMAGE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:/@-]*")
 _MEBIBYTE = 1 << 20
 # Memory of the server itself.
@@ -68,7 +67,7 @@ def kit_texts(
         "flags": _filled("flags.sh", {"name": name}).rstrip("\n"),
     }
     config = {
-        "models.config": models_text([ServedModel(name, f"/models/{name}")]),
+        "models.config": _filled("models.config", values),
         "batching.config": batching.text(),
         "monitoring.config": _filled("monitoring.config", values),
     }
@@ -95,6 +94,23 @@ def check_image(image: str) -> None:
         raise InputError(
             f"The name of a Docker image has letters, digits and '_.:/@-', and starts with a letter or a digit. "
             f"Received: {image!r}"
+        )
+
+
+def check_metrics_path(path: str) -> None:
+    """Raises `InputError` for a path of metrics that does not start with a slash, needs quoting, or is below /v1."""
+    if not re.fullmatch(r"(/[A-Za-z0-9_.~-]+)+", path):
+        raise InputError(f"The path of the metrics must be like {DEFAULT_METRICS_PATH}. Received: {path!r}")
+    if path.lower() == "/v1" or path.lower().startswith("/v1/"):
+        raise InputError(f"Below /v1 servers answer requests to models. Give another path of metrics than {path}.")
+
+
+def check_model_name(name: str) -> None:
+    """Raises `InputError` for names that need quoting in addresses, shells or metrics."""
+    if not _MODEL_NAME.fullmatch(name):
+        raise InputError(
+            f"The name of a model consists of letters, digits, '_', '.' and '-', and starts with a letter or a digit. "
+            f"Received: {name!r}"
         )
 
 

@@ -1,5 +1,6 @@
 """Makes a serving kit: a folder with a model and everything that TensorFlow Serving needs beside it."""
 
+import dataclasses
 import json
 import logging
 import os
@@ -10,13 +11,9 @@ from collections.abc import Mapping, Sequence
 
 from keras_bert.program.atomic_output import atomic_folder, check_output_folder
 from keras_bert.program.errors import InputError
-from keras_bert.tf_serving.kit.kit_texts import check_image, kit_texts
-from keras_bert.tf_serving.kit.server_files import (
-    DEFAULT_METRICS_PATH,
-    Batching,
-    check_metrics_path,
-    check_model_name,
-)
+from keras_bert.tf_serving.batching_parameters import Batching
+from keras_bert.tf_serving.client.request_batches import ROWS_OF_A_REQUEST
+from keras_bert.tf_serving.kit.kit_texts import check_image, check_metrics_path, check_model_name, kit_texts
 from keras_bert.tf_serving.kit.warm_up import DEFAULT_BATCH_SIZES, write_warm_up
 from keras_bert.tf_serving.saved_model_check.batching import check_batching
 from keras_bert.tf_serving.saved_model_check.checking import check
@@ -26,9 +23,12 @@ from keras_bert.tf_serving.saved_model_check.report import ERROR
 from keras_bert.tf_serving.saved_model_check.served_operations import DEFAULT_VERSIONS, VERSIONS
 from keras_bert.tf_serving.saved_model_check.signatures import DEFAULT_SIGNATURE, shape_of
 from keras_bert.tf_serving.versions import find_version_folder
+from keras_bert.tf_serving.wire.methods import DEFAULT_METRICS_PATH
 
 _logger = logging.getLogger(__name__)
 DEFAULT_IMAGE = "tensorflow/serving:2.19.1"
+# It accepts all requests of this package's clients.
+DEFAULT_BATCHING = Batching(max_batch_size=ROWS_OF_A_REQUEST, batch_timeout_micros=1000, max_enqueued_batches=100)
 
 
 def make_serving_kit(
@@ -123,7 +123,7 @@ def _checked_batching(source: str, batching: Batching | None, versions: Sequence
     unsafe = {name: inputs for name in signatures if (inputs := unsafe_inputs(signatures[name]))}
     if batching is None:
         # Without padding, requests with ids of different lengths fail when they are joined.
-        return Batching(pad_variable_length_inputs=not unsafe)
+        return dataclasses.replace(DEFAULT_BATCHING, pad_variable_length_inputs=not unsafe)
     if batching.pad_variable_length_inputs and unsafe:
         name, inputs = next(iter(unsafe.items()))
         raise InputError(

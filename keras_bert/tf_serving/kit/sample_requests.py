@@ -7,7 +7,7 @@ import numpy as np
 
 from keras_bert.program.errors import InputError
 from keras_bert.tf_serving.saved_model_check.signatures import DEFAULT_SIGNATURE, shape_of, type_name
-from keras_bert.tf_serving.wire.strings import string_to_bytes
+from keras_bert.tf_serving.wire.strings import string_array, string_to_bytes
 
 # Common words of English vocabularies; other vocabularies split them into pieces.
 _WORDS = ("the", "of", "and", "to", "in", "a", "is", "that", "it", "was", "for", "on", "with", "he", "be", "by", "at")
@@ -60,9 +60,7 @@ def as_arrays(rows: Sequence[Mapping]) -> dict[str, np.ndarray]:
             texts, shape = values, (len(values),)
         if not all(isinstance(text, (str, bytes)) for text in texts):
             raise InputError(f"The input {name} of a request must be a text or a list of texts.")
-        array = np.empty(len(texts), object)
-        array[:] = list(map(string_to_bytes, texts))
-        arrays[name] = array.reshape(shape)
+        arrays[name] = string_array(list(map(string_to_bytes, texts))).reshape(shape)
     return arrays
 
 

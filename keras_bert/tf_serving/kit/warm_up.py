@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from keras_bert.program.atomic_output import atomic_file
 from keras_bert.program.errors import InputError
 from keras_bert.program.record_files import framed_record
+from keras_bert.tf_serving.ask import load_text_operations
 from keras_bert.tf_serving.kit.sample_requests import (
     as_arrays,
     as_example,
@@ -21,6 +22,9 @@ from keras_bert.tf_serving.saved_model_check.operations import check_compiled
 from keras_bert.tf_serving.saved_model_check.reading import SavedModelFiles, read_saved_model
 from keras_bert.tf_serving.saved_model_check.signatures import DEFAULT_SIGNATURE, shape_of, type_name
 from keras_bert.tf_serving.saved_model_check.warm_up import MOST_RECORDS, WARM_UP_FILE
+from keras_bert.tf_serving.server.loaded_model import LoadedModel
+from keras_bert.tf_serving.server.status import StatusError
+from keras_bert.tf_serving.server.warm_up import run_log
 
 DEFAULT_BATCH_SIZES = (1, 2, 8, 32)
 # Words of the made-up texts: a headline, a sentence, a paragraph.
@@ -72,29 +76,20 @@ def write_warm_up(
 
 def replay(version_folder: str, logs: Sequence) -> None:
     """Runs every request in the SavedModel. Raises `InputError` with the number and error of one that fails."""
-    import tensorflow as tf
-
-    from keras_bert.tf_serving.ask import load_text_operations
-    from keras_bert.tf_serving.wire.tensors import tensor_proto_to_array
-
     load_text_operations()
-    loaded = tf.saved_model.load(version_folder)
-    for number, log in enumerate(logs, start=1):
-        request = getattr(log, log.WhichOneof("log_type")).request
-        name = request.model_spec.signature_name
-        if log.WhichOneof("log_type") == "predict_log":
-            inputs = {key: tensor_proto_to_array(value) for key, value in request.inputs.items()}
-        else:
-            examples = request.input.example_list.examples
-            inputs = {"inputs": [example.SerializeToString() for example in examples]}
-        try:
-            loaded.signatures[name](**{key: tf.constant(value) for key, value in inputs.items()})
-        except (tf.errors.OpError, ValueError, TypeError) as error:
-            reason = str(error).strip().splitlines()[0]
-            raise InputError(
-                f"Warm-up request {number}, for the signature {name}, fails, so a server would not load the model: "
-                f"{reason}"
-            ) from error
+    model = LoadedModel(version_folder)
+    try:
+        for number, log in enumerate(logs, start=1):
+            try:
+                run_log(model, log)
+            except StatusError as error:
+                name = getattr(log, log.WhichOneof("log_type")).request.model_spec.signature_name
+                raise InputError(
+                    f"Warm-up request {number}, for the signature {name}, fails, so a server would not load the model: "
+                    f"{error.message.strip().splitlines()[0]}"
+                ) from error
+    finally:
+        model.close()
 
 
 def _logs(model: SavedModelFiles, examples: list[Mapping], batch_sizes: Sequence[int]) -> Iterator:

@@ -17,7 +17,7 @@ def check_batching(batching, signatures: Mapping, warm_up_rows: int) -> Iterator
     """Yields findings about requests that a server with this batching refuses, and about answers that it falsifies.
 
     Args:
-        batching: a `Batching` of the kit, or a `BatchingOptions` of the development server.
+        batching: the server's `Batching`.
         signatures: name -> SignatureDef.
         warm_up_rows: the number of rows of the largest warm-up request, 0 without warm-up.
     """

@@ -11,6 +11,7 @@ from keras_bert.tf_serving.saved_model_check.operations import (
     check_operations,
     check_paths,
     serving_minors,
+    text_operations,
 )
 from keras_bert.tf_serving.saved_model_check.padding import check_padding
 from keras_bert.tf_serving.saved_model_check.reading import NotServable, SavedModelFiles, read_saved_model
@@ -30,7 +31,7 @@ def check(path: str | os.PathLike, serving_versions: Sequence[str] = DEFAULT_VER
         path: a SavedModel, or a folder of versions, of which the version that a server would load is checked.
         serving_versions: the versions of TensorFlow Serving to check for, such as ["2.19", "2.20"]. They differ in
             their operations.
-        batching: the server's batching, a `Batching` of `kit.server_files`; None for a server without batching.
+        batching: the server's batching, a `Batching`; None for a server without batching.
 
     Raises:
         InputError: there is no SavedModel, it cannot be read, or a version of TensorFlow Serving is unknown.
@@ -42,15 +43,17 @@ def check(path: str | os.PathLike, serving_versions: Sequence[str] = DEFAULT_VER
     minors = serving_minors(serving_versions)
     versions = tuple(f"2.{minor}" for minor in minors)
     folder, findings = _find(os.fspath(path))
+    needed = None
     if folder is not None:
         try:
             model = read_saved_model(folder)
             findings = [*findings, *_all_findings(model, versions)]
+            needed = text_operations(model)
             if batching is not None:
                 findings += check_batching(batching, model.signatures, largest_warm_up_request(folder))
         except NotServable as reason:
             findings = [*findings, reason.args[0]]
-    return Report(folder or os.fspath(path), versions, sorted_findings(findings))
+    return Report(folder or os.fspath(path), versions, sorted_findings(findings), needed)
 
 
 def require_servable(folder: str | os.PathLike, serving_versions: Sequence[str] = DEFAULT_VERSIONS) -> None:

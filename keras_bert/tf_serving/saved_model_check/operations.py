@@ -62,6 +62,11 @@ def check_operations(model: SavedModelFiles, versions: Sequence[str]) -> Iterato
             yield from _linked(operation, where, minors)
 
 
+def text_operations(model: SavedModelFiles) -> tuple[str, ...]:
+    """Returns the names of the operations of TensorFlow Text that servers need for the model."""
+    return tuple(sorted({node.op for _, node in model.served_nodes()} & TEXT_SINCE.keys()))
+
+
 def _linked(operation: str, where: str, minors: list[int]) -> Iterator[Finding]:
     find_operation = private("tensorflow.python.framework.op_def_registry.get")
     fails = f"The model does not load (Op type not registered '{operation}' in binary running on ...)."

@@ -42,11 +42,13 @@ class Report:
         path: the checked folder, one version.
         serving_versions: the versions of TensorFlow Serving that it was checked for.
         findings: the findings.
+        text_operations: the operations of TensorFlow Text in the model; None if it could not be read.
     """
 
     path: str
     serving_versions: tuple[str, ...]
     findings: tuple[Finding, ...]
+    text_operations: tuple[str, ...] | None = None
 
     @property
     def errors(self) -> list[Finding]:
@@ -76,7 +78,10 @@ class Report:
         versions = f"TensorFlow Serving {self.serving_versions[0]} to {self.serving_versions[-1]}"
         if len(self.serving_versions) == 1:
             versions = f"TensorFlow Serving {self.serving_versions[0]}"
-        return "\n\n".join([*map(str, self.findings), f"{self.path}: {counts}, for {versions}"])
+        summary = f"{self.path}: {counts}, for {versions}"
+        if self.text_operations is not None:
+            summary += f"; needs of TensorFlow Text: {', '.join(self.text_operations) or 'nothing'}"
+        return "\n\n".join([*map(str, self.findings), summary])
 
     def _of(self, severity: str) -> list[Finding]:
         return [finding for finding in self.findings if finding.severity == severity]

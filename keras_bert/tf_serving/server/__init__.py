@@ -1,7 +1,8 @@
 """A development server: TensorFlow Serving's REST and gRPC API for any SavedModel.
 
 run_server.py           starts and stops both APIs
-rest_app.py             REST, health check and metrics
+server_options.py       the options of a server
+rest_app.py             REST, health check, metrics and the page
 openai_embeddings.py    OpenAI's POST /v1/embeddings
 http_protocol.py        HTTP connections, with limits for slow clients
 grpc_service.py         gRPC

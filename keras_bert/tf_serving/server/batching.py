@@ -1,95 +1,14 @@
 """Joins requests of several clients into one batch, and splits its answer again."""
 
 import asyncio
-import dataclasses
-import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 import numpy as np
 
-from keras_bert.program.errors import InputError
-from keras_bert.tf_serving.server.model_config import read_text_message
+from keras_bert.tf_serving.batching_parameters import Batching
 from keras_bert.tf_serving.server.status import Code, StatusError, invalid_argument
 
 Arrays = dict[str, np.ndarray]
-
-
-@dataclasses.dataclass(frozen=True)
-class BatchingOptions:
-    """How requests are joined: the fields of TensorFlow Serving's batching file, with its defaults.
-
-    Attributes:
-        max_batch_size: the largest number of rows in a batch, and in a request.
-        batch_timeout_micros: how long a batch waits for more rows. While all threads are busy, batches fill up in any
-            case.
-        max_enqueued_batches: the largest number of waiting batches of a signature.
-        num_batch_threads: the number of batches computed at once.
-        allowed_batch_sizes: sizes to which batches are padded, with copies of the first row.
-        enable_large_batch_splitting: whether requests with more rows than `max_execution_batch_size` are split.
-        max_execution_batch_size: with splitting, the largest number of rows in a batch.
-        pad_variable_length_inputs: whether rows of different lengths are joined, padded with the first element of the
-            request's tensor. This falsifies the answers of models that take a mask: ids need `lengths`.
-    """
-
-    max_batch_size: int = 1000
-    batch_timeout_micros: int = 0
-    max_enqueued_batches: int = 10
-    num_batch_threads: int = os.cpu_count() or 1
-    allowed_batch_sizes: tuple[int, ...] = ()
-    enable_large_batch_splitting: bool = False
-    max_execution_batch_size: int | None = None
-    pad_variable_length_inputs: bool = False
-
-    def __post_init__(self):
-        for name in ("max_batch_size", "max_enqueued_batches", "num_batch_threads"):
-            if getattr(self, name) < 1:
-                raise InputError(f"{name} must be a whole number of at least 1. Received: {getattr(self, name)}")
-        if self.batch_timeout_micros < 0:
-            raise InputError(f"batch_timeout_micros must not be negative. Received: {self.batch_timeout_micros}")
-        if self.max_execution_batch_size is not None and not 1 <= self.max_execution_batch_size <= self.max_batch_size:
-            raise InputError("max_execution_batch_size must be from 1 to max_batch_size.")
-        sizes = self.allowed_batch_sizes
-        if sizes and (list(sizes) != sorted(set(sizes)) or sizes[0] < 1):
-            raise InputError(f"allowed_batch_sizes entries must be monotonically increasing; they are {list(sizes)}.")
-        # This also applies to split requests: bundle_factory_util.cc.
-        if sizes and sizes[-1] != self.max_batch_size:
-            raise InputError(
-                f"Last entry in allowed_batch_sizes must match max_batch_size; last entry was {sizes[-1]}; "
-                f"expected {self.max_batch_size}."
-            )
-
-    @property
-    def largest(self) -> int:
-        """The number of rows in the largest batch that is computed."""
-        if self.enable_large_batch_splitting and self.max_execution_batch_size:
-            return self.max_execution_batch_size
-        return self.max_batch_size
-
-    @property
-    def largest_request(self) -> int:
-        """The number of rows of the largest request that is accepted, with splitting too."""
-        if not self.enable_large_batch_splitting:
-            return self.max_batch_size
-        return min(self.max_batch_size, self.max_enqueued_batches * self.largest)
-
-
-def read_batching_options(path: str) -> BatchingOptions:
-    """Reads a batching file. Raises `InputError` if it is damaged or has invalid values."""
-    from keras_bert.tf_serving.wire import messages
-
-    message = read_text_message(path, messages.BatchingParameters)
-    given = {}
-    for field in dataclasses.fields(BatchingOptions):
-        if field.name == "allowed_batch_sizes":
-            given[field.name] = tuple(message.allowed_batch_sizes)
-        elif field.name == "pad_variable_length_inputs":
-            given[field.name] = message.pad_variable_length_inputs
-        elif message.HasField(field.name):
-            given[field.name] = getattr(message, field.name).value
-    try:
-        return BatchingOptions(**given)
-    except InputError as error:
-        raise InputError(f"{path}: {error}") from None
 
 
 class _Batch:
@@ -110,7 +29,7 @@ class _Batch:
 
     @property
     def is_full(self) -> bool:
-        return self.size >= self.owner.options.largest
+        return self.size >= self.owner.options.largest_batch
 
 
 class BatchScheduler:
@@ -165,7 +84,7 @@ class Batcher:
     def __init__(
         self,
         compute: Callable[[Arrays], Awaitable[Arrays]],
-        options: BatchingOptions,
+        options: Batching,
         scheduler: BatchScheduler,
         watch: Callable[[int], None] = lambda size: None,
     ):
@@ -193,9 +112,9 @@ class Batcher:
             raise invalid_argument(
                 "Task size ", size, " is larger than maximum input batch size ", self.options.max_batch_size
             )
-        if size <= self.options.largest:
+        if size <= self.options.largest_batch:
             return await self._enqueue(inputs, size)
-        step = self.options.largest
+        step = self.options.largest_batch
         parts = [
             {name: array[start : start + step] for name, array in inputs.items()} for start in range(0, size, step)
         ]
@@ -206,7 +125,7 @@ class Batcher:
         loop = asyncio.get_running_loop()
         key = self._key(inputs)
         batch = self._open.get(key)
-        if batch is not None and batch.size + size > self.options.largest:
+        if batch is not None and batch.size + size > self.options.largest_batch:
             batch.due = 0  # no further row fits
             loop.call_soon(self._scheduler.start_batches)
             self._open.pop(key)

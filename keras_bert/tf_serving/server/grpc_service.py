@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 
 import grpc
 
-from keras_bert.tf_serving.server.inference import Inference, ModelSpec, signature_or_default
+from keras_bert.tf_serving.server.inference import Inference, ModelSpec, signature_of, signature_or_default
 from keras_bert.tf_serving.server.model_config import model_configs
 from keras_bert.tf_serving.server.model_messages import arrays_of, metadata_message, serialized_examples, status_message
 from keras_bert.tf_serving.server.model_store import ModelVersion
@@ -67,9 +67,7 @@ class GrpcService:
         version = self._find(request)
         signature_name = signature_or_default(request.model_spec.signature_name)
         with version.in_use():
-            signature = version.model.signatures.get(signature_name)
-            if signature is None:
-                raise StatusError(Code.FAILED_PRECONDITION, f'Serving signature key "{signature_name}" not found.')
+            signature = signature_of(version, signature_name)
             inputs = await _in_thread_if_large(request, arrays_of, request, self._max_bytes)
             output_names = list(request.output_filter)
             for number, name in enumerate(output_names):
@@ -89,30 +87,29 @@ class GrpcService:
 
     async def classify(self, request, context):
         """Answers a `ClassificationRequest`."""
-        version = self._find(request)
-        signature_name = signature_or_default(request.model_spec.signature_name)
-        with version.in_use():
-            rows = await self._inference.classify(
-                version, signature_name, serialized_examples(request.input, self._max_bytes), context.time_remaining()
-            )
         response = messages.ClassificationResponse()
-        _fill_spec(response.model_spec, version, signature_name)
-        _fill_classes(response.result, rows)
+        for row in await self._answers(self._inference.classify, request, context, response):
+            classes = response.result.classifications.add().classes
+            for name, score in row:
+                classes.add(label=name.decode("utf-8", "replace"), score=score)
         return response
 
     async def regress(self, request, context):
         """Answers a `RegressionRequest`."""
+        response = messages.RegressionResponse()
+        for value in await self._answers(self._inference.regress, request, context, response):
+            response.result.regressions.add(value=value)
+        return response
+
+    async def _answers(self, ask: Callable, request, context, response):
+        """Returns what `ask` answers to the examples of a request, and writes who answers into the response."""
         version = self._find(request)
         signature_name = signature_or_default(request.model_spec.signature_name)
         with version.in_use():
-            values = await self._inference.regress(
-                version, signature_name, serialized_examples(request.input, self._max_bytes), context.time_remaining()
-            )
-        response = messages.RegressionResponse()
+            examples = serialized_examples(request.input, self._max_bytes)
+            answers = await ask(version, signature_name, examples, context.time_remaining())
         _fill_spec(response.model_spec, version, signature_name)
-        for value in values:
-            response.result.regressions.add(value=value)
-        return response
+        return answers
 
     async def multi_inference(self, request, context):
         """Answers a `MultiInferenceRequest`: several signatures of one model for the same examples."""
@@ -126,17 +123,16 @@ class GrpcService:
             twice = next(name for number, name in enumerate(signatures) if name in signatures[:number])
             raise invalid_argument("Duplicate evaluation of signature: ", twice)
         response = messages.MultiInferenceResponse()
-        name = request.tasks[0].model_spec.name
+        (name,) = names
         with self._inference.under_way(), self._inference.request(name, "multi_inference", "GRPC"):
             for task in request.tasks:
+                part = {"model_spec": task.model_spec, "input": request.input}
                 result = response.results.add()
                 if task.method_name == _CLASSIFY:
-                    part = messages.ClassificationRequest(model_spec=task.model_spec, input=request.input)
-                    answer = await self.classify(part, context)
+                    answer = await self.classify(messages.ClassificationRequest(**part), context)
                     result.classification_result.CopyFrom(answer.result)
                 elif task.method_name == _REGRESS:
-                    part = messages.RegressionRequest(model_spec=task.model_spec, input=request.input)
-                    answer = await self.regress(part, context)
+                    answer = await self.regress(messages.RegressionRequest(**part), context)
                     result.regression_result.CopyFrom(answer.result)
                 else:
                     raise StatusError(Code.UNIMPLEMENTED, f"Unsupported signature method_name: {task.method_name}")
@@ -225,10 +221,3 @@ def _fill_spec(model_spec, version: ModelVersion, signature_name: str) -> None:
     model_spec.name = version.name
     model_spec.version.value = version.number
     model_spec.signature_name = signature_name
-
-
-def _fill_classes(result, rows) -> None:
-    for row in rows:
-        classes = result.classifications.add().classes
-        for name, score in row:
-            classes.add(label=name.decode("utf-8", "replace"), score=score)

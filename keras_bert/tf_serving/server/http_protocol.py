@@ -2,16 +2,37 @@
 
 import asyncio
 import contextlib
+import dataclasses
 import ipaddress
 import urllib.parse
+from collections.abc import Mapping
 
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from keras_bert.tf_serving.server.json_text import error_body
 
+PLAIN_TEXT = "text/plain; charset=utf-8"
 _HEADER_SECONDS = 30
 _MAX_HEADER_BYTES = 1 << 20
+
+
+@dataclasses.dataclass(frozen=True)
+class Answer:
+    """The answer to an HTTP request; `headers` are those besides the type and the length of the body."""
+
+    status: int
+    body: bytes
+    content_type: str = "application/json"
+    headers: Mapping[str, str] = dataclasses.field(default_factory=dict)
+
+
+async def send_answer(scope, send, answer: Answer) -> None:
+    """Sends an answer with the `send` of an ASGI application; to HEAD without its body."""
+    headers = {"content-type": answer.content_type, "content-length": str(len(answer.body)), **answer.headers}
+    encoded = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers.items()]
+    await send({"type": "http.response.start", "status": answer.status, "headers": encoded})
+    await send({"type": "http.response.body", "body": b"" if scope["method"] == "HEAD" else answer.body})
 
 
 class RestServer(uvicorn.Server):
@@ -109,9 +130,7 @@ class LoopbackHosts:
             "localhost, 127.0.0.1 and [::1]. Use one of these names, let a proxy send one, or start the server with "
             "--host."
         )
-        headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
-        await send({"type": "http.response.start", "status": 403, "headers": headers})
-        await send({"type": "http.response.body", "body": b"" if scope["method"] == "HEAD" else body})
+        await send_answer(scope, send, Answer(403, body))
 
 
 def _host_name(host: str) -> str:

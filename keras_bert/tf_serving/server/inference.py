@@ -4,21 +4,22 @@ import asyncio
 import concurrent.futures
 import contextlib
 import dataclasses
-import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from keras_bert.tf_serving.server.batching import Arrays, Batcher, BatchingOptions, BatchScheduler
+from keras_bert.tf_serving.server.batching import Arrays, Batcher, BatchScheduler
 from keras_bert.tf_serving.server.loaded_model import DEFAULT_SIGNATURE, Signature
 from keras_bert.tf_serving.server.model_store import ModelStore, ModelVersion
 from keras_bert.tf_serving.server.server_metrics import ServerMetrics
+from keras_bert.tf_serving.server.server_options import ServerOptions
 from keras_bert.tf_serving.server.status import Code, StatusError, invalid_argument
+from keras_bert.tf_serving.wire.strings import string_array
 
-CLASSIFY_INPUTS = REGRESS_INPUTS = "inputs"
+# The names in signatures for Classify and Regress.
+EXAMPLES = "inputs"
 CLASSES, SCORES, REGRESS_OUTPUTS = "classes", "scores", "outputs"
-DEFAULT_MAX_ROWS = 10_000
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,32 +37,15 @@ class Inference:
     Args:
         store: the models.
         metrics: counts requests.
-        batching: how requests are joined; None computes each request separately.
-        num_threads: the number of requests, or batches, computed at once.
-        max_requests: the largest number of requests in progress; further ones are refused.
-        max_rows: the largest number of rows in a request; larger requests are refused.
-        timeout_seconds: the time limit of a request.
+        options: the options of the server.
     """
 
-    def __init__(
-        self,
-        store: ModelStore,
-        metrics: ServerMetrics,
-        *,
-        batching: BatchingOptions | None = None,
-        num_threads: int = os.cpu_count() or 1,
-        max_requests: int = 1000,
-        max_rows: int = DEFAULT_MAX_ROWS,
-        timeout_seconds: float = 30,
-    ):
-        self.store, self.metrics = store, metrics
-        self.timeout_seconds = timeout_seconds
-        self._batching = batching
-        num_threads = batching.num_batch_threads if batching else num_threads
+    def __init__(self, store: ModelStore, metrics: ServerMetrics, options: ServerOptions):
+        self.store, self.metrics, self._options = store, metrics, options
+        num_threads = options.batching.num_threads if options.batching else options.num_threads
         self._threads = concurrent.futures.ThreadPoolExecutor(num_threads, "model")
         self._scheduler = BatchScheduler(num_threads)
-        self._max_requests, self._num_requests = max_requests, 0
-        self._max_rows = max_rows
+        self._num_requests = 0
         self._computations: set[asyncio.Future] = set()
 
     @contextlib.contextmanager
@@ -71,9 +55,11 @@ class Inference:
         Raises:
             StatusError: RESOURCE_EXHAUSTED: too many requests are in progress.
         """
-        if self._num_requests >= self._max_requests:
+        if self._num_requests >= self._options.max_requests:
             self.metrics.count_request("", "", "", Code.RESOURCE_EXHAUSTED.name, 0.0)
-            raise StatusError(Code.RESOURCE_EXHAUSTED, f"{self._max_requests} requests are running; try again later.")
+            raise StatusError(
+                Code.RESOURCE_EXHAUSTED, f"{self._options.max_requests} requests are running; try again later."
+            )
         self._num_requests += 1
         self.metrics.show_in_flight(self._num_requests)
         try:
@@ -129,17 +115,17 @@ class Inference:
             StatusError: FAILED_PRECONDITION: there is no such signature; INVALID_ARGUMENT: wrong inputs or too many
                 rows; DEADLINE_EXCEEDED: it took too long; and TensorFlow's errors.
         """
-        signature = version.model.signatures.get(signature_name) if version.model else None
-        if signature is None:
-            raise StatusError(Code.FAILED_PRECONDITION, f'Serving signature key "{signature_name}" not found.')
+        signature = signature_of(version, signature_name)
         inputs = signature.checked(inputs)
         rows = signature.num_rows(inputs)
-        if rows > self._max_rows:
+        if rows > self._options.max_rows:
             raise invalid_argument(
-                "The request has ", rows, " rows, but this server accepts at most ", self._max_rows,
+                "The request has ", rows, " rows, but this server accepts at most ", self._options.max_rows,
                 " (--max_rows). Send fewer at a time.",
             )  # fmt: skip
-        limit = self.timeout_seconds if timeout_seconds is None else min(timeout_seconds, self.timeout_seconds)
+        limit = self._options.timeout_seconds
+        if timeout_seconds is not None:
+            limit = min(timeout_seconds, limit)
         try:
             if limit <= 0:
                 raise TimeoutError
@@ -151,7 +137,7 @@ class Inference:
             ) from None
 
     async def _run(self, version: ModelVersion, signature: Signature, inputs: Arrays) -> Arrays:
-        if self._batching is None or not signature.can_be_batched:
+        if self._options.batching is None or not signature.can_be_batched:
             return await self._compute(version, signature.name, inputs)
         if signature.name not in version.batchers:
             version.batchers[signature.name] = self._batcher(version, signature.name)
@@ -160,7 +146,7 @@ class Inference:
     def _batcher(self, version: ModelVersion, signature_name: str) -> Batcher:
         return Batcher(
             lambda inputs: self._compute(version, signature_name, inputs),
-            self._batching,
+            self._options.batching,
             self._scheduler,
             lambda rows: self.metrics.count_batch(version.name, signature_name, rows),
         )
@@ -191,32 +177,19 @@ class Inference:
         Raises:
             StatusError: as `predict`; INVALID_ARGUMENT for signatures of other kinds.
         """
-        signature = _signature(version, signature_name)
-        if len(signature.inputs) != 1:
-            raise invalid_argument("Expected one input Tensor.")
-        if len(signature.outputs) not in (1, 2):
-            raise invalid_argument("Expected one or two output Tensors, found ", len(signature.outputs))
-        if CLASSIFY_INPUTS not in signature.inputs:
-            raise invalid_argument("No classification inputs found in SignatureDef: ", _listed(signature))
-        if not {CLASSES, SCORES} & set(signature.outputs):
-            raise invalid_argument(
-                f'Expected classification signature outputs to contain at least one of "{CLASSES}" or "{SCORES}". '
-                f"Signature was: {_listed(signature)}"
-            )
-        outputs = await self.predict(version, signature_name, {CLASSIFY_INPUTS: _examples(examples)}, timeout_seconds)
-        outputs = {name: outputs[name] for name in (CLASSES, SCORES) if name in outputs}
-        for name, dtype, kind in ((CLASSES, object, "DT_STRING"), (SCORES, np.float32, "DT_FLOAT")):
-            if name in outputs:
-                _check_classes(name, outputs[name], dtype, kind, len(examples))
-        shapes = {array.shape[1] for array in outputs.values()}
-        if len(shapes) != 1:
-            raise invalid_argument(
-                "Tensors class and score should match in dim_size(1). Got ",
-                outputs[CLASSES].shape[1], " vs. ", outputs[SCORES].shape[1],
-            )  # fmt: skip
-        shape = (len(examples), *shapes)
-        classes = outputs.get(CLASSES, np.full(shape, b"", object)).tolist()
-        scores = outputs.get(SCORES, np.zeros(shape, np.float32)).tolist()
+        inputs = _example_inputs(version, signature_name, examples, "Classify", {CLASSES, SCORES})
+        outputs = await self.predict(version, signature_name, inputs, timeout_seconds)
+        found = {name: outputs[name] for name in (CLASSES, SCORES) if name in outputs}
+        shape = next(iter(found.values())).shape
+        for name, array in found.items():
+            dtype = object if name == CLASSES else np.float32
+            if array.shape != shape or array.ndim != 2 or len(array) != len(examples) or array.dtype != dtype:
+                raise invalid_argument(
+                    f"Classify needs classes as strings and scores as float, both [{len(examples)}, classes]. The "
+                    f"model returned {_described(found)}"
+                )
+        classes = found.get(CLASSES, np.full(shape, b"", object)).tolist()
+        scores = found.get(SCORES, np.zeros(shape, np.float32)).tolist()
         return [list(zip(*row, strict=True)) for row in zip(classes, scores, strict=True)]
 
     async def regress(
@@ -231,27 +204,14 @@ class Inference:
         Raises:
             StatusError: as `predict`; INVALID_ARGUMENT for signatures of other kinds.
         """
-        signature = _signature(version, signature_name)
-        if len(signature.inputs) != 1:
-            raise invalid_argument("Expected one input Tensor.")
-        if len(signature.outputs) != 1:
-            raise invalid_argument("Expected one output Tensor.")
-        if REGRESS_INPUTS not in signature.inputs:
-            raise invalid_argument("No regression inputs found in SignatureDef: ", _listed(signature))
-        if REGRESS_OUTPUTS not in signature.outputs:
-            raise invalid_argument("No regression outputs found in SignatureDef: ", _listed(signature))
-        inputs = {REGRESS_INPUTS: _examples(examples)}
+        inputs = _example_inputs(version, signature_name, examples, "Regress", {REGRESS_OUTPUTS})
         output = (await self.predict(version, signature_name, inputs, timeout_seconds))[REGRESS_OUTPUTS]
-        if output.ndim != 1 and not (output.ndim == 2 and output.shape[1] == 1):
+        count = len(examples)
+        if output.shape not in ((count,), (count, 1)) or output.dtype != np.float32:
             raise invalid_argument(
-                "Expected output Tensor shape to be either [batch_size] or [batch_size, 1] but got ", _shape(output)
+                f"Regress needs outputs as float [{count}] or [{count}, 1]. The model returned "
+                f"{_described({REGRESS_OUTPUTS: output})}"
             )
-        if len(output) != len(examples):
-            raise invalid_argument(
-                "Input batch size did not match output batch size: ", len(examples), " vs. ", len(output)
-            )
-        if output.dtype != np.float32:
-            raise invalid_argument("Expected output Tensor of DT_FLOAT.  Got: ", _data_type(output))
         return output.ravel().tolist()
 
     def status(self, spec: ModelSpec) -> list[ModelVersion]:
@@ -271,40 +231,30 @@ class Inference:
         return versions
 
 
-def _signature(version: ModelVersion, name: str) -> Signature:
-    if version.model is None or name not in version.model.signatures:
-        raise invalid_argument("No signature was found with the name: ", name)
+def signature_of(version: ModelVersion, name: str) -> Signature:
+    """Returns a signature of an available version. Raises FAILED_PRECONDITION if there is none."""
+    if name not in version.model.signatures:
+        raise StatusError(Code.FAILED_PRECONDITION, f'Serving signature key "{name}" not found.')
     return version.model.signatures[name]
 
 
-def _examples(examples: Sequence[bytes]) -> np.ndarray:
+def _example_inputs(version: ModelVersion, name: str, examples: Sequence[bytes], api: str, outputs: set[str]) -> Arrays:
+    """Returns the inputs of a signature for Classify or Regress, which has some of these outputs and no others."""
+    if name not in version.model.signatures:
+        raise invalid_argument("No signature was found with the name: ", name)
+    signature = version.model.signatures[name]
+    if set(signature.inputs) != {EXAMPLES} or not signature.outputs or not set(signature.outputs) <= outputs:
+        raise invalid_argument(
+            f"{api} needs a signature with the input {EXAMPLES} and the output {' or '.join(sorted(outputs))}. {name} "
+            f"has the inputs {', '.join(signature.inputs)} and the outputs {', '.join(signature.outputs)}"
+        )
     if not examples:
         raise invalid_argument("Input is empty.")
-    array = np.empty(len(examples), object)
-    array[:] = examples
-    return array
+    return {EXAMPLES: string_array(examples)}
 
 
-def _check_classes(name: str, array: np.ndarray, dtype, kind: str, num_examples: int) -> None:
-    if array.ndim != 2:
-        raise invalid_argument("Expected Tensor shape: [batch_size num_classes] but got ", _shape(array))
-    if array.dtype != dtype:
-        raise invalid_argument("Expected ", name, " Tensor of ", kind, ". Got: ", _data_type(array))
-    if len(array) != num_examples:
-        raise invalid_argument("Expected ", name, " output batch size of ", num_examples, ". Got: ", len(array))
-
-
-def _shape(array: np.ndarray) -> str:
-    return f"[{','.join(map(str, array.shape))}]"
-
-
-def _data_type(array: np.ndarray) -> str:
-    names = {"object": "STRING", "float32": "FLOAT", "float64": "DOUBLE", "float16": "HALF"}
-    return "DT_" + names.get(array.dtype.name, array.dtype.name.upper())
-
-
-def _listed(signature: Signature) -> str:
-    return f"inputs {', '.join(signature.inputs)}; outputs {', '.join(signature.outputs)}"
+def _described(arrays: Arrays) -> str:
+    return ", ".join(f"{name} as {array.dtype} {list(array.shape)}" for name, array in arrays.items())
 
 
 def signature_or_default(name: str) -> str:

@@ -14,6 +14,7 @@ import numpy as np
 
 from keras_bert.tf_serving.server.json_text import kind_of, quoted, shown
 from keras_bert.tf_serving.server.status import Code, StatusError, invalid_argument
+from keras_bert.tf_serving.wire.strings import string_array
 
 BASE64_KEY = "b64"
 BYTES_SUFFIX = "_bytes"
@@ -55,28 +56,11 @@ def arrays_from_request(request: Mapping, dtypes: Mapping[str, str]) -> tuple[di
     return _from_rows(instances, dtypes), True
 
 
-class _Column:
-    """The flat values of one input, row after row. All rows have the same shape."""
-
-    def __init__(self, dtype: str):
-        self.dtype = dtype
-        self.shape = None
-        self.values = []
-
-    def add(self, item) -> None:
-        shape = dense_shape(item)
-        if self.shape is None:
-            self.shape = shape
-        elif shape != self.shape:
-            raise invalid_argument("All rows must have the shape of the first, ", self.shape, ". Received: ", shape)
-        _flatten(item, shape, 0, self.dtype, self.values)
-
-
 def _from_rows(instances: list, dtypes: Mapping[str, str]) -> dict[str, np.ndarray]:
     rows_are_objects = _is_object(instances[0])
     if not rows_are_objects and len(dtypes) > 1:
         raise _needs_names("instances", dtypes)
-    columns = {name: _Column(dtype) for name, dtype in dtypes.items()}
+    columns = {name: [] for name in dtypes}
     for number, row in enumerate(instances):
         if _is_object(row) != rows_are_objects:
             raise invalid_argument(
@@ -90,15 +74,24 @@ def _from_rows(instances: list, dtypes: Mapping[str, str]) -> dict[str, np.ndarr
                 f"instances[{number}] must have the keys ", ", ".join(sorted(columns)), ". Received: ", shown(row)
             )
         for name, column in columns.items():
-            try:
-                column.add(row[name])
-            except StatusError as error:
-                key = f".{name}" if rows_are_objects else ""
-                raise invalid_argument(f"instances[{number}]{key}: ", error.message) from None
-    return {
-        name: _array(name, column.values, [len(instances), *column.shape], column.dtype)
-        for name, column in columns.items()
-    }
+            column.append(row[name])
+    return {name: _rows(name, columns[name], dtype, rows_are_objects) for name, dtype in dtypes.items()}
+
+
+def _rows(name: str, rows: list, dtype: str, is_named: bool) -> np.ndarray:
+    """Returns an input whose rows all have the shape of the first."""
+    shape, values = dense_shape(rows[0]), []
+    for number, row in enumerate(rows):
+        try:
+            if dense_shape(row) != shape:
+                raise invalid_argument(
+                    "All rows must have the shape of the first, ", shape, ". Received: ", dense_shape(row)
+                )
+            _flatten(row, shape, 0, dtype, values)
+        except StatusError as error:
+            key = f".{name}" if is_named else ""
+            raise invalid_argument(f"instances[{number}]{key}: ", error.message) from None
+    return _array(name, values, [len(rows), *shape], dtype)
 
 
 def _from_columns(inputs, dtypes: Mapping[str, str]) -> dict[str, np.ndarray]:
@@ -214,9 +207,7 @@ def _array(name: str, values: list, shape: Sequence[int], dtype: str) -> np.ndar
     if len(shape) > MAX_RANK:
         raise invalid_argument(f"The input {name} must have at most {MAX_RANK} axes. Received: {len(shape)}")
     if dtype == "string":
-        array = np.empty(len(values), object)
-        array[:] = values
-        return array.reshape(shape)
+        return string_array(values).reshape(shape)
     with np.errstate(over="ignore"):  # numbers out of range become infinity
         if dtype in ("int8", "uint8", "int16"):
             return np.array(values, np.int32).astype(dtype).reshape(shape)

@@ -12,8 +12,8 @@ import reprlib
 from keras_bert.program.json_files import is_deeper
 from keras_bert.tf_serving.server.status import StatusError, invalid_argument
 
-_ESCAPES = re.compile(r"\\(?:u([0-9a-fA-F]{4})|.)", re.DOTALL)
-_SURROGATE_ESCAPE = re.compile(r"\\u[dD][89a-fA-F]")
+# An escaped pair of surrogates, half of a pair (group 1), or any other escape.
+_ESCAPES = re.compile(r"\\(?:u[dD][89abAB]\w\w\\u[dD][c-fC-F]\w\w|(u[dD][89a-fA-F])|.)", re.DOTALL)
 # Python 3.12 parses deeper nesting than recursive Python functions can process. Tensors have at most 32 axes.
 _DEEPEST = 256
 _KINDS = {type(None): "null", bool: "boolean", str: "string", dict: "object", list: "array"}
@@ -77,20 +77,8 @@ def _not_json(reason: str) -> StatusError:
 
 def _check_surrogates(text: str) -> None:
     """Raises an error for \\ud800 without its second half, and for a second half alone."""
-    if not _SURROGATE_ESCAPE.search(text):
-        return
-    half_pair_ends = None
-    for match in _ESCAPES.finditer(text):
-        unit = int(match[1], 16) if match[1] else 0
-        follows_first_half = half_pair_ends == match.start()
-        is_second_half = 0xDC00 <= unit < 0xE000
-        if is_second_half != follows_first_half or (half_pair_ends is not None and not follows_first_half):
-            break
-        half_pair_ends = match.end() if 0xD800 <= unit < 0xDC00 else None
-    else:
-        if half_pair_ends is None:
-            return
-    raise ValueError("a string has half of a surrogate pair")
+    if any(match[1] for match in _ESCAPES.finditer(text)):
+        raise ValueError("a string has half of a surrogate pair")
 
 
 def kind_of(value) -> str:

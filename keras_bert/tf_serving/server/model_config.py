@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from keras_bert.program.errors import InputError
 from keras_bert.tf_serving.server.status import StatusError, invalid_argument
 from keras_bert.tf_serving.wire import messages
+from keras_bert.tf_serving.wire.text_files import read_text_message
 
 TENSORFLOW_PLATFORM = "tensorflow"
 
@@ -71,20 +72,6 @@ def read_model_configs(path: str) -> list[ModelConfig]:
         return model_configs(read_text_message(path, messages.ModelServerConfig))
     except StatusError as error:
         raise InputError(f"{path}: {error.message}") from None
-
-
-def read_text_message(path: str, message_class):
-    """Reads a message from a file in protobuf's text format. Raises `InputError` if that fails."""
-    from google.protobuf import text_format
-
-    try:
-        with open(path, encoding="utf-8") as file:
-            return text_format.Parse(file.read(), message_class(), descriptor_pool=messages.POOL)
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"Cannot read {path}: {getattr(error, 'strerror', None) or error}") from None
-    except text_format.ParseError as error:
-        name = message_class.DESCRIPTOR.name
-        raise InputError(f"{path} is not a {name} in protobuf's text format: {error}") from None
 
 
 def model_configs(config) -> list[ModelConfig]:

@@ -15,6 +15,7 @@ from keras_bert.tf_serving.server.json_text import parse_object, quoted, shown
 from keras_bert.tf_serving.server.loaded_model import DEFAULT_SIGNATURE, LoadedModel, Signature
 from keras_bert.tf_serving.server.model_store import ModelVersion
 from keras_bert.tf_serving.server.status import Code, StatusError
+from keras_bert.tf_serving.wire.strings import string_array
 
 EMBEDDINGS_PATH = "/v1/embeddings"
 MAX_TEXTS = 2048  # OpenAI's bound
@@ -67,7 +68,7 @@ class _Request:
     dimensions: int | None
 
 
-async def answer_embeddings(inference: Inference, body: bytes) -> bytes:
+async def answer_embeddings(inference: Inference, body: bytes, timeout_seconds: float) -> bytes:
     """Returns the body of the answer to POST /v1/embeddings.
 
     Raises:
@@ -83,13 +84,13 @@ async def answer_embeddings(inference: Inference, body: bytes) -> bytes:
         request = _checked(members)
         version = _find(inference, request.model)
         with version.in_use():
-            return await _answer(inference, version, request)
+            return await _answer(inference, version, request, timeout_seconds)
 
 
-async def _answer(inference: Inference, version: ModelVersion, request: _Request) -> bytes:
+async def _answer(inference: Inference, version: ModelVersion, request: _Request, timeout_seconds: float) -> bytes:
     text = _text_input(version)
     _check_dimensions(request.dimensions, version.model.signatures[DEFAULT_SIGNATURE].outputs[_EMBEDDING].shape)
-    end = time.monotonic() + inference.timeout_seconds
+    end = time.monotonic() + timeout_seconds
     num_tokens = 0
     if tokenize_input := _tokenize_input(version.model):
         lengths = await inference.predict(version, _TOKENIZE, {tokenize_input: request.texts})
@@ -132,9 +133,7 @@ def _texts(given) -> np.ndarray:
             raise EmbeddingsError(_TOKEN_IDS, "input")
         if not isinstance(text, str):
             raise EmbeddingsError(f'"input[{number}]" must be a string. ' + _received(text), "input")
-    array = np.empty(len(texts), object)
-    array[:] = list(map(bytes_of, texts))
-    return array
+    return string_array(list(map(bytes_of, texts)))
 
 
 def _is_token_ids(value) -> bool:

@@ -15,6 +15,6 @@ PAGE_HEADERS = {
 
 
 @functools.cache
-def page_html() -> str:
+def page_html() -> bytes:
     """Returns the page."""
-    return importlib.resources.files("keras_bert.tf_serving.server").joinpath("page.html").read_text("utf-8")
+    return importlib.resources.files("keras_bert.tf_serving.server").joinpath("page.html").read_bytes()

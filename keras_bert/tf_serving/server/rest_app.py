@@ -2,17 +2,13 @@
 
 import asyncio
 import contextlib
+import json
 import logging
 import re
-import time
 import urllib.parse
 from collections.abc import AsyncIterator
 
-from starlette.applications import Starlette
-from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
-from starlette.routing import Route
-
+from keras_bert.tf_serving.server.http_protocol import PLAIN_TEXT, Answer, send_answer
 from keras_bert.tf_serving.server.inference import Inference, ModelSpec, signature_or_default
 from keras_bert.tf_serving.server.json_examples import classification_body, examples_from_request, regression_body
 from keras_bert.tf_serving.server.json_tensors import arrays_from_request, response_body
@@ -21,13 +17,12 @@ from keras_bert.tf_serving.server.model_messages import metadata_body, status_bo
 from keras_bert.tf_serving.server.model_store import ModelVersion
 from keras_bert.tf_serving.server.openai_embeddings import EMBEDDINGS_PATH, answer_embeddings, openai_error_body
 from keras_bert.tf_serving.server.page import PAGE_HEADERS, page_html
+from keras_bert.tf_serving.server.server_options import ServerOptions
 from keras_bert.tf_serving.server.status import Code, StatusError, invalid_argument
 from keras_bert.tf_serving.wire.methods import http_status
 
 logger = logging.getLogger(__name__)
 
-DEFAULT_METRICS_PATH = "/monitoring/prometheus/metrics"
-DEFAULT_MAX_BODY_BYTES = 64 << 20
 # After refusing a body that is too large, up to so many times the limit is read and dropped, so that clients get the
 # answer.
 _DROPPED_BODIES = 8
@@ -40,50 +35,73 @@ _ASK = re.compile(rf"(?i:/v1/models/([^/:]+){_VERSION}:(classify|regress|predict
 _LOOK = re.compile(rf"(?i:/v1/models(?:/([^/:]+))?{_VERSION}(?:/(metadata))?)")
 
 
-class TooLarge(Exception):
-    """A body is larger than the server accepts."""
+class RefusedBody(StatusError):
+    """A body is larger than the server accepts, or did not arrive in time. The connection is closed after the answer.
+
+    Attributes:
+        http_status: 413 or 408, which no status code of TensorFlow Serving stands for.
+    """
+
+    def __init__(self, http_status: int, message: str):
+        super().__init__(Code.INVALID_ARGUMENT, message)
+        self.http_status = http_status
 
 
-class TooSlow(Exception):
-    """A body did not arrive in time."""
-
-
-class RestApi:
-    """The part of the API below /v1, as an ASGI application.
+class RestApp:
+    """The ASGI application.
 
     Args:
         inference: answers requests.
-        max_body_bytes: larger bodies are refused with status 413.
-        body_seconds: bodies that take longer to arrive are refused with status 408.
+        options: the options of the server.
     """
 
-    def __init__(self, inference: Inference, *, max_body_bytes: int = DEFAULT_MAX_BODY_BYTES, body_seconds: float = 60):
-        self._inference = inference
-        self._max_body_bytes, self._body_seconds = max_body_bytes, body_seconds
+    def __init__(self, inference: Inference, options: ServerOptions):
+        self._inference, self._options = inference, options
 
     async def __call__(self, scope, receive, send) -> None:
         if scope["type"] != "http":
             return
-        status, headers, error = 200, [], None
+        if scope["path"][:4].lower() == "/v1/":
+            answer = await self._api(scope, receive)
+        else:
+            answer = self._look_around(scope["method"], scope["path"])
+        await send_answer(scope, send, answer)
+
+    def _look_around(self, method: str, path: str) -> Answer:
+        """Returns the page, a health check, the names of the models or the metrics."""
+        if method not in ("GET", "HEAD"):
+            return Answer(
+                405, error_body(f"{path} answers GET only. Received: {method}"), headers={"allow": "GET, HEAD"}
+            )
+        if path == "/":
+            return Answer(200, page_html(), "text/html; charset=utf-8", PAGE_HEADERS)
+        if path == "/models":
+            return Answer(200, json.dumps({"models": sorted(self._inference.store.configs)}).encode())
+        if path in ("/healthz", "/healthz/live"):
+            return Answer(200, b"ok\n", PLAIN_TEXT)
+        if path == "/healthz/ready":
+            if self._inference.store.is_ready:
+                return Answer(200, b"ready\n", PLAIN_TEXT)
+            return Answer(503, b"not every model is loaded\n", PLAIN_TEXT)
+        if path == self._options.metrics_path:
+            return Answer(200, self._inference.metrics.page(), PLAIN_TEXT)
+        return Answer(404, error_body(f"Not found: {path}"))
+
+    async def _api(self, scope, receive) -> Answer:
+        """Returns the answer of the API below /v1/, in any case."""
+        headers = {}
         try:
-            body = await self._answer(scope, receive)
+            return Answer(200, await self._answer(scope, receive))
+        except RefusedBody as failure:
+            status, error, headers = failure.http_status, failure, {"connection": "close"}
         except StatusError as failure:
             status, error = http_status(failure.code.name), failure
-        except TooLarge:
-            text = f"The body is larger than {self._max_body_bytes} bytes, the limit of this server."
-            status, error, headers = 413, invalid_argument(text), [(b"connection", b"close")]
-        except TooSlow:
-            text = f"The body did not arrive within {self._body_seconds:g} seconds."
-            status, error, headers = 408, invalid_argument(text), [(b"connection", b"close")]
         except Exception:
             logger.exception("%s %s", scope["method"], scope["path"])
             status, error = 500, StatusError(Code.INTERNAL, "Internal error; the server's log says more.")
-        if error is not None:
-            is_openai = _path(scope) == EMBEDDINGS_PATH
-            body = openai_error_body(status, error) if is_openai else error_body(error.message)
-        headers += [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
-        await send({"type": "http.response.start", "status": status, "headers": headers})
-        await send({"type": "http.response.body", "body": b"" if scope["method"] == "HEAD" else body})
+        is_openai = _path(scope) == EMBEDDINGS_PATH
+        body = openai_error_body(status, error) if is_openai else error_body(error.message)
+        return Answer(status, body, headers=headers)
 
     async def _answer(self, scope, receive) -> bytes:
         if scope["method"] != "POST":  # its body is not read
@@ -95,7 +113,7 @@ class RestApi:
         method, path = scope["method"], _path(scope)
         if method == "POST" and path == EMBEDDINGS_PATH:
             async with _while_connected(receive):
-                return await answer_embeddings(self._inference, body)
+                return await answer_embeddings(self._inference, body, self._options.timeout_seconds)
         found = {"POST": _ASK, "GET": _LOOK}.get(method, re.compile("(?!)")).fullmatch(path)
         if not found:
             raise invalid_argument("Malformed request: ", method, " ", path)
@@ -129,7 +147,7 @@ class RestApi:
             version = self._inference.find(spec)
             with version.in_use():
                 return await self._predict(version, signature_name, request, len(body))
-        examples = examples_from_request(request, self._max_body_bytes)
+        examples = examples_from_request(request, self._options.max_body_bytes)
         version = self._inference.find(spec)
         with version.in_use():
             if what == "classify":
@@ -153,34 +171,25 @@ class RestApi:
         return await asyncio.to_thread(response_body, outputs, as_rows)
 
     async def _body(self, receive) -> bytes:
-        message = await self._message(receive, time.monotonic() + self._body_seconds)
-        if not message["more_body"] and len(message["body"]) <= self._max_body_bytes:
-            return message["body"]
-        return await self._long_body(message, receive)
-
-    async def _long_body(self, message: dict, receive) -> bytes:
-        end = time.monotonic() + self._body_seconds
-        chunks, size = [message["body"]], len(message["body"])
-        while message["more_body"] and size <= _DROPPED_BODIES * self._max_body_bytes:
-            message = await self._message(receive, end)
-            size += len(message["body"])
-            if size <= self._max_body_bytes:
-                chunks.append(message["body"])
-            else:
-                chunks.clear()
-        if size > self._max_body_bytes:
-            raise TooLarge
-        return b"".join(chunks)
-
-    async def _message(self, receive, end: float) -> dict:
+        most, chunks, size, is_complete = self._options.max_body_bytes, [], 0, False
         try:
-            async with asyncio.timeout(max(0, end - time.monotonic())):
-                message = await receive()
+            async with asyncio.timeout(self._options.body_seconds):
+                while not is_complete and size <= _DROPPED_BODIES * most:
+                    message = await receive()
+                    if message["type"] == "http.disconnect":
+                        raise StatusError(Code.CANCELLED, "The client has disconnected.")
+                    chunk, is_complete = message.get("body", b""), not message.get("more_body", False)
+                    size += len(chunk)
+                    if size <= most:
+                        chunks.append(chunk)
+                    else:
+                        chunks.clear()
         except TimeoutError:
-            raise TooSlow from None
-        if message["type"] == "http.disconnect":
-            raise StatusError(Code.CANCELLED, "The client has disconnected.")
-        return {"body": message.get("body", b""), "more_body": message.get("more_body", False)}
+            seconds = f"{self._options.body_seconds:g} seconds"
+            raise RefusedBody(408, f"The body did not arrive within {seconds}.") from None
+        if size > most:
+            raise RefusedBody(413, f"The body is larger than {most} bytes, the limit of this server.")
+        return b"".join(chunks)
 
 
 @contextlib.asynccontextmanager
@@ -225,53 +234,3 @@ def _version_number(text: str | None) -> int | None:
     if len(text.lstrip("0")) > 19 or int(text) >= 2**63:
         raise invalid_argument("Failed to convert version: ", text, " to numeric.")
     return int(text)
-
-
-def make_app(inference: Inference, api: RestApi, *, metrics_path: str | None = DEFAULT_METRICS_PATH):
-    """Returns the whole application: the API, the page at /, health check and metrics.
-
-    Args:
-        metrics_path: the path of the metrics for Prometheus; None for no metrics.
-    """
-
-    async def live(request: Request) -> Response:
-        return Response("ok\n", media_type="text/plain")
-
-    async def ready(request: Request) -> Response:
-        if inference.store.is_ready:
-            return Response("ready\n", media_type="text/plain")
-        return Response("not every model is loaded\n", 503, media_type="text/plain")
-
-    async def metrics(request: Request) -> Response:
-        return Response(inference.metrics.page(), media_type="text/plain")
-
-    async def page(request: Request) -> Response:
-        return Response(page_html(), media_type="text/html", headers=PAGE_HEADERS)
-
-    async def models(request: Request) -> Response:
-        return JSONResponse({"models": sorted(inference.store.configs)})
-
-    async def unknown(request: Request, error: Exception) -> Response:
-        return Response(error_body(f"Not found: {request.url.path}"), 404, media_type="application/json")
-
-    routes = [
-        Route("/", page),
-        Route("/models", models),
-        Route("/healthz", live),
-        Route("/healthz/live", live),
-        Route("/healthz/ready", ready),
-    ]
-    if metrics_path is not None:
-        routes.append(Route(metrics_path, metrics))
-    return _ApiFirst(api, Starlette(routes=routes, exception_handlers={404: unknown}))
-
-
-class _ApiFirst:
-    """Passes paths below /v1/, in any case, to the API, and all others to `others`."""
-
-    def __init__(self, api: RestApi, others: Starlette):
-        self._api, self._others = api, others
-
-    async def __call__(self, scope, receive, send) -> None:
-        is_api = scope["type"] == "http" and scope["path"][:4].lower() == "/v1/"
-        await (self._api if is_api else self._others)(scope, receive, send)

@@ -9,67 +9,28 @@ import queue
 import signal
 import socket
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 
 import grpc
 import uvicorn
 
 from keras_bert.program.errors import InputError
 from keras_bert.tf_serving.ask import load_text_operations
-from keras_bert.tf_serving.server.batching import BatchingOptions
 from keras_bert.tf_serving.server.grpc_service import GrpcService
 from keras_bert.tf_serving.server.http_protocol import ImpatientProtocol, LoopbackHosts, RestServer, is_loopback
-from keras_bert.tf_serving.server.inference import DEFAULT_MAX_ROWS, Inference
-from keras_bert.tf_serving.server.model_config import ModelConfig, read_model_configs, read_text_message
+from keras_bert.tf_serving.server.inference import Inference
+from keras_bert.tf_serving.server.model_config import ModelConfig, read_model_configs
 from keras_bert.tf_serving.server.model_store import ModelStore
-from keras_bert.tf_serving.server.rest_app import DEFAULT_MAX_BODY_BYTES, DEFAULT_METRICS_PATH, RestApi, make_app
+from keras_bert.tf_serving.server.rest_app import RestApp
 from keras_bert.tf_serving.server.server_metrics import ServerMetrics
+from keras_bert.tf_serving.server.server_options import ServerOptions
 from keras_bert.tf_serving.server.status import StatusError
 from keras_bert.tf_serving.server.warm_up import load_and_warm_up
 from keras_bert.tf_serving.wire import messages
+from keras_bert.tf_serving.wire.methods import DEFAULT_METRICS_PATH
+from keras_bert.tf_serving.wire.text_files import read_text_message
 
 logger = logging.getLogger(__name__)
-
-
-@dataclasses.dataclass(frozen=True)
-class ServerOptions:
-    """Options of a server.
-
-    Attributes:
-        host: the address to listen on.
-        port, grpc_port: 0 selects a free port; None disables that API.
-        poll_seconds: the interval between searches for new versions; 0 searches once.
-        model_config_file: a models.config that is read again every `config_poll_seconds`, unless that is 0.
-        load_retry_seconds: the time after which a version that failed to load is tried again with unchanged files.
-        batching: how requests are joined; None computes each separately.
-        num_threads: the number of requests computed at once, without batching.
-        max_requests: the largest number of requests in progress.
-        max_rows: the largest number of rows in a request.
-        timeout_seconds: the time limit of a request.
-        max_body_bytes: the limit for bodies, gRPC messages, and the memory of a request's inputs.
-        body_seconds: the time limit for the arrival of a body.
-        shutdown_seconds: the time limit for requests in progress when the server stops.
-        metrics_path: the path of the metrics for Prometheus; None for no metrics.
-        allow_labels_for_unavailable: whether labels may name unavailable versions.
-    """
-
-    host: str = "127.0.0.1"
-    port: int | None = 8501
-    grpc_port: int | None = 8500
-    poll_seconds: float = 1
-    model_config_file: str | None = None
-    config_poll_seconds: float = 0
-    load_retry_seconds: float = 60
-    batching: BatchingOptions | None = None
-    num_threads: int = 2
-    max_requests: int = 1000
-    max_rows: int = DEFAULT_MAX_ROWS
-    timeout_seconds: float = 30
-    max_body_bytes: int = DEFAULT_MAX_BODY_BYTES
-    body_seconds: float = 60
-    shutdown_seconds: float = 30
-    metrics_path: str | None = DEFAULT_METRICS_PATH
-    allow_labels_for_unavailable: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -109,7 +70,7 @@ def run_server(
 
         for number in signals:
             loop.add_signal_handler(number, end)
-        await _Server(configs, options).run(on_start, stop)
+        await _serve(configs, options, on_start, stop)
 
     asyncio.run(serve())
 
@@ -125,9 +86,11 @@ def background_server(configs: Sequence[ModelConfig], options: ServerOptions) ->
 
     async def serve() -> None:
         loop, stop = asyncio.get_running_loop(), asyncio.Event()
-        await _Server(configs, options).run(
-            lambda addresses: started.put((addresses, lambda: loop.call_soon_threadsafe(stop.set))), stop
-        )
+
+        def on_start(addresses: Addresses) -> None:
+            started.put((addresses, lambda: loop.call_soon_threadsafe(stop.set)))
+
+        await _serve(configs, options, on_start, stop)
 
     def run() -> None:
         try:
@@ -150,106 +113,93 @@ def background_server(configs: Sequence[ModelConfig], options: ServerOptions) ->
         thread.join()
 
 
-class _Server:
-    def __init__(self, configs: Sequence[ModelConfig], options: ServerOptions):
-        self._configs, self._options = configs, options
-
-    async def run(self, on_start: Callable[[Addresses], None], stop: asyncio.Event) -> None:
-        options = self._options
-        store = ModelStore(
-            self._configs,
-            load=functools.partial(load_and_warm_up, batching=options.batching),
-            retry_seconds=options.load_retry_seconds,
-            allow_labels_for_unavailable=options.allow_labels_for_unavailable,
-        )
-        # Models need the operations of the tokenizer, so they are registered before any thread loads a model.
-        await asyncio.to_thread(load_text_operations)
-        inference = Inference(
-            store,
-            ServerMetrics(),
-            batching=options.batching,
-            num_threads=options.num_threads,
-            max_requests=options.max_requests,
-            max_rows=options.max_rows,
-            timeout_seconds=options.timeout_seconds,
-        )
-        rest = rest_socket = grpc_server = grpc_port = None
-        if options.port is not None:
-            rest_socket = _listen(options.host, options.port)
-        try:
-            if options.grpc_port is not None:
-                grpc_server, grpc_port = await self._start_grpc(inference)
-        except InputError:
-            if rest_socket is not None:
-                rest_socket.close()
-            raise
+async def _serve(
+    configs: Sequence[ModelConfig],
+    options: ServerOptions,
+    on_start: Callable[[Addresses], None],
+    stop: asyncio.Event,
+) -> None:
+    """Serves until `stop` is set, then answers the requests in progress."""
+    store = ModelStore(
+        configs,
+        load=functools.partial(load_and_warm_up, batching=options.batching),
+        retry_seconds=options.load_retry_seconds,
+        allow_labels_for_unavailable=options.allow_labels_for_unavailable,
+    )
+    # Models need the operations of the tokenizer, so they are registered before any thread loads a model.
+    await asyncio.to_thread(load_text_operations)
+    inference = Inference(store, ServerMetrics(), options)
+    rest = rest_socket = grpc_server = port = grpc_port = None
+    if options.port is not None:
+        rest_socket = _listen(options.host, options.port)
+        port = rest_socket.getsockname()[1]
+    try:
+        if options.grpc_port is not None:
+            grpc_server, grpc_port = await _start_grpc(inference, options)
+    except InputError:
         if rest_socket is not None:
-            rest = asyncio.ensure_future(self._rest_server(inference).serve(sockets=[rest_socket]))
-        watchers = [asyncio.ensure_future(work) for work in self._watchers(store)]
-        port = rest_socket.getsockname()[1] if rest_socket else None
-        on_start(Addresses(options.host, port, grpc_port))
-        await stop.wait()
-        logger.info("Stopping after answering the requests in progress.")
-        for watcher in watchers:
-            watcher.cancel()
-        await self._stop(inference, rest, grpc_server)
-        await store.unload_all()
-        inference.close()
+            rest_socket.close()
+        raise
+    tasks = [asyncio.ensure_future(work) for work in _watchers(store, options)]
+    ending = []
+    if rest_socket is not None:
+        rest = RestServer(_rest_config(inference, options))
+        ending.append(asyncio.ensure_future(rest.serve(sockets=[rest_socket])))
+    on_start(Addresses(options.host, port, grpc_port))
+    await stop.wait()
+    logger.info("Stopping after answering the requests in progress.")
+    for task in tasks:
+        task.cancel()
+    if rest is not None:
+        rest.should_exit = True
+    if grpc_server is not None:
+        ending.append(grpc_server.stop(options.shutdown_seconds))
+    await asyncio.gather(*ending)
+    await inference.wait_until_idle(options.shutdown_seconds)
+    await store.unload_all()
+    inference.close()
 
-    def _rest_server(self, inference: Inference) -> "RestServer":
-        options = self._options
-        api = RestApi(inference, max_body_bytes=options.max_body_bytes, body_seconds=options.body_seconds)
-        app = make_app(inference, api, metrics_path=options.metrics_path)
-        config = uvicorn.Config(
-            LoopbackHosts(app) if is_loopback(options.host) else app,
-            http=ImpatientProtocol,
-            ws="none",
-            lifespan="off",
-            log_config=None,
-            access_log=False,
-            timeout_graceful_shutdown=int(options.shutdown_seconds) or 1,
-            server_header=False,
-            proxy_headers=False,
-        )
-        self._rest = RestServer(config)
-        return self._rest
 
-    async def _start_grpc(self, inference: Inference):
-        options = self._options
-        server = grpc.aio.server(
-            options=[
-                ("grpc.max_receive_message_length", options.max_body_bytes),
-                ("grpc.max_send_message_length", -1),
-                ("grpc.so_reuseport", 0),
-            ]
-        )
-        server.add_generic_rpc_handlers(tuple(GrpcService(inference, options.max_body_bytes).handlers()))
-        try:
-            host = f"[{options.host}]" if ":" in options.host else options.host
-            port = server.add_insecure_port(f"{host}:{options.grpc_port}")
-        except RuntimeError:
-            raise InputError(
-                f"The gRPC server cannot listen on {options.host}:{options.grpc_port}. If the port is in use, choose "
-                "another --grpc_port."
-            ) from None
-        await server.start()
-        return server, port
+def _rest_config(inference: Inference, options: ServerOptions) -> uvicorn.Config:
+    app = RestApp(inference, options)
+    return uvicorn.Config(
+        LoopbackHosts(app) if is_loopback(options.host) else app,
+        http=ImpatientProtocol,
+        ws="none",
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        timeout_graceful_shutdown=int(options.shutdown_seconds) or 1,
+        server_header=False,
+        proxy_headers=False,
+    )
 
-    def _watchers(self, store: ModelStore):
-        options = self._options
-        yield store.watch(options.poll_seconds) if options.poll_seconds else store.poll()
-        if options.model_config_file and options.config_poll_seconds:
-            yield _watch_config(store, options.model_config_file, options.config_poll_seconds)
 
-    async def _stop(self, inference: Inference, rest, grpc_server) -> None:
-        waiting = []
-        if rest is not None:
-            self._rest.should_exit = True
-            waiting.append(rest)
-        if grpc_server is not None:
-            waiting.append(grpc_server.stop(self._options.shutdown_seconds))
-        await asyncio.gather(*waiting)
-        await inference.wait_until_idle(self._options.shutdown_seconds)
+async def _start_grpc(inference: Inference, options: ServerOptions) -> tuple[grpc.aio.Server, int]:
+    server = grpc.aio.server(
+        options=[
+            ("grpc.max_receive_message_length", options.max_body_bytes),
+            ("grpc.max_send_message_length", -1),
+            ("grpc.so_reuseport", 0),
+        ]
+    )
+    server.add_generic_rpc_handlers(tuple(GrpcService(inference, options.max_body_bytes).handlers()))
+    host = f"[{options.host}]" if ":" in options.host else options.host
+    try:
+        port = server.add_insecure_port(f"{host}:{options.grpc_port}")
+    except RuntimeError:
+        raise InputError(
+            f"The gRPC server cannot listen on {options.host}:{options.grpc_port}. If the port is in use, choose "
+            "another --grpc_port."
+        ) from None
+    await server.start()
+    return server, port
+
+
+def _watchers(store: ModelStore, options: ServerOptions) -> Iterator[Coroutine]:
+    yield store.watch(options.poll_seconds) if options.poll_seconds else store.poll()
+    if options.model_config_file and options.config_poll_seconds:
+        yield _watch_config(store, options.model_config_file, options.config_poll_seconds)
 
 
 async def _watch_config(store: ModelStore, path: str, seconds: float) -> None:

@@ -2,27 +2,10 @@
 
 import enum
 
+from keras_bert.tf_serving.wire.message_fields import ENUMS
 
-class Code(enum.IntEnum):
-    """The status codes of gRPC, which TensorFlow and TensorFlow Serving share."""
-
-    OK = 0
-    CANCELLED = 1
-    UNKNOWN = 2
-    INVALID_ARGUMENT = 3
-    DEADLINE_EXCEEDED = 4
-    NOT_FOUND = 5
-    ALREADY_EXISTS = 6
-    PERMISSION_DENIED = 7
-    RESOURCE_EXHAUSTED = 8
-    FAILED_PRECONDITION = 9
-    ABORTED = 10
-    OUT_OF_RANGE = 11
-    UNIMPLEMENTED = 12
-    INTERNAL = 13
-    UNAVAILABLE = 14
-    DATA_LOSS = 15
-    UNAUTHENTICATED = 16
+# The status codes of gRPC, which TensorFlow and TensorFlow Serving share.
+Code = enum.IntEnum("Code", ENUMS["tensorflow.error.Code"])
 
 
 class StatusError(Exception):

@@ -7,25 +7,22 @@ import asyncio
 import logging
 import os
 
-import numpy as np
-
 from keras_bert.program.errors import InputError
 from keras_bert.program.record_files import iterate_records
+from keras_bert.tf_serving.batching_parameters import Batching
 from keras_bert.tf_serving.saved_model_check.batching import check_batching
-from keras_bert.tf_serving.saved_model_check.warm_up import largest_warm_up_request
-from keras_bert.tf_serving.server.batching import Arrays, Batcher, BatchingOptions, BatchScheduler
+from keras_bert.tf_serving.saved_model_check.warm_up import MOST_RECORDS, WARM_UP_FILE, largest_warm_up_request
+from keras_bert.tf_serving.server.batching import Arrays, Batcher, BatchScheduler
 from keras_bert.tf_serving.server.loaded_model import DEFAULT_SIGNATURE, LoadedModel
 from keras_bert.tf_serving.server.model_messages import arrays_of, serialized_examples
 from keras_bert.tf_serving.server.status import Code, StatusError, invalid_argument
 from keras_bert.tf_serving.wire import messages
-
-WARM_UP_FILE = os.path.join("assets.extra", "tf_serving_warmup_requests")
-MAX_RECORDS = 1000
+from keras_bert.tf_serving.wire.strings import string_array
 
 logger = logging.getLogger(__name__)
 
 
-def load_and_warm_up(folder: str, batching: BatchingOptions | None = None) -> LoadedModel:
+def load_and_warm_up(folder: str, batching: Batching | None = None) -> LoadedModel:
     """Loads a SavedModel and runs the requests of its warm-up file, if it has one.
 
     Args:
@@ -48,7 +45,7 @@ def load_and_warm_up(folder: str, batching: BatchingOptions | None = None) -> Lo
     return model
 
 
-def replay(model: LoadedModel, batching: BatchingOptions | None = None) -> int:
+def replay(model: LoadedModel, batching: Batching | None = None) -> int:
     """Runs the requests of the model's warm-up file, and returns their number.
 
     Args:
@@ -64,21 +61,16 @@ def replay(model: LoadedModel, batching: BatchingOptions | None = None) -> int:
     try:
         for record in iterate_records(path):
             count += 1
-            if count > MAX_RECORDS:
-                raise invalid_argument("Number of warmup records exceeds the maximum (", MAX_RECORDS, ") at ", path)
-            _run(model, record, batching)
+            if count > MOST_RECORDS:
+                raise invalid_argument("Number of warmup records exceeds the maximum (", MOST_RECORDS, ") at ", path)
+            run_log(model, _log(record), batching)
     except InputError as error:
         raise StatusError(Code.DATA_LOSS, f"Failed to read warmup record: {error}") from None
     return count
 
 
-def _run(model: LoadedModel, record: bytes, batching: BatchingOptions | None) -> None:
-    from google.protobuf.message import DecodeError
-
-    try:
-        log = messages.PredictionLog.FromString(record)
-    except DecodeError:
-        raise invalid_argument("Failed to parse warmup record: it is not a PredictionLog.") from None
+def run_log(model: LoadedModel, log, batching: Batching | None = None) -> None:
+    """Runs the request of a `PredictionLog`. Raises `StatusError` if it fails."""
     kind = log.WhichOneof("log_type")
     if kind == "predict_log":
         request = log.predict_log.request
@@ -94,14 +86,20 @@ def _run(model: LoadedModel, record: bytes, batching: BatchingOptions | None) ->
         raise StatusError(Code.UNIMPLEMENTED, f"Unsupported log_type for warmup: {kind}")
 
 
-def _inputs(request) -> dict[str, np.ndarray]:
-    examples = serialized_examples(request.input)
-    array = np.empty(len(examples), object)
-    array[:] = examples
-    return {"inputs": array}
+def _log(record: bytes):
+    from google.protobuf.message import DecodeError
+
+    try:
+        return messages.PredictionLog.FromString(record)
+    except DecodeError:
+        raise invalid_argument("Failed to parse warmup record: it is not a PredictionLog.") from None
 
 
-def _ask(model: LoadedModel, model_spec, inputs: Arrays, batching: BatchingOptions | None) -> None:
+def _inputs(request) -> Arrays:
+    return {"inputs": string_array(serialized_examples(request.input))}
+
+
+def _ask(model: LoadedModel, model_spec, inputs: Arrays, batching: Batching | None) -> None:
     name = model_spec.signature_name or DEFAULT_SIGNATURE
     if name not in model.signatures:
         raise StatusError(Code.FAILED_PRECONDITION, f'Serving signature key "{name}" not found.')
@@ -114,7 +112,7 @@ def _ask(model: LoadedModel, model_spec, inputs: Arrays, batching: BatchingOptio
         return model.run(name, joined)
 
     async def ask() -> None:
-        await Batcher(compute, batching, BatchScheduler(batching.num_batch_threads)).run(inputs)
+        await Batcher(compute, batching, BatchScheduler(batching.num_threads)).run(inputs)
 
     # This thread, which loads the version, has no event loop, and the server's loop must not wait for it.
     asyncio.run(ask())

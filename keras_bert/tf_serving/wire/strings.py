@@ -1,5 +1,7 @@
 """Converts strings to the bytes of messages and back."""
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from keras_bert.program.errors import InputError
@@ -30,8 +32,13 @@ def bytes_to_string(value: bytes) -> str | bytes:
         return value
 
 
+def string_array(strings: Sequence) -> np.ndarray:
+    """Returns an object array `[N]`; numpy's own strings would lose trailing NULs."""
+    array = np.empty(len(strings), object)
+    array[:] = strings
+    return array
+
+
 def map_strings(function, array: np.ndarray) -> np.ndarray:
     """Returns an object array of the same shape with `function` applied to every element."""
-    result = np.empty(array.shape, object)
-    result.ravel()[:] = [function(value) for value in array.ravel().tolist()]
-    return result
+    return string_array([function(value) for value in array.ravel().tolist()]).reshape(array.shape)

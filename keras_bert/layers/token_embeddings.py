@@ -1,0 +1,75 @@
+"""Token embeddings without positions, with their LayerNorm and dropout."""
+
+import keras
+from keras import ops
+
+from keras_bert.layers.dropout import Dropout
+from keras_bert.layers.layer_norm import LayerNorm
+
+
+@keras.saving.register_keras_serializable(package="keras_bert")
+class TokenEmbeddings(keras.layers.Layer):
+    """Turns token ids into vectors: dropout(LayerNorm(token)). Positions enter in the attention only.
+
+    Args:
+        vocab_size: number of rows of the table.
+        hidden_size: its width.
+        dropout: fraction of the outputs that become 0 in training.
+        layer_norm_epsilon: added to the variance in LayerNorm.
+        initializer_range: standard deviation of the initial table.
+        norm_bias: whether the LayerNorm has a bias.
+
+    Call arguments:
+        input_ids: int32 `[B, S]`.
+        training: whether to apply dropout.
+
+    Returns:
+        `[B, S, hidden_size]`.
+
+    Reference: Warner et al., 2024, arXiv 2412.13663, section 2.1.
+    """
+
+    def __init__(
+        self,
+        vocab_size,
+        hidden_size,
+        dropout=0.0,
+        layer_norm_epsilon=1e-5,
+        initializer_range=0.02,
+        norm_bias=False,
+        **kwargs,
+    ):
+        super().__init__(**kwargs)
+        self.vocab_size = vocab_size
+        self.hidden_size = hidden_size
+        self.initializer_range = initializer_range
+        self.layer_norm = LayerNorm(layer_norm_epsilon, norm_bias, dtype=self.dtype_policy, name="layer_norm")
+        self.dropout = Dropout(dropout, dtype=self.dtype_policy, name="dropout")
+
+    def build(self, input_ids_shape):
+        self.token_embeddings = self.add_weight(
+            name="token_embeddings",
+            shape=(self.vocab_size, self.hidden_size),
+            initializer=keras.initializers.TruncatedNormal(stddev=self.initializer_range),
+            # In mixed precision only the gathered rows are cast, not the whole table.
+            autocast=False,
+        )
+        self.layer_norm.build((None, None, self.hidden_size))
+
+    def call(self, input_ids, training=False):
+        vectors = ops.take(self.token_embeddings, input_ids, axis=0)
+        return self.dropout(self.layer_norm(vectors, training=training), training=training)
+
+    def compute_output_shape(self, input_ids_shape):
+        return (*input_ids_shape, self.hidden_size)
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "vocab_size": self.vocab_size,
+            "hidden_size": self.hidden_size,
+            "dropout": self.dropout.rate,
+            "layer_norm_epsilon": self.layer_norm.epsilon,
+            "initializer_range": self.initializer_range,
+            "norm_bias": self.layer_norm.use_bias,
+        }

@@ -1,0 +1,113 @@
+"""Unicode's normalisation form C in Python, on the frozen table, with the source of each character.
+
+The text is cut into groups: a character that never composes with a preceding one, and those that follow it and may
+compose or be reordered. Groups are normalised independently: decompose, order the marks, compose again.
+
+Reference: Unicode Standard Annex #15; Unicode 14.0, section 3.11.
+"""
+
+import functools
+import re
+from collections.abc import Iterator
+
+from keras_bert.tokenization import unicode_table
+
+
+def nfc(text: str) -> str:
+    """Returns the text in normalisation form C.
+
+    >>> nfc("cafe\\u0301"), len(nfc("cafe\\u0301"))
+    ('café', 4)
+    """
+    return "".join(part for part, _, _ in _parts(text))
+
+
+def nfc_with_sources(text: str) -> tuple[str, list[int], list[int]]:
+    """Returns the normalised text, and for each of its characters the start and end of its source in `text`.
+
+    Where characters were composed or reordered, each result has all of them as its source.
+
+    >>> nfc_with_sources("cafe\\u0301s")
+    ('cafés', [0, 1, 2, 3, 5], [1, 2, 3, 5, 6])
+    """
+    characters, starts, ends = [], [], []
+    for part, first, last in _parts(text):
+        characters.append(part)
+        is_same = part == text[first:last]
+        starts += range(first, last) if is_same else [first] * len(part)
+        ends += range(first + 1, last + 1) if is_same else [last] * len(part)
+    return "".join(characters), starts, ends
+
+
+@functools.cache
+def continuing_points() -> frozenset[int]:
+    """Returns the code points that do not begin a group: marks, and characters that compose with a preceding one."""
+    found = set(unicode_table.combining_classes()) | {last for _, last in unicode_table.compositions()}
+    return frozenset(found | {point for point, parts in unicode_table.decompositions().items() if parts[0] in found})
+
+
+@functools.cache
+def decomposed_points() -> frozenset[int]:
+    """Returns the code points that normalisation form C changes also when they are alone."""
+    composed = set(unicode_table.compositions().values())
+    return frozenset(point for point in unicode_table.decompositions() if point not in composed)
+
+
+def _parts(text: str) -> Iterator[tuple[str, int, int]]:
+    """Yields the normalised parts of the text in order, each with the start and end of its source."""
+    place = 0
+    for match in _groups_to_normalize().finditer(text):
+        first = match.start()
+        if first and ord(text[first]) in continuing_points():
+            first -= 1
+        group = text[first : match.end()]
+        normalized = _normalized(group)
+        if normalized[0] == group[0]:  # a character that stays is a part of the text before
+            first, group, normalized = first + 1, group[1:], normalized[1:]
+        if normalized != group:
+            yield text[place:first], place, first
+            place = match.end()
+            yield normalized, first, place
+    yield text[place:], place, len(text)
+
+
+@functools.cache
+def _groups_to_normalize() -> re.Pattern:
+    continuing = character_class(continuing_points())
+    alone = character_class(decomposed_points())
+    return re.compile(f"[{continuing}{alone}][{continuing}]*")  # without the character before
+
+
+def _normalized(group: str) -> str:
+    decompositions, classes = unicode_table.decompositions(), unicode_table.combining_classes()
+    points = [part for character in group for part in decompositions.get(ord(character), (ord(character),))]
+    first, *rest = _in_canonical_order(points, classes)
+    kept: list[int] = []
+    for point in rest:
+        # A character that was kept blocks those of its own or a lower class; one of class 0 blocks all.
+        blocking = [classes.get(other, 0) or 256 for other in kept]
+        is_blocked = bool(blocking) and max(blocking) >= classes.get(point, 0)
+        composed = None if is_blocked else unicode_table.compositions().get((first, point))
+        if composed is None:
+            kept.append(point)
+        else:
+            first = composed
+    return "".join(map(chr, [first, *kept]))
+
+
+def _in_canonical_order(points: list[int], classes: dict[int, int]) -> list[int]:
+    """Sorts each run of marks by combining class; marks of one class stay in order."""
+    runs, run = [], 0
+    for point in points:
+        run += not classes.get(point, 0)
+        runs.append(run)
+    order = sorted(range(len(points)), key=lambda place: (runs[place], classes.get(points[place], 0)))
+    return [points[place] for place in order]
+
+
+def character_class(points: frozenset[int]) -> str:
+    """Returns code points as the inside of a regular expression's brackets: {0x41, 0x42, 0x61} -> "A-Ba-a" """
+    ordered = sorted(points)
+    firsts = [point for point in ordered if point - 1 not in points]
+    lasts = [point for point in ordered if point + 1 not in points]
+    return "".join(f"\\U{first:08x}-\\U{last:08x}" for first, last in zip(firsts, lasts, strict=True))
