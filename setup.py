@@ -69,6 +69,9 @@ SEARCH = ["faiss-cpu>=1.15.1,<1.16"]
 # The runtime of LiteRT exports. The range begins with the first version that was tried.
 LITERT = ["ai-edge-litert>=2.3,<3"]
 
+# Writing and running ONNX exports. onnxruntime's fusions are undocumented; they were counted on 1.31.
+ONNX = ["onnx>=1.23,<2", "onnxruntime>=1.31,<2"]
+
 setup(
     name="keras-bert-pipeline",
     version=VERSION,
@@ -127,10 +130,12 @@ setup(
             *SEARCH,
             *SERVING,
             *LITERT,
+            *ONNX,
         ],
         "search": SEARCH,
         "serving": SERVING,
         "litert": LITERT,
+        "onnx": ONNX,
         "zstd": ["zstandard>=0.23,<1"],
         # Its own environment: it keeps protobuf, pyarrow, pillow and python-dateutil below the versions of the others.
         # 2.77 is the first that was tried; gs:// and Dataflow need apache-beam[gcp] too.
