@@ -15,7 +15,7 @@ from keras_bert import InputError
 from keras_bert.serving import export, load
 from keras_bert.serving.portable.folder import write_portable
 
-FORMATS = ["litert"]
+FORMATS = ["litert", "onnx"]
 # The tests of BERT cover every task in every format. Of the other families `make test` has these; the rest is slow.
 FEW = [("roberta", "classifier"), ("albert", "masked words"), ("distilbert", "tagger"), ("electra", "sentence encoder")]
 OTHERS = [(family, name) for family in FAMILIES[1:] for name in MODELS if (family, name) not in FEW]
