@@ -81,14 +81,15 @@ def main() -> None:
     sys.meta_path.insert(0, _Blocked())
     from keras_bert.serving import load
 
+    output, sys.stdout = sys.stdout.buffer, sys.stderr  # ranking prints notes
     while True:
         name, folder = pickle.load(sys.stdin.buffer)
         try:
             answers = ANSWERS[name](load(folder, num_threads=1))
         except Exception:
             answers = traceback.format_exc()
-        pickle.dump(answers, sys.stdout.buffer)
-        sys.stdout.buffer.flush()
+        pickle.dump(answers, output)
+        output.flush()
 
 
 if __name__ == "__main__":

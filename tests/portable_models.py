@@ -5,10 +5,11 @@ import functools
 
 import numpy as np
 from served_models import CONFIG, VOCABULARY
-from test_families_on_texts import VOCABULARIES
+from test_families_on_texts import VOCABULARIES as VOCABULARIES_OF_FAMILIES
 from test_families_on_texts import config as config_of_family
 
 from keras_bert import (
+    BertConfig,
     BertEncoder,
     BertPretrainer,
     CrossEncoder,
@@ -20,8 +21,11 @@ from keras_bert import (
     SpanClassifier,
     TokenClassifier,
 )
+from keras_bert.config.modern_bert_config import ModernBertConfig
+from keras_bert.families import FAMILIES
+from keras_bert.models.encoders import encoder_class
 
-FAMILIES = ("bert", *VOCABULARIES)
+VOCABULARIES = {"bert": VOCABULARY, **VOCABULARIES_OF_FAMILIES, "modernbert": VOCABULARIES_OF_FAMILIES["roberta"]}
 POOLINGS = ["cls", "max", "mean", "mean_sqrt_len_tokens", "weightedmean", "lasttoken"]
 # Name -> class and arguments.
 MODELS = {
@@ -53,9 +57,19 @@ OPTIONS = {"windows": {"max_seq_length": 20}, "encoder": {"pooling": "max", "nor
 def make_model(name: str, family: str = "bert"):
     """Returns the model of this name, with random weights. It is made once."""
     model_class, arguments = MODELS[name]
-    model = model_class(CONFIG if family == "bert" else config_of_family(family), **arguments)
-    model.vocabulary = VOCABULARY if family == "bert" else VOCABULARIES[family]
+    config = _config(family)
+    model_class = encoder_class(config) if name == "encoder" else model_class
+    model = model_class(config, **arguments)
+    model.vocabulary = VOCABULARIES[family]
     return model
+
+
+def _config(family: str) -> BertConfig:
+    if family != "modernbert":
+        return CONFIG if family == "bert" else config_of_family(family)
+    shape = {"hidden_size": 16, "num_hidden_layers": 4, "num_attention_heads": 2, "intermediate_size": 24}
+    values = FAMILIES[family].defaults | {"vocab_size": len(VOCABULARIES[family]), "model_type": family} | shape
+    return ModernBertConfig.from_dict(values | {"max_position_embeddings": 48, "initializer_range": 0.3})
 
 
 def assert_same_answers(found, expected, tolerance: float = 1e-5) -> None:

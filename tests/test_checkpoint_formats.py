@@ -292,6 +292,7 @@ def test_hugging_face_files_have_the_names_and_the_layout_of_torch(tmp_path):
 def test_hugging_face_folders_have_the_files_that_transformers_looks_for(tmp_path):
     write_checkpoint(random_checkpoint(form.CLASSIFIER, labels=LABELS), tmp_path / "folder", "huggingface")
     assert sorted(file.name for file in (tmp_path / "folder").iterdir()) == [
+        "README.md",
         "config.json",
         "model.safetensors",
         "special_tokens_map.json",

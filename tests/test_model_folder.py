@@ -78,8 +78,9 @@ def test_a_saved_model_comes_back_with_the_same_outputs(make, tmp_path, capsys):
     assert type(pretrained.from_pretrained(None, tmp_path / "folder")) is type(model)
 
 
-def test_the_folder_holds_three_files_and_googles_config_keys(pretrainer_folder):
+def test_the_folder_holds_four_files_and_googles_config_keys(pretrainer_folder):
     assert sorted(file.name for file in pretrainer_folder.iterdir()) == [
+        "README.md",
         "bert_config.json",
         "model.weights.h5",
         "vocab.txt",

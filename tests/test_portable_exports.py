@@ -9,7 +9,7 @@ import unittest.mock
 
 import pytest
 from portable_answers import ANSWERS
-from portable_models import FAMILIES, MODELS, OPTIONS, assert_same_answers, make_model
+from portable_models import MODELS, OPTIONS, VOCABULARIES, assert_same_answers, make_model
 
 from keras_bert import InputError
 from keras_bert.serving import export, load
@@ -17,8 +17,16 @@ from keras_bert.serving.portable.folder import write_portable
 
 FORMATS = ["litert", "onnx"]
 # The tests of BERT cover every task in every format. Of the other families `make test` has these; the rest is slow.
-FEW = [("roberta", "classifier"), ("albert", "masked words"), ("distilbert", "tagger"), ("electra", "sentence encoder")]
-OTHERS = [(family, name) for family in FAMILIES[1:] for name in MODELS if (family, name) not in FEW]
+FEW = [
+    ("roberta", "classifier"),
+    ("albert", "masked words"),
+    ("distilbert", "tagger"),
+    ("electra", "sentence encoder"),
+    ("modernbert", "masked words"),
+]
+OTHERS = [
+    (family, name) for family in VOCABULARIES for name in MODELS if family != "bert" and (family, name) not in FEW
+]
 # SavedModels, which take longer to export, that `make test` loads.
 KINDS_OF_ANSWERS = ("classifier", "tagger", "span", "masked words", "sentence encoder")
 # Variants of a task that another test covers.

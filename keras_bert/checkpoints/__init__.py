@@ -3,6 +3,7 @@
 pretrained.py               loads models from checkpoints and saves them
 checkpoint.py               the common form: our weight names, tensors read on demand
 weight_shapes.py            the weights that a config requires; checks that they are there
+model_card.py               writes README.md: what a model is and how to use it
 name_table.py               maps weight names and layouts of a format to ours
 formats.py                  detects the format of a checkpoint
 model_classes.py            selects the model class for a checkpoint

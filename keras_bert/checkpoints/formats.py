@@ -9,6 +9,7 @@ from keras_bert.checkpoints import google, hugging_face, hugging_face_tokenizer,
 from keras_bert.checkpoints.casing import with_casing
 from keras_bert.checkpoints.checkpoint import BertCheckpoint, check_no_pointer
 from keras_bert.checkpoints.hub import HUB_PREFIX, download
+from keras_bert.checkpoints.model_card import write_model_card
 from keras_bert.checkpoints.tensorflow_checkpoint import OBJECT_GRAPH, read_tensorflow_checkpoint
 from keras_bert.checkpoints.weight_shapes import check_tensors
 from keras_bert.program.atomic_output import atomic_folder
@@ -80,6 +81,8 @@ def write_checkpoint(checkpoint: BertCheckpoint, path: str | os.PathLike, format
     check_tensors(checkpoint)
     with atomic_folder(path) as folder:
         left_out = WRITERS[format](checkpoint, folder)
+        if format != "google":
+            write_model_card(checkpoint, folder)
     notes = google.warnings_for_google(checkpoint.config) if format == "google" else []
     if left_out:
         notes.append(f"left out, because the {format} format cannot hold it: {', '.join(sorted(left_out))}")

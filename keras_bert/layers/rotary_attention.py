@@ -104,7 +104,7 @@ class RotaryAttention(SelfAttention):
         num_queries = length
         if query_columns is not None:
             num_queries = ops.shape(query_columns)[1]
-            query = ops.take_along_axis(query, query_columns[:, None, :, None], axis=2)
+            query = ops.take_along_axis(query, ops.expand_dims(query_columns, (1, 3)), axis=2)
         sizes = (batch_size, self.num_heads, num_queries, length)
         gathered, probabilities = self._attend(query, key, value, attention_bias, sizes, training, return_attention)
         shape = (batch_size, num_queries, self.hidden_size)

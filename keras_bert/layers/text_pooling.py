@@ -33,7 +33,7 @@ def pool_tokens(hidden, mask, poolings: Sequence[str]):
 
     Reference: sentence-transformers, `Pooling`.
     """
-    # `expand_dims`, since LiteRT has no slices that add an axis.
+    # `expand_dims`, since LiteRT has no slices that add an axis to a tensor of unknown shape.
     mask = ops.expand_dims(ops.cast(mask > 0, hidden.dtype), 2)  # [B, S, 1]
     pooled = [_POOL[name](hidden, mask) for name in sorted(poolings, key=list(_POOL).index)]
     return pooled[0] if len(pooled) == 1 else ops.concatenate(pooled, axis=-1)

@@ -1,0 +1,84 @@
+"""Writes a model card: a README.md that says what a model is, how to use it, and what its author must add."""
+
+import math
+import os
+
+from keras_bert.checkpoints.checkpoint import BertCheckpoint
+from keras_bert.checkpoints.model_classes import class_for, class_name
+from keras_bert.config import BertConfig
+
+CARD_FILE = "README.md"
+# Class -> the task's name on the Hugging Face hub, and a line that asks the model.
+_USES = {
+    "SequenceClassifier": ("text-classification", 'model.predict(["a text"])'),
+    "SentenceClassifier": ("text-classification", 'model.predict(["a text"])'),
+    "CrossEncoder": ("text-ranking", 'model.rank("a query", ["a text", "another text"])'),
+    "TokenClassifier": ("token-classification", 'model.predict(["a text"])'),
+    "SpanClassifier": ("question-answering", 'model.predict((["a question"], ["a text that has the answer"]))'),
+    "MultipleChoice": ("multiple-choice", 'model.predict((["a prompt"], [["a choice", "another choice"]]))'),
+    "MaskedLM": ("fill-mask", 'model.predict(["a [MASK]"])'),
+    "SentenceEncoder": ("sentence-similarity", 'model.predict(["a text"])'),
+}
+_ENCODER_USE = ("feature-extraction", 'keras_bert.sentence_embeddings(model, ["a text"])')
+_MOST_LABELS = 20
+
+
+def write_model_card(checkpoint: BertCheckpoint, folder: str) -> None:
+    """Writes `README.md` into an existing folder, in the form of the Hugging Face hub.
+
+    Reference: Mitchell et al., 2019, "Model Cards for Model Reporting".
+    """
+    model_class = checkpoint.model_class or class_for(checkpoint)[0]
+    name = class_name(model_class)
+    task, ask = _USES.get(name, _ENCODER_USE)
+    if checkpoint.vocabulary is not None:
+        ask = ask.replace("[MASK]", checkpoint.vocabulary.special_tokens.mask)
+    lines = [
+        "---",
+        "library_name: keras_bert",
+        f"pipeline_tag: {task}",
+        "tags:",
+        f"- {checkpoint.config.model_type}",
+        "- keras",
+        "---",
+        "",
+        f"# {name}",
+        "",
+        *_facts(checkpoint),
+        "",
+        "## Use",
+        "",
+        "```python",
+        "import keras_bert",
+        "",
+        f'model = keras_bert.{name if name in _USES else "Encoder"}.from_pretrained("path/of/this/folder")',
+        f"print({ask})",
+        "```",
+        "",
+        "## To add before you publish it",
+        "",
+        "* the licence of the weights, and the languages of the texts",
+        "* the data that the model was trained on, and how",
+        "* scores on held-out data, with the command that computes them",
+        "* for what it should be used and for what not; known errors and biases",
+        "",
+    ]
+    with open(os.path.join(folder, CARD_FILE), "w", encoding="utf-8") as file:
+        file.write("\n".join(lines))
+
+
+def _facts(checkpoint: BertCheckpoint) -> list[str]:
+    config: BertConfig = checkpoint.config
+    num_weights = sum(math.prod(tensor.shape) for tensor in checkpoint.tensors.values())
+    facts = {
+        "family": config.model_type,
+        "weights": f"{num_weights:,}",
+        "layers": f"{config.num_hidden_layers} of width {config.hidden_size}",
+        "longest row": f"{config.max_sequence_length} tokens",
+        "vocabulary": f"{config.vocab_size:,} tokens",
+    }
+    if checkpoint.labels:
+        shown = [" ".join(label.split())[:100].replace("|", "\\|") for label in checkpoint.labels[:_MOST_LABELS]]
+        more = len(checkpoint.labels) - len(shown)
+        facts["labels"] = ", ".join(shown) + (f" and {more} more" if more else "")
+    return ["| | |", "|---|---|", *(f"| {name} | {value} |" for name, value in facts.items())]
