@@ -1,5 +1,6 @@
 """Shared by all tests: fixtures for the real data and for commands, and a quiet TensorFlow."""
 
+import gc
 import io
 import multiprocessing
 import os
@@ -11,6 +12,13 @@ import pytest
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 _PROJECT = pathlib.Path(__file__).resolve().parent.parent
+
+
+def pytest_collection_finish(session):
+    """Lets Python search for garbage less often: TensorFlow and its graphs are millions of objects that stay."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(100_000, 20, 50)
 
 
 @pytest.fixture(scope="session")

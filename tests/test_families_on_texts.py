@@ -90,9 +90,13 @@ def exported(model, folder, **options):
     return tf.saved_model.load(model.export_for_serving(folder, **options)).signatures
 
 
-@pytest.fixture(params=["roberta", "albert", pytest.param("distilbert", marks=pytest.mark.slow)])
-def family(request):
-    return request.param
+def with_families(short: str):
+    """Runs a test with every family: with `short` in `make test`, with the others as slow tests."""
+    names = ["roberta", "albert", "distilbert"]
+    slow = pytest.mark.slow
+    return pytest.mark.parametrize(
+        "family", [name if name == short else pytest.param(name, marks=slow) for name in names]
+    )
 
 
 def test_a_pair_has_the_special_tokens_of_its_family():
@@ -118,6 +122,7 @@ def test_windows_of_a_context_have_two_separators():
     assert windows.first_column.tolist() == [4, 4]
 
 
+@with_families(short="roberta")
 def test_a_classifier_of_pairs(family, tmp_path):
     model = new(SequenceClassifier, family, labels=["dog", "fox"])
     model.fit((TEXTS, TEXTS[::-1]), LABELS, epochs=1, batch_size=2, verbose=0)
@@ -131,6 +136,7 @@ def test_a_classifier_of_pairs(family, tmp_path):
     np.testing.assert_allclose(found["probability"].numpy(), [answer.probability for answer in answers], atol=1e-5)
 
 
+@with_families(short="albert")
 def test_a_regression_and_the_embeddings_of_an_encoder(family, tmp_path):
     from keras_bert import sentence_embeddings
 
@@ -144,6 +150,7 @@ def test_a_regression_and_the_embeddings_of_an_encoder(family, tmp_path):
     np.testing.assert_allclose(served["embedding"].numpy(), sentence_embeddings(encoder, TEXTS), atol=1e-5)
 
 
+@with_families(short="roberta")
 def test_a_tagger(family, tmp_path):
     sentences = [["the", "fox", ",", "dog"], ["a", "dog"], ["fox"]]
     tags = [["O", "B-X", "O", "B-Y"], ["O", "B-Y"], ["B-X"]]
@@ -166,6 +173,7 @@ def test_a_byte_pair_tagger_reads_every_word_as_inside_of_a_text():
     assert rows == [tokenizer.encode(" the"), tokenizer.encode(" fox"), tokenizer.encode(" ,"), []]
 
 
+@with_families(short="albert")
 def test_a_span_classifier(family, tmp_path):
     questions = ["the fox?", "dog", "a"]
     contexts = ["the dog, the fox " * 6, "a dog", "fox fox fox"]
@@ -190,6 +198,7 @@ def test_a_question_without_a_token_gets_no_answer():
     assert not model.predict((["\x00"], ["the fox"]))[0].has_answer
 
 
+@with_families(short="roberta")
 def test_a_choice(family, tmp_path):
     choices = [["dog", "fox"], ["the", "a dog"], ["fox", "the dog"]]
     model = new(MultipleChoice, family)
@@ -200,6 +209,7 @@ def test_a_choice(family, tmp_path):
     np.testing.assert_allclose(found["probabilities"].numpy(), [answer.probabilities for answer in expected], atol=1e-5)
 
 
+@with_families(short="albert")
 def test_a_masked_lm(family, tmp_path):
     mask = VOCABULARIES[family].special_tokens.mask
     model = new(MaskedLM, family)

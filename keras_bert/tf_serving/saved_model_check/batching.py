@@ -7,7 +7,7 @@ requests with more rows than `max_batch_size`, even with splitting (shared_batch
 from collections.abc import Iterator, Mapping, Sequence
 
 from keras_bert.tf_serving.client.request_batches import ROWS_OF_A_REQUEST
-from keras_bert.tf_serving.saved_model_check.report import ERROR, WARNING, Finding
+from keras_bert.tf_serving.saved_model_check.report import Finding, error, warning
 from keras_bert.tf_serving.saved_model_check.signatures import shape_of
 
 BATCHING_FILE = "batching file"
@@ -23,8 +23,7 @@ def check_batching(batching, signatures: Mapping, warm_up_rows: int) -> Iterator
     """
     most = batching.largest_request
     if warm_up_rows > most:
-        yield Finding(
-            ERROR,
+        yield error(
             "batching-warm-up",
             BATCHING_FILE,
             f"It accepts requests of at most {most} row(s), but a warm-up request has {warm_up_rows}. Servers set up "
@@ -32,8 +31,7 @@ def check_batching(batching, signatures: Mapping, warm_up_rows: int) -> Iterator
             f"warm up with requests of at most {most} row(s), or raise max_batch_size to {warm_up_rows}.",
         )
     if most < ROWS_OF_A_REQUEST:
-        yield Finding(
-            WARNING,
+        yield warning(
             "batching-request",
             BATCHING_FILE,
             f"It accepts requests of at most {most} row(s), but the clients of this package send up to "
@@ -57,8 +55,7 @@ def _split_answers(signatures: Mapping) -> Iterator[Finding]:
     for name, signature in signatures.items():
         outputs = [key for key in sorted(signature.outputs) if not has_one_width(shape_of(signature.outputs[key]))]
         if outputs:
-            yield Finding(
-                ERROR,
+            yield error(
                 "batching-splitting",
                 f"{BATCHING_FILE}, signature {name}, output {', '.join(map(repr, outputs))}",
                 "With enable_large_batch_splitting, servers split requests and join the parts of the answer as if all "

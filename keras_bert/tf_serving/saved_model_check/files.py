@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from keras_bert.program.private_interfaces import private
 from keras_bert.tf_serving.saved_model_check.reading import SavedModelFiles
-from keras_bert.tf_serving.saved_model_check.report import ERROR, NOTE, WARNING, Finding
+from keras_bert.tf_serving.saved_model_check.report import Finding, error, note, warning
 
 FINGERPRINT_FILE = "fingerprint.pb"
 ASSET_FOLDER = "assets"
@@ -28,16 +28,15 @@ def check_assets(model: SavedModelFiles) -> Iterator[Finding]:
         where = f"{ASSET_FOLDER}/{name}"
         if os.path.isabs(name) or ".." in name.split("/"):
             happens = "The name of the file points outside the model. The file is missing on a server: loading fails."
-            yield Finding(ERROR, "absolute-path", where, happens, "export the model again.")
+            yield error("absolute-path", where, happens, "export the model again.")
         elif not os.path.isfile(os.path.join(folder, name)):
             happens = "The graph reads this file, but it is missing: loading fails with No such file or directory."
-            yield Finding(ERROR, "missing-asset", where, happens, "copy the whole folder again, or export it anew.")
+            yield error("missing-asset", where, happens, "copy the whole folder again, or export it anew.")
     for parent, _, names in sorted(os.walk(folder)):
         for name in sorted(names):
             path = os.path.relpath(os.path.join(parent, name), folder)
             if path not in named:
-                yield Finding(
-                    WARNING,
+                yield warning(
                     "stale-asset",
                     f"{ASSET_FOLDER}/{path}",
                     "Nothing in the model names this file. It may remain from an export into the same folder, and "
@@ -53,27 +52,26 @@ def check_fingerprint(model: SavedModelFiles) -> Iterator[Finding]:
     path = os.path.join(model.folder, FINGERPRINT_FILE)
     if not os.path.isfile(path):
         happens = "It is missing. Servers load the model, but nothing identifies it."
-        yield Finding(NOTE, "no-fingerprint", FINGERPRINT_FILE, happens, "save it with TensorFlow 2.12 or later.")
+        yield note("no-fingerprint", FINGERPRINT_FILE, happens, "save it with TensorFlow 2.12 or later.")
         return
     try:
         with open(path, "rb") as file:
             written = fingerprint_pb2.FingerprintDef.FromString(file.read())
         create = private("tensorflow.python.saved_model.pywrap_saved_model.fingerprinting.CreateFingerprintDef")
         actual = fingerprint_pb2.FingerprintDef.FromString(create(model.folder))
-    except Exception as error:  # TensorFlow's C++ code raises any exception for damaged files
-        happens = f"It cannot be compared with the model: {str(error).splitlines()[0]}."
-        yield Finding(WARNING, "stale-fingerprint", FINGERPRINT_FILE, happens, "export the model again.")
+    except Exception as failure:  # TensorFlow's C++ code raises any exception for damaged files
+        happens = f"It cannot be compared with the model: {str(failure).splitlines()[0]}."
+        yield warning("stale-fingerprint", FINGERPRINT_FILE, happens, "export the model again.")
         return
     if written.version.producer != actual.version.producer:
         happens = "It was written by another release of TensorFlow, whose hashes cannot be compared with ours."
-        yield Finding(NOTE, "other-fingerprint", FINGERPRINT_FILE, happens, "nothing, if the model was not changed.")
+        yield note("other-fingerprint", FINGERPRINT_FILE, happens, "nothing, if the model was not changed.")
         return
     changed = [name for field, name in _HASHES.items() if getattr(written, field) != getattr(actual, field)]
     if not changed and written.saved_model_checksum != actual.saved_model_checksum:
         changed = ["saved_model.pb"]
     if changed:
-        yield Finding(
-            WARNING,
+        yield warning(
             "stale-fingerprint",
             FINGERPRINT_FILE,
             f"It belongs to another model: {', '.join(changed)} changed after it was written. Servers load the model, "

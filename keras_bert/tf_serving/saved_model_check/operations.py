@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from keras_bert.program.errors import InputError
 from keras_bert.program.private_interfaces import private
 from keras_bert.tf_serving.saved_model_check.reading import SavedModelFiles
-from keras_bert.tf_serving.saved_model_check.report import ERROR, WARNING, Finding
+from keras_bert.tf_serving.saved_model_check.report import ERROR, WARNING, Finding, error, warning
 from keras_bert.tf_serving.saved_model_check.served_operations import (
     FOREST_PREFIX,
     NEWER_THAN_2_12,
@@ -50,8 +50,7 @@ def check_operations(model: SavedModelFiles, versions: Sequence[str]) -> Iterato
     for operation in sorted(nodes):
         where = f"operation {operation}, {_users(model, nodes[operation])}"
         if operation in PYTHON_OPERATIONS:
-            yield Finding(
-                ERROR,
+            yield error(
                 "python-operation",
                 where,
                 "It calls a function of the Python process that made the graph (tf.py_function, tf.numpy_function). "
@@ -80,21 +79,19 @@ def _linked(operation: str, where: str, minors: list[int]) -> Iterator[Finding]:
         remedy = "use older operations"
         if unsure:
             happens = f"It was added after TensorFlow 2.12: TensorFlow Serving {_span(unsure)} may lack it. {fails}"
-            yield Finding(WARNING, "newer-operation", where, happens, "use older operations, or try it in your server.")
+            yield warning("newer-operation", where, happens, "use older operations, or try it in your server.")
     elif operation.startswith(FOREST_PREFIX) or find_operation(operation) is not None:
         return
     else:
         happens = f"Neither TensorFlow nor TensorFlow Text has it, so stock TensorFlow Serving does not either. {fails}"
-        yield Finding(
-            ERROR, "custom-operation", where, happens, "use TensorFlow's operations, or build a server that has it."
-        )
+        yield error("custom-operation", where, happens, "use TensorFlow's operations, or build a server that has it.")
         return
     if lacking:
         happens = f"TensorFlow Serving {_span(lacking)} does not include it. {fails}"
         newest = max(minors)
         alternative = f", or serve with TensorFlow Serving {newest}" if newest > max(lacking) else ""
         alternative = alternative.replace(f" {newest}", f" 2.{newest}")
-        yield Finding(ERROR, "missing-operation", where, happens, f"{remedy}{alternative}.")
+        yield error("missing-operation", where, happens, f"{remedy}{alternative}.")
 
 
 def check_compiled(model: SavedModelFiles) -> Iterator[Finding]:
@@ -125,8 +122,7 @@ def check_paths(model: SavedModelFiles) -> Iterator[Finding]:
         text = node.attr["value"].tensor.string_val[0].decode("utf-8", "replace")
         readers = _readers(model, function, node.name) if _ABSOLUTE_PATH.fullmatch(text) else []
         if readers:
-            yield Finding(
-                ERROR,
+            yield error(
                 "absolute-path",
                 f"operation {readers[0]}, {_users(model, [(function, node.name)])}",
                 f"It reads {text}, a file of the machine that made the graph. The file is missing on a server: loading "

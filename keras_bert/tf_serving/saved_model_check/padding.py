@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator
 
 from keras_bert.tf_serving.saved_model_check.reading import SavedModelFiles
-from keras_bert.tf_serving.saved_model_check.report import NOTE, WARNING, Finding
+from keras_bert.tf_serving.saved_model_check.report import Finding, note, warning
 from keras_bert.tf_serving.saved_model_check.signatures import shape_of, type_name
 
 _LENGTHS = re.compile(r"(^|_)(lengths?|num|number|counts?|sizes?)(_|$)")
@@ -44,8 +44,7 @@ def check_padding(model: SavedModelFiles) -> Iterator[Finding]:
         integers = [key for key in unsafe if "INT" in type_name(signature.inputs[key])]
         where = f"signature {name}, input {', '.join(map(repr, unsafe))}"
         if masks:
-            yield Finding(
-                WARNING,
+            yield warning(
                 "padded-mask",
                 where,
                 "With pad_variable_length_inputs, servers pad short requests with the first value of the tensor, "
@@ -53,8 +52,7 @@ def check_padding(model: SavedModelFiles) -> Iterator[Finding]:
                 "take lengths [B] instead of the mask, or text; otherwise never switch that option on.",
             )
         elif integers and not any(_LENGTHS.search(key) for key in signature.inputs):
-            yield Finding(
-                WARNING,
+            yield warning(
                 "padded-ids",
                 where,
                 "With pad_variable_length_inputs, servers pad short requests with the first value of the tensor, and "
@@ -62,8 +60,7 @@ def check_padding(model: SavedModelFiles) -> Iterator[Finding]:
                 "add an input lengths [B], or take text; otherwise never switch that option on.",
             )
         elif unsafe:
-            yield Finding(
-                NOTE,
+            yield note(
                 "padded-rows",
                 where,
                 "With pad_variable_length_inputs, servers pad short requests with the first value of the tensor, and "

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable, Iterator
 
 from keras_bert.program.errors import InputError
-from keras_bert.tf_serving.saved_model_check.report import ERROR, Finding
+from keras_bert.tf_serving.saved_model_check.report import error
 from keras_bert.tf_serving.versions import SAVED_MODEL_FILE
 
 # Servers load the graph with this tag only.
@@ -151,24 +151,22 @@ def read_saved_model(folder: str) -> SavedModelFiles:
     if size > MOST_BYTES:
         happens = f"It has {size:,} bytes, but protobuf reads at most {MOST_BYTES:,}: the model does not load."
         raise NotServable(
-            Finding(ERROR, "huge-graph", SAVED_MODEL_FILE, happens, "keep weights in variables, not in constants.")
+            error("huge-graph", SAVED_MODEL_FILE, happens, "keep weights in variables, not in constants.")
         )
     try:
         with open(path, "rb") as file:
             saved_model = saved_model_pb2.SavedModel.FromString(file.read())
-    except OSError as error:
-        raise InputError(f"Cannot read {path}: {error.strerror}.") from error
-    except DecodeError as error:
-        raise InputError(f"{path} is damaged or not a SavedModel. Export the model again.") from error
+    except OSError as failure:
+        raise InputError(f"Cannot read {path}: {failure.strerror}.") from failure
+    except DecodeError as failure:
+        raise InputError(f"{path} is damaged or not a SavedModel. Export the model again.") from failure
     graphs = {tuple(graph.meta_info_def.tags): graph for graph in saved_model.meta_graphs}
     if (SERVE_TAG,) not in graphs:
         tags = ", ".join("+".join(tags) or "(none)" for tags in graphs) or "no graph at all"
         happens = (
             f'Servers load only the graph with the tag "{SERVE_TAG}". The file has: {tags}. The model does not load.'
         )
-        raise NotServable(
-            Finding(ERROR, "no-serve-tag", SAVED_MODEL_FILE, happens, "save it with tf.saved_model.save.")
-        )
+        raise NotServable(error("no-serve-tag", SAVED_MODEL_FILE, happens, "save it with tf.saved_model.save."))
     others = tuple(tags for tags in graphs if tags != (SERVE_TAG,))
     return SavedModelFiles(folder, graphs[(SERVE_TAG,)], others)
 

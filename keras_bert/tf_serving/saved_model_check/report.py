@@ -1,6 +1,7 @@
 """The findings of the check of a SavedModel, and how they print."""
 
 import dataclasses
+import functools
 import json
 
 # Requests fail, or answers are wrong.
@@ -32,6 +33,10 @@ class Finding:
 
     def __str__(self) -> str:
         return f"{self.severity}: {self.trap}, {self.where}\n  {self.happens}\n  Do: {self.remedy}"
+
+
+# Functions from (trap, where, happens, remedy) to a finding.
+error, warning, note = (functools.partial(Finding, severity) for severity in _SEVERITIES)
 
 
 @dataclasses.dataclass(frozen=True)

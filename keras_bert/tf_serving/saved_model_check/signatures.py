@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 
 from keras_bert.tf_serving.saved_model_check.reading import SavedModelFiles
-from keras_bert.tf_serving.saved_model_check.report import ERROR, NOTE, WARNING, Finding
+from keras_bert.tf_serving.saved_model_check.report import Finding, error, note, warning
 
 DEFAULT_SIGNATURE = "serving_default"
 # Names that TensorFlow or Keras invents for inputs and outputs without a name.
@@ -52,8 +52,7 @@ def shape_of(tensor) -> list[int] | None:
 def _which_signatures(model: SavedModelFiles) -> Iterator[Finding]:
     signatures = model.signatures
     if not signatures:
-        yield Finding(
-            ERROR,
+        yield error(
             "no-signature",
             "saved_model.pb",
             'There is no signature: every request fails (Serving signature key "serving_default" not found). '
@@ -61,16 +60,14 @@ def _which_signatures(model: SavedModelFiles) -> Iterator[Finding]:
             "save with signatures=...; for models of this package use export_for_serving.",
         )
     elif DEFAULT_SIGNATURE not in signatures:
-        yield Finding(
-            WARNING,
+        yield warning(
             "no-default-signature",
             "saved_model.pb",
             f"There is no {DEFAULT_SIGNATURE}: requests that name no signature fail. It has: {', '.join(signatures)}.",
             f"save one signature as {DEFAULT_SIGNATURE}.",
         )
     for tags in model.other_tags:
-        yield Finding(
-            NOTE,
+        yield note(
             "other-graphs",
             "saved_model.pb",
             f"There is another graph, with the tags {', '.join(tags) or '(none)'}. Servers ignore it.",
@@ -78,8 +75,7 @@ def _which_signatures(model: SavedModelFiles) -> Iterator[Finding]:
         )
     default, serve = signatures.get(DEFAULT_SIGNATURE), signatures.get("serve")
     if default is not None and serve is not None and _form(default) == _form(serve):
-        yield Finding(
-            NOTE,
+        yield note(
             "same-signature-twice",
             "signature serve",
             f"It has the inputs and outputs of {DEFAULT_SIGNATURE}. Keras' model.export writes such a copy.",
@@ -94,8 +90,7 @@ def _form(signature) -> list:
 
 def _signature_name(name: str) -> Iterator[Finding]:
     if not _PLAIN_NAME.fullmatch(name):
-        yield Finding(
-            WARNING,
+        yield warning(
             "signature-name",
             f"signature {name!r}",
             "The name has characters with a special meaning in addresses, shells or configuration files.",
@@ -105,8 +100,7 @@ def _signature_name(name: str) -> Iterator[Finding]:
 
 def _tensor(model: SavedModelFiles, side: str, key: str, tensor, where: str) -> Iterator[Finding]:
     if tensor.WhichOneof("encoding") != "name" or not tensor.name:
-        yield Finding(
-            ERROR,
+        yield error(
             f"composite-{side}",
             where,
             "It is a ragged or sparse tensor. Every request fails: Tensor :0, specified in either "
@@ -115,8 +109,7 @@ def _tensor(model: SavedModelFiles, side: str, key: str, tensor, where: str) -> 
         )
         return
     if tensor.name.partition(":")[0] not in model.nodes:
-        yield Finding(
-            ERROR,
+        yield error(
             "dangling-name",
             where,
             f"It names the tensor {tensor.name}, which the graph does not have. Every request fails.",
@@ -126,8 +119,7 @@ def _tensor(model: SavedModelFiles, side: str, key: str, tensor, where: str) -> 
     made_up = _MADE_UP_INPUT if side == "input" else _MADE_UP_OUTPUT
     if made_up.fullmatch(key):
         remedy = 'give every tf.TensorSpec and keras.Input a name="..."' if side == "input" else "return a dictionary"
-        yield Finding(
-            WARNING,
+        yield warning(
             f"unnamed-{side}",
             where,
             "It has no name of its own: the generated name tells clients nothing and may change with the next export.",
@@ -143,16 +135,14 @@ def _type(side: str, key: str, tensor, where: str) -> Iterator[Finding]:
     if name not in _JSON_TYPES:
         cast = "cast to float32 at the edge of the graph" if name in _FLOATS else "use a type that JSON has"
         answer = "400 Failed to write JSON value" if side == "output" else "501 Unimplemented"
-        yield Finding(
-            ERROR,
+        yield error(
             f"{side}-type",
             where,
             f"Its type is {name.lower()}, which the REST interface does not support: requests fail with {answer}.",
             f"{cast}; a last layer with dtype='float32' does it too.",
         )
     if side == "input" and name in _FLOATS and _ID_NAME.search(key):
-        yield Finding(
-            WARNING,
+        yield warning(
             "float-ids",
             where,
             f"It is {name.lower()}, but its name suggests integers. Clients that send integers over gRPC are refused. "
@@ -164,16 +154,14 @@ def _type(side: str, key: str, tensor, where: str) -> Iterator[Finding]:
 def _bytes_or_text(model: SavedModelFiles, key: str, tensor, where: str) -> Iterator[Finding]:
     is_bytes = model.made_by(tensor.name) in _BYTE_OPERATIONS
     if key.endswith("_bytes") and not is_bytes:
-        yield Finding(
-            WARNING,
+        yield warning(
             "text-named-bytes",
             where,
             'The name ends in _bytes, so the REST interface writes {"b64": "..."} instead of text.',
             "choose another name if it is text.",
         )
     if is_bytes and not key.endswith("_bytes"):
-        yield Finding(
-            WARNING,
+        yield warning(
             "bytes-named-text",
             where,
             "It is bytes, but its name does not end in _bytes, so the REST interface writes it as text: the JSON "
@@ -195,16 +183,15 @@ def _shapes(name: str, signature) -> Iterator[Finding]:
 def _input_shape(key: str, shape: list[int] | None, tensor, where: str) -> Iterator[Finding]:
     if shape is None:
         happens = "Its rank is unknown: servers check nothing, and batching fails for some requests."
-        yield Finding(NOTE, "unknown-shape", where, happens, "give its tf.TensorSpec a shape.")
+        yield note("unknown-shape", where, happens, "give its tf.TensorSpec a shape.")
     elif not shape:
         happens = 'It is a scalar without a batch axis. Requests with "instances", and batching in the server, fail.'
-        yield Finding(WARNING, "input-without-batch", where, happens, "give it the shape [None].")
+        yield warning("input-without-batch", where, happens, "give it the shape [None].")
     elif shape[0] != -1:
         happens = f"Its batch has exactly {shape[0]} rows. All other requests fail."
-        yield Finding(WARNING, "frozen-batch", where, happens, "export with None as the first dimension.")
+        yield warning("frozen-batch", where, happens, "export with None as the first dimension.")
     elif len(shape) > 1 and shape[1] > 1 and (type_name(tensor) in _INTEGERS or _ID_NAME.search(key)):
-        yield Finding(
-            WARNING,
+        yield warning(
             "frozen-length",
             where,
             f"Its rows have exactly {shape[1]} tokens: shorter and longer requests fail. Keras' model.export uses "
@@ -216,10 +203,9 @@ def _input_shape(key: str, shape: list[int] | None, tensor, where: str) -> Itera
 def _output_shape(shape: list[int] | None, free_batch: bool, where: str) -> Iterator[Finding]:
     if shape is None:
         happens = "Its rank is unknown, so clients cannot know its shape, and the first axis may not be the batch."
-        yield Finding(WARNING, "unknown-shape", where, happens, "use tf.ensure_shape on it.")
+        yield warning("unknown-shape", where, happens, "use tf.ensure_shape on it.")
     elif not shape:
-        yield Finding(
-            ERROR,
+        yield error(
             "output-without-batch",
             where,
             'It is one value for all rows. Requests with "instances" fail (Tensor name has no shape information), and '
@@ -227,8 +213,7 @@ def _output_shape(shape: list[int] | None, free_batch: bool, where: str) -> Iter
             "return one value per row.",
         )
     elif shape[0] != -1 and free_batch:
-        yield Finding(
-            ERROR,
+        yield error(
             "other-batch",
             where,
             f"It always has {shape[0]} rows, whatever the size of the batch. Requests with "

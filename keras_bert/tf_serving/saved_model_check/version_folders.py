@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from keras_bert.program.atomic_output import PARTIAL
 from keras_bert.program.errors import InputError
-from keras_bert.tf_serving.saved_model_check.report import ERROR, NOTE, WARNING, Finding
+from keras_bert.tf_serving.saved_model_check.report import ERROR, WARNING, Finding, error, note, warning
 from keras_bert.tf_serving.versions import SAVED_MODEL_FILE
 
 _NUMBER = re.compile(r"[+-]?\d+", re.ASCII)
@@ -40,7 +40,7 @@ def check_version_folders(path: str) -> tuple[str | None, list[Finding]]:
                 f"It has: {inside}."
             )
         happens = "No folder has a number as its name, so servers find no version: the model never loads."
-        findings.append(Finding(ERROR, "no-version", path, happens, "name the folder of the version 1."))
+        findings.append(error("no-version", path, happens, "name the folder of the version 1."))
         return None, findings
     highest = max(versions)
     for number in sorted(versions):
@@ -53,19 +53,19 @@ def _other_folder(path: str, name: str) -> Iterator[Finding]:
     is_model = os.path.isfile(os.path.join(path, name, SAVED_MODEL_FILE))
     if PARTIAL in name or name.startswith((".tmp", "tmp", "temp")):
         happens = "It remains from an export or copy that did not finish. Servers ignore it; it takes disk space."
-        yield Finding(NOTE, "unfinished-version", name, happens, "remove it unless an export is under way.")
+        yield note("unfinished-version", name, happens, "remove it unless an export is under way.")
     elif is_model:
         happens = "It holds a SavedModel, but servers ignore it, since its name is not an integer."
-        yield Finding(WARNING, "version-name", name, happens, "name it with a number, such as 1.")
+        yield warning("version-name", name, happens, "name it with a number, such as 1.")
     elif not name.startswith(".") and _NUMBER.fullmatch(name):
         happens = "Servers ignore it: versions are integers from 0 to 2^63 - 1."
-        yield Finding(WARNING, "version-name", name, happens, "name it with such a number.")
+        yield warning("version-name", name, happens, "name it with such a number.")
 
 
 def _same_number(number: int, names: list[str]) -> Iterator[Finding]:
     if len(names) > 1:
         happens = f"They are the same version {number}. Servers load one of them and ignore the others."
-        yield Finding(WARNING, "same-version", " and ".join(names), happens, "leave only one of them.")
+        yield warning("same-version", " and ".join(names), happens, "leave only one of them.")
 
 
 def _incomplete(path: str, name: str, is_highest: bool) -> Iterator[Finding]:

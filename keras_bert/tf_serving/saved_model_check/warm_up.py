@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from keras_bert.program.errors import InputError
 from keras_bert.program.record_files import iterate_records
 from keras_bert.tf_serving.saved_model_check.reading import SavedModelFiles
-from keras_bert.tf_serving.saved_model_check.report import ERROR, WARNING, Finding
+from keras_bert.tf_serving.saved_model_check.report import Finding, error, warning
 from keras_bert.tf_serving.saved_model_check.signatures import DEFAULT_SIGNATURE
 
 WARM_UP_FILE = os.path.join("assets.extra", "tf_serving_warmup_requests")
@@ -24,7 +24,7 @@ def check_warm_up(model: SavedModelFiles) -> Iterator[Finding]:
     if not os.path.isfile(path):
         if os.path.isfile(os.path.join(model.folder, os.path.basename(WARM_UP_FILE))):
             happens = "Servers look for it in assets.extra, and ignore it here."
-            yield Finding(WARNING, "warm-up", os.path.basename(WARM_UP_FILE), happens, f"move it to {WARM_UP_FILE}.")
+            yield warning("warm-up", os.path.basename(WARM_UP_FILE), happens, f"move it to {WARM_UP_FILE}.")
         return
     count = 0
     try:
@@ -32,16 +32,16 @@ def check_warm_up(model: SavedModelFiles) -> Iterator[Finding]:
             problem = _problem(model, record) if count <= MOST_RECORDS else None
             if problem:
                 where = f"{WARM_UP_FILE}, record {count}"
-                yield Finding(ERROR, "warm-up", where, f"{problem} {_FAILS}", "write the file again: make_serving_kit.")
-    except InputError as error:
-        yield Finding(ERROR, "warm-up", WARM_UP_FILE, f"{error} {_FAILS}", "write the file again: make_serving_kit.")
+                yield error("warm-up", where, f"{problem} {_FAILS}", "write the file again: make_serving_kit.")
+    except InputError as failure:
+        yield error("warm-up", WARM_UP_FILE, f"{failure} {_FAILS}", "write the file again: make_serving_kit.")
         return
     if count > MOST_RECORDS:
         happens = f"It has {count:,} records, but servers accept at most {MOST_RECORDS:,}. {_FAILS}"
-        yield Finding(ERROR, "warm-up", WARM_UP_FILE, happens, "write fewer requests.")
+        yield error("warm-up", WARM_UP_FILE, happens, "write fewer requests.")
     if not count:
         happens = "It has no records, so the first requests of clients are slow."
-        yield Finding(WARNING, "warm-up", WARM_UP_FILE, happens, "write the file again: make_serving_kit.")
+        yield warning("warm-up", WARM_UP_FILE, happens, "write the file again: make_serving_kit.")
 
 
 def largest_warm_up_request(folder: str) -> int:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from keras_bert.program.errors import InputError
 from keras_bert.program.variables_index import IndexEntry, read_index
 from keras_bert.tf_serving.saved_model_check.reading import SavedModelFiles
-from keras_bert.tf_serving.saved_model_check.report import ERROR, NOTE, WARNING, Finding
+from keras_bert.tf_serving.saved_model_check.report import Finding, error, note, warning
 from keras_bert.tf_serving.saved_model_check.signatures import type_name
 
 INDEX_FILE = os.path.join("variables", "variables.index")
@@ -26,12 +26,12 @@ def check_weights(model: SavedModelFiles) -> Iterator[Finding]:
     if not os.path.isfile(index):
         if has_variables:
             happens = "The graph has variables, but their values are missing: the model does not load."
-            yield Finding(ERROR, "missing-variables", INDEX_FILE, happens, "copy the whole folder again.")
+            yield error("missing-variables", INDEX_FILE, happens, "copy the whole folder again.")
         return
     try:
         num_shards, tensors = read_index(index)
-    except InputError as error:
-        yield Finding(ERROR, "damaged-variables", INDEX_FILE, f"{error} The model does not load.", "export it again.")
+    except InputError as failure:
+        yield error("damaged-variables", INDEX_FILE, f"{failure} The model does not load.", "export it again.")
         return
     problems = list(_data_files(model.folder, num_shards, tensors))
     yield from problems
@@ -48,7 +48,7 @@ def _data_files(folder: str, num_shards: int, tensors: list[IndexEntry]) -> Iter
         if found is None or found < needed:
             state = "It is missing" if found is None else f"It has {found:,} bytes of {needed:,}"
             happens = f"{state}: the model does not load. A copy may have been interrupted or may still be running."
-            yield Finding(ERROR, "missing-variables", name, happens, "copy the whole folder again, then rename it.")
+            yield error("missing-variables", name, happens, "copy the whole folder again, then rename it.")
 
 
 def _doubled(folder: str, num_shards: int, tensors: list[IndexEntry]) -> Iterator[Finding]:
@@ -66,8 +66,7 @@ def _doubled(folder: str, num_shards: int, tensors: list[IndexEntry]) -> Iterato
         wasted = sum(tensor.size for group in groups for tensor in group[1:])
         total = sum(tensor.size for tensor in tensors)
         first = min(groups, key=lambda group: group[0].name)
-        yield Finding(
-            WARNING,
+        yield warning(
             "doubled-variables",
             f"{INDEX_FILE}, {first[0].name} and {first[1].name}",
             f"{len(groups)} variables are stored several times with the same values: {wasted:,} of {total:,} bytes "
@@ -104,8 +103,7 @@ def _constants(model: SavedModelFiles) -> Iterator[Finding]:
                 large.append((size, f"{function}/{node.name}" if function else node.name))
     if large:
         large.sort(reverse=True)
-        yield Finding(
-            WARNING,
+        yield warning(
             "weights-in-graph",
             f"saved_model.pb, {large[0][1]}",
             f"{len(large)} numeric constants have {sum(size for size, _ in large):,} bytes. A graph over 2 GB cannot "
@@ -115,4 +113,4 @@ def _constants(model: SavedModelFiles) -> Iterator[Finding]:
     graph_bytes = model.meta_graph.ByteSize()
     if graph_bytes > 1 << 30:
         happens = f"The graph has {graph_bytes:,} bytes; protobuf reads at most 2 GB."
-        yield Finding(NOTE, "large-graph", "saved_model.pb", happens, "store weights in variables.")
+        yield note("large-graph", "saved_model.pb", happens, "store weights in variables.")
