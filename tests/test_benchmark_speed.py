@@ -8,7 +8,7 @@ import sys
 import numpy as np
 import pytest
 
-from benchmarks import encoder_sides, forward_speed, results_page, speed, text_speed, training_speed
+from benchmarks import encoder_sides, format_speed, forward_speed, results_page, speed, text_speed, training_speed
 from benchmarks.encoder_sides import RunningSides, Side
 from benchmarks.real_texts import read_mix, token_rows
 from benchmarks.sides.answering import seconds_of_runs
@@ -209,6 +209,24 @@ def test_a_smoke_run_writes_its_table_into_the_page(tmp_path):
     assert "    python -m benchmarks.forward_speed --quick --sides=ours,keras_hub\n" in text
     assert re.search(r"^\| smoke \| 2 \| 8 \| [\d.]+ \|$", text, re.M)
     assert f"Left out: keras_hub, because there is no {tmp_path}/keras_hub" in text
+
+
+@pytest.mark.slow
+def test_a_smoke_run_measures_export_formats(tmp_path):
+    sides = "onnx,onnx int8,litert int8,saved_model"
+    page, done = run_speed(tmp_path, "--suites=formats", "--quick", "--", f"--sides={sides}")
+    assert done.returncode == 0, done.stderr
+    text = page.read_text()
+    assert "| | onnx | onnx int8 | litert int8 | saved_model |" in text
+    assert re.search(r"^\| 2x8( \| [\d.]+, [\d.]+){4} \|$", text, re.M)
+    assert re.search(r"^\| MB( \| 0\.[1-9]){4} \|$", text, re.M)
+
+
+def test_a_cell_of_the_formats_has_median_percentile_and_ratio():
+    runs = {"onnx": [[0.001, 0.001, 0.004], [0.002, 0.002]], "torch's graph": [[0.002], [0.004, 0.004]]}
+    assert format_speed.cell(runs, "onnx") == "2, 3.92; 0.75"
+    assert format_speed.cell({"onnx": runs["onnx"]}, "onnx") == "2, 3.92"
+    assert format_speed.cell(runs, "litert") == "-"
 
 
 def test_a_suite_that_fails_is_said_and_nothing_is_written_for_it(tmp_path):

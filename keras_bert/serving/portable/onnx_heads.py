@@ -52,10 +52,8 @@ def _span_classifier(graph, model):
     tokens = OnnxEncoder(graph, model.encoder, _inputs(model)).sequence_output()
     logits = dense(graph, model.span_classifier, tokens, exact=True)
     logits = graph.node("Where", _is_token(graph), logits, graph.number(PADDING_LOGIT))
-    start, end = (
-        graph.node("Squeeze", part, axes=[2])
-        for part in graph.node("Split", logits, num_outputs=2, axis=2, split=[1, 1])
-    )
+    parts = graph.node("Split", logits, num_outputs=2, axis=2, split=[1, 1])
+    start, end = (graph.node("Squeeze", part, axes=[2]) for part in parts)
     return {"start_logits": (start, [BATCH, LENGTH]), "end_logits": (end, [BATCH, LENGTH])}
 
 
@@ -208,6 +206,7 @@ def _mean_by_root(graph, hidden):
 
 
 def _position_weighted_mean(graph, hidden):
+    # Positions count padding on the left too, so they are sums of ones, not of the mask.
     ones = graph.node("Exp", graph.node("Mul", _mask(graph), graph.number(0)))
     positions = graph.node("CumSum", ones, graph.weight("one", np.int64(1)))
     weights = graph.node("Mul", _mask(graph), positions)
