@@ -23,6 +23,9 @@ class ExportedEncoder(Encoder):
     def load(self, folder):
         if self.format == "torch":
             return self._load_torch_export(folder)
+        import tensorflow as tf
+
+        tf.config.threading.set_intra_op_parallelism_threads(THREADS)  # before anything is computed
         import keras_bert
         from keras_bert.serving import load
         from keras_bert.tokenization.vocabulary import Vocabulary
@@ -34,7 +37,8 @@ class ExportedEncoder(Encoder):
         path = model.export_for_serving(
             export_folder(folder, self.format, self.weights), format=self.format, **precision
         )
-        self.run = load(path, num_threads=THREADS).engine.run
+        # TensorFlow takes its number of threads from its own settings.
+        self.run = load(path, num_threads=None if self.format == "saved_model" else THREADS).engine.run
         return f"{self.format} {self.weights or 'float32'}"
 
     def _load_torch_export(self, folder):
