@@ -68,6 +68,8 @@ SEARCH = ["faiss-cpu>=1.15.1,<1.16"]
 
 # The runtime of LiteRT exports. The range begins with the first version that was tried.
 LITERT = ["ai-edge-litert>=2.3,<3"]
+# Files from strangers are read in a process with limited memory, whose calls were tried from 21 on.
+PARQUET = ["pyarrow>=21,<27"]
 
 # Writing and running ONNX exports. onnxruntime's fusions are undocumented; they were counted on 1.31.
 ONNX = ["onnx>=1.23,<2", "onnxruntime>=1.31,<2"]
@@ -127,11 +129,13 @@ setup(
             "zstandard>=0.23,<1",
             "pyyaml>=6,<7",
             "ruff==0.17.5",  # formatting differs between versions
+            *PARQUET,
             *SEARCH,
             *SERVING,
             *LITERT,
             *ONNX,
         ],
+        "parquet": PARQUET,
         "search": SEARCH,
         "serving": SERVING,
         "litert": LITERT,

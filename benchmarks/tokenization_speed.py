@@ -1,8 +1,9 @@
 """Times the tokenizer in tf.data on one core, beside other tokenizers, on the Wikipedia corpus.
 
-    taskset -c 0 python -m benchmarks.tokenization_speed DATA_FOLDER
+    taskset -c 0 python -m benchmarks.tokenization_speed DATA_FOLDER [VOCABULARY ...]
 
-Prints MB/s and the share of the bytes that take the exact path.
+Prints MB/s and the share of the bytes that take the exact path. Without names of vocabularies, such as uncased, it
+measures all, and byte-level BPE.
 """
 
 import os
@@ -18,7 +19,7 @@ os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 CASINGS = {"uncased": True, "cased": False, "multilingual-cased": False, "chinese": True}
 
 
-def measure(data: Path) -> None:
+def measure(data: Path, names: list[str]) -> None:
     import tensorflow as tf
     import tensorflow_text
     from tokenizers import BertWordPieceTokenizer
@@ -30,10 +31,12 @@ def measure(data: Path) -> None:
     texts = [line for line in (data / "corpus" / "wikipedia_articles.txt").read_bytes().split(b"\n") if line]
     num_bytes = sum(map(len, texts))
     print(f"{len(texts):,} paragraphs, {num_bytes / 1e6:.2f} MB; TensorFlow {tf.__version__}")
-    for name, casing in CASINGS.items():
+    for name in names:
+        casing = CASINGS[name]
         path = str(data / "vocab" / f"bert-base-{name}-vocab.txt")
         vocabulary = Vocabulary.from_file(path)
         graph, python = GraphTokenizer(vocabulary, casing), WordPieceTokenizer(vocabulary, casing)
+        core = python.graph(core_operations=True)
         is_exact = graph._normalize(texts)[1].numpy()
         exact_bytes = sum(len(text) for text, exact in zip(texts, is_exact, strict=True) if exact)
         print(f"\n{name}: {100 * exact_bytes / num_bytes:.4f} % of the bytes on the exact path")
@@ -42,6 +45,8 @@ def measure(data: Path) -> None:
         )
         _time_in_tf_data("GraphTokenizer.tokenize", graph.tokenize, texts)
         _time_in_tf_data("GraphTokenizer.tokenize_with_offsets", graph.tokenize_with_offsets, texts)
+        _time_in_tf_data("CoreWordPiece.tokenize", core.tokenize, texts)
+        _time_in_tf_data("CoreWordPiece.tokenize_with_offsets", core.tokenize_with_offsets, texts)
         _time_in_tf_data("the exact path alone", graph._exact, texts[::4])
         _time_in_tf_data("tf.text FastBertTokenizer", fast_bert.tokenize, texts)
         _time_in_python("WordPieceTokenizer.encode", python.encode, texts[::4])
@@ -106,7 +111,8 @@ def _print_speed(name: str, num_bytes: int, times: list[np.ndarray]) -> None:
 
 
 if __name__ == "__main__":
-    if len(sys.argv) != 2:
+    if len(sys.argv) < 2 or not CASINGS.keys() >= set(sys.argv[2:]):
         sys.exit(__doc__.strip())
-    measure(Path(sys.argv[1]))
-    measure_byte_pair(Path(sys.argv[1]))
+    measure(Path(sys.argv[1]), sys.argv[2:] or list(CASINGS))
+    if not sys.argv[2:]:
+        measure_byte_pair(Path(sys.argv[1]))

@@ -1,7 +1,8 @@
 """Learns a vocabulary from text: WordPiece for BERT, byte-level BPE for RoBERTa, SentencePiece for ALBERT.
 
-Text of any size is read from files, folders, patterns, .gz, .jsonl and tensorflow_datasets names. The command keeps a
-table of at most two million words in memory. The same text and flags give the same bytes, with any number of processes.
+Text of any size is read from files, folders, patterns, .gz, .jsonl, .parquet and tensorflow_datasets names. The command
+keeps a table of at most two million words in memory. The same text and flags give the same bytes, with any number of
+processes.
 
 Examples:
   python -m data_prep.build_vocabulary --input_file='text/*.txt' --output_file=vocab.txt --vocab_size=30000

@@ -1,8 +1,8 @@
 """Makes pre-training records from text: masked tokens and sentence pairs, as TFRecord files.
 
 The text has one sentence per line and a blank line between documents; with --split_sentences, lines may be paragraphs.
-It may come from files, folders, patterns, .gz, .jsonl and tensorflow_datasets names. Records and flags are those of
-google-research/bert.
+It may come from files, folders, patterns, .gz, .jsonl, .parquet and tensorflow_datasets names. Records and flags are
+those of google-research/bert.
 
 Example:
   python -m data_prep.create_pretraining_data --input_file='text/*.txt' --vocab_file=vocab.txt --output_dir=records

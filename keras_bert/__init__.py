@@ -52,6 +52,7 @@ _PUBLIC = {
     "enable_lora": "keras_bert.models.trainable_parts",
     "freeze": "keras_bert.models.trainable_parts",
     "sentence_embeddings": "keras_bert.embeddings.text_vectors",
+    "distil_static": "keras_bert.embeddings.static_distillation",
     "mine_hard_negatives": "keras_bert.embeddings.hard_negatives",
     "VectorIndex": "keras_bert.embeddings.vector_index",
     "summarize": "keras_bert.embeddings.summarization",

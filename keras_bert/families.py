@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 WORD_PIECE, BYTE_PAIR, SENTENCE_PIECE = "wordpiece", "byte_pair", "sentence_piece"
+STATIC = "static"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -88,6 +89,19 @@ FAMILIES: dict[str, Family] = {
         pairs_need_segments=False,
         config="keras_bert.config.modern_bert_config.ModernBertConfig",
         encoder="keras_bert.models.modern_bert_encoder.ModernBertEncoder",
+    ),
+    # A vector for each token and no layers, so the sizes of layers mean nothing. Only `SentenceEncoder` computes it.
+    STATIC: Family(
+        defaults={
+            "num_hidden_layers": 1,
+            "num_attention_heads": 1,
+            "intermediate_size": 1,
+            "hidden_dropout_prob": 0.0,
+            "attention_probs_dropout_prob": 0.0,
+            "type_vocab_size": 0,
+            "max_position_embeddings": 32_768,
+        },
+        encoder="keras_bert.models.static_encoder.StaticEncoder",
     ),
 }
 

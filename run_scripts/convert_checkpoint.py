@@ -4,13 +4,17 @@ Input formats: model folders of keras_bert, TensorFlow 1 checkpoints of google-r
 of TF Model Garden, folders of Hugging Face transformers (safetensors or bin), presets of KerasHub, and hf://owner/name.
 Output formats: keras_bert, google and huggingface. Weights that the format cannot hold are listed.
 
-Example:
+With --static_size the output is a static model: a vector for each token, distilled from the input.
+
+Examples:
   python -m run_scripts.convert_checkpoint --input=uncased_L-12_H-768_A-12 --output=hf-bert --format=huggingface
+  python -m run_scripts.convert_checkpoint --input=all-MiniLM-L6-v2 --output=static --static_size=256 \\
+      --texts_file=texts.txt
 """
 
 from absl import flags
 
-from keras_bert.program.command_line import run_command
+from keras_bert.program.command_line import refuse_flags_without_effect, run_command
 
 
 def define_flags() -> None:
@@ -31,6 +35,13 @@ def define_flags() -> None:
     flags.DEFINE_string(
         "new_tokens_file", None, "Tokens to add to the vocabulary, one per line; each starts as the mean of its pieces."
     )
+    flags.DEFINE_integer("static_size", None, "Distil a static model with vectors of this many numbers.", lower_bound=1)
+    flags.DEFINE_string(
+        "texts_file",
+        None,
+        "With --static_size: texts like those to be computed, one per line. How often tokens occur in them sets their "
+        "weights. Default: the order of the vocabulary does.",
+    )
     flags.DEFINE_bool(
         "do_lower_case",
         None,
@@ -40,11 +51,20 @@ def define_flags() -> None:
 
 
 def main():
+    arguments = flags.FLAGS
+    reading = {"do_lower_case": arguments.do_lower_case, "trust_pickle": arguments.trust_pickle}
+    is_static = arguments.static_size is not None
+    refuse_flags_without_effect(is_static, "without --static_size", "texts_file")
+    refuse_flags_without_effect(
+        not is_static, "with --static_size", "verify", "max_position_embeddings", "new_tokens_file"
+    )
+    if is_static:
+        distil(arguments, reading)
+        return
+
     from keras_bert.checkpoints.conversion import convert_checkpoint
     from keras_bert.checkpoints.resizing import read_new_tokens
 
-    arguments = flags.FLAGS
-    reading = {"do_lower_case": arguments.do_lower_case, "trust_pickle": arguments.trust_pickle}
     new_tokens = read_new_tokens(arguments.new_tokens_file) if arguments.new_tokens_file else ()
     lines = convert_checkpoint(
         arguments.input,
@@ -60,6 +80,24 @@ def main():
 
         for line in verify(arguments.input, arguments.output, **reading):
             print(line)
+
+
+def distil(arguments, reading) -> None:
+    """Writes a static model."""
+    from data_prep.text.text_lines import read_lines
+    from keras_bert.program.atomic_output import check_output_folder
+
+    check_output_folder(arguments.output)
+    texts = list(read_lines(arguments.texts_file)) if arguments.texts_file else None
+
+    from keras_bert.embeddings.static_distillation import distil_static
+    from keras_bert.models.sentence_encoder import SentenceEncoder
+
+    model = SentenceEncoder.from_pretrained(arguments.input, **reading)
+    static = distil_static(model, arguments.static_size, texts)
+    static.save_pretrained(arguments.output, format=arguments.format)
+    size = f"{len(static.vocabulary):,} vectors of {arguments.static_size} numbers"
+    print(f"{arguments.output} ({arguments.format}): {size}")
 
 
 def command() -> None:

@@ -28,23 +28,23 @@ def define_data_file_flags(examples: str, data_dir: str) -> None:
     flags.DEFINE_integer("eval_batch_size", 8, "Examples per evaluation step.")
 
 
-def data_files(endings: Sequence[str]) -> dict[str, str]:
+def data_files(endings: Sequence[str] | None = None) -> dict[str, str]:
     """Returns part -> file for the requested parts of "train", "eval" and "predict": named files, else the folder's.
 
     Args:
-        endings: the possible endings of files in the folder.
+        endings: the possible endings of files in the folder; by default those of tables.
 
     Raises:
         InputError: nothing is requested, or a file does not exist.
     """
-    from data_prep.finetuning.data_folder import find_parts
+    from data_prep.finetuning.data_folder import TABLE_ENDINGS, find_parts
 
     parts = [part for part, (_, _, do_it) in _PARTS.items() if FLAGS[do_it].value]
     if not parts:
         raise InputError("Nothing to do. Give --do_train, --do_eval, --do_predict or several of them.")
     found = {part: FLAGS[_PARTS[part][0]].value for part in parts}
     missing = [part for part in parts if not found[part]]
-    in_folder = find_parts(FLAGS.data_dir, endings) if missing and FLAGS.data_dir else {}
+    in_folder = find_parts(FLAGS.data_dir, endings or TABLE_ENDINGS) if missing and FLAGS.data_dir else {}
     for part in missing:
         if part not in in_folder:
             flag, purpose, _ = _PARTS[part]

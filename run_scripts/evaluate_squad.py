@@ -81,10 +81,10 @@ def _read_by_id(path: str, kind: Any, kind_name: str) -> dict[str, Any]:
 
 def _version(path: str) -> str:
     """Returns the version that a SQuAD file names, or an empty text."""
+    from data_prep.finetuning.tables import has_named_values
     from data_prep.text.text_lines import read_text
-    from data_prep.text.tfds_text import is_tfds_name
 
-    if is_tfds_name(path) or path.removesuffix(".gz").endswith(".jsonl"):
+    if has_named_values(path):
         return ""
     return str(json.loads(read_text(path)).get("version", ""))
 

@@ -1,7 +1,7 @@
 """Trains, evaluates and applies a classifier of texts or text pairs: one label, several labels, or a score.
 
-Reads .tsv, .csv and .jsonl files and tfds:NAME@SPLIT, with columns for the text, the label and, for pairs, a second
-text. Columns are found by their usual names or given by flags; --task_name knows the tasks of GLUE:
+Reads .tsv, .csv, .jsonl and .parquet files and tfds:NAME@SPLIT, with columns for the text, the label and, for pairs, a
+second text. Columns are found by their usual names or given by flags; --task_name knows the tasks of GLUE:
 
     run_classifier --train_file=train.tsv --dev_file=dev.tsv --test_file=test.tsv --init_checkpoint=runs/tiny/model \\
         --output_dir=runs/classifier --do_train --do_eval --do_predict
@@ -36,7 +36,6 @@ from run_scripts.fine_tuning_flags import (
 
 FLAGS = flags.FLAGS
 _logger = logging.getLogger(__name__)
-_ENDINGS = (".tsv", ".csv", ".jsonl")
 _FLAGS_OF_PARTS = {"train": "do_train", "eval": "do_eval", "predict": "do_predict"}
 
 
@@ -247,17 +246,20 @@ def _task() -> tuple[str | None, str]:
 def _files(task_name: str | None) -> dict[str, str]:
     """Returns part -> file: "train", "eval" and "predict", and for MNLI "eval_mismatched" and "predict_mismatched"."""
     from data_prep.finetuning.glue import find_task
+    from data_prep.text.column_files import COLUMN_SUFFIXES
 
     if not (task_name and FLAGS.data_dir):
-        return data_files(_ENDINGS)
+        return data_files()
     named = {"train": FLAGS.train_file, "eval": FLAGS.dev_file, "predict": FLAGS.test_file}
     in_folder = {}
     if os.path.isdir(FLAGS.data_dir) and not any(
-        os.path.isfile(os.path.join(FLAGS.data_dir, f"{stem}.jsonl")) for stem in ("train", "test", "validation", "dev")
+        os.path.isfile(os.path.join(FLAGS.data_dir, f"{stem}{ending}"))
+        for stem in ("train", "test", "validation", "dev")
+        for ending in (".jsonl", *COLUMN_SUFFIXES)
     ):
         in_folder = find_task(task_name)[1].find_files(FLAGS.data_dir)
     if not in_folder:
-        return data_files(_ENDINGS)
+        return data_files()
     parts = [part for part, flag in _FLAGS_OF_PARTS.items() if FLAGS[flag].value]
     if not parts:
         raise InputError("Nothing to do. Give --do_train, --do_eval, --do_predict or several of them.")

@@ -1,6 +1,6 @@
 """Trains and evaluates sentence embeddings on pairs, triplets, scored pairs or labelled texts.
 
-Reads .tsv, .csv and .jsonl files. Which columns are named decides what is learnt:
+Reads .tsv, .csv, .jsonl and .parquet files. Which columns are named decides what is learnt:
 
     --text_columns=question,answer                        pairs: in-batch negatives
     --text_columns=question,answer,wrong                  the same with hard negatives
@@ -33,7 +33,6 @@ from run_scripts.fine_tuning_flags import (
 )
 
 FLAGS = flags.FLAGS
-_ENDINGS = (".tsv", ".csv", ".jsonl")
 _LOSS_NAMES = ("in_batch_negatives", "cosent", "cosine", "triplet", "label_triplets")
 # Loss -> the flags that it takes.
 _LOSS_FLAGS = {"in_batch_negatives": ("temperature", "symmetric"), "cosent": ("temperature",), "cosine": ()}
@@ -64,7 +63,7 @@ def define_flags() -> None:
 
 def main() -> None:
     # All files are read before TensorFlow is loaded.
-    files = data_files(_ENDINGS)
+    files = data_files()
     refuse_flags_without_effect(FLAGS.score_column, "without --score_column", "score_scale")
     if FLAGS.cross_encoder:
         flags_of_vectors = (

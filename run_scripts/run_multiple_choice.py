@@ -1,7 +1,7 @@
 """Trains, evaluates and applies a model that selects the right one of several choices.
 
-Reads .tsv, .csv and .jsonl files with a column for the prompt, one for each choice (or one with lists) and one for the
-right choice; --task_name knows the columns of SWAG and CODAH:
+Reads .tsv, .csv, .jsonl and .parquet files with a column for the prompt, one for each choice (or one with lists) and
+one for the right choice; --task_name knows the columns of SWAG and CODAH:
 
     run_multiple_choice --task_name=SWAG --data_dir=swag --init_checkpoint=bert-base-uncased --output_dir=runs/swag \\
         --do_train --do_eval --learning_rate=2e-5 --train_batch_size=16
@@ -29,7 +29,6 @@ from run_scripts.fine_tuning_flags import (
 )
 
 FLAGS = flags.FLAGS
-_ENDINGS = (".tsv", ".csv", ".jsonl")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -67,7 +66,7 @@ def define_flags() -> None:
 
 def main() -> None:
     # All files are read before TensorFlow is loaded, so that errors appear early.
-    columns, files = _columns(), data_files(_ENDINGS)
+    columns, files = _columns(), data_files()
     train, dev = (_read(files[part], columns) if part in files else None for part in ("train", "eval"))
     test = _read(files["predict"], columns, with_labels=False) if "predict" in files else None
     if train and dev and train.num_choices != dev.num_choices:

@@ -171,7 +171,7 @@ def names_for(family: str) -> list[str]:
     return names if config(family=family).type_vocab_size > 1 else names[:2]
 
 
-for _family in FAMILIES:
+for _family in FAMILIES.keys() - {"static"}:
     SETTINGS[_family] = (
         lambda family=_family: SequenceClassifier(config(family=family), labels=["a", "b"]),
         lambda: AdamW(schedule()),

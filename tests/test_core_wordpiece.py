@@ -11,7 +11,7 @@ from keras_bert.program.errors import InputError
 from keras_bert.tokenization.vocabulary import SPECIAL_TOKENS, Vocabulary
 from keras_bert.tokenization.wordpiece import WordPieceTokenizer
 
-TOKENS = [*SPECIAL_TOKENS, "the", "quick", "##est", "fox", ",", "#", "a", "##a", "##ab", "##c", "ας", "字"]
+TOKENS = [*SPECIAL_TOKENS, "the", "quick", "##est", "fox", ",", "#", "a", "##a", "##ab", "##abcd", "##c", "ας", "字"]
 
 
 def pair_of(tokens, do_lower_case=True):
@@ -55,7 +55,20 @@ def test_empty_batches_empty_texts_and_runs_of_spaces_work(small, texts):
 
 
 def test_the_longest_piece_is_taken_even_if_the_rest_is_then_unknown(small):
-    words = ["aab", "aaab", "aabab", "aac", "aacb", "quickes", "quickestx", "aaaaaaaaaab", "b", "abab"]
+    words = [
+        "aab",
+        "aaab",
+        "aabab",
+        "aac",
+        "aacb",
+        "aabcc",
+        "aabcdc",
+        "quickes",
+        "quickestx",
+        "aaaaaaaaaab",
+        "b",
+        "abab",
+    ]
     assert differences(*small, [text.encode() for word in words for text in (word, f"the {word},{word} the")]) == []
 
 

@@ -92,15 +92,7 @@ BAD_FILES = {
         "sentence\tquality\nYes\tgood\n",
         r"no column 'text' for the text. The columns are: 'sentence', 'qual",
     ),
-    "semicolons.csv": (
-        "text;label\nYes;good\n",
-        r"no column 'text' for the text. The columns are: 'text;label'. The first line has semicolons between its "
-        r"values. .csv files need commas, .tsv files tabs. Save it with commas",
-    ),
-    "semicolons_and_commas.csv": (
-        "text;label\nYes, he said;good\n",
-        r"line 2 has 2 columns, but 1 are expected, as in the first line. The first line has semicolons between",
-    ),
+    "semicolons.csv": ("text;label\nYes;good;1\n", r"line 2 has 3 columns, but 2 are expected, as in the first line."),
     "tabs.csv": ("text\tlabel\nYes\tgood\n", r"The first line has tabs between its values. .* Name the file .tsv"),
     "commas.tsv": ("text,label\nYes,good\n", r"The first line has commas between its values. .* Name the file .csv"),
     "no_header.tsv": ("Yes\tgood\nNo\tbad\n", r"use --nohas_header \(has_header=False\) and give the columns as num"),
@@ -117,7 +109,7 @@ BAD_FILES = {
     "empty.tsv": ("", r"empty.tsv has no rows"),
     "binary.tsv": (b"text\tlabel\na\0\tb\n", r"is binary, not text: line 2"),
     "latin1.tsv": ("text\tlabel\ncafé\tb\n".encode("latin-1"), r"is not UTF-8: byte 0xe9 in line 2"),
-    "table.xlsx": (b"PK", r"labelled text is read from .tsv, .csv and .jsonl files"),
+    "table.xlsx": (b"PK", r"labelled text is read from .tsv, .csv, .jsonl, .parquet, .arrow and .feather files"),
 }
 
 
@@ -212,3 +204,36 @@ def test_choices_may_share_their_beginning(tmp_path):
     )
     found = read_choices(path, text_column="sent1", choice_columns=["ending0", "ending1"], choice_prefix_column="sent2")
     assert found == (["It rains.", "On stage"], [["He sings", "He runs"], ["a man sings", "a cat runs"]], ["1", "0"])
+
+
+@pytest.mark.parametrize(
+    ("content", "rows"),
+    [
+        ("text;label\nNun ja, gut;0,5\nSchlecht;-1\n", [("Nun ja, gut", 0.5), ("Schlecht", -1.0)]),
+        ('text;label\n"Halb; halb";1,25\n"Zwei\nZeilen, ja";2\n', [("Halb; halb", 1.25), ("Zwei\nZeilen, ja", 2.0)]),
+        ("\ufefftext;label\nEin Film;3\n", [("Ein Film", 3.0)]),
+        ("text,label\none; two,0.5\nthree; four,1\n", [("one; two", 0.5), ("three; four", 1.0)]),
+        ('text,label\n"a; b, c",2\n', [("a; b, c", 2.0)]),
+        # Without an even number of columns, the first line decides.
+        ("text;label\n", []),
+    ],
+)
+def test_commas_and_semicolons_are_told_apart(write, content, rows):
+    path = write("scores.csv", content)
+    if not rows:
+        with pytest.raises(InputError, match="has no rows below the header"):
+            read_scored_text(path)
+        return
+    found = read_scored_text(path)
+    assert list(zip(found.texts, found.labels, strict=True)) == rows
+
+
+def test_semicolons_are_found_without_a_header(write):
+    path = write("a.csv", "Ein Film, gut;1\nDumm;0\nSo, so, la, la;1\n")
+    found = read_labelled_text(path, text_column=0, label_column=1, has_header=False)
+    assert (found.texts, found.labels) == (["Ein Film, gut", "Dumm", "So, so, la, la"], ["1", "0", "1"])
+
+
+def test_a_decimal_comma_is_for_semicolons_only(write):
+    with pytest.raises(InputError, match="the score in column 'label' must be a number. Received: '0,5'"):
+        read_scored_text(write("a.csv", 'text,label\nEin Film,"0,5"\n'))

@@ -182,6 +182,19 @@ def test_examples_that_do_not_fit_are_refused(x, y, loss, message, folder):
         encoder(folder).fit(x, y, loss=loss, verbose=0)
 
 
+@pytest.mark.parametrize(("y", "loss"), [(None, None), ([0.1, 0.9, 0.5, 0.2], "cosent"), (None, "triplet")])
+def test_fewer_examples_than_a_batch_are_one_batch(y, loss, folder):
+    losses = []
+    for batch_size in (4, 32):
+        model = encoder(folder)
+        model.compile(AdamW(1e-3))
+        x = (TEXTS, OTHERS, OTHERS[::-1]) if loss == "triplet" else SIMILAR
+        history = model.fit(x, y, loss=loss, batch_size=batch_size, epochs=2, shuffle=False, verbose=0)
+        losses.append(history.history["loss"])
+    np.testing.assert_allclose(losses[0], losses[1], rtol=1e-5)
+    assert losses[0][1] < losses[0][0]
+
+
 def test_equal_texts_in_an_example_are_reported(folder, capsys):
     encoder(folder).fit((TEXTS, OTHERS, OTHERS), verbose=0)
     assert "in 4 of 4 examples two texts are equal" in capsys.readouterr().err

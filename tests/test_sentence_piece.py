@@ -177,6 +177,16 @@ def test_the_graph_works_in_a_saved_model_and_in_tf_data(trained, tmp_path):
     assert next(iter(dataset)).numpy().tolist() == expected
 
 
+def test_the_graph_works_after_tensorflow_has_cleared_its_caches(trained):
+    graph = trained.graph()
+    function = tf.function(graph.tokenize, input_signature=[tf.TensorSpec([None], tf.string)], autograph=False)
+    expected = graph.tokenize(["a small text"]).to_list()
+    assert function(tf.constant(["a small text"])).to_list() == expected
+    tf.random.set_seed(1)
+    assert graph.tokenize(["a small text"]).to_list() == expected
+    assert function(tf.constant(["a small text"])).to_list() == expected
+
+
 def test_files_and_pickles_give_the_tokenizer_back(trained, tmp_path):
     trained.save(tmp_path)
     for again in (load_vocabulary(tmp_path), pickle.loads(pickle.dumps(trained))):

@@ -82,6 +82,8 @@ def test_ten_lines_run_as_they_stand(page, script, models, tmp_path, monkeypatch
         assert len(shown.splitlines()) >= 2
     elif "fit_few_shot" in script:
         assert SentenceClassifier.from_pretrained("my_classifier").labels == ("no", "yes")
+    elif "distil_static" in script:
+        assert SentenceEncoder.from_pretrained("my_static").is_static
     elif "save_pretrained" in script:
         assert SentenceEncoder.from_pretrained("for_sentence_transformers").pooling == ("mean",)
     elif "VectorIndex" in script:
@@ -96,7 +98,7 @@ def test_ten_lines_run_as_they_stand(page, script, models, tmp_path, monkeypatch
 
 
 def test_the_pages_have_a_script_for_each_use():
-    assert len(SCRIPTS) == 13
+    assert len(SCRIPTS) == 14
 
 
 @pytest.fixture(scope="module")

@@ -1,11 +1,11 @@
 """Makes fine-tuning records: labelled data -> examples -> records.
 
 data_folder.py                  finds the train, dev and test files of a folder
-tables.py                       reads the rows of TSV, CSV, JSON Lines and tensorflow_datasets
+tables.py                       reads the rows of TSV, CSV, JSON Lines, Parquet and tensorflow_datasets
 usual_columns.py                finds text and label columns by their usual names
 labelled_text.py                reads texts with labels, sets of labels, scores or choices
 glue.py                         the GLUE tasks by name: files, columns and labels
-conll.py                        reads words with tags from CoNLL columns and JSON Lines
+conll.py                        reads words with tags from CoNLL columns, JSON Lines and Parquet
 squad.py                        reads questions about contexts from SQuAD files
 finetuning_task.py              the base class of the four tasks below
 classification_records.py       texts or pairs with labels or scores -> records

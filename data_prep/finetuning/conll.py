@@ -1,12 +1,11 @@
-"""Reads words with tags: CoNLL columns, JSON Lines and tensorflow_datasets."""
+"""Reads words with tags: CoNLL columns, JSON Lines, Parquet and tensorflow_datasets."""
 
 import dataclasses
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from data_prep.finetuning.tables import Column, Row, read_rows
-from data_prep.text import tfds_text
+from data_prep.finetuning.tables import Column, Row, has_named_values, read_rows
 from data_prep.text.text_lines import read_lines
 from keras_bert.program.errors import InputError
 from keras_bert.tasks.tagging.examples import TaggedSentences
@@ -30,8 +29,8 @@ def read_tagged_sentences(
 ) -> TaggedSentences:
     """Reads sentences as words with a tag for each.
 
-    `.jsonl` files and `tfds:` names have a list of words and a list of tags in each row. All other files are read as
-    CoNLL columns:
+    `.jsonl` and Parquet files and `tfds:` names have a list of words and a list of tags in each row. Others are
+    read as CoNLL columns:
 
     * one word per line, in columns separated by tabs, or by blanks if the line of the first word has no tab;
     * a blank line between sentences;
@@ -51,7 +50,7 @@ def read_tagged_sentences(
             word or a tag is empty.
     """
     path = os.fspath(path)
-    if tfds_text.is_tfds_name(path) or path.removesuffix(".gz").endswith(".jsonl"):
+    if has_named_values(path):
         return _read_lists(path, text_column, label_column, has_tags, labels)
     word_column = _as_number(text_column, 0)
     tag_column = _as_number(label_column, -1)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from data_prep.finetuning.data_folder import TABLE_ENDINGS
 from data_prep.finetuning.glue import GlueTask
 from data_prep.finetuning.tables import Column
 from keras_bert.program.errors import InputError
@@ -56,7 +57,7 @@ class FinetuningTask:
     """
 
     kind: str
-    endings: tuple[str, ...] = (".tsv", ".csv", ".jsonl")
+    endings: tuple[str, ...] = TABLE_ENDINGS
     # TF Model Garden's name of the task.
     task_type: str
     # The number of examples in a batch of records.

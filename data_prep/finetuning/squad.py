@@ -1,11 +1,10 @@
-"""Reads questions about contexts: SQuAD files, JSON Lines and tensorflow_datasets."""
+"""Reads questions about contexts: SQuAD files, JSON Lines, Parquet and tensorflow_datasets."""
 
 import os
 from collections.abc import Iterator
 from typing import Any
 
-from data_prep.finetuning.tables import read_rows
-from data_prep.text import tfds_text
+from data_prep.finetuning.tables import has_named_values, read_rows
 from data_prep.text.text_lines import read_text, without_lone_surrogates
 from keras_bert.program.errors import InputError
 from keras_bert.program.json_files import parse_json
@@ -16,8 +15,8 @@ def read_squad(path: str | os.PathLike, *, has_answers: bool = True) -> Question
     """Reads questions, their contexts and their answers.
 
     `.json` (or `.json.gz`) is the format of SQuAD 1.1 and 2.0: `data` -> `paragraphs` -> `context` and `qas`. `.jsonl`
-    files and `tfds:` names have one question per row: `id`, `question`, `context`, and `answers` with `text` and
-    `answer_start`.
+    and Parquet files and `tfds:` names have one question per row: `id`, `question`, `context`, and `answers` with
+    `text` and `answer_start`.
 
     Args:
         has_answers: False reads no answers. If True, a question may still have none: then its context does not answer
@@ -27,10 +26,7 @@ def read_squad(path: str | os.PathLike, *, has_answers: bool = True) -> Question
         InputError: the file cannot be read or has another format, or a question or context is empty.
     """
     path = os.fspath(path)
-    if tfds_text.is_tfds_name(path) or path.removesuffix(".gz").endswith(".jsonl"):
-        questions = _questions_of_rows(path)
-    else:
-        questions = _questions_of_squad(path)
+    questions = _questions_of_rows(path) if has_named_values(path) else _questions_of_squad(path)
     ids, texts, contexts, answers = [], [], [], []
     for where, question, context, answer_lists in questions:
         ids.append(_text(question, "id", where))

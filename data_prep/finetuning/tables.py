@@ -1,16 +1,23 @@
-"""Reads the rows of tables, and the values in their columns: TSV, CSV, JSON Lines and tensorflow_datasets."""
+"""Reads the rows of tables, and the values in their columns: text files, Parquet and Arrow, tensorflow_datasets."""
 
+import contextlib
 import csv
 import dataclasses
+import itertools
 import math
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from data_prep.text import tfds_text
+from data_prep.text.column_files import is_column_file, read_column_file
+from data_prep.text.remote_files import is_remote
 from data_prep.text.text_lines import read_lines, without_lone_surrogates
 from keras_bert.program.errors import InputError
 from keras_bert.program.json_files import parse_json
+
+# The first lines of a CSV file, which show its separator.
+_LINES_COMPARED = 200
 
 # A name, or a number from 0, which may be written as a string.
 Column = str | int
@@ -18,10 +25,17 @@ Column = str | int
 
 @dataclasses.dataclass(frozen=True)
 class Row:
-    """A row: its place, for error messages, and its values by column name and by column number."""
+    """A row.
+
+    Attributes:
+        where: its place, for error messages.
+        values: its values by column name and by column number.
+        decimal_comma: whether numbers have a comma, as "0,5".
+    """
 
     where: str
     values: Mapping[Column, Any]
+    decimal_comma: bool = False
 
     def value(self, column: Column, kind: str) -> Any:
         """Returns the value in a column. `kind` names it in the error message for a missing column."""
@@ -75,6 +89,8 @@ class Row:
 
     def number(self, column: Column, kind: str = "score") -> float:
         value = self.value(column, kind)
+        if self.decimal_comma and isinstance(value, str):
+            value = value.replace(",", ".")
         try:
             number = float(value) if not isinstance(value, bool) else math.nan
         except (TypeError, ValueError):
@@ -104,12 +120,14 @@ def read_rows(source: str, *, has_header: bool = True, left_out: list[str] | Non
     The name determines the kind of the file, without a final `.gz`:
 
     * `.tsv`, `.txt`: values separated by tabs. A quotation mark is an ordinary character, as in the GLUE files.
-    * `.csv`: values separated by commas. A value with a comma, a quotation mark or a line break is quoted.
+    * `.csv`: values separated by commas, or by semicolons where the decimal mark is a comma (see `separator_of`). A
+      value with a separator, a quotation mark or a line break is quoted.
     * `.jsonl`: one JSON object per line.
+    * `.parquet`, `.arrow`, `.feather`: see `read_column_file`.
     * `tfds:NAME[/CONFIG][:VERSION][@SPLIT]`: a data set of tensorflow_datasets. Classes are given by name.
 
-    A byte order mark is skipped. So are blank lines, with one exception: in a table with a single column, a blank line
-    that is followed by others is a row with an empty value.
+    A file may be a URL such as gs://, see `remote_files.py`. A byte order mark is skipped. So are blank lines, with one
+    exception: in a table with a single column, a blank line that is followed by others is a row with an empty value.
 
     Args:
         has_header: whether the first line of a `.tsv` or `.csv` file has the names of the columns.
@@ -126,19 +144,54 @@ def read_rows(source: str, *, has_header: bool = True, left_out: list[str] | Non
     name = source.removesuffix(".gz")
     if name.endswith(".jsonl"):
         yield from _json_rows(source)
+    elif is_column_file(source):
+        for number, (values, _) in enumerate(read_column_file(source), start=1):
+            yield Row(f"{source}: row {number}", values)
     elif name.endswith((".tsv", ".txt")):
         yield from _named_rows(_tab_separated(source), source, has_header, left_out)
     elif name.endswith(".csv"):
-        yield from _named_rows(_comma_separated(source), source, has_header, left_out)
-    elif not os.path.isfile(source):
+        separator = separator_of(itertools.islice(read_lines(source), _LINES_COMPARED))
+        rows = _named_rows(_separated(source, separator), source, has_header, left_out)
+        yield from rows if separator == "," else (dataclasses.replace(row, decimal_comma=True) for row in rows)
+    elif not is_remote(source) and not os.path.isfile(source):
         raise InputError(f"There is no file {source}")
     else:
-        raise InputError(f"{source}: labelled text is read from .tsv, .csv and .jsonl files. Rename or convert it.")
+        raise InputError(
+            f"{source}: labelled text is read from .tsv, .csv, .jsonl, .parquet, .arrow and .feather files. Rename or "
+            "convert it."
+        )
 
 
 def has_named_values(source: str) -> bool:
-    """Returns whether a source names the values in each row (JSON Lines and tensorflow_datasets), not in a header."""
-    return tfds_text.is_tfds_name(source) or source.removesuffix(".gz").endswith(".jsonl")
+    """Returns whether a source names its values itself, not in a header: JSON Lines, Parquet, tensorflow_datasets."""
+    return tfds_text.is_tfds_name(source) or is_column_file(source) or source.removesuffix(".gz").endswith(".jsonl")
+
+
+def separator_of(lines: Iterable[str]) -> str:
+    """Returns the separator of a CSV file, a comma or a semicolon, from its first lines.
+
+    It is the one with which all rows have the same number of columns, two or more. If both or neither are, it is a
+    comma, unless only a semicolon divides the first row.
+
+    >>> separator_of(["text;label\\n", "Nun ja, gut;0,5\\n"]), separator_of(["text,label\\n", "a; b,1\\n"])
+    (';', ',')
+    """
+    lines = list(lines)
+    widths = {separator: _widths(lines, separator) for separator in ",;"}
+    even = [separator for separator, found in widths.items() if len(set(found)) == 1 and found[0] > 1]
+    if not even:
+        even = [separator for separator, found in widths.items() if found and found[0] > 1]
+    return even[0] if even else ","
+
+
+def _widths(lines: list[str], separator: str) -> list[int]:
+    """Returns the numbers of columns of the rows that are not blank; a last row without its end is left out."""
+    found = []
+    with contextlib.suppress(csv.Error):
+        for row in csv.reader(lines, delimiter=separator, strict=True):
+            if row:
+                found.append(len(row))
+    return found
 
 
 def _tab_separated(path: str) -> Iterator[tuple[int, list[str]]]:
@@ -146,8 +199,8 @@ def _tab_separated(path: str) -> Iterator[tuple[int, list[str]]]:
         yield number, line.rstrip("\r\n").split("\t")
 
 
-def _comma_separated(path: str) -> Iterator[tuple[int, list[str]]]:
-    reader = csv.reader(read_lines(path), strict=True)
+def _separated(path: str, separator: str) -> Iterator[tuple[int, list[str]]]:
+    reader = csv.reader(read_lines(path), delimiter=separator, strict=True)
     while True:
         first_line = reader.line_num + 1
         try:
@@ -213,7 +266,6 @@ def _separator_hint(names: Sequence[str]) -> str:
     """Returns advice for a table with a single column whose lines contain another separator."""
     if len(names) == 1:
         for separator, name, advice in (
-            (";", "semicolons", "Save it with commas"),
             ("\t", "tabs", "Name the file .tsv"),
             (",", "commas", "Name the file .csv"),
         ):

@@ -1,20 +1,25 @@
 """Reads text from files, folders, patterns and tensorflow_datasets, one document at a time.
 
-A text file has one sentence or paragraph per line and a blank line between documents. In JSON Lines and in
+A text file has one sentence or paragraph per line and a blank line between documents. In JSON Lines, Parquet, Arrow and
 tensorflow_datasets, a record is a document, and line breaks in its text separate paragraphs.
 """
 
 import glob
 import os
+import posixpath
 from collections.abc import Callable, Iterator, Sequence
 from typing import BinaryIO
 
 from data_prep.text import tfds_text
-from data_prep.text.text_chunks import JSON_SUFFIXES, TextChunk, open_on_disk, read_chunks, texts_in_chunks
+from data_prep.text.column_files import COLUMN_SUFFIXES, is_column_file, read_column_file
+from data_prep.text.remote_files import is_remote, remote_names, remote_size
+from data_prep.text.text_chunks import JSON_SUFFIXES, TextChunk, read_chunks, texts_in_chunks
+from data_prep.text.text_lines import open_file as open_any_file
+from data_prep.text.text_lines import without_lone_surrogates
 from keras_bert.program.errors import InputError
 
 # The files that are read from a folder. Files without a suffix are included: WikiExtractor writes `AA/wiki_00`.
-_SUFFIXES = (".txt", ".gz", *JSON_SUFFIXES)
+_SUFFIXES = (".txt", ".gz", *JSON_SUFFIXES, *COLUMN_SUFFIXES)
 
 
 def read_documents(
@@ -29,8 +34,9 @@ def read_documents(
     Args:
         patterns: a file, folder (with all its subfolders), glob, or `tfds:NAME[/CONFIG][:VERSION][@SPLIT]`; one,
             several separated by commas, or a sequence. A file that matches several of them is read once. Files ending
-            in `.gz` are decompressed; `.jsonl` and `.jsonl.gz` are JSON Lines; everything else is text.
-        text_field: the field with the text, in JSON Lines and in tensorflow_datasets.
+            in `.gz` are decompressed; `.jsonl` and `.jsonl.gz` are JSON Lines, `.parquet`, `.arrow` and `.feather` are
+            tables; everything else is text. Files, folders and globs may be URLs such as gs://, see `remote_files.py`.
+        text_field: the field with the text, in JSON Lines, tables and tensorflow_datasets.
         tfds_data_dir: the data folder of tensorflow_datasets; None for its default.
         on_progress: called from time to time with the number of bytes read since the last call. The sum over all calls
             is `input_size(patterns)`.
@@ -87,12 +93,25 @@ def read_source_chunks(
     text_field: str,
     *,
     tfds_data_dir: str | None = None,
-    open_file: Callable[[str], BinaryIO] = open_on_disk,
+    open_file: Callable[[str], BinaryIO] = open_any_file,
 ) -> Iterator[TextChunk]:
     """Reads one of `list_sources` in chunks; `open_file` as in `read_chunks`."""
     if tfds_text.is_tfds_name(source):
         return texts_in_chunks(source, tfds_text.read_texts(source, text_field, tfds_data_dir))
+    if is_column_file(source):
+        return texts_in_chunks(source, _texts_of_rows(source, text_field, open_file))
     return read_chunks(source, text_field, open_file)
+
+
+def _texts_of_rows(source: str, text_field: str, open_file: Callable[[str], BinaryIO]) -> Iterator[tuple[str, int]]:
+    """Yields the text of each row and the bytes that were read for it."""
+    before = 0
+    for number, (row, position) in enumerate(read_column_file(source, text_field, open_file), start=1):
+        text = row[text_field]
+        if not isinstance(text, str):
+            raise InputError(f"{source}: row {number}: the column {text_field!r} must be a string. Received: {text!r}")
+        yield without_lone_surrogates(text), position - before
+        before = position
 
 
 class TextCheck:
@@ -134,7 +153,8 @@ def list_sources(patterns: str | Sequence[str]) -> list[str]:
     found = {}
     for pattern in split_patterns(patterns):
         for name in _expand(pattern):
-            found.setdefault(name if tfds_text.is_tfds_name(name) else os.path.realpath(name), name)
+            is_local = not tfds_text.is_tfds_name(name) and not is_remote(name)
+            found.setdefault(os.path.realpath(name) if is_local else name, name)
     return list(found.values())
 
 
@@ -144,8 +164,10 @@ def input_size(patterns: str | Sequence[str], *, tfds_data_dir: str | None = Non
 
 
 def source_size(name: str, tfds_data_dir: str | None = None) -> int:
-    """Returns the bytes on disk of one file, or of one data set of tensorflow_datasets."""
-    return tfds_text.size_in_bytes(name, tfds_data_dir) if tfds_text.is_tfds_name(name) else os.path.getsize(name)
+    """Returns the size in bytes of one file, or of one data set of tensorflow_datasets."""
+    if tfds_text.is_tfds_name(name):
+        return tfds_text.size_in_bytes(name, tfds_data_dir)
+    return remote_size(name) if is_remote(name) else os.path.getsize(name)
 
 
 def as_patterns(input_file: str | os.PathLike | Sequence[str | os.PathLike] | None) -> list[str]:
@@ -173,6 +195,8 @@ def _expand(pattern: str) -> list[str]:
     """Returns the files of one pattern, sorted."""
     if tfds_text.is_tfds_name(pattern):
         return [pattern]
+    if is_remote(pattern):
+        return _remote_files(pattern)
     path = os.path.expanduser(pattern)
     if os.path.isdir(path):
         return _files_in_folder(path)
@@ -188,6 +212,20 @@ def _expand(pattern: str) -> list[str]:
     return names
 
 
+def _remote_files(pattern: str) -> list[str]:
+    names = remote_names(pattern)
+    if names != [pattern] and not glob.has_magic(pattern):
+        names = [name for name in names if _is_text(posixpath.basename(name))]
+    if not names:
+        raise InputError(f"No text file matches {pattern}. Check the name.")
+    return names
+
+
+def _is_text(name: str) -> bool:
+    """Returns whether a file of a folder is read."""
+    return not name.startswith((".", "_")) and (name.endswith(_SUFFIXES) or "." not in name)
+
+
 def _files_in_folder(folder: str, may_be_empty: bool = False) -> list[str]:
     names, others = [], []
     seen = set()
@@ -201,9 +239,8 @@ def _files_in_folder(folder: str, may_be_empty: bool = False) -> list[str]:
         )
         for name in files:
             if not name.startswith((".", "_")):
-                is_text = name.endswith(_SUFFIXES) or "." not in name
-                (names if is_text else others).append(os.path.join(parent, name))
+                (names if _is_text(name) else others).append(os.path.join(parent, name))
     if not names and not may_be_empty:
         holds = f"It holds {', '.join(sorted(map(os.path.basename, others))[:3])}" if others else "It is empty"
-        raise InputError(f"The folder {folder} has no file named *.txt, *.gz or *.jsonl. {holds}.")
+        raise InputError(f"The folder {folder} has no file named *.txt, *.gz, *.jsonl or *.parquet. {holds}.")
     return sorted(names)

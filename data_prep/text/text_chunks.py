@@ -12,7 +12,7 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator
 from typing import BinaryIO
 
-from data_prep.text.text_lines import without_lone_surrogates
+from data_prep.text.text_lines import open_file, without_lone_surrogates
 from keras_bert.program.errors import InputError
 from keras_bert.program.json_files import parse_json
 
@@ -60,12 +60,7 @@ class TextChunk:
         return _group_lines(text.split("\n"))
 
 
-def open_on_disk(path: str) -> BinaryIO:
-    """Opens a file for reading."""
-    return open(path, "rb")
-
-
-def read_chunks(path: str, text_field: str, open_file: Callable[[str], BinaryIO] = open_on_disk) -> Iterator[TextChunk]:
+def read_chunks(path: str, text_field: str, open_file: Callable[[str], BinaryIO] = open_file) -> Iterator[TextChunk]:
     """Yields a file chunk by chunk, at least one; `.gz` is decompressed.
 
     Args:

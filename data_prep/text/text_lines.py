@@ -4,23 +4,23 @@ import gzip
 import os
 import zlib
 from collections.abc import Iterator
+from typing import BinaryIO
 
+from data_prep.text.remote_files import is_remote, open_remote
 from keras_bert.program.errors import InputError
 
 
 def read_lines(path: str | os.PathLike) -> Iterator[str]:
     r"""Yields the lines of a UTF-8 text file, with their line breaks (only "\n" is one); `.gz` is decompressed.
 
-    A byte order mark is skipped.
+    The file may be on disk or at a URL such as gs://, see `remote_files.py`. A byte order mark is skipped.
 
     Raises:
         InputError: the file cannot be read, is binary, not UTF-8, or not valid gzip.
     """
     path = os.fspath(path)
-    if not os.path.isfile(path):
-        raise InputError(f"There is no file {path}.")
     try:
-        with gzip.open(path, "rb") if path.endswith(".gz") else open(path, "rb") as file:
+        with open_file(path) as raw_file, gzip.open(raw_file) if path.endswith(".gz") else raw_file as file:
             for number, line in enumerate(file, start=1):
                 text = _decode(line, path, number)
                 yield text.removeprefix("\ufeff") if number == 1 else text
@@ -28,6 +28,15 @@ def read_lines(path: str | os.PathLike) -> Iterator[str]:
         raise InputError(f"{path} is not a complete gzip file: {error}. Fetch or compress it again.") from None
     except OSError as error:
         raise InputError(f"Cannot read {path}: {error.strerror or error}") from None
+
+
+def open_file(path: str) -> BinaryIO:
+    """Opens a file on disk or at a URL for reading, without decompression. Raises `InputError` if there is none."""
+    if is_remote(path):
+        return open_remote(path)
+    if not os.path.isfile(path):
+        raise InputError(f"There is no file {path}.")
+    return open(path, "rb")
 
 
 def read_text(path: str | os.PathLike) -> str:

@@ -42,6 +42,17 @@ def dense_gradient(gradient):
     return tf.math.unsorted_segment_sum(gradient.values, gradient.indices, gradient.dense_shape[0])
 
 
+def add_gradient(total, gradient):
+    """Returns `total + gradient` in the memory of `total`, which must not be used any more.
+
+    Slices are added to their rows, without a tensor of the variable's shape.
+    """
+    if isinstance(gradient, tf.IndexedSlices):
+        gradient = _in_32_bits(gradient)
+        return tf.tensor_scatter_nd_add(total, gradient.indices[:, None], gradient.values)
+    return total + gradient
+
+
 def global_norm(gradients):
     """Returns the norm of all gradients together, as a float32 scalar (float64 if some gradients are).
 

@@ -17,6 +17,7 @@ hugging_face.py             transformers: config and weights
 family_names.py             names of each family's weights in transformers and in TensorFlow 1
 hugging_face_tokenizer.py   transformers: vocabulary, casing, accents
 sentence_transformers.py    modules.json: the pooling of sentence-transformers
+static_embedding.py         a vector per token, as sentence-transformers stores it
 keras_hub.py                KerasHub presets
 hub.py                      hf://owner/name: models of the Hugging Face hub
 tensorflow_checkpoint.py    bert_model.ckpt files

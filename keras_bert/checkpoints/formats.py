@@ -5,7 +5,15 @@ import os
 import re
 from collections.abc import Callable
 
-from keras_bert.checkpoints import google, hugging_face, hugging_face_tokenizer, keras_hub, model_folder, model_garden
+from keras_bert.checkpoints import (
+    google,
+    hugging_face,
+    hugging_face_tokenizer,
+    keras_hub,
+    model_folder,
+    model_garden,
+    static_embedding,
+)
 from keras_bert.checkpoints.casing import with_casing
 from keras_bert.checkpoints.checkpoint import BertCheckpoint, check_no_pointer
 from keras_bert.checkpoints.hub import HUB_PREFIX, download
@@ -79,8 +87,12 @@ def write_checkpoint(checkpoint: BertCheckpoint, path: str | os.PathLike, format
             "with format='keras_bert', or its encoder alone: SentenceEncoder.from_pretrained(folder)."
         )
     check_tensors(checkpoint)
+    write = WRITERS[format]
+    if checkpoint.config.is_static and format != "keras_bert":
+        static_embedding.check_format(checkpoint, format)
+        write = static_embedding.write_static_embedding
     with atomic_folder(path) as folder:
-        left_out = WRITERS[format](checkpoint, folder)
+        left_out = write(checkpoint, folder)
         if format != "google":
             write_model_card(checkpoint, folder)
     notes = google.warnings_for_google(checkpoint.config) if format == "google" else []
@@ -111,6 +123,8 @@ def _read(path: str, trust_pickle: bool) -> BertCheckpoint:
         return model_folder.read_model_folder(path)
     if keras_hub.is_keras_hub(path):
         return keras_hub.read_keras_hub(path)
+    if static_embedding.is_static_embedding(path):
+        return static_embedding.read_static_embedding(path, trust_pickle)
     if os.path.isfile(os.path.join(path, hugging_face.CONFIG_FILE)):
         return hugging_face.read_hugging_face(path, trust_pickle)
     prefixes = sorted(file.removesuffix(".index") for file in glob.glob(os.path.join(glob.escape(path), "*.index")))

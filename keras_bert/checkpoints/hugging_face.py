@@ -208,10 +208,10 @@ def write_hugging_face(checkpoint: BertCheckpoint, folder: str) -> list[str]:
 def _config(path: str, values: Mapping) -> BertConfig:
     file = os.path.join(path, CONFIG_FILE)
     model_type = values.get("model_type", "bert")
-    if not isinstance(model_type, str) or model_type not in FAMILIES:
+    if not isinstance(model_type, str) or model_type not in NAMES:
         raise InputError(
             f"{file}: model_type is {reprlib.repr(model_type)}, which is not of BERT's family. Use a checkpoint of: "
-            f"{', '.join(FAMILIES)}"
+            f"{', '.join(NAMES)}"
         )
     family = FAMILIES[model_type]
     ours = _KEYS.get(model_type, {})

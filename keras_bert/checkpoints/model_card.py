@@ -73,7 +73,7 @@ def _facts(checkpoint: BertCheckpoint) -> list[str]:
     facts = {
         "family": config.model_type,
         "weights": f"{num_weights:,}",
-        "layers": f"{config.num_hidden_layers} of width {config.hidden_size}",
+        "layers": f"{0 if config.is_static else config.num_hidden_layers} of width {config.hidden_size}",
         "longest row": f"{config.max_sequence_length} tokens",
         "vocabulary": f"{config.vocab_size:,} tokens",
     }

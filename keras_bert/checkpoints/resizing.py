@@ -50,6 +50,8 @@ def with_positions(checkpoint: BertCheckpoint, count: int) -> BertCheckpoint:
 
     Reference: Beltagy et al., 2020 (Longformer), section 5.
     """
+    if POSITION_EMBEDDINGS not in checkpoint.tensors:
+        raise InputError(f"{checkpoint.path} has no table of positions. Leave out max_position_embeddings.")
     config = checkpoint.config.replace(max_position_embeddings=count)
     if POSITION_EMBEDDINGS not in checkpoint.tensors:  # rotary positions have no table
         return checkpoint.replace(config=config)

@@ -1,8 +1,8 @@
 """The files of sentence-transformers beside those of transformers: pooling, dense layers, prompts, maximum length.
 
 `modules.json` lists the modules that turn a text into a vector, one after the other. Read and written are folders with
-a Transformer, a Pooling, any number of Dense layers and at most one Normalize at the end. Other folders can be read for
-other tasks.
+a Transformer and a Pooling, or with a StaticEmbedding; then any number of Dense layers and at most one Normalize. Other
+folders can be read for other tasks.
 
 Reference: sentence-transformers 6.2, "Creating Custom Models".
 """
@@ -22,6 +22,7 @@ from keras_bert.program.errors import InputError
 from keras_bert.program.json_files import checked, member, read_json, read_json_object
 
 MODULES_FILE = "modules.json"
+STATIC_EMBEDDING = "StaticEmbedding"
 _CONFIG_FILE = "config.json"
 _PROMPTS_FILE = "config_sentence_transformers.json"
 # Old and new versions of sentence-transformers read these module names and this file.
@@ -74,18 +75,12 @@ def read_sentence_modules(path: str, config: BertConfig, trust_pickle: bool = Fa
     Raises:
         InputError: a file is damaged or missing, contradicts another, or lies outside the folder.
     """
-    file = os.path.join(path, MODULES_FILE)
-    if not os.path.isfile(file):
+    modules = modules_of(path)
+    if not modules:
         return SentenceModules()
-    modules = checked(read_json(file), list, "the content", file)
-    if len(modules) > _MOST_MODULES:
-        raise InputError(f"{file}: at most {_MOST_MODULES} modules are expected. Received: {len(modules)}")
-    steps, poolings, dense, tensors, kinds = [], [], [], {}, []
-    for module in modules:
-        checked(module, dict, "each module", file)
-        kind = checked(module.get("type"), str, "type", file).rpartition(".")[2]
-        folder = _folder(path, member(module, "path", str, file, ""))
-        kinds.append(kind)
+    kinds = [kind for kind, _ in modules]
+    steps, poolings, dense, tensors = [], [], [], {}
+    for kind, folder in modules:
         if kind == "Pooling":
             poolings = _poolings(folder)
             steps.append(
@@ -93,6 +88,8 @@ def read_sentence_modules(path: str, config: BertConfig, trust_pickle: bool = Fa
                 if poolings
                 else f"a pooling without {os.path.relpath(folder, path)}/{_CONFIG_FILE}"
             )
+        elif kind == STATIC_EMBEDDING:
+            poolings = ["mean"]
         elif kind not in ("Transformer", "Normalize", "Dropout"):
             steps.append(kind)
         if kind == "Dense":
@@ -100,19 +97,39 @@ def read_sentence_modules(path: str, config: BertConfig, trust_pickle: bool = Fa
             settings, of_layer = _read_dense(folder, width, trust_pickle)
             tensors |= {f"{SENTENCE_HEAD}/dense_{len(dense)}/{name}": tensor for name, tensor in of_layer.items()}
             dense.append(settings)
-    pooling = ", then ".join(steps) or "no pooling"
+    pooling = ", then ".join(steps) or ("mean" if STATIC_EMBEDDING in kinds else "no pooling")
     if not _is_known(kinds) or not poolings or set(poolings) - set(POOLINGS):
         return SentenceModules(pooling)
     arguments = {"pooling": poolings, "dense": dense, "normalize": "Normalize" in kinds, **_settings(path, config)}
     return SentenceModules(pooling, arguments, tensors)
 
 
+def modules_of(path: str) -> list[tuple[str, str]]:
+    """Returns kind and folder of each module of a folder. A folder without `modules.json` has none.
+
+    Raises:
+        InputError: the file is damaged, or a module lies outside the folder.
+    """
+    file = os.path.join(path, MODULES_FILE)
+    if not os.path.isfile(file):
+        return []
+    modules = checked(read_json(file), list, "the content", file)
+    if len(modules) > _MOST_MODULES:
+        raise InputError(f"{file}: at most {_MOST_MODULES} modules are expected. Received: {len(modules)}")
+    found = []
+    for module in modules:
+        checked(module, dict, "each module", file)
+        kind = checked(module.get("type"), str, "type", file).rpartition(".")[2]
+        found.append((kind, _folder(path, member(module, "path", str, file, ""))))
+    return found
+
+
 def write_sentence_modules(checkpoint: BertCheckpoint, folder: str) -> None:
     """Writes the files of sentence-transformers for a `SentenceEncoder` into an existing folder."""
     arguments = checkpoint.sentence
     poolings, width = tuple(arguments["pooling"]), checkpoint.config.hidden_size
-    modules = ["Transformer", "Pooling", *["Dense"] * len(arguments["dense"])]
-    modules += ["Normalize"] if arguments["normalize"] else []
+    first = [STATIC_EMBEDDING] if checkpoint.config.is_static else ["Transformer", "Pooling"]
+    modules = [*first, *["Dense"] * len(arguments["dense"]), *["Normalize"] * arguments["normalize"]]
     paths = ["", *(f"{number}_{kind}" for number, kind in enumerate(modules[1:], start=1))]
     entries = [
         {"idx": number, "name": str(number), "path": path, "type": f"{_MODULE}{kind}"}
@@ -121,24 +138,30 @@ def write_sentence_modules(checkpoint: BertCheckpoint, folder: str) -> None:
     for path in paths[1:]:
         os.mkdir(os.path.join(folder, path))
     _write_json(os.path.join(folder, MODULES_FILE), entries)
-    flags = {key: name in poolings for name, key in _POOLING_KEYS.items()}
-    values = {"word_embedding_dimension": width, **flags, "include_prompt": True}
-    _write_json(os.path.join(folder, paths[1], _CONFIG_FILE), values)
+    if not checkpoint.config.is_static:
+        flags = {key: name in poolings for name, key in _POOLING_KEYS.items()}
+        values = {"word_embedding_dimension": width, **flags, "include_prompt": True}
+        _write_json(os.path.join(folder, paths[1], _CONFIG_FILE), values)
     width *= len(poolings)
     for number, settings in enumerate(arguments["dense"]):
-        width = _write_dense(checkpoint, os.path.join(folder, paths[2 + number]), number, settings, width)
+        width = _write_dense(checkpoint, os.path.join(folder, paths[len(first) + number]), number, settings, width)
     prompts = {"prompts": arguments["prompts"], "default_prompt_name": arguments["default_prompt"]}
     _write_json(os.path.join(folder, _PROMPTS_FILE), {**prompts, "similarity_fn_name": "cosine"})
-    length = arguments["max_seq_length"] or checkpoint.config.max_sequence_length
-    _write_json(os.path.join(folder, _LENGTH_FILE), {"max_seq_length": length, "do_lower_case": False})
+    if not checkpoint.config.is_static:  # whose texts are not cut there
+        length = arguments["max_seq_length"] or checkpoint.config.max_sequence_length
+        _write_json(os.path.join(folder, _LENGTH_FILE), {"max_seq_length": length, "do_lower_case": False})
 
 
 def _is_known(kinds: list[str]) -> bool:
-    """Whether the modules are Transformer, Pooling, Dense ..., Normalize, in this order. Dropout is ignored."""
+    """Whether the modules are Transformer and Pooling or StaticEmbedding, then Dense ..., Normalize, in this order.
+
+    Dropout is ignored.
+    """
     kinds = [kind for kind in kinds if kind != "Dropout"]
     if kinds and kinds[-1] == "Normalize":
         kinds = kinds[:-1]
-    return kinds[:2] == ["Transformer", "Pooling"] and set(kinds[2:]) <= {"Dense"}
+    num_first = 2 if kinds[:2] == ["Transformer", "Pooling"] else kinds[:1].count(STATIC_EMBEDDING)
+    return num_first > 0 and set(kinds[num_first:]) <= {"Dense"}
 
 
 def _folder(path: str, name: str) -> str:

@@ -51,6 +51,10 @@ def _bert_encoder(config: BertConfig) -> dict[str, tuple[int, ...]]:
     return shapes | _dense(f"{POOLER}/dense", width, width)
 
 
+def _static_encoder(config: BertConfig) -> dict[str, tuple[int, ...]]:
+    return {TOKEN_EMBEDDINGS: (config.vocab_size, config.hidden_size)}
+
+
 def _modern_bert_encoder(config: BertConfig) -> dict[str, tuple[int, ...]]:
     width, inner, norm_bias = config.hidden_size, config.intermediate_size, config.norm_bias
     shapes = {
@@ -156,4 +160,4 @@ def _layer_norm(name: str, width: int, has_bias: bool = True) -> dict[str, tuple
 
 
 # Families whose encoder has other weights than BERT's.
-_SHAPES_OF_FAMILY = {"modernbert": _modern_bert_encoder}
+_SHAPES_OF_FAMILY = {"modernbert": _modern_bert_encoder, "static": _static_encoder}

@@ -8,7 +8,7 @@ import reprlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from keras_bert.families import FAMILIES, Family
+from keras_bert.families import FAMILIES, STATIC, Family
 from keras_bert.families import SIZES as FAMILY_SIZES
 from keras_bert.program.atomic_output import atomic_file
 from keras_bert.program.errors import InputError
@@ -211,6 +211,11 @@ class BertConfig:
         return self.extra.get(SENTENCE_POOLING, "mean")
 
     @property
+    def is_static(self) -> bool:
+        """Whether the model is a table of token vectors, without layers."""
+        return self.model_type == STATIC
+
+    @property
     def max_sequence_length(self) -> int:
         """The largest number of tokens in a sequence: the rows of the position table after the offset."""
         return self.max_position_embeddings - self.position_offset
@@ -271,6 +276,12 @@ class BertConfig:
             "intermediate_size": 4 * hidden_size,
         }
         return cls(vocab_size=vocab_size, **{**shape, **changes})
+
+    @classmethod
+    def static(cls, vocab_size: int, size: int, do_lower_case: bool = True) -> "BertConfig":
+        """Returns the config of a static model: `vocab_size` vectors of `size` numbers; see `StaticEncoder`."""
+        values = {"vocab_size": vocab_size, "hidden_size": size, "do_lower_case": do_lower_case}
+        return cls(model_type=STATIC, **FAMILIES[STATIC].defaults, **values)
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> "BertConfig":

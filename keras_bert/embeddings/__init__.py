@@ -1,11 +1,12 @@
 """Uses of text vectors: similarity, search, word senses and summaries.
 
-text_vectors.py       sentence embeddings, and features of tokens
-vector_files.py       files of both
-vector_index.py       search over sentence embeddings, and its folder
-neighbour_graph.py    the graph for approximate search, by FAISS
-hard_negatives.py     similar texts that are not relevant, for training
-summarization.py      selects the most central sentences of a text
-word_senses.py        vectors of one word in its sentences
-word_sense_files.py   these vectors as table and picture
+text_vectors.py          sentence embeddings, and features of tokens
+vector_files.py          files of both
+vector_index.py          search over sentence embeddings, and its folder
+neighbour_graph.py       the graph for approximate search, by FAISS
+static_distillation.py   a vector for each token, distilled from an encoder
+hard_negatives.py        similar texts that are not relevant, for training
+summarization.py         selects the most central sentences of a text
+word_senses.py           vectors of one word in its sentences
+word_sense_files.py      these vectors as table and picture
 """

@@ -323,7 +323,7 @@ def model_fingerprint(model) -> str:
     if is_sentence_encoder:
         facts += [list(model.pooling), model.sentence_head.get_config()["dense"], model.prompts, model.default_prompt]
     digest = hashlib.sha256(json.dumps([*facts, model.vocabulary.sha256]).encode())
-    pooler = {id(weight) for weight in encoder.pooler.weights}
+    pooler = {id(weight) for weight in encoder.pooler.weights} if hasattr(encoder, "pooler") else ()
     for weight in model.weights if is_sentence_encoder else encoder.weights:
         if id(weight) not in pooler:
             array = np.ascontiguousarray(np.asarray(weight, np.float32))

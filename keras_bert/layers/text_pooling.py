@@ -127,7 +127,10 @@ class TextPooling(keras.layers.Layer):
         return self.dense_layers[-1].units if self.dense_layers else hidden_size * len(self.pooling)
 
     def call(self, hidden, mask, training=None):
-        vectors = pool_tokens(hidden, mask, self.pooling)
+        return self.finish(pool_tokens(hidden, mask, self.pooling), training=training)
+
+    def finish(self, vectors, training=False):
+        """Applies the dense layers to pooled vectors `[B, H * number of poolings]`, and divides by the length."""
         for layer in self.dense_layers:
             vectors = layer(vectors, training=training)
         return unit_length(vectors) if self.normalize else vectors
@@ -142,7 +145,8 @@ class TextPooling(keras.layers.Layer):
         """
         mask = inputs["input_mask"]
         if self.pooling != ("cls",):
-            return self(encoder(inputs, training=training)["sequence_output"], mask, training=training)
+            hidden = encoder(inputs, training=training)["sequence_output"]
+            return self(hidden, encoder.pooled_tokens(mask), training=training)
         first = ops.zeros_like(mask[:, :1])  # the last block runs for this column only
         hidden = encoder.vectors_at(inputs, first, training=training)["sequence_output"]
         return self(hidden, ops.ones_like(first), training=training)

@@ -2,6 +2,7 @@
 
 encoder.py                   BertEncoder: a vector for each token and one for each row
 modern_bert_encoder.py       ModernBertEncoder: rotary positions, global and local attention
+static_encoder.py            StaticEncoder: a vector for each token, without layers
 encoder_base.py              Encoder: the contract that every encoder keeps
 encoders.py                  selects the encoder class of a model family
 unpadded_encoder.py          wraps an encoder: computes without padding

@@ -200,11 +200,14 @@ class TaskModel(DistributedModel, BertModel):
 
     loss_names: Sequence[str] = ()
     metric_names: Sequence[str] = ()
+    can_be_static = False  # whether the encoder may be a `StaticEncoder`
     # Import path of the model's `TextTask`; None for a model that takes features only.
     text_task: str | None = None
 
     def __init__(self, config: BertConfig, **kwargs):
         super().__init__(config, **kwargs)
+        if config.is_static and not self.can_be_static:
+            raise InputError("A static model has no layers. Load it with SentenceEncoder.from_pretrained.")
         self._reports = {name: RatioOfSums(name=name) for name in self.loss_names}
         self._reports |= {name: RatioOfSums(name=name, empty_value=math.nan) for name in self.metric_names}
 

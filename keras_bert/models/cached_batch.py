@@ -15,7 +15,7 @@ Reference: Gao et al., 2021, arXiv 2101.06983 (GradCache).
 import keras
 import tensorflow as tf
 
-from keras_bert.accelerate.updates import dense_gradient
+from keras_bert.accelerate.updates import add_gradient, dense_gradient
 from keras_bert.models.base import example_weights
 from keras_bert.models.distributed_model import BatchParts
 from keras_bert.records import features
@@ -47,12 +47,12 @@ def cached_step(model, data) -> None:
     def gradients_of(tape, vectors, vector_gradients):
         gradients = tape.gradient(vectors, values, output_gradients=vector_gradients)
         model._is_used = [gradient is not None for gradient in gradients]
-        return [dense_gradient(gradient) for gradient in gradients if gradient is not None]
+        return [gradient for gradient in gradients if gradient is not None]
 
     if parts.count == 1:  # nothing is computed twice
         tape, own = differentiable(data, 0)
         term, own_gradients = _loss_and_gradients(model, device, data, own)
-        gradients = gradients_of(tape, own, own_gradients)
+        gradients = [dense_gradient(gradient) for gradient in gradients_of(tape, own, own_gradients)]
     else:
         own = _vectors_of_parts(model, parts, data, vectors_of)
         term, own_gradients = _loss_and_gradients(model, device, data, own)
@@ -60,7 +60,8 @@ def cached_step(model, data) -> None:
         def add_gradients(total, part, number):
             gradients = gradients_of(*differentiable(part, number), parts.cut(own_gradients, number))
             found = iter(gradients)
-            return [one + next(found) if is_used else one for one, is_used in zip(total, model._is_used, strict=True)]
+            used = zip(total, model._is_used, strict=True)
+            return [add_gradient(one, next(found)) if is_used else one for one, is_used in used]
 
         gradients = parts.fold(add_gradients, [tf.zeros_like(value) for value in values])
         gradients = [one for one, is_used in zip(gradients, model._is_used, strict=True) if is_used]

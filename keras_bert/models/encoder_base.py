@@ -121,9 +121,13 @@ class Encoder(BertModel):
             return vectors_at_flat(encoder.encode(inputs)["sequence_output"], flat_indices)
         return self.encode_flat(inputs, flat_indices, training=training)
 
+    def pooled_tokens(self, input_mask):
+        """Returns the mask of the tokens whose vectors are pooled, int `[B, S]`: all tokens, [CLS] and [SEP] too."""
+        return input_mask
+
     def pool(self, hidden, input_mask, pooling: str):
         """Pools the vectors of tokens: float `[B, S, H]` and int `[B, S]` -> `[B, H]`; see `pool_tokens`."""
-        return pool_tokens(hidden, input_mask, [pooling])
+        return pool_tokens(hidden, self.pooled_tokens(input_mask), [pooling])
 
     def _encoder_for(self, inputs, training):
         """Returns this encoder, or the wrapper that computes these inputs without padding."""

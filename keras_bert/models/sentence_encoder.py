@@ -66,6 +66,7 @@ class SentenceEncoder(Prompts, TaskModel):
 
     text_task = "keras_bert.tasks.embedding.task.EmbeddingTask"
     uses_pooler = False
+    can_be_static = True
     loss_names = ("embedding_loss",)
 
     def __init__(
@@ -88,14 +89,28 @@ class SentenceEncoder(Prompts, TaskModel):
         self._check_arguments()
         self.loss_choice: EmbeddingLoss | None = None
         self._loss_of_examples: EmbeddingLoss | None = None
+        self._check_static(pooling)
         self.encoder = make_encoder(config, dtype=self.dtype_policy, name="encoder")
-        self.encoder.pooler.trainable = False  # no gradient reaches it
+        if not self.is_static:
+            self.encoder.pooler.trainable = False  # no gradient reaches it
         self.sentence_head = TextPooling(pooling, dense, normalize, dtype=self._logits_dtype, name="sentence_head")
         self.build()
 
     def build(self, input_shape=None):
         self.sentence_head.build((None, None, self.config.hidden_size))
         self.built = True
+
+    def _check_static(self, pooling) -> None:
+        if self.is_static and (pooling not in ("mean", ["mean"], ("mean",)) or self.doc_stride):
+            raise InputError(
+                "The vector of a text in a static model is the mean of its tokens. Leave out pooling and doc_stride. "
+                f"Received: pooling={pooling!r}, doc_stride={self.doc_stride}"
+            )
+
+    @property
+    def is_static(self) -> bool:
+        """Whether the encoder is a `StaticEncoder`, a table of token vectors."""
+        return self.config.is_static
 
     @property
     def pooling(self) -> tuple[str, ...]:
@@ -117,6 +132,14 @@ class SentenceEncoder(Prompts, TaskModel):
         rows = {name: ops.reshape(inputs[name], (-1, shape[-1])) for name in self.feature_names}
         vectors = self.sentence_head.text_vectors(self.encoder, rows, training=training)
         return vectors if len(shape) == 2 else ops.reshape(vectors, (*shape[:-1], self.embedding_size))
+
+    def vectors_of_ids(self, ids):
+        """Returns the vectors of texts of a static model, float32 `[B, D]`.
+
+        Args:
+            ids: a `tf.RaggedTensor`, int32 `[B, None]`: tokens without [CLS] and [SEP].
+        """
+        return self.sentence_head.finish(ops.cast(self.encoder.mean_vectors(ids), self._logits_dtype))
 
     def encode(self, texts, **options):
         """Returns the vectors of texts, float32 `[texts, D]`; the options are those of `sentence_embeddings`."""

@@ -85,6 +85,8 @@ def enable_lora(model, rank: int, *, alpha: float | None = None, parts: Sequence
     if lora_layers(model):
         raise InputError("LoRA is already enabled. To use another rank, load the model again.")
     layers = _dense_layers(model, parts)
+    if not layers:
+        raise InputError("A static model has no layers for LoRA.")
     widest = min(min(layer.kernel.shape) for layer in layers)
     if not 1 <= rank <= widest:
         raise InputError(f"The rank of LoRA must be between 1 and {widest}, the width of the kernels. Received: {rank}")
@@ -126,7 +128,8 @@ def what_is_trained(model) -> str:
     trained, all_weights = count_trained(model)
     if trained == all_weights:
         return ""
-    unused = 0 if model.uses_pooler else count_trained(model.encoder.pooler)[1]
+    pooler = None if model.uses_pooler else getattr(model.encoder, "pooler", None)
+    unused = count_trained(pooler)[1] if pooler else 0
     frozen = all_weights - trained - unused
     reasons = [f"{unused:,} are the pooler's, which a {type(model).__name__} does not use"] if unused else []
     reasons += [f"{frozen:,} stay as they are, as the options say (freezing or LoRA)"] if frozen else []

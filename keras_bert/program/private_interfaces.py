@@ -13,6 +13,7 @@ FUNCTIONS = {
     "keras.src.backend.common.global_state.GLOBAL_STATE_TRACKER": "leaving Keras as it was after a failed load",
     "tensorflow.python.framework.op_def_library.apply_op": "products of 8-bit numbers",
     "tensorflow.python.framework.op_def_registry.get": "which operations this TensorFlow has",
+    "tensorflow_text.python.ops.sentencepiece_tokenizer.gen_sentencepiece_tokenizer": "loading SentencePiece models",
     "tensorflow.python.ops.control_flow_util.GraphOrParentsInXlaContext": "whether XLA compiles",
     "tensorflow.python.saved_model.fingerprinting_utils.write_fingerprint": "the fingerprint of an export",
     "tensorflow.python.saved_model.pywrap_saved_model.fingerprinting.CreateFingerprintDef": "checking a fingerprint",

@@ -8,7 +8,7 @@ of resources, which otherwise fill lookup tables. So requests are as fast as wit
 """
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import keras
 import numpy as np
@@ -70,9 +70,16 @@ class EightBitModel:
                 self.stored.append(weight.value)
 
     def __call__(self, inputs, training=False):
+        return self._computed(lambda: self._model(inputs, training=training))
+
+    def vectors_of_ids(self, ids):
+        """As `SentenceEncoder.vectors_of_ids`."""
+        return self._computed(lambda: self._model.vectors_of_ids(ids))
+
+    def _computed(self, function: Callable):
         matrices = [(weight, matrix.read()) for weight, matrix in self._matrices]
         with keras.StatelessScope(matrices), computed_by(self._replaced):
-            return self._model(inputs, training=training)
+            return function()
 
     def __getattr__(self, name: str):
         return getattr(self._model, name)

@@ -1,8 +1,11 @@
 """SentencePiece in the TensorFlow graph, with byte offsets and the same ids as `SentencePieceTokenizer`."""
 
+import itertools
+
 import numpy as np
 import tensorflow as tf
 
+from keras_bert.program.private_interfaces import private
 from keras_bert.tokenization.exact_graph import CodePointTable, flagged
 from keras_bert.tokenization.graph_wordpiece import as_strings
 from keras_bert.tokenization.sentence_piece import SPACE_MARK, STRIPPED, SentencePieceTokenizer
@@ -26,6 +29,7 @@ class GraphSentencePiece(tf.Module, GraphForm):
         super().__init__()
         self.tokenizer = self.vocabulary = tokenizer
         self._pieces = tensorflow_text.SentencepieceTokenizer(tokenizer.effective_model, out_type=tf.int32)
+        self._pieces._model_resource = self._model = _LoadedModel(tokenizer.effective_model)
         parts = [tokenizer.divided.get(number, (number,)) for number in range(len(tokenizer))]
         self._parts = tf.ragged.constant(parts, tf.int32, row_splits_dtype=tf.int64)
         lengths = [len(token.removeprefix(SPACE_MARK).encode()) for token in tokenizer.tokens]
@@ -44,11 +48,13 @@ class GraphSentencePiece(tf.Module, GraphForm):
         Raises:
             InputError: a text is not a valid Unicode string.
         """
+        self._model.load_again()
         ids = self._pieces.tokenize(as_strings(texts))
         return self._divide(ids)[0] if self._has_parts else ids
 
     def tokenize_with_offsets(self, texts) -> tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]:
         """Returns ids, starts and ends, each int32 `(texts, None)`: token i came from bytes `starts[i]:ends[i]`."""
+        self._model.load_again()
         texts = as_strings(texts)
         ids, starts, ends = self._pieces.tokenize_with_offsets(texts)
         bases = tf.cumsum(tf.cast(tf.strings.length(texts), tf.int64), exclusive=True)
@@ -92,3 +98,35 @@ class GraphSentencePiece(tf.Module, GraphForm):
         parts = tf.gather(self._parts, ids.values)
         splits = tf.gather(parts.row_splits, ids.row_splits)
         return tf.RaggedTensor.from_row_splits(parts.values, splits, validate=False), parts.value_rowids()
+
+
+class _LoadedModel(tf.saved_model.experimental.TrackableResource):
+    """A SentencePiece model in the memory of TensorFlow, under a name of its own in this process.
+
+    TensorFlow deletes the model when it clears its cache of operations, as `keras.utils.set_random_seed` makes it do.
+    Loading it again under the same name repairs every function that uses it.
+
+    Args:
+        model: the content of a model file.
+    """
+
+    _numbers = itertools.count()
+
+    def __init__(self, model: bytes):
+        super().__init__()
+        self._model = model
+        self._name = f"keras_bert_sentence_piece_{next(self._numbers)}"
+        _ = self.resource_handle  # creates it
+
+    def _create_resource(self):
+        # The graph of a SavedModel has no shared name: TensorFlow would delete the model with the first of two exports.
+        return self._load(self._name if tf.executing_eagerly() else "")
+
+    def load_again(self) -> None:
+        """Loads the model if TensorFlow has deleted it; otherwise this takes less than a millisecond."""
+        if tf.executing_eagerly():
+            self._load(self._name)
+
+    def _load(self, shared_name: str):
+        operations = private("tensorflow_text.python.ops.sentencepiece_tokenizer.gen_sentencepiece_tokenizer")
+        return operations.sentencepiece_op(model=self._model, shared_name=shared_name)

@@ -106,9 +106,11 @@ def _text_signatures(model, tokenizer, options, vectors_of, size: int, normalize
         return tokenizer.tokenize(tf.strings.join([prompt, text]) if prompt else text)
 
     pack = packer(model.vocabulary, options.max_seq_length)
+    room = options.max_seq_length - model.vocabulary.special_tokens.num_special(1)
     stride = getattr(model, "doc_stride", None)
-    if stride:
-        room = options.max_seq_length - model.vocabulary.special_tokens.num_special(1)
+    if getattr(model, "is_static", False):
+        of_text = _static_signature(model, tokenize, finish, room)
+    elif stride:
         of_text = windows_signature(pack, tokenize, run, finish, room, stride)
     else:
         of_text = text_signature(pack, tokenize, embed, options.text_pairs)
@@ -125,6 +127,16 @@ def _text_signatures(model, tokenizer, options, vectors_of, size: int, normalize
         "tokens": tokens_signature(embed, options.max_seq_length, options.text_pairs),
         "score": score,
     }
+
+
+def _static_signature(model, tokenize, finish, room: int):
+    """Returns the signature of `text` of a static model, which looks tokens up without making rows of them."""
+
+    @signature(text=([None], tf.string))
+    def of_text(text):
+        return finish(tf.cast(model.vectors_of_ids(tokenize(text)[:, :room]), tf.float32))
+
+    return of_text
 
 
 def _unit_length(vectors):

@@ -1,0 +1,94 @@
+"""Folders of sentence-transformers with a StaticEmbedding: a table of token vectors, and `tokenizer.json`.
+
+Reference: sentence-transformers 6.2, `StaticEmbedding`. model2vec writes such folders too.
+"""
+
+import os
+
+from keras_bert.checkpoints.checkpoint import TOKEN_EMBEDDINGS, BertCheckpoint
+from keras_bert.checkpoints.hugging_face_tokenizer import (
+    TOKENIZER_FILE,
+    read_other_tokenizer,
+    read_tokenizer,
+    write_tokenizer,
+)
+from keras_bert.checkpoints.safetensors_file import read_safetensors, write_safetensors
+from keras_bert.checkpoints.sentence_transformers import (
+    MODULES_FILE,
+    STATIC_EMBEDDING,
+    modules_of,
+    read_sentence_modules,
+    write_sentence_modules,
+)
+from keras_bert.config import BertConfig
+from keras_bert.families import BYTE_PAIR, SENTENCE_PIECE
+from keras_bert.program.atomic_output import atomic_file
+from keras_bert.program.errors import InputError
+from keras_bert.program.json_files import member, read_json_object
+from keras_bert.tokenization.vocabulary import Vocabulary
+
+_WEIGHTS_FILE = "model.safetensors"
+# The names of the table there and in model2vec.
+_TABLES = ("embedding.weight", "embeddings")
+_OTHER_KINDS = {"BPE": BYTE_PAIR, "Unigram": SENTENCE_PIECE}
+
+
+def is_static_embedding(path: str) -> bool:
+    """Returns whether the first module of a folder is a StaticEmbedding."""
+    return [kind for kind, _ in modules_of(path)[:1]] == [STATIC_EMBEDDING]
+
+
+def read_static_embedding(path: str, trust_pickle: bool = False) -> BertCheckpoint:
+    """Reads a folder. Raises `InputError` if a file is missing or damaged, or if a module is not supported."""
+    folder = modules_of(path)[0][1]
+    weights, tokenizer_file = (os.path.join(folder, name) for name in (_WEIGHTS_FILE, TOKENIZER_FILE))
+    missing = [file for file in (weights, tokenizer_file) if not os.path.isfile(file)]
+    if missing:
+        raise InputError(f"{path}: its {STATIC_EMBEDDING} needs the file {missing[0]}, which is not there.")
+    stored = read_safetensors(weights)
+    name = next((name for name in _TABLES if name in stored), None)
+    if name is None or len(stored) > 1 or len(stored[name].shape) != 2:
+        shapes = ", ".join(f"{name} {list(tensor.shape)}" for name, tensor in list(stored.items())[:5])
+        raise InputError(f"{weights} must have one table [tokens, size], {_TABLES[0]}. Received: {shapes}")
+    config = BertConfig.static(*stored[name].shape)
+    kind = member(member(read_json_object(tokenizer_file), "model", dict, tokenizer_file, {}), "type", str, "type")
+    if kind in _OTHER_KINDS:
+        vocabulary, casing, remarks = read_other_tokenizer(folder, _OTHER_KINDS[kind], config.vocab_size)
+    else:
+        vocabulary, casing, remarks = read_tokenizer(folder, config.vocab_size)
+    modules = read_sentence_modules(path, config, trust_pickle)
+    if modules.arguments is None:
+        raise InputError(
+            f"{os.path.join(path, MODULES_FILE)}: after a {STATIC_EMBEDDING} only Dense and Normalize are supported. "
+            f"Received: {modules.pooling[:100]}"
+        )
+    return BertCheckpoint(
+        path=path,
+        kind=f"sentence-transformers {STATIC_EMBEDDING}",
+        config=config.replace(**casing),
+        vocabulary=vocabulary,
+        tensors={TOKEN_EMBEDDINGS: stored[name], **modules.tensors},
+        sentence={**modules.arguments, "max_seq_length": None},  # the tokenizer's length is not used there
+        remarks=tuple(remarks),
+        says_casing=bool(casing),
+    )
+
+
+def check_format(checkpoint: BertCheckpoint, format: str) -> None:
+    """Raises `InputError` unless a static model can be written in a format other than ours."""
+    if format != "huggingface":
+        raise InputError(f"The {format} format cannot hold a static model. Use keras_bert or huggingface.")
+    if not isinstance(checkpoint.vocabulary, Vocabulary):
+        raise InputError(
+            f"A {STATIC_EMBEDDING} is written with a WordPiece vocabulary only. Received: "
+            f"{type(checkpoint.vocabulary).__name__}. Use format='keras_bert'."
+        )
+
+
+def write_static_embedding(checkpoint: BertCheckpoint, folder: str) -> list[str]:
+    """Writes the files of a static model into an existing folder. Everything can be written, so it returns []."""
+    with atomic_file(os.path.join(folder, _WEIGHTS_FILE)) as file:
+        write_safetensors(file, {_TABLES[0]: checkpoint.tensors[TOKEN_EMBEDDINGS]}, {"format": "pt"})
+    write_tokenizer(folder, checkpoint.vocabulary, checkpoint.config)
+    write_sentence_modules(checkpoint, folder)
+    return []

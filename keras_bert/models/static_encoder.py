@@ -1,0 +1,101 @@
+"""`StaticEncoder`: a vector for each token of the vocabulary, whatever text it stands in."""
+
+import keras
+from keras import ops
+
+from keras_bert.accelerate.backend import tensorflow_functions
+from keras_bert.config import BertConfig
+from keras_bert.models.class_names import stored_class
+from keras_bert.models.encoder_base import Encoder
+from keras_bert.records import features
+
+
+@stored_class
+class StaticEncoder(Encoder):
+    """A table of token vectors. The vector of a text is the mean of its tokens, so a text costs a lookup.
+
+    It is the encoder of a `SentenceEncoder` whose config has the `model_type` "static".
+    `embeddings/static_distillation.py` distils it from another encoder.
+
+    Args:
+        config: a `BertConfig.static`.
+
+    Call arguments:
+        inputs: dictionary of `input_ids` and `input_mask`, int `[B, S]`.
+        training: changes nothing.
+
+    Returns:
+        dictionary: `sequence_output`, `[B, S, H]`.
+
+    Reference: sentence-transformers, `StaticEmbedding`.
+    """
+
+    def __init__(self, config: BertConfig, **kwargs):
+        super().__init__(config, **kwargs)
+        sizes = (config.vocab_size, config.hidden_size)
+        self.embeddings = TokenVectors(*sizes, dtype=self.dtype_policy, name="embeddings")
+        self.build()
+
+    def build(self, input_shape=None):
+        self.embeddings.build((None, None))
+        self.built = True
+
+    def encode(self, inputs, training=False) -> dict:
+        return {"sequence_output": self.embeddings(inputs[features.INPUT_IDS])}
+
+    def encode_at(self, inputs, columns=None, training=False) -> dict:
+        ids = ops.take_along_axis(ops.convert_to_tensor(inputs[features.INPUT_IDS]), ops.cast(columns, "int32"), axis=1)
+        return {"sequence_output": self.embeddings(ids)}
+
+    def encode_flat(self, inputs, flat_indices, training=False):
+        return self.embeddings(ops.take(ops.reshape(inputs[features.INPUT_IDS], (-1,)), flat_indices))
+
+    def blocks_in_order(self) -> list:
+        return []
+
+    def pooled_tokens(self, input_mask):
+        """Leaves out the first and the last token of each row, [CLS] and [SEP]: they stand in every text."""
+        is_token = ops.cast(input_mask > 0, "int32")
+        has_next = ops.concatenate([is_token[:, 1:], ops.zeros_like(is_token[:, :1])], axis=1)
+        return has_next * ops.cast(ops.arange(ops.shape(is_token)[1]) > 0, "int32")
+
+    def mean_vectors(self, ids):
+        """Returns the mean vectors `[B, H]` of texts without [CLS] and [SEP]; 0 for a text without tokens.
+
+        Args:
+            ids: a `tf.RaggedTensor`, int32 `[B, None]`.
+        """
+        means = tensorflow_functions.mean_rows(self.embeddings.token_embeddings, ids)
+        return ops.cast(means, self.compute_dtype)
+
+
+@keras.saving.register_keras_serializable(package="keras_bert")
+class TokenVectors(keras.layers.Layer):
+    """A table of vectors: ids, int32 of any shape -> float `[..., size]`.
+
+    Args:
+        vocab_size: the number of rows.
+        size: the width of the table.
+    """
+
+    def __init__(self, vocab_size: int, size: int, **kwargs):
+        super().__init__(**kwargs)
+        self.vocab_size = vocab_size
+        self.size = size
+
+    def build(self, ids_shape):
+        self.token_embeddings = self.add_weight(
+            name="token_embeddings",
+            shape=(self.vocab_size, self.size),
+            initializer=keras.initializers.RandomNormal(),
+            autocast=False,  # in mixed precision only the rows are cast
+        )
+
+    def call(self, ids):
+        return ops.cast(ops.take(self.token_embeddings, ids, axis=0), self.compute_dtype)
+
+    def compute_output_shape(self, ids_shape):
+        return (*ids_shape, self.size)
+
+    def get_config(self):
+        return {**super().get_config(), "vocab_size": self.vocab_size, "size": self.size}

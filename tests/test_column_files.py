@@ -1,0 +1,270 @@
+"""Parquet, Arrow and Feather files: read like JSON Lines everywhere, and refused in one line if they are bad."""
+
+import datetime
+import decimal
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from data_prep.finetuning.conll import read_tagged_sentences
+from data_prep.finetuning.data_folder import TABLE_ENDINGS, find_parts
+from data_prep.finetuning.labelled_text import read_labelled_text, read_multi_label_text, read_scored_text
+from data_prep.finetuning.squad import read_squad
+from data_prep.finetuning.tables import has_named_values, read_rows
+from data_prep.text import column_files
+from data_prep.text.column_files import read_column_file
+from data_prep.text.corpus import input_size, read_documents
+from keras_bert.program.errors import InputError
+
+pa = pytest.importorskip("pyarrow")
+import pyarrow.feather  # noqa: E402
+import pyarrow.parquet  # noqa: E402
+
+FORMS = ("parquet", "feather", "arrow")
+
+
+def write(path, columns, classes=None, **options):
+    """Writes a table in the form that the name says; `.arrow` is a stream, as `datasets` writes it."""
+    table = columns if isinstance(columns, pa.Table) else pa.table(columns)
+    if classes:
+        features = {name: {"names": names, "_type": "ClassLabel"} for name, names in classes.items()}
+        features = {
+            name: {"feature": its, "_type": "List"} if name == "tags" else its for name, its in features.items()
+        }
+        table = table.replace_schema_metadata({"huggingface": json.dumps({"info": {"features": features}})})
+    if path.suffix == ".parquet":
+        pyarrow.parquet.write_table(table, path, **options)
+    elif path.suffix == ".feather":
+        pyarrow.feather.write_feather(table, str(path), **options)
+    else:
+        with pa.OSFile(str(path), "wb") as file, pa.ipc.new_stream(file, table.schema) as writer:
+            writer.write_table(table, max_chunksize=2)
+    return path
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_values_are_those_of_json(tmp_path, form):
+    columns = {
+        "text": ["caf\u00e9\n", None, ""],
+        "number": [1.5, float("nan"), float("-inf")],
+        "day": [datetime.date(2020, 1, 31)] * 3,
+        "moment": pa.array([1, 2, 3], pa.timestamp("ns")),
+        "price": [decimal.Decimal("1.50")] * 3,
+        "words": [["a", "b"], [], None],
+        "pair": [{"text": ["x"], "start": [3]}] * 3,
+        "data": [b"caf\xc3\xa9", b"\xff", None],
+        "kind": pa.array(["u", "v", "u"]).dictionary_encode(),
+        "image": [{"bytes": b"\xff", "path": "a.png"}] * 3,
+    }
+    path = write(tmp_path / f"a.{form}", columns)
+    rows = [row for row, _ in read_column_file(str(path))]
+    assert [row["text"] for row in rows] == columns["text"]
+    assert [row["number"] for row in rows] == [1.5, None, None]
+    assert [row["words"] for row in rows] == columns["words"]
+    assert [row["data"] for row in rows] == ["caf\u00e9", None, None]
+    assert [row["kind"] for row in rows] == ["u", "v", "u"]
+    assert rows[0]["day"] == "2020-01-31"
+    assert rows[0]["moment"].startswith("1970-01-01 00:00:00.000000001")
+    assert rows[0]["price"] == "1.50"
+    assert rows[0]["pair"] == {"text": ["x"], "start": [3]}
+    assert "image" not in rows[0]
+    assert (
+        next(read_column_file(str(path), "text")) == ({"text": "caf\u00e9\n"}, os.path.getsize(path)) or form == "arrow"
+    )
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_labelled_texts_are_read_with_the_names_of_their_classes(tmp_path, form):
+    columns = {"text": ["fine", "dull", "good"], "label": [1, 0, 1]}
+    path = write(tmp_path / f"train.{form}", columns, {"label": ["neg", "pos"]})
+    assert read_labelled_text(path).labels == ["pos", "neg", "pos"]
+    assert read_labelled_text(write(tmp_path / f"plain.{form}", columns)).labels == ["1", "0", "1"]
+    assert has_named_values(str(path))
+    scored = write(tmp_path / f"b.{form}", {"text": ["a"], "label": [0.5]})
+    assert read_scored_text(scored).labels == [0.5]
+    several = write(tmp_path / f"c.{form}", {"text": ["a", "b"], "label": [["x", "y"], []]})
+    assert read_multi_label_text(several).labels == [["x", "y"], []]
+
+
+def test_words_with_tags_and_questions_are_read(tmp_path):
+    tags = {"tokens": [["Ada", "wrote"], ["Hi"]], "tags": [[1, 0], [0]]}
+    found = read_tagged_sentences(write(tmp_path / "a.parquet", tags, {"tags": ["O", "B-PER"]}))
+    assert (found.words, found.tags) == (tags["tokens"], [["B-PER", "O"], ["O"]])
+    answers = [{"text": ["London"], "answer_start": [3]}, {"text": [], "answer_start": []}]
+    columns = {"id": ["1", "2"], "question": ["Where?", "Who?"], "context": ["In London."] * 2, "answers": answers}
+    found = read_squad(write(tmp_path / "b.parquet", columns))
+    assert [[(one.text, one.start) for one in its] for its in found.answers] == [[("London", 3)], []]
+
+
+def test_a_missing_value_is_named_by_its_row(tmp_path):
+    path = write(tmp_path / "a.parquet", {"text": ["a", None], "label": ["x", "y"]})
+    with pytest.raises(
+        InputError, match=r"a.parquet: row 2: the text in column 'text' must be a string. Received: None"
+    ):
+        read_labelled_text(path)
+    with pytest.raises(InputError, match=r"a.parquet: row 2: the column 'text' must be a string. Received: None"):
+        list(read_documents(str(path)))
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_corpus_is_read_as_from_json_lines(tmp_path, form):
+    texts = [f"Text {number}.\n\nSecond paragraph." for number in range(700)]
+    write(tmp_path / f"a.{form}", {"body": texts, "other": [b"\xff"] * 700})
+    (tmp_path / "b.jsonl").write_text("".join(json.dumps({"body": text}) + "\n" for text in texts))
+    reported = []
+    found = list(read_documents(str(tmp_path / f"a.{form}"), text_field="body", on_progress=reported.append))
+    assert found == list(read_documents(str(tmp_path / "b.jsonl"), text_field="body"))
+    assert sum(reported) == input_size(str(tmp_path / f"a.{form}")) == os.path.getsize(tmp_path / f"a.{form}")
+    assert len(list(read_documents(str(tmp_path), text_field="body"))) == 1400  # the folder has both
+    with pytest.raises(InputError, match=f"a.{form} cannot be read: it has no column 'text'. It has: 'body', 'other'."):
+        list(read_documents(str(tmp_path / f"a.{form}")))
+
+
+def test_a_folder_as_hugging_face_stores_it_is_found(tmp_path):
+    for part in ("train", "validation", "test"):
+        write(tmp_path / f"{part}-00000-of-00001.parquet", {"text": ["a"], "label": ["x"]})
+    found = find_parts(tmp_path, TABLE_ENDINGS)
+    assert {part: os.path.basename(path) for part, path in found.items()} == {
+        "train": "train-00000-of-00001.parquet",
+        "eval": "validation-00000-of-00001.parquet",
+        "predict": "test-00000-of-00001.parquet",
+    }
+
+
+def test_a_reader_that_is_left_early_ends(tmp_path):
+    path = write(tmp_path / "a.parquet", {"text": [f"{number} " * 200 for number in range(20_000)]})
+    rows = read_rows(str(path))
+    assert next(rows).values["text"] == "0 " * 200
+    rows.close()
+
+
+def long_text(path, length, times):
+    """A file in which one text is stored once and repeated."""
+    column = pa.DictionaryArray.from_arrays(pa.array([0] * times, pa.int32()), ["x" * length])
+    return write(
+        path, {"text": column}, compression="zstd", **({"store_schema": False} if path.suffix == ".parquet" else {})
+    )
+
+
+def cut_off(path):
+    write(path, {"text": ["a", "b"] * 1000})
+    return with_bytes(path, path.read_bytes()[:-300])
+
+
+def with_bytes(path, data):
+    path.write_bytes(data)
+    return path
+
+
+BAD = {
+    "missing": (lambda folder: folder / "a.parquet", "There is no file .*a.parquet"),
+    "empty": (lambda folder: with_bytes(folder / "a.parquet", b""), "it is damaged or of another kind"),
+    "text": (lambda folder: with_bytes(folder / "a.arrow", b"text,label\n"), "it is damaged, or"),
+    "cut": (lambda folder: cut_off(folder / "a.parquet"), "it is damaged or of another kind"),
+    "cut feather": (lambda folder: cut_off(folder / "a.feather"), "it is damaged or of another kind"),
+    "cut stream": (lambda folder: cut_off(folder / "a.arrow"), "it is damaged or of another kind"),
+    "first feather": (
+        lambda folder: with_bytes(folder / "a.feather", b"FEA1" + b"\0" * 99),
+        "it is a file of the first version of Feather",
+    ),
+    "same names": (
+        lambda folder: write(folder / "a.arrow", pa.Table.from_arrays([pa.array(["a"])] * 2, ["text", "text"])),
+        "it has several columns named 'text'",
+    ),
+    "memory": (
+        lambda folder: long_text(folder / "a.parquet", 20_000_000, 150),
+        "it is damaged, or reading it takes more than 2 GB of memory. Then write it with smaller",
+    ),
+    "expansion": (
+        lambda folder: long_text(folder / "a.parquet", 300_000, 4000),
+        "its [0-9,]+ bytes stand for more than 1,073,741,824 bytes of text",
+    ),
+}
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.slow) if name == "expansion" else name for name in BAD]
+)
+def test_a_bad_file_is_refused_in_one_line(name, tmp_path):
+    make, message = BAD[name]
+    path = make(tmp_path)
+    with pytest.raises(InputError, match=message) as caught:
+        sum(1 for _ in read_column_file(str(path)))
+    assert str(path) in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_reader_that_crashes_or_hangs_is_a_damaged_file(tmp_path, monkeypatch):
+    path = write(tmp_path / "a.parquet", {"text": ["a"]})
+    script = tmp_path / "reader.py"
+    monkeypatch.setattr(column_files, "_READER", script)
+    for code, message in (
+        ("os.kill(os.getpid(), signal.SIGSEGV)", "it is damaged, or reading it takes more than 2 GB of memory"),
+        ("os.kill(os.getpid(), signal.SIGXCPU)", "reading a few rows of it takes longer than a minute"),
+        ("print('[1, {', end='')", None),
+    ):
+        script.write_text(f"import os, signal\n{code}\n")
+        if message:
+            with pytest.raises(InputError, match=message):
+                list(read_column_file(str(path)))
+        else:
+            assert list(read_column_file(str(path))) == []
+
+
+def test_without_pyarrow_the_message_names_it(tmp_path, monkeypatch):
+    path = write(tmp_path / "a.parquet", {"text": ["a"]})
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    monkeypatch.setattr(column_files.importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(InputError, match="need the package pyarrow: pip install pyarrow, or the extra 'parquet'"):
+        next(read_column_file(str(path)))
+
+
+FUZZ = """
+import os, random, resource, sys
+sys.stdout = open(os.devnull, "w")
+from data_prep.text import column_file_reader as reader
+source, times, target = sys.argv[1], int(sys.argv[2]), sys.argv[3]
+draw, data = random.Random(0), open(source, "rb").read()
+ends = {"read": 0, "refused": 0}
+for number in range(times):
+    changed = bytearray(data)
+    for _ in range(draw.choice([1, 1, 2, 8])):
+        place = draw.randrange(len(changed) - 400 if draw.random() < 0.5 else 0, len(changed))
+        changed[place] = draw.choice([0, 1, 127, 128, 255, draw.randrange(256)])
+    if draw.random() < 0.1:
+        del changed[draw.randrange(len(changed)):]
+    with open(target, "wb") as file:
+        file.write(changed)
+    try:
+        reader.main(target)
+        ends["read"] += 1
+    except Exception:
+        ends["refused"] += 1
+print(ends, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024, file=sys.stderr)
+"""
+
+
+def fuzzed(path, times, folder):
+    """Reads changed versions of a file in one process with the reader's limits; returns the numbers of both ends and
+    the largest memory in MB."""
+    command = [sys.executable, "-c", FUZZ, str(path), str(times), str(folder / f"changed{path.suffix}")]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=500)
+    assert result.returncode == 0, result.stderr[-500:]
+    ends, _, memory = result.stderr.strip().splitlines()[-1].rpartition(" ")
+    return eval(ends), int(memory)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_changed_files_are_read_or_refused(tmp_path, form):
+    columns = {
+        "text": [f"a text of number {number}" for number in range(200)],
+        "label": [number % 3 for number in range(200)],
+        "words": [["a", "b"]] * 200,
+    }
+    path = write(tmp_path / f"a.{form}", columns, {"label": ["x", "y", "z"]})
+    ends, memory = fuzzed(path, 120, tmp_path)
+    assert ends["refused"] > 10
+    assert memory < 2200
