@@ -71,6 +71,9 @@ LITERT = ["ai-edge-litert>=2.3,<3"]
 # Files from strangers are read in a process with limited memory, whose calls were tried from 21 on.
 PARQUET = ["pyarrow>=21,<27"]
 
+# Writing and running ONNX exports. onnxruntime's fusions are undocumented; they were counted on 1.31.
+ONNX = ["onnx>=1.23,<2", "onnxruntime>=1.31,<2"]
+
 setup(
     name="keras-bert-pipeline",
     version=VERSION,
@@ -130,11 +133,13 @@ setup(
             *SEARCH,
             *SERVING,
             *LITERT,
+            *ONNX,
         ],
         "parquet": PARQUET,
         "search": SEARCH,
         "serving": SERVING,
         "litert": LITERT,
+        "onnx": ONNX,
         "zstd": ["zstandard>=0.23,<1"],
         # Its own environment: it keeps protobuf, pyarrow, pillow and python-dateutil below the versions of the others.
         # 2.77 is the first that was tried; gs:// and Dataflow need apache-beam[gcp] too.

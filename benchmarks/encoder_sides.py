@@ -28,15 +28,24 @@ MINILM = {"hidden_size": 384, "num_hidden_layers": 6, "num_attention_heads": 12,
 # Largest allowed difference of the vectors of real tokens from ours; the values are of about size 1.
 LARGEST_DIFFERENCE = 1e-3
 LARGEST_DIFFERENCE_OF_GELUS = 5e-2
+LARGEST_DIFFERENCE_OF_8_BITS = 2e-2
 
 
 @dataclasses.dataclass(frozen=True)
 class Side:
-    """A module with the protocol of `benchmarks.sides.answering`, and the environment it runs in; "" is our own."""
+    """A module with the protocol of `benchmarks.sides.answering`, and the environment it runs in; "" is our own.
+
+    `reads_torch_export` says whether it needs the file that `benchmarks.sides.export_onnx` writes.
+    """
 
     module: str
     environment: str = ""
     arguments: Mapping[str, object] = dataclasses.field(default_factory=dict)
+    reads_torch_export: bool = False
+
+
+def _exported(format: str, reads_torch_export: bool = False, **weights) -> Side:
+    return Side("benchmarks.sides.exported_encoder", "", {"format": format, **weights}, reads_torch_export)
 
 
 SIDES = {
@@ -44,8 +53,16 @@ SIDES = {
     "ours_unpadded": Side("benchmarks.sides.keras_bert_encoder", arguments={"unpadded": 1}),
     "keras_hub": Side("benchmarks.sides.keras_hub_encoder", "keras_hub"),
     "transformers": Side("benchmarks.sides.transformers_encoder", "torch"),
-    "onnxruntime": Side("benchmarks.sides.onnxruntime_encoder", "onnx"),
+    "onnxruntime": Side("benchmarks.sides.onnxruntime_encoder", "onnx", reads_torch_export=True),
+    "saved_model": _exported("saved_model"),
+    "saved_model int8": _exported("saved_model", weights="int8"),
+    "litert": _exported("litert"),
+    "litert int8": _exported("litert", weights="int8"),
+    "onnx": _exported("onnx"),
+    "onnx int8": _exported("onnx", weights="int8"),
+    "torch's graph": _exported("torch", reads_torch_export=True),
 }
+FORMAT_SIDES = list(SIDES)[-7:]
 OTHERS = ("keras_hub", "transformers", "onnxruntime")
 
 
@@ -143,7 +160,7 @@ class RunningSides:
 
     def load(self, folder: str, config: BertConfig, batch: str) -> None:
         """Lets all sides load a model, and compares their outputs for a batch with those of `ours`."""
-        if any(SIDES[name].environment == "onnx" for name in self.workers):
+        if any(SIDES[name].reads_torch_export for name in self.workers):
             self._export(folder)
         wanted = None
         with np.load(batch) as columns:
@@ -175,7 +192,7 @@ class RunningSides:
             if done.returncode:
                 raise InputError(last_line(done.stderr))
         except InputError as error:
-            for name in [name for name in self.workers if SIDES[name].environment == "onnx"]:
+            for name in [name for name in self.workers if SIDES[name].reads_torch_export]:
                 self.leave_out(name, f"torch could not export the model: {error}")
 
     def ask(self, name: str, request: dict) -> dict:
@@ -200,13 +217,16 @@ class RunningSides:
         if worker := self.workers.pop(name, None):
             end_workers([worker])
 
-    def turns(self, requests: dict[str, list[dict]], num_turns: int, uncounted: int = 1) -> dict[str, list[float]]:
+    def turns(
+        self, requests: dict[str, list[dict]], num_turns: int, uncounted: int = 1, report_key: str = "seconds"
+    ) -> dict[str, list]:
         """Lets the sides take turns, each with its next request; returns the seconds of each turn of each side.
 
         The first turns are not counted. The order changes: the first side of a turn is the last of the next turn.
 
         Args:
             requests: side -> its requests (`time` of `benchmarks.sides.answering`), which are repeated in a cycle.
+            report_key: `seconds`, the mean of a turn's runs, or `runs`, a list of the seconds of each.
         """
         seconds = {name: [] for name in requests}
         names = [name for name in requests if self._worker_of(name) in self.workers]
@@ -218,7 +238,7 @@ class RunningSides:
                 own = requests[name]
                 report = self._try(worker, self.ask, worker, own[number % len(own)])
                 if report and number >= 0:
-                    seconds[name].append(report["seconds"])
+                    seconds[name].append(report[report_key])
         return {name: found for name, found in seconds.items() if len(found) == num_turns}
 
     def _worker_of(self, name: str) -> str:
@@ -227,7 +247,7 @@ class RunningSides:
 
 
 def _check_difference(found: np.ndarray, wanted: np.ndarray, name: str, config: BertConfig) -> None:
-    allowed = LARGEST_DIFFERENCE
+    allowed = LARGEST_DIFFERENCE_OF_8_BITS if SIDES[name].arguments.get("weights") else LARGEST_DIFFERENCE
     if name == "keras_hub" and config.hidden_act == "gelu_erf":
         allowed = LARGEST_DIFFERENCE_OF_GELUS  # its BERT and ELECTRA have only the tanh approximation
     largest = np.abs(found - wanted).max() if found.shape == wanted.shape else np.inf

@@ -5,8 +5,9 @@
 
 For a classifier, the file has the columns `sentence` and `label`, as files of GLUE have. For a question-answering
 model, it is a file of SQuAD: its questions are shuffled, the first `--examples` are used, and the score is F1. Requests
-have one or eight examples of the file and call the SavedModel's signature in this process. The variants take turns; the
-output has medians of the time and, below it, of the processor's time, which other work on the machine changes less.
+have one or eight examples of the file: texts in, answers out, in this process. SavedModels have the tokenizer in their
+graph; for the other formats it runs in Python. The variants take turns; the output has medians of the time and, below
+it, of the processor's time, which other work on the machine changes less.
 """
 
 import csv
@@ -29,6 +30,10 @@ VARIANTS = {
     "bfloat16": {"dtype": "bfloat16"},
     "int8 stored": {"weights": "int8"},
     "int8 computed": {"compute": "int8"},
+    "litert": {"format": "litert"},
+    "litert int8": {"format": "litert", "weights": "int8"},
+    "onnx": {"format": "onnx"},
+    "onnx int8": {"format": "onnx", "weights": "int8"},
 }
 BATCH_SIZES = (1, 8)
 
@@ -48,7 +53,6 @@ def main() -> None:
     from keras_bert.checkpoints.pretrained import from_pretrained
     from keras_bert.models.span_classifier import SpanClassifier
     from keras_bert.serving.export import export_for_serving
-    from keras_bert.tf_serving.ask import SavedModel
 
     model = from_pretrained(None, FLAGS.model_dir)
     if isinstance(model, SpanClassifier):
@@ -60,10 +64,9 @@ def main() -> None:
         for name in dict.fromkeys(["float32", *FLAGS.variants]):
             path = os.path.join(folder, name)
             exported[name] = export_for_serving(model, path, max_seq_length=FLAGS.max_seq_length, **VARIANTS[name])
-        loaded = {name: SavedModel(path) for name, path in exported.items()}
-        signatures = {name: variant._signature for name, variant in loaded.items()}
-        times = {size: _milliseconds(signatures, columns, size) for size in BATCH_SIZES}
-        answers = {name: _answers(signature, columns) for name, signature in signatures.items()}
+        ask = {name: _asking(path, VARIANTS[name]) for name, path in exported.items()}
+        times = {size: _milliseconds(ask, columns, size) for size in BATCH_SIZES}
+        answers = {name: _answers(ask[name], columns) for name in ask}
         print(f"{'':16}{'megabytes':>12}{'ms, 1 text':>12}{'ms, 8 texts':>12}{'score':>12}{'differing':>12}")
         for name, found in answers.items():
             differing = sum(map(str.__ne__, found, answers["float32"]))
@@ -103,29 +106,49 @@ def read_questions(path: str, most: int | None = None) -> tuple[dict, Callable]:
     return {name: [texts[place] for place in order] for name, texts in columns.items()}, score
 
 
-def _part(columns: dict, start: int, size: int) -> dict:
+def _asking(path: str, options: dict) -> Callable:
+    """Loads an export, and returns the function columns -> answers."""
+    from keras_bert.serving import load
+    from keras_bert.tf_serving.ask import SavedModel
+
+    if "format" in options:
+        model = load(path)
+
+        def predict(columns):
+            texts = tuple(columns.values())
+            found = model.predict(texts if len(texts) > 1 else texts[0])
+            return [answer.label if hasattr(answer, "label") else answer.text for answer in found]
+
+        return predict
     import tensorflow as tf
 
-    return {name: tf.constant(texts[start : start + size]) for name, texts in columns.items()}
+    loaded = SavedModel(path)
+
+    def answer(columns):
+        outputs = loaded._signature(**{name: tf.constant(texts) for name, texts in columns.items()})
+        return [text.decode() for text in outputs["answer" if "answer" in outputs else "label"].numpy()]
+
+    return answer
 
 
-def _answers(signature, columns: dict) -> list[str]:
-    found = []
-    for start in range(0, len(next(iter(columns.values()))), 16):
-        outputs = signature(**_part(columns, start, 16))
-        found += [text.decode() for text in outputs["answer" if "answer" in outputs else "label"].numpy()]
-    return found
+def _part(columns: dict, start: int, size: int) -> dict:
+    return {name: texts[start : start + size] for name, texts in columns.items()}
 
 
-def _milliseconds(signatures: dict, columns: dict, size: int) -> dict[str, list[float]]:
+def _answers(ask: Callable, columns: dict) -> list[str]:
+    starts = range(0, len(next(iter(columns.values()))), 16)
+    return [answer for start in starts for answer in ask(_part(columns, start, 16))]
+
+
+def _milliseconds(ask: dict[str, Callable], columns: dict, size: int) -> dict[str, list[float]]:
     """Returns the median times of a request of `size` texts, by the clock and of the processor."""
-    found: dict[str, list[tuple]] = {name: [] for name in signatures}
+    found: dict[str, list[tuple]] = {name: [] for name in ask}
     count = len(next(iter(columns.values())))
     for number in range(FLAGS.requests + 5):
         texts = _part(columns, number * size % max(count - size, 1), size)
-        for name, signature in signatures.items():
+        for name, answers_of in ask.items():
             begin = time.perf_counter(), time.process_time()
-            next(iter(signature(**texts).values())).numpy()
+            answers_of(texts)
             if number >= 5:  # the first requests are slow: they compile and fill caches
                 found[name].append((time.perf_counter() - begin[0], time.process_time() - begin[1]))
     return {

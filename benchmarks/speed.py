@@ -41,6 +41,7 @@ SUITES = {
     "texts": Suite("benchmarks.text_speed", flags=("environments", "data")),
     "training": Suite("benchmarks.training_speed"),
     "memory": Suite("benchmarks.training_memory"),
+    "formats": Suite("benchmarks.format_speed"),
 }
 
 

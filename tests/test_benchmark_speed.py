@@ -8,10 +8,10 @@ import sys
 import numpy as np
 import pytest
 
-from benchmarks import encoder_sides, forward_speed, results_page, speed, text_speed, training_speed
+from benchmarks import encoder_sides, format_speed, forward_speed, results_page, speed, text_speed, training_speed
 from benchmarks.encoder_sides import RunningSides, Side
 from benchmarks.real_texts import read_mix, token_rows
-from benchmarks.sides.answering import seconds_of_a_run
+from benchmarks.sides.answering import seconds_of_runs
 from keras_bert.config import BertConfig
 from keras_bert.program.errors import InputError
 from keras_bert.tokenization.vocabulary import Vocabulary
@@ -37,12 +37,12 @@ class Clock:
 def test_runs_are_counted_only_after_the_side_has_settled():
     clock = Clock([9, 1, 2, 2, 4, 4])
     request = {"settle": 10, "seconds": 7}
-    assert seconds_of_a_run(clock.run, ["only"], request, clock) == pytest.approx((2 + 2 + 4) / 3)
+    assert seconds_of_runs(clock.run, ["only"], request, clock) == [2, 2, 4]
 
 
 def test_a_sweep_takes_every_batch_once():
     clock = Clock([1, 2, 3])
-    assert seconds_of_a_run(clock.run, ["a", "b", "c"], {"settle": 0, "sweeps": 1}, clock) == 6
+    assert seconds_of_runs(clock.run, ["a", "b", "c"], {"settle": 0, "sweeps": 1}, clock) == [6]
     assert clock.batches == ["a", "b", "c"]
 
 
@@ -209,6 +209,24 @@ def test_a_smoke_run_writes_its_table_into_the_page(tmp_path):
     assert "    python -m benchmarks.forward_speed --quick --sides=ours,keras_hub\n" in text
     assert re.search(r"^\| smoke \| 2 \| 8 \| [\d.]+ \|$", text, re.M)
     assert f"Left out: keras_hub, because there is no {tmp_path}/keras_hub" in text
+
+
+@pytest.mark.slow
+def test_a_smoke_run_measures_export_formats(tmp_path):
+    sides = "onnx,onnx int8,litert int8,saved_model"
+    page, done = run_speed(tmp_path, "--suites=formats", "--quick", "--", f"--sides={sides}")
+    assert done.returncode == 0, done.stderr
+    text = page.read_text()
+    assert "| | onnx | onnx int8 | litert int8 | saved_model |" in text
+    assert re.search(r"^\| 2x8( \| [\d.]+, [\d.]+){4} \|$", text, re.M)
+    assert re.search(r"^\| MB( \| 0\.[1-9]){4} \|$", text, re.M)
+
+
+def test_a_cell_of_the_formats_has_median_percentile_and_ratio():
+    runs = {"onnx": [[0.001, 0.001, 0.004], [0.002, 0.002]], "torch's graph": [[0.002], [0.004, 0.004]]}
+    assert format_speed.cell(runs, "onnx") == "2, 3.92; 0.75"
+    assert format_speed.cell({"onnx": runs["onnx"]}, "onnx") == "2, 3.92"
+    assert format_speed.cell(runs, "litert") == "-"
 
 
 def test_a_suite_that_fails_is_said_and_nothing_is_written_for_it(tmp_path):

@@ -15,7 +15,7 @@ from keras_bert import InputError
 from keras_bert.serving import export, load
 from keras_bert.serving.portable.folder import write_portable
 
-FORMATS = ["litert"]
+FORMATS = ["litert", "onnx"]
 # The tests of BERT cover every task in every format. Of the other families `make test` has these; the rest is slow.
 FEW = [
     ("roberta", "classifier"),
@@ -31,6 +31,11 @@ OTHERS = [
 KINDS_OF_ANSWERS = ("classifier", "tagger", "span", "masked words", "sentence encoder")
 # Variants of a task that another test covers.
 VARIANTS = ("pairs", "few-shot classifier", "pretrainer", "all poolings", "first token")
+
+
+def in_every_format(cases) -> list[tuple[str, str, str]]:
+    """Puts each format before (family, name); ONNX files cannot hold ModernBERT."""
+    return [(format, *case) for case in cases for format in FORMATS if (format, case[0]) != ("onnx", "modernbert")]
 
 
 @pytest.fixture(scope="module")
@@ -74,15 +79,13 @@ def test_every_task_answers_as_in_python(format, name, answers_are_equal):
     answers_are_equal(format, name)
 
 
-@pytest.mark.parametrize(("family", "name"), FEW)
-@pytest.mark.parametrize("format", FORMATS)
+@pytest.mark.parametrize(("format", "family", "name"), in_every_format(FEW))
 def test_every_family_answers_as_in_python(format, family, name, answers_are_equal):
     answers_are_equal(format, name, family)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("family", "name"), OTHERS)
-@pytest.mark.parametrize("format", FORMATS)
+@pytest.mark.parametrize(("format", "family", "name"), in_every_format(OTHERS))
 def test_every_task_of_every_family_answers_as_in_python(format, family, name, answers_are_equal):
     answers_are_equal(format, name, family)
 

@@ -6,7 +6,8 @@ Requests, each an object with one of these keys:
 * `outputs`: batch files. The side writes its vectors of the last one to `to`.
 * `time`: batch files. One run computes all of them, one after the other. Runs that begin within the first `settle`
   seconds are not counted, at least one; then runs are counted until `seconds` have passed, at least one. The report has
-  the mean `seconds` of a run. With `sweeps`, exactly this many runs are made, and all are counted.
+  the mean `seconds` of a run, and `runs`, the seconds of each. With `sweeps`, exactly this many runs are made, and all
+  are counted.
 
 A batch file is an .npz of int32 `[B, S]` with our names: input_ids, input_mask, segment_ids.
 """
@@ -64,12 +65,13 @@ def answer(encoder: Encoder) -> None:
                 np.save(request["to"], np.asarray(outputs, "float32"))
                 report = {"shape": list(outputs.shape)}
             else:
-                report = {"seconds": seconds_of_a_run(encoder.run, [prepared[path] for path in paths], request)}
+                runs = seconds_of_runs(encoder.run, [prepared[path] for path in paths], request)
+                report = {"seconds": sum(runs) / len(runs), "runs": runs}
         print(json.dumps(report), file=replies, flush=True)
 
 
-def seconds_of_a_run(run, prepared: list, request: dict, clock=time.perf_counter) -> float:
-    """Returns the mean seconds that `run` takes for all prepared batches; see `time` above."""
+def seconds_of_runs(run, prepared: list, request: dict, clock=time.perf_counter) -> list[float]:
+    """Returns the seconds that `run` takes for all prepared batches, of each counted run; see `time` above."""
     sweeps = request.get("sweeps")
     start = clock()
     while not sweeps:
@@ -77,11 +79,11 @@ def seconds_of_a_run(run, prepared: list, request: dict, clock=time.perf_counter
             run(batch)
         if clock() - start >= request["settle"]:
             break
-    start, count = clock(), 0
+    times = [clock()]
     while True:
         for batch in prepared:
             run(batch)
-        count += 1
-        passed = clock() - start
+        times.append(clock())
+        count, passed = len(times) - 1, times[-1] - times[0]
         if (sweeps and count >= sweeps) or (not sweeps and passed >= request["seconds"]):
-            return passed / count
+            return [end - begin for begin, end in zip(times, times[1:], strict=False)]

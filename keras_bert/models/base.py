@@ -118,6 +118,14 @@ class BertModel(keras.Model):
 
         return export.export_for_serving(self, path, **kwargs)
 
+    def export(self, filepath, format="tf_saved_model", verbose=None, input_signature=None, **kwargs) -> None:
+        """As `keras.Model.export`, without a need for `input_signature`: the file takes features of any size."""
+        if input_signature is not None or kwargs:
+            return super().export(filepath, format, verbose, input_signature, **kwargs)
+        from keras_bert.serving import keras_export
+
+        return keras_export.export(self, filepath, format, verbose)
+
     def predict(self, *args, **kwargs):
         """As `keras.Model.predict`. Warns once when the model is untrained, see `warn_if_untrained`."""
         self.warn_if_untrained()

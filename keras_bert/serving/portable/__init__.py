@@ -5,6 +5,11 @@ portable_models.py      what a format stores: the model in float32, with its set
 tokenizer_vectors.py    texts with their ids, for those who port the tokenizer to another language
 litert_model.py         model.tflite, by TensorFlow's converter
 litert_engine.py        runs it without TensorFlow
+onnx_model.py           model.onnx, made from the layers
+onnx_graph.py           the operations and formulas of ONNX graphs
+onnx_encoder.py         the encoder as such operations
+onnx_heads.py           the models on top of it
+onnx_engine.py          runs model.onnx without TensorFlow
 saved_model_engine.py   runs SavedModels with TensorFlow, for the same loader
 loading.py              keras_bert.serving.load: predict(texts) of every export
 loaded_models.py        the models that it returns: the tasks' code on an engine

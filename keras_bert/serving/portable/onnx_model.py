@@ -1,0 +1,69 @@
+"""Writes a model as an ONNX file with operations of the standard only."""
+
+import os
+
+from keras_bert.models.encoder import BertEncoder
+from keras_bert.models.encoder_base import Encoder, encoder_of
+from keras_bert.program.atomic_output import atomic_file
+from keras_bert.program.errors import InputError
+from keras_bert.records import features
+from keras_bert.serving.portable.folder import missing_package
+from keras_bert.serving.portable.onnx_graph import OPSET, OnnxGraph
+from keras_bert.serving.portable.onnx_heads import MODELS, PREDICTIONS, outputs_of
+
+# A protocol buffer holds at most 2 GiB.
+_MOST_BYTES = (1 << 31) - 1
+
+
+def write_onnx(model, file_path: str | os.PathLike, weights: str | None = None) -> None:
+    """Writes a model for ONNX Runtime and other runtimes: features in, the outputs of the Keras model out.
+
+    Axes of batch and length are variable. Rows have one sequence each: `input_mask` is 0 or 1. The computation is
+    float32, whatever the dtype of the model; LoRA is merged into the kernels.
+
+    Args:
+        model: one of `onnx_heads.MODELS`, with a `BertEncoder`, so of any family that it computes.
+        file_path: the `.onnx` file. It is written atomically.
+        weights: None for float32; "float16": matrices are stored with 16 bits; "int8": matrices are stored with 8 bits
+            and a scale for each column, or row of a table, and products of the encoder multiply 8-bit integers.
+
+    Raises:
+        InputError: the format cannot hold the model, the package onnx is missing, or the file cannot be written.
+    """
+    _check(model, weights)
+    try:
+        graph = OnnxGraph(weights)
+    except ImportError as error:
+        raise missing_package("onnx", error) from error
+    inputs = {name: model.feature_axes for name in model.feature_names}
+    if features.MASKED_LM_POSITIONS in inputs:
+        inputs[features.MASKED_LM_POSITIONS] = (model.feature_axes[0], PREDICTIONS)
+    about = f"A {type(model).__name__} of keras_bert, {model.config.model_type}, {weights or 'float32'}, opset {OPSET}."
+    written = graph.model(inputs, outputs_of(graph, model), about)
+    size = written.ByteSize()
+    if size > _MOST_BYTES:
+        raise InputError(
+            f"An ONNX file holds at most {_MOST_BYTES:,} bytes, and the model has {size:,} with weights="
+            f"{weights or 'float32'}. Use weights=float16 or int8, or format=saved_model."
+        )
+    with atomic_file(file_path) as file:
+        file.write(written.SerializeToString(deterministic=True))
+
+
+def _check(model, weights: str | None) -> None:
+    encoder = encoder_of(model)
+    if isinstance(encoder, Encoder) and not isinstance(encoder, BertEncoder):
+        raise InputError(
+            f"write_onnx knows the layers of BertEncoder only. {type(encoder).__name__} has others, such as its "
+            "attention. Use another format, such as saved_model."
+        )
+    if not isinstance(model, MODELS):
+        names = ", ".join(kind.__name__ for kind in MODELS)
+        raise InputError(f"ONNX files can hold these models: {names}. Received: {type(model).__name__}")
+    if encoder is model and (model.output_hidden_states or model.output_attentions):
+        raise InputError(
+            "ONNX files hold sequence_output and pooled_output of an encoder. Set output_hidden_states and "
+            "output_attentions to False."
+        )
+    if weights not in (None, "float16", "int8"):
+        raise InputError(f"weights must be float16, int8 or None (float32). Received: {weights!r}")

@@ -1,0 +1,249 @@
+"""ONNX files compute what the Keras models compute, share weights, and have the form that ONNX Runtime fuses."""
+
+import collections
+
+import keras
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from portable_models import MODELS, VOCABULARIES, make_model
+
+from keras_bert import BertConfig, BertEncoder, ReplacedTokenDetector, SequenceClassifier, TokenClassifier
+from keras_bert.models.trainable_parts import enable_lora, lora_layers
+from keras_bert.program.errors import InputError
+from keras_bert.serving.portable.onnx_engine import OnnxEngine
+from keras_bert.serving.portable.onnx_model import write_onnx
+
+# Rows of one token make Keras warn that the softmax of a single score is always 1.
+pytestmark = pytest.mark.filterwarnings("ignore:You are using a softmax over axis")
+FAMILIES = [family for family in VOCABULARIES if family != "modernbert"]
+# The other models of each family are marked slow.
+FEW = ("classifier", "pretrainer", "all poolings")
+
+
+def features_of(model, length: int, rows: int = 3, seed: int = 1) -> dict[str, np.ndarray]:
+    """Rows of 1 to `length` tokens, the first of them full; of three choices if the model takes choices."""
+    draw = np.random.default_rng(seed)
+    shape = (rows, 3, length) if "choices" in model.feature_axes else (rows, length)
+    lengths = draw.integers(1, length + 1, shape[:-1])
+    lengths[0] = length
+    found = {
+        "input_ids": draw.integers(0, model.config.vocab_size, shape),
+        "input_mask": np.arange(length) < lengths[..., None],
+        "segment_ids": draw.integers(0, max(model.config.type_vocab_size, 1), shape),
+        "masked_lm_positions": draw.integers(0, length, (rows, 4)),
+    }
+    return {name: found[name].astype("int32") for name in model.feature_names}
+
+
+def assert_computes_like(engine, model, features, tolerance: float = 1e-5) -> None:
+    found, expected = engine.run(features), model(features)
+    assert isinstance(found, dict) == isinstance(expected, dict)
+    if not isinstance(found, dict):
+        found, expected = {"": found}, {"": expected}
+    assert set(found) == set(expected)
+    for name, values in found.items():
+        assert values.dtype == "float32"
+        np.testing.assert_allclose(values, np.asarray(expected[name]), rtol=tolerance, atol=tolerance)
+
+
+def written(model, path, weights=None) -> OnnxEngine:
+    write_onnx(model, path, weights)
+    return OnnxEngine(path, num_threads=1)
+
+
+def check_model(model, path) -> None:
+    engine = written(model, path)
+    assert engine.feature_names == tuple(model.feature_names)
+    for length in (1, 2, 7, model.config.max_sequence_length):
+        assert_computes_like(engine, model, features_of(model, length))
+    file = onnx.load(path)
+    onnx.checker.check_model(file, full_check=True)
+    assert [(opset.domain, opset.version) for opset in file.opset_import] == [("", 12)]
+    assert {node.domain for node in file.graph.node} == {""}
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_every_model_computes_as_in_keras(name, tmp_path):
+    check_model(make_model(name), tmp_path / "model.onnx")
+
+
+@pytest.mark.parametrize("name", FEW)
+@pytest.mark.parametrize("family", FAMILIES[1:])
+def test_every_family_computes_as_in_keras(family, name, tmp_path):
+    check_model(make_model(name, family), tmp_path / "model.onnx")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [name for name in MODELS if name not in FEW])
+@pytest.mark.parametrize("family", FAMILIES[1:])
+def test_every_model_of_every_family_computes_as_in_keras(family, name, tmp_path):
+    check_model(make_model(name, family), tmp_path / "model.onnx")
+
+
+def test_the_discriminator_of_electra_computes_as_in_keras(tmp_path):
+    check_model(ReplacedTokenDetector(make_model("encoder", "electra").config), tmp_path / "model.onnx")
+
+
+@pytest.mark.parametrize("act", ["gelu", "gelu_erf", "relu", "tanh", "linear"])
+def test_every_activation_computes_as_in_keras(act, tmp_path):
+    model = small_tagger(hidden_act=act)
+    assert_computes_like(written(model, tmp_path / "model.onnx"), model, features_of(model, 9))
+
+
+@pytest.mark.parametrize("family", ["bert", "roberta"])
+def test_padding_on_the_left_and_rows_of_padding_compute_as_in_keras(family, tmp_path):
+    model = make_model("encoder", family)
+    features = features_of(model, 6)
+    features["input_mask"] = np.array([[0, 0, 1, 1, 1, 1], [0] * 6, [0, 1, 1, 1, 0, 0]], "int32")
+    assert_computes_like(written(model, tmp_path / "model.onnx"), model, features)
+
+
+def test_models_in_bfloat16_and_with_lora_are_written_as_float32_models(tmp_path):
+    keras.utils.set_random_seed(1)
+    config = small_tagger().config
+    low = TokenClassifier(config, labels=["a", "b"], dtype="bfloat16")
+    assert_computes_like(written(low, tmp_path / "low.onnx"), low, features_of(low, 9), tolerance=0.1)
+    adapted = small_tagger()
+    before = np.asarray(adapted(features_of(adapted, 9)))
+    enable_lora(adapted, rank=2)
+    for layer in lora_layers(adapted):
+        layer.lora_kernel_b.assign(np.random.default_rng(1).normal(0, 0.3, layer.lora_kernel_b.shape))
+    assert np.abs(np.asarray(adapted(features_of(adapted, 9))) - before).max() > 0.05
+    assert_computes_like(written(adapted, tmp_path / "adapted.onnx"), adapted, features_of(adapted, 9))
+
+
+def small_tagger(model_type="bert", **changes) -> TokenClassifier:
+    """A tagger with three layers and weights that are not small."""
+    keras.utils.set_random_seed(2)
+    values = {
+        "vocab_size": 50,
+        "hidden_size": 16,
+        "num_hidden_layers": 3,
+        "num_attention_heads": 2,
+        "intermediate_size": 32,
+    }
+    values |= {"max_position_embeddings": 32, "initializer_range": 0.3}
+    config = BertConfig(model_type=model_type, **values | changes)
+    return TokenClassifier(config, labels=["O", "B-A", "I-A"])
+
+
+def stored_numbers(path) -> int:
+    """The numbers in the tensors of a file, constants of formulas left out."""
+    return sum(int(np.prod(tensor.dims)) for tensor in onnx.load(path).graph.initializer if "/" in tensor.name)
+
+
+@pytest.mark.parametrize("weights", [None, "float16", "int8"])
+def test_layers_that_share_weights_share_them_in_the_file(weights, tmp_path):
+    changes = {"embedding_size": 8, "num_hidden_groups": 1}
+    one, many = (small_tagger("albert", num_hidden_layers=layers, **changes) for layers in (1, 6))
+    write_onnx(one, tmp_path / "one.onnx", weights)
+    write_onnx(many, tmp_path / "many.onnx", weights)
+    assert stored_numbers(tmp_path / "one.onnx") == stored_numbers(tmp_path / "many.onnx")
+    if weights is None:
+        pooler = sum(int(np.prod(weight.shape)) for weight in many.encoder.pooler.weights)
+        assert stored_numbers(tmp_path / "many.onnx") == many.count_params() - pooler
+
+
+def test_a_masked_lm_stores_its_table_of_tokens_once(tmp_path):
+    model = make_model("masked words")
+    write_onnx(model, tmp_path / "model.onnx")
+    pooler = sum(int(np.prod(weight.shape)) for weight in model.encoder.pooler.weights)
+    assert stored_numbers(tmp_path / "model.onnx") == model.count_params() - pooler
+
+
+def fused_nodes(path) -> collections.Counter:
+    """The operations of the graph that ONNX Runtime runs."""
+    options = onnxruntime.SessionOptions()
+    options.optimized_model_filepath = str(path) + ".optimized"
+    options.log_severity_level = 4
+    onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+    return collections.Counter(node.op_type for node in onnx.load(options.optimized_model_filepath).graph.node)
+
+
+@pytest.mark.parametrize(("act", "gelu"), [("gelu", "FastGelu"), ("gelu_erf", "BiasGelu")])
+@pytest.mark.parametrize("weights", [None, "float16"])
+def test_onnx_runtime_fuses_attention_gelu_and_layer_norm_of_every_layer(weights, act, gelu, tmp_path):
+    write_onnx(small_tagger(hidden_act=act), tmp_path / "model.onnx", weights)
+    nodes = fused_nodes(tmp_path / "model.onnx")
+    assert (nodes["Attention"], nodes[gelu], nodes["SkipLayerNormalization"]) == (3, 3, 1 + 2 * 3)
+    assert not {"Softmax", "Erf", "Tanh", "ReduceMean"} & set(nodes)
+
+
+def test_the_last_layer_of_a_classifier_runs_for_the_first_token_only(tmp_path):
+    tagger = small_tagger(hidden_act="gelu_erf")
+    write_onnx(SequenceClassifier(tagger.config, labels=["a", "b"]), tmp_path / "model.onnx")
+    nodes = fused_nodes(tmp_path / "model.onnx")
+    assert (nodes["Attention"], nodes["Softmax"], nodes["BiasGelu"], nodes["SkipLayerNormalization"]) == (2, 1, 3, 7)
+
+
+def test_products_of_8_bit_numbers_are_fused(tmp_path):
+    write_onnx(small_tagger(), tmp_path / "model.onnx", "int8")
+    nodes = fused_nodes(tmp_path / "model.onnx")
+    # In each layer: query, key and value in one; output; two of the feed-forward part.
+    assert (nodes["DynamicQuantizeMatMul"], nodes["SkipLayerNormalization"], nodes["FastGelu"]) == (4 * 3, 7, 3)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize(("weights", "least"), [("float16", 0.99999), ("int8", 0.98)])
+def test_smaller_weights_change_the_vectors_little(family, weights, least, tmp_path):
+    model = make_model("encoder", family)
+    features = features_of(model, 24)
+    found = written(model, tmp_path / "model.onnx", weights).run(features)
+    is_token = features["input_mask"] > 0
+    for name, rows in (("sequence_output", is_token), ("pooled_output", slice(None))):
+        one, other = found[name][rows].ravel(), np.asarray(model(features)[name])[rows].ravel()
+        assert np.corrcoef(one, other)[0, 1] > least
+
+
+def test_smaller_weights_make_smaller_files(tmp_path):
+    model = small_tagger(hidden_size=64, intermediate_size=256, vocab_size=500)
+    sizes = {}
+    for weights in (None, "float16", "int8"):
+        write_onnx(model, tmp_path / "model.onnx", weights)
+        sizes[weights] = (tmp_path / "model.onnx").stat().st_size
+    assert sizes["float16"] < 0.55 * sizes[None]
+    assert sizes["int8"] < 0.35 * sizes[None]
+
+
+def test_integers_of_kernels_cannot_overflow_on_any_processor(tmp_path):
+    write_onnx(small_tagger(), tmp_path / "model.onnx", "int8")
+    for tensor in onnx.load(tmp_path / "model.onnx").graph.initializer:
+        if tensor.data_type == onnx.TensorProto.INT8:
+            # Processors without VNNI add two products with numbers up to 255 in 16 bits.
+            assert 2 * 255 * np.abs(onnx.numpy_helper.to_array(tensor).astype(int)).max() < 2**15
+
+
+def test_the_same_model_gives_the_same_file(tmp_path):
+    for name in ("a.onnx", "b.onnx"):
+        write_onnx(make_model("classifier"), tmp_path / name)
+    assert (tmp_path / "a.onnx").read_bytes() == (tmp_path / "b.onnx").read_bytes()
+
+
+def test_models_that_the_format_cannot_hold_are_refused(tmp_path):
+    config = make_model("encoder").config
+    with pytest.raises(InputError, match="ONNX files can hold these models: CrossEncoder, .*Received: Dense"):
+        write_onnx(keras.layers.Dense(2), tmp_path / "model.onnx")
+    with pytest.raises(InputError, match="Set output_hidden_states and output_attentions to False"):
+        write_onnx(BertEncoder(config, output_attentions=True), tmp_path / "model.onnx")
+    with pytest.raises(InputError, match="weights must be float16, int8 or None .* Received: 'int4'"):
+        write_onnx(BertEncoder(config), tmp_path / "model.onnx", "int4")
+    model = BertEncoder(config)
+    model.embeddings.token_embeddings.assign(0 * model.embeddings.token_embeddings + 1e5)
+    with pytest.raises(InputError, match="float16 cannot hold the numbers of .*token_embeddings"):
+        write_onnx(model, tmp_path / "model.onnx", "float16")
+    assert not list(tmp_path.iterdir())
+
+
+def test_modern_bert_is_refused(tmp_path):
+    for name in ("encoder", "masked words"):
+        with pytest.raises(InputError, match="knows the layers of BertEncoder only. ModernBertEncoder has others"):
+            write_onnx(make_model(name, "modernbert"), tmp_path / "model.onnx")
+
+
+def test_a_file_above_the_limit_of_the_format_is_refused_before_it_is_written(tmp_path, monkeypatch):
+    monkeypatch.setattr("keras_bert.serving.portable.onnx_model._MOST_BYTES", 1000)
+    with pytest.raises(InputError, match=r"holds at most 1,000 bytes, and the model has .* Use weights=float16"):
+        write_onnx(make_model("encoder"), tmp_path / "model.onnx")
+    assert not list(tmp_path.iterdir())
