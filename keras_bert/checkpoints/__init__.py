@@ -23,7 +23,6 @@ keras_hub.py                KerasHub presets
 hub.py                      hf://owner/name: models of the Hugging Face hub
 tensorflow_checkpoint.py    bert_model.ckpt files
 keras_weights_file.py       .weights.h5 files
-modern_bert_keys.py         the keys of ModernBERT's config that have another form than our fields
 safetensors_file.py         .safetensors files
 same_family.py              checks that another library computes the same
 torch_file.py               pytorch_model.bin, without torch
