@@ -66,7 +66,7 @@ def make_model(name: str, family: str = "bert"):
 
 def _config(family: str) -> BertConfig:
     if family != "modernbert":
-        return CONFIG if family == "bert" else config_of_family(family)
+        return CONFIG if family == "bert" else config_of_family(family).replace(initializer_range=0.2)
     shape = {"hidden_size": 16, "num_hidden_layers": 4, "num_attention_heads": 2, "intermediate_size": 24}
     values = FAMILIES[family].defaults | {"vocab_size": len(VOCABULARIES[family]), "model_type": family} | shape
     return ModernBertConfig.from_dict(values | {"max_position_embeddings": 48, "initializer_range": 0.3})

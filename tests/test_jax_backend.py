@@ -29,7 +29,6 @@ from keras_bert.models.sequence_classifier import SequenceClassifier
 from keras_bert.models.token_classifier import TokenClassifier
 from keras_bert.program.errors import InputError
 from keras_bert.serving.hub_pair import export_hub_pair
-from keras_bert.tasks import prediction
 from keras_bert.training.fine_tuning import fine_tune
 from keras_bert.training.pretraining import train_pretrainer
 from keras_bert.training.starting_point import StartingPoint
@@ -325,7 +324,6 @@ def test_texts_go_through_a_whole_batch_at_a_time_where_the_backend_is_not_tenso
     expected = [model.predict(["the fox", "a dog and the fox, " * 4]) for model in (classifier, tagger)]
     vectors = sentence_embeddings(classifier, TEXTS)
     monkeypatch.setattr(backend, "on_tensorflow", lambda: False)
-    monkeypatch.setattr(prediction, "on_tensorflow", lambda: False)
     found = [model.predict(["the fox", "a dog and the fox, " * 4]) for model in (classifier, tagger)]
     for theirs, ours in zip(expected[0], found[0], strict=True):
         assert theirs.probability == pytest.approx(ours.probability, abs=1e-5)

@@ -7,7 +7,7 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from portable_models import MODELS, VOCABULARIES, make_model
+from portable_models import MODELS, make_model
 
 from keras_bert import BertConfig, BertEncoder, ReplacedTokenDetector, SequenceClassifier, TokenClassifier
 from keras_bert.models.trainable_parts import enable_lora, lora_layers
@@ -17,7 +17,7 @@ from keras_bert.serving.portable.onnx_model import write_onnx
 
 # Rows of one token make Keras warn that the softmax of a single score is always 1.
 pytestmark = pytest.mark.filterwarnings("ignore:You are using a softmax over axis")
-FAMILIES = [family for family in VOCABULARIES if family != "modernbert"]
+FAMILIES = ["bert", "roberta", "albert", "distilbert", "electra"]
 # The other models of each family are marked slow.
 FEW = ("classifier", "pretrainer", "all poolings")
 
@@ -236,10 +236,11 @@ def test_models_that_the_format_cannot_hold_are_refused(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-def test_modern_bert_is_refused(tmp_path):
+@pytest.mark.parametrize(("family", "encoder"), [("modernbert", "ModernBertEncoder"), ("longformer", "LongEncoder")])
+def test_a_family_with_other_layers_is_refused(tmp_path, family, encoder):
     for name in ("encoder", "masked words"):
-        with pytest.raises(InputError, match="knows the layers of BertEncoder only. ModernBertEncoder has others"):
-            write_onnx(make_model(name, "modernbert"), tmp_path / "model.onnx")
+        with pytest.raises(InputError, match=f"knows the layers of BertEncoder only. {encoder} has others"):
+            write_onnx(make_model(name, family), tmp_path / "model.onnx")
 
 
 def test_a_file_above_the_limit_of_the_format_is_refused_before_it_is_written(tmp_path, monkeypatch):

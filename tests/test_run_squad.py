@@ -72,7 +72,7 @@ def test_squad_2_is_trained_answered_scored_and_tuned(tmp_path, start):
     output = tmp_path / "out"
     arguments = [f"--train_file={data}", f"--predict_file={data}", f"--output_dir={output}", "--max_seq_length=32"]
     arguments += [f"--init_checkpoint={start}", "--do_train", "--do_predict", "--version_2_with_negative"]
-    arguments += ["--train_batch_size=7", "--num_train_epochs=40", "--learning_rate=4e-3", "--doc_stride=16"]
+    arguments += ["--train_batch_size=7", "--num_train_epochs=60", "--learning_rate=4e-3", "--doc_stride=16"]
     result = run(*arguments, "--tune_null_threshold")
     assert result.returncode == 0, result.stderr
     files = ["checkpoints", "errors.tsv", "eval_results.txt", "history.jsonl", "model", "nbest_predictions.json"]

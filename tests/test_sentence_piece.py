@@ -295,6 +295,7 @@ def test_what_is_no_text_is_refused(trained, text):
         trained.encode(text)
 
 
+@pytest.mark.slow
 def test_ids_of_albert_equal_the_published_preparation(albert):
     texts = texts_of(8, 3000)
     assert [text for text in texts[:500] if albert.encode(text) != published_ids(albert, text)] == []

@@ -88,7 +88,7 @@ def read_other_tokenizer(path: str, kind: str, vocab_size: int) -> tuple[TokenTa
         InputError: a file is damaged or of another kind, or the vocabulary does not fit `vocab_size`.
     """
     tokenizer_class, read_tokenizer_file, files = _OTHER_KINDS[kind]
-    vocabulary = find_vocabulary(path) or read_tokenizer_file(path)
+    vocabulary = find_vocabulary(path, reads_tokenizer_json=False) or read_tokenizer_file(path)
     if vocabulary is None:
         return None, {}, []
     if not isinstance(vocabulary, tokenizer_class):

@@ -302,10 +302,12 @@ def _forward_function(model, key, choose: Callable) -> Callable:
 
 def _has_graph_of_texts(model) -> bool:
     """Whether the vectors of texts are computed in one graph from text to vector, as for static models."""
-    # Only now, because it takes seconds.
+    if not getattr(model, "is_static", False):
+        return False
+    # Only now, because it takes seconds, and loaded exports do without it.
     from keras_bert.accelerate.backend import on_tensorflow
 
-    return getattr(model, "is_static", False) and on_tensorflow()
+    return on_tensorflow()
 
 
 def _outputs_of_graph(

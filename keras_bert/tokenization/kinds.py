@@ -28,8 +28,12 @@ def graph_tokenizer(vocabulary: TokenTable, do_lower_case: bool, core_operations
     return python_tokenizer(vocabulary, do_lower_case).graph(core_operations)
 
 
-def find_vocabulary(path: str | os.PathLike) -> TokenTable | None:
+def find_vocabulary(path: str | os.PathLike, reads_tokenizer_json: bool = True) -> TokenTable | None:
     """Reads the vocabulary of a model from the files in a folder, from a `vocab.txt`, or from a `*.model`.
+
+    Args:
+        path: the folder or file.
+        reads_tokenizer_json: whether a `tokenizer.json` may be the only file.
 
     Returns:
         a `Vocabulary` if there is a `vocab.txt`; a `SentencePieceTokenizer` if there is a `spiece.model`; a
@@ -55,7 +59,8 @@ def find_vocabulary(path: str | os.PathLike) -> TokenTable | None:
         raise InputError(
             f"There is {found[0]}, but no {missing}. Byte-level BPE needs both files of the same model: copy the other."
         )
-    return BytePairTokenizer.from_folder(path) if found or _has_byte_pair_json(path) else None
+    is_byte_pair = found or reads_tokenizer_json and _has_byte_pair_json(path)
+    return BytePairTokenizer.from_folder(path) if is_byte_pair else None
 
 
 def _has_byte_pair_json(path: str | os.PathLike) -> bool:

@@ -4,6 +4,7 @@ import os
 
 from keras_bert.models.encoder import BertEncoder
 from keras_bert.models.encoder_base import Encoder, encoder_of
+from keras_bert.models.encoders import encoder_class
 from keras_bert.program.atomic_output import atomic_file
 from keras_bert.program.errors import InputError
 from keras_bert.records import features
@@ -52,7 +53,8 @@ def write_onnx(model, file_path: str | os.PathLike, weights: str | None = None) 
 
 def _check(model, weights: str | None) -> None:
     encoder = encoder_of(model)
-    if isinstance(encoder, Encoder) and not isinstance(encoder, BertEncoder):
+    # A LongEncoder is a BertEncoder with another attention.
+    if isinstance(encoder, Encoder) and encoder_class(encoder.config) is not BertEncoder:
         raise InputError(
             f"write_onnx knows the layers of BertEncoder only. {type(encoder).__name__} has others, such as its "
             "attention. Use another format, such as saved_model."
