@@ -55,6 +55,10 @@ def trained(family, jit_compile=False, **arguments):
 WITHOUT = {
     (family, "packed rows, no padding"): "no: blocks and windows count columns" for family in ("longformer", "big_bird")
 }
+WITHOUT |= {(family, "LiteRT export"): "no: it lacks an operation" for family in ("longformer", "big_bird")}
+WITHOUT |= {
+    (family, "ONNX export"): "no: written for `BertEncoder` only" for family in ("modernbert", "longformer", "big_bird")
+}
 
 
 def check_packing_and_unpadding(family, tmp_path, on_four_devices):
@@ -128,7 +132,8 @@ def check_pretraining(family, tmp_path, on_four_devices):
 
 
 def checked_elsewhere(*arguments):
-    """Tasks: tests/test_families_on_texts.py, tests/test_families_in_c_api.py. JAX: tests/test_jax_backend.py."""
+    """Tasks: tests/test_families_on_texts.py, tests/test_families_in_c_api.py. LiteRT and ONNX:
+    tests/test_portable_exports.py, tests/test_onnx_exports.py. JAX: tests/test_jax_backend.py."""
 
 
 CHECKS = {
@@ -140,6 +145,8 @@ CHECKS = {
     "XLA": check_xla,
     "LoRA": check_lora,
     "8-bit export": check_8_bit,
+    "LiteRT export": checked_elsewhere,
+    "ONNX export": checked_elsewhere,
     "the core on JAX": checked_elsewhere,
 }
 # The short run tests every capability with ALBERT, whose layers are shared, and one with each other family.

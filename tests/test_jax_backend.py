@@ -363,7 +363,7 @@ def test_every_family_computes_and_learns_as_on_tensorflow(tmp_path):
     shape = {name: getattr(CONFIG, name) for name in ("vocab_size", "hidden_size", "num_attention_heads")}
     shape |= {"num_hidden_layers": 2, "intermediate_size": 32, "max_position_embeddings": 16}
     shape |= {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
-    for family in FAMILIES:
+    for family in sorted(FAMILIES.keys() - {"static"}):  # it has no layers, so a task has nothing to train
         config = config_of(family, **shape)
         configs[family] = config.to_dict()
         features = batch if config.type_vocab_size > 1 else {name: batch[name] for name in ("input_ids", "input_mask")}

@@ -104,6 +104,13 @@ def test_every_task_of_every_family_answers_as_in_python(format, family, name, a
     answers_are_equal(format, name, family)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("family", ["longformer", "big_bird"])
+def test_litert_names_the_operation_that_it_lacks(family, tmp_path):
+    with pytest.raises(InputError, match="LiteRT cannot hold this SequenceClassifier: it has no operation 'tf.Strided"):
+        write_portable(make_model("classifier", family), tmp_path / "export", "litert")
+
+
 @pytest.fixture(scope="module")
 def one_tokenizer():
     """Making the tokenizer takes most of the time of an export to a SavedModel, so the exports of a family share it."""
