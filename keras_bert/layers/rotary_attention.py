@@ -21,10 +21,14 @@ def rotary_angles(positions, head_size: int, theta: float):
 
     Reference: Su et al., 2021, arXiv 2104.09864, section 3.3.
     """
-    exponents = np.arange(0, head_size, 2, dtype="float32") / np.float32(head_size)
-    frequencies = np.float32(1) / np.power(np.float64(theta), exponents.astype("float64")).astype("float32")
-    angles = ops.cast(ops.expand_dims(positions, 2), "float32") * frequencies
+    angles = ops.cast(ops.expand_dims(positions, 2), "float32") * rotary_frequencies(head_size, theta)
     return tuple(ops.expand_dims(part, 1) for part in (ops.cos(angles), ops.sin(angles)))
+
+
+def rotary_frequencies(head_size: int, theta: float) -> np.ndarray:
+    """Returns the angles of position 1, float32 `[D / 2]`; see `rotary_angles`."""
+    exponents = np.arange(0, head_size, 2, dtype="float32") / np.float32(head_size)
+    return np.float32(1) / np.power(np.float64(theta), exponents.astype("float64")).astype("float32")
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")
