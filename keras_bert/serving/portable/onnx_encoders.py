@@ -5,7 +5,7 @@ from keras_bert.models.encoders import encoder_class
 from keras_bert.models.modern_bert_encoder import ModernBertEncoder
 from keras_bert.program.errors import InputError
 from keras_bert.serving.portable.onnx_encoder import OnnxEncoder
-from keras_bert.serving.portable.onnx_modern_bert_encoder import OnnxModernBertEncoder
+from keras_bert.serving.portable.onnx_modern_bert import OnnxModernBertEncoder
 
 _CLASSES = {BertEncoder: OnnxEncoder, ModernBertEncoder: OnnxModernBertEncoder}
 

@@ -2,7 +2,6 @@
 
 import numpy as np
 
-from keras_bert.layers.rotary_attention import rotary_frequencies
 from keras_bert.records import features
 from keras_bert.serving.portable.onnx_encoder import OnnxEncoder, array, dense, kernel, layer_norm, stored_name, table
 
@@ -60,10 +59,9 @@ class OnnxModernBertEncoder(OnnxEncoder):
             positions: `[B, S, 1]`.
             select: function `[B, S, ...]` -> `[B, F, ...]`.
         """
-        theta = self.config.global_rope_theta if kind == "global" else self.config.local_rope_theta
         bias = self._attention_bias() if kind == "global" else self._local_bias(positions, select)
-        keys = self._angles(positions, theta)
-        return bias, keys if select is _all else self._angles(select(positions), theta), keys
+        keys = self._angles(kind, positions)
+        return bias, keys if select is _all else self._angles(kind, select(positions)), keys
 
     def _local_bias(self, positions, select):
         """Returns `[B, 1, F, S]`; see `numbered_mask.local_attention_bias`."""
@@ -77,10 +75,10 @@ class OnnxModernBertEncoder(OnnxEncoder):
         allowed = graph.node("Mul", is_seen, graph.node("Transpose", mask, perm=[0, 2, 1]))
         return self._bias(graph.node("Unsqueeze", allowed, axes=[1]))
 
-    def _angles(self, positions, theta):
+    def _angles(self, kind, positions):
         """Returns the cosines and sines of positions, `[B, 1, S, D / 2]`; see `rotary_angles`."""
-        graph, size = self.graph, self.config.head_size
-        frequencies = graph.weight(f"frequencies {theta}", rotary_frequencies(size, theta))
+        graph = self.graph
+        frequencies = graph.weight(f"frequencies of {kind} layers", self.encoder.rotary_frequencies(kind))
         angles = graph.node("Unsqueeze", graph.node("Mul", positions, frequencies), axes=[1])
         return graph.node("Cos", angles), graph.node("Sin", angles)
 
