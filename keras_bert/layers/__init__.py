@@ -18,5 +18,6 @@ numbered_mask.py       attention mask and positions from the numbers in input_ma
 gathering.py           gathers vectors at selected columns
 heads.py               pooler and masked-LM head
 text_pooling.py        the vectors of tokens -> one vector for the text
+attributions.py        the formulas of explanations
 layer_mixture.py       a learnt weighted mean of the vectors of several layers
 """

@@ -22,6 +22,7 @@ class TokenEmbeddings(keras.layers.Layer):
     Call arguments:
         input_ids: int32 `[B, S]`.
         training: whether to apply dropout.
+        token_vectors: float `[B, S, hidden_size]`, used instead of the rows of the table; see `look_up`.
 
     Returns:
         `[B, S, hidden_size]`.
@@ -56,8 +57,12 @@ class TokenEmbeddings(keras.layers.Layer):
         )
         self.layer_norm.build((None, None, self.hidden_size))
 
-    def call(self, input_ids, training=False):
-        vectors = ops.take(self.token_embeddings, input_ids, axis=0)
+    def look_up(self, input_ids):
+        """Returns the rows of the table: int `[B, S]` -> float `[B, S, hidden_size]`."""
+        return ops.take(self.token_embeddings, input_ids, axis=0)
+
+    def call(self, input_ids, training=False, token_vectors=None):
+        vectors = self.look_up(input_ids) if token_vectors is None else token_vectors
         return self.dropout(self.layer_norm(vectors, training=training), training=training)
 
     def compute_output_shape(self, input_ids_shape):

@@ -136,7 +136,7 @@ class Encoder(BertModel):
 
     def _encoder_for(self, inputs, training):
         """Returns this encoder, or the wrapper that computes these inputs without padding."""
-        if training or not self.unpadded or features.CLS_POSITIONS in inputs:
+        if training or not self.unpadded or features.CLS_POSITIONS in inputs or features.TOKEN_VECTORS in inputs:
             return self
         from keras_bert.models.unpadded_encoder import UnpaddedEncoder
 
