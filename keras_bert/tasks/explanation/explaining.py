@@ -12,7 +12,7 @@ from keras_bert.program.errors import InputError
 from keras_bert.records import features
 from keras_bert.records.token_rows import TokenRows
 from keras_bert.tasks.explanation.explained_rows import ExplainedRow
-from keras_bert.tasks.fitting import batch_size_of, text_task
+from keras_bert.tasks.fitting import batch_size_of, option_names, text_task
 from keras_bert.tasks.prediction import predict_rows
 from keras_bert.tokenization.user_inputs import as_list
 
@@ -69,9 +69,19 @@ class Explanation:
     completeness_error: float | None = None
 
 
-def explain_texts(
+def explain_texts(model, x, targets=None, **options) -> list[Explanation]:
+    """Explains a model's answers to texts: `x` is as for `predict`, the rest as for `explain_examples`."""
+    require_tensorflow("Explaining")
+    unknown = [name for name in options if name not in option_names(explain_examples)]
+    if unknown:
+        names = ", ".join(option_names(explain_examples))
+        raise InputError(f"explain has no option {unknown[0]}. It has: {names}.")
+    return explain_examples(model, text_task(model).examples(x), targets, **options)
+
+
+def explain_examples(
     model,
-    x,
+    examples,
     targets=None,
     *,
     method: str = "integrated_gradients",
@@ -81,10 +91,10 @@ def explain_texts(
     batch_size: int | None = None,
     max_seq_length: int | None = None,
 ) -> list[Explanation]:
-    """Explains a model's answers to texts.
+    """Explains a model's answers to examples.
 
     Args:
-        x: texts, as for `predict`.
+        examples: examples of the model's task.
         targets: what to explain, one for each example; None, for an example or for all, is the model's answer. A label
             for a classifier; a pair (number of the word, tag) for a tagger; a pair (start, end) of characters of the
             context, or "" for no answer, for question answering; the number of a choice.
@@ -103,10 +113,8 @@ def explain_texts(
         InputError: the model does not answer on texts, its encoder does not allow the method, or an option or a target
             is not valid.
     """
-    require_tensorflow("Explaining")
     _check(model, method, steps, quadrature)
     task = text_task(model)
-    examples = task.examples(x)
     encoded = task.encode(examples, max_seq_length).print_notes(sys.stderr)
     outputs = predict_rows(model, encoded.rows, batch_size_of(batch_size), verbose=0)
     targets = [None] * len(examples) if targets is None else as_list(targets, "targets")
