@@ -63,7 +63,8 @@ def test_scores_add_up_to_the_logit_less_that_of_the_baseline(classifier):
     logits = classifier(features).numpy()[:, 1]
     assert [explanation.output, explanation.baseline_output] == pytest.approx(logits.tolist(), abs=1e-4)
     assert scores_of(explanation).sum() == pytest.approx(float(logits[0] - logits[1]), abs=1e-3)
-    assert explanation.target == "b" and np.abs(scores_of(explanation)).max() > 0.01
+    assert explanation.target == "b"
+    assert np.abs(scores_of(explanation)).max() > 0.01
 
 
 def test_a_gradient_equals_the_difference_quotient(classifier):
@@ -153,7 +154,9 @@ def test_what_cannot_be_explained_is_refused(classifier):
     model = made(SequenceClassifier, FAMILIES["longformer"], labels=["a", "b"])
     with pytest.raises(InputError, match="rollout needs an attention probability for each pair.*LongEncoder has none"):
         model.explain("the fox", method="attention_rollout")
-    with pytest.raises(InputError, match="method must be one of integrated_gradients, attention_rollout. Received: 'x'"):
+    with pytest.raises(
+        InputError, match="method must be one of integrated_gradients, attention_rollout. Received: 'x'"
+    ):
         classifier.explain("the fox", method="x")
     with pytest.raises(InputError, match="steps must be a whole number from 2 to 10000. Received: 1"):
         classifier.explain("the fox", steps=1)

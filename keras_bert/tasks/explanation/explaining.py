@@ -18,7 +18,7 @@ from keras_bert.tokenization.user_inputs import as_list
 
 METHODS = ("integrated_gradients", "attention_rollout")
 # The tokens of the rows that are computed at once; it limits the memory.
-_TOKENS_AT_ONCE = 4096
+_TOKENS_AT_ONCE = 2048
 
 
 @dataclasses.dataclass(frozen=True)

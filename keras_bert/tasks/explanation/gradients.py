@@ -84,9 +84,11 @@ def baseline_of(input_ids, vocabulary, baseline: str):
     """Returns the ids of the baseline: every token but [CLS], [SEP] and padding becomes [PAD] or [MASK]."""
     if baseline not in BASELINES:
         raise InputError(f"baseline must be one of {', '.join(BASELINES)}. Received: {baseline!r}")
-    kept = tf.reduce_any([tf.equal(input_ids, id_) for id_ in _kept_ids(vocabulary)], axis=0)
-    return tf.where(kept, input_ids, vocabulary.pad_id if baseline == "pad" else vocabulary.mask_id)
+    other = vocabulary.pad_id if baseline == "pad" else vocabulary.mask_id
+    return tf.where(is_kept(input_ids, vocabulary), input_ids, other)
 
 
-def _kept_ids(vocabulary) -> tuple[int, ...]:
-    return vocabulary.cls_id, vocabulary.sep_id, vocabulary.pad_id
+def is_kept(input_ids, vocabulary):
+    """Returns which tokens are [CLS], [SEP] or padding, bool of the shape of `input_ids`."""
+    kept = (vocabulary.cls_id, vocabulary.sep_id, vocabulary.pad_id)
+    return tf.reduce_any([tf.equal(input_ids, id_) for id_ in kept], axis=0)
