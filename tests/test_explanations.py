@@ -1,6 +1,8 @@
 """Explanations: completeness for every task and family, the formulas by hand, places of tokens, and the page."""
 
 import html.parser
+import pathlib
+import re
 
 import numpy as np
 import pytest
@@ -204,3 +206,29 @@ def test_the_page_has_the_texts_escaped_and_nothing_from_elsewhere():
     assert text in "".join(item for item in found if isinstance(item, str))
     marks = [item[1] for item in found if isinstance(item, tuple) and "title" in item[1]]
     assert [(mark["class"], mark["title"]) for mark in marks] == [("against", "-0.5000"), ("for", "+1.0000")]
+
+
+def test_the_scripts_of_the_page_run(tmp_path, monkeypatch, capsys):
+    from keras_bert.tasks.classification.calibration import fit_temperature
+
+    page = (pathlib.Path(__file__).resolve().parent.parent / "docs" / "explanations.md").read_text("utf-8")
+    scripts = re.findall(r"```python\n(.*?)```", page, re.S)
+    model = made(SequenceClassifier, labels=["bad", "good"])
+    texts, gold = ["a dull film", "a lovely end", "what a film"], np.array([0, 1, 0])
+    for seed in range(50):  # until the labels in the script determine a temperature
+        kernel = np.random.default_rng(seed).normal(size=model.classifier.kernel.shape)
+        model.classifier.kernel.assign(kernel)
+        logits = np.log([list(answer.probabilities.values()) for answer in model.predict(texts)])
+        try:
+            fit_temperature(logits, gold)
+            break
+        except InputError:
+            continue
+    model.save_pretrained(tmp_path / "my_classifier")
+    monkeypatch.chdir(tmp_path)
+    for script in scripts:
+        exec(compile(script, "explanations.md", "exec"), {})
+    assert len(scripts) == 2
+    assert "##" in capsys.readouterr().out
+    assert '<mark class="' in (tmp_path / "why.html").read_text("utf-8")
+    assert SequenceClassifier.from_pretrained(tmp_path / "my_calibrated_classifier").temperature != 1.0
