@@ -142,3 +142,27 @@ def test_the_reliability_is_drawn(tmp_path):
     pytest.importorskip("matplotlib")
     assert draw_reliability(tmp_path / "reliability.png", *confidences(softmax(LOGITS), GOLD))
     assert (tmp_path / "reliability.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_command_calibrates_the_model_of_a_run_and_explains_it(tmp_path, run_here, calibrated):
+    from run_scripts import run_classifier
+
+    model, texts, labels, _, _ = calibrated
+    model.save_pretrained(tmp_path / "start")
+    texts = [text.replace("\t", " ") for text in texts]
+    lines = [f"{text}\t{label}" for text, label in zip(texts, labels, strict=True)]
+    (tmp_path / "dev.tsv").write_text("\n".join(["text\tlabel", *lines, f"{texts[1]}\t{labels[0]}"]), "utf-8")
+    code, output = run_here(
+        run_classifier,
+        *(f"--init_checkpoint={tmp_path}/start", f"--output_dir={tmp_path}/run", "--do_eval", "--do_predict"),
+        *(f"--dev_file={tmp_path}/dev.tsv", f"--test_file={tmp_path}/dev.tsv"),
+        *("--calibrate", f"--explain={tmp_path}/why.html"),
+    )
+    assert code == 0, output.err
+    assert "Calibrated on 8 examples: temperature" in output.out
+    after = float(output.out.split(" before and ")[1].split()[0])
+    report = (tmp_path / "run" / "eval_report" / "report.txt").read_text("utf-8")
+    assert float(report.split("expected calibration error ")[1].split(":")[0]) == pytest.approx(after, abs=2e-4)
+    saved = SequenceClassifier.from_pretrained(tmp_path / "run" / "model")
+    assert saved.temperature not in (1.0, model.temperature)
+    assert (tmp_path / "why.html").read_text("utf-8").count("<section>") == 8

@@ -95,9 +95,10 @@ def explain_examples(
 
     Args:
         examples: examples of the model's task.
-        targets: what to explain, one for each example; None, for an example or for all, is the model's answer. A label
-            for a classifier; a pair (number of the word, tag) for a tagger; a pair (start, end) of characters of the
-            context, or "" for no answer, for question answering; the number of a choice.
+        targets: what to explain, one for each example, or a single string or number for all; None, for an example or
+            for all, is the model's answer. A label for a classifier; a pair (number of the word, tag) for a tagger; a
+            pair (start, end) of characters of the context, or "" for no answer, for question answering; the number of a
+            choice.
         method: `integrated_gradients`, or `attention_rollout`, which says where attention comes from: it is the same
             for all labels.
         steps: the points of the integral.
@@ -117,7 +118,8 @@ def explain_examples(
     task = text_task(model)
     encoded = task.encode(examples, max_seq_length).print_notes(sys.stderr)
     outputs = predict_rows(model, encoded.rows, batch_size_of(batch_size), verbose=0)
-    targets = [None] * len(examples) if targets is None else as_list(targets, "targets")
+    is_one = targets is None or isinstance(targets, (str, int))
+    targets = [targets] * len(examples) if is_one else as_list(targets, "targets")
     if len(targets) != len(examples):
         raise InputError(f"There are {len(examples)} examples but {len(targets)} targets.")
     chosen = task.explained_rows(examples, encoded, outputs, targets)
