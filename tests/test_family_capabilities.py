@@ -21,7 +21,7 @@ from keras_bert.optimization import AdamW
 
 PAGE = pathlib.Path(__file__).parent.parent / "docs" / "families.md"
 FAMILIES = {"roberta": "RoBERTa", "albert": "ALBERT", "distilbert": "DistilBERT", "electra": "ELECTRA"}
-FAMILIES |= {"modernbert": "ModernBERT"}
+FAMILIES |= {"mobilebert": "MobileBERT", "modernbert": "ModernBERT"}
 FAMILIES |= {"longformer": "Longformer", "big_bird": "BigBird"}
 TEXTS = ["the fox", "a dog, the dog", "fox fox the fox", "dog"]
 LABELS = np.array([0, 1, 0, 1], "int32")
@@ -51,13 +51,14 @@ def trained(family, jit_compile=False, **arguments):
     return model, losses
 
 
+OTHER_ENCODERS = ("mobilebert", "modernbert", "longformer", "big_bird")
 # (family, capability) -> what the table says where it does not say yes.
 WITHOUT = {
     (family, "packed rows, no padding"): "no: blocks and windows count columns" for family in ("longformer", "big_bird")
 }
 WITHOUT |= {(family, "LiteRT export"): "no: it lacks an operation" for family in ("longformer", "big_bird")}
 WITHOUT |= {
-    (family, "ONNX export"): "no: written for `BertEncoder` only" for family in ("modernbert", "longformer", "big_bird")
+    (family, "ONNX export"): "no: written for `BertEncoder` only" for family in OTHER_ENCODERS
 }
 
 
@@ -155,6 +156,8 @@ SHORT = {
     ("distilbert", "pre-training"),
     ("electra", "8-bit export"),
     ("modernbert", "packed rows, no padding"),
+    ("mobilebert", "packed rows, no padding"),
+    ("mobilebert", "XLA"),
     ("modernbert", "XLA"),
     ("longformer", "XLA"),
     ("big_bird", "packed rows, no padding"),

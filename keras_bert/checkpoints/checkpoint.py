@@ -34,6 +34,7 @@ TOKEN_EMBEDDINGS = "encoder/embeddings/token_embeddings"
 POSITION_EMBEDDINGS = "encoder/embeddings/position_embeddings"
 OUTPUT_BIAS = "masked_lm_head/output_bias"
 OUTPUT_EMBEDDINGS = "masked_lm_head/output_embeddings"  # for decoders that do not share the encoder's token table
+EXTRA_OUTPUT_EMBEDDINGS = "masked_lm_head/extra_output_embeddings"  # MobileBERT's table that continues the token table
 
 
 @dataclasses.dataclass(frozen=True)

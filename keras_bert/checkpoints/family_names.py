@@ -177,6 +177,30 @@ def _electra_encoder(config: BertConfig) -> list[Weight]:
     ]
 
 
+def _mobile_bert_encoder(config: BertConfig) -> list[Weight]:
+    layer, last = "mobilebert.encoder.layer.*", config.num_feedforward_networks - 1
+    rows = [
+        *_embeddings("mobilebert"),
+        *_dense("encoder/embeddings/transformation", "mobilebert.embeddings.embedding_transformation"),
+        *_dense(f"{_LAYER}/output_bottleneck", f"{layer}.output.bottleneck.dense"),
+        *_layer_norm(f"{_LAYER}/output_bottleneck_layer_norm", f"{layer}.output.bottleneck.LayerNorm"),
+        *_layer_norm(f"{_LAYER}/attention_layer_norm", f"{layer}.attention.output.LayerNorm"),
+        *_dense(f"{_LAYER}/attention/output_dense", f"{layer}.attention.output.dense"),
+        *_dense(_POOLER, "mobilebert.pooler.dense"),
+    ]
+    for part in ("query", "key", "value"):
+        rows += _dense(f"{_LAYER}/attention/{part}", f"{layer}.attention.self.{part}")
+    for ours, theirs in (("input", "input"), ("shared", "attention")):
+        rows += _dense(f"{_LAYER}/{ours}_bottleneck", f"{layer}.bottleneck.{theirs}.dense")
+        rows += _layer_norm(f"{_LAYER}/{ours}_layer_norm", f"{layer}.bottleneck.{theirs}.LayerNorm")
+    for net in range(last + 1):
+        theirs = layer if net == last else f"{layer}.ffn.{net}"
+        rows += _dense(f"{_LAYER}/intermediate_dense_{net}", f"{theirs}.intermediate.dense")
+        rows += _dense(f"{_LAYER}/output_dense_{net}", f"{theirs}.output.dense")
+        rows += _layer_norm(f"{_LAYER}/output_layer_norm_{net}", f"{theirs}.output.LayerNorm")
+    return rows
+
+
 def _modern_bert_encoder(config: BertConfig) -> list[Weight]:
     layer = "model.layers.*"
     return [
@@ -355,6 +379,17 @@ NAMES: dict[str, FamilyNames] = {
         poolers=_poolers(bare="bert.pooler", classifier="classifier.dense"),
         classifier_has_hidden_act=True,
         outputs=_OWN_POOLER,
+        decoder_bias="cls.predictions.decoder.bias",
+    ),
+    "mobilebert": FamilyNames(
+        prefix="mobilebert",
+        classes="MobileBert",
+        encoder=_mobile_bert_encoder,
+        masked_lm=[
+            *_masked_lm(*_BERT_PREDICTIONS),
+            Weight(form.EXTRA_OUTPUT_EMBEDDINGS, "cls.predictions.dense.weight", hugging_face_layout=TRANSPOSED),
+        ],
+        next_sentence="cls.seq_relationship",
         decoder_bias="cls.predictions.decoder.bias",
     ),
     "modernbert": FamilyNames(

@@ -74,10 +74,10 @@ class BertEmbeddings(keras.layers.Layer):
         if self.projected_size:
             self.projection.build((None, None, self.hidden_size))
 
-    def _add_table(self, name, num_rows):
+    def _add_table(self, name, num_rows, width=None):
         return self.add_weight(
             name=name,
-            shape=(num_rows, self.hidden_size),
+            shape=(num_rows, width or self.hidden_size),
             initializer=keras.initializers.TruncatedNormal(stddev=self.initializer_range),
             # In mixed precision only the gathered rows are cast, not the whole table.
             autocast=False,

@@ -2,6 +2,7 @@
 
 encoder.py                   BertEncoder: a vector for each token and one for each row
 long_encoder.py              LongEncoder: Longformer and BigBird, in time linear in the length of rows
+mobile_bert_encoder.py       MobileBertEncoder: narrow layers between wide vectors
 modern_bert_encoder.py       ModernBertEncoder: rotary positions, global and local attention
 static_encoder.py            StaticEncoder: a vector for each token, without layers
 encoder_base.py              Encoder: the contract that every encoder keeps

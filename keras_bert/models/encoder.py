@@ -71,7 +71,14 @@ class BertEncoder(Encoder):
         super().__init__(config, unpadded=unpadded, **kwargs)
         if not self.takes_segments:
             self.supports = tuple(part for part in self.supports if part != SEGMENTS)
-        self.embeddings = BertEmbeddings(
+        self.embeddings = self._new_embeddings()
+        self.blocks = [self._new_block(f"layer_{index}") for index in range(config.num_blocks)]
+        self.pooler = self._new_pooler()
+        self.build()
+
+    def _new_embeddings(self):
+        config = self.config
+        return BertEmbeddings(
             vocab_size=config.vocab_size,
             hidden_size=config.embedding_size,
             max_positions=config.max_position_embeddings,
@@ -83,22 +90,23 @@ class BertEncoder(Encoder):
             dtype=self.dtype_policy,
             name="embeddings",
         )
-        self.blocks = [
-            self.block_class(
-                num_heads=config.num_attention_heads,
-                intermediate_size=config.intermediate_size,
-                activation=config.hidden_act,
-                dropout=config.hidden_dropout_prob,
-                attention_dropout=config.attention_probs_dropout_prob,
-                layer_norm_epsilon=config.layer_norm_eps,
-                initializer_range=config.initializer_range,
-                dtype=self.dtype_policy,
-                name=f"layer_{index}",
-            )
-            for index in range(config.num_blocks)
-        ]
-        self.pooler = Pooler(config.initializer_range, config.pooler_act, dtype=self.dtype_policy, name="pooler")
-        self.build()
+
+    def _new_block(self, name):
+        config = self.config
+        return self.block_class(
+            num_heads=config.num_attention_heads,
+            intermediate_size=config.intermediate_size,
+            activation=config.hidden_act,
+            dropout=config.hidden_dropout_prob,
+            attention_dropout=config.attention_probs_dropout_prob,
+            layer_norm_epsilon=config.layer_norm_eps,
+            initializer_range=config.initializer_range,
+            dtype=self.dtype_policy,
+            name=name,
+        )
+
+    def _new_pooler(self):
+        return Pooler(self.config.initializer_range, self.config.pooler_act, dtype=self.dtype_policy, name="pooler")
 
     def build(self, input_shape=None):
         hidden_shape = (None, None, self.config.hidden_size)
@@ -172,8 +180,7 @@ class BertEncoder(Encoder):
 
         The last block runs for selected tokens only if there are `query_columns` or `flat_indices`.
         """
-        positions = tokens.positions + self.config.position_offset if self.config.position_offset else tokens.positions
-        hidden = self.embeddings(tokens.ids, positions, tokens.segments, training=training)
+        hidden = self._embed(tokens, training)
         bias = attention_bias(tokens.sequences)
         blocks, states, attentions = self.blocks_in_order(), [hidden], []
         run_block = block_runner(len(blocks), training, self.gradient_checkpointing)
@@ -190,6 +197,11 @@ class BertEncoder(Encoder):
                 attentions.append(attention)
             states.append(hidden)
         return states, attentions
+
+    def _embed(self, tokens: "_Tokens", training):
+        """Returns the inputs of the first block, `[B, S, H]`."""
+        positions = tokens.positions + self.config.position_offset if self.config.position_offset else tokens.positions
+        return self.embeddings(tokens.ids, positions, tokens.segments, training=training)
 
     def get_config(self):
         return {

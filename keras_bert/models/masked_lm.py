@@ -23,6 +23,7 @@ def masked_lm_head(config: BertConfig, dtype) -> MaskedLanguageModelHead:
         tied=config.tie_word_embeddings,
         dense_bias=config.classifier_bias,
         norm_bias=config.norm_bias,
+        extra_size=config.extra_output_size,
         dtype=dtype,
         name="masked_lm_head",
     )
