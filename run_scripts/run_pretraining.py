@@ -23,6 +23,12 @@ from absl import flags
 
 from keras_bert.program.command_line import refuse_flags_without_effect, run_command
 from keras_bert.program.errors import InputError
+from run_scripts.distillation_flags import (
+    check_distillation_flags,
+    define_distillation_flags,
+    distillation_of_flags,
+    layer_numbers,
+)
 from run_scripts.optimizer_flags import define_optimizer_flags, optimizer_choice, set_precision
 from run_scripts.strategy_flags import define_strategy_flags, strategy_of_flags
 
@@ -90,6 +96,8 @@ def define_flags() -> None:
     flags.DEFINE_integer("eval_steps", 0, "Updates between these evaluations (default: save_checkpoints_steps).")
     flags.DEFINE_integer("random_seed", 12345, "Seed of the weights, the dropout and the order of the records.")
     define_optimizer_flags()
+    define_distillation_flags("distill_from")
+    flags.DEFINE_list("keep_layers", None, "Keep only these layers of init_checkpoint, numbered from 0.")
     define_strategy_flags()
     _define_flags_of_the_second_phase()
     flags.DEFINE_float("masked_lm_prob", None, "Records without masks: share of the tokens to predict (default: 0.15).")
@@ -156,6 +164,7 @@ def main() -> None:
     refuse_flags_without_effect(
         FLAGS.ngram_distribution != "inverse", "with --ngram_distribution=inverse", "ngram_geometric_p"
     )
+    check_distillation_flags("distill_from")
     if (FLAGS.keep_best or FLAGS.eval_steps) and not (FLAGS.do_train and FLAGS.do_eval and FLAGS.eval_input_file):
         raise InputError(
             "--keep_best needs records that the model is not trained on. Give --do_train, --do_eval and "
@@ -224,9 +233,11 @@ def _train_and_evaluate() -> None:
             stuck_input_seconds=FLAGS.stuck_input_seconds,
             keep_best=PretrainingEvaluation(eval_files, **evaluated) if FLAGS.keep_best or FLAGS.eval_steps else None,
             eval_steps=FLAGS.eval_steps,
+            distillation=distillation_of_flags("distill_from"),
         )
         config = BertConfig.from_json_file(FLAGS.bert_config_file) if FLAGS.bert_config_file else None
-        start = StartingPoint(config, vocabulary, FLAGS.init_checkpoint)
+        layers = layer_numbers("keep_layers")
+        start = StartingPoint(config, vocabulary, FLAGS.init_checkpoint, keep_layers=layers)
         train_pretrainer(FLAGS.output_dir, FLAGS.input_file, start, options)
     if FLAGS.do_eval:
         evaluate_pretrainer(FLAGS.output_dir, eval_files, init_checkpoint=FLAGS.init_checkpoint, **evaluated)

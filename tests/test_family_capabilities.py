@@ -57,9 +57,7 @@ WITHOUT = {
     (family, "packed rows, no padding"): "no: blocks and windows count columns" for family in ("longformer", "big_bird")
 }
 WITHOUT |= {(family, "LiteRT export"): "no: it lacks an operation" for family in ("longformer", "big_bird")}
-WITHOUT |= {
-    (family, "ONNX export"): "no: written for `BertEncoder` only" for family in OTHER_ENCODERS
-}
+WITHOUT |= {(family, "ONNX export"): "no: written for `BertEncoder` only" for family in OTHER_ENCODERS}
 
 
 def check_packing_and_unpadding(family, tmp_path, on_four_devices):

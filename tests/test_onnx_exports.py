@@ -236,7 +236,10 @@ def test_models_that_the_format_cannot_hold_are_refused(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize(("family", "encoder"), [("modernbert", "ModernBertEncoder"), ("longformer", "LongEncoder")])
+@pytest.mark.parametrize(
+    ("family", "encoder"),
+    [("mobilebert", "MobileBertEncoder"), ("modernbert", "ModernBertEncoder"), ("longformer", "LongEncoder")],
+)
 def test_a_family_with_other_layers_is_refused(tmp_path, family, encoder):
     for name in ("encoder", "masked words"):
         with pytest.raises(InputError, match=f"knows the layers of BertEncoder only. {encoder} has others"):

@@ -87,6 +87,7 @@ _THEIR_DEFAULTS = {
     "electra": {"embedding_size": 128, "hidden_size": 256, "num_attention_heads": 4, "intermediate_size": 1024},
     "longformer": {"vocab_size": 30522, "max_position_embeddings": 512, "type_vocab_size": 2, "layer_norm_eps": 1e-12},
     "big_bird": {"hidden_act": "gelu_new"},
+    "mobilebert": {},
     "modernbert": {"num_hidden_layers": 22, "intermediate_size": 1152, "pooler_act": "gelu"},
 }
 # Settings of BigBird and MobileBERT that no published model has.

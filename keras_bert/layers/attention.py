@@ -7,6 +7,9 @@ from keras_bert.layers import formulas
 from keras_bert.layers.choosing import formulas_for, layouts_for
 from keras_bert.layers.dropout import Dropout
 
+# A value of `return_attention`.
+SCORES = "scores"
+
 
 @keras.saving.register_keras_serializable(package="keras_bert")
 class SelfAttention(keras.layers.Layer):
@@ -21,7 +24,8 @@ class SelfAttention(keras.layers.Layer):
         hidden: float `[B, S, H]`.
         attention_bias: float `[B, 1, F, S]` or `[B, 1, 1, S]`, see `numbered_mask.attention_bias`.
         training: whether to apply dropout.
-        return_attention: whether to return the attention probabilities (before dropout) too.
+        return_attention: whether to return the attention probabilities (before dropout) too; `SCORES` to return a pair
+            of the scores before the softmax, without the bias, and the bias instead.
         query_tokens: float `[B, F, H]`, the tokens that attend; all of `hidden` by default, so F = S.
         flat_indices: int `[T]`, indices into the B * F query tokens. The output projection runs for these tokens only.
         value_tokens: float `[B, S, V]`, the vectors that values are made from; `hidden` by default.
@@ -99,6 +103,9 @@ class SelfAttention(keras.layers.Layer):
         dropout = ()
         if training and self.dropout.rate:
             dropout = formulas_for(training).draw_kept(sizes, self.dropout.rate, self.dropout.seed_generator)
+        if return_attention == SCORES:
+            scores = ops.matmul(query, ops.swapaxes(key, 2, 3))
+            return formulas_for(training).attention(query, key, value, bias, *dropout), (scores, bias)
         if return_attention:
             return formulas.attention(query, key, value, bias, *dropout, return_probabilities=True)
         return formulas_for(training).attention(query, key, value, bias, *dropout), None

@@ -27,3 +27,6 @@ class NoNorm(keras.layers.Layer):
 
     def compute_output_shape(self, input_shape):
         return input_shape
+
+    def get_config(self):  # without it, Keras refuses the dtype policy that it got
+        return super().get_config()

@@ -11,7 +11,7 @@ from keras_bert.layers.heads import Pooler
 from keras_bert.layers.numbered_mask import attention_bias, position_ids, without_left_padding
 from keras_bert.layers.transformer_block import TransformerBlock
 from keras_bert.models.class_names import stored_class
-from keras_bert.models.encoder_base import PACKING, POOLED_OUTPUT, SEGMENTS, UNPADDING, Encoder
+from keras_bert.models.encoder_base import ATTENTION_SCORES, PACKING, POOLED_OUTPUT, SEGMENTS, UNPADDING, Encoder
 from keras_bert.records import features
 
 
@@ -59,7 +59,7 @@ class BertEncoder(Encoder):
     Reference: Devlin et al., 2018; Lan et al., 2019, for shared layers.
     """
 
-    supports = (SEGMENTS, PACKING, UNPADDING, POOLED_OUTPUT)
+    supports = (SEGMENTS, PACKING, UNPADDING, POOLED_OUTPUT, ATTENTION_SCORES)
     block_class = TransformerBlock
     _random_outputs = "its pooled_output is random (its sequence_output is not)"
 

@@ -8,6 +8,7 @@ fine_tuning.py              the fine-tuning run of every task
 few_shot.py                 the run of a classifier on a few texts per label
 finished_runs.py            evaluates and predicts with the model of a finished run, for every task
 question_answering.py       the additional options and files of question answering runs
+distillation.py             the teacher of a run and what its student learns from it
 starting_point.py           starts a run from random weights or from a model folder
 optimizer_choice.py         selects optimiser, learning rates and weight averaging
 strategies.py               tf.distribute strategies by name, and communication between workers

@@ -9,6 +9,7 @@ import keras
 import tensorflow as tf
 
 from keras_bert.accelerate.backend import require_tensorflow
+from keras_bert.models.masked_lm import MaskedLM
 from keras_bert.models.pretrainer import BertPretrainer
 from keras_bert.optimization import PhasedSchedule
 from keras_bert.program.errors import InputError
@@ -80,16 +81,17 @@ def train_pretrainer(
         return _finished_model(folder)
     # XLA is possible, since all batches of a phase have one shape. The choice depends on the length of the whole run,
     # so that a resumed run computes the same.
+    trained = options.distillation.distiller(model, MaskedLM) if options.distillation else model
     compile_for_training(
-        model,
+        trained,
         options.optimizer.make(schedule, beta_2=options.adam_beta_2, bias_correction=False),
         with_xla=sum(phase.num_train_steps for phase in phases) >= _MIN_STEPS_FOR_XLA,
         steps_per_execution=options.steps_per_execution,
         gradient_accumulation_steps=options.gradient_accumulation_steps,
         gradient_checkpointing=options.gradient_checkpointing,
     )
-    best = _train(model, phases, make_datasets, folder, options)
-    _save_trained(model, folder, best)
+    best = _train(trained, model, phases, make_datasets, folder, options)
+    _save_trained(trained, model, folder, best)
     return model
 
 
@@ -100,12 +102,12 @@ def _finished_model(folder: RunFolder) -> BertPretrainer:
     return BertPretrainer.from_pretrained(folder.model_path)
 
 
-def _save_trained(model: BertPretrainer, folder: RunFolder, best: BestModel | None) -> None:
+def _save_trained(trained, model: BertPretrainer, folder: RunFolder, best: BestModel | None) -> None:
     """Gives the model the best, averaged or last weights of the run, and saves it."""
     if best:
         best.restore()
     else:
-        take_averages(model)
+        take_averages(trained)
     folder.save_model(model)
     remove_best_weights(folder)
 
@@ -128,21 +130,23 @@ def _settings(
     return settings
 
 
-def _best_model_maker(model: BertPretrainer, folder: RunFolder, options: PretrainingRunOptions):
+def _best_model_maker(trained, model: BertPretrainer, folder: RunFolder, options: PretrainingRunOptions):
     """Returns a function that takes the last step of a phase and returns the `BestModel` for this phase."""
     dataset = options.keep_best.dataset(model)
+    if trained is not model:
+        model.compile(optimizer=None)  # for its evaluation
 
     def make_best_model(end: int) -> BestModel:
         return BestModel(
             folder,
-            folder.restore_checkpoint(model),  # the newest checkpoint may be damaged
+            folder.restore_checkpoint(trained),  # the newest checkpoint may be damaged
             end,
             model,
             functools.partial(options.keep_best.results, model, dataset),
             _MAIN_SCORE,
             less_is_better=True,
             evaluate_steps=options.steps_between_evaluations,
-            with_weights=functools.partial(averaged_weights, model),
+            with_weights=functools.partial(averaged_weights, trained),
         )
 
     return make_best_model
@@ -175,7 +179,8 @@ def _dataset_maker(phase: PretrainingPhase, model: BertPretrainer, options: Pret
 
 
 def _train(
-    model,
+    trained,
+    model: BertPretrainer,
     phases: Sequence[PretrainingPhase],
     make_datasets: Sequence[Callable],
     folder: RunFolder,
@@ -183,21 +188,25 @@ def _train(
 ) -> BestModel | None:
     """Trains a compiled model in one phase after the other, from the newest checkpoint of any phase.
 
+    Args:
+        trained: the model, or its `Distiller`.
+        model: the model.
+
     Returns:
         The callback that has kept the best weights, or None without `keep_best`.
     """
-    make_best_model = _best_model_maker(model, folder, options) if options.keep_best else None
+    make_best_model = _best_model_maker(trained, model, folder, options) if options.keep_best else None
     end, best = 0, None
     for number, (phase, make_dataset) in enumerate(zip(phases, make_datasets, strict=True), start=1):
         start, end = end, end + phase.num_train_steps
         if number > 1:
             print(f"phase {number}: steps {start} to {end}")
             # Shapes differ, so the step is traced again, as in a process that starts in this phase.
-            model.make_train_function(force=True)
+            trained.make_train_function(force=True)
         best = make_best_model(end) if make_best_model else None
         with naming_damaged_records(phase.train_files, model.config):
             resumable_fit(
-                model,
+                trained,
                 functools.partial(_dataset_at, make_dataset, folder.file(_INDEX_FILES[number - 1]), start),
                 folder,
                 num_train_steps=end,

@@ -4,6 +4,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from keras_bert.training.distillation import Distillation
 from keras_bert.training.optimizer_choice import OptimizerChoice
 from keras_bert.training.pretraining_evaluation import PretrainingEvaluation
 from keras_bert.training.pretraining_phase import PretrainingPhase
@@ -37,6 +38,7 @@ class PretrainingRunOptions:
         stuck_input_seconds: the wait for a batch, in seconds, after which it is reported on standard error.
         keep_best: records to evaluate on while training. The model with the lowest loss is kept instead of the last.
         eval_steps: number of updates between two of these evaluations; 0 for one per checkpoint.
+        distillation: a teacher with the same vocabulary, and what it teaches.
 
     Raises:
         InputError: the seed is out of range.
@@ -62,6 +64,7 @@ class PretrainingRunOptions:
     stuck_input_seconds: float = 300.0
     keep_best: PretrainingEvaluation | None = None
     eval_steps: int = 0
+    distillation: Distillation | None = None
 
     def __post_init__(self):
         check_seed(self.seed)
@@ -105,4 +108,6 @@ class PretrainingRunOptions:
         }
         if self.keep_best:
             settings |= {"keep_best": self.keep_best.settings(), "eval_steps": self.steps_between_evaluations}
+        if self.distillation:
+            settings["distillation"] = self.distillation.settings()
         return settings
