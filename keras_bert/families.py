@@ -1,7 +1,7 @@
 """BERT's relatives: their defaults, kinds of tokenizer and published sizes. Data, no models.
 
-Reference: transformers, `models/{roberta,albert,distilbert,electra,mobilebert,modernbert}/configuration_*.py`, and the papers
-named below.
+Reference: transformers, `models/{roberta,albert,distilbert,electra,mobilebert,modernbert}/configuration_*.py`, and the
+papers named below.
 """
 
 import dataclasses

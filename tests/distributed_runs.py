@@ -24,6 +24,8 @@ from family_shapes import config_of
 
 from keras_bert.config import BertConfig
 from keras_bert.families import FAMILIES
+from keras_bert.models.distiller import TERMS, Distiller
+from keras_bert.models.masked_lm import MaskedLM
 from keras_bert.models.pretrainer import BertPretrainer
 from keras_bert.models.sentence_encoder import SentenceEncoder
 from keras_bert.models.sequence_classifier import SequenceClassifier
@@ -114,6 +116,11 @@ class RegularisedTagger(TokenClassifier):
         return super().call(inputs, training=training)
 
 
+def distilled_pretrainer():
+    student, teacher = BertPretrainer(config()), MaskedLM(config(family="distilbert").replace(hidden_size=24))
+    return Distiller(student, teacher, [name for name in TERMS if name != "embeddings"])
+
+
 # name -> (model, optimiser, data, further arguments of compile)
 SETTINGS = {
     "adamw": (lambda: BertPretrainer(config()), lambda: AdamW(schedule(), bias_correction=False), pretraining_data, {}),
@@ -162,6 +169,7 @@ SETTINGS = {
         embedding_data,
         {},
     ),
+    "distilled": (distilled_pretrainer, lambda: AdamW(schedule()), pretraining_data, {}),
     "dropout": (lambda: BertPretrainer(config(0.3)), lambda: AdamW(schedule()), pretraining_data, {}),
 }
 

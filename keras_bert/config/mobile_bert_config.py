@@ -16,7 +16,7 @@ class MobileBertConfig(BertConfig):
         intra_bottleneck_size         width of the attention's queries, keys and outputs, and of the feed-forward nets.
         num_feedforward_networks      number of feed-forward nets in a layer.
         normalization_type            "no_norm", which only scales and shifts, or "layer_norm".
-        key_query_shared_bottleneck   whether queries and keys read a bottleneck of their own, and values the full width.
+        key_query_shared_bottleneck   whether queries and keys read a bottleneck of their own, and values the inputs.
         use_bottleneck_attention      whether queries, keys and values read the bottleneck of the layer instead.
         classifier_activation         whether there is a pooler; otherwise a task reads the vector of the first token.
 
@@ -56,8 +56,8 @@ class MobileBertConfig(BertConfig):
             )
         if self.shares_layers or self.inner_group_num > 1 or self.position_offset:
             raise self._error(
-                "MobileBERT has no shared layers (num_hidden_groups, inner_group_num) and no position_offset. Leave out "
-                "these keys."
+                "MobileBERT has no shared layers (num_hidden_groups, inner_group_num) and no position_offset. Leave "
+                "these keys out."
             )
 
     @property

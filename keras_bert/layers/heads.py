@@ -86,8 +86,8 @@ class MaskedLanguageModelHead(keras.layers.Layer):
         initializer_range: standard deviation of the initial kernel.
         tied: whether to use the table given to `call`. If false, the head has a table of its own.
         dense_bias, norm_bias: whether the dense layer and the LayerNorm have a bias.
-        extra_size: width X of a second table, which is the head's own (MobileBERT). Each token's row in it continues its
-            row in the first table.
+        extra_size: width X of a second table, which is the head's own (MobileBERT). A token's row in it continues that
+            in the first table.
 
     Call arguments:
         hidden: float `[B, P, H]`, the encoder's vectors at the masked positions.

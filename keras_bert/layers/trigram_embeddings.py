@@ -58,10 +58,8 @@ class TrigramEmbeddings(BertEmbeddings):
         is_joined = ops.expand_dims(ops.cast(is_joined, tokens.dtype), 2)
         behind = ops.pad(tokens[:, 1:] * is_joined, ((0, 0), (0, 1), (0, 0)))
         before = ops.pad(tokens[:, :-1] * is_joined, ((0, 0), (1, 0), (0, 0)))
-        joined = ops.cast(ops.concatenate([behind, tokens, before], axis=2), self.compute_dtype)
-        vectors = self.transformation(joined) + ops.cast(
-            ops.take(self.position_embeddings, positions, axis=0), self.compute_dtype
-        )
+        vectors = self.transformation(ops.concatenate([behind, tokens, before], axis=2))
+        vectors = ops.cast(vectors, tokens.dtype) + ops.take(self.position_embeddings, positions, axis=0)
         if self.num_segments:
             vectors = vectors + self._segment_vectors(segment_ids, vectors)
         return self.dropout(self.layer_norm(vectors, training=training), training=training)

@@ -275,8 +275,8 @@ def checked_layer_map(layer_map: Sequence[int] | None, num_layers: int, num_teac
     layer_map = tuple(layer_map)
     if len(layer_map) != num_layers or not all(number in range(num_teacher_layers) for number in layer_map):
         raise InputError(
-            f"layer_map must have {num_layers} numbers from 0 to {num_teacher_layers - 1}: the teacher's layer for each "
-            f"of the student's layers. Received: {list(layer_map)}"
+            f"layer_map must have {num_layers} numbers from 0 to {num_teacher_layers - 1}: the teacher's layer for "
+            f"each of the student's layers. Received: {list(layer_map)}"
         )
     return layer_map
 

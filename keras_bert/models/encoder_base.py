@@ -39,7 +39,7 @@ class Encoder(BertModel):
             each of which a long-running process keeps memory (`unpadding.pack_rows`).
 
     Attributes:
-        supports: which of `SEGMENTS`, `PACKING`, `UNPADDING`, `POOLED_OUTPUT` and `ATTENTION_SCORES` the encoder supports.
+        supports: which of the capabilities above the encoder supports.
         has_token_head: whether the pooler is a head of all tasks, also of those on tokens; see `token_features`.
         gradient_checkpointing: whether training keeps only the inputs of each block and computes the block again in the
             backward pass: less memory, more time, the same result except for rounding. It is not saved in the config.

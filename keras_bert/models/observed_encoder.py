@@ -27,8 +27,8 @@ class ObservedEncoder:
 
     Attributes:
         states: the embeddings and the outputs of the layers, `[B, S, H]` each.
-        scores: pairs of the scores of each layer before the softmax, `[B, N, S, S]`, and their bias, `[B, 1, S or 1, S]`,
-            which is 0 where a token may attend; empty without scores.
+        scores: pairs of the scores of each layer before the softmax, `[B, N, S, S]`, and their bias, `[B, 1, S, S]` or
+            `[B, 1, 1, S]`, which is 0 where a token may attend; empty without scores.
     """
 
     def __init__(self, encoder, with_scores: bool):

@@ -94,13 +94,12 @@ def fit_texts(
     if teacher is not None:
         from keras_bert.tasks.distillation import distill
 
-        options = {
-            "max_seq_length": max_seq_length,
-            "seed": seed,
-            "epochs": epochs,
-            "batch_size": batch_size_of(batch_size),
-        }
-        return distill(model, teacher, x, y, validation_data=validation_data, **options, **kwargs)
+        others = {"validation_data": validation_data, "class_weight": class_weight, "sample_weight": sample_weight}
+        others |= {"validation_split": validation_split or None, "steps_per_epoch": steps_per_epoch}
+        if given := [name for name, value in others.items() if value is not None]:
+            raise InputError(f"A fit with a teacher has no {', '.join(given)}. Leave it out.")
+        options = {"max_seq_length": max_seq_length, "seed": seed, "epochs": epochs}
+        return distill(model, teacher, x, y, batch_size=batch_size_of(batch_size), **options, **kwargs)
     # Only now, because these take seconds, and predictions of loaded exports do without them.
     from keras_bert.records.datasets import rows_dataset
     from keras_bert.tasks.recipe import compile_for_texts

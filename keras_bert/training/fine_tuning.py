@@ -22,8 +22,8 @@ from keras_bert.tasks.base import TextTask
 from keras_bert.tasks.distillation import teacher_logits
 from keras_bert.tasks.fitting import text_task
 from keras_bert.tasks.prediction import predict_rows
-from keras_bert.training.distillation import Distillation
 from keras_bert.training.best_model import BestModel, remove_best_weights
+from keras_bert.training.distillation import Distillation
 from keras_bert.training.optimizer_choice import OptimizerChoice, averaged_weights, take_averages
 from keras_bert.training.resumable_fit import compile_for_training, resumable_fit
 from keras_bert.training.run_folder import KEEP_CHECKPOINT_MAX, RunFolder, exclusive_training
