@@ -1,5 +1,6 @@
 """The terms of distillation that compare layers: formulas, training, runs that resume, bad input."""
 
+import json
 import os
 
 import distributed_runs
@@ -10,7 +11,7 @@ from numpy_bert import scatter_weights
 from pretraining_runs import pretrain
 from test_families_on_texts import LABELS, TEXTS, VOCABULARIES
 from test_families_on_texts import config as config_of_family
-from test_pretraining import RUN, assert_same_weights, train_until_killed
+from test_pretraining import RUN, assert_same_weights, run_command, train_until_killed
 from tiny_pretraining import CONFIG, VOCABULARY, write_records
 
 from keras_bert import BertPretrainer, InputError, MaskedLM, SequenceClassifier
@@ -259,3 +260,24 @@ def test_an_encoder_cannot_teach_logits(records, tmp_path):
     encoder.save_pretrained(tmp_path / "encoder")
     with pytest.raises(InputError, match="has no masked_lm_head, so the terms soft_targets and predictions cannot"):
         pretrain(tmp_path / "run", records, **RUN, distillation=Distillation(tmp_path / "encoder"))
+
+
+def test_the_command_starts_a_student_from_layers_of_its_teacher(records, teacher, tmp_path):
+    flags = [f"--input_file={records}", f"--output_dir={tmp_path / 'run'}", "--do_train", "--num_train_steps=1"]
+    flags += ["--num_warmup_steps=0", "--learning_rate=1e-9", f"--init_checkpoint={teacher}", "--keep_layers=1"]
+    process = run_command(*flags, f"--distill_from={teacher}", "--distill_terms=soft_targets:5,labels:2,cosine")
+    _, err = process.communicate(timeout=300)
+    assert process.returncode == 0, err
+    settings = json.loads((tmp_path / "run" / "run.json").read_text())["distillation"]
+    assert settings["terms"] == {"soft_targets": 5.0, "labels": 2.0, "cosine": 1.0}
+    whole, part = (BertPretrainer.from_pretrained(path) for path in (teacher, tmp_path / "run" / "model"))
+    [kept] = part.encoder.blocks
+    for one, other in zip(kept.weights, whole.encoder.blocks[1].weights, strict=True):
+        np.testing.assert_allclose(np.asarray(one), np.asarray(other), atol=1e-7)
+    process = run_command(*flags, "--distill_layers=0")
+    assert "--distill_layers has no effect without --distill_from." in process.communicate(timeout=60)[1]
+    process = run_command(*flags, f"--distill_from={teacher}", "--distill_layers=last")
+    assert (
+        "--distill_layers must be whole numbers separated by commas. Received: last"
+        in process.communicate(timeout=60)[1]
+    )
